@@ -1,0 +1,63 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Args is one command as its client sent it: the name, then the arguments, any
+// bytes. It may alias a buffer that is much larger than itself (a pipeline, an
+// entry of the log), so whoever keeps a string for longer clones it.
+type Args []string
+
+// Is reports whether s is the given keyword, of ASCII letters, without regard to
+// case, as in Redis. The lengths must agree, so that the Kelvin sign is no k.
+func Is(s, keyword string) bool {
+	return len(s) == len(keyword) && strings.EqualFold(s, keyword)
+}
+
+// ParseInt reads an integer exactly as Redis's string2ll does: an optional minus
+// sign, no plus sign, no spaces, no leading zeros, within 64 bits.
+func ParseInt(s string) (int64, bool) {
+	if s == "" || len(s) > 20 {
+		return 0, false
+	}
+	digits := s
+	if s[0] == '-' {
+		digits = s[1:]
+	}
+	if digits == "" || digits[0] < '0' || digits[0] > '9' || (digits[0] == '0' && s != "0") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// floatLenMax bounds, in bytes, the text of a floating-point number, as in Redis.
+const floatLenMax = 5*1024 - 1
+
+// ParseFloat reads a floating-point number as Redis's string2ld does: what
+// strtold takes (decimal, hexadecimal, infinities), without spaces and never NaN.
+// Redis computes with 80 bits on some machines; here what does not fit 64 bits is
+// refused, and what is too small for them is 0.
+func ParseFloat(s string) (float64, bool) {
+	if len(s) > floatLenMax || strings.Contains(s, "_") {
+		return 0, false
+	}
+	if isHex(s) && !strings.ContainsAny(s, "pP") {
+		s += "p0" // strtold needs no exponent here, strconv does
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) {
+		return 0, false
+	}
+	return f, true
+}
+
+func isHex(s string) bool {
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		s = s[1:]
+	}
+	return len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
+}

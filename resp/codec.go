@@ -1,0 +1,269 @@
+package resp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// The binary form of requests and results, for entries of the log and for
+// frames between nodes. It is not RESP because it must keep what RESP2 and RESP3
+// each lose, and because it is read back without copying.
+//
+//	request  n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
+//	result   flags n(replies) { reply }
+//	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
+//
+// All numbers are unsigned varints, but for the zigzag varint of an integer reply.
+
+// Limits of the binary form. They bound what a damaged or hostile frame can
+// make a decoder allocate; what clients send is bounded much earlier.
+const (
+	replyDepthMax = 512
+)
+
+// ErrBinary is wrapped by every error of the decoders.
+var ErrBinary = errors.New("resp: malformed binary form")
+
+// AppendRequest appends the binary form of req.
+func AppendRequest(dst []byte, req Request) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(req.Cmds)))
+	for _, c := range req.Cmds {
+		dst = binary.AppendUvarint(dst, uint64(c.DB))
+		dst = binary.AppendUvarint(dst, uint64(len(c.Args)))
+		for _, a := range c.Args {
+			dst = appendString(dst, a)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(req.Watch)))
+	for _, w := range req.Watch {
+		dst = binary.AppendUvarint(dst, uint64(w.DB))
+		dst = appendString(dst, w.Key)
+		dst = binary.AppendUvarint(dst, w.Version)
+	}
+	return dst
+}
+
+// RequestSize is an upper bound, in bytes, of the binary form of req.
+func RequestSize(req Request) int {
+	size := 2 * binary.MaxVarintLen32
+	for _, c := range req.Cmds {
+		size += 2 * binary.MaxVarintLen32
+		for _, a := range c.Args {
+			size += binary.MaxVarintLen32 + len(a)
+		}
+	}
+	for _, w := range req.Watch {
+		size += 3*binary.MaxVarintLen64 + len(w.Key)
+	}
+	return size
+}
+
+// DecodeRequest reads one request from b and returns what follows it. The
+// strings of the request alias b, which must not change any more.
+func DecodeRequest(b []byte) (Request, []byte, error) {
+	d := decoder{rest: b}
+	var req Request
+	req.Cmds = make([]Cmd, d.count(2))
+	for i := range req.Cmds {
+		d.owed -= 2
+		req.Cmds[i].DB = d.small()
+		args := make(Args, d.count(1))
+		for j := range args {
+			d.owed--
+			args[j] = d.text()
+		}
+		if len(args) == 0 {
+			d.fail("a command without a name")
+		}
+		req.Cmds[i].Args = args
+	}
+	if n := d.count(3); n > 0 {
+		req.Watch = make([]Watch, n)
+		for i := range req.Watch {
+			d.owed -= 3
+			req.Watch[i] = Watch{DB: d.small(), Key: d.text(), Version: d.uvarint()}
+		}
+	}
+	if d.err != nil {
+		return Request{}, nil, d.err
+	}
+	return req, d.rest, nil
+}
+
+// AppendResult appends the binary form of res.
+func AppendResult(dst []byte, res Result) []byte {
+	if res.Aborted {
+		return append(dst, 1)
+	}
+	dst = append(dst, 0)
+	dst = binary.AppendUvarint(dst, uint64(len(res.Replies)))
+	for _, r := range res.Replies {
+		dst = appendReply(dst, r)
+	}
+	return dst
+}
+
+// DecodeResult reads one result from b and returns what follows it. The strings
+// of the result alias b.
+func DecodeResult(b []byte) (Result, []byte, error) {
+	d := decoder{rest: b}
+	var res Result
+	switch d.byte() {
+	case 0:
+		res.Replies = make([]Reply, d.count(1))
+		for i := range res.Replies {
+			d.owed--
+			res.Replies[i] = d.reply(0)
+		}
+	case 1:
+		res.Aborted = true
+	default:
+		d.fail("unknown result flags")
+	}
+	if d.err != nil {
+		return Result{}, nil, d.err
+	}
+	return res, d.rest, nil
+}
+
+func appendReply(dst []byte, r Reply) []byte {
+	dst = append(dst, byte(r.Kind))
+	switch r.Kind {
+	case KindInt, KindBool, KindDouble:
+		return binary.AppendVarint(dst, r.Int)
+	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
+		return appendString(dst, r.Str)
+	case KindArray, KindMap, KindSet, KindPairs, KindPush:
+		dst = binary.AppendUvarint(dst, uint64(len(r.Elems)))
+		for i := range r.Elems {
+			dst = appendReply(dst, r.Elems[i])
+		}
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// decoder reads the binary form. After the first error it reads nothing more
+// and every value is zero, so its callers check err once.
+type decoder struct {
+	rest []byte
+	owed int // bytes of rest, at least, that announced items still need
+	err  error
+}
+
+func (d *decoder) fail(why string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrBinary, why)
+	}
+	d.rest = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.rest) == 0 {
+		d.fail("cut short")
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
+}
+
+func (d *decoder) uvarint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.fail("bad number")
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *decoder) varint() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.fail("bad number")
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *decoder) small() int {
+	n := d.uvarint()
+	if n > 1<<16 {
+		d.fail("number out of range")
+		return 0
+	}
+	return int(n)
+}
+
+// count reads how many items follow, each of at least itemMin bytes. It refuses
+// more than the input has room for beside what was announced before, so that all
+// counts together, nested ones too, cannot make the caller allocate more than the
+// input's own size allows. Whoever reads an item takes itemMin off owed first.
+func (d *decoder) count(itemMin int) int {
+	n := d.uvarint()
+	if room := len(d.rest) - d.owed; room < 0 || n > uint64(room/itemMin) {
+		d.fail("count exceeds the input")
+		return 0
+	}
+	d.owed += int(n) * itemMin
+	return int(n)
+}
+
+func (d *decoder) text() string {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.fail("string exceeds the input")
+		return ""
+	}
+	if n == 0 {
+		return ""
+	}
+	s := unsafe.String(&d.rest[0], int(n))
+	d.rest = d.rest[n:]
+	return s
+}
+
+func (d *decoder) reply(depth int) Reply {
+	r := Reply{Kind: Kind(d.byte())}
+	switch r.Kind {
+	case KindNone, KindNil, KindNilArray:
+	case KindInt, KindBool, KindDouble:
+		r.Int = d.varint()
+	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
+		r.Str = d.text()
+	case KindArray, KindMap, KindSet, KindPairs, KindPush:
+		if depth >= replyDepthMax {
+			d.fail("replies nested too deeply")
+			break
+		}
+		r.Elems = make([]Reply, d.count(1))
+		for i := range r.Elems {
+			d.owed--
+			r.Elems[i] = d.reply(depth + 1)
+		}
+		d.checkElems(r)
+	default:
+		d.fail("unknown kind of reply")
+	}
+	return r
+}
+
+// checkElems refuses what AppendTo could not frame: a key without its value, and
+// an element that writes nothing.
+func (d *decoder) checkElems(r Reply) {
+	if (r.Kind == KindMap || r.Kind == KindPairs) && len(r.Elems)%2 != 0 {
+		d.fail("a key without a value")
+	}
+	for i := range r.Elems {
+		if r.Elems[i].Kind == KindNone {
+			d.fail("an element without a value")
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package resp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func sampleRequests() []Request {
+	return []Request{
+		{},
+		{Cmds: []Cmd{{Args: Args{"PING"}}}},
+		{Cmds: []Cmd{{DB: 15, Args: Args{"SET", "", "\x00\xff\r\n"}}, {Args: Args{""}}}},
+		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}},
+		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}},
+	}
+}
+
+func sampleReplies() []Reply {
+	return []Reply{
+		{}, OK(), Err("ERR x\r\ny"), Int(math.MinInt64), Int(math.MaxInt64), Bulk("\x00"), Bulk(""), Nil(), NilArray(), Array(),
+		Array(Int(1), Array(Nil(), Bulk("x"))), Map(Bulk("k"), Bool(true)), Set(Bool(false)), Pairs(Bulk("f"), Double(0.5)),
+		Double(math.Inf(1)), Double(math.NaN()), BigNumber("123"), Verbatim("text\n"), Push(Bulk("message"), Int(-1)),
+	}
+}
+
+func sameRequest(a, b Request) bool {
+	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
+	return slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch)
+}
+
+func sameReply(a, b Reply) bool {
+	return a.Kind == b.Kind && a.Int == b.Int && a.Str == b.Str && slices.EqualFunc(a.Elems, b.Elems, sameReply)
+}
+
+func sameResult(a, b Result) bool {
+	return a.Aborted == b.Aborted && slices.EqualFunc(a.Replies, b.Replies, sameReply)
+}
+
+// A request comes back from its binary form as it was, and what follows it is left alone.
+func TestRequestRoundTrip(t *testing.T) {
+	for _, req := range sampleRequests() {
+		b := AppendRequest([]byte("before"), req)[len("before"):]
+		if len(b) > RequestSize(req) {
+			t.Errorf("%v: %d bytes, RequestSize says at most %d", req, len(b), RequestSize(req))
+		}
+		got, rest, err := DecodeRequest(append(b, "after"...))
+		if err != nil || string(rest) != "after" || !sameRequest(got, req) {
+			t.Errorf("%v came back as %v, rest %q, error %v", req, got, rest, err)
+		}
+	}
+}
+
+// A result comes back from its binary form as it was, and what follows it is left alone.
+func TestResultRoundTrip(t *testing.T) {
+	for _, res := range []Result{{}, {Aborted: true}, {Replies: sampleReplies()}} {
+		got, rest, err := DecodeResult(append(AppendResult(nil, res), "after"...))
+		if err != nil || string(rest) != "after" || !sameResult(got, res) {
+			t.Errorf("%v came back as %v, rest %q, error %v", res, got, rest, err)
+		}
+	}
+}
+
+// Every truncation of a valid form is an error, never a panic or a shorter value.
+func TestDecodeCutShort(t *testing.T) {
+	req := AppendRequest(nil, sampleRequests()[3])
+	for n := range req {
+		if _, _, err := DecodeRequest(req[:n]); !errors.Is(err, ErrBinary) {
+			t.Errorf("request of %d bytes cut to %d: %v", len(req), n, err)
+		}
+	}
+	res := AppendResult(nil, Result{Replies: sampleReplies()})
+	for n := range res {
+		if _, _, err := DecodeResult(res[:n]); !errors.Is(err, ErrBinary) {
+			t.Errorf("result of %d bytes cut to %d: %v", len(res), n, err)
+		}
+	}
+}
+
+// Malformed forms are refused with the reason.
+func TestDecodeMalformed(t *testing.T) {
+	deep := bytes.Repeat([]byte{byte(KindArray), 1}, replyDepthMax+1)
+	for _, c := range []struct {
+		name, in, want string
+		decode         func([]byte) error
+	}{
+		{"no name", "\x01\x00\x00\x00", "a command without a name", requestError},
+		{"too many commands", "\xff\xff\x03\x00", "count exceeds the input", requestError},
+		{"string too long", "\x01\x00\x01\x09abc", "string exceeds the input", requestError},
+		{"database out of range", "\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
+		{"endless number", strings.Repeat("\xff", 11), "bad number", requestError},
+		{"flags", "\x02", "unknown result flags", resultError},
+		{"kind", "\x00\x01\x63", "unknown kind of reply", resultError},
+		{"nested too deeply", "\x00\x01" + string(deep) + "\x05", "replies nested too deeply", resultError},
+		{"odd map", "\x00\x01" + string([]byte{byte(KindMap), 1, byte(KindNil)}), "a key without a value", resultError},
+		{"element of no kind", "\x00\x01" + string([]byte{byte(KindArray), 1, 0}), "an element without a value", resultError},
+	} {
+		err := c.decode([]byte(c.in))
+		if !errors.Is(err, ErrBinary) || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+func requestError(b []byte) error { _, _, err := DecodeRequest(b); return err }
+func resultError(b []byte) error  { _, _, err := DecodeResult(b); return err }
+
+// Counts inside counts cannot make the decoder allocate more than the input's
+// size in items: each level claims bytes that no other may claim again.
+func TestDecodeNestedCounts(t *testing.T) {
+	const size = 1 << 16
+	b := []byte{0, 1}
+	for range replyDepthMax - 1 {
+		b = append(b, byte(KindArray))
+		b = binary.AppendUvarint(b, size-4*replyDepthMax)
+	}
+	b = append(b, make([]byte, size-len(b))...)
+	if got, limit := allocated(func() { _ = resultError(b) }), uint64(100*size); got > limit {
+		t.Errorf("%d bytes of input made the decoder allocate %d bytes", size, got)
+	}
+}
+
+// allocated measures the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Any bytes decode to an error or to a request that survives another round trip.
+func FuzzDecodeRequest(f *testing.F) {
+	for _, req := range sampleRequests() {
+		f.Add(AppendRequest(nil, req))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		req, rest, err := DecodeRequest(b)
+		if err != nil {
+			return
+		}
+		items := len(req.Watch)
+		for _, c := range req.Cmds {
+			items += 1 + len(c.Args)
+		}
+		if items+len(rest) > len(b) {
+			t.Fatalf("%d items from %d bytes", items, len(b))
+		}
+		again := AppendRequest(nil, req)
+		got, rest, err := DecodeRequest(again)
+		if err != nil || len(rest) != 0 || !sameRequest(got, req) {
+			t.Fatalf("%v came back as %v, error %v", req, got, err)
+		}
+		if len(again) > RequestSize(req) {
+			t.Fatalf("%d bytes, RequestSize says at most %d", len(again), RequestSize(req))
+		}
+	})
+}
+
+// Any bytes decode to an error or to a result that survives another round trip.
+func FuzzDecodeResult(f *testing.F) {
+	f.Add([]byte{1})
+	for _, r := range sampleReplies() {
+		f.Add(AppendResult(nil, Result{Replies: []Reply{r}}))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		res, rest, err := DecodeResult(b)
+		if err != nil {
+			return
+		}
+		if items := countReplies(res.Replies); items+len(rest) > len(b) {
+			t.Fatalf("%d replies from %d bytes", items, len(b))
+		}
+		got, rest, err := DecodeResult(AppendResult(nil, res))
+		if err != nil || len(rest) != 0 || !sameResult(got, res) {
+			t.Fatalf("%v came back as %v, error %v", res, got, err)
+		}
+	})
+}
+
+func countReplies(replies []Reply) int {
+	n := len(replies)
+	for _, r := range replies {
+		n += countReplies(r.Elems)
+	}
+	return n
+}

@@ -1,0 +1,83 @@
+package resp
+
+import "strings"
+
+// The error texts of Redis, to the byte: clients compare them. A text that only
+// one command uses stays with that command.
+const (
+	ErrSyntax       = "ERR syntax error"
+	ErrWrongType    = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	ErrNotInteger   = "ERR value is not an integer or out of range"
+	ErrNotFloat     = "ERR value is not a valid float"
+	ErrOutOfRange   = "ERR value is out of range"
+	ErrNoSuchKey    = "ERR no such key"
+	ErrOverflow     = "ERR increment or decrement would overflow"
+	ErrNaNOrInf     = "ERR increment would produce NaN or Infinity"
+	ErrIndexRange   = "ERR index out of range"
+	ErrStringTooBig = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	ErrDBIndex      = "ERR DB index is out of range"
+	ErrInvalidDB    = "ERR invalid DB index"
+	ErrSameObject   = "ERR source and destination objects are the same"
+	ErrInvalidSlot  = "ERR Invalid slot"
+	ErrCursor       = "ERR invalid cursor"
+	ErrNoScript     = "NOSCRIPT No matching script. Please use EVAL."
+	ErrOOM          = "OOM command not allowed when used memory > 'maxmemory'."
+	ErrNoAuth       = "NOAUTH Authentication required."
+	ErrWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."
+	ErrNoProto      = "NOPROTO unsupported protocol version"
+	ErrExecAbort    = "EXECABORT Transaction discarded because of previous errors."
+	ErrMaxClients   = "ERR max number of clients reached"
+	ErrNotCluster   = "ERR This instance has cluster support disabled"
+)
+
+// The three outcomes of a request (law 6 of the design): done is the reply
+// itself. ErrNotDone: certainly nothing was executed; existing clients resend
+// after it. ErrUnknown: it may or may not have been executed; no client resends
+// by itself, and the program must look before it acts.
+const (
+	ErrNotDone = "LOADING lockd has no leader at the moment: nothing was executed, try again"
+	ErrUnknown = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
+)
+
+// argsShown bounds, in bytes, the arguments that an unknown-command error repeats.
+const argsShown = 128
+
+// UnknownCommand is Redis's answer for a name that is in no table.
+func UnknownCommand(args Args) Reply {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '")
+	b.WriteString(cString(args[0], argsShown))
+	b.WriteString("', with args beginning with: ")
+	start := b.Len()
+	for _, a := range args[1:] {
+		shown := b.Len() - start
+		if shown >= argsShown {
+			break
+		}
+		b.WriteString("'" + cString(a, argsShown-shown) + "' ")
+	}
+	return Err(b.String())
+}
+
+// UnknownSubcommand is Redis's answer for an unknown word after a container
+// command: UnknownSubcommand("client", "FOO").
+func UnknownSubcommand(container, word string) Reply {
+	return Err("ERR unknown subcommand '" + cString(word, argsShown) + "'. Try " + strings.ToUpper(container) + " HELP.")
+}
+
+// WrongArity is Redis's answer for a wrong number of arguments. name is in lower
+// case; a subcommand is named with its container, "client|setname".
+func WrongArity(name string) Reply {
+	return Err("ERR wrong number of arguments for '" + name + "' command")
+}
+
+// cString cuts s at its first NUL and at max bytes, as C's "%.*s" does.
+func cString(s string, limit int) string {
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	return s
+}

@@ -1,0 +1,64 @@
+package resp
+
+// Cmd is one data command and the database (0 to 15) it works on.
+type Cmd struct {
+	DB   int
+	Args Args
+}
+
+// Watch is a key a client watched and the version it had then (WATCH).
+type Watch struct {
+	DB      int
+	Key     string
+	Version uint64
+}
+
+// Request is what a session asks for in one go: one command, a pipelined run of
+// them, or the body of a MULTI. It takes effect as a whole: nothing of another
+// client comes in between.
+type Request struct {
+	Cmds  []Cmd
+	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
+}
+
+// Result answers a Request.
+type Result struct {
+	Replies []Reply // one for each command of the request, in its order; nil if Aborted
+	Aborted bool    // a watched key had changed: EXEC answers nil
+}
+
+// Stamp is the time at which a request takes effect. It is an argument of every
+// command, and the only time a command ever sees.
+type Stamp struct {
+	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
+	Wall  int64  // wall clock in microseconds since 1970, for TIME and for EXPIREAT and its like only
+	Index uint64 // index of the entry in the log; 0 for a read
+	Seed  uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
+}
+
+// MessageKind says what a Message is.
+type MessageKind uint8
+
+// The kinds of message.
+const (
+	MessageChannel MessageKind = iota // PUBLISH and keyspace notifications
+	MessageShard                      // SPUBLISH
+	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
+)
+
+// Message is something that leaves the machine beside the replies, on every node
+// and in the order of the log.
+type Message struct {
+	Kind    MessageKind
+	Channel string
+	Payload string
+}
+
+// Field is one line of INFO, name:value.
+type Field struct{ Name, Value string }
+
+// Section is one section of INFO.
+type Section struct {
+	Name   string // as written after "# ": Server, Clients, ...
+	Fields []Field
+}

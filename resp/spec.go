@@ -1,0 +1,242 @@
+package resp
+
+import "strings"
+
+// Flags are what a command's row says about it, in Redis's words, as COMMAND
+// INFO reports them. Routing reads them too, so that no list of names exists
+// anywhere: Write or MayReplicate goes through the log, anything else of the
+// machine is a linearizable read.
+type Flags uint64
+
+// Redis's own command flags.
+const (
+	Write Flags = 1 << iota
+	ReadOnly
+	DenyOOM
+	Admin
+	PubSub
+	NoScript
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	SkipSlowlog
+	Asking
+	Fast
+	NoAuth
+	MayReplicate
+	NoMandatoryKeys
+	NoMulti
+	AllowBusy
+	MovableKeys
+
+	// CountsReceivers marks a command of the machine whose integer reply the
+	// session replaces by the number of this node's subscribers to the channel
+	// named by the first argument (PUBLISH, SPUBLISH).
+	CountsReceivers
+	// Internal marks a row that clients do not see: COMMAND leaves it out.
+	Internal
+)
+
+var flagNames = []struct {
+	flag Flags
+	name string
+}{
+	{Write, "write"}, {ReadOnly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"},
+	{PubSub, "pubsub"}, {NoScript, "noscript"}, {Blocking, "blocking"}, {Loading, "loading"},
+	{Stale, "stale"}, {SkipMonitor, "skip_monitor"}, {SkipSlowlog, "skip_slowlog"},
+	{Asking, "asking"}, {Fast, "fast"}, {NoAuth, "no_auth"},
+	{NoMandatoryKeys, "no_mandatory_keys"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
+	{MovableKeys, "movablekeys"},
+}
+
+// Names lists the flags in the words and the order of COMMAND INFO.
+func (f Flags) Names() []string {
+	var names []string
+	for _, n := range flagNames {
+		if f&n.flag != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Keys says where a command's keys stand among its arguments (the name is
+// argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
+// argument at NumAt is a count and the keys follow it (EVAL).
+type Keys struct{ First, Last, Step, NumAt int }
+
+// The usual key positions.
+var (
+	NoKeys   = Keys{}
+	FirstKey = Keys{First: 1, Last: 1, Step: 1}
+	AllKeys  = Keys{First: 1, Last: -1, Step: 1}
+	TwoKeys  = Keys{First: 1, Last: 2, Step: 1}
+	PairKeys = Keys{First: 1, Last: -1, Step: 2}
+	EvalKeys = Keys{NumAt: 2}
+)
+
+// Of returns the keys among args, and false where a count is not a number or
+// does not fit the arguments. args must satisfy the command's arity.
+func (k Keys) Of(args Args) ([]string, bool) {
+	if k.NumAt > 0 {
+		if len(args) <= k.NumAt {
+			return nil, false
+		}
+		n, ok := ParseInt(args[k.NumAt])
+		if !ok || n < 0 || n > int64(len(args)-k.NumAt-1) {
+			return nil, false
+		}
+		return args[k.NumAt+1 : k.NumAt+1+int(n)], true
+	}
+	if k.First == 0 {
+		return nil, true
+	}
+	last := k.Last
+	if last < 0 {
+		last += len(args)
+	}
+	var keys []string
+	for i := k.First; i <= last && i < len(args); i += k.Step {
+		keys = append(keys, args[i])
+	}
+	return keys, true
+}
+
+// Spec is everything a command's table row says about it. COMMAND, COMMAND
+// DOCS, arity errors, MULTI's checks when it queues, routing and the README's
+// command table are read from it.
+type Spec struct {
+	Name    string // lower case; a subcommand carries its container's name: "client|setname"
+	Arity   int    // number of arguments with the name; negative: at least so many
+	Flags   Flags
+	Keys    Keys
+	Group   string // Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd for our own
+	Since   string // version of Redis that brought it
+	Summary string // one line, as COMMAND DOCS has it
+	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
+
+	Subs []*Spec // subcommands of a container; filled by NewTable
+}
+
+// Check finds what args call, spec itself or one of its subcommands, and checks
+// the number of arguments, as Redis does before it queues or runs anything. On
+// failure it returns nil and the error reply.
+func (s *Spec) Check(args Args) (*Spec, Reply) {
+	if len(s.Subs) > 0 && len(args) >= 2 {
+		sub := s.sub(args[1])
+		if sub == nil {
+			return nil, UnknownSubcommand(s.Name, args[1])
+		}
+		s = sub
+	}
+	if (s.Arity > 0 && len(args) != s.Arity) || (s.Arity < 0 && len(args) < -s.Arity) {
+		return nil, WrongArity(s.Name)
+	}
+	return s, Reply{}
+}
+
+func (s *Spec) sub(word string) *Spec {
+	for _, sub := range s.Subs {
+		if Is(word, sub.Name[len(s.Name)+1:]) {
+			return sub
+		}
+	}
+	return nil
+}
+
+// Row is a row of a command table: what is said about a command, and the
+// function that runs it. Each table has its own kind of function F.
+type Row[F any] struct {
+	Spec
+	Run  F
+	Subs []Row[F] // subcommands; then Run is not used
+}
+
+// Table finds rows by name. It does not change once it is made, so any number
+// of goroutines may use it.
+type Table[F any] struct {
+	rows  map[string]*Row[F]
+	leafs map[*Spec]*Row[F]
+	specs []*Spec
+}
+
+// nameMax bounds a command's name in bytes: no row has a longer one.
+const nameMax = 64
+
+// NewTable joins families of rows. Two rows of one name are a programming error
+// and panic.
+func NewTable[F any](families ...[]Row[F]) *Table[F] {
+	t := &Table[F]{rows: map[string]*Row[F]{}, leafs: map[*Spec]*Row[F]{}}
+	for _, family := range families {
+		for i := range family {
+			t.add(&family[i])
+		}
+	}
+	return t
+}
+
+func (t *Table[F]) add(row *Row[F]) {
+	if t.rows[row.Name] != nil || len(row.Name) > nameMax {
+		panic("resp: two rows for command " + row.Name)
+	}
+	t.rows[row.Name] = row
+	t.leafs[&row.Spec] = row
+	t.specs = append(t.specs, &row.Spec)
+	row.Spec.Subs = nil
+	for i := range row.Subs {
+		sub := &row.Subs[i]
+		if !strings.HasPrefix(sub.Name, row.Name+"|") {
+			panic("resp: subcommand " + sub.Name + " is not named after " + row.Name)
+		}
+		row.Spec.Subs = append(row.Spec.Subs, &sub.Spec)
+		t.leafs[&sub.Spec] = sub
+	}
+}
+
+// Specs lists the table's commands in the order of their rows.
+func (t *Table[F]) Specs() []*Spec { return t.specs }
+
+// Lookup finds a command by name, in any case; nil if there is none.
+func (t *Table[F]) Lookup(name string) *Spec {
+	if row := t.row(name); row != nil {
+		return &row.Spec
+	}
+	return nil
+}
+
+// Row returns the row of a spec that Specs, Lookup or Check returned, a
+// subcommand's too.
+func (t *Table[F]) Row(spec *Spec) *Row[F] { return t.leafs[spec] }
+
+func (t *Table[F]) row(name string) *Row[F] {
+	if row := t.rows[name]; row != nil {
+		return row
+	}
+	if len(name) > nameMax {
+		return nil
+	}
+	var buf [nameMax]byte
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	return t.rows[string(buf[:len(name)])]
+}
+
+// Find returns the row that runs args, a subcommand's where there is one, after
+// the checks of Spec.Check; otherwise nil and the error reply.
+func (t *Table[F]) Find(args Args) (*Row[F], Reply) {
+	row := t.row(args[0])
+	if row == nil {
+		return nil, UnknownCommand(args)
+	}
+	spec, fail := row.Spec.Check(args)
+	if spec == nil {
+		return nil, fail
+	}
+	return t.leafs[spec], Reply{}
+}
