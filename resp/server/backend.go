@@ -1,0 +1,22 @@
+package server
+
+import (
+	"context"
+
+	"lockd/resp"
+)
+
+// Backend executes everything that is not about the connection itself. Sessions
+// call it concurrently.
+type Backend interface {
+	// Lookup finds the row of a command the backend knows; nil if it does not.
+	Lookup(name string) *resp.Spec
+	// Specs lists the rows of all commands the backend knows.
+	Specs() []*resp.Spec
+	// Do runs a request and returns one reply for each of its commands, in their
+	// order, unless a watched key had changed. The caller has checked each
+	// command's name and arity. Do never returns an error of its own kind: what
+	// goes wrong is a reply (law 6). When ctx ends, the client is gone: Do frees
+	// what it holds and returns soon, with whatever replies.
+	Do(ctx context.Context, req resp.Request) resp.Result
+}

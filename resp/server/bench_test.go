@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+
+	"lockd/resp"
+)
+
+// okBackend answers every command with OK and costs nothing itself.
+type okBackend struct{ *fakeBackend }
+
+func (okBackend) Do(_ context.Context, req resp.Request) resp.Result {
+	replies := make([]resp.Reply, len(req.Cmds))
+	for i := range replies {
+		replies[i] = resp.OK()
+	}
+	return resp.Result{Replies: replies}
+}
+
+// BenchmarkSession measures a session end to end over a loopback socket; one
+// operation is one command.
+func BenchmarkSession(b *testing.B) {
+	for _, pipeline := range []int{1, 16} {
+		b.Run(fmt.Sprintf("pipeline=%d", pipeline), func(b *testing.B) {
+			_, _, addr := startServer(b, func(c *Config) { c.Backend = okBackend{newFake()} })
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			var msg []byte
+			for range pipeline {
+				msg = resp.AppendCommand(msg, "SET", "lock:42", "8d7f0e6b", "NX", "PX", "30000")
+			}
+			got := make([]byte, len("+OK\r\n")*pipeline)
+			b.ReportAllocs()
+			for b.Loop() {
+				conn.Write(msg)
+				if _, err := io.ReadFull(conn, got); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*pipeline)/b.Elapsed().Seconds(), "cmds/s")
+		})
+	}
+}
+
+// BenchmarkSessionWithoutSocket is the session's own work.
+func BenchmarkSessionWithoutSocket(b *testing.B) {
+	for _, pipeline := range []int{1, 16} {
+		b.Run(fmt.Sprintf("pipeline=%d", pipeline), func(b *testing.B) {
+			srv := New(Config{Backend: okBackend{newFake()}, Log: slog.New(slog.DiscardHandler)})
+			var msg []byte
+			for range pipeline {
+				msg = resp.AppendCommand(msg, "SET", "lock:42", "8d7f0e6b", "NX", "PX", "30000")
+			}
+			b.ReportAllocs()
+			conn := &loopConn{msg: msg, left: b.N}
+			srv.newSession(conn).serve()
+			b.ReportMetric(float64(b.N*pipeline)/b.Elapsed().Seconds(), "cmds/s")
+		})
+	}
+}
+
+// loopConn sends the same message so many times.
+type loopConn struct {
+	scriptConn
+	msg  []byte
+	left int
+}
+
+func (c *loopConn) Read(b []byte) (int, error) {
+	if c.left--; c.left < 0 {
+		return 0, io.EOF
+	}
+	return copy(b, c.msg), nil
+}
+
+func (c *loopConn) Write(b []byte) (int, error) { return len(b), nil }
+
+// BenchmarkPublish: what the goroutine that applies pays for one message.
+func BenchmarkPublish(b *testing.B) {
+	msgs := []resp.Message{{Channel: "__keyevent@0__:set", Payload: "lock:42"}}
+	for _, patterns := range []int{0, 100} {
+		b.Run(fmt.Sprintf("patterns=%d", patterns), func(b *testing.B) {
+			srv := New(Config{Backend: newFake(), Log: slog.New(slog.DiscardHandler)})
+			s := srv.newSession(&scriptConn{})
+			for i := range patterns {
+				srv.hub.addPattern(fmt.Sprintf("other:%d:*", i), s)
+				srv.hub.enter(s)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				srv.hub.Publish(msgs)
+			}
+		})
+	}
+}

@@ -1,0 +1,344 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"lockd/resp"
+)
+
+const ofClient = resp.NoScript | resp.Loading | resp.Stale
+
+func clientRows() []row {
+	return []row{{
+		Spec: resp.Spec{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0", Summary: "A container for client connection commands"},
+		Subs: []row{
+			{Spec: resp.Spec{Name: "client|id", Arity: 2, Flags: ofClient, Group: "connection", Since: "5.0.0",
+				Summary: "Returns the client ID for the current connection"}, Run: action{run: clientID}},
+			{Spec: resp.Spec{Name: "client|info", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.2.0",
+				Summary: "Returns information about the current client connection."}, Run: action{run: clientInfo}},
+			{Spec: resp.Spec{Name: "client|list", Arity: -2, Flags: administrative, Group: "connection", Since: "2.4.0",
+				Summary: "Get the list of client connections",
+				Syntax:  "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]"}, Run: action{run: clientList}},
+			{Spec: resp.Spec{Name: "client|getname", Arity: 2, Flags: ofClient, Group: "connection", Since: "2.6.9",
+				Summary: "Get the current connection name"}, Run: action{run: clientGetName}},
+			{Spec: resp.Spec{Name: "client|setname", Arity: 3, Flags: ofClient, Group: "connection", Since: "2.6.9",
+				Summary: "Set the current connection name", Syntax: "connection-name"}, Run: action{run: clientSetName}},
+			{Spec: resp.Spec{Name: "client|setinfo", Arity: 4, Flags: ofClient, Group: "connection", Since: "7.2.0",
+				Summary: "Sets information specific to the client or connection.", Syntax: "<LIB-NAME libname | LIB-VER libver>"}, Run: action{run: clientSetInfo}},
+			{Spec: resp.Spec{Name: "client|getredir", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.0.0",
+				Summary: "Get tracking notifications redirection client ID if any"}, Run: action{run: clientGetRedir}},
+			{Spec: resp.Spec{Name: "client|kill", Arity: -3, Flags: administrative, Group: "connection", Since: "2.4.0",
+				Summary: "Kill the connection of a client",
+				Syntax:  "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>"}, Run: action{run: clientKill}},
+			{Spec: resp.Spec{Name: "client|reply", Arity: 3, Flags: ofClient, Group: "connection", Since: "3.2.0",
+				Summary: "Instruct the server whether to reply to commands", Syntax: "<ON | OFF | SKIP>"}, Run: action{run: clientReply}},
+			{Spec: resp.Spec{Name: "client|no-evict", Arity: 3, Flags: administrative, Group: "connection", Since: "7.0.0",
+				Summary: "Set client eviction mode for the current connection", Syntax: "<ON | OFF>"}, Run: action{run: clientNoEvict}},
+			{Spec: resp.Spec{Name: "client|no-touch", Arity: 3, Flags: ofClient, Group: "connection", Since: "7.2.0",
+				Summary: "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.", Syntax: "<ON | OFF>"}, Run: action{run: clientNoTouch}},
+			{Spec: resp.Spec{Name: "client|unblock", Arity: -3, Flags: administrative, Group: "connection", Since: "5.0.0",
+				Summary: "Unblock a client blocked in a blocking command from a different connection", Syntax: "client-id [TIMEOUT | ERROR]"}, Run: action{run: clientUnblock}},
+			helpRow("client", "connection", "5.0.0", clientHelp),
+		},
+	}}
+}
+
+func clientID(s *session, _ resp.Args) resp.Reply { return resp.Int(s.id) }
+
+func clientInfo(s *session, _ resp.Args) resp.Reply {
+	return resp.Verbatim(string(s.describe(nil, s.srv.clock())))
+}
+
+func clientGetName(s *session, _ resp.Args) resp.Reply {
+	if name, _, _ := s.identity.get(); name != "" {
+		return resp.Bulk(name)
+	}
+	return resp.Nil()
+}
+
+func (id *identity) get() (name, libName, libVer string) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.name, id.libName, id.libVer
+}
+
+func clientSetName(s *session, args resp.Args) resp.Reply {
+	if !printable(args[2]) {
+		return resp.Err(errClientName)
+	}
+	s.setName(args[2])
+	return resp.OK()
+}
+
+func clientSetInfo(s *session, args resp.Args) resp.Reply {
+	field, value := args[2], strings.Clone(args[3])
+	isName := resp.Is(field, "LIB-NAME")
+	if !isName && !resp.Is(field, "LIB-VER") {
+		return resp.Err("ERR Unrecognized option '" + cut(field, 128) + "'")
+	}
+	if !printable(value) {
+		return resp.Err("ERR " + cut(field, 128) + " cannot contain spaces, newlines or special characters.")
+	}
+	s.identity.mu.Lock()
+	defer s.identity.mu.Unlock()
+	if isName {
+		s.identity.libName = value
+	} else {
+		s.identity.libVer = value
+	}
+	return resp.OK()
+}
+
+func clientGetRedir(*session, resp.Args) resp.Reply { return resp.Int(-1) }
+
+func clientReply(s *session, args resp.Args) resp.Reply {
+	switch {
+	case resp.Is(args[2], "ON"):
+		s.replyOff, s.skipping = false, false
+		return resp.OK()
+	case resp.Is(args[2], "OFF"):
+		s.replyOff = true
+		return resp.Reply{}
+	case resp.Is(args[2], "SKIP"):
+		s.skipNext = !s.replyOff
+		return resp.Reply{}
+	}
+	return resp.Err(resp.ErrSyntax)
+}
+
+func clientNoEvict(s *session, args resp.Args) resp.Reply { return setFlag(&s.noEvict, args[2]) }
+func clientNoTouch(s *session, args resp.Args) resp.Reply { return setFlag(&s.noTouch, args[2]) }
+
+func setFlag(flag interface{ Store(bool) }, word string) resp.Reply {
+	on := resp.Is(word, "ON")
+	if !on && !resp.Is(word, "OFF") {
+		return resp.Err(resp.ErrSyntax)
+	}
+	flag.Store(on)
+	return resp.OK()
+}
+
+// clientUnblock finds nobody: no command of lockd blocks until something happens.
+func clientUnblock(_ *session, args resp.Args) resp.Reply {
+	if len(args) > 4 {
+		return wrongSubcommand("client", args[1])
+	}
+	if len(args) == 4 && !resp.Is(args[3], "TIMEOUT") && !resp.Is(args[3], "ERROR") {
+		return resp.Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	}
+	if _, ok := resp.ParseInt(args[2]); !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	return resp.Int(0)
+}
+
+// clientType is Redis's class of a client; ok is false for a word that names none.
+func clientType(word string) (class string, ok bool) {
+	switch w := lower(word); w {
+	case "normal", "master", "pubsub":
+		return w, true
+	case "slave", "replica":
+		return "replica", true
+	}
+	return "", false
+}
+
+// class: there are no replicas among the clients, replication has its own port.
+func (s *session) class() string {
+	if s.mayTimeOut() {
+		return "normal"
+	}
+	return "pubsub"
+}
+
+func clientList(s *session, args resp.Args) resp.Reply {
+	keep := func(*session) bool { return true }
+	switch {
+	case len(args) == 2:
+	case len(args) == 4 && resp.Is(args[2], "TYPE"):
+		class, ok := clientType(args[3])
+		if !ok {
+			return resp.Err("ERR Unknown client type '" + args[3] + "'")
+		}
+		keep = func(c *session) bool { return c.class() == class }
+	case len(args) > 3 && resp.Is(args[2], "ID"):
+		ids := map[int64]bool{}
+		for _, word := range args[3:] {
+			id, ok := resp.ParseInt(word)
+			if !ok {
+				return resp.Err("ERR Invalid client ID")
+			}
+			ids[id] = true
+		}
+		keep = func(c *session) bool { return ids[c.id] }
+	default:
+		return resp.Err(resp.ErrSyntax)
+	}
+	now := s.srv.clock()
+	var text []byte
+	for _, c := range s.srv.clients() {
+		if keep(c) {
+			text = c.describe(text, now)
+		}
+	}
+	return resp.Verbatim(string(text))
+}
+
+// describe appends the line of CLIENT LIST about s. Any goroutine may call it.
+func (s *session) describe(b []byte, now time.Time) []byte {
+	name, libName, libVer := s.identity.get()
+	flags := ""
+	if !s.mayTimeOut() {
+		flags += "P"
+	}
+	if s.queued.Load() >= 0 {
+		flags += "x"
+	}
+	if s.unix {
+		flags += "U"
+	}
+	if s.noEvict.Load() {
+		flags += "e"
+	}
+	if s.noTouch.Load() {
+		flags += "T"
+	}
+	if flags == "" {
+		flags = "N"
+	}
+	cmd := "NULL"
+	if spec := s.last.Load(); spec != nil {
+		cmd = spec.Name
+	}
+	field := func(key, value string) {
+		b = append(append(append(append(b, key...), '='), value...), ' ')
+	}
+	number := func(key string, n int64) { field(key, strconv.FormatInt(n, 10)) }
+	waiting := int64(s.out.waiting())
+	number("id", s.id)
+	field("addr", s.addr)
+	field("laddr", s.laddr)
+	number("fd", s.fd)
+	field("name", name)
+	number("age", int64(now.Sub(s.since)/time.Second))
+	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
+	field("flags", flags)
+	number("db", int64(s.db.Load()))
+	number("sub", int64(s.subCount.Load()))
+	number("psub", int64(s.psubCount.Load()))
+	number("ssub", int64(s.ssubCount.Load()))
+	number("multi", int64(s.queued.Load()))
+	number("qbuf", s.inputBytes.Load())
+	number("qbuf-free", 0)
+	number("argv-mem", 0)
+	number("multi-mem", 0)
+	number("rbs", 0)
+	number("rbp", 0)
+	number("obl", 0)
+	number("oll", 0)
+	number("omem", waiting)
+	number("tot-mem", s.inputBytes.Load()+waiting)
+	field("events", "r")
+	field("cmd", cmd)
+	field("user", "default")
+	number("redir", -1)
+	number("resp", int64(s.proto.Load()))
+	field("lib-name", libName)
+	field("lib-ver", libVer)
+	b[len(b)-1] = '\n'
+	return b
+}
+
+// killFilter is what CLIENT KILL in its new form asks for.
+type killFilter struct {
+	id          int64 // 0: any
+	addr, laddr string
+	class       string
+	skipMe      bool
+}
+
+func (f *killFilter) matches(c *session) bool {
+	return (f.id == 0 || f.id == c.id) && (f.addr == "" || f.addr == c.addr) && (f.laddr == "" || f.laddr == c.laddr) &&
+		(f.class == "" || f.class == c.class())
+}
+
+func clientKill(s *session, args resp.Args) resp.Reply {
+	if len(args) == 3 {
+		if s.killAll(&killFilter{addr: args[2]}) == 0 {
+			return resp.Err("ERR No such client")
+		}
+		return resp.OK()
+	}
+	filter := killFilter{skipMe: true}
+	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 {
+			return resp.Err(resp.ErrSyntax)
+		}
+		if fail := filter.option(rest[0], rest[1]); fail.IsErr() {
+			return fail
+		}
+	}
+	return resp.Int(int64(s.killAll(&filter)))
+}
+
+func (f *killFilter) option(word, value string) resp.Reply {
+	switch lower(word) {
+	case "id":
+		n, ok := resp.ParseInt(value)
+		if !ok {
+			return resp.Err("ERR client-id should be greater than 0")
+		}
+		if n < 1 {
+			return resp.Err("ERR client-id should be greater than 0")
+		}
+		f.id = n
+	case "type":
+		class, ok := clientType(value)
+		if !ok {
+			return resp.Err("ERR Unknown client type '" + value + "'")
+		}
+		f.class = class
+	case "addr":
+		f.addr = value
+	case "laddr":
+		f.laddr = value
+	case "user":
+		if value != "default" {
+			return resp.Err("ERR No such user '" + value + "'")
+		}
+	case "skipme":
+		if !resp.Is(value, "YES") && !resp.Is(value, "NO") {
+			return resp.Err(resp.ErrSyntax)
+		}
+		f.skipMe = resp.Is(value, "YES")
+	default:
+		return resp.Err(resp.ErrSyntax)
+	}
+	return resp.Reply{}
+}
+
+// killAll closes the clients that match; the one that asks gets its answer first.
+func (s *session) killAll(f *killFilter) int {
+	n := 0
+	for _, c := range s.srv.clients() {
+		if !f.matches(c) || f.skipMe && c == s {
+			continue
+		}
+		n++
+		if c == s {
+			s.closing = true
+		} else {
+			c.kill()
+		}
+	}
+	return n
+}
+
+// cut bounds what of an argument an error repeats.
+func cut(text string, bytesMax int) string {
+	return text[:min(len(text), bytesMax)]
+}
+
+func upper(name string) string { return strings.ToUpper(name) }

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"slices"
+
+	"lockd/resp"
+)
+
+const administrative = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
+
+func configRows() []row {
+	return []row{{
+		Spec: resp.Spec{Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands"},
+		Subs: []row{
+			{Spec: resp.Spec{Name: "config|get", Arity: -3, Flags: administrative, Group: "server", Since: "2.0.0",
+				Summary: "Get the values of configuration parameters", Syntax: "parameter [parameter ...]"}, Run: action{run: configGet, asksBackend: true}},
+			{Spec: resp.Spec{Name: "config|set", Arity: -4, Flags: administrative, Group: "server", Since: "2.0.0",
+				Summary: "Set configuration parameters to the given values", Syntax: "parameter value [parameter value ...]"}, Run: action{run: configSet, asksBackend: true}},
+			{Spec: resp.Spec{Name: "config|resetstat", Arity: 2, Flags: administrative, Group: "server", Since: "2.0.0",
+				Summary: "Reset the stats returned by INFO"}, Run: action{run: configResetStat}},
+			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
+				Summary: "Rewrite the configuration file with the in memory configuration"}, Run: action{run: configRewrite}},
+			helpRow("config", "server", "5.0.0", configHelp),
+		},
+	}}
+}
+
+// configGet joins the values of this node with the replicated ones.
+func configGet(s *session, args resp.Args) resp.Reply {
+	elems := s.srv.localConfig(args[2:])
+	if s.srv.backend.Lookup("config") != nil {
+		shared := s.forward(args)
+		if shared.IsErr() {
+			return shared
+		}
+		for i := 0; i+1 < len(shared.Elems); i += 2 {
+			if _, local := s.srv.local[shared.Elems[i].Str]; !local {
+				elems = append(elems, shared.Elems[i], shared.Elems[i+1])
+			}
+		}
+	}
+	return resp.Map(elems...)
+}
+
+// localConfig lists this node's values that match any of the patterns, by name.
+func (s *Server) localConfig(patterns []string) []resp.Reply {
+	names := make([]string, 0, len(s.local))
+	for name := range s.local {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var elems []resp.Reply
+	for _, name := range names {
+		left := globStepsMax
+		if slices.ContainsFunc(patterns, func(p string) bool { return resp.Glob(lower(p), name, &left) }) {
+			elems = append(elems, resp.Bulk(name), resp.Bulk(s.local[name]))
+		}
+	}
+	return elems
+}
+
+// configSet refuses what belongs to this node; the rest is replicated state.
+func configSet(s *session, args resp.Args) resp.Reply {
+	for i := 2; i < len(args); i += 2 {
+		name := lower(args[i])
+		if _, local := s.srv.local[name]; local && len(args)%2 == 0 {
+			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
+		}
+	}
+	if s.srv.backend.Lookup("config") == nil {
+		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + args[2] + "'")
+	}
+	return s.forward(args)
+}
+
+// forward has the backend run one command, whole and by itself.
+func (s *session) forward(args resp.Args) resp.Reply {
+	return replyAt(s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}}), 0)
+}
+
+func configResetStat(s *session, _ resp.Args) resp.Reply {
+	s.srv.stats.reset()
+	for _, c := range s.srv.index.all {
+		c.stats.reset()
+	}
+	return resp.OK()
+}
+
+func configRewrite(*session, resp.Args) resp.Reply {
+	return resp.Err("ERR The server is running without a config file")
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"crypto/subtle"
+	"strings"
+
+	"lockd/resp"
+)
+
+// redisVersion is the version of Redis whose commands are all here. Clients
+// choose what they send by it.
+const redisVersion = "7.2.4"
+
+const handshake = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.NoAuth | resp.AllowBusy
+
+func helloRows() []row {
+	return []row{
+		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
+			Summary: "Handshake with Redis",
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: true}},
+		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
+			Summary: "Authenticate to the server",
+			Syntax:  "[username] password"}, Run: action{run: auth, secret: true}},
+	}
+}
+
+// hello changes nothing unless all of it is right.
+func hello(s *session, args resp.Args) resp.Reply {
+	proto, rest := int64(s.proto.Load()), resp.Args(nil)
+	if len(args) > 1 {
+		n, ok := resp.ParseInt(args[1])
+		if !ok {
+			return resp.Err("ERR Protocol version is not an integer or out of range")
+		}
+		if n != 2 && n != 3 {
+			return resp.Err(resp.ErrNoProto)
+		}
+		proto, rest = n, args[2:]
+	}
+	name, named := "", false
+	for len(rest) > 0 {
+		switch {
+		case resp.Is(rest[0], "AUTH") && len(rest) >= 3:
+			if !s.srv.passes(rest[1], rest[2]) {
+				return resp.Err(resp.ErrWrongPass)
+			}
+			s.authed = true
+			rest = rest[3:]
+		case resp.Is(rest[0], "SETNAME") && len(rest) >= 2:
+			name, named = rest[1], true
+			if !printable(name) {
+				return resp.Err(errClientName)
+			}
+			rest = rest[2:]
+		default:
+			return resp.Err("ERR Syntax error in HELLO option '" + rest[0] + "'")
+		}
+	}
+	if !s.authed {
+		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	if named {
+		s.setName(name)
+	}
+	s.proto.Store(int32(proto))
+	return resp.Map(
+		resp.Bulk("server"), resp.Bulk("redis"),
+		resp.Bulk("version"), resp.Bulk(redisVersion),
+		resp.Bulk("proto"), resp.Int(proto),
+		resp.Bulk("id"), resp.Int(s.id),
+		resp.Bulk("mode"), resp.Bulk("standalone"),
+		resp.Bulk("role"), resp.Bulk("master"), // any node serves any command
+		resp.Bulk("modules"), resp.Array(),
+	)
+}
+
+func auth(s *session, args resp.Args) resp.Reply {
+	user, password := "default", args[1]
+	switch {
+	case len(args) > 3:
+		return resp.Err(resp.ErrSyntax)
+	case len(args) == 3:
+		user, password = args[1], args[2]
+	case s.srv.password == "":
+		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	}
+	if !s.srv.passes(user, password) {
+		return resp.Err(resp.ErrWrongPass)
+	}
+	s.authed = true
+	return resp.OK()
+}
+
+// passes checks a password in constant time. Without one configured the default
+// user has any.
+func (s *Server) passes(user, password string) bool {
+	if user != "default" {
+		return false
+	}
+	return s.password == "" || subtle.ConstantTimeCompare([]byte(password), []byte(s.password)) == 1
+}
+
+const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// printable is what Redis asks of a client's name and library.
+func printable(name string) bool {
+	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
+}
+
+func (s *session) setName(name string) {
+	s.identity.mu.Lock()
+	defer s.identity.mu.Unlock()
+	s.identity.name = strings.Clone(name)
+}

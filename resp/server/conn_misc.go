@@ -1,0 +1,93 @@
+package server
+
+import "lockd/resp"
+
+const basic = resp.Loading | resp.Stale | resp.Fast
+
+func miscRows() []row {
+	return []row{
+		{Spec: resp.Spec{Name: "ping", Arity: -1, Flags: resp.Fast, Group: "connection", Since: "1.0.0",
+			Summary: "Ping the server", Syntax: "[message]"}, Run: action{run: ping, whileSubscribed: true}},
+		{Spec: resp.Spec{Name: "echo", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
+			Summary: "Echo the given string", Syntax: "message"}, Run: action{run: echo}},
+		{Spec: resp.Spec{Name: "quit", Arity: -1, Flags: handshake, Group: "connection", Since: "1.0.0",
+			Summary: "Close the connection"}, Run: action{run: quit, unqueued: true, whileSubscribed: true}},
+		{Spec: resp.Spec{Name: "reset", Arity: 1, Flags: handshake, Group: "connection", Since: "6.2.0",
+			Summary: "Reset the connection"}, Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true}},
+		{Spec: resp.Spec{Name: "select", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
+			Summary: "Change the selected database for the current connection", Syntax: "index"}, Run: action{run: selectDB, selects: true}},
+		{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Enables read queries for a connection to a cluster replica node"}, Run: action{run: noCluster}},
+		{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Disables read queries for a connection to a cluster replica node"}, Run: action{run: noCluster}},
+		{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0",
+			Summary: "Sent by cluster clients after an -ASK redirect"}, Run: action{run: noCluster}},
+	}
+}
+
+// ping of a RESP2 subscriber answers in the form of a message, so that a client
+// that only reads messages can read it.
+func ping(s *session, args resp.Args) resp.Reply {
+	if len(args) > 2 {
+		return resp.WrongArity("ping")
+	}
+	if s.proto.Load() < 3 && s.subs.count() > 0 {
+		text := ""
+		if len(args) == 2 {
+			text = args[1]
+		}
+		return resp.Bulks("pong", text)
+	}
+	if len(args) == 2 {
+		return resp.Bulk(args[1])
+	}
+	return resp.Status("PONG")
+}
+
+func echo(_ *session, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
+
+func quit(s *session, _ resp.Args) resp.Reply {
+	s.closing = true
+	return resp.OK()
+}
+
+// reset makes the connection new again, the authentication included.
+func reset(s *session, _ resp.Args) resp.Reply {
+	s.discard()
+	s.subs.clear(s)
+	s.proto.Store(2)
+	s.db.Store(0)
+	s.setName("")
+	s.replyOff, s.skipping, s.skipNext = false, false, false
+	s.noEvict.Store(false)
+	s.noTouch.Store(false)
+	s.authed = s.srv.password == ""
+	return resp.Status("RESET")
+}
+
+func selectDB(s *session, args resp.Args) resp.Reply {
+	db, fail := parseDB(args[1])
+	if fail.IsErr() {
+		return fail
+	}
+	s.db.Store(int32(db))
+	return resp.OK()
+}
+
+// databases is how many there are.
+const databases = 16
+
+func parseDB(text string) (int, resp.Reply) {
+	n, ok := resp.ParseInt(text)
+	switch {
+	case !ok:
+		return 0, resp.Err(resp.ErrNotInteger)
+	case n > 1<<31-1 || n < -1<<31:
+		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647")
+	case n < 0 || n >= databases:
+		return 0, resp.Err(resp.ErrDBIndex)
+	}
+	return int(n), resp.Reply{}
+}
+
+func noCluster(*session, resp.Args) resp.Reply { return resp.Err(resp.ErrNotCluster) }

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"lockd/resp"
+)
+
+const transactional = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.AllowBusy
+
+func multiRows() []row {
+	return []row{
+		{Spec: resp.Spec{Name: "multi", Arity: 1, Flags: transactional, Group: "transactions", Since: "1.2.0",
+			Summary: "Mark the start of a transaction block"}, Run: action{run: multi, unqueued: true}},
+		{Spec: resp.Spec{Name: "exec", Arity: 1, Flags: resp.NoScript | resp.Loading | resp.Stale | resp.SkipSlowlog, Group: "transactions", Since: "1.2.0",
+			Summary: "Execute all commands issued after MULTI"}, Run: action{run: exec, unqueued: true}},
+		{Spec: resp.Spec{Name: "discard", Arity: 1, Flags: transactional, Group: "transactions", Since: "2.0.0",
+			Summary: "Discard all commands issued after MULTI"}, Run: action{run: discard, unqueued: true}},
+		{Spec: resp.Spec{Name: "watch", Arity: -2, Flags: transactional, Keys: resp.AllKeys, Group: "transactions", Since: "2.2.0",
+			Summary: "Watch the given keys to determine execution of the MULTI/EXEC block", Syntax: "key [key ...]"}, Run: action{run: watch, unqueued: true}},
+		{Spec: resp.Spec{Name: "unwatch", Arity: 1, Flags: transactional, Group: "transactions", Since: "2.2.0",
+			Summary: "Forget about all watched keys"}, Run: action{run: unwatch}},
+	}
+}
+
+// transaction is what was queued since MULTI.
+type transaction struct {
+	cmds    []queued
+	size    int  // bytes of the arguments
+	spoiled bool // a command could not be queued: EXEC refuses
+}
+
+type queued struct {
+	of   *command
+	args resp.Args
+}
+
+// queue puts a command, whose name and arity are right, into the transaction.
+func (s *session) queue(c *command, args resp.Args) {
+	size := 0
+	for _, a := range args {
+		size += len(a)
+	}
+	if len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax {
+		s.refuseCommand(c, resp.Err("ERR the transaction is too large"))
+		return
+	}
+	s.tx.cmds = append(s.tx.cmds, queued{c, args})
+	s.tx.size += size
+	s.queued.Store(int32(len(s.tx.cmds)))
+	s.reply(resp.Status("QUEUED"))
+}
+
+func multi(s *session, _ resp.Args) resp.Reply {
+	if s.tx != nil {
+		return resp.Err("ERR MULTI calls can not be nested")
+	}
+	s.tx = &transaction{}
+	s.queued.Store(0)
+	return resp.OK()
+}
+
+func discard(s *session, _ resp.Args) resp.Reply {
+	if s.tx == nil {
+		return resp.Err("ERR DISCARD without MULTI")
+	}
+	s.discard()
+	return resp.OK()
+}
+
+// discard forgets the transaction and what was watched for it.
+func (s *session) discard() {
+	s.tx = nil
+	s.queued.Store(-1)
+	s.forgetWatch()
+}
+
+func (s *session) forgetWatch() { s.watch, s.watchLen = nil, 0 }
+
+func unwatch(s *session, _ resp.Args) resp.Reply {
+	s.forgetWatch()
+	return resp.OK()
+}
+
+// watch learns the present versions of keys from the backend's internal command
+// of the same name. A key that is already watched keeps its older version.
+func watch(s *session, args resp.Args) resp.Reply {
+	if s.tx != nil {
+		return resp.Err("ERR WATCH inside MULTI is not allowed")
+	}
+	db := int(s.db.Load())
+	keys := args[1:]
+	size := 0
+	for _, key := range keys {
+		size += len(key)
+	}
+	if len(s.watch)+len(keys) > watchedKeysMax || s.watchLen+size > watchedBytesMax {
+		return resp.Err("ERR too many watched keys")
+	}
+	versions := replyAt(s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: db, Args: lowerName(args)}}}), 0)
+	if versions.IsErr() {
+		return versions
+	}
+	if len(versions.Elems) != len(keys) {
+		return resp.Err(resp.ErrUnknown)
+	}
+	have := map[string]bool{}
+	for _, w := range s.watch {
+		have[w.Key] = have[w.Key] || w.DB == db
+	}
+	for i, key := range keys {
+		if !have[key] {
+			have[key] = true
+			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: uint64(versions.Elems[i].Int)})
+		}
+	}
+	s.watchLen += size
+	return resp.OK()
+}
+
+// lowerName returns args with the name as the backend's table has it.
+func lowerName(args resp.Args) resp.Args {
+	named := append(resp.Args{}, args...)
+	named[0] = lower(args[0])
+	return named
+}
+
+// exec runs the transaction. Its data commands are one request, which is one
+// entry of the log; what is about the connection is answered here, at its place.
+func exec(s *session, _ resp.Args) resp.Reply {
+	tx := s.tx
+	if tx == nil {
+		return resp.Err("ERR EXEC without MULTI")
+	}
+	req := resp.Request{Cmds: tx.data(int(s.db.Load())), Watch: s.watch}
+	s.discard()
+	if tx.spoiled {
+		return resp.Err(resp.ErrExecAbort)
+	}
+	start := s.srv.clock()
+	res := s.runData(req)
+	if res.Aborted {
+		return resp.NilArray()
+	}
+	if fail, all := commonFailure(res, len(req.Cmds)); all {
+		return fail
+	}
+	return s.compose(tx, req, res, start)
+}
+
+// data lists the commands for the backend. SELECT among them counts: db is where
+// the transaction begins.
+func (t *transaction) data(db int) []resp.Cmd {
+	var cmds []resp.Cmd
+	for _, q := range t.cmds {
+		if q.of.act == nil {
+			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args})
+		} else if q.of.act.selects {
+			if n, fail := parseDB(q.args[1]); !fail.IsErr() {
+				db = n
+			}
+		}
+	}
+	return cmds
+}
+
+// runData has the backend run the data commands. A transaction without any still
+// fails when a watched key has changed; then asking for a version stands in.
+func (s *session) runData(req resp.Request) resp.Result {
+	if len(req.Cmds) == 0 {
+		if len(req.Watch) == 0 {
+			return resp.Result{}
+		}
+		req.Cmds = []resp.Cmd{{DB: req.Watch[0].DB, Args: resp.Args{"watch", req.Watch[0].Key}}}
+	}
+	return s.srv.backend.Do(s.ctx, req)
+}
+
+// commonFailure finds the error that every command of a request got, because the
+// request as a whole was not done, or nobody knows. EXEC then answers it, rather
+// than an array of it, so that a client can resend the whole.
+func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
+	if n == 0 { // at most the reply that stands in for the check of what is watched
+		if len(res.Replies) > 0 && res.Replies[0].IsErr() {
+			return res.Replies[0], true
+		}
+		return resp.Reply{}, false
+	}
+	first := replyAt(res, 0)
+	word, _, _ := strings.Cut(first.Str, " ")
+	if !first.IsErr() || word != "LOADING" && word != "UNKNOWN" && word != "CLUSTERDOWN" {
+		return resp.Reply{}, false
+	}
+	for i := 1; i < n; i++ {
+		if r := replyAt(res, i); !r.IsErr() || r.Str != first.Str {
+			return resp.Reply{}, false
+		}
+	}
+	return first, true
+}
+
+// compose makes EXEC's array, or, with subscriptions in it, writes it. What asks
+// the backend has to run before the hub is locked.
+func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, start time.Time) resp.Reply {
+	replies := make([]resp.Reply, len(tx.cmds))
+	data, locked := 0, false
+	var ran []*command
+	for i, q := range tx.cmds {
+		switch {
+		case q.of.act == nil:
+			replies[i] = s.receiversFor(q.of, q.args, replyAt(res, data))
+			s.countIfError(replies[i])
+			ran = append(ran, q.of)
+			data++
+		case q.of.act.asksBackend:
+			replies[i] = s.timed(q)
+		}
+		locked = locked || q.of.act != nil && q.of.act.hubLocked
+	}
+	if len(ran) > 0 {
+		s.accountRun(start, ran, req.Cmds[0].Args, res)
+	}
+	if locked {
+		s.composeLocked(tx, replies)
+		return resp.Reply{}
+	}
+	for i, q := range tx.cmds {
+		if q.here() {
+			replies[i] = s.timed(q)
+		}
+	}
+	return resp.Array(replies...)
+}
+
+// here: the command has to run where it stands in the array.
+func (q *queued) here() bool { return q.of.act != nil && !q.of.act.asksBackend }
+
+// timed runs a command of the connection inside EXEC.
+func (s *session) timed(q queued) resp.Reply {
+	start := s.srv.clock()
+	r := q.of.act.run(s, q.args)
+	s.account(start, []*command{q.of}, q.args, r)
+	return r
+}
+
+// composeLocked writes an array with subscriptions in it. Their confirmations
+// stand in it as Redis writes them, one for each channel, so that the array may
+// have more elements than its head says.
+func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
+	hub := s.srv.hub
+	hub.mu.Lock()
+	s.replyHead(len(tx.cmds))
+	for i, q := range tx.cmds {
+		if q.here() {
+			replies[i] = s.timed(q)
+		}
+		s.reply(replies[i])
+	}
+	s.handOver()
+	hub.mu.Unlock()
+	s.waitForRoom()
+}

@@ -1,0 +1,249 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
+
+const (
+	subscribing = resp.PubSub | resp.NoScript | resp.Loading | resp.Stale
+	listing     = resp.PubSub | resp.Loading | resp.Stale
+)
+
+var everyArg = resp.Keys{First: 1, Last: -1, Step: 1}
+
+func pubsubRows() []row {
+	sub := func(k *kind, leave bool) action {
+		run := k.subscribe
+		if leave {
+			run = k.unsubscribe
+		}
+		return action{run: run, whileSubscribed: true, hubLocked: true}
+	}
+	return []row{
+		{Spec: resp.Spec{Name: "subscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Summary: "Listen for messages published to the given channels", Syntax: "channel [channel ...]"}, Run: sub(channels, false)},
+		{Spec: resp.Spec{Name: "unsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Summary: "Stop listening for messages posted to the given channels", Syntax: "[channel [channel ...]]"}, Run: sub(channels, true)},
+		{Spec: resp.Spec{Name: "psubscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Summary: "Listen for messages published to channels matching the given patterns", Syntax: "pattern [pattern ...]"}, Run: sub(patterns, false)},
+		{Spec: resp.Spec{Name: "punsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
+			Summary: "Stop listening for messages posted to channels matching the given patterns", Syntax: "[pattern [pattern ...]]"}, Run: sub(patterns, true)},
+		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: everyArg, Group: "pubsub", Since: "7.0.0",
+			Summary: "Listen for messages published to the given shard channels", Syntax: "shardchannel [shardchannel ...]"}, Run: sub(shards, false)},
+		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: everyArg, Group: "pubsub", Since: "7.0.0",
+			Summary: "Stop listening for messages posted to the given shard channels", Syntax: "[shardchannel [shardchannel ...]]"}, Run: sub(shards, true)},
+		{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0", Summary: "A container for Pub/Sub commands"},
+			Subs: []row{
+				{Spec: resp.Spec{Name: "pubsub|channels", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
+					Summary: "List active channels", Syntax: "[pattern]"}, Run: action{run: pubsubChannels, hubLocked: true}},
+				{Spec: resp.Spec{Name: "pubsub|numsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
+					Summary: "Get the count of subscribers for channels", Syntax: "[channel [channel ...]]"}, Run: action{run: pubsubNumSub, hubLocked: true}},
+				{Spec: resp.Spec{Name: "pubsub|numpat", Arity: 2, Flags: listing, Group: "pubsub", Since: "2.8.0",
+					Summary: "Get the count of unique patterns pattern subscriptions"}, Run: action{run: pubsubNumPat, hubLocked: true}},
+				{Spec: resp.Spec{Name: "pubsub|shardchannels", Arity: -2, Flags: listing, Group: "pubsub", Since: "7.0.0",
+					Summary: "List active shard channels", Syntax: "[pattern]"}, Run: action{run: pubsubShardChannels, hubLocked: true}},
+				{Spec: resp.Spec{Name: "pubsub|shardnumsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "7.0.0",
+					Summary: "Get the count of subscribers for shard channels", Syntax: "[shardchannel [shardchannel ...]]"}, Run: action{run: pubsubShardNumSub, hubLocked: true}},
+				helpRow("pubsub", "pubsub", "6.2.0", pubsubHelp),
+			}},
+	}
+}
+
+// subscriptions are what one session listens to. Its own goroutine changes them,
+// with the hub's lock held.
+type subscriptions struct {
+	names [3]map[string]uint64 // by kind: the name and when it came
+	seq   uint64
+	ever  bool // the outbox has its writer goroutine
+}
+
+// kind is one of the three ways to subscribe: the same commands under other names.
+type kind struct {
+	at          int // in subscriptions.names
+	word        string
+	leaveWord   string
+	nameMax     int
+	tooLong     string
+	others      []int // kinds that the count in a confirmation adds up
+	add, remove func(*Hub, string, *session) bool
+}
+
+var (
+	channels = &kind{at: 0, word: "subscribe", leaveWord: "unsubscribe", nameMax: channelBytesMax, tooLong: "ERR channel name is too long",
+		others: []int{0, 1},
+		add:    func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
+		remove: func(h *Hub, name string, s *session) bool { h.channels.remove(name, s); return true }}
+	patterns = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax, tooLong: "ERR pattern is too long",
+		others: []int{0, 1},
+		add:    (*Hub).addPattern,
+		remove: func(h *Hub, name string, s *session) bool { h.removePattern(name, s); return true }}
+	shards = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax, tooLong: "ERR channel name is too long",
+		others: []int{2},
+		add:    func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
+		remove: func(h *Hub, name string, s *session) bool { h.shards.remove(name, s); return true }}
+	kinds = []*kind{channels, patterns, shards}
+)
+
+func (u *subscriptions) count() int {
+	return len(u.names[0]) + len(u.names[1]) + len(u.names[2])
+}
+
+// sorted lists names in the order in which they were subscribed to.
+func (u *subscriptions) sorted(k *kind) []string {
+	names := make([]string, 0, len(u.names[k.at]))
+	for name := range u.names[k.at] {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(u.names[k.at][a], u.names[k.at][b]) })
+	return names
+}
+
+// subscribe answers with one confirmation for each name. An error ends it: what
+// came before it holds.
+func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
+	if !s.subs.ever {
+		s.subs.ever = true
+		s.out.startWriter() // what is pending goes its way, ahead of the confirmations
+	}
+	for _, name := range args[1:] {
+		if fail := k.join(s, name); fail.IsErr() {
+			return fail
+		}
+		s.confirm(k.confirmation(s, k.word, resp.Bulk(name)))
+	}
+	return resp.Reply{}
+}
+
+func (k *kind) join(s *session, name string) resp.Reply {
+	u := &s.subs
+	if _, have := u.names[k.at][name]; have {
+		return resp.Reply{}
+	}
+	if len(name) > k.nameMax {
+		return resp.Err(k.tooLong)
+	}
+	name = strings.Clone(name)
+	if u.count() >= subscriptionsMax || s.dropped || !k.add(s.srv.hub, name, s) {
+		return resp.Err("ERR too many subscriptions")
+	}
+	if u.names[k.at] == nil {
+		u.names[k.at] = map[string]uint64{}
+	}
+	u.seq++
+	u.names[k.at][name] = u.seq
+	s.srv.hub.enter(s)
+	u.show(s)
+	return resp.Reply{}
+}
+
+// unsubscribe leaves the given names, or all of the kind. With none to leave it
+// still answers once.
+func (k *kind) unsubscribe(s *session, args resp.Args) resp.Reply {
+	names := []string(args[1:])
+	if len(names) == 0 {
+		names = s.subs.sorted(k)
+	}
+	for _, name := range names {
+		k.leave(s, name)
+		s.confirm(k.confirmation(s, k.leaveWord, resp.Bulk(name)))
+	}
+	if len(names) == 0 {
+		s.confirm(k.confirmation(s, k.leaveWord, resp.Nil()))
+	}
+	s.subs.settle(s)
+	return resp.Reply{}
+}
+
+func (k *kind) leave(s *session, name string) {
+	if _, have := s.subs.names[k.at][name]; have {
+		delete(s.subs.names[k.at], name)
+		k.remove(s.srv.hub, name, s)
+	}
+}
+
+// settle brings the hub's view up to date after names were left.
+func (u *subscriptions) settle(s *session) {
+	s.srv.hub.sweepPatterns()
+	if u.count() == 0 {
+		s.srv.hub.leave(s)
+	}
+	u.show(s)
+}
+
+// show puts the counts where CLIENT LIST of other sessions sees them.
+func (u *subscriptions) show(s *session) {
+	s.subCount.Store(int32(len(u.names[0])))
+	s.psubCount.Store(int32(len(u.names[1])))
+	s.ssubCount.Store(int32(len(u.names[2])))
+}
+
+func (k *kind) confirmation(s *session, word string, name resp.Reply) resp.Reply {
+	n := 0
+	for _, at := range k.others {
+		n += len(s.subs.names[at])
+	}
+	return resp.Push(resp.Bulk(word), name, resp.Int(int64(n)))
+}
+
+// clear leaves everything without a word; the hub's lock is held.
+func (u *subscriptions) clear(s *session) {
+	for _, k := range kinds {
+		for name := range u.names[k.at] {
+			k.leave(s, name)
+		}
+	}
+	u.settle(s)
+}
+
+// leaveAll is clear for a session that ends.
+func (u *subscriptions) leaveAll(s *session) {
+	if !u.ever {
+		return
+	}
+	s.srv.hub.mu.Lock()
+	defer s.srv.hub.mu.Unlock()
+	u.clear(s)
+}
+
+func pubsubChannels(s *session, args resp.Args) resp.Reply {
+	return topicNames(s.srv.hub.channels, args)
+}
+
+func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
+	return topicNames(s.srv.hub.shards, args)
+}
+
+func topicNames(t topics, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return resp.Bulks(t.names("*")...)
+	case 3:
+		return resp.Bulks(t.names(args[2])...)
+	}
+	return wrongSubcommand("pubsub", args[1])
+}
+
+func pubsubNumSub(s *session, args resp.Args) resp.Reply {
+	return topicCounts(s.srv.hub.channels, args)
+}
+
+func pubsubShardNumSub(s *session, args resp.Args) resp.Reply {
+	return topicCounts(s.srv.hub.shards, args)
+}
+
+// topicCounts is a flat array in both protocols, as in Redis.
+func topicCounts(t topics, args resp.Args) resp.Reply {
+	var elems []resp.Reply
+	for _, name := range args[2:] {
+		elems = append(elems, resp.Bulk(name), resp.Int(int64(len(t[name]))))
+	}
+	return resp.Array(elems...)
+}
+
+func pubsubNumPat(s *session, _ resp.Args) resp.Reply {
+	return resp.Int(int64(len(s.srv.hub.byGlob)))
+}

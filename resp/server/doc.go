@@ -1,0 +1,16 @@
+// Package server is lockd's front: connections, sessions, Pub/Sub. It speaks
+// RESP2 and RESP3 to clients and hands every command that is not about the
+// connection itself to a Backend. Its law:
+//
+//   - Replies stand in the order of the commands, one for each, and nothing
+//     stands inside a reply: a push goes between two of them.
+//   - Only a session writes replies to its socket, through one outbox.
+//   - Publishing never waits for a subscriber; one that is too slow is dropped.
+//   - Nothing a client sends is believed before the guard has measured it: every
+//     length, count and total has a named limit (limits.go).
+//   - The wall clock is read in one place (clock.go).
+//   - Locks are taken in the order Hub.mu, outbox.mu, and never held over a
+//     call of the Backend or a write to a socket.
+//
+// DESIGN.md gives the reasons and the roads not taken.
+package server

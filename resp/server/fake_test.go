@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"lockd/resp"
+)
+
+// fakeBackend is a map with the few commands that session tests need. Its rows
+// are Redis's, so that transcripts can be replayed against a real Redis.
+type fakeBackend struct {
+	table *resp.Table[fakeRun]
+	hub   *Hub
+
+	mu       sync.Mutex
+	values   [databases]map[string]string
+	versions map[string]uint64
+	version  uint64
+	failing  string // error that every command gets
+	requests []int  // number of commands of each request
+	waiting  chan struct{}
+}
+
+type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
+
+func newFake() *fakeBackend {
+	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000)}
+	for i := range f.values {
+		f.values[i] = map[string]string{}
+	}
+	f.table = resp.NewTable([]resp.Row[fakeRun]{
+		fakeRow("get", 2, resp.ReadOnly|resp.Fast, resp.FirstKey, "string", "1.0.0", "Get the value of a key", "key", fakeGet),
+		fakeRow("set", -3, resp.Write|resp.DenyOOM, resp.FirstKey, "string", "1.0.0", "Set the string value of a key",
+			"key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]", fakeSet),
+		fakeRow("mset", -3, resp.Write|resp.DenyOOM, resp.PairKeys, "string", "1.0.1", "Set multiple keys to multiple values", "key value [key value ...]", fakeMset),
+		fakeRow("del", -2, resp.Write, resp.AllKeys, "generic", "1.0.0", "Delete a key", "key [key ...]", fakeDel),
+		fakeRow("incr", 2, resp.Write|resp.DenyOOM|resp.Fast, resp.FirstKey, "string", "1.0.0", "Increment the integer value of a key by one", "key", fakeIncr),
+		fakeRow("eval", -3, resp.NoScript|resp.Stale|resp.SkipMonitor|resp.MayReplicate|resp.NoMandatoryKeys|resp.MovableKeys, resp.EvalKeys, "scripting", "2.6.0",
+			"Execute a Lua script server side", "script numkeys [key [key ...]] [arg [arg ...]]", fakeEval),
+		fakeRow("publish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.NoKeys, "pubsub", "2.0.0",
+			"Post a message to a channel", "channel message", fakePublish),
+		fakeRow("spublish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.FirstKey, "pubsub", "7.0.0",
+			"Post a message to a shard channel", "shardchannel message", fakePublish),
+		fakeRow("watch", -2, resp.ReadOnly|resp.Internal, resp.AllKeys, "transactions", "2.2.0", "", "", fakeWatch),
+		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
+		{Spec: resp.Spec{Name: "config", Arity: -2, Group: "server"}, Subs: []resp.Row[fakeRun]{
+			fakeRow("config|get", -3, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigGet),
+			fakeRow("config|set", -4, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigSet),
+		}},
+	})
+	return f
+}
+
+func fakeRow(name string, arity int, flags resp.Flags, keys resp.Keys, group, since, summary, syntax string, run fakeRun) resp.Row[fakeRun] {
+	return resp.Row[fakeRun]{Spec: resp.Spec{Name: name, Arity: arity, Flags: flags, Keys: keys, Group: group, Since: since,
+		Summary: summary, Syntax: syntax}, Run: run}
+}
+
+func (f *fakeBackend) Lookup(name string) *resp.Spec { return f.table.Lookup(name) }
+func (f *fakeBackend) Specs() []*resp.Spec           { return f.table.Specs() }
+
+func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, len(req.Cmds))
+	for _, w := range req.Watch {
+		if f.versions[strconv.Itoa(w.DB)+w.Key] != w.Version {
+			return resp.Result{Aborted: true}
+		}
+	}
+	replies := make([]resp.Reply, len(req.Cmds))
+	for i, c := range req.Cmds {
+		replies[i] = f.one(ctx, c)
+	}
+	return resp.Result{Replies: replies}
+}
+
+func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
+	if f.failing != "" {
+		return resp.Err(f.failing)
+	}
+	row, fail := f.table.Find(c.Args)
+	if row == nil {
+		return fail
+	}
+	if row.Name == "wait" && f.waiting == nil {
+		return resp.Int(0)
+	}
+	if row.Name == "wait" { // stands for a command that waits for the log
+		f.mu.Unlock()
+		f.waiting <- struct{}{}
+		<-ctx.Done()
+		f.mu.Lock()
+		return resp.Err(resp.ErrUnknown)
+	}
+	return row.Run(f, c)
+}
+
+func (f *fakeBackend) touch(db int, key string) {
+	f.version++
+	f.versions[strconv.Itoa(db)+key] = f.version
+}
+
+func fakeGet(f *fakeBackend, c resp.Cmd) resp.Reply {
+	if v, ok := f.values[c.DB][c.Args[1]]; ok {
+		return resp.Bulk(v)
+	}
+	return resp.Nil()
+}
+
+func fakeSet(f *fakeBackend, c resp.Cmd) resp.Reply {
+	if len(c.Args) > 3 && !resp.Is(c.Args[3], "NX") {
+		return resp.Err(resp.ErrSyntax)
+	}
+	if _, have := f.values[c.DB][c.Args[1]]; have && len(c.Args) > 3 {
+		return resp.Nil()
+	}
+	f.values[c.DB][c.Args[1]] = c.Args[2]
+	f.touch(c.DB, c.Args[1])
+	return resp.OK()
+}
+
+func fakeMset(f *fakeBackend, c resp.Cmd) resp.Reply {
+	for i := 1; i+1 < len(c.Args); i += 2 {
+		f.values[c.DB][c.Args[i]] = c.Args[i+1]
+		f.touch(c.DB, c.Args[i])
+	}
+	return resp.OK()
+}
+
+func fakeDel(f *fakeBackend, c resp.Cmd) resp.Reply {
+	n := int64(0)
+	for _, key := range c.Args[1:] {
+		if _, have := f.values[c.DB][key]; have {
+			delete(f.values[c.DB], key)
+			f.touch(c.DB, key)
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func fakeIncr(f *fakeBackend, c resp.Cmd) resp.Reply {
+	text, have := f.values[c.DB][c.Args[1]]
+	n, ok := resp.ParseInt(text)
+	if have && !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	f.values[c.DB][c.Args[1]] = strconv.FormatInt(n+1, 10)
+	f.touch(c.DB, c.Args[1])
+	return resp.Int(n + 1)
+}
+
+func fakeEval(*fakeBackend, resp.Cmd) resp.Reply { return resp.Nil() }
+
+func fakePublish(f *fakeBackend, c resp.Cmd) resp.Reply {
+	kind := resp.MessageChannel
+	if resp.Is(c.Args[0], "SPUBLISH") {
+		kind = resp.MessageShard
+	}
+	f.hub.Publish([]resp.Message{{Kind: kind, Channel: c.Args[1], Payload: c.Args[2]}})
+	return resp.Int(0)
+}
+
+func fakeWatch(f *fakeBackend, c resp.Cmd) resp.Reply {
+	var elems []resp.Reply
+	for _, key := range c.Args[1:] {
+		elems = append(elems, resp.Int(int64(f.versions[strconv.Itoa(c.DB)+key])))
+	}
+	return resp.Array(elems...)
+}
+
+func fakeConfigGet(_ *fakeBackend, c resp.Cmd) resp.Reply {
+	steps := globStepsMax
+	if !slices.ContainsFunc(c.Args[2:], func(p string) bool { return resp.Glob(p, "timeout", &steps) }) {
+		return resp.Map()
+	}
+	return resp.Map(resp.Bulk("timeout"), resp.Bulk("0"))
+}
+
+func fakeConfigSet(f *fakeBackend, c resp.Cmd) resp.Reply {
+	for i := 2; i+1 < len(c.Args); i += 2 {
+		f.hub.Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: lower(c.Args[i]), Payload: c.Args[i+1]}})
+	}
+	return resp.OK()
+}
+
+// startServer serves a fake backend on a loopback port until the test ends.
+func startServer(t testing.TB, change func(*Config)) (*Server, *fakeBackend, string) {
+	t.Helper()
+	fake := newFake()
+	cfg := Config{Backend: fake, Version: "test", RunID: "0123456789012345678901234567890123456789",
+		Local: map[string]string{"port": "6379", "bind": "127.0.0.1"}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if change != nil {
+		change(&cfg)
+	}
+	srv := New(cfg)
+	fake.hub = srv.Hub()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.Serve(l)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		srv.Shutdown(ctx)
+	})
+	return srv, fake, l.Addr().String()
+}

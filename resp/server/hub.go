@@ -1,0 +1,240 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"lockd/resp"
+)
+
+// Hub hands messages to the subscribers of this node, and settings to its
+// server. Publish is called by the goroutine that applies the log, so it does
+// bounded work and waits for nobody: a message is appended to the outboxes of its
+// receivers, and who has too much waiting is dropped.
+type Hub struct {
+	settings    settings
+	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
+
+	mu       sync.Mutex
+	channels topics
+	shards   topics
+	patterns []*pattern          // in the order in which they came
+	byGlob   map[string]*pattern // the same by text
+	members  map[*session]struct{}
+}
+
+// topics are the sessions subscribed to each name.
+type topics map[string]map[*session]struct{}
+
+type pattern struct {
+	glob string
+	subs map[*session]struct{}
+}
+
+// NewHub makes a hub. It may receive settings and messages before there is a
+// server to serve it.
+func NewHub() *Hub {
+	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}}
+	h.settings.setDefaults()
+	return h
+}
+
+// Publish delivers messages, in order.
+func (h *Hub) Publish(msgs []resp.Message) {
+	anybody := h.subscribers.Load() > 0
+	for i := range msgs {
+		if msgs[i].Kind == resp.MessageConfig {
+			h.settings.apply(msgs[i].Channel, msgs[i].Payload)
+		} else if anybody {
+			h.deliver(&msgs[i])
+		}
+	}
+}
+
+// DropSubscribers closes every subscribed connection, so that its client
+// subscribes again and looks again: it may have missed messages.
+func (h *Hub) DropSubscribers(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.members {
+		h.drop(s, why)
+	}
+}
+
+// drop closes a session that cannot have all its messages. The session itself
+// then leaves the hub. Called with mu held.
+func (h *Hub) drop(s *session, why string) {
+	if s.dropped {
+		return
+	}
+	s.dropped = true
+	s.srv.stats.subscribersDropped.Add(1)
+	s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
+	s.kill()
+}
+
+func (h *Hub) deliver(m *resp.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := delivery{hub: h, lim: h.settings.pushLimit()}
+	if m.Kind == resp.MessageShard {
+		d.to(h.shards[m.Channel], "smessage", m.Channel, m.Payload)
+		return
+	}
+	d.to(h.channels[m.Channel], "message", m.Channel, m.Payload)
+	left := globStepsPerMessageMax
+	for _, p := range h.patterns {
+		steps := min(left, globStepsMax)
+		before := steps
+		match := resp.Glob(p.glob, m.Channel, &steps)
+		left -= before - max(steps, 0)
+		switch {
+		case steps < 0:
+			d.refuse(p)
+		case match:
+			d.to(p.subs, "pmessage", p.glob, m.Channel, m.Payload)
+		}
+	}
+}
+
+// delivery is one message on its way to some sessions. It is encoded once for
+// each protocol.
+type delivery struct {
+	hub *Hub
+	lim pushLimit
+}
+
+func (d *delivery) to(subs map[*session]struct{}, words ...string) {
+	if len(subs) == 0 {
+		return
+	}
+	var forms [2][]byte
+	for s := range subs {
+		if s.dropped {
+			continue
+		}
+		proto := int(s.proto.Load())
+		form := &forms[proto-2]
+		if *form == nil {
+			*form = pushOf(words...).AppendTo(nil, proto)
+		}
+		if !s.out.push(*form, d.lim) {
+			d.hub.drop(s, "its output buffer is full")
+		}
+	}
+}
+
+// refuse drops the subscribers of a pattern that takes too long to match: they
+// may miss this message, and must not do so silently.
+func (d *delivery) refuse(p *pattern) {
+	for s := range p.subs {
+		d.hub.drop(s, "a pattern takes too long to match")
+	}
+}
+
+func pushOf(words ...string) resp.Reply {
+	r := resp.Bulks(words...)
+	r.Kind = resp.KindPush
+	return r
+}
+
+// receivers counts the subscribers that a message to the channel reaches, as
+// PUBLISH answers.
+func (h *Hub) receivers(channel string, shard bool) int64 {
+	if h.subscribers.Load() == 0 {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if shard {
+		return int64(len(h.shards[channel]))
+	}
+	n := len(h.channels[channel])
+	left := globStepsPerMessageMax
+	for _, p := range h.patterns {
+		if resp.Glob(p.glob, channel, &left) {
+			n += len(p.subs)
+		}
+	}
+	return int64(n)
+}
+
+// The methods below are called with mu held, by the session they are about.
+
+func (t topics) add(name string, s *session) {
+	subs := t[name]
+	if subs == nil {
+		subs = map[*session]struct{}{}
+		t[name] = subs
+	}
+	subs[s] = struct{}{}
+}
+
+func (t topics) remove(name string, s *session) {
+	subs := t[name]
+	delete(subs, s)
+	if len(subs) == 0 {
+		delete(t, name)
+	}
+}
+
+// names lists the channels that match, sorted: a map has no order.
+func (t topics) names(matching string) []string {
+	var names []string
+	left := globStepsPerMessageMax
+	for name := range t {
+		if resp.Glob(matching, name, &left) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (h *Hub) addPattern(text string, s *session) bool {
+	p := h.byGlob[text]
+	if p == nil {
+		if len(h.patterns) >= patternsMax {
+			return false
+		}
+		p = &pattern{glob: text, subs: map[*session]struct{}{}}
+		h.byGlob[text] = p
+		h.patterns = append(h.patterns, p)
+	}
+	p.subs[s] = struct{}{}
+	return true
+}
+
+// removePattern leaves an empty pattern in the list; who is done removing calls
+// sweepPatterns, once for however many.
+func (h *Hub) removePattern(text string, s *session) {
+	p := h.byGlob[text]
+	if p == nil {
+		return
+	}
+	if delete(p.subs, s); len(p.subs) == 0 {
+		delete(h.byGlob, text)
+	}
+}
+
+func (h *Hub) sweepPatterns() {
+	if len(h.patterns) > len(h.byGlob) {
+		h.patterns = slices.DeleteFunc(h.patterns, func(p *pattern) bool { return len(p.subs) == 0 })
+	}
+}
+
+// enter and leave keep count of the subscribed sessions.
+func (h *Hub) enter(s *session) {
+	if _, in := h.members[s]; !in {
+		h.members[s] = struct{}{}
+		h.subscribers.Add(1)
+	}
+}
+
+func (h *Hub) leave(s *session) {
+	if _, in := h.members[s]; in {
+		delete(h.members, s)
+		h.subscribers.Add(-1)
+	}
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockd/resp"
+)
+
+// Info reports the sections of INFO that are about this process and its clients.
+func (s *Server) Info() []resp.Section {
+	return []resp.Section{s.infoServer(), s.infoClients(), s.infoMemory(), s.infoStats(), infoCPU(),
+		s.infoCommands(), s.infoErrors(), s.infoLatency()}
+}
+
+// fields gathers the lines of a section.
+type fields []resp.Field
+
+func (f *fields) text(name, value string)     { *f = append(*f, resp.Field{Name: name, Value: value}) }
+func (f *fields) number(name string, n int64) { f.text(name, strconv.FormatInt(n, 10)) }
+
+func (s *Server) infoServer() resp.Section {
+	var f fields
+	now := s.clock()
+	up := int64(now.Sub(s.started) / time.Second)
+	f.text("redis_version", redisVersion)
+	f.text("lockd_version", s.version)
+	f.text("redis_mode", "standalone")
+	f.text("os", osName())
+	f.text("arch_bits", strconv.Itoa(strconv.IntSize))
+	f.text("multiplexing_api", "epoll")
+	f.text("go_version", runtime.Version())
+	f.number("process_id", int64(os.Getpid()))
+	f.text("run_id", s.runID)
+	f.text("tcp_port", s.local["port"])
+	f.number("server_time_usec", now.UnixMicro())
+	f.number("uptime_in_seconds", up)
+	f.number("uptime_in_days", up/86400)
+	f.text("executable", executable())
+	f.text("config_file", "")
+	return resp.Section{Name: "Server", Fields: f}
+}
+
+func osName() string {
+	var u syscall.Utsname
+	if syscall.Uname(&u) != nil {
+		return runtime.GOOS + " " + runtime.GOARCH
+	}
+	return cText(u.Sysname[:]) + " " + cText(u.Release[:]) + " " + cText(u.Machine[:])
+}
+
+func cText(chars []int8) string {
+	b := make([]byte, 0, len(chars))
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}
+
+func executable() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func (s *Server) infoClients() resp.Section {
+	var f fields
+	list := s.clients()
+	waiting, subscribed, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0)
+	for _, c := range list {
+		if c.phase.Load()%phaseKinds == phaseRunning {
+			waiting++
+		}
+		if !c.mayTimeOut() {
+			subscribed++
+		}
+		inputMax = max(inputMax, c.inputBytes.Load())
+		outputMax = max(outputMax, int64(c.out.waiting()))
+	}
+	f.number("connected_clients", int64(len(list)))
+	f.number("maxclients", s.hub.settings.clientsMax.Load())
+	f.number("client_recent_max_input_buffer", inputMax)
+	f.number("client_recent_max_output_buffer", outputMax)
+	f.number("blocked_clients", 0) // no command blocks until something happens
+	f.number("executing_clients", waiting)
+	f.number("tracking_clients", 0)
+	f.number("pubsub_clients", subscribed)
+	f.number("clients_in_timeout_table", 0)
+	return resp.Section{Name: "Clients", Fields: f}
+}
+
+// infoMemory reports what the Go runtime holds and what the kernel has given.
+// used_memory itself, which maxmemory bounds, is that of the data: the backend's.
+func (s *Server) infoMemory() resp.Section {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
+	metrics.Read(samples)
+	used, total := int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
+	rss := residentBytes()
+	var f fields
+	f.number("used_memory_rss", rss)
+	f.text("used_memory_rss_human", human(rss))
+	f.number("go_heap_bytes", used)
+	f.number("go_total_bytes", total)
+	f.text("mem_allocator", "go")
+	return resp.Section{Name: "Memory", Fields: f}
+}
+
+// residentBytes reads the resident set from the kernel; 0 where it does not tell.
+func residentBytes() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	words := strings.Fields(string(text))
+	if err != nil || len(words) < 2 {
+		return 0
+	}
+	pages, _ := resp.ParseInt(words[1])
+	return pages * int64(os.Getpagesize())
+}
+
+// human writes a size as Redis does: 1.23M.
+func human(n int64) string {
+	units := []string{"B", "K", "M", "G", "T"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	if i == 0 {
+		return strconv.FormatInt(n, 10) + "B"
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64) + units[i]
+}
+
+func (s *Server) infoStats() resp.Section {
+	s.hub.mu.Lock()
+	channels, patterns, shards := len(s.hub.channels), len(s.hub.byGlob), len(s.hub.shards)
+	s.hub.mu.Unlock()
+	var f fields
+	f.number("total_connections_received", s.stats.connections.Load())
+	f.number("total_commands_processed", s.stats.commands.Load())
+	f.number("instantaneous_ops_per_sec", s.stats.rate.perSecond())
+	f.number("total_net_input_bytes", s.stats.inputBytes.Load())
+	f.number("total_net_output_bytes", s.stats.outputBytes.Load())
+	f.number("rejected_connections", s.stats.rejected.Load())
+	f.number("pubsub_channels", int64(channels))
+	f.number("pubsub_patterns", int64(patterns))
+	f.number("pubsubshard_channels", int64(shards))
+	f.number("client_output_buffer_limit_disconnections", s.stats.subscribersDropped.Load())
+	f.number("total_error_replies", s.stats.errorReplies.Load())
+	return resp.Section{Name: "Stats", Fields: f}
+}
+
+func infoCPU() resp.Section {
+	var f fields
+	for _, who := range []struct {
+		kind   int
+		suffix string
+	}{{syscall.RUSAGE_SELF, ""}, {syscall.RUSAGE_CHILDREN, "_children"}} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who.kind, &u) == nil {
+			f.text("used_cpu_sys"+who.suffix, seconds(u.Stime))
+			f.text("used_cpu_user"+who.suffix, seconds(u.Utime))
+		}
+	}
+	return resp.Section{Name: "CPU", Fields: f}
+}
+
+func seconds(t syscall.Timeval) string {
+	return strconv.FormatFloat(float64(t.Sec)+float64(t.Usec)/1e6, 'f', 6, 64)
+}
+
+func (s *Server) infoCommands() resp.Section {
+	var f fields
+	for _, c := range s.index.all {
+		calls, rejected := c.stats.calls.Load(), c.stats.rejected.Load()
+		if calls == 0 && rejected == 0 {
+			continue
+		}
+		micros := c.stats.micros.Load()
+		perCall := 0.0
+		if calls > 0 {
+			perCall = float64(micros) / float64(calls)
+		}
+		f.text("cmdstat_"+c.spec.Name, "calls="+strconv.FormatInt(calls, 10)+",usec="+strconv.FormatInt(micros, 10)+
+			",usec_per_call="+strconv.FormatFloat(perCall, 'f', 2, 64)+",rejected_calls="+strconv.FormatInt(rejected, 10)+
+			",failed_calls="+strconv.FormatInt(c.stats.failed.Load(), 10))
+	}
+	return resp.Section{Name: "Commandstats", Fields: f}
+}
+
+func (s *Server) infoErrors() resp.Section {
+	var f fields
+	kinds, counts := s.stats.errorKinds()
+	for i, kind := range kinds {
+		f.text("errorstat_"+kind, "count="+strconv.FormatInt(counts[i], 10))
+	}
+	return resp.Section{Name: "Errorstats", Fields: f}
+}
+
+func (s *Server) infoLatency() resp.Section {
+	var f fields
+	for _, c := range s.index.all {
+		if c.stats.calls.Load() > 0 {
+			p := func(q float64) string { return strconv.FormatFloat(float64(c.stats.percentile(q)), 'f', 3, 64) }
+			f.text("latency_percentiles_usec_"+c.spec.Name, "p50="+p(0.5)+",p99="+p(0.99)+",p99.9="+p(0.999))
+		}
+	}
+	return resp.Section{Name: "Latencystats", Fields: f}
+}

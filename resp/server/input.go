@@ -1,0 +1,136 @@
+package server
+
+import (
+	"io"
+	"strings"
+	"unsafe"
+
+	"github.com/tidwall/redcon"
+
+	"lockd/resp"
+)
+
+// input turns the bytes of a connection into commands. Only its session uses it.
+type input struct {
+	guard  guard
+	buf    []byte // buf[start:end] is read and not yet taken
+	start  int
+	end    int
+	frames []frame
+	words  [][]byte // scratch of the parser
+	cmds   []resp.Args
+}
+
+// fill reads once from r. It makes room first: it gives back a large buffer that
+// has become empty, and doubles one that holds an unfinished command.
+func (in *input) fill(r io.Reader) (int, error) {
+	switch {
+	case in.start == in.end && (cap(in.buf) > inputBytesKeep || in.buf == nil):
+		in.start, in.end = 0, 0
+		in.buf = make([]byte, inputBytesMin)
+	case in.start == in.end && in.end == len(in.buf) && len(in.buf) < inputBytesKeep:
+		in.start, in.end = 0, 0
+		in.buf = make([]byte, 2*len(in.buf)) // the client sends more than fits
+	case in.start == in.end:
+		in.start, in.end = 0, 0
+	case in.end == len(in.buf):
+		in.makeRoom()
+	}
+	n, err := r.Read(in.buf[in.end:])
+	in.end += n
+	return n, err
+}
+
+func (in *input) makeRoom() {
+	rest := in.buf[in.start:in.end]
+	if len(rest) > len(in.buf)/2 {
+		in.buf = make([]byte, 2*len(in.buf))
+	}
+	copy(in.buf, rest)
+	in.start, in.end = 0, len(rest)
+}
+
+// take returns whole commands that have arrived: as many as one run may hold,
+// but only one while the client is not trusted, because that one may be AUTH. The
+// arguments of all of them are parts of one string, made here. With an error come
+// the commands before it.
+func (in *input) take() ([]resp.Args, error) {
+	in.frames = in.frames[:0]
+	size, args := 0, 0
+	var err error
+	for len(in.frames) < pipelineCmdsMax && size < pipelineBytesMax {
+		f, ok, failed := in.guard.next(in.buf[in.start+size : in.end])
+		if err = failed; !ok {
+			break
+		}
+		size += f.size
+		args += f.args
+		in.frames = append(in.frames, f)
+		if !in.guard.trusted && f.args > 0 {
+			break
+		}
+	}
+	text := string(in.buf[in.start : in.start+size])
+	in.start += size
+	cmds, failed := in.parse(text, args)
+	if failed != nil {
+		err = failed
+	}
+	return cmds, err
+}
+
+// parse reads the frames of text. The list it returns is good until the next
+// call; the commands in it are the caller's.
+func (in *input) parse(text string, args int) ([]resp.Args, error) {
+	clear(in.cmds)
+	in.cmds = in.cmds[:0]
+	arena := make([]string, 0, args)
+	for _, f := range in.frames {
+		one := text[:f.size]
+		text = text[f.size:]
+		if f.args == 0 {
+			continue
+		}
+		if one[0] != '*' {
+			words, err := splitInline(strings.TrimSuffix(strings.TrimSuffix(one, "\n"), "\r"))
+			if err != nil {
+				return in.cmds, err
+			}
+			if len(words) > 0 {
+				in.cmds = append(in.cmds, words)
+			}
+			continue
+		}
+		from := len(arena)
+		var err error
+		if arena, err = in.parseOne(arena, one); err != nil {
+			return in.cmds, err
+		}
+		in.cmds = append(in.cmds, resp.Args(arena[from:len(arena):len(arena)]))
+	}
+	return in.cmds, nil
+}
+
+// release lets go of the last pipeline, so that an idle connection does not keep
+// what it once received.
+func (in *input) release() {
+	clear(in.cmds)
+	clear(in.words[:cap(in.words)])
+}
+
+// parseOne appends the arguments of one command, which the guard has passed, as
+// parts of it. redcon only reads the bytes it is given.
+func (in *input) parseOne(arena []string, one string) ([]string, error) {
+	packet := unsafe.Slice(unsafe.StringData(one), len(one))
+	complete, words, _, rest, err := redcon.ReadNextCommand(packet, in.words)
+	if err != nil || !complete || len(rest) > 0 || len(words) == 0 {
+		return arena, errMultibulkLength // the guard and the parser disagree: trust neither
+	}
+	for _, w := range words {
+		arena = append(arena, unsafe.String(unsafe.SliceData(w), len(w)))
+	}
+	if in.words = words; cap(words) > pipelineCmdsMax {
+		in.words = nil
+	}
+	return arena, nil
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The janitor is one goroutine that walks over all sessions a few times a second
+// and does what would otherwise cost each connection a goroutine or a timer:
+//
+//   - A session that has run for a whole round may be waiting in the backend. Its
+//     goroutine does not read, so nobody sees that its client has hung up: the
+//     janitor asks the kernel, and ends the session's context.
+//   - A session that has been writing for a whole round has a client that does not
+//     read: its write is interrupted, and goes on beside the reading (see outbox).
+//   - A client that has been silent for longer than the setting timeout is closed.
+
+// startJanitor is called with mu held.
+func (s *Server) startJanitor() {
+	if !s.janitor {
+		s.janitor = true
+		go s.keepHouse()
+	}
+}
+
+func (s *Server) keepHouse() {
+	ticker := time.NewTicker(janitorEvery)
+	defer ticker.Stop()
+	sampled := s.clock()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+		}
+		s.ticks.Add(1)
+		now := s.clock()
+		if passed := now.Sub(sampled); passed >= 2*janitorEvery {
+			s.stats.rate.sample(s.stats.commands.Load(), passed.Seconds())
+			sampled = now
+		}
+		s.round()
+	}
+}
+
+// round looks at every session.
+func (s *Server) round() {
+	idleTicks := s.hub.settings.idleSeconds.Load() * int64(time.Second/janitorEvery)
+	for _, c := range s.clients() {
+		p := c.phase.Load()
+		stands := c.seen == p
+		c.seen = p
+		switch p % phaseKinds {
+		case phaseReading:
+			if idleTicks > 0 && s.ticks.Load()-c.activeAt.Load() > idleTicks && c.mayTimeOut() {
+				s.log.Debug("idle client closed", "client", c.id, "addr", c.addr)
+				c.kill()
+			}
+		case phaseRunning:
+			if stands && hungUp(c.conn) {
+				c.cancel()
+			}
+		case phaseWriting:
+			if stands {
+				c.out.interrupt()
+			}
+		}
+	}
+}
+
+// mayTimeOut: a subscriber is silent by nature.
+func (s *session) mayTimeOut() bool {
+	return s.subCount.Load()+s.psubCount.Load()+s.ssubCount.Load() == 0
+}
+
+// hungUp asks the kernel whether the client has closed its end.
+func hungUp(conn net.Conn) bool {
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	rc, err := raw.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = rc.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if _, err := unix.Poll(poll, 0); err == nil {
+			gone = poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+		}
+	})
+	return gone || err != nil
+}
+
+// descriptor is the connection's file descriptor, for CLIENT LIST; -1 if it has
+// none.
+func descriptor(conn net.Conn) int64 {
+	n := int64(-1)
+	if raw, ok := conn.(syscall.Conn); ok {
+		if rc, err := raw.SyscallConn(); err == nil {
+			_ = rc.Control(func(fd uintptr) { n = int64(fd) }) // a closed one has none
+		}
+	}
+	return n
+}

@@ -1,0 +1,56 @@
+package server
+
+import "time"
+
+// Limits of what one client may make the server hold or do. Those that are
+// settings can be changed by CONFIG SET; the others are fixed.
+const (
+	inlineBytesMax          = 64 << 10    // one line: an inline command, or a length
+	multibulkMax            = 1024 * 1024 // arguments of one command
+	unauthMultibulkMax      = 10          // the same before AUTH
+	unauthBulkBytesMax      = 16 << 10    // one argument before AUTH
+	bulkBytesMaxDefault     = 8 << 20     // one argument: setting proto-max-bulk-len
+	queryBytesMaxDefault    = 64 << 20    // one command as sent: setting client-query-buffer-limit
+	pipelineCmdsMax         = 1024        // commands of one run, which is one Request
+	pipelineBytesMax        = 1 << 20     // bytes of one run, but for its last command
+	transactionCmdsMax      = 1 << 16     // commands queued by MULTI
+	transactionBytesMax     = 12 << 20    // bytes queued by MULTI: they must fit one entry of the log
+	watchedKeysMax          = 1 << 16     // keys watched by one client
+	watchedBytesMax         = 16 << 20    // bytes of those keys
+	subscriptionsMax        = 1 << 17     // channels, patterns and shard channels of one client
+	channelBytesMax         = 64 << 10    // name of a channel to subscribe to
+	patternBytesMax         = 4 << 10     // pattern to subscribe to
+	patternsMax             = 1 << 17     // distinct patterns of all clients
+	clientNameBytesMax      = 4 << 10     // CLIENT SETNAME, SETINFO
+	clientsMaxDefault       = 10000       // setting maxclients
+	pushBytesHardDefault    = 32 << 20    // setting client-output-buffer-limit pubsub
+	pushBytesSoftDefault    = 8 << 20
+	pushSoftSecondsDefault  = 60
+	replyBytesMax           = 32 << 20 // replies that wait for a slow reader before its session waits too
+	slowlogLenDefault       = 128      // setting slowlog-max-len
+	slowlogLenMax           = 1 << 14
+	slowlogMicrosDefault    = 10000 // setting slowlog-log-slower-than
+	slowlogArgsMax          = 32    // arguments kept of a slow command
+	slowlogArgBytesMax      = 128   // bytes kept of each
+	latencySamplesMax       = 160   // samples kept of one event
+	errorKindsMax           = 128   // kinds of error counted apart
+	globStepsMax            = 1 << 20
+	globStepsPerMessageMax  = 1 << 24
+	keepAliveSecondsDefault = 300 // setting tcp-keepalive
+)
+
+// Sizes that trade memory for system calls.
+const (
+	inputBytesMin  = 4 << 10  // a connection's input buffer when it is quiet
+	inputBytesKeep = 64 << 10 // a larger one is given back as soon as it is empty
+	outputKeep     = 64 << 10 // the same for output
+	flushBytes     = 64 << 10 // replies are written when so many wait, also inside a pipeline
+)
+
+// Times of the shell around the sessions.
+const (
+	janitorEvery  = 50 * time.Millisecond  // see janitor.go
+	lingerMax     = 200 * time.Millisecond // how long a closing connection waits for its client to close
+	lingerBytes   = 1 << 20                // and how much of what it still sends is read
+	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
+)

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// outbox is the only way to a connection's socket. While nobody pushes to the
+// client its session writes by itself; from its first subscription on, or when
+// its client has stopped reading, everything goes through buf and one writer
+// goroutine, so that a publisher only ever appends.
+type outbox struct {
+	conn  net.Conn
+	clock Clock
+
+	mu        sync.Mutex
+	changed   sync.Cond // buf, writing, closed or dead changed
+	buf       []byte    // waits to be written
+	writing   int       // bytes the writer is writing now
+	async     bool      // the writer goroutine runs
+	closed    bool      // no more comes: the writer ends when buf is written
+	dead      bool      // nothing is written any more
+	softSince time.Time // since when more than the soft limit waits
+}
+
+func newOutbox(conn net.Conn, clock Clock) *outbox {
+	o := &outbox{conn: conn, clock: clock}
+	o.changed.L = &o.mu
+	return o
+}
+
+// write sends replies. It returns once they are written, or, with a writer
+// goroutine, once they are appended and no more than replyBytesMax wait. b is the
+// caller's again. Only the session calls it.
+func (o *outbox) write(b []byte) error {
+	o.mu.Lock()
+	async, dead := o.async, o.dead
+	o.mu.Unlock()
+	if dead {
+		return net.ErrClosed
+	}
+	if !async {
+		n, err := o.conn.Write(b)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		// The janitor saw the write stand still. A client may send all of a long
+		// pipeline before it reads: go on reading, as Redis does.
+		o.conn.SetWriteDeadline(time.Time{})
+		o.startWriter()
+		b = b[n:]
+	}
+	o.enqueue(b)
+	return o.waitForRoom()
+}
+
+// enqueue appends replies without waiting.
+func (o *outbox) enqueue(b []byte) {
+	o.mu.Lock()
+	o.buf = append(o.buf, b...)
+	o.changed.Broadcast()
+	o.mu.Unlock()
+}
+
+func (o *outbox) waitForRoom() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.dead && len(o.buf)+o.writing > replyBytesMax {
+		o.changed.Wait()
+	}
+	if o.dead {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// push appends a message and never waits. It returns false when the client is
+// too slow: more waits than lim allows.
+func (o *outbox) push(b []byte, lim pushLimit) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dead || o.closed {
+		return true
+	}
+	o.buf = append(o.buf, b...)
+	o.changed.Broadcast()
+	waiting := len(o.buf) + o.writing
+	if lim.hard > 0 && waiting > lim.hard {
+		return false
+	}
+	if lim.soft <= 0 || waiting <= lim.soft {
+		o.softSince = time.Time{}
+		return true
+	}
+	now := o.clock()
+	if o.softSince.IsZero() {
+		o.softSince = now
+	}
+	return now.Sub(o.softSince) <= time.Duration(lim.softSeconds)*time.Second
+}
+
+// startWriter hands the socket to a writer goroutine, for good.
+func (o *outbox) startWriter() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.async && !o.dead {
+		o.async = true
+		go o.run()
+	}
+}
+
+func (o *outbox) run() {
+	var spare []byte
+	for {
+		o.mu.Lock()
+		for len(o.buf) == 0 && !o.closed && !o.dead {
+			o.changed.Wait()
+		}
+		if o.dead || len(o.buf) == 0 {
+			o.async = false
+			o.changed.Broadcast()
+			o.mu.Unlock()
+			return
+		}
+		batch := o.buf
+		o.buf, o.writing = spare[:0], len(batch)
+		o.mu.Unlock()
+		err := o.writeAll(batch)
+		if spare = batch; cap(spare) > outputKeep {
+			spare = nil
+		}
+		o.mu.Lock()
+		o.writing = 0
+		o.dead = o.dead || err != nil
+		o.changed.Broadcast()
+		o.mu.Unlock()
+	}
+}
+
+// writeAll writes b. An interruption that was meant for a write of the session
+// does not end it; a deadline of a connection that closes does.
+func (o *outbox) writeAll(b []byte) error {
+	for {
+		n, err := o.conn.Write(b)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		o.mu.Lock()
+		final := o.closed || o.dead
+		o.mu.Unlock()
+		if final {
+			return err
+		}
+		b = b[n:]
+		o.conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+// interrupt ends a write of the session that stands still.
+func (o *outbox) interrupt() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.async && !o.closed {
+		o.conn.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// waiting says how many bytes wait to be written.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.buf) + o.writing
+}
+
+// finish waits until everything is written, for a connection that closes in
+// order, but not beyond the deadline.
+func (o *outbox) finish(deadline time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.conn.SetWriteDeadline(deadline)
+	o.changed.Broadcast()
+	for o.async {
+		o.changed.Wait()
+	}
+}
+
+// kill drops what waits and closes the socket. Anybody may call it, twice too.
+func (o *outbox) kill() {
+	o.mu.Lock()
+	o.dead = true
+	o.buf = nil
+	o.changed.Broadcast()
+	o.mu.Unlock()
+	o.conn.Close()
+}

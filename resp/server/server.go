@@ -1,0 +1,249 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+// Config is what a Server needs. Backend is required.
+type Config struct {
+	Backend  Backend
+	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
+	Password string            // requirepass; empty: none
+	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
+	Version  string            // lockd's own version, lockd_version of INFO
+	RunID    string            // run_id of INFO: 40 hex digits
+	Log      *slog.Logger      // nil: slog.Default()
+	Clock    Clock             // nil: the wall clock
+}
+
+// Server serves clients. Its methods may be called concurrently.
+type Server struct {
+	backend  Backend
+	hub      *Hub
+	index    *index
+	password string
+	local    map[string]string
+	version  string
+	runID    string
+	log      *slog.Logger
+	clock    Clock
+	started  time.Time
+
+	stats   stats
+	slowlog slowlog
+	latency latencyLog
+
+	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
+	draining atomic.Bool  // Shutdown has begun
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	sessions  map[int64]*session
+	lastID    int64
+	janitor   bool
+	idle      chan struct{} // closed when the last session ends while draining
+	stop      chan struct{} // ends the janitor
+}
+
+// ErrServerClosed is what Serve returns after Shutdown.
+var ErrServerClosed = errors.New("server: closed")
+
+// New makes a server that serves nobody yet.
+func New(cfg Config) *Server {
+	s := &Server{
+		backend: cfg.Backend, hub: cfg.Hub, password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
+		log: cfg.Log, clock: cfg.Clock, local: map[string]string{},
+		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
+	}
+	if s.hub == nil {
+		s.hub = NewHub()
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.clock == nil {
+		s.clock = wallClock
+	}
+	for name, value := range cfg.Local {
+		s.local[name] = value
+	}
+	s.local["requirepass"] = cfg.Password
+	s.index = newIndex(newTable(), cfg.Backend)
+	s.started = s.clock()
+	return s
+}
+
+// Hub returns the hub that messages and settings are to be published to.
+func (s *Server) Hub() *Hub { return s.hub }
+
+// Serve accepts clients of l, tcp or unix, until Shutdown or an error of l that
+// does not pass. Several listeners may be served at once.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.begin(l) {
+		l.Close()
+		return ErrServerClosed
+	}
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			s.admit(conn)
+		case s.draining.Load():
+			return ErrServerClosed
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			s.log.Warn("accept failed", "listener", l.Addr().String(), "err", err)
+			time.Sleep(acceptBackoff)
+		}
+	}
+}
+
+func (s *Server) begin(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return false
+	}
+	s.listeners = append(s.listeners, l)
+	s.startJanitor()
+	return true
+}
+
+// admit starts the session of a connection, or turns it away.
+func (s *Server) admit(conn net.Conn) {
+	s.setKeepAlive(conn)
+	if c := s.newSession(conn); c != nil {
+		go c.serve()
+		return
+	}
+	s.stats.rejected.Add(1)
+	conn.SetWriteDeadline(wallClock().Add(lingerMax))
+	_, _ = conn.Write(resp.Err(resp.ErrMaxClients).AppendTo(nil, 2)) // it is turned away either way
+	conn.Close()
+}
+
+func (s *Server) setKeepAlive(conn net.Conn) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	every := time.Duration(s.hub.settings.keepAliveSeconds.Load()) * time.Second
+	_ = tcp.SetKeepAliveConfig( // a connection that is closed already needs none
+		net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: max(every/3, time.Second), Count: 3})
+}
+
+// newSession registers a session; nil if there are too many or the server stops.
+func (s *Server) newSession(conn net.Conn) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() || int64(len(s.sessions)) >= s.hub.settings.clientsMax.Load() {
+		return nil
+	}
+	s.lastID++
+	c := &session{srv: s, conn: conn, out: newOutbox(conn, s.clock), id: s.lastID, since: s.clock(), authed: s.password == ""}
+	c.addr, c.laddr, c.unix = addresses(conn)
+	c.fd = descriptor(conn)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.proto.Store(2)
+	c.queued.Store(-1)
+	c.activeAt.Store(s.ticks.Load())
+	s.sessions[c.id] = c
+	s.stats.connections.Add(1)
+	return c
+}
+
+// addresses writes both ends as Redis does: a unix socket is its path with port 0.
+func addresses(conn net.Conn) (addr, laddr string, unix bool) {
+	laddr = conn.LocalAddr().String()
+	if conn.LocalAddr().Network() == "unix" {
+		return laddr + ":0", laddr + ":0", true
+	}
+	return conn.RemoteAddr().String(), laddr, false
+}
+
+func (s *Server) forget(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c.id)
+	if len(s.sessions) == 0 && s.draining.Load() {
+		s.closeIdle()
+	}
+}
+
+// closeIdle reports, once, that no session is left. mu is held.
+func (s *Server) closeIdle() {
+	select {
+	case <-s.idle:
+	default:
+		close(s.idle)
+	}
+}
+
+// clients lists the sessions by id.
+func (s *Server) clients() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*session, 0, len(s.sessions))
+	for _, c := range s.sessions {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *session) int { return int(a.id - b.id) })
+	return list
+}
+
+// Shutdown stops accepting, lets each session finish what it has read and write
+// the replies, and closes the connections. When ctx ends first the rest is cut
+// off, and ctx's error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	for _, c := range s.clients() {
+		c.wake()
+	}
+	var err error
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+		for _, c := range s.clients() {
+			c.kill()
+		}
+		<-s.idle
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stop:
+	default:
+		close(s.stop)
+	}
+	return err
+}
+
+// drain closes the doors.
+func (s *Server) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining.Store(true)
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	if len(s.sessions) == 0 {
+		s.closeIdle()
+	}
+}
+
+// wake ends the wait of a session for its next command. One that is not waiting
+// looks at the server's draining before it waits again.
+func (s *session) wake() {
+	s.conn.SetReadDeadline(time.Unix(1, 0))
+}

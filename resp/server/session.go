@@ -1,0 +1,388 @@
+package server
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+// phase is what a session is doing, for the janitor. Its two lowest bits are the
+// kind, the rest a counter: a value seen twice is a session that has stood still.
+type phase = uint64
+
+const (
+	phaseReading phase = iota // waits for its client
+	phaseRunning              // runs commands; may wait in the backend
+	phaseWriting              // writes to its socket
+	phaseKinds   = 4
+)
+
+// session is one connection and what it has agreed with its client. Its own
+// goroutine reads, runs and answers; other goroutines use the atomic fields, the
+// outbox, what identity.mu or hub.mu guards, and kill.
+type session struct {
+	srv   *Server
+	conn  net.Conn
+	out   *outbox
+	id    int64
+	addr  string // of the client
+	laddr string // ours
+	unix  bool
+	fd    int64
+	since time.Time
+
+	ctx    context.Context // ends with the client: the backend then stops waiting for it
+	cancel context.CancelFunc
+
+	in      input
+	pending []byte // replies not yet written
+	run     []resp.Cmd
+	runOf   []*command // what the commands of run are
+	runSize int
+
+	authed   bool
+	closing  bool // close when all is answered
+	replyOff bool // CLIENT REPLY OFF
+	skipping bool // CLIENT REPLY SKIP: this command's reply is left out
+	skipNext bool // ... the next one's
+	tx       *transaction
+	watch    []resp.Watch
+	watchLen int // bytes of the watched keys
+	subs     subscriptions
+
+	dropped bool  // by the hub; guarded by hub.mu
+	seen    phase // in the janitor's last round; only the janitor uses it
+
+	proto      atomic.Int32
+	db         atomic.Int32
+	phase      atomic.Uint64
+	activeAt   atomic.Int64 // in ticks of the janitor
+	last       atomic.Pointer[resp.Spec]
+	queued     atomic.Int32 // commands in the open transaction; -1: none
+	subCount   atomic.Int32 // channels
+	psubCount  atomic.Int32
+	ssubCount  atomic.Int32
+	inputBytes atomic.Int64 // in the input buffer
+	noEvict    atomic.Bool
+	noTouch    atomic.Bool
+	identity   identity
+}
+
+// identity is what a client says about itself.
+type identity struct {
+	mu                    sync.Mutex
+	name, libName, libVer string
+}
+
+func (s *session) serve() {
+	defer s.end()
+	for !s.closing {
+		s.enter(phaseReading)
+		if s.srv.draining.Load() {
+			break // Shutdown looks at the phase after it has set the flag
+		}
+		n, err := s.in.fill(s.conn)
+		s.enter(phaseRunning)
+		if err != nil && !s.srv.draining.Load() {
+			s.out.finish(wallClock().Add(lingerMax)) // it may have closed one direction only
+			return
+		}
+		if err != nil {
+			break
+		}
+		s.srv.stats.inputBytes.Add(int64(n))
+		s.activeAt.Store(s.srv.ticks.Load())
+		s.process()
+		s.inputBytes.Store(int64(s.in.end - s.in.start))
+		if s.flush() != nil {
+			return
+		}
+	}
+	s.linger()
+}
+
+func (s *session) enter(kind phase) {
+	s.phase.Store((s.phase.Load()/phaseKinds+1)*phaseKinds + kind)
+}
+
+// process runs every whole command that has arrived. Replies stay in pending.
+func (s *session) process() {
+	defer s.in.release()
+	for !s.closing {
+		g := &s.in.guard
+		g.trusted = s.authed
+		g.maxBulk = int(s.srv.hub.settings.bulkBytesMax.Load())
+		g.maxSize = int(s.srv.hub.settings.queryBytesMax.Load())
+		cmds, err := s.in.take()
+		for i, args := range cmds {
+			if s.run == nil {
+				s.run = make([]resp.Cmd, 0, len(cmds)-i)
+			}
+			if s.handle(args); s.closing {
+				return // what is pipelined after QUIT is not run
+			}
+		}
+		s.endRun()
+		if err != nil {
+			s.reply(resp.Err("ERR " + err.Error()))
+			s.srv.log.Debug("protocol error", "client", s.id, "addr", s.addr, "err", err)
+			s.closing = true
+		}
+		if len(s.in.frames) == 0 {
+			return
+		}
+	}
+}
+
+// handle answers one command, or puts it into the run or the transaction.
+func (s *session) handle(args resp.Args) {
+	s.dispatch(args)
+	if s.skipping || s.skipNext {
+		s.endRun()
+		s.skipping, s.skipNext = s.skipNext, false
+	}
+	if len(s.pending) >= flushBytes && s.flush() != nil {
+		s.closing = true
+	}
+}
+
+// dispatch passes a command through Redis's gates, in Redis's order
+// (processCommand of server.c).
+func (s *session) dispatch(args resp.Args) {
+	c, fail := s.srv.index.find(args)
+	if c == nil {
+		s.crossProtocol(args[0])
+		s.refuse(fail)
+		return
+	}
+	s.last.Store(c.spec)
+	switch {
+	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
+		s.refuseCommand(c, resp.Err(resp.ErrNoAuth))
+	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
+		s.refuseCommand(c, resp.Err("ERR Command not allowed inside a transaction"))
+	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
+		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
+			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
+	case s.tx != nil && (c.act == nil || !c.act.unqueued):
+		s.queue(c, args)
+	case c.act == nil:
+		s.addToRun(c, args)
+	default:
+		s.endRun()
+		s.runOwn(c, args)
+	}
+}
+
+// crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
+// making it send commands.
+func (s *session) crossProtocol(name string) {
+	if resp.Is(name, "POST") || resp.Is(name, "HOST:") {
+		s.srv.log.Warn("possible cross-protocol attack: connection closed", "client", s.id, "addr", s.addr)
+		s.closing = true
+		s.kill()
+	}
+}
+
+// refuse answers a command that was not run. It spoils an open transaction.
+func (s *session) refuse(fail resp.Reply) {
+	s.endRun()
+	if s.tx != nil {
+		s.tx.spoiled = true
+	}
+	s.srv.stats.countError(fail)
+	s.reply(fail)
+}
+
+func (s *session) refuseCommand(c *command, fail resp.Reply) {
+	c.stats.rejected.Add(1)
+	s.refuse(fail)
+}
+
+// runOwn runs a command of the connection.
+func (s *session) runOwn(c *command, args resp.Args) {
+	start := s.srv.clock()
+	if c.act.hubLocked {
+		s.srv.hub.mu.Lock()
+	}
+	r := c.act.run(s, args)
+	s.reply(r)
+	if c.act.hubLocked {
+		s.handOver()
+		s.srv.hub.mu.Unlock()
+		s.waitForRoom()
+	}
+	s.account(start, []*command{c}, args, r)
+}
+
+// handOver gives what is pending to the writer goroutine, if there is one,
+// without waiting. The hub's lock is held.
+func (s *session) handOver() {
+	if s.subs.ever {
+		s.out.enqueue(s.pending)
+		s.srv.stats.outputBytes.Add(int64(len(s.pending)))
+		s.pending = s.pending[:0]
+	}
+}
+
+// waitForRoom keeps a session from filling its outbox without end.
+func (s *session) waitForRoom() {
+	if s.subs.ever && s.out.waitForRoom() != nil {
+		s.closing = true
+	}
+}
+
+func (s *session) addToRun(c *command, args resp.Args) {
+	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args})
+	s.runOf = append(s.runOf, c)
+	for _, a := range args {
+		s.runSize += len(a)
+	}
+	if len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
+		s.endRun()
+	}
+}
+
+// endRun has the backend run what has gathered, and answers it.
+func (s *session) endRun() {
+	if len(s.run) == 0 {
+		return
+	}
+	start := s.srv.clock()
+	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: s.run})
+	for i, c := range s.runOf {
+		r := replyAt(res, i)
+		s.reply(s.receiversFor(c, s.run[i].Args, r))
+		s.countIfError(r)
+	}
+	s.accountRun(start, s.runOf, s.run[0].Args, res)
+	// A backend that stopped waiting may still hold the request: it is not reused.
+	s.run, s.runSize = nil, 0
+	clear(s.runOf)
+	s.runOf = s.runOf[:0]
+}
+
+// replyAt is the reply to command i. One that is missing breaks the contract of
+// Do; its outcome is then not known.
+func replyAt(res resp.Result, i int) resp.Reply {
+	if i < len(res.Replies) {
+		return res.Replies[i]
+	}
+	return resp.Err(resp.ErrUnknown)
+}
+
+// receiversFor puts this node's receivers into the reply of PUBLISH.
+func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Reply {
+	if c.spec.Flags&resp.CountsReceivers == 0 || r.Kind != resp.KindInt || len(args) < 2 {
+		return r
+	}
+	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
+}
+
+// account keeps the figures of commands that ran together; first are the
+// arguments of the first.
+func (s *session) account(start time.Time, cmds []*command, first resp.Args, r resp.Reply) {
+	s.countIfError(r)
+	s.accountRun(start, cmds, first, resp.Result{Replies: []resp.Reply{r}})
+}
+
+func (s *session) countIfError(r resp.Reply) {
+	if r.IsErr() {
+		s.srv.stats.countError(r)
+	}
+}
+
+// accountRun shares the time of a run out among its commands: it took effect as
+// one, and nobody knows more.
+func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
+	took := max(0, s.srv.clock().Sub(start).Microseconds())
+	s.srv.stats.commands.Add(int64(len(cmds)))
+	share := took / int64(len(cmds))
+	for i, c := range cmds {
+		c.stats.count(share, replyAt(res, i).IsErr())
+	}
+	set := &s.srv.hub.settings
+	if slow := set.slowlogMicros.Load(); slow >= 0 && took >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
+		s.srv.slowlog.add(s, start, took, cmds, first)
+	}
+	if limit := set.latencyMillis.Load(); limit > 0 && took >= limit*1000 {
+		s.srv.latency.add(cmds[0].spec, start, took/1000)
+	}
+}
+
+// reply appends a reply to what is pending.
+func (s *session) reply(r resp.Reply) {
+	if !s.replyOff && !s.skipping {
+		s.pending = r.AppendTo(s.pending, int(s.proto.Load()))
+	}
+}
+
+// replyHead appends the head of an array whose elements follow one by one.
+func (s *session) replyHead(elems int) {
+	if !s.replyOff && !s.skipping {
+		s.pending = append(strconv.AppendInt(append(s.pending, '*'), int64(elems), 10), "\r\n"...)
+	}
+}
+
+// confirm appends the confirmation of a subscription: a push in RESP3, and
+// written even where replies are switched off.
+func (s *session) confirm(r resp.Reply) {
+	s.pending = r.AppendTo(s.pending, int(s.proto.Load()))
+}
+
+func (s *session) flush() error {
+	if len(s.pending) == 0 {
+		return nil
+	}
+	s.srv.stats.outputBytes.Add(int64(len(s.pending)))
+	was := s.phase.Load() % phaseKinds
+	s.enter(phaseWriting)
+	err := s.out.write(s.pending)
+	s.enter(was)
+	if s.pending = s.pending[:0]; cap(s.pending) > outputKeep {
+		s.pending = nil
+	}
+	return err
+}
+
+// kill ends the session from any goroutine: what waits to be written is lost.
+func (s *session) kill() {
+	s.cancel()
+	s.out.kill()
+}
+
+// linger closes in order: everything is written, and the client has a moment to
+// read it. A socket closed over unread input would be reset, and the last replies
+// could be lost.
+func (s *session) linger() {
+	if s.flush() != nil {
+		return
+	}
+	deadline := wallClock().Add(lingerMax)
+	s.out.finish(deadline)
+	half, ok := s.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	s.conn.SetReadDeadline(deadline)
+	var scratch [4096]byte
+	for read := 0; read < lingerBytes; {
+		n, err := s.conn.Read(scratch[:])
+		if err != nil {
+			return
+		}
+		read += n
+	}
+}
+
+// end lets go of everything the session holds.
+func (s *session) end() {
+	s.subs.leaveAll(s)
+	s.kill()
+	s.srv.forget(s)
+}

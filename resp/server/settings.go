@@ -1,0 +1,115 @@
+package server
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"lockd/resp"
+)
+
+// settings are the replicated settings that tune the connections of this node.
+// They arrive as messages, in the order of the log.
+type settings struct {
+	clientsMax       atomic.Int64
+	idleSeconds      atomic.Int64 // 0: never
+	keepAliveSeconds atomic.Int64 // 0: off
+	slowlogMicros    atomic.Int64 // negative: nothing is logged
+	slowlogLen       atomic.Int64
+	latencyMillis    atomic.Int64 // 0: off
+	bulkBytesMax     atomic.Int64
+	queryBytesMax    atomic.Int64
+	push             atomic.Pointer[pushLimit]
+}
+
+// pushLimit is client-output-buffer-limit pubsub: how many bytes may wait for a
+// subscriber; soft for softSeconds only. 0: no limit.
+type pushLimit struct{ hard, soft, softSeconds int }
+
+func (s *settings) setDefaults() {
+	s.clientsMax.Store(clientsMaxDefault)
+	s.keepAliveSeconds.Store(keepAliveSecondsDefault)
+	s.slowlogMicros.Store(slowlogMicrosDefault)
+	s.slowlogLen.Store(slowlogLenDefault)
+	s.bulkBytesMax.Store(bulkBytesMaxDefault)
+	s.queryBytesMax.Store(queryBytesMaxDefault)
+	s.push.Store(&pushLimit{pushBytesHardDefault, pushBytesSoftDefault, pushSoftSecondsDefault})
+}
+
+func (s *settings) pushLimit() pushLimit { return *s.push.Load() }
+
+// apply takes a new value. Names that do not concern connections are none of its
+// business, and a value that is no number was never accepted by CONFIG SET.
+func (s *settings) apply(name, value string) {
+	if name == "client-output-buffer-limit" {
+		s.applyOutputLimit(value)
+		return
+	}
+	target := s.number(name)
+	if n, ok := parseSize(value); ok && target != nil {
+		target.Store(n)
+	}
+}
+
+func (s *settings) number(name string) *atomic.Int64 {
+	switch name {
+	case "maxclients":
+		return &s.clientsMax
+	case "timeout":
+		return &s.idleSeconds
+	case "tcp-keepalive":
+		return &s.keepAliveSeconds
+	case "slowlog-log-slower-than":
+		return &s.slowlogMicros
+	case "slowlog-max-len":
+		return &s.slowlogLen
+	case "latency-monitor-threshold":
+		return &s.latencyMillis
+	case "proto-max-bulk-len":
+		return &s.bulkBytesMax
+	case "client-query-buffer-limit":
+		return &s.queryBytesMax
+	}
+	return nil
+}
+
+// applyOutputLimit reads "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60" or
+// a part of it.
+func (s *settings) applyOutputLimit(value string) {
+	words := strings.Fields(value)
+	for ; len(words) >= 4; words = words[4:] {
+		hard, ok1 := parseSize(words[1])
+		soft, ok2 := parseSize(words[2])
+		seconds, ok3 := parseSize(words[3])
+		if ok1 && ok2 && ok3 && resp.Is(words[0], "PUBSUB") {
+			s.push.Store(&pushLimit{int(hard), int(soft), int(seconds)})
+		}
+	}
+}
+
+// parseSize reads a number with Redis's units of memory.
+func parseSize(text string) (int64, bool) {
+	digits := strings.TrimRight(strings.ToLower(text), "bgkm")
+	unit := int64(1)
+	switch strings.ToLower(text)[len(digits):] {
+	case "", "b":
+	case "k":
+		unit = 1000
+	case "kb":
+		unit = 1 << 10
+	case "m":
+		unit = 1000 * 1000
+	case "mb":
+		unit = 1 << 20
+	case "g":
+		unit = 1000 * 1000 * 1000
+	case "gb":
+		unit = 1 << 30
+	default:
+		return 0, false
+	}
+	n, ok := resp.ParseInt(digits)
+	if !ok || n > (1<<62)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}

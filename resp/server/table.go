@@ -1,0 +1,139 @@
+package server
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+// action is what the session does for a row of its own.
+type action struct {
+	run func(*session, resp.Args) resp.Reply
+	// unqueued commands run at once inside MULTI (EXEC, DISCARD, RESET ...).
+	unqueued bool
+	// whileSubscribed commands are allowed to a RESP2 client with subscriptions.
+	whileSubscribed bool
+	// selects marks SELECT: data commands after it in a transaction use another
+	// database.
+	selects bool
+	// secret commands have a password among their arguments.
+	secret bool
+	// asksBackend marks commands that call the backend. They must not run under
+	// the hub's lock, which the goroutine that applies takes to publish.
+	asksBackend bool
+	// hubLocked commands run under the hub's lock, and their replies are handed
+	// to the outbox before it is released: so a message of a channel never comes
+	// before the confirmation of its SUBSCRIBE or after that of its UNSUBSCRIBE.
+	hubLocked bool
+}
+
+type row = resp.Row[action]
+
+// newTable is the index of the connection's commands; each family stands in the
+// file of its name.
+func newTable() *resp.Table[action] {
+	return resp.NewTable(helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
+		configRows(), slowlogRows(), latencyRows())
+}
+
+// command is what a session needs to know about a name, found with one look-up.
+type command struct {
+	spec  *resp.Spec
+	act   *action // nil: the backend runs it
+	stats *commandStats
+	subs  map[*resp.Spec]*command
+}
+
+// index finds commands of both kinds. It does not change once it is made.
+type index struct {
+	names map[string]*command // in lower case and in capitals
+	specs []*resp.Spec        // all rows that clients see, the connection's own first
+	own   map[string]*resp.Spec
+	all   []*command // leaves and containers, for the statistics, in the order of specs
+}
+
+func newIndex(table *resp.Table[action], backend Backend) *index {
+	x := &index{names: map[string]*command{}, own: map[string]*resp.Spec{}}
+	for _, spec := range table.Specs() {
+		x.add(spec, func(leaf *resp.Spec) *action { return &table.Row(leaf).Run })
+		x.own[spec.Name] = spec
+	}
+	for _, spec := range backend.Specs() {
+		if x.names[spec.Name] == nil && spec.Flags&resp.Internal == 0 {
+			x.add(spec, func(*resp.Spec) *action { return nil })
+		}
+	}
+	return x
+}
+
+func (x *index) add(spec *resp.Spec, actionOf func(*resp.Spec) *action) {
+	c := x.leaf(spec, actionOf)
+	x.names[spec.Name] = c
+	x.names[strings.ToUpper(spec.Name)] = c
+	x.specs = append(x.specs, spec)
+	for _, sub := range spec.Subs {
+		if c.subs == nil {
+			c.subs = map[*resp.Spec]*command{}
+		}
+		c.subs[sub] = x.leaf(sub, actionOf)
+	}
+}
+
+func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *command {
+	c := &command{spec: spec, act: actionOf(spec), stats: &commandStats{name: spec.Name}}
+	x.all = append(x.all, c)
+	return c
+}
+
+// find returns the command that args call, a subcommand where there is one, after
+// the check of its arity; otherwise nil and the error.
+func (x *index) find(args resp.Args) (*command, resp.Reply) {
+	c := x.names[args[0]]
+	if c == nil {
+		c = x.names[lower(args[0])]
+	}
+	if c == nil {
+		return nil, resp.UnknownCommand(args)
+	}
+	spec, fail := c.spec.Check(args)
+	if spec == nil {
+		c.stats.rejected.Add(1)
+		return nil, fail
+	}
+	if sub := c.subs[spec]; sub != nil {
+		c = sub
+	}
+	return c, resp.Reply{}
+}
+
+// lookup finds the row of a command or, as "client|list", of a subcommand.
+func (x *index) lookup(name string) *resp.Spec {
+	container, sub, isSub := strings.Cut(lower(name), "|")
+	c := x.names[container]
+	if c == nil {
+		return nil
+	}
+	if !isSub {
+		return c.spec
+	}
+	for _, s := range c.spec.Subs {
+		if s.Name == container+"|"+sub {
+			return s
+		}
+	}
+	return nil
+}
+
+// lower folds ASCII only, as Redis does, and bounds the work: no name is long.
+func lower(name string) string {
+	if len(name) > 64 {
+		return ""
+	}
+	b := []byte(name)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
