@@ -1,0 +1,117 @@
+package keyspace
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"testing"
+
+	"lockd/resp"
+)
+
+// filled is a machine with n locks, none of which ends during the benchmark.
+func filled(b *testing.B, n int) *Machine {
+	m := New(unlockScripts{})
+	for i := range n {
+		m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "lock" + strconv.Itoa(i), "token", "PX", "1000000000"}}}}})
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	return m
+}
+
+// unlockScripts runs the script that everybody frees a lock with, without Lua.
+type unlockScripts struct{}
+
+func (unlockScripts) Compile(resp.Script) (resp.Reply, bool) { return resp.Reply{}, true }
+
+func (unlockScripts) Run(_ resp.Script, keys, argv []string, _ resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+	if call(resp.Args{"get", keys[0]}).Str == argv[0] {
+		return call(resp.Args{"del", keys[0]}), false
+	}
+	return resp.Int(0), false
+}
+
+// Lock and unlock one of n keys, each in an entry of its own.
+func BenchmarkLockUnlock(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		b.Run("keys="+strconv.Itoa(n), func(b *testing.B) {
+			m := filled(b, n)
+			lock := []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "the-lock", "token", "NX", "PX", "30000"}}}}}
+			free := []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"DEL", "the-lock"}}}}}
+			for i := range b.N {
+				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, lock)
+				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, free)
+			}
+		})
+	}
+}
+
+// Renew one of n locks.
+func BenchmarkRenew(b *testing.B) {
+	m := filled(b, 1_000_000)
+	reqs := []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"PEXPIRE", "lock500000", "1000000000"}}}}}
+	for i := range b.N {
+		m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, reqs)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	m := filled(b, 1_000_000)
+	req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "lock500000"}}}}
+	for range b.N {
+		m.View(resp.Stamp{}, req)
+	}
+}
+
+// The script that compares and deletes, by EVALSHA.
+func BenchmarkUnlockScript(b *testing.B) {
+	m := filled(b, 1000)
+	source := `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+	r, _ := apply(m, resp.Stamp{}, "SCRIPT LOAD '"+source+"'")
+	if len(r.Str) != shaChars {
+		b.Fatal(r.Str)
+	}
+	reqs := []resp.Request{{Cmds: []resp.Cmd{
+		{Args: resp.Args{"SET", "the-lock", "token", "NX", "PX", "30000"}},
+		{Args: resp.Args{"EVALSHA", r.Str, "1", "the-lock", "token"}},
+	}}}
+	for i := range b.N {
+		m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, reqs)
+	}
+}
+
+// To mark a snapshot costs the same for a thousand keys and for a million.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		b.Run("keys="+strconv.Itoa(n), func(b *testing.B) {
+			m := filled(b, n)
+			for range b.N {
+				m.Snapshot()
+			}
+		})
+	}
+}
+
+func BenchmarkImage(b *testing.B) {
+	m := filled(b, 100_000)
+	for range b.N {
+		if err := m.Snapshot()(io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRestore(b *testing.B) {
+	m := filled(b, 100_000)
+	var img bytes.Buffer
+	if err := m.Snapshot()(&img); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		if err := m.Restore(bytes.NewReader(img.Bytes())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

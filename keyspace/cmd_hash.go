@@ -1,0 +1,457 @@
+package keyspace
+
+import "lockd/resp"
+
+var hashRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "hset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Set the string value of a hash field",
+		Syntax: "key field value [field value ...]",
+	}, Run: cmdHSet},
+	{Spec: resp.Spec{
+		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Set the value of a hash field, only if the field does not exist",
+		Syntax: "key field value",
+	}, Run: cmdHSetNX},
+	{Spec: resp.Spec{
+		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Set multiple hash fields to multiple values",
+		Syntax: "key field value [field value ...]",
+	}, Run: cmdHMSet},
+	{Spec: resp.Spec{
+		Name: "hget", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get the value of a hash field",
+		Syntax: "key field",
+	}, Run: cmdHGet},
+	{Spec: resp.Spec{
+		Name: "hmget", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get the values of all the given hash fields",
+		Syntax: "key field [field ...]",
+	}, Run: cmdHMGet},
+	{Spec: resp.Spec{
+		Name: "hgetall", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get all the fields and values in a hash",
+		Syntax: "key",
+	}, Run: cmdHGetAll},
+	{Spec: resp.Spec{
+		Name: "hdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Delete one or more hash fields",
+		Syntax: "key field [field ...]",
+	}, Run: cmdHDel},
+	{Spec: resp.Spec{
+		Name: "hexists", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Determine if a hash field exists",
+		Syntax: "key field",
+	}, Run: cmdHExists},
+	{Spec: resp.Spec{
+		Name: "hlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get the number of fields in a hash",
+		Syntax: "key",
+	}, Run: cmdHLen},
+	{Spec: resp.Spec{
+		Name: "hkeys", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get all the fields in a hash",
+		Syntax: "key",
+	}, Run: cmdHKeys},
+	{Spec: resp.Spec{
+		Name: "hvals", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Get all the values in a hash",
+		Syntax: "key",
+	}, Run: cmdHVals},
+	{Spec: resp.Spec{
+		Name: "hstrlen", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "3.2.0", Summary: "Get the length of the value of a hash field",
+		Syntax: "key field",
+	}, Run: cmdHStrLen},
+	{Spec: resp.Spec{
+		Name: "hincrby", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.0.0", Summary: "Increment the integer value of a hash field by the given number",
+		Syntax: "key field increment",
+	}, Run: cmdHIncrBy},
+	{Spec: resp.Spec{
+		Name: "hincrbyfloat", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.6.0", Summary: "Increment the float value of a hash field by the given amount",
+		Syntax: "key field increment",
+	}, Run: cmdHIncrByFloat},
+	{Spec: resp.Spec{
+		Name: "hscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "hash", Since: "2.8.0", Summary: "Incrementally iterate hash fields and associated values",
+		Syntax: "key cursor [MATCH pattern] [COUNT count]",
+	}, Run: cmdHScan},
+	{Spec: resp.Spec{
+		Name: "hrandfield", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "hash", Since: "6.2.0", Summary: "Get one or multiple random fields from a hash",
+		Syntax: "key [count [WITHVALUES]]",
+	}, Run: cmdHRandField},
+}
+
+// randomFieldsMax bounds the fields of one HRANDFIELD with a negative count, which
+// may name a field again and again: Redis has no bound there but its memory.
+const randomFieldsMax = 1 << 20
+
+// The error texts that only these commands use.
+const (
+	errHashNotInteger = "ERR hash value is not an integer"
+	errHashNotFloat   = "ERR hash value is not a float"
+	errNaNOrInfValue  = "ERR value is NaN or Infinity"
+	errCountRange     = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+)
+
+func cmdHSet(c *ctx, args resp.Args) resp.Reply {
+	created, fail, ok := c.setFields(args, "hset")
+	if !ok {
+		return fail
+	}
+	return resp.Int(created)
+}
+
+func cmdHMSet(c *ctx, args resp.Args) resp.Reply {
+	if _, fail, ok := c.setFields(args, "hmset"); !ok {
+		return fail
+	}
+	return resp.OK()
+}
+
+// setFields is HSET: it counts the fields that are new.
+func (c *ctx) setFields(args resp.Args, command string) (created int64, fail resp.Reply, ok bool) {
+	if len(args)%2 != 0 {
+		return 0, resp.WrongArity(command), false
+	}
+	if _, fail, ok = c.lookupHash(args[1]); !ok {
+		return 0, fail, false
+	}
+	c.editHash(args[1], func(h *hash) {
+		for i := 2; i < len(args); i += 2 {
+			if h.set(args[i], args[i+1]) {
+				created++
+			}
+		}
+	})
+	c.notify(notifyHash, "hset", args[1])
+	return created, resp.Reply{}, true
+}
+
+func cmdHSetNX(c *ctx, args resp.Args) resp.Reply {
+	_, had, fail, ok := c.lookupField(args[1], args[2])
+	switch {
+	case !ok:
+		return fail
+	case had:
+		return resp.Int(0)
+	}
+	c.setField(args[1], args[2], args[3], "hset")
+	return resp.Int(1)
+}
+
+// lookupField finds a field of the hash at key; had is false where one of them is
+// absent. Where ok is false the reply is the error.
+func (c *ctx) lookupField(key, name string) (val string, had bool, fail resp.Reply, ok bool) {
+	h, fail, ok := c.lookupHash(key)
+	if !ok || h == nil {
+		return "", false, fail, ok
+	}
+	val, had = h.get(name)
+	return val, had, fail, true
+}
+
+func (c *ctx) setField(key, name, val, event string) {
+	c.editHash(key, func(h *hash) { h.set(name, val) })
+	c.notify(notifyHash, event, key)
+}
+
+func cmdHGet(c *ctx, args resp.Args) resp.Reply {
+	val, had, fail, ok := c.lookupField(args[1], args[2])
+	if !ok || !had {
+		return orNil(fail, ok)
+	}
+	return resp.Bulk(val)
+}
+
+func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
+	h, fail, ok := c.lookupHash(args[1])
+	if !ok {
+		return fail
+	}
+	replies := make([]resp.Reply, len(args)-2)
+	for i, name := range args[2:] {
+		replies[i] = resp.Nil()
+		if h == nil {
+			continue
+		}
+		if val, had := h.get(name); had {
+			replies[i] = resp.Bulk(val)
+		}
+	}
+	return resp.Array(replies...)
+}
+
+func cmdHGetAll(c *ctx, args resp.Args) resp.Reply {
+	items, fail, ok := c.fields(args[1], true, true)
+	if !ok {
+		return fail
+	}
+	return resp.Map(items...)
+}
+
+func cmdHKeys(c *ctx, args resp.Args) resp.Reply {
+	items, fail, ok := c.fields(args[1], true, false)
+	if !ok {
+		return fail
+	}
+	return resp.Array(items...)
+}
+
+func cmdHVals(c *ctx, args resp.Args) resp.Reply {
+	items, fail, ok := c.fields(args[1], false, true)
+	if !ok {
+		return fail
+	}
+	return resp.Array(items...)
+}
+
+// fields lists a hash: its names, its values, or both in turn.
+func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, fail resp.Reply, ok bool) {
+	h, fail, ok := c.lookupHash(key)
+	if !ok || h == nil {
+		return nil, fail, ok
+	}
+	h.each(func(name, val string) bool {
+		if names {
+			items = append(items, resp.Bulk(name))
+		}
+		if vals {
+			items = append(items, resp.Bulk(val))
+		}
+		return true
+	})
+	return items, fail, true
+}
+
+func cmdHDel(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	h, fail, ok := c.lookupHash(key)
+	if !ok {
+		return fail
+	}
+	if h == nil || !h.hasAny(args[2:]) {
+		return resp.Int(0)
+	}
+	var n int64
+	emptied := c.editHash(key, func(h *hash) {
+		for _, name := range args[2:] {
+			if h.del(name) {
+				n++
+			}
+		}
+	})
+	c.notify(notifyHash, "hdel", key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+	return resp.Int(n)
+}
+
+func (h *hash) hasAny(names []string) bool {
+	for _, name := range names {
+		if _, had := h.get(name); had {
+			return true
+		}
+	}
+	return false
+}
+
+func cmdHExists(c *ctx, args resp.Args) resp.Reply {
+	_, had, fail, ok := c.lookupField(args[1], args[2])
+	switch {
+	case !ok:
+		return fail
+	case had:
+		return resp.Int(1)
+	}
+	return resp.Int(0)
+}
+
+func cmdHLen(c *ctx, args resp.Args) resp.Reply {
+	h, fail, ok := c.lookupHash(args[1])
+	switch {
+	case !ok:
+		return fail
+	case h == nil:
+		return resp.Int(0)
+	}
+	return resp.Int(int64(h.len()))
+}
+
+func cmdHStrLen(c *ctx, args resp.Args) resp.Reply {
+	val, _, fail, ok := c.lookupField(args[1], args[2])
+	if !ok {
+		return fail
+	}
+	return resp.Int(int64(len(val)))
+}
+
+func cmdHIncrBy(c *ctx, args resp.Args) resp.Reply {
+	n, ok := resp.ParseInt(args[3])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	val, had, fail, ok := c.lookupField(args[1], args[2])
+	if !ok {
+		return fail
+	}
+	var old int64
+	if had {
+		if old, ok = resp.ParseInt(val); !ok {
+			return resp.Err(errHashNotInteger)
+		}
+	}
+	sum, ok := addInt(old, n)
+	if !ok {
+		return resp.Err(resp.ErrOverflow)
+	}
+	c.setField(args[1], args[2], itoa(sum), "hincrby")
+	return resp.Int(sum)
+}
+
+func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
+	n, ok := parseLongDouble(args[3])
+	switch {
+	case !ok:
+		return resp.Err(resp.ErrNotFloat)
+	case n.f.IsInf():
+		return resp.Err(errNaNOrInfValue)
+	}
+	val, had, fail, ok := c.lookupField(args[1], args[2])
+	if !ok {
+		return fail
+	}
+	if !had {
+		val = "0"
+	}
+	old, ok := parseLongDouble(val)
+	if !ok {
+		return resp.Err(errHashNotFloat)
+	}
+	sum, ok := old.plus(n)
+	if !ok {
+		return resp.Err(resp.ErrNaNOrInf)
+	}
+	c.setField(args[1], args[2], sum.String(), "hincrbyfloat")
+	return resp.Bulk(sum.String())
+}
+
+// cmdHScan looks at the options only where there is a hash, as Redis does.
+func cmdHScan(c *ctx, args resp.Args) resp.Reply {
+	if _, ok := parseCursor(args[2]); !ok {
+		return resp.Err(resp.ErrCursor)
+	}
+	h, fail, ok := c.lookupHash(args[1])
+	if !ok {
+		return fail
+	}
+	if h == nil {
+		return resp.Array(resp.Bulk("0"), resp.Array())
+	}
+	opts, fail, ok := parseScan(args[2:], false)
+	if !ok {
+		return fail
+	}
+	var items []string
+	next := h.scan(opts.cursor, opts.count, func(name, val string) {
+		if opts.wants(name) {
+			items = append(items, name, val)
+		}
+	})
+	return opts.reply(c, next, items)
+}
+
+func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 2 {
+		return c.randomFields(args)
+	}
+	h, fail, ok := c.lookupHash(args[1])
+	if !ok || h == nil {
+		return orNil(fail, ok)
+	}
+	name, _ := h.at(c.randN(h.len()))
+	return resp.Bulk(name)
+}
+
+// randomFields is HRANDFIELD with a count. A positive one asks for different
+// fields, a negative one for that many draws.
+func (c *ctx) randomFields(args resp.Args) resp.Reply {
+	count, withValues, fail, ok := randomCount(args)
+	if !ok {
+		return fail
+	}
+	h, fail, ok := c.lookupHash(args[1])
+	if !ok {
+		return fail
+	}
+	if h == nil || count == 0 {
+		return resp.Array()
+	}
+	var items []resp.Reply
+	for _, i := range c.choose(h.len(), count) {
+		name, val := h.at(i)
+		items = append(items, resp.Bulk(name))
+		if withValues {
+			items = append(items, resp.Bulk(val))
+		}
+	}
+	if withValues {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+// randomCount reads the count and WITHVALUES in the order of Redis's checks.
+func randomCount(args resp.Args) (count int64, withValues bool, fail resp.Reply, ok bool) {
+	count, ok = resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return 0, false, resp.Err(resp.ErrNotInteger), false
+	case count < -maxInt:
+		return 0, false, resp.Err(errCountRange), false
+	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], "WITHVALUES"):
+		return 0, false, resp.Err(resp.ErrSyntax), false
+	}
+	withValues = len(args) == 4
+	if withValues && (count > maxInt/2 || count < -maxInt/2) || count < -randomFieldsMax {
+		return 0, false, resp.Err(resp.ErrOutOfRange), false
+	}
+	return count, withValues, resp.Reply{}, true
+}
+
+// choose draws from the n numbers below n: count different ones, all of them in
+// their order where count reaches n, or -count independent ones.
+func (c *ctx) choose(n int, count int64) []int {
+	if count < 0 {
+		chosen := make([]int, -count)
+		for i := range chosen {
+			chosen[i] = c.randN(n)
+		}
+		return chosen
+	}
+	chosen := make([]int, min(count, int64(n)))
+	if len(chosen) == n {
+		for i := range chosen {
+			chosen[i] = i
+		}
+		return chosen
+	}
+	// A shuffle that keeps only the places it has changed.
+	moved := map[int]int{}
+	place := func(i int) int {
+		if at, ok := moved[i]; ok {
+			return at
+		}
+		return i
+	}
+	for i := range chosen {
+		j := i + c.randN(n-i)
+		chosen[i] = place(j)
+		moved[j] = place(i)
+	}
+	return chosen
+}

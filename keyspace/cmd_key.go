@@ -1,0 +1,649 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+var keyRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "del", Arity: -2, Flags: resp.Write, Keys: resp.AllKeys,
+		Group: "generic", Since: "1.0.0", Summary: "Delete a key",
+		Syntax: "key [key ...]",
+	}, Run: cmdDel},
+	{Spec: resp.Spec{
+		Name: "unlink", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.AllKeys,
+		Group: "generic", Since: "4.0.0", Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
+		Syntax: "key [key ...]",
+	}, Run: cmdUnlink},
+	{Spec: resp.Spec{
+		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
+		Group: "generic", Since: "1.0.0", Summary: "Determine if a key exists",
+		Syntax: "key [key ...]",
+	}, Run: cmdExists},
+	{Spec: resp.Spec{
+		Name: "type", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "1.0.0", Summary: "Determine the type stored at key",
+		Syntax: "key",
+	}, Run: cmdType},
+	{Spec: resp.Spec{
+		Name: "touch", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
+		Group: "generic", Since: "3.2.1", Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
+		Syntax: "key [key ...]",
+	}, Run: cmdTouch},
+	{Spec: resp.Spec{
+		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys,
+		Group: "generic", Since: "1.0.0", Summary: "Rename a key",
+		Syntax: "key newkey",
+	}, Run: cmdRename},
+	{Spec: resp.Spec{
+		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys,
+		Group: "generic", Since: "1.0.0", Summary: "Rename a key, only if the new key does not exist",
+		Syntax: "key newkey",
+	}, Run: cmdRenameNX},
+	{Spec: resp.Spec{
+		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Group: "generic", Since: "6.2.0", Summary: "Copy a key",
+		Syntax: "source destination [DB destination-db] [REPLACE]",
+	}, Run: cmdCopy},
+	{Spec: resp.Spec{
+		Name: "move", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "1.0.0", Summary: "Move a key to another database",
+		Syntax: "key db",
+	}, Run: cmdMove},
+	{Spec: resp.Spec{
+		Name: "randomkey", Arity: 1, Flags: resp.ReadOnly,
+		Group: "generic", Since: "1.0.0", Summary: "Return a random key from the keyspace",
+	}, Run: cmdRandomKey},
+	{Spec: resp.Spec{
+		Name: "keys", Arity: 2, Flags: resp.ReadOnly,
+		Group: "generic", Since: "1.0.0", Summary: "Find all keys matching the given pattern",
+		Syntax: "pattern",
+	}, Run: cmdKeys},
+	{Spec: resp.Spec{
+		Name: "scan", Arity: -2, Flags: resp.ReadOnly,
+		Group: "generic", Since: "2.8.0", Summary: "Incrementally iterate the keys space",
+		Syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+	}, Run: cmdScan},
+	{Spec: resp.Spec{
+		Name: "dbsize", Arity: 1, Flags: resp.ReadOnly | resp.Fast,
+		Group: "server", Since: "1.0.0", Summary: "Return the number of keys in the selected database",
+	}, Run: cmdDBSize},
+	{Spec: resp.Spec{
+		Name: "flushdb", Arity: -1, Flags: resp.Write,
+		Group: "server", Since: "1.0.0", Summary: "Remove all keys from the current database",
+		Syntax: "[ASYNC | SYNC]",
+	}, Run: cmdFlushDB},
+	{Spec: resp.Spec{
+		Name: "flushall", Arity: -1, Flags: resp.Write,
+		Group: "server", Since: "1.0.0", Summary: "Remove all keys from all databases",
+		Syntax: "[ASYNC | SYNC]",
+	}, Run: cmdFlushAll},
+	{Spec: resp.Spec{
+		Name: "swapdb", Arity: 3, Flags: resp.Write | resp.Fast,
+		Group: "server", Since: "4.0.0", Summary: "Swaps two Redis databases",
+		Syntax: "index1 index2",
+	}, Run: cmdSwapDB},
+	{Spec: resp.Spec{
+		Name: "expire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "1.0.0", Summary: "Set a key's time to live in seconds",
+		Syntax: "key seconds [NX | XX | GT | LT]",
+	}, Run: cmdExpire},
+	{Spec: resp.Spec{
+		Name: "pexpire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "2.6.0", Summary: "Set a key's time to live in milliseconds",
+		Syntax: "key milliseconds [NX | XX | GT | LT]",
+	}, Run: cmdPExpire},
+	{Spec: resp.Spec{
+		Name: "expireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "1.2.0", Summary: "Set the expiration for a key as a UNIX timestamp",
+		Syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+	}, Run: cmdExpireAt},
+	{Spec: resp.Spec{
+		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "2.6.0", Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
+		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+	}, Run: cmdPExpireAt},
+	{Spec: resp.Spec{
+		Name: "ttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "1.0.0", Summary: "Get the time to live for a key in seconds",
+		Syntax: "key",
+	}, Run: cmdTTL},
+	{Spec: resp.Spec{
+		Name: "pttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "2.6.0", Summary: "Get the time to live for a key in milliseconds",
+		Syntax: "key",
+	}, Run: cmdPTTL},
+	{Spec: resp.Spec{
+		Name: "expiretime", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "7.0.0", Summary: "Get the expiration Unix timestamp for a key",
+		Syntax: "key",
+	}, Run: cmdExpireTime},
+	{Spec: resp.Spec{
+		Name: "pexpiretime", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "7.0.0", Summary: "Get the expiration Unix timestamp for a key in milliseconds",
+		Syntax: "key",
+	}, Run: cmdPExpireTime},
+	{Spec: resp.Spec{
+		Name: "persist", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "generic", Since: "2.2.0", Summary: "Remove the expiration from a key",
+		Syntax: "key",
+	}, Run: cmdPersist},
+	{Spec: resp.Spec{
+		Name: "object", Arity: -2,
+		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
+			Syntax: "key",
+		}, Run: cmdObjectEncoding},
+		{Spec: resp.Spec{
+			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
+			Syntax: "key",
+		}, Run: cmdObjectFreq},
+		{Spec: resp.Spec{
+			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
+			Syntax: "key",
+		}, Run: cmdObjectIdleTime},
+		{Spec: resp.Spec{
+			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
+			Syntax: "key",
+		}, Run: cmdObjectRefCount},
+		{Spec: resp.Spec{
+			Name: "object|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: "generic", Since: "6.2.0", Summary: "Show helpful text about the different subcommands",
+		}, Run: cmdObjectHelp},
+	}},
+	{Spec: resp.Spec{
+		Name: "fence", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "lockd", Since: "1.0.0", Summary: "Return the fencing token of a key: the log index at which it came into being",
+		Syntax: "key",
+	}, Run: cmdFence},
+	{Spec: resp.Spec{
+		Name: "watch", Arity: -2, Flags: resp.ReadOnly | resp.NoScript | resp.Internal, Keys: resp.AllKeys,
+		Group: "lockd", Since: "1.0.0", Summary: "Return the versions of keys, which a transaction compares",
+		Syntax: "key [key ...]",
+	}, Run: cmdWatch},
+}
+
+func cmdDel(c *ctx, args resp.Args) resp.Reply {
+	var n int64
+	for _, key := range args[1:] {
+		if c.delete(key) {
+			c.notify(notifyGeneric, "del", key)
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func cmdUnlink(c *ctx, args resp.Args) resp.Reply { return cmdDel(c, args) }
+
+func cmdExists(c *ctx, args resp.Args) resp.Reply {
+	var n int64
+	for _, key := range args[1:] {
+		if c.lookup(key) != nil {
+			n++
+		}
+	}
+	return resp.Int(n)
+}
+
+func cmdTouch(c *ctx, args resp.Args) resp.Reply { return cmdExists(c, args) }
+
+func cmdType(c *ctx, args resp.Args) resp.Reply {
+	e := c.lookup(args[1])
+	if e == nil {
+		return resp.Status("none")
+	}
+	return resp.Status(e.kind())
+}
+
+func cmdRename(c *ctx, args resp.Args) resp.Reply {
+	from, to := args[1], args[2]
+	if c.lookup(from) == nil {
+		return resp.Err(resp.ErrNoSuchKey)
+	}
+	if from != to {
+		c.rename(from, to)
+	}
+	return resp.OK()
+}
+
+func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
+	from, to := args[1], args[2]
+	if c.lookup(from) == nil {
+		return resp.Err(resp.ErrNoSuchKey)
+	}
+	if c.lookup(to) != nil {
+		return resp.Int(0)
+	}
+	c.rename(from, to)
+	return resp.Int(1)
+}
+
+// rename moves what a key holds to another one, which comes into being by it: it
+// gets a fence of its own, whatever was there before.
+func (c *ctx) rename(from, to string) {
+	e := c.lookup(from)
+	c.delete(to)
+	c.putUntil(to, e.value, e.deadline)
+	c.delete(from)
+	c.notify(notifyGeneric, "rename_from", from)
+	c.notify(notifyGeneric, "rename_to", to)
+}
+
+func cmdCopy(c *ctx, args resp.Args) resp.Reply {
+	to, replace, fail, ok := c.copyOptions(args[3:])
+	if !ok {
+		return fail
+	}
+	if to == c.db && args[1] == args[2] {
+		return resp.Err(resp.ErrSameObject)
+	}
+	e, there := c.lookup(args[1]), c.lookupIn(to, args[2])
+	if e == nil || (there != nil && !replace) {
+		return resp.Int(0)
+	}
+	if there != nil {
+		c.m.store(to, args[2], there, nil)
+	}
+	c.m.store(to, args[2], nil, &entry{value: e.clone(), deadline: e.deadline})
+	c.m.notify(to, notifyGeneric, "copy_to", args[2])
+	return resp.Int(1)
+}
+
+func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, fail resp.Reply, ok bool) {
+	db = c.db
+	for i := 0; i < len(args); i++ {
+		switch {
+		case resp.Is(args[i], "REPLACE"):
+			replace = true
+		case resp.Is(args[i], "DB") && i+1 < len(args):
+			i++
+			if db, fail, ok = databaseIndex(args[i]); !ok {
+				return db, replace, fail, false
+			}
+		default:
+			return db, replace, resp.Err(resp.ErrSyntax), false
+		}
+	}
+	return db, replace, resp.Reply{}, true
+}
+
+// databaseIndex reads the number of a database.
+func databaseIndex(number string) (db int, fail resp.Reply, ok bool) {
+	n, isInt := resp.ParseInt(number)
+	switch {
+	case !isInt:
+		return 0, resp.Err(resp.ErrNotInteger), false
+	case n != int64(int32(n)):
+		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647"), false
+	case n < 0 || n >= databases:
+		return 0, resp.Err(resp.ErrDBIndex), false
+	}
+	return int(n), resp.Reply{}, true
+}
+
+func cmdMove(c *ctx, args resp.Args) resp.Reply {
+	to, fail, ok := databaseIndex(args[2])
+	if !ok {
+		return fail
+	}
+	key := args[1]
+	if to == c.db {
+		return resp.Err(resp.ErrSameObject)
+	}
+	e := c.lookup(key)
+	if e == nil || c.lookupIn(to, key) != nil {
+		return resp.Int(0)
+	}
+	c.m.store(to, key, nil, &entry{value: e.value, deadline: e.deadline})
+	c.delete(key)
+	c.notify(notifyGeneric, "move_from", key)
+	c.m.notify(to, notifyGeneric, "move_to", key)
+	return resp.Int(1)
+}
+
+func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
+	keys := c.m.dbs[c.db].keys
+	n := keys.len()
+	if n == 0 {
+		return resp.Nil()
+	}
+	// What has expired and waits for the sweep is passed over.
+	first := c.randN(n)
+	for i := range n {
+		if key, e := keys.at((first + i) % n); !c.m.expired(e) {
+			return resp.Bulk(key)
+		}
+	}
+	return resp.Nil()
+}
+
+func cmdKeys(c *ctx, args resp.Args) resp.Reply {
+	g, found := newGlob(args[1]), []string{}
+	defer func() { c.m.spend(int64(g.steps)) }()
+	c.m.spend(visitWork * int64(c.m.dbs[c.db].keys.len()))
+	c.m.dbs[c.db].keys.each(func(key string, e *entry) bool {
+		if g.match(key) && !c.m.expired(e) {
+			found = append(found, key)
+		}
+		return !g.exceeded()
+	})
+	if g.exceeded() {
+		return resp.Err(errGlob)
+	}
+	return resp.Bulks(found...)
+}
+
+func cmdScan(c *ctx, args resp.Args) resp.Reply {
+	o, fail, ok := parseScan(args[1:], true)
+	if !ok {
+		return fail
+	}
+	found := []string{}
+	o.count = min(o.count, max(c.m.dbs[c.db].keys.len(), 1))
+	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(key string, e *entry) {
+		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
+		if kindFits && o.wants(key) && !c.m.expired(e) {
+			found = append(found, key)
+		}
+	})
+	return o.reply(c, next, found)
+}
+
+func cmdDBSize(c *ctx, _ resp.Args) resp.Reply {
+	return resp.Int(int64(c.m.dbs[c.db].keys.len()))
+}
+
+func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
+	if !flushMode(args) {
+		return resp.Err(resp.ErrSyntax)
+	}
+	c.m.journalDatabases()
+	c.m.dbs[c.db] = newDatabase()
+	return resp.OK()
+}
+
+func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
+	if !flushMode(args) {
+		return resp.Err(resp.ErrSyntax)
+	}
+	c.m.journalDatabases()
+	for i := range c.m.dbs {
+		c.m.dbs[i] = newDatabase()
+	}
+	return resp.OK()
+}
+
+// flushMode checks ASYNC or SYNC, which mean the same here: a database is let go,
+// and the collector takes it.
+func flushMode(args resp.Args) bool {
+	return len(args) == 1 || (len(args) == 2 && (resp.Is(args[1], "ASYNC") || resp.Is(args[1], "SYNC")))
+}
+
+func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
+	a, fail, ok := swapIndex(args[1], "ERR invalid first DB index")
+	if !ok {
+		return fail
+	}
+	b, fail, ok := swapIndex(args[2], "ERR invalid second DB index")
+	if !ok {
+		return fail
+	}
+	if a < 0 || a >= databases || b < 0 || b >= databases {
+		return resp.Err(resp.ErrDBIndex)
+	}
+	if a != b {
+		c.m.swap(int(a), int(b))
+	}
+	return resp.OK()
+}
+
+func swapIndex(number, text string) (n int64, fail resp.Reply, ok bool) {
+	n, ok = resp.ParseInt(number)
+	if !ok || n != int64(int32(n)) {
+		return 0, resp.Err(text), false
+	}
+	return n, resp.Reply{}, true
+}
+
+// swap exchanges two databases and touches every key of them.
+func (m *Machine) swap(a, b int) {
+	m.journalDatabases()
+	m.sequence++
+	x, y := *m.dbs[a], *m.dbs[b]
+	x.swapped, y.swapped = m.sequence, m.sequence
+	m.dbs[a], m.dbs[b] = &y, &x
+}
+
+func cmdExpire(c *ctx, args resp.Args) resp.Reply    { return c.expireKey(args, expiryEX) }
+func cmdPExpire(c *ctx, args resp.Args) resp.Reply   { return c.expireKey(args, expiryPX) }
+func cmdExpireAt(c *ctx, args resp.Args) resp.Reply  { return c.expireKey(args, expiryEXAT) }
+func cmdPExpireAt(c *ctx, args resp.Args) resp.Reply { return c.expireKey(args, expiryPXAT) }
+
+// expireKey is EXPIRE and its like: key, time, options.
+func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
+	when, fail, ok := parseWhen(args[3:])
+	if !ok {
+		return fail
+	}
+	n, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	invalid := invalidExpire(strings.ToLower(args[0]))
+	if n > maxInt/x.unitMs || n < minInt/x.unitMs {
+		return invalid
+	}
+	until, ok := c.deadlineIn(x, n*x.unitMs)
+	if !ok {
+		return invalid
+	}
+	e := c.lookup(args[1])
+	switch {
+	case e == nil || !when.allows(e.deadline, until, x):
+		return resp.Int(0)
+	case c.past(until):
+		c.delete(args[1])
+		c.notify(notifyGeneric, "del", args[1])
+	case x.absolute && e.deadline.set() && e.deadline.wallMs == until.wallMs:
+		// The key ends then already. Nothing changes, and no watcher is disturbed,
+		// even if the wall clock was set in between and the remainder would differ.
+	default:
+		c.setDeadline(args[1], until)
+		c.notify(notifyGeneric, "expire", args[1])
+	}
+	return resp.Int(1)
+}
+
+// expireWhen are the conditions of EXPIRE and its like.
+type expireWhen struct{ nx, xx, gt, lt bool }
+
+func parseWhen(args resp.Args) (w expireWhen, fail resp.Reply, ok bool) {
+	for _, word := range args {
+		switch {
+		case resp.Is(word, "NX"):
+			w.nx = true
+		case resp.Is(word, "XX"):
+			w.xx = true
+		case resp.Is(word, "GT"):
+			w.gt = true
+		case resp.Is(word, "LT"):
+			w.lt = true
+		default:
+			return w, resp.Err("ERR Unsupported option " + word), false
+		}
+	}
+	switch {
+	case w.nx && (w.xx || w.gt || w.lt):
+		return w, resp.Err("ERR NX and XX, GT or LT options at the same time are not compatible"), false
+	case w.gt && w.lt:
+		return w, resp.Err("ERR GT and LT options at the same time are not compatible"), false
+	}
+	return w, resp.Reply{}, true
+}
+
+// allows compares the deadline a key has with the one it is to get, in the time
+// in which the new one is given.
+func (w expireWhen) allows(has, next deadline, x expiry) bool {
+	a, b := has.tick, next.tick
+	if x.absolute {
+		a, b = has.wallMs, next.wallMs
+	}
+	switch {
+	case w.nx && has.set(), w.xx && !has.set():
+		return false
+	case w.gt && (!has.set() || b <= a):
+		return false
+	case w.lt && has.set() && b >= a:
+		return false
+	}
+	return true
+}
+
+// The answers of TTL and its like where there is nothing to tell.
+const (
+	ttlNoKey = -2
+	ttlNever = -1
+)
+
+// timeOf answers with what tell makes of a key's deadline.
+func (c *ctx) timeOf(key string, tell func(d deadline) int64) resp.Reply {
+	e := c.lookup(key)
+	switch {
+	case e == nil:
+		return resp.Int(ttlNoKey)
+	case !e.deadline.set():
+		return resp.Int(ttlNever)
+	}
+	return resp.Int(tell(e.deadline))
+}
+
+// remaining is what is left of a lease, in milliseconds.
+func (c *ctx) remaining(d deadline) int64 { return max(0, d.tick-c.now()) }
+
+// seconds rounds milliseconds as Redis does.
+func seconds(ms int64) int64 { return ms/1000 + (ms%1000+500)/1000 }
+
+func cmdTTL(c *ctx, args resp.Args) resp.Reply {
+	return c.timeOf(args[1], func(d deadline) int64 { return seconds(c.remaining(d)) })
+}
+
+func cmdPTTL(c *ctx, args resp.Args) resp.Reply { return c.timeOf(args[1], c.remaining) }
+
+func cmdExpireTime(c *ctx, args resp.Args) resp.Reply {
+	return c.timeOf(args[1], func(d deadline) int64 { return seconds(d.wallMs) })
+}
+
+func cmdPExpireTime(c *ctx, args resp.Args) resp.Reply {
+	return c.timeOf(args[1], func(d deadline) int64 { return d.wallMs })
+}
+
+func cmdPersist(c *ctx, args resp.Args) resp.Reply {
+	e := c.lookup(args[1])
+	if e == nil || !e.deadline.set() {
+		return resp.Int(0)
+	}
+	c.setDeadline(args[1], never)
+	c.notify(notifyGeneric, "persist", args[1])
+	return resp.Int(1)
+}
+
+// embstrBytesMax is the longest string that Redis stores beside its header.
+const embstrBytesMax = 44
+
+func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
+	e := c.lookup(args[2])
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Bulk(e.encoding())
+}
+
+// encoding tells what Redis would make of the value; strings have none here.
+func (v value) encoding() string {
+	if v.hash != nil {
+		return v.hash.encoding()
+	}
+	if _, isInt := resp.ParseInt(v.str); isInt {
+		return "int"
+	}
+	if len(v.str) <= embstrBytesMax {
+		return "embstr"
+	}
+	return "raw"
+}
+
+func cmdObjectFreq(c *ctx, args resp.Args) resp.Reply {
+	if c.lookup(args[2]) == nil {
+		return resp.Nil()
+	}
+	return resp.Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
+		"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+}
+
+// cmdObjectIdleTime answers 0: reads leave no trace in the replicated state.
+func cmdObjectIdleTime(c *ctx, args resp.Args) resp.Reply {
+	if c.lookup(args[2]) == nil {
+		return resp.Nil()
+	}
+	return resp.Int(0)
+}
+
+func cmdObjectRefCount(c *ctx, args resp.Args) resp.Reply {
+	if c.lookup(args[2]) == nil {
+		return resp.Nil()
+	}
+	return resp.Int(1)
+}
+
+func cmdObjectHelp(_ *ctx, _ resp.Args) resp.Reply {
+	return helpReply("OBJECT",
+		"ENCODING <key>",
+		"    Return the kind of internal representation used in order to store the value",
+		"    associated with a <key>.",
+		"FREQ <key>",
+		"    Return the access frequency index of the <key>. The returned integer is",
+		"    proportional to the logarithm of the recent access frequency of the key.",
+		"IDLETIME <key>",
+		"    Return the idle time of the <key>, that is the approximated number of",
+		"    seconds elapsed since the last access to the key.",
+		"REFCOUNT <key>",
+		"    Return the number of references of the value associated with the specified",
+		"    <key>.")
+}
+
+// helpReply is the answer of a container's HELP.
+func helpReply(container string, lines ...string) resp.Reply {
+	elems := []resp.Reply{resp.Status(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
+	for _, line := range append(lines, "HELP", "    Prints this help.") {
+		elems = append(elems, resp.Status(line))
+	}
+	return resp.Array(elems...)
+}
+
+// cmdFence answers a token for whoever guards a resource: it rises with every key
+// that comes into being, and stays while the key is there.
+func cmdFence(c *ctx, args resp.Args) resp.Reply {
+	e := c.lookup(args[1])
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Int(int64(e.fence))
+}
+
+// cmdWatch answers the versions that Request.Watch is compared with.
+func cmdWatch(c *ctx, args resp.Args) resp.Reply {
+	versions := make([]resp.Reply, len(args)-1)
+	for i, key := range args[1:] {
+		versions[i] = resp.Int(int64(c.m.version(c.db, key)))
+	}
+	return resp.Array(versions...)
+}

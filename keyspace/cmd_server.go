@@ -1,0 +1,202 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+var serverRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "config", Arity: -2,
+		Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "config|get", Arity: -3, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
+			Group: "server", Since: "2.0.0", Summary: "Get the values of configuration parameters",
+			Syntax: "parameter [parameter ...]",
+		}, Run: cmdConfigGet},
+		{Spec: resp.Spec{
+			Name: "config|set", Arity: -4, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
+			Group: "server", Since: "2.0.0", Summary: "Set configuration parameters to the given values",
+			Syntax: "parameter value [parameter value ...]",
+		}, Run: cmdConfigSet},
+		{Spec: resp.Spec{
+			Name: "config|resetstat", Arity: 2, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
+			Group: "server", Since: "2.0.0", Summary: "Reset the stats returned by INFO",
+		}, Run: cmdConfigResetStat},
+		{Spec: resp.Spec{
+			Name: "config|rewrite", Arity: 2, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
+			Group: "server", Since: "2.8.0", Summary: "Rewrite the configuration file with the in memory configuration",
+		}, Run: cmdConfigRewrite},
+		{Spec: resp.Spec{
+			Name: "config|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: "server", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
+		}, Run: cmdConfigHelp},
+	}},
+	{Spec: resp.Spec{
+		Name: "memory", Arity: -2,
+		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
+			Syntax: "key [SAMPLES count]",
+		}, Run: cmdMemoryUsage},
+		{Spec: resp.Spec{
+			Name: "memory|doctor", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Outputs memory problems report",
+		}, Run: cmdMemoryDoctor},
+		{Spec: resp.Spec{
+			Name: "memory|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: "server", Since: "4.0.0", Summary: "Show helpful text about the different subcommands",
+		}, Run: cmdMemoryHelp},
+	}},
+	{Spec: resp.Spec{
+		Name: "time", Arity: 1, Flags: resp.Loading | resp.Stale | resp.Fast,
+		Group: "server", Since: "2.6.0", Summary: "Return the current server time",
+	}, Run: cmdTime},
+	{Spec: resp.Spec{
+		Name: "select", Arity: 2, Flags: resp.Loading | resp.Stale | resp.Fast,
+		Group: "connection", Since: "1.0.0", Summary: "Change the selected database for the current connection",
+		Syntax: "index",
+	}, Run: cmdSelect},
+	{Spec: resp.Spec{
+		Name: "ping", Arity: -1, Flags: resp.Fast,
+		Group: "connection", Since: "1.0.0", Summary: "Ping the server",
+		Syntax: "[message]",
+	}, Run: cmdPing},
+	{Spec: resp.Spec{
+		Name: "echo", Arity: 2, Flags: resp.Loading | resp.Stale | resp.Fast,
+		Group: "connection", Since: "1.0.0", Summary: "Echo the given string",
+		Syntax: "message",
+	}, Run: cmdEcho},
+}
+
+// cmdConfigGet answers the parameters that match any of the patterns, each once,
+// also under their older names. One asked for by its name is called as it was asked.
+func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
+	found := []resp.Reply{}
+	for i := range parameters {
+		for _, name := range []string{parameters[i].name, parameters[i].alias} {
+			if as, ok := askedAs(args[2:], name); ok {
+				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.shown(i)))
+			}
+		}
+	}
+	return resp.Map(found...)
+}
+
+// askedAs finds a parameter among what CONFIG GET was asked for, and the name that
+// the answer gives it: a name without signs is repeated as it was written.
+func askedAs(patterns []string, name string) (as string, ok bool) {
+	if name == "" {
+		return "", false
+	}
+	for _, p := range patterns {
+		if resp.Is(p, strings.ToUpper(name)) {
+			return p, true
+		}
+		if newGlob(strings.ToLower(p)).match(name) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
+	if len(args)%2 != 0 {
+		return resp.Err(resp.ErrSyntax)
+	}
+	next, fail, ok := c.m.settings.with(args[2:])
+	if !ok {
+		return fail
+	}
+	c.m.configure(next)
+	return resp.OK()
+}
+
+func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
+	c.m.stats = stats{}
+	return resp.OK()
+}
+
+// cmdConfigRewrite has nothing to write: settings are in the log.
+func cmdConfigRewrite(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
+
+func cmdConfigHelp(_ *ctx, _ resp.Args) resp.Reply {
+	return helpReply("CONFIG",
+		"GET <pattern>",
+		"    Return parameters matching the glob-like <pattern> and their values.",
+		"SET <directive> <value>",
+		"    Set the configuration <directive> to <value>.",
+		"RESETSTAT",
+		"    Reset statistics reported by the INFO command.",
+		"REWRITE",
+		"    Rewrite the configuration file.")
+}
+
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It is kept
+// with the entry, so SAMPLES is checked and needs nothing.
+func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
+	if rest := args[3:]; len(rest) > 0 {
+		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
+			return resp.Err(resp.ErrSyntax)
+		}
+		n, ok := resp.ParseInt(rest[1])
+		if !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+		if n < 0 {
+			return resp.Err(resp.ErrSyntax)
+		}
+	}
+	e := c.lookup(args[2])
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Int(e.bytes)
+}
+
+func cmdMemoryDoctor(_ *ctx, _ resp.Args) resp.Reply {
+	return resp.Verbatim("lockd keeps an estimate of the memory that data take, the same on every node. " +
+		"It does not look into its allocator.\n")
+}
+
+func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
+	return helpReply("MEMORY",
+		"DOCTOR",
+		"    Return memory problems reports.",
+		"USAGE <key> [SAMPLES <count>]",
+		"    Return memory in bytes used by <key> and its value. Nested values are",
+		"    sampled up to <count> times (default: 5, 0 means sample all).")
+}
+
+func cmdTime(c *ctx, _ resp.Args) resp.Reply {
+	return resp.Bulks(itoa(c.at.Wall/1_000_000), itoa(c.at.Wall%1_000_000))
+}
+
+// cmdSelect, cmdPing and cmdEcho are for scripts: outside of them the session
+// answers. A script's choice ends with it.
+func cmdSelect(c *ctx, args resp.Args) resp.Reply {
+	db, fail, ok := databaseIndex(args[1])
+	if !ok {
+		return fail
+	}
+	if c.run != nil {
+		c.run.db = db
+	}
+	return resp.OK()
+}
+
+func cmdPing(_ *ctx, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 1:
+		return resp.Status("PONG")
+	case 2:
+		return resp.Bulk(args[1])
+	}
+	return resp.WrongArity("ping")
+}
+
+func cmdEcho(_ *ctx, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }

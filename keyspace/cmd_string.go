@@ -1,0 +1,549 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+var stringRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
+		Syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+	}, Run: cmdSet},
+	{Spec: resp.Spec{
+		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Set the value of a key, only if the key does not exist",
+		Syntax: "key value",
+	}, Run: cmdSetNX},
+	{Spec: resp.Spec{
+		Name: "setex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "string", Since: "2.0.0", Summary: "Set the value and expiration of a key",
+		Syntax: "key seconds value",
+	}, Run: cmdSetEX},
+	{Spec: resp.Spec{
+		Name: "psetex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "string", Since: "2.6.0", Summary: "Set the value and expiration in milliseconds of a key",
+		Syntax: "key milliseconds value",
+	}, Run: cmdPSetEX},
+	{Spec: resp.Spec{
+		Name: "get", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Get the value of a key",
+		Syntax: "key",
+	}, Run: cmdGet},
+	{Spec: resp.Spec{
+		Name: "getset", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key and return its old value",
+		Syntax: "key value",
+	}, Run: cmdGetSet},
+	{Spec: resp.Spec{
+		Name: "getdel", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "6.2.0", Summary: "Get the value of a key and delete the key",
+		Syntax: "key",
+	}, Run: cmdGetDel},
+	{Spec: resp.Spec{
+		Name: "getex", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "6.2.0", Summary: "Get the value of a key and optionally set its expiration",
+		Syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+	}, Run: cmdGetEX},
+	{Spec: resp.Spec{
+		Name: "mget", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
+		Group: "string", Since: "1.0.0", Summary: "Get the values of all the given keys",
+		Syntax: "key [key ...]",
+	}, Run: cmdMGet},
+	{Spec: resp.Spec{
+		Name: "mset", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys,
+		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values",
+		Syntax: "key value [key value ...]",
+	}, Run: cmdMSet},
+	{Spec: resp.Spec{
+		Name: "msetnx", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys,
+		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values, only if none of the keys exist",
+		Syntax: "key value [key value ...]",
+	}, Run: cmdMSetNX},
+	{Spec: resp.Spec{
+		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "2.0.0", Summary: "Append a value to a key",
+		Syntax: "key value",
+	}, Run: cmdAppend},
+	{Spec: resp.Spec{
+		Name: "strlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "2.2.0", Summary: "Get the length of the value stored in a key",
+		Syntax: "key",
+	}, Run: cmdStrLen},
+	{Spec: resp.Spec{
+		Name: "getrange", Arity: 4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "string", Since: "2.4.0", Summary: "Get a substring of the string stored at a key",
+		Syntax: "key start end",
+	}, Run: cmdGetRange},
+	{Spec: resp.Spec{
+		Name: "substr", Arity: 4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Get a substring of the string stored at a key",
+		Syntax: "key start end",
+	}, Run: cmdGetRange},
+	{Spec: resp.Spec{
+		Name: "setrange", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "string", Since: "2.2.0", Summary: "Overwrite part of a string at key starting at the specified offset",
+		Syntax: "key offset value",
+	}, Run: cmdSetRange},
+	{Spec: resp.Spec{
+		Name: "incr", Arity: 2, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Increment the integer value of a key by one",
+		Syntax: "key",
+	}, Run: cmdIncr},
+	{Spec: resp.Spec{
+		Name: "decr", Arity: 2, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Decrement the integer value of a key by one",
+		Syntax: "key",
+	}, Run: cmdDecr},
+	{Spec: resp.Spec{
+		Name: "incrby", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Increment the integer value of a key by the given amount",
+		Syntax: "key increment",
+	}, Run: cmdIncrBy},
+	{Spec: resp.Spec{
+		Name: "decrby", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "1.0.0", Summary: "Decrement the integer value of a key by the given number",
+		Syntax: "key decrement",
+	}, Run: cmdDecrBy},
+	{Spec: resp.Spec{
+		Name: "incrbyfloat", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "string", Since: "2.6.0", Summary: "Increment the float value of a key by the given amount",
+		Syntax: "key increment",
+	}, Run: cmdIncrByFloat},
+}
+
+// stringBytesMax bounds what APPEND and SETRANGE may make: no more than one request
+// can bring. Redis allows 512 MB; here each change of a string copies it on every
+// node, again at each replay, and a dozen bytes of log could ask for all of that.
+const stringBytesMax = 16 << 20
+
+// The error texts that only these commands use.
+const (
+	errDecrementOverflow = "ERR decrement would overflow"
+	errOffsetRange       = "ERR offset is out of range"
+)
+
+func cmdSet(c *ctx, args resp.Args) resp.Reply {
+	opts, ok := parseSetOptions(args[3:], forSet)
+	if !ok {
+		return resp.Err(resp.ErrSyntax)
+	}
+	key, until := args[1], never
+	if opts.expiry != nil {
+		var fail resp.Reply
+		if until, fail, ok = c.deadlineOf(*opts.expiry, opts.number, "set"); !ok {
+			return fail
+		}
+	}
+	was := c.lookup(key)
+	reply, refused := resp.OK(), resp.Nil()
+	if opts.get {
+		if was != nil && was.hash != nil {
+			return resp.Err(resp.ErrWrongType)
+		}
+		reply = bulkOrNil(was)
+		refused = reply
+	}
+	if (opts.onlyNew && was != nil) || (opts.onlyOld && was == nil) {
+		return refused
+	}
+	if opts.keepTTL && was != nil {
+		until = was.deadline
+	}
+	c.setString(key, stringValue(args[2]), until, opts.expiry != nil)
+	return reply
+}
+
+// setString puts a value and sends the events of SET.
+func (c *ctx) setString(key string, v value, until deadline, leased bool) {
+	c.putUntil(key, v, until)
+	c.notify(notifyString, "set", key)
+	if leased {
+		c.notify(notifyGeneric, "expire", key)
+	}
+}
+
+// setOptions are what follows the value in SET, or the key in GETEX.
+type setOptions struct {
+	onlyNew, onlyOld, get, keepTTL bool // SET
+	persist                        bool // GETEX
+
+	expiry *expiry // the unit of the deadline, or nil
+	number string  // the deadline as written
+}
+
+// Which options parseSetOptions knows.
+const (
+	forSet   = true
+	forGetEX = false
+)
+
+// parseSetOptions reads the options in any order and any case. As in Redis, a
+// pair that contradicts itself is a syntax error, and a repetition is none: of
+// "EX 10 EX 20" the last counts.
+func parseSetOptions(args resp.Args, set bool) (o setOptions, ok bool) {
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		switch {
+		case set && resp.Is(word, "NX") && !o.onlyOld:
+			o.onlyNew = true
+		case set && resp.Is(word, "XX") && !o.onlyNew:
+			o.onlyOld = true
+		case set && resp.Is(word, "GET"):
+			o.get = true
+		case set && resp.Is(word, "KEEPTTL") && o.expiry == nil:
+			o.keepTTL = true
+		case !set && resp.Is(word, "PERSIST") && o.expiry == nil:
+			o.persist = true
+		default:
+			x := expiryOption(word)
+			again := o.expiry == nil || o.expiry == x
+			if x == nil || !again || o.keepTTL || o.persist || i+1 == len(args) {
+				return o, false
+			}
+			i++
+			o.expiry, o.number = x, args[i]
+		}
+	}
+	return o, true
+}
+
+// expiryOption is the unit that EX, PX, EXAT or PXAT names; nil for another word.
+func expiryOption(word string) *expiry {
+	switch {
+	case resp.Is(word, "EX"):
+		return &expiryEX
+	case resp.Is(word, "PX"):
+		return &expiryPX
+	case resp.Is(word, "EXAT"):
+		return &expiryEXAT
+	case resp.Is(word, "PXAT"):
+		return &expiryPXAT
+	}
+	return nil
+}
+
+func cmdSetNX(c *ctx, args resp.Args) resp.Reply {
+	if c.lookup(args[1]) != nil {
+		return resp.Int(0)
+	}
+	c.setString(args[1], stringValue(args[2]), never, false)
+	return resp.Int(1)
+}
+
+func cmdSetEX(c *ctx, args resp.Args) resp.Reply  { return c.setFor(expiryEX, args, "setex") }
+func cmdPSetEX(c *ctx, args resp.Args) resp.Reply { return c.setFor(expiryPX, args, "psetex") }
+
+// setFor is SETEX key time value, in either unit.
+func (c *ctx) setFor(x expiry, args resp.Args, command string) resp.Reply {
+	until, fail, ok := c.deadlineOf(x, args[2], command)
+	if !ok {
+		return fail
+	}
+	c.setString(args[1], stringValue(args[3]), until, true)
+	return resp.OK()
+}
+
+func cmdGet(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	return bulkOrNil(e)
+}
+
+func cmdGetSet(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	c.setString(args[1], stringValue(args[2]), never, false)
+	return bulkOrNil(e)
+}
+
+func cmdGetDel(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	if e != nil {
+		c.deleteNotify(args[1])
+	}
+	return bulkOrNil(e)
+}
+
+// deleteNotify deletes a key that is there, with its event.
+func (c *ctx) deleteNotify(key string) {
+	c.delete(key)
+	c.notify(notifyGeneric, "del", key)
+}
+
+// cmdGetEX looks at the number of an option only once the key is found, as Redis
+// does.
+func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
+	opts, ok := parseSetOptions(args[2:], forGetEX)
+	if !ok {
+		return resp.Err(resp.ErrSyntax)
+	}
+	key := args[1]
+	e, fail, ok := c.lookupString(key)
+	if !ok || e == nil {
+		return orNil(fail, ok)
+	}
+	switch {
+	case opts.expiry != nil:
+		until, fail, ok := c.deadlineOf(*opts.expiry, opts.number, "getex")
+		if !ok {
+			return fail
+		}
+		if c.past(until) {
+			c.deleteNotify(key)
+			break
+		}
+		c.setDeadline(key, until)
+		c.notify(notifyGeneric, "expire", key)
+	case opts.persist && e.deadline.set():
+		c.setDeadline(key, never)
+		c.notify(notifyGeneric, "persist", key)
+	}
+	return bulkOrNil(e)
+}
+
+// orNil is the error of a lookup, or nil for a key that is absent.
+func orNil(fail resp.Reply, ok bool) resp.Reply {
+	if !ok {
+		return fail
+	}
+	return resp.Nil()
+}
+
+// cmdMGet answers nil for what holds no string, too.
+func cmdMGet(c *ctx, args resp.Args) resp.Reply {
+	replies := make([]resp.Reply, len(args)-1)
+	for i, key := range args[1:] {
+		e, _, _ := c.lookupString(key)
+		replies[i] = bulkOrNil(e)
+	}
+	return resp.Array(replies...)
+}
+
+func cmdMSet(c *ctx, args resp.Args) resp.Reply {
+	if len(args)%2 == 0 {
+		return resp.WrongArity("mset")
+	}
+	c.setPairs(args[1:])
+	return resp.OK()
+}
+
+func cmdMSetNX(c *ctx, args resp.Args) resp.Reply {
+	if len(args)%2 == 0 {
+		return resp.WrongArity("msetnx")
+	}
+	for i := 1; i < len(args); i += 2 {
+		if c.lookup(args[i]) != nil {
+			return resp.Int(0)
+		}
+	}
+	c.setPairs(args[1:])
+	return resp.Int(1)
+}
+
+func (c *ctx) setPairs(pairs resp.Args) {
+	for i := 0; i < len(pairs); i += 2 {
+		c.setString(pairs[i], stringValue(pairs[i+1]), never, false)
+	}
+}
+
+func cmdAppend(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	var old string
+	if e != nil {
+		old = e.str
+	}
+	if e != nil && len(old)+len(args[2]) > stringBytesMax {
+		return resp.Err(resp.ErrStringTooBig)
+	}
+	grown := old + args[2]
+	if old == "" {
+		grown = strings.Clone(grown) // the sum is then the argument itself
+	}
+	c.rewrite(args[1], grown, "append")
+	return resp.Int(int64(len(grown)))
+}
+
+// rewrite puts a value that a command has made out of the old one: the lease stays.
+func (c *ctx) rewrite(key, fresh, event string) {
+	c.putKeepTTL(key, freshValue(fresh))
+	c.notify(notifyString, event, key)
+}
+
+func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	if e == nil {
+		return resp.Int(0)
+	}
+	return resp.Int(int64(len(e.str)))
+}
+
+func cmdGetRange(c *ctx, args resp.Args) resp.Reply {
+	start, ok1 := resp.ParseInt(args[2])
+	end, ok2 := resp.ParseInt(args[3])
+	if !ok1 || !ok2 {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	if e == nil {
+		return resp.Bulk("")
+	}
+	return resp.Bulk(substring(e.str, start, end))
+}
+
+// substring is s from start up to and with end, both counted from the end of s
+// where they are negative.
+func substring(s string, start, end int64) string {
+	n := int64(len(s))
+	if start < 0 && end < 0 && start > end {
+		return ""
+	}
+	start, end = fromEnd(start, n), min(fromEnd(end, n), n-1)
+	if start > end || n == 0 {
+		return ""
+	}
+	return s[start : end+1]
+}
+
+func fromEnd(i, n int64) int64 {
+	if i < 0 {
+		i += n
+	}
+	return max(i, 0)
+}
+
+func cmdSetRange(c *ctx, args resp.Args) resp.Reply {
+	offset, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	if offset < 0 {
+		return resp.Err(errOffsetRange)
+	}
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	var old string
+	if e != nil {
+		old = e.str
+	}
+	patch := args[3]
+	if patch == "" {
+		return resp.Int(int64(len(old)))
+	}
+	if offset > stringBytesMax-int64(len(patch)) {
+		return resp.Err(resp.ErrStringTooBig)
+	}
+	fresh := overlay(old, int(offset), patch)
+	c.rewrite(args[1], fresh, "setrange")
+	return resp.Int(int64(len(fresh)))
+}
+
+// overlay writes patch over s from offset on, with zero bytes between them.
+func overlay(s string, offset int, patch string) string {
+	end := offset + len(patch)
+	var b strings.Builder
+	b.Grow(max(len(s), end))
+	b.WriteString(s[:min(offset, len(s))])
+	for b.Len() < offset {
+		b.WriteString(zeros[:min(offset-b.Len(), len(zeros))])
+	}
+	b.WriteString(patch)
+	if end < len(s) {
+		b.WriteString(s[end:])
+	}
+	return b.String()
+}
+
+var zeros = strings.Repeat("\x00", 4096)
+
+func cmdIncr(c *ctx, args resp.Args) resp.Reply { return c.addTo(args[1], 1) }
+func cmdDecr(c *ctx, args resp.Args) resp.Reply { return c.addTo(args[1], -1) }
+
+func cmdIncrBy(c *ctx, args resp.Args) resp.Reply {
+	n, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	return c.addTo(args[1], n)
+}
+
+func cmdDecrBy(c *ctx, args resp.Args) resp.Reply {
+	n, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	if n == -maxInt-1 {
+		return resp.Err(errDecrementOverflow)
+	}
+	return c.addTo(args[1], -n)
+}
+
+// addTo adds n to the number at key; an absent key counts as 0.
+func (c *ctx) addTo(key string, n int64) resp.Reply {
+	e, fail, ok := c.lookupString(key)
+	if !ok {
+		return fail
+	}
+	var old int64
+	if e != nil {
+		if old, ok = resp.ParseInt(e.str); !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+	}
+	sum, ok := addInt(old, n)
+	if !ok {
+		return resp.Err(resp.ErrOverflow)
+	}
+	c.rewrite(key, itoa(sum), "incrby")
+	return resp.Int(sum)
+}
+
+func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
+	e, fail, ok := c.lookupString(args[1])
+	if !ok {
+		return fail
+	}
+	old := "0"
+	if e != nil {
+		old = e.str
+	}
+	a, ok1 := parseLongDouble(old)
+	b, ok2 := parseLongDouble(args[2])
+	if !ok1 || !ok2 {
+		return resp.Err(resp.ErrNotFloat)
+	}
+	sum, ok := a.plus(b)
+	if !ok {
+		return resp.Err(resp.ErrNaNOrInf)
+	}
+	c.rewrite(args[1], sum.String(), "incrbyfloat")
+	return resp.Bulk(sum.String())
+}
+
+// bulkOrNil is the string that e holds, or nil where e is.
+func bulkOrNil(e *entry) resp.Reply {
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Bulk(e.str)
+}

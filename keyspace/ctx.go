@@ -1,0 +1,223 @@
+package keyspace
+
+import (
+	"strconv"
+
+	"lockd/resp"
+)
+
+// ctx is all that a command may touch. It is good for one command. Keys are those
+// of the command's database; every change goes through Machine.store.
+//
+// In View nothing is changed, not even what has expired: a row without the flag
+// Write (or MayReplicate) calls no method of the second half.
+type ctx struct {
+	m   *Machine
+	at  resp.Stamp // of the entry, or of the read
+	db  int
+	run *scriptRun // the script that runs this command, or nil
+}
+
+// now is the log clock: deadlines are counted from it. In View it is the leader's
+// estimate (for PTTL); whether a key has expired is never judged by it.
+func (c *ctx) now() int64 { return c.at.Tick }
+
+// wallMs is the wall clock of the stamp in milliseconds since 1970.
+func (c *ctx) wallMs() int64 { return c.at.Wall / 1000 }
+
+// rand draws the next number for RANDOMKEY and its like: the same on every node.
+func (c *ctx) rand() uint64 {
+	c.m.draws++
+	z := c.at.Seed + c.m.draws*0x9e3779b97f4a7c15
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+
+// randN draws a number below n, n > 0.
+func (c *ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
+
+// lookup finds a key; nil if it is absent or its lease has ended. An entry is
+// immutable. Where the log is applied, an ended lease that the sweep has not
+// reached yet is ended here, with its event.
+func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
+
+func (c *ctx) lookupIn(db int, key string) *entry {
+	e, ok := c.m.dbs[db].keys.get(key)
+	if !ok {
+		return nil
+	}
+	if c.m.expired(e) {
+		if c.m.applying {
+			c.m.expire(db, e)
+		}
+		return nil
+	}
+	return e
+}
+
+// lookupString finds a key that must hold a string, if it is there: e is nil where
+// it is absent. Where ok is false the reply is the error.
+func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
+	e = c.lookup(key)
+	if e != nil && e.hash != nil {
+		return nil, resp.Err(resp.ErrWrongType), false
+	}
+	return e, resp.Reply{}, true
+}
+
+// lookupHash finds a key that must hold a hash, if it is there: h is nil where it
+// is absent. It is for reading; see editHash. Where ok is false the reply is the
+// error.
+func (c *ctx) lookupHash(key string) (h *hash, fail resp.Reply, ok bool) {
+	e := c.lookup(key)
+	if e == nil {
+		return nil, resp.Reply{}, true
+	}
+	if e.hash == nil {
+		return nil, resp.Err(resp.ErrWrongType), false
+	}
+	return e.hash, resp.Reply{}, true
+}
+
+// putKeepTTL gives key a value; a key that is there keeps its deadline, too.
+func (c *ctx) putKeepTTL(key string, v value) {
+	d := never
+	if was := c.lookup(key); was != nil {
+		d = was.deadline
+	}
+	c.putUntil(key, v, d)
+}
+
+// putUntil gives key a value and a deadline, or never. A key that is there keeps
+// its fence.
+func (c *ctx) putUntil(key string, v value, d deadline) {
+	c.m.store(c.db, key, c.lookup(key), &entry{value: v, deadline: d})
+}
+
+// editHash lets edit change the hash at key, a new one where key is absent. The
+// caller has made sure that key holds no string. A hash left empty is deleted;
+// emptied says so, and the caller sends the event "del" after its own.
+func (c *ctx) editHash(key string, edit func(h *hash)) (emptied bool) {
+	was := c.lookup(key)
+	h, d := newHash(c.m.generation), never
+	if was != nil {
+		h, d = was.hash.own(c.m.generation), was.deadline
+	}
+	h.limits = c.m.settings.hashLimits()
+	edit(h)
+	if h.len() > 0 {
+		c.m.store(c.db, key, was, &entry{value: value{hash: h}, deadline: d})
+		return false
+	}
+	if was != nil {
+		c.m.store(c.db, key, was, nil)
+	}
+	return was != nil
+}
+
+// delete removes a key and reports whether it was there.
+func (c *ctx) delete(key string) bool {
+	was := c.lookup(key)
+	if was != nil {
+		c.m.store(c.db, key, was, nil)
+	}
+	return was != nil
+}
+
+// setDeadline gives a key that is there a deadline; never takes it away.
+func (c *ctx) setDeadline(key string, d deadline) {
+	if was := c.lookup(key); was != nil {
+		c.m.store(c.db, key, was, &entry{value: was.value, deadline: d})
+	}
+}
+
+// notify sends a keyspace notification, if the settings ask for its class.
+func (c *ctx) notify(class notifyClass, event, key string) {
+	c.m.notify(c.db, class, event, key)
+}
+
+// publish sends a message to the subscribers of every node.
+func (c *ctx) publish(kind resp.MessageKind, channel, payload string) {
+	c.m.emit(resp.Message{Kind: kind, Channel: channel, Payload: payload})
+}
+
+// after is the deadline ttlMs from now. It reports false where Redis would: the
+// sum leaves 64 bits.
+func (c *ctx) after(ttlMs int64) (deadline, bool) {
+	wall, ok := addInt(c.wallMs(), ttlMs)
+	if !ok {
+		return never, false
+	}
+	tick, ok := addInt(c.now(), ttlMs)
+	return deadline{tick: tick, wallMs: wall}, ok && tick != never.tick
+}
+
+// until is the deadline at a wall time: what remains of it, counted by the log
+// clock from now on.
+func (c *ctx) until(wallMs int64) (deadline, bool) {
+	ttl, ok := addInt(wallMs, -c.wallMs())
+	if !ok {
+		return never, false
+	}
+	tick, ok := addInt(c.now(), ttl)
+	return deadline{tick: tick, wallMs: wallMs}, ok && tick != never.tick
+}
+
+// past reports whether a deadline is no later than now: EXPIRE deletes the key.
+func (c *ctx) past(d deadline) bool { return d.tick <= c.now() }
+
+// expiry is a unit of time and a reference, as an option names them.
+type expiry struct {
+	unitMs   int64 // 1000 or 1
+	absolute bool  // since 1970, not from now
+}
+
+// The four ways to write a deadline.
+var (
+	expiryEX   = expiry{unitMs: 1000}
+	expiryPX   = expiry{unitMs: 1}
+	expiryEXAT = expiry{unitMs: 1000, absolute: true}
+	expiryPXAT = expiry{unitMs: 1, absolute: true}
+)
+
+// deadlineOf reads the number of an expiry option with the checks of Redis's SET,
+// GETEX and SETEX; command names the command in the error, in lower case. Where
+// ok is false the reply is the error.
+func (c *ctx) deadlineOf(x expiry, number, command string) (d deadline, fail resp.Reply, ok bool) {
+	n, ok := resp.ParseInt(number)
+	if !ok {
+		return never, resp.Err(resp.ErrNotInteger), false
+	}
+	if n > 0 && n <= maxInt/x.unitMs {
+		d, ok = c.deadlineIn(x, n*x.unitMs)
+		if ok {
+			return d, resp.Reply{}, true
+		}
+	}
+	return never, invalidExpire(command), false
+}
+
+func (c *ctx) deadlineIn(x expiry, ms int64) (deadline, bool) {
+	if x.absolute {
+		return c.until(ms)
+	}
+	return c.after(ms)
+}
+
+func invalidExpire(command string) resp.Reply {
+	return resp.Err("ERR invalid expire time in '" + command + "' command")
+}
+
+const (
+	maxInt = 1<<63 - 1
+	minInt = -1 << 63
+)
+
+// addInt adds and reports whether the sum fits 64 bits.
+func addInt(a, b int64) (int64, bool) {
+	sum := a + b
+	return sum, (sum > a) == (b > 0)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

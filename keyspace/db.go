@@ -1,0 +1,142 @@
+package keyspace
+
+import (
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// databases is how many databases there are, as in Redis by default.
+const databases = 16
+
+// watchBuckets is the size of the table that remembers, for keys that are absent,
+// when one like them was last created. Two keys in one bucket cost a transaction
+// that would not have had to be repeated, nothing worse.
+const watchBuckets = 1024
+
+// database is one numbered database.
+type database struct {
+	keys    tree[*entry]
+	leases  *btree.BTreeG[lease] // of keys that have a deadline; derived from keys
+	bytes   int64                // of all entries; derived from keys
+	swapped uint64               // sequence of the last SWAPDB: it touches every key
+}
+
+// lease is a key's deadline in the order in which leases end.
+type lease struct {
+	tick int64
+	key  string
+}
+
+func leaseLess(a, b lease) bool {
+	if a.tick != b.tick {
+		return a.tick < b.tick
+	}
+	return a.key < b.key
+}
+
+func newDatabase() *database {
+	return &database{
+		keys:   newTree[*entry](),
+		leases: btree.NewBTreeGOptions(leaseLess, btree.Options{NoLocks: true}),
+	}
+}
+
+// store makes next the entry of key, or the key absent where next is nil; was is
+// what is stored there now. It is the one function that changes a database, so
+// that nothing of what a change means can be forgotten: the version, the fence,
+// the lease, the memory, the journal of a running script, the event "new".
+func (m *Machine) store(db int, key string, was, next *entry) {
+	m.journalEntry(db, key, was)
+	if next != nil {
+		m.stamp(db, key, was, next)
+		m.spend(int64(len(next.str))) // a string is copied when it is changed
+	}
+	m.dbs[db].replace(was, next)
+	if was == nil && next != nil {
+		m.notify(db, notifyNew, "new", key)
+	}
+}
+
+// stamp completes an entry that is about to be stored.
+func (m *Machine) stamp(db int, key string, was, next *entry) {
+	if was != nil {
+		next.key, next.fence = was.key, was.fence
+	} else {
+		m.lastFence = max(m.lastFence+1, m.index)
+		m.sequence++
+		m.createdAt[bucket(db, key)] = m.sequence
+		next.key, next.fence = strings.Clone(key), m.lastFence
+	}
+	m.sequence++
+	next.version = m.sequence
+	next.bytes = next.size()
+}
+
+// replace exchanges entries of one key and keeps what is derived from them.
+func (d *database) replace(was, next *entry) {
+	if was != nil {
+		d.bytes -= was.bytes
+		if was.deadline.set() {
+			d.leases.Delete(lease{was.deadline.tick, was.key})
+		}
+	}
+	if next == nil {
+		if was != nil {
+			d.keys.del(was.key)
+		}
+		return
+	}
+	d.bytes += next.bytes
+	if next.deadline.set() {
+		d.leases.Set(lease{next.deadline.tick, next.key})
+	}
+	d.keys.set(next.key, next)
+}
+
+// load adds an entry that comes after all that are there: replace for an image.
+func (d *database) load(l leaf[*entry]) {
+	d.bytes += l.val.bytes
+	if l.val.deadline.set() {
+		d.leases.Set(lease{l.val.deadline.tick, l.key})
+	}
+	d.keys.b.Load(l)
+}
+
+// expired reports whether the lease of e has ended by the machine's clock. The
+// machine's, never the reader's: see law 4 of the design.
+func (m *Machine) expired(e *entry) bool { return m.tick > e.deadline.tick }
+
+// expire ends a lease.
+func (m *Machine) expire(db int, e *entry) {
+	m.store(db, e.key, e, nil)
+	m.stats.expiredKeys++
+	m.notify(db, notifyExpired, "expired", e.key)
+}
+
+// bucket is the place of a key in Machine.createdAt.
+func bucket(db int, key string) int {
+	return int((position(key) ^ uint64(db)*0x9e3779b97f4a7c15) % watchBuckets)
+}
+
+// version is what WATCH remembers of a key, and what is compared at EXEC. It
+// differs whenever the key was modified in between. An absent key has the
+// sequence at which a key of its bucket was last created: to create and delete
+// it is seen, and what ends by itself or is flushed needs no care at all.
+func (m *Machine) version(db int, key string) uint64 {
+	d := m.dbs[db]
+	e, ok := d.keys.get(key)
+	if !ok || m.expired(e) {
+		return m.createdAt[bucket(db, key)]
+	}
+	return max(e.version, d.swapped)
+}
+
+// usedBytes is the estimate of the memory that data take: the sum over databases.
+func (m *Machine) usedBytes() int64 {
+	n := m.library.bytes
+	for _, d := range m.dbs {
+		n += d.bytes
+	}
+	return n
+}

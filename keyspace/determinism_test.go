@@ -1,0 +1,84 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"lockd/resp"
+)
+
+// Three machines are fed the same random entries. One lives through all of them;
+// one is replaced by its restored image again and again; one also serves reads and
+// writes snapshots in between. They give the same replies, messages and images.
+func TestReplicasAgree(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		plain, reborn, busy := New(fakeScripts{}), New(fakeScripts{}), New(fakeScripts{})
+		stamp := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000}
+		for i := range 600 {
+			stamp.Tick += int64(rng.IntN(200))
+			stamp.Wall += int64(rng.IntN(400_000)) - 100_000
+			stamp.Index++
+			stamp.Seed = rng.Uint64()
+			reqs := anyRequests(rng)
+			want, wantMsgs := plain.Apply(stamp, reqs)
+			for name, m := range map[string]*Machine{"reborn": reborn, "busy": busy} {
+				got, msgs := m.Apply(stamp, reqs)
+				if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(msgs, wantMsgs) {
+					t.Fatalf("seed %d entry %d, %s:\n%v\n%+v %+v\nwant\n%+v %+v", seed, i, name, reqs, got, msgs, want, wantMsgs)
+				}
+			}
+			if rng.IntN(20) == 0 {
+				reborn = restored(t, image(t, reborn))
+			}
+			if rng.IntN(5) == 0 {
+				busy.Snapshot()
+				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "EVAL_RO 'GET lock' 0", "watch lock"))
+			}
+		}
+		want := image(t, plain)
+		if !bytes.Equal(image(t, reborn), want) || !bytes.Equal(image(t, busy), want) {
+			t.Fatalf("seed %d: images differ", seed)
+		}
+		checkDerived(t, reborn)
+		checkDerived(t, busy)
+	}
+}
+
+func anyRequests(rng *rand.Rand) []resp.Request {
+	reqs := make([]resp.Request, rng.IntN(4))
+	for i := range reqs {
+		lines := make([]string, 1+rng.IntN(3))
+		for j := range lines {
+			lines[j] = anyCommand(rng)
+		}
+		reqs[i] = request(rng.IntN(3), lines...)
+	}
+	return reqs
+}
+
+func anyCommand(rng *rand.Rand) string {
+	n := rng.IntN(6)
+	switch rng.IntN(14) {
+	case 0:
+		return fmt.Sprintf("EVAL '%s\n%s' 0", randomWrite(rng), randomWrite(rng))
+	case 1:
+		return fmt.Sprintf("EVAL '%s\n%s\nlimit' 0", randomWrite(rng), randomWrite(rng))
+	case 2:
+		return fmt.Sprintf("CONFIG SET notify-keyspace-events %s", []string{"KEA", "KEAn", "''", "Ex"}[rng.IntN(4)])
+	case 3:
+		return fmt.Sprintf("CONFIG SET hash-max-listpack-entries %d maxmemory %d", n, 2000+n*1000)
+	case 4:
+		return []string{"RANDOMKEY", "KEYS *", "SCAN 0", "DBSIZE", "HRANDFIELD small 3", "HGETALL large", "FENCE lock", "PTTL lock", "TIME"}[rng.IntN(9)]
+	case 5:
+		return fmt.Sprintf("EVALSHA %s 0", scriptSHA(fmt.Sprintf("return %d", n)))
+	case 6:
+		return fmt.Sprintf("SCRIPT LOAD 'return %d'", n)
+	case 7:
+		return fmt.Sprintf("PEXPIREAT lock %d", 1_700_000_000_000+int64(n)*10_000)
+	}
+	return randomWrite(rng)
+}

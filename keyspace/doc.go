@@ -1,0 +1,20 @@
+// Package keyspace is the machine that the cluster replicates: databases, their
+// leases, scripts and settings, and the commands on them.
+//
+// Its law: the state is a pure function of the calls of Apply. Nothing here reads
+// a clock, draws a random number, starts a goroutine or lets the order of a Go map
+// reach a reply, the state, a message or an image. The time is an argument (the
+// log clock, in milliseconds); what tunes the machine is a replicated setting.
+//
+//	machine.go   Apply, View: the clock, the sweep, requests in their order
+//	command.go   what a row of the table is; the index of the families
+//	ctx.go       all that a command may touch
+//	db.go        databases; store, the one function that changes them
+//	value.go     entries and values; hash.go: the hash; tree.go: ordered maps
+//	script.go    what surrounds a running script: call, and taking it back
+//	settings.go  CONFIG's parameters      notify.go  keyspace notifications
+//	image.go     the image: Snapshot, Restore
+//	cmd_*.go     one file for each family of commands, its rows first
+//
+// DESIGN.md tells the decisions and the roads not taken.
+package keyspace

@@ -1,0 +1,128 @@
+//go:build golden
+
+package keyspace
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// randomCommands are the shapes that TestGoldenRandom fills in: $k a key, $v a
+// value, $i an integer or none, $f a float or none, $n a field, $t a time, $s a
+// pattern; [x|y|] one of them or nothing.
+var randomCommands = strings.Split(strings.TrimSpace(`
+GET $k
+SET $k $v
+SET $k $v [NX|XX|] [GET|] [EX $t|PX $t000|KEEPTTL|EX $i|]
+SET $k $v [EX $t|GET|NX|XX|KEEPTTL] [EX $t|GET|NX|XX|KEEPTTL] [EX $t|GET|NX|XX|KEEPTTL]
+GETEX $k [EX $t|PX $t000|PERSIST|EX $i|KEEPTTL|]
+GETSET $k $v
+GETDEL $k
+SETNX $k $v
+SETEX $k $t $v
+MSET $k $v $k $v
+MSETNX $k $v $k $v
+MGET $k $k
+APPEND $k $v
+STRLEN $k
+GETRANGE $k $i $i
+SETRANGE $k [0|1|5|20|$i] $v
+INCR $k
+DECR $k
+INCRBY $k $i
+DECRBY $k $i
+INCRBYFLOAT $k $f
+HSET $k $n $v $n $v
+HSET $k $n $f
+HSETNX $k $n $v
+HGET $k $n
+HMGET $k $n $n
+HGETALL $k
+HKEYS $k
+HVALS $k
+HDEL $k $n $n
+HEXISTS $k $n
+HLEN $k
+HSTRLEN $k $n
+HINCRBY $k $n $i
+HINCRBYFLOAT $k $n $f
+HSCAN $k 0 MATCH $s
+DEL $k $k
+UNLINK $k
+EXISTS $k $k
+TYPE $k
+TOUCH $k $k
+RENAME $k $k
+RENAMENX $k $k
+COPY $k $k [REPLACE|DB 0|DB 1|]
+EXPIRE $k $t [NX|XX|]
+PEXPIRE $k [$t000|-1|abc|9223372036854775807|-9223372036854775808] [NX|XX|]
+PERSIST $k
+TTL $k
+PTTL $k
+EXPIRETIME nokey
+DBSIZE
+`), "\n")
+
+// randomWords are what the slots are filled with.
+var randomWords = map[byte][]string{
+	'k': {"a", "b", "c", "d"},
+	'v': {"", "x", "hello world", "10", "-1", "9223372036854775807", "1.5", "0.1", " 1", "\x00\xff\r\n", "1e3"},
+	'i': {"0", "1", "-1", "3", "-3", "100", "9223372036854775807", "-9223372036854775808", "abc", "1.5", "007", ""},
+	'f': {"0.1", "0.2", "-0.7", "3", "1e3", "1e-7", "123456789.123456789", "abc", "1e20", "5e-324", "inf", "0x1p3", ""},
+	'n': {"f", "g", "h", "\x00"},
+	't': {"100", "200", "5000"},
+	's': {"*", "f*", "?", "[f-g]", "[^f]", "\\f", "x"},
+}
+
+// TestGoldenRandom proves that the machine and Redis agree on long rows of random
+// commands, in their answers and in what they publish. A row is known by its seed.
+func TestGoldenRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		g := &golden{t: t, file: "random", proto: 3, stage: newStage(t)}
+		g.redis, g.listener = dialReferee(t), dialReferee(t)
+		g.redis.do("HELLO", "3")
+		g.listener.do("PSUBSCRIBE", "*")
+		g.reset()
+		g.random(rand.New(rand.NewPCG(seed, 0)))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func (g *golden) random(r *rand.Rand) {
+	g.step(block{}, step{words: resp.Args{"CONFIG", "SET", "notify-keyspace-events", "KEA"}})
+	for range 1000 {
+		args := randomCommand(r)
+		b := block{notes: map[string]string{}}
+		if strings.HasSuffix(args[0], "TTL") {
+			b.notes["approx"] = "the real server's clock runs"
+		}
+		if !g.step(b, step{words: args}) || !g.step(b, step{words: resp.Args{"events"}}) {
+			return
+		}
+	}
+}
+
+// randomCommand fills in one of the shapes.
+func randomCommand(r *rand.Rand) (args resp.Args) {
+	shape := randomCommands[r.IntN(len(randomCommands))]
+	for strings.Contains(shape, "[") {
+		before, rest, _ := strings.Cut(shape, "[")
+		choice, after, _ := strings.Cut(rest, "]")
+		ways := strings.Split(choice, "|")
+		shape = before + ways[r.IntN(len(ways))] + after
+	}
+	for _, w := range strings.Fields(shape) {
+		if w[0] == '$' {
+			words := randomWords[w[1]]
+			w = words[r.IntN(len(words))] + w[2:]
+		}
+		args = append(args, w)
+	}
+	return args
+}

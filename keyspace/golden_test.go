@@ -1,0 +1,295 @@
+//go:build golden
+
+package keyspace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/resp"
+)
+
+// The referee is a real redis-server at LOCKD_GOLDEN_REDIS (HOST:PORT). It must
+// be one that may be emptied, of version 7.0, started without a configuration.
+const refereeEnv = "LOCKD_GOLDEN_REDIS"
+
+// refereeWait bounds how long one answer of the referee may take.
+const refereeWait = 10 * time.Second
+
+// approxMax is how far apart two integers may be under "approx": one second, and
+// what the test itself takes.
+const approxMax = 2000
+
+// TestGolden proves that the machine answers as Redis does: it sends every
+// transcript to both, in RESP2 and in RESP3, and compares the bytes. What it does
+// not compare is said, with a reason, at the head of the block in the transcript.
+// From "at" to the next "fresh" a file has nothing to compare: the real server's
+// clock cannot be set.
+func TestGolden(t *testing.T) {
+	for _, proto := range []int{2, 3} {
+		for _, file := range transcriptFiles(t) {
+			name := fmt.Sprintf("RESP%d/%s", proto, strings.TrimSuffix(filepath.Base(file), ".txt"))
+			t.Run(name, func(t *testing.T) {
+				g := &golden{t: t, file: file, proto: proto, stage: newStage(t)}
+				g.redis, g.listener = dialReferee(t), dialReferee(t)
+				g.redis.do("HELLO", strconv.Itoa(proto))
+				g.listener.do("PSUBSCRIBE", "*")
+				g.reset()
+				for _, b := range readTranscript(t, file) {
+					g.play(b)
+				}
+			})
+		}
+	}
+}
+
+// golden plays one file to the machine and to the referee.
+type golden struct {
+	t        *testing.T
+	file     string
+	proto    int
+	stage    *stage
+	redis    *referee
+	listener *referee // is subscribed to everything
+	barriers int
+	skip     bool // since an "at"
+}
+
+// reset makes the referee as new.
+func (g *golden) reset() {
+	for _, cmd := range []string{
+		"SELECT 0", "UNWATCH", "SCRIPT FLUSH",
+		"CONFIG SET notify-keyspace-events '' maxmemory 0 maxmemory-policy noeviction", "FLUSHALL",
+	} {
+		words, _ := splitWords(cmd)
+		if r, _ := g.redis.do(words...); r.IsErr() {
+			g.t.Fatalf("%s: %s", cmd, r.Str)
+		}
+	}
+	g.skip = false
+}
+
+func (g *golden) play(b block) {
+	if b.has("fresh") {
+		g.reset()
+	}
+	g.skip = g.skip || b.has("at")
+	if g.skip || b.notes["since"] != "" || b.notes["lockd"] != "" {
+		g.stage.play(b)
+		return
+	}
+	g.stage.events = nil
+	g.published()
+	same := true
+	for _, s := range b.steps {
+		same = g.step(b, s) && same
+	}
+	if same && b.notes["differs"] != "" {
+		g.t.Errorf("%s:%d: no longer differs from Redis: drop the note", g.file, b.line)
+	}
+}
+
+func (b block) has(directive string) bool {
+	return slices.ContainsFunc(b.steps, func(s step) bool { return s.words[0] == directive })
+}
+
+// step plays one line and reports whether both answered the same.
+func (g *golden) step(b block, s step) bool {
+	switch s.words[0] {
+	case "fresh", "script":
+		g.stage.step(s)
+		return true
+	case "db":
+		g.stage.step(s)
+		g.redis.do("SELECT", s.words[1])
+		return true
+	case "events":
+		g.stage.events = slices.DeleteFunc(g.stage.events, func(m resp.Message) bool {
+			return m.Kind != resp.MessageChannel // the listener hears no others
+		})
+		return g.compare(b, s, strings.Join(g.stage.published(), "\n"), strings.Join(g.published(), "\n"))
+	}
+	args := g.stage.args(s.words)
+	mine := g.stage.command(args)
+	theirs, raw := g.redis.do(args...)
+	if mine.Kind == resp.KindNone {
+		return true
+	}
+	if spec := g.stage.m.Lookup(args[0]); spec != nil && spec.Flags&resp.CountsReceivers != 0 && !mine.IsErr() {
+		return true // the session counts them
+	}
+	ours := mine.AppendTo(nil, g.proto)
+	switch {
+	case b.notes["sorted"] != "":
+		parsed := readReply(bufio.NewReader(bytes.NewReader(ours)), io.Discard)
+		return g.compare(b, s, string(sorted(parsed).AppendTo(nil, 3)), string(sorted(theirs).AppendTo(nil, 3)))
+	case b.notes["approx"] != "":
+		parsed := readReply(bufio.NewReader(bytes.NewReader(ours)), io.Discard)
+		if near(parsed, theirs) {
+			return true
+		}
+	}
+	return g.compare(b, s, string(ours), string(raw))
+}
+
+func (g *golden) compare(b block, s step, mine, theirs string) bool {
+	if mine != theirs && b.notes["differs"] == "" {
+		g.t.Errorf("%s:%d: %q\nredis  %q\nlockd  %q", g.file, s.line, s.words, theirs, mine)
+	}
+	return mine == theirs
+}
+
+// published reads what the referee has published up to now.
+func (g *golden) published() (lines []string) {
+	g.barriers++
+	barrier := "barrier " + strconv.Itoa(g.barriers)
+	g.redis.do("PUBLISH", "golden", barrier)
+	for {
+		r := readReply(g.listener.in, io.Discard)
+		channel, payload := r.Elems[2].Str, r.Elems[3].Str
+		if payload == barrier {
+			return lines
+		}
+		lines = append(lines, strconv.Quote(channel)+" "+strconv.Quote(payload))
+	}
+}
+
+// sorted orders the elements of every collection, pairs by their key.
+func sorted(r resp.Reply) resp.Reply {
+	width := 1
+	if r.Kind == resp.KindMap {
+		width = 2
+	}
+	var items []string
+	for i := 0; i+width <= len(r.Elems); i += width {
+		var b []byte
+		for _, e := range r.Elems[i : i+width] {
+			b = sorted(e).AppendTo(b, 3)
+		}
+		items = append(items, string(b))
+	}
+	slices.Sort(items)
+	if r.Elems != nil {
+		return resp.Array(resp.Bulks(items...).Elems...)
+	}
+	return r
+}
+
+// near compares two replies that may differ in their integers a little.
+func near(a, b resp.Reply) bool {
+	if a.Kind != b.Kind || len(a.Elems) != len(b.Elems) {
+		return false
+	}
+	for i := range a.Elems {
+		if !near(a.Elems[i], b.Elems[i]) {
+			return false
+		}
+	}
+	if a.Kind == resp.KindInt {
+		d := a.Int - b.Int
+		return d <= approxMax && -d <= approxMax
+	}
+	return a.Str == b.Str
+}
+
+// referee is a connection to the real server.
+type referee struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func dialReferee(t *testing.T) *referee {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", os.Getenv(refereeEnv), refereeWait)
+	if err != nil {
+		t.Fatalf("%s must name a redis-server to compare with: %v", refereeEnv, err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &referee{t: t, conn: conn, in: bufio.NewReader(conn)}
+}
+
+// do sends a command and reads its answer, as a value and as bytes.
+func (r *referee) do(args ...string) (resp.Reply, []byte) {
+	r.t.Helper()
+	r.conn.SetDeadline(time.Now().Add(refereeWait))
+	if _, err := r.conn.Write(resp.AppendCommand(nil, args...)); err != nil {
+		r.t.Fatal(err)
+	}
+	var raw bytes.Buffer
+	return readReply(r.in, &raw), raw.Bytes()
+}
+
+// readReply reads one reply in either protocol and copies its bytes to raw. A
+// reader that ends or a reply it does not know panics: the test is then over.
+func readReply(in *bufio.Reader, raw io.Writer) resp.Reply {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		panic(err)
+	}
+	io.WriteString(raw, line)
+	text := line[1 : len(line)-2]
+	n, _ := strconv.ParseInt(text, 10, 64)
+	switch line[0] {
+	case '+':
+		return resp.Status(text)
+	case '-':
+		return resp.Err(text)
+	case ':':
+		return resp.Int(n)
+	case '_':
+		return resp.Nil()
+	case '#':
+		return resp.Bool(text == "t")
+	case '(':
+		return resp.BigNumber(text)
+	case ',':
+		f, _ := strconv.ParseFloat(text, 64)
+		return resp.Double(f)
+	case '$', '=':
+		return readBulk(in, raw, line[0], n)
+	case '*', '~', '>', '%':
+		return readElems(in, raw, line[0], n)
+	}
+	panic("not a reply: " + line)
+}
+
+func readBulk(in *bufio.Reader, raw io.Writer, mark byte, n int64) resp.Reply {
+	if n < 0 {
+		return resp.Nil()
+	}
+	b := make([]byte, n+2)
+	if _, err := io.ReadFull(in, b); err != nil {
+		panic(err)
+	}
+	raw.Write(b)
+	if mark == '=' {
+		return resp.Verbatim(string(b[len("txt:"):n]))
+	}
+	return resp.Bulk(string(b[:n]))
+}
+
+func readElems(in *bufio.Reader, raw io.Writer, mark byte, n int64) resp.Reply {
+	if n < 0 {
+		return resp.NilArray()
+	}
+	kind := map[byte]resp.Kind{'*': resp.KindArray, '~': resp.KindSet, '>': resp.KindPush, '%': resp.KindMap}[mark]
+	if mark == '%' {
+		n *= 2
+	}
+	elems := make([]resp.Reply, n)
+	for i := range elems {
+		elems[i] = readReply(in, raw)
+	}
+	return resp.Reply{Kind: kind, Elems: elems}
+}

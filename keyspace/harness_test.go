@@ -1,0 +1,109 @@
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// fakeScripts runs a script without Lua. Each line of it is a command to call; a
+// line "return x" ends it with x, "limit" ends it at its limit, "fail" with an
+// error. KEYS[1] and ARGV[1] stand for themselves.
+type fakeScripts struct{}
+
+func (fakeScripts) Compile(s resp.Script) (resp.Reply, bool) {
+	if strings.Contains(s.Source, "(") {
+		return resp.Err("ERR Error compiling script"), false
+	}
+	return resp.Reply{}, true
+}
+
+func (fakeScripts) Run(s resp.Script, keys, argv []string, _ resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+	last := resp.Nil()
+	for _, line := range strings.Split(s.Source, "\n") {
+		words := split(line)
+		for i, w := range words {
+			switch {
+			case w == "KEYS[1]" && len(keys) > 0:
+				words[i] = keys[0]
+			case w == "ARGV[1]" && len(argv) > 0:
+				words[i] = argv[0]
+			}
+		}
+		switch {
+		case len(words) == 0:
+		case words[0] == "return":
+			return resp.Bulk(strings.Join(words[1:], " ")), false
+		case words[0] == "limit":
+			return resp.Err("ERR script limit"), true
+		case words[0] == "fail":
+			return resp.Err("ERR script failed"), false
+		default:
+			last = call(words)
+		}
+	}
+	return last, false
+}
+
+// split reads a command line: words, or text in single quotes.
+func split(line string) []string {
+	words := []string{}
+	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimSpace(rest) {
+		word := ""
+		if rest[0] == '\'' {
+			word, rest, _ = strings.Cut(rest[1:], "'")
+		} else {
+			word, rest, _ = strings.Cut(rest, " ")
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+func request(db int, lines ...string) resp.Request {
+	var req resp.Request
+	for _, line := range lines {
+		req.Cmds = append(req.Cmds, resp.Cmd{DB: db, Args: split(line)})
+	}
+	return req
+}
+
+// mustApply applies one entry of one request and fails on an error reply.
+func mustApply(t testing.TB, m *Machine, at resp.Stamp, db int, lines ...string) []resp.Message {
+	t.Helper()
+	results, msgs := m.Apply(at, []resp.Request{request(db, lines...)})
+	for i, r := range results[0].Replies {
+		if r.IsErr() {
+			t.Fatalf("%s: %s", lines[i], r.Str)
+		}
+	}
+	return msgs
+}
+
+// apply applies one command.
+func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) {
+	results, msgs := m.Apply(at, []resp.Request{request(0, line)})
+	return results[0].Replies[0], msgs
+}
+
+func view(m *Machine, at resp.Stamp, db int, line string) resp.Reply {
+	return m.View(at, request(db, line)).Replies[0]
+}
+
+// plain writes a reply in words.
+func plain(r resp.Reply) string {
+	switch r.Kind {
+	case resp.KindInt, resp.KindBool:
+		return itoa(r.Int)
+	case resp.KindNil, resp.KindNilArray:
+		return "(nil)"
+	case resp.KindArray, resp.KindMap, resp.KindSet, resp.KindPairs:
+		var words []string
+		for _, e := range r.Elems {
+			words = append(words, plain(e))
+		}
+		return strings.Join(words, " ")
+	}
+	return r.Str
+}

@@ -1,0 +1,184 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+)
+
+// hash is a hash value. A small one keeps its fields in the order of insertion,
+// as Redis's listpack does; a larger one becomes a tree and stays one.
+type hash struct {
+	owner  uint64 // the generation that may change it in place; see own
+	limits hashLimits
+	small  []field // while large is nil
+	large  *tree[string]
+	bytes  int64 // of names, values and their overhead
+}
+
+type field struct{ name, val string }
+
+// hashLimits say up to where a hash stays small: the settings
+// hash-max-listpack-entries and hash-max-listpack-value.
+type hashLimits struct{ entries, valueBytes int64 }
+
+// smallHashMax bounds the first of them: whoever looks for a field in a small hash
+// looks at all, and no setting may make that the work of millions.
+const smallHashMax = 4096
+
+func newHash(owner uint64) *hash { return &hash{owner: owner} }
+
+// own returns h if generation owner made it, and otherwise a copy that it may
+// change: somebody else (a snapshot, a script's journal) still reads h.
+func (h *hash) own(owner uint64) *hash {
+	if h.owner == owner {
+		return h
+	}
+	c := h.clone()
+	c.owner = owner
+	return c
+}
+
+// clone is a copy that the same generation owns.
+func (h *hash) clone() *hash {
+	c := &hash{owner: h.owner, bytes: h.bytes}
+	if h.large != nil {
+		t := h.large.copy()
+		c.large = &t
+		return c
+	}
+	c.small = append(make([]field, 0, len(h.small)+1), h.small...)
+	return c
+}
+
+func (h *hash) size() int64 { return hashOverheadBytes + h.bytes }
+
+func (h *hash) len() int {
+	if h.large != nil {
+		return h.large.len()
+	}
+	return len(h.small)
+}
+
+// encoding is the answer of OBJECT ENCODING.
+func (h *hash) encoding() string {
+	if h.large != nil {
+		return "hashtable"
+	}
+	return "listpack"
+}
+
+func (h *hash) get(name string) (string, bool) {
+	if h.large != nil {
+		return h.large.get(name)
+	}
+	if i := h.index(name); i >= 0 {
+		return h.small[i].val, true
+	}
+	return "", false
+}
+
+func (h *hash) index(name string) int {
+	for i := range h.small {
+		if h.small[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// set gives a field a value; both are cloned. It reports whether the field is new.
+// Only inside ctx.editHash.
+func (h *hash) set(name, val string) (created bool) {
+	val = strings.Clone(val)
+	if int64(len(name)) > h.limits.valueBytes || int64(len(val)) > h.limits.valueBytes {
+		h.enlarge()
+	}
+	old, had := h.get(name)
+	if had {
+		h.bytes += int64(len(val) - len(old))
+	} else {
+		name = strings.Clone(name)
+		h.bytes += fieldBytes(name, val)
+	}
+	h.place(name, val, had)
+	if int64(h.len()) > h.limits.entries {
+		h.enlarge()
+	}
+	return !had
+}
+
+func fieldBytes(name, val string) int64 {
+	return fieldOverheadBytes + int64(len(name)+len(val))
+}
+
+func (h *hash) place(name, val string, had bool) {
+	switch {
+	case h.large != nil && had:
+		h.large.set(strings.Clone(name), val)
+	case h.large != nil:
+		h.large.set(name, val)
+	case had:
+		h.small[h.index(name)].val = val
+	default:
+		h.small = append(h.small, field{name, val})
+	}
+}
+
+// del removes a field and reports whether it was there. Only inside ctx.editHash.
+func (h *hash) del(name string) bool {
+	old, had := h.get(name)
+	if !had {
+		return false
+	}
+	h.bytes -= fieldBytes(name, old)
+	if h.large != nil {
+		h.large.del(name)
+		return true
+	}
+	i := h.index(name)
+	h.small = slices.Delete(h.small, i, i+1)
+	return true
+}
+
+func (h *hash) enlarge() {
+	if h.large != nil {
+		return
+	}
+	t := newTree[string]()
+	for _, f := range h.small {
+		t.set(f.name, f.val)
+	}
+	h.large, h.small = &t, nil
+}
+
+// each visits the fields in their order until visit returns false.
+func (h *hash) each(visit func(name, val string) bool) {
+	if h.large != nil {
+		h.large.each(visit)
+		return
+	}
+	for _, f := range h.small {
+		if !visit(f.name, f.val) {
+			return
+		}
+	}
+}
+
+// at returns the i-th field, 0 <= i < len.
+func (h *hash) at(i int) (name, val string) {
+	if h.large != nil {
+		return h.large.at(i)
+	}
+	return h.small[i].name, h.small[i].val
+}
+
+// scan is HSCAN's step: see tree.scan. A small hash is visited whole.
+func (h *hash) scan(cursor uint64, count int, visit func(name, val string)) (next uint64) {
+	if h.large != nil {
+		return h.large.scan(cursor, count, visit)
+	}
+	for _, f := range h.small {
+		visit(f.name, f.val)
+	}
+	return 0
+}

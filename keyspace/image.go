@@ -1,0 +1,353 @@
+package keyspace
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	checksum "hash"
+	"hash/crc32"
+	"io"
+)
+
+// An image is the whole state as a stream of bytes. Equal states have equal images,
+// so the hash of an image is the hash of the state.
+//
+//	image     magic version clock settings library 16 x database crc
+//	clock     tick wall sequence fence expired 1024 x createdAt
+//	settings  n { name value }                    by name
+//	library   turn n { sha source loaded turn }   by sha
+//	database  swapped n { entry }                 by position, key
+//	entry     key fence version tick wall kind value
+//	value     bytes | n { name value }
+//
+// Numbers are 8 bytes, little-endian; a string is its length and its bytes; kind and
+// loaded are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd
+// has written opens for ever: a change of the format is a new version, and a file of
+// each version stays in testdata.
+const (
+	imageMagic   = "lockdkey"
+	imageVersion = 1
+)
+
+// The kinds of value in an image.
+const (
+	kindString    = 0
+	kindSmallHash = 1
+	kindLargeHash = 2
+)
+
+// ErrImage is wrapped by every error of Restore that the image itself causes.
+var ErrImage = errors.New("keyspace: damaged image")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frozen is the state at one moment: what Snapshot's function writes.
+type frozen struct {
+	tick, wallUs        int64
+	sequence, lastFence uint64
+	stats               stats
+	createdAt           [watchBuckets]uint64
+	settings            *settings
+	library             library
+	dbs                 [databases]frozenDatabase
+}
+
+type frozenDatabase struct {
+	swapped uint64
+	keys    tree[*entry]
+}
+
+// Snapshot marks the present state and returns a function that writes its image;
+// see cluster.Machine. It costs the same for any number of keys: trees are copied
+// on write from here on, and the new generation has hashes copied likewise.
+func (m *Machine) Snapshot() func(io.Writer) error {
+	m.generation++
+	f := &frozen{
+		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
+		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
+	}
+	for i, d := range m.dbs {
+		f.dbs[i] = frozenDatabase{swapped: d.swapped, keys: d.keys.copy()}
+	}
+	return f.write
+}
+
+func (f *frozen) write(dst io.Writer) error {
+	crc := crc32.New(castagnoli)
+	w := &imageWriter{out: bufio.NewWriterSize(io.MultiWriter(dst, crc), 64<<10)}
+	w.raw(imageMagic)
+	w.u64(imageVersion)
+	for _, n := range []uint64{uint64(f.tick), uint64(f.wallUs), f.sequence, f.lastFence, uint64(f.stats.expiredKeys)} {
+		w.u64(n)
+	}
+	for _, n := range f.createdAt {
+		w.u64(n)
+	}
+	f.settings.write(w)
+	f.library.write(w)
+	for _, d := range f.dbs {
+		w.u64(d.swapped)
+		w.u64(uint64(d.keys.len()))
+		d.keys.each(func(_ string, e *entry) bool {
+			e.write(w)
+			return w.err == nil // a full disk ends it early
+		})
+	}
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	_, err := dst.Write(binary.LittleEndian.AppendUint32(nil, crc.Sum32()))
+	return err
+}
+
+func (e *entry) write(w *imageWriter) {
+	w.text(e.key)
+	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
+		w.u64(n)
+	}
+	if e.hash == nil {
+		w.byte(kindString)
+		w.text(e.str)
+		return
+	}
+	kind := byte(kindSmallHash)
+	if e.hash.large != nil {
+		kind = kindLargeHash
+	}
+	w.byte(kind)
+	w.u64(uint64(e.hash.len()))
+	e.hash.each(func(name, val string) bool {
+		w.text(name)
+		w.text(val)
+		return w.err == nil
+	})
+}
+
+// imageWriter writes the parts of an image. After the first error it writes nothing
+// more, and Flush returns that error.
+type imageWriter struct {
+	out *bufio.Writer
+	num [8]byte
+	err error
+}
+
+func (w *imageWriter) raw(s string) {
+	if w.err == nil {
+		_, w.err = w.out.WriteString(s)
+	}
+}
+
+func (w *imageWriter) u64(n uint64) {
+	if w.err == nil {
+		binary.LittleEndian.PutUint64(w.num[:], n)
+		_, w.err = w.out.Write(w.num[:])
+	}
+}
+
+func (w *imageWriter) byte(b byte) {
+	if w.err == nil {
+		w.err = w.out.WriteByte(b)
+	}
+}
+
+func (w *imageWriter) text(s string) {
+	w.u64(uint64(len(s)))
+	w.raw(s)
+}
+
+// Restore replaces the state by an image; see cluster.Machine. On an error the
+// state stays as it was.
+func (m *Machine) Restore(src io.Reader) error {
+	next := New(m.scripts)
+	next.generation = m.generation + 1
+	r := &imageReader{in: bufio.NewReaderSize(src, 64<<10), crc: crc32.New(castagnoli)}
+	r.header()
+	next.readClock(r)
+	next.settings = readSettings(r)
+	next.library = readLibrary(r)
+	for db := range next.dbs {
+		next.readDatabase(r, db)
+	}
+	r.end()
+	if r.err != nil {
+		return r.err
+	}
+	*m = *next
+	return nil
+}
+
+func (m *Machine) readClock(r *imageReader) {
+	m.tick, m.wallUs = r.i64(), r.i64()
+	m.sequence, m.lastFence = r.u64(), r.u64()
+	m.stats.expiredKeys = r.i64()
+	for i := range m.createdAt {
+		m.createdAt[i] = r.u64()
+	}
+}
+
+func (m *Machine) readDatabase(r *imageReader, db int) {
+	d := m.dbs[db]
+	d.swapped = r.u64()
+	var last leaf[*entry]
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		e := m.readEntry(r)
+		next := leaf[*entry]{position(e.key), e.key, e}
+		if last.val != nil && !leafLess(last, next) {
+			r.fail("keys are not in order")
+		}
+		if e.fence > m.lastFence || e.version > m.sequence {
+			r.fail("a key is newer than the clock")
+		}
+		if r.err == nil {
+			d.load(next)
+		}
+		last = next
+	}
+}
+
+func (m *Machine) readEntry(r *imageReader) *entry {
+	e := &entry{key: r.text(), fence: r.u64(), version: r.u64()}
+	e.deadline = deadline{tick: r.i64(), wallMs: r.i64()}
+	if !e.deadline.set() && e.deadline != never {
+		r.fail("a deadline that is none")
+	}
+	switch kind := r.byte(); kind {
+	case kindString:
+		e.str = r.text()
+	case kindSmallHash, kindLargeHash:
+		e.hash = readHash(r, kind == kindLargeHash, m.generation)
+	default:
+		r.fail("a value of unknown kind")
+	}
+	e.bytes = e.size()
+	return e
+}
+
+func readHash(r *imageReader, large bool, generation uint64) *hash {
+	h := newHash(generation)
+	if large {
+		h.enlarge()
+	}
+	n := r.u64()
+	if n == 0 {
+		r.fail("an empty hash")
+	}
+	for ; n > 0 && r.err == nil; n-- {
+		name, val := r.text(), r.text()
+		h.bytes += fieldBytes(name, val)
+		h.place(name, val, false)
+	}
+	return h
+}
+
+// imageReader reads the parts of an image. After the first error it reads nothing
+// more and every value is zero, so its callers check err once.
+type imageReader struct {
+	in  *bufio.Reader
+	crc checksum.Hash32
+	num [8]byte
+	err error
+}
+
+func (r *imageReader) fail(why string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrImage, why)
+	}
+}
+
+// fill reads all of b.
+func (r *imageReader) fill(b []byte) {
+	if r.err != nil {
+		clear(b)
+		return
+	}
+	if _, err := io.ReadFull(r.in, b); err != nil {
+		clear(b)
+		r.lost(err)
+		return
+	}
+	r.crc.Write(b)
+}
+
+func (r *imageReader) lost(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		r.fail("cut short")
+		return
+	}
+	if r.err == nil {
+		r.err = fmt.Errorf("keyspace: reading an image: %w", err)
+	}
+}
+
+func (r *imageReader) u64() uint64 {
+	r.fill(r.num[:])
+	return binary.LittleEndian.Uint64(r.num[:])
+}
+
+func (r *imageReader) i64() int64 { return int64(r.u64()) }
+
+func (r *imageReader) byte() byte {
+	r.fill(r.num[:1])
+	return r.num[0]
+}
+
+// textStep is how much of a string is read at once: a damaged length may not make
+// the reader allocate more than about what there is to read.
+const textStep = 1 << 20
+
+func (r *imageReader) text() string {
+	n := r.u64()
+	if n <= textStep {
+		b := make([]byte, n)
+		r.fill(b)
+		return string(b)
+	}
+	var b []byte
+	for n > 0 && r.err == nil {
+		step := min(n, textStep)
+		b = append(b, make([]byte, step)...)
+		r.fill(b[uint64(len(b))-step:])
+		n -= step
+	}
+	return string(b)
+}
+
+// flag is a byte that is 0 or 1.
+func (r *imageReader) flag() bool {
+	b := r.byte()
+	if b > 1 {
+		r.fail("a flag that is neither set nor clear")
+	}
+	return b == 1
+}
+
+func (r *imageReader) header() {
+	var magic [len(imageMagic)]byte
+	r.fill(magic[:])
+	version := r.u64()
+	switch {
+	case r.err != nil:
+	case string(magic[:]) != imageMagic:
+		r.fail("this is no image of lockd's keyspace")
+	case version == 0 || version > imageVersion:
+		r.err = fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d", version, imageVersion)
+	}
+}
+
+// end checks the checksum, and that nothing follows.
+func (r *imageReader) end() {
+	want := r.crc.Sum32()
+	r.fill(r.num[:4])
+	if r.err == nil && binary.LittleEndian.Uint32(r.num[:4]) != want {
+		r.fail("its checksum is wrong")
+	}
+	if r.err != nil {
+		return
+	}
+	if _, err := r.in.ReadByte(); err == nil {
+		r.fail("something follows its end")
+	} else if err != io.EOF {
+		r.lost(err)
+	}
+}

@@ -1,0 +1,190 @@
+package keyspace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// image writes the machine's image.
+func image(t testing.TB, m *Machine) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.Snapshot()(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// restored opens an image in a new machine.
+func restored(t testing.TB, img []byte) *Machine {
+	t.Helper()
+	m := New(fakeScripts{})
+	if err := m.Restore(bytes.NewReader(img)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// sample is a machine with something of everything that an image holds. The image
+// in testdata/v1 was once written from it.
+func sample(t testing.TB) *Machine {
+	t.Helper()
+	m := New(fakeScripts{})
+	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10}
+	mustApply(t, m, at, 0,
+		"SET lock token NX PX 30000",
+		"SET forever value",
+		"SET empty ''",
+		"SET wall value PXAT 1800000000123",
+		"HSET small z 1 a 2 m 3",
+		"HSET kept z 1 a 2 m 3",
+		"HSET large field "+strings.Repeat("v", 100),
+		"PEXPIRE small 500",
+		"SCRIPT LOAD 'return 1'",
+		"EVAL 'return 2' 0",
+		"CONFIG SET notify-keyspace-events KEA maxmemory 1gb",
+		"SET gone 1 PX 1",
+	)
+	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
+	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
+	mustApply(t, m, at, 0, "SWAPDB 3 4")
+	return m
+}
+
+// An image opened and written again is the same image, to the byte.
+func TestRestoredMachineHasTheSameImage(t *testing.T) {
+	want := image(t, sample(t))
+	if got := image(t, restored(t, want)); !bytes.Equal(got, want) {
+		t.Fatalf("images differ:\n%q\n%q", got, want)
+	}
+}
+
+// The image that version 1 has written opens, for ever, with all that it held.
+func TestImageOfVersion1Opens(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v1", "sample.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := restored(t, img)
+	at := resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000}
+	for _, c := range []struct{ cmd, want string }{
+		{"GET lock", "token"}, {"PTTL lock", "29000"}, {"FENCE lock", "10"},
+		{"PEXPIRETIME wall", "1800000000123"}, {"HGETALL small", ""}, {"HGETALL kept", "z 1 a 2 m 3"}, {"EXISTS gone", "0"},
+		{"OBJECT ENCODING large", "hashtable"}, {"CONFIG GET maxmemory", "maxmemory 1073741824"},
+		{"SCRIPT EXISTS " + scriptSHA("return 1") + " " + scriptSHA("return 2"), "1 1"},
+	} {
+		if got := plain(view(m, at, 0, c.cmd)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.cmd, got, c.want)
+		}
+	}
+	if got := plain(view(m, at, 4, "GET other")); got != "2" {
+		t.Errorf("other in database 4: %q", got)
+	}
+}
+
+// Damage anywhere in an image is found, and the machine keeps the state it had.
+func TestDamagedImageIsRefused(t *testing.T) {
+	img := image(t, sample(t))
+	m := sample(t)
+	const stride = 11 // to be quick; every part of the format is longer
+	for i := 0; i < len(img); i += stride {
+		bad := bytes.Clone(img)
+		bad[i] ^= 0x10
+		if err := m.Restore(bytes.NewReader(bad)); err == nil {
+			t.Fatalf("byte %d of %d changed: no error", i, len(img))
+		}
+	}
+	for i := 0; i < len(img); i += stride {
+		if err := m.Restore(bytes.NewReader(img[:i])); !errors.Is(err, ErrImage) {
+			t.Fatalf("cut after %d bytes: %v", i, err)
+		}
+	}
+	if err := m.Restore(bytes.NewReader(append(bytes.Clone(img), 0))); !errors.Is(err, ErrImage) {
+		t.Fatalf("a byte too many: %v", err)
+	}
+	if got := image(t, m); !bytes.Equal(got, img) {
+		t.Fatal("a refused image has changed the state")
+	}
+}
+
+// An image of a newer version is refused by its version, not as damage.
+func TestNewerImageIsRefused(t *testing.T) {
+	img := image(t, sample(t))
+	binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
+	err := New(nil).Restore(bytes.NewReader(sealed(img)))
+	want := "keyspace: the image has version 2, this lockd reads up to version 1"
+	if err == nil || err.Error() != want {
+		t.Fatalf("%v, want %s", err, want)
+	}
+}
+
+// sealed gives an image the checksum that fits it.
+func sealed(img []byte) []byte {
+	if len(img) < 4 {
+		return img
+	}
+	img = bytes.Clone(img)
+	body := img[:len(img)-4]
+	binary.LittleEndian.PutUint32(img[len(body):], crc32.Checksum(body, castagnoli))
+	return img
+}
+
+// No image, however wrong behind a right checksum, harms: it is refused, or it is
+// a state whose image opens again to the same state.
+func FuzzRestore(f *testing.F) {
+	f.Add(image(f, sample(f)))
+	f.Add(image(f, New(nil)))
+	f.Add([]byte("lockdkey"))
+	f.Fuzz(func(t *testing.T, img []byte) {
+		m := New(fakeScripts{})
+		if err := m.Restore(bytes.NewReader(sealed(img))); err != nil {
+			return
+		}
+		first := image(t, m)
+		if second := image(t, restored(t, first)); !bytes.Equal(first, second) {
+			t.Fatal("a state changes when it is written and read")
+		}
+		m.Apply(resp.Stamp{Tick: 1 << 62}, nil)
+	})
+}
+
+// A snapshot stands still while writers go on: its image, written afterwards and
+// twice, is that of its moment. (With -race: it may be written meanwhile.)
+func TestSnapshotIsIsolated(t *testing.T) {
+	m := sample(t)
+	for i := range 500 {
+		mustApply(t, m, resp.Stamp{Tick: 3000, Index: 20}, 0,
+			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i))
+	}
+	want := image(t, m)
+	write := m.Snapshot()
+	done := make(chan []byte)
+	go func() {
+		var b bytes.Buffer
+		for range 20 {
+			b.Reset()
+			if err := write(&b); err != nil {
+				t.Error(err)
+			}
+		}
+		done <- b.Bytes()
+	}()
+	for i := range 500 {
+		mustApply(t, m, resp.Stamp{Tick: 4000, Index: 21}, 0,
+			fmt.Sprintf("DEL key%d", i), fmt.Sprintf("HSET many f%d changed", i), fmt.Sprintf("HDEL few f%d", i%5),
+			fmt.Sprintf("COPY many copy%d", i%3), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
+	}
+	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")
+	if got := <-done; !bytes.Equal(got, want) {
+		t.Fatal("the snapshot has changed under the writers")
+	}
+}

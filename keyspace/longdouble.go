@@ -1,0 +1,74 @@
+package keyspace
+
+import (
+	"math/big"
+	"strings"
+)
+
+// longDouble is a number of INCRBYFLOAT and HINCRBYFLOAT. Redis counts in C's
+// long double, on the common processor a float of 64 bits of mantissa: 0.1 + 0.2
+// is 0.3 there. big.Float of that precision rounds in the same way, and on every
+// processor alike.
+type longDouble struct{ f *big.Float }
+
+// The bounds of the 80-bit long double, and of the text Redis reads one from.
+const (
+	longDoubleBits    = 64
+	longDoubleExpMax  = 16384
+	longDoubleExpMin  = -16444
+	longDoubleTextMax = 5 * 1024
+	longDoubleDigits  = 17 // after the point
+)
+
+// parseLongDouble reads what C's strtold takes: decimal, hexadecimal or infinite,
+// no space before or after; no NaN, nothing out of range.
+func parseLongDouble(s string) (longDouble, bool) {
+	if s == "" || len(s) >= longDoubleTextMax {
+		return longDouble{}, false
+	}
+	f := new(big.Float).SetPrec(longDoubleBits)
+	unsigned := strings.ToLower(strings.TrimLeft(s[:1], "+-") + s[1:])
+	switch {
+	case unsigned == "inf" || unsigned == "infinity":
+		return longDouble{f.SetInf(s[0] == '-')}, true
+	case unsigned == "" || strings.Contains(s, "_"):
+		return longDouble{}, false
+	}
+	base := 10
+	if strings.HasPrefix(unsigned, "0x") {
+		base = 0
+	} else if strings.Trim(unsigned, "0123456789.e+-") != "" {
+		return longDouble{}, false // p exponents are of the hexadecimal form
+	}
+	if _, _, err := f.Parse(s, base); err != nil {
+		return longDouble{}, false
+	}
+	lost := f.Sign() == 0 && strings.ContainsAny(mantissa(unsigned), "123456789")
+	outside := f.Sign() != 0 && (f.IsInf() || f.MantExp(nil) > longDoubleExpMax || f.MantExp(nil) < longDoubleExpMin)
+	return longDouble{f}, !lost && !outside
+}
+
+func mantissa(s string) string {
+	m, _, _ := strings.Cut(s, "e")
+	return m
+}
+
+// plus adds; false where the sum is no finite number.
+func (a longDouble) plus(b longDouble) (longDouble, bool) {
+	if a.f.IsInf() || b.f.IsInf() {
+		return longDouble{}, false
+	}
+	sum := new(big.Float).SetPrec(longDoubleBits).Add(a.f, b.f)
+	return longDouble{sum}, sum.Sign() == 0 || sum.MantExp(nil) <= longDoubleExpMax
+}
+
+// String writes the number as Redis does for people: 17 digits after the point,
+// the zeros at the end left out, never an exponent.
+func (a longDouble) String() string {
+	s := a.f.Text('f', longDoubleDigits)
+	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	if s == "-0" || s == "" {
+		return "0"
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package keyspace
+
+import "lockd/resp"
+
+// sweepMax bounds how many leases one entry of the log ends before it runs its
+// requests. What is left is due: NextDeadline reports it, and the leader proposes
+// another tick at once.
+const sweepMax = 1000
+
+// Machine is the replicated state and the commands on it. It implements
+// cluster.Machine, whose contract holds: not safe for concurrent use, except for
+// Lookup, Specs and the function that Snapshot returns.
+type Machine struct {
+	scripts Scripts
+
+	// The state. An image holds all of it; see image.go.
+	tick      int64  // the log clock, in milliseconds
+	wallUs    int64  // wall clock of the last entry
+	sequence  uint64 // the last version given
+	lastFence uint64 // the last fence given
+	createdAt [watchBuckets]uint64
+	dbs       [databases]*database
+	settings  *settings
+	library   library
+	stats     stats
+
+	// What belongs to the call that is running, or is derived.
+	index      uint64 // of the entry that is being applied
+	draws      uint64 // of ctx.rand since the call began
+	request    meter
+	entry      meter
+	applying   bool
+	messages   []resp.Message
+	journal    *journal
+	generation uint64 // owner of the hashes that may be changed in place
+}
+
+// stats are figures of INFO that the log decides.
+type stats struct{ expiredKeys int64 }
+
+// New returns an empty machine that runs its scripts with scripts.
+func New(scripts Scripts) *Machine {
+	m := &Machine{scripts: scripts, settings: defaultSettings(), library: newLibrary()}
+	for i := range m.dbs {
+		m.dbs[i] = newDatabase()
+	}
+	return m
+}
+
+// Lookup finds the row of a command; nil if there is none.
+func (m *Machine) Lookup(name string) *resp.Spec { return table.Lookup(name) }
+
+// Specs lists the rows of all commands.
+func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
+
+// Tick is the log clock, in milliseconds, as of the last Apply.
+func (m *Machine) Tick() int64 { return m.tick }
+
+// Apply runs one entry of the log; see cluster.Machine.
+func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
+	m.tick = max(m.tick, at.Tick)
+	at.Tick = m.tick
+	m.wallUs = at.Wall
+	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
+	m.sweep()
+	m.entry = m.newMeter()
+	results := make([]resp.Result, len(reqs))
+	for i := range reqs {
+		results[i] = m.do(at, reqs[i])
+	}
+	messages := m.messages
+	m.messages, m.applying = nil, false
+	return results, messages
+}
+
+// View runs a read; see cluster.Machine.
+func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
+	at.Tick = max(m.tick, at.Tick)
+	m.draws, m.entry = 0, m.newMeter()
+	return m.do(at, req)
+}
+
+func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
+	for _, w := range req.Watch {
+		if w.DB < 0 || w.DB >= databases || m.version(w.DB, w.Key) != w.Version {
+			return resp.Result{Aborted: true}
+		}
+	}
+	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
+	if m.entryExhausted() {
+		for i := range res.Replies {
+			res.Replies[i] = resp.Err(errEntryMeter)
+		}
+		return res
+	}
+	m.request = m.newMeter()
+	defer m.settle()
+	for i, cmd := range req.Cmds {
+		c := ctx{m: m, at: at, db: cmd.DB}
+		res.Replies[i] = c.execute(cmd.Args)
+		size := res.Replies[i].Size()
+		m.request.replyBytes += size
+		m.spend(commandWork + size)
+	}
+	return res
+}
+
+// changes are the flags of rows that only an entry of the log may run.
+const changes = resp.Write | resp.MayReplicate
+
+func (c *ctx) execute(args resp.Args) resp.Reply {
+	row, fail := table.Find(args)
+	switch {
+	case row == nil:
+		return fail
+	case c.db < 0 || c.db >= databases:
+		return resp.Err(resp.ErrDBIndex)
+	case row.Flags&changes != 0 && !c.m.applying:
+		// Routing has gone wrong. To run it would fork the replicas.
+		return resp.Err("ERR a command that writes was sent as a read: nothing was executed")
+	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
+		return resp.Err(resp.ErrOOM)
+	}
+	if why := c.m.exhausted(row); why != "" {
+		return resp.Err(why)
+	}
+	reply := row.Run(c, args)
+	if row.Flags&changes == 0 && reply.Size() > replyBytesMax {
+		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
+	}
+	return reply
+}
+
+func (m *Machine) overMemory() bool {
+	limit := m.settings.maxMemoryBytes
+	return limit > 0 && m.usedBytes() > limit
+}
+
+// emit adds a message to those of the entry.
+func (m *Machine) emit(msg resp.Message) { m.messages = append(m.messages, msg) }
+
+// sweep ends the leases whose time has come, the earliest first, up to sweepMax.
+// The order is total (deadline, database, key), so that a machine restored from
+// an image ends them in the same order as one that lived through it.
+func (m *Machine) sweep() {
+	for range sweepMax {
+		db, l, ok := m.nextLease()
+		if !ok || m.tick <= l.tick {
+			return
+		}
+		e, _ := m.dbs[db].keys.get(l.key)
+		m.expire(db, e)
+	}
+}
+
+func (m *Machine) nextLease() (db int, first lease, ok bool) {
+	for i, d := range m.dbs {
+		if l, found := d.leases.Min(); found && (!ok || l.tick < first.tick) {
+			db, first, ok = i, l, true
+		}
+	}
+	return db, first, ok
+}
+
+// NextDeadline is the tick at which the next lease ends, or false.
+func (m *Machine) NextDeadline() (tick int64, ok bool) {
+	_, l, ok := m.nextLease()
+	return l.tick, ok
+}

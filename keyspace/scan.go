@@ -1,0 +1,82 @@
+package keyspace
+
+import (
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+)
+
+// scanOptions are the arguments of SCAN and HSCAN from the cursor on.
+type scanOptions struct {
+	cursor uint64
+	count  int
+	match  *glob  // nil: everything
+	kind   string // TYPE, "" without
+}
+
+// scanCountMax bounds COUNT: a larger one means everything anyway.
+const scanCountMax = 1 << 30
+
+// parseScan reads the cursor and the options that follow it; TYPE only where
+// withType is true. Where ok is false the reply is the error.
+func parseScan(args resp.Args, withType bool) (o scanOptions, fail resp.Reply, ok bool) {
+	o.count = 10
+	if o.cursor, ok = parseCursor(args[0]); !ok {
+		return o, resp.Err(resp.ErrCursor), false
+	}
+	for i := 1; i < len(args); i += 2 {
+		last := i+1 == len(args)
+		switch {
+		case !last && resp.Is(args[i], "COUNT"):
+			n, isInt := resp.ParseInt(args[i+1])
+			if !isInt {
+				return o, resp.Err(resp.ErrNotInteger), false
+			}
+			if n < 1 {
+				return o, resp.Err(resp.ErrSyntax), false
+			}
+			o.count = int(min(n, scanCountMax))
+		case !last && resp.Is(args[i], "MATCH"):
+			o.match = newGlob(args[i+1])
+		case !last && withType && resp.Is(args[i], "TYPE"):
+			o.kind = args[i+1]
+		default:
+			return o, resp.Err(resp.ErrSyntax), false
+		}
+	}
+	return o, resp.Reply{}, true
+}
+
+// parseCursor reads what C's strtoul does: a sign may stand before the number, and
+// an empty cursor is 0.
+func parseCursor(s string) (uint64, bool) {
+	negative := strings.HasPrefix(s, "-")
+	digits := strings.TrimPrefix(s, "-")
+	if !negative {
+		digits = strings.TrimPrefix(s, "+")
+	}
+	if s == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if negative {
+		n = -n
+	}
+	return n, err == nil
+}
+
+// wants reports whether a key or field passes MATCH.
+func (o *scanOptions) wants(name string) bool { return o.match == nil || o.match.match(name) }
+
+// reply is the answer of a scan: the cursor to go on with, and the items.
+func (o *scanOptions) reply(c *ctx, next uint64, items []string) resp.Reply {
+	c.m.spend(visitWork * int64(o.count))
+	if o.match != nil {
+		c.m.spend(int64(o.match.steps))
+	}
+	if o.match != nil && o.match.exceeded() {
+		return resp.Err(errGlob)
+	}
+	return resp.Array(resp.Bulk(strconv.FormatUint(next, 10)), resp.Bulks(items...))
+}

@@ -1,0 +1,176 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// load stores a script and returns the command that runs it.
+func load(t *testing.T, m *Machine, lines ...string) string {
+	t.Helper()
+	r, _ := m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SCRIPT", "LOAD", strings.Join(lines, "\n")}}}}})
+	if r[0].Replies[0].IsErr() {
+		t.Fatal(r[0].Replies[0].Str)
+	}
+	return "EVALSHA " + r[0].Replies[0].Str + " 0"
+}
+
+// A script that meets a limit leaves nothing: no write, no message, no fence, no
+// version. Random writes of every kind are run in it, and the image is compared.
+func TestLimitedScriptIsTakenBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		m := sample(t)
+		lines := make([]string, 1+rng.IntN(12))
+		for i := range lines {
+			lines[i] = randomWrite(rng)
+		}
+		run := load(t, m, append(lines, "limit")...)
+		m.Apply(at(2000), nil)
+		before := image(t, m)
+		results, msgs := m.Apply(at(2000), []resp.Request{request(0, run)})
+		if got := results[0].Replies[0].Str; got != "ERR script limit" {
+			t.Fatalf("reply %q", got)
+		}
+		if !bytes.Equal(image(t, m), before) || len(msgs) != 0 {
+			t.Fatalf("something is left of\n%s\nmessages %v", strings.Join(lines, "\n"), msgs)
+		}
+		checkDerived(t, m)
+	}
+}
+
+// A lease that a limited script came upon, and ended, is there again, to be ended by
+// the sweep: with its event, and counted once.
+func TestLimitedScriptEndsNoLease(t *testing.T) {
+	m := New(fakeScripts{})
+	for i := range sweepMax {
+		do(m, 1, fmt.Sprintf("SET a%d v PX 1", i))
+	}
+	do(m, 1, "SET z v PX 2")
+	do(m, 1000, "EVAL 'GET z\nlimit' 0")
+	if n := m.stats.expiredKeys; n != sweepMax {
+		t.Errorf("%d leases have ended", n)
+	}
+	m.Apply(at(1001), nil)
+	if n := m.stats.expiredKeys; n != sweepMax+1 || m.dbs[0].keys.len() != 0 {
+		t.Errorf("%d leases have ended, %d keys are left", n, m.dbs[0].keys.len())
+	}
+}
+
+// randomWrite draws a command that a script may run and that may change something.
+func randomWrite(rng *rand.Rand) string {
+	key := func() string {
+		return []string{"lock", "forever", "small", "large", "new", "other", "wall"}[rng.IntN(7)]
+	}
+	n := rng.IntN(5)
+	switch rng.IntN(16) {
+	case 0:
+		return fmt.Sprintf("SET %s v%d", key(), n)
+	case 1:
+		return fmt.Sprintf("SET %s v PX %d", key(), 1+n*100)
+	case 2:
+		return "DEL " + key()
+	case 3:
+		return fmt.Sprintf("HSET %s f%d v", key(), n)
+	case 4:
+		return fmt.Sprintf("HDEL %s field a m z f%d", key(), n)
+	case 5:
+		return fmt.Sprintf("RENAME %s %s", key(), key())
+	case 6:
+		return fmt.Sprintf("COPY %s %s DB %d REPLACE", key(), key(), n)
+	case 7:
+		return fmt.Sprintf("PEXPIRE %s %d", key(), n*100-100)
+	case 8:
+		return "PERSIST " + key()
+	case 9:
+		return fmt.Sprintf("SWAPDB %d %d", rng.IntN(3), n)
+	case 10:
+		return []string{"FLUSHDB", "FLUSHALL"}[rng.IntN(2)]
+	case 11:
+		return fmt.Sprintf("SELECT %d", n)
+	case 12:
+		return fmt.Sprintf("MOVE %s %d", key(), n)
+	case 13:
+		return "PUBLISH channel text"
+	case 14:
+		return fmt.Sprintf("APPEND %s x", key())
+	}
+	return fmt.Sprintf("HINCRBY %s n%d 1", key(), n)
+}
+
+// An error of a script's own keeps what it wrote before, as in Redis.
+func TestFailedScriptKeepsItsWrites(t *testing.T) {
+	m := New(fakeScripts{})
+	play(t, m, []turn{
+		{1, "EVAL 'SET k v\nfail' 0", "ERR script failed"},
+		{1, "GET k", "v"},
+	})
+}
+
+// A command inside a script: what is refused, and with which words.
+func TestCallInScript(t *testing.T) {
+	m := New(fakeScripts{})
+	play(t, m, []turn{
+		{1, "EVAL 'NOSUCH' 0", errScriptUnknown},
+		{1, "EVAL 'OBJECT NOSUCH k' 0", errScriptUnknown},
+		{1, "EVAL 'GET' 0", errScriptArity},
+		{1, "EVAL 'CONFIG' 0", errScriptArity},
+		{1, "EVAL 'EVAL x 0' 0", errScriptNotHere},
+		{1, "EVAL 'CONFIG SET timeout 1' 0", errScriptNotHere},
+		{1, "EVAL 'SCRIPT FLUSH' 0", errScriptNotHere},
+		{1, "EVAL 'watch k' 0", errScriptNotHere},
+		{1, "EVAL_RO 'SET k v' 0", errScriptReadOnly},
+		{1, "EVAL_RO 'PUBLISH k v' 0", errScriptReadOnly},
+		{1, "EVAL '#!lua flags=no-writes\nSET k v' 0", errScriptReadOnly},
+		{1, "EVAL_RO '#!lua\nGET k' 0", "ERR Can not execute a script with write flag using *_ro command."},
+		{1, "EVAL 'PUBLISH c m' 0", "0"},
+		{1, "EVAL 'SELECT 5\nSET k five\nGET k' 0", "five"},
+		{1, "EVAL 'SELECT 16' 0", resp.ErrDBIndex},
+		{1, "GET k", "(nil)"},
+		{1, "EVAL 'SET KEYS[1] ARGV[1]' 1 key arg", "OK"},
+		{1, "GET key", "arg"},
+		{1, "EVAL 'x(' 0", "ERR Error compiling script"},
+		{1, "SCRIPT LOAD 'x('", "ERR Error compiling script"},
+		{1, "SCRIPT EXISTS " + scriptSHA("x("), "0"},
+	})
+}
+
+// The library keeps what SCRIPT LOAD brought, and of EVAL's scripts the ones used
+// last: five hundred, and as many bytes as fit.
+func TestLibraryForgetsTheOldest(t *testing.T) {
+	m := New(fakeScripts{})
+	kept := load(t, m, "return loaded")
+	for i := range evalScriptsMax {
+		do(m, 1, fmt.Sprintf("EVAL 'return %d' 0", i))
+	}
+	play(t, m, []turn{
+		{1, "EVALSHA " + scriptSHA("return 0") + " 0", "0"}, // used again: now the youngest
+		{1, "EVAL 'return more' 0", "more"},
+		{1, "EVAL 'return most' 0", "most"},
+		{1, "EVALSHA " + scriptSHA("return 0") + " 0", "0"},
+		{1, "EVALSHA " + scriptSHA("return 1") + " 0", resp.ErrNoScript},
+		{1, "EVALSHA " + scriptSHA("return 2") + " 0", resp.ErrNoScript},
+		{1, "EVALSHA " + strings.ToUpper(scriptSHA("return 3")) + " 0", "3"},
+		{1, kept, "loaded"},
+	})
+	big := strings.Repeat(" ", libraryBytesMax/2)
+	do(m, 1, "EVAL 'return big"+big+"' 0")
+	if got := do(m, 1, "SCRIPT LOAD 'return big2"+big+"'"); len(got) != shaChars {
+		t.Errorf("load: %s", got)
+	}
+	if got := do(m, 1, "SCRIPT LOAD 'return big3"+big+"'"); got != errLibraryFull {
+		t.Errorf("load of too much: %s", got)
+	}
+	if m.library.bytes > libraryBytesMax || m.library.evals != 0 {
+		t.Errorf("%d bytes, %d scripts of EVAL", m.library.bytes, m.library.evals)
+	}
+	play(t, m, []turn{{1, kept, "loaded"}, {1, "SCRIPT FLUSH", "OK"}, {1, kept, resp.ErrNoScript}})
+	if m.usedBytes() != 0 {
+		t.Errorf("%d bytes are left", m.usedBytes())
+	}
+}

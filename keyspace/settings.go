@@ -1,0 +1,249 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
+
+// settings are the values of the replicated parameters. They are immutable:
+// CONFIG SET replaces them as a whole, which is what makes it atomic.
+type settings struct {
+	values []string // as CONFIG GET shows them, in the order of parameters
+
+	// What the machine itself uses, read from values.
+	maxMemoryBytes       int64
+	notify               notifyClass
+	script               resp.ScriptLimits
+	hashListpackEntries  int64
+	hashListpackValBytes int64
+}
+
+// The names of the parameters that the machine itself uses.
+const (
+	nameMaxMemory     = "maxmemory"
+	nameNotify        = "notify-keyspace-events"
+	nameScriptSteps   = "lockd-script-steps"
+	nameScriptMemory  = "lockd-script-memory"
+	nameHashEntries   = "hash-max-listpack-entries"
+	nameHashValue     = "hash-max-listpack-value"
+	nameOutputBuffers = "client-output-buffer-limit"
+)
+
+// parameters are all parameters of CONFIG that are the same on every node. Those
+// of a node alone (port, dir, requirepass) are not here. The machine checks, keeps
+// and reports them all; the session acts on those about connections. One without
+// an effect is here because a client or a test suite sets or reads it.
+var parameters = []parameter{
+	{name: nameMaxMemory, value: "0", check: memory(0)},
+	{name: "maxmemory-policy", value: "noeviction", check: oneOf("noeviction")},
+	{name: "maxmemory-samples", value: "5", check: number(1, maxInt32)},
+	{name: "maxmemory-eviction-tenacity", value: "10", check: number(0, 100)},
+	{name: "maxmemory-clients", value: "0", check: memory(0)},
+	{name: nameNotify, value: "", check: notifyLettersOf},
+	{name: nameScriptSteps, value: "10000000", check: number(1000, 1_000_000_000)},
+	{name: nameScriptMemory, value: "67108864", check: memory(1 << 20)},
+
+	{name: "maxclients", value: "10000", check: number(1, 1<<32-1)},
+	{name: "timeout", value: "0", check: number(0, maxInt32)},
+	{name: "tcp-keepalive", value: "300", check: number(0, maxInt32)},
+	{name: "slowlog-log-slower-than", value: "10000", check: number(-1, maxInt)},
+	{name: "slowlog-max-len", value: "128", check: number(0, maxInt)},
+	{name: "latency-monitor-threshold", value: "0", check: number(0, maxInt)},
+	{name: "latency-tracking", value: "yes", check: yesNo},
+	{name: nameOutputBuffers, value: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", merge: mergeBuffers},
+	{name: "proto-max-bulk-len", value: "8388608", check: memory(1 << 20)},
+	{name: "client-query-buffer-limit", value: "67108864", check: memory(1 << 20)},
+	{name: "tracking-table-max-keys", value: "1000000", check: number(0, maxInt)},
+
+	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "128", check: number(0, maxInt)},
+	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: memory(0)},
+	{name: "list-max-listpack-size", alias: "list-max-ziplist-size", value: "-2", check: number(-maxInt32-1, maxInt32)},
+	{name: "list-compress-depth", value: "0", check: number(0, maxInt32)},
+	{name: "set-max-intset-entries", value: "512", check: number(0, maxInt)},
+	{name: "set-max-listpack-entries", value: "128", check: number(0, maxInt)},
+	{name: "set-max-listpack-value", value: "64", check: number(0, maxInt)},
+	{name: "zset-max-listpack-entries", alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
+	{name: "zset-max-listpack-value", alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
+	{name: "stream-node-max-bytes", value: "4096", check: memory(0)},
+	{name: "stream-node-max-entries", value: "100", check: number(0, maxInt)},
+	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: number(0, maxInt)},
+	{name: "activerehashing", value: "yes", check: yesNo},
+	{name: "hz", value: "10", check: number(0, maxInt32)},
+
+	// What lockd is and does not change.
+	{name: "save", value: ""},
+	{name: "appendonly", value: "yes"},
+	{name: "appendfsync", value: "always"},
+	{name: "databases", value: "16"},
+	{name: "replica-read-only", alias: "slave-read-only", value: "yes"},
+	{name: "replica-serve-stale-data", alias: "slave-serve-stale-data", value: "no"},
+	{name: "min-replicas-to-write", alias: "min-slaves-to-write", value: "0"},
+	{name: "cluster-enabled", value: "no"},
+	{name: "daemonize", value: "no"},
+	{name: "io-threads", value: "1"},
+	{name: "activedefrag", value: "no"},
+	{name: "lfu-log-factor", value: "10"},
+	{name: "lfu-decay-time", value: "1"},
+}
+
+// parameter is one parameter of CONFIG. One with neither check nor merge is fixed.
+type parameter struct {
+	name, alias string // alias: the older name, or ""
+	value       string // the default, as CONFIG GET shows it
+	check       func(value string) (kept, why string)
+	merge       func(has, value string) (kept, why string)
+}
+
+// take makes of the value that CONFIG SET was given what is kept; why says what
+// is wrong with it, in Redis's words, or is empty.
+func (p *parameter) take(has, value string) (kept, why string) {
+	switch {
+	case p.check != nil:
+		return p.check(value)
+	case p.merge != nil:
+		return p.merge(has, value)
+	case value == has:
+		return has, "" // setting what is so anyway does no harm
+	}
+	return "", "can't set immutable config"
+}
+
+// parameterIndex finds a parameter by name or alias, in any case; -1 if unknown.
+func parameterIndex(name string) int {
+	for i := range parameters {
+		p := &parameters[i]
+		if strings.EqualFold(name, p.name) || (p.alias != "" && strings.EqualFold(name, p.alias)) {
+			return i
+		}
+	}
+	return -1
+}
+
+func defaultSettings() *settings {
+	s := &settings{values: make([]string, len(parameters))}
+	for i := range parameters {
+		s.values[i] = parameters[i].value
+	}
+	s.read()
+	return s
+}
+
+// with returns settings that differ in the given names and values, name after
+// value; the reply is CONFIG SET's error.
+func (s *settings) with(pairs []string) (next *settings, fail resp.Reply, ok bool) {
+	next = &settings{values: append([]string(nil), s.values...)}
+	taken := make([]string, len(parameters)) // the name each was set by
+	for i := 0; i+1 < len(pairs); i += 2 {
+		at, name := parameterIndex(pairs[i]), strings.ToLower(pairs[i])
+		if at < 0 {
+			return nil, resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + pairs[i] + "'"), false
+		}
+		why := "duplicate parameter"
+		if taken[at] != name {
+			next.values[at], why = parameters[at].take(next.values[at], strings.Clone(pairs[i+1]))
+		}
+		if why != "" {
+			return nil, resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why), false
+		}
+		taken[at] = name
+	}
+	next.read()
+	return next, resp.Reply{}, true
+}
+
+// read fills in what the machine uses. The values have been checked.
+func (s *settings) read() {
+	s.maxMemoryBytes = s.number(nameMaxMemory)
+	s.notify, _ = parseNotify(s.value(nameNotify))
+	s.script = resp.ScriptLimits{Steps: s.number(nameScriptSteps), MemBytes: s.number(nameScriptMemory)}
+	s.hashListpackEntries = s.number(nameHashEntries)
+	s.hashListpackValBytes = s.number(nameHashValue)
+}
+
+func (s *settings) value(name string) string { return s.values[parameterIndex(name)] }
+
+func (s *settings) number(name string) int64 {
+	n, ok := resp.ParseInt(s.value(name))
+	if !ok {
+		panic("keyspace: setting " + name + " is no number")
+	}
+	return n
+}
+
+// shown is a value as CONFIG GET shows it.
+func (s *settings) shown(i int) string {
+	if parameters[i].name == nameNotify {
+		return s.notify.String()
+	}
+	return s.values[i]
+}
+
+func (s *settings) message(i int) resp.Message {
+	return resp.Message{Kind: resp.MessageConfig, Channel: parameters[i].name, Payload: s.shown(i)}
+}
+
+func (s *settings) hashLimits() hashLimits {
+	return hashLimits{entries: min(s.hashListpackEntries, smallHashMax), valueBytes: s.hashListpackValBytes}
+}
+
+// configure replaces the settings and tells every node what has changed.
+func (m *Machine) configure(next *settings) {
+	was := m.settings
+	m.settings = next
+	for i := range parameters {
+		if next.values[i] != was.values[i] {
+			m.emit(next.message(i))
+		}
+	}
+}
+
+// Settings lists every replicated setting as a MessageConfig.
+func (m *Machine) Settings() []resp.Message {
+	msgs := make([]resp.Message, len(parameters))
+	for i := range parameters {
+		msgs[i] = m.settings.message(i)
+	}
+	return msgs
+}
+
+// changeable lists the parameters that CONFIG SET may change, by name: what an
+// image holds of the settings.
+func changeable() []int {
+	var at []int
+	for i := range parameters {
+		if parameters[i].check != nil || parameters[i].merge != nil {
+			at = append(at, i)
+		}
+	}
+	slices.SortFunc(at, func(a, b int) int { return strings.Compare(parameters[a].name, parameters[b].name) })
+	return at
+}
+
+func (s *settings) write(w *imageWriter) {
+	all := changeable()
+	w.u64(uint64(len(all)))
+	for _, i := range all {
+		w.text(parameters[i].name)
+		w.text(s.values[i])
+	}
+}
+
+// readSettings takes a parameter that the image does not have yet at its default.
+func readSettings(r *imageReader) *settings {
+	s, last := defaultSettings(), ""
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		name, value := r.text(), r.text()
+		if name <= last {
+			r.fail("settings are not in order")
+		}
+		next, bad, ok := s.with([]string{name, value})
+		if !ok {
+			r.fail("setting " + name + ": " + bad.Str)
+			break
+		}
+		s, last = next, name
+	}
+	return s
+}

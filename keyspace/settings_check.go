@@ -1,0 +1,123 @@
+package keyspace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+)
+
+// The checks of CONFIG SET's values. Each returns the value as it is kept, and in
+// why what is wrong with it, in Redis's words, or nothing.
+
+const maxInt32 = 1<<31 - 1
+
+func number(least, most int64) func(string) (kept, why string) {
+	return func(value string) (string, string) {
+		n, ok := resp.ParseInt(value)
+		if !ok {
+			return "", "argument couldn't be parsed into an integer"
+		}
+		return within(n, least, most)
+	}
+}
+
+func within(n, least, most int64) (kept, why string) {
+	if n < least || n > most {
+		return "", fmt.Sprintf("argument must be between %d and %d inclusive", least, most)
+	}
+	return itoa(n), ""
+}
+
+// memory is a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
+func memory(least int64) func(string) (kept, why string) {
+	return func(value string) (string, string) {
+		n, ok := parseMemory(value)
+		if !ok {
+			return "", "argument must be a memory value"
+		}
+		return within(n, least, maxInt)
+	}
+}
+
+func parseMemory(value string) (bytes int64, ok bool) {
+	digits := strings.TrimRight(value, "bBkKmMgG")
+	unit, known := memoryUnits[strings.ToLower(value[len(digits):])]
+	if digits == "" {
+		digits = "0" // as in Redis, where an empty value is 0
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || !known || int64(n) > maxInt/unit {
+		return 0, false
+	}
+	return int64(n) * unit, true
+}
+
+var memoryUnits = map[string]int64{
+	"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000 * 1000, "mb": 1 << 20,
+	"g": 1000 * 1000 * 1000, "gb": 1 << 30,
+}
+
+func yesNo(value string) (kept, why string) {
+	switch {
+	case strings.EqualFold(value, "yes"):
+		return "yes", ""
+	case strings.EqualFold(value, "no"):
+		return "no", ""
+	}
+	return "", "argument must be 'yes' or 'no'"
+}
+
+func oneOf(words ...string) func(string) (kept, why string) {
+	return func(value string) (string, string) {
+		for _, w := range words {
+			if strings.EqualFold(value, w) {
+				return w, ""
+			}
+		}
+		return "", "argument(s) must be one of the following: " + strings.Join(words, ", ")
+	}
+}
+
+func notifyLettersOf(value string) (kept, why string) {
+	if _, ok := parseNotify(value); !ok {
+		return "", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
+	}
+	return value, ""
+}
+
+// bufferClasses are the classes of client-output-buffer-limit, in its order.
+var bufferClasses = []string{"normal", "slave", "pubsub"}
+
+// mergeBuffers reads "class hard soft seconds ..." and leaves the classes that it
+// does not name as they are.
+func mergeBuffers(has, value string) (kept, why string) {
+	words, limits := strings.Fields(value), strings.Fields(has)
+	if len(words) == 0 || len(words)%4 != 0 {
+		return "", "Wrong number of arguments in buffer limit configuration."
+	}
+	for i := 0; i < len(words); i += 4 {
+		at := bufferClass(words[i])
+		if at < 0 {
+			return "", "Invalid client class specified in buffer limit configuration."
+		}
+		hard, ok1 := parseMemory(words[i+1])
+		soft, ok2 := parseMemory(words[i+2])
+		secs, ok3 := resp.ParseInt(words[i+3])
+		if !ok1 || !ok2 || !ok3 || secs < 0 {
+			return "", "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+		}
+		copy(limits[4*at+1:], []string{itoa(hard), itoa(soft), itoa(secs)})
+	}
+	return strings.Join(limits, " "), ""
+}
+
+func bufferClass(word string) int {
+	for i, class := range bufferClasses {
+		if strings.EqualFold(word, class) || (class == "slave" && strings.EqualFold(word, "replica")) {
+			return i
+		}
+	}
+	return -1
+}

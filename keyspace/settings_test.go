@@ -1,0 +1,93 @@
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// CONFIG SET takes all of its parameters or none, and tells every node of those
+// that have changed.
+func TestConfigSetIsAtomic(t *testing.T) {
+	m := New(nil)
+	r, msgs := apply(m, at(1), "CONFIG SET timeout 5 maxmemory 1gb slowlog-max-len 128")
+	want := []resp.Message{
+		{Kind: resp.MessageConfig, Channel: "maxmemory", Payload: "1073741824"},
+		{Kind: resp.MessageConfig, Channel: "timeout", Payload: "5"},
+	}
+	if plain(r) != "OK" || len(msgs) != 2 || msgs[0] != want[0] || msgs[1] != want[1] {
+		t.Errorf("%s %v", plain(r), msgs)
+	}
+	r, msgs = apply(m, at(1), "CONFIG SET timeout 6 maxmemory lots")
+	if !r.IsErr() || len(msgs) != 0 || do(m, 1, "CONFIG GET timeout") != "timeout 5" {
+		t.Errorf("%s %v", plain(r), msgs)
+	}
+}
+
+// Settings reports every parameter, with its value of now.
+func TestSettingsReportsAll(t *testing.T) {
+	m := New(nil)
+	do(m, 1, "CONFIG SET maxclients 7 notify-keyspace-events AKE")
+	all := map[string]string{}
+	for _, msg := range m.Settings() {
+		if msg.Kind != resp.MessageConfig {
+			t.Fatalf("%+v", msg)
+		}
+		all[msg.Channel] = msg.Payload
+	}
+	if all["maxclients"] != "7" || all["notify-keyspace-events"] != "AKE" || len(all) != len(parameters) {
+		t.Errorf("%v", all)
+	}
+}
+
+// Each default is a value that its own check takes and keeps as it is: an image
+// holds such values, and must open.
+func TestDefaultsAreCanonical(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range parameters {
+		if kept, why := p.take(p.value, p.value); kept != p.value || why != "" {
+			t.Errorf("%s %q: kept as %q, %s", p.name, p.value, kept, why)
+		}
+		for _, name := range []string{p.name, p.alias} {
+			if name != strings.ToLower(name) || (name != "" && seen[name]) {
+				t.Errorf("name %q", name)
+			}
+			seen[name] = true
+		}
+	}
+}
+
+// The machine's own parameters take effect at once.
+func TestSettingsTakeEffect(t *testing.T) {
+	m := New(nil)
+	play(t, m, []turn{
+		{1, "HSET h a 1 b 2", "2"},
+		{1, "OBJECT ENCODING h", "listpack"},
+		{1, "CONFIG SET hash-max-ziplist-entries 2", "OK"},
+		{1, "OBJECT ENCODING h", "listpack"},
+		{1, "HSET h c 3", "1"},
+		{1, "OBJECT ENCODING h", "hashtable"},
+		{1, "HDEL h c b", "2"},
+		{1, "OBJECT ENCODING h", "hashtable"},
+		{1, "CONFIG SET hash-max-listpack-value 3", "OK"},
+		{1, "HSET g f long", "1"},
+		{1, "OBJECT ENCODING g", "hashtable"},
+		{1, "CONFIG SET lockd-script-steps 5000 lockd-script-memory 2mb", "OK"},
+	})
+	if want := (resp.ScriptLimits{Steps: 5000, MemBytes: 2 << 20}); m.settings.script != want {
+		t.Errorf("%+v", m.settings.script)
+	}
+}
+
+// A setting cannot make a hash be searched field by field without end.
+func TestSmallHashIsBounded(t *testing.T) {
+	m := New(nil)
+	do(m, 1, "CONFIG SET hash-max-listpack-entries 9000000000")
+	for i := range smallHashMax + 1 {
+		do(m, 1, "HSET h f"+itoa(int64(i))+" v")
+	}
+	if got := do(m, 1, "OBJECT ENCODING h"); got != "hashtable" {
+		t.Error(got)
+	}
+}

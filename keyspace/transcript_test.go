@@ -1,0 +1,567 @@
+package keyspace
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockd/luavm"
+	"lockd/resp"
+)
+
+// A transcript is what a person would have typed, and the answers. A file of
+// testdata is a list of blocks, which blank lines part:
+//
+//	# Comments say what is proved.
+//	at 1000                  the log clock, in ms; leases that are over end now
+//	SET lock me NX PX 30000  commands, quoted as in redis-cli: "\x00 \"", 'it''s'
+//	GET lock
+//	----
+//	OK                       then their replies, in redis-cli's notation
+//	"me"
+//
+// The notation shows what a reply is, so it stands for both protocols: a map is
+// numbered 1#, a set 1~, a push 1>, and the items of a list of pairs are joined
+// by =>. Besides commands a block may hold
+//
+//	fresh             a new machine, at tick 0 in database 0 (every file begins so)
+//	db N              the database of what follows
+//	events            what was published since the block began, as channel, payload
+//	script NAME       the rest of the block is a script, shown as its SHA1; after it
+//	                  $NAME is its source, $NAME.sha its SHA1
+//
+// and, at its head, what the replay against a real server must know, each with
+// its reason:
+//
+//	sorted: why       elements are compared in sorted order
+//	approx: why       integers may differ by a little: the real server's clock runs
+//	differs: why      lockd's answer is another on purpose
+//	since 7.2: why    the referee, Redis 7.0, does not have this yet: not sent to it
+//	lockd: why        only lockd has this: not sent
+//
+// MULTI ... EXEC stand in one block; only EXEC's reply is shown. WATCH and
+// UNWATCH are played as the session plays them, without a reply.
+//
+// To write the replies anew: go test ./keyspace -run Transcript -rewrite. Read
+// the diff, and commit it only if you understand each line of it.
+var rewrite = flag.Bool("rewrite", false, "write the replies of testdata/*.txt anew")
+
+// transcriptWall is the wall clock at tick 0, in unix ms: 2024-01-01T00:00:00Z.
+const transcriptWall = 1704067200000
+
+// step is one line of a block: a command or a directive.
+type step struct {
+	line  int
+	text  string
+	words resp.Args
+	body  string // of a script: its source
+}
+
+// block is what stands between two blank lines.
+type block struct {
+	line  int
+	steps []step
+	notes map[string]string // sorted, approx, differs, since, lockd: the reason
+	want  []string          // the lines after ----
+	from  int               // where these begin, as an index into the file's lines
+}
+
+// TestTranscripts plays every transcript and compares each reply.
+func TestTranscripts(t *testing.T) {
+	for _, file := range transcriptFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			playFile(t, file)
+		})
+	}
+}
+
+// TestTranscriptsThroughImages proves that an image holds all that a client can
+// see: every transcript answers the same when the machine is replaced, before each
+// of its lines, by one restored from its image. Equal states have equal images.
+func TestTranscriptsThroughImages(t *testing.T) {
+	for _, file := range transcriptFiles(t) {
+		stage := newStage(t)
+		stage.before = func() {
+			img, next := image(t, stage.m), newMachine()
+			if err := next.Restore(bytes.NewReader(img)); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(image(t, next), img) {
+				t.Fatalf("%s: the image of a restored machine differs", file)
+			}
+			stage.m = next
+		}
+		for _, b := range readTranscript(t, file) {
+			b.check(t, file, stage.play(b))
+		}
+	}
+}
+
+// TestFamilies proves that no command goes untested: each row of the table
+// stands in at least one transcript.
+func TestFamilies(t *testing.T) {
+	seen := map[*resp.Spec]bool{}
+	m := newStage(t).m
+	for _, file := range transcriptFiles(t) {
+		for _, b := range readTranscript(t, file) {
+			for _, s := range b.steps {
+				if spec := m.Lookup(s.words[0]); spec != nil {
+					if leaf, _ := spec.Check(s.words); leaf != nil {
+						seen[leaf] = true
+					}
+				}
+			}
+		}
+	}
+	for _, spec := range m.Specs() {
+		for _, leaf := range leaves(spec) {
+			if !seen[leaf] && leaf.Flags&resp.Internal == 0 {
+				t.Errorf("no transcript has the command %q", leaf.Name)
+			}
+		}
+	}
+}
+
+func leaves(spec *resp.Spec) []*resp.Spec {
+	if len(spec.Subs) > 0 {
+		return spec.Subs
+	}
+	return []*resp.Spec{spec}
+}
+
+func transcriptFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in testdata: %v", err)
+	}
+	return files
+}
+
+func playFile(t *testing.T, file string) {
+	stage := newStage(t)
+	blocks := readTranscript(t, file)
+	got := make([][]answer, len(blocks))
+	for i, b := range blocks {
+		got[i] = stage.play(b)
+		if !*rewrite {
+			b.check(t, file, got[i])
+		}
+	}
+	if *rewrite {
+		rewriteTranscript(t, file, blocks, got)
+	}
+}
+
+// answer is a line of what a block answers, and the step it belongs to.
+type answer struct {
+	step step
+	text string
+}
+
+// check compares what a block answers, and shows the first line that differs, with
+// the command that it answers.
+func (b block) check(t *testing.T, file string, got []answer) {
+	t.Helper()
+	for i := range max(len(b.want), len(got)) {
+		want, is := "(nothing)", answer{step: b.steps[len(b.steps)-1], text: "(nothing)"}
+		if i < len(b.want) {
+			want = b.want[i]
+		}
+		if i < len(got) {
+			is = got[i]
+		}
+		if want != is.text {
+			t.Errorf("%s:%d: %s\nwant  %s (line %d)\ngot   %s", file, is.step.line, is.step.text, want, b.from+i+1, is.text)
+			return
+		}
+	}
+}
+
+func rewriteTranscript(t *testing.T, file string, blocks []block, got [][]answer) {
+	t.Helper()
+	old := fileLines(t, file)
+	var out []string
+	at := 0
+	for i, b := range blocks {
+		if b.from == 0 {
+			if len(got[i]) > 0 {
+				t.Errorf("%s:%d: the block answers, but has no ----", file, b.line)
+			}
+			continue
+		}
+		out = append(out, old[at:b.from]...)
+		for _, a := range got[i] {
+			out = append(out, a.text)
+		}
+		at = b.from + len(b.want)
+	}
+	out = append(out, old[at:]...)
+	if err := os.WriteFile(file, []byte(strings.Join(out, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fileLines(t testing.TB, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(data), "\n")
+}
+
+// readTranscript parses a file into its blocks.
+func readTranscript(t testing.TB, file string) []block {
+	t.Helper()
+	var blocks []block
+	lines := fileLines(t, file)
+	for i := 0; i < len(lines); i++ {
+		if lines[i] == "" || lines[i][0] == '#' {
+			continue
+		}
+		b := block{line: i + 1, notes: map[string]string{}}
+		for ; i < len(lines) && lines[i] != "" && lines[i] != "----"; i++ {
+			if err := b.add(i+1, lines[i]); err != nil {
+				t.Fatalf("%s:%d: %v", file, i+1, err)
+			}
+		}
+		if i < len(lines) && lines[i] == "----" {
+			b.from = i + 1
+			for i++; i < len(lines) && lines[i] != ""; i++ {
+				b.want = append(b.want, lines[i])
+			}
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// add takes one line of a block's upper half.
+func (b *block) add(line int, text string) error {
+	if n := len(b.steps); n > 0 && b.steps[n-1].words[0] == "script" {
+		b.steps[n-1].body += text + "\n"
+		return nil
+	}
+	if text[0] == '#' {
+		return nil
+	}
+	if name, why, ok := strings.Cut(text, ": "); ok {
+		switch note := strings.Fields(name)[0]; note {
+		case "sorted", "approx", "differs", "since", "lockd":
+			b.notes[note] = why
+			return nil
+		}
+	}
+	words, err := splitWords(text)
+	if err == nil {
+		b.steps = append(b.steps, step{line: line, text: text, words: words})
+	}
+	return err
+}
+
+// splitWords splits a line as redis-cli does.
+func splitWords(text string) (words resp.Args, err error) {
+	for rest := strings.TrimLeft(text, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		var word string
+		if word, rest, err = nextWord(rest); err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+func nextWord(s string) (word, rest string, err error) {
+	quote := s[0]
+	if quote != '"' && quote != '\'' {
+		word, rest, _ = strings.Cut(s, " ")
+		return word, rest, nil
+	}
+	end := 1
+	for ; end < len(s) && s[end] != quote; end++ {
+		if s[end] == '\\' {
+			end++
+		}
+	}
+	if end >= len(s) {
+		return "", "", fmt.Errorf("unbalanced quotes: %s", s)
+	}
+	if quote == '\'' {
+		return strings.ReplaceAll(s[1:end], `\'`, `'`), s[end+1:], nil
+	}
+	word, err = strconv.Unquote(s[:end+1])
+	return word, s[end+1:], err
+}
+
+// stage is a machine and all that a transcript may set around it.
+type stage struct {
+	t       testing.TB
+	m       *Machine
+	at      resp.Stamp
+	db      int
+	events  []resp.Message
+	scripts map[string]string
+	multi   []resp.Cmd // the commands since MULTI; nil outside
+	watch   []resp.Watch
+	before  func() // is called before each step
+}
+
+func newMachine() *Machine { return New(luavm.New()) }
+
+func newStage(t testing.TB) *stage {
+	s := &stage{t: t, scripts: map[string]string{}}
+	s.fresh()
+	return s
+}
+
+func (s *stage) fresh() {
+	s.m = newMachine()
+	s.at = resp.Stamp{Wall: transcriptWall * 1000}
+	s.db, s.events, s.multi, s.watch = 0, nil, nil, nil
+}
+
+// play runs a block and returns the lines it answers.
+func (s *stage) play(b block) (got []answer) {
+	s.events = nil
+	for _, st := range b.steps {
+		for _, text := range s.step(st) {
+			got = append(got, answer{st, text})
+		}
+	}
+	return got
+}
+
+func (s *stage) step(st step) []string {
+	if s.before != nil {
+		s.before()
+	}
+	switch st.words[0] {
+	case "fresh":
+		s.fresh()
+	case "at":
+		s.clock(st)
+	case "db":
+		s.db = int(s.number(st))
+	case "events":
+		return s.published()
+	case "script":
+		s.scripts[st.words[1]] = strings.TrimSuffix(st.body, "\n")
+		return []string{sha(s.scripts[st.words[1]])}
+	default:
+		if r := s.command(s.args(st.words)); r.Kind != resp.KindNone {
+			return show(r)
+		}
+	}
+	return nil
+}
+
+func (s *stage) number(st step) int64 {
+	n, ok := resp.ParseInt(st.words[1])
+	if !ok {
+		s.t.Fatalf("line %d: %s needs a number", st.line, st.words[0])
+	}
+	return n
+}
+
+// clock moves the log clock as an empty entry of the log does.
+func (s *stage) clock(st step) {
+	s.at.Tick = s.number(st)
+	s.at.Wall = (transcriptWall + s.at.Tick) * 1000
+	s.apply(nil)
+}
+
+// args fills in the scripts that the words name.
+func (s *stage) args(words resp.Args) resp.Args {
+	args := make(resp.Args, len(words))
+	for i, w := range words {
+		args[i] = w
+		if name, ok := strings.CutPrefix(w, "$"); ok {
+			if src, ok := s.scripts[name]; ok {
+				args[i] = src
+			} else if src, ok := s.scripts[strings.TrimSuffix(name, ".sha")]; ok {
+				args[i] = sha(src)
+			}
+		}
+	}
+	return args
+}
+
+func sha(src string) string {
+	sum := sha1.Sum([]byte(src))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s *stage) published() (lines []string) {
+	for _, e := range s.events {
+		mark := map[resp.MessageKind]string{resp.MessageShard: "shard ", resp.MessageConfig: "config "}[e.Kind]
+		lines = append(lines, mark+strconv.Quote(e.Channel)+" "+strconv.Quote(e.Payload))
+	}
+	s.events = nil
+	return lines
+}
+
+// command plays one command as a session and the log would.
+func (s *stage) command(args resp.Args) resp.Reply {
+	switch strings.ToUpper(args[0]) {
+	case "MULTI":
+		s.multi = []resp.Cmd{}
+		return resp.Reply{}
+	case "EXEC":
+		req := resp.Request{Cmds: s.multi, Watch: s.watch}
+		s.multi, s.watch = nil, nil
+		res := s.apply([]resp.Request{req})[0]
+		if res.Aborted {
+			return resp.NilArray()
+		}
+		return resp.Array(res.Replies...)
+	case "WATCH":
+		for _, key := range args[1:] {
+			s.watch = append(s.watch, resp.Watch{DB: s.db, Key: key, Version: s.m.version(s.db, key)})
+		}
+		return resp.Reply{}
+	case "UNWATCH":
+		s.watch = nil
+		return resp.Reply{}
+	}
+	if s.multi != nil {
+		s.multi = append(s.multi, resp.Cmd{DB: s.db, Args: args})
+		return resp.Reply{}
+	}
+	return s.one(args)
+}
+
+// one runs a command by itself. What only reads is run by View too, and both
+// must agree: a client cannot tell by which way its read went.
+func (s *stage) one(args resp.Args) resp.Reply {
+	spec := s.m.Lookup(args[0])
+	if spec == nil {
+		return resp.UnknownCommand(args)
+	}
+	leaf, fail := spec.Check(args)
+	if leaf == nil {
+		return fail
+	}
+	req := resp.Request{Cmds: []resp.Cmd{{DB: s.db, Args: args}}}
+	if leaf.Flags&(resp.Write|resp.MayReplicate) != 0 {
+		return s.apply([]resp.Request{req})[0].Replies[0]
+	}
+	at := s.at
+	at.Index, at.Seed = 0, seed(s.at.Index+1)
+	seen := s.m.View(at, req).Replies[0]
+	applied := s.apply([]resp.Request{req})
+	if b := applied[0].Replies[0]; !bytes.Equal(seen.AppendTo(nil, 3), b.AppendTo(nil, 3)) {
+		s.t.Errorf("%q: View answers %q, Apply %q", args, show(seen), show(b))
+	}
+	return seen
+}
+
+// apply is one entry of the log.
+func (s *stage) apply(reqs []resp.Request) []resp.Result {
+	s.at.Index++
+	s.at.Seed = seed(s.at.Index)
+	results, published := s.m.Apply(s.at, reqs)
+	s.events = append(s.events, published...)
+	return results
+}
+
+func seed(index uint64) uint64 { return index * 0x9e3779b97f4a7c15 }
+
+// show writes a reply in redis-cli's notation.
+func show(r resp.Reply) []string {
+	switch r.Kind {
+	case resp.KindNone:
+		return []string{"(none)"}
+	case resp.KindStatus:
+		if r.Str == "" || strings.Trim(r.Str, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") != "" {
+			return []string{"(status) " + strconv.Quote(r.Str)}
+		}
+		return []string{r.Str}
+	case resp.KindError:
+		if q := strconv.Quote(r.Str); strings.Contains(q, `\x`) || strings.Contains(q, `\n`) {
+			return []string{"(error) " + q}
+		}
+		return []string{"(error) " + r.Str}
+	case resp.KindInt:
+		return []string{fmt.Sprintf("(integer) %d", r.Int)}
+	case resp.KindBulk:
+		return []string{quote(r.Str)}
+	case resp.KindNil:
+		return []string{"(nil)"}
+	case resp.KindNilArray:
+		return []string{"(nil array)"}
+	case resp.KindDouble:
+		return []string{"(double) " + resp.FormatDouble(r.Float())}
+	case resp.KindBool:
+		return []string{fmt.Sprintf("(%t)", r.Int != 0)}
+	case resp.KindBigNumber:
+		return []string{"(big number) " + r.Str}
+	case resp.KindVerbatim:
+		return []string{"(verbatim) " + quote(r.Str)}
+	case resp.KindMap, resp.KindPairs:
+		return showPairs(r)
+	}
+	return showElems(r)
+}
+
+// quote writes a string as redis-cli does: bytes, not characters.
+func quote(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteString("\\" + string(rune(c)))
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+func showElems(r resp.Reply) (lines []string) {
+	mark := map[resp.Kind]string{resp.KindArray: ")", resp.KindSet: "~", resp.KindPush: ">"}[r.Kind]
+	if len(r.Elems) == 0 {
+		return []string{map[resp.Kind]string{resp.KindArray: "(empty array)", resp.KindSet: "(empty set)", resp.KindPush: "(empty push)"}[r.Kind]}
+	}
+	for i, e := range r.Elems {
+		lines = append(lines, indent(fmt.Sprintf("%d%s ", i+1, mark), show(e))...)
+	}
+	return lines
+}
+
+func showPairs(r resp.Reply) (lines []string) {
+	mark := map[resp.Kind]string{resp.KindMap: "#", resp.KindPairs: ")"}[r.Kind]
+	if len(r.Elems) == 0 {
+		return []string{map[resp.Kind]string{resp.KindMap: "(empty map)", resp.KindPairs: "(empty pairs)"}[r.Kind]}
+	}
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		key := strings.Join(show(r.Elems[i]), " ")
+		lines = append(lines, indent(fmt.Sprintf("%d%s %s => ", i/2+1, mark, key), show(r.Elems[i+1]))...)
+	}
+	return lines
+}
+
+// indent puts a mark before the first line and as many spaces before the others.
+func indent(mark string, lines []string) []string {
+	out := []string{mark + lines[0]}
+	for _, l := range lines[1:] {
+		out = append(out, strings.Repeat(" ", len(mark))+l)
+	}
+	return out
+}

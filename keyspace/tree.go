@@ -1,0 +1,96 @@
+package keyspace
+
+import "github.com/tidwall/btree"
+
+// tree is an ordered map from strings to V with an O(1) copy. Its order is that
+// of (position, key), where a key's position is its hash: so a scan needs no
+// memory on the server. A cursor is a position; every key has the same position
+// on every node, before and after a restart, whatever is written meanwhile.
+type tree[V any] struct {
+	b *btree.BTreeG[leaf[V]]
+}
+
+type leaf[V any] struct {
+	pos uint64
+	key string
+	val V
+}
+
+// positionBits is the width of a position, and of a cursor: clients that read
+// cursors into a double (JavaScript, Lua) lose nothing.
+const positionBits = 52
+
+// position places a key in its tree: FNV-1a, mixed so that its upper bits are
+// good, too. It is part of the image's order and of every cursor a client may
+// hold: it can never change.
+func position(key string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(key); i++ {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	return h >> (64 - positionBits)
+}
+
+func newTree[V any]() tree[V] {
+	return tree[V]{btree.NewBTreeGOptions(leafLess[V], btree.Options{NoLocks: true})}
+}
+
+func leafLess[V any](a, b leaf[V]) bool {
+	if a.pos != b.pos {
+		return a.pos < b.pos
+	}
+	return a.key < b.key
+}
+
+func (t tree[V]) len() int { return t.b.Len() }
+
+// copy is O(1). Both trees may then change, each its own nodes; one of them may
+// be read on another goroutine meanwhile.
+func (t tree[V]) copy() tree[V] { return tree[V]{t.b.Copy()} }
+
+func (t tree[V]) get(key string) (V, bool) {
+	l, ok := t.b.Get(leaf[V]{pos: position(key), key: key})
+	return l.val, ok
+}
+
+// set keeps key as it is: the caller has cloned it.
+func (t tree[V]) set(key string, val V) (replaced bool) {
+	_, replaced = t.b.Set(leaf[V]{position(key), key, val})
+	return replaced
+}
+
+func (t tree[V]) del(key string) (V, bool) {
+	l, ok := t.b.Delete(leaf[V]{pos: position(key), key: key})
+	return l.val, ok
+}
+
+// at returns the i-th item, 0 <= i < len.
+func (t tree[V]) at(i int) (string, V) {
+	l, _ := t.b.GetAt(i)
+	return l.key, l.val
+}
+
+func (t tree[V]) each(visit func(key string, val V) bool) {
+	t.b.Scan(func(l leaf[V]) bool { return visit(l.key, l.val) })
+}
+
+// scan visits about count items from cursor on and returns the cursor to go on
+// with, 0 at the end. It stops only between positions, so that a cursor never
+// divides keys that share one: an item that is there during the whole scan is
+// visited, exactly once.
+func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
+	seen, last := 0, uint64(0)
+	t.b.Ascend(leaf[V]{pos: cursor}, func(l leaf[V]) bool {
+		if seen >= count && l.pos != last {
+			next = l.pos
+			return false
+		}
+		visit(l.key, l.val)
+		seen, last = seen+1, l.pos
+		return true
+	})
+	return next
+}
