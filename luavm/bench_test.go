@@ -1,0 +1,55 @@
+package luavm
+
+import (
+	"testing"
+
+	"lockd/resp"
+)
+
+const unlockScript = `if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("del",KEYS[1])
+else
+    return 0
+end`
+
+// redissonLock is RedissonLock.tryLockInnerAsync.
+const redissonLock = `if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
+	`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
+
+func BenchmarkRun(b *testing.B) {
+	one := resp.Int(1)
+	for _, c := range []struct {
+		name, source string
+		keys, argv   []string
+		call         func(resp.Args) resp.Reply
+	}{
+		{"unlock", unlockScript, []string{"lock:a"}, []string{"0123456789abcdef"}, func(a resp.Args) resp.Reply {
+			if a[0] == "get" {
+				return resp.Bulk("0123456789abcdef")
+			}
+			return one
+		}},
+		{"redisson", redissonLock, []string{"lock:a"}, []string{"30000", "uuid:1"}, func(resp.Args) resp.Reply { return one }},
+		{"empty", `return 1`, nil, nil, nil},
+		{"loop", `local s = 0 for i = 1, 1000 do s = s + i * 2 end return s`, nil, nil, nil},
+		{"table", `local t = {} for i = 1, 1000 do t[#t + 1] = i end return #t`, nil, nil, nil},
+		{"concat", `local s = '' for i = 1, 100 do s = s .. i .. ',' end return s`, nil, nil, nil},
+		{"error", `return redis.call('nosuch')`, nil, nil, func(resp.Args) resp.Reply { return resp.Err("ERR x") }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			v, s := New(), script(c.source)
+			b.ReportAllocs()
+			for b.Loop() {
+				v.Run(s, c.keys, c.argv, limits, c.call)
+			}
+		})
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	for b.Loop() {
+		if _, message := compile(scriptName, scriptName, "key", unlockScript); message != "" {
+			b.Fatal(message)
+		}
+	}
+}

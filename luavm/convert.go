@@ -1,0 +1,228 @@
+package luavm
+
+import (
+	"strings"
+
+	"lockd/resp"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Replies become Lua values, and the value of a script becomes a reply, by
+// Redis's rules (script_lua.c).
+
+// replyNestingMax bounds how deep tables and replies may be nested. Redis gives
+// its error where Lua's stack ends, much deeper.
+const replyNestingMax = 128
+
+const nestedTooDeeply = "ERR reached lua stack limit"
+
+// fromReply is the Lua value for a command's reply, in the protocol that the
+// script chose with redis.setresp.
+func (v *VM) fromReply(c libCall, r resp.Reply, depth int) lua.LValue {
+	if depth > replyNestingMax {
+		v.refuse(c, nestedTooDeeply)
+	}
+	v3 := v.proto >= 3
+	switch r.Kind {
+	case resp.KindStatus:
+		return v.fieldTable(c, "ok", r.Str)
+	case resp.KindError:
+		return v.errorTable(c, "-"+r.Str)
+	case resp.KindInt:
+		return lua.LNumber(r.Int)
+	case resp.KindBulk:
+		return v.fromText(c, r.Str)
+	case resp.KindNil, resp.KindNilArray:
+		if v3 {
+			return lua.LNil
+		}
+		return lua.LFalse
+	case resp.KindDouble:
+		if v3 {
+			t := v.recordTable(c, 1)
+			t.RawSetString("double", lua.LNumber(r.Float()))
+			return t
+		}
+		return v.fromText(c, resp.FormatDouble(r.Float()))
+	case resp.KindBool:
+		if v3 {
+			return lua.LBool(r.Int != 0)
+		}
+		return lua.LNumber(r.Int)
+	case resp.KindBigNumber:
+		if v3 {
+			return v.fieldTable(c, "big_number", r.Str)
+		}
+		return v.fromText(c, r.Str)
+	case resp.KindVerbatim:
+		return v.fromVerbatim(c, r, v3)
+	case resp.KindMap, resp.KindSet:
+		if v3 {
+			return v.fromKeyed(c, r, depth)
+		}
+	case resp.KindPairs:
+		if v3 {
+			return v.fromPairs(c, r, depth)
+		}
+	}
+	return v.fromElems(c, r.Elems, depth)
+}
+
+func (v *VM) fromText(c libCall, s string) lua.LValue {
+	c.need(len(s))
+	return lua.LString(s)
+}
+
+func (v *VM) fromVerbatim(c libCall, r resp.Reply, v3 bool) lua.LValue {
+	if !v3 {
+		return v.fromText(c, r.Str)
+	}
+	inner := v.fieldTable(c, "string", r.Str)
+	inner.RawSetString("format", lua.LString("txt"))
+	t := v.recordTable(c, 1)
+	t.RawSetString("verbatim_string", inner)
+	return t
+}
+
+// fromElems is a table of the elements. A nil leaves a hole.
+func (v *VM) fromElems(c libCall, elems []resp.Reply, depth int) *lua.LTable {
+	c.need(tableBytes + len(elems)*slotBytes)
+	t := c.L.CreateTable(len(elems), 0)
+	for i := range elems {
+		if i+1 >= arrayIndexMax {
+			c.need(entryBytes)
+		}
+		setInt(t, i+1, v.fromReply(c, elems[i], depth+1))
+	}
+	trim(t)
+	return t
+}
+
+// fromPairs is a table of two-element tables.
+func (v *VM) fromPairs(c libCall, r resp.Reply, depth int) *lua.LTable {
+	c.need(tableBytes + len(r.Elems)/2*slotBytes)
+	t := c.L.CreateTable(len(r.Elems)/2, 0)
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		setInt(t, i/2+1, v.fromElems(c, r.Elems[i:i+2], depth+1))
+	}
+	return t
+}
+
+// fromKeyed is {map = {...}} or {set = {...}}.
+func (v *VM) fromKeyed(c libCall, r resp.Reply, depth int) *lua.LTable {
+	outer := v.recordTable(c, 1)
+	inner := v.recordTable(c, 0)
+	if r.Kind == resp.KindSet {
+		for i := range r.Elems {
+			v.rawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
+		}
+		outer.RawSetString("set", inner)
+		return outer
+	}
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		key := v.fromReply(c, r.Elems[i], depth+1)
+		v.rawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
+	}
+	outer.RawSetString("map", inner)
+	return outer
+}
+
+// toReply is the reply for a script's value.
+func (v *VM) toReply(c libCall, value lua.LValue, depth int) resp.Reply {
+	if depth > replyNestingMax {
+		return resp.Err(nestedTooDeeply)
+	}
+	c.b.charge(c.L, 1)
+	switch x := value.(type) {
+	case lua.LString:
+		return resp.Bulk(string(x))
+	case lua.LNumber:
+		return resp.Int(truncInt64(float64(x)))
+	case lua.LBool:
+		switch {
+		case v.proto >= 3:
+			return resp.Bool(bool(x))
+		case bool(x):
+			return resp.Int(1)
+		}
+	case *lua.LTable:
+		if r, ok := v.toTyped(c, x, depth); ok {
+			return r
+		}
+		return v.toArray(c, x, depth)
+	}
+	return resp.Nil()
+}
+
+// toTyped is the reply for a table with a field that says what it stands for.
+func (v *VM) toTyped(c libCall, t *lua.LTable, depth int) (resp.Reply, bool) {
+	if hashKeys(t) == 0 {
+		return resp.Reply{}, false
+	}
+	field := func(name string) (string, bool) {
+		s, ok := t.RawGetString(name).(lua.LString)
+		return string(s), ok
+	}
+	if s, ok := field("err"); ok {
+		return resp.Err(strings.TrimRight(cText(s), "\r\n")), true
+	}
+	if s, ok := field("ok"); ok {
+		return resp.Status(cText(s)), true
+	}
+	if f, ok := t.RawGetString("double").(lua.LNumber); ok {
+		return resp.Double(float64(f)), true
+	}
+	if s, ok := field("big_number"); ok {
+		return resp.BigNumber(s), true
+	}
+	if s, ok := verbatimText(t); ok {
+		return resp.Verbatim(s), true
+	}
+	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
+		return resp.Map(v.toElems(c, m, true, depth)...), true
+	}
+	if m, ok := t.RawGetString("set").(*lua.LTable); ok {
+		return resp.Set(v.toElems(c, m, false, depth)...), true
+	}
+	return resp.Reply{}, false
+}
+
+func verbatimText(t *lua.LTable) (string, bool) {
+	inner, ok := t.RawGetString("verbatim_string").(*lua.LTable)
+	if !ok {
+		return "", false
+	}
+	_, hasFormat := inner.RawGetString("format").(lua.LString)
+	s, hasText := inner.RawGetString("string").(lua.LString)
+	return string(s), hasFormat && hasText
+}
+
+// replyBytes is the price of an element of a reply.
+const replyBytes = 64
+
+// toElems lists the keys of a table, with their values if they are wanted.
+func (v *VM) toElems(c libCall, t *lua.LTable, values bool, depth int) []resp.Reply {
+	var elems []resp.Reply
+	for key, value := v.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.nextKey(c, t, key) {
+		c.need(2 * replyBytes)
+		elems = append(elems, v.toReply(c, key, depth+1))
+		if values {
+			elems = append(elems, v.toReply(c, value, depth+1))
+		}
+	}
+	return elems
+}
+
+// toArray lists t[1], t[2] ... up to the first nil.
+func (v *VM) toArray(c libCall, t *lua.LTable, depth int) resp.Reply {
+	var elems []resp.Reply
+	for i := 1; ; i++ {
+		value := t.RawGet(lua.LNumber(i))
+		if value == lua.LNil {
+			return resp.Array(elems...)
+		}
+		c.need(2 * replyBytes)
+		elems = append(elems, v.toReply(c, value, depth+1))
+	}
+}

@@ -1,0 +1,324 @@
+package luavm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Fixed sizes of the Lua state. They are part of what a script computes, so they
+// are the same everywhere and no setting.
+const (
+	callsMax          = 16000   // functions on the stack, each 96 bytes
+	registersStart    = 4 << 10 // values of all functions on the stack, each 16 bytes
+	registersGrow     = 64 << 10
+	registersTotalMax = 512 << 10
+	nestedCallsMax    = 195      // calls from Go into Lua within each other (pcall, sort, gsub): LUAI_MAXCCALLS
+	arrayIndexMax     = 1 << 16  // greatest key + 1 of a table's array; other integers are in its hash part
+	programsMax       = 512      // compiled scripts kept
+	programsBytesMax  = 32 << 20 // what they may take by estimate
+)
+
+func init() {
+	lua.MaxArrayIndex = arrayIndexMax
+	lua.MaxTableGetLoop = metaLoopMax
+	lua.CompatVarArg = false // lower.go makes "arg", only where it is used
+	if lua.FieldsPerFlush != fieldsPerFlush {
+		panic("luavm: lua.FieldsPerFlush changed")
+	}
+}
+
+// VM runs scripts. It is not safe for concurrent use. What it keeps between runs
+// (a Lua state, compiled scripts) makes runs faster and changes no result.
+type VM struct {
+	b          *budget
+	L          *lua.LState    // nil after an error: the next run makes a new one
+	env        *lua.LTable    // the globals; scripts cannot change it
+	lock       *lua.LTable    // metatable of all that scripts cannot change
+	strings    *lua.LTable    // metatable of strings
+	body       *lua.LFunction // calls a script and converts its result
+	enter      *lua.LFunction
+	programs   map[string]*program
+	bytes      int // of programs, by estimate
+	intrinsics []*lua.LFunction
+	ipairsStep *lua.LFunction
+	mains      map[*program]*lua.LFunction // the programs as functions of L
+
+	// Of the present run:
+	run     func(resp.Args) resp.Reply
+	proto   int    // of replies, as redis.setresp chose
+	nested  int    // calls from Go into Lua
+	origin  string // where the last error was raised
+	random  lrand48
+	names   map[lua.LValue]int // numbers that tostring gave to tables and functions
+	chains  chains
+	sparse  map[*lua.LTable]struct{}
+	deleted map[*lua.LTable]int // how many keys a table has lost
+	walks   [walksMax]walk
+	reply   resp.Reply
+	loaded  int // chunks that loadstring compiled
+}
+
+// program is a compiled script.
+type program struct {
+	source string
+	key    string
+	chunk  *chunk
+	proto  *lua.FunctionProto
+}
+
+// New returns a VM.
+func New() *VM {
+	return &VM{b: newBudget(), programs: map[string]*program{}}
+}
+
+// scriptName is what Redis calls every script in messages.
+const scriptName = "user_script"
+
+// Compile checks a script without running it: ok is false and the reply is the
+// error Redis gives where it does not compile.
+func (v *VM) Compile(s resp.Script) (fail resp.Reply, ok bool) {
+	_, fail, ok = v.program(s)
+	return fail, ok
+}
+
+// program finds or makes the compiled form of a script.
+func (v *VM) program(s resp.Script) (*program, resp.Reply, bool) {
+	if p := v.programs[s.SHA]; p != nil && p.source == s.Source {
+		return p, resp.Reply{}, true
+	}
+	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
+	source, why := skipShebang(text)
+	if why != "" {
+		return nil, resp.Err("ERR " + why), false
+	}
+	p, message := compile(scriptName, "@"+scriptName, keyMark+s.SHA, source)
+	if message != "" {
+		return nil, resp.Err("ERR Error compiling script (new function): " + message), false
+	}
+	p.source = text
+	v.keep(p, strings.Clone(s.SHA))
+	return p, resp.Reply{}, true
+}
+
+// keep puts a program into the cache, and empties it before where it is full.
+func (v *VM) keep(p *program, sha string) {
+	size := p.bytes()
+	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
+		v.programs, v.bytes = map[string]*program{}, 0
+		clear(v.mains)
+		clear(v.b.chunks)
+	}
+	v.programs[sha] = p
+	v.bytes += size
+}
+
+// bytes estimates what a program holds, from above.
+func (p *program) bytes() int {
+	size := 1<<10 + len(p.source)
+	for _, s := range p.chunk.sites {
+		size += 128 + 32*len(s.operands)
+	}
+	return size + protoBytes(p.proto)
+}
+
+func protoBytes(f *lua.FunctionProto) int {
+	size := 1<<10 + 12*cap(f.Code) + 64*cap(f.Constants)
+	for _, inner := range f.FunctionPrototypes {
+		size += protoBytes(inner)
+	}
+	return size
+}
+
+// compact drops what only gopher-lua's debug library reads, and the room that its
+// compiler has left over, 12 KiB for each function.
+func compact(f *lua.FunctionProto) {
+	f.Code = slices.Clone(f.Code)
+	f.Constants = slices.Clone(f.Constants)
+	f.DbgSourcePositions = slices.Clone(f.DbgSourcePositions)
+	f.DbgLocals, f.DbgCalls = nil, nil
+	for _, inner := range f.FunctionPrototypes {
+		compact(inner)
+	}
+}
+
+// compile parses, lowers and compiles a chunk. message is luaL_loadbuffer's.
+func compile(name, source, key, text string) (p *program, message string) {
+	defer func() {
+		// No source may take the node down; this one is an error everywhere alike.
+		if recover() != nil {
+			p, message = nil, name+":1: internal error"
+		}
+	}()
+	tree, message := parse(name, text)
+	if message != "" {
+		return nil, message
+	}
+	c, message := lower(name, source, tree)
+	if message != "" {
+		return nil, message
+	}
+	proto, err := lua.Compile(c.stmts, key)
+	if err != nil {
+		return nil, name + ":1: function or expression too complex"
+	}
+	compact(proto)
+	c.stmts = nil
+	c.sites = slices.Clone(c.sites)
+	return &program{key: key, chunk: c, proto: proto}, ""
+}
+
+// Run runs a script with KEYS and ARGV. call runs one command for redis.call and
+// redis.pcall and returns its reply, which may be an error. The reply is what
+// EVAL answers. limited is true when the script met one of its limits: the
+// caller takes back what the script wrote, and the reply says which limit.
+func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool) {
+	p, fail, ok := v.program(s)
+	if !ok {
+		return fail, false
+	}
+	if v.L == nil {
+		v.open()
+	}
+	v.begin(call)
+	main := v.main(p)
+	v.env.RawSetString("KEYS", stringTable(v.L, keys))
+	v.env.RawSetString("ARGV", stringTable(v.L, argv))
+	v.b.fill(lim)
+	err := v.execute(main)
+	v.run = nil
+	if err == nil {
+		return v.reply, false
+	}
+	if v.b.spent != "" {
+		v.L = nil // whatever it holds: begin anew
+		return resp.Err(v.b.spent), true
+	}
+	return v.uncaught(err, s.SHA), false
+}
+
+// begin resets what belongs to one run.
+func (v *VM) begin(call func(resp.Args) resp.Reply) {
+	v.run, v.proto, v.nested = call, 2, 0
+	for ; v.loaded > 0; v.loaded-- {
+		delete(v.b.chunks, loadedKey(v.loaded))
+	}
+	v.random = newLrand48(0)
+	v.reply = resp.Reply{}
+	v.walks = [walksMax]walk{}
+	clear(v.names)
+	v.chains.clear()
+	clear(v.sparse)
+	clear(v.deleted)
+}
+
+// main is a program as a function of the present state.
+func (v *VM) main(p *program) *lua.LFunction {
+	fn := v.mains[p]
+	if fn == nil {
+		fn = v.instantiate(p)
+		v.mains[p] = fn
+	}
+	return fn
+}
+
+// instantiate runs the outer function of a chunk, which gives the chunk itself
+// with the intrinsics in its reach. It costs the budget nothing.
+func (v *VM) instantiate(p *program) *lua.LFunction {
+	v.b.chunks[p.key] = p.chunk
+	b := *v.b
+	v.b.fill(resp.ScriptLimits{Steps: 1 << 20, MemBytes: 1 << 20})
+	v.L.Push(v.L.NewFunctionFromProto(p.proto))
+	for _, f := range v.intrinsics {
+		v.L.Push(f)
+	}
+	v.L.Call(len(v.intrinsics), 1)
+	fn := v.L.Get(-1).(*lua.LFunction)
+	v.L.Pop(1)
+	*v.b = b
+	return fn
+}
+
+func stringTable(L *lua.LState, items []string) *lua.LTable {
+	t := L.CreateTable(len(items), 0)
+	for i, s := range items {
+		setInt(t, i+1, lua.LString(s))
+	}
+	return t
+}
+
+// setInt sets t[i] for i > 0.
+func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSet(lua.LNumber(i), value) }
+
+// execute calls main and turns its result into the reply.
+func (v *VM) execute(main *lua.LFunction) error {
+	v.L.SetTop(0)
+	v.L.Push(v.body)
+	v.L.Push(main)
+	err := v.L.PCall(1, 0, nil)
+	v.checkPanic(err)
+	return err
+}
+
+// internalError answers for an error in this package or in gopher-lua. It ends
+// the script as a limit does, with one text on all nodes.
+const internalError = "ERR Script stopped: internal error"
+
+// checkPanic notes an error that is no Lua error but a panic of Go code.
+func (v *VM) checkPanic(err error) {
+	if e, ok := err.(*lua.ApiError); ok && e.Type == lua.ApiErrorPanic && v.b.spent == "" {
+		v.b.spent = internalError
+	}
+}
+
+// uncaught is the reply for an error that ends a script.
+func (v *VM) uncaught(err error, sha string) resp.Reply {
+	object := err.(*lua.ApiError).Object
+	suffix := " script: " + sha + ", on " + v.origin + "."
+	if t, ok := object.(*lua.LTable); ok {
+		text, ok := asText(t.RawGetString("err"))
+		if !ok {
+			text = "ERR execution failure" // Redis crashes here
+		}
+		return resp.Err(cText(text) + suffix)
+	}
+	return resp.Err("ERR " + cText(v.display(object)) + suffix)
+}
+
+// skipShebang drops a first line "#!lua flags=..." but for its line feed.
+func skipShebang(source string) (rest, why string) {
+	if !strings.HasPrefix(source, "#!") {
+		return source, ""
+	}
+	end := strings.IndexByte(source, '\n')
+	if end < 0 {
+		return "", "Invalid script shebang"
+	}
+	parts := strings.Fields(source[:end])
+	if parts[0] != "#!lua" {
+		return "", "Unexpected engine in script shebang: " + parts[0]
+	}
+	for _, part := range parts[1:] {
+		flags, ok := strings.CutPrefix(part, "flags=")
+		if !ok {
+			return "", "Unknown lua shebang option: " + part
+		}
+		for flag := range strings.SplitSeq(flags, ",") {
+			switch flag {
+			case "no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "":
+			default:
+				return "", "Unexpected flag in script shebang: " + flag
+			}
+		}
+	}
+	return source[end:], ""
+}
+
+// loadedMark begins the keys of chunks that loadstring compiled.
+const loadedMark = keyMark + "+"
+
+func loadedKey(n int) string { return loadedMark + strconv.Itoa(n) }
