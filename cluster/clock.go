@@ -1,0 +1,63 @@
+package cluster
+
+import "time"
+
+// Clock is where a node's time comes from. It is an interface so that a test can
+// step the wall clock or hold back the monotonic one; nothing else of the package
+// reads a clock.
+type Clock interface {
+	// Wall is the wall clock in microseconds since 1970. It may step in any
+	// direction at any time, so nothing that must be right depends on it.
+	Wall() int64
+	// Monotonic is the time since an arbitrary moment. It never goes back.
+	Monotonic() time.Duration
+}
+
+// SystemClock is the Clock of the operating system.
+type SystemClock struct{ start time.Time }
+
+// NewSystemClock returns a Clock whose monotonic time starts now.
+func NewSystemClock() SystemClock { return SystemClock{start: time.Now()} }
+
+// Wall implements Clock.
+func (SystemClock) Wall() int64 { return time.Now().UnixMicro() }
+
+// Monotonic implements Clock.
+func (c SystemClock) Monotonic() time.Duration { return time.Since(c.start) }
+
+// leadership is what a leader knows while it may stamp entries: the term it leads,
+// and the log clock of that term. It does not change once it is made; a node that
+// loses leadership forgets it.
+type leadership struct {
+	term   uint64
+	base   int64         // the log clock when everything older had been applied
+	origin time.Duration // monotonic time at which base was taken
+	clock  Clock
+}
+
+// tick is the leader's estimate of the log clock, in milliseconds. Time in which
+// nobody led is not in it, so a lease can end late by an election, never early.
+func (l *leadership) tick() int64 {
+	return l.base + (l.clock.Monotonic() - l.origin).Milliseconds()
+}
+
+// until is the time to wait until the log clock is past the deadline; an hour at
+// most, as no deadline at all is a very late one.
+func (l *leadership) until(deadline int64) time.Duration {
+	elapsed := l.clock.Monotonic() - l.origin
+	if deadline-l.base > (elapsed + idleMax).Milliseconds() {
+		return idleMax
+	}
+	return time.Duration(deadline+1-l.base)*time.Millisecond - elapsed
+}
+
+// since is the time that has passed since a moment Raft told of.
+func since(t time.Time) time.Duration { return time.Since(t) }
+
+// after is the moment that lies d ahead, for a deadline of a connection.
+func after(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// clockLagMax is how far the replicated clock may fall behind the leader's while
+// leases run and nothing is written. A restart of all nodes adds as much to them,
+// because only the replicated clock survives it.
+const clockLagMax = 5 * time.Second

@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// testCluster is a cluster in memory, for use inside a synctest bubble: hours pass
+// in a moment, and partitions are a call.
+type testCluster struct {
+	t     *testing.T
+	net   *memNetwork
+	nodes map[string]*testNode
+	first map[string]string // Members
+}
+
+// testNode is one node, running or not, and what survives its crash.
+type testNode struct {
+	*Node
+	id, addr string
+	machine  *testMachine
+	pub      *testPublisher
+	disk     *testDisk
+	clock    *testClock
+	config   func(*Config)
+
+	mu     sync.Mutex
+	fatals []string
+}
+
+// testDisk is a disk in memory.
+type testDisk struct {
+	log         *raft.InmemStore
+	votes       *raft.InmemStore
+	snaps       *raft.InmemSnapshotStore
+	incarnation string
+}
+
+func newTestDisk(incarnation string) *testDisk {
+	return &testDisk{raft.NewInmemStore(), raft.NewInmemStore(), raft.NewInmemSnapshotStore(), incarnation}
+}
+
+func (d *testDisk) open() (*stores, error) {
+	s, err := joinStores(storeOptions{Fatal: func(err error) { panic(err) }}, d.log, d.votes, d.snaps)
+	if err != nil {
+		return nil, err
+	}
+	last, err := d.log.LastIndex()
+	if err != nil {
+		return nil, err
+	}
+	snaps, err := d.snaps.List()
+	s.Empty = last == 0 && len(snaps) == 0
+	return s, err
+}
+
+// testClock is a clock whose wall time can be stepped.
+type testClock struct {
+	SystemClock
+	mu   sync.Mutex
+	step time.Duration
+}
+
+func (c *testClock) Wall() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.SystemClock.Wall() + c.step.Microseconds()
+}
+
+func (c *testClock) stepWall(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step += d
+}
+
+// startCluster starts n nodes, n1 to nn.
+func startCluster(t *testing.T, n int, config ...func(*Config)) *testCluster {
+	c := &testCluster{t: t, net: newMemNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
+	for i := range n {
+		id := fmt.Sprintf("n%d", i+1)
+		c.first[id] = id + ":1"
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.first)) {
+		c.add(id, config...)
+		c.start(id)
+	}
+	return c
+}
+
+func (c *testCluster) add(id string, config ...func(*Config)) *testNode {
+	n := &testNode{id: id, addr: id + ":1", disk: newTestDisk(id + "-first"), config: func(cfg *Config) {
+		for _, f := range config {
+			f(cfg)
+		}
+	}}
+	c.nodes[id] = n
+	return n
+}
+
+func (c *testCluster) start(id string) {
+	c.t.Helper()
+	if err := c.tryStart(id); err != nil {
+		c.t.Fatalf("%s: %v", id, err)
+	}
+}
+
+func (c *testCluster) tryStart(id string) error {
+	n := c.nodes[id]
+	n.machine, n.pub, n.clock = newTestMachine(), &testPublisher{}, &testClock{SystemClock: NewSystemClock()}
+	level := slog.LevelWarn + 1
+	if os.Getenv("LOCKD_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	cfg := Config{
+		ID: id, PeerListen: n.addr, PeerAdvertise: n.addr, ClientAddrs: []string{id + ":6379"}, Members: c.first,
+		Machine: n.machine, Publisher: n.pub, Network: c.net.from(n.addr), Clock: n.clock,
+		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("node", id),
+		Fatal: n.fatal, stores: n.disk.open, incarnation: n.disk.incarnation,
+	}
+	if c.first[id] == "" {
+		cfg.Members, cfg.Join = nil, true
+	}
+	n.config(&cfg)
+	node, err := Open(cfg)
+	n.Node = node
+	return err
+}
+
+func (n *testNode) fatal(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fatals = append(n.fatals, err.Error())
+}
+
+// stopped is what the node said when it ended its process, "" if it did not.
+func (n *testNode) stopped() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.fatals, "; ")
+}
+
+// kill stops a node as kill -9 does.
+func (c *testCluster) kill(id string) {
+	synctest.Wait() // nothing is inside Raft's queues, where futures are forgotten
+	n := c.nodes[id]
+	c.net.kill(n.addr)
+	n.stopOnce.Do(func() { _ = n.shutdown() })
+	n.Node = nil
+}
+
+// close stops all nodes.
+func (c *testCluster) close() {
+	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+		if c.nodes[id].Node != nil {
+			c.kill(id)
+		}
+	}
+}
+
+// leader waits until exactly one of the given nodes leads (all, if none is given)
+// and returns it.
+func (c *testCluster) leader(among ...string) *testNode {
+	c.t.Helper()
+	if len(among) == 0 {
+		among = slices.Sorted(maps.Keys(c.nodes))
+	}
+	for range 1000 {
+		for _, id := range among {
+			if n := c.nodes[id]; n.Node != nil && n.leads() && n.confirm(n.lead.Load()) {
+				return n
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatal("no leader within ten seconds")
+	return nil
+}
+
+// others are the nodes that run besides n.
+func (c *testCluster) others(n *testNode) []*testNode {
+	var others []*testNode
+	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
+		if o := c.nodes[id]; o != n && o.Node != nil {
+			others = append(others, o)
+		}
+	}
+	return others
+}
+
+// cut separates a node from all others.
+func (c *testCluster) cut(n *testNode) {
+	for _, o := range c.others(n) {
+		c.net.partition([]string{n.addr}, []string{o.addr})
+	}
+}
+
+// do runs a command line at a node and returns the reply as text.
+func (n *testNode) do(line string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return n.doCtx(ctx, line)
+}
+
+func (n *testNode) doCtx(ctx context.Context, lines ...string) string {
+	var req resp.Request
+	for _, line := range lines {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: strings.Fields(line)})
+	}
+	var out []string
+	for _, r := range n.Do(ctx, req).Replies {
+		out = append(out, strings.TrimSpace(strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", " ")))
+	}
+	return strings.Join(out, " | ")
+}
+
+func (c *testCluster) expect(n *testNode, line, want string) {
+	c.t.Helper()
+	if got := n.do(line); got != want {
+		c.t.Fatalf("%s at %s: got %q, want %q", line, n.id, got, want)
+	}
+}
+
+// agree waits until all running nodes have the same hash at the same index.
+func (c *testCluster) agree() {
+	c.t.Helper()
+	var seen []string
+	for range 1000 {
+		seen = nil
+		for _, n := range c.others(nil) {
+			if h := n.do("LOCKD HASH"); !slices.Contains(seen, h) {
+				seen = append(seen, h)
+			}
+		}
+		if len(seen) == 1 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("the nodes do not agree: %q", seen)
+}

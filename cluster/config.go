@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"lockd/resp"
+)
+
+// Defaults of Config, and times and limits that are not configured.
+const (
+	leaderWaitDefault = 3 * time.Second
+
+	// commitTimeout is how long an idle follower may lag behind what is committed:
+	// its subscribers hear of a message that much later.
+	commitTimeout = 10 * time.Millisecond
+	// commitWaitMax is how long an entry may be on its way before its requests are
+	// answered as unknown.
+	commitWaitMax = 10 * time.Second
+	// enqueueWaitMax is how long Raft may take to accept an entry; after it the entry
+	// is certainly not in the log.
+	enqueueWaitMax = 5 * time.Second
+	// entriesInFlightMax is how many entries may be on their way at a time. While one
+	// is, requests gather for the next.
+	entriesInFlightMax = 1
+	// queueBytesMax bounds the requests that wait for an entry.
+	queueBytesMax = 256 << 20
+	// peerTimeout bounds one message of Raft to a peer that does not answer.
+	peerTimeout = 5 * time.Second
+	// appendEntriesMax is how many entries one message carries to a follower that
+	// catches up.
+	appendEntriesMax = 32
+
+	snapshotEntriesDefault = 16384    // entries after which a snapshot is taken
+	snapshotBytesDefault   = 64 << 20 // bytes of entries after which a snapshot is taken
+)
+
+// Config is what a Node is made of. Machine, Publisher and ID are required.
+type Config struct {
+	ID            string            // this node's name, unique for ever
+	Dir           string            // data folder
+	PeerListen    string            // host:port to listen on for the other nodes
+	PeerAdvertise string            // how the others reach it; default its entry in Members, else PeerListen. Resolved again at each dial
+	ClientAddrs   []string          // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
+	Members       map[string]string // id -> peer address of the first members, the same on every node; none: a single node
+	Join          bool              // the node is empty and waits until it is added (Node.Join)
+	LogStore      string            // where the log is kept: "wal" (default) or "boltdb"
+	Version       string            // of lockd, for INFO
+
+	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
+	LeaderWait time.Duration // how long a request waits for a leader; default 3 s
+
+	SnapshotEntries uint64 // entries between snapshots; default 16384
+	SnapshotBytes   uint64 // bytes of entries between snapshots; default 64 MiB
+
+	Machine   Machine
+	Publisher Publisher
+	Info      func() []resp.Section // sections of INFO that others know; may be nil
+	Network   Network               // default TCPNetwork
+	Clock     Clock                 // default SystemClock
+	Log       *slog.Logger          // default slog.Default
+
+	// Fatal ends the process: going on would put the replicas' agreement at risk. It
+	// is called at most once, with a sentence for the operator. After it the node
+	// applies and answers nothing any more. Default: log the sentence, exit status 1.
+	Fatal func(error)
+
+	commitTimeout time.Duration           // for tests that let hours pass
+	stores        func() (*stores, error) // instead of Dir, for tests
+	incarnation   string                  // with stores
+}
+
+// complete checks c and fills in the defaults.
+func (c *Config) complete() error {
+	switch {
+	case c.ID == "":
+		return errors.New("a node needs an id")
+	case c.Machine == nil || c.Publisher == nil:
+		return errors.New("a node needs a machine and a publisher")
+	case len(c.Members) > 0 && c.Members[c.ID] == "":
+		return fmt.Errorf("node %s is not in the list of members", c.ID)
+	case len(c.Members) > 0 && c.Join:
+		return errors.New("a node either has a list of the first members or joins a cluster, not both")
+	}
+	c.Heartbeat = orDefault(c.Heartbeat, heartbeatDefault)
+	c.LeaderWait = orDefault(c.LeaderWait, leaderWaitDefault)
+	c.SnapshotEntries = orDefault(c.SnapshotEntries, snapshotEntriesDefault)
+	c.SnapshotBytes = orDefault(c.SnapshotBytes, snapshotBytesDefault)
+	c.PeerAdvertise = orDefault(orDefault(c.PeerAdvertise, c.Members[c.ID]), c.PeerListen)
+	c.LogStore = orDefault(c.LogStore, logStoreWAL)
+	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
+	if c.Network == nil {
+		c.Network = TCPNetwork{}
+	}
+	if c.Clock == nil {
+		c.Clock = NewSystemClock()
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Fatal == nil {
+		log := c.Log
+		c.Fatal = func(err error) {
+			log.Error("lockd stops", "why", err)
+			os.Exit(1)
+		}
+	}
+	return nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,295 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	dirFormat   = 1 // of the folder's layout; a folder of a newer one is refused
+	lockFile    = "lock"
+	metaFile    = "lockd.json"
+	metaMax     = 64 << 10 // bytes
+	metaProgram = "lockd data folder"
+)
+
+// dirMeta is what a data folder says about itself: one line of JSON, and a line
+// with its checksum.
+type dirMeta struct {
+	Program     string `json:"program"` // metaProgram
+	Format      int    `json:"format"`
+	ID          string `json:"id"`          // node id
+	Incarnation string `json:"incarnation"` // made anew with the folder: a node that lost its data is another one
+	Cluster     string `json:"cluster"`     // cluster id; empty until it is known
+	Arch        string `json:"arch"`        // GOARCH of the process that made the folder
+	LogStore    string `json:"log_store"`   // kind of the log; empty until there is one
+}
+
+// dataDir is a locked data folder. It belongs to one process at a time.
+type dataDir struct {
+	path string
+	meta dirMeta
+	lock *os.File
+}
+
+// openDataDir opens the data folder of node id, or makes it. It refuses, with a
+// sentence a person can act upon, a folder that another process uses, that belongs
+// to another node, that a newer lockd has written, that is damaged, or that is not
+// lockd's.
+func openDataDir(path, id string) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data folder %s cannot be made: %w", path, err)
+	}
+	if err := checkOurs(path); err != nil {
+		return nil, err
+	}
+	lock, err := lockFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.load(id); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// close unlocks the folder. Its stores must have been closed.
+func (d *dataDir) close() error { return d.lock.Close() }
+
+// checkOurs refuses a folder with files that no lockd has made.
+func checkOurs(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("data folder %s cannot be read: %w", path, err)
+	}
+	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
+	for _, e := range entries {
+		if !slices.Contains(ours, e.Name()) {
+			return fmt.Errorf("folder %s is not lockd's: it holds %q; name an empty or a new folder", path, e.Name())
+		}
+	}
+	return nil
+}
+
+// lockFolder takes the lock that keeps a second process out. The kernel frees it
+// when the process ends, however it ends.
+func lockFolder(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		err = notePID(f)
+	}
+	if err == nil {
+		return f, nil
+	}
+	defer f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("data folder %s is in use by another lockd process (pid %s)", path, readPID(f))
+	}
+	return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
+}
+
+func notePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	return err
+}
+
+func readPID(f *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(f, 32))
+	pid := strings.TrimSpace(string(text))
+	if pid == "" || strings.Trim(pid, "0123456789") != "" {
+		return "unknown"
+	}
+	return pid
+}
+
+// load reads the folder's meta file, or writes the first one.
+func (d *dataDir) load(id string) error {
+	text, err := readFileMax(filepath.Join(d.path, metaFile), metaMax)
+	if errors.Is(err, os.ErrNotExist) {
+		return d.create(id)
+	}
+	if err != nil {
+		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
+	}
+	meta, err := decodeMeta(text)
+	switch {
+	case err != nil:
+		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
+	case meta.Format > dirFormat:
+		return fmt.Errorf("data folder %s was written by a newer lockd (format %d, this is %d): start that version, or name another folder", d.path, meta.Format, dirFormat)
+	case meta.ID != id:
+		return fmt.Errorf("data folder %s belongs to node %q, not to %q", d.path, meta.ID, id)
+	}
+	d.meta = meta
+	return nil
+}
+
+func (d *dataDir) create(id string) error {
+	for _, name := range []string{walFolder, logFile, votesFile, snapshotFolder} {
+		if _, err := os.Lstat(filepath.Join(d.path, name)); err == nil {
+			return d.damaged(fmt.Errorf("%s is missing, but there is %s", metaFile, name))
+		}
+	}
+	return d.save(dirMeta{
+		Program: metaProgram, Format: dirFormat, ID: id, Incarnation: rand.Text(), Arch: runtime.GOARCH,
+	})
+}
+
+// setCluster notes the cluster that the node belongs to, once it is known.
+func (d *dataDir) setCluster(cluster string) error {
+	if d.meta.Cluster == cluster {
+		return nil
+	}
+	meta := d.meta
+	meta.Cluster = cluster
+	return d.save(meta)
+}
+
+// noteStores records that the stores have been made, and of which kind.
+func (d *dataDir) noteStores(logStore string) error {
+	if d.meta.LogStore == logStore {
+		return nil
+	}
+	meta := d.meta
+	meta.LogStore = logStore
+	return d.save(meta)
+}
+
+// checkStores refuses a folder that was made with the other kind of log, or whose
+// stores have been lost: a node that forgot its log or its vote would harm the
+// others.
+func (d *dataDir) checkStores(logStore string) error {
+	if logStore != logStoreWAL && logStore != logStoreBoltDB {
+		return fmt.Errorf("unknown log store %q: it is %s or %s", logStore, logStoreWAL, logStoreBoltDB)
+	}
+	if d.meta.LogStore == "" {
+		return d.clearUnfinished()
+	}
+	if d.meta.LogStore != logStore {
+		return fmt.Errorf("data folder %s keeps its log in %s, not in %s", d.path, d.meta.LogStore, logStore)
+	}
+	log := walFolder
+	if logStore == logStoreBoltDB {
+		log = logFile
+	}
+	for _, name := range []string{log, votesFile, markFile} {
+		info, err := os.Stat(filepath.Join(d.path, name))
+		if err == nil && info.Size() == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return d.damaged(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return nil
+}
+
+// clearUnfinished removes stores whose making was cut short. Nothing can have been
+// stored in them: that begins after noteStores.
+func (d *dataDir) clearUnfinished() error {
+	for _, name := range []string{walFolder, logFile, votesFile, markFile, snapshotFolder} {
+		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
+			return fmt.Errorf("data folder %s: %w", d.path, err)
+		}
+	}
+	return nil
+}
+
+// damaged is the refusal of a folder that cannot be trusted.
+func (d *dataDir) damaged(err error) error {
+	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: restore the folder, or remove the node from the cluster and let it join again with a new one)", d.path, err)
+}
+
+// save writes the meta file: first a whole new one on the disk, then its name.
+func (d *dataDir) save(meta dirMeta) error {
+	path := filepath.Join(d.path, metaFile)
+	if err := writeSynced(path+tmpSuffix, encodeMeta(meta)); err != nil {
+		return fmt.Errorf("data folder %s: %w", d.path, err)
+	}
+	if err := os.Rename(path+tmpSuffix, path); err != nil {
+		return fmt.Errorf("data folder %s: %w", d.path, err)
+	}
+	if err := syncFolder(d.path); err != nil {
+		return fmt.Errorf("data folder %s: %w", d.path, err)
+	}
+	d.meta = meta
+	return nil
+}
+
+func encodeMeta(meta dirMeta) []byte {
+	line, err := json.Marshal(meta)
+	if err != nil {
+		panic(err) // strings and integers only
+	}
+	return fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
+}
+
+func decodeMeta(text []byte) (dirMeta, error) {
+	line, sum, _ := bytes.Cut(text, []byte("\n"))
+	var meta dirMeta
+	if err := json.Unmarshal(line, &meta); err != nil {
+		return meta, fmt.Errorf("unreadable: %w", err)
+	}
+	if meta.Program != metaProgram || meta.Format < 1 {
+		return meta, errors.New("it does not describe a lockd data folder")
+	}
+	if meta.Format > dirFormat {
+		return meta, nil // its checksum may be another one
+	}
+	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
+		return meta, errors.New("its checksum does not match")
+	}
+	return meta, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func readFileMax(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	return text, err
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

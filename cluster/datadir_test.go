@@ -1,0 +1,246 @@
+package cluster
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// Each folder that cannot be used is refused with a sentence that names it and
+// says what to do.
+func TestDataDirRefusals(t *testing.T) {
+	made := func(t *testing.T, dir string) {
+		d, s := openTestStores(t, dir, logStoreWAL)
+		closeTestStores(t, d, s)
+	}
+	write := func(t *testing.T, path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remake := func(t *testing.T, dir string, change func(*dirMeta)) {
+		made(t, dir)
+		text, err := os.ReadFile(filepath.Join(dir, metaFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := decodeMeta(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&meta)
+		write(t, filepath.Join(dir, metaFile), string(encodeMeta(meta)))
+	}
+	for _, tc := range []struct {
+		name string
+		make func(t *testing.T, dir string)
+		want string
+	}{
+		{"newer format", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.Format = 3 }) },
+			`data folder DIR was written by a newer lockd (format 3, this is 1): start that version, or name another folder`},
+		{"other node", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.ID = "n7" }) },
+			`data folder DIR belongs to node "n7", not to "n1"`},
+		{"other log store", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.LogStore = logStoreBoltDB }) },
+			`data folder DIR keeps its log in boltdb, not in wal`},
+		{"another program's", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "dump.rdb"), "REDIS") },
+			`folder DIR is not lockd's: it holds "dump.rdb"; name an empty or a new folder`},
+		{"another program's meta", func(t *testing.T, dir string) { write(t, filepath.Join(dir, metaFile), `{"format":1}`) },
+			`data folder DIR is damaged: lockd.json: it does not describe a lockd data folder (nothing was repaired`},
+		{"empty meta", func(t *testing.T, dir string) { made(t, dir); write(t, filepath.Join(dir, metaFile), "") },
+			`data folder DIR is damaged: lockd.json: unreadable: `},
+		{"huge meta", func(t *testing.T, dir string) {
+			made(t, dir)
+			write(t, filepath.Join(dir, metaFile), strings.Repeat(" ", metaMax+1))
+		}, `data folder DIR is damaged: lockd.json: larger than 65536 bytes`},
+		{"altered meta", func(t *testing.T, dir string) {
+			made(t, dir)
+			text, _ := os.ReadFile(filepath.Join(dir, metaFile))
+			write(t, filepath.Join(dir, metaFile), strings.Replace(string(text), `"n1"`, `"n2"`, 1))
+		}, `data folder DIR is damaged: lockd.json: its checksum does not match`},
+		{"meta missing", func(t *testing.T, dir string) { made(t, dir); os.Remove(filepath.Join(dir, metaFile)) },
+			`data folder DIR is damaged: lockd.json is missing, but there is wal`},
+		{"votes missing", func(t *testing.T, dir string) { made(t, dir); os.Remove(filepath.Join(dir, votesFile)) },
+			`data folder DIR is damaged: votes.db: `},
+		{"votes empty", func(t *testing.T, dir string) { made(t, dir); write(t, filepath.Join(dir, votesFile), "") },
+			`data folder DIR is damaged: votes.db: it is empty`},
+		{"log missing", func(t *testing.T, dir string) { made(t, dir); os.RemoveAll(filepath.Join(dir, walFolder)) },
+			`data folder DIR is damaged: wal: `},
+		{"log emptied", func(t *testing.T, dir string) {
+			d, s := openTestStores(t, dir, logStoreWAL)
+			if err := s.Log.StoreLogs(entries(1, 9)); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+			os.RemoveAll(filepath.Join(dir, walFolder))
+			os.Mkdir(filepath.Join(dir, walFolder), 0o700)
+		}, `data folder DIR is damaged: the log ends at entry 0, but entry 9 had been stored`},
+		{"old votes", func(t *testing.T, dir string) {
+			d, s := openTestStores(t, dir, logStoreWAL)
+			if err := s.Log.StoreLogs([]*raft.Log{{Index: 1, Term: 4}}); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+		}, `data folder DIR is damaged: the record of votes has term 0, but there is an entry of term 4 and a vote of term 0`},
+		{"snapshot missing", func(t *testing.T, dir string) {
+			d, s := openTestStores(t, dir, logStoreWAL)
+			if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Log.StoreLogs(entries(1, 9)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Log.DeleteRange(1, 4); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+		}, `data folder DIR is damaged: the log begins at entry 5, but the newest readable snapshot ends at entry 0`},
+		{"is a file", func(t *testing.T, dir string) { os.Remove(dir); write(t, dir, "") },
+			`data folder DIR cannot be made: `},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tc.make(t, dir)
+			d, s, err := tryOpen(dir, logStoreWAL)
+			if err == nil {
+				closeTestStores(t, d, s)
+				t.Fatal("opened")
+			}
+			if got := strings.ReplaceAll(err.Error(), dir, "DIR"); !strings.HasPrefix(got, tc.want) {
+				t.Errorf("\n got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A folder is one process's: the second is told which process has it. The folder
+// is nobody else's to read.
+func TestDataDirLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	d, err := openDataDir(dir, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = openDataDir(dir, "n1")
+	want := "data folder " + dir + " is in use by another lockd process (pid " + strings.TrimSpace(readFile(t, filepath.Join(dir, lockFile))) + ")"
+	if err == nil || err.Error() != want {
+		t.Errorf("second open: %v, want %s", err, want)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = openDataDir(dir, "n1"); err != nil {
+		t.Fatalf("after close: %v", err)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A folder keeps its incarnation and its cluster; a new one is a new incarnation.
+func TestDataDirIdentity(t *testing.T) {
+	open := func(dir string) dirMeta {
+		t.Helper()
+		d, err := openDataDir(dir, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.close()
+		if err := d.setCluster("c1"); err != nil {
+			t.Fatal(err)
+		}
+		return d.meta
+	}
+	one, other := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2")
+	first := open(one)
+	if again := open(one); again != first || again.Cluster != "c1" || again.Incarnation == "" {
+		t.Errorf("reopened: %+v, want %+v", again, first)
+	}
+	if open(other).Incarnation == first.Incarnation {
+		t.Error("two folders of one incarnation")
+	}
+}
+
+// A bootstrap that a crash cut short can be done again; raft alone would take the
+// folder for one that has been set up, and wait for a leader for ever.
+func TestStoresInterruptedBootstrap(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	d, s := openTestStores(t, dir, logStoreWAL)
+	if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil { // BootstrapCluster's first write
+		t.Fatal(err)
+	}
+	closeTestStores(t, d, s)
+	d, s = openTestStores(t, dir, logStoreWAL)
+	defer closeTestStores(t, d, s)
+	conf := raft.DefaultConfig()
+	conf.LocalID, conf.LogOutput = "n1", io.Discard
+	_, trans := raft.NewInmemTransport("n1")
+	err := raft.BootstrapCluster(conf, s.Log, s.Stable, s.Snaps, trans, raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "n1"}}})
+	if err != nil || !s.Empty {
+		t.Errorf("bootstrap: %v (empty: %v)", err, s.Empty)
+	}
+}
+
+// A crash between the installation of a snapshot and the removal of the older log
+// leaves a log that ends before the snapshot: raft-wal would take no further entry.
+func TestStoresInterruptedInstall(t *testing.T) {
+	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+		t.Run(kind, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			d, s := openTestStores(t, dir, kind)
+			if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Log.StoreLogs(entries(1, 9)); err != nil {
+				t.Fatal(err)
+			}
+			if err := takeSnapshot(s, 50, 1); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+			for range 2 {
+				d, s = openTestStores(t, dir, kind)
+				last, err := s.Log.LastIndex()
+				if err != nil {
+					t.Fatal(err)
+				}
+				next := max(last, 50) + 1
+				if err := s.Log.StoreLogs(entries(next, next)); err != nil {
+					t.Errorf("the entry after the snapshot: %v", err)
+				}
+				closeTestStores(t, d, s)
+			}
+		})
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// FuzzMeta: whatever the meta file holds, it is read or refused.
+func FuzzMeta(f *testing.F) {
+	f.Add(encodeMeta(dirMeta{Program: metaProgram, Format: 1, ID: "n1"}))
+	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"program":"lockd data folder","format":2}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		meta, err := decodeMeta(text)
+		if err == nil && meta.Format <= dirFormat && meta.Program != metaProgram {
+			t.Errorf("took %q", text)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// onDisk gives each node of a test cluster a real data folder.
+func onDisk(t *testing.T, tune func(*Config)) func(*Config) {
+	dir := t.TempDir()
+	return func(cfg *Config) {
+		cfg.stores, cfg.Dir = nil, filepath.Join(dir, cfg.ID)
+		if tune != nil {
+			tune(cfg)
+		}
+	}
+}
+
+func snapshotsOf(n *testNode, dir func(string) string) []string {
+	names, _ := filepath.Glob(filepath.Join(dir(n.id), "snapshots", "*-*-*"))
+	slices.Sort(names)
+	return names
+}
+
+// A node that restarts has every acknowledged write: from its log, from its
+// snapshot and the log after it, and from an older snapshot when the newest is
+// damaged or gone.
+func TestRestart(t *testing.T) {
+	for _, store := range []string{logStoreWAL, logStoreBoltDB} {
+		for _, harm := range []string{"nothing", "newest snapshot gone", "newest snapshot damaged"} {
+			t.Run(store+"/"+harm, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { restart(t, store, harm) })
+			})
+		}
+	}
+}
+
+func restart(t *testing.T, store, harm string) {
+	config := onDisk(t, func(cfg *Config) { cfg.LogStore = store })
+	var folder string
+	c := startCluster(t, 1, config, func(cfg *Config) { folder = cfg.Dir })
+	defer c.close()
+	n := c.settle()
+	for round := range 3 {
+		for i := range 20 {
+			c.expect(n, fmt.Sprintf("SET r%dk%d v", round, i), "+OK")
+		}
+		c.expect(n, "LOCKD SNAPSHOT", "+OK")
+	}
+	c.expect(n, "SET last v", "+OK")
+	before := n.do("LOCKD HASH")
+	c.kill("n1")
+	snaps := snapshotsOf(n, func(string) string { return folder })
+	if len(snaps) != snapshotsKept {
+		t.Fatalf("snapshots: %q", snaps)
+	}
+	newest := snaps[len(snaps)-1]
+	switch harm {
+	case "newest snapshot gone":
+		if err := os.RemoveAll(newest); err != nil {
+			t.Fatal(err)
+		}
+	case "newest snapshot damaged":
+		if err := os.WriteFile(filepath.Join(newest, "state.bin"), []byte("rubbish"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.start("n1")
+	c.expect(n, "GET last", "$1 v")
+	if after := n.do("LOCKD HASH"); after != before {
+		t.Errorf("the state was %q and is %q", before, after)
+	}
+	c.expect(n, "SET more v", "+OK")
+}
+
+// The log is trimmed: by count and by bytes of entries, without anybody asking.
+func TestLogIsTrimmed(t *testing.T) {
+	for name, tune := range map[string]func(*Config){
+		"entries": func(cfg *Config) { cfg.SnapshotEntries = 50 },
+		"bytes":   func(cfg *Config) { cfg.SnapshotBytes = 10000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, 1, onDisk(t, tune))
+				defer c.close()
+				n := c.leader()
+				for range 500 {
+					c.expect(n, "SET a "+strings.Repeat("x", 100), "+OK")
+					synctest.Wait()
+				}
+				first, err := n.stores.Log.FirstIndex()
+				if err != nil || first < 200 {
+					t.Errorf("after 500 entries the log begins at %d (%v)", first, err)
+				}
+			})
+		})
+	}
+}
+
+// A follower that was away while the log was trimmed gets a snapshot from the
+// leader, tells its subscribers, and goes on.
+func TestFollowerIsBroughtUpBySnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// raft-wal still hands out trimmed entries while their file is there.
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }))
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		c.cut(away)
+		for i := range 200 {
+			c.expect(leader, fmt.Sprintf("SET k%d v", i%7), "+OK")
+			synctest.Wait()
+		}
+		c.expect(leader, "CONFIG on", "+OK")
+		c.net.heal()
+		c.expect(away, "SET after v", "+OK")
+		c.agree()
+		c.expect(away, "PUBLISH ch live", ":0")
+		time.Sleep(time.Second)
+		if got := away.pub.said(); got != "conf= DROP conf= conf=on ch=live" {
+			t.Errorf("heard %q", got)
+		}
+		if away.machine.index == 0 || away.raft.Stats()["last_snapshot_index"] == "0" {
+			t.Error("it was not brought up by a snapshot")
+		}
+	})
+}
+
+// A data folder knows its cluster: a node that is started with another one's
+// folder is refused, and so is a second process on the same folder.
+func TestFolderInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		c := startCluster(t, 1, func(cfg *Config) { cfg.stores, cfg.Dir = nil, dir })
+		defer c.close()
+		c.settle()
+		_, err := Open(Config{ID: "n1", PeerListen: "n9:1", Dir: dir, Machine: newTestMachine(), Publisher: &testPublisher{}, Network: c.net.from("n9:1")})
+		if err == nil || !strings.Contains(err.Error(), "is in use by another lockd process") {
+			t.Errorf("a second process: %v", err)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// Lookup finds the row of a command; nil if the cluster does not know it.
+func (n *Node) Lookup(name string) *resp.Spec {
+	if s := nodeTable.Lookup(name); s != nil {
+		return s
+	}
+	return n.machine.Lookup(name)
+}
+
+// Specs lists the rows of all commands the cluster knows.
+func (n *Node) Specs() []*resp.Spec {
+	return append(append([]*resp.Spec{}, nodeTable.Specs()...), n.machine.Specs()...)
+}
+
+// Do runs a request of one of this node's clients, wherever in the cluster that
+// must be, and returns one reply for each of its commands. What goes wrong is a
+// reply (resp.ErrNotDone, resp.ErrUnknown). The caller has checked names and arity.
+// When ctx ends, the client is gone and Do returns soon, with whatever replies.
+//
+// The data commands of a request run first, together, as nothing may come in
+// between; then those about the node (INFO, WAIT ...), in their order.
+func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
+	own := 0
+	for _, c := range req.Cmds {
+		if nodeTable.Lookup(c.Args[0]) != nil {
+			own++
+		}
+	}
+	switch own {
+	case 0:
+		return n.run(ctx, req, n.writes(req), n.local)
+	case len(req.Cmds):
+		return n.doOwn(ctx, req.Cmds)
+	}
+	return n.doMixed(ctx, req)
+}
+
+// doMixed runs a request that has both kinds of commands.
+func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
+	data, own := resp.Request{Watch: req.Watch}, []resp.Cmd(nil)
+	for _, c := range req.Cmds {
+		if nodeTable.Lookup(c.Args[0]) != nil {
+			own = append(own, c)
+		} else {
+			data.Cmds = append(data.Cmds, c)
+		}
+	}
+	first := n.run(ctx, data, n.writes(data), n.local)
+	if first.Aborted {
+		return first
+	}
+	then := n.doOwn(ctx, own)
+	replies := make([]resp.Reply, 0, len(req.Cmds))
+	for _, c := range req.Cmds {
+		from := &first.Replies
+		if nodeTable.Lookup(c.Args[0]) != nil {
+			from = &then.Replies
+		}
+		replies = append(replies, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return resp.Result{Replies: replies}
+}
+
+// doOwn runs commands about the node.
+func (n *Node) doOwn(ctx context.Context, cmds []resp.Cmd) resp.Result {
+	var res resp.Result
+	for _, c := range cmds {
+		res.Replies = append(res.Replies, n.doOne(ctx, c))
+	}
+	return res
+}
+
+func (n *Node) doOne(ctx context.Context, c resp.Cmd) resp.Reply {
+	row, fail := nodeTable.Find(c.Args)
+	if row == nil {
+		return fail
+	}
+	if !row.Run.onLeader {
+		return row.Run.run(ctx, n, c.Args)
+	}
+	req := resp.Request{Cmds: []resp.Cmd{c}}
+	return n.run(ctx, req, true, n.localOwn).Replies[0]
+}
+
+// writes reports whether a request must go through the log: as a whole, if one of
+// its commands must.
+func (n *Node) writes(req resp.Request) bool {
+	for _, c := range req.Cmds {
+		spec := n.machine.Lookup(c.Args[0])
+		if spec == nil {
+			continue
+		}
+		if leaf, _ := spec.Check(c.Args); leaf != nil && leaf.Flags&(resp.Write|resp.MayReplicate) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fail answers every command of a request alike.
+func fail(req resp.Request, text string) resp.Result {
+	replies := make([]resp.Reply, len(req.Cmds))
+	for i := range replies {
+		replies[i] = resp.Err(text)
+	}
+	return resp.Result{Replies: replies}
+}
+
+// executor runs a request on this node, which leads.
+type executor func(ctx context.Context, req resp.Request, write bool) (outcome, resp.Result)
+
+// Pauses between two attempts at a request, unless a new leader shows up before.
+const (
+	retryPauseMin = 2 * time.Millisecond
+	retryPauseMax = 50 * time.Millisecond
+)
+
+// run tries a request until its outcome is known, or can not be known, or there
+// has been no leader for it for LeaderWait. What is certainly not done is tried
+// again: so a failover looks like latency. A write whose outcome is unknown is never
+// tried again, a read always may be.
+func (n *Node) run(ctx context.Context, req resp.Request, write bool, local executor) resp.Result {
+	if size := resp.RequestSize(req); size > RequestBytesMax {
+		return fail(req, errRequestTooLarge)
+	}
+	n.serving.Add(1)
+	defer n.serving.Add(-1)
+	start, pause := n.clock.Monotonic(), retryPauseMin
+	for {
+		changed := n.changed.next()
+		o, res := n.attempt(ctx, req, write, local)
+		switch {
+		case o == outcomeDone:
+			return res
+		case o == outcomeUnknown && write:
+			return fail(req, resp.ErrUnknown)
+		}
+		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
+		if left <= 0 || ctx.Err() != nil {
+			return fail(req, resp.ErrNotDone)
+		}
+		sleep(ctx, changed, min(pause, left))
+		pause = min(2*pause, retryPauseMax)
+	}
+}
+
+var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)
+
+// sleep waits for d, or until something has changed, or the client is gone.
+func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
+// attempt runs a request once, here if this node leads, otherwise at the leader.
+func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, local executor) (outcome, resp.Result) {
+	if n.lead.Load() != nil {
+		return local(ctx, req, write)
+	}
+	addr, id := n.raft.LeaderWithID()
+	if addr == "" || string(id) == n.cfg.ID {
+		return outcomeNotDone, resp.Result{}
+	}
+	ctx, cancel := n.role.reign(ctx)
+	defer cancel()
+	return n.peers.forward(ctx, string(addr), req)
+}
+
+// answer is how an op's outcome reaches the goroutine that waits for it.
+type answer struct {
+	outcome outcome
+	result  resp.Result
+}
+
+// local runs a data request on this node, which leads.
+func (n *Node) local(ctx context.Context, req resp.Request, write bool) (outcome, resp.Result) {
+	if !write {
+		if lead := n.lead.Load(); lead != nil && n.alone() {
+			return n.readAlone(lead, req)
+		}
+	}
+	ch := make(chan answer, 1)
+	o := &op{ctx: ctx, req: req, size: resp.RequestSize(req), done: func(o outcome, res resp.Result) { ch <- answer{o, res} }}
+	n.submit(o, write)
+	select {
+	case a := <-ch:
+		return a.outcome, a.result
+	case <-ctx.Done():
+		return outcomeUnknown, resp.Result{}
+	}
+}
+
+func (n *Node) submit(o *op, write bool) {
+	if write {
+		n.proposer.submit(o)
+	} else {
+		n.reader.submit(o)
+	}
+}
+
+// localOwn runs a command about the cluster on this node, which leads.
+func (n *Node) localOwn(ctx context.Context, req resp.Request, _ bool) (outcome, resp.Result) {
+	row, fail := nodeTable.Find(req.Cmds[0].Args)
+	if row == nil {
+		return outcomeDone, resp.Result{Replies: []resp.Reply{fail}}
+	}
+	reply := row.Run.run(ctx, n, req.Cmds[0].Args)
+	switch {
+	case reply.IsErr() && (reply.Str == resp.ErrNotDone || n.raft.State() != raft.Leader):
+		// Another node leads by now, and its word counts. To send one of these commands
+		// twice does no harm.
+		return outcomeNotDone, resp.Result{}
+	case reply.IsErr() && reply.Str == resp.ErrUnknown:
+		return outcomeUnknown, resp.Result{}
+	}
+	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
+}
+
+// alone reports whether this node is the only voter: then there is nobody to ask.
+func (n *Node) alone() bool {
+	voters := n.voters()
+	return len(voters) == 1 && string(voters[0].ID) == n.cfg.ID
+}
+
+func (n *Node) readAlone(lead *leadership, req resp.Request) (outcome, resp.Result) {
+	if !n.confirm(lead) {
+		return outcomeNotDone, resp.Result{}
+	}
+	return outcomeDone, n.view(lead, req)
+}
+
+// serveForward implements peerHandler: it runs a request of another node's client.
+// It never forwards it again: a node that does not lead says so.
+func (n *Node) serveForward(req resp.Request, deadline time.Time, respond func(outcome, resp.Result)) {
+	if n.lead.Load() == nil || len(req.Cmds) == 0 {
+		respond(outcomeNotDone, resp.Result{})
+		return
+	}
+	size := resp.RequestSize(req)
+	if size > RequestBytesMax {
+		respond(outcomeDone, fail(req, errRequestTooLarge))
+		return
+	}
+	n.serving.Add(1)
+	done := func(o outcome, res resp.Result) {
+		respond(o, res)
+		n.serving.Add(-1)
+	}
+	if nodeTable.Lookup(req.Cmds[0].Args[0]) != nil {
+		go func() {
+			ctx, cancel := context.WithDeadline(context.Background(), deadline)
+			defer cancel()
+			done(n.localOwn(ctx, req, true))
+		}()
+		return
+	}
+	n.submit(&op{req: req, size: size, done: done}, n.writes(req))
+}
+
+// serveStatus implements peerHandler.
+func (n *Node) serveStatus() peerStatus {
+	if !n.started.Load() {
+		return peerStatus{} // term 0 is nobody's
+	}
+	return peerStatus{
+		Term:      n.raft.CurrentTerm(),
+		Leader:    n.leads(),
+		Applied:   n.appliedNow.Load(),
+		LastIndex: n.raft.LastIndex(),
+	}
+}
+
+func (n *Node) leads() bool { return n.lead.Load() != nil }

@@ -1,0 +1,20 @@
+// Package cluster makes one machine of several: every node holds the same
+// Machine, and a Raft log decides in which order requests change it.
+//
+// The law of the package:
+//
+//   - A reply means: committed on a majority's disk, applied here.
+//   - There is one door to the log (propose.go), one place that reads a clock
+//     (clock.go), one lock around the machine (Node.mu).
+//   - A lease is measured in the log clock, which only entries of the log advance.
+//     A new leader goes on from the last tick applied and adds monotonic time of its
+//     own: a lease never ends early, whatever clocks, pauses and elections do.
+//   - An entry stamped under one leadership and logged under another is void.
+//   - A read is answered only after a majority has confirmed, to a question asked
+//     after the read arrived, that no later leader exists.
+//   - What happened to a request has three names, never mixed: done, certainly not
+//     done (tried again), unknown (told to the client, never tried again).
+//   - An entry that cannot be read stops the node. Stopping beats diverging.
+//
+// DESIGN.md gives the reasons, the lock order and the goroutines.
+package cluster

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"lockd/resp"
+)
+
+// An entry of the log:
+//
+//	crc     4 bytes, CRC-32C of everything that follows, little endian
+//	version 1 byte, entryVersion
+//	kind    1 byte, entryBatch or entryRoster
+//	term    uvarint, the term its leader stamped it under
+//	tick    varint, log clock in milliseconds
+//	wall    varint, wall clock in microseconds
+//	        entryBatch:  n, then n requests as resp.AppendRequest writes them
+//	        entryRoster: one change as appendRosterChange writes it
+//
+// Old versions are read for ever: a version is only ever added.
+const entryVersion = 1
+
+// The kinds of entry.
+const (
+	entryBatch  = 0 // requests of clients; none at all is a tick, which only lets leases end
+	entryRoster = 1 // who the members are
+)
+
+// Limits of entries and requests, in bytes.
+const (
+	// entryBytesMax bounds what the proposer joins into one entry. A larger entry
+	// would keep followers from the heartbeats behind it.
+	entryBytesMax = 512 << 10
+	// entryOpsMax bounds how many requests share an entry.
+	entryOpsMax = 4096
+	// RequestBytesMax bounds a single request, which may be an entry of its own.
+	RequestBytesMax = 16 << 20
+)
+
+// errEntry is wrapped by every error about an entry that cannot be read.
+var errEntry = errors.New("unreadable log entry")
+
+// entry is one entry of the log, decoded.
+type entry struct {
+	kind   byte
+	term   uint64
+	tick   int64
+	wall   int64
+	reqs   []resp.Request // entryBatch
+	change rosterChange   // entryRoster
+}
+
+// appendEntry appends the binary form of e.
+func appendEntry(dst []byte, e *entry) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0, entryVersion, e.kind)
+	dst = binary.AppendUvarint(dst, e.term)
+	dst = binary.AppendVarint(dst, e.tick)
+	dst = binary.AppendVarint(dst, e.wall)
+	switch e.kind {
+	case entryBatch:
+		dst = binary.AppendUvarint(dst, uint64(len(e.reqs)))
+		for _, req := range e.reqs {
+			dst = resp.AppendRequest(dst, req)
+		}
+	case entryRoster:
+		dst = appendRosterChange(dst, e.change)
+	}
+	setCRC(dst[start:])
+	return dst
+}
+
+func setCRC(entry []byte) {
+	binary.LittleEndian.PutUint32(entry, crc32.Checksum(entry[4:], castagnoli))
+}
+
+// entryHeaderMax bounds the bytes of an entry before its requests.
+const entryHeaderMax = 4 + 2 + 4*binary.MaxVarintLen64
+
+// decodeEntry reads an entry. The strings in it alias b, which must not change any
+// more. Every error wraps errEntry.
+func decodeEntry(b []byte) (entry, error) {
+	if len(b) < 6 {
+		return entry{}, fmt.Errorf("%w: %d bytes are too few", errEntry, len(b))
+	}
+	if binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+		return entry{}, fmt.Errorf("%w: its checksum does not match", errEntry)
+	}
+	if b[4] != entryVersion {
+		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errEntry, b[4], entryVersion)
+	}
+	e := entry{kind: b[5]}
+	f := fields{rest: b[6:]}
+	e.term, e.tick, e.wall = f.uvarint(), f.varint(), f.varint()
+	switch e.kind {
+	case entryBatch:
+		e.reqs = f.requests()
+	case entryRoster:
+		e.change = f.rosterChange()
+	default:
+		f.fail("unknown kind")
+	}
+	if f.err == nil && len(f.rest) > 0 {
+		f.fail("bytes left over")
+	}
+	if f.err != nil {
+		return entry{}, fmt.Errorf("%w: %w", errEntry, f.err)
+	}
+	return e, nil
+}
+
+// fields reads the parts of a binary form. After the first error it reads nothing
+// more and every value is zero, so that callers check err once.
+type fields struct {
+	rest []byte
+	err  error
+}
+
+func (f *fields) fail(why string) {
+	if f.err == nil {
+		f.err = errors.New(why)
+	}
+	f.rest = nil
+}
+
+func (f *fields) uvarint() uint64 {
+	n, size := binary.Uvarint(f.rest)
+	if size <= 0 {
+		f.fail("bad number")
+		return 0
+	}
+	f.rest = f.rest[size:]
+	return n
+}
+
+func (f *fields) varint() int64 {
+	n, size := binary.Varint(f.rest)
+	if size <= 0 {
+		f.fail("bad number")
+		return 0
+	}
+	f.rest = f.rest[size:]
+	return n
+}
+
+// count reads how many items follow, each of at least one byte, so that a count
+// can never make the caller allocate more than the input's own size allows.
+func (f *fields) count() int {
+	n := f.uvarint()
+	if n > uint64(len(f.rest)) {
+		f.fail("count exceeds the input")
+		return 0
+	}
+	return int(n)
+}
+
+// text reads a string and copies it: what roster keeps must not hold an entry.
+func (f *fields) text() string {
+	n := f.count()
+	s := string(f.rest[:n])
+	f.rest = f.rest[n:]
+	return s
+}
+
+func (f *fields) texts() []string {
+	n := f.count()
+	if n == 0 {
+		return nil
+	}
+	items := make([]string, n)
+	for i := range items {
+		items[i] = f.text()
+	}
+	return items
+}
+
+func (f *fields) requests() []resp.Request {
+	reqs := make([]resp.Request, f.count())
+	for i := range reqs {
+		req, rest, err := resp.DecodeRequest(f.rest)
+		if err != nil {
+			f.err, f.rest = err, nil
+			return nil
+		}
+		reqs[i], f.rest = req, rest
+	}
+	return reqs
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendTexts(dst []byte, items []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(items)))
+	for _, s := range items {
+		dst = appendText(dst, s)
+	}
+	return dst
+}

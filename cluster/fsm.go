@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// fsm is the shell between Raft and the machine. Raft calls Apply, Snapshot and
+// Restore from one goroutine, so its own fields need no lock.
+type fsm struct {
+	n        *Node
+	replayTo uint64      // entries up to this index were in the log when the node started
+	opened   atomic.Bool // NewRaft has returned: a snapshot from now on comes from the leader
+	halted   bool        // an entry could not be read: nothing is applied any more
+}
+
+// applied is what Apply hands to the future of an entry.
+type applied struct {
+	void    bool // stamped under another leadership: certainly not done, on any node
+	results []resp.Result
+}
+
+// noDeadline is Node.deadline when no lease is going to end.
+const noDeadline = math.MaxInt64
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(l *raft.Log) any {
+	if f.halted {
+		return nil
+	}
+	e, err := decodeEntry(l.Data)
+	if err == nil && l.Index <= f.n.applied {
+		err = fmt.Errorf("it came after entry %d", f.n.applied)
+	}
+	if err != nil {
+		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
+		return nil
+	}
+	a, msgs := f.n.apply(l, &e)
+	f.publish(l.Index, msgs)
+	f.endReplay(l.Index)
+	f.n.grown(len(l.Data))
+	return a
+}
+
+// apply is where the machine changes.
+func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.applied = l.Index
+	n.appliedNow.Store(l.Index)
+	if e.term != l.Term {
+		// The stamp's clock may run ahead of that of the leader who logged it: to
+		// apply it could end a lease early. Every node sees the same two terms.
+		return &applied{void: true}, nil
+	}
+	if e.kind == entryRoster {
+		n.setRoster(n.roster.Load().with(e.change))
+		return &applied{}, nil
+	}
+	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
+	results, msgs := n.machine.Apply(stamp, e.reqs)
+	n.appliedAt = n.clock.Monotonic()
+	n.noteDeadline()
+	return &applied{results: results}, msgs
+}
+
+// noteDeadline publishes to the proposer when the leader must propose a tick if
+// nothing else is written: past the machine's next deadline, and before that every
+// clockLagMax. Node.mu is held.
+func (n *Node) noteDeadline() {
+	deadline, ok := n.machine.NextDeadline()
+	if ok {
+		deadline = min(deadline, n.machine.Tick()+clockLagMax.Milliseconds())
+	} else {
+		deadline = noDeadline
+	}
+	if n.deadline.Swap(deadline) != deadline {
+		signal(n.proposer.wake)
+	}
+}
+
+// mix spreads an index over 64 bits (splitmix64), so that commands that draw at
+// random draw the same on every node.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// publish hands on the messages of an entry. Those of entries that were in the log
+// at the start have been heard before; only settings are of use.
+func (f *fsm) publish(index uint64, msgs []resp.Message) {
+	if index <= f.replayTo {
+		kept := msgs[:0:0]
+		for _, m := range msgs {
+			if m.Kind == resp.MessageConfig {
+				kept = append(kept, m)
+			}
+		}
+		msgs = kept
+	}
+	if len(msgs) > 0 {
+		f.n.cfg.Publisher.Publish(msgs)
+	}
+}
+
+// endReplay ends the replay with its last entry. That one may not have been
+// committed before the restart, so clients that are here already may have missed
+// its messages.
+func (f *fsm) endReplay(index uint64) {
+	if f.replayTo > 0 && index >= f.replayTo {
+		f.replayTo = 0
+		f.n.hints.Store(emptyRoster) // all that was committed is in the roster by now
+		f.missed("this node has just caught up with its log")
+	}
+}
+
+// missed tells this node's subscribers that messages may have passed them by, and
+// its server what the settings are now.
+func (f *fsm) missed(why string) {
+	f.n.cfg.Publisher.DropSubscribers(why)
+	f.n.mu.Lock()
+	settings := f.n.machine.Settings()
+	f.n.mu.Unlock()
+	f.n.cfg.Publisher.Publish(settings)
+}
+
+func (f *fsm) halt(err error) {
+	f.halted = true
+	f.n.fatal(err)
+}
+
+// StoreConfiguration implements raft.ConfigurationStore. The configuration itself
+// is Raft's business; being told lets Raft take a snapshot that ends with it.
+func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.n.changed.tell() }
+
+// Snapshot implements raft.FSM. It costs no time: the image is written later.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if f.halted {
+		return nil, errHalted
+	}
+	f.n.resetGrown()
+	return f.n.image(), nil
+}
+
+// Restore implements raft.FSM.
+func (f *fsm) Restore(r io.ReadCloser) error {
+	defer r.Close()
+	err := f.n.restore(r)
+	switch {
+	case !f.opened.Load():
+		if f.n.appliedNow.Load() >= f.replayTo {
+			f.replayTo = 0 // the log holds nothing newer: there is no replay
+		}
+	case err != nil:
+		// The machine is in no state at all now, and Raft would go on applying.
+		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
+	default:
+		f.replayTo = 0
+		f.n.hints.Store(emptyRoster)
+		f.missed("this node was brought up to date by a snapshot")
+	}
+	return err
+}

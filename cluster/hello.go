@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+)
+
+// Every connection between nodes begins with three messages, so that each side
+// knows whom it speaks to, and says so when it does not want to:
+//
+//	dialler   hello    what the connection is for, and who I am
+//	listener  accept   who I am          | refuse  why not
+//	dialler   accept   (go on at once)   | refuse  why not
+//
+//	message   magic(8) version(1) kind(1) length(4, big endian) body
+//
+// The bodies are small JSON documents: a later version may add fields.
+
+const (
+	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
+	helloVersion  = 1
+	helloHeadLen  = len(helloMagic) + 6
+	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
+	helloNameMax  = 256      // bytes of an id, an address, ...
+	helloAddrsMax = 16       // client addresses of a node
+	helloTextMax  = 1 << 10  // bytes of a refusal's text
+)
+
+// helloKind says what a message is.
+type helloKind byte
+
+const (
+	helloRaft   helloKind = 'r' // from the dialler: a connection for Raft's own messages
+	helloCalls  helloKind = 'c' // from the dialler: forwarded requests and status questions
+	helloAccept helloKind = 'a'
+	helloRefuse helloKind = 'n'
+)
+
+// identity is what a node says about itself.
+type identity struct {
+	Cluster     string   // cluster id; empty while the node has not joined one
+	ID          string   // node id
+	Incarnation string   // made anew with each data folder
+	PeerAddr    string   // where peers reach it
+	ClientAddrs []string // where clients reach it
+	Arch        string   // GOARCH
+	Format      int      // format of entries and snapshots it writes
+}
+
+// refusal is the body of a refuse message.
+type refusal struct {
+	By   string // id of the node that refuses
+	Text string
+}
+
+// refusedError is the error of a connection that the other side refused.
+type refusedError struct{ refusal }
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("refused by node %q: %s", e.By, e.Text)
+}
+
+var (
+	errHello    = errors.New("not a lockd peer")
+	errStranger = fmt.Errorf("%w: it speaks another protocol", errHello)
+)
+
+// strangerText answers whoever connects to the peer port with a Redis client.
+const strangerText = "-ERR this port is for the other nodes of lockd, not for clients\r\n"
+
+// appendHello appends one message. A body is never larger than helloBodyMax: the
+// callers have checked or cut what goes into it.
+func appendHello(dst []byte, kind helloKind, body any) []byte {
+	text, err := json.Marshal(body)
+	if err != nil || len(text) > helloBodyMax {
+		panic(fmt.Sprintf("cluster: hello body of %d bytes: %v", len(text), err))
+	}
+	dst = append(dst, helloMagic...)
+	dst = append(dst, helloVersion, byte(kind))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(text)))
+	return append(dst, text...)
+}
+
+// readHello reads one message and not a byte more. It fails on the first byte
+// that is out of place, so that a stranger is not waited for.
+func readHello(r io.Reader) (helloKind, []byte, error) {
+	var head [helloHeadLen]byte
+	if _, err := io.ReadFull(r, head[:1]); err != nil {
+		return 0, nil, err
+	}
+	if head[0] != helloMagic[0] {
+		return 0, nil, fmt.Errorf("%w: %q", errStranger, readSome(r, head[0]))
+	}
+	if _, err := io.ReadFull(r, head[1:]); err != nil {
+		return 0, nil, err
+	}
+	rest := head[len(helloMagic):]
+	size := binary.BigEndian.Uint32(rest[2:])
+	switch {
+	case string(head[:len(helloMagic)]) != helloMagic:
+		return 0, nil, fmt.Errorf("%w: %q", errStranger, head[:len(helloMagic)])
+	case size > helloBodyMax:
+		return 0, nil, fmt.Errorf("%w: hello of %d bytes", errHello, size)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return 0, nil, err
+	}
+	if rest[0] != helloVersion {
+		return 0, nil, fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion)
+	}
+	return helloKind(rest[1]), body, nil
+}
+
+// readSome reads what a stranger has sent so far, for the error text.
+func readSome(r io.Reader, first byte) string {
+	buf := make([]byte, 64)
+	buf[0] = first
+	n, _ := r.Read(buf[1:])
+	return string(buf[:1+max(n, 0)])
+}
+
+func decodeIdentity(body []byte) (identity, error) {
+	var who identity
+	if err := json.Unmarshal(body, &who); err != nil {
+		return identity{}, fmt.Errorf("%w: unreadable identity: %v", errHello, err)
+	}
+	if err := who.check(); err != nil {
+		return identity{}, fmt.Errorf("%w: %w", errHello, err)
+	}
+	return who, nil
+}
+
+// check holds an identity to the limits of the protocol.
+func (who identity) check() error {
+	switch {
+	case who.ID == "":
+		return errors.New("a node without an id")
+	case len(who.ClientAddrs) > helloAddrsMax:
+		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
+	}
+	for _, s := range append([]string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch}, who.ClientAddrs...) {
+		if len(s) > helloNameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, helloNameMax)
+		}
+	}
+	return nil
+}
+
+func decodeRefusal(body []byte) *refusedError {
+	e := &refusedError{}
+	if err := json.Unmarshal(body, &e.refusal); err != nil {
+		e.Text = "for a reason that cannot be read"
+	}
+	e.By, e.Text = oneLine(e.By, helloNameMax), oneLine(e.Text, helloTextMax)
+	return e
+}
+
+// oneLine makes foreign text fit to be logged.
+func oneLine(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), limit)]
+}
+
+// refuse tells the other side why, as far as it still listens.
+func refuse(conn net.Conn, by string, err error) {
+	if errors.Is(err, errStranger) {
+		_, _ = conn.Write([]byte(strangerText))
+		return
+	}
+	body := refusal{By: by, Text: oneLine(err.Error(), helloTextMax)}
+	_, _ = conn.Write(appendHello(nil, helloRefuse, body))
+}
+
+// greet is the dialler's side of a new connection. Its error is a *refusedError
+// when the other side refused.
+func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) error) (identity, error) {
+	if _, err := conn.Write(appendHello(nil, kind, self)); err != nil {
+		return identity{}, err
+	}
+	answer, body, err := readHello(conn)
+	if err != nil {
+		return identity{}, err
+	}
+	if answer == helloRefuse {
+		return identity{}, decodeRefusal(body)
+	}
+	who, err := decodeIdentity(body)
+	if err == nil && answer != helloAccept {
+		err = fmt.Errorf("%w: it answered %q", errHello, byte(answer))
+	}
+	if err == nil {
+		err = admit(who)
+	}
+	if err != nil {
+		refuse(conn, self.ID, err)
+		return who, err
+	}
+	_, err = conn.Write(appendHello(nil, helloAccept, struct{}{}))
+	return who, err
+}
+
+// welcome is the listener's side of a new connection. Its error is a
+// *refusedError when the other side refused.
+func welcome(conn net.Conn, self identity, admit func(identity) error) (helloKind, identity, error) {
+	kind, body, err := readHello(conn)
+	var who identity
+	if err == nil {
+		who, err = decodeIdentity(body)
+	}
+	if err == nil && kind != helloRaft && kind != helloCalls {
+		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
+	}
+	if err == nil {
+		err = admit(who)
+	}
+	if err != nil {
+		refuse(conn, self.ID, err)
+		return 0, who, err
+	}
+	if _, err := conn.Write(appendHello(nil, helloAccept, self)); err != nil {
+		return 0, who, err
+	}
+	verdict, body, err := readHello(conn)
+	switch {
+	case err != nil:
+		return 0, who, err
+	case verdict == helloRefuse:
+		return 0, who, decodeRefusal(body)
+	case verdict != helloAccept:
+		return 0, who, fmt.Errorf("%w: it answered %q", errHello, byte(verdict))
+	}
+	return kind, who, nil
+}

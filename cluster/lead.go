@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// watchElections follows what Raft says about this node's own leadership.
+func (n *Node) watchElections() {
+	for {
+		select {
+		case leads := <-n.elected:
+			if leads {
+				n.startLeading()
+			} else {
+				n.stopLeading()
+			}
+		case <-n.stop:
+			n.stopLeading()
+			return
+		}
+	}
+}
+
+// barrierPause is the pause after a barrier that failed while still leading.
+const barrierPause = 10 * time.Millisecond
+
+// startLeading makes a freshly elected leader ready: everything logged before its
+// term, and an entry of its own term, have been applied. From then on it may stamp
+// entries and answer reads.
+func (n *Node) startLeading() {
+	for n.raft.State() == raft.Leader && !n.broken.Load() {
+		term := n.raft.CurrentTerm()
+		if n.barrier() == nil && n.lead.Load() == nil && n.startClock(term) {
+			n.changed.tell()
+			signal(n.proposer.wake)
+			signal(n.membersDue)
+			n.role.wake()
+			return
+		}
+		select {
+		case <-time.After(barrierPause):
+		case <-n.stop:
+			return
+		}
+	}
+}
+
+func (n *Node) barrier() error {
+	ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
+	defer cancel()
+	return n.wait(ctx, n.raft.Barrier(enqueueWaitMax))
+}
+
+// startClock starts the log clock of a term, unless leadership has moved since
+// the barrier.
+func (n *Node) startClock(term uint64) bool {
+	n.mu.Lock()
+	base := n.machine.Tick() + n.ledSinceApplied().Milliseconds()
+	n.mu.Unlock()
+	lead := &leadership{term: term, base: base, origin: n.clock.Monotonic(), clock: n.clock}
+	if n.broken.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
+		return false
+	}
+	n.lead.Store(lead)
+	return true
+}
+
+// ledSinceApplied is how long a leader was heard from after the last entry was
+// applied here: in that time, in which nobody wrote, the leases ran on. It cannot
+// exceed the time that has really passed since the entry was stamped, because the
+// entry was applied after that; so no lease ends early by it. What came after the
+// leader's last message does not count. Node.mu is held.
+func (n *Node) ledSinceApplied() time.Duration {
+	heard := n.raft.LastContact()
+	if heard.IsZero() {
+		return 0
+	}
+	return max(n.clock.Monotonic()-n.appliedAt-since(heard), 0)
+}
+
+// stopLeading forgets the leadership; what waits is answered as not done, and its
+// senders try again elsewhere.
+func (n *Node) stopLeading() {
+	n.lead.Store(nil)
+	n.changed.tell()
+	signal(n.proposer.wake)
+	signal(n.reader.wake)
+	n.role.wake()
+}
+
+// handOver moves leadership to another voter, "" for the one that is best prepared.
+// Entries on their way are settled before, so that no request is left in doubt;
+// what waits goes to the new leader.
+func (n *Node) handOver(ctx context.Context, id string) error {
+	to, err := n.successor(ctx, id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverMax)
+	defer cancel()
+	defer n.proposer.release()
+	if !n.proposer.hold(ctx) {
+		return errors.New("requests on their way have not been settled in time")
+	}
+	n.role.handingOver(string(to.ID))
+	err = n.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
+	if err != nil && n.raft.State() != raft.Leader {
+		err = nil // it has moved: Raft was deposed by the successor before it could say so
+	}
+	if err != nil {
+		n.role.handingOver("")
+	}
+	return err
+}
+
+// handOverMax bounds a change of the leader by hand.
+const handOverMax = 5 * time.Second
+
+// successor picks the voter that is to lead next: it answers, and has the longest
+// log of those that do.
+func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
+	var best raft.Server
+	var bestIndex uint64
+	found := false
+	for _, m := range n.survey(ctx) {
+		switch {
+		case m.Suffrage != raft.Voter || string(m.ID) == n.cfg.ID || id != "" && string(m.ID) != id:
+			continue
+		case m.err != nil:
+			found = true
+			continue
+		}
+		if m.LastIndex >= bestIndex {
+			best, bestIndex = m.Server, m.LastIndex
+		}
+	}
+	switch {
+	case best.ID != "":
+		return best, nil
+	case found:
+		return best, errors.New("no other voter that could lead answers")
+	case id != "":
+		return best, fmt.Errorf("node %s is no other voter of this cluster", id)
+	}
+	return best, errors.New("there is no other voter")
+}
+
+// surveyed is a member, and what it answered when it was asked.
+type surveyed struct {
+	raft.Server
+	peerStatus
+	err error // it did not answer
+}
+
+// surveyMax bounds the wait for members' answers.
+const surveyMax = 500 * time.Millisecond
+
+// survey asks all members how they are.
+func (n *Node) survey(ctx context.Context) []surveyed {
+	ctx, cancel := context.WithTimeout(ctx, surveyMax)
+	defer cancel()
+	servers := n.servers()
+	answers := make(chan int, len(servers))
+	members := make([]surveyed, len(servers))
+	for i, s := range servers {
+		members[i].Server = s
+		go func() {
+			if string(s.ID) == n.cfg.ID {
+				members[i].peerStatus = n.serveStatus()
+			} else {
+				members[i].peerStatus, members[i].err = n.peers.status(ctx, string(s.Address))
+			}
+			answers <- i
+		}()
+	}
+	for range servers {
+		<-answers
+	}
+	return members
+}

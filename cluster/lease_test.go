@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ms reads an integer reply.
+func ms(t *testing.T, reply string) time.Duration {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.TrimPrefix(reply, ":"), 10, 64)
+	if err != nil {
+		t.Fatalf("not an integer reply: %q", reply)
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
+// goneAt polls a key at a node until it is gone, and returns when that was seen.
+func goneAt(t *testing.T, c *testCluster, key string) time.Time {
+	t.Helper()
+	for range 100000 {
+		if c.leader().do("GET "+key) == "_" {
+			return time.Now()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("the key never went away")
+	return time.Time{}
+}
+
+// A lease ends within a few milliseconds of its time though nobody writes, on every
+// node by the same entry. That entry and one each clockLagMax is all that it costs.
+func TestLeaseEndsWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		time.Sleep(5 * time.Second) // the roster is complete
+		start := time.Now()
+		c.expect(leader, "SET lock me 30000", "+OK")
+		index := leader.raft.LastIndex()
+		end := goneAt(t, c, "lock")
+		if held := end.Sub(start); held < 30*time.Second || held > 30*time.Second+20*time.Millisecond {
+			t.Errorf("the lease of 30s lasted %s", held)
+		}
+		if used, want := leader.raft.LastIndex()-index, uint64(30*time.Second/clockLagMax); used != want {
+			t.Errorf("30s of lease and its end took %d entries, want %d", used, want)
+		}
+		c.agree()
+		for _, n := range c.others(nil) {
+			if !strings.HasSuffix(n.pub.said(), "expired=lock") {
+				t.Errorf("%s heard %q", n.id, n.pub.said())
+			}
+		}
+	})
+}
+
+// A failover neither ends a lease early nor gives it a new start: the time without
+// a leader, and only that, is added.
+func TestLeaseSurvivesFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		first := c.leader()
+		start := time.Now()
+		c.expect(first, "SET lock me 30000", "+OK")
+		time.Sleep(20 * time.Second)
+		killed := time.Now()
+		c.kill(first.id)
+		second := c.leader()
+		without := time.Since(killed)
+		left := ms(t, second.do("PTTL lock"))
+		if atLeast := 10 * time.Second; left < atLeast-time.Second || left > atLeast+without {
+			t.Errorf("10s before the end, and %s without a leader: PTTL says %s", without, left)
+		}
+		held := goneAt(t, c, "lock").Sub(start)
+		if held < 30*time.Second || held > 30*time.Second+without+100*time.Millisecond {
+			t.Errorf("the lease of 30s lasted %s, with %s without a leader", held, without)
+		}
+	})
+}
+
+// A restart of all nodes adds to a lease the time in which they were down, and at
+// most clockLagMax: that long ago the clock was written to the log.
+func TestLeaseSurvivesRestartOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		start := time.Now()
+		c.expect(c.leader(), "SET lock me 30000", "+OK")
+		time.Sleep(19 * time.Second)
+		down := time.Now()
+		for _, n := range c.others(nil) {
+			c.kill(n.id)
+		}
+		time.Sleep(time.Minute)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.start(id)
+		}
+		c.leader()
+		without := time.Since(down)
+		held := goneAt(t, c, "lock").Sub(start)
+		if held < 30*time.Second+without-time.Second || held > 30*time.Second+without+clockLagMax+100*time.Millisecond {
+			t.Errorf("the lease of 30s lasted %s, with %s without a leader", held, without)
+		}
+	})
+}
+
+// A follower that was brought up to date by a snapshot and then leads does not end
+// leases early: the time it was away is in the snapshot's clock already.
+func TestLeaseSurvivesSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		away := c.others(leader)[0]
+		c.expect(leader, "SET before 1", "+OK")
+		time.Sleep(2 * time.Second)
+		c.cut(away)
+		var snapshot bytes.Buffer
+		time.Sleep(20 * time.Second)
+		start := time.Now()
+		c.expect(leader, "SET lock me 10000", "+OK")
+		if err := leader.image().writeTo(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // Raft's goroutine, which else calls Restore, rests
+		// What Raft does on InstallSnapshot, without the log being trimmed first.
+		if err := away.fsm.Restore(io.NopCloser(&snapshot)); err != nil {
+			t.Fatal(err)
+		}
+		away.mu.Lock()
+		ran := away.ledSinceApplied()
+		away.mu.Unlock()
+		if passed := time.Since(start); ran > passed {
+			t.Errorf("the clock would go on %s after the snapshot's, of which %s have passed", ran, passed)
+		}
+	})
+}
+
+// Steps of the wall clock, in either direction, at the leader or at the node that
+// leads next, change nothing about a lease.
+func TestLeaseIgnoresWallClock(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3)
+			defer c.close()
+			first := c.leader()
+			for _, n := range c.others(first) {
+				n.clock.stepWall(-step)
+			}
+			start := time.Now()
+			c.expect(first, "SET lock me 10000", "+OK")
+			first.clock.stepWall(step)
+			c.expect(first, "SET other x", "+OK")
+			time.Sleep(5 * time.Second)
+			killed := time.Now()
+			c.kill(first.id)
+			c.leader()
+			without := time.Since(killed)
+			held := goneAt(t, c, "lock").Sub(start)
+			if held < 10*time.Second || held > 10*time.Second+without+100*time.Millisecond {
+				t.Errorf("step %s: the lease of 10s lasted %s", step, held)
+			}
+		})
+	}
+}
+
+// When nothing happens the log does not grow: not in an hour.
+func TestIdleHourLogsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, func(cfg *Config) { cfg.commitTimeout = time.Second })
+		defer c.close()
+		leader := c.leader()
+		c.expect(leader, "SET a 1", "+OK")
+		time.Sleep(10 * time.Second) // the roster is complete
+		index, term := leader.raft.LastIndex(), leader.raft.CurrentTerm()
+		time.Sleep(time.Hour)
+		if now := leader.raft.LastIndex(); now != index {
+			t.Errorf("the log grew from %d to %d entries", index, now)
+		}
+		if now := leader.raft.CurrentTerm(); now != term {
+			t.Errorf("there was an election: term %d became %d", term, now)
+		}
+	})
+}
+
+// An entry that was stamped under another term than the one it is logged in does
+// nothing, on any node: its clock may run ahead.
+func TestStaleStampIsVoid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		c.expect(leader, "SET lock me 30000", "+OK")
+		e := entry{kind: entryBatch, term: leader.raft.CurrentTerm() - 1, tick: 1 << 40}
+		f := leader.raft.Apply(appendEntry(nil, &e), 0)
+		if err := f.Error(); err != nil {
+			t.Fatal(err)
+		}
+		if o, _ := appliedOutcome(f.Response(), 0); o != outcomeNotDone {
+			t.Errorf("its outcome is %s", o)
+		}
+		c.agree()
+		for _, n := range c.others(nil) {
+			if tick := n.machine.Tick(); tick > time.Minute.Milliseconds() {
+				t.Errorf("%s took the clock of a void entry: tick %d", n.id, tick)
+			}
+		}
+		c.expect(leader, "GET lock", "$2 me")
+	})
+}
+
+// A committed entry that cannot be read stops every node with a sentence, before
+// anything is applied after it.
+func TestUnreadableEntryStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		c.expect(leader, "SET a 1", "+OK")
+		_ = leader.raft.Apply([]byte("not an entry"), 0).Error()
+		time.Sleep(10 * time.Second)
+		for _, n := range c.others(nil) {
+			if !strings.Contains(n.stopped(), "unreadable log entry: its checksum does not match: this node stops before it differs from the others") {
+				t.Errorf("%s said %q", n.id, n.stopped())
+			}
+			if n.leads() {
+				t.Errorf("%s still leads", n.id)
+			}
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"io"
+
+	"lockd/resp"
+)
+
+// Machine is the state that the cluster replicates: a pure function of the log.
+// It is not safe for concurrent use; Node holds the one lock around it. Only the
+// function that Snapshot returns may run while other methods do.
+type Machine interface {
+	// Lookup finds the row of a command; nil if there is none. Concurrent use is
+	// allowed.
+	Lookup(name string) *resp.Spec
+	// Specs lists the rows of all commands. Concurrent use is allowed.
+	Specs() []*resp.Spec
+
+	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
+	// come, and runs the requests in order. The same calls in the same order give
+	// the same state, results and messages on every node. Strings of the requests
+	// may alias the entry: what the machine keeps it has cloned.
+	Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message)
+	// View runs read-only requests against the applied state and changes nothing,
+	// not even what has expired. at.Tick is the leader's estimate of now, for PTTL.
+	View(at resp.Stamp, req resp.Request) resp.Result
+
+	// Tick is the log clock, in milliseconds, as of the last Apply.
+	Tick() int64
+	// NextDeadline is the tick at which the next lease ends (it is gone once the
+	// clock is past it), or false when there is none.
+	NextDeadline() (tick int64, ok bool)
+	// Settings lists every replicated setting as a MessageConfig.
+	Settings() []resp.Message
+	// Info reports the machine's sections of INFO.
+	Info() []resp.Section
+
+	// Snapshot marks the present state in O(1) and returns a function that writes
+	// its image: sorted, so that equal states have equal images. The function may
+	// run later, on another goroutine, while Apply goes on; it may run twice.
+	Snapshot() func(io.Writer) error
+	// Restore replaces the state by an image. On an error the state is undefined.
+	Restore(io.Reader) error
+}
+
+// Publisher hands messages to the clients of this node. It never blocks.
+type Publisher interface {
+	// Publish delivers messages, in order. Called from the goroutine that applies.
+	Publish(msgs []resp.Message)
+	// DropSubscribers closes every subscribed connection of this node, so that its
+	// client subscribes again and looks again: messages may have been missed.
+	DropSubscribers(why string)
+}

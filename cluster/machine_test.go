@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"lockd/resp"
+)
+
+// testMachine is a small machine of registers with leases: SET key value [ms], GET,
+// INCR, PTTL, PUBLISH, CONFIG value. It holds Node to the Machine's contract.
+type testMachine struct {
+	calls sync.Mutex // TryLock fails if two methods run at once
+
+	tick  int64
+	index uint64
+	vars  map[string]testVar
+	conf  string
+	empty int // Apply calls without a request
+}
+
+type testVar struct {
+	Value    string
+	Deadline int64 // 0: none
+}
+
+func newTestMachine() *testMachine { return &testMachine{vars: map[string]testVar{}} }
+
+func (m *testMachine) enter() func() {
+	if !m.calls.TryLock() {
+		panic("two calls of the machine at once")
+	}
+	return m.calls.Unlock
+}
+
+var testTable = resp.NewTable([]resp.Row[struct{}]{
+	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write}},
+	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
+	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
+	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
+	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate}},
+	{Spec: resp.Spec{Name: "config", Arity: 2, Flags: resp.Write}},
+})
+
+func (m *testMachine) Lookup(name string) *resp.Spec { return testTable.Lookup(name) }
+func (m *testMachine) Specs() []*resp.Spec           { return testTable.Specs() }
+
+func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
+	defer m.enter()()
+	if at.Index <= m.index {
+		panic("an entry came twice")
+	}
+	m.index = at.Index
+	m.tick = max(m.tick, at.Tick)
+	if len(reqs) == 0 {
+		m.empty++
+	}
+	var msgs []resp.Message
+	for _, key := range slices.Sorted(maps.Keys(m.vars)) {
+		if v := m.vars[key]; v.Deadline != 0 && m.tick > v.Deadline {
+			delete(m.vars, key)
+			msgs = append(msgs, resp.Message{Channel: "expired", Payload: key})
+		}
+	}
+	results := make([]resp.Result, len(reqs))
+	for i, req := range reqs {
+		for _, c := range req.Cmds {
+			r, pub := m.run(c.Args)
+			results[i].Replies = append(results[i].Replies, r)
+			msgs = append(msgs, pub...)
+		}
+	}
+	return results, msgs
+}
+
+func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
+	key := strings.Clone(args[1])
+	switch strings.ToLower(args[0]) {
+	case "set":
+		v := testVar{Value: strings.Clone(args[2])}
+		if len(args) > 3 {
+			ms, _ := strconv.ParseInt(args[3], 10, 64)
+			v.Deadline = m.tick + ms
+		}
+		m.vars[key] = v
+		return resp.OK(), nil
+	case "incr":
+		v := m.vars[key]
+		n, _ := strconv.ParseInt(v.Value, 10, 64)
+		v.Value = strconv.FormatInt(n+1, 10)
+		m.vars[key] = v
+		return resp.Int(n + 1), nil
+	case "publish":
+		return resp.Int(0), []resp.Message{{Channel: key, Payload: strings.Clone(args[2])}}
+	case "config":
+		m.conf = key
+		return resp.OK(), []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: key}}
+	}
+	return m.look(m.tick, args), nil
+}
+
+func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
+	v, ok := m.vars[args[1]]
+	switch {
+	case resp.Is(args[0], "GET") && ok:
+		return resp.Bulk(v.Value)
+	case resp.Is(args[0], "GET"):
+		return resp.Nil()
+	case resp.Is(args[0], "PTTL") && ok:
+		return resp.Int(max(v.Deadline-tick, 0))
+	case resp.Is(args[0], "PTTL"):
+		return resp.Int(-2)
+	}
+	return resp.UnknownCommand(args)
+}
+
+func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
+	defer m.enter()()
+	var res resp.Result
+	for _, c := range req.Cmds {
+		res.Replies = append(res.Replies, m.look(at.Tick, c.Args))
+	}
+	return res
+}
+
+func (m *testMachine) Tick() int64 {
+	defer m.enter()()
+	return m.tick
+}
+
+func (m *testMachine) NextDeadline() (int64, bool) {
+	defer m.enter()()
+	var next int64
+	for _, v := range m.vars {
+		if v.Deadline != 0 && (next == 0 || v.Deadline < next) {
+			next = v.Deadline
+		}
+	}
+	return next, next != 0
+}
+
+func (m *testMachine) Settings() []resp.Message {
+	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
+}
+
+func (m *testMachine) Info() []resp.Section {
+	return []resp.Section{section("Keyspace", "keys", strconv.Itoa(len(m.vars)))}
+}
+
+type testImage struct {
+	Tick int64
+	Conf string
+	Vars map[string]testVar
+}
+
+func (m *testMachine) Snapshot() func(io.Writer) error {
+	defer m.enter()()
+	i := testImage{m.tick, m.conf, maps.Clone(m.vars)}
+	return func(w io.Writer) error { return json.NewEncoder(w).Encode(i) }
+}
+
+func (m *testMachine) Restore(r io.Reader) error {
+	defer m.enter()()
+	var i testImage
+	if err := json.NewDecoder(r).Decode(&i); err != nil {
+		return err
+	}
+	m.tick, m.conf, m.vars = i.Tick, i.Conf, i.Vars
+	if m.vars == nil {
+		m.vars = map[string]testVar{}
+	}
+	return nil
+}
+
+// testPublisher records what a node's clients would see.
+type testPublisher struct {
+	mu    sync.Mutex
+	heard []string
+}
+
+func (p *testPublisher) Publish(msgs []resp.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range msgs {
+		p.heard = append(p.heard, m.Channel+"="+m.Payload)
+	}
+}
+
+func (p *testPublisher) DropSubscribers(string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, "DROP")
+}
+
+func (p *testPublisher) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.heard, " ")
+}

@@ -1,0 +1,484 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// metMax bounds the peers that a node remembers having met.
+const metMax = 1024
+
+// admit implements peerHandler.
+func (n *Node) admit(who identity) error {
+	if err := n.judge(who); err != nil {
+		return err
+	}
+	n.metMu.Lock()
+	if _, known := n.met[who.ID]; known || len(n.met) < metMax {
+		n.met[who.ID] = who
+	}
+	n.metMu.Unlock()
+	signal(n.membersDue)
+	return nil
+}
+
+// judge says whether a node may take part. Its address is no reason against it:
+// this node may have been away, or be replaying its log, and know that address as
+// another's, whose place the node has taken since; refusing it could keep out the
+// leader, the only one from whom that can be learnt. Where an answer counts for the
+// member at an address, admitAt sees that it is that member who gives it.
+func (n *Node) judge(who identity) error {
+	if who.ID == n.cfg.ID {
+		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node", who.ID)
+	}
+	if mine := n.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
+		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
+	}
+	if err := n.roster.Load().judge(who, runtime.GOARCH); err != nil {
+		return err
+	}
+	return n.hints.Load().judge(who, runtime.GOARCH)
+}
+
+// foundingMax is how long after its first start a founder looks for a node with data
+// at the addresses of its list. Later a stranger at the address of a dead member must
+// not stop the living ones.
+const foundingMax = 30 * time.Second
+
+// refused implements peerHandler.
+func (n *Node) refused(by string, err error) {
+	if isFinal(err.Error()) {
+		n.fatal(fmt.Errorf("%w (says %s)", err, by))
+		return
+	}
+	if n.founder && n.clock.Monotonic()-n.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
+		// To found a cluster beside it would let both grant the same lock.
+		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes to that one with --join", err, by))
+		return
+	}
+	n.refusals.Error("refused by a peer", "peer", by, "why", err)
+}
+
+// setRoster takes a new roster into use. Node.mu is held.
+func (n *Node) setRoster(next *roster) {
+	n.roster.Store(next)
+	if next.removed[n.cfg.ID] && n.started.Load() {
+		n.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved))
+	}
+	if n.dir != nil && next.cluster != "" {
+		if err := n.noteCluster(next.cluster); err != nil {
+			n.fatal(err)
+		}
+	}
+	if n.peers != nil {
+		n.disconnectRefused()
+	}
+	n.changed.tell()
+}
+
+func (n *Node) noteCluster(cluster string) error {
+	if known := n.dir.meta.Cluster; known != "" && known != cluster {
+		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
+	}
+	return n.dir.setCluster(cluster)
+}
+
+// disconnectRefused closes the connections of peers that were admitted before the
+// roster knew better.
+func (n *Node) disconnectRefused() {
+	n.metMu.Lock()
+	defer n.metMu.Unlock()
+	for id, who := range n.met {
+		if n.judge(who) != nil {
+			delete(n.met, id)
+			if n.roster.Load().removed[id] {
+				// It may be the one that asked for it, and waits for the answer.
+				time.AfterFunc(removedGrace, func() { n.peers.disconnect(id) })
+			} else {
+				n.peers.disconnect(id)
+			}
+		}
+	}
+}
+
+// removedGrace is how long a peer that was just removed may still be answered. It
+// does no harm: Raft no longer counts it.
+const removedGrace = 500 * time.Millisecond
+
+// membersEvery is how often a leader looks after the members without being asked.
+const membersEvery = time.Second
+
+// keepMembers lets a leader look after the roster and after members without a vote.
+func (n *Node) keepMembers() {
+	tick := time.NewTicker(membersEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.membersDue:
+		case <-tick.C:
+		case <-n.stop:
+			return
+		}
+		switch {
+		case n.leads():
+			n.keepRoster()
+			n.follow()
+			n.promote()
+		case n.role.silence() > n.cfg.LeaderWait:
+			// Nobody speaks to this node. If it was removed, the others say so when it
+			// asks; Raft itself does not ask once it has seen the removal.
+			n.survey(context.Background())
+		}
+	}
+}
+
+// keepRoster proposes what the roster does not know yet: the cluster's name, and
+// members that have introduced themselves.
+func (n *Node) keepRoster() {
+	known := n.roster.Load()
+	var c rosterChange
+	if known.cluster == "" {
+		c.cluster = n.identity().Cluster
+	}
+	for _, s := range n.servers() {
+		who, ok := n.identityOf(string(s.ID))
+		if !ok {
+			continue
+		}
+		m := member{ID: who.ID, Incarnation: who.Incarnation, PeerAddr: who.PeerAddr, ClientAddrs: who.ClientAddrs, Arch: who.Arch}
+		if old, ok := known.members[m.ID]; !ok || old.Incarnation == m.Incarnation && !old.equal(m) {
+			c.upsert = append(c.upsert, m)
+		}
+	}
+	if c.cluster == "" && len(c.upsert) == 0 {
+		return
+	}
+	if err := n.changeRoster(context.Background(), c); err != nil {
+		n.log.Debug("the roster was not changed", "why", err)
+	}
+}
+
+// identityOf is what a member has said of itself.
+func (n *Node) identityOf(id string) (identity, bool) {
+	if id == n.cfg.ID {
+		return n.identity(), true
+	}
+	n.metMu.Lock()
+	defer n.metMu.Unlock()
+	who, ok := n.met[id]
+	return who, ok
+}
+
+var (
+	errRosterNotDone = errors.New(resp.ErrNotDone)
+	errRosterUnknown = errors.New(resp.ErrUnknown)
+)
+
+// changeRoster has a change of the roster logged, and waits for it.
+func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
+	ch := make(chan outcome, 1)
+	size := len(appendRosterChange(nil, c))
+	n.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
+	select {
+	case o := <-ch:
+		switch o {
+		case outcomeDone:
+			return nil
+		case outcomeNotDone:
+			return errRosterNotDone
+		}
+		return errRosterUnknown
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.stop:
+		return errRosterUnknown
+	}
+}
+
+// follow takes members to their new address: a node may come back under another
+// one, as long as its data is the same.
+func (n *Node) follow() {
+	for _, s := range n.servers() {
+		who, met := n.identityOf(string(s.ID))
+		m, known := n.roster.Load().members[string(s.ID)]
+		addr := raft.ServerAddress(who.PeerAddr)
+		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || n.idAt(who.PeerAddr) != "" {
+			continue
+		}
+		change := n.raft.AddVoter
+		if s.Suffrage != raft.Voter {
+			change = n.raft.AddNonvoter
+		}
+		if err := n.reconfigure(func() raft.Future { return change(s.ID, addr, 0, reconfigureMax) }); err != nil {
+			n.log.Debug("a member's address was not changed", "member", s.ID, "why", err)
+			continue
+		}
+		n.log.Info("a member has moved", "member", s.ID, "from", s.Address, "to", addr)
+	}
+}
+
+// promoteLagMax is by how many entries a member may lag behind and get its vote.
+const promoteLagMax = 256
+
+// promote gives members that have caught up their vote. A new member must not have
+// one before: it would count in every majority, and hold up all writes, while its
+// log is still empty.
+func (n *Node) promote() {
+	if !slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
+		return
+	}
+	for _, m := range n.survey(context.Background()) {
+		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < n.appliedNow.Load() {
+			continue
+		}
+		if _, known := n.roster.Load().members[string(m.ID)]; !known {
+			continue // first the cluster remembers who it is
+		}
+		err := n.reconfigure(func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) })
+		if err != nil {
+			n.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
+			continue
+		}
+		n.log.Info("a member has caught up and has a vote now", "member", m.ID)
+	}
+}
+
+// reconfigureMax bounds one change of Raft's configuration.
+const reconfigureMax = 5 * time.Second
+
+func (n *Node) reconfigure(change func() raft.Future) error {
+	n.membersMu.Lock()
+	defer n.membersMu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*reconfigureMax)
+	defer cancel()
+	return n.wait(ctx, change())
+}
+
+// addWaitMax is how long LOCKD ADD waits for the new member to catch up; it goes on
+// catching up afterwards.
+const addWaitMax = 10 * time.Second
+
+// addMember makes a node a member: without a vote at first. It returns when it has
+// its vote, or an error that says how far it is.
+func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
+	if n.roster.Load().removed[id] {
+		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil || (identity{ID: id, PeerAddr: addr}).check() != nil {
+		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at", oneLine(id+" "+addr, 128))
+	}
+	for _, s := range n.servers() {
+		switch {
+		case string(s.ID) == id && string(s.Address) == addr:
+			return n.awaitVote(ctx, id)
+		case string(s.ID) == id:
+			return resp.Errf("ERR node %s is a member already, at %s", id, s.Address)
+		case string(s.Address) == addr:
+			return resp.Errf("ERR %s is the address of node %s", addr, s.ID)
+		}
+	}
+	err := n.reconfigure(func() raft.Future {
+		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, reconfigureMax)
+	})
+	if err != nil {
+		return reconfigureReply(err)
+	}
+	n.log.Info("a member was added", "member", id, "addr", addr)
+	return n.awaitVote(ctx, id)
+}
+
+// awaitVote waits until a member has its vote.
+func (n *Node) awaitVote(ctx context.Context, id string) resp.Reply {
+	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
+	defer cancel()
+	for {
+		changed := n.changed.next()
+		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
+			return resp.OK()
+		}
+		if !n.leads() {
+			return resp.Err(resp.ErrNotDone)
+		}
+		if ctx.Err() != nil {
+			return n.howFar(id)
+		}
+		signal(n.membersDue)
+		sleep(ctx, changed, 100*time.Millisecond)
+	}
+}
+
+func (n *Node) howFar(id string) resp.Reply {
+	for _, m := range n.survey(context.Background()) {
+		switch {
+		case string(m.ID) != id:
+		case m.err != nil:
+			return resp.Errf("ERR node %s %s, but does not answer at %s: it gets its vote once it has caught up", id, saysMemberNow, m.Address)
+		default:
+			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by itself", id, saysMemberNow, m.Applied, n.appliedNow.Load())
+		}
+	}
+	return resp.Errf("ERR node %s is not a member any more", id)
+}
+
+// reconfigureReply says what an error of Raft means for a change of the members.
+// Doing such a change twice does no harm, so the doubtful case is retried as well.
+func reconfigureReply(err error) resp.Reply {
+	switch outcomeOf(err) {
+	case outcomeNotDone:
+		return resp.Err(resp.ErrNotDone)
+	}
+	return resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, oneLine(err.Error(), 256))
+}
+
+// removeMember removes a node for ever.
+func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
+	member := slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	_, known := n.roster.Load().members[id]
+	switch {
+	case !member && n.roster.Load().removed[id]:
+		return resp.OK() // done before
+	case !member && !known:
+		return resp.Errf("ERR node %s is not a member of this cluster", oneLine(id, 64))
+	}
+	if member {
+		if text := n.whyNotRemove(ctx, id); text != "" {
+			return resp.Err(text)
+		}
+		if id == n.cfg.ID {
+			return n.leaveToOther(ctx)
+		}
+		err := n.reconfigure(func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) })
+		if err != nil {
+			return reconfigureReply(err)
+		}
+		n.log.Info("a member was removed", "member", id)
+	}
+	if err := n.changeRoster(ctx, rosterChange{remove: []string{id}}); err != nil {
+		return resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id)
+	}
+	return resp.OK()
+}
+
+// leaveToOther hands leadership over, so that the new leader can remove this node:
+// the command is sent there again.
+func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
+	if err := n.handOver(ctx, ""); err != nil {
+		return resp.Errf("ERR the leader cannot be removed before another node leads: %s", oneLine(err.Error(), 256))
+	}
+	return resp.Err(resp.ErrNotDone)
+}
+
+// whyNotRemove refuses to remove a member when the cluster would stop without it.
+func (n *Node) whyNotRemove(ctx context.Context, id string) string {
+	left, answering := 0, 0
+	for _, m := range n.survey(ctx) {
+		if m.Suffrage != raft.Voter || string(m.ID) == id {
+			continue
+		}
+		left++
+		if m.err == nil {
+			answering++
+		}
+	}
+	switch {
+	case left == 0:
+		return "ERR the last voter cannot be removed"
+	case answering < left/2+1:
+		return fmt.Sprintf("ERR without node %s only %d of %d voters would answer: the cluster would stop", id, answering, left)
+	}
+	return ""
+}
+
+// joinPause is the pause between two tries to join.
+const joinPause = 500 * time.Millisecond
+
+// Join makes this node, which was opened with Config.Join, a member of the cluster
+// that a member's client address belongs to. It returns when the node has its vote,
+// at once if it has one already. What may pass is tried again until ctx ends; a
+// refusal is returned.
+func (n *Node) Join(ctx context.Context, hostPort, password string) error {
+	for {
+		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
+			return nil
+		}
+		answer, err := ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.advertise.Load())
+		switch {
+		case err == nil && answer == "+OK":
+			return nil
+		case err == nil && refusesForGood(answer):
+			return fmt.Errorf("%s refuses this node: %s", hostPort, answer[1:])
+		case err == nil:
+			err = errors.New(answer[1:])
+		}
+		n.log.Info("joining the cluster", "through", hostPort, "state", err)
+		select {
+		case <-time.After(joinPause):
+		case <-ctx.Done():
+			return fmt.Errorf("joining through %s: %w (last: %w)", hostPort, ctx.Err(), err)
+		case <-n.stop:
+			return errHalted
+		}
+	}
+}
+
+// refusesForGood reports whether asking again for LOCKD ADD would be answered the
+// same way. A member that has not caught up, or a change in doubt because the leader
+// was lost, is asked about again: doing it twice does no harm.
+func refusesForGood(answer string) bool {
+	switch {
+	case strings.HasPrefix(answer, "-NOAUTH"), strings.HasPrefix(answer, "-WRONGPASS"):
+		return true
+	case strings.Contains(answer, saysMemberNow), strings.Contains(answer, saysInDoubt):
+		return false
+	}
+	return strings.HasPrefix(answer, "-ERR")
+}
+
+// The words by which a joining node knows that it has to ask again.
+const (
+	saysMemberNow = "is a member now"
+	saysInDoubt   = "the change of the members is in doubt"
+)
+
+// ask sends one command to a client port and returns the first line of the reply.
+func ask(ctx context.Context, hostPort, password string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, addWaitMax+5*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	in := bufio.NewReader(conn)
+	if password != "" {
+		if line, err := exchange(conn, in, "AUTH", password); err != nil || line != "+OK" {
+			return line, err
+		}
+	}
+	return exchange(conn, in, args...)
+}
+
+func exchange(conn net.Conn, in *bufio.Reader, args ...string) (string, error) {
+	if _, err := conn.Write(resp.AppendCommand(nil, args...)); err != nil {
+		return "", err
+	}
+	line, err := in.ReadString('\n')
+	line = strings.TrimRight(line, "\r\n")
+	if err == nil && line == "" {
+		err = errors.New("an empty reply")
+	}
+	return line, err
+}

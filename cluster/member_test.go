@@ -1,0 +1,494 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// settle waits until every node knows every member of the cluster.
+func (c *testCluster) settle() *testNode {
+	c.t.Helper()
+	for range 1000 {
+		leader := c.leader()
+		if len(leader.roster.Load().members) == len(leader.servers()) {
+			c.agree()
+			return leader
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatal("the roster was not completed")
+	return nil
+}
+
+// A node is added while clients work: it gets its vote once it has caught up, holds
+// the same state, and may lead.
+func TestAddMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		for i := range 100 {
+			c.expect(leader, fmt.Sprintf("SET k%d v", i), "+OK")
+		}
+		c.add("n4")
+		c.start("n4")
+		c.expect(c.others(leader)[0], "LOCKD ADD n4 n4:1", "+OK")
+		c.expect(c.nodes["n4"], "GET k99", "$1 v")
+		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
+		c.expect(leader, "LOCKD ADD n4 other:1", "-ERR node n4 is a member already, at n4:1")
+		c.expect(leader, "LOCKD ADD n5 n4:1", "-ERR n4:1 is the address of node n4")
+		c.expect(leader, "LOCKD TRANSFER n4", "+OK")
+		if now := c.leader(); now.id != "n4" {
+			t.Errorf("%s leads after LOCKD TRANSFER n4", now.id)
+		}
+		c.settle()
+		c.agree()
+	})
+}
+
+// A node that does not answer is added without a vote, and the answer says so.
+func TestAddAbsentMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "LOCKD ADD n4 n4:1", "-ERR node n4 is a member now, but does not answer at n4:1: it gets its vote once it has caught up")
+		c.expect(leader, "SET a 1", "+OK")
+		c.add("n4")
+		c.start("n4")
+		time.Sleep(5 * time.Second)
+		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
+		c.expect(leader, "WAIT 9 0", ":1")
+	})
+}
+
+// Members are removed, also the leader itself, by a command at any node; a removed
+// node cannot come back under its id, and says why.
+func TestRemoveMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		other := c.others(old)[0]
+		c.expect(old, "SET a 1", "+OK")
+		c.expect(other, "LOCKD REMOVE "+old.id, "+OK")
+		if now := c.leader(); now == old {
+			t.Errorf("%s was removed, and leads", old.id)
+		}
+		time.Sleep(5 * time.Second)
+		want := "node " + old.id + " was removed from this cluster: give it a new id and an empty data folder"
+		if !strings.Contains(old.stopped(), want) {
+			t.Errorf("the removed node said %q", old.stopped())
+		}
+		c.expect(other, "LOCKD REMOVE "+old.id, "+OK")
+		c.expect(other, "LOCKD ADD "+old.id+" "+old.addr, "-ERR "+want)
+		c.expect(other, "LOCKD REMOVE n9", "-ERR node n9 is not a member of this cluster")
+		c.kill(old.id)
+
+		old.disk = newTestDisk("second") // an empty folder, the old id
+		c.first = nil
+		c.start(old.id)
+		time.Sleep(time.Second)
+		c.expect(other, "GET a", "$1 1")
+		_, err := old.peers.status(t.Context(), other.addr)
+		if err == nil || !strings.Contains(old.stopped(), want) {
+			t.Errorf("back under the old id: %v; it said %q", err, old.stopped())
+		}
+	})
+}
+
+// The cluster refuses to lose the majority it works with.
+func TestRemoveKeepsMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		c.kill(others[0].id)
+		c.expect(leader, "LOCKD REMOVE "+others[1].id, "-ERR without node "+others[1].id+" only 1 of 2 voters would answer: the cluster would stop")
+		c.expect(leader, "LOCKD REMOVE "+others[0].id, "+OK")
+		c.expect(leader, "SET a 1", "+OK")
+	})
+}
+
+// A member that has lost its data must not come back as if it had not: it might
+// vote against what it had acknowledged. It is refused, says why, and is replaced
+// under a new id.
+func TestWipedMemberIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		wiped := c.others(leader)[0]
+		c.kill(wiped.id)
+		wiped.disk = newTestDisk("second")
+		c.start(wiped.id)
+		time.Sleep(3 * time.Second)
+		if want := "node " + wiped.id + " has lost its data"; !strings.Contains(wiped.stopped(), want) {
+			t.Errorf("the wiped node said %q", wiped.stopped())
+		}
+		c.kill(wiped.id)
+		c.expect(leader, "LOCKD REMOVE "+wiped.id, "+OK")
+		c.add("n4")
+		c.start("n4")
+		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
+		c.expect(leader, "SET a 1", "+OK")
+		delete(c.nodes, wiped.id)
+		c.agree()
+	})
+}
+
+// A wiped member is refused also by members that have only just started and have
+// not applied their log yet: two of them must not elect a leader that forgets.
+func TestWipedMemberMeetsRestartingCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "SET a 1", "+OK")
+		time.Sleep(time.Second)
+		others := c.others(leader)
+		for _, n := range c.others(nil) {
+			c.kill(n.id)
+		}
+		others[0].disk = newTestDisk("second")
+		c.start(others[0].id)
+		c.start(others[1].id)
+		time.Sleep(10 * time.Second)
+		if others[1].leads() || others[0].leads() {
+			t.Error("a wiped and a restarted member elected a leader")
+		}
+		if !strings.Contains(others[0].stopped(), "has lost its data") {
+			t.Errorf("the wiped node said %q", others[0].stopped())
+		}
+		c.start(leader.id)
+		c.expect(others[1], "GET a", "$1 1")
+	})
+}
+
+// A member that comes back under another address is followed there.
+func TestMemberMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		moved := c.others(leader)[0]
+		c.kill(moved.id)
+		moved.addr = moved.id + ":2"
+		c.start(moved.id)
+		time.Sleep(5 * time.Second)
+		c.expect(moved, "SET a 1", "+OK")
+		c.kill(c.others(leader)[1].id)
+		c.expect(leader, "SET a 2", "+OK")
+		c.expect(moved, "GET a", "$1 2")
+		if got := c.leader().idAt(moved.addr); got != moved.id {
+			t.Errorf("at %s the cluster knows %q", moved.addr, got)
+		}
+	})
+}
+
+// A member that was away while another was replaced at its old address is led by the
+// replacement: what it knows of the members is old, and only the leader can bring it
+// up to date. The same for a node that joins and replays how the members were once.
+func TestReplacementLeadsWhoKnewItsPredecessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 4)
+		defer c.close()
+		leader := c.settle()
+		away, gone := c.others(leader)[0], c.others(leader)[1]
+		c.kill(away.id)
+		for range appendEntriesMax + 10 { // so that the log does not fit into one message
+			c.expect(leader, "SET a 0", "+OK")
+		}
+		c.expect(leader, "LOCKD REMOVE "+gone.id, "+OK")
+		c.kill(gone.id)
+		next := c.add("next")
+		next.addr = gone.addr
+		c.start(next.id)
+		c.expect(leader, "LOCKD ADD next "+next.addr, "+OK")
+		c.expect(leader, "LOCKD TRANSFER next", "+OK")
+
+		joins := c.add("joins")
+		c.start(joins.id)
+		c.expect(next, "LOCKD ADD joins "+joins.addr, "+OK")
+		c.net.partition([]string{away.addr}, []string{leader.addr, next.addr, c.others(leader)[1].addr, joins.addr})
+		c.start(away.id)
+		time.Sleep(time.Second)
+		c.net.heal()
+		c.expect(away, "SET a 1", "+OK")
+		if now := c.leader(); now != next {
+			t.Fatalf("%s leads, so that nothing was tested", now.id)
+		}
+		c.agree()
+	})
+}
+
+// Founders that take a node with data for one of theirs neither touch its log nor
+// found a cluster beside it; and that node does not start under their list.
+func TestFoundersLeaveDataAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		old := c.settle()
+		c.expect(old, "SET lock holder 600000", "+OK")
+		list := map[string]string{"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}
+		c.first = list
+		for _, id := range []string{"n2", "n3"} {
+			c.add(id)
+			c.start(id)
+		}
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			for _, n := range c.others(old) {
+				if n.stopped() != "" {
+					c.kill(n.id) // as its process does
+				}
+			}
+		}
+		c.expect(old, "GET lock", "$6 holder")
+		for _, id := range []string{"n2", "n3"} {
+			if said := c.nodes[id].stopped(); !strings.Contains(said, "node "+id+" "+saysForeign) {
+				t.Errorf("%s said %q", id, said)
+			}
+		}
+
+		c.kill("n1")
+		if err := c.tryStart("n1"); err == nil || !strings.Contains(err.Error(), "is that of a single node, but the member list names 3: start this node without the list") {
+			t.Errorf("n1 under the list of three: %v", err)
+		}
+		c.nodes["n1"].Node = nil
+		c.first = map[string]string{"n1": "n1:1"}
+		c.start("n1")
+		c.expect(c.leader("n1"), "GET lock", "$6 holder")
+	})
+}
+
+// Founders on the same list are of one cluster before the first of them leads.
+func TestFoundersShareAName(t *testing.T) {
+	names := map[string]bool{}
+	for id, members := range map[string]map[string]string{
+		"n1": {"n1": "a:1", "n2": "b:1"}, "n2": {"n2": "b:1", "n1": "a:1"}, "n3": {"n3": "a:1", "n2": "b:1"},
+	} {
+		n := &Node{cfg: Config{ID: id, Members: members}}
+		if err := n.found(); err != nil {
+			t.Fatal(err)
+		}
+		names[n.dirCluster] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("two lists, names %v", names)
+	}
+}
+
+// A node that asks for its own removal hears that it was removed.
+func TestRemovalIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 4)
+		defer c.close()
+		leader := c.settle()
+		follower := c.others(leader)[0]
+		c.expect(follower, "LOCKD REMOVE "+follower.id, "+OK")
+		c.expect(leader, "LOCKD REMOVE "+leader.id, "+OK")
+	})
+}
+
+// Nodes of another architecture, removed ones and wiped ones are refused, each in
+// words that say what to do.
+func TestJudge(t *testing.T) {
+	r := emptyRoster.with(rosterChange{cluster: "red", upsert: []member{{ID: "n1", Incarnation: "a"}, {ID: "n2", Incarnation: "b"}}})
+	r = r.with(rosterChange{remove: []string{"n2"}})
+	r = r.with(rosterChange{cluster: "blue", upsert: []member{{ID: "n2", Incarnation: "b"}, {ID: "n1", Incarnation: "z"}}})
+	for _, tc := range []struct {
+		who  identity
+		want string
+	}{
+		{identity{ID: "n1", Incarnation: "a", Arch: "amd64"}, ""},
+		{identity{ID: "n1", Incarnation: "a", Arch: "amd64", Cluster: "red"}, ""},
+		{identity{ID: "n3", Incarnation: "c", Arch: "amd64"}, ""},
+		{identity{ID: "n1", Incarnation: "x", Arch: "amd64"}, "node n1 has lost its data: what it had promised is forgotten, so it must not vote again; remove it with LOCKD REMOVE n1 and add it under a new id with an empty data folder"},
+		{identity{ID: "n2", Incarnation: "b", Arch: "amd64"}, "node n2 was removed from this cluster: give it a new id and an empty data folder"},
+		{identity{ID: "n3", Arch: "arm64"}, "node n3 runs on arm64, here it is amd64: nodes of one cluster share an architecture, so that they compute floating-point numbers alike"},
+	} {
+		got := ""
+		if err := r.judge(tc.who, "amd64"); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%+v:\n got %q\nwant %q", tc.who, got, tc.want)
+		}
+	}
+}
+
+// LOCKD MEMBERS shows each member, who leads, and who does not answer.
+func TestMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		down := c.others(leader)[0]
+		c.kill(down.id)
+		for _, n := range c.others(nil) {
+			reply := n.do("LOCKD MEMBERS")
+			for id, m := range c.nodes {
+				role, state := "8 follower", "2 up"
+				if m == leader {
+					role = "6 leader"
+				}
+				if m == down {
+					state = "4 down"
+				}
+				want := fmt.Sprintf("%%7 $2 id $2 %s $4 peer $4 %s:1 $7 clients *1 $7 %s:6379 $4 role $%s $8 suffrage $5 voter $5 state $%s $7 applied", id, id, id, role, state)
+				if !strings.Contains(reply, want) {
+					t.Errorf("at %s: no %q in %q", n.id, want, reply)
+				}
+			}
+		}
+	})
+}
+
+// Leadership goes to the node that is named, or to any other; an impossible wish is
+// refused and leaves everything as it was.
+func TestTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		to, third := c.others(old)[0], c.others(old)[1]
+		c.expect(third, "LOCKD TRANSFER "+to.id, "+OK")
+		if now := c.leader(); now != to {
+			t.Errorf("%s leads", now.id)
+		}
+		c.expect(third, "LOCKD TRANSFER n9", "-ERR leadership stays at "+to.id+": node n9 is no other voter of this cluster")
+		c.kill(third.id)
+		c.expect(old, "LOCKD TRANSFER "+third.id, "-ERR leadership stays at "+to.id+": no other voter that could lead answers")
+		c.expect(old, "SET a 1", "+OK")
+		c.expect(old, "LOCKD TRANSFER", "+OK")
+		if now := c.leader(); now != old {
+			t.Errorf("%s leads", now.id)
+		}
+		c.expect(old, "LOCKD TRANSFER a b", "-"+resp.WrongArity("lockd|transfer").Str)
+	})
+}
+
+// WAIT, connected_slaves and the list in ROLE give the same figure, on every node,
+// whoever is up.
+func TestReplicaFiguresAreStable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		check := func() {
+			t.Helper()
+			for _, n := range c.others(nil) {
+				c.expect(n, "WAIT 2 1000", ":2")
+				c.expect(n, "WAIT 1 0", ":1")
+				c.expect(n, "WAIT 0 0", ":0")
+				c.expect(n, "WAITAOF 1 2 0", "*2 :1 :2")
+				if info := n.do("INFO replication"); !strings.Contains(info, " connected_slaves:2 ") {
+					t.Errorf("%s: %s", n.id, info)
+				}
+			}
+		}
+		check()
+		c.kill(c.others(leader)[0].id)
+		check()
+		c.expect(leader, "WAIT x 0", "-ERR value is not an integer or out of range")
+		c.expect(leader, "WAIT 0 -1", "-ERR timeout is negative")
+	})
+}
+
+// INFO and ROLE speak Redis's words for a primary and its replicas.
+func TestInfoAndRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, func(cfg *Config) {
+			cfg.Info = func() []resp.Section { return []resp.Section{section("Server", "redis_version", "7.2.0")} }
+		})
+		defer c.close()
+		leader := c.settle()
+		follower := c.others(leader)[0]
+		at := func(n *testNode, section, want string) {
+			t.Helper()
+			if info := n.do("INFO " + section); !strings.Contains(info, want) {
+				t.Errorf("INFO %s at %s: no %q in %q", section, n.id, want, info)
+			}
+		}
+		at(leader, "replication", "# Replication role:master connected_slaves:2 slave0:ip=")
+		at(follower, "replication", "# Replication role:slave master_host:"+leader.id+" master_port:6379 master_link_status:up ")
+		at(leader, "", "# Server redis_version:7.2.0  # Persistence loading:0 ")
+		at(leader, "all", "aof_enabled:1 ")
+		at(leader, "RAFT", "# Raft node_id:"+leader.id+" cluster_id:")
+		at(leader, "keyspace cluster", "# Cluster cluster_enabled:0  # Keyspace keys:0")
+		c.expect(leader, "INFO nosuch", "=4 txt:")
+		if role := leader.do("ROLE"); !strings.HasPrefix(role, "*3 $6 master :") || !strings.Contains(role, "*2 *3 $2 n") {
+			t.Errorf("ROLE at the leader: %q", role)
+		}
+		if role := follower.do("ROLE"); !strings.HasPrefix(role, "*5 $5 slave $2 "+leader.id+" :6379 $9 connected :") {
+			t.Errorf("ROLE at a follower: %q", role)
+		}
+		c.expect(leader, "CLUSTER INFO", "-ERR This instance has cluster support disabled")
+		c.expect(leader, "CLUSTER foo", "-ERR unknown subcommand 'foo'. Try CLUSTER HELP.")
+		c.expect(leader, "BGSAVE x", "-ERR syntax error")
+		c.expect(leader, "BGSAVE SCHEDULE", "+Background saving started")
+		c.expect(leader, "REPLICAOF NO ONE", "-"+notByHand)
+	})
+}
+
+// Commands about the node and commands on data share a pipeline: data first, as a
+// whole, and every reply in its place.
+func TestMixedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		got := c.others(leader)[0].doCtx(t.Context(), "INCR a", "WAIT 2 0", "INCR a", "CLUSTER INFO", "GET a")
+		if want := ":1 | :2 | :2 | -ERR This instance has cluster support disabled | $1 2"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// A node that is opened to join, and its client port, are enough to join.
+func TestJoinIsRefusedForGood(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	addr := answerOnce(t, "-NOAUTH Authentication required.\r\n")
+	n, err := Open(Config{
+		ID: "n1", PeerListen: "127.0.0.1:0", Join: true, Dir: t.TempDir(),
+		Machine: newTestMachine(), Publisher: &testPublisher{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(ctx)
+	err = n.Join(ctx, addr, "")
+	if err == nil || err.Error() != addr+" refuses this node: NOAUTH Authentication required." {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A joining node gives up only when asking again would change nothing: the leader's
+// loss in the middle of the change is no such refusal.
+func TestJoinAsksAgain(t *testing.T) {
+	for answer, final := range map[string]bool{
+		"-" + reconfigureReply(raft.ErrLeadershipLost).Str:               false,
+		"-" + reconfigureReply(raft.ErrNotLeader).Str:                    false,
+		"-" + resp.ErrUnknown:                                            false,
+		"-ERR node n4 is a member now and is catching up":                false,
+		"-ERR node n4 is a member already, at n4:1":                      true,
+		"-ERR node n4 was removed from this cluster: give it a new id":   true,
+		"-NOAUTH Authentication required.":                               true,
+		"-WRONGPASS invalid username-password pair or user is disabled.": true,
+	} {
+		if got := refusesForGood(answer); got != final {
+			t.Errorf("%s: for good %v, want %v", answer, got, final)
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// Node is one node of a cluster. It executes requests of this node's clients, from
+// wherever in the cluster that must be. All methods may be called concurrently.
+type Node struct {
+	cfg   Config
+	log   *slog.Logger
+	clock Clock
+
+	dir    *dataDir // nil in memory
+	stores *stores
+	peers  *peers
+	trans  transport
+	raft   *raft.Raft
+	fsm    *fsm
+
+	proposer *proposer
+	reader   *reader
+
+	mu      sync.Mutex // the one lock around the machine
+	machine Machine
+	applied uint64 // index of the last entry applied
+	// appliedAt is the monotonic time at which the machine's tick was last set.
+	appliedAt time.Duration
+
+	roster     atomic.Pointer[roster]     // replaced under mu
+	hints      atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
+	lead       atomic.Pointer[leadership] // nil: this node does not lead, or not yet
+	deadline   atomic.Int64               // tick after which the leader must propose a tick; noDeadline if no lease runs
+	appliedNow atomic.Uint64              // as applied, without the lock
+
+	elected chan bool // from Raft: this node was elected, or does not lead any more
+	changed broadcast // who leads, or who the members are, has changed
+	role    roleKeeper
+
+	metMu      sync.Mutex
+	met        map[string]identity // peers that introduced themselves, by id
+	membersDue chan struct{}
+	refusals   *raftLog // says the same refusal once in a while only
+
+	advertise   atomic.Pointer[string] // how the other nodes reach this one
+	incarnation string                 // of this node's data folder
+	dirCluster  string                 // the cluster that the data folder belonged to at the start
+	founder     bool                   // the data folder was empty, and this node founds a cluster
+	openedAt    time.Duration          // monotonic time at which Open was called
+
+	membersMu sync.Mutex // one change of the members at a time
+
+	snapshotMu   sync.Mutex // one snapshot at a time
+	snapshotDue  chan struct{}
+	grownEntries atomic.Uint64 // since the last snapshot
+	grownBytes   atomic.Uint64
+	lastSave     atomic.Int64 // seconds since 1970
+	saving       atomic.Bool
+	saveOK       atomic.Bool
+
+	started    atomic.Bool  // Raft may be asked
+	serving    atomic.Int64 // requests that are being answered
+	fatalOnce  sync.Once
+	broken     atomic.Bool // after fatal: this node must not lead any more
+	stopOnce   sync.Once
+	stop       chan struct{}
+	goroutines sync.WaitGroup
+}
+
+// Open starts a node. It returns once the node takes part in the cluster; whether
+// there is a leader yet is another matter. Its errors are sentences for the
+// operator.
+func Open(cfg Config) (*Node, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine,
+		elected:     make(chan bool, 16),
+		met:         map[string]identity{},
+		membersDue:  make(chan struct{}, 1),
+		refusals:    newRaftLog("", cfg.Log, cfg.Clock),
+		snapshotDue: make(chan struct{}, 1),
+		stop:        make(chan struct{}),
+	}
+	n.openedAt = n.clock.Monotonic()
+	n.fsm = &fsm{n: n}
+	n.proposer, n.reader = newProposer(n), newReader(n)
+	n.roster.Store(emptyRoster)
+	n.hints.Store(emptyRoster)
+	n.advertise.Store(&cfg.PeerAdvertise)
+	n.deadline.Store(noDeadline)
+	n.lastSave.Store(n.clock.Wall() / 1e6)
+	n.saveOK.Store(true)
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, n.release())
+	}
+	n.start()
+	return n, nil
+}
+
+// open takes what the node needs, in order; release gives it back.
+func (n *Node) open() error {
+	if err := n.openStores(); err != nil {
+		return err
+	}
+	if n.stores.Empty && !n.cfg.Join {
+		if err := n.found(); err != nil {
+			return err
+		}
+	}
+	p, err := newPeers(peersConfig{
+		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.identity,
+		Heartbeat: n.cfg.Heartbeat, Log: n.log, Expect: n.idAt,
+	}, n)
+	if err != nil {
+		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
+	}
+	n.peers = p
+	if _, port, err := net.SplitHostPort(n.cfg.PeerAdvertise); err == nil && port == "0" {
+		addr := p.listenAddr() // the system chose the port
+		n.advertise.Store(&addr)
+	}
+	if err := n.startRaft(); err != nil {
+		return err
+	}
+	if n.roster.Load().removed[n.cfg.ID] || n.hints.Load().removed[n.cfg.ID] {
+		_ = n.raft.Shutdown().Error()
+		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved)
+	}
+	return nil
+}
+
+func (n *Node) openStores() (err error) {
+	if n.cfg.stores != nil {
+		n.incarnation = n.cfg.incarnation
+		n.stores, err = n.cfg.stores()
+		return err
+	}
+	if n.dir, err = openDataDir(n.cfg.Dir, n.cfg.ID); err != nil {
+		return err
+	}
+	n.incarnation, n.dirCluster = n.dir.meta.Incarnation, n.dir.meta.Cluster
+	n.stores, err = openStores(n.dir, storeOptions{
+		LogStore: n.cfg.LogStore, Fatal: n.fatal,
+		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log, n.clock),
+	})
+	return err
+}
+
+// scanLog looks through the log before Raft starts: where the replay ends, and
+// what it knows about the members. Until the log is committed again, the latter is
+// what keeps out a member that has lost its data.
+func (n *Node) scanLog() error {
+	first, err := n.stores.Log.FirstIndex()
+	if err != nil || first == 0 {
+		return err
+	}
+	last, err := n.stores.Log.LastIndex()
+	if err != nil {
+		return err
+	}
+	hints, servers := emptyRoster, n.serversOfSnapshot()
+	for i := first; i <= last; i++ {
+		var l raft.Log
+		if err := n.stores.Log.GetLog(i, &l); err != nil {
+			return fmt.Errorf("log entry %d: %w", i, err)
+		}
+		if l.Type == raft.LogConfiguration {
+			servers = raft.DecodeConfiguration(l.Data).Servers
+		}
+		if l.Type != raft.LogCommand {
+			continue
+		}
+		n.fsm.replayTo = i
+		if e, err := decodeEntry(l.Data); err == nil && e.kind == entryRoster && e.term == l.Term {
+			hints = hints.with(e.change)
+		}
+	}
+	n.hints.Store(hints)
+	return n.checkMembers(servers)
+}
+
+// serversOfSnapshot are the members as of the newest snapshot, if there is one.
+func (n *Node) serversOfSnapshot() []raft.Server {
+	snaps, err := n.stores.Snaps.List()
+	if err != nil || len(snaps) == 0 {
+		return nil
+	}
+	return snaps[0].Configuration.Servers
+}
+
+// checkMembers compares the list of first members with those of the data folder.
+// The list founds a cluster and is not read again, so one that differs is a mistake
+// or out of date. A node that has been alone must not start under it: it would go
+// on alone, beside the cluster that the others found.
+func (n *Node) checkMembers(servers []raft.Server) error {
+	if n.stores.Empty || len(n.cfg.Members) == 0 || len(servers) == 0 {
+		return nil
+	}
+	known := map[string]string{}
+	for _, s := range servers {
+		known[string(s.ID)] = string(s.Address)
+	}
+	switch {
+	case maps.Equal(known, n.cfg.Members):
+		return nil
+	case len(known) == 1 && len(n.cfg.Members) > 1:
+		return fmt.Errorf("data folder %s is that of a single node, but the member list names %d: start this node without the list, and add each of the others, with an empty data folder, by --join", n.cfg.Dir, len(n.cfg.Members))
+	}
+	n.log.Warn("the member list differs from the members in the data folder, which count", "list", n.cfg.Members, "members", known)
+	return nil
+}
+
+// start starts the node's goroutines.
+func (n *Node) start() {
+	n.fsm.opened.Store(true)
+	n.started.Store(true)
+	n.role.start(n)
+	n.cfg.Publisher.Publish(n.settings())
+	n.goroutines.Go(n.proposer.run)
+	n.goroutines.Go(n.reader.run)
+	n.goroutines.Go(n.watchElections)
+	n.goroutines.Go(n.takeSnapshots)
+	n.goroutines.Go(n.keepMembers)
+	n.goroutines.Go(n.role.watch)
+}
+
+func (n *Node) settings() []resp.Message {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine.Settings()
+}
+
+// identity is what this node says of itself to the others.
+func (n *Node) identity() identity {
+	who := identity{
+		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
+		ClientAddrs: n.cfg.ClientAddrs, Arch: runtime.GOARCH, Format: entryVersion,
+		Cluster: n.roster.Load().cluster,
+	}
+	if who.Cluster == "" {
+		who.Cluster = n.dirCluster
+	}
+	if who.Cluster == "" {
+		who.Cluster = n.hints.Load().cluster
+	}
+	return who
+}
+
+// idAt names the member at a peer address, "" where none is known. What another
+// node answers there must not count as that member's answer.
+func (n *Node) idAt(addr string) string {
+	if !n.started.Load() {
+		return ""
+	}
+	for _, s := range n.servers() {
+		if string(s.Address) == addr {
+			return string(s.ID)
+		}
+	}
+	return ""
+}
+
+// found gives a new cluster its name before anything else happens, and on all
+// founders the same: so a founder and a node that holds another cluster's data
+// refuse each other from the first word on. Without it a founder that leads could
+// overwrite the log of a node that it takes for a fellow founder.
+func (n *Node) found() error {
+	n.dirCluster = rand.Text()
+	if len(n.cfg.Members) > 0 {
+		sum := sha256.New()
+		for _, s := range n.firstServers().Servers {
+			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
+		}
+		n.dirCluster = base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(n.dirCluster)]
+	}
+	n.founder = true
+	if n.dir == nil {
+		return nil
+	}
+	return n.dir.setCluster(n.dirCluster)
+}
+
+// firstServers is the configuration of a new cluster.
+func (n *Node) firstServers() raft.Configuration {
+	members := n.cfg.Members
+	if len(members) == 0 {
+		members = map[string]string{n.cfg.ID: *n.advertise.Load()}
+	}
+	var c raft.Configuration
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(members[id])})
+	}
+	return c
+}
+
+// fatal ends the process: what happened would put the agreement of the replicas at
+// risk.
+func (n *Node) fatal(err error) {
+	n.fatalOnce.Do(func() {
+		n.broken.Store(true)
+		n.lead.Store(nil)
+		signal(n.proposer.wake)
+		n.cfg.Fatal(err)
+	})
+}
+
+// Close hands leadership over, waits until what is in flight has been answered,
+// and stops the node. When ctx ends it stops at once. The server must not send it
+// requests any more when Close returns, but may until then.
+func (n *Node) Close(ctx context.Context) error {
+	var err error
+	n.stopOnce.Do(func() {
+		if n.leads() && len(n.voters()) > 1 {
+			if err := n.handOver(ctx, ""); err != nil {
+				n.log.Warn("leadership could not be handed over before stopping", "why", err)
+			}
+		}
+		n.drain(ctx)
+		err = n.shutdown()
+	})
+	return err
+}
+
+// drain waits for requests that are being answered.
+func (n *Node) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, drainMax)
+	defer cancel()
+	tick := time.NewTicker(holdPoll)
+	defer tick.Stop()
+	for n.serving.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// drainMax bounds the wait for requests that are being answered.
+const drainMax = 5 * time.Second
+
+// shutdown stops everything, in the reverse order of open.
+func (n *Node) shutdown() error {
+	n.role.stopping()
+	close(n.stop)
+	n.goroutines.Wait()
+	err := n.raft.Shutdown().Error()
+	return errors.Join(err, n.release())
+}
+
+func (n *Node) release() error {
+	var errs []error
+	if n.peers != nil {
+		n.peers.close()
+	}
+	if n.stores != nil {
+		errs = append(errs, n.stores.close())
+	}
+	if n.dir != nil {
+		errs = append(errs, n.dir.close())
+	}
+	return errors.Join(errs...)
+}
+
+// broadcast tells any number of waiters that something has changed.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that is closed at the next change.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}

@@ -1,0 +1,275 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// What an error of Raft means for a request.
+func TestOutcomeOfErrors(t *testing.T) {
+	for err, want := range map[error]outcome{
+		nil:                                  outcomeDone,
+		raft.ErrNotLeader:                    outcomeNotDone,
+		raft.ErrEnqueueTimeout:               outcomeNotDone,
+		raft.ErrLeadershipTransferInProgress: outcomeNotDone,
+		raft.ErrLeadershipLost:               outcomeUnknown,
+		raft.ErrRaftShutdown:                 outcomeUnknown,
+		errors.New("disk full"):              outcomeUnknown,
+	} {
+		if got := outcomeOf(err); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}
+
+// A leader that is cut off does not know what became of a write it has proposed,
+// and says so; a node that never got rid of it says that nothing was done. Neither
+// is told as a failure of the command.
+func TestCutOffLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.leader()
+		c.expect(old, "SET a 1", "+OK")
+		c.cut(old)
+		c.expect(old, "SET a 2", "-"+resp.ErrUnknown)
+		c.expect(old, "SET a 3", "-"+resp.ErrNotDone)
+		c.expect(old, "GET a", "-"+resp.ErrNotDone)
+		var ids []string
+		for _, n := range c.others(old) {
+			ids = append(ids, n.id)
+		}
+		c.expect(c.leader(ids...), "GET a", "$1 1")
+		c.net.heal()
+		c.expect(old, "GET a", "$1 1")
+		c.agree()
+	})
+}
+
+// A failover looks like latency: clients of the nodes that live see no error.
+func TestFailoverIsLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		c.expect(leader, "SET a 1", "+OK")
+		other := c.others(leader)[0]
+		c.kill(leader.id)
+		start := time.Now()
+		c.expect(other, "INCR a", ":2")
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("the failover took %s", took)
+		}
+	})
+}
+
+// Without a majority a node answers, after a while, that nothing was executed, in
+// words after which clients try again.
+func TestNoMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		for _, n := range c.others(leader) {
+			c.kill(n.id)
+		}
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		c.expect(leader, "SET a 1", "-LOADING lockd has no leader at the moment: nothing was executed, try again")
+		if took := time.Since(start); took < 3*time.Second || took > 3200*time.Millisecond {
+			t.Errorf("it waited %s for a leader", took)
+		}
+	})
+}
+
+// A client that hangs up is not waited for.
+func TestClientHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		c.cut(leader)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		leader.doCtx(ctx, "SET a 1")
+		if took := time.Since(start); took != 50*time.Millisecond {
+			t.Errorf("Do returned %s after its client had gone", took-50*time.Millisecond)
+		}
+	})
+}
+
+// counters has clients of every given node increment a counter until stop; it
+// returns how many were acknowledged, and every other answer.
+type counters struct {
+	mu      sync.Mutex
+	running sync.WaitGroup
+	acked   int
+	other   map[string]int
+}
+
+func (k *counters) run(n *testNode, stop <-chan struct{}) {
+	k.running.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			reply := n.do("INCR count")
+			k.mu.Lock()
+			if strings.HasPrefix(reply, ":") {
+				k.acked++
+			} else {
+				k.other[reply]++
+			}
+			k.mu.Unlock()
+			time.Sleep(3 * time.Millisecond)
+		}
+	})
+}
+
+// A leader that stops hands over first: no client of another node sees any error,
+// and nothing is done twice or lost.
+func TestCloseOfLeaderIsSeamless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		others := c.others(leader)
+		k := &counters{other: map[string]int{}}
+		stop := make(chan struct{})
+		for range 5 {
+			k.run(others[0], stop)
+			k.run(others[1], stop)
+		}
+		time.Sleep(time.Second)
+		start := time.Now()
+		if err := leader.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		leader.Node = nil
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("Close took %s", took)
+		}
+		time.Sleep(time.Second)
+		close(stop)
+		k.running.Wait()
+		if len(k.other) > 0 {
+			t.Errorf("clients saw %v", k.other)
+		}
+		c.expect(others[0], "GET count", fmt.Sprintf("$%d %d", len(fmt.Sprint(k.acked)), k.acked))
+	})
+}
+
+// Through kills and partitions no acknowledged write is lost, none is done twice,
+// and what is in doubt is at most what was called unknown.
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		k := &counters{other: map[string]int{}}
+		for round := range 6 {
+			leader := c.leader()
+			stop := make(chan struct{})
+			for _, n := range c.others(nil) {
+				if n != leader || round%2 == 0 {
+					k.run(n, stop)
+				}
+			}
+			time.Sleep(500 * time.Millisecond)
+			if round%2 == 0 {
+				c.cut(leader)
+				time.Sleep(3 * time.Second)
+				c.net.heal()
+			} else {
+				c.kill(leader.id)
+				time.Sleep(3 * time.Second)
+				c.start(leader.id)
+			}
+			close(stop)
+			k.running.Wait()
+		}
+		unknown := k.other["-"+resp.ErrUnknown]
+		delete(k.other, "-"+resp.ErrUnknown)
+		delete(k.other, "-"+resp.ErrNotDone)
+		if len(k.other) > 0 {
+			t.Errorf("clients saw %v", k.other)
+		}
+		c.agree()
+		var count int
+		fmt.Sscanf(c.leader().do("GET count"), "$%d %d", new(int), &count)
+		if count < k.acked || count > k.acked+unknown {
+			t.Errorf("%d acknowledged, %d unknown, but the counter is at %d", k.acked, unknown, count)
+		}
+		t.Logf("%d acknowledged, %d unknown", k.acked, unknown)
+	})
+}
+
+// A read never returns what was overwritten before it began, also from a leader
+// that has been cut off and does not know, whatever answers are still under way.
+func TestReadsAreNeverStale(t *testing.T) {
+	for delay := time.Duration(0); delay <= 3*time.Second; delay += 150 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3)
+			defer c.close()
+			old := c.leader()
+			c.expect(old, "SET a 1", "+OK")
+			time.Sleep(delay % (500 * time.Millisecond))
+			c.cut(old)
+			var ids []string
+			for _, n := range c.others(old) {
+				ids = append(ids, n.id)
+			}
+			c.expect(c.leader(ids...), "SET a 2", "+OK")
+			replies := make(chan string, 1)
+			go func() { replies <- old.do("GET a") }()
+			time.Sleep(delay)
+			c.net.heal()
+			if reply := <-replies; reply != "$1 2" && reply != "-"+resp.ErrNotDone {
+				t.Errorf("healed after %s: the old leader answered %q", delay, reply)
+			}
+		})
+	}
+}
+
+// A leader that is cut off answers no read, not even at once.
+func TestCutOffLeaderReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.leader()
+		c.expect(old, "SET a 1", "+OK")
+		c.cut(old)
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if reply := old.doCtx(ctx, "GET a"); reply == "$1 1" {
+				t.Fatal("it answered a read without asking anybody")
+			}
+			cancel()
+		}
+	})
+}
+
+// A request that is too large is refused before anything is done with it.
+func TestRequestTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		n := c.leader()
+		if got := n.do("SET a " + strings.Repeat("x", RequestBytesMax)); got != "-"+errRequestTooLarge {
+			t.Errorf("got %.200q", got)
+		}
+		c.expect(n, "GET a", "_")
+	})
+}

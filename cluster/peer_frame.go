@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"lockd/resp"
+)
+
+// What travels on a calls connection, after the hello, is frames:
+//
+//	frame    length(4, big endian: of what follows) kind(1) id(8) body
+//	forward  uvarint: milliseconds the sender will wait (0: not said), then a request
+//	answer   outcome(1), then a result if the outcome is done
+//	ask      nothing: what is your status?
+//	status   uvarints: term, leader (0 or 1), applied index, last index
+//	ping     nothing     pong  nothing
+//	bye      nothing; its id is that of the last call taken
+//
+// The dialler sends forwards, asks and pings, with rising ids; the listener answers
+// each with the same id, in any order. A listener that stops says bye: calls with
+// a later id will not be looked at, the others are still answered.
+
+type frameKind byte
+
+const (
+	frameForward frameKind = 1 + iota
+	frameAnswer
+	frameAsk
+	frameStatus
+	framePing
+	framePong
+	frameBye
+)
+
+const (
+	frameHeadLen    = 4 + frameFixedLen
+	frameFixedLen   = 1 + 8
+	forwardBytesMax = 64 << 20  // body of a forwarded request; more is answered with an error
+	answerBytesMax  = 512 << 20 // body of an answer; more makes the outcome unknown
+	frameChunk      = 1 << 20   // a larger body is allocated as it arrives, not as it is announced
+)
+
+// outcome is how a forwarded request ended (law 6).
+type outcome uint8
+
+const (
+	outcomeDone    outcome = iota // the result is the answer
+	outcomeNotDone                // certainly not executed: never sent, or the peer says so
+	outcomeUnknown                // sent, and then the connection broke or the time was up
+)
+
+func (o outcome) String() string {
+	switch o {
+	case outcomeDone:
+		return "done"
+	case outcomeNotDone:
+		return "not done"
+	case outcomeUnknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("outcome(%d)", uint8(o))
+}
+
+// peerStatus is what a node answers to a status question. Leader confirmation
+// (law 5) rests on Term: it must be read after the question has arrived.
+type peerStatus struct {
+	Term      uint64 // raft.CurrentTerm now
+	Leader    bool   // the node leads in Term
+	Applied   uint64 // index the machine has applied
+	LastIndex uint64 // last index of the node's log
+}
+
+type frame struct {
+	kind frameKind
+	id   uint64
+	body []byte
+}
+
+var errFrame = errors.New("malformed frame")
+
+// appendFrame appends a frame whose body is in two parts, either may be empty.
+func appendFrame(dst []byte, kind frameKind, id uint64, head, body []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(frameFixedLen+len(head)+len(body)))
+	dst = append(dst, byte(kind))
+	dst = binary.BigEndian.AppendUint64(dst, id)
+	return append(append(dst, head...), body...)
+}
+
+// frameLimit is the largest body of a frame of this kind; ok is false where
+// there is no such kind.
+func frameLimit(kind frameKind) (limit int, ok bool) {
+	switch kind {
+	case frameForward:
+		return binary.MaxVarintLen64 + forwardBytesMax, true
+	case frameAnswer:
+		return 1 + answerBytesMax, true
+	case frameStatus:
+		return 4 * binary.MaxVarintLen64, true
+	case frameAsk, framePing, framePong, frameBye:
+		return 0, true
+	}
+	return 0, false
+}
+
+// readFrame reads one frame. Its body is freshly allocated and belongs to the
+// caller: requests and results alias it.
+func readFrame(r io.Reader) (frame, error) {
+	var head [frameHeadLen]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return frame{}, err
+	}
+	f := frame{kind: frameKind(head[4]), id: binary.BigEndian.Uint64(head[5:])}
+	size := int64(binary.BigEndian.Uint32(head[:])) - frameFixedLen
+	limit, ok := frameLimit(f.kind)
+	if !ok || size < 0 || size > int64(limit) {
+		return frame{}, fmt.Errorf("%w: kind %d of %d bytes", errFrame, f.kind, size)
+	}
+	var err error
+	f.body, err = readBody(r, int(size))
+	return f, err
+}
+
+func readBody(r io.Reader, size int) ([]byte, error) {
+	if size == 0 {
+		return nil, nil
+	}
+	if size <= frameChunk {
+		body := make([]byte, size)
+		_, err := io.ReadFull(r, body)
+		return body, err
+	}
+	var body bytes.Buffer
+	n, err := io.CopyN(&body, r, int64(size))
+	if err == io.EOF && n < int64(size) {
+		err = io.ErrUnexpectedEOF
+	}
+	return body.Bytes(), err
+}
+
+// forwardBody splits a forward's body into the wait and the request.
+func forwardBody(body []byte) (wait time.Duration, req resp.Request, err error) {
+	ms, n := binary.Uvarint(body)
+	if n <= 0 || ms > uint64(forwardWaitMax/time.Millisecond) {
+		return 0, req, fmt.Errorf("%w: bad wait", errFrame)
+	}
+	req, rest, err := resp.DecodeRequest(body[n:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after the request", errFrame, len(rest))
+	}
+	return time.Duration(ms) * time.Millisecond, req, err
+}
+
+// answerBody reads an answer's body.
+func answerBody(body []byte) (outcome, resp.Result, error) {
+	if len(body) == 0 || body[0] > byte(outcomeUnknown) || (body[0] != byte(outcomeDone) && len(body) > 1) {
+		return outcomeUnknown, resp.Result{}, fmt.Errorf("%w: bad answer", errFrame)
+	}
+	if o := outcome(body[0]); o != outcomeDone {
+		return o, resp.Result{}, nil
+	}
+	res, rest, err := resp.DecodeResult(body[1:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after the result", errFrame, len(rest))
+	}
+	if err != nil {
+		return outcomeUnknown, resp.Result{}, err
+	}
+	return outcomeDone, res, nil
+}
+
+func appendStatus(dst []byte, s peerStatus) []byte {
+	leader := uint64(0)
+	if s.Leader {
+		leader = 1
+	}
+	for _, n := range [...]uint64{s.Term, leader, s.Applied, s.LastIndex} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func decodeStatus(body []byte) (peerStatus, error) {
+	var n [4]uint64
+	for i := range n {
+		v, size := binary.Uvarint(body)
+		if size <= 0 {
+			return peerStatus{}, fmt.Errorf("%w: bad status", errFrame)
+		}
+		n[i], body = v, body[size:]
+	}
+	if len(body) > 0 || n[1] > 1 {
+		return peerStatus{}, fmt.Errorf("%w: bad status", errFrame)
+	}
+	return peerStatus{Term: n[0], Leader: n[1] == 1, Applied: n[2], LastIndex: n[3]}, nil
+}

@@ -1,0 +1,428 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+const (
+	redialPauseMin  = 10 * time.Millisecond
+	redialPauseMax  = 250 * time.Millisecond
+	linkIdleMax     = time.Minute // then the connection is closed; the next call opens it again
+	callsPendingMax = 1 << 16     // calls of one link, waiting to leave or for an answer
+	queuedBytesMax  = 256 << 20   // bytes of calls that have not left yet
+	silentTicksMax  = 4           // half heartbeats without a byte from the peer
+)
+
+var (
+	errLinkFull = errors.New("too much is waiting for this peer")
+	errBroken   = errors.New("the connection to the peer broke")
+)
+
+// call is one question to a peer.
+type call struct {
+	kind     frameKind
+	body     []byte
+	deadline time.Time // zero: none
+	done     chan callAnswer
+
+	// Guarded by the link's lock.
+	id    uint64
+	state callState
+	end   int // where its frame ends in the write that carries it
+}
+
+type callState uint8
+
+const (
+	callQueued   callState = iota // not a byte of it has left
+	callWritten                   // it is being written or has been written
+	callFinished                  // done has its answer, or nobody waits for one
+)
+
+type callAnswer struct {
+	outcome outcome
+	result  resp.Result
+	status  peerStatus
+	err     error // nil if there is an answer
+}
+
+func newCall(kind frameKind, body []byte) *call {
+	return &call{kind: kind, body: body, done: make(chan callAnswer, 1)}
+}
+
+// call sends c to the node at addr and waits for its answer.
+func (p *peers) call(ctx context.Context, addr string, c *call) callAnswer {
+	if err := ctx.Err(); err != nil {
+		return callAnswer{outcome: outcomeNotDone, err: err}
+	}
+	l, err := p.enqueue(addr, c)
+	if err != nil {
+		return callAnswer{outcome: outcomeNotDone, err: err}
+	}
+	select {
+	case a := <-c.done:
+		return a
+	case <-ctx.Done():
+		return l.abandon(c, ctx.Err())
+	}
+}
+
+// enqueue puts c into the queue of addr's link and sees to it that the link runs.
+func (p *peers) enqueue(addr string, c *call) (*link, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errPeersClosed
+	}
+	l := p.links[addr]
+	if l == nil {
+		l = &link{p: p, addr: addr, wake: make(chan struct{}, 1), sent: map[uint64]*call{}}
+		p.links[addr] = l
+		p.running.Go(l.run)
+	}
+	return l, l.add(c)
+}
+
+// link is the dialler's end of the one calls connection to an address. It dials
+// when there is something to send, and again after the connection broke.
+type link struct {
+	p    *peers
+	addr string
+	wake chan struct{}
+
+	// Taken inside peers.mu where both are held.
+	mu          sync.Mutex
+	queue       []*call // may hold finished ones: they were abandoned
+	queuedBytes int
+	sent        map[uint64]*call
+	lastID      uint64
+	bye         bool // this connection takes no more calls
+}
+
+func (l *link) add(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue)+len(l.sent) >= callsPendingMax || l.queuedBytes+len(c.body) > queuedBytesMax {
+		return errLinkFull
+	}
+	l.queue = append(l.queue, c)
+	l.queuedBytes += len(c.body)
+	signal(l.wake)
+	return nil
+}
+
+// abandon ends a call whose caller stops waiting. What has not left is taken
+// back: it is certainly not done.
+func (l *link) abandon(c *call, why error) callAnswer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := c.state
+	c.state = callFinished
+	switch state {
+	case callQueued:
+		l.queuedBytes -= len(c.body)
+		c.body = nil
+		return callAnswer{outcome: outcomeNotDone, err: why}
+	case callWritten:
+		delete(l.sent, c.id)
+		return callAnswer{outcome: outcomeUnknown, err: why}
+	}
+	return <-c.done // the answer came at the same moment
+}
+
+// finish gives a call its answer. The link's lock is held.
+func (l *link) finish(c *call, a callAnswer) {
+	if c.state == callFinished {
+		return
+	}
+	c.state = callFinished
+	c.done <- a
+}
+
+// run is the link's goroutine: it dials when there is work, talks until the
+// connection breaks, and pauses after a failure.
+func (l *link) run() {
+	defer l.failQueued(errPeersClosed)
+	pause := redialPauseMin
+	for l.awaitWork() {
+		conn, err := l.p.dial(l.addr, helloCalls, l.p.cfg.DialTimeout)
+		if err != nil {
+			l.failQueued(err)
+		} else if l.talk(conn) {
+			pause = redialPauseMin
+			continue
+		}
+		if !l.p.sleep(pause) {
+			return
+		}
+		pause = min(2*pause, redialPauseMax)
+	}
+}
+
+// awaitWork waits until a call is queued. False: the network closes, or nothing
+// has come for so long that the link is given up.
+func (l *link) awaitWork() bool {
+	idle := time.NewTimer(linkIdleMax)
+	defer idle.Stop()
+	for {
+		if l.hasQueued() {
+			return !l.p.isClosed()
+		}
+		select {
+		case <-l.wake:
+		case <-l.p.stop:
+			return false
+		case <-idle.C:
+			return !l.retire()
+		}
+	}
+}
+
+// retire takes an idle link out of the network; false if a call came meanwhile.
+func (l *link) retire() bool {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	if l.hasQueued() {
+		return false
+	}
+	delete(l.p.links, l.addr)
+	return true
+}
+
+func (l *link) hasQueued() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.queue[0].state == callFinished {
+		l.queue = l.queue[1:]
+	}
+	return len(l.queue) > 0
+}
+
+func (p *peers) isClosed() bool {
+	select {
+	case <-p.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// failQueued ends what waits to leave: it is not done.
+func (l *link) failQueued(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.queue {
+		l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, err)})
+	}
+	l.queue, l.queuedBytes = nil, 0
+}
+
+// failSent ends what has left and has no answer: its outcome is unknown.
+func (l *link) failSent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, c := range l.sent {
+		delete(l.sent, id)
+		l.finish(c, callAnswer{outcome: outcomeUnknown, err: fmt.Errorf("peer %s: %w", l.addr, errBroken)})
+	}
+}
+
+// talk uses a connection until it breaks, falls silent or is idle for long. It
+// reports whether the peer said anything at all.
+func (l *link) talk(conn net.Conn) bool {
+	l.mu.Lock()
+	l.bye = false
+	l.mu.Unlock()
+	heard := &countingReader{r: conn}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := l.readAnswers(heard)
+		l.p.cfg.Log.Debug("peer connection ended", "peer", l.addr, "error", err)
+		_ = conn.Close()
+	}()
+	l.writeCalls(conn, heard, ended)
+	l.p.untrack(conn, false)
+	<-ended
+	l.failSent()
+	return heard.bytes.Load() > 0
+}
+
+func (l *link) writeCalls(conn net.Conn, heard *countingReader, ended chan struct{}) {
+	tick := time.NewTicker(l.p.cfg.Heartbeat / 2)
+	defer tick.Stop()
+	signal(l.wake) // awaitWork may have taken the signal of the call it dialled for
+	var buf []byte
+	var known int64 // bytes heard at the last tick
+	silent, idle := 0, time.Duration(0)
+	for {
+		var ping bool
+		select {
+		case <-ended:
+			return
+		case <-l.p.stop:
+			return
+		case <-l.wake:
+			idle = 0
+		case <-tick.C:
+			now := heard.bytes.Load()
+			if now == known {
+				silent++
+			} else {
+				silent, known = 0, now
+			}
+			idle += l.p.cfg.Heartbeat / 2
+			if silent > silentTicksMax || idle > linkIdleMax && l.isIdle() {
+				return
+			}
+			ping = true
+		}
+		batch, out, over := l.take(buf[:0], ping)
+		if over {
+			return
+		}
+		n, err := writeChunks(conn, out, 2*l.p.cfg.Heartbeat)
+		if err != nil {
+			l.unsend(batch, n)
+			return
+		}
+		if buf = out; cap(buf) > writeBufferKeepMax {
+			buf = nil
+		}
+	}
+}
+
+func (l *link) isIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue)+len(l.sent) == 0
+}
+
+// take moves everything that is queued into one write. over: the peer takes no more
+// and has answered all that it took.
+func (l *link) take(dst []byte, ping bool) (batch []*call, out []byte, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bye {
+		return nil, dst, len(l.sent) == 0
+	}
+	batch = l.queue[:0]
+	for _, c := range l.queue {
+		if c.state != callQueued {
+			continue
+		}
+		l.lastID++
+		c.id, c.state = l.lastID, callWritten
+		l.sent[c.id] = c
+		var head []byte
+		if c.kind == frameForward {
+			head = appendWait(nil, c.deadline)
+		}
+		dst = appendFrame(dst, c.kind, c.id, head, c.body)
+		c.end, c.body = len(dst), nil
+		batch = append(batch, c)
+	}
+	l.queue, l.queuedBytes = nil, 0
+	if ping {
+		dst = appendFrame(dst, framePing, 0, nil, nil)
+	}
+	return batch, dst, false
+}
+
+// unsend ends the calls of a write of which only n bytes were taken: a peer
+// executes whole frames only, so the rest is certainly not done.
+func (l *link) unsend(batch []*call, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range batch {
+		if c.end > n && c.state == callWritten {
+			delete(l.sent, c.id)
+			l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, errBroken)})
+		}
+	}
+}
+
+// readAnswers hands answers to their calls until the connection ends.
+func (l *link) readAnswers(conn *countingReader) error {
+	r := bufio.NewReaderSize(conn, readBufferBytes)
+	for {
+		f, err := readFrame(r)
+		if err != nil {
+			return err
+		}
+		var a callAnswer
+		switch f.kind {
+		case frameAnswer:
+			a.outcome, a.result, err = answerBody(f.body)
+		case frameStatus:
+			a.status, err = decodeStatus(f.body)
+		case framePong:
+			continue
+		case frameBye:
+			l.peerLeaves(f.id)
+			continue
+		default:
+			err = errFrame
+		}
+		if err != nil {
+			return err
+		}
+		if err := l.answered(f, a); err != nil {
+			return err
+		}
+	}
+}
+
+// peerLeaves ends the calls that the peer has not taken: they are not done. What
+// comes now waits for another connection.
+func (l *link) peerLeaves(taken uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bye = true
+	for id, c := range l.sent {
+		if id > taken {
+			delete(l.sent, id)
+			l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)})
+		}
+	}
+	signal(l.wake)
+}
+
+func (l *link) answered(f frame, a callAnswer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.sent[f.id]
+	if c == nil {
+		return nil // abandoned
+	}
+	if (c.kind == frameForward) != (f.kind == frameAnswer) {
+		return fmt.Errorf("%w: answer of kind %d to a call of kind %d", errFrame, f.kind, c.kind)
+	}
+	delete(l.sent, f.id)
+	l.finish(c, a)
+	if l.bye {
+		signal(l.wake)
+	}
+	return nil
+}
+
+// countingReader counts what comes in: any byte is a sign of life.
+type countingReader struct {
+	r     net.Conn
+	bytes atomic.Int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+const (
+	readBufferBytes    = 64 << 10
+	writeBufferKeepMax = 1 << 20          // a write buffer that grew larger is not kept
+	writeChunkBytes    = 256 << 10        // each chunk has the write deadline anew
+	serveSilenceMax    = 30 * time.Second // the dialler pings; one that is silent so long is gone
+	serveStuckMax      = 5 * time.Second  // a peer that does not take its answers
+	forwardsServedMax  = 1 << 16          // forwards of one connection at a time; more are answered not done
+	answersQueuedMax   = 1 << 30          // bytes of answers that wait for the peer to read
+	byeWaitMax         = time.Second      // for the answers to what had been taken, when the network closes
+)
+
+// servedCalls is the listener's end of a calls connection. One goroutine reads
+// and serves, one writes; answers that come meanwhile leave in one write.
+type servedCalls struct {
+	p       *peers
+	conn    net.Conn
+	taken   uint64        // id of the last call that was read
+	serving atomic.Int64  // forwards without an answer yet
+	settled chan struct{} // capacity 1: serving has come down to 0
+
+	mu      sync.Mutex
+	out     []byte
+	leaving bool // the writer ends once out is empty
+	broken  bool
+	wake    chan struct{}
+}
+
+func newServedCalls(p *peers, conn net.Conn) *servedCalls {
+	return &servedCalls{p: p, conn: conn, wake: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
+}
+
+// serveCalls serves a calls connection until it breaks or the network closes.
+func (p *peers) serveCalls(conn net.Conn) {
+	s := newServedCalls(p, conn)
+	var writing sync.WaitGroup
+	writing.Go(s.write)
+	err := s.read()
+	p.cfg.Log.Debug("peer connection ended", "peer", conn.RemoteAddr().String(), "error", err)
+	if errors.Is(err, errPeersClosed) {
+		s.bye()
+	} else {
+		s.fail()
+	}
+	writing.Wait()
+}
+
+func (s *servedCalls) read() error {
+	r := bufio.NewReaderSize(&deadlineReader{s.conn, s.p}, readBufferBytes)
+	for {
+		if s.p.isClosed() {
+			return errPeersClosed
+		}
+		f, err := readFrame(r)
+		if err != nil {
+			return err
+		}
+		s.taken = f.id
+		if err := s.serve(f); err != nil {
+			return err
+		}
+	}
+}
+
+// bye ends a connection without leaving calls in doubt: the peer learns which ones
+// were never taken, and has the answers to the others.
+func (s *servedCalls) bye() {
+	limit := time.AfterFunc(byeWaitMax, s.fail)
+	defer limit.Stop()
+	s.send(frameBye, s.taken, nil, nil)
+	for s.serving.Load() > 0 && !s.isBroken() {
+		<-s.settled
+	}
+	s.mu.Lock()
+	s.leaving = true
+	signal(s.wake)
+	s.mu.Unlock()
+}
+
+func (s *servedCalls) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+func (s *servedCalls) serve(f frame) error {
+	switch f.kind {
+	case frameForward:
+		return s.forward(f)
+	case frameAsk:
+		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.serveStatus()))
+	case framePing:
+		s.send(framePong, f.id, nil, nil)
+	default:
+		return errFrame
+	}
+	return nil
+}
+
+func (s *servedCalls) forward(f frame) error {
+	wait, req, err := forwardBody(f.body)
+	if err != nil {
+		return err
+	}
+	if s.serving.Add(1) > forwardsServedMax {
+		s.answer(f.id, outcomeNotDone, resp.Result{})
+		return nil
+	}
+	if wait == 0 {
+		wait = forwardWaitMax
+	}
+	s.p.handler.serveForward(req, after(wait), func(o outcome, res resp.Result) { s.answer(f.id, o, res) })
+	return nil
+}
+
+func (s *servedCalls) answer(id uint64, o outcome, res resp.Result) {
+	defer func() {
+		if s.serving.Add(-1) == 0 {
+			signal(s.settled)
+		}
+	}()
+	var body []byte
+	if o == outcomeDone {
+		body = resp.AppendResult(nil, res)
+		if len(body) > answerBytesMax {
+			o, body = outcomeUnknown, nil
+		}
+	}
+	s.send(frameAnswer, id, []byte{byte(o)}, body)
+}
+
+// send queues a frame. It never blocks.
+func (s *servedCalls) send(kind frameKind, id uint64, head, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		return
+	}
+	if len(s.out)+len(body) > answersQueuedMax {
+		s.broken = true
+		_ = s.conn.Close()
+		return
+	}
+	s.out = appendFrame(s.out, kind, id, head, body)
+	signal(s.wake)
+}
+
+func (s *servedCalls) fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = true
+	_ = s.conn.Close()
+	signal(s.wake)
+	signal(s.settled)
+}
+
+func (s *servedCalls) write() {
+	var spare []byte
+	for range s.wake {
+		s.mu.Lock()
+		out, last := s.out, s.leaving && len(s.out) == 0 || s.broken
+		s.out = spare
+		if s.leaving {
+			signal(s.wake) // look again when this has been written
+		}
+		s.mu.Unlock()
+		if last {
+			return
+		}
+		if _, err := writeChunks(s.conn, out, serveStuckMax); err != nil {
+			s.fail()
+			return
+		}
+		spare = nil
+		if cap(out) <= writeBufferKeepMax {
+			spare = out[:0]
+		}
+	}
+}
+
+// signal wakes the one goroutine that waits on a channel of capacity 1.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// writeChunks writes b; each chunk must be taken within stuckMax. It returns how
+// many bytes the kernel has taken.
+func writeChunks(conn net.Conn, b []byte, stuckMax time.Duration) (int, error) {
+	done := 0
+	for done < len(b) {
+		_ = conn.SetWriteDeadline(after(stuckMax))
+		n, err := conn.Write(b[done:min(len(b), done+writeChunkBytes)])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// deadlineReader gives up on a connection that is silent for too long, and when the
+// network closes: peers.close moves the deadline into the past after closing stop,
+// so that one of the two is seen.
+type deadlineReader struct {
+	net.Conn
+	p *peers
+}
+
+func (r *deadlineReader) Read(b []byte) (int, error) {
+	_ = r.SetReadDeadline(after(serveSilenceMax))
+	if r.p.isClosed() {
+		return 0, errPeersClosed
+	}
+	n, err := r.Conn.Read(b)
+	if err != nil && r.p.isClosed() {
+		err = errPeersClosed
+	}
+	return n, err
+}
+
+// appendWait appends how long the sender of a forward will wait, in milliseconds.
+func appendWait(dst []byte, deadline time.Time) []byte {
+	if deadline.IsZero() {
+		return binary.AppendUvarint(dst, 0)
+	}
+	ms := time.Until(deadline).Milliseconds()
+	return binary.AppendUvarint(dst, uint64(min(max(ms, 1), int64(forwardWaitMax/time.Millisecond))))
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// raftQueueMax bounds the greeted connections that wait for Raft to take them.
+const raftQueueMax = 16
+
+// raftStreams is the raft.StreamLayer on the peer port: what comes in as a Raft
+// connection is handed to Accept, what Raft dials begins with a hello.
+type raftStreams struct {
+	p        *peers
+	incoming chan net.Conn
+	stop     chan struct{}
+	stopOnce sync.Once
+}
+
+func newRaftStreams(p *peers) *raftStreams {
+	return &raftStreams{p: p, incoming: make(chan net.Conn, raftQueueMax), stop: make(chan struct{})}
+}
+
+// deliver hands a greeted connection to Accept; it never blocks for long.
+func (s *raftStreams) deliver(conn net.Conn) {
+	t := time.NewTimer(helloWaitMax)
+	defer t.Stop()
+	select {
+	case s.incoming <- conn:
+		return
+	case <-s.stop:
+	case <-s.p.stop:
+	case <-t.C: // Raft has not started, or has stopped
+	}
+	_ = conn.Close()
+}
+
+// Accept implements net.Listener.
+func (s *raftStreams) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.incoming:
+		return conn, nil
+	case <-s.stop:
+	case <-s.p.stop:
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (s *raftStreams) Close() error {
+	s.stopOnce.Do(func() { close(s.stop) })
+	return nil
+}
+
+// Addr is the address that Raft puts into its messages: the advertised one.
+func (s *raftStreams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr) }
+
+// Dial implements raft.StreamLayer.
+func (s *raftStreams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	if timeout <= 0 || timeout > s.p.cfg.DialTimeout {
+		timeout = s.p.cfg.DialTimeout
+	}
+	conn, err := s.p.dial(string(addr), helloRaft, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &trackedConn{Conn: conn, p: s.p}, nil
+}
+
+// trackedConn is a connection in Raft's hands: its Close is noted.
+type trackedConn struct {
+	net.Conn
+	p        *peers
+	incoming bool
+}
+
+func (c *trackedConn) Close() error {
+	c.p.untrack(c.Conn, c.incoming)
+	return nil
+}
+
+// namedAddr is a net.Addr that keeps the name as it was written.
+type namedAddr string
+
+func (a namedAddr) Network() string { return "tcp" }
+func (a namedAddr) String() string  { return string(a) }

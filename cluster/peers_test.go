@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/resp"
+)
+
+// fakePeer is a peerHandler whose answers a test decides.
+type fakePeer struct {
+	admits  func(identity) error
+	forward func(req resp.Request, deadline time.Time, respond func(outcome, resp.Result))
+	term    atomic.Uint64
+
+	mu       sync.Mutex
+	refusals []string
+}
+
+func (f *fakePeer) admit(who identity) error {
+	if f.admits == nil {
+		return nil
+	}
+	return f.admits(who)
+}
+
+func (f *fakePeer) serveForward(req resp.Request, deadline time.Time, respond func(outcome, resp.Result)) {
+	if f.forward != nil {
+		f.forward(req, deadline, respond)
+		return
+	}
+	respond(outcomeDone, echo(req))
+}
+
+func (f *fakePeer) serveStatus() peerStatus {
+	return peerStatus{Term: f.term.Load(), Leader: true, Applied: 8, LastIndex: 9}
+}
+
+func (f *fakePeer) refused(by string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refusals = append(f.refusals, by+": "+err.Error())
+}
+
+func (f *fakePeer) allRefusals() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.refusals...)
+}
+
+// echo answers each command by its name and arguments.
+func echo(req resp.Request) resp.Result {
+	var res resp.Result
+	for _, c := range req.Cmds {
+		res.Replies = append(res.Replies, resp.Bulks(c.Args...))
+	}
+	return res
+}
+
+func command(args ...string) resp.Request {
+	return resp.Request{Cmds: []resp.Cmd{{Args: args}}}
+}
+
+func startPeers(t testing.TB, n Network, id, addr string, h peerHandler) *peers {
+	t.Helper()
+	p, err := newPeers(peersConfig{
+		Network: n, Listen: addr,
+		Self: func() identity { return identity{Cluster: "c", ID: id, Incarnation: "i-" + id, PeerAddr: addr} },
+	}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A forwarded request comes back with its answer, and a status question with the
+// peer's status, over one connection.
+func TestPeersForwardAndStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNetwork()
+		b := &fakePeer{}
+		b.term.Store(7)
+		pa := startPeers(t, net.from("a:1"), "a", "a:1", &fakePeer{})
+		pb := startPeers(t, net.from("b:1"), "b", "b:1", b)
+		defer pb.close()
+		defer pa.close()
+
+		for i := range 3 {
+			o, res := pa.forward(context.Background(), "b:1", command("get", fmt.Sprint(i)))
+			if o != outcomeDone || len(res.Replies) != 1 || res.Replies[0].Elems[1].Str != fmt.Sprint(i) {
+				t.Fatalf("forward %d: %v %v", i, o, res)
+			}
+		}
+		got, err := pa.status(context.Background(), "b:1")
+		if want := (peerStatus{Term: 7, Leader: true, Applied: 8, LastIndex: 9}); err != nil || got != want {
+			t.Fatalf("status: %+v %v, want %+v", got, err, want)
+		}
+		if n := len(net.conns); n != 2 {
+			t.Fatalf("%d ends of connections, want 2", n)
+		}
+	})
+}
+
+// Both sides judge a new connection, and the text of a refusal reaches the other
+// side, whichever side refuses.
+func TestPeersRefuse(t *testing.T) {
+	for _, side := range []string{"dialler", "listener"} {
+		synctest.Test(t, func(t *testing.T) {
+			net := newMemNetwork()
+			no := func(who identity) error { return fmt.Errorf("node %q was removed from the cluster", who.ID) }
+			a, b := &fakePeer{}, &fakePeer{}
+			other, want := a, `b: node "a" was removed from the cluster`
+			if side == "dialler" {
+				a.admits, other, want = no, b, `a: node "b" was removed from the cluster`
+			} else {
+				b.admits = no
+			}
+			pa := startPeers(t, net.from("a:1"), "a", "a:1", a)
+			pb := startPeers(t, net.from("b:1"), "b", "b:1", b)
+			defer pb.close()
+			defer pa.close()
+			if o, _ := pa.forward(context.Background(), "b:1", command("get", "k")); o != outcomeNotDone {
+				t.Errorf("%s refuses: %v, want not done", side, o)
+			}
+			synctest.Wait()
+			if got := other.allRefusals(); len(got) != 1 || got[0] != want {
+				t.Errorf("%s refuses: the other side was told %q, want %q", side, got, want)
+			}
+		})
+	}
+}
+
+// A node that has taken over another's address is not taken for it: its answers
+// would count as the other's.
+func TestPeersExpect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newMemNetwork()
+		a, err := newPeers(peersConfig{
+			Network: net.from("a:1"), Listen: "a:1",
+			Self:   func() identity { return identity{ID: "a", PeerAddr: "a:1"} },
+			Expect: func(addr string) string { return map[string]string{"b:1": "b"}[addr] },
+		}, &fakePeer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		other := &fakePeer{}
+		for _, addr := range []string{"b:1", "c:1"} {
+			p := startPeers(t, net.from(addr), "d", addr, other)
+			defer p.close()
+		}
+		if _, err := a.status(t.Context(), "b:1"); err == nil {
+			t.Error("d answered for b")
+		}
+		if _, err := a.status(t.Context(), "c:1"); err != nil {
+			t.Errorf("at an address without an owner: %v", err)
+		}
+		synctest.Wait()
+		want := "a: node d answers at b:1, which is the address of node b"
+		if got := other.allRefusals(); len(got) != 1 || got[0] != want {
+			t.Errorf("d was told %q, want %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// op is a request, or a change of the roster, on its way into the log.
+type op struct {
+	ctx    context.Context // of the client that waits; nil: nobody hangs up
+	req    resp.Request
+	change *rosterChange
+	size   int // upper bound of its bytes in an entry
+	// done is called exactly once, from any goroutine; it does not block. The result
+	// counts if the outcome is outcomeDone.
+	done func(outcome, resp.Result)
+}
+
+// proposer is the one door to the log. What sessions and other nodes want written
+// waits in a queue; one goroutine takes all that waits, stamps it, and has Raft
+// log it as one entry. So while an entry is on its way the next one gathers, and
+// the cost of a commit is shared by all that wait for it.
+type proposer struct {
+	n    *Node
+	wake chan struct{} // capacity 1: there is something to look at
+
+	mu       sync.Mutex
+	waiting  []*op
+	bytes    int // of those waiting
+	inFlight int
+	held     bool // leadership is being handed over: entries wait
+	closed   bool
+	gather   gathering
+}
+
+// gathering holds the next entry back for a moment after one has settled. Its
+// clients all come back at about the same time; without it the first would travel
+// alone, the others in the entry after it, and so on for ever: twice the entries.
+type gathering struct {
+	want  int           // ops that are expected
+	until time.Duration // monotonic time at which the wait ends
+	skip  int           // entries for which not to wait: the clients did not come
+}
+
+// The wait for clients to come back: a part of the time an entry takes, and bounded.
+// After a wait in vain there is none for a while.
+const (
+	gatherMax       = 400 * time.Microsecond
+	gatherPart      = 2
+	gatherSkipAfter = 8
+)
+
+// settled starts a wait: an entry of so many ops, which took so long, has been
+// answered, while others waited.
+func (g *gathering) settled(ops, waiting int, took, now time.Duration) {
+	g.want = (ops + waiting) * 15 / 16
+	g.until = now + min(took/gatherPart, gatherMax)
+	if g.skip > 0 {
+		g.skip--
+		g.want = 0
+	}
+}
+
+// left is how much longer to wait.
+func (g *gathering) left(waiting int, now time.Duration) time.Duration {
+	if waiting == 0 || waiting >= g.want {
+		return 0
+	}
+	if now >= g.until {
+		g.want, g.skip = 0, gatherSkipAfter
+	}
+	return g.until - now
+}
+
+func newProposer(n *Node) *proposer {
+	return &proposer{n: n, wake: make(chan struct{}, 1)}
+}
+
+// submit queues an op.
+func (p *proposer) submit(o *op) {
+	p.mu.Lock()
+	full := p.closed || p.bytes+o.size > queueBytesMax && len(p.waiting) > 0
+	if !full {
+		p.waiting = append(p.waiting, o)
+		p.bytes += o.size
+	}
+	p.mu.Unlock()
+	if full {
+		o.done(outcomeNotDone, resp.Result{})
+		return
+	}
+	signal(p.wake)
+}
+
+// run proposes until the node stops.
+func (p *proposer) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		for p.step() {
+		}
+		timer.Reset(p.idle())
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-p.n.stop:
+			p.close()
+			return
+		}
+	}
+}
+
+// idleMax is how long the proposer sleeps when nothing happens at all.
+const idleMax = time.Hour
+
+// idle is how long the proposer may sleep: until the next lease ends, if this node
+// leads and nothing is on its way that would end it.
+func (p *proposer) idle() time.Duration {
+	lead, deadline := p.n.lead.Load(), p.n.deadline.Load()
+	p.mu.Lock()
+	busy := p.inFlight > 0 || p.held
+	gather := p.gather.left(len(p.waiting), p.n.clock.Monotonic())
+	p.mu.Unlock()
+	switch {
+	case lead == nil || busy:
+		return idleMax
+	case gather > 0:
+		return gather
+	}
+	return max(lead.until(deadline), time.Millisecond)
+}
+
+// step proposes one entry, and reports whether it did.
+func (p *proposer) step() bool {
+	lead := p.n.lead.Load()
+	if lead == nil {
+		p.refuse()
+		return false
+	}
+	ops, ok := p.take(lead)
+	if ok {
+		p.propose(lead, ops)
+	}
+	return ok
+}
+
+// take takes what goes into the next entry, or reports that there is none to make
+// now. No ops and true: a lease has run out and nothing else is there to end it.
+func (p *proposer) take(lead *leadership) ([]*op, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held || p.inFlight >= entriesInFlightMax {
+		return nil, false
+	}
+	if p.gather.left(len(p.waiting), p.n.clock.Monotonic()) > 0 {
+		return nil, false
+	}
+	count, size := 0, 0
+	for count < len(p.waiting) && count < entryOpsMax {
+		o := p.waiting[count]
+		alone := o.change != nil || count > 0 && p.waiting[count-1].change != nil
+		if count > 0 && (alone || size+o.size > entryBytesMax) {
+			break
+		}
+		size += o.size
+		count++
+	}
+	if count == 0 && (p.inFlight > 0 || lead.until(p.n.deadline.Load()) > 0) {
+		return nil, false
+	}
+	ops := p.waiting[:count:count]
+	p.waiting = p.waiting[count:]
+	p.bytes -= size
+	p.inFlight++
+	return ops, true
+}
+
+// refuse answers all that wait: this node does not lead.
+func (p *proposer) refuse() {
+	p.mu.Lock()
+	ops := p.waiting
+	p.waiting, p.bytes = nil, 0
+	p.mu.Unlock()
+	for _, o := range ops {
+		o.done(outcomeNotDone, resp.Result{})
+	}
+}
+
+func (p *proposer) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.refuse()
+}
+
+// propose stamps ops and hands them to Raft.
+func (p *proposer) propose(lead *leadership, ops []*op) {
+	e := entry{kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(), reqs: make([]resp.Request, 0, len(ops))}
+	fl := &flight{p: p, ops: make([]*op, 0, len(ops))}
+	size := entryHeaderMax
+	for _, o := range ops {
+		switch {
+		case o.ctx != nil && o.ctx.Err() != nil:
+			o.done(outcomeNotDone, resp.Result{}) // its client has hung up
+			continue
+		case o.change != nil:
+			e.kind, e.change = entryRoster, *o.change
+		default:
+			e.reqs = append(e.reqs, o.req)
+		}
+		fl.ops = append(fl.ops, o)
+		size += o.size
+	}
+	if len(fl.ops) == 0 && len(ops) > 0 {
+		fl.settle(outcomeNotDone, nil)
+		return
+	}
+	e.tick = lead.tick() // as late as may be: time in the queue is not taken from a lease
+	fl.began = p.n.clock.Monotonic()
+	data := appendEntry(make([]byte, 0, size), &e)
+	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
+	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil) })
+	go fl.await(f)
+}
+
+// flight is an entry on its way.
+type flight struct {
+	p       *proposer
+	ops     []*op
+	began   time.Duration
+	timer   *time.Timer
+	settled atomic.Bool
+}
+
+// await waits for what becomes of an entry. A future may never answer once Raft
+// has shut down: then the timer settles the flight.
+func (fl *flight) await(f raft.ApplyFuture) {
+	o := outcomeOf(f.Error())
+	var results []resp.Result
+	if o == outcomeDone {
+		o, results = appliedOutcome(f.Response(), len(fl.ops))
+	}
+	fl.timer.Stop()
+	fl.settle(o, results)
+}
+
+// outcomeOf says what an error of Raft means for the entry.
+func outcomeOf(err error) outcome {
+	switch {
+	case err == nil:
+		return outcomeDone
+	case errors.Is(err, raft.ErrNotLeader),
+		errors.Is(err, raft.ErrEnqueueTimeout),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return outcomeNotDone
+	}
+	// Leadership lost, shut down, an error of the store: it may be in the log of a
+	// majority all the same.
+	return outcomeUnknown
+}
+
+// appliedOutcome says what the machine's answer means for the entry's ops.
+func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
+	a, ok := response.(*applied)
+	switch {
+	case !ok:
+		return outcomeUnknown, nil // the node has halted
+	case a.void:
+		return outcomeNotDone, nil
+	case a.results == nil:
+		return outcomeDone, make([]resp.Result, ops) // a change of the roster
+	}
+	return outcomeDone, a.results
+}
+
+// settle answers everybody who waits for the entry, once.
+func (fl *flight) settle(o outcome, results []resp.Result) {
+	if fl.settled.Swap(true) {
+		return
+	}
+	p, now := fl.p, fl.p.n.clock.Monotonic()
+	p.mu.Lock()
+	p.inFlight--
+	p.gather.settled(len(fl.ops), len(p.waiting), now-fl.began, now)
+	p.mu.Unlock()
+	for i, op := range fl.ops {
+		if o == outcomeDone {
+			op.done(o, results[i])
+		} else {
+			op.done(o, resp.Result{})
+		}
+	}
+	signal(p.wake)
+}
+
+// hold keeps entries back and waits until none is on its way, so that leadership
+// can move without any request left in doubt. It reports whether that worked;
+// either way release must follow.
+func (p *proposer) hold(ctx context.Context) bool {
+	p.mu.Lock()
+	p.held = true
+	p.mu.Unlock()
+	tick := time.NewTicker(holdPoll)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		idle := p.inFlight == 0
+		p.mu.Unlock()
+		if idle {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// holdPoll is how often hold looks whether everything has settled.
+const holdPoll = 2 * time.Millisecond
+
+func (p *proposer) release() {
+	p.mu.Lock()
+	p.held = false
+	p.mu.Unlock()
+	signal(p.wake)
+}

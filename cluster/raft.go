@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// raftConfig is how Raft is tuned. The heartbeats go through the followers' main
+// goroutine, behind their disk writes (see transport), so the heartbeat must stay
+// well above the slowest normal fsync.
+func (n *Node) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.cfg.ID)
+	c.HeartbeatTimeout = n.cfg.Heartbeat
+	c.ElectionTimeout = n.cfg.Heartbeat
+	c.LeaderLeaseTimeout = n.cfg.Heartbeat
+	c.CommitTimeout = n.cfg.commitTimeout
+	c.MaxAppendEntries = appendEntriesMax
+	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
+	c.NotifyCh = n.elected
+	c.NoLegacyTelemetry = true
+	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
+	// log always reaches back to the older snapshot.
+	c.SnapshotInterval = never
+	c.SnapshotThreshold = 1 << 62
+	c.TrailingLogs = 1 << 62
+	c.Logger = newRaftLog("raft: ", n.log, n.clock)
+	return c
+}
+
+// never is an interval that does not pass. Raft adds up to as much again.
+const never = 100 * 365 * 24 * time.Hour
+
+// transport is Raft's transport without its fast path for heartbeats: Raft would
+// handle them on the connection's goroutine, where they change term and state
+// behind the back of its main one (hashicorp/raft#695). The handler that is not set
+// makes them ordinary messages.
+//
+// It also keeps trying to replicate to a member that cannot be reached: Raft itself
+// pauses longer after each failure, up to ten seconds, so that a member that comes
+// back would be left behind for as long.
+type transport struct {
+	*raft.NetworkTransport
+	n *Node
+}
+
+// SetHeartbeatHandler implements raft.Transport by doing nothing.
+func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// replicatePause is the pause between two tries to reach a member.
+const replicatePause = 100 * time.Millisecond
+
+// AppendEntries implements raft.Transport.
+func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	for {
+		err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+		heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0
+		if err == nil || heartbeat || !t.n.owes(args.Term, id, target) {
+			return err
+		}
+		*resp = raft.AppendEntriesResponse{}
+		select {
+		case <-time.After(replicatePause):
+		case <-t.n.stop:
+			return err
+		}
+	}
+}
+
+// owes reports whether this node leads in term and the member is still at that
+// address: only then replication to it goes on.
+func (n *Node) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
+	if !n.started.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
+		return false
+	}
+	return slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == addr })
+}
+
+func (n *Node) newTransport(log hclog.Logger) transport {
+	return transport{n: n, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:  n.peers.streamLayer(),
+		MaxPool: 3,
+		// A pipeline to a follower can wedge for ever after a stall of its disk
+		// (hashicorp/raft#612). One message in flight means: no pipeline.
+		MaxRPCsInFlight:         1,
+		Timeout:                 peerTimeout,
+		Logger:                  log,
+		MsgpackUseNewTimeFormat: true,
+	})}
+}
+
+// startRaft makes the first configuration if there is none yet, and starts Raft.
+func (n *Node) startRaft() (err error) {
+	conf := n.raftConfig()
+	trans := n.newTransport(conf.Logger)
+	defer func() {
+		// Raft panics over a log or a snapshot it cannot read at the start.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("raft: %v", r)
+		}
+		if err != nil {
+			_ = trans.Close()
+		}
+	}()
+	if n.stores.Empty && !n.cfg.Join {
+		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, n.firstServers())
+		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+			return err
+		}
+	}
+	if err := n.scanLog(); err != nil {
+		return err
+	}
+	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
+	if err != nil {
+		return err
+	}
+	n.raft, n.trans = r, trans
+	return nil
+}
+
+// wait waits for a future of Raft, which may never answer once Raft has shut down.
+func (n *Node) wait(ctx context.Context, f raft.Future) error {
+	answer := make(chan error, 1)
+	go func() { answer <- f.Error() }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.stop:
+		return errHalted
+	}
+}
+
+// raftLog passes what Raft says on to slog, quietly: Raft's own words are for
+// debugging, the operator reads ours (role.go). Its errors are shown, but each text
+// once in a while only: it repeats them several times a second while a peer is away.
+type raftLog struct {
+	hclog.Logger // everything that is not overridden does nothing
+	prefix       string
+	log          *slog.Logger
+	clock        Clock
+	args         []any
+
+	mu    *sync.Mutex
+	shown map[string]time.Duration
+}
+
+// raftErrorEvery is how long the same error of Raft is not shown again.
+const raftErrorEvery = time.Minute
+
+func newRaftLog(prefix string, log *slog.Logger, clock Clock) *raftLog {
+	return &raftLog{
+		Logger: hclog.NewNullLogger(), prefix: prefix, log: log, clock: clock,
+		mu: &sync.Mutex{}, shown: map[string]time.Duration{},
+	}
+}
+
+func (l *raftLog) say(level slog.Level, msg string, args []any) {
+	l.log.Log(context.Background(), level, l.prefix+msg, append(l.args[:len(l.args):len(l.args)], args...)...)
+}
+
+// Log implements hclog.Logger.
+func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
+	if level >= hclog.Error {
+		l.Error(msg, args...)
+		return
+	}
+	l.say(slog.LevelDebug, msg, args)
+}
+
+// Trace implements hclog.Logger.
+func (l *raftLog) Trace(string, ...any) {}
+
+// Debug implements hclog.Logger.
+func (l *raftLog) Debug(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+
+// Info implements hclog.Logger.
+func (l *raftLog) Info(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+
+// Warn implements hclog.Logger.
+func (l *raftLog) Warn(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+
+// Error implements hclog.Logger.
+func (l *raftLog) Error(msg string, args ...any) {
+	level := slog.LevelInfo
+	now := l.clock.Monotonic()
+	l.mu.Lock()
+	if last, ok := l.shown[msg]; ok && now-last < raftErrorEvery {
+		level = slog.LevelDebug
+	} else {
+		l.shown[msg] = now
+	}
+	l.mu.Unlock()
+	l.say(level, msg, args)
+}
+
+// With implements hclog.Logger.
+func (l *raftLog) With(args ...any) hclog.Logger {
+	next := *l
+	next.args = append(l.args[:len(l.args):len(l.args)], args...)
+	return &next
+}
+
+// Named implements hclog.Logger.
+func (l *raftLog) Named(string) hclog.Logger { return l }
+
+// ResetNamed implements hclog.Logger.
+func (l *raftLog) ResetNamed(string) hclog.Logger { return l }
+
+// GetLevel implements hclog.Logger.
+func (l *raftLog) GetLevel() hclog.Level { return hclog.Debug }
+
+// IsDebug implements hclog.Logger.
+func (l *raftLog) IsDebug() bool { return l.log.Enabled(context.Background(), slog.LevelDebug) }
+
+// StandardWriter implements hclog.Logger.
+func (l *raftLog) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return io.Discard }

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// reader answers requests that only read. They wait in a queue; one round of
+// questions to the peers confirms that this node still leads, and serves all that
+// waited when it began. No disk is touched.
+type reader struct {
+	n    *Node
+	wake chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	waiting []*op
+	closed  bool
+}
+
+func newReader(n *Node) *reader { return &reader{n: n, wake: make(chan struct{}, 1)} }
+
+// submit queues a read.
+func (r *reader) submit(o *op) {
+	r.mu.Lock()
+	closed := r.closed
+	if !closed {
+		r.waiting = append(r.waiting, o)
+	}
+	r.mu.Unlock()
+	if closed {
+		o.done(outcomeNotDone, resp.Result{})
+		return
+	}
+	signal(r.wake)
+}
+
+// run answers reads until the node stops.
+func (r *reader) run() {
+	for {
+		select {
+		case <-r.wake:
+			r.serve(r.take(false))
+		case <-r.n.stop:
+			for _, o := range r.take(true) {
+				o.done(outcomeNotDone, resp.Result{})
+			}
+			return
+		}
+	}
+}
+
+func (r *reader) take(closing bool) []*op {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ops := r.waiting
+	r.waiting, r.closed = nil, closing
+	return ops
+}
+
+// serve answers ops, all of which arrived before it was called.
+func (r *reader) serve(ops []*op) {
+	if len(ops) == 0 {
+		return
+	}
+	lead := r.n.lead.Load()
+	if lead == nil || !r.n.confirm(lead) {
+		for _, o := range ops {
+			o.done(outcomeNotDone, resp.Result{})
+		}
+		return
+	}
+	for _, o := range ops {
+		o.done(outcomeDone, r.n.view(lead, o.req))
+	}
+}
+
+// view runs a request against the applied state.
+func (n *Node) view(lead *leadership, req resp.Request) resp.Result {
+	stamp := resp.Stamp{Tick: lead.tick(), Wall: n.clock.Wall(), Seed: rand.Uint64()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine.View(stamp, req)
+}
+
+// confirm reports whether this node has been the only leader at some moment since
+// the call began. A majority of the voters must say that their term is still ours,
+// to a question that leaves after the call began: then none of them had voted in a
+// later term before it, so no later leader could have been elected, and nothing
+// acknowledged is missing in what is applied here (the leader has applied an entry
+// of its own term, see startLeading). Raft's VerifyLeader counts answers that were
+// on their way before the question: it is not enough.
+func (n *Node) confirm(lead *leadership) bool {
+	voters := n.voters()
+	need, have := len(voters)/2+1, 0
+	others := make([]raft.Server, 0, len(voters))
+	for _, v := range voters {
+		if string(v.ID) == n.cfg.ID {
+			have++
+		} else {
+			others = append(others, v)
+		}
+	}
+	if have < need && !n.ask(lead.term, others, need-have) {
+		return false
+	}
+	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == lead.term
+}
+
+// ask asks the others for their term until enough of them have answered with it.
+func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Heartbeat)
+	defer cancel()
+	answers := make(chan bool, len(others))
+	for _, o := range others {
+		go func() {
+			st, err := n.peers.status(ctx, string(o.Address))
+			answers <- err == nil && st.Term == term
+		}()
+	}
+	for left := len(others); left >= enough; left-- {
+		if <-answers {
+			enough--
+		}
+		if enough == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// voters lists the members that have a vote, as of the latest configuration.
+func (n *Node) voters() []raft.Server {
+	var voters []raft.Server
+	for _, s := range n.servers() {
+		if s.Suffrage == raft.Voter {
+			voters = append(voters, s)
+		}
+	}
+	return voters
+}
+
+// servers lists all members.
+func (n *Node) servers() []raft.Server {
+	f := n.raft.GetConfiguration() // answers from memory, at once
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}

@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// member is what the cluster remembers about one of its nodes.
+type member struct {
+	ID          string
+	Incarnation string // drawn when its data folder was made: another one means its data was lost
+	PeerAddr    string
+	ClientAddrs []string
+	Arch        string
+}
+
+func (m member) equal(o member) bool {
+	return m.ID == o.ID && m.Incarnation == o.Incarnation && m.PeerAddr == o.PeerAddr &&
+		m.Arch == o.Arch && slices.Equal(m.ClientAddrs, o.ClientAddrs)
+}
+
+// clientAddr is where clients reach the member: its first client address, or ""
+// while it is not known.
+func (m member) clientAddr() string {
+	if len(m.ClientAddrs) == 0 {
+		return ""
+	}
+	return m.ClientAddrs[0]
+}
+
+// roster is the replicated part of the state that is cluster's own: which cluster
+// this is, who its members are, and who must never come back. It does not change
+// once it is made; the goroutine that applies the log replaces it as a whole.
+type roster struct {
+	cluster string            // drawn by the first leader; "" before its first entry
+	members map[string]member // by id
+	removed map[string]bool   // ids of removed nodes: never used again
+}
+
+// rosterChange is one change of the roster, as an entry of the log carries it.
+// Doing it twice changes nothing.
+type rosterChange struct {
+	cluster string   // taken if the roster has none
+	upsert  []member // added or replaced, unless removed
+	remove  []string // removed for ever
+}
+
+var emptyRoster = &roster{}
+
+// with returns the roster after a change.
+func (r *roster) with(c rosterChange) *roster {
+	next := &roster{cluster: r.cluster, members: maps.Clone(r.members), removed: maps.Clone(r.removed)}
+	if next.members == nil {
+		next.members = map[string]member{}
+	}
+	if next.removed == nil {
+		next.removed = map[string]bool{}
+	}
+	if next.cluster == "" {
+		next.cluster = c.cluster
+	}
+	for _, m := range c.upsert {
+		known, ok := next.members[m.ID]
+		if next.removed[m.ID] || ok && known.Incarnation != m.Incarnation {
+			continue // a change that was proposed before the entry that makes it wrong
+		}
+		next.members[m.ID] = m
+	}
+	for _, id := range c.remove {
+		delete(next.members, id)
+		next.removed[id] = true
+	}
+	return next
+}
+
+// judge says whether a node may take part in the cluster; the error is the
+// sentence that its operator reads.
+func (r *roster) judge(who identity, arch string) error {
+	switch {
+	case r.removed[who.ID]:
+		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, saysRemoved)
+	case who.Arch != arch:
+		return fmt.Errorf("node %s runs on %s, here it is %s: nodes of one cluster share an architecture, so that they compute floating-point numbers alike", who.ID, who.Arch, arch)
+	}
+	if known, ok := r.members[who.ID]; ok && known.Incarnation != who.Incarnation {
+		return fmt.Errorf("node %s %s: what it had promised is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder", who.ID, saysWiped, who.ID)
+	}
+	return nil
+}
+
+// The words by which a refused node knows that the refusal is final.
+const (
+	saysRemoved = "was removed from this cluster"
+	saysWiped   = "has lost its data"
+	saysForeign = "belongs to another cluster" // final for a founder only
+)
+
+// isFinal reports whether a refusal can never end, so that the node must stop.
+func isFinal(text string) bool {
+	return strings.Contains(text, saysRemoved) || strings.Contains(text, saysWiped)
+}
+
+// append writes the roster, sorted, so that equal rosters have equal bytes.
+func (r *roster) append(dst []byte) []byte {
+	dst = appendText(dst, r.cluster)
+	dst = binary.AppendUvarint(dst, uint64(len(r.members)))
+	for _, id := range slices.Sorted(maps.Keys(r.members)) {
+		dst = appendMember(dst, r.members[id])
+	}
+	return appendTexts(dst, slices.Sorted(maps.Keys(r.removed)))
+}
+
+func (f *fields) roster() *roster {
+	r := &roster{cluster: f.text(), members: map[string]member{}, removed: map[string]bool{}}
+	for range f.count() {
+		m := f.member()
+		r.members[m.ID] = m
+	}
+	for _, id := range f.texts() {
+		r.removed[id] = true
+	}
+	return r
+}
+
+func appendRosterChange(dst []byte, c rosterChange) []byte {
+	dst = appendText(dst, c.cluster)
+	dst = binary.AppendUvarint(dst, uint64(len(c.upsert)))
+	for _, m := range c.upsert {
+		dst = appendMember(dst, m)
+	}
+	return appendTexts(dst, c.remove)
+}
+
+func (f *fields) rosterChange() rosterChange {
+	c := rosterChange{cluster: f.text()}
+	for range f.count() {
+		c.upsert = append(c.upsert, f.member())
+	}
+	c.remove = f.texts()
+	return c
+}
+
+func appendMember(dst []byte, m member) []byte {
+	dst = appendText(dst, m.ID)
+	dst = appendText(dst, m.Incarnation)
+	dst = appendText(dst, m.PeerAddr)
+	dst = appendTexts(dst, m.ClientAddrs)
+	return appendText(dst, m.Arch)
+}
+
+func (f *fields) member() member {
+	return member{ID: f.text(), Incarnation: f.text(), PeerAddr: f.text(), ClientAddrs: f.texts(), Arch: f.text()}
+}

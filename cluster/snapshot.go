@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/hashicorp/raft"
+)
+
+// The image in a snapshot:
+//
+//	magic   8 bytes
+//	version 1 byte, imageVersion
+//	length  4 bytes, little endian, of the body
+//	body    uvarint: index of the last entry applied; the roster
+//	crc     4 bytes, CRC-32C of the body, little endian
+//	        the machine's own image, up to the end
+const (
+	imageMagic   = "lockdimg"
+	imageVersion = 1
+	imageBodyMax = 16 << 20 // bytes
+)
+
+var (
+	errImage  = errors.New("unreadable snapshot")
+	errHalted = errors.New("this node has stopped")
+)
+
+// image is a point in time of the whole state. Writing it does not hold up Apply.
+type image struct {
+	applied uint64
+	roster  *roster
+	write   func(io.Writer) error
+}
+
+// image marks the present state.
+func (n *Node) image() *image {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return &image{applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
+}
+
+// Persist implements raft.FSMSnapshot.
+func (i *image) Persist(sink raft.SnapshotSink) error {
+	w := bufio.NewWriterSize(sink, 256<<10)
+	if err := i.writeTo(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// Release implements raft.FSMSnapshot.
+func (i *image) Release() {}
+
+func (i *image) writeTo(w io.Writer) error {
+	body := i.roster.append(binary.AppendUvarint(nil, i.applied))
+	head := append([]byte(imageMagic), imageVersion)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
+	head = append(head, body...)
+	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, castagnoli))
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	return i.write(w)
+}
+
+// hash is the hash of the state alone: nodes that have applied the same entries
+// have the same.
+func (i *image) hash() (string, error) {
+	h := sha256.New()
+	h.Write(i.roster.append(nil))
+	w := bufio.NewWriterSize(h, 256<<10)
+	if err := i.write(w); err != nil {
+		return "", err
+	}
+	if err := w.Flush(); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// readImage reads what stands before the machine's own image.
+func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
+	head := make([]byte, len(imageMagic)+1+4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
+	}
+	size := binary.LittleEndian.Uint32(head[len(imageMagic)+1:])
+	switch version := head[len(imageMagic)]; {
+	case string(head[:len(imageMagic)]) != imageMagic:
+		return 0, nil, fmt.Errorf("%w: it does not begin like one", errImage)
+	case version != imageVersion:
+		return 0, nil, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errImage, version, imageVersion)
+	case size > imageBodyMax:
+		return 0, nil, fmt.Errorf("%w: a header of %d bytes", errImage, size)
+	}
+	body := make([]byte, size+4)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
+	}
+	sum := binary.LittleEndian.Uint32(body[size:])
+	if body = body[:size]; sum != crc32.Checksum(body, castagnoli) {
+		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
+	}
+	f := fields{rest: body}
+	applied, ros = f.uvarint(), f.roster()
+	if f.err == nil && len(f.rest) > 0 {
+		f.fail("bytes left over")
+	}
+	if f.err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", errImage, f.err)
+	}
+	return applied, ros, nil
+}
+
+// restore replaces the whole state by an image.
+func (n *Node) restore(r io.Reader) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	applied, ros, err := readImage(in)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.machine.Restore(in); err != nil {
+		return fmt.Errorf("%w: %w", errImage, err)
+	}
+	n.applied, n.appliedAt = applied, n.clock.Monotonic()
+	n.appliedNow.Store(applied)
+	n.setRoster(ros)
+	n.noteDeadline()
+	n.resetGrown()
+	return nil
+}
+
+// grown counts an applied entry, and asks for a snapshot once enough has come.
+func (n *Node) grown(size int) {
+	entries, bytes := n.grownEntries.Add(1), n.grownBytes.Add(uint64(size))
+	if entries >= n.cfg.SnapshotEntries || bytes >= n.cfg.SnapshotBytes {
+		signal(n.snapshotDue)
+	}
+}
+
+func (n *Node) resetGrown() {
+	n.grownEntries.Store(0)
+	n.grownBytes.Store(0)
+}
+
+// takeSnapshots takes a snapshot whenever one is due.
+func (n *Node) takeSnapshots() {
+	for {
+		select {
+		case <-n.snapshotDue:
+		case <-n.stop:
+			return
+		}
+		if n.grownEntries.Load() < n.cfg.SnapshotEntries && n.grownBytes.Load() < n.cfg.SnapshotBytes {
+			continue // somebody asked for one meanwhile
+		}
+		if err := n.snapshot(); err != nil {
+			n.log.Warn("no snapshot was taken", "why", err)
+		}
+	}
+}
+
+// snapshot takes a snapshot now and trims the log behind the one before it.
+func (n *Node) snapshot() error {
+	n.snapshotMu.Lock()
+	defer n.snapshotMu.Unlock()
+	n.saving.Store(true)
+	defer n.saving.Store(false)
+	err := n.raft.Snapshot().Error()
+	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.lastSave.Store(n.clock.Wall() / 1e6)
+	return n.trim()
+}
+
+// trim deletes the log up to the end of the oldest snapshot kept. Raft's own way
+// counts entries back from the last one, so it cannot promise that the older
+// snapshot still reaches the log.
+func (n *Node) trim() error {
+	snaps, err := n.stores.Snaps.List()
+	if err != nil || len(snaps) < snapshotsKept {
+		return err
+	}
+	upTo := snaps[len(snaps)-1].Index
+	first, err := n.stores.Log.FirstIndex()
+	if err != nil || first == 0 || first > upTo {
+		return err
+	}
+	return n.stores.Log.DeleteRange(first, upTo)
+}

@@ -1,0 +1,216 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	boltstore "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
+	"go.etcd.io/bbolt"
+)
+
+// What a data folder holds besides its own files (datadir.go).
+const (
+	walFolder      = "wal"         // the log, kept by raft-wal
+	walMetaFile    = "wal-meta.db" // raft-wal's list of its files
+	logFile        = "log.db"      // the log, with --log-store boltdb
+	votesFile      = "votes.db"    // term and vote
+	snapshotFolder = "snapshots"   // the name is raft's
+
+	snapshotsKept  = 2
+	storeStallMax  = 5 * time.Second // larger than any election timeout
+	logCacheMin    = 512             // entries; raft advises 4 x MaxAppendEntries at least
+	boltLockWait   = time.Second
+	tmpSuffix      = ".tmp"
+	logStoreWAL    = "wal"
+	logStoreBoltDB = "boltdb"
+)
+
+// storeOptions tune openStores.
+type storeOptions struct {
+	LogStore     string        // logStoreWAL (also if empty) or logStoreBoltDB
+	Fatal        func(error)   // ends the process with a sentence; what a store reports here it never survives
+	StallMax     time.Duration // a store call that takes longer is fatal; 0: storeStallMax
+	CacheSize    int           // entries kept in memory; 0: logCacheMin
+	SegmentBytes int           // of raft-wal's files; 0: its default
+	Hooks        storeHooks    // fault injection; nil in normal builds
+	Log          hclog.Logger  // for raft-wal and the snapshot store; nil: none
+}
+
+// storeHooks is where fault injection takes hold of the stores. Each write
+// operation ("StoreLogs", "DeleteRange", "Set", "SetUint64") calls both.
+type storeHooks interface {
+	// beforeWrite runs before anything is written; its error is the operation's.
+	beforeWrite(op string) error
+	// afterWrite runs after everything is on the disk; its error is the operation's.
+	afterWrite(op string) error
+}
+
+// stores is where Raft keeps what must survive a crash.
+type stores struct {
+	Log    raft.LogStore
+	Stable raft.StableStore
+	Snaps  raft.SnapshotStore
+
+	// Empty says that the log has no entry and that there is no snapshot: only then
+	// may the cluster be bootstrapped here. raft.HasExistingState is no substitute:
+	// it says yes after a bootstrap that a crash cut short.
+	Empty bool
+
+	guard   *storeGuard
+	closers []io.Closer
+}
+
+// close releases the files. Raft must have been shut down.
+func (s *stores) close() error {
+	var errs []error
+	s.guard.retire()
+	for _, c := range s.closers {
+		errs = append(errs, c.Close())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// openStores opens the stores of a data folder, or makes them in a new one. What
+// is damaged is refused with a sentence, before Raft could panic over it.
+func openStores(d *dataDir, opts storeOptions) (s *stores, err error) {
+	if opts.LogStore == "" {
+		opts.LogStore = logStoreWAL
+	}
+	if opts.Log == nil {
+		opts.Log = hclog.NewNullLogger()
+	}
+	if err := d.checkStores(opts.LogStore); err != nil {
+		return nil, err
+	}
+	var opened closerList
+	defer func() {
+		if err != nil {
+			opened.closeAll()
+		}
+	}()
+	files, err := openFiles(d, opts, &opened)
+	if err != nil {
+		return nil, d.damaged(err)
+	}
+	empty, err := guarded(files.inspect)
+	if err != nil {
+		return nil, d.damaged(err)
+	}
+	if s, err = joinStores(opts, files.log, files.votes, files.snaps); err != nil {
+		return nil, err
+	}
+	if last, _ := files.log.LastIndex(); last > files.mark { // the crash came between an append and its mark
+		if err := files.log.mark.set(last); err != nil {
+			return nil, d.damaged(err)
+		}
+	}
+	s.Empty, s.closers = empty, opened
+	return s, d.noteStores(opts.LogStore)
+}
+
+// openFiles opens what there is and makes what is missing.
+func openFiles(d *dataDir, opts storeOptions, opened *closerList) (*storeFiles, error) {
+	f := &storeFiles{log: &sealedLog{}}
+	log, err := openLog(d.path, opts)
+	if err != nil {
+		return nil, fmt.Errorf("its log: %w", err)
+	}
+	*opened = append(*opened, log.(io.Closer))
+	f.log.LogStore = log
+	votes, err := openBolt(filepath.Join(d.path, votesFile))
+	if err != nil {
+		return nil, fmt.Errorf("its record of votes: %w", err)
+	}
+	*opened = append(*opened, votes)
+	f.votes.StableStore = votes
+	if f.log.mark, f.mark, err = openMark(d.path, d.meta.LogStore == ""); err != nil {
+		return nil, fmt.Errorf("the mark of its log: %w", err)
+	}
+	*opened = append(*opened, f.log.mark)
+	if f.snaps, err = openSnapshots(d.path, opts.Log); err != nil {
+		return nil, fmt.Errorf("its snapshots: %w", err)
+	}
+	return f, nil
+}
+
+type closerList []io.Closer
+
+func (l closerList) closeAll() {
+	for _, c := range l {
+		_ = c.Close()
+	}
+}
+
+// joinStores puts the guard and the cache in front of the bare stores.
+func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore) (*stores, error) {
+	guard := newStoreGuard(opts)
+	cache, err := raft.NewLogCache(max(opts.CacheSize, logCacheMin), &guardedLog{guard: guard, log: log})
+	if err != nil {
+		return nil, err
+	}
+	return &stores{
+		Log:    cache,
+		Stable: &guardedVotes{guard: guard, votes: votes},
+		Snaps:  snaps,
+		Empty:  true,
+		guard:  guard,
+	}, nil
+}
+
+func openLog(dir string, opts storeOptions) (raft.LogStore, error) {
+	if opts.LogStore == logStoreBoltDB {
+		return openBolt(filepath.Join(dir, logFile))
+	}
+	dir = filepath.Join(dir, walFolder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkBolt(filepath.Join(dir, walMetaFile)); err != nil {
+		return nil, err
+	}
+	size := opts.SegmentBytes
+	if size <= 0 {
+		size = wal.DefaultSegmentSize
+	}
+	return guarded(func() (raft.LogStore, error) {
+		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size))
+	})
+}
+
+func openBolt(path string) (*boltstore.BoltStore, error) {
+	if err := checkBolt(path); err != nil {
+		return nil, err
+	}
+	return guarded(func() (*boltstore.BoltStore, error) {
+		return boltstore.New(boltstore.Options{
+			Path:                    path,
+			MsgpackUseNewTimeFormat: true,
+			BoltOptions:             &bbolt.Options{Timeout: boltLockWait, FreelistType: bbolt.FreelistMapType},
+		})
+	})
+}
+
+// openSnapshots clears away what a crash left half-written, and opens the rest.
+func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
+	left, err := os.ReadDir(filepath.Join(dir, snapshotFolder))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range left {
+		if strings.HasSuffix(e.Name(), tmpSuffix) {
+			if err := os.RemoveAll(filepath.Join(dir, snapshotFolder, e.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+}

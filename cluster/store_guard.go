@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// storeGuard stands in front of the stores, because Raft goes on where it must
+// not: a leader whose disk fails keeps leading (raft#614), one whose disk hangs as
+// well (raft#503). Any error of a write, and any write that takes longer than
+// stallMax, ends the process: stopping is a fault the cluster survives. After a
+// failed fsync in particular nothing is known of the file's pages.
+type storeGuard struct {
+	fatal    func(error)
+	stallMax time.Duration
+	hooks    storeHooks
+	failed   atomic.Bool // after that no write succeeds any more
+	retired  atomic.Bool // closed in good order
+}
+
+// errStoreFailed is the answer to every write after the first failure, for the
+// moments until the process has ended.
+var errStoreFailed = errors.New("the store has failed")
+
+func newStoreGuard(opts storeOptions) *storeGuard {
+	if opts.StallMax <= 0 {
+		opts.StallMax = storeStallMax
+	}
+	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax, hooks: opts.Hooks}
+}
+
+// retire makes late errors harmless: the stores are being closed.
+func (g *storeGuard) retire() { g.retired.Store(true) }
+
+// write runs one write operation. It returns nil only if all went well in time.
+func (g *storeGuard) write(op string, do func() error) error {
+	if g.failed.Load() {
+		return errStoreFailed
+	}
+	watchdog := time.AfterFunc(g.stallMax, func() {
+		g.fail(fmt.Errorf("%s has not returned for %s", op, g.stallMax))
+	})
+	err := g.hooked(op, do)
+	watchdog.Stop()
+	if err != nil {
+		g.fail(fmt.Errorf("%s: %w", op, err))
+		return err
+	}
+	if g.failed.Load() {
+		return errStoreFailed
+	}
+	return nil
+}
+
+func (g *storeGuard) hooked(op string, do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	if g.hooks == nil {
+		return do()
+	}
+	if err := g.hooks.beforeWrite(op); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return g.hooks.afterWrite(op)
+}
+
+// read passes on the error of a read; what is not simply absent is fatal.
+func (g *storeGuard) read(op string, err error) error {
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) && err.Error() != keyNotFound {
+		g.fail(fmt.Errorf("%s: %w", op, err))
+	}
+	return err
+}
+
+func (g *storeGuard) fail(err error) {
+	if g.retired.Load() || g.failed.Swap(true) {
+		return
+	}
+	g.fatal(fmt.Errorf("the disk cannot be trusted, this node stops: %w", err))
+}
+
+// guardedLog is the raft.LogStore behind Raft's cache.
+type guardedLog struct {
+	guard *storeGuard
+	log   raft.LogStore
+}
+
+func (l *guardedLog) FirstIndex() (uint64, error) {
+	i, err := l.log.FirstIndex()
+	return i, l.guard.read("FirstIndex", err)
+}
+
+func (l *guardedLog) LastIndex() (uint64, error) {
+	i, err := l.log.LastIndex()
+	return i, l.guard.read("LastIndex", err)
+}
+
+func (l *guardedLog) GetLog(index uint64, entry *raft.Log) error {
+	return l.guard.read(fmt.Sprint("GetLog ", index), l.log.GetLog(index, entry))
+}
+
+func (l *guardedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
+	return l.guard.write("StoreLogs", func() error { return l.log.StoreLogs(entries) })
+}
+
+func (l *guardedLog) DeleteRange(first, last uint64) error {
+	return l.guard.write("DeleteRange", func() error { return l.log.DeleteRange(first, last) })
+}
+
+// IsMonotonic passes on what the log below says (sealedLog).
+func (l *guardedLog) IsMonotonic() bool {
+	m, ok := l.log.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
+
+// Raft's own keys for its vote, and the text by which it knows that a key is
+// absent: it compares err.Error().
+const (
+	keyVoteTerm = "LastVoteTerm"
+	keyVoteCand = "LastVoteCand"
+	keyNotFound = "not found"
+)
+
+// guardedVotes is the raft.StableStore. Raft stores a vote as two writes, term
+// then candidate; a crash between them would leave the candidate of an older term
+// beside the new term, and that candidate would be granted the vote again without
+// a look at its log (raft#661). So the candidate is emptied first: a torn pair
+// reads as "no vote", and the log is looked at. The older vote may be forgotten
+// then, because Raft has stored the new term as its current one before it votes.
+type guardedVotes struct {
+	guard *storeGuard
+	votes raft.StableStore
+}
+
+func (v *guardedVotes) Set(key, val []byte) error {
+	return v.guard.write("Set", func() error { return v.votes.Set(key, val) })
+}
+
+func (v *guardedVotes) SetUint64(key []byte, val uint64) error {
+	return v.guard.write("SetUint64", func() error {
+		if string(key) == keyVoteTerm {
+			if err := v.votes.Set([]byte(keyVoteCand), nil); err != nil {
+				return err
+			}
+		}
+		return v.votes.SetUint64(key, val)
+	})
+}
+
+// Get returns nil for the empty candidate of a torn vote, which Raft reads as
+// "no vote".
+func (v *guardedVotes) Get(key []byte) ([]byte, error) {
+	val, err := v.votes.Get(key)
+	if len(val) == 0 {
+		val = nil
+	}
+	return val, v.guard.read("Get", err)
+}
+
+func (v *guardedVotes) GetUint64(key []byte) (uint64, error) {
+	n, err := v.votes.GetUint64(key)
+	return n, v.guard.read("GetUint64", err)
+}

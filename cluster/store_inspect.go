@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/hashicorp/raft"
+)
+
+// What Raft takes for granted about its stores is checked here before it starts,
+// because it panics otherwise, or goes on. Nothing is repaired by guessing: the
+// only things put right are steps that a crash cut short and whose end is known.
+
+const keyCurrentTerm = "CurrentTerm" // raft's
+
+// storeFiles are the bare stores of a folder while they are inspected.
+type storeFiles struct {
+	log   *sealedLog
+	votes sealedVotes
+	snaps raft.SnapshotStore
+	mark  uint64
+}
+
+// inspect checks the stores against each other, and reports whether they are
+// empty: no entry and no snapshot.
+func (f *storeFiles) inspect() (empty bool, err error) {
+	snapshot, err := f.newestSnapshot()
+	if err != nil {
+		return false, err
+	}
+	last, err := f.checkEnds(snapshot)
+	if err != nil {
+		return false, err
+	}
+	topTerm, err := f.checkEntries(last)
+	if err != nil {
+		return false, err
+	}
+	if err := f.checkVotes(max(topTerm, snapshot.Term)); err != nil {
+		return false, err
+	}
+	if last > 0 || snapshot.Index > 0 {
+		return false, nil
+	}
+	return true, f.undoBootstrap()
+}
+
+// newestSnapshot is the snapshot that Raft will start from: the newest one that
+// can be read whole. Its zero value stands for none.
+func (f *storeFiles) newestSnapshot() (raft.SnapshotMeta, error) {
+	list, err := f.snaps.List()
+	if err != nil {
+		return raft.SnapshotMeta{}, err
+	}
+	for _, meta := range list {
+		if !namedAfter(meta) {
+			return raft.SnapshotMeta{}, fmt.Errorf("snapshot %s describes entry %d of term %d", meta.ID, meta.Index, meta.Term)
+		}
+		_, body, err := f.snaps.Open(meta.ID)
+		if err != nil {
+			continue // as Raft does; the log then must reach back to the one before
+		}
+		return *meta, body.Close()
+	}
+	if len(list) > 0 {
+		return raft.SnapshotMeta{}, errors.New("none of the snapshots can be read")
+	}
+	return raft.SnapshotMeta{}, nil
+}
+
+// namedAfter compares a snapshot's description, which has no checksum, with the
+// name of its folder.
+func namedAfter(meta *raft.SnapshotMeta) bool {
+	var term, index, msec uint64
+	n, err := fmt.Sscanf(meta.ID, "%d-%d-%d", &term, &index, &msec)
+	return err == nil && n == 3 && term == meta.Term && index == meta.Index
+}
+
+// checkEnds checks that the log begins where the snapshot ends, or before, and
+// that it has not lost its tail. It returns the last index.
+func (f *storeFiles) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err error) {
+	first, err := f.log.FirstIndex()
+	if err != nil {
+		return 0, err
+	}
+	if last, err = f.log.LastIndex(); err != nil {
+		return 0, err
+	}
+	switch {
+	case last < f.mark:
+		return 0, fmt.Errorf("the log ends at entry %d, but entry %d had been stored", last, f.mark)
+	case first > snapshot.Index+1:
+		return 0, fmt.Errorf("the log begins at entry %d, but the newest readable snapshot ends at entry %d", first, snapshot.Index)
+	case last > 0 && last < snapshot.Index:
+		// A snapshot was installed, and the crash came before the older log was removed:
+		// the next entry would leave a gap, which raft-wal refuses.
+		return 0, f.log.DeleteRange(first, last)
+	}
+	return last, nil
+}
+
+// checkEntries reads every entry and returns the last term.
+func (f *storeFiles) checkEntries(last uint64) (topTerm uint64, err error) {
+	first, err := f.log.FirstIndex()
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	for i := first; i <= last; i++ {
+		var e raft.Log
+		err := f.log.GetLog(i, &e)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("entry %d of the log: %w", i, err)
+		case e.Term < topTerm:
+			return 0, fmt.Errorf("entry %d of the log is of term %d, after one of term %d", i, e.Term, topTerm)
+		}
+		topTerm = e.Term
+	}
+	return topTerm, nil
+}
+
+// checkVotes checks that the current term is readable and not older than the log:
+// a node that forgot its term might vote twice.
+func (f *storeFiles) checkVotes(topTerm uint64) error {
+	current, err := f.number(keyCurrentTerm)
+	if err != nil {
+		return err
+	}
+	voted, err := f.number(keyVoteTerm)
+	if err != nil {
+		return err
+	}
+	if _, err := f.votes.Get([]byte(keyVoteCand)); err != nil && err.Error() != keyNotFound {
+		return err
+	}
+	if current < topTerm || current < voted {
+		return fmt.Errorf("the record of votes has term %d, but there is an entry of term %d and a vote of term %d", current, topTerm, voted)
+	}
+	return nil
+}
+
+// undoBootstrap resets the term of a folder whose bootstrap was cut short: Raft
+// stores term 1 first and the configuration next, and would take the term alone
+// for a node that has been set up. Nobody can have led or voted in term 1.
+func (f *storeFiles) undoBootstrap() error {
+	current, err := f.number(keyCurrentTerm)
+	if err != nil || current != 1 {
+		return err
+	}
+	if voted, err := f.number(keyVoteTerm); err != nil || voted != 0 {
+		return err
+	}
+	return f.votes.SetUint64([]byte(keyCurrentTerm), 0)
+}
+
+func (f *storeFiles) number(key string) (uint64, error) {
+	n, err := f.votes.GetUint64([]byte(key))
+	if err != nil && err.Error() == keyNotFound {
+		return 0, nil
+	}
+	return n, err
+}
+
+// guarded turns a panic over a damaged file, also a fault of mapped memory, into an
+// error.
+func guarded[T any](open func() (T, error)) (v T, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("unreadable: %v", r)
+		}
+	}()
+	return open()
+}

@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// Neither log store notices every damage by itself: raft-wal checks its sums only
+// where it recovers the tail, and takes a damaged batch there for one that was
+// never finished, so that stored entries vanish silently; bbolt has sums on its
+// meta pages only. So each entry carries a checksum of ours, each vote as well, and
+// the mark (below) remembers how far the log had reached.
+
+// sealLen is the length of the checksum at the end of what is stored.
+const sealLen = crc32.Size
+
+var errSeal = errors.New("its checksum does not match")
+
+// sealedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
+// of their extensions. Raft, and the nodes it sends entries to, never see it.
+type sealedLog struct {
+	raft.LogStore
+	mark *logMark
+}
+
+func (l *sealedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+func (l *sealedLog) StoreLogs(entries []*raft.Log) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	sealed := make([]raft.Log, len(entries))
+	refs := make([]*raft.Log, len(entries))
+	size := 0
+	for _, e := range entries {
+		size += len(e.Extensions) + sealLen
+	}
+	buf := make([]byte, 0, size)
+	for i, e := range entries {
+		start := len(buf)
+		buf = append(buf, e.Extensions...)
+		buf = binary.BigEndian.AppendUint32(buf, entrySum(e, e.Extensions))
+		sealed[i] = *e
+		sealed[i].Extensions = buf[start:len(buf):len(buf)]
+		refs[i] = &sealed[i]
+	}
+	if err := l.LogStore.StoreLogs(refs); err != nil {
+		return err
+	}
+	return l.mark.set(entries[len(entries)-1].Index)
+}
+
+func (l *sealedLog) GetLog(index uint64, entry *raft.Log) error {
+	if err := l.LogStore.GetLog(index, entry); err != nil {
+		return err
+	}
+	n := len(entry.Extensions) - sealLen
+	if n < 0 || entry.Index != index || entrySum(entry, entry.Extensions[:n]) != binary.BigEndian.Uint32(entry.Extensions[n:]) {
+		return fmt.Errorf("entry %d: %w", index, errSeal)
+	}
+	if entry.Extensions = entry.Extensions[:n:n]; n == 0 {
+		entry.Extensions = nil
+	}
+	return nil
+}
+
+// DeleteRange cuts the log at one end. Before it is cut at its tail the mark goes
+// back, on the disk, or a crash right after would look like lost entries.
+func (l *sealedLog) DeleteRange(first, last uint64) error {
+	end, err := l.LogStore.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last >= end && first <= end {
+		if err := l.mark.lower(first - 1); err != nil {
+			return err
+		}
+	}
+	return l.LogStore.DeleteRange(first, last)
+}
+
+// IsMonotonic says that the log has no gaps, whatever store is below: Raft then
+// removes the old log when it has installed a snapshot. raft-wal takes no gap;
+// bbolt would, but then entries would be missing between two that are there, and
+// their loss could not be told from damage.
+func (l *sealedLog) IsMonotonic() bool { return true }
+
+func entrySum(e *raft.Log, extensions []byte) uint32 {
+	var head [8 + 8 + 1 + 8]byte
+	binary.BigEndian.PutUint64(head[0:], e.Index)
+	binary.BigEndian.PutUint64(head[8:], e.Term)
+	head[16] = byte(e.Type)
+	binary.BigEndian.PutUint64(head[17:], uint64(len(e.Data)))
+	sum := crc32.Checksum(head[:], castagnoli)
+	sum = crc32.Update(sum, castagnoli, e.Data)
+	return crc32.Update(sum, castagnoli, extensions)
+}
+
+// sealedVotes is a raft.StableStore whose values carry a checksum over key and
+// value.
+type sealedVotes struct{ raft.StableStore }
+
+func (v sealedVotes) Set(key, val []byte) error {
+	return v.StableStore.Set(key, binary.BigEndian.AppendUint32(val[:len(val):len(val)], valueSum(key, val)))
+}
+
+func (v sealedVotes) Get(key []byte) ([]byte, error) {
+	val, err := v.StableStore.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	n := len(val) - sealLen
+	if n < 0 || valueSum(key, val[:n]) != binary.BigEndian.Uint32(val[n:]) {
+		return nil, fmt.Errorf("%s: %w", key, errSeal)
+	}
+	return val[:n:n], nil
+}
+
+func (v sealedVotes) SetUint64(key []byte, val uint64) error {
+	return v.Set(key, binary.BigEndian.AppendUint64(nil, val))
+}
+
+func (v sealedVotes) GetUint64(key []byte) (uint64, error) {
+	val, err := v.Get(key)
+	if err == nil && len(val) != 8 {
+		err = fmt.Errorf("%s: not a number", key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(val), nil
+}
+
+func valueSum(key, val []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
+}
+
+// logMark is a small file that holds the index of the last entry that was stored.
+// It is written after each append without a sync of its own: after a crash of the
+// process it is exact, after one of the machine it may lag behind, and it is never
+// ahead. A log that ends before its mark has lost entries.
+type logMark struct{ f *os.File }
+
+const (
+	markFile = "mark"
+	markLen  = 8 + sealLen
+)
+
+// openMark opens the mark of a folder, or makes one if the folder is new.
+func openMark(dir string, isNew bool) (*logMark, uint64, error) {
+	path := filepath.Join(dir, markFile)
+	if isNew {
+		if err := writeSynced(path, encodeMark(0)); err != nil {
+			return nil, 0, err
+		}
+		if err := syncFolder(dir); err != nil {
+			return nil, 0, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	m := &logMark{f: f}
+	index, err := m.read()
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return m, index, nil
+}
+
+func (m *logMark) read() (uint64, error) {
+	text, err := io.ReadAll(io.NewSectionReader(m.f, 0, markLen+1))
+	if err != nil {
+		return 0, err
+	}
+	if len(text) != markLen || crc32.Checksum(text[:8], castagnoli) != binary.BigEndian.Uint32(text[8:]) {
+		return 0, errSeal
+	}
+	return binary.BigEndian.Uint64(text), nil
+}
+
+func (m *logMark) set(index uint64) error {
+	_, err := m.f.WriteAt(encodeMark(index), 0)
+	return err
+}
+
+func (m *logMark) lower(index uint64) error {
+	if err := m.set(index); err != nil {
+		return err
+	}
+	return m.f.Sync()
+}
+
+// Close implements io.Closer.
+func (m *logMark) Close() error { return m.f.Close() }
+
+func encodeMark(index uint64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, markLen), index)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}

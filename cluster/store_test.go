@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// openTestStores opens the stores of a data folder; a fatal error fails the test.
+func openTestStores(t testing.TB, dir, kind string) (*dataDir, *stores) {
+	t.Helper()
+	d, err := openDataDir(dir, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openStores(d, storeOptions{LogStore: kind, Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
+	if err != nil {
+		_ = d.close()
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+func closeTestStores(t testing.TB, d *dataDir, s *stores) {
+	t.Helper()
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func entries(from, to uint64) []*raft.Log {
+	var logs []*raft.Log
+	for i := from; i <= to; i++ {
+		logs = append(logs, &raft.Log{Index: i, Term: 1, Type: raft.LogCommand, Data: fmt.Appendf(nil, "entry %d", i)})
+	}
+	return logs
+}
+
+// What the stores have taken is there after they have been opened again.
+func TestStoresReopen(t *testing.T) {
+	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			d, s := openTestStores(t, dir, kind)
+			if !s.Empty {
+				t.Error("new stores are not empty")
+			}
+			if err := s.Log.StoreLogs(entries(1, 5)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Stable.SetUint64([]byte("CurrentTerm"), 3); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+
+			d, s = openTestStores(t, dir, kind)
+			defer closeTestStores(t, d, s)
+			var e raft.Log
+			if err := s.Log.GetLog(5, &e); err != nil || string(e.Data) != "entry 5" {
+				t.Errorf("entry 5: %q, %v", e.Data, err)
+			}
+			if term, err := s.Stable.GetUint64([]byte("CurrentTerm")); err != nil || term != 3 {
+				t.Errorf("term %d, %v", term, err)
+			}
+			if s.Empty {
+				t.Error("stores with entries are empty")
+			}
+		})
+	}
+}

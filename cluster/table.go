@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"context"
+
+	"lockd/resp"
+)
+
+// nodeCommand is how a row of the node table runs.
+type nodeCommand struct {
+	run      func(context.Context, *Node, resp.Args) resp.Reply
+	onLeader bool // forwarded to the leader
+}
+
+// nodeTable holds the commands that are about the node or the cluster, not about
+// data.
+var nodeTable = resp.NewTable(lockdRows, infoRows)
+
+func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
+	return nodeCommand{run: run}
+}
+
+func onLeader(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
+	return nodeCommand{run: run, onLeader: true}
+}
+
+// always answers with the same reply.
+func always(r resp.Reply) nodeCommand {
+	return here(func(context.Context, *Node, resp.Args) resp.Reply { return r })
+}
+
+// number reads an integer argument of a command that has no other errors.
+func number(s string) (int64, *resp.Reply) {
+	n, ok := resp.ParseInt(s)
+	if !ok {
+		r := resp.Err(resp.ErrNotInteger)
+		return 0, &r
+	}
+	return n, nil
+}

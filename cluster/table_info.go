@@ -1,0 +1,367 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+const (
+	notByHand  = "ERR lockd replicates by itself: see LOCKD HELP for adding, removing and changing the leader"
+	readFlags  = resp.Loading | resp.Stale
+	adminFlags = resp.Admin | resp.NoScript
+)
+
+// infoRows are Redis's commands about a server and its replication.
+var infoRows = []resp.Row[nodeCommand]{
+	{Spec: resp.Spec{Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0", Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]"}, Run: here(cmdInfo)},
+	{Spec: resp.Spec{Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server", Since: "2.8.12", Summary: "Returns the replication role."}, Run: here(cmdRole)},
+	{Spec: resp.Spec{Name: "wait", Arity: 3, Flags: resp.NoScript, Group: "generic", Since: "3.0.0", Summary: "Blocks until the asynchronous replication of all preceding write commands sent by the connection is completed.", Syntax: "numreplicas timeout"}, Run: here(cmdWait)},
+	{Spec: resp.Spec{Name: "waitaof", Arity: 4, Flags: resp.NoScript, Group: "generic", Since: "7.2.0", Summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.", Syntax: "numlocal numreplicas timeout"}, Run: here(cmdWaitAOF)},
+	{Spec: resp.Spec{Name: "lastsave", Arity: 1, Flags: readFlags | resp.Fast, Group: "server", Since: "1.0.0", Summary: "Returns the Unix timestamp of the last successful save to disk."}, Run: here(cmdLastSave)},
+	{Spec: resp.Spec{Name: "save", Arity: 1, Flags: adminFlags | resp.NoMulti, Group: "server", Since: "1.0.0", Summary: "Synchronously saves the database(s) to disk."}, Run: here(cmdSave)},
+	{Spec: resp.Spec{Name: "bgsave", Arity: -1, Flags: adminFlags, Group: "server", Since: "1.0.0", Summary: "Asynchronously saves the database(s) to disk.", Syntax: "[SCHEDULE]"}, Run: here(cmdBGSave)},
+	{Spec: resp.Spec{Name: "replicaof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "5.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
+	{Spec: resp.Spec{Name: "slaveof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "1.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
+	{Spec: resp.Spec{Name: "failover", Arity: -1, Flags: adminFlags | resp.Stale, Group: "server", Since: "6.2.0", Summary: "Refused: see LOCKD TRANSFER.", Syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]"}, Run: always(resp.Err(notByHand))},
+	{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: readFlags | resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Enables read-only queries for a connection to a Redis Cluster replica node."}, Run: notCluster},
+	{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: readFlags | resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Enables read-write queries for a connection to a Redis Cluster replica node."}, Run: notCluster},
+	{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Signals that a cluster client is following an -ASK redirect."}, Run: notCluster},
+	{Spec: resp.Spec{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Summary: "A container for Redis Cluster commands."}, Subs: clusterRows()},
+}
+
+var notCluster = always(resp.Err(resp.ErrNotCluster))
+
+// clusterRows are the subcommands of CLUSTER: each answers that the mode is off,
+// which is how clients find out.
+func clusterRows() []resp.Row[nodeCommand] {
+	subs := []struct {
+		name  string
+		arity int
+		flags resp.Flags
+	}{
+		{"addslots", -3, resp.Admin | resp.Stale}, {"addslotsrange", -4, resp.Admin | resp.Stale},
+		{"bumpepoch", 2, resp.Admin | resp.Stale}, {"count-failure-reports", 3, resp.Admin | resp.Stale},
+		{"countkeysinslot", 3, resp.Stale}, {"delslots", -3, resp.Admin | resp.Stale},
+		{"delslotsrange", -4, resp.Admin | resp.Stale}, {"failover", -2, resp.Admin | resp.Stale},
+		{"flushslots", 2, resp.Admin | resp.Stale}, {"forget", 3, resp.Admin | resp.Stale},
+		{"getkeysinslot", 4, resp.Stale}, {"help", 2, readFlags},
+		{"info", 2, resp.Stale}, {"keyslot", 3, resp.Stale}, {"links", 2, resp.Stale},
+		{"meet", -4, resp.Admin | resp.Stale}, {"myid", 2, resp.Stale}, {"myshardid", 2, resp.Stale},
+		{"nodes", 2, resp.Stale}, {"replicas", 3, resp.Admin | resp.Stale},
+		{"replicate", 3, resp.Admin | resp.Stale}, {"reset", -2, adminFlags | resp.Stale},
+		{"saveconfig", 2, resp.Admin | resp.Stale}, {"set-config-epoch", 3, resp.Admin | resp.Stale},
+		{"setslot", -4, resp.Admin | resp.Stale}, {"shards", 2, resp.Stale},
+		{"slaves", 3, resp.Admin | resp.Stale}, {"slots", 2, resp.Stale},
+	}
+	rows := make([]resp.Row[nodeCommand], len(subs))
+	for i, s := range subs {
+		rows[i] = resp.Row[nodeCommand]{
+			Spec: resp.Spec{Name: "cluster|" + s.name, Arity: s.arity, Flags: s.flags, Group: "cluster", Since: "3.0.0", Summary: "Answers that Redis Cluster mode is off."},
+			Run:  notCluster,
+		}
+	}
+	return rows
+}
+
+// replicas is the number of other voters: what WAIT and connected_slaves say. It
+// does not follow who is up at the moment: a commit needs a majority anyway, and a
+// client that compares the two figures must not see them differ.
+func (n *Node) replicas() int64 {
+	return int64(max(len(n.voters())-1, 0))
+}
+
+// cmdWait answers at once: a reply to a write already means that a majority has it
+// on its disks.
+func cmdWait(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	want, bad := number(args[1])
+	if bad == nil {
+		bad = badTimeout(args[2])
+	}
+	if bad != nil {
+		return *bad
+	}
+	return resp.Int(min(max(want, 0), n.replicas()))
+}
+
+func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	local, bad := number(args[1])
+	if bad == nil && (local < 0 || local > 1) {
+		return resp.Err("ERR value is out of range, value must between 0 and 1")
+	}
+	want := int64(0)
+	if bad == nil {
+		want, bad = number(args[2])
+	}
+	if bad == nil && want < 0 {
+		return resp.Err("ERR value is out of range, must be positive")
+	}
+	if bad == nil {
+		bad = badTimeout(args[3])
+	}
+	if bad != nil {
+		return *bad
+	}
+	return resp.Array(resp.Int(local), resp.Int(min(want, n.replicas())))
+}
+
+func badTimeout(s string) *resp.Reply {
+	ms, ok := resp.ParseInt(s)
+	switch {
+	case !ok:
+		r := resp.Err("ERR timeout is not an integer or out of range")
+		return &r
+	case ms < 0:
+		r := resp.Err("ERR timeout is negative")
+		return &r
+	}
+	return nil
+}
+
+func cmdLastSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	return resp.Int(n.lastSave.Load())
+}
+
+func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	if len(args) > 2 || len(args) == 2 && !resp.Is(args[1], "SCHEDULE") {
+		return resp.Err(resp.ErrSyntax)
+	}
+	n.grownBytes.Store(n.cfg.SnapshotBytes)
+	signal(n.snapshotDue)
+	return resp.Status("Background saving started")
+}
+
+func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	applied := int64(n.appliedNow.Load())
+	if n.leads() {
+		var replicas []resp.Reply
+		for _, v := range n.voters() {
+			if string(v.ID) != n.cfg.ID {
+				host, port := n.clientHostPort(v)
+				replicas = append(replicas, resp.Bulks(host, port, strconv.FormatInt(applied, 10)))
+			}
+		}
+		return resp.Array(resp.Bulk("master"), resp.Int(applied), resp.Array(replicas...))
+	}
+	host, port, link := n.leaderHostPort()
+	portNumber, _ := resp.ParseInt(port)
+	state := "connected"
+	if link == "down" {
+		state = "connect"
+	}
+	return resp.Array(resp.Bulk("slave"), resp.Bulk(host), resp.Int(portNumber), resp.Bulk(state), resp.Int(applied))
+}
+
+// clientHostPort is where clients reach a member, or its peer address while that
+// is not known.
+func (n *Node) clientHostPort(s raft.Server) (host, port string) {
+	addr := n.roster.Load().members[string(s.ID)].clientAddr()
+	if addr == "" {
+		addr = string(s.Address)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, "0"
+	}
+	return host, port
+}
+
+func (n *Node) leaderHostPort() (host, port, link string) {
+	addr, id := n.raft.LeaderWithID()
+	if addr == "" {
+		return "", "0", "down"
+	}
+	host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
+	return host, port, "up"
+}
+
+// sectionOrder is the order in which INFO lists its sections, and which of them
+// belong to the default set.
+var sectionOrder = []struct {
+	name      string
+	byDefault bool
+}{
+	{"server", true}, {"clients", true}, {"memory", true}, {"persistence", true}, {"stats", true},
+	{"replication", true}, {"cpu", true}, {"modules", true}, {"commandstats", false}, {"errorstats", true},
+	{"latencystats", false}, {"cluster", true}, {"keyspace", true}, {"raft", true},
+}
+
+// cmdInfo lists the sections asked for, in their order.
+func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	wanted := map[string]bool{}
+	for _, a := range args[1:] {
+		wanted[strings.ToLower(a)] = true
+	}
+	if len(args) == 1 {
+		wanted["default"] = true
+	}
+	sections := n.sections()
+	var out strings.Builder
+	for _, o := range sectionOrder {
+		all := wanted["all"] || wanted["everything"] || wanted["default"] && o.byDefault
+		if all || wanted[o.name] {
+			writeSections(&out, o.name, sections)
+		}
+	}
+	return resp.Verbatim(out.String())
+}
+
+// writeSections writes everything that anybody knows for one section.
+func writeSections(out *strings.Builder, name string, sections []resp.Section) {
+	begun := false
+	for _, s := range sections {
+		if !strings.EqualFold(s.Name, name) {
+			continue
+		}
+		if !begun {
+			if out.Len() > 0 {
+				out.WriteString("\r\n")
+			}
+			out.WriteString("# " + s.Name + "\r\n")
+			begun = true
+		}
+		for _, f := range s.Fields {
+			out.WriteString(f.Name + ":" + f.Value + "\r\n")
+		}
+	}
+}
+
+// sections gathers what the server, the machine and the cluster know.
+func (n *Node) sections() []resp.Section {
+	// The machine comes first: tools such as redis-cli --stat take the first field
+	// whose name begins with used_memory, which in Redis is used_memory itself.
+	n.mu.Lock()
+	all := n.machine.Info()
+	n.mu.Unlock()
+	if n.cfg.Info != nil {
+		all = append(all, n.cfg.Info()...)
+	}
+	return append(all, n.infoPersistence(), n.infoReplication(), infoCluster, n.infoRaft())
+}
+
+var infoCluster = resp.Section{Name: "Cluster", Fields: []resp.Field{{Name: "cluster_enabled", Value: "0"}}}
+
+func (n *Node) infoPersistence() resp.Section {
+	return section("Persistence",
+		"loading", "0",
+		"async_loading", "0",
+		"rdb_changes_since_last_save", u64(n.grownEntries.Load()),
+		"rdb_bgsave_in_progress", flag(n.saving.Load()),
+		"rdb_last_save_time", i64(n.lastSave.Load()),
+		"rdb_last_bgsave_status", okOr(n.saveOK.Load()),
+		"aof_enabled", "1",
+		"aof_rewrite_in_progress", "0",
+		"aof_last_bgrewrite_status", "ok",
+		"aof_last_write_status", "ok",
+		"aof_current_size", u64(n.grownBytes.Load()),
+	)
+}
+
+func (n *Node) infoReplication() resp.Section {
+	applied := u64(n.appliedNow.Load())
+	s := section("Replication")
+	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
+	if n.leads() {
+		add("role", "master")
+		add("connected_slaves", i64(n.replicas()))
+		i := 0
+		for _, v := range n.voters() {
+			if string(v.ID) == n.cfg.ID {
+				continue
+			}
+			host, port := n.clientHostPort(v)
+			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state=online,offset="+applied+",lag=0")
+			i++
+		}
+	} else {
+		host, port, link := n.leaderHostPort()
+		add("role", "slave")
+		add("master_host", host)
+		add("master_port", port)
+		add("master_link_status", link)
+		add("master_last_io_seconds_ago", i64(int64(n.role.silence().Seconds())))
+		add("master_sync_in_progress", "0")
+		add("slave_read_repl_offset", applied)
+		add("slave_repl_offset", applied)
+		add("slave_priority", "100")
+		add("slave_read_only", "0")
+		add("replica_announced", "1")
+		add("connected_slaves", i64(n.replicas()))
+	}
+	add("master_failover_state", "no-failover")
+	add("master_replid", n.replicationID())
+	add("master_replid2", strings.Repeat("0", 40))
+	add("master_repl_offset", applied)
+	add("second_repl_offset", "-1")
+	add("repl_backlog_active", "1")
+	add("repl_backlog_size", u64(n.cfg.SnapshotBytes))
+	add("repl_backlog_first_byte_offset", "1")
+	add("repl_backlog_histlen", applied)
+	return s
+}
+
+// replicationID is 40 hex digits that all nodes of a cluster share, as Redis's
+// replication id.
+func (n *Node) replicationID() string {
+	sum := sha1.Sum([]byte(n.roster.Load().cluster))
+	return hex.EncodeToString(sum[:])
+}
+
+// raftFields are the figures of Raft that INFO shows.
+var raftFields = []string{
+	"state", "term", "last_log_index", "last_log_term", "commit_index", "applied_index",
+	"last_snapshot_index", "last_snapshot_term", "last_contact", "num_peers",
+}
+
+func (n *Node) infoRaft() resp.Section {
+	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", n.roster.Load().cluster, "lockd_version", n.cfg.Version)
+	_, leader := n.raft.LeaderWithID()
+	stats := n.raft.Stats()
+	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
+	add("leader_id", string(leader))
+	for _, name := range raftFields {
+		add(name, strings.ToLower(stats[name]))
+	}
+	add("machine_index", u64(n.appliedNow.Load()))
+	var ids []string
+	for _, m := range n.servers() {
+		ids = append(ids, string(m.ID))
+	}
+	slices.Sort(ids)
+	add("members", strings.Join(ids, ","))
+	return s
+}
+
+// section makes a section from names and values in turn.
+func section(name string, pairs ...string) resp.Section {
+	s := resp.Section{Name: name}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		s.Fields = append(s.Fields, resp.Field{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return s
+}
+
+func u64(n uint64) string { return strconv.FormatUint(n, 10) }
+func i64(n int64) string  { return strconv.FormatInt(n, 10) }
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+func okOr(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "err"
+}
