@@ -1,0 +1,167 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The picture of the house: which packages of lockd each one may import. A
+// package that is not listed may not exist.
+var mayImport = map[string][]string{
+	"lockd/resp":        {},
+	"lockd/resp/server": {"lockd/resp"},
+	"lockd/keyspace":    {"lockd/resp"},
+	"lockd/luavm":       {"lockd/resp"},
+	"lockd/cluster":     {"lockd/resp"},
+	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster"},
+
+	// The fault injection suite starts the built binary and speaks TCP to it.
+	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
+	"lockd/jepsen-lite/history":  {},
+	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
+	"lockd/jepsen-lite/target":   {},
+	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
+	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
+	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},
+}
+
+// What Apply computes must be a pure function of the log (law 1), so the packages
+// it runs through may not reach for what differs between nodes.
+var (
+	purePackages  = []string{"lockd/resp", "lockd/keyspace", "lockd/luavm"}
+	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}
+)
+
+// Doors to danger that may stand in one file only (law 2).
+var doors = []struct {
+	pkg, call, file, why string
+}{
+	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
+	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
+}
+
+// The packages import each other only downwards, as drawn in the README.
+func TestArchitecture(t *testing.T) {
+	for _, f := range sources(t) {
+		allowed, known := mayImport[f.pkg]
+		if !known {
+			t.Errorf("%s: package %s is not in the picture; add it to mayImport with its place", f.path, f.pkg)
+			continue
+		}
+		for _, imp := range f.imports() {
+			if strings.HasPrefix(imp, "lockd/") && !slices.Contains(allowed, imp) {
+				t.Errorf("%s imports %s: %s may import only %v; declare the interface you need and let cmd/lockd join the two", f.path, imp, f.pkg, allowed)
+			}
+		}
+	}
+}
+
+// keyspace, luavm and resp are still: no clock, no chance, no goroutine, no lock.
+func TestPurePackages(t *testing.T) {
+	for _, f := range sources(t) {
+		if !slices.Contains(purePackages, f.pkg) {
+			continue
+		}
+		for _, imp := range f.imports() {
+			if slices.Contains(impureImports, imp) {
+				t.Errorf("%s imports %s: what Apply computes must be the same on every node, so time and chance are arguments (resp.Stamp)", f.path, imp)
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s: a go statement: the machine is used by one goroutine at a time", f.set.Position(g.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// Each danger has one door.
+func TestDoors(t *testing.T) {
+	for _, door := range doors {
+		recv, name, _ := strings.Cut(door.call, ".")
+		for _, f := range sources(t) {
+			if f.pkg != door.pkg || filepath.Base(f.path) == door.file {
+				continue
+			}
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok || sel.Sel.Name != name {
+					return true
+				}
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == recv {
+					t.Errorf("%s: %s belongs into %s: %s", f.set.Position(sel.Pos()), door.call, door.file, door.why)
+				}
+				if x, ok := sel.X.(*ast.SelectorExpr); ok && x.Sel.Name == recv {
+					t.Errorf("%s: %s belongs into %s: %s", f.set.Position(sel.Pos()), door.call, door.file, door.why)
+				}
+				return true
+			})
+		}
+	}
+}
+
+type source struct {
+	path, pkg string
+	set       *token.FileSet
+	syntax    *ast.File
+}
+
+func (s source) imports() []string {
+	var paths []string
+	for _, imp := range s.syntax.Imports {
+		p, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			panic(err)
+		}
+		paths = append(paths, p)
+	}
+	return paths
+}
+
+// sources parses the non-test Go files of the module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	var all []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		set := token.NewFileSet()
+		syntax, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{path: path, pkg: "lockd/" + filepath.ToSlash(rel), set: set, syntax: syntax})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 10 {
+		t.Fatalf("found only %d Go files: the walk is broken", len(all))
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// run runs a cluster of several nodes in this process until ctx ends.
+func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if c.Dir == "" {
+		dir, err := os.MkdirTemp("", "lockd-dev-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		c.Dir = dir
+	}
+	log := c.logger(stderr)
+	var running []*instance
+	defer func() {
+		for _, i := range running {
+			i.stop()
+		}
+	}()
+	failed := make(chan error, c.Nodes)
+	nodes, err := c.plan()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		i, err := start(n, log.With("node", n.ID))
+		if err != nil {
+			return usageError{err}
+		}
+		running = append(running, i)
+		go func() { failed <- <-i.failed }()
+	}
+	fmt.Fprintf(stdout, "%d nodes, data in %s, clients on %s\n", c.Nodes, c.Dir, addrs(nodes))
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// plan lays out the nodes: ids n1, n2 ..., ports one after the other.
+func (c *devCmd) plan() ([]*serveCmd, error) {
+	host, port, err := splitAddr("--listen", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for i := range c.Nodes {
+		list = append(list, fmt.Sprintf("n%d=%s", i+1, net.JoinHostPort(host, strconv.Itoa(port+i+peerPortOffset))))
+	}
+	var nodes []*serveCmd
+	for i := range c.Nodes {
+		id := fmt.Sprintf("n%d", i+1)
+		n := &serveCmd{
+			ID: id, Listen: []string{net.JoinHostPort(host, strconv.Itoa(port+i))},
+			Dir: filepath.Join(c.Dir, id), Cluster: list, tuneFlags: c.tuneFlags, logFlags: c.logFlags,
+		}
+		if err := n.check(); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func addrs(nodes []*serveCmd) string {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, n.Listen...)
+	}
+	return strings.Join(all, ", ")
+}

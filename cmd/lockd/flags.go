@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/alecthomas/kong"
+)
+
+// command is one of lockd's subcommands after its flags were read.
+type command interface {
+	run(ctx context.Context, stdout, stderr io.Writer) error
+}
+
+// cli is the command line. A value is taken from the flag, else from the
+// environment (LOCKD_PEER_LISTEN for --peer-listen), else from the file of
+// --config, else it is the default.
+type cli struct {
+	Config string `help:"Read settings from this TOML file: the flags' long names, such as listen = [\"127.0.0.1:6379\"]." placeholder:"FILE"`
+
+	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
+	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+type logFlags struct {
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
+	LogFormat string `enum:"text,json" default:"text" help:"Format of log lines: text or json."`
+}
+
+func (f logFlags) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
+		panic(err) // the flag's enum admits only levels
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// tuneFlags are the settings that serve and dev share.
+type tuneFlags struct {
+	Heartbeat   time.Duration `default:"500ms" help:"How long a node goes without hearing from its leader before it calls an election; heartbeats are sent at a tenth of it. The same on every node."`
+	LeaderWait  time.Duration `default:"3s" help:"How long a node holds a command while there is no leader, before it answers -LOADING."`
+	LogStore    string        `enum:"wal,boltdb" default:"wal" help:"Where the Raft log is kept: wal (one disk sync per append) or boltdb."`
+	Requirepass string        `help:"Password clients must give with AUTH or HELLO." placeholder:"PASSWORD"`
+}
+
+// Bounds of --heartbeat: below, a busy machine elects for nothing; above, a dead
+// leader is missed for longer than clients wait.
+const (
+	heartbeatMin = 100 * time.Millisecond
+	heartbeatMax = 30 * time.Second
+)
+
+func (f tuneFlags) check() error {
+	if f.Heartbeat < heartbeatMin || f.Heartbeat > heartbeatMax {
+		return usagef("--heartbeat %s is not between %s and %s", f.Heartbeat, heartbeatMin, heartbeatMax)
+	}
+	if f.LeaderWait < 0 {
+		return usagef("--leader-wait %s is negative", f.LeaderWait)
+	}
+	return nil
+}
+
+type serveCmd struct {
+	ID            string   `default:"n1" help:"This node's name in the cluster (default: ${default})." placeholder:"NAME"`
+	Listen        []string `default:"127.0.0.1:6379" help:"Address for clients; may be given more than once (default: ${default})." placeholder:"HOST:PORT"`
+	Unixsocket    string   `help:"Path of a Unix socket for clients." placeholder:"PATH"`
+	PeerListen    string   `help:"Address for the other nodes (default: the client port + 10000)." placeholder:"HOST:PORT"`
+	Advertise     string   `help:"Client address as others reach it (default: the first --listen)." placeholder:"HOST:PORT"`
+	PeerAdvertise string   `help:"Peer address as the other nodes reach it; a name is resolved again on each dial (default: this node's entry in --cluster, else --peer-listen)." placeholder:"HOST:PORT"`
+	Dir           string   `default:"lockd-data" help:"Data folder (default: ${default})." placeholder:"DIR"`
+	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
+	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join." placeholder:"HOST:PORT"`
+
+	tuneFlags `embed:""`
+	logFlags  `embed:""`
+
+	members map[string]string // --cluster, parsed: id -> peer address
+}
+
+type devCmd struct {
+	Nodes  int    `default:"3" help:"Number of nodes."`
+	Listen string `default:"127.0.0.1:7001" help:"Client address of the first node; the others take the ports after it, peers those ports + 10000 (default: ${default})." placeholder:"HOST:PORT"`
+	Dir    string `help:"Data folder (default: a temporary one, removed at the end)." placeholder:"DIR"`
+
+	tuneFlags `embed:""`
+	logFlags  `embed:""`
+}
+
+// peerPortOffset is added to a client port for the default peer port.
+const peerPortOffset = 10000
+
+// usageError is a mistake in a flag, an address or a file: exit status 2.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// status is the exit status for an error of a command.
+func status(err error) int {
+	if errors.As(err, &usageError{}) {
+		return exitUsage
+	}
+	return exitFault
+}
+
+// parse reads the command line. done is true when it was only asked for help.
+func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, err error) {
+	var c cli
+	exited := false
+	given := settings{environ: environ, fault: new(error)}
+	parser, err := kong.New(&c,
+		kong.Name("lockd"),
+		kong.Description("A lock server that speaks Redis's protocol and replicates through Raft."),
+		kong.Writers(stdout, io.Discard),
+		kong.Exit(func(int) { exited = true }),
+		kong.Resolvers(given),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		return nil, false, err
+	}
+	kctx, err := parser.Parse(args)
+	switch {
+	case exited:
+		return nil, true, nil
+	case *given.fault != nil:
+		return nil, false, *given.fault
+	case err != nil:
+		return nil, false, err
+	}
+	switch kctx.Selected().Name {
+	case "dev":
+		return &c.Dev, false, c.Dev.check()
+	case "version":
+		return c.Version, false, nil
+	}
+	return &c.Serve, false, c.Serve.check()
+}
+
+// settings resolves flags that were not on the command line: from the
+// environment first, then from the file.
+type settings struct {
+	environ []string
+	fault   *error // of the file; kong would put it down to the flag it was asked about
+}
+
+// Validate implements kong.Resolver; files are checked when they are read.
+func (settings) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (s settings) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if v, ok := s.env(flag.Name); ok && flag.Name != "help" {
+		return v, nil
+	}
+	if flag.Name == "config" || flag.Name == "help" {
+		return nil, nil
+	}
+	path := s.configPath(ctx)
+	if path == "" {
+		return nil, nil
+	}
+	file, err := readConfig(path, ctx.Model)
+	if err != nil {
+		*s.fault = err
+		return nil, nil
+	}
+	switch v := file[flag.Name].(type) {
+	case nil:
+		return nil, nil
+	case []any:
+		items := make([]string, len(v))
+		for i := range v {
+			items[i] = fmt.Sprint(v[i])
+		}
+		return strings.Join(items, ","), nil
+	default:
+		return fmt.Sprint(v), nil
+	}
+}
+
+func (s settings) env(flag string) (string, bool) {
+	name := "LOCKD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) + "="
+	for i := len(s.environ) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(s.environ[i], name); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+func (s settings) configPath(ctx *kong.Context) string {
+	for _, p := range ctx.Path {
+		if p.Flag != nil && p.Flag.Name == "config" {
+			return fmt.Sprint(ctx.FlagValue(p.Flag))
+		}
+	}
+	path, _ := s.env("config")
+	return path
+}
+
+// readConfig reads a settings file. A name that is no flag is an error, so that
+// a misspelt setting does not silently keep its default.
+func readConfig(path string, model *kong.Application) (map[string]any, error) {
+	file := map[string]any{}
+	if _, err := toml.DecodeFile(path, &file); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("config file %s does not exist", path)
+		}
+		return nil, fmt.Errorf("config file %s: %s", path, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	known := map[string]bool{}
+	for _, node := range model.Children {
+		for _, f := range node.Flags {
+			known[f.Name] = true
+		}
+	}
+	for name := range file {
+		if !known[name] {
+			return nil, fmt.Errorf("config file %s: unknown setting %q", path, name)
+		}
+	}
+	return file, nil
+}
+
+func (c *serveCmd) check() error {
+	if err := c.tuneFlags.check(); err != nil {
+		return err
+	}
+	if err := checkID(c.ID); err != nil {
+		return err
+	}
+	if len(c.Listen) == 0 {
+		return usagef("--listen is empty")
+	}
+	for _, addr := range c.Listen {
+		if _, _, err := splitAddr("--listen", addr); err != nil {
+			return err
+		}
+	}
+	if c.Join != "" && len(c.Cluster) > 0 {
+		return usagef("--join and --cluster exclude each other: a new node joins, the founding nodes are listed")
+	}
+	members, err := parseMembers(c.Cluster)
+	if err != nil {
+		return err
+	}
+	c.members = members
+	if err := c.fillAddrs(); err != nil {
+		return err
+	}
+	for name, addr := range map[string]string{"--join": c.Join, "--advertise": c.Advertise, "--peer-listen": c.PeerListen, "--peer-advertise": c.PeerAdvertise} {
+		if addr == "" {
+			continue
+		}
+		if _, _, err := splitAddr(name, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillAddrs gives the addresses that were left out their defaults.
+func (c *serveCmd) fillAddrs() error {
+	if c.PeerListen == "" {
+		host, port, err := splitAddr("--listen", c.Listen[0])
+		if err != nil {
+			return err
+		}
+		if port+peerPortOffset > 65535 {
+			return usagef("--listen port %d + %d is no port: give --peer-listen", port, peerPortOffset)
+		}
+		c.PeerListen = net.JoinHostPort(host, strconv.Itoa(port+peerPortOffset))
+	}
+	if c.Advertise == "" {
+		c.Advertise = c.Listen[0]
+	}
+	if len(c.members) > 0 {
+		listed, ok := c.members[c.ID]
+		if !ok {
+			return usagef("--cluster does not list this node's --id %q", c.ID)
+		}
+		if c.PeerAdvertise == "" {
+			c.PeerAdvertise = listed
+		}
+	}
+	if c.PeerAdvertise == "" {
+		c.PeerAdvertise = c.PeerListen
+	}
+	return nil
+}
+
+func (c *devCmd) check() error {
+	if err := c.tuneFlags.check(); err != nil {
+		return err
+	}
+	if c.Nodes < 1 || c.Nodes > devNodesMax {
+		return usagef("--nodes %d is not between 1 and %d", c.Nodes, devNodesMax)
+	}
+	_, port, err := splitAddr("--listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	if port == 0 || port+c.Nodes+peerPortOffset > 65535 {
+		return usagef("--listen port %d leaves no room for %d nodes and their peer ports", port, c.Nodes)
+	}
+	return nil
+}
+
+// devNodesMax bounds dev --nodes.
+const devNodesMax = 9
+
+// idMax bounds a node's name, in bytes.
+const idMax = 64
+
+func checkID(id string) error {
+	if id == "" || len(id) > idMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
+		return usagef("node id %q is not 1 to %d printable characters without space, comma and equals sign", id, idMax)
+	}
+	return nil
+}
+
+// parseMembers reads id=host:port,... of --cluster.
+func parseMembers(list []string) (map[string]string, error) {
+	members := map[string]string{}
+	addrs := map[string]string{}
+	for _, item := range list {
+		id, addr, found := strings.Cut(strings.TrimSpace(item), "=")
+		if !found {
+			return nil, usagef("--cluster %q is not of the form id=host:port", item)
+		}
+		if err := checkID(id); err != nil {
+			return nil, err
+		}
+		if _, _, err := splitAddr("--cluster", addr); err != nil {
+			return nil, err
+		}
+		if members[id] != "" {
+			return nil, usagef("--cluster lists node %q twice", id)
+		}
+		if other := addrs[addr]; other != "" {
+			return nil, usagef("--cluster gives nodes %q and %q the same address %s", other, id, addr)
+		}
+		members[id], addrs[addr] = addr, id
+	}
+	return members, nil
+}
+
+// splitAddr checks host:port of the named flag.
+func splitAddr(flag, addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, usagef("%s %q is not of the form host:port", flag, addr)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, usagef("%s %q: port %q is not between 0 and 65535", flag, addr, text)
+	}
+	return host, port, nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A wrong flag, address or file is one clear line on standard error and exit
+// status 2.
+func TestUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.toml")
+	if err := os.WriteFile(bad, []byte("lisen = [\"127.0.0.1:1\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(dir, "broken.toml")
+	if err := os.WriteFile(broken, []byte("listen = \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		env  []string
+		want string
+	}{
+		{args: []string{"--no-such-flag"}, want: "lockd: unknown flag --no-such-flag"},
+		{args: []string{"frobnicate"}, want: "lockd: unexpected argument frobnicate"},
+		{args: []string{"--listen", "6379"}, want: `lockd: --listen "6379" is not of the form host:port`},
+		{args: []string{"--listen", "127.0.0.1:99999"}, want: `lockd: --listen "127.0.0.1:99999": port "99999" is not between 0 and 65535`},
+		{args: []string{"--listen", "127.0.0.1:60000"}, want: "lockd: --listen port 60000 + 10000 is no port: give --peer-listen"},
+		{args: []string{"--id", "a b"}, want: `lockd: node id "a b" is not 1 to 64 printable characters without space, comma and equals sign`},
+		{args: []string{"--cluster", "n1"}, want: `lockd: --cluster "n1" is not of the form id=host:port`},
+		{args: []string{"--id", "n4", "--cluster", "n1=127.0.0.1:1,n2=127.0.0.1:2"}, want: `lockd: --cluster does not list this node's --id "n4"`},
+		{args: []string{"--cluster", "n1=127.0.0.1:1,n1=127.0.0.1:2"}, want: `lockd: --cluster lists node "n1" twice`},
+		{args: []string{"--cluster", "n1=127.0.0.1:1,n2=127.0.0.1:1"}, want: `lockd: --cluster gives nodes "n1" and "n2" the same address 127.0.0.1:1`},
+		{args: []string{"--cluster", "n1=127.0.0.1:1", "--join", "127.0.0.1:2"}, want: "lockd: --join and --cluster exclude each other: a new node joins, the founding nodes are listed"},
+		{args: []string{"--heartbeat", "1ms"}, want: "lockd: --heartbeat 1ms is not between 100ms and 30s"},
+		{args: []string{"--heartbeat", "soon"}, want: `lockd: --heartbeat: expected duration but got "soon": time: invalid duration "soon"`},
+		{args: []string{"--log-level", "loud"}, want: `lockd: --log-level must be one of "debug","info","warn","error" but got "loud"`},
+		{args: []string{"--config", filepath.Join(dir, "none.toml")}, want: "lockd: config file " + filepath.Join(dir, "none.toml") + " does not exist"},
+		{args: []string{"--config", bad}, want: "lockd: config file " + bad + `: unknown setting "lisen"`},
+		{args: []string{"--config", broken}, want: "lockd: config file " + broken + ": toml: line 1"},
+		{env: []string{"LOCKD_LISTEN=nowhere"}, want: `lockd: --listen "nowhere" is not of the form host:port`},
+		{args: []string{"dev", "--nodes", "0"}, want: "lockd: --nodes 0 is not between 1 and 9"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := run(tt.args, tt.env, &stdout, &stderr)
+		if status != exitUsage || !strings.Contains(stderr.String(), tt.want) || strings.Count(stderr.String(), "\n") != 1 || stdout.Len() != 0 {
+			t.Errorf("lockd %q %q: status %d, stderr %q, stdout %q; want status 2 and one line with %q",
+				tt.args, tt.env, status, stderr.String(), stdout.String(), tt.want)
+		}
+	}
+}
+
+// A value comes from the flag, else the environment, else the file, else the
+// default.
+func TestPrecedence(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lockd.toml")
+	text := "listen = [\"127.0.0.1:1001\", \"127.0.0.1:1002\"]\nheartbeat = \"1s\"\ndir = \"from-file\"\nid = \"n9\"\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, _, err := parse([]string{"--config", file, "--id", "n7"}, []string{"LOCKD_DIR=from-env", "LOCKD_ID=n8"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cmd.(*serveCmd)
+	if got.ID != "n7" || got.Dir != "from-env" || got.Heartbeat != time.Second || strings.Join(got.Listen, " ") != "127.0.0.1:1001 127.0.0.1:1002" ||
+		got.LeaderWait != 3*time.Second || got.PeerListen != "127.0.0.1:11001" || got.Advertise != "127.0.0.1:1001" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// help and version print to standard output and end with status 0.
+func TestHelpAndVersion(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--help"}, "serve"},
+		{[]string{"serve", "--help"}, "--leader-wait"},
+		{[]string{"dev", "--help"}, "--nodes"},
+		{[]string{"version"}, "lockd " + version},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(tt.args, nil, &stdout, &stderr); status != exitOK || !strings.Contains(stdout.String(), tt.want) || stderr.Len() != 0 {
+			t.Errorf("lockd %q: status %d, stdout %q, stderr %q; want %q", tt.args, status, stdout.String(), stderr.String(), tt.want)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// Command lockd is a lock server that speaks Redis's protocol and replicates
+// through Raft: see the README.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitFault = 1 // the server could not go on
+	exitUsage = 2 // a wrong flag, address or file
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// run is the whole program with its surroundings as arguments, so that tests can
+// run it too. It returns the exit status.
+func run(args, environ []string, stdout, stderr io.Writer) int {
+	command, done, err := parse(args, environ, stdout)
+	if err != nil {
+		fmt.Fprintf(stderr, "lockd: %v\n", err)
+		return exitUsage
+	}
+	if done {
+		return exitOK
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := command.run(ctx, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "lockd: %v\n", err)
+		return status(err)
+	}
+	return exitOK
+}
