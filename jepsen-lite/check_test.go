@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// record writes a history of one register: writes and reads, one after the other.
+func record(t *testing.T, dir string, answers []string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := history.Create(filepath.Join(dir, historyFile), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, answer := range answers {
+		v := fmt.Sprint(i)
+		rec.Record(history.Event{Process: 1, Type: history.Invoke, Op: "set", Key: "r", Value: []string{v}})
+		rec.Record(history.Event{Process: 1, Type: history.OK, Op: "set", Key: "r", Value: []string{"OK"}})
+		rec.Record(history.Event{Process: 2, Type: history.Invoke, Op: "get", Key: "r"})
+		rec.Record(history.Event{Process: 2, Type: history.OK, Op: "get", Key: "r", Value: []string{answer}})
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A recorded history is judged again from its file; with a single event altered,
+// that event is named by its line.
+func TestCheckNamesTheAlteredEvent(t *testing.T) {
+	dir := t.TempDir()
+	answers := []string{"0", "1", "2", "3", "4", "5"}
+	record(t, filepath.Join(dir, "register"), answers)
+	var out strings.Builder
+	passed, err := (&checkCmd{Dir: dir}).run(&out)
+	if err != nil || !passed {
+		t.Fatalf("a good history: passed %v, error %v\n%s", passed, err, out.String())
+	}
+	answers[3] = "2" // the read of the fourth pair, on line 16, saw what had been overwritten
+	record(t, filepath.Join(dir, "register"), answers)
+	out.Reset()
+	passed, err = (&checkCmd{Dir: dir}).run(&out)
+	if err != nil || passed || !strings.Contains(out.String(), "register: acknowledged write lost: line 16: process 2 get") {
+		t.Fatalf("an altered history: passed %v, error %v\n%s", passed, err, out.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "register", pictureFile)); err != nil {
+		t.Errorf("no picture of the failure: %v", err)
+	}
+}
+
+// What the nodes themselves showed (a death, a fork) fails the check, too.
+func TestCheckKeepsWhatTheClusterShowed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "register")
+	record(t, dir, []string{"0"})
+	if err := os.WriteFile(filepath.Join(dir, clusterFile), []byte(`{"Problems":[{"Kind":"states differ","Text":"at index 7"}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	passed, err := (&checkCmd{Dir: dir}).run(&out)
+	if err != nil || passed || !strings.Contains(out.String(), "states differ: at index 7") {
+		t.Fatalf("passed %v, error %v\n%s", passed, err, out.String())
+	}
+}
+
+// A folder without a history is a mistake, not a pass.
+func TestCheckOfNothing(t *testing.T) {
+	if passed, err := (&checkCmd{Dir: t.TempDir()}).run(&strings.Builder{}); err == nil || passed {
+		t.Errorf("passed %v, error %v", passed, err)
+	}
+}

@@ -1,0 +1,307 @@
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Type says what an event is.
+type Type string
+
+// The types of events.
+const (
+	Invoke Type = "invoke" // an operation is about to be sent
+	OK     Type = "ok"     // it was done; Value is its result
+	Fail   Type = "fail"   // it was certainly not done; Error says why
+	Info   Type = "info"   // it may or may not have been done, now or later
+)
+
+// Nemesis is the process of events about faults.
+const Nemesis = -1
+
+// Event is one line of a history.
+type Event struct {
+	Time    int64    `json:"time"` // monotonic, ns since the run began
+	Process int      `json:"process"`
+	Type    Type     `json:"type"`
+	Op      string   `json:"op"`
+	Key     string   `json:"key,omitempty"`
+	Value   []string `json:"value"`           // of invoke: what is asked for; of ok: the result
+	Node    string   `json:"node,omitempty"`  // which node was asked
+	Error   string   `json:"error,omitempty"` // of fail and info
+}
+
+// Recorder writes a history. Its methods may be called concurrently.
+type Recorder struct {
+	start time.Time
+
+	mu     sync.Mutex
+	w      *bufio.Writer
+	close  func() error
+	err    error
+	counts Counts
+}
+
+// Counts are the totals of a history so far.
+type Counts struct {
+	OK, Fail, Info, Faults int
+	LastOK                 int64 // time of the last completion with ok
+	LongestGap             int64 // longest time without one, ns
+}
+
+// Create makes a Recorder that writes to a new file. Times count from start.
+func Create(path string, start time.Time) (*Recorder, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	r := NewRecorder(f, start)
+	r.close = f.Close
+	return r, nil
+}
+
+// NewRecorder makes a Recorder that writes to w.
+func NewRecorder(w io.Writer, start time.Time) *Recorder {
+	r := &Recorder{start: start, w: bufio.NewWriterSize(w, 1<<16), close: func() error { return nil }}
+	r.counts.LastOK = r.now()
+	return r
+}
+
+func (r *Recorder) now() int64 { return time.Since(r.start).Nanoseconds() }
+
+// Record stamps an event and writes it. An invocation must be recorded before the
+// operation is sent, a completion after its answer has come.
+func (r *Recorder) Record(e Event) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.Time = r.now()
+	if e.Value == nil {
+		e.Value = []string{}
+	}
+	r.counts.add(e)
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = r.w.Write(append(line, '\n'))
+	}
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return e.Time
+}
+
+func (c *Counts) add(e Event) {
+	switch {
+	case e.Process == Nemesis:
+		if e.Type == Invoke {
+			c.Faults++
+		}
+	case e.Type == OK:
+		c.OK++
+		c.LongestGap = max(c.LongestGap, e.Time-c.LastOK)
+		c.LastOK = e.Time
+	case e.Type == Fail:
+		c.Fail++
+	case e.Type == Info:
+		c.Info++
+	}
+}
+
+// Counts returns the totals so far.
+func (r *Recorder) Counts() Counts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts
+}
+
+// Close ends the file; its error is the first one that any event met.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.w.Flush(); err != nil && r.err == nil {
+		r.err = err
+	}
+	if err := r.close(); err != nil && r.err == nil {
+		r.err = err
+	}
+	return r.err
+}
+
+// Forever is the end of an operation whose outcome is unknown: it may take effect
+// at any time after its start.
+const Forever = int64(1) << 62
+
+// Op is an operation: an invocation with its completion.
+type Op struct {
+	Process    int
+	Name, Key  string
+	In, Out    []string // Out counts if the outcome is OK
+	Outcome    Type     // OK, Fail or Info
+	Error      string
+	Node       string
+	Start, End int64 // End is Forever if the outcome is Info
+	Line       int   // of the completion in the file, from 1; of the invocation if there is no completion
+}
+
+// OK reports whether the operation was done.
+func (o Op) OK() bool { return o.Outcome == OK }
+
+// Maybe reports whether the operation was done or may have been.
+func (o Op) Maybe() bool { return o.Outcome != Fail }
+
+// String names the operation for a person.
+func (o Op) String() string {
+	s := fmt.Sprintf("line %d: process %d %s %s%q", o.Line, o.Process, o.Name, o.Key, o.In)
+	if o.Outcome == OK {
+		s += fmt.Sprintf(" = %q", o.Out)
+	} else {
+		s += fmt.Sprintf(" %s (%s)", o.Outcome, o.Error)
+	}
+	if o.End == Forever {
+		return s + fmt.Sprintf(" from %.6f s", float64(o.Start)/1e9)
+	}
+	return s + fmt.Sprintf(" in %.6f..%.6f s", float64(o.Start)/1e9, float64(o.End)/1e9)
+}
+
+// Window is a time in which the cluster was disturbed.
+type Window struct {
+	Start, End int64
+	Kind, What string
+}
+
+// History is a whole run of one workload.
+type History struct {
+	Ops    []Op     // in the order of their invocations
+	Faults []Window // in the order of their starts
+	End    int64    // time of the last event
+}
+
+// Load reads a history from a file.
+func Load(path string) (*History, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return h, nil
+}
+
+// lineBytesMax bounds a line of a history.
+const lineBytesMax = 16 << 20
+
+// Read reads a history and pairs its events. A process that completes what it did
+// not invoke, or invokes twice, is an error with its line.
+func Read(r io.Reader) (*History, error) {
+	scan := bufio.NewScanner(r)
+	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
+	p := pairing{open: map[int]int{}, faults: map[string]int{}, h: &History{}}
+	line := 0
+	for scan.Scan() {
+		line++
+		var e Event
+		if err := json.Unmarshal(scan.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if err := p.add(e, line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	p.finish()
+	return p.h, scan.Err()
+}
+
+// pairing joins events to operations as they come.
+type pairing struct {
+	open   map[int]int    // process -> index of its operation that has not completed
+	faults map[string]int // a fault's name -> index of its window that has not ended
+	h      *History
+}
+
+func (p *pairing) add(e Event, line int) error {
+	if e.Time < p.h.End {
+		return fmt.Errorf("time %d lies before that of the line above", e.Time)
+	}
+	p.h.End = e.Time
+	if e.Process == Nemesis {
+		p.fault(e)
+		return nil
+	}
+	i, open := p.open[e.Process]
+	switch {
+	case e.Type == Invoke && open:
+		return fmt.Errorf("process %d invokes %s while its %s has not completed", e.Process, e.Op, p.h.Ops[i].Name)
+	case e.Type == Invoke:
+		p.open[e.Process] = len(p.h.Ops)
+		p.h.Ops = append(p.h.Ops, Op{
+			Process: e.Process, Name: e.Op, Key: e.Key, In: e.Value, Node: e.Node,
+			Outcome: Info, Error: "no completion", Start: e.Time, End: Forever, Line: line,
+		})
+		return nil
+	case !open || p.h.Ops[i].Name != e.Op:
+		return fmt.Errorf("process %d completes %s, which it has not invoked", e.Process, e.Op)
+	}
+	delete(p.open, e.Process)
+	o := &p.h.Ops[i]
+	o.Outcome, o.Out, o.Error, o.Line = e.Type, e.Value, e.Error, line
+	if e.Type != Info {
+		o.End = e.Time
+	}
+	return nil
+}
+
+func (p *pairing) fault(e Event) {
+	if e.Type == Invoke {
+		p.faults[e.Key] = len(p.h.Faults)
+		what := ""
+		if len(e.Value) > 0 {
+			what = e.Value[0]
+		}
+		p.h.Faults = append(p.h.Faults, Window{Start: e.Time, End: Forever, Kind: e.Op, What: what})
+		return
+	}
+	if i, ok := p.faults[e.Key]; ok {
+		p.h.Faults[i].End = e.Time
+		if len(e.Value) > 0 {
+			p.h.Faults[i].What = e.Value[0] // by now the victim is known
+		}
+		delete(p.faults, e.Key)
+	}
+}
+
+func (p *pairing) finish() {
+	for i := range p.h.Faults {
+		p.h.Faults[i].End = min(p.h.Faults[i].End, p.h.End)
+	}
+}
+
+// At is the operation whose Line this is, or nil.
+func (h *History) At(line int) *Op {
+	for i := range h.Ops {
+		if h.Ops[i].Line == line {
+			return &h.Ops[i]
+		}
+	}
+	return nil
+}
+
+// Disturbed is how much of the time from a to b lies in a fault, or within after
+// of its end: until then elections and retries may still go on.
+func (h *History) Disturbed(a, b, after int64) int64 {
+	var sum, reach int64
+	for _, w := range h.Faults {
+		start, end := max(w.Start, a, reach), min(w.End+after, b)
+		if end > start {
+			sum += end - start
+		}
+		reach = max(reach, end)
+	}
+	return sum
+}

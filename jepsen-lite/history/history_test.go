@@ -1,0 +1,77 @@
+package history
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is recorded is read back: operations paired, unknown ones without an end,
+// faults with their windows.
+func TestRoundTrip(t *testing.T) {
+	var buf bytes.Buffer
+	r := NewRecorder(&buf, time.Now())
+	for _, e := range []Event{
+		{Process: 1, Type: Invoke, Op: "set", Key: "k", Value: []string{"a"}, Node: "n1"},
+		{Process: Nemesis, Type: Invoke, Op: "kill", Key: "1", Value: []string{"leader"}},
+		{Process: 2, Type: Invoke, Op: "get", Key: "k"},
+		{Process: 1, Type: Info, Op: "set", Key: "k", Error: "EOF"},
+		{Process: 2, Type: OK, Op: "get", Key: "k", Value: []string{"a"}},
+		{Process: Nemesis, Type: OK, Op: "kill", Key: "1", Value: []string{"kill leader [n1]"}},
+		{Process: 3, Type: Invoke, Op: "get", Key: "k"},
+		{Process: 3, Type: Fail, Op: "get", Key: "k", Error: "LOADING"},
+		{Process: 4, Type: Invoke, Op: "get", Key: "k"},
+	} {
+		r.Record(e)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Counts(); c.OK != 1 || c.Fail != 1 || c.Info != 1 || c.Faults != 1 {
+		t.Errorf("counts %+v", c)
+	}
+	h, err := Read(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		outcome Type
+		line    int
+		forever bool
+	}{{Info, 4, true}, {OK, 5, false}, {Fail, 8, false}, {Info, 9, true}}
+	for i, w := range want {
+		if o := h.Ops[i]; o.Outcome != w.outcome || o.Line != w.line || (o.End == Forever) != w.forever {
+			t.Errorf("operation %d: %+v, want %+v", i, o, w)
+		}
+	}
+	if len(h.Faults) != 1 || h.Faults[0].What != "kill leader [n1]" || h.Faults[0].End <= h.Faults[0].Start {
+		t.Errorf("faults %+v", h.Faults)
+	}
+}
+
+// A file that is no history is refused with the line.
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"time":1,"process":1,"type":"ok","op":"get"}`:                                                                  "line 1: process 1 completes get, which it has not invoked",
+		`{"time":1,"process":1,"type":"invoke","op":"get"}` + "\n" + `{"time":2,"process":1,"type":"invoke","op":"set"}`: "line 2: process 1 invokes set while its get has not completed",
+		`{"time":2,"process":1,"type":"invoke","op":"get"}` + "\n" + `{"time":1,"process":1,"type":"ok","op":"get"}`:     "line 2: time 1 lies before that of the line above",
+		`{`: "line 1: unexpected end of JSON input",
+	} {
+		if _, err := Read(strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Overlapping faults are counted once.
+func TestDisturbed(t *testing.T) {
+	h := &History{Faults: []Window{{Start: 10, End: 20}, {Start: 15, End: 25}, {Start: 50, End: 60}}}
+	for _, c := range []struct{ a, b, after, want int64 }{
+		{0, 100, 0, 25}, {0, 100, 5, 35}, {12, 18, 0, 6}, {30, 40, 0, 0}, {55, 58, 0, 3}, {26, 40, 4, 3},
+	} {
+		if got := h.Disturbed(c.a, c.b, c.after); got != c.want {
+			t.Errorf("Disturbed(%d, %d, %d) = %d, want %d", c.a, c.b, c.after, got, c.want)
+		}
+	}
+}

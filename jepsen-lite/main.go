@@ -1,0 +1,103 @@
+// Command jepsen-lite starts a cluster, lets clients work on it while it breaks
+// it, and judges what they saw. Its README says how to run it.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"lockd/jepsen-lite/nemesis"
+	"lockd/jepsen-lite/target"
+	"lockd/jepsen-lite/workload"
+)
+
+type cli struct {
+	Run   runCmd   `cmd:"" default:"withargs" help:"Run workloads under faults and judge them (the default command)."`
+	Check checkCmd `cmd:"" help:"Judge a recorded run again, without running anything."`
+}
+
+type runCmd struct {
+	Time     time.Duration `default:"60s" help:"Length of the whole run; the workloads share it."`
+	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
+	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults; none: no faults; all: every kind." placeholder:"NAME,..."`
+	Mixed    bool          `help:"Up to four faults at once."`
+	Nodes    int           `default:"3" help:"Nodes of the cluster."`
+	Workers  int           `default:"12" help:"Clients that work at the same time."`
+	Rate     int           `default:"300" help:"Operations a second that the clients aim at, together."`
+	Seed     uint64        `help:"Decides the faults and what clients do (default: by chance)."`
+	Out      string        `help:"Folder for histories, logs and reports (default: a new one in the temporary folder)." placeholder:"DIR"`
+	Target   string        `default:"lockd" help:"What to test; see --list."`
+	Binary   string        `help:"The server to test (default: built from this repository)." placeholder:"FILE"`
+	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
+	List     bool          `help:"List workloads, nemeses and targets, and do nothing."`
+}
+
+type checkCmd struct {
+	Dir string `arg:"" help:"Folder of a recorded run, or of one workload of it."`
+}
+
+func main() {
+	var c cli
+	ctx := kong.Parse(&c, kong.Name("jepsen-lite"), kong.UsageOnError(),
+		kong.Description("Breaks a cluster of lockd in every way, and checks what its clients saw."))
+	var passed bool
+	var err error
+	if strings.HasPrefix(ctx.Command(), "check") {
+		passed, err = c.Check.run(os.Stdout)
+	} else if c.Run.List {
+		list(os.Stdout)
+		passed = true
+	} else {
+		passed, err = c.Run.run(os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "jepsen-lite:", err)
+		os.Exit(2)
+	}
+	if !passed {
+		os.Exit(1)
+	}
+}
+
+// list prints the tables.
+func list(w io.Writer) {
+	fmt.Fprintln(w, "workloads:")
+	for _, r := range workload.Table {
+		fmt.Fprintf(w, "  %-10s %s\n", r.Name, r.Summary)
+	}
+	fmt.Fprintln(w, "nemeses:")
+	for _, r := range nemesis.Table {
+		fmt.Fprintf(w, "  %-10s %s (%s)\n", r.Name, r.Summary, strings.Join(r.Variants, ", "))
+	}
+	fmt.Fprintln(w, "targets:")
+	for _, r := range target.Kinds {
+		fmt.Fprintf(w, "  %-14s %s\n", r.Name, r.Summary)
+	}
+}
+
+// names resolves a list of names against a table: "all", "none" or names of it.
+func names(what string, given, known []string) ([]string, error) {
+	var out []string
+	for _, g := range given {
+		switch g {
+		case "all":
+			out = append(out, known...)
+		case "none":
+		default:
+			found := false
+			for _, k := range known {
+				found = found || k == g
+			}
+			if !found {
+				return nil, fmt.Errorf("there is no %s %q: choose from %s", what, g, strings.Join(known, ", "))
+			}
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}

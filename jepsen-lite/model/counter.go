@@ -1,0 +1,118 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Counter judges counters that only grow by one: add = the new value; read = the
+// value. No acknowledged addition is lost, none is done twice.
+func Counter(h *history.History) *Verdict {
+	v := &Verdict{}
+	for _, c := range countersOf(h, 0, 1) {
+		c.check(v)
+	}
+	return v
+}
+
+// stockStart is how many pieces a stock begins with.
+const stockStart = 1_000_000
+
+// StockStart is how many pieces a stock begins with.
+func StockStart() string { return strconv.Itoa(stockStart) }
+
+// Stock judges stocks that only shrink by one: take = what is left; read = the same.
+func Stock(h *history.History) *Verdict {
+	v := &Verdict{}
+	for _, c := range countersOf(h, stockStart, -1) {
+		c.check(v)
+	}
+	return v
+}
+
+// tally is one counter: how often it had been changed when an operation saw it.
+type tally struct {
+	changes []*history.Op // done or perhaps done
+	seen    []sighting
+}
+
+type sighting struct {
+	op     *history.Op
+	count  int64
+	change bool // the operation is the change number count
+}
+
+func countersOf(h *history.History, start, step int64) map[string]*tally {
+	all := map[string]*tally{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Outcome == history.Fail || o.Name == "init" {
+			continue
+		}
+		c := all[o.Key]
+		if c == nil {
+			c = &tally{}
+			all[o.Key] = c
+		}
+		change := o.Name != "read"
+		if change {
+			c.changes = append(c.changes, o)
+		}
+		if !o.OK() {
+			continue
+		}
+		value := start
+		if o.Out[0] != "nil" {
+			value, _ = strconv.ParseInt(o.Out[0], 10, 64)
+		}
+		c.seen = append(c.seen, sighting{o, (value - start) / step, change})
+	}
+	return all
+}
+
+// check compares every sighting with how many changes had been acknowledged before
+// it was asked for, and how many had been sent before it was answered; and with
+// what others had seen before.
+func (c *tally) check(v *Verdict) {
+	var acked, sent []int64
+	for _, o := range c.changes {
+		sent = append(sent, o.Start)
+		if o.OK() {
+			acked = append(acked, o.End)
+		}
+	}
+	slices.Sort(acked)
+	slices.Sort(sent)
+	by := map[int64]*history.Op{}
+	byEnd := slices.Clone(c.seen)
+	slices.SortFunc(byEnd, func(a, b sighting) int { return cmp.Compare(a.op.End, b.op.End) })
+	slices.SortFunc(c.seen, func(a, b sighting) int { return cmp.Compare(a.op.Start, b.op.Start) })
+	next, top := 0, sighting{}
+	for _, s := range c.seen {
+		least, _ := slices.BinarySearch(acked, s.op.Start)
+		most, _ := slices.BinarySearch(sent, s.op.End)
+		if s.change {
+			least++
+			if other := by[s.count]; other != nil {
+				v.Add("update lost", s.op, "%s had the same result", other)
+			}
+			by[s.count] = s.op
+		}
+		for ; next < len(byEnd) && byEnd[next].op.End < s.op.Start; next++ {
+			if byEnd[next].count > top.count {
+				top = byEnd[next]
+			}
+		}
+		switch {
+		case s.count < int64(least):
+			v.Add("update lost", s.op, "it saw %d changes; %d were acknowledged before it, or are its own", s.count, least)
+		case s.count > int64(most):
+			v.Add("done twice", s.op, "it saw %d changes; only %d had been sent", s.count, most)
+		case top.op != nil && s.count < top.count:
+			v.Add("went back", s.op, "%s had seen %d changes, this one saw %d", top.op, top.count, s.count)
+		}
+	}
+}

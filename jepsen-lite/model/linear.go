@@ -1,0 +1,160 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockd/jepsen-lite/history"
+)
+
+// machine is a sequential specification. States are comparable with ==.
+type machine struct {
+	init any
+	// step returns the states in which o may leave the machine; none: o could not
+	// have had this outcome. o.Out counts if o.OK(). horizon is the time of the last
+	// completion: what happens later explains nothing.
+	step func(state any, o *history.Op, horizon int64) []any
+	// reads reports that an operation changes nothing, so that it can be left out
+	// when its outcome is unknown.
+	reads func(o *history.Op) bool
+	kind  string // of the problem when there is no order
+}
+
+// decideMax bounds the search for one key.
+const decideMax = 20 * time.Second
+
+// linearizable checks every key by itself against m.
+func linearizable(h *history.History, m machine) *Verdict {
+	v := &Verdict{}
+	keys := map[string][]*history.Op{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Outcome == history.Fail || o.Outcome == history.Info && m.reads(o) || o.Key == "" {
+			continue
+		}
+		keys[o.Key] = append(keys[o.Key], o)
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		switch m.search(keys[key], decideMax) {
+		case porcupine.Illegal:
+			m.blame(v, keys[key])
+		case porcupine.Unknown:
+			v.Undecided = append(v.Undecided, "key "+key+": no order found or excluded in "+decideMax.String())
+		}
+	}
+	v.Note("%d keys, each linearizable by itself or named", len(keys))
+	return v
+}
+
+func (m machine) model(ops []*history.Op) porcupine.Model {
+	horizon := int64(0)
+	for _, o := range ops {
+		if o.End != history.Forever {
+			horizon = max(horizon, o.End)
+		}
+	}
+	nm := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{m.init} },
+		Step: func(state, input, _ any) []any { return m.step(state, input.(*history.Op), horizon) },
+		DescribeOperation: func(input, _ any) string {
+			o := input.(*history.Op)
+			return o.Name + " " + o.String()
+		},
+	}
+	return nm.ToModel()
+}
+
+func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
+	res, _ := porcupine.CheckOperationsVerbose(m.model(ops), operations(ops), timeout)
+	return res
+}
+
+func operations(ops []*history.Op) []porcupine.Operation {
+	out := make([]porcupine.Operation, len(ops))
+	for i, o := range ops {
+		out[i] = porcupine.Operation{ClientId: o.Process, Input: o, Call: o.Start, Return: o.End}
+	}
+	return out
+}
+
+// blame names the completion before which an order exists and after which none
+// does. A prefix of a linearizable history is linearizable, so it can be searched
+// for by halves.
+func (m machine) blame(v *Verdict, ops []*history.Op) {
+	done := make([]*history.Op, 0, len(ops))
+	for _, o := range ops {
+		if o.End != history.Forever {
+			done = append(done, o)
+		}
+	}
+	slices.SortFunc(done, func(a, b *history.Op) int { return cmp.Compare(a.End, b.End) })
+	i := sort.Search(len(done), func(i int) bool {
+		return m.search(m.until(ops, done[i].End), decideMax/4) == porcupine.Illegal
+	})
+	if i == len(done) {
+		v.Undecided = append(v.Undecided, "key "+ops[0].Key+": there is no order, and the event could not be found in time")
+		return
+	}
+	v.Add(m.kind, done[i], "no order of the operations on %s explains this answer; those before it on the key were:%s", ops[0].Key, recent(ops, done[i]))
+}
+
+// until is the history as it was known at a time: what had not completed has an
+// unknown outcome.
+func (m machine) until(ops []*history.Op, end int64) []*history.Op {
+	var known []*history.Op
+	for _, o := range ops {
+		switch {
+		case o.Start > end:
+		case o.End <= end:
+			known = append(known, o)
+		case !m.reads(o):
+			open := *o
+			open.Outcome, open.Out, open.End = history.Info, nil, history.Forever
+			known = append(known, &open)
+		}
+	}
+	return known
+}
+
+// recentMax bounds how many operations a problem quotes.
+const recentMax = 12
+
+func recent(ops []*history.Op, last *history.Op) string {
+	var lines []string
+	for _, o := range ops {
+		if o != last && o.Start <= last.End {
+			lines = append(lines, "\n    "+o.String())
+		}
+	}
+	s := ""
+	for _, l := range lines[max(0, len(lines)-recentMax):] {
+		s += l
+	}
+	return s
+}
+
+// Picture writes porcupine's timeline of one key to an HTML file.
+func Picture(h *history.History, line int, m Machine, path string) error {
+	key := ""
+	if o := h.At(line); o != nil {
+		key = o.Key
+	}
+	var ops []*history.Op
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Key == key && o.Outcome != history.Fail && !(o.Outcome == history.Info && m.m.reads(o)) {
+			ops = append(ops, o)
+		}
+	}
+	model := m.m.model(ops)
+	_, info := porcupine.CheckOperationsVerbose(model, operations(ops), decideMax)
+	return porcupine.VisualizePath(model, info, path)
+}
+
+// Machine is a sequential specification that Picture can draw.
+type Machine struct{ m machine }

@@ -1,0 +1,220 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"lockd/jepsen-lite/history"
+)
+
+const msNs = int64(1e6)
+
+// lease is the state of a lock that one owner holds for some time. The times are
+// bounds that hold for sure, not what the server computed: a lease runs at least
+// until the time before its request was sent, plus its length.
+type lease struct {
+	owner string // "" : free
+	count int    // of a reentrant lock
+	fence int64  // once it is known
+	until int64  // the lease has not ended before
+	now   int64  // the last operation took effect no earlier
+}
+
+// possible lists what the state may be when o takes effect: unchanged, or, if o
+// may lie after the end of the lease, free.
+func (s lease) possible(o *history.Op) []lease {
+	s.now = max(s.now, o.Start)
+	if s.now > o.End {
+		return nil
+	}
+	states := []lease{s}
+	if s.owner != "" && o.End >= s.until {
+		states = append(states, lease{now: max(s.now, s.until)})
+	}
+	return states
+}
+
+// leaseStep makes a step of a machine over leases from one that knows no time. An
+// operation whose outcome is unknown may never happen; and it need not be tried
+// later than horizon, after which nothing was seen.
+func leaseStep(step func(s lease, o *history.Op) (next lease, out string)) func(any, *history.Op, int64) []any {
+	return func(state any, o *history.Op, horizon int64) []any {
+		var next []any
+		if !o.OK() {
+			next = append(next, state)
+		}
+		for _, s := range state.(lease).possible(o) {
+			n, out := step(s, o)
+			if o.OK() && o.Out[0] != out || !o.OK() && (n == s || n.now > horizon) {
+				continue
+			}
+			if !slices.Contains(next, any(n)) {
+				next = append(next, n)
+			}
+		}
+		return next
+	}
+}
+
+func millis(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n * msNs
+}
+
+// lock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0;
+// holder = token | nil; fence = number | nil.
+var lock = machine{
+	kind:  "lock",
+	init:  lease{},
+	reads: func(o *history.Op) bool { return o.Name == "holder" || o.Name == "fence" },
+	step:  leaseStep(lockStep),
+}
+
+// LockMachine is for Picture.
+var LockMachine = Machine{lock}
+
+func lockStep(s lease, o *history.Op) (lease, string) {
+	switch o.Name {
+	case "acquire":
+		if s.owner != "" {
+			return s, "nil"
+		}
+		return lease{owner: o.In[0], until: s.now + millis(o.In[1]), now: s.now}, "OK"
+	case "renew":
+		if s.owner != o.In[0] {
+			return s, "0"
+		}
+		s.until = s.now + millis(o.In[1])
+		return s, "1"
+	case "release":
+		if s.owner != o.In[0] {
+			return s, "0"
+		}
+		return lease{now: s.now}, "1"
+	case "fence":
+		return fenceStep(s, o)
+	case "holder":
+		if s.owner == "" {
+			return s, "nil"
+		}
+		return s, s.owner
+	}
+	return s, "" // events of the resource are not about the lock
+}
+
+func fenceStep(s lease, o *history.Op) (lease, string) {
+	switch {
+	case s.owner == "":
+		return s, "nil"
+	case s.fence != 0:
+		return s, strconv.FormatInt(s.fence, 10)
+	case o.OK() && o.Out[0] != "nil":
+		s.fence, _ = strconv.ParseInt(o.Out[0], 10, 64)
+		return s, o.Out[0]
+	}
+	return s, "a number"
+}
+
+// Lock judges plain locks: SET NX PX with a token. Operations named "write" are
+// those of the fenced resource: In is the token and the fence, Out "accepted" or
+// "refused".
+func Lock(h *history.History) *Verdict {
+	only := &history.History{Faults: h.Faults, End: h.End}
+	for _, o := range h.Ops {
+		if o.Name != "write" {
+			only.Ops = append(only.Ops, o)
+		}
+	}
+	v := linearizable(only, lock)
+	explain(v, only)
+	fences(v, h)
+	return v
+}
+
+// explain gives what the search found its name: which promise was broken.
+func explain(v *Verdict, h *history.History) {
+	for i := range v.Problems {
+		p := &v.Problems[i]
+		o := h.At(p.Line)
+		if p.Kind != lock.kind || o == nil {
+			continue
+		}
+		switch {
+		case o.Name == "acquire" && o.Out[0] == "OK":
+			p.Kind = "two holders"
+		case o.Name == "acquire":
+			p.Kind = "refused although free"
+		case o.Name == "fence" && o.Out[0] != "nil":
+			p.Kind = "fence changed"
+		case o.Out[0] == "0" || o.Out[0] == "nil":
+			p.Kind = "lock lost early"
+		default:
+			p.Kind = "lock held by the wrong one"
+		}
+	}
+}
+
+// grant is one acquisition, with the fence its holder read while it held for sure.
+type grant struct {
+	acquire, read *history.Op
+	fence         int64
+}
+
+// fences checks that fences grow from grant to grant, over all locks, and that a
+// resource which trusts them never refuses who holds the lock.
+func fences(v *Verdict, h *history.History) {
+	held := map[string]*history.Op{} // token -> acquire
+	sure := map[string]int64{}       // token -> until when it holds for sure
+	var grants []grant
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name == "acquire" && o.OK() && o.Out[0] == "OK" {
+			held[o.In[0]], sure[o.In[0]] = o, o.Start+millis(o.In[1])
+		}
+		if o.Name == "release" && o.Maybe() {
+			sure[o.In[0]] = min(sure[o.In[0]], o.Start)
+		}
+		if o.Name == "renew" && o.Maybe() {
+			sure[o.In[0]] = min(sure[o.In[0]], o.Start+millis(o.In[1])) // a renewal may shorten
+		}
+		if len(o.In) == 0 || !o.OK() || held[o.In[0]] == nil || o.End > sure[o.In[0]] {
+			continue
+		}
+		switch {
+		case o.Name == "fence" && o.Out[0] != "nil":
+			f, _ := strconv.ParseInt(o.Out[0], 10, 64)
+			grants = append(grants, grant{held[o.In[0]], o, f})
+		case o.Name == "write" && o.Out[0] == "refused":
+			v.Add("holder fenced off", o, "its lease, taken in %s, had not ended", held[o.In[0]])
+		}
+	}
+	growing(v, grants)
+	v.Note("%d grants with their fences", len(grants))
+}
+
+// growing checks: a grant that was over before another was asked for has the
+// smaller fence.
+func growing(v *Verdict, grants []grant) {
+	byStart := slices.Clone(grants)
+	slices.SortFunc(byStart, func(a, b grant) int { return cmp.Compare(a.acquire.Start, b.acquire.Start) })
+	byEnd := slices.Clone(grants)
+	slices.SortFunc(byEnd, func(a, b grant) int { return cmp.Compare(a.acquire.End, b.acquire.End) })
+	var top grant
+	seen := map[int64]*history.Op{}
+	next := 0
+	for _, g := range byStart {
+		for ; next < len(byEnd) && byEnd[next].acquire.End < g.acquire.Start; next++ {
+			if byEnd[next].fence > top.fence {
+				top = byEnd[next]
+			}
+		}
+		if g.fence <= top.fence {
+			v.Add("fence not greater", g.read, "fence %d of %s, but %d was given before to %s", g.fence, g.acquire, top.fence, top.acquire)
+		}
+		if other := seen[g.fence]; other != nil && other != g.acquire {
+			v.Add("fence not greater", g.read, "fence %d was given to %s too", g.fence, other)
+		}
+		seen[g.fence] = g.acquire
+	}
+}

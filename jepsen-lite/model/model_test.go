@@ -1,0 +1,268 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockd/jepsen-lite/history"
+)
+
+// story writes a history by hand. Each line is
+//
+//	start-end process op key in,in = out      an operation that was done; times in ms
+//	start-? process op key in,in              one whose outcome is unknown
+//	start-end process op key in,in failed     one that was not done
+//	start-end fault kind                      a fault
+func story(t *testing.T, text string) *history.History {
+	t.Helper()
+	h := &history.History{}
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		line = strings.TrimSpace(line)
+		left, out, done := strings.Cut(line, " = ")
+		w := strings.Fields(left)
+		from, to, _ := strings.Cut(w[0], "-")
+		o := history.Op{Line: i + 1, Start: ms(from), End: history.Forever, Outcome: history.Info}
+		if to != "?" {
+			o.End = ms(to)
+		}
+		h.End = max(h.End, o.Start)
+		if w[1] == "fault" {
+			h.Faults = append(h.Faults, history.Window{Start: o.Start, End: o.End, Kind: w[2]})
+			continue
+		}
+		fmt.Sscan(w[1], &o.Process)
+		o.Name, o.Key = w[2], w[3]
+		if len(w) > 4 {
+			o.In = strings.Split(w[4], ",")
+		}
+		if done {
+			o.Outcome, o.Out = history.OK, strings.Split(out, ",")
+		} else if w[len(w)-1] == "failed" {
+			o.Outcome = history.Fail
+		}
+		h.Ops = append(h.Ops, o)
+	}
+	return h
+}
+
+func ms(text string) int64 {
+	var f float64
+	if _, err := fmt.Sscan(text, &f); err != nil {
+		panic(text)
+	}
+	return int64(f * 1e6)
+}
+
+// expect checks a verdict: no problem, or exactly these, "kind@line" each.
+func expect(t *testing.T, check Checker, text string, want ...string) {
+	t.Helper()
+	v := check(story(t, text))
+	var got []string
+	for _, p := range v.Problems {
+		got = append(got, fmt.Sprintf("%s@%d", p.Kind, p.Line))
+	}
+	if len(v.Undecided) > 0 {
+		t.Errorf("undecided: %v", v.Undecided)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("problems %q, want %q in\n%s\n%v", got, want, text, v.Problems)
+	}
+}
+
+// A register may answer only what some order of the operations explains; the first
+// answer that none explains is the one that is named.
+func TestRegister(t *testing.T) {
+	good := []string{
+		"0-1 1 get r = nil\n 2-3 1 set r a = OK\n 4-5 2 get r = a\n 6-7 1 del r = 1\n 8-9 2 get r = nil",
+		"0-9 1 set r a = OK\n 1-2 2 get r = a\n 3-4 3 get r = a",                               // seen before it is acknowledged
+		"0-? 1 set r a\n 5-6 2 get r = nil\n 50-51 2 get r = a\n 60-61 2 get r = a",            // unknown, done late
+		"0-? 1 set r a\n 5-6 2 get r = nil\n 50-51 2 get r = nil",                              // unknown, never done
+		"0-1 1 set r a failed\n 5-6 2 get r = nil",                                             // not done
+		"0-1 1 set r a = OK\n 2-3 1 cas r a,b = 1\n 2-3 2 cas r a,c = 0\n 4-5 2 get r = b",     // one of two wins
+		"0-1 1 setnx r a = OK\n 2-3 2 setnx r b = nil\n 4-5 1 del r = 1\n 6-7 1 del r = 0",     //
+		"0-1 1 set r a = OK\n 2-? 2 cas r a,b\n 4-5 3 cas r a,c = 0\n 6-7 3 get r = b",         // the unknown one won
+		"0-1 1 set r a = OK\n 2-9 1 set r b = OK\n 3-4 2 get r = b\n 5-6 3 get r = b",          //
+		"0-1 1 set r a = OK\n 0-1 2 set s b = OK\n 4-5 2 get s = b\n 4-5 3 get r = a",          // keys do not mix
+		"0-1 1 set r a = OK\n 2-3 1 del r = 1\n 4-5 2 setnx r b = OK\n 6-7 1 cas r b,c = 1",    //
+		"0-5 1 set r a = OK\n 0-5 2 set r b = OK\n 6-7 3 get r = a\n 8-9 4 get r = a",          // either order
+		"0-1 1 set r a = OK\n 2-? 1 del r\n 3-4 2 get r = a\n 5-6 2 get r = nil",               //
+		"0-1 1 set r a = OK\n 2-? 2 get r\n 3-4 1 set r b = OK\n 5-6 1 get r = b",              // an unknown read is nothing
+		"0-1 1 cas r ,b = 0\n 2-3 1 get r = nil",                                               //
+		"0-? 1 set r a\n 1-? 2 set r b\n 2-? 3 del r\n 9-10 4 get r = b\n 11-12 4 get r = nil", //
+	}
+	for _, s := range good {
+		expect(t, Register, s)
+	}
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 2 get r = nil", "acknowledged write lost@2")                                           // lost
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 2 get r = a", "acknowledged write lost@3")                        // stale
+	expect(t, Register, "0-1 1 set r a failed\n 2-3 2 get r = a", "not linearizable@2")                                                  // done all the same
+	expect(t, Register, "0-1 1 get r = x", "not linearizable@1")                                                                         // never written
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 cas r a,b = 1\n 2-4 2 cas r a,c = 1", "not linearizable@3")                          // both won
+	expect(t, Register, "0-1 1 setnx r a = OK\n 2-3 2 setnx r b = OK", "acknowledged write lost@2")                                      //
+	expect(t, Register, "0-? 1 set r a\n 5-6 2 get r = a\n 7-8 2 get r = nil", "not linearizable@3")                                     // there and back
+	expect(t, Register, "0-1 1 del r = 1", "not linearizable@1")                                                                         //
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 1 get r = b\n 6-7 2 get r = a\n 8-9 1 get r = b", "stale read@4") // the event, not its key alone
+}
+
+// Two clients never hold one lock for sure at the same time; a lease counts from
+// before its request was sent.
+func TestLock(t *testing.T) {
+	good := []string{
+		"0-1 1 acquire l a,100 = OK\n 2-3 2 acquire l b,100 = nil\n 4-5 1 release l a = 1\n 6-7 2 acquire l b,100 = OK",
+		"0-1 1 acquire l a,100 = OK\n 100-101 2 acquire l b,100 = OK\n 102-103 1 release l a = 0",                 // the lease has run out
+		"0-1 1 acquire l a,100 = OK\n 500-501 1 renew l a,100 = 1",                                                // late is allowed
+		"0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,100 = 1\n 149-150 2 acquire l b,100 = OK",                 //
+		"0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,10 = 1\n 60-61 2 acquire l b,100 = OK",                    // a renewal may shorten
+		"0-1 1 acquire l a,100 = OK\n 5-? 1 release l a\n 10-11 2 acquire l b,100 = OK",                           // the release may have been done
+		"0-? 1 acquire l a,100\n 5-6 2 acquire l b,100 = nil\n 7-8 2 holder l = a\n 100-101 2 acquire l b,9 = OK", // the unknown one holds
+		"0-? 1 acquire l a,100\n 5-6 2 acquire l b,100 = OK\n 7-8 2 release l b = 1\n 9-10 2 holder l = a",        // it came later
+		"0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 4-5 1 write l a,7 = accepted\n 200-201 2 acquire l b,100 = OK\n" + // a holder that sleeps
+			"202-203 2 fence l b = 9\n 204-205 2 write l b,9 = accepted\n 206-207 1 write l a,7 = refused",
+		"0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 4-5 1 release l a = 1\n 6-7 2 acquire k b,100 = OK\n 8-9 2 fence k b = 8",
+		"0-9 1 acquire l a,100 = OK\n 0-9 2 acquire k b,100 = OK\n 10-11 1 fence l a = 8\n 10-11 2 fence k b = 7", // at the same time: either order
+	}
+	for _, s := range good {
+		expect(t, Lock, s)
+	}
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 98-99 2 acquire l b,100 = OK", "two holders@2")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,100 = 1\n 148-149 2 acquire l b,100 = OK", "two holders@3")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 5-6 1 release l a failed\n 10-11 2 acquire l b,100 = OK", "two holders@3")
+	expect(t, Lock, "0-? 1 acquire l a,100\n 7-8 2 holder l = a\n 50-51 2 acquire l b,100 = OK", "two holders@3")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 50-51 1 release l a = 0", "lock lost early@2")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,100 = 0", "lock lost early@2")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 50-51 1 holder l = nil", "lock lost early@2")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 5-6 1 release l a = 1\n 7-8 2 acquire l b,100 = nil", "refused although free@3")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 5-6 2 release l b = 1", "lock held by the wrong one@2")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 4-5 1 fence l a = 8", "fence changed@3")
+	// fences: not greater on another lock, given twice, and a holder that is refused
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 6-7 2 acquire k b,100 = OK\n 8-9 2 fence k b = 6", "fence not greater@4")
+	expect(t, Lock, "0-9 1 acquire l a,100 = OK\n 0-9 2 acquire k b,100 = OK\n 10-11 1 fence l a = 7\n 10-11 2 fence k b = 7", "fence not greater@4")
+	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 4-5 1 write l a,7 = refused", "holder fenced off@3")
+}
+
+// Redisson's lock counts its owner's entries, and belongs to nobody else meanwhile.
+func TestReentrant(t *testing.T) {
+	good := []string{
+		"0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 4-5 2 lock l b,100 = held\n 6-7 1 unlock l a,100 = 0\n 8-9 1 unlock l a,100 = 1\n 10-11 2 lock l b,9 = nil",
+		"0-1 1 lock l a,100 = nil\n 101-102 1 unlock l a,100 = nil",
+		"0-1 1 lock l a,100 = nil\n 2-? 1 lock l a,100\n 4-5 1 count l a,1 = 2\n 6-7 1 unlock l a,100 = 0",
+		"0-1 1 lock l a,100 = nil\n 50-51 1 renew l a,100 = 1\n 120-121 2 lock l b,100 = held\n 130-131 2 renew l b,100 = 0",
+		"0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 50-51 1 unlock l a,100 = 0\n 140-141 1 count l a,1 = 1", // unlocking a level renews
+	}
+	for _, s := range good {
+		expect(t, Reentrant, s)
+	}
+	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 50-51 2 lock l b,100 = nil", "reentrant lock@2")
+	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 2-3 1 unlock l a,100 = 0", "reentrant lock@2")
+	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 4-5 1 unlock l a,100 = 1", "reentrant lock@3")
+	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 2-3 1 lock l a,100 = nil\n 4-5 1 count l a,1 = 3", "reentrant lock@3") // done twice
+	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 50-51 1 unlock l a,100 = nil", "reentrant lock@2")                     // ended early
+}
+
+// A key is there until its time and not much longer, and never comes back.
+func TestExpiry(t *testing.T) {
+	good := []string{
+		"0-1 1 set k v,100 = OK\n 50-51 1 get k = v\n 90-99 1 exists k = 1\n 100-101 1 get k = nil\n 110-111 1 pttl k = -2",
+		"0-1 1 set k v,100 = OK\n 600-601 1 get k = v\n 602-603 1 get k = nil",                       // the bound
+		"0-1 1 set k v,100 = OK\n 50-3000 fault kill\n 3000-3001 1 get k = v",                        // nobody led meanwhile
+		"0-1 1 set k v,100 = OK\n 10-11 1 pttl k = 91\n 50-51 1 pttl k = 52\n 95-96 1 pttl k = 5",    //
+		"0-1 1 set k v,9000 = OK\n 50-51 1 pttl k = 8952\n 60-70 fault kill\n 80-81 1 pttl k = 8960", // a new leader has another clock
+		"0-? 1 set k v,100\n 10-11 1 get k = nil\n 12-13 1 get k = v",                                // unknown: nothing is promised
+		"0-9 1 set k v,100 = OK\n 95-101 1 get k = nil",                                              //
+	}
+	for _, s := range good {
+		expect(t, Expiry, s)
+	}
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 get k = nil", "gone early@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 98-99 1 exists k = 0", "gone early@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = -2", "gone early@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 602-603 1 get k = v", "gone late@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-60 fault kill\n 9000-9001 1 get k = v", "gone late@3")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 101-102 1 get k = nil\n 103-104 1 get k = v", "came back@3")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 get k = w", "wrong value@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 101", "remaining time grew@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 50\n 52-53 1 pttl k = 60", "remaining time grew@3")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 20", "remaining time too short@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = -1", "wrong remaining time@2")
+}
+
+// An error that nobody provoked is a finding in every workload.
+func TestErrors(t *testing.T) {
+	h := story(t, "0-? 1 get r\n 2-? 2 get r")
+	h.Ops[0].Error = "connection reset"
+	h.Ops[1].Error = Unexpected + "ERR internal"
+	if v := Errors(h); len(v.Problems) != 1 || v.Problems[0].Line != 2 {
+		t.Errorf("%v", v.Problems)
+	}
+}
+
+// A counter loses no acknowledged addition and does none twice.
+func TestCounter(t *testing.T) {
+	good := []string{
+		"0-1 1 read c = nil\n 2-3 1 add c = 1\n 4-5 2 add c = 2\n 6-7 1 read c = 2",
+		"0-? 1 add c\n 2-3 1 add c = 1\n 4-5 2 read c = 1\n 6-7 2 read c = 2", // unknown, done late
+		"0-? 1 add c\n 2-3 1 add c = 2",
+		"0-1 1 add c failed\n 2-3 1 add c = 1",
+		"0-9 1 add c = 2\n 0-9 2 add c = 1\n 3-4 3 read c = 2",
+	}
+	for _, s := range good {
+		expect(t, Counter, s)
+	}
+	expect(t, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 0", "update lost@2")
+	expect(t, Counter, "0-1 1 add c = 1\n 2-3 2 add c = 1", "update lost@2", "update lost@2")
+	expect(t, Counter, "0-1 1 add c = 2", "done twice@1")
+	expect(t, Counter, "0-1 1 add c failed\n 2-3 2 read c = 1", "done twice@2")
+	expect(t, Counter, "0-? 1 add c\n 2-3 2 read c = 1\n 4-5 2 read c = 0", "went back@3")
+	expect(t, Stock, "0-1 1 take s = 999999\n 2-3 2 take s = 999998\n 4-5 2 read s = 999998")
+	expect(t, Stock, "0-1 1 take s = 999999\n 4-5 2 read s = 999998", "done twice@2")
+	expect(t, Stock, "0-1 1 take s = 999999\n 4-5 2 read s = 1000000", "update lost@2")
+}
+
+// A set keeps what was acknowledged, and what was once seen.
+func TestSet(t *testing.T) {
+	good := []string{
+		"0-1 1 add s a = 1\n 2-3 2 add s b = 1\n 4-5 1 read s = a,b",
+		"0-? 1 add s a\n 2-3 2 add s b = 1\n 4-5 1 read s = b\n 6-7 1 read s = a,b",
+		"0-9 1 add s a = 1\n 2-3 1 read t = b\n 1-2 3 add t b = 1",
+	}
+	for _, s := range good {
+		expect(t, Set, s)
+	}
+	expect(t, Set, "0-1 1 add s a = 1\n 2-3 2 add s b = 1\n 4-5 1 read s = b", "lost@3")
+	expect(t, Set, "0-? 1 add s a\n 2-3 1 read s = a\n 4-5 2 read s = b\n 3-6 2 add s b = 1", "lost@3")
+	expect(t, Set, "0-1 1 add s a failed\n 4-5 1 read s = a", "failed but done@2")
+	expect(t, Set, "4-5 1 read s = x\n 0-1 1 add s a = 1", "never added@1", "lost@1")
+	expect(t, Set, "0-1 1 add s a = 0", "added twice@1")
+}
+
+// The sum of all accounts never changes.
+func TestBank(t *testing.T) {
+	expect(t, Bank, "0-1 1 init bank 100,100 = OK\n 2-3 1 transfer bank 0,1,7 = done\n 4-5 2 read bank = 93,107")
+	expect(t, Bank, "0-1 1 init bank 100,100 = OK\n 4-5 2 read bank = 93,100", "sum changed@2")
+	expect(t, Bank, "0-1 1 init bank 100,100 = OK\n 4-5 2 read bank = 93,nil", "sum changed@2")
+	expect(t, Bank, "0-1 1 init bank 100,100 = OK\n 4-5 2 read bank = -7,207", "overdrawn@2")
+}
+
+// Who listens is woken, soon, once, and in the order of all others, or is cut off.
+func TestWakeUp(t *testing.T) {
+	good := []string{
+		"0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1\n 4-5 1 message ch = a\n 9000-9001 2 publish ch z failed",
+		"0-1 1 listen ch = OK\n 2-3 2 publish ch a = 0\n 4-5 1 cut ch = x\n 9000-9001 2 publish ch z failed", // cut off
+		"2-3 2 publish ch a = 0\n 4-5 1 listen ch = OK\n 9000-9001 2 publish ch z failed",                    // before it listened
+		"0-1 1 listen ch = OK\n 2-? 2 publish ch a\n 9000-9001 2 publish ch z failed",                        // unknown
+		"0-1 1 listen ch = OK\n 2-? 2 publish ch a\n 50-51 1 message ch = a",
+		"0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1", // not due yet at the end
+		"0-1 1 listen ch = OK\n 1-100 fault pause\n 2-3 2 publish ch a = 1\n 4000-4001 1 message ch = a",
+	}
+	for _, s := range good {
+		expect(t, WakeUp, s)
+	}
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1\n 90000-90001 2 publish ch z failed", "not woken@2")
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1\n 2500-2501 1 message ch = a", "woken late@3")
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a = 1\n 4-5 1 message ch = a\n 6-7 1 message ch = a", "heard twice@4")
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 4-5 1 message ch = x", "never published@2")
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a failed\n 4-5 1 message ch = a", "never published@3")
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n"+
+		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 6-7 3 message ch = a", "order differs@7")
+}

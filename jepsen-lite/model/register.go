@@ -1,0 +1,110 @@
+package model
+
+import "lockd/jepsen-lite/history"
+
+// absent is the value of a register that does not exist.
+const absent = "nil"
+
+// register: get = value | nil; set v = OK; setnx v = OK | nil; cas old new = 1 | 0;
+// del = 1 | 0.
+var register = machine{
+	kind:  "not linearizable",
+	init:  absent,
+	reads: func(o *history.Op) bool { return o.Name == "get" },
+	step:  registerStep,
+}
+
+// RegisterMachine is for Picture.
+var RegisterMachine = Machine{register}
+
+// Register judges single keys that are read, written, compared and deleted.
+func Register(h *history.History) *Verdict {
+	v := linearizable(h, register)
+	for i := range v.Problems {
+		if o := h.At(v.Problems[i].Line); o != nil {
+			v.Problems[i].Kind = registerKind(h, o)
+		}
+	}
+	return v
+}
+
+// registerKind says in which way an answer is wrong, where that is plain: it
+// ignores a write that had been acknowledged before it was asked for, and that
+// others saw later (a stale read) or nobody saw again (a lost write).
+func registerKind(h *history.History, o *history.Op) string {
+	var last *history.Op // the newest write of this key that was over before o began
+	for i := range h.Ops {
+		w := &h.Ops[i]
+		if w.Key == o.Key && w.OK() && w.End < o.Start && wrote(w) != "" && (last == nil || w.Start > last.Start) {
+			last = w
+		}
+	}
+	switch {
+	case last == nil || o.Name != "get" && o.Out[0] == "1" || o.Out[0] == wrote(last):
+		return register.kind
+	case removed(h, last, o):
+		return register.kind
+	}
+	for i := range h.Ops {
+		r := &h.Ops[i]
+		if r.Key == o.Key && r.Name == "get" && r.OK() && r.Start > o.End && r.Out[0] == wrote(last) {
+			return "stale read"
+		}
+	}
+	return "acknowledged write lost"
+}
+
+// wrote is the value that an acknowledged operation left, "" if it left none.
+func wrote(o *history.Op) string {
+	switch {
+	case o.Name == "set", o.Name == "setnx" && o.Out[0] == "OK":
+		return o.In[0]
+	case o.Name == "cas" && o.Out[0] == "1":
+		return o.In[1]
+	}
+	return ""
+}
+
+// removed reports whether something may have replaced what w wrote before o ended.
+func removed(h *history.History, w, o *history.Op) bool {
+	for i := range h.Ops {
+		x := &h.Ops[i]
+		if x == w || x == o || x.Key != w.Key || !x.Maybe() || x.End < w.Start || x.Start > o.End {
+			continue
+		}
+		if x.Name == "del" || x.Name == "set" || x.Name == "cas" && !(x.OK() && x.Out[0] == "0") || x.Name == "setnx" && !x.OK() {
+			return true
+		}
+	}
+	return false
+}
+
+func registerStep(state any, o *history.Op, _ int64) []any {
+	now := state.(string)
+	next, out := now, ""
+	switch o.Name {
+	case "get":
+		out = now
+	case "set":
+		next, out = o.In[0], "OK"
+	case "setnx":
+		out = "nil"
+		if now == absent {
+			next, out = o.In[0], "OK"
+		}
+	case "cas":
+		out = "0"
+		if now == o.In[0] {
+			next, out = o.In[1], "1"
+		}
+	case "del":
+		out = "0"
+		if now != absent {
+			next, out = absent, "1"
+		}
+	}
+	if o.OK() && o.Out[0] != out {
+		return nil
+	}
+	return []any{next}
+}

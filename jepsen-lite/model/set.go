@@ -1,0 +1,112 @@
+package model
+
+import (
+	"strings"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Set judges sets to which unique members are added: add member = 1; read = all
+// members. Nothing acknowledged is missing, nothing failed or unsent appears, and
+// what was once seen stays.
+func Set(h *history.History) *Verdict {
+	v := &Verdict{}
+	adds := map[string]map[string]*history.Op{} // key -> member -> add
+	reads := map[string][]*history.Op{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		switch {
+		case o.Name == "add":
+			if adds[o.Key] == nil {
+				adds[o.Key] = map[string]*history.Op{}
+			}
+			adds[o.Key][o.In[0]] = o
+			if o.OK() && o.Out[0] != "1" {
+				v.Add("added twice", o, "it was there before it was added")
+			}
+		case o.OK():
+			reads[o.Key] = append(reads[o.Key], o)
+		}
+	}
+	for key, rs := range reads {
+		first := map[string]*history.Op{} // member -> the read that completed first with it
+		for _, r := range rs {
+			checkSetRead(v, adds[key], first, r)
+		}
+	}
+	return v
+}
+
+// checkSetRead judges one read; reads come in the order of their starts.
+func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*history.Op, r *history.Op) {
+	has := map[string]bool{}
+	for _, m := range r.Out {
+		has[m] = true
+		switch a := adds[m]; {
+		case a == nil || a.Start > r.End:
+			v.Add("never added", r, "nobody had sent %q", m)
+		case a.Outcome == history.Fail:
+			v.Add("failed but done", r, "%s", a)
+		}
+	}
+	var lost []string
+	for m, a := range adds {
+		if has[m] {
+			if f := first[m]; f == nil || r.End < f.End {
+				first[m] = r
+			}
+			continue
+		}
+		seen := first[m] != nil && first[m].End < r.Start
+		if seen || a.OK() && a.End < r.Start {
+			lost = append(lost, m)
+		}
+	}
+	if len(lost) > 0 {
+		short := *r
+		short.Out = []string{"..."}
+		v.Add("lost", &short, "%d members are missing that had been acknowledged or seen before, among them %s: %s", len(lost), lost[0], adds[lost[0]])
+	}
+}
+
+// Bank judges transfers between accounts: read = all balances; transfer = "done",
+// "aborted" or "poor". The sum never changes, and no account is overdrawn.
+func Bank(h *history.History) *Verdict {
+	v := &Verdict{}
+	sum := int64(-1)
+	reads := 0
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name == "init" && sum < 0 && len(o.In) > 0 {
+			sum = total(o.In)
+		}
+		if o.Name != "read" || !o.OK() {
+			continue
+		}
+		reads++
+		if got := total(o.Out); got != sum {
+			v.Add("sum changed", o, "the balances add up to %d, not to %d", got, sum)
+		}
+		for _, b := range o.Out {
+			if strings.HasPrefix(b, "-") {
+				v.Add("overdrawn", o, "a transfer that was too large took effect")
+				break
+			}
+		}
+	}
+	v.Note("%d reads of all accounts", reads)
+	return v
+}
+
+// total adds up balances; one that is no number counts as far off.
+func total(balances []string) int64 {
+	sum := int64(0)
+	for _, b := range balances {
+		n := millis(b) / msNs
+		if b != "0" && n == 0 {
+			n = -1 << 40
+		}
+		sum += n
+	}
+	return sum
+}

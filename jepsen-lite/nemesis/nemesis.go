@@ -1,0 +1,206 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/target"
+)
+
+// Kind is one row of the table.
+type Kind struct {
+	Name, Summary string
+	Variants      []string
+	// Do begins a fault. It returns what it did, for the history, and how to end it;
+	// undo may be nil.
+	Do func(f *Field, fault Fault) (what string, undo func())
+}
+
+// Table is every kind of fault.
+var Table = []Kind{
+	{"kill", "SIGKILL, and a restart at the end of the fault", []string{"leader", "follower", "majority", "all", "storm"}, kill},
+	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, pause},
+	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "leader deaf", "leader mute", "bridge", "halves", "flapping"}, partition},
+	{"slow", "links between nodes delay with jitter, drip, or break in mid-stream", []string{"delay", "jitter", "drip", "reset"}, slow},
+	{"clients", "links between clients and nodes do the same", []string{"delay", "reset", "cut answers", "drip"}, clients},
+	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, transfer},
+	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, restart},
+	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, snapshot},
+	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, disk},
+	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, member},
+}
+
+// Find returns the row of a name, or nil.
+func Find(name string) *Kind {
+	for i := range Table {
+		if Table[i].Name == name {
+			return &Table[i]
+		}
+	}
+	return nil
+}
+
+// Fault is one planned fault.
+type Fault struct {
+	Kind, Variant string
+	Dice          uint64 // chooses victims and sizes
+}
+
+// Step is one or more faults at once.
+type Step struct {
+	After  time.Duration // pause before it, with nothing broken
+	For    time.Duration // how long it lasts
+	Faults []Fault
+}
+
+// Plan makes a schedule that is at least as long as total. Steps have one fault
+// each, or, if mixed, up to four of different kinds.
+func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
+	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
+	var steps []Step
+	for sum := time.Duration(0); len(kinds) > 0 && sum < total; {
+		s := Step{
+			After: time.Duration(300+rng.IntN(1700)) * time.Millisecond,
+			For:   time.Duration(100+rng.IntN(2400)) * time.Millisecond,
+		}
+		if rng.IntN(3) == 0 {
+			s.For *= 3
+		}
+		count := 1
+		if mixed {
+			count = 1 + rng.IntN(min(4, len(kinds)))
+		}
+		for _, i := range rng.Perm(len(kinds))[:count] {
+			k := Find(kinds[i])
+			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
+		}
+		steps = append(steps, s)
+		sum += s.After + s.For
+	}
+	return steps
+}
+
+// Field is where faults take place.
+type Field struct {
+	Target  target.Target
+	History *history.Recorder
+
+	ids     atomic.Int64
+	current atomic.Pointer[string]
+}
+
+// Current is what is broken now, "" if nothing is.
+func (f *Field) Current() string {
+	if s := f.current.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// Run carries out a plan until ctx ends. When it returns the cluster is whole.
+func (f *Field) Run(ctx context.Context, plan []Step) {
+	defer f.Heal()
+	for _, s := range plan {
+		if !sleep(ctx, s.After) {
+			return
+		}
+		f.step(ctx, s)
+	}
+}
+
+func (f *Field) step(ctx context.Context, s Step) {
+	var undo []func()
+	all := ""
+	for _, fault := range s.Faults {
+		id := fmt.Sprint(f.ids.Add(1))
+		ev := history.Event{Process: history.Nemesis, Type: history.Invoke, Op: fault.Kind, Key: id}
+		// The window begins before the fault does: its victim is not known yet.
+		ev.Value = []string{fault.Variant}
+		f.History.Record(ev)
+		what, end := Find(fault.Kind).Do(f, fault)
+		all += what + "; "
+		undo = append(undo, func() {
+			if end != nil {
+				end()
+			}
+			ev.Type, ev.Value = history.OK, []string{what}
+			f.History.Record(ev)
+		})
+	}
+	f.current.Store(&all)
+	sleep(ctx, s.For)
+	for _, u := range undo {
+		u()
+	}
+	none := ""
+	f.current.Store(&none)
+}
+
+// Heal makes the cluster whole.
+func (f *Field) Heal() {
+	f.Target.Net().Heal()
+	for _, n := range f.Target.Nodes() {
+		f.Target.Resume(n)
+		_ = f.Target.Restart(n) // what cannot start is found by the health check
+	}
+}
+
+// victims chooses nodes: "leader", "follower", "majority" or "all".
+func (f *Field) victims(which string, dice uint64) []string {
+	nodes := slices.Clone(f.Target.Nodes())
+	rng := rand.New(rand.NewPCG(dice, 1))
+	rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	switch which {
+	case "all":
+		return nodes
+	case "majority":
+		return nodes[:len(nodes)/2+1]
+	}
+	leader := f.Target.Leader()
+	for _, n := range nodes {
+		if (n == leader) == (which == "leader") {
+			return []string{n}
+		}
+	}
+	return nodes[:1] // nobody leads
+}
+
+func (f *Field) others(node string) []string {
+	return slices.DeleteFunc(slices.Clone(f.Target.Nodes()), func(n string) bool { return n == node })
+}
+
+// repeat calls do again and again until the returned function is called, which
+// waits for the last call to end.
+func repeat(every time.Duration, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			do()
+			if !sleep(ctx, every) {
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

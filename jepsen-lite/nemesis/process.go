@@ -1,0 +1,82 @@
+package nemesis
+
+import (
+	"fmt"
+	"time"
+)
+
+// kill ends nodes with SIGKILL and starts them again at the end.
+func kill(f *Field, fault Fault) (string, func()) {
+	if fault.Variant == "storm" {
+		return "kill storm", f.storm(fault.Dice)
+	}
+	nodes := f.victims(fault.Variant, fault.Dice)
+	for _, n := range nodes {
+		f.Target.Kill(n)
+	}
+	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+}
+
+// storm kills one node after the other, and starts each again at once.
+func (f *Field) storm(dice uint64) func() {
+	turn := int(dice % 97)
+	return repeat(700*time.Millisecond, func() {
+		nodes := f.Target.Nodes()
+		n := nodes[turn%len(nodes)]
+		turn++
+		f.Target.Kill(n)
+		_ = f.Target.Restart(n)
+	})
+}
+
+func (f *Field) restartAll(nodes []string) {
+	for _, n := range nodes {
+		_ = f.Target.Restart(n) // what cannot start is found by the health check
+	}
+}
+
+// pause stops nodes with SIGSTOP and lets them go on at the end.
+func pause(f *Field, fault Fault) (string, func()) {
+	if fault.Variant == "flutter" {
+		return "pause flutter", f.flutter(fault.Dice)
+	}
+	nodes := f.victims(fault.Variant, fault.Dice)
+	for _, n := range nodes {
+		f.Target.Pause(n)
+	}
+	return fmt.Sprintf("pause %s %v", fault.Variant, nodes), func() {
+		for _, n := range nodes {
+			f.Target.Resume(n)
+		}
+	}
+}
+
+// flutter stops the leader for half an election timeout to several of them, again
+// and again: when it goes on, reads are in flight to a leader that does not know yet
+// that it was replaced.
+func (f *Field) flutter(dice uint64) func() {
+	return repeat(300*time.Millisecond, func() {
+		nodes := f.victims("leader", dice)
+		f.Target.Pause(nodes[0])
+		time.Sleep(time.Duration(250+dice%2500) * time.Millisecond)
+		dice = dice*6364136223846793005 + 1442695040888963407
+		f.Target.Resume(nodes[0])
+	})
+}
+
+// restart ends nodes in order and starts them again at the end.
+func restart(f *Field, fault Fault) (string, func()) {
+	which := fault.Variant
+	if which == "rolling" {
+		which = "all"
+	}
+	nodes := f.victims(which, fault.Dice)
+	for _, n := range nodes {
+		f.Target.Resume(n) // a paused node cannot obey
+		f.Target.Shutdown(n)
+		if fault.Variant == "rolling" {
+			_ = f.Target.Restart(n)
+		}
+	}
+	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+)
+
+// Result is what became of one workload.
+type Result struct {
+	Workload string
+	History  *history.History
+	Verdict  *model.Verdict
+}
+
+// Passed reports whether all workloads passed.
+func Passed(results []Result) bool {
+	return !slices.ContainsFunc(results, func(r Result) bool { return !r.Verdict.OK() })
+}
+
+// Figures are the numbers of a history.
+type Figures struct {
+	OK, Fail, Info, Faults int
+	Kinds                  map[string]int
+	Gap                    time.Duration // longest time without a successful operation
+}
+
+// Count counts a history.
+func Count(h *history.History) Figures {
+	f := Figures{Kinds: map[string]int{}, Faults: len(h.Faults)}
+	var ends []int64
+	for _, o := range h.Ops {
+		switch o.Outcome {
+		case history.OK:
+			f.OK++
+			ends = append(ends, o.End)
+		case history.Fail:
+			f.Fail++
+		default:
+			f.Info++
+		}
+	}
+	slices.Sort(ends)
+	for i := 1; i < len(ends); i++ {
+		f.Gap = max(f.Gap, time.Duration(ends[i]-ends[i-1]))
+	}
+	for _, w := range h.Faults {
+		f.Kinds[w.Kind]++
+	}
+	return f
+}
+
+// Table writes the table at the end of a run, and every problem.
+func Table(w io.Writer, results []Result) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tverdict")
+	var sum Figures
+	kinds := map[string]int{}
+	for _, r := range results {
+		f := Count(r.History)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
+		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info, sum.Faults+f.Faults, max(sum.Gap, f.Gap)
+		for k, n := range f.Kinds {
+			kinds[k] += n
+		}
+	}
+	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n", sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
+	_ = tw.Flush()
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, fmt.Sprintf("%s %d", k, kinds[k]))
+	}
+	fmt.Fprintf(w, "faults: %s\n", strings.Join(list, ", "))
+	for _, r := range results {
+		Problems(w, r)
+	}
+}
+
+// Word is a verdict in one word.
+func Word(v *model.Verdict) string {
+	switch {
+	case len(v.Problems) > 0:
+		return "FAILED: " + v.Problems[0].Kind
+	case len(v.Undecided) > 0:
+		return "UNDECIDED"
+	}
+	return "ok"
+}
+
+// Problems writes what is wrong with one workload.
+func Problems(w io.Writer, r Result) {
+	for _, p := range r.Verdict.Problems {
+		fmt.Fprintf(w, "%s: %s: %s\n", r.Workload, p.Kind, p.Text)
+	}
+	for _, u := range r.Verdict.Undecided {
+		fmt.Fprintf(w, "%s: undecided: %s\n", r.Workload, u)
+	}
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/nemesis"
+	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/target"
+	"lockd/jepsen-lite/workload"
+)
+
+// Times of a run.
+const (
+	startMax    = 60 * time.Second
+	healthyMax  = 10 * time.Second // after the last fault all nodes take writes again
+	convergeMax = 20 * time.Second
+	finalMax    = 20 * time.Second
+	sayEvery    = 5 * time.Second
+)
+
+// session is one run of jepsen-lite.
+type session struct {
+	cmd       *runCmd
+	out       io.Writer
+	target    target.Target
+	workloads []string
+	kinds     []string
+}
+
+func (c *runCmd) run(out io.Writer) (passed bool, err error) {
+	s := &session{cmd: c, out: out}
+	if err := s.prepare(); err != nil {
+		return false, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer s.target.Stop()
+	fmt.Fprintf(out, "target %s, %d nodes, seed %d, output in %s\n", c.Target, c.Nodes, c.Seed, c.Out)
+	starting, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	if err := s.target.Start(starting); err != nil {
+		return false, err
+	}
+	var results []report.Result
+	for i, name := range s.workloads {
+		if ctx.Err() != nil {
+			break
+		}
+		r, err := s.workload(ctx, workload.Find(name), uint64(i))
+		if err != nil {
+			return false, err
+		}
+		results = append(results, r)
+	}
+	report.Table(out, results)
+	if err := report.Page(filepath.Join(c.Out, "report.html"), c.again(), results); err != nil {
+		return false, err
+	}
+	passed = report.Passed(results) && ctx.Err() == nil
+	if passed {
+		s.target.Stop()
+		_ = os.RemoveAll(filepath.Join(c.Out, "data"))
+	}
+	fmt.Fprintf(out, "again: %s\n", c.again())
+	return passed, nil
+}
+
+// prepare checks the flags, makes the output folder and the target.
+func (s *session) prepare() (err error) {
+	c := s.cmd
+	var loads, kinds []string
+	for _, w := range workload.Table {
+		loads = append(loads, w.Name)
+	}
+	for _, k := range nemesis.Table {
+		kinds = append(kinds, k.Name)
+	}
+	if s.workloads, err = names("workload", c.Workload, loads); err != nil {
+		return err
+	}
+	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
+		return err
+	}
+	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
+		return errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64N(1e9) + 1
+	}
+	if c.Out == "" {
+		if c.Out, err = os.MkdirTemp("", "jepsen-lite-"); err != nil {
+			return err
+		}
+	}
+	if c.Out, err = filepath.Abs(c.Out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	for _, k := range target.Kinds {
+		if k.Name == c.Target {
+			return s.open(k)
+		}
+	}
+	return fmt.Errorf("there is no target %q: see --list", c.Target)
+}
+
+func (s *session) open(k target.Kind) (err error) {
+	c := s.cmd
+	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
+	if conf.Binary == "" && k.Package != "" {
+		conf.Binary = filepath.Join(c.Out, "server")
+		build := exec.Command("go", "build", "-o", conf.Binary, k.Package)
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
+		}
+	}
+	s.target, err = k.New(conf)
+	return err
+}
+
+// again is the command that runs the same thing once more.
+func (c *runCmd) again() string {
+	s := fmt.Sprintf("go run ./jepsen-lite --time %s --workload %s --nemesis %s --nodes %d --workers %d --rate %d --seed %d",
+		c.Time, strings.Join(c.Workload, ","), strings.Join(c.Nemesis, ","), c.Nodes, c.Workers, c.Rate, c.Seed)
+	if c.Mixed {
+		s += " --mixed"
+	}
+	if c.Target != "lockd" {
+		s += " --target " + c.Target
+	}
+	if len(c.Args) > 0 {
+		s += " --args=" + strings.Join(c.Args, ",")
+	}
+	return s
+}
+
+// workload runs one workload and judges it.
+func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint64) (report.Result, error) {
+	c := s.cmd
+	dir := filepath.Join(c.Out, w.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return report.Result{}, err
+	}
+	rec, err := history.Create(filepath.Join(dir, historyFile), time.Now())
+	if err != nil {
+		return report.Result{}, err
+	}
+	env := &workload.Env{
+		Target: s.target, History: rec, Prefix: w.Name + ":", Workers: c.Workers, Seed: c.Seed + turn,
+		Pause: time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
+	}
+	length := c.Time / time.Duration(len(s.workloads))
+	plan := nemesis.Plan(c.Seed+turn, length, s.kinds, c.Mixed)
+	if err := writeJSON(filepath.Join(dir, "schedule.json"), map[string]any{"seed": c.Seed + turn, "steps": plan}); err != nil {
+		return report.Result{}, err
+	}
+	after := &model.Verdict{} // what is wrong with the cluster itself
+	s.play(ctx, w, env, plan, length, after)
+	if err := rec.Close(); err != nil {
+		return report.Result{}, err
+	}
+	if err := writeJSON(filepath.Join(dir, clusterFile), after); err != nil {
+		return report.Result{}, err
+	}
+	r, err := judge(dir, w)
+	if err == nil {
+		fmt.Fprintf(s.out, "%-10s %s\n", w.Name, report.Word(r.Verdict))
+	}
+	return r, err
+}
+
+// play has the workers and the nemesis play against each other, and then looks
+// whether the cluster is whole.
+func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.Env, plan []nemesis.Step, length time.Duration, after *model.Verdict) {
+	p := w.New(env)
+	workload.Once(ctx, env, 1, finalMax, p.Setup)
+	field := &nemesis.Field{Target: s.target, History: env.History}
+	timed, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	broken := make(chan struct{})
+	go func() {
+		defer close(broken)
+		field.Run(timed, plan)
+	}()
+	go s.say(timed, w.Name, time.Now().Add(length), env.History, field)
+	p.Run(timed, env)
+	<-broken
+	s.inspect(ctx, after)
+	workload.Once(ctx, env, env.Workers, finalMax, p.Final)
+}
+
+// inspect looks at the cluster after the last fault.
+func (s *session) inspect(ctx context.Context, v *model.Verdict) {
+	if ctx.Err() != nil {
+		v.Undecided = append(v.Undecided, "the run was interrupted")
+		return
+	}
+	healthy, cancel := context.WithTimeout(ctx, healthyMax)
+	defer cancel()
+	if err := s.target.Healthy(healthy); err != nil {
+		v.Add("not healthy", nil, "%s after the last fault: %v", healthyMax, err)
+	}
+	same, cancel := context.WithTimeout(ctx, convergeMax)
+	defer cancel()
+	if err := s.target.Converged(same); err != nil {
+		v.Add("states differ", nil, "%v", err)
+	}
+	for _, d := range s.target.Deaths() {
+		v.Add("a node died", nil, "%s", d)
+	}
+}
+
+// say prints a line now and then.
+func (s *session) say(ctx context.Context, name string, end time.Time, rec *history.Recorder, f *nemesis.Field) {
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			n := rec.Counts()
+			fmt.Fprintf(s.out, "%-10s %4.0f s left  %7d ok  %5d failed  %5d unknown  %4d faults  %s\n",
+				name, time.Until(end).Seconds(), n.OK, n.Fail, n.Info, n.Faults, f.Current())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,196 @@
+package target
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Reply is an answer of a server, of RESP2.
+type Reply struct {
+	Kind  byte // '+' status, '-' error, ':' integer, '$' string, '*' array
+	Str   string
+	Int   int64
+	Elems []Reply
+	Nil   bool // of a string or an array
+}
+
+// IsErr reports whether the reply is an error; Str is its text.
+func (r Reply) IsErr() bool { return r.Kind == '-' }
+
+// Text is the reply as one word: nil is "nil", an integer its digits.
+func (r Reply) Text() string {
+	switch {
+	case r.Nil:
+		return "nil"
+	case r.Kind == ':':
+		return strconv.FormatInt(r.Int, 10)
+	case r.Kind == '*':
+		return fmt.Sprint(r.Texts())
+	}
+	return r.Str
+}
+
+// Texts are the words of an array's elements.
+func (r Reply) Texts() []string {
+	out := make([]string, len(r.Elems))
+	for i, e := range r.Elems {
+		out[i] = e.Text()
+	}
+	return out
+}
+
+// Conn is a connection to a server. It tries nothing twice. One goroutine at a
+// time may use it.
+type Conn struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// Dial connects to a server and has it answer a PING, both within timeout: behind
+// a proxy, a connection that opens says nothing about the server.
+func Dial(addr string, timeout time.Duration) (*Conn, error) {
+	deadline := time.Now().Add(timeout)
+	conn, err := net.DialTimeout("tcp", addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{conn: conn, r: bufio.NewReader(conn)}
+	reply, err := c.Do(time.Until(deadline), "PING")
+	if err == nil && reply.Str != "PONG" {
+		err = fmt.Errorf("PING was answered with %q", reply.Text())
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close closes the connection.
+func (c *Conn) Close() { _ = c.conn.Close() }
+
+// Do sends a command and waits for its answer. After an error the connection is of
+// no more use, and nobody can tell whether the command was done.
+func (c *Conn) Do(timeout time.Duration, args ...string) (Reply, error) {
+	replies, err := c.Pipe(timeout, args)
+	if err != nil {
+		return Reply{}, err
+	}
+	return replies[0], nil
+}
+
+// Pipe sends commands at once and waits for their answers.
+func (c *Conn) Pipe(timeout time.Duration, cmds ...[]string) ([]Reply, error) {
+	if err := c.Send(timeout, cmds...); err != nil {
+		return nil, err
+	}
+	replies := make([]Reply, 0, len(cmds))
+	for range cmds {
+		r, err := c.read()
+		if err != nil {
+			return nil, err
+		}
+		replies = append(replies, r)
+	}
+	return replies, nil
+}
+
+// Send sends commands and does not wait.
+func (c *Conn) Send(timeout time.Duration, cmds ...[]string) error {
+	var out []byte
+	for _, args := range cmds {
+		out = append(out, '*')
+		out = strconv.AppendInt(out, int64(len(args)), 10)
+		out = append(out, '\r', '\n')
+		for _, a := range args {
+			out = append(out, '$')
+			out = strconv.AppendInt(out, int64(len(a)), 10)
+			out = append(out, '\r', '\n')
+			out = append(out, a...)
+			out = append(out, '\r', '\n')
+		}
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(out)
+	return err
+}
+
+// ErrQuiet is the error of Wait when nothing has come.
+var ErrQuiet = errors.New("nothing has come")
+
+// Wait waits for one reply that nobody asked for, such as a message. After ErrQuiet
+// the connection is as good as before.
+func (c *Conn) Wait(timeout time.Duration) (Reply, error) {
+	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return Reply{}, err
+	}
+	if _, err := c.r.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
+		return Reply{}, ErrQuiet
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(restMax)); err != nil {
+		return Reply{}, err
+	}
+	return c.read()
+}
+
+// restMax bounds the wait for the rest of a reply that has begun.
+const restMax = 5 * time.Second
+
+var errProtocol = errors.New("not RESP")
+
+const replyBytesMax = 64 << 20 // of a string, or elements of an array
+
+func (c *Conn) read() (Reply, error) {
+	line, err := c.r.ReadString('\n')
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(line) < 3 || line[len(line)-2] != '\r' {
+		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
+	}
+	r := Reply{Kind: line[0], Str: line[1 : len(line)-2]}
+	switch r.Kind {
+	case '+', '-':
+		return r, nil
+	case ':', '$', '*':
+	default:
+		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
+	}
+	if r.Int, err = strconv.ParseInt(r.Str, 10, 64); err != nil {
+		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
+	}
+	r.Str = ""
+	switch {
+	case r.Kind == ':':
+		return r, nil
+	case r.Int == -1:
+		r.Nil = true
+		return r, nil
+	case r.Int < 0 || r.Int > replyBytesMax:
+		return Reply{}, fmt.Errorf("%w: %q", errProtocol, line)
+	}
+	if r.Kind == '$' {
+		buf := make([]byte, r.Int+2)
+		if _, err := io.ReadFull(c.r, buf); err != nil {
+			return Reply{}, err
+		}
+		r.Str = string(buf[:r.Int])
+		return r, nil
+	}
+	for n := r.Int; n > 0; n-- {
+		e, err := c.read()
+		if err != nil {
+			return Reply{}, err
+		}
+		r.Elems = append(r.Elems, e)
+	}
+	return r, nil
+}

@@ -1,0 +1,293 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// lockd is a cluster of lockd processes.
+type lockd struct {
+	net   *Net
+	names []string
+	nodes map[string]*lockdNode
+}
+
+type lockdNode struct {
+	proc
+	addr   string // of clients, past the proxy
+	common []string
+	client *Proxy
+	peer   *Proxy
+
+	mu         sync.Mutex
+	id, dir    string
+	generation int
+	leaving    bool // its disk is lost, and the others have not agreed to its removal yet
+}
+
+// newLockd prepares a cluster. Every node announces the address of its peer proxy,
+// so that the list of members is the same everywhere.
+func newLockd(c Config) (Target, error) {
+	ports, err := freePorts(2 * c.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	t := &lockd{net: newNet(), nodes: map[string]*lockdNode{}}
+	var list []string
+	for i := range c.Nodes {
+		name := fmt.Sprintf("n%d", i+1)
+		peer := fmt.Sprintf("127.0.0.1:%d", ports[c.Nodes+i])
+		n := &lockdNode{addr: fmt.Sprintf("127.0.0.1:%d", ports[i]), id: name, dir: filepath.Join(c.Dir, "data", name)}
+		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
+			return nil, err
+		}
+		if n.peer, err = newProxy(t.net, name, peer, lockdPeer); err != nil {
+			return nil, err
+		}
+		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
+		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
+			"--peer-listen", peer, "--peer-advertise", n.peer.Addr()}, c.Args...)
+		t.names, t.nodes[name] = append(t.names, name), n
+		list = append(list, name+"="+n.peer.Addr())
+	}
+	for _, n := range t.nodes {
+		n.begin("--cluster", strings.Join(list, ","))
+	}
+	return t, os.MkdirAll(filepath.Join(c.Dir, "data"), 0o755)
+}
+
+func (t *lockd) Nodes() []string { return t.names }
+func (t *lockd) Net() *Net       { return t.net }
+
+func (t *lockd) Start(ctx context.Context) error {
+	for _, name := range t.names {
+		if err := t.Restart(name); err != nil {
+			return err
+		}
+	}
+	return t.Healthy(ctx)
+}
+
+func (t *lockd) Stop() {
+	for _, n := range t.nodes {
+		n.kill()
+		n.client.Close()
+		n.peer.Close()
+	}
+}
+
+func (t *lockd) Endpoint(id, attempt int) (string, string, error) {
+	name := t.names[(id+attempt)%len(t.names)]
+	return t.nodes[name].client.Addr(), name, nil
+}
+
+func (t *lockd) Kill(node string)     { t.nodes[node].kill() }
+func (t *lockd) Shutdown(node string) { t.nodes[node].end(syscall.SIGTERM, 30*time.Second) }
+func (t *lockd) Pause(node string)    { t.nodes[node].pause(true) }
+func (t *lockd) Resume(node string)   { t.nodes[node].pause(false) }
+
+// Dir implements Target.
+func (t *lockd) Dir(node string) string {
+	n := t.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dir
+}
+
+// ID implements Target.
+func (t *lockd) ID(node string) string {
+	n := t.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.id
+}
+
+// begin sets the arguments of the process; more says how it gets into the cluster.
+func (n *lockdNode) begin(more ...string) {
+	n.setArgs(slices.Concat(n.common, []string{"--id", n.id, "--dir", n.dir}, more))
+}
+
+// Replace implements Target. It only kills the node while another replacement is
+// under way: losing two disks of three is more than the cluster promises to survive.
+func (t *lockd) Replace(node string) {
+	n := t.nodes[node]
+	whole := t.whole()
+	n.mu.Lock()
+	n.leaving = n.leaving || whole
+	n.mu.Unlock()
+	n.kill()
+}
+
+// whole reports whether every node is a member with a vote, and answers.
+func (t *lockd) whole() bool {
+	leader := t.Leader()
+	if leader == "" {
+		return false
+	}
+	r, err := t.Do(leader, 2*time.Second, "LOCKD", "MEMBERS")
+	if err != nil {
+		return false
+	}
+	good := 0
+	for _, m := range r.Elems {
+		text := strings.Join(m.Texts(), " ")
+		if strings.Contains(text, " suffrage voter ") && strings.Contains(text, " state up ") {
+			good++
+		}
+	}
+	return good == len(t.names) && len(r.Elems) == good
+}
+
+// Restart implements Target. A node that lost its disk is removed first, and comes
+// back under a new id; the old one must never vote again.
+func (t *lockd) Restart(node string) error {
+	n := t.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.leaving {
+		via, err := t.remove(node, n.id)
+		if err != nil {
+			return err
+		}
+		n.leaving = false
+		n.generation++
+		n.id = fmt.Sprintf("%s-%d", node, n.generation)
+		n.dir = filepath.Join(filepath.Dir(n.dir), n.id)
+		n.begin("--join", t.nodes[via].client.Addr())
+	}
+	return n.start()
+}
+
+// removeMax bounds the tries to have a node removed.
+const removeMax = 6 * time.Second
+
+// remove has the others remove a member. via is the node that knows it is gone.
+func (t *lockd) remove(node, id string) (via string, err error) {
+	for until := time.Now().Add(removeMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		for _, other := range t.names {
+			if other == node {
+				continue
+			}
+			r, doErr := t.Do(other, 4*time.Second, "LOCKD", "REMOVE", id)
+			if doErr == nil && (r.Str == "OK" || strings.Contains(r.Str, "is not a member of this cluster")) {
+				return other, nil
+			}
+			err = fmt.Errorf("node %s is not removed: %s (%w)", id, r.Str, doErr)
+		}
+	}
+	return "", err
+}
+
+// Do implements Target.
+func (t *lockd) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
+	if !t.nodes[node].running() {
+		return Reply{}, errors.New("it does not run")
+	}
+	c, err := Dial(t.nodes[node].addr, timeout)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer c.Close()
+	return c.Do(timeout, args...)
+}
+
+// askMax bounds a question to a node about itself.
+const askMax = 300 * time.Millisecond
+
+// Leader implements Target. A leader that was cut off may think it still leads, so
+// the choice starts at a node that changes.
+func (t *lockd) Leader() string {
+	offset := int(time.Now().UnixNano()>>10) % len(t.names)
+	for i := range t.names {
+		name := t.names[(i+offset)%len(t.names)]
+		r, err := t.Do(name, askMax, "ROLE")
+		if err == nil && len(r.Elems) > 0 && r.Elems[0].Str == "master" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Healthy implements Target.
+func (t *lockd) Healthy(ctx context.Context) error {
+	for _, name := range t.names {
+		err := poll(ctx, 50*time.Millisecond, func() error {
+			if err := t.Restart(name); err != nil { // runs already, unless it could not be replaced before
+				return err
+			}
+			c, err := Dial(t.nodes[name].client.Addr(), time.Second)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			r, err := c.Do(5*time.Second, "SET", "health:"+name, "1")
+			if err == nil && r.Str != "OK" {
+				err = errors.New(r.Text())
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("node %s takes no write: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Converged implements Target. Two different hashes at one index are a fork for
+// ever, so that is not waited out.
+func (t *lockd) Converged(ctx context.Context) error {
+	seen := map[string][2]string{} // index -> hash, node
+	var fork error
+	err := poll(ctx, 20*time.Millisecond, func() error {
+		indexes := map[string]bool{}
+		for _, name := range t.names {
+			r, err := t.Do(name, 5*time.Second, "LOCKD", "HASH")
+			if err != nil {
+				return fmt.Errorf("node %s: %w", name, err)
+			}
+			if len(r.Elems) != 2 {
+				return fmt.Errorf("node %s: LOCKD HASH answers %q", name, r.Text())
+			}
+			index, hash := r.Elems[0].Text(), r.Elems[1].Text()
+			if other, ok := seen[index]; ok && other[0] != hash {
+				fork = fmt.Errorf("states differ at index %s: %s has %s, %s has %s", index, other[1], other[0], name, hash)
+				return nil
+			}
+			seen[index] = [2]string{hash, name}
+			indexes[index] = true
+		}
+		if len(indexes) > 1 {
+			return fmt.Errorf("the nodes have applied different entries: %v", indexes)
+		}
+		return nil
+	})
+	return errors.Join(fork, err)
+}
+
+// Deaths implements Target.
+func (t *lockd) Deaths() []string {
+	var all []string
+	for _, name := range t.names {
+		all = append(all, t.nodes[name].takeDeaths()...)
+	}
+	return all
+}
+
+// NotDone implements Target.
+func (t *lockd) NotDone(text string) bool {
+	return strings.HasPrefix(text, "LOADING ") || strings.HasPrefix(text, "CLUSTERDOWN ")
+}
+
+// Unknown implements Target.
+func (t *lockd) Unknown(text string) bool { return strings.HasPrefix(text, "UNKNOWN ") }
+
+// Fence implements Target.
+func (t *lockd) Fence(key string) []string { return []string{"FENCE", key} }

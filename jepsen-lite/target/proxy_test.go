@@ -1,0 +1,178 @@
+package target
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// echo answers each line with the same line, and the hello in front of it with
+// nothing.
+func echo(t *testing.T, hello bool) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				r := bufio.NewReader(conn)
+				if hello {
+					head := make([]byte, helloHeadLen)
+					if _, err := io.ReadFull(r, head); err != nil {
+						return
+					}
+					_, _ = r.Discard(int(binary.BigEndian.Uint32(head[helloHeadLen-4:])))
+				}
+				for {
+					line, err := r.ReadString('\n')
+					if err != nil {
+						return
+					}
+					_, _ = io.WriteString(conn, line)
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// dialAs connects as a node of lockd does.
+func dialAs(t *testing.T, addr, id string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	body := fmt.Sprintf(`{"ID":%q}`, id)
+	head := append([]byte(helloMagic), 1, 'c')
+	head = binary.BigEndian.AppendUint32(head, uint32(len(body)))
+	if _, err := conn.Write(append(head, body...)); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// say sends a line and waits for its echo; the error is a timeout if none comes.
+func say(conn net.Conn, r *bufio.Reader, text string, within time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(within))
+	if text != "" {
+		if _, err := io.WriteString(conn, text+"\n"); err != nil {
+			return err
+		}
+	}
+	_, err := r.ReadString('\n')
+	return err
+}
+
+// A cut holds back one direction of one pair of nodes, and nobody else's; what was
+// held back arrives when it heals.
+func TestCutIsDirected(t *testing.T) {
+	n := newNet()
+	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	a, ra := dialAs(t, p.Addr(), "a")
+	c, rc := dialAs(t, p.Addr(), "c")
+	for name, cut := range map[string][2]string{"there": {"a", "b"}, "back": {"b", "a"}} {
+		if err := say(a, ra, "before", 5*time.Second); err != nil {
+			t.Fatal(name, err)
+		}
+		n.Set(cut[0], cut[1], Shape{Cut: true})
+		if err := say(a, ra, "held", 100*time.Millisecond); err == nil {
+			t.Errorf("%s: the cut let a line through", name)
+		}
+		if err := say(c, rc, "other", 5*time.Second); err != nil {
+			t.Errorf("%s: the cut held another node back: %v", name, err)
+		}
+		n.Heal()
+		if err := say(a, ra, "", 5*time.Second); err != nil {
+			t.Errorf("%s: what was held back did not arrive: %v", name, err)
+		}
+	}
+}
+
+// Behind a cut nobody learns that the other side has closed.
+func TestCutHidesTheEnd(t *testing.T) {
+	n := newNet()
+	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	a, ra := dialAs(t, p.Addr(), "a")
+	if err := say(a, ra, "before", 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	n.Set("b", "a", Shape{Cut: true})
+	_ = a.(*net.TCPConn).CloseWrite() // b will answer by closing
+	_ = a.SetDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := ra.ReadByte(); err == io.EOF {
+		t.Error("the end came through the cut")
+	}
+	n.Heal()
+	_ = a.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := ra.ReadByte(); err != io.EOF {
+		t.Errorf("after the cut: %v, want the end", err)
+	}
+}
+
+// A delay is a delay, and a reset breaks the pair's connections only.
+func TestDelayAndReset(t *testing.T) {
+	n := newNet()
+	p, err := newProxy(n, "b", echo(t, false), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	n.Set(Clients, "b", Shape{Delay: 80 * time.Millisecond})
+	began := time.Now()
+	if err := say(conn, r, "late", 5*time.Second); err != nil || time.Since(began) < 80*time.Millisecond {
+		t.Errorf("a delayed line came after %s (%v)", time.Since(began), err)
+	}
+	n.Reset("a", "b")
+	if err := say(conn, r, "still there", 5*time.Second); err != nil {
+		t.Errorf("the reset of another pair: %v", err)
+	}
+	n.Reset(Clients, "b")
+	if err := say(conn, r, "gone", 5*time.Second); err == nil {
+		t.Error("the connection outlived its reset")
+	}
+}
+
+// Whoever does not begin like a node of lockd is hung up on.
+func TestStrangerAtPeerPort(t *testing.T) {
+	p, err := newProxy(newNet(), "b", echo(t, true), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := say(conn, bufio.NewReader(conn), "PING, and more bytes than a head", 5*time.Second); err == nil {
+		t.Error("a stranger was served")
+	}
+}

@@ -1,0 +1,86 @@
+package workload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+)
+
+// Workload is one row of the table.
+type Workload struct {
+	Name, Summary string
+	// New prepares a run: setup is done once, before the faults; step is what a worker
+	// does again and again; final is done once by each worker after the faults.
+	New   func(env *Env) Plan
+	Check model.Checker
+	// Machine draws a key that is not linearizable; nil: there is no such picture.
+	Machine *model.Machine
+}
+
+// Plan is what the workers of one run do. Setup and Final may be nil.
+type Plan struct {
+	Setup func(c *Client)
+	Step  func(c *Client)
+	Final func(c *Client)
+}
+
+// Table is every workload, in the order in which they run.
+var Table = []Workload{
+	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, &model.RegisterMachine},
+	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, &model.LockMachine},
+	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, nil},
+	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, &model.ReentrantMachine},
+	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.Counter, nil},
+	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, nil},
+	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, nil},
+	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
+	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
+	{"scripts", "random scripts: no node dies of one, and all compute the same", newScripts, func(*history.History) *model.Verdict { return &model.Verdict{} }, nil},
+}
+
+// Find returns the row of a name, or nil.
+func Find(name string) *Workload {
+	for i := range Table {
+		if Table[i].Name == name {
+			return &Table[i]
+		}
+	}
+	return nil
+}
+
+// Run has all workers work until ctx ends.
+func (p Plan) Run(ctx context.Context, env *Env) {
+	var all sync.WaitGroup
+	for id := range env.Workers {
+		all.Go(func() {
+			c := NewClient(ctx, env, id)
+			defer c.Close()
+			for ctx.Err() == nil {
+				c.Pace()
+				p.Step(c)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Once has one worker, or all of them, do something once, within a time.
+func Once(ctx context.Context, env *Env, workers int, within time.Duration, do func(c *Client)) {
+	if do == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var all sync.WaitGroup
+	for id := range workers {
+		all.Go(func() {
+			c := NewClient(ctx, env, id)
+			defer c.Close()
+			do(c)
+		})
+	}
+	all.Wait()
+}
