@@ -1,0 +1,52 @@
+# make help lists the targets.
+
+GO ?= go
+FUZZTIME ?= 20000x
+GOLDEN_PORT ?= 26399
+LINT_VERSION ?= v2.15.0
+
+.PHONY: help build test race lint golden fuzz bench gen check jepsen
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## build the binary into ./lockd
+	$(GO) build -o lockd ./cmd/lockd
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## all tests under the race detector
+	$(GO) test -race ./...
+
+lint: ## gofmt, go vet and golangci-lint
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet -tags golden ./...
+	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run ./...
+
+golden: ## replay the transcripts against a real redis-server 7.0.15, byte for byte
+	@dir=$$(mktemp -d); \
+	redis-server --port $(GOLDEN_PORT) --bind 127.0.0.1 --save '' --appendonly no --dir $$dir >$$dir/log & pid=$$!; \
+	trap 'kill $$pid; rm -rf $$dir' EXIT; \
+	until redis-cli -p $(GOLDEN_PORT) ping >/dev/null 2>&1; do kill -0 $$pid || exit 1; sleep 0.1; done; \
+	LOCKD_GOLDEN_REDIS=127.0.0.1:$(GOLDEN_PORT) $(GO) test -p 1 -count=1 -tags golden -run 'Golden|Rows' ./...
+
+fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time)
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "fuzz $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg || exit 1; \
+	  done; \
+	done
+
+jepsen: ## break real clusters for an hour and judge what clients saw
+	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500
+	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500 --nodes 5
+
+bench: ## Go benchmarks, in benchstat's format
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+gen: ## write the README's command table from the rows
+	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite
+
+check: lint test race golden ## everything but fuzzing
