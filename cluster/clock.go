@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"lockd/resp/fault"
+)
 
 // Clock is where a node's time comes from. It is an interface so that a test can
 // step the wall clock or hold back the monotonic one; nothing else of the package
@@ -20,7 +24,7 @@ type SystemClock struct{ start time.Time }
 func NewSystemClock() SystemClock { return SystemClock{start: time.Now()} }
 
 // Wall implements Clock.
-func (SystemClock) Wall() int64 { return time.Now().UnixMicro() }
+func (SystemClock) Wall() int64 { return fault.Wall(time.Now().UnixMicro()) }
 
 // Monotonic implements Clock.
 func (c SystemClock) Monotonic() time.Duration { return time.Since(c.start) }

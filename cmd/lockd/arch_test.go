@@ -17,11 +17,12 @@ import (
 // package that is not listed may not exist.
 var mayImport = map[string][]string{
 	"lockd/resp":        {},
-	"lockd/resp/server": {"lockd/resp"},
-	"lockd/keyspace":    {"lockd/resp"},
-	"lockd/luavm":       {"lockd/resp"},
-	"lockd/cluster":     {"lockd/resp"},
-	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster"},
+	"lockd/resp/fault":  {}, // empty in a normal build
+	"lockd/resp/server": {"lockd/resp", "lockd/resp/fault"},
+	"lockd/keyspace":    {"lockd/resp", "lockd/resp/fault"},
+	"lockd/luavm":       {"lockd/resp", "lockd/resp/fault"},
+	"lockd/cluster":     {"lockd/resp", "lockd/resp/fault"},
+	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster"},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},

@@ -16,6 +16,7 @@ import (
 	"lockd/cluster"
 	"lockd/keyspace"
 	"lockd/luavm"
+	"lockd/resp/fault"
 	"lockd/resp/server"
 )
 
@@ -45,6 +46,9 @@ type instance struct {
 // start opens a node and begins to serve clients. Its errors are about what the
 // operator gave: addresses, folders, the state of the data.
 func start(c *serveCmd, log *slog.Logger) (*instance, error) {
+	if err := fault.Serve(); err != nil {
+		return nil, err
+	}
 	i := &instance{log: log, failed: make(chan error, 1)}
 	if err := i.listen(c); err != nil {
 		return nil, err
