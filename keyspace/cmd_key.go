@@ -569,8 +569,8 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 
 // encoding tells what Redis would make of the value; strings have none here.
 func (v value) encoding() string {
-	if v.hash != nil {
-		return v.hash.encoding()
+	if v.agg != nil {
+		return v.agg.kind().encodings[v.agg.form()]
 	}
 	if _, isInt := resp.ParseInt(v.str); isInt {
 		return "int"

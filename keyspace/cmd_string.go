@@ -140,7 +140,7 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 	was := c.lookup(key)
 	reply, refused := resp.OK(), resp.Nil()
 	if opts.get {
-		if was != nil && was.hash != nil {
+		if was != nil && was.agg != nil {
 			return resp.Err(resp.ErrWrongType)
 		}
 		reply = bulkOrNil(was)

@@ -61,11 +61,8 @@ func keptStrings(m *Machine) (kept []string) {
 	for _, d := range m.dbs {
 		d.keys.each(func(key string, e *entry) bool {
 			kept = append(kept, key, e.key, e.str)
-			if e.hash != nil {
-				e.hash.each(func(name, val string) bool {
-					kept = append(kept, name, val)
-					return true
-				})
+			if e.agg != nil {
+				kept = append(kept, keptOf[e.agg.kind()](e.agg)...)
 			}
 			return true
 		})

@@ -60,24 +60,10 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 // it is absent. Where ok is false the reply is the error.
 func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
 	e = c.lookup(key)
-	if e != nil && e.hash != nil {
+	if e != nil && e.agg != nil {
 		return nil, resp.Err(resp.ErrWrongType), false
 	}
 	return e, resp.Reply{}, true
-}
-
-// lookupHash finds a key that must hold a hash, if it is there: h is nil where it
-// is absent. It is for reading; see editHash. Where ok is false the reply is the
-// error.
-func (c *ctx) lookupHash(key string) (h *hash, fail resp.Reply, ok bool) {
-	e := c.lookup(key)
-	if e == nil {
-		return nil, resp.Reply{}, true
-	}
-	if e.hash == nil {
-		return nil, resp.Err(resp.ErrWrongType), false
-	}
-	return e.hash, resp.Reply{}, true
 }
 
 // putKeepTTL gives key a value; a key that is there keeps its deadline, too.
@@ -93,27 +79,6 @@ func (c *ctx) putKeepTTL(key string, v value) {
 // its fence.
 func (c *ctx) putUntil(key string, v value, d deadline) {
 	c.m.store(c.db, key, c.lookup(key), &entry{value: v, deadline: d})
-}
-
-// editHash lets edit change the hash at key, a new one where key is absent. The
-// caller has made sure that key holds no string. A hash left empty is deleted;
-// emptied says so, and the caller sends the event "del" after its own.
-func (c *ctx) editHash(key string, edit func(h *hash)) (emptied bool) {
-	was := c.lookup(key)
-	h, d := newHash(c.m.generation), never
-	if was != nil {
-		h, d = was.hash.own(c.m.generation), was.deadline
-	}
-	h.limits = c.m.settings.hashLimits()
-	edit(h)
-	if h.len() > 0 {
-		c.m.store(c.db, key, was, &entry{value: value{hash: h}, deadline: d})
-		return false
-	}
-	if was != nil {
-		c.m.store(c.db, key, was, nil)
-	}
-	return was != nil
 }
 
 // delete removes a key and reports whether it was there.

@@ -10,7 +10,8 @@
 //	command.go   what a row of the table is; the index of the families
 //	ctx.go       all that a command may touch
 //	db.go        databases; store, the one function that changes them
-//	value.go     entries and values; hash.go: the hash; tree.go: ordered maps
+//	value.go     entries and values           tree.go: ordered maps
+//	aggregate.go what every type but the string is; hash.go ...: one file each
 //	script.go    what surrounds a running script: call, and taking it back
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore

@@ -3,12 +3,28 @@ package keyspace
 import (
 	"slices"
 	"strings"
+
+	"lockd/resp"
+)
+
+var hashKind = &kind{name: "hash", encodings: []string{"listpack", "hashtable"}, image: 1, read: readHash}
+
+// The forms of a hash.
+const (
+	hashSmall = iota
+	hashLarge
+)
+
+// What a hash costs beside its names and values: see entry.size.
+const (
+	hashOverheadBytes  = 96
+	fieldOverheadBytes = 48
 )
 
 // hash is a hash value. A small one keeps its fields in the order of insertion,
 // as Redis's listpack does; a larger one becomes a tree and stays one.
 type hash struct {
-	owner  uint64 // the generation that may change it in place; see own
+	owner  uint64 // the generation that may change it in place
 	limits hashLimits
 	small  []field // while large is nil
 	large  *tree[string]
@@ -27,20 +43,39 @@ const smallHashMax = 4096
 
 func newHash(owner uint64) *hash { return &hash{owner: owner} }
 
-// own returns h if generation owner made it, and otherwise a copy that it may
-// change: somebody else (a snapshot, a script's journal) still reads h.
-func (h *hash) own(owner uint64) *hash {
-	if h.owner == owner {
-		return h
-	}
-	c := h.clone()
-	c.owner = owner
-	return c
+// lookupHash is lookupAs for hashes.
+func (c *ctx) lookupHash(key string) (h *hash, fail resp.Reply, ok bool) {
+	return lookupAs[*hash](c, key)
 }
 
-// clone is a copy that the same generation owns.
-func (h *hash) clone() *hash {
-	c := &hash{owner: h.owner, bytes: h.bytes}
+// editHash is editAs for hashes.
+func (c *ctx) editHash(key string, edit func(h *hash)) (emptied bool) {
+	return editAs(c, key, newHash, func(h *hash) {
+		h.limits = c.m.settings.hashLimits()
+		edit(h)
+	})
+}
+
+func (h *hash) kind() *kind { return hashKind }
+
+func (h *hash) form() int {
+	if h.large != nil {
+		return hashLarge
+	}
+	return hashSmall
+}
+
+func (h *hash) own(generation uint64) aggregate {
+	if h.owner == generation {
+		return h
+	}
+	return h.copyFor(generation)
+}
+
+func (h *hash) clone() aggregate { return h.copyFor(h.owner) }
+
+func (h *hash) copyFor(owner uint64) *hash {
+	c := &hash{owner: owner, bytes: h.bytes}
 	if h.large != nil {
 		t := h.large.copy()
 		c.large = &t
@@ -57,14 +92,6 @@ func (h *hash) len() int {
 		return h.large.len()
 	}
 	return len(h.small)
-}
-
-// encoding is the answer of OBJECT ENCODING.
-func (h *hash) encoding() string {
-	if h.large != nil {
-		return "hashtable"
-	}
-	return "listpack"
 }
 
 func (h *hash) get(name string) (string, bool) {
@@ -181,4 +208,25 @@ func (h *hash) scan(cursor uint64, count int, visit func(name, val string)) (nex
 		visit(f.name, f.val)
 	}
 	return 0
+}
+
+func (h *hash) write(w *imageWriter) {
+	h.each(func(name, val string) bool {
+		w.text(name)
+		w.text(val)
+		return w.err == nil
+	})
+}
+
+func readHash(r *imageReader, n uint64, form int, generation uint64) aggregate {
+	h := newHash(generation)
+	if form == hashLarge {
+		h.enlarge()
+	}
+	for ; n > 0 && r.err == nil; n-- {
+		name, val := r.text(), r.text()
+		h.bytes += fieldBytes(name, val)
+		h.place(name, val, false)
+	}
+	return h
 }

@@ -19,7 +19,8 @@ import (
 //	library   turn n { sha source loaded turn }   by sha
 //	database  swapped n { entry }                 by position, key
 //	entry     key fence version tick wall kind value
-//	value     bytes | n { name value }
+//	value     bytes | n { element }
+//	element   name value                          of a hash
 //
 // Numbers are 8 bytes, little-endian; a string is its length and its bytes; kind and
 // loaded are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd
@@ -27,15 +28,11 @@ import (
 // each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 1
+	imageVersion = 2 // which has more kinds of value than 1, nothing else
 )
 
-// The kinds of value in an image.
-const (
-	kindString    = 0
-	kindSmallHash = 1
-	kindLargeHash = 2
-)
+// kindString is the kind of a string in an image; those of aggregates are in kinds.
+const kindString = 0
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
 var ErrImage = errors.New("keyspace: damaged image")
@@ -60,7 +57,7 @@ type frozenDatabase struct {
 
 // Snapshot marks the present state and returns a function that writes its image;
 // see cluster.Machine. It costs the same for any number of keys: trees are copied
-// on write from here on, and the new generation has hashes copied likewise.
+// on write from here on, and the new generation has aggregates copied likewise.
 func (m *Machine) Snapshot() func(io.Writer) error {
 	m.generation++
 	f := &frozen{
@@ -106,22 +103,14 @@ func (e *entry) write(w *imageWriter) {
 	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
 		w.u64(n)
 	}
-	if e.hash == nil {
+	if e.agg == nil {
 		w.byte(kindString)
 		w.text(e.str)
 		return
 	}
-	kind := byte(kindSmallHash)
-	if e.hash.large != nil {
-		kind = kindLargeHash
-	}
-	w.byte(kind)
-	w.u64(uint64(e.hash.len()))
-	e.hash.each(func(name, val string) bool {
-		w.text(name)
-		w.text(val)
-		return w.err == nil
-	})
+	w.byte(e.agg.kind().image + byte(e.agg.form()))
+	w.u64(uint64(e.agg.len()))
+	e.agg.write(w)
 }
 
 // imageWriter writes the parts of an image. After the first error it writes nothing
@@ -212,33 +201,27 @@ func (m *Machine) readEntry(r *imageReader) *entry {
 	if !e.deadline.set() && e.deadline != never {
 		r.fail("a deadline that is none")
 	}
-	switch kind := r.byte(); kind {
-	case kindString:
+	if kind := r.byte(); kind == kindString {
 		e.str = r.text()
-	case kindSmallHash, kindLargeHash:
-		e.hash = readHash(r, kind == kindLargeHash, m.generation)
-	default:
-		r.fail("a value of unknown kind")
+	} else {
+		e.agg = readAggregate(r, kind, m.generation)
 	}
 	e.bytes = e.size()
 	return e
 }
 
-func readHash(r *imageReader, large bool, generation uint64) *hash {
-	h := newHash(generation)
-	if large {
-		h.enlarge()
+// readAggregate reads an aggregate of a kind byte; nil only where it fails.
+func readAggregate(r *imageReader, b byte, generation uint64) aggregate {
+	k, form := kindOfImage(b)
+	if k == nil {
+		r.fail("a value of unknown kind")
+		return nil
 	}
 	n := r.u64()
 	if n == 0 {
-		r.fail("an empty hash")
+		r.fail("an empty " + k.name)
 	}
-	for ; n > 0 && r.err == nil; n-- {
-		name, val := r.text(), r.text()
-		h.bytes += fieldBytes(name, val)
-		h.place(name, val, false)
-	}
-	return h
+	return k.read(r, n, form, generation)
 }
 
 // imageReader reads the parts of an image. After the first error it reads nothing

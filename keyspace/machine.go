@@ -32,7 +32,7 @@ type Machine struct {
 	applying   bool
 	messages   []resp.Message
 	journal    *journal
-	generation uint64 // owner of the hashes that may be changed in place
+	generation uint64 // owner of the aggregates that may be changed in place
 }
 
 // stats are figures of INFO that the log decides.

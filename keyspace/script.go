@@ -118,8 +118,8 @@ type undo struct {
 	dbs       *[databases]*database // FLUSHALL, FLUSHDB, SWAPDB: what they replaced
 }
 
-// begin starts the journal of a script. A new generation makes hashes be copied
-// before they are changed, so that the entries in the journal stay as they were.
+// begin starts the journal of a script. A new generation makes aggregates be
+// copied before they are changed, so that the entries in the journal stay as they were.
 func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{

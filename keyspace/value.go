@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// value is what a key holds: a hash, or a string where hash is nil.
+// value is what a key holds: an aggregate, or a string where agg is nil.
 type value struct {
-	str  string
-	hash *hash
+	str string
+	agg aggregate
 }
 
 // stringValue is a string taken from a command's arguments: it is cloned, because
@@ -20,16 +20,16 @@ func freshValue(s string) value { return value{str: s} }
 
 // kind is the value's type in the words of TYPE.
 func (v value) kind() string {
-	if v.hash != nil {
-		return "hash"
+	if v.agg != nil {
+		return v.agg.kind().name
 	}
 	return "string"
 }
 
 // clone is a value that shares nothing that may change.
 func (v value) clone() value {
-	if v.hash != nil {
-		v.hash = v.hash.clone()
+	if v.agg != nil {
+		v.agg = v.agg.clone()
 	}
 	return v
 }
@@ -47,7 +47,7 @@ var never = deadline{tick: math.MaxInt64, wallMs: -1}
 func (d deadline) set() bool { return d.tick != math.MaxInt64 }
 
 // entry is a key with all that belongs to it. It is immutable once it is stored
-// (only the inside of a hash changes, see hash.own): that is why a reader, a
+// (only the inside of an aggregate changes, see editAs): that is why a reader, a
 // snapshot and the journal of a script can hold on to one. store replaces it.
 type entry struct {
 	value
@@ -63,8 +63,6 @@ type entry struct {
 const (
 	entryOverheadBytes = 144
 	leaseOverheadBytes = 48
-	hashOverheadBytes  = 96
-	fieldOverheadBytes = 48
 )
 
 func (e *entry) size() int64 {
@@ -72,8 +70,8 @@ func (e *entry) size() int64 {
 	if e.deadline.set() {
 		n += leaseOverheadBytes
 	}
-	if e.hash != nil {
-		n += e.hash.size()
+	if e.agg != nil {
+		n += e.agg.size()
 	}
 	return n
 }

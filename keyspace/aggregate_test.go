@@ -1,0 +1,164 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// forms has a row for each form of each kind of aggregate: what the tests of this
+// file need to prove of a new type what is promised of all. {} is the key.
+var forms = []struct {
+	kind, encoding string
+	make           []string // makes it
+	change         string   // changes it, so that it stays what it is
+	empty          string   // takes out all that make has put in
+	show           string   // answers all that it holds
+}{
+	{
+		"hash", "listpack", []string{"HSET {} a 1 b 2"}, "HSET {} a 3", "HDEL {} a b", "HGETALL {}",
+	},
+	{
+		"hash", "hashtable", []string{"HSET {} a 1 b " + strings.Repeat("v", 100)}, "HSET {} a 3", "HDEL {} a b", "HGETALL {}",
+	},
+}
+
+// keptOf lists the strings that an aggregate holds on to, for the test that none of
+// them lies in the memory of an entry of the log.
+var keptOf = map[*kind]func(a aggregate) []string{
+	hashKind: func(a aggregate) (kept []string) {
+		a.(*hash).each(func(name, val string) bool {
+			kept = append(kept, name, val)
+			return true
+		})
+		return kept
+	},
+}
+
+// onKey fills in the key.
+func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }
+
+// Every form has its row above, its own place in the image, and no two the same.
+func TestKindsAreComplete(t *testing.T) {
+	rows, names, places := map[string]bool{}, map[string]bool{"string": true}, map[byte]string{kindString: "string"}
+	for _, f := range forms {
+		rows[f.kind+" "+f.encoding] = true
+	}
+	for _, k := range kinds {
+		if names[k.name] || keptOf[k] == nil {
+			t.Errorf("%s: two rows of that name, or none in keptOf", k.name)
+		}
+		names[k.name] = true
+		for i, encoding := range k.encodings {
+			place, form := k.image+byte(i), k.name+" "+encoding
+			if places[place] != "" {
+				t.Errorf("%s and %s share the place %d in the image", places[place], form, place)
+			}
+			places[place] = form
+			if found, at := kindOfImage(place); found != k || at != i {
+				t.Errorf("the place %d of %s finds another form", place, form)
+			}
+			if !rows[form] {
+				t.Errorf("no test makes a %s", form)
+			}
+		}
+	}
+	if k, _ := kindOfImage(kindString); k != nil {
+		t.Error("a string is no aggregate")
+	}
+}
+
+// What the interface promises holds for every form of every kind.
+func TestAggregates(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.kind+" "+f.encoding, func(t *testing.T) {
+			m := New(fakeScripts{})
+			run := func(line, key string) string { return do(m, 1, onKey(line, key)) }
+			expect := func(what, got, want string) {
+				t.Helper()
+				if got != want {
+					t.Errorf("%s: %q, want %q", what, got, want)
+				}
+			}
+			for _, line := range f.make {
+				run(line, "k")
+			}
+			expect("TYPE", run("TYPE {}", "k"), f.kind)
+			expect("OBJECT ENCODING", run("OBJECT ENCODING {}", "k"), f.encoding)
+			expect("SCAN TYPE", run("SCAN 0 TYPE "+f.kind, ""), "0 k")
+			expect("SCAN TYPE string", run("SCAN 0 TYPE string", ""), "0 ")
+			expect("GET", run("GET {}", "k"), "WRONGTYPE Operation against a key holding the wrong kind of value")
+			first := run(f.show, "k")
+
+			expect("COPY", run("COPY {} copy", "k"), "1")
+			expect("a copy's encoding", run("OBJECT ENCODING {}", "copy"), f.encoding)
+			run(f.change, "k")
+			changed := run(f.show, "k")
+			if changed == first {
+				t.Fatalf("%s changes nothing: %s", f.change, first)
+			}
+			expect("a copy after its original has changed", run(f.show, "copy"), first)
+			run(f.change, "copy")
+			expect("a copy, changed", run(f.show, "copy"), changed)
+			run("DEL copy", "")
+
+			img := image(t, m)
+			again := restored(t, img)
+			if !bytes.Equal(image(t, again), img) {
+				t.Error("an image of a restored machine differs")
+			}
+			expect("restored", do(again, 1, onKey(f.show, "k")), changed)
+			checkDerived(t, again)
+
+			run("EXPIRE {} 100", "k")
+			run(f.change, "k")
+			expect("TTL after a change", run("TTL {}", "k"), "100")
+			fence := run("FENCE {}", "k")
+			run(f.change, "k")
+			expect("FENCE after a change", run("FENCE {}", "k"), fence)
+			checkDerived(t, m)
+
+			run(f.empty, "k")
+			expect("EXISTS when empty", run("EXISTS {}", "k"), "0")
+			checkDerived(t, m)
+			if m.usedBytes() != 0 {
+				t.Errorf("%d bytes are left of nothing", m.usedBytes())
+			}
+		})
+	}
+}
+
+// A snapshot, and a script that is taken back, still have what was there: what
+// comes after them changes a copy.
+func TestAggregatesAreCopiedByGeneration(t *testing.T) {
+	for _, f := range forms {
+		t.Run(f.kind+" "+f.encoding, func(t *testing.T) {
+			m := New(fakeScripts{})
+			for _, line := range f.make {
+				do(m, 1, onKey(line, "k"))
+				do(m, 1, onKey(line, "gone"))
+			}
+			before, first := image(t, m), do(m, 1, onKey(f.show, "k"))
+			write := m.Snapshot()
+			do(m, 1, onKey(f.change, "k"))
+			do(m, 1, onKey(f.empty, "gone"))
+			var snapshot bytes.Buffer
+			if err := write(&snapshot); err != nil || !bytes.Equal(snapshot.Bytes(), before) {
+				t.Errorf("the snapshot has changed (%v)", err)
+			}
+
+			m = restored(t, before)
+			used := m.usedBytes()
+			script := fmt.Sprintf("EVAL '%s\n%s\n%s\nlimit' 0", onKey(f.change, "k"), onKey(f.change, "k"), onKey(f.empty, "gone"))
+			do(m, 1, script)
+			if got := do(m, 1, onKey(f.show, "k")); got != first {
+				t.Errorf("after a script was taken back: %s, want %s", got, first)
+			}
+			if got := m.usedBytes() - m.library.bytes; got != used {
+				t.Errorf("%d bytes after a script was taken back, %d before", got, used)
+			}
+			checkDerived(t, m)
+		})
+	}
+}
