@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +56,9 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 	if err := s.target.Start(starting); err != nil {
 		return false, err
 	}
+	if err := s.checkFaultPorts(); err != nil {
+		return false, err
+	}
 	var results []report.Result
 	for i, name := range s.workloads {
 		if ctx.Err() != nil {
@@ -95,6 +99,9 @@ func (s *session) prepare() (err error) {
 	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
 		return err
 	}
+	if c.Plant != "" && !slices.Contains(target.Bugs, c.Plant) {
+		return fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(target.Bugs, ", "))
+	}
 	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
 		return errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
 	}
@@ -122,10 +129,10 @@ func (s *session) prepare() (err error) {
 
 func (s *session) open(k target.Kind) (err error) {
 	c := s.cmd
-	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
+	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args, Plant: c.Plant}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		build := exec.Command("go", "build", "-o", conf.Binary, k.Package)
+		build := exec.Command("go", "build", "-tags", k.Tags, "-o", conf.Binary, k.Package)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
@@ -133,6 +140,39 @@ func (s *session) open(k target.Kind) (err error) {
 	}
 	s.target, err = k.New(conf)
 	return err
+}
+
+// checkFaultPorts asks every node for its fault port. Without it some nemeses, and
+// planted bugs, would do nothing: that is an error, unless "all" chose the nemesis.
+func (s *session) checkFaultPorts() error {
+	var why error
+	for _, n := range s.target.Nodes() {
+		if _, err := s.target.Fault(n, "stat"); err != nil {
+			why = fmt.Errorf("the fault port of node %s does not answer (%w); a server for it is built with -tags faults, and so is the one that is built when --binary is not given", n, err)
+			break
+		}
+	}
+	if why == nil {
+		return nil
+	}
+	if s.cmd.Plant != "" {
+		return fmt.Errorf("--plant %s: %w", s.cmd.Plant, why)
+	}
+	var without, kept []string
+	for _, k := range s.kinds {
+		switch {
+		case !nemesis.Find(k).Port:
+			kept = append(kept, k)
+		case slices.Contains(s.cmd.Nemesis, k):
+			return fmt.Errorf("--nemesis %s: %w", k, why)
+		default:
+			without = append(without, k)
+		}
+	}
+	if s.kinds = kept; len(without) > 0 {
+		fmt.Fprintf(s.out, "left out: %s: %v\n", strings.Join(without, ", "), why)
+	}
+	return nil
 }
 
 // again is the command that runs the same thing once more.
@@ -144,6 +184,9 @@ func (c *runCmd) again() string {
 	}
 	if c.Target != "lockd" {
 		s += " --target " + c.Target
+	}
+	if c.Plant != "" {
+		s += " --plant " + c.Plant
 	}
 	if len(c.Args) > 0 {
 		s += " --args=" + strings.Join(c.Args, ",")

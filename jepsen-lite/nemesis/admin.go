@@ -1,12 +1,6 @@
 package nemesis
 
-import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"time"
-)
+import "time"
 
 // transfer hands leadership to another node.
 func transfer(f *Field, fault Fault) (string, func()) {
@@ -39,35 +33,10 @@ func snapshot(f *Field, fault Fault) (string, func()) {
 	return "snapshot kill " + victim, func() { _ = f.Target.Restart(victim) }
 }
 
-// disk kills a node and removes its newest snapshot before it is started again. A
-// node that has only one keeps it: nothing older could replace it.
-func disk(f *Field, fault Fault) (string, func()) {
-	node := f.victims(fault.Variant, fault.Dice)[0]
-	f.Target.Kill(node)
-	found, _ := filepath.Glob(filepath.Join(f.Target.Dir(node), "snapshots", "*-*-*"))
-	found = slices.DeleteFunc(found, unfinished)
-	slices.Sort(found)
-	what := "disk kill " + node
-	if len(found) > 1 {
-		last := found[len(found)-1]
-		_ = os.RemoveAll(last)
-		what = fmt.Sprintf("disk %s without snapshot %s", node, filepath.Base(last))
-	}
-	return what, func() { _ = f.Target.Restart(node) }
-}
-
 // member kills a node and loses its disk; at the end the others remove it, and a new
 // one takes its place under a new id.
 func member(f *Field, fault Fault) (string, func()) {
 	node := f.victims(fault.Variant, fault.Dice)[0]
 	f.Target.Replace(node)
 	return "member " + node + " replaced", func() { _ = f.Target.Restart(node) }
-}
-
-// unfinished reports whether a snapshot was still being written or removed when its
-// node was killed: such a folder replaces nothing.
-func unfinished(path string) bool {
-	_, noState := os.Stat(filepath.Join(path, "state.bin"))
-	_, noMeta := os.Stat(filepath.Join(path, "meta.json"))
-	return filepath.Ext(path) == ".tmp" || noState != nil || noMeta != nil
 }

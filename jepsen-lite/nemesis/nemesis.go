@@ -17,6 +17,7 @@ import (
 type Kind struct {
 	Name, Summary string
 	Variants      []string
+	Port          bool // it needs the fault ports of a test build
 	// Do begins a fault. It returns what it did, for the history, and how to end it;
 	// undo may be nil.
 	Do func(f *Field, fault Fault) (what string, undo func())
@@ -24,16 +25,17 @@ type Kind struct {
 
 // Table is every kind of fault.
 var Table = []Kind{
-	{"kill", "SIGKILL, and a restart at the end of the fault", []string{"leader", "follower", "majority", "all", "storm"}, kill},
-	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, pause},
-	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "leader deaf", "leader mute", "bridge", "halves", "flapping"}, partition},
-	{"slow", "links between nodes delay with jitter, drip, or break in mid-stream", []string{"delay", "jitter", "drip", "reset"}, slow},
-	{"clients", "links between clients and nodes do the same", []string{"delay", "reset", "cut answers", "drip"}, clients},
-	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, transfer},
-	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, restart},
-	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, snapshot},
-	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, disk},
-	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, member},
+	{"kill", "SIGKILL, and a restart at the end of the fault", []string{"leader", "follower", "majority", "all", "storm"}, false, kill},
+	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, pause},
+	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "leader deaf", "leader mute", "bridge", "halves", "flapping"}, false, partition},
+	{"slow", "links between nodes delay with jitter, drip, or break in mid-stream", []string{"delay", "jitter", "drip", "reset"}, false, slow},
+	{"clients", "links between clients and nodes do the same", []string{"delay", "reset", "cut answers", "drip"}, false, clients},
+	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, transfer},
+	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, false, restart},
+	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, snapshot},
+	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, disk},
+	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, member},
+	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, store},
 }
 
 // Find returns the row of a name, or nil.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,21 +23,23 @@ type lockd struct {
 
 type lockdNode struct {
 	proc
-	addr   string // of clients, past the proxy
-	common []string
-	client *Proxy
-	peer   *Proxy
+	addr      string // of clients, past the proxy
+	faultAddr string // of the fault port
+	common    []string
+	client    *Proxy
+	peer      *Proxy
+	answered  atomic.Int64 // number of the last start that has served somebody
 
 	mu         sync.Mutex
 	id, dir    string
 	generation int
-	leaving    bool // its disk is lost, and the others have not agreed to its removal yet
+	disk       disk
 }
 
 // newLockd prepares a cluster. Every node announces the address of its peer proxy,
 // so that the list of members is the same everywhere.
 func newLockd(c Config) (Target, error) {
-	ports, err := freePorts(2 * c.Nodes)
+	ports, err := freePorts(3 * c.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +49,7 @@ func newLockd(c Config) (Target, error) {
 		name := fmt.Sprintf("n%d", i+1)
 		peer := fmt.Sprintf("127.0.0.1:%d", ports[c.Nodes+i])
 		n := &lockdNode{addr: fmt.Sprintf("127.0.0.1:%d", ports[i]), id: name, dir: filepath.Join(c.Dir, "data", name)}
+		n.faultAddr = fmt.Sprintf("127.0.0.1:%d", ports[2*c.Nodes+i])
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err
 		}
@@ -53,6 +57,7 @@ func newLockd(c Config) (Target, error) {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
+		n.env = []string{faultListenVar + "=" + n.faultAddr, plantedVar + "=" + c.Plant}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
 			"--peer-listen", peer, "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n
@@ -89,10 +94,19 @@ func (t *lockd) Endpoint(id, attempt int) (string, string, error) {
 	return t.nodes[name].client.Addr(), name, nil
 }
 
-func (t *lockd) Kill(node string)     { t.nodes[node].kill() }
-func (t *lockd) Shutdown(node string) { t.nodes[node].end(syscall.SIGTERM, 30*time.Second) }
-func (t *lockd) Pause(node string)    { t.nodes[node].pause(true) }
-func (t *lockd) Resume(node string)   { t.nodes[node].pause(false) }
+func (t *lockd) Kill(node string)   { t.nodes[node].kill() }
+func (t *lockd) Pause(node string)  { t.nodes[node].pause(true) }
+func (t *lockd) Resume(node string) { t.nodes[node].pause(false) }
+
+// stopMax is longer than a node waits for its clients and for its successor.
+const stopMax = 30 * time.Second
+
+// Shutdown implements Target.
+func (t *lockd) Shutdown(node string) {
+	if n := t.nodes[node]; !n.end(syscall.SIGTERM, stopMax) {
+		n.accuse("did not stop within %s of SIGTERM", stopMax)
+	}
+}
 
 // Dir implements Target.
 func (t *lockd) Dir(node string) string {
@@ -115,89 +129,23 @@ func (n *lockdNode) begin(more ...string) {
 	n.setArgs(slices.Concat(n.common, []string{"--id", n.id, "--dir", n.dir}, more))
 }
 
-// Replace implements Target. It only kills the node while another replacement is
-// under way: losing two disks of three is more than the cluster promises to survive.
-func (t *lockd) Replace(node string) {
-	n := t.nodes[node]
-	whole := t.whole()
-	n.mu.Lock()
-	n.leaving = n.leaving || whole
-	n.mu.Unlock()
-	n.kill()
-}
-
-// whole reports whether every node is a member with a vote, and answers.
-func (t *lockd) whole() bool {
-	leader := t.Leader()
-	if leader == "" {
-		return false
-	}
-	r, err := t.Do(leader, 2*time.Second, "LOCKD", "MEMBERS")
-	if err != nil {
-		return false
-	}
-	good := 0
-	for _, m := range r.Elems {
-		text := strings.Join(m.Texts(), " ")
-		if strings.Contains(text, " suffrage voter ") && strings.Contains(text, " state up ") {
-			good++
-		}
-	}
-	return good == len(t.names) && len(r.Elems) == good
-}
-
-// Restart implements Target. A node that lost its disk is removed first, and comes
-// back under a new id; the old one must never vote again.
-func (t *lockd) Restart(node string) error {
-	n := t.nodes[node]
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.leaving {
-		via, err := t.remove(node, n.id)
-		if err != nil {
-			return err
-		}
-		n.leaving = false
-		n.generation++
-		n.id = fmt.Sprintf("%s-%d", node, n.generation)
-		n.dir = filepath.Join(filepath.Dir(n.dir), n.id)
-		n.begin("--join", t.nodes[via].client.Addr())
-	}
-	return n.start()
-}
-
-// removeMax bounds the tries to have a node removed.
-const removeMax = 6 * time.Second
-
-// remove has the others remove a member. via is the node that knows it is gone.
-func (t *lockd) remove(node, id string) (via string, err error) {
-	for until := time.Now().Add(removeMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		for _, other := range t.names {
-			if other == node {
-				continue
-			}
-			r, doErr := t.Do(other, 4*time.Second, "LOCKD", "REMOVE", id)
-			if doErr == nil && (r.Str == "OK" || strings.Contains(r.Str, "is not a member of this cluster")) {
-				return other, nil
-			}
-			err = fmt.Errorf("node %s is not removed: %s (%w)", id, r.Str, doErr)
-		}
-	}
-	return "", err
-}
-
 // Do implements Target.
 func (t *lockd) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
-	if !t.nodes[node].running() {
-		return Reply{}, errors.New("it does not run")
+	n := t.nodes[node]
+	start, ok := n.present()
+	if !ok {
+		return Reply{}, errNotRunning
 	}
-	c, err := Dial(t.nodes[node].addr, timeout)
+	c, err := Dial(n.addr, timeout)
 	if err != nil {
 		return Reply{}, err
 	}
 	defer c.Close()
+	n.answered.Store(int64(start))
 	return c.Do(timeout, args...)
 }
+
+var errNotRunning = errors.New("it does not run")
 
 // askMax bounds a question to a node about itself.
 const askMax = 300 * time.Millisecond

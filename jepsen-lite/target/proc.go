@@ -2,9 +2,12 @@ package target
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,15 +19,19 @@ type proc struct {
 	name    string
 	path    string
 	args    []string
+	env     []string // besides our own
 	logPath string
 
-	mu      sync.Mutex
-	cmd     *exec.Cmd     // nil: not running
-	exited  chan struct{} // closed when cmd has ended
-	told    bool          // it was told to end
-	deaths  []string      // ends nobody asked for
-	paused  bool
-	started int
+	mu       sync.Mutex
+	cmd      *exec.Cmd     // nil: not running
+	exited   chan struct{} // closed when cmd has ended
+	told     bool          // it was told to end
+	expected []*End        // how this process may end by itself
+	met      *End          // how it did, if that was expected
+	deaths   []string      // ends nobody asked for, and orders that were not obeyed
+	paused   bool
+	started  int   // how often
+	logStart int64 // where in its log the last start begins
 }
 
 // starts carries the starts of processes to one thread that never ends: the
@@ -53,8 +60,9 @@ func (p *proc) setArgs(args []string) {
 	p.args = args
 }
 
-// start starts the process if it does not run.
-func (p *proc) start() error {
+// start starts the process if it does not run. The new process may end by itself
+// in the ways that are given; what was expected of the one before is forgotten.
+func (p *proc) start(expected ...*End) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
@@ -65,15 +73,20 @@ func (p *proc) start() error {
 		return err
 	}
 	defer log.Close()
+	if p.logStart, err = log.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
 	p.started++
 	fmt.Fprintf(log, "---- start %d ----\n", p.started)
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), p.env...)
 	cmd.SysProcAttr = sysProcAttr()
 	if err := startOnThread(cmd); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	p.cmd, p.exited, p.told, p.paused = cmd, make(chan struct{}), false, false
+	p.expected, p.met = expected, nil
 	go p.watch(cmd, p.exited)
 	return nil
 }
@@ -81,8 +94,11 @@ func (p *proc) start() error {
 func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	_ = cmd.Wait()
 	p.mu.Lock()
-	if !p.told {
-		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s (see its log)", p.name, cmd.ProcessState))
+	status, last := cmd.ProcessState.String(), p.lastLines()
+	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
+		p.met = p.expected[i]
+	} else if !p.told || cmd.ProcessState.ExitCode() > 0 { // also one that fails while it obeys
+		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s: %s", p.name, status, strings.Join(last, " | ")))
 	}
 	p.cmd = nil
 	p.mu.Unlock()
@@ -90,23 +106,37 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 }
 
 // end ends the process with a signal and waits until it is gone; after patience
-// it is killed.
-func (p *proc) end(sig syscall.Signal, patience time.Duration) {
+// it is killed, and end reports false.
+func (p *proc) end(sig syscall.Signal, patience time.Duration) bool {
+	return p.finish(patience, func(process *os.Process) { _ = process.Signal(sig) })
+}
+
+// finish has order end the process, and waits as end does.
+func (p *proc) finish(patience time.Duration, order func(*os.Process)) bool {
 	p.mu.Lock()
 	cmd, exited := p.cmd, p.exited
 	if cmd == nil {
 		p.mu.Unlock()
-		return
+		return true
 	}
 	p.told = true
-	_ = cmd.Process.Signal(sig)
 	p.mu.Unlock()
+	order(cmd.Process)
 	select {
 	case <-exited:
+		return true
 	case <-time.After(patience):
 		_ = cmd.Process.Kill()
 		<-exited
+		return false
 	}
+}
+
+// accuse notes something that a good process does not do.
+func (p *proc) accuse(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaths = append(p.deaths, p.name+" "+fmt.Sprintf(format, args...))
 }
 
 // kill ends the process with SIGKILL.
@@ -127,7 +157,7 @@ func (p *proc) pause(stop bool) {
 	p.paused = stop
 }
 
-// takeDeaths returns the ends that nobody asked for, and forgets them.
+// takeDeaths returns the ends that nobody expected, and forgets them.
 func (p *proc) takeDeaths() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +168,14 @@ func (p *proc) takeDeaths() []string {
 
 // running reports whether the process runs and is not paused.
 func (p *proc) running() bool {
+	_, ok := p.present()
+	return ok
+}
+
+// present is the number of the start whose process runs; false if none does, or it
+// is paused.
+func (p *proc) present() (start int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd != nil && !p.paused
+	return p.started, p.cmd != nil && !p.paused
 }

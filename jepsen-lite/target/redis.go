@@ -18,6 +18,7 @@ import (
 // write is on the primary's disk before it is answered. A node is a server and its
 // sentinel.
 type redis struct {
+	noFaults
 	net    *Net
 	names  []string
 	nodes  map[string]*redisNode
@@ -234,7 +235,7 @@ func (t *redis) Dir(node string) string { return t.nodes[node].dir }
 // Do implements Target.
 func (t *redis) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
 	if !t.nodes[node].server.running() {
-		return Reply{}, errors.New("it does not run")
+		return Reply{}, errNotRunning
 	}
 	return ask(t.nodes[node].addr, timeout, args...)
 }
@@ -284,6 +285,35 @@ func (t *redis) Unknown(string) bool { return false }
 
 // Fence implements Target: there is none.
 func (t *redis) Fence(string) []string { return nil }
+
+// noFaults is a target that has no fault port.
+type noFaults struct{}
+
+var errNoFaults = errors.New("this target has no fault port")
+
+// Fault implements Target.
+func (noFaults) Fault(string, string) (string, error) { return "", errNoFaults }
+
+// Arm implements Target.
+func (noFaults) Arm(string, Strike) (Armed, error) { return Armed{}, errNoFaults }
+
+// Disarm implements Target.
+func (noFaults) Disarm(Armed) {}
+
+// ResetFaults implements Target.
+func (noFaults) ResetFaults(string) {}
+
+// Die implements Target.
+func (noFaults) Die(string, Act) {}
+
+// Damage implements Target: nothing is damaged, since Redis would go on without it.
+func (t *redis) Damage(node string, _ func(string) string) bool {
+	t.Kill(node)
+	return false
+}
+
+// Revive implements Target.
+func (t *redis) Revive(node string) { _ = t.Restart(node) }
 
 // Replace implements Target: the server begins anew, with nothing.
 func (t *redis) Replace(node string) {

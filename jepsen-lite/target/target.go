@@ -2,6 +2,8 @@ package target
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -35,6 +37,26 @@ type Target interface {
 	// Replace kills a node, loses its disk, and has a new one take its place. It does
 	// not wait for that: Restart and Healthy see to it once the others agree.
 	Replace(node string)
+	// Damage kills a node and has do damage its data folder, unless that could be more
+	// than the cluster promises to survive: then it only kills, and reports false. The
+	// node may refuse to start on the folder; it is then replaced. late is a file whose
+	// damage may be found at any start as long as it is there, "" if the next start
+	// finds it or nobody ever will.
+	Damage(node string, do func(dir string) (late string)) bool
+	// Revive starts a node that has ended and waits for some seconds until it serves.
+	Revive(node string)
+
+	// Fault sends a line to the fault port of a node and returns its answer.
+	Fault(node, line string) (answer string, err error)
+	// Arm arms a fault point of a node, which may end by it, once. Every Armed must be
+	// disarmed: then the strike is over, or it never comes. A node that goes on where
+	// it must end is reported with the deaths.
+	Arm(node string, s Strike) (Armed, error)
+	Disarm(a Armed)
+	// ResetFaults disarms all points of a node, and sets its clock right.
+	ResetFaults(node string)
+	// Die has a node die by itself, as it would by a kill or a power failure.
+	Die(node string, how Act)
 	// ID is how the cluster calls a node now.
 	ID(node string) string
 	// Do sends a command to a node, past the proxies.
@@ -46,7 +68,8 @@ type Target interface {
 	Healthy(ctx context.Context) error
 	// Converged waits until all nodes have applied the same, and compares their states.
 	Converged(ctx context.Context) error
-	// Deaths are the ends of processes that nobody asked for, since the last call.
+	// Deaths are the ends of processes that nobody asked for or expected, and orders
+	// they did not obey, since the last call.
 	Deaths() []string
 	// NotDone reports whether an error reply means that a command was certainly not done.
 	NotDone(text string) bool
@@ -62,32 +85,44 @@ type Config struct {
 	Dir    string // for data and logs
 	Nodes  int
 	Args   []string // more arguments for the server
+	Plant  string   // a bug of Bugs; "": none
 }
 
 // Kind is one row of the table of targets.
 type Kind struct {
 	Name, Summary string
 	Package       string // of this repository that is built as the server; "": nothing is
+	Tags          string // it is built with them
 	New           func(Config) (Target, error)
 }
 
 // Kinds is the table of targets.
 var Kinds = []Kind{
-	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", newLockd},
-	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", newRedis},
+	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", "faults", newLockd},
+	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis},
 }
+
+// Ports of servers lie below those that systems lend to outgoing connections, or one
+// of these could have a node's port when the node is started again.
+const (
+	portMin = 20000
+	portMax = 32000
+)
 
 // freePorts finds n free ports of loopback. Another process could take one before
 // it is used; the start then fails and says so.
 func freePorts(n int) ([]int, error) {
 	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	var err error
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > 100*n {
 			return nil, err
 		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))); err == nil {
+			defer ln.Close() // at the end, so that no port is found twice
+			ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+		}
 	}
 	return ports, nil
 }

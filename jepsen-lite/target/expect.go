@@ -1,0 +1,122 @@
+package target
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// End is a way in which a process may end by itself, because something was done to
+// it on purpose. It is expected of one process, once, and only if its exit status
+// and the end of its log say so; any other end is a death to report.
+type End struct {
+	Status   string // as os.ProcessState words it
+	Sentence string // in one of the last lines of its log
+}
+
+// Ends of a lockd node.
+var (
+	diskFailed    = End{"exit status 1", "the disk cannot be trusted, this node stops: "}
+	folderDamaged = End{"exit status 2", "is damaged: "}
+)
+
+// The end of a log: so many bytes of it are looked at, and so many lines. A sentence
+// that is older says nothing about how the process ended.
+const (
+	lastBytesMax = 8 << 10
+	lastLinesMax = 10
+)
+
+// is reports whether a process ended this way. A panic is never an expected end,
+// whatever it says.
+func (e *End) is(status string, last []string) bool {
+	said := false
+	for _, line := range last {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "goroutine ") {
+			return false
+		}
+		said = said || strings.Contains(line, e.Sentence)
+	}
+	return said && status == e.Status
+}
+
+// lastLines are the last lines that the present process, or the last one, has
+// written. p.mu is held.
+func (p *proc) lastLines() []string {
+	text := p.logFrom(p.logStart)
+	text = text[max(0, len(text)-lastBytesMax):]
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return lines[max(0, len(lines)-lastLinesMax):]
+}
+
+// logFrom is the log from an offset on.
+func (p *proc) logFrom(offset int64) string {
+	f, err := os.Open(p.logPath)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(f)
+	return string(text)
+}
+
+// expectation is what is expected of one process.
+type expectation struct {
+	end  *End          // nil: that it goes on
+	gone chan struct{} // closed when it has ended
+	from int64         // where in its log the reason would stand
+}
+
+// expect says that the present process may end in a way. It fails if none runs.
+func (p *proc) expect(end *End) (x expectation, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, err := os.Stat(p.logPath)
+	if p.cmd == nil || err != nil {
+		return x, false
+	}
+	if end != nil {
+		own := *end // the same may be expected for two reasons, and forgotten for one
+		end = &own
+		p.expected = append(p.expected, end)
+	}
+	return expectation{end, p.exited, info.Size()}, true
+}
+
+// forget takes an expectation back.
+func (p *proc) forget(x expectation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = slices.DeleteFunc(p.expected, func(e *End) bool { return e == x.end })
+}
+
+// saidSince reports whether the log has a line with text since the expectation.
+func (p *proc) saidSince(x expectation, text string) bool {
+	return strings.Contains(p.logFrom(x.from), text+"\n")
+}
+
+// ended waits until the process of an expectation has ended.
+func (x expectation) ended(within time.Duration) bool {
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-x.gone:
+		return true
+	case <-t.C:
+		return x.hasEnded()
+	}
+}
+
+func (x expectation) hasEnded() bool {
+	select {
+	case <-x.gone:
+		return true
+	default:
+		return false
+	}
+}

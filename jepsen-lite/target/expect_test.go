@@ -1,0 +1,167 @@
+package target
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shell makes a process that runs a script. It is killed at the end of the test.
+func shell(t *testing.T, script string) *proc {
+	t.Helper()
+	p := &proc{name: "n1", path: "/bin/sh", args: []string{"-c", script}, logPath: filepath.Join(t.TempDir(), "n1.log")}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// waitEnd waits until the present process has ended.
+func waitEnd(t *testing.T, p *proc) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); p.running(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the process does not end")
+		}
+	}
+}
+
+// An end is expected only if both its status and the end of its log say so.
+func TestExpectedEnd(t *testing.T) {
+	struck := Strike{Point: LogSync, Act: ActKill}
+	full := Strike{Point: LogSync, Act: ActFull}
+	const trust = "the disk cannot be trusted, this node stops: StoreLogs: EIO"
+	many := strings.Repeat("echo talk;", lastLinesMax)
+	for _, c := range []struct {
+		name, script string
+		expect       Strike
+		death        bool
+	}{
+		{"killed at its point", "echo fault: kill at log.sync; kill -9 $$", struck, false},
+		{"killed without a word", "kill -9 $$", struck, true},
+		{"killed at another point", "echo fault: kill at log.write; kill -9 $$", struck, true},
+		{"struck long ago", "echo fault: kill at log.sync;" + many + "kill -9 $$", struck, true},
+		{"exit instead of a kill", "echo fault: kill at log.sync; exit 1", struck, true},
+		{"a failed disk", "echo fault: full at log.sync; echo '" + trust + "'; exit 1", full, false},
+		{"a failed disk without its sentence", "echo fault: full at log.sync; exit 1", full, true},
+		{"a panic with the sentence", "echo 'panic: " + trust + "'; exit 1", full, true},
+		{"a good end that nobody asked for", "echo '" + trust + "'; exit 0", full, true},
+	} {
+		// The script waits for the expectation.
+		p := shell(t, "while [ ! -e $LOG.go ]; do sleep 0.01; done; "+c.script)
+		p.env = []string{"LOG=" + p.logPath}
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := p.expect(c.expect.end()); !ok {
+			t.Fatal(c.name, "does not run")
+		}
+		if err := os.WriteFile(p.logPath+".go", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		waitEnd(t, p)
+		if deaths := p.takeDeaths(); len(deaths) > 0 != c.death {
+			t.Errorf("%s: deaths %q", c.name, deaths)
+		}
+	}
+}
+
+// What was expected of one process is not expected of the next, nor after it was
+// taken back.
+func TestExpectedOnce(t *testing.T) {
+	const script = "while [ ! -e $LOG.go ]; do sleep 0.01; done; echo fault: kill at log.sync; kill -9 $$"
+	for _, forget := range []bool{false, true} {
+		p := shell(t, script)
+		p.env = []string{"LOG=" + p.logPath}
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+		x, _ := p.expect(Strike{Point: LogSync, Act: ActKill}.end())
+		if forget {
+			p.forget(x)
+		}
+		if err := os.WriteFile(p.logPath+".go", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		waitEnd(t, p)
+		if deaths := p.takeDeaths(); len(deaths) > 0 != forget {
+			t.Errorf("forgotten %v: deaths %q", forget, deaths)
+		}
+		if !x.hasEnded() || !p.saidSince(x, "fault: kill at log.sync") {
+			t.Error("the strike was not seen")
+		}
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+		waitEnd(t, p)
+		if deaths := p.takeDeaths(); len(deaths) != 1 {
+			t.Errorf("the next process: deaths %q", deaths)
+		}
+	}
+}
+
+// A node that refuses a folder that was damaged on purpose is no death, and is known
+// to have refused; one that panics over it is.
+func TestRefusal(t *testing.T) {
+	for script, refused := range map[string]bool{
+		"echo 'lockd: data folder /x is damaged: entry 7 of the log: checksum'; exit 2":           true,
+		"echo 'panic: data folder /x is damaged: index out of range'; echo 'goroutine 1'; exit 2": false,
+		"echo 'lockd: --peer-listen: address already in use'; exit 2":                             false,
+	} {
+		p := shell(t, script)
+		if err := p.start(&folderDamaged); err != nil {
+			t.Fatal(err)
+		}
+		waitEnd(t, p)
+		if deaths := p.takeDeaths(); p.refused() != refused || len(deaths) > 0 == refused {
+			t.Errorf("%s: refused %v, deaths %q", script, p.refused(), deaths)
+		}
+	}
+}
+
+// A process that fails while it obeys an order to end is reported, too.
+func TestFailureWhileEnding(t *testing.T) {
+	p := shell(t, "trap 'echo panic: late; exit 2' TERM; echo up; while :; do sleep 0.01; done")
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(10 * time.Second); !strings.Contains(p.logFrom(0), "up\n"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the script does not start")
+		}
+	}
+	if !p.end(syscall.SIGTERM, 10*time.Second) {
+		t.Fatal("it did not end")
+	}
+	if deaths := p.takeDeaths(); len(deaths) != 1 || !strings.Contains(deaths[0], "panic: late") {
+		t.Errorf("deaths %q", deaths)
+	}
+}
+
+// The names of points and bugs are those of the server, which is not imported.
+func TestNamesAreTheServers(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "resp", "fault", "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bugs, points, found := strings.Cut(string(text), "var Bugs = ")
+	if !found {
+		t.Fatal("resp/fault/doc.go has another shape")
+	}
+	name := regexp.MustCompile(`(?m)^\t\w+ += "([a-z.-]+)"`)
+	for _, c := range []struct {
+		text string
+		ours []string
+	}{{bugs, Bugs}, {points, Points}} {
+		var theirs []string
+		for _, m := range name.FindAllStringSubmatch(c.text, -1) {
+			theirs = append(theirs, m[1])
+		}
+		if !slices.Equal(theirs, c.ours) {
+			t.Errorf("the server has %q, we have %q", theirs, c.ours)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package target
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// faulty makes a node whose process is a script, and whose fault port is here: it
+// writes the commands it was given to commands, and answers each with answer.
+func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, commands chan string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	commands = make(chan string, 100)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			commands <- strings.TrimSpace(line)
+			_, _ = fmt.Fprintln(conn, answer)
+			_ = conn.Close()
+		}
+	}()
+	p := shell(t, script)
+	n = &lockdNode{faultAddr: ln.Addr().String()}
+	n.name, n.path, n.args, n.logPath = p.name, p.path, p.args, p.logPath
+	t.Cleanup(n.kill)
+	return &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, n, commands
+}
+
+// say appends a line to the log of a node.
+func (n *lockdNode) say(t *testing.T, line string) {
+	t.Helper()
+	f, err := os.OpenFile(n.logPath, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, _ = fmt.Fprintln(f, line)
+}
+
+// A point is armed, never struck, and disarmed: nothing to report, and the node runs.
+func TestArmAndDisarm(t *testing.T) {
+	l, n, commands := faulty(t, "sleep 60", "ok")
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Arm("n1", Strike{Point: LogSync, Act: ActStall, Stall: 500 * time.Millisecond, Skip: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Disarm(a)
+	if got := []string{<-commands, <-commands}; got[0] != "arm log.sync stall 500 3" || got[1] != "reset" {
+		t.Errorf("commands %q", got)
+	}
+	if deaths := l.Deaths(); len(deaths) > 0 || !n.running() {
+		t.Errorf("deaths %q, running %v", deaths, n.running())
+	}
+}
+
+// A node that goes on after its disk failed is reported.
+func TestGoingOnIsReported(t *testing.T) {
+	l, n, _ := faulty(t, "sleep 60", "ok")
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Arm("n1", Strike{Point: LogSync, Act: ActError})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.say(t, "fault: error at log.sync")
+	l.disarm(a, 50*time.Millisecond)
+	if deaths := l.Deaths(); len(deaths) != 1 || !strings.Contains(deaths[0], `goes on after "fault: error at log.sync"`) {
+		t.Errorf("deaths %q", deaths)
+	}
+}
+
+// A point that is refused is not expected to strike.
+func TestArmRefused(t *testing.T) {
+	l, n, _ := faulty(t, "sleep 60", "error no such point or action")
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Arm("n1", Strike{Point: "x", Act: ActKill}); err == nil || !strings.Contains(err.Error(), "no such point") {
+		t.Errorf("error %v", err)
+	}
+	if len(n.expected) > 0 {
+		t.Errorf("expected %+v", n.expected)
+	}
+}
+
+// Die is an order: the end is not reported. A node that does not obey is, and is
+// killed.
+func TestDie(t *testing.T) {
+	for obeys, want := range map[bool]int{true: 0, false: 1} {
+		l, n, commands := faulty(t, "sleep 60", "ok")
+		if err := n.start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-commands
+			if obeys {
+				_ = n.cmd.Process.Kill()
+			}
+		}()
+		l.die("n1", ActDrop, 500*time.Millisecond)
+		if deaths := l.Deaths(); len(deaths) != want || n.running() {
+			t.Errorf("obeys %v: deaths %q, running %v", obeys, deaths, n.running())
+		}
+	}
+}
