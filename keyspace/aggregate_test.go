@@ -22,6 +22,12 @@ var forms = []struct {
 	{
 		"hash", "hashtable", []string{"HSET {} a 1 b " + strings.Repeat("v", 100)}, "HSET {} a 3", "HDEL {} a b", "HGETALL {}",
 	},
+	{
+		"list", "listpack", []string{"RPUSH {} a b c"}, "RPUSH {} d", "LPOP {} 100", "LRANGE {} 0 -1",
+	},
+	{
+		"list", "quicklist", []string{"RPUSH {} a " + strings.Repeat("v ", 3000)}, "LPUSH {} d", "RPOP {} 10000", "LRANGE {} 0 -1",
+	},
 }
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
@@ -30,6 +36,13 @@ var keptOf = map[*kind]func(a aggregate) []string{
 	hashKind: func(a aggregate) (kept []string) {
 		a.(*hash).each(func(name, val string) bool {
 			kept = append(kept, name, val)
+			return true
+		})
+		return kept
+	},
+	listKind: func(a aggregate) (kept []string) {
+		a.(*list).items.ascend(0, func(s string) bool {
+			kept = append(kept, s)
 			return true
 		})
 		return kept

@@ -49,6 +49,8 @@ func sample(t testing.TB) *Machine {
 		"HSET kept z 1 a 2 m 3",
 		"HSET large field "+strings.Repeat("v", 100),
 		"PEXPIRE small 500",
+		"RPUSH list c b a '' a",
+		"RPUSH longlist "+strings.Repeat("element ", 1000),
 		"SCRIPT LOAD 'return 1'",
 		"EVAL 'return 2' 0",
 		"CONFIG SET notify-keyspace-events KEA maxmemory 1gb",
@@ -184,7 +186,7 @@ func TestSnapshotIsIsolated(t *testing.T) {
 	m := sample(t)
 	for i := range 500 {
 		mustApply(t, m, resp.Stamp{Tick: 3000, Index: 20}, 0,
-			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i))
+			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i), fmt.Sprintf("RPUSH queue %d a b", i))
 	}
 	want := image(t, m)
 	write := m.Snapshot()
@@ -202,7 +204,7 @@ func TestSnapshotIsIsolated(t *testing.T) {
 	for i := range 500 {
 		mustApply(t, m, resp.Stamp{Tick: 4000, Index: 21}, 0,
 			fmt.Sprintf("DEL key%d", i), fmt.Sprintf("HSET many f%d changed", i), fmt.Sprintf("HDEL few f%d", i%5),
-			fmt.Sprintf("COPY many copy%d", i%3), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
+			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z", "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
 	}
 	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")
 	if got := <-done; !bytes.Equal(got, want) {

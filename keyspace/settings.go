@@ -18,6 +18,7 @@ type settings struct {
 	script               resp.ScriptLimits
 	hashListpackEntries  int64
 	hashListpackValBytes int64
+	listListpackSize     int64
 }
 
 // The names of the parameters that the machine itself uses.
@@ -28,6 +29,7 @@ const (
 	nameScriptMemory  = "lockd-script-memory"
 	nameHashEntries   = "hash-max-listpack-entries"
 	nameHashValue     = "hash-max-listpack-value"
+	nameListSize      = "list-max-listpack-size"
 	nameOutputBuffers = "client-output-buffer-limit"
 )
 
@@ -59,7 +61,7 @@ var parameters = []parameter{
 
 	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "128", check: number(0, maxInt)},
 	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: memory(0)},
-	{name: "list-max-listpack-size", alias: "list-max-ziplist-size", value: "-2", check: number(-maxInt32-1, maxInt32)},
+	{name: nameListSize, alias: "list-max-ziplist-size", value: "-2", check: number(-maxInt32-1, maxInt32)},
 	{name: "list-compress-depth", value: "0", check: number(0, maxInt32)},
 	{name: "set-max-intset-entries", value: "512", check: number(0, maxInt)},
 	{name: "set-max-listpack-entries", value: "128", check: number(0, maxInt)},
@@ -160,6 +162,7 @@ func (s *settings) read() {
 	s.script = resp.ScriptLimits{Steps: s.number(nameScriptSteps), MemBytes: s.number(nameScriptMemory)}
 	s.hashListpackEntries = s.number(nameHashEntries)
 	s.hashListpackValBytes = s.number(nameHashValue)
+	s.listListpackSize = s.number(nameListSize)
 }
 
 func (s *settings) value(name string) string { return s.values[parameterIndex(name)] }
@@ -186,6 +189,18 @@ func (s *settings) message(i int) resp.Message {
 
 func (s *settings) hashLimits() hashLimits {
 	return hashLimits{entries: min(s.hashListpackEntries, smallHashMax), valueBytes: s.hashListpackValBytes}
+}
+
+// listPackBytes are the sizes that the negative values of list-max-listpack-size
+// stand for: -1 for the first.
+var listPackBytes = []int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
+
+func (s *settings) listLimits() listLimits {
+	n := s.listListpackSize
+	if n < 0 {
+		return listLimits{elements: maxInt, bytes: listPackBytes[min(-n, int64(len(listPackBytes)))-1]}
+	}
+	return listLimits{elements: max(n, 1), bytes: listPackBytesMax}
 }
 
 // configure replaces the settings and tells every node what has changed.

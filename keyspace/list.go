@@ -1,0 +1,166 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+var listKind = &kind{name: "list", encodings: []string{"listpack", "quicklist"}, image: 3, read: readList}
+
+// The forms of a list. They are only what Redis would call it: it is a sequence in
+// both.
+const (
+	listSmall = iota
+	listLarge
+)
+
+// listOverheadBytes is what a list costs beside its elements: see entry.size.
+const listOverheadBytes = 96
+
+// list is a list value.
+type list struct {
+	owner uint64 // the generation that may change it in place
+	items sequence
+	large bool // it has been too long for a listpack, and is not yet short enough again
+}
+
+// listLimits say up to where a list is a listpack.
+type listLimits struct{ elements, bytes int64 }
+
+// listPackBytesMax is the limit in bytes where the setting is one in elements.
+const listPackBytesMax = 8 << 10
+
+// What a listpack takes beside the bytes of its elements. It is nearly so: where an
+// element is a number Redis packs it tighter.
+const (
+	listPackHeaderBytes  = 7
+	listPackElementBytes = 2
+)
+
+func newList(owner uint64) *list { return &list{owner: owner, items: newSequence()} }
+
+// lookupList is lookupAs for lists.
+func (c *ctx) lookupList(key string) (l *list, fail resp.Reply, ok bool) {
+	return lookupAs[*list](c, key)
+}
+
+// editList is editAs for lists.
+func (c *ctx) editList(key string, edit func(l *list)) (emptied bool) {
+	return editAs(c, key, newList, func(l *list) {
+		before := l.size()
+		edit(l)
+		l.resize(c.m.settings.listLimits(), l.size() < before)
+	})
+}
+
+// resize chooses the form, as Redis 7.2 does: a list that grows beyond the limits
+// becomes large, one that shrinks to the half of them becomes small again.
+func (l *list) resize(limits listLimits, shrunk bool) {
+	switch {
+	case !l.large && !shrunk:
+		l.large = !l.fits(limits)
+	case l.large && shrunk:
+		l.large = !l.fits(listLimits{limits.elements / 2, limits.bytes / 2})
+	}
+}
+
+func (l *list) fits(limits listLimits) bool {
+	n := int64(l.len())
+	packed := listPackHeaderBytes + l.items.bytes() - n*(elementOverheadBytes-listPackElementBytes)
+	return n <= limits.elements && packed <= limits.bytes
+}
+
+func (l *list) kind() *kind { return listKind }
+
+func (l *list) form() int {
+	if l.large {
+		return listLarge
+	}
+	return listSmall
+}
+
+func (l *list) len() int { return l.items.len() }
+
+func (l *list) size() int64 { return listOverheadBytes + l.items.bytes() }
+
+func (l *list) own(generation uint64) aggregate {
+	if l.owner == generation {
+		return l
+	}
+	return l.copyFor(generation)
+}
+
+func (l *list) clone() aggregate { return l.copyFor(l.owner) }
+
+func (l *list) copyFor(owner uint64) *list {
+	return &list{owner: owner, items: l.items.copy(), large: l.large}
+}
+
+// listEnd is one of the ends of a list.
+type listEnd int
+
+const (
+	left listEnd = iota
+	right
+)
+
+// push adds an element at an end. Only inside ctx.editList.
+func (l *list) push(end listEnd, s string) {
+	at := 0
+	if end == right {
+		at = l.len()
+	}
+	l.items.insert(at, strings.Clone(s))
+}
+
+// end is the range of the n elements at an end, of all where there are fewer.
+func (l *list) end(end listEnd, n int64) (from, to int) {
+	to = int(min(n, int64(l.len())))
+	if end == right {
+		return l.len() - to, l.len()
+	}
+	return 0, to
+}
+
+// span is the range of positions that two indexes of a command mean, the last one
+// included; a negative one counts from the end. An empty one begins where it ends.
+func (l *list) span(first, last int64) (from, to int) {
+	n := int64(l.len())
+	if first < 0 {
+		first = max(first+n, 0)
+	}
+	if last < 0 {
+		last += n
+	}
+	last = min(last, n-1)
+	if first > last {
+		return 0, 0
+	}
+	return int(first), int(last) + 1
+}
+
+// index is the position that an index of a command means, or false.
+func (l *list) index(i int64) (at int, ok bool) {
+	n := int64(l.len())
+	if i < 0 {
+		i += n
+	}
+	return int(i), i >= 0 && i < n
+}
+
+func (l *list) write(w *imageWriter) {
+	l.items.ascend(0, func(s string) bool {
+		w.text(s)
+		return w.err == nil
+	})
+}
+
+func readList(r *imageReader, n uint64, form int, generation uint64) aggregate {
+	l := newList(generation)
+	l.large = form == listLarge
+	for ; n > 0 && r.err == nil; n-- {
+		l.items.insert(l.len(), r.text())
+	}
+	return l
+}
