@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 // fsm is the shell between Raft and the machine. Raft calls Apply, Snapshot and
@@ -43,6 +44,10 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	a, msgs := f.n.apply(l, &e)
+	if err := fault.At(fault.Applied); err != nil {
+		f.halt(err)
+		return nil
+	}
 	f.publish(l.Index, msgs)
 	f.endReplay(l.Index)
 	f.n.grown(len(l.Data))
@@ -151,10 +156,25 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return f.n.image(), nil
 }
 
+// restore replaces the state, between its fault points if it is by a snapshot of
+// the leader.
+func (f *fsm) restore(r io.Reader) error {
+	if !f.opened.Load() {
+		return f.n.restore(r)
+	}
+	if err := fault.At(fault.Install); err != nil {
+		return err
+	}
+	if err := f.n.restore(r); err != nil {
+		return err
+	}
+	return fault.At(fault.Installed)
+}
+
 // Restore implements raft.FSM.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
-	err := f.n.restore(r)
+	err := f.restore(r)
 	switch {
 	case !f.opened.Load():
 		if f.n.appliedNow.Load() >= f.replayTo {

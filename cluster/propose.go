@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 // op is a request, or a change of the roster, on its way into the log.
@@ -225,6 +226,10 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	e.tick = lead.tick() // as late as may be: time in the queue is not taken from a lease
 	fl.began = p.n.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
+	if err := fault.At(fault.Propose); err != nil {
+		fl.settle(outcomeNotDone, nil)
+		return
+	}
 	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
 	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil) })
 	go fl.await(f)

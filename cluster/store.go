@@ -13,6 +13,9 @@ import (
 	"github.com/hashicorp/raft"
 	boltstore "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 )
 
@@ -40,17 +43,7 @@ type storeOptions struct {
 	StallMax     time.Duration // a store call that takes longer is fatal; 0: storeStallMax
 	CacheSize    int           // entries kept in memory; 0: logCacheMin
 	SegmentBytes int           // of raft-wal's files; 0: its default
-	Hooks        storeHooks    // fault injection; nil in normal builds
 	Log          hclog.Logger  // for raft-wal and the snapshot store; nil: none
-}
-
-// storeHooks is where fault injection takes hold of the stores. Each write
-// operation ("StoreLogs", "DeleteRange", "Set", "SetUint64") calls both.
-type storeHooks interface {
-	// beforeWrite runs before anything is written; its error is the operation's.
-	beforeWrite(op string) error
-	// afterWrite runs after everything is on the disk; its error is the operation's.
-	afterWrite(op string) error
 }
 
 // stores is where Raft keeps what must survive a crash.
@@ -120,7 +113,8 @@ func openStores(d *dataDir, opts storeOptions) (s *stores, err error) {
 // openFiles opens what there is and makes what is missing.
 func openFiles(d *dataDir, opts storeOptions, opened *closerList) (*storeFiles, error) {
 	f := &storeFiles{log: &sealedLog{}}
-	log, err := openLog(d.path, opts)
+	files := faultyFiles(fs.New())
+	log, err := openLog(files, d.path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("its log: %w", err)
 	}
@@ -132,7 +126,7 @@ func openFiles(d *dataDir, opts storeOptions, opened *closerList) (*storeFiles, 
 	}
 	*opened = append(*opened, votes)
 	f.votes.StableStore = votes
-	if f.log.mark, f.mark, err = openMark(d.path, d.meta.LogStore == ""); err != nil {
+	if f.log.mark, f.mark, err = openMark(files, d.path, d.meta.LogStore == ""); err != nil {
 		return nil, fmt.Errorf("the mark of its log: %w", err)
 	}
 	*opened = append(*opened, f.log.mark)
@@ -166,9 +160,13 @@ func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, sn
 	}, nil
 }
 
-func openLog(dir string, opts storeOptions) (raft.LogStore, error) {
+func openLog(files types.VFS, dir string, opts storeOptions) (raft.LogStore, error) {
 	if opts.LogStore == logStoreBoltDB {
-		return openBolt(filepath.Join(dir, logFile))
+		log, err := openBolt(filepath.Join(dir, logFile))
+		if err != nil {
+			return nil, err
+		}
+		return faultyBolt(log), nil
 	}
 	dir = filepath.Join(dir, walFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -182,7 +180,7 @@ func openLog(dir string, opts storeOptions) (raft.LogStore, error) {
 		size = wal.DefaultSegmentSize
 	}
 	return guarded(func() (raft.LogStore, error) {
-		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size))
+		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(segment.NewFiler(dir, files)))
 	})
 }
 
@@ -212,5 +210,9 @@ func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
 			}
 		}
 	}
-	return raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	if err != nil {
+		return nil, err
+	}
+	return faultySnapshots(snaps), nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/resp/fault"
 )
 
 // storeGuard stands in front of the stores, because Raft goes on where it must
@@ -17,7 +19,6 @@ import (
 type storeGuard struct {
 	fatal    func(error)
 	stallMax time.Duration
-	hooks    storeHooks
 	failed   atomic.Bool // after that no write succeeds any more
 	retired  atomic.Bool // closed in good order
 }
@@ -30,7 +31,7 @@ func newStoreGuard(opts storeOptions) *storeGuard {
 	if opts.StallMax <= 0 {
 		opts.StallMax = storeStallMax
 	}
-	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax, hooks: opts.Hooks}
+	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax}
 }
 
 // retire makes late errors harmless: the stores are being closed.
@@ -44,7 +45,7 @@ func (g *storeGuard) write(op string, do func() error) error {
 	watchdog := time.AfterFunc(g.stallMax, func() {
 		g.fail(fmt.Errorf("%s has not returned for %s", op, g.stallMax))
 	})
-	err := g.hooked(op, do)
+	err := safely(do)
 	watchdog.Stop()
 	if err != nil {
 		g.fail(fmt.Errorf("%s: %w", op, err))
@@ -56,22 +57,14 @@ func (g *storeGuard) write(op string, do func() error) error {
 	return nil
 }
 
-func (g *storeGuard) hooked(op string, do func() error) (err error) {
+// safely turns a panic of a store into an error.
+func safely(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	if g.hooks == nil {
-		return do()
-	}
-	if err := g.hooks.beforeWrite(op); err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	return g.hooks.afterWrite(op)
+	return do()
 }
 
 // read passes on the error of a read; what is not simply absent is fatal.
@@ -145,17 +138,32 @@ type guardedVotes struct {
 }
 
 func (v *guardedVotes) Set(key, val []byte) error {
-	return v.guard.write("Set", func() error { return v.votes.Set(key, val) })
+	return v.write("Set", func() error { return v.votes.Set(key, val) })
 }
 
 func (v *guardedVotes) SetUint64(key []byte, val uint64) error {
-	return v.guard.write("SetUint64", func() error {
+	return v.write("SetUint64", func() error {
 		if string(key) == keyVoteTerm {
 			if err := v.votes.Set([]byte(keyVoteCand), nil); err != nil {
 				return err
 			}
+			if err := fault.At(fault.VoteTorn); err != nil {
+				return err
+			}
 		}
 		return v.votes.SetUint64(key, val)
+	})
+}
+
+func (v *guardedVotes) write(op string, do func() error) error {
+	return v.guard.write(op, func() error {
+		if err := fault.At(fault.VoteWrite); err != nil {
+			return err
+		}
+		if err := do(); err != nil {
+			return err
+		}
+		return fault.At(fault.VoteWritten)
 	})
 }
 

@@ -13,21 +13,39 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// hookFuncs is a storeHooks made of functions; nil ones do nothing.
-type hookFuncs struct{ before, after func(op string) error }
-
-func (h hookFuncs) beforeWrite(op string) error {
-	if h.before == nil {
-		return nil
-	}
-	return h.before(op)
+// hookedStore is a store in memory whose writes call functions before and after;
+// nil ones do nothing.
+type hookedStore struct {
+	*raft.InmemStore
+	before, after func() error
 }
 
-func (h hookFuncs) afterWrite(op string) error {
-	if h.after == nil {
-		return nil
+func (h *hookedStore) write(do func() error) error {
+	for _, step := range []func() error{h.before, do, h.after} {
+		if step == nil {
+			continue
+		}
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	return h.after(op)
+	return nil
+}
+
+func (h *hookedStore) StoreLogs(entries []*raft.Log) error {
+	return h.write(func() error { return h.InmemStore.StoreLogs(entries) })
+}
+
+func (h *hookedStore) DeleteRange(first, last uint64) error {
+	return h.write(func() error { return h.InmemStore.DeleteRange(first, last) })
+}
+
+func (h *hookedStore) Set(key, val []byte) error {
+	return h.write(func() error { return h.InmemStore.Set(key, val) })
+}
+
+func (h *hookedStore) SetUint64(key []byte, val uint64) error {
+	return h.write(func() error { return h.InmemStore.SetUint64(key, val) })
 }
 
 // fatalRecorder notes what would have ended the process.
@@ -48,9 +66,11 @@ func (f *fatalRecorder) all() []string {
 	return append([]string(nil), f.said...)
 }
 
-func guardedMem(t *testing.T, opts storeOptions) *stores {
+// guardedMem are guarded stores over one in memory.
+func guardedMem(t *testing.T, opts storeOptions, disk *hookedStore) *stores {
 	t.Helper()
-	s, err := joinStores(opts, raft.NewInmemStore(), raft.NewInmemStore(), raft.NewInmemSnapshotStore())
+	disk.InmemStore = raft.NewInmemStore()
+	s, err := joinStores(opts, disk, disk, raft.NewInmemSnapshotStore())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +90,16 @@ func TestGuardFailure(t *testing.T) {
 		for _, when := range []string{"before", "after"} {
 			t.Run(op+" "+when, func(t *testing.T) {
 				var rec fatalRecorder
-				broken := func(string) error { return errors.New("input/output error") }
-				hooks := hookFuncs{before: broken}
+				broken := func() error { return errors.New("input/output error") }
+				disk := &hookedStore{before: broken}
 				if when == "after" {
-					hooks = hookFuncs{after: broken}
+					disk = &hookedStore{after: broken}
 				}
-				s := guardedMem(t, storeOptions{Fatal: rec.fatal, Hooks: hooks})
+				s := guardedMem(t, storeOptions{Fatal: rec.fatal}, disk)
 				if err := write(s); err == nil {
 					t.Error("a write that failed was reported as a success")
 				}
-				s.guard.hooks = nil
+				disk.before, disk.after = nil, nil
 				for op, again := range writes {
 					if err := again(s); err == nil {
 						t.Errorf("%s succeeded after the failure", op)
@@ -99,8 +119,8 @@ func TestGuardFailure(t *testing.T) {
 func TestGuardStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec fatalRecorder
-		hang := func(string) error { time.Sleep(time.Minute); return nil }
-		s := guardedMem(t, storeOptions{Fatal: rec.fatal, StallMax: 3 * time.Second, Hooks: hookFuncs{before: hang}})
+		hang := func() error { time.Sleep(time.Minute); return nil }
+		s := guardedMem(t, storeOptions{Fatal: rec.fatal, StallMax: 3 * time.Second}, &hookedStore{before: hang})
 		result := make(chan error, 1)
 		go func() { result <- s.Log.StoreLogs(entries(1, 1)) }()
 		time.Sleep(3*time.Second - 1)
@@ -122,7 +142,7 @@ func TestGuardStall(t *testing.T) {
 // A panic of a store is an error like any other.
 func TestGuardPanic(t *testing.T) {
 	var rec fatalRecorder
-	s := guardedMem(t, storeOptions{Fatal: rec.fatal, Hooks: hookFuncs{before: func(string) error { panic("page 7 freed twice") }}})
+	s := guardedMem(t, storeOptions{Fatal: rec.fatal}, &hookedStore{before: func() error { panic("page 7 freed twice") }})
 	if err := s.Log.StoreLogs(entries(1, 1)); err == nil {
 		t.Error("success")
 	}

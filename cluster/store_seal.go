@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
+	"github.com/hashicorp/raft-wal/types"
+
+	"lockd/resp/fault"
 )
 
 // Neither log store notices every damage by itself: raft-wal checks its sums only
@@ -83,7 +85,25 @@ func (l *sealedLog) DeleteRange(first, last uint64) error {
 			return err
 		}
 	}
-	return l.LogStore.DeleteRange(first, last)
+	begin, err := l.LogStore.FirstIndex()
+	if err != nil {
+		return err
+	}
+	if first > begin {
+		return l.LogStore.DeleteRange(first, last)
+	}
+	return l.trim(first, last)
+}
+
+// trim cuts the log at its head.
+func (l *sealedLog) trim(first, last uint64) error {
+	if err := fault.At(fault.LogTrim); err != nil {
+		return err
+	}
+	if err := l.LogStore.DeleteRange(first, last); err != nil {
+		return err
+	}
+	return fault.At(fault.LogTrimmed)
 }
 
 // IsMonotonic says that the log has no gaps, whatever store is below: Raft then
@@ -146,7 +166,7 @@ func valueSum(key, val []byte) uint32 {
 // It is written after each append without a sync of its own: after a crash of the
 // process it is exact, after one of the machine it may lag behind, and it is never
 // ahead. A log that ends before its mark has lost entries.
-type logMark struct{ f *os.File }
+type logMark struct{ f types.WritableFile }
 
 const (
 	markFile = "mark"
@@ -154,17 +174,16 @@ const (
 )
 
 // openMark opens the mark of a folder, or makes one if the folder is new.
-func openMark(dir string, isNew bool) (*logMark, uint64, error) {
-	path := filepath.Join(dir, markFile)
+func openMark(files types.VFS, dir string, isNew bool) (*logMark, uint64, error) {
 	if isNew {
-		if err := writeSynced(path, encodeMark(0)); err != nil {
+		if err := writeSynced(filepath.Join(dir, markFile), encodeMark(0)); err != nil {
 			return nil, 0, err
 		}
 		if err := syncFolder(dir); err != nil {
 			return nil, 0, err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := files.OpenWriter(dir, markFile)
 	if err != nil {
 		return nil, 0, err
 	}

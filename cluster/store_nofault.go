@@ -1,0 +1,17 @@
+//go:build !faults
+
+package cluster
+
+import (
+	"github.com/hashicorp/raft"
+	boltstore "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/hashicorp/raft-wal/types"
+)
+
+// What a test build puts around the stores (store_fault.go). Nothing in this build.
+
+func faultyFiles(files types.VFS) types.VFS { return files }
+
+func faultyBolt(log *boltstore.BoltStore) raft.LogStore { return log }
+
+func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snaps }
