@@ -234,7 +234,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.Env, plan []nemesis.Step, length time.Duration, after *model.Verdict) {
 	p := w.New(env)
 	workload.Once(ctx, env, 1, finalMax, p.Setup)
-	field := &nemesis.Field{Target: s.target, History: env.History}
+	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	broken := make(chan struct{})

@@ -24,6 +24,13 @@ const (
 // Nemesis is the process of events about faults.
 const Nemesis = -1
 
+// Operations of Nemesis, of type Info, that tell which processes run: Down is
+// written when the process of a node has gone, Up before it is started again.
+const (
+	Down = "down"
+	Up   = "up"
+)
+
 // Event is one line of a history.
 type Event struct {
 	Time    int64    `json:"time"` // monotonic, ns since the run began
@@ -177,7 +184,14 @@ type Window struct {
 type History struct {
 	Ops    []Op     // in the order of their invocations
 	Faults []Window // in the order of their starts
+	Halts  []Halt   // in the order of their starts; none overlap
 	End    int64    // time of the last event
+}
+
+// Halt is a time in which certainly no majority of the nodes ran.
+type Halt struct {
+	Start, End int64
+	Dark       bool // no node ran at all
 }
 
 // Load reads a history from a file.
@@ -202,7 +216,7 @@ const lineBytesMax = 16 << 20
 func Read(r io.Reader) (*History, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
-	p := pairing{open: map[int]int{}, faults: map[string]int{}, h: &History{}}
+	p := pairing{open: map[int]int{}, faults: map[string]int{}, nodes: map[string]bool{}, h: &History{}}
 	line := 0
 	for scan.Scan() {
 		line++
@@ -222,6 +236,8 @@ func Read(r io.Reader) (*History, error) {
 type pairing struct {
 	open   map[int]int    // process -> index of its operation that has not completed
 	faults map[string]int // a fault's name -> index of its window that has not ended
+	nodes  map[string]bool
+	halted bool // the last of h.Halts has not ended
 	h      *History
 }
 
@@ -230,7 +246,12 @@ func (p *pairing) add(e Event, line int) error {
 		return fmt.Errorf("time %d lies before that of the line above", e.Time)
 	}
 	p.h.End = e.Time
-	if e.Process == Nemesis {
+	switch {
+	case e.Process == Nemesis && e.Type == Info && (e.Op == Down || e.Op == Up):
+		p.nodes[e.Node] = e.Op == Up
+		p.halt(e.Time)
+		return nil
+	case e.Process == Nemesis:
 		p.fault(e)
 		return nil
 	}
@@ -276,7 +297,33 @@ func (p *pairing) fault(e Event) {
 	}
 }
 
+// halt follows whether a majority can run. A node that is being replaced is no
+// member for a while, so a majority of one node less counts, too.
+func (p *pairing) halt(now int64) {
+	run := 0
+	for _, up := range p.nodes {
+		if up {
+			run++
+		}
+	}
+	halted := run < (len(p.nodes)-1)/2+1
+	last := len(p.h.Halts) - 1
+	if p.halted {
+		if halted && p.h.Halts[last].Dark == (run == 0) {
+			return
+		}
+		p.h.Halts[last].End = now
+	}
+	if halted {
+		p.h.Halts = append(p.h.Halts, Halt{Start: now, Dark: run == 0})
+	}
+	p.halted = halted
+}
+
 func (p *pairing) finish() {
+	if p.halted {
+		p.h.Halts[len(p.h.Halts)-1].End = p.h.End
+	}
 	for i := range p.h.Faults {
 		p.h.Faults[i].End = min(p.h.Faults[i].End, p.h.End)
 	}

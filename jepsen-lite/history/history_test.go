@@ -2,6 +2,8 @@ package history
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +75,26 @@ func TestDisturbed(t *testing.T) {
 		if got := h.Disturbed(c.a, c.b, c.after); got != c.want {
 			t.Errorf("Disturbed(%d, %d, %d) = %d, want %d", c.a, c.b, c.after, got, c.want)
 		}
+	}
+}
+
+// From the marks of the processes it follows when no majority ran, and when no
+// node did.
+func TestHalts(t *testing.T) {
+	text := ""
+	for i, mark := range []string{"up n1", "up n2", "up n3", "down n1", "up n1", "down n1", "down n2", "down n3", "up n2", "down n1", "up n3", "down n2"} {
+		op, node, _ := strings.Cut(mark, " ")
+		text += fmt.Sprintf(`{"time":%d,"process":-1,"type":"info","op":%q,"node":%q,"value":[]}`+"\n", i, op, node)
+	}
+	h, err := Read(strings.NewReader(text + `{"time":20,"process":1,"type":"invoke","op":"get","value":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Halt{{6, 7, false}, {7, 8, true}, {8, 10, false}, {11, 20, false}}
+	if !slices.Equal(h.Halts, want) {
+		t.Errorf("halts %v, want %v", h.Halts, want)
+	}
+	if len(h.Faults) > 0 {
+		t.Errorf("marks are taken for faults: %v", h.Faults)
 	}
 }

@@ -7,15 +7,12 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// The bounds that a key's end is held to, in ns. Without a fault a key is gone
-// expiryBound after its time; a lease does not run while nobody leads, and the
-// answers of a disturbed cluster say nothing about its clock, so the time of faults
-// and settleTime after each is added. A node that comes back after all had been
-// down may be clockLag behind: that much a remaining time may grow over a fault.
+// The bounds that a key's end is held to, in ns. A key is gone expiryBound after its
+// time. What a disturbed cluster answers other clients may be late by the time of
+// the fault and settleTime after it.
 const (
 	expiryBound = int64(500 * time.Millisecond)
 	settleTime  = int64(5 * time.Second)
-	clockLag    = int64(5 * time.Second)
 	pttlSlack   = int64(5 * time.Millisecond)
 )
 
@@ -29,21 +26,24 @@ type life struct {
 }
 
 // Expiry judges keys that are set once with a time to live: set value ms = OK;
-// get = value | nil; pttl = ms | -2; exists = 1 | 0.
+// get = value | nil; pttl = ms | -2; exists = 1 | 0. Operations named "beat" are
+// writes beside them, which show that somebody leads.
+//
+// A key's time does not run while nobody can lead (logClock.ranMax), so until then
+// it must be there; and it runs on while somebody does (logClock.lostMax), so after
+// that it must be gone, and until then what is left of it shrinks like real time.
 func Expiry(h *history.History) *Verdict {
 	v := &Verdict{}
+	clock := newLogClock(h, func(o *history.Op) bool { return o.Name == "set" || o.Name == "beat" })
 	lives := map[string]*life{}
 	ended := 0
 	for i := range h.Ops {
 		o := &h.Ops[i]
-		if o.Name == "set" {
-			if o.OK() {
-				lives[o.Key] = &life{set: o, ttl: millis(o.In[1])}
-			}
-			continue
+		if o.Name == "set" && o.OK() {
+			lives[o.Key] = &life{set: o, ttl: millis(o.In[1])}
 		}
 		l := lives[o.Key]
-		if l == nil || !o.OK() {
+		if l == nil || l.set == o || !o.OK() {
 			continue
 		}
 		if o.Out[0] == "nil" || o.Name == "pttl" && o.Out[0] == "-2" || o.Name == "exists" && o.Out[0] == "0" {
@@ -51,27 +51,35 @@ func Expiry(h *history.History) *Verdict {
 				ended++
 				l.gone = o
 			}
-			if o.End < l.set.Start+l.ttl {
-				v.Add("gone early", o, "%s gave it %d ms, and %.3f ms of them are left at least", l.set, l.ttl/msNs, float64(l.set.Start+l.ttl-o.End)/1e6)
+			if left := l.leftMin(clock, o); left > 0 {
+				v.Add("gone early", o, "%s gave it %d ms, and %.3f ms of them are left at least", l.set, l.ttl/msNs, float64(left)/1e6)
 			}
 			continue
 		}
-		l.present(v, h, o)
+		l.present(v, clock, o)
 	}
 	v.Note("%d keys, %d seen to end", len(lives), ended)
 	return v
 }
 
+// leftMin is what is left of the key's time for sure when o is answered.
+func (l *life) leftMin(clock *logClock, o *history.Op) int64 {
+	return l.ttl - clock.ranMax(l.set.Start, o.End)
+}
+
+// leftMax is what may be left at most when o is asked for; it is negative after the
+// key's time.
+func (l *life) leftMax(clock *logClock, o *history.Op) int64 {
+	return l.set.End + l.ttl + clock.lostMax(l.set.Start, o.Start) - o.Start
+}
+
 // present judges a look that found the key.
-func (l *life) present(v *Verdict, h *history.History, o *history.Op) {
+func (l *life) present(v *Verdict, clock *logClock, o *history.Op) {
 	if l.gone != nil && l.gone.End < o.Start {
 		v.Add("came back", o, "%s had not found it", l.gone)
 	}
-	late := l.set.End + l.ttl + expiryBound
-	if o.Start > late {
-		if extra := h.Disturbed(l.set.Start, o.Start, settleTime); o.Start > late+extra {
-			v.Add("gone late", o, "%s gave it %d ms: %.3f ms too long, with %.3f ms of disturbance allowed for", l.set, l.ttl/msNs, float64(o.Start-late-extra)/1e6, float64(extra)/1e6)
-		}
+	if late := -l.leftMax(clock, o) - expiryBound; late > 0 {
+		v.Add("gone late", o, "%s gave it %d ms: %.3f ms too long, although there were writes meanwhile", l.set, l.ttl/msNs, float64(late)/1e6)
 	}
 	switch o.Name {
 	case "get":
@@ -79,29 +87,29 @@ func (l *life) present(v *Verdict, h *history.History, o *history.Op) {
 			v.Add("wrong value", o, "only %q was ever set", l.set.In[0])
 		}
 	case "pttl":
-		l.remaining(v, h, o)
+		l.remaining(v, clock, o)
 	}
 }
 
 // remaining judges what PTTL says.
-func (l *life) remaining(v *Verdict, h *history.History, o *history.Op) {
+func (l *life) remaining(v *Verdict, clock *logClock, o *history.Op) {
 	ms, err := strconv.ParseInt(o.Out[0], 10, 64)
 	left := ms * msNs
+	most := max(l.leftMax(clock, o), 0) + expiryBound
 	switch {
 	case err != nil || left < 0:
 		v.Add("wrong remaining time", o, "the key exists and has a time to live")
 	case left > l.ttl:
 		v.Add("remaining time grew", o, "%s gave it %d ms", l.set, l.ttl/msNs)
-	case left+msNs < l.set.Start+l.ttl-o.End:
-		v.Add("remaining time too short", o, "%s gave it %d ms: %d ms are left at least", l.set, l.ttl/msNs, (l.set.Start+l.ttl-o.End)/msNs)
+	case left > most:
+		v.Add("remaining time too long", o, "%s gave it %d ms: %d ms may be left at most", l.set, l.ttl/msNs, most/msNs)
+	case left+msNs < l.leftMin(clock, o):
+		v.Add("remaining time too short", o, "%s gave it %d ms: %d ms are left at least", l.set, l.ttl/msNs, l.leftMin(clock, o)/msNs)
 	}
-	if l.pttl != nil && left > l.left+pttlSlack {
-		allowed := int64(0)
-		if d := h.Disturbed(l.pttl.Start, o.End, settleTime); d > 0 {
-			allowed = d + clockLag
-		}
-		if left > l.left+pttlSlack+allowed {
-			v.Add("remaining time grew", o, "%s said %d ms", l.pttl, l.left/msNs)
+	if l.pttl != nil {
+		allowed := clock.lostMax(clock.gapBefore(l.pttl.Start), o.End) + pttlSlack
+		if left > l.left+allowed {
+			v.Add("remaining time grew", o, "%s said %d ms, and a change of the leader may have added %d ms at most", l.pttl, l.left/msNs, allowed/msNs)
 		}
 	}
 	l.pttl, l.left = o, left

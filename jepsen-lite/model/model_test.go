@@ -14,6 +14,8 @@ import (
 //	start-? process op key in,in              one whose outcome is unknown
 //	start-end process op key in,in failed     one that was not done
 //	start-end fault kind                      a fault
+//	start-end halt                            no majority of the nodes ran
+//	start-end dark                            no node ran
 func story(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{}
@@ -29,6 +31,10 @@ func story(t *testing.T, text string) *history.History {
 		h.End = max(h.End, o.Start)
 		if w[1] == "fault" {
 			h.Faults = append(h.Faults, history.Window{Start: o.Start, End: o.End, Kind: w[2]})
+			continue
+		}
+		if w[1] == "halt" || w[1] == "dark" {
+			h.Halts = append(h.Halts, history.Halt{Start: o.Start, End: o.End, Dark: w[1] == "dark"})
 			continue
 		}
 		fmt.Sscan(w[1], &o.Process)
@@ -160,16 +166,28 @@ func TestReentrant(t *testing.T) {
 	expect(t, Reentrant, "0-1 1 lock l a,100 = nil\n 50-51 1 unlock l a,100 = nil", "reentrant lock@2")                     // ended early
 }
 
+// beats are writes of another client from time to time, one each 100 ms. They come
+// after the lines of a story.
+func beats(from, to int) string {
+	s := ""
+	for at := from; at < to; at += 100 {
+		s += fmt.Sprintf("\n%d-%d 9 beat b = OK", at, at+1)
+	}
+	return s
+}
+
 // A key is there until its time and not much longer, and never comes back.
 func TestExpiry(t *testing.T) {
 	good := []string{
-		"0-1 1 set k v,100 = OK\n 50-51 1 get k = v\n 90-99 1 exists k = 1\n 100-101 1 get k = nil\n 110-111 1 pttl k = -2",
-		"0-1 1 set k v,100 = OK\n 600-601 1 get k = v\n 602-603 1 get k = nil",                       // the bound
-		"0-1 1 set k v,100 = OK\n 50-3000 fault kill\n 3000-3001 1 get k = v",                        // nobody led meanwhile
-		"0-1 1 set k v,100 = OK\n 10-11 1 pttl k = 91\n 50-51 1 pttl k = 52\n 95-96 1 pttl k = 5",    //
-		"0-1 1 set k v,9000 = OK\n 50-51 1 pttl k = 8952\n 60-70 fault kill\n 80-81 1 pttl k = 8960", // a new leader has another clock
-		"0-? 1 set k v,100\n 10-11 1 get k = nil\n 12-13 1 get k = v",                                // unknown: nothing is promised
-		"0-9 1 set k v,100 = OK\n 95-101 1 get k = nil",                                              //
+		"0-1 1 set k v,100 = OK\n 50-51 1 get k = v\n 90-99 1 exists k = 1\n 100-101 1 get k = nil\n 110-111 1 pttl k = -2" + beats(0, 200),
+		"0-1 1 set k v,100 = OK\n 600-601 1 get k = v\n 602-603 1 get k = nil" + beats(0, 1000),                          // the bound
+		"0-1 1 set k v,100 = OK\n 3000-3001 1 get k = v",                                                                 // nobody led meanwhile, as far as is known
+		"0-1 1 set k v,100 = OK\n 1400-1401 1 get k = v" + beats(0, 200) + beats(1100, 2000),                             // nor here, for a second
+		"0-1 1 set k v,100 = OK\n 10-11 1 pttl k = 91\n 50-51 1 pttl k = 52\n 95-96 1 pttl k = 5" + beats(0, 200),        //
+		"0-1 1 set k v,9000 = OK\n 150-151 1 pttl k = 8852\n 980-981 1 pttl k = 8900" + beats(0, 200) + beats(900, 2000), // a new leader has another clock
+		"0-1 1 set k v,9000 = OK\n 150-151 1 pttl k = 8852\n 180-190 fault transfer\n 195-196 1 pttl k = 8900" + beats(0, 500),
+		"0-? 1 set k v,100\n 10-11 1 get k = nil\n 12-13 1 get k = v", // unknown: nothing is promised
+		"0-9 1 set k v,100 = OK\n 95-101 1 get k = nil",
 	}
 	for _, s := range good {
 		expect(t, Expiry, s)
@@ -177,14 +195,40 @@ func TestExpiry(t *testing.T) {
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 get k = nil", "gone early@2")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 98-99 1 exists k = 0", "gone early@2")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = -2", "gone early@2")
-	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 602-603 1 get k = v", "gone late@2")
-	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-60 fault kill\n 9000-9001 1 get k = v", "gone late@3")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 602-603 1 get k = v"+beats(0, 1000), "gone late@2")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-60 fault kill\n 9000-9001 1 get k = v"+beats(0, 500)+beats(3000, 9100), "gone late@3")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 101-102 1 get k = nil\n 103-104 1 get k = v", "came back@3")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 get k = w", "wrong value@2")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 101", "remaining time grew@2")
-	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 50\n 52-53 1 pttl k = 60", "remaining time grew@3")
+	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 50\n 52-53 1 pttl k = 60"+beats(0, 200), "remaining time grew@3")
+	expect(t, Expiry, "0-1 1 set k v,9000 = OK\n 150-151 1 pttl k = 8852\n 160-170 fault kill\n 180-181 1 pttl k = 8860"+beats(0, 500), "remaining time grew@4")
+	expect(t, Expiry, "0-1 1 set k v,9000 = OK\n 2000-2001 1 pttl k = 8900"+beats(0, 3000), "remaining time too long@2") // an election that renews leases
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 20", "remaining time too short@2")
 	expect(t, Expiry, "0-1 1 set k v,100 = OK\n 50-51 1 pttl k = -1", "wrong remaining time@2")
+}
+
+// The time in which certainly nobody led is not taken from a key's time.
+func TestExpiryOverDowntime(t *testing.T) {
+	const key = "0-1 1 set k v,4000 = OK\n "
+	good := []string{
+		key + "100-5000 dark\n 5500-5501 1 get k = v\n 8910-8911 1 get k = nil",
+		key + "100-5000 halt\n 6910-6911 1 get k = nil",                       // a survivor may have led for some time
+		key + "100-1900 halt\n 4000-4001 1 get k = nil",                       // or all the time
+		key + "100-5000 halt\n 50-5000 fault pause\n 4001-4002 1 get k = nil", // or longer
+		key + "4100-5000 dark\n 5500-5501 1 get k = nil",                      // it had ended before
+		key + "100-300 dark\n 600-800 dark\n 4400-4401 1 get k = nil",         //
+		key + "100-300 halt\n 300-4000 dark\n 4000-5000 halt\n 5700-5701 1 pttl k = 3100",
+		key + "100-2100 dark\n 100-2100 fault kill\n 2500-2501 1 pttl k = 3580" + beats(0, 100) + beats(2100, 5000),
+	}
+	for _, s := range good {
+		expect(t, Expiry, s)
+	}
+	expect(t, Expiry, key+"100-5000 dark\n 5500-5501 1 get k = nil", "gone early@3")
+	expect(t, Expiry, key+"100-5000 dark\n 8890-8891 1 get k = nil", "gone early@3")
+	expect(t, Expiry, key+"100-5000 halt\n 6890-6891 1 get k = nil", "gone early@3")
+	expect(t, Expiry, key+"100-5000 halt\n 50-5000 fault kill\n 6890-6891 1 get k = nil", "gone early@4")
+	expect(t, Expiry, key+"100-300 halt\n 300-4000 dark\n 4000-5000 halt\n 5690-5691 1 pttl k = 3000", "remaining time too short@5") // nobody led after the dark
+	expect(t, Expiry, key+"100-5000 dark\n 5500-5501 1 pttl k = 300", "remaining time too short@3")
 }
 
 // An error that nobody provoked is a finding in every workload.

@@ -1,0 +1,136 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// logClock is what a history tells about the clock by which leases run. It goes as
+// fast as real time while somebody leads, and stands still while nobody does. So
+// there are two bounds: it has not run in halts, when nobody can have led; and it
+// has run wherever writes were acknowledged so closely that there was no election.
+type logClock struct {
+	halts []span // in order, none overlap
+	gaps  []span // likewise
+}
+
+type span struct{ from, to int64 }
+
+// Bounds on who leads, in ns.
+const (
+	// A leader without a majority gives up within the heartbeat timeout of lockd, of
+	// half a second; this is how long it may take on a busy machine.
+	reignMax = int64(2 * time.Second)
+	// Whoever acknowledges a write has just been heard by a majority, of which nobody
+	// votes for another one before the heartbeat timeout has passed.
+	electionMin = int64(300 * time.Millisecond)
+)
+
+// silentKinds are the faults that move leadership only by silence, as the second
+// bound needs it; under others it may be handed over at any moment.
+var silentKinds = []string{"kill", "pause", "partition", "slow", "clients", "clock", "load"}
+
+// endingKinds are the faults that do nothing but end processes and start them. What
+// else goes on (a leader that is paused, or whose disk hangs) may have it lead on
+// for longer than reignMax.
+var endingKinds = []string{"kill", "restart"}
+
+func newLogClock(h *history.History, writes func(o *history.Op) bool) *logClock {
+	c := &logClock{}
+	for i, halt := range h.Halts {
+		from := halt.Start
+		if !halt.Dark {
+			from = c.deposed(h, i)
+		}
+		if from < halt.End {
+			c.halts = append(c.halts, span{from, halt.End})
+		}
+	}
+	c.gaps = gapsOf(h, writes)
+	return c
+}
+
+// deposed is when the leader that may have survived the beginning of a halt has
+// certainly given up.
+func (c *logClock) deposed(h *history.History, i int) int64 {
+	halt := h.Halts[i]
+	start := halt.Start
+	for ; i > 0 && h.Halts[i-1].End == start; i-- {
+		if h.Halts[i-1].Dark {
+			return halt.Start // all were dead, so nobody leads since
+		}
+		start = h.Halts[i-1].Start
+	}
+	for _, f := range h.Faults {
+		if f.Start < halt.End && f.End > start && !slices.Contains(endingKinds, f.Kind) {
+			return halt.End
+		}
+	}
+	return max(halt.Start, start+reignMax)
+}
+
+// gapsOf finds the times between two acknowledged writes in which there may have
+// been an election: in which no write was both sent and acknowledged.
+func gapsOf(h *history.History, writes func(o *history.Op) bool) []span {
+	var acked []*history.Op
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.OK() && writes(o) {
+			acked = append(acked, o)
+		}
+	}
+	slices.SortFunc(acked, func(a, b *history.Op) int { return cmp.Compare(a.End, b.End) })
+	var gaps []span
+	from := int64(0)
+	add := func(to int64) {
+		switch last := len(gaps) - 1; {
+		case to-from < electionMin && !handedOver(h, from, to):
+		case last >= 0 && gaps[last].to >= from:
+			gaps[last].to = max(gaps[last].to, to)
+		default:
+			gaps = append(gaps, span{from, to})
+		}
+	}
+	for _, o := range acked {
+		if o.Start >= from {
+			add(o.End)
+			from = o.Start
+		}
+	}
+	add(max(h.End, from))
+	return gaps
+}
+
+// handedOver reports whether leadership may have moved without silence.
+func handedOver(h *history.History, from, to int64) bool {
+	return slices.ContainsFunc(h.Faults, func(f history.Window) bool {
+		return f.Start < to && f.End+settleTime > from && !slices.Contains(silentKinds, f.Kind)
+	})
+}
+
+// ranMax is how long the clock can have run between two moments at most.
+func (c *logClock) ranMax(from, to int64) int64 { return to - from - overlap(c.halts, from, to) }
+
+// lostMax is by how much less than the real time it can have run at most.
+func (c *logClock) lostMax(from, to int64) int64 { return overlap(c.gaps, from, to) }
+
+// gapBefore is the beginning of the gap that a moment lies in, or the moment: a new
+// leader may know only of what was written before.
+func (c *logClock) gapBefore(moment int64) int64 {
+	for _, g := range c.gaps {
+		if g.from <= moment && moment < g.to {
+			return g.from
+		}
+	}
+	return moment
+}
+
+func overlap(spans []span, from, to int64) int64 {
+	sum := int64(0)
+	for _, s := range spans {
+		sum += max(min(s.to, to)-max(s.from, from), 0)
+	}
+	return sum
+}
