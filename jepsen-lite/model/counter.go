@@ -8,13 +8,17 @@ import (
 	"lockd/jepsen-lite/history"
 )
 
-// Counter judges counters that only grow by one: add = the new value; read = the
-// value. No acknowledged addition is lost, none is done twice.
+// Counter judges counters that only grow. Of some, each addition is one: add = the
+// new value; read = the value. No acknowledged addition is lost, none is done twice.
+// That leaves as many additions that may have been done twice as there are unknown
+// outcomes, so there are others, of which each addition has a digit of its own: mark
+// number = the new value; sum = the value.
 func Counter(h *history.History) *Verdict {
 	v := &Verdict{}
 	for _, c := range countersOf(h, 0, 1) {
 		c.check(v)
 	}
+	marks(v, h)
 	return v
 }
 
@@ -24,11 +28,41 @@ const stockStart = 1_000_000
 // StockStart is how many pieces a stock begins with.
 func StockStart() string { return strconv.Itoa(stockStart) }
 
-// Stock judges stocks that only shrink by one: take = what is left; read = the same.
+// Stock judges stocks that only shrink by one: take buyer = what is left, and how
+// many pieces that buyer has now; read = what is left; sold = buyers and their pieces,
+// some of them in each key.
 func Stock(h *history.History) *Verdict {
 	v := &Verdict{}
 	for _, c := range countersOf(h, stockStart, -1) {
 		c.check(v)
+	}
+	takes := map[string]changes{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name != "take" {
+			continue
+		}
+		buyer, list := o.In[0], o.In[1]
+		if takes[list] == nil {
+			takes[list] = changes{}
+		}
+		takes[list][buyer] = o
+		if o.OK() && o.Out[1] != "1" {
+			v.Add("done twice", o, "its buyer has %s pieces now, and asked for one", o.Out[1])
+		}
+	}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name != "sold" || !o.OK() {
+			continue
+		}
+		has := map[string]int64{}
+		for j := 0; j+1 < len(o.Out); j += 2 {
+			has[o.Out[j]], _ = strconv.ParseInt(o.Out[j+1], 10, 64)
+		}
+		short := *o
+		short.Out = []string{"..."}
+		takes[o.Key].check(v, &short, has)
 	}
 	return v
 }
@@ -45,11 +79,14 @@ type sighting struct {
 	change bool // the operation is the change number count
 }
 
+// tallied are the operations that change or see a number.
+var tallied = []string{"add", "take", "read"}
+
 func countersOf(h *history.History, start, step int64) map[string]*tally {
 	all := map[string]*tally{}
 	for i := range h.Ops {
 		o := &h.Ops[i]
-		if o.Outcome == history.Fail || o.Name == "init" {
+		if o.Outcome == history.Fail || !slices.Contains(tallied, o.Name) {
 			continue
 		}
 		c := all[o.Key]

@@ -1,46 +1,110 @@
 package workload
 
-import "lockd/jepsen-lite/model"
+import (
+	"sync/atomic"
 
-// newCounter: INCR and HINCRBY on two counters each, and reads.
-func newCounter(*Env) Plan {
-	read := func(c *Client, n int) {
-		if n < 2 {
-			key := c.Key("c" + itoa(int64(n)))
-			c.Do(Call{Op: "read", Key: key, Cmds: [][]string{{"GET", key}}, Out: number})
-		} else {
-			key := c.Key("h")
-			f := itoa(int64(n))
-			c.Do(Call{Op: "read", Key: key + f, Cmds: [][]string{{"HGET", key, f}}, Out: number})
-		}
-	}
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/target"
+)
+
+// newCounter: INCR and HINCRBY on two counters each; INCRBY and HINCRBY, plain and
+// in scripts, of powers that tell which of them were done; and reads.
+func newCounter(env *Env) Plan {
+	m := &marks{}
 	return Plan{
 		Step: func(c *Client) {
 			n := c.Rand.IntN(4)
 			switch {
+			case c.Rand.IntN(2) == 0:
+				m.step(c)
 			case c.Rand.IntN(4) == 0:
-				read(c, n)
-			case n < 2:
-				key := c.Key("c" + itoa(int64(n)))
-				c.Do(Call{Op: "add", Key: key, Cmds: [][]string{{"INCR", key}}, Out: number})
+				c.readCounter(n)
 			default:
-				key, f := c.Key("h"), itoa(int64(n))
-				c.Do(Call{Op: "add", Key: key + f, Cmds: [][]string{{"HINCRBY", key, f, "1"}}, Out: number})
+				c.add(n)
 			}
 		},
 		Final: func(c *Client) {
 			for n := range 4 {
-				read(c, n)
+				c.readCounter(n)
+			}
+			for group := int64(c.ID); group <= m.last.Load()/model.MarksMax; group += int64(env.Workers) {
+				m.read(c, group)
 			}
 		},
 	}
 }
 
-const stockScript = `local left = tonumber(redis.call('get', KEYS[1])) if left == nil then return 'missing' end ` +
-	`if left < 1 then return -1 end return redis.call('decr', KEYS[1])`
+// add adds one to the counter number n: two are strings, two are fields of a hash.
+func (c *Client) add(n int) {
+	if n < 2 {
+		key := c.Key("c" + itoa(int64(n)))
+		c.Do(Call{Op: "add", Key: key, Cmds: [][]string{{"INCR", key}}, Out: number})
+		return
+	}
+	key, f := c.Key("h"), itoa(int64(n))
+	c.Do(Call{Op: "add", Key: key + f, Cmds: [][]string{{"HINCRBY", key, f, "1"}}, Out: number})
+}
 
-// newStock: the script that sells one piece if there is one.
-func newStock(*Env) Plan {
+func (c *Client) readCounter(n int) {
+	if n < 2 {
+		key := c.Key("c" + itoa(int64(n)))
+		c.Do(Call{Op: "read", Key: key, Cmds: [][]string{{"GET", key}}, Out: number})
+		return
+	}
+	key, f := c.Key("h"), itoa(int64(n))
+	c.Do(Call{Op: "read", Key: key + f, Cmds: [][]string{{"HGET", key, f}}, Out: number})
+}
+
+// marks are numbered; those of a group are added up in one key.
+type marks struct{ last atomic.Int64 }
+
+// An integer is exact to 2^53 only in a script, a string always.
+const markScript = `redis.call('incrby', KEYS[1], ARGV[1]) return redis.call('get', KEYS[1])`
+
+// step adds a mark, or reads the sum of a group, of the newest most often.
+func (m *marks) step(c *Client) {
+	if c.Rand.IntN(4) == 0 {
+		m.read(c, m.last.Load()/model.MarksMax-max(c.Rand.Int64N(8)-4, 0))
+		return
+	}
+	id := m.last.Add(1)
+	key, n := c.Key("m"+itoa(id/model.MarksMax)), id%model.MarksMax
+	cmd := []string{"INCRBY", key, model.Mark(n)}
+	switch {
+	case hashed(id / model.MarksMax):
+		cmd = []string{"HINCRBY", key, "sum", model.Mark(n)}
+	case c.Rand.IntN(3) == 0:
+		cmd = []string{"EVAL", markScript, "1", key, model.Mark(n)}
+	}
+	c.Do(Call{Op: "mark", Key: key, In: []string{itoa(n)}, Cmds: [][]string{cmd}, Out: number})
+}
+
+// hashed reports whether the sum of a group is a field of a hash.
+func hashed(group int64) bool { return group%2 == 1 }
+
+func (m *marks) read(c *Client, group int64) {
+	key := c.Key("m" + itoa(max(group, 0)))
+	cmd := []string{"GET", key}
+	if hashed(max(group, 0)) {
+		cmd = []string{"HGET", key, "sum"}
+	}
+	c.Do(Call{Op: "sum", Key: key, Cmds: [][]string{cmd}, Out: number})
+}
+
+const stockScript = `local left = tonumber(redis.call('get', KEYS[1])) if left == nil then return {'missing', 0} end ` +
+	`if left < 1 then return {-1, 0} end return {redis.call('decr', KEYS[1]), redis.call('hincrby', KEYS[2], ARGV[1], 1)}`
+
+// buyersMax bounds a list of buyers, so that reading it stays cheap.
+const buyersMax = 400
+
+// newStock: the script that sells one piece if there is one, and notes the buyer.
+func newStock(env *Env) Plan {
+	var last atomic.Int64
+	buyers := func(c *Client, list int64) string { return c.Key("sold" + itoa(list)) }
+	sold := func(c *Client, list int64) {
+		key := buyers(c, list)
+		c.Do(Call{Op: "sold", Key: key, Cmds: [][]string{{"HGETALL", key}}, Out: members})
+	}
 	read := func(c *Client) {
 		key := c.Key("stock")
 		c.Do(Call{Op: "read", Key: key, Cmds: [][]string{{"GET", key}}, Out: number})
@@ -55,13 +119,33 @@ func newStock(*Env) Plan {
 			}
 		},
 		Step: func(c *Client) {
-			if c.Rand.IntN(5) == 0 {
+			switch c.Rand.IntN(12) {
+			case 0, 1:
 				read(c)
 				return
+			case 2:
+				sold(c, last.Load()/buyersMax)
+				return
 			}
-			key := c.Key("stock")
-			c.Do(Call{Op: "take", Key: key, Cmds: [][]string{{"EVAL", stockScript, "1", key}}, Out: number})
+			key, buyer := c.Key("stock"), last.Add(1)
+			list := buyers(c, buyer/buyersMax)
+			c.Do(Call{Op: "take", Key: key, In: []string{itoa(buyer), list},
+				Cmds: [][]string{{"EVAL", stockScript, "2", key, list, itoa(buyer)}}, Out: twoNumbers})
 		},
-		Final: read,
+		Final: func(c *Client) {
+			read(c)
+			for list := int64(c.ID); list <= last.Load()/buyersMax; list += int64(env.Workers) {
+				sold(c, list)
+			}
+		},
 	}
+}
+
+// twoNumbers makes a result of an array of two integers.
+func twoNumbers(replies []target.Reply) ([]string, error) {
+	r := replies[len(replies)-1]
+	if len(r.Elems) != 2 || r.Elems[0].Kind != ':' || r.Elems[1].Kind != ':' {
+		return nil, errShape
+	}
+	return r.Texts(), nil
 }

@@ -1,0 +1,116 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"lockd/jepsen-lite/history"
+)
+
+// changes are operations of which each is done once or never, by their names.
+type changes map[string]*history.Op
+
+// check judges an answer that shows how often each of them has been done.
+func (c changes) check(v *Verdict, o *history.Op, seen map[string]int64) {
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		switch by := c[name]; {
+		case seen[name] == 0:
+		case by == nil || by.Start > o.End:
+			v.Add("never sent", o, "nobody had sent %q", name)
+		case by.Outcome == history.Fail:
+			v.Add("failed but done", o, "%s", by)
+		case seen[name] > 1:
+			v.Add("done twice", o, "%s was done %d times", by, seen[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if by := c[name]; by.OK() && (by.End < o.Start || by == o) && seen[name] == 0 {
+			v.Add("update lost", o, "%s is missing", by)
+		}
+	}
+}
+
+// A mark adds a power of four: so the sum has a digit for each mark, which tells
+// whether it was done, and whether it was done again.
+const (
+	markBits  = 2
+	MarksMax  = 62 / markBits // in one sum
+	markDigit = 1<<markBits - 1
+)
+
+// Mark is what mark number n adds.
+func Mark(n int64) string { return strconv.FormatInt(1<<(markBits*n), 10) }
+
+// marks judges sums of marks: mark number = sum; sum = sum. Each answer shows which
+// marks had been done; what one shows another one shows too, unless it was earlier.
+func marks(v *Verdict, h *history.History) {
+	keys := map[string]changes{}
+	sums := map[string][]*history.Op{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name != "mark" && o.Name != "sum" {
+			continue
+		}
+		if keys[o.Key] == nil {
+			keys[o.Key] = changes{}
+		}
+		if o.Name == "mark" {
+			keys[o.Key][o.In[0]] = o
+		}
+		if o.OK() {
+			sums[o.Key] = append(sums[o.Key], o)
+		}
+	}
+	total := 0
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		for _, o := range sums[key] {
+			keys[key].check(v, o, digits(o))
+		}
+		inOneOrder(v, sums[key])
+		total += len(keys[key])
+	}
+	v.Note("%d additions with a digit of their own", total)
+}
+
+// value is the sum that an answer shows.
+func value(o *history.Op) int64 {
+	n, _ := strconv.ParseInt(o.Out[0], 10, 64) // nil: nothing was added yet
+	return n
+}
+
+func digits(o *history.Op) map[string]int64 {
+	seen := map[string]int64{}
+	for n, sum := 0, value(o); sum > 0; n, sum = n+1, sum>>markBits {
+		seen[strconv.Itoa(n)] = sum & markDigit
+	}
+	return seen
+}
+
+// inOneOrder checks that the answers can be put in one order in which marks are only
+// added, and that it is that of their times.
+func inOneOrder(v *Verdict, sums []*history.Op) {
+	slices.SortStableFunc(sums, func(a, b *history.Op) int {
+		return cmp.Or(cmp.Compare(bits.OnesCount64(uint64(value(a))), bits.OnesCount64(uint64(value(b)))), cmp.Compare(a.Start, b.Start))
+	})
+	for i := 1; i < len(sums); i++ {
+		if a, b := sums[i-1], sums[i]; value(a)&^value(b) != 0 {
+			v.Add("order differs", b, "%s saw something that this one did not, and the other way round", a)
+		}
+	}
+	var more, least *history.Op // that ended first: of those that saw more, and with those that saw the same
+	for i := len(sums) - 1; i >= 0; i-- {
+		o := sums[i]
+		if i+1 < len(sums) && value(sums[i+1]) != value(o) {
+			more = least
+		}
+		if more != nil && more.End < o.Start {
+			v.Add("went back", o, "%s had seen more", more)
+		}
+		if least == nil || o.End < least.End {
+			least = o
+		}
+	}
+}
