@@ -357,3 +357,20 @@ func TestWakeUp(t *testing.T) {
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n"+
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 6-7 3 message ch = a", "order differs@7")
 }
+
+// A script that meets a limit leaves nothing behind, and any other its writes.
+func TestScripts(t *testing.T) {
+	good := []string{
+		"0-1 1 poison a rep = error ERR Script stopped: it needs more\n 2-3 1 left a = nil",
+		"0-1 1 poison a rep = 7\n 2-3 1 left a = 4",
+		"0-1 1 poison a rep = error ERR stack overflow\n 2-3 1 left a = 4",
+		"0-? 1 poison a rep\n 2-3 1 left a = 4",
+		"0-1 1 poison a rep failed\n 2-3 1 left a = nil\n 4-5 2 script a x = 7",
+	}
+	for _, s := range good {
+		expect(t, Scripts, s)
+	}
+	expect(t, Scripts, "0-1 1 poison a rep = error ERR Script stopped: it needs more\n 2-3 1 left a = 4", "not undone@2")
+	expect(t, Scripts, "0-1 1 poison a rep = 7\n 2-3 1 left a = nil", "acknowledged write lost@2")
+	expect(t, Scripts, "0-1 1 poison a rep failed\n 2-3 1 left a = 4", "failed but done@2")
+}

@@ -4,18 +4,50 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 
 	"lockd/jepsen-lite/target"
 )
 
-// newScripts: random scripts. What they answer is not judged, only that the nodes
-// survive them and compute the same.
+// newScripts: random scripts, of which the nodes must make the same. One worker
+// sends scripts that ask for too much, one after the other, so that there is time
+// for the others.
 func newScripts(env *Env) Plan {
+	var turn atomic.Int64
 	return Plan{Step: func(c *Client) {
+		if c.ID == 0 {
+			c.poison(turn.Add(1) - 1 + int64(env.Seed))
+			return
+		}
 		key := c.Key("k" + itoa(c.Rand.Int64N(8)))
 		text := script(c.Rand)
-		c.Do(Call{Op: "script", Key: key, In: []string{text}, Cmds: [][]string{{"EVAL", text, "1", key, itoa(env.Unique())}}, Out: anything, Refusable: true})
+		c.Do(Call{Op: "script", Key: key, In: []string{text}, Cmds: [][]string{{"EVAL", text, "2", key, c.Key("sum"), itoa(env.Unique())}}, Out: anything, Refusable: true})
 	}}
+}
+
+// poison runs a script that writes something and then asks for too much, and looks
+// at what it left. Every third time it is one that is nested too deeply.
+func (c *Client) poison(turn int64) {
+	key, body := c.Key("p"+itoa(c.env.Unique())), poison[turn%int64(len(poison))]
+	cmd := []string{"EVAL", "redis.call('set', KEYS[1], 'left') " + body, "2", key, key + ":2"}
+	if turn%3 == 2 {
+		body = nested[turn/3%int64(len(nested))]
+		cmd[1] = body
+	}
+	c.Do(Call{Op: "poison", Key: key, In: []string{body[:min(len(body), 80)]}, Cmds: [][]string{cmd}, Out: anything, Refusable: true})
+	if turn%3 != 2 {
+		c.Do(Call{Op: "left", Key: key, Cmds: [][]string{{"STRLEN", key}}, Out: someOrNil})
+	}
+	c.Do(Call{Op: "clear", Key: key, Cmds: [][]string{{"DEL", key, key + ":2"}}, Out: number})
+}
+
+// someOrNil is nil for a length of nothing.
+func someOrNil(replies []target.Reply) ([]string, error) {
+	out, err := number(replies)
+	if err == nil && out[0] == "0" {
+		out[0] = "nil"
+	}
+	return out, err
 }
 
 // anything notes how an answer begins.
@@ -26,6 +58,8 @@ func anything(replies []target.Reply) ([]string, error) {
 	}
 	return []string{text[:min(len(text), 80)]}, nil
 }
+
+func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
 // statements are the pieces of a random script; %d is a small number. t is a table,
 // s a string, n a number, k the key.
@@ -42,7 +76,7 @@ var statements = []string{
 	`n = math.floor(n / (%d + 1)) + 0.5`,
 	`table.sort(t, function(a, b) return tostring(a) < tostring(b) end) n = n + %d`,
 	`redis.call('hset', k, 'f%d', s:sub(1, 200))`,
-	`for f, v in pairs(t) do redis.call('hset', k, f, tostring(v):sub(1, 50)) end n = n + %d`,
+	`for f, v in pairs(t) do redis.call('hset', k, f, tostring(v):sub(1, 50)) s = s:sub(1, 500) .. tostring(f) end n = n + %d`,
 	`redis.call('hincrby', k, 'c', %d)`,
 	`redis.call('pexpire', k, 1000 + %d)`,
 	`redis.call('del', k) n = %d`,
@@ -50,20 +84,36 @@ var statements = []string{
 	`n = n + (redis.call('hlen', k) or %d)`,
 	`s = tostring(redis.pcall('incr', k).err) .. %d`,
 	`pcall(function() error('no ' .. %d) end)`,
+	`s = tostring(select(2, pcall(function() return t.a.b.c + %d end))) .. tostring(t) .. tostring(print)`,
 	`if redis.sha1hex(s):sub(1, 1) < '8' then n = n + %d else error({err = 'ERR chosen'}) end`,
 	`s = cjson.encode({a = n, b = {s:sub(1, 20), %d}})`,
 	`redis.call('hset', k, 'r', (redis.call('hrandfield', k) or 'none') .. %d)`,
 	`redis.call('hset', k, 'm', math.random(1, 1000 + %d))`,
 	`s = cmsgpack.pack({n, %d, s:sub(1, 20)})`,
-	`local x = redis.call('time') n = n + x[1] %% (%d + 1)`,
+	`local x = redis.call('time') n = n + x[1] %% (%d + 1) + x[2]`,
 	`s = s:lower():upper():reverse():sub(1, 100 + %d)`,
 	`redis.call('publish', k, 'p%d')`,
 	`for i, f in ipairs(redis.call('hkeys', k)) do s = s:sub(1, 500) .. f end n = n + %d`,
+	`for i, f in ipairs(redis.call('hgetall', k)) do s = s:sub(1, 500) .. f:sub(1, 5) end n = n + %d`,
+	`for i, f in ipairs(redis.call('hvals', k)) do s = s:sub(1, 500) .. f:sub(1, 5) end n = n + %d`,
+	`for i, f in ipairs(redis.call('hscan', k, 0, 'COUNT', %d)[2]) do s = s:sub(1, 500) .. f:sub(1, 5) end`,
+	`for i, f in ipairs(redis.call('keys', k .. '*')) do s = s:sub(1, 500) .. f end n = n + %d`,
+	`for i, f in ipairs(redis.call('scan', 0, 'COUNT', %d)[2]) do s = s:sub(1, 500) .. f end`,
+	`s = s:sub(1, 500) .. tostring(redis.call('randomkey')) n = n + %d`,
+	`s = s:sub(1, 500) .. redis.call('dbsize') .. tostring(redis.call('pexpiretime', k)) .. tostring(redis.call('fence', k)) n = n + %d`,
+	`redis.pcall('sadd', k .. ':set', 'm%d', n, s:sub(1, 20)) for i, f in ipairs(redis.pcall('smembers', k .. ':set')) do s = s:sub(1, 500) .. f end`,
+	`redis.pcall('zadd', k .. ':z', %d, s:sub(1, 20), n, 'm') for i, f in ipairs(redis.pcall('zrange', k .. ':z', 0, -1)) do s = s:sub(1, 500) .. f end`,
+	`redis.pcall('rpush', k .. ':l', s:sub(1, 20), %d) s = s:sub(1, 500) .. tostring(redis.pcall('lpop', k .. ':l'))`,
+	`s = s:sub(1, 500) .. tostring(redis.pcall('spop', k .. ':set')) .. tostring(redis.pcall('srandmember', k .. ':set')) n = n + %d`,
 	`local function deep(d) if d > 0 then return 1 + deep(d - 1) end return 0 end n = n + deep(%d0)`,
 	`n = 0 while n < %d000 do n = n + 1 end`,
 	`n = bit.bxor(math.floor(n) %% 65536, %d)`,
 	`s = struct.pack('>I4', math.floor(n) %% 1000 + %d)`,
 }
+
+// remember keeps what a script has computed for good, so that a difference between
+// two nodes is never written over.
+const remember = `redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, 1000) .. '|' .. #t))` + "\n"
 
 // script makes a random script. A few run into a limit on purpose.
 func script(r *rand.Rand) string {
@@ -72,6 +122,7 @@ func script(r *rand.Rand) string {
 	for range 1 + r.IntN(8) {
 		fmt.Fprintf(&b, statements[r.IntN(len(statements))]+"\n", 1+r.IntN(40))
 	}
+	b.WriteString(remember)
 	if r.IntN(60) == 0 {
 		b.WriteString("while true do n = n + 1 end\n")
 	}

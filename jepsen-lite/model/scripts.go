@@ -1,0 +1,40 @@
+package model
+
+import (
+	"strings"
+
+	"lockd/jepsen-lite/history"
+)
+
+// stopped begins the answer to a script that met a limit.
+const stopped = "error ERR Script stopped"
+
+// Scripts judges scripts that begin with a write and then ask for too much: poison
+// key = answer; left key = what was written | nil. Who meets a limit is undone, who
+// does not is not. That no node dies of one, and that all have the same state, is
+// seen at the nodes.
+func Scripts(h *history.History) *Verdict {
+	v := &Verdict{}
+	sent := map[string]*history.Op{}
+	stops := 0
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		p := sent[o.Key]
+		switch {
+		case o.Name == "poison":
+			sent[o.Key] = o
+			if o.OK() && strings.HasPrefix(o.Out[0], stopped) {
+				stops++
+			}
+		case o.Name != "left" || !o.OK() || p == nil || p.Outcome == history.Info:
+		case p.Outcome == history.Fail && o.Out[0] != "nil":
+			v.Add("failed but done", o, "%s", p)
+		case p.OK() && strings.HasPrefix(p.Out[0], stopped) && o.Out[0] != "nil":
+			v.Add("not undone", o, "%s left this behind", p)
+		case p.OK() && !strings.HasPrefix(p.Out[0], "error ") && o.Out[0] == "nil":
+			v.Add("acknowledged write lost", o, "%s wrote it", p)
+		}
+	}
+	v.Note("%d scripts that ask for too much, %d stopped at a limit", len(sent), stops)
+	return v
+}
