@@ -356,6 +356,45 @@ func TestWakeUp(t *testing.T) {
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 2-3 2 publish ch a failed\n 4-5 1 message ch = a", "never published@3")
 	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-3 2 publish ch a = 1\n 2-3 4 publish ch b = 1\n"+
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 6-7 3 message ch = a", "order differs@7")
+	// Whoever hears what came later has missed the other for good, whatever is broken.
+	expect(t, WakeUp, "0-1 1 listen ch = OK\n 0-1 3 listen ch = OK\n 2-? 2 publish ch a\n 2-3 4 publish ch b = 1\n"+
+		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 0-9000 fault kill", "missed@7")
+}
+
+// Who listens is told of every lease that ends by itself, once and in time.
+func TestEvents(t *testing.T) {
+	const ears = "0-1 1 listen e = OK\n 0-1 2 listen e = OK\n " // lines 1 and 2
+	const end = "\n 20000-20001 9 del z = 0"
+	good := []string{
+		"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 105-106 2 message e = k",
+		"3-4 3 set k 100 = OK\n 50-51 3 renew k 100 = 1\n 150-151 1 message e = k\n 190-191 2 message e = k",
+		"3-4 3 set k 100 = OK\n 110-111 3 renew k 100 = 0\n 150-151 1 message e = k\n 190-191 2 message e = k",
+		"3-4 3 set k 100 = OK\n 50-51 3 del k = 1",
+		"3-4 3 set k 100 = OK\n 50-? 3 del k",
+		"3-4 3 set k 100 = OK\n 50-? 3 renew k 1000\n 1200-1201 1 message e = k\n 1200-1201 2 message e = k",
+		"3-4 3 set k 100 = OK\n 50-? 3 renew k 10\n 60-61 1 message e = k\n 103-104 2 message e = k",
+		"3-? 3 set k 100",
+		"3-? 3 set k 100\n 8000-8001 1 message e = k\n 8000-8001 2 message e = k",
+		"3-4 3 set k 100 failed",
+		"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 50-51 2 cut e = x",
+		"3-4 3 set k 100 = OK\n 50-51 4 listen e = OK\n 103-104 1 message e = k\n 105-106 2 message e = k", // came too late
+		"3-4 3 set k 100 = OK\n 50-3000 fault kill\n 6000-6001 1 message e = k\n 6000-6001 2 message e = k",
+	}
+	for _, s := range good {
+		expect(t, Events, ears+s+end)
+	}
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k"+end, "not told@3")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 100-101 1 message e = k\n 105-106 2 message e = k"+end, "told early@4")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 10-3000 dark\n 10-3000 fault kill\n 3050-3051 1 message e = k\n 3095-3096 2 message e = k"+end, "told early@6")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 50-51 3 renew k 100 = 1\n 140-141 1 message e = k\n 190-191 2 message e = k"+end, "told early@5")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 2500-2501 2 message e = k"+end, "told late@5")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 103-104 1 message e = k\n 105-106 1 message e = k\n 105-106 2 message e = k"+end, "heard twice@5")
+	expect(t, Events, ears+"3-4 3 set k 100 = OK\n 50-51 3 del k = 1\n 105-106 1 message e = k"+end, "told of no end@5")
+	expect(t, Events, ears+"3-4 3 set k 100 failed\n 105-106 1 message e = k"+end, "told of no end@4")
+	expect(t, Events, ears+"105-106 1 message e = k"+end, "never set@3")
+	expect(t, Events, ears+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n"+
+		"110-111 2 message e = j\n 112-113 2 message e = k"+end, "order differs@7")
+	expect(t, Events, ears+"3-? 3 set k 100\n 3-? 4 set j 100\n 110-111 1 message e = k\n 112-113 1 message e = j\n 110-111 2 message e = j"+end, "missed@7")
 }
 
 // A script that meets a limit leaves nothing behind, and any other its writes.

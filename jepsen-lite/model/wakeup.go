@@ -1,7 +1,6 @@
 package model
 
 import (
-	"slices"
 	"time"
 
 	"lockd/jepsen-lite/history"
@@ -26,8 +25,19 @@ type ear struct {
 // all; and nothing that was not sent.
 func WakeUp(h *history.History) *Verdict {
 	v := &Verdict{}
-	ears, sent := listeners(v, h)
+	ears := earsOf(v, h)
+	sent := map[string]*history.Op{}
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "publish" {
+			sent[o.In[0]] = o
+		}
+	}
 	for _, e := range ears {
+		for text, o := range e.heard {
+			if p := sent[text]; p == nil || p.Start > o.End || p.Outcome == history.Fail {
+				v.Add("never published", o, "nobody sent it, or it was refused")
+			}
+		}
 		for text, p := range sent {
 			if p.Key == e.key && p.OK() && p.Start > e.from {
 				e.missed(v, h, p, e.heard[text])
@@ -35,19 +45,18 @@ func WakeUp(h *history.History) *Verdict {
 		}
 	}
 	orders(v, ears)
+	holes(v, ears, func(text string) *history.Op { return sent[text] })
 	v.Note("%d subscriptions, %d messages", len(ears), len(sent))
 	return v
 }
 
-func listeners(v *Verdict, h *history.History) (ears []*ear, sent map[string]*history.Op) {
+// earsOf finds the subscriptions and what each of them heard.
+func earsOf(v *Verdict, h *history.History) (ears []*ear) {
 	open := map[int]*ear{}
-	sent = map[string]*history.Op{}
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		e := open[o.Process]
 		switch {
-		case o.Name == "publish":
-			sent[o.In[0]] = o
 		case o.Name == "listen" && o.OK():
 			e = &ear{process: o.Process, key: o.Key, start: o, from: o.End, until: h.End, heard: map[string]*history.Op{}}
 			open[o.Process] = e
@@ -59,14 +68,7 @@ func listeners(v *Verdict, h *history.History) (ears []*ear, sent map[string]*hi
 			e.hear(v, o)
 		}
 	}
-	for _, e := range ears {
-		for text, o := range e.heard {
-			if p := sent[text]; p == nil || p.Start > o.End || p.Outcome == history.Fail {
-				v.Add("never published", o, "nobody sent it, or it was refused")
-			}
-		}
-	}
-	return ears, sent
+	return ears
 }
 
 func (e *ear) hear(v *Verdict, o *history.Op) {
@@ -79,12 +81,24 @@ func (e *ear) hear(v *Verdict, o *history.Op) {
 	e.order = append(e.order, text)
 }
 
+// listened reports whether e was not cut off until a message had to be there.
+func (e *ear) listened(h *history.History, due int64) bool { return e.until >= due && h.End > due }
+
+// dueAt is when a message must have been heard that was published before a moment:
+// wakeBound later, not counting disturbed times.
+func dueAt(h *history.History, moment int64) int64 {
+	due := moment + wakeBound
+	for more := int64(1); more > 0; due += more {
+		more = moment + wakeBound + h.Disturbed(moment, due, settleTime) - due
+	}
+	return due
+}
+
 // missed judges one message that was acknowledged while e listened.
 func (e *ear) missed(v *Verdict, h *history.History, p, heard *history.Op) {
-	due := p.End + wakeBound
-	due += h.Disturbed(p.Start, due+60*int64(time.Second), settleTime)
+	due := dueAt(h, p.End)
 	switch {
-	case heard == nil && e.until >= min(due, h.End) && h.End > due:
+	case heard == nil && e.listened(h, due):
 		v.Add("not woken", p, "process %d listened since %s, was not cut off, and did not hear it", e.process, e.start)
 	case heard != nil && heard.Start > due:
 		v.Add("woken late", heard, "%.3f s after %s", float64(heard.Start-p.End)/1e9, p)
@@ -93,22 +107,53 @@ func (e *ear) missed(v *Verdict, h *history.History, p, heard *history.Op) {
 
 // orders checks that any two subscribers heard what both heard in the same order.
 func orders(v *Verdict, ears []*ear) {
+	places := make([]map[string]int, len(ears))
+	for i, e := range ears {
+		places[i] = map[string]int{}
+		for place, text := range e.order {
+			places[i][text] = place
+		}
+	}
 	for i, a := range ears {
-		for _, b := range ears[i+1:] {
-			if a.key != b.key {
+		for j, b := range ears[i+1:] {
+			if a.key != b.key || a.from > b.until || b.from > a.until {
 				continue
 			}
 			last, at := -1, ""
 			for _, text := range a.order {
-				j := slices.Index(b.order, text)
-				if j < 0 {
+				place, ok := places[i+1+j][text]
+				if !ok {
 					continue
 				}
-				if j < last {
+				if place < last {
 					v.Add("order differs", b.heard[text], "process %d heard %s before it, process %d after it", a.process, at, b.process)
 					break
 				}
-				last, at = j, text
+				last, at = place, text
+			}
+		}
+	}
+}
+
+// holes checks that nobody hears a message and not what others heard before it, if
+// he listened already when its cause, which may be nil, was sent. It holds without
+// any bound on time.
+func holes(v *Verdict, ears []*ear, cause func(text string) *history.Op) {
+	for _, e := range ears {
+		missed := map[string]bool{}
+		for _, other := range ears {
+			if other == e || other.key != e.key || other.from > e.until || e.from > other.until {
+				continue
+			}
+			last := len(other.order) - 1
+			for last >= 0 && e.heard[other.order[last]] == nil {
+				last--
+			}
+			for _, text := range other.order[:max(last, 0)] {
+				if c := cause(text); e.heard[text] == nil && !missed[text] && c != nil && c.Start > e.from {
+					missed[text] = true
+					v.Add("missed", e.heard[other.order[last]], "before it, process %d heard %s, of %s, and process %d did not", other.process, text, c, e.process)
+				}
 			}
 		}
 	}

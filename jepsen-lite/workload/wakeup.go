@@ -21,7 +21,7 @@ func newWakeUp(env *Env) Plan {
 	return Plan{Step: func(c *Client) {
 		channel := c.Key("ch" + itoa(int64(c.Rand.IntN(2))))
 		if c.ID%2 == 0 {
-			c.listen(channel)
+			c.listen(channel, nil)
 			return
 		}
 		text := "m" + itoa(env.Unique())
@@ -34,8 +34,8 @@ func newWakeUp(env *Env) Plan {
 }
 
 // listen subscribes and records what it hears, until it is cut off or has listened
-// for long.
-func (c *Client) listen(channel string) {
+// for long; keep chooses messages, nil keeps all.
+func (c *Client) listen(channel string, keep func(text string) bool) {
 	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{"SUBSCRIBE", channel}}, Out: subscribed})
 	if !ok || out[0] != "OK" || c.conn == nil {
 		return
@@ -62,7 +62,7 @@ func (c *Client) listen(channel string) {
 			return
 		}
 		answered = time.Now()
-		if r.Kind == '*' && len(r.Elems) == 3 && r.Elems[0].Str == "message" {
+		if r.Kind == '*' && len(r.Elems) == 3 && r.Elems[0].Str == "message" && (keep == nil || keep(r.Elems[2].Str)) {
 			c.mark("message", channel, r.Elems[2].Str)
 		}
 	}

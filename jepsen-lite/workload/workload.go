@@ -37,6 +37,7 @@ var Table = []Workload{
 	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, nil},
 	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
+	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, nil},
 	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, nil},
 }
 

@@ -1,0 +1,69 @@
+package workload
+
+import (
+	"strings"
+	"time"
+)
+
+// What the workload events listens to, and the setting that has it published.
+const (
+	expiredChannel = "__keyevent@0__:expired"
+	notifySetting  = "notify-keyspace-events"
+)
+
+// newEvents: half of the workers listen through all nodes to the ends of leases, the
+// others set keys with a time to live, and renew or delete some of them.
+func newEvents(env *Env) Plan {
+	before := ""
+	return Plan{
+		Setup: func(c *Client) {
+			for c.ctx.Err() == nil {
+				out, ok := c.Do(Call{Op: "setting", Cmds: [][]string{{"CONFIG", "GET", notifySetting}}, Out: members})
+				if ok && len(out) == 2 {
+					before = out[1]
+					break
+				}
+			}
+			c.notify("Ex")
+		},
+		Step: func(c *Client) {
+			if c.ID%2 == 0 {
+				c.listen(expiredChannel, func(key string) bool { return strings.HasPrefix(key, env.Prefix) })
+				return
+			}
+			c.lease(c.Key("x" + itoa(env.Unique())))
+		},
+		Final: func(c *Client) {
+			if c.ID == 0 {
+				c.notify(before)
+			}
+		},
+	}
+}
+
+// notify sets what the nodes publish by themselves.
+func (c *Client) notify(classes string) {
+	for c.ctx.Err() == nil {
+		if _, ok := c.Do(Call{Op: "setting", In: []string{classes}, Cmds: [][]string{{"CONFIG", "SET", notifySetting, classes}}, Out: word("OK")}); ok {
+			return
+		}
+	}
+}
+
+// lease sets a key and perhaps renews or deletes it, now and then too late.
+func (c *Client) lease(key string) {
+	ms := 50 + c.Rand.Int64N(2500)
+	_, ok := c.Do(Call{Op: "set", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"SET", key, "1", "PX", itoa(ms)}}, Out: word("OK")})
+	if !ok || c.Rand.IntN(2) == 0 {
+		return
+	}
+	for c.Rand.IntN(3) > 0 && ok {
+		c.Sleep(time.Duration(c.Rand.Int64N(ms*6/5)) * time.Millisecond)
+		ms = 50 + c.Rand.Int64N(2500)
+		_, ok = c.Do(Call{Op: "renew", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"PEXPIRE", key, itoa(ms)}}, Out: word("0", "1")})
+	}
+	if ok && c.Rand.IntN(2) == 0 {
+		c.Sleep(time.Duration(c.Rand.Int64N(ms*6/5)) * time.Millisecond)
+		c.Do(Call{Op: "del", Key: key, Cmds: [][]string{{"DEL", key}}, Out: word("0", "1")})
+	}
+}
