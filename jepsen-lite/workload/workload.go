@@ -35,6 +35,7 @@ var Table = []Workload{
 	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.Counter, nil},
 	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, nil},
 	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, nil},
+	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, &model.ListMachine},
 	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
 	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, nil},
