@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 // Lookup finds the row of a command; nil if the cluster does not know it.
@@ -145,6 +146,12 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, local exec
 		case o == outcomeDone:
 			return res
 		case o == outcomeUnknown && write:
+			if fault.Planted(fault.ResendUnknown) {
+				break // of the switch: to the next attempt
+			}
+			if fault.Planted(fault.UnknownAsNil) {
+				return nils(req)
+			}
 			return fail(req, resp.ErrUnknown)
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
@@ -171,6 +178,9 @@ func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 
 // attempt runs a request once, here if this node leads, otherwise at the leader.
 func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, local executor) (outcome, resp.Result) {
+	if fault.Planted(fault.FollowerRead) && !write {
+		return outcomeDone, n.viewOwn(req)
+	}
 	if n.lead.Load() != nil {
 		return local(ctx, req, write)
 	}

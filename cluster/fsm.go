@@ -71,7 +71,7 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	}
 	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
 	results, msgs := n.machine.Apply(stamp, e.reqs)
-	n.appliedAt = n.clock.Monotonic()
+	n.appliedAt, n.appliedWall = n.clock.Monotonic(), e.wall
 	n.noteDeadline()
 	return &applied{results: results}, msgs
 }
@@ -103,7 +103,7 @@ func mix(x uint64) uint64 {
 // publish hands on the messages of an entry. Those of entries that were in the log
 // at the start have been heard before; only settings are of use.
 func (f *fsm) publish(index uint64, msgs []resp.Message) {
-	if index <= f.replayTo {
+	if index <= f.replayTo || fault.Planted(fault.PublishOnLeader) && !f.n.leads() {
 		kept := msgs[:0:0]
 		for _, m := range msgs {
 			if m.Kind == resp.MessageConfig {

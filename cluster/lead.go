@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/resp/fault"
 )
 
 // watchElections follows what Raft says about this node's own leadership.
@@ -61,6 +63,12 @@ func (n *Node) barrier() error {
 func (n *Node) startClock(term uint64) bool {
 	n.mu.Lock()
 	base := n.machine.Tick() + n.ledSinceApplied().Milliseconds()
+	if fault.Planted(fault.LeaseReset) {
+		base -= time.Minute.Milliseconds()
+	}
+	if fault.Planted(fault.GapCounted) {
+		base = n.machine.Tick() + n.sinceStamped().Milliseconds()
+	}
 	n.mu.Unlock()
 	lead := &leadership{term: term, base: base, origin: n.clock.Monotonic(), clock: n.clock}
 	if n.broken.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {

@@ -42,7 +42,8 @@ type Node struct {
 	machine Machine
 	applied uint64 // index of the last entry applied
 	// appliedAt is the monotonic time at which the machine's tick was last set.
-	appliedAt time.Duration
+	appliedAt   time.Duration
+	appliedWall int64 // wall clock of that entry; only a planted bug looks at it
 
 	roster     atomic.Pointer[roster]     // replaced under mu
 	hints      atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not

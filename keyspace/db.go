@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"lockd/resp/fault"
 )
 
 // databases is how many databases there are, as in Redis by default.
@@ -105,7 +107,12 @@ func (d *database) load(l leaf[*entry]) {
 
 // expired reports whether the lease of e has ended by the machine's clock. The
 // machine's, never the reader's: see law 4 of the design.
-func (m *Machine) expired(e *entry) bool { return m.tick > e.deadline.tick }
+func (m *Machine) expired(e *entry) bool {
+	if fault.Planted(fault.LocalExpiry) {
+		return e.deadline.set() && fault.WallNow()/1000 > e.deadline.wallMs
+	}
+	return m.tick > e.deadline.tick
+}
 
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {

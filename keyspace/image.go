@@ -8,6 +8,8 @@ import (
 	checksum "hash"
 	"hash/crc32"
 	"io"
+
+	"lockd/resp/fault"
 )
 
 // An image is the whole state as a stream of bytes. Equal states have equal images,
@@ -169,7 +171,7 @@ func (m *Machine) Restore(src io.Reader) error {
 
 func (m *Machine) readClock(r *imageReader) {
 	m.tick, m.wallUs = r.i64(), r.i64()
-	m.sequence, m.lastFence = r.u64(), r.u64()
+	m.sequence, m.lastFence = r.u64(), r.fence()
 	m.stats.expiredKeys = r.i64()
 	for i := range m.createdAt {
 		m.createdAt[i] = r.u64()
@@ -197,7 +199,7 @@ func (m *Machine) readDatabase(r *imageReader, db int) {
 }
 
 func (m *Machine) readEntry(r *imageReader) *entry {
-	e := &entry{key: r.text(), fence: r.u64(), version: r.u64()}
+	e := &entry{key: r.text(), fence: r.fence(), version: r.u64()}
 	e.deadline = deadline{tick: r.i64(), wallMs: r.i64()}
 	if !e.deadline.set() && e.deadline != never {
 		r.fail("a deadline that is none")
@@ -267,6 +269,14 @@ func (r *imageReader) lost(err error) {
 func (r *imageReader) u64() uint64 {
 	r.fill(r.num[:])
 	return binary.LittleEndian.Uint64(r.num[:])
+}
+
+func (r *imageReader) fence() uint64 {
+	n := r.u64()
+	if fault.Planted(fault.FenceForgotten) {
+		return 0
+	}
+	return n
 }
 
 func (r *imageReader) i64() int64 { return int64(r.u64()) }

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"lockd/resp/fault"
 )
 
 // The math library (lmathlib.c), with Redis's random numbers.
@@ -116,6 +118,9 @@ func extreme(better func(a, b float64) bool) func(libCall) int {
 type lrand48 uint64
 
 func newLrand48(seed int32) lrand48 {
+	if fault.Planted(fault.RandomScript) {
+		seed ^= int32(fault.Chance())
+	}
 	return lrand48(uint32(seed))<<16 | 0x330E
 }
 
