@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace":    {"lockd/resp", "lockd/resp/fault"},
 	"lockd/luavm":       {"lockd/resp", "lockd/resp/fault"},
 	"lockd/cluster":     {"lockd/resp", "lockd/resp/fault"},
+	"lockd/clients":     {}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster"},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
@@ -128,6 +129,13 @@ func (s source) imports() []string {
 	return paths
 }
 
+// isModule reports whether a folder is a module of its own (clients/go): it can
+// import nothing of the house.
+func isModule(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	return err == nil
+}
+
 // sources parses the non-test Go files of the module.
 func sources(t *testing.T) []source {
 	t.Helper()
@@ -140,7 +148,7 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata") {
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(path)) {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

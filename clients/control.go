@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// controlMax bounds one request to the control port.
+const controlMax = 60 * time.Second
+
+// serveControl opens the port by which suites break the target:
+//
+//	POST /kill-leader    SIGKILL; answers the address its clients used
+//	POST /heal           starts what does not run, answers when all nodes serve
+//	GET  /leader         the leader's address for clients
+//
+// A target that cannot lose its leader answers 501.
+func (t *target) serveControl() (url string, err error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	mux := http.NewServeMux()
+	handle := func(pattern string, do func(context.Context) (string, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), controlMax)
+			defer cancel()
+			if len(t.nodes) < 2 {
+				http.Error(w, "this target has one node", http.StatusNotImplemented)
+				return
+			}
+			text, err := do(ctx)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprintln(w, text)
+		})
+	}
+	handle("POST /kill-leader", t.killLeader)
+	handle("POST /heal", func(ctx context.Context) (string, error) { return "ok", t.heal(ctx) })
+	handle("GET /leader", func(ctx context.Context) (string, error) {
+		n, err := t.leader(ctx)
+		if err != nil {
+			return "", err
+		}
+		return n.addr, nil
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: controlMax}
+	t.closers = append(t.closers, func() { _ = srv.Close() })
+	go func() { _ = srv.Serve(ln) }()
+	return "http://" + ln.Addr().String(), nil
+}

@@ -1,0 +1,14 @@
+// Command clients runs the suites of real client libraries, one folder per
+// language, against three nodes of lockd and against redis-server, with the same
+// assertions: what Redis would fail is no demand on lockd.
+//
+// A suite is a program of its own. It learns from the environment where the servers
+// are (environment in servers.go), asks the control port to kill the leader or to make the
+// cluster whole, and prints one line per scene:
+//
+//	RESULT <client> <version> <mode> <scene> ok|fail|none [words]
+//
+// where mode is how it found the servers (single, sentinel, cluster ...; with
+// RESP3 in it where the client was told to speak that) and none says that the
+// library has nothing the scene could show, with the reason as words.
+package main

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	Suite  []string      `default:"all" help:"Suites to run." placeholder:"NAME,..."`
+	Target []string      `default:"lockd,redis" help:"Servers to run them against: lockd, redis." placeholder:"NAME,..."`
+	Time   time.Duration `default:"15m" help:"Most time that one suite may take against one target."`
+	Write  bool          `help:"Write the matrix into clients/README.md."`
+	Serve  bool          `help:"Start the servers, print the environment of a suite, and wait: to run one by hand."`
+	List   bool          `help:"List the suites, and do nothing."`
+}
+
+func main() {
+	var c cli
+	kong.Parse(&c, kong.Name("clients"), kong.UsageOnError(),
+		kong.Description("Runs the suites of real client libraries against lockd and against redis-server."))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := c.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clients:", err)
+		os.Exit(2)
+	}
+	if !passed {
+		os.Exit(1)
+	}
+}
+
+func (c *cli) run(ctx context.Context) (passed bool, err error) {
+	if c.List {
+		for _, s := range suites {
+			fmt.Printf("%-8s %s\n", s.name, s.summary)
+		}
+		return true, nil
+	}
+	chosen, err := choose(c.Suite)
+	if err != nil {
+		return false, err
+	}
+	if err := inRepository(); err != nil {
+		return false, err
+	}
+	if c.Serve {
+		chosen = nil
+	}
+	for _, s := range chosen {
+		if err := s.prepare(ctx); err != nil {
+			return false, fmt.Errorf("suite %s: %w", s.name, err)
+		}
+	}
+	m := &matrix{}
+	for _, name := range c.Target {
+		if err := c.against(ctx, name, chosen, m); err != nil {
+			return false, err
+		}
+	}
+	m.table(os.Stdout)
+	if c.Write {
+		if err := m.writeReadme(); err != nil {
+			return false, err
+		}
+	}
+	return m.passed(), ctx.Err()
+}
+
+// against starts a target and runs the suites against it.
+func (c *cli) against(ctx context.Context, name string, chosen []*suite, m *matrix) error {
+	begin, known := targets[name]
+	if !known {
+		return fmt.Errorf("there is no target %q: choose from lockd, redis", name)
+	}
+	t, err := begin(ctx)
+	if err != nil {
+		return fmt.Errorf("target %s: %w", name, err)
+	}
+	defer t.stop()
+	control, err := t.serveControl()
+	if err != nil {
+		return err
+	}
+	env := append(t.environment(), "CLIENTS_TARGET="+name, "CLIENTS_CONTROL="+control)
+	if c.Serve {
+		for _, e := range env {
+			fmt.Println("export", e)
+		}
+		<-ctx.Done()
+		return nil
+	}
+	for _, s := range chosen {
+		if err := t.heal(ctx); err != nil {
+			return fmt.Errorf("target %s before suite %s: %w", name, s.name, err)
+		}
+		s.run(ctx, c.Time, name, env, m)
+	}
+	return nil
+}
+
+// choose resolves names of suites.
+func choose(names []string) ([]*suite, error) {
+	var chosen []*suite
+	for _, n := range names {
+		if n == "all" {
+			return suites, nil
+		}
+		i := slices.IndexFunc(suites, func(s *suite) bool { return s.name == n })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no suite %q: see --list", n)
+		}
+		chosen = append(chosen, suites[i])
+	}
+	return chosen, nil
+}
+
+func inRepository() error {
+	if _, err := os.Stat("clients/doc.go"); err != nil {
+		return errors.New("run it in the root of the repository: go run ./clients")
+	}
+	return nil
+}
