@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
@@ -116,13 +115,16 @@ func fenceStep(s lease, o *history.Op) (lease, string) {
 	return s, "a number"
 }
 
+// lockOps are the operations of a lock itself.
+var lockOps = []string{"acquire", "renew", "release", "holder", "fence"}
+
 // Lock judges plain locks: SET NX PX with a token. Operations named "write" are
 // those of the fenced resource: In is the token and the fence, Out "accepted" or
-// "refused".
+// "refused"; "unfenced" those of a resource that knows no fences.
 func Lock(h *history.History) *Verdict {
 	only := &history.History{Faults: h.Faults, End: h.End}
 	for _, o := range h.Ops {
-		if o.Name != "write" {
+		if slices.Contains(lockOps, o.Name) {
 			only.Ops = append(only.Ops, o)
 		}
 	}
@@ -152,69 +154,5 @@ func explain(v *Verdict, h *history.History) {
 		default:
 			p.Kind = "lock held by the wrong one"
 		}
-	}
-}
-
-// grant is one acquisition, with the fence its holder read while it held for sure.
-type grant struct {
-	acquire, read *history.Op
-	fence         int64
-}
-
-// fences checks that fences grow from grant to grant, over all locks, and that a
-// resource which trusts them never refuses who holds the lock.
-func fences(v *Verdict, h *history.History) {
-	held := map[string]*history.Op{} // token -> acquire
-	sure := map[string]int64{}       // token -> until when it holds for sure
-	var grants []grant
-	for i := range h.Ops {
-		o := &h.Ops[i]
-		if o.Name == "acquire" && o.OK() && o.Out[0] == "OK" {
-			held[o.In[0]], sure[o.In[0]] = o, o.Start+millis(o.In[1])
-		}
-		if o.Name == "release" && o.Maybe() {
-			sure[o.In[0]] = min(sure[o.In[0]], o.Start)
-		}
-		if o.Name == "renew" && o.Maybe() {
-			sure[o.In[0]] = min(sure[o.In[0]], o.Start+millis(o.In[1])) // a renewal may shorten
-		}
-		if len(o.In) == 0 || !o.OK() || held[o.In[0]] == nil || o.End > sure[o.In[0]] {
-			continue
-		}
-		switch {
-		case o.Name == "fence" && o.Out[0] != "nil":
-			f, _ := strconv.ParseInt(o.Out[0], 10, 64)
-			grants = append(grants, grant{held[o.In[0]], o, f})
-		case o.Name == "write" && o.Out[0] == "refused":
-			v.Add("holder fenced off", o, "its lease, taken in %s, had not ended", held[o.In[0]])
-		}
-	}
-	growing(v, grants)
-	v.Note("%d grants with their fences", len(grants))
-}
-
-// growing checks: a grant that was over before another was asked for has the
-// smaller fence.
-func growing(v *Verdict, grants []grant) {
-	byStart := slices.Clone(grants)
-	slices.SortFunc(byStart, func(a, b grant) int { return cmp.Compare(a.acquire.Start, b.acquire.Start) })
-	byEnd := slices.Clone(grants)
-	slices.SortFunc(byEnd, func(a, b grant) int { return cmp.Compare(a.acquire.End, b.acquire.End) })
-	var top grant
-	seen := map[int64]*history.Op{}
-	next := 0
-	for _, g := range byStart {
-		for ; next < len(byEnd) && byEnd[next].acquire.End < g.acquire.Start; next++ {
-			if byEnd[next].fence > top.fence {
-				top = byEnd[next]
-			}
-		}
-		if g.fence <= top.fence {
-			v.Add("fence not greater", g.read, "fence %d of %s, but %d was given before to %s", g.fence, g.acquire, top.fence, top.acquire)
-		}
-		if other := seen[g.fence]; other != nil && other != g.acquire {
-			v.Add("fence not greater", g.read, "fence %d was given to %s too", g.fence, other)
-		}
-		seen[g.fence] = g.acquire
 	}
 }

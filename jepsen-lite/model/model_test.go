@@ -148,7 +148,51 @@ func TestLock(t *testing.T) {
 	// fences: not greater on another lock, given twice, and a holder that is refused
 	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 6-7 2 acquire k b,100 = OK\n 8-9 2 fence k b = 6", "fence not greater@4")
 	expect(t, Lock, "0-9 1 acquire l a,100 = OK\n 0-9 2 acquire k b,100 = OK\n 10-11 1 fence l a = 7\n 10-11 2 fence k b = 7", "fence not greater@4")
-	expect(t, Lock, "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n 4-5 1 write l a,7 = refused", "holder fenced off@3")
+	const taken = "0-1 1 acquire l a,100 = OK\n 2-3 1 fence l a = 7\n "
+	expect(t, Lock, taken+"4-5 3 write l z,8 = accepted\n 6-7 1 write l a,7 = refused", "holder fenced off@4")
+	// the resource: an older fence that it took, and a refusal that nothing explains
+	expect(t, Lock, taken+"4-5 3 write l z,8 = accepted\n 6-7 1 write l a,7 = accepted", "older fence accepted@4")
+	expect(t, Lock, taken+"4-5 3 write k z,8 = accepted\n 206-207 1 write l a,7 = refused", "refused for nothing@4")
+	expect(t, Lock, taken+"204-209 1 write l a,7 = refused\n 206-207 3 write l z,8 = accepted")
+	expect(t, Lock, taken+"204-209 1 write l a,7 = accepted\n 206-207 3 write l z,8 = accepted")
+}
+
+// What fences are for is counted: a late holder's write to a resource without them.
+func TestUnfenced(t *testing.T) {
+	v := Lock(story(t, "0-1 1 acquire l a,100 = OK\n 2-3 1 unfenced l a = accepted\n 200-201 2 acquire l b,100 = OK\n"+
+		"202-203 1 unfenced l a = accepted\n 202-203 2 unfenced l b = accepted\n 310-311 1 unfenced l a = accepted"))
+	if want := "1 writes of late holders"; !v.OK() || !strings.Contains(fmt.Sprint(v.Notes), want) {
+		t.Errorf("notes %q, problems %v, want %q", v.Notes, v.Problems, want)
+	}
+}
+
+// Who waits for a lock is told how long it may be held, and sleeps no longer, nor
+// through a release.
+func TestWaiters(t *testing.T) {
+	const taken = "0-1 1 acquire l a,2000 = OK\n 10-11 2 acquire l b,2000 = nil,1991,a\n " // lines 1 and 2
+	good := []string{
+		"12-500 3 wait l 1991,a = woken\n 498-499 1 release l a = 1",
+		"12-2004 3 wait l 1991,a = timeout\n 2005-2006 2 acquire l b,100 = OK",
+		"12-800 3 wait l 1991,a = cut\n 498-499 1 release l a = 1",
+		"12-7800 3 wait l 6991,a = woken\n 498-499 1 release l a = 1\n 500-900 fault kill", // until its effects are over
+		"500-2495 3 wait l 1990,a = timeout\n 498-? 1 release l a",                         // nobody knows when it was released
+		"1900-1901 4 acquire l c,9 = nil,500,a",                                            // late is allowed without other writes
+	}
+	for _, s := range good {
+		expect(t, Waiters, taken+s)
+	}
+	writes := ""
+	for at := 20; at < 4000; at += 100 {
+		writes += fmt.Sprintf("\n%d-%d 9 release z x = 0", at, at+1)
+	}
+	expect(t, Waiters, taken+"12-4500 3 wait l 1991,a = timeout", "overslept@3")
+	expect(t, Waiters, taken+"12-4500 3 wait l 4000,a = woken\n 498-499 1 release l a = 1\n 499-500 1 holder l = nil", "not woken@3")
+	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = nil,2600,a", "told too long@3")
+	expect(t, Waiters, taken+"1000-1001 4 acquire l c,9 = nil,1600,a"+writes, "told too long@3")
+	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = nil,1900,a", "told too short@3")
+	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = nil,-1,a", "told nonsense@3")
+	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = nil,1900,x", "lock held by the wrong one@3")
+	expect(t, Waiters, taken+"20-21 4 acquire l c,9 = OK", "two holders@3")
 }
 
 // Redisson's lock counts its owner's entries, and belongs to nobody else meanwhile.

@@ -119,6 +119,10 @@ type Call struct {
 	Same *target.Conn
 	// Refusable: an error reply is an answer like others.
 	Refusable bool
+	// Pause stops the client for so long between sending and reading.
+	Pause time.Duration
+	// Die has the client break its connection after sending; nobody reads the answer.
+	Die bool
 }
 
 // Do runs an operation and records it. ok is false when it was not done, or nobody
@@ -130,7 +134,7 @@ func (c *Client) Do(call Call) (out []string, ok bool) {
 	ev := history.Event{Process: c.process, Op: call.Op, Key: call.Key, Node: c.node}
 	ev.Type, ev.Value = history.Invoke, call.In
 	c.env.History.Record(ev)
-	replies, err := c.conn.Pipe(answerMax, call.Cmds...)
+	replies, err := c.exchange(call)
 	ev.Type, ev.Value = history.OK, nil
 	if err != nil {
 		c.Close()
@@ -147,6 +151,33 @@ func (c *Client) Do(call Call) (out []string, ok bool) {
 	}
 	c.env.History.Record(ev)
 	return ev.Value, true
+}
+
+// errDied is the outcome of a call whose client died.
+var errDied = errors.New("the client died before the answer came")
+
+// exchange sends a call and reads its answers, if the client lives.
+func (c *Client) exchange(call Call) ([]target.Reply, error) {
+	if call.Pause == 0 && !call.Die {
+		return c.conn.Pipe(answerMax, call.Cmds...)
+	}
+	if err := c.conn.Send(answerMax, call.Cmds...); err != nil {
+		return nil, err
+	}
+	if call.Die {
+		c.conn.Close()
+		return nil, errDied
+	}
+	c.Sleep(call.Pause)
+	replies := make([]target.Reply, len(call.Cmds))
+	for i := range replies {
+		r, err := c.conn.Wait(answerMax)
+		if err != nil {
+			return nil, err
+		}
+		replies[i] = r
+	}
+	return replies, nil
 }
 
 func (call Call) result(replies []target.Reply) ([]string, error) {

@@ -31,55 +31,65 @@ func (r *resource) write(key string, fence int64) string {
 	return "accepted"
 }
 
+// holder is one try to take and hold a lock.
+type holder struct {
+	c          *Client
+	key, token string
+	ms         int64 // of the lease
+	res        *resource
+}
+
 // newLock: take a lock, ask for its fence, write to the resource, perhaps renew,
-// perhaps sleep beyond the lease, write again, release.
+// perhaps stop for longer than the lease or die, write again, release.
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
 	return Plan{Step: func(c *Client) {
-		key, token, ms := keys.key(c), "t"+itoa(env.Unique()), leaseMs(c)
+		h := &holder{c, keys.key(c), "t" + itoa(env.Unique()), leaseMs(c), res}
 		if c.Rand.IntN(10) == 0 {
-			c.Do(Call{Op: "holder", Key: key, Cmds: [][]string{{"GET", key}}})
+			h.look(0)
 		}
-		out, ok := c.Do(Call{Op: "acquire", Key: key, In: []string{token, itoa(ms)},
-			Cmds: [][]string{{"SET", key, token, "NX", "PX", itoa(ms)}}, Out: word("OK", "nil")})
+		out, ok := c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Die: c.Rand.IntN(40) == 0,
+			Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")})
 		if ok && out[0] == "OK" {
-			c.hold(key, token, ms, res)
+			h.hold()
 		}
 	}}
 }
 
 // hold is what a holder does until it releases.
-func (c *Client) hold(key, token string, ms int64, res *resource) {
-	fence := c.fence(key, token)
-	write := func() {
-		if fence >= 0 {
-			c.Local("write", key, []string{token, itoa(fence)}, func() string { return res.write(key, fence) })
-		}
-	}
-	write()
+func (h *holder) hold() {
+	c := h.c
+	fence := h.fence()
+	h.write(fence)
 	c.Sleep(time.Duration(c.Rand.Int64N(60)) * time.Millisecond)
 	if c.Rand.IntN(3) == 0 {
-		again := itoa(leaseMs(c))
-		c.Do(Call{Op: "renew", Key: key, In: []string{token, again}, Cmds: [][]string{{"EVAL", renewScript, "1", key, token, again}}, Out: word("0", "1")})
+		h.renew(false)
 	}
-	switch c.Rand.IntN(12) {
-	case 0: // a holder that is paused for longer than its lease
-		c.Sleep(time.Duration(ms)*time.Millisecond + time.Duration(c.Rand.IntN(500))*time.Millisecond)
-	case 1: // one that dies
+	longer := time.Duration(h.ms)*time.Millisecond + time.Duration(c.Rand.IntN(500))*time.Millisecond
+	switch c.Rand.IntN(24) {
+	case 0: // it sleeps beyond its lease
+		c.Sleep(longer)
+	case 1: // it stops while an answer is on its way, beyond its lease
+		h.look(longer)
+	case 2: // it dies
+		c.Close()
+		return
+	case 3: // it dies with a request on its way
+		h.renew(true)
 		return
 	}
-	write()
-	c.Do(Call{Op: "release", Key: key, In: []string{token}, Cmds: [][]string{{"EVAL", releaseScript, "1", key, token}}, Out: word("0", "1")})
+	h.write(fence) // as if it still held
+	h.release(c.Rand.IntN(24) == 0)
 }
 
-// fence asks for the fencing token of a lock; -1: there is none.
-func (c *Client) fence(key, token string) int64 {
-	cmd := c.env.Target.Fence(key)
+// fence asks for the fencing token of the lock; -1: there is none.
+func (h *holder) fence() int64 {
+	cmd := h.c.env.Target.Fence(h.key)
 	if cmd == nil {
 		return -1
 	}
-	out, ok := c.Do(Call{Op: "fence", Key: key, In: []string{token}, Cmds: [][]string{cmd}, Out: number})
+	out, ok := h.c.Do(Call{Op: "fence", Key: h.key, In: []string{h.token}, Cmds: [][]string{cmd}, Out: number})
 	if !ok {
 		return -1
 	}
@@ -88,4 +98,27 @@ func (c *Client) fence(key, token string) int64 {
 		return -1
 	}
 	return n
+}
+
+// write writes to two resources, of which one looks at fences.
+func (h *holder) write(fence int64) {
+	h.c.Local("unfenced", h.key, []string{h.token}, func() string { return "accepted" })
+	if fence >= 0 {
+		h.c.Local("write", h.key, []string{h.token, itoa(fence)}, func() string { return h.res.write(h.key, fence) })
+	}
+}
+
+func (h *holder) look(pause time.Duration) {
+	h.c.Do(Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause})
+}
+
+func (h *holder) renew(die bool) {
+	ms := itoa(leaseMs(h.c))
+	h.c.Do(Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
+		Cmds: [][]string{{"EVAL", renewScript, "1", h.key, h.token, ms}}, Out: word("0", "1")})
+}
+
+func (h *holder) release(die bool) {
+	h.c.Do(Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
+		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")})
 }

@@ -38,6 +38,7 @@ var Table = []Workload{
 	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, &model.ListMachine},
 	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
+	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, &model.LockMachine},
 	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, nil},
 	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, nil},
 }

@@ -1,0 +1,113 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// A try to take a lock tells who fails how long to wait, and for whom; a release
+// publishes, as Redisson's scripts do.
+const (
+	tryScript = `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {'OK'} end ` +
+		`return {'nil', redis.call('pttl', KEYS[1]), redis.call('get', KEYS[1])}`
+	releaseTellScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) ` +
+		`redis.call('publish', KEYS[2], '0') return 1 end return 0`
+)
+
+// patience is for how long a waiter waits in all.
+const patience = 10 * time.Second
+
+// newWaiters: who does not get a lock subscribes to its releases, tries again, and
+// then sleeps until it is told of a release, or its time has passed that the try
+// told. Some holders die and never release.
+func newWaiters(env *Env) Plan {
+	keys := newShortLived(env, "w")
+	return Plan{Step: func(c *Client) {
+		h := &holder{c: c, key: keys.key(c), ms: leaseMs(c)}
+		told, ok := h.try()
+		if told != nil {
+			ok = h.wait()
+		}
+		if !ok {
+			return
+		}
+		c.Sleep(time.Duration(c.Rand.Int64N(h.ms/2)) * time.Millisecond)
+		if c.Rand.IntN(8) == 0 {
+			c.Close()
+			return
+		}
+		c.Do(Call{Op: "release", Key: h.key, In: []string{h.token},
+			Cmds: [][]string{{"EVAL", releaseTellScript, "2", h.key, h.channel(), h.token}}, Out: word("0", "1")})
+	}}
+}
+
+func (h *holder) channel() string { return "ch:" + h.key }
+
+// try tries to take the lock, under a new token. told is not nil if another one holds it: for how long
+// at most, in milliseconds, and who.
+func (h *holder) try() (told []string, held bool) {
+	h.token = "t" + itoa(h.c.env.Unique())
+	out, ok := h.c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)},
+		Cmds: [][]string{{"EVAL", tryScript, "1", h.key, h.token, itoa(h.ms)}}, Out: tried})
+	if !ok || out[0] == "OK" {
+		return nil, ok
+	}
+	return out[1:], false
+}
+
+func tried(replies []target.Reply) ([]string, error) {
+	out := replies[0].Texts()
+	if len(out) == 1 && out[0] == "OK" || len(out) == 3 && out[0] == "nil" {
+		return out, nil
+	}
+	return nil, errShape
+}
+
+// wait listens on a connection of its own until the lock is taken, or patience is at
+// its end. It reports whether the lock is held.
+func (h *holder) wait() (held bool) {
+	ctx, cancel := context.WithTimeout(h.c.ctx, patience)
+	defer cancel()
+	ear := NewClient(ctx, h.c.env, h.c.Rand.IntN(len(h.c.env.Target.Nodes())))
+	defer ear.Close()
+	for ctx.Err() == nil {
+		if ear.conn == nil {
+			if _, ok := ear.Do(Call{Op: "listen", Key: h.key, Cmds: [][]string{{"SUBSCRIBE", h.channel()}}, Out: subscribed}); !ok {
+				continue
+			}
+		}
+		told, held := h.try()
+		if told == nil {
+			return held // or nobody can tell
+		}
+		ear.sleep(h.key, told)
+	}
+	return false
+}
+
+// sleep waits for a message, for as long as was told, but not beyond patience.
+func (c *Client) sleep(key string, told []string) {
+	ms, err := time.ParseDuration(told[0] + "ms")
+	if err != nil || ms < 0 || c.conn == nil {
+		return // the checker has seen what was told
+	}
+	c.Local("wait", key, told, func() string {
+		for until := time.Now().Add(ms); c.ctx.Err() == nil; {
+			left := time.Until(until)
+			if left <= 0 {
+				return "timeout"
+			}
+			_, err := c.conn.Wait(min(left, 100*time.Millisecond))
+			if err == nil {
+				return "woken"
+			}
+			if err != target.ErrQuiet {
+				c.Close()
+				return "cut"
+			}
+		}
+		return "left"
+	})
+}
