@@ -35,6 +35,7 @@ var Table = []Kind{
 	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, snapshot},
 	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, disk},
 	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, member},
+	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, load},
 	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, store},
 }
 

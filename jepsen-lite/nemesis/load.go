@@ -1,0 +1,195 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// What a load consists of. Its keys have a prefix of their own, and a lease besides:
+// a write of unknown outcome may come after they were removed.
+const (
+	loadPrefix    = "load:"
+	loadLease     = "60" // s
+	burstClients  = 64
+	burstPipeline = 32
+	largeClients  = 4
+	largeBytes    = 512 << 10
+	idleClients   = 5000
+	idlePingers   = 16
+	idlePing      = time.Second // mean time between two PINGs of a pinger
+	scriptClients = 4
+	loadAnswerMax = 4 * time.Second
+	loadCleanMax  = 5 * time.Second
+)
+
+// loads are what the clients of each variant do with their connections, again and
+// again.
+var loads = map[string]func(f *Field, dice uint64) (what string, stop func()){
+	"burst":       burst,
+	"large":       large,
+	"connections": connections,
+	"scripts":     heavyScripts,
+}
+
+// load has many more clients than usual do more than usual. They are not judged.
+func load(f *Field, fault Fault) (string, func()) {
+	what, stop := loads[fault.Variant](f, fault.Dice)
+	return "load " + what, stop
+}
+
+// crowd has n clients do something again and again, each on a connection of its own
+// to one of the nodes, until the returned function is called.
+func (f *Field) crowd(n int, step func(c *target.Conn, id int) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for id := range n {
+		all.Go(func() {
+			for attempt := 0; ctx.Err() == nil; attempt++ {
+				f.visit(ctx, id, attempt, step)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// visit makes a connection and uses it until it breaks.
+func (f *Field) visit(ctx context.Context, id, attempt int, step func(c *target.Conn, id int) error) {
+	c, err := f.dial(id, attempt)
+	if err != nil {
+		sleep(ctx, 50*time.Millisecond)
+		return
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, c.Close)()
+	for ctx.Err() == nil && step(c, id) == nil {
+	}
+}
+
+func (f *Field) dial(id, attempt int) (*target.Conn, error) {
+	addr, _, err := f.Target.Endpoint(id, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return target.Dial(addr, time.Second)
+}
+
+// burst pipelines small writes.
+func burst(f *Field, _ uint64) (string, func()) {
+	stop := f.crowd(burstClients, func(c *target.Conn, id int) error {
+		cmds := make([][]string, burstPipeline)
+		for i := range cmds {
+			cmds[i] = []string{"SET", loadKey(id), strconv.Itoa(i), "EX", loadLease}
+		}
+		_, err := c.Pipe(loadAnswerMax, cmds...)
+		return err
+	})
+	return fmt.Sprintf("burst of %d clients, pipelines of %d", burstClients, burstPipeline), f.thenClean(stop, burstClients)
+}
+
+// large writes and reads large values.
+func large(f *Field, dice uint64) (string, func()) {
+	value := strings.Repeat(string(rune('a'+dice%26)), largeBytes)
+	stop := f.crowd(largeClients, func(c *target.Conn, id int) error {
+		_, err := c.Pipe(loadAnswerMax, []string{"SET", loadKey(id), value, "EX", loadLease}, []string{"GET", loadKey(id)})
+		return err
+	})
+	return fmt.Sprintf("large values, %d clients", largeClients), f.thenClean(stop, largeClients)
+}
+
+// heavyScripts runs scripts that go up to the limit.
+func heavyScripts(f *Field, _ uint64) (string, func()) {
+	stop := f.crowd(scriptClients, func(c *target.Conn, _ int) error {
+		_, err := c.Do(loadAnswerMax, "EVAL", "while true do end", "0")
+		return err
+	})
+	return fmt.Sprintf("scripts up to the limit, %d at once", scriptClients), stop
+}
+
+// fdsPerClient is what a connection takes of this process: both ends, and the
+// proxy's way on to the node.
+const (
+	fdsPerClient = 3
+	fdsElse      = 1000
+)
+
+// connections opens thousands of connections that say little.
+func connections(f *Field, _ uint64) (string, func()) {
+	count, what := idleClients, fmt.Sprintf("connections: %d", idleClients)
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
+		if room := (int(min(files.Cur, 1<<30)) - fdsElse) / fdsPerClient; room < count {
+			count = max(room, 0)
+			what = fmt.Sprintf("connections: %d of %d, as this process may have only %d files", count, idleClients, files.Cur)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for part := range idlePingers {
+		all.Go(func() { f.idle(ctx, part, count/idlePingers) })
+	}
+	return what, func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// idle opens count connections and has one of them PING now and then.
+func (f *Field) idle(ctx context.Context, part, count int) {
+	var open []*target.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for i := 0; len(open) < count && ctx.Err() == nil; i++ {
+		c, err := f.dial(part+i, 0)
+		if err != nil {
+			sleep(ctx, 50*time.Millisecond)
+			continue
+		}
+		open = append(open, c)
+	}
+	for i := 0; sleep(ctx, idlePing) && len(open) > 0; i++ {
+		_, _ = open[i%len(open)].Do(loadAnswerMax, "PING") // it may be broken by now
+	}
+}
+
+func loadKey(id int) string { return loadPrefix + strconv.Itoa(id) }
+
+// thenClean removes the load's keys once it has stopped.
+func (f *Field) thenClean(stop func(), keys int) func() {
+	return func() {
+		stop()
+		del := []string{"DEL"}
+		for id := range keys {
+			del = append(del, loadKey(id))
+		}
+		for attempt, until := 0, time.Now().Add(loadCleanMax); time.Now().Before(until); attempt++ {
+			if f.tell(attempt, del) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// tell sends a command through one of the nodes and reports whether it was done.
+func (f *Field) tell(attempt int, cmd []string) bool {
+	c, err := f.dial(0, attempt)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	r, err := c.Do(loadAnswerMax, cmd...)
+	return err == nil && !r.IsErr()
+}
