@@ -1,10 +1,14 @@
 package nemesis
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 )
 
 // disk kills a node and removes its newest snapshot before it is started again. A
@@ -13,6 +17,7 @@ import (
 // folder, and is replaced.
 func disk(f *Field, fault Fault) (string, func()) {
 	node := f.victims(fault.Variant, fault.Dice)[0]
+	f.save(node, node)
 	what := "disk kill " + node
 	f.Target.Damage(node, func(dir string) string {
 		if found := snapshots(dir); len(found) > 1 {
@@ -47,3 +52,91 @@ func unfinished(path string) bool {
 	_, noMeta := os.Stat(filepath.Join(path, "meta.json"))
 	return filepath.Ext(path) == ".tmp" || noState != nil || noMeta != nil
 }
+
+// flip kills a follower and flips one bit in its log, its newest snapshot or its
+// record of votes. Whether the node starts all the same or refuses its folder, it may
+// not be wrong about what it knows.
+func flip(f *Field, fault Fault) (string, func()) {
+	node := f.victims("follower", fault.Dice)[0]
+	d := dice(fault.Dice)
+	if fault.Variant == "snapshot" {
+		for range 1 + d.IntN(2) { // with one it has nothing to go back to
+			f.save(node)
+		}
+	}
+	what, file := "flip kill "+node, ""
+	f.Target.Damage(node, func(dir string) (late string) {
+		files := flippable(dir, fault.Variant)
+		if len(files) == 0 {
+			return ""
+		}
+		file = files[d.IntN(len(files))]
+		offset, err := flipBit(file, d)
+		what = fmt.Sprintf("flip %s %s byte %d", node, strings.TrimPrefix(file, dir), offset)
+		if err != nil {
+			what = fmt.Sprintf("flip kill %s (%v)", node, err)
+		}
+		if fault.Variant == "snapshot" {
+			return file // read when the node must go back to it, which may be later
+		}
+		return ""
+	})
+	return what, func() {
+		f.Target.Revive(node)
+		if fault.Variant == "snapshot" && file != "" {
+			f.mend(node, file)
+		}
+	}
+}
+
+// flippable are the files of a data folder of which one may get a wrong bit.
+func flippable(dir, which string) []string {
+	var files []string
+	switch which {
+	case "log":
+		files, _ = filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
+		bolt, _ := filepath.Glob(filepath.Join(dir, "log.db"))
+		files = append(files, bolt...)
+	case "votes":
+		files, _ = filepath.Glob(filepath.Join(dir, "votes.db"))
+	case "snapshot":
+		if found := snapshots(dir); len(found) > 0 {
+			files = []string{filepath.Join(found[len(found)-1], "state.bin")}
+		}
+	}
+	return files
+}
+
+// flipBit flips one bit of a file, in the part of it that is used: files of logs end
+// in zeros that nobody reads.
+func flipBit(file string, d *rand.Rand) (offset int, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	used := len(bytes.TrimRight(text, "\x00"))
+	if used == 0 {
+		return 0, fmt.Errorf("%s holds nothing", file)
+	}
+	offset = d.IntN(used)
+	w, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close()
+	_, err = w.WriteAt([]byte{text[offset] ^ 1<<d.IntN(8)}, int64(offset))
+	return offset, err
+}
+
+// mend has a node take new snapshots until it has let go of one with a wrong bit.
+func (f *Field) mend(node, file string) {
+	for until := time.Now().Add(mendMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(file); err != nil || !strings.HasPrefix(file, f.Target.Dir(node)+string(filepath.Separator)) {
+			return
+		}
+		f.save(node)
+	}
+}
+
+// mendMax bounds mend: without a leader there is nothing new to snapshot.
+const mendMax = 5 * time.Second

@@ -25,18 +25,24 @@ type Kind struct {
 
 // Table is every kind of fault.
 var Table = []Kind{
-	{"kill", "SIGKILL, and a restart at the end of the fault", []string{"leader", "follower", "majority", "all", "storm"}, false, kill},
+	{"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s", []string{"leader", "follower", "majority", "all", "storm"}, false, kill},
 	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, pause},
-	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "leader deaf", "leader mute", "bridge", "halves", "flapping"}, false, partition},
-	{"slow", "links between nodes delay with jitter, drip, or break in mid-stream", []string{"delay", "jitter", "drip", "reset"}, false, slow},
-	{"clients", "links between clients and nodes do the same", []string{"delay", "reset", "cut answers", "drip"}, false, clients},
+	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, partition},
+	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, slow},
+	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, clients},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, transfer},
 	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, false, restart},
 	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, snapshot},
 	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, disk},
+	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, flip},
 	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, member},
 	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, load},
+	{"clock", "the wall clock steps, strobes, or runs 5 % fast or slow", []string{"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one", "fast leader", "slow one", "slow leader"}, true, clock},
+	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, point},
 	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, store},
+	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, stall},
+	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, unsynced},
+	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, vote},
 }
 
 // Find returns the row of a name, or nil.
@@ -157,8 +163,7 @@ func (f *Field) Heal() {
 // victims chooses nodes: "leader", "follower", "majority" or "all".
 func (f *Field) victims(which string, dice uint64) []string {
 	nodes := slices.Clone(f.Target.Nodes())
-	rng := rand.New(rand.NewPCG(dice, 1))
-	rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	rand.New(rand.NewPCG(dice, 1)).Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	switch which {
 	case "all":
 		return nodes
@@ -177,6 +182,9 @@ func (f *Field) victims(which string, dice uint64) []string {
 func (f *Field) others(node string) []string {
 	return slices.DeleteFunc(slices.Clone(f.Target.Nodes()), func(n string) bool { return n == node })
 }
+
+// dice are the throws that a fault makes beyond the choice of its victims.
+func dice(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
 
 // repeat calls do again and again until the returned function is called, which
 // waits for the last call to end.

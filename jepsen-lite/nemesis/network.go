@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -36,13 +37,15 @@ func (f *Field) healPeers(dice uint64) {
 
 // partition separates nodes from each other; clients reach them all.
 func partition(f *Field, fault Fault) (string, func()) {
-	nodes := f.Target.Nodes()
 	which := "leader"
 	if fault.Variant == "follower alone" {
 		which = "follower"
 	}
 	one := f.victims(which, fault.Dice)
 	rest := f.others(one[0])
+	dice(fault.Dice).Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	all := slices.Concat(one, rest)
+	few := (len(all) - 1) / 2 // as many as are never a majority
 	undo := func() { f.healPeers(fault.Dice >> 8) }
 	switch fault.Variant {
 	case "leader deaf":
@@ -50,18 +53,18 @@ func partition(f *Field, fault Fault) (string, func()) {
 	case "leader mute":
 		f.cut(one, rest)
 	case "bridge": // one node sees all, the others are two halves
-		f.cut(rest[:len(rest)/2], rest[len(rest)/2:])
-		f.cut(rest[len(rest)/2:], rest[:len(rest)/2])
+		f.split(rest[:len(rest)/2], rest[len(rest)/2:])
+	case "ring": // everybody sees a majority, and no two the same one
+		f.ring(all)
+	case "minority": // with the leader in it
+		f.split(all[:few], all[few:])
 	case "halves":
-		half := len(nodes) / 2
-		f.cut(nodes[:half], nodes[half:])
-		f.cut(nodes[half:], nodes[:half])
+		f.split(rest[:few], slices.Concat(rest[few:], one))
 	case "flapping":
 		on := false
 		stop := repeat(time.Duration(50+fault.Dice%450)*time.Millisecond, func() {
 			if on = !on; on {
-				f.cut(one, rest)
-				f.cut(rest, one)
+				f.split(one, rest)
 			} else {
 				f.healPeers(fault.Dice >> 8)
 			}
@@ -71,11 +74,37 @@ func partition(f *Field, fault Fault) (string, func()) {
 			f.healPeers(fault.Dice >> 8)
 		}
 	default:
-		f.cut(one, rest)
-		f.cut(rest, one)
+		f.split(one, rest)
 	}
-	return fmt.Sprintf("partition %s %v", fault.Variant, one), undo
+	return fmt.Sprintf("partition %s %v", fault.Variant, all), undo
 }
+
+// split cuts the links between two sets of nodes, both ways.
+func (f *Field) split(a, b []string) {
+	f.cut(a, b)
+	f.cut(b, a)
+}
+
+// ring leaves each node as many neighbours as it needs for a majority, on both sides
+// of it. Three nodes make no ring: one link of theirs is cut, as by a bridge.
+func (f *Field) ring(nodes []string) {
+	n := len(nodes)
+	reach := (n/2 + 1) / 2
+	if n == 3 {
+		f.split(nodes[1:2], nodes[2:])
+	}
+	for i, a := range nodes {
+		for j, b := range nodes {
+			if d := (i - j + n) % n; min(d, n-d) > reach {
+				f.cut([]string{a}, []string{b})
+			}
+		}
+	}
+}
+
+// breakOneIn is how many pieces pass a link that tears, on average, before one is
+// cut short: a message of Raft or an answer is mostly one piece.
+const breakOneIn = 30
 
 // slow disturbs the links between nodes.
 func slow(f *Field, fault Fault) (string, func()) {
@@ -90,18 +119,25 @@ func slow(f *Field, fault Fault) (string, func()) {
 		}
 	}
 	undo := func() { each(func(a, b string) { f.Target.Net().Set(a, b, target.Shape{}) }) }
+	one := f.victims("leader", fault.Dice)[0]
+	shape := target.Shape{Delay: time.Duration(5+fault.Dice%100) * time.Millisecond}
 	switch fault.Variant {
 	case "reset":
 		return "slow reset", repeat(150*time.Millisecond, func() { each(f.Target.Net().Reset) })
 	case "drip":
-		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one) {
 			f.Target.Net().Set(one, b, target.Shape{BytesPerSecond: 20_000})
 		}
 		return "slow drip from " + one, undo
-	}
-	shape := target.Shape{Delay: time.Duration(5+fault.Dice%100) * time.Millisecond}
-	if fault.Variant == "jitter" {
+	case "half-open": // the node takes what the leader says, and the leader hears nothing of it
+		for _, b := range f.others(one)[:1] {
+			f.Target.Net().Set(b, one, target.Shape{Cut: true})
+			one += " from " + b
+		}
+		return "slow half-open to " + one, undo
+	case "torn":
+		shape = target.Shape{BreakOneIn: breakOneIn}
+	case "jitter":
 		shape.Jitter = 2 * shape.Delay
 	}
 	each(func(a, b string) { f.Target.Net().Set(a, b, shape) })
@@ -125,8 +161,15 @@ func clients(f *Field, fault Fault) (string, func()) {
 				net.Reset(target.Clients, n)
 			}
 		})
-	case "cut answers":
+	case "cut answers": // what is asked for is done
 		net.Set(nodes[0], target.Clients, target.Shape{Cut: true})
+	case "half-open": // connections are taken, and nothing comes of them
+		net.Set(target.Clients, nodes[0], target.Shape{Cut: true})
+		net.Set(nodes[0], target.Clients, target.Shape{Cut: true})
+	case "torn":
+		for _, n := range nodes {
+			net.Set(n, target.Clients, target.Shape{BreakOneIn: breakOneIn})
+		}
 	case "drip":
 		net.Set(nodes[0], target.Clients, target.Shape{BytesPerSecond: 2_000})
 	default:

@@ -14,7 +14,7 @@ func kill(f *Field, fault Fault) (string, func()) {
 	for _, n := range nodes {
 		f.Target.Kill(n)
 	}
-	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+	return fmt.Sprintf("kill %s %v", fault.Variant, nodes), f.comeBack(fault.Dice, nodes)
 }
 
 // storm kills one node after the other, and starts each again at once.
@@ -27,6 +27,30 @@ func (f *Field) storm(dice uint64) func() {
 		f.Target.Kill(n)
 		_ = f.Target.Restart(n)
 	})
+}
+
+// awayMax is how long nodes stay away at the longest.
+const awayMax = 10 * time.Second
+
+// comeBack has nodes started again when they have ended: at once, or at the end of
+// the fault, or ten seconds after its beginning if that is later.
+func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
+	began := time.Now()
+	end := func() { f.restartAll(nodes) }
+	switch dice >> 32 % 8 {
+	case 0, 1:
+		stop := repeat(20*time.Millisecond, end)
+		return func() {
+			stop()
+			end()
+		}
+	case 2:
+		return func() {
+			time.Sleep(time.Until(began.Add(awayMax)))
+			end()
+		}
+	}
+	return end
 }
 
 func (f *Field) restartAll(nodes []string) {

@@ -88,6 +88,12 @@ func (s Strike) end() *End {
 	return nil
 }
 
+// survivable reports whether the node may go on all the same: a snapshot that could
+// not be written is missed by nobody, as long as the log is not trimmed.
+func (s Strike) survivable() bool {
+	return s.Act == ActStall && s.Stall <= storeStallMax || s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull)
+}
+
 // told is what the process says when the point strikes.
 func (s Strike) told() string { return fmt.Sprintf("fault: %s at %s", s.Act, s.Point) }
 
@@ -109,6 +115,9 @@ type Armed struct {
 	Node string
 	x    expectation
 }
+
+// Over reports whether the process that was armed has ended.
+func (a Armed) Over() bool { return a.x.hasEnded() }
 
 // Fault implements Target.
 func (t *lockd) Fault(node, line string) (answer string, err error) {
@@ -136,13 +145,19 @@ func (t *lockd) Fault(node, line string) (answer string, err error) {
 	return rest, nil
 }
 
-// Arm implements Target.
+// Arm implements Target. It waits for no node that has just been started: what
+// fails while the folder is opened is another matter.
 func (t *lockd) Arm(node string, s Strike) (Armed, error) {
 	n := t.nodes[node]
+	n.mu.Lock() // nobody starts another process meanwhile
+	defer n.mu.Unlock()
+	if _, err := t.Do(node, askMax, "PING"); err != nil {
+		return Armed{}, fmt.Errorf("%s: %w", node, err)
+	}
 	// The expectation comes first: the point may strike before its answer is here.
 	x, ok := n.expect(s.end())
 	if !ok {
-		return Armed{}, errNotRunning
+		return Armed{}, fmt.Errorf("%s: %w", node, errNotRunning)
 	}
 	a := Armed{s, node, x}
 	_, err := t.Fault(node, fmt.Sprintf("arm %s %s %d %d", s.Point, s.Act, s.Stall.Milliseconds(), s.Skip))
@@ -162,7 +177,7 @@ func (t *lockd) disarm(a Armed, patience time.Duration) {
 	t.reset(a.Node, a.x)
 	switch {
 	case a.x.hasEnded() || !n.saidSince(a.x, a.told()):
-	case a.end() == nil:
+	case a.survivable():
 		a.x.ended(a.Stall)
 	case !a.x.ended(patience):
 		n.accuse("goes on after %q", a.told())

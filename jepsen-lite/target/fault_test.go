@@ -33,10 +33,34 @@ func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, comman
 		}
 	}()
 	p := shell(t, script)
-	n = &lockdNode{faultAddr: ln.Addr().String()}
+	n = &lockdNode{faultAddr: ln.Addr().String(), addr: pong(t)}
 	n.name, n.path, n.args, n.logPath = p.name, p.path, p.args, p.logPath
 	t.Cleanup(n.kill)
 	return &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, n, commands
+}
+
+// pong is the address of a server that answers two PINGs on each connection.
+func pong(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			for range 2 { // Dial asks, and then the caller
+				_, _ = conn.Read(make([]byte, 100))
+				_, _ = fmt.Fprint(conn, "+PONG\r\n")
+			}
+			_ = conn.Close()
+		}
+	}()
+	return ln.Addr().String()
 }
 
 // say appends a line to the log of a node.

@@ -32,6 +32,7 @@ type Shape struct {
 	Cut            bool          // holds them back until it heals
 	Delay, Jitter  time.Duration // each piece takes Delay and up to Jitter more
 	BytesPerSecond int           // 0: as fast as they come
+	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
 }
 
 // Link returns the link in one direction.
@@ -104,6 +105,12 @@ func (l *Link) delay() time.Duration {
 		return s.Delay + rand.N(s.Jitter)
 	}
 	return s.Delay
+}
+
+// breaks reports whether the connection breaks in the middle of this piece.
+func (l *Link) breaks() bool {
+	s, _ := l.state()
+	return s.BreakOneIn > 0 && rand.IntN(s.BreakOneIn) == 0
 }
 
 // pass waits until size bytes may leave the link. It reports false if done closes

@@ -145,6 +145,11 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link) {
 		if !wait(time.Until(pc.due), p.done) || !link.pass(len(pc.data), p.done) {
 			return
 		}
+		if link.breaks() {
+			_, _ = dst.Write(pc.data[:len(pc.data)/2])
+			p.reset()
+			return
+		}
 		_, err := dst.Write(pc.data)
 		broken = err != nil
 	}

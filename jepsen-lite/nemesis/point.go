@@ -1,0 +1,214 @@
+package nemesis
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// spot is a fault point with what leads there. Points that every write passes are
+// skipped up to skipMax times, rare ones less often.
+type spot struct {
+	name    string
+	skipMax uint64
+	lead    func(f *Field, a target.Armed) (stop func()) // nil: the clients lead there
+}
+
+var spots = []spot{
+	{target.LogWrite, 20, nil},
+	{target.LogWritten, 20, nil},
+	{target.LogSync, 20, nil},
+	{target.LogSynced, 20, nil},
+	{target.LogTrim, 1, saves},
+	{target.LogTrimmed, 1, saves},
+	{target.VoteWrite, 3, elections},
+	{target.VoteTorn, 1, elections},
+	{target.VoteWritten, 3, elections},
+	{target.SnapshotWrite, 2, saves},
+	{target.SnapshotRename, 2, saves},
+	{target.SnapshotRenamed, 2, saves},
+	{target.Install, 0, installs},
+	{target.Installed, 0, installs},
+	{target.Propose, 20, nil},
+	{target.Applied, 20, nil},
+}
+
+// spotOf is the row of a point.
+func spotOf(name string) spot {
+	for _, s := range spots {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no such point: " + name)
+}
+
+// strike arms one point on nodes, and leads the first of them there until the fault
+// ends. It returns what it did, and how to end it: then no strike is left, and no
+// node that is still to die by one.
+func (f *Field) strike(nodes []string, s target.Strike) (what string, undo func()) {
+	var armed []target.Armed
+	for _, n := range nodes {
+		a, err := f.Target.Arm(n, s)
+		if err != nil {
+			what += fmt.Sprintf(" (%v)", err)
+			continue
+		}
+		armed = append(armed, a)
+	}
+	stop := func() {}
+	if lead := spotOf(s.Point).lead; lead != nil && len(armed) > 0 {
+		stop = lead(f, armed[0])
+	}
+	return fmt.Sprintf("%s %v%s", s, nodes, what), func() {
+		stop()
+		for _, a := range armed {
+			f.Target.Disarm(a)
+		}
+	}
+}
+
+// deaths are the ways to die at a point: by a kill, or by a failure of the power.
+var deaths = []target.Act{target.ActKill, target.ActKill, target.ActDrop, target.ActTear}
+
+// point has nodes die at one of all points.
+func point(f *Field, fault Fault) (string, func()) {
+	d := dice(fault.Dice)
+	s := spots[d.IntN(len(spots))]
+	strike := target.Strike{Point: s.name, Act: deaths[d.IntN(len(deaths))], Skip: int(d.Uint64N(s.skipMax + 1))}
+	nodes := f.victims(fault.Variant, fault.Dice)
+	what, disarm := f.strike(nodes, strike)
+	back := f.comeBack(fault.Dice, nodes)
+	return "point " + what, func() {
+		disarm()
+		back()
+	}
+}
+
+// store has one write of a node's disk fail. The node must stop.
+func store(f *Field, fault Fault) (string, func()) {
+	who, how, _ := strings.Cut(fault.Variant, " ")
+	d := dice(fault.Dice)
+	s := spotOf([]string{target.LogWrite, target.LogSync, target.VoteWrite, target.SnapshotWrite}[d.IntN(4)])
+	nodes := f.victims(who, fault.Dice)
+	what, disarm := f.strike(nodes, target.Strike{Point: s.name, Act: target.Act(how), Skip: int(d.Uint64N(s.skipMax + 1))})
+	return "store " + what, func() {
+		disarm()
+		f.restartAll(nodes)
+	}
+}
+
+// stall has one sync of a node's disk take long. After 5 s the node must end itself.
+func stall(f *Field, fault Fault) (string, func()) {
+	d := dice(fault.Dice)
+	length := []time.Duration{500 * time.Millisecond, 3 * time.Second, 30 * time.Second}[d.IntN(3)]
+	nodes := f.victims(fault.Variant, fault.Dice)
+	what, disarm := f.strike(nodes, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: length, Skip: d.IntN(20)})
+	return "stall " + what, func() {
+		disarm()
+		f.restartAll(nodes)
+	}
+}
+
+// vote has a follower die between the two halves of a vote, in an election that the
+// loss of the leader brings about.
+func vote(f *Field, fault Fault) (string, func()) {
+	leader := f.victims("leader", fault.Dice)[0]
+	follower := f.victims("follower", fault.Dice)[0]
+	a, err := f.Target.Arm(follower, target.Strike{Point: target.VoteTorn, Act: target.ActKill})
+	if fault.Variant == "kill" {
+		f.Target.Kill(leader)
+	} else {
+		f.Target.Pause(leader)
+	}
+	what := fmt.Sprintf("vote of %s torn, %s %s", follower, fault.Variant, leader)
+	if err != nil {
+		what += fmt.Sprintf(" (%v)", err)
+	}
+	back := f.comeBack(fault.Dice, []string{follower})
+	return what, func() {
+		if err == nil {
+			f.Target.Disarm(a)
+		}
+		f.Target.Resume(leader)
+		f.restartAll([]string{leader})
+		back()
+	}
+}
+
+// unsynced has nodes die as by a failure of the power: what they had not synced is
+// lost ("drop"), or is there in part ("tear").
+func unsynced(f *Field, fault Fault) (string, func()) {
+	how, who, _ := strings.Cut(fault.Variant, " ")
+	nodes := f.victims(who, fault.Dice)
+	var dying sync.WaitGroup
+	for _, n := range nodes {
+		dying.Go(func() { f.Target.Die(n, target.Act(how)) })
+	}
+	dying.Wait()
+	return fmt.Sprintf("unsynced %s %v", fault.Variant, nodes), f.comeBack(fault.Dice, nodes)
+}
+
+// provokeKey is what nemeses write to have something to snapshot.
+const provokeKey = "nemesis:provoke"
+
+// saves has the node take snapshots, with something new in each, until it has died.
+// From the second on it trims its log, too.
+func saves(f *Field, a target.Armed) (stop func()) {
+	return repeat(200*time.Millisecond, func() {
+		if !a.Over() {
+			f.save(a.Node)
+		}
+	})
+}
+
+// save writes something and has nodes take a snapshot of it.
+func (f *Field) save(nodes ...string) {
+	for _, n := range nodes {
+		_, _ = f.Target.Do(n, 2*time.Second, "SET", provokeKey, time.Now().String())
+		_, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") // whichever fails: a fault is on
+	}
+}
+
+// elections hands leadership from node to node until the armed one has died.
+func elections(f *Field, a target.Armed) (stop func()) {
+	return repeat(500*time.Millisecond, func() {
+		if a.Over() {
+			return
+		}
+		for _, n := range f.Target.Nodes() {
+			if n != a.Node {
+				_, _ = f.Target.Do(n, 2*time.Second, "LOCKD", "TRANSFER") // whoever leads obeys
+				return
+			}
+		}
+	})
+}
+
+// installs cuts the node off until the others have trimmed from their logs what it
+// lacks, so that it needs a snapshot from its leader.
+func installs(f *Field, a target.Armed) (stop func()) {
+	var done sync.WaitGroup
+	done.Go(func() {
+		others := f.others(a.Node)
+		f.cut([]string{a.Node}, others)
+		f.cut(others, []string{a.Node})
+		for range 2 { // the log is trimmed up to the end of the older snapshot
+			f.save(others...)
+		}
+		for _, other := range others {
+			f.Target.Net().Set(a.Node, other, target.Shape{})
+			f.Target.Net().Set(other, a.Node, target.Shape{})
+		}
+		for until := time.Now().Add(installMax); !a.Over() && time.Now().Before(until); {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return done.Wait
+}
+
+// installMax is how long a node that is back may take to get a snapshot.
+const installMax = 3 * time.Second
