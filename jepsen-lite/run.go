@@ -40,6 +40,10 @@ type session struct {
 	target    target.Target
 	workloads []string
 	kinds     []string
+
+	ports      bool             // the nodes have fault ports
+	levels     map[string]level // of the nodes before the first workload
+	operations int              // of all workloads so far
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
@@ -57,6 +61,9 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 		return false, err
 	}
 	if err := s.checkFaultPorts(); err != nil {
+		return false, err
+	}
+	if err := s.warmUp(ctx); err != nil {
 		return false, err
 	}
 	var results []report.Result
@@ -152,7 +159,7 @@ func (s *session) checkFaultPorts() error {
 			break
 		}
 	}
-	if why == nil {
+	if s.ports = why == nil; s.ports {
 		return nil
 	}
 	if s.cmd.Plant != "" {
@@ -245,12 +252,12 @@ func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.
 	go s.say(timed, w.Name, time.Now().Add(length), env.History, field)
 	p.Run(timed, env)
 	<-broken
-	s.inspect(ctx, after)
+	s.inspect(ctx, env.History, after)
 	workload.Once(ctx, env, env.Workers, finalMax, p.Final)
 }
 
 // inspect looks at the cluster after the last fault.
-func (s *session) inspect(ctx context.Context, v *model.Verdict) {
+func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.Verdict) {
 	if ctx.Err() != nil {
 		v.Undecided = append(v.Undecided, "the run was interrupted")
 		return
@@ -265,6 +272,7 @@ func (s *session) inspect(ctx context.Context, v *model.Verdict) {
 	if err := s.target.Converged(same); err != nil {
 		v.Add("states differ", nil, "%v", err)
 	}
+	s.checkLevels(ctx, rec.Counts(), v)
 	for _, d := range s.target.Deaths() {
 		v.Add("a node died", nil, "%s", d)
 	}

@@ -27,7 +27,7 @@ func disk(f *Field, fault Fault) (string, func()) {
 		}
 		return ""
 	})
-	return what, func() { f.Target.Revive(node) }
+	return what, func() { f.revive(node) }
 }
 
 // snapshots are the whole snapshots in a data folder, the oldest first.
@@ -82,7 +82,7 @@ func flip(f *Field, fault Fault) (string, func()) {
 		return ""
 	})
 	return what, func() {
-		f.Target.Revive(node)
+		f.revive(node)
 		if fault.Variant == "snapshot" && file != "" {
 			f.mend(node, file)
 		}
@@ -126,6 +126,22 @@ func flipBit(file string, d *rand.Rand) (offset int, err error) {
 	defer w.Close()
 	_, err = w.WriteAt([]byte{text[offset] ^ 1<<d.IntN(8)}, int64(offset))
 	return offset, err
+}
+
+// reviveMax is for a node that reads a damaged folder, refuses it, is removed and
+// joins again.
+const reviveMax = 15 * time.Second
+
+// revive starts a node again and waits until it serves.
+func (f *Field) revive(node string) {
+	for until := time.Now().Add(reviveMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if !f.Target.Running(node) {
+			_ = f.Target.Restart(node) // what cannot start is found by the health check
+		}
+		if _, err := f.Target.Do(node, time.Second, "PING"); err == nil {
+			return
+		}
+	}
 }
 
 // mend has a node take new snapshots until it has let go of one with a wrong bit.

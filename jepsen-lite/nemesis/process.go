@@ -39,7 +39,13 @@ func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 	end := func() { f.restartAll(nodes) }
 	switch dice >> 32 % 8 {
 	case 0, 1:
-		stop := repeat(20*time.Millisecond, end)
+		stop := repeat(20*time.Millisecond, func() {
+			for _, n := range nodes {
+				if !f.Target.Running(n) {
+					_ = f.Target.Restart(n)
+				}
+			}
+		})
 		return func() {
 			stop()
 			end()

@@ -3,9 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -62,22 +60,14 @@ func Table(w io.Writer, results []Result) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tverdict")
 	var sum Figures
-	kinds := map[string]int{}
 	for _, r := range results {
 		f := Count(r.History)
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
 		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info, sum.Faults+f.Faults, max(sum.Gap, f.Gap)
-		for k, n := range f.Kinds {
-			kinds[k] += n
-		}
 	}
 	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n", sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
 	_ = tw.Flush()
-	var list []string
-	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		list = append(list, fmt.Sprintf("%s %d", k, kinds[k]))
-	}
-	fmt.Fprintf(w, "faults: %s\n", strings.Join(list, ", "))
+	outages(w, results)
 	for _, r := range results {
 		Problems(w, r)
 	}

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -139,20 +138,4 @@ func (t *lockd) remove(node, id string) (via string, err error) {
 		}
 	}
 	return "", err
-}
-
-// reviveMax is for a node that reads a damaged folder, is removed and joins again.
-const reviveMax = 15 * time.Second
-
-// Revive implements Target.
-func (t *lockd) Revive(node string) {
-	ctx, cancel := context.WithTimeout(context.Background(), reviveMax)
-	defer cancel()
-	_ = poll(ctx, 50*time.Millisecond, func() error { // what cannot start is found by the health check
-		if err := t.Restart(node); err != nil {
-			return err
-		}
-		_, err := t.Do(node, time.Second, "PING")
-		return err
-	})
 }

@@ -98,6 +98,9 @@ func (t *lockd) Kill(node string)   { t.nodes[node].kill() }
 func (t *lockd) Pause(node string)  { t.nodes[node].pause(true) }
 func (t *lockd) Resume(node string) { t.nodes[node].pause(false) }
 
+// Running implements Target.
+func (t *lockd) Running(node string) bool { return t.nodes[node].alive() }
+
 // stopMax is longer than a node waits for its clients and for its successor.
 const stopMax = 30 * time.Second
 

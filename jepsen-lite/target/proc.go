@@ -166,6 +166,13 @@ func (p *proc) takeDeaths() []string {
 	return d
 }
 
+// alive reports whether there is a process.
+func (p *proc) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd != nil
+}
+
 // running reports whether the process runs and is not paused.
 func (p *proc) running() bool {
 	_, ok := p.present()

@@ -230,6 +230,9 @@ func (t *redis) Restart(node string) error {
 	return errors.Join(t.nodes[node].server.start(), t.nodes[node].sentinel.start())
 }
 
+// Running implements Target.
+func (t *redis) Running(node string) bool { return t.nodes[node].server.alive() }
+
 func (t *redis) Dir(node string) string { return t.nodes[node].dir }
 
 // Do implements Target.
@@ -311,9 +314,6 @@ func (t *redis) Damage(node string, _ func(string) string) bool {
 	t.Kill(node)
 	return false
 }
-
-// Revive implements Target.
-func (t *redis) Revive(node string) { _ = t.Restart(node) }
 
 // Replace implements Target: the server begins anew, with nothing.
 func (t *redis) Replace(node string) {

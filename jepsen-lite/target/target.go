@@ -31,6 +31,8 @@ type Target interface {
 	Shutdown(node string)
 	// Restart starts a node that has ended. It does not wait until it serves.
 	Restart(node string) error
+	// Running reports whether there is a process of the node, paused or not.
+	Running(node string) bool
 	// Pause stops a node with SIGSTOP, Resume lets it go on.
 	Pause(node string)
 	Resume(node string)
@@ -43,8 +45,6 @@ type Target interface {
 	// damage may be found at any start as long as it is there, "" if the next start
 	// finds it or nobody ever will.
 	Damage(node string, do func(dir string) (late string)) bool
-	// Revive starts a node that has ended and waits for some seconds until it serves.
-	Revive(node string)
 
 	// Fault sends a line to the fault port of a node and returns its answer.
 	Fault(node, line string) (answer string, err error)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 //	clock STEP_MS FAST_PERCENT                              the wall clock steps, and runs fast
 //	die kill|drop|tear                                      the process dies now
 //	stat                                                    ok goroutines N heap BYTES
+//	stacks                                                  what the goroutines do goes to stderr
 func Serve() error {
 	if planted != "" {
 		fmt.Fprintln(os.Stderr, "fault: planted", planted)
@@ -82,6 +84,8 @@ func obey(words []string) (string, error) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return fmt.Sprintf("goroutines %d heap %d", runtime.NumGoroutine(), m.HeapAlloc), nil
+	case "stacks":
+		return "", pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 	default:
 		return "", fmt.Errorf("unknown command %q", words[0])
 	}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/target"
+)
+
+// level is what a process uses when nobody asks anything of it.
+type level struct {
+	goroutines int
+	heap       int64 // bytes that are in use after a garbage collection
+}
+
+// What a node may use more, after a workload, than before the first one. Whoever
+// forgets a goroutine or a buffer for each connection, request or fault is over that
+// soon: a workload has hundreds of connections and thousands of requests.
+const (
+	// goroutinesMore, and more for each peer, is for another role: a leader has some
+	// for each follower, and a stream of Raft until the other end lets go of it.
+	goroutinesMore        = 10
+	goroutinesMorePerPeer = 5
+	// heapMore is for caches that fill slowly, such as Raft's of the last entries,
+	// and for a snapshot's buffers.
+	heapMore = 32 << 20
+	// heapPerOperation is for the data: most workloads leave something behind with
+	// every other operation, a key or a member with its tree node.
+	heapPerOperation = 512
+	levelsWait       = 10 * time.Second // for connections that are being closed
+	levelsEvery      = 250 * time.Millisecond
+)
+
+// allowed is the level that a node with so many peers which had l may have after so
+// many operations.
+func (l level) allowed(peers, operations int) level {
+	return level{l.goroutines + goroutinesMore + peers*goroutinesMorePerPeer, l.heap + heapMore + int64(operations)*heapPerOperation}
+}
+
+func askLevel(t target.Target, node string) (l level, err error) {
+	answer, err := t.Fault(node, "stat")
+	if err != nil {
+		return l, err
+	}
+	_, err = fmt.Sscanf(answer, "goroutines %d heap %d", &l.goroutines, &l.heap)
+	return l, err
+}
+
+// warmOperations is how often each client of the warm-up asks for something.
+const warmOperations = 50
+
+// warmUp has clients work on all nodes, so that pools and caches are there, and
+// notes the nodes' levels after that. There are none without fault ports.
+func (s *session) warmUp(ctx context.Context) error {
+	if !s.ports {
+		return nil
+	}
+	var clients sync.WaitGroup
+	for id := range s.cmd.Workers * len(s.target.Nodes()) {
+		clients.Go(func() { s.warm(id) })
+	}
+	clients.Wait()
+	s.levels = map[string]level{}
+	for _, n := range s.target.Nodes() {
+		l, err := askLevel(s.target, n)
+		if err != nil {
+			return err
+		}
+		s.levels[n] = l
+	}
+	return ctx.Err()
+}
+
+func (s *session) warm(id int) {
+	addr, _, err := s.target.Endpoint(id, 0)
+	if err != nil {
+		return
+	}
+	c, err := target.Dial(addr, startMax)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	key := fmt.Sprint("warm:", id)
+	for range warmOperations {
+		_, err := c.Pipe(startMax, []string{"SET", key, key, "PX", "1000"}, []string{"GET", key},
+			[]string{"EVAL", "return redis.call('del', KEYS[1])", "1", key}, []string{"PUBLISH", key, key})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// checkLevels compares the nodes' levels with those after the warm-up.
+func (s *session) checkLevels(ctx context.Context, counts history.Counts, v *model.Verdict) {
+	s.operations += counts.OK + counts.Fail + counts.Info
+	for _, n := range s.target.Nodes() {
+		before, ok := s.levels[n]
+		if !ok {
+			continue
+		}
+		max := before.allowed(len(s.levels)-1, s.operations)
+		now, err := s.settledLevel(ctx, n, max)
+		if err != nil {
+			v.Undecided = append(v.Undecided, fmt.Sprintf("the level of node %s is unknown: %v", n, err))
+			continue
+		}
+		v.Note("%s: %d goroutines (%d before the run), heap %.1f MiB (%.1f)", n, now.goroutines, before.goroutines, mib(now.heap), mib(before.heap))
+		if !now.judge(v, n, max) {
+			_, _ = s.target.Fault(n, "stacks")
+		}
+	}
+}
+
+// settledLevel waits until a node's level is within max, and returns the last one.
+func (s *session) settledLevel(ctx context.Context, node string, max level) (now level, err error) {
+	ctx, cancel := context.WithTimeout(ctx, levelsWait)
+	defer cancel()
+	for {
+		now, err = askLevel(s.target, node)
+		if err == nil && now.goroutines <= max.goroutines && now.heap <= max.heap {
+			return now, nil
+		}
+		select {
+		case <-time.After(levelsEvery):
+		case <-ctx.Done():
+			return now, err
+		}
+	}
+}
+
+// judge adds what is beyond max to the verdict. It reports whether nothing is.
+func (l level) judge(v *model.Verdict, node string, max level) bool {
+	if l.goroutines > max.goroutines {
+		v.Add("goroutines not back", nil, "%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node, l.goroutines, levelsWait, max.goroutines)
+	}
+	if l.heap > max.heap {
+		v.Add("memory not back", nil, "%s has %.1f MiB on its heap %s after its clients have gone, at most %.1f are well", node, mib(l.heap), levelsWait, mib(max.heap))
+	}
+	return l.goroutines <= max.goroutines && l.heap <= max.heap
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

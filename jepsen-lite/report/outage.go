@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sort"
+	"text/tabwriter"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Outage is a time between two successful writes of a workload, while a fault was on.
+type Outage struct {
+	Length   time.Duration
+	Workload string
+	What     string // the fault, as the nemesis told it
+}
+
+// notWrites are the operations that a node answers without writing anything. What
+// has no node is not the cluster's.
+var notWrites = map[string]bool{
+	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
+	"listen": true, "message": true, "cut": true,
+}
+
+// Outages finds the longest outage for each kind of fault. One that overlaps faults
+// of several kinds counts for each: nobody can tell whose it is.
+func Outages(results []Result) map[string]Outage {
+	longest := map[string]Outage{}
+	for _, r := range results {
+		ends := writes(r.History)
+		for _, w := range r.History.Faults {
+			// The first write that ends in the fault ends an outage, and so does each one
+			// after it, up to the first that ends after the fault.
+			for i := sort.Search(len(ends), func(i int) bool { return ends[i] > w.Start }); i < len(ends); i++ {
+				if i > 0 && time.Duration(ends[i]-ends[i-1]) > longest[w.Kind].Length {
+					longest[w.Kind] = Outage{time.Duration(ends[i] - ends[i-1]), r.Workload, w.What}
+				}
+				if ends[i] > w.End {
+					break
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// writes are the times at which successful writes ended, in order.
+func writes(h *history.History) []int64 {
+	var ends []int64
+	for _, o := range h.Ops {
+		if o.OK() && o.Node != "" && !notWrites[o.Name] {
+			ends = append(ends, o.End)
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// outages writes a table of them, and what all workloads did together.
+func outages(w io.Writer, results []Result) {
+	faults, sum := map[string]int{}, Figures{}
+	for _, r := range results {
+		f := Count(r.History)
+		sum.OK, sum.Fail, sum.Info, sum.Faults = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info, sum.Faults+f.Faults
+		for kind, n := range f.Kinds {
+			faults[kind] += n
+		}
+	}
+	longest := Outages(results)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "fault\ttimes\tlongest outage\tof workload\twhile")
+	for _, kind := range slices.Sorted(maps.Keys(faults)) {
+		o := longest[kind]
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\n", kind, faults[kind], o.Length.Round(time.Millisecond), o.Workload, o.What)
+	}
+	_ = tw.Flush()
+	fmt.Fprintf(w, "in all: %d operations, %d of them unknown, and %d faults\n", sum.OK+sum.Fail+sum.Info, sum.Info, sum.Faults)
+}

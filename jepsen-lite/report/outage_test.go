@@ -1,0 +1,62 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+const second = int64(time.Second)
+
+// write is a write that ended at a second.
+func write(end int64) history.Op {
+	return history.Op{Name: "set", Node: "n1", Outcome: history.OK, Start: end*second - 1, End: end * second}
+}
+
+// An outage lasts from one successful write to the next, and counts for every fault
+// that it overlaps; reads, failures and what no node did end none.
+func TestOutages(t *testing.T) {
+	read, failed, unknown, local := write(22), write(23), write(24), write(25)
+	read.Name, failed.Outcome, unknown.Outcome, local.Node = "get", history.Fail, history.Info, ""
+	h := &history.History{
+		Ops: []history.Op{write(1), write(2), write(10), write(11), write(20), read, failed, unknown, local, write(27), write(40)},
+		Faults: []history.Window{
+			{Kind: "kill", What: "first", Start: 3 * second, End: 4 * second},           // within 2..10
+			{Kind: "kill", What: "later", Start: 10 * second, End: 12 * second},         // 11..20 is longer
+			{Kind: "pause", What: "short", Start: 21 * second, End: 26 * second},        // within 20..27
+			{Kind: "slow", What: "from then on", Start: 5 * second, End: 10*second + 1}, // 2..10, and 10..11
+			{Kind: "late", What: "after the last write", Start: 41 * second, End: 42 * second},
+		},
+	}
+	got := Outages([]Result{{Workload: "w", History: h}})
+	want := map[string]Outage{
+		"kill":  {9 * time.Second, "w", "later"},
+		"pause": {7 * time.Second, "w", "short"},
+		"slow":  {8 * time.Second, "w", "from then on"},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("outages %v, want %v", got, want)
+	}
+}
+
+// The longest of all workloads is told, with how often the fault took place and what
+// was done in all.
+func TestOutageTable(t *testing.T) {
+	results := []Result{}
+	for i, gap := range []int64{3, 5} {
+		results = append(results, Result{Workload: fmt.Sprint("w", i), History: &history.History{
+			Ops:    []history.Op{write(1), write(1 + gap), {Name: "set", Outcome: history.Info}},
+			Faults: []history.Window{{Kind: "kill", What: fmt.Sprint("kill ", i), Start: second + 1, End: second + 2}},
+		}})
+	}
+	var b strings.Builder
+	outages(&b, results)
+	for _, want := range []string{"kill   2      5s              w1           kill 1\n", "in all: 6 operations, 2 of them unknown, and 2 faults\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
