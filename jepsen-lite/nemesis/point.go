@@ -117,7 +117,8 @@ func stall(f *Field, fault Fault) (string, func()) {
 // loss of the leader brings about.
 func vote(f *Field, fault Fault) (string, func()) {
 	leader := f.victims("leader", fault.Dice)[0]
-	follower := f.victims("follower", fault.Dice)[0]
+	others := f.others(leader)
+	follower := others[dice(fault.Dice).IntN(len(others))]
 	a, err := f.Target.Arm(follower, target.Strike{Point: target.VoteTorn, Act: target.ActKill})
 	if fault.Variant == "kill" {
 		f.Target.Kill(leader)
@@ -194,12 +195,13 @@ func installs(f *Field, a target.Armed) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		others := f.others(a.Node)
-		f.cut([]string{a.Node}, others)
-		f.cut(others, []string{a.Node})
+		f.split([]string{a.Node}, others)
+		f.lengthen(others[0])
 		for range 2 { // the log is trimmed up to the end of the older snapshot
 			f.save(others...)
 		}
 		for _, other := range others {
+			f.Target.Net().Reset(a.Node, other) // what was held back may be all that it lacks
 			f.Target.Net().Set(a.Node, other, target.Shape{})
 			f.Target.Net().Set(other, a.Node, target.Shape{})
 		}
@@ -208,6 +210,19 @@ func installs(f *Field, a target.Armed) (stop func()) {
 		}
 	})
 	return done.Wait
+}
+
+// messageEntries is more than one message of Raft carries: one such message waits for
+// the node that is cut off.
+const messageEntries = 40
+
+// lengthen makes the log longer than that.
+func (f *Field) lengthen(via string) {
+	for range messageEntries {
+		if _, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, time.Now().String()); err != nil {
+			return // another fault is in the way
+		}
+	}
 }
 
 // installMax is how long a node that is back may take to get a snapshot.

@@ -10,7 +10,7 @@ import (
 // watched is a target whose processes' ends and starts are written into the
 // history: leases do not run while no majority can. An end is written when the
 // process has gone and a start before it is made, so what lies between them is
-// certainly without it. A process that dies in another way is not marked.
+// certainly without it. A process that dies at an armed point is not marked.
 type watched struct {
 	target.Target
 	history *history.Recorder
@@ -46,6 +46,17 @@ func (w *watched) Shutdown(node string) { w.end(node, w.Target.Shutdown) }
 
 // Replace implements target.Target.
 func (w *watched) Replace(node string) { w.end(node, w.Target.Replace) }
+
+// Damage implements target.Target.
+func (w *watched) Damage(node string, do func(dir string) (late string)) (damaged bool) {
+	w.end(node, func(node string) { damaged = w.Target.Damage(node, do) })
+	return damaged
+}
+
+// Die implements target.Target.
+func (w *watched) Die(node string, how target.Act) {
+	w.end(node, func(node string) { w.Target.Die(node, how) })
+}
 
 // Restart implements target.Target.
 func (w *watched) Restart(node string) error {

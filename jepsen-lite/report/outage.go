@@ -23,7 +23,7 @@ type Outage struct {
 // has no node is not the cluster's.
 var notWrites = map[string]bool{
 	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
-	"listen": true, "message": true, "cut": true,
+	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true, "cut": true,
 }
 
 // Outages finds the longest outage for each kind of fault. One that overlaps faults

@@ -1,0 +1,77 @@
+//go:build faults
+
+package nemesis
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// field starts three nodes of a test build, with a client that writes.
+func field(t *testing.T) *Field {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "server")
+	if out, err := exec.Command("go", "build", "-tags", "faults", "-o", binary, "lockd/cmd/lockd").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	tgt, err := target.Kinds[0].New(target.Config{Binary: binary, Dir: dir, Nodes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tgt.Stop)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := tgt.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	turn := 0
+	t.Cleanup(repeat(5*time.Millisecond, func() {
+		turn++
+		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some of them while nobody leads
+	}))
+	return &Field{Target: tgt}
+}
+
+// whole waits until all nodes serve again.
+func whole(t *testing.T, f *Field) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := f.Target.Healthy(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every point is reached by what leads there, and a death at it is no death to report.
+func TestSpotsAreReached(t *testing.T) {
+	f := field(t)
+	for _, s := range spots {
+		who := "follower"
+		if s.name == target.Propose {
+			who = "leader"
+		}
+		node := f.victims(who, 1)[0]
+		what, undo := f.strike([]string{node}, target.Strike{Point: s.name, Act: target.ActKill})
+		began := time.Now()
+		for f.Target.Running(node) && time.Since(began) < 20*time.Second {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if f.Target.Running(node) {
+			t.Errorf("%s: not reached", what)
+		}
+		t.Logf("%s: %s", what, time.Since(began).Round(time.Millisecond))
+		undo()
+		f.restartAll([]string{node})
+		whole(t, f)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
