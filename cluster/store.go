@@ -177,7 +177,7 @@ func openLog(files types.VFS, dir string, opts storeOptions) (raft.LogStore, err
 	}
 	size := opts.SegmentBytes
 	if size <= 0 {
-		size = wal.DefaultSegmentSize
+		size = segmentBytes()
 	}
 	return guarded(func() (raft.LogStore, error) {
 		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(segment.NewFiler(dir, files)))

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 	boltstore "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/types"
 
 	"lockd/resp/fault"
@@ -315,4 +317,17 @@ func (s *sinkPoints) Close() error {
 		return err
 	}
 	return fault.At(fault.SnapshotRenamed)
+}
+
+// segmentVar gives a test build the size of the files of its log. At raft-wal's own
+// 64 MiB a test never fills one, so none is ever closed, or removed; and what was
+// trimmed from the head of the newest one can still be read, so that no member needs
+// a snapshot from its leader.
+const segmentVar = "LOCKD_SEGMENT_BYTES"
+
+func segmentBytes() int {
+	if n, err := strconv.Atoi(os.Getenv(segmentVar)); err == nil {
+		return n
+	}
+	return wal.DefaultSegmentSize
 }

@@ -5,6 +5,7 @@ package cluster
 import (
 	"github.com/hashicorp/raft"
 	boltstore "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/types"
 )
 
@@ -15,3 +16,5 @@ func faultyFiles(files types.VFS) types.VFS { return files }
 func faultyBolt(log *boltstore.BoltStore) raft.LogStore { return log }
 
 func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snaps }
+
+func segmentBytes() int { return wal.DefaultSegmentSize }

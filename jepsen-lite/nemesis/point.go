@@ -212,14 +212,19 @@ func installs(f *Field, a target.Armed) (stop func()) {
 	return done.Wait
 }
 
-// messageEntries is more than one message of Raft carries: one such message waits for
-// the node that is cut off.
-const messageEntries = 40
+// What the node must lack: more than one message of Raft carries, as one waits for it
+// meanwhile, and more than one file of the log holds (target.segmentBytes), as what is
+// trimmed from the newest one can still be read.
+const (
+	lackEntries = 40
+	lackBytes   = 600 << 10
+)
 
 // lengthen makes the log longer than that.
 func (f *Field) lengthen(via string) {
-	for range messageEntries {
-		if _, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, time.Now().String()); err != nil {
+	value := strings.Repeat("x", lackBytes/lackEntries)
+	for range lackEntries {
+		if _, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, value); err != nil {
 			return // another fault is in the way
 		}
 	}

@@ -15,7 +15,11 @@ import (
 const (
 	faultListenVar = "LOCKD_FAULT_LISTEN"
 	plantedVar     = "LOCKD_PLANTED"
+	segmentVar     = "LOCKD_SEGMENT_BYTES" // of the files of the log
 )
+
+// segmentBytes lets nodes fill a file of their log every few seconds.
+const segmentBytes = 256 << 10
 
 // Points at which a test build of lockd can be struck, with what leads there.
 const (

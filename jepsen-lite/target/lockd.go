@@ -57,7 +57,7 @@ func newLockd(c Config) (Target, error) {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
-		n.env = []string{faultListenVar + "=" + n.faultAddr, plantedVar + "=" + c.Plant}
+		n.env = []string{faultListenVar + "=" + n.faultAddr, plantedVar + "=" + c.Plant, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
 			"--peer-listen", peer, "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n
