@@ -28,6 +28,15 @@ var forms = []struct {
 	{
 		"list", "quicklist", []string{"RPUSH {} a " + strings.Repeat("v ", 3000)}, "LPUSH {} d", "RPOP {} 10000", "LRANGE {} 0 -1",
 	},
+	{
+		"set", "intset", []string{"SADD {} 1 3"}, "SADD {} 2", "SREM {} 1 2 3", "SMEMBERS {}",
+	},
+	{
+		"set", "listpack", []string{"SADD {} b", "SADD {} a 1"}, "SADD {} 2", "SREM {} a b 1 2", "SMEMBERS {}",
+	},
+	{
+		"set", "hashtable", []string{"SADD {} a 1 " + strings.Repeat("v", 100)}, "SREM {} a", "SREM {} 1 " + strings.Repeat("v", 100), "SMEMBERS {}",
+	},
 }
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
@@ -47,6 +56,7 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		})
 		return kept
 	},
+	setKind: func(a aggregate) []string { return a.(*set).members() },
 }
 
 // onKey fills in the key.

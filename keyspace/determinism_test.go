@@ -36,7 +36,7 @@ func TestReplicasAgree(t *testing.T) {
 			}
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
-				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "EVAL_RO 'GET lock' 0", "watch lock"))
+				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "EVAL_RO 'GET lock' 0", "watch lock"))
 			}
 		}
 		want := image(t, plain)
@@ -70,9 +70,10 @@ func anyCommand(rng *rand.Rand) string {
 	case 2:
 		return fmt.Sprintf("CONFIG SET notify-keyspace-events %s", []string{"KEA", "KEAn", "''", "Ex"}[rng.IntN(4)])
 	case 3:
-		return fmt.Sprintf("CONFIG SET hash-max-listpack-entries %d maxmemory %d", n, 2000+n*1000)
+		return fmt.Sprintf("CONFIG SET hash-max-listpack-entries %d set-max-intset-entries %d set-max-listpack-entries %d maxmemory %d", n, n, n, 2000+n*1000)
 	case 4:
-		return []string{"RANDOMKEY", "KEYS *", "SCAN 0", "DBSIZE", "HRANDFIELD small 3", "HGETALL large", "FENCE lock", "PTTL lock", "TIME"}[rng.IntN(9)]
+		return []string{"RANDOMKEY", "KEYS *", "SCAN 0", "DBSIZE", "HRANDFIELD small 3", "HGETALL large", "FENCE lock", "PTTL lock", "TIME",
+			"SRANDMEMBER words 3", "SMEMBERS members", "SUNION numbers words members", "SINTER words members", "SDIFF members words"}[rng.IntN(14)]
 	case 5:
 		return fmt.Sprintf("EVALSHA %s 0", scriptSHA(fmt.Sprintf("return %d", n)))
 	case 6:

@@ -11,8 +11,8 @@
 //	ctx.go       all that a command may touch
 //	db.go        databases; store, the one function that changes them
 //	value.go     entries and values           tree.go: ordered maps
-//	aggregate.go what every type but the string is; hash.go, list.go: one file each
-//	sequence.go  strings by position, for lists
+//	aggregate.go what every type but the string is; hash.go, list.go, set.go: one file each
+//	sequence.go  strings by position, for lists   setop.go: union and its like
 //	script.go    what surrounds a running script: call, and taking it back
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore

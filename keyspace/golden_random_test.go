@@ -11,8 +11,8 @@ import (
 )
 
 // randomCommands are the shapes that TestGoldenRandom fills in: $k a key, $v a
-// value, $i an integer or none, $f a float or none, $n a field, $t a time, $s a
-// pattern; [x|y|] one of them or nothing.
+// value, $i an integer or none, $f a float or none, $n a field, $m a member, $t a
+// time, $s a pattern; [x|y|] one of them or nothing.
 var randomCommands = strings.Split(strings.TrimSpace(`
 GET $k
 SET $k $v
@@ -50,6 +50,25 @@ HSTRLEN $k $n
 HINCRBY $k $n $i
 HINCRBYFLOAT $k $n $f
 HSCAN $k 0 MATCH $s
+SADD $k $m
+SADD $k $m $m $m
+SADD $k $m $m $m
+SREM $k $m $m
+SISMEMBER $k $m
+SMISMEMBER $k $m $m
+SMEMBERS $k
+SCARD $k
+SPOP $k [0|1000|-1|$i000]
+SRANDMEMBER $k [0|1000|abc]
+SMOVE $k $k $m
+SINTER $k $k [$k|]
+SINTERCARD [1|2|3|0|$i] $k $k [$k|LIMIT $i|]
+SUNION $k $k [$k|]
+SDIFF $k $k [$k|]
+SINTERSTORE $k $k $k
+SUNIONSTORE $k $k $k
+SDIFFSTORE $k $k $k
+SSCAN $k 0 COUNT 100 MATCH $s
 DEL $k $k
 UNLINK $k
 EXISTS $k $k
@@ -74,6 +93,7 @@ var randomWords = map[byte][]string{
 	'i': {"0", "1", "-1", "3", "-3", "100", "9223372036854775807", "-9223372036854775808", "abc", "1.5", "007", ""},
 	'f': {"0.1", "0.2", "-0.7", "3", "1e3", "1e-7", "123456789.123456789", "abc", "1e20", "5e-324", "inf", "0x1p3", ""},
 	'n': {"f", "g", "h", "\x00"},
+	'm': {"a", "b", "f", "1", "2", "-3", "007", "9223372036854775807", "9223372036854775808", "", "\x00"},
 	't': {"100", "200", "5000"},
 	's': {"*", "f*", "?", "[f-g]", "[^f]", "\\f", "x"},
 }
@@ -101,6 +121,9 @@ func (g *golden) random(r *rand.Rand) {
 		b := block{notes: map[string]string{}}
 		if strings.HasSuffix(args[0], "TTL") {
 			b.notes["approx"] = "the real server's clock runs"
+		}
+		if strings.HasPrefix(args[0], "S") {
+			b.notes["sorted"] = "the members of a set have no order"
 		}
 		if !g.step(b, step{words: args}) || !g.step(b, step{words: resp.Args{"events"}}) {
 			return

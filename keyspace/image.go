@@ -24,6 +24,7 @@ import (
 //	value     bytes | n { element }
 //	element   name value                          of a hash
 //	          bytes                               of a list
+//	          member                              of a set
 //
 // Numbers are 8 bytes, little-endian; a string is its length and its bytes; kind and
 // loaded are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd

@@ -55,6 +55,9 @@ func sample(t testing.TB) *Machine {
 		"EVAL 'return 2' 0",
 		"CONFIG SET notify-keyspace-events KEA maxmemory 1gb",
 		"SET gone 1 PX 1",
+		"SADD numbers 3 -1 2",
+		"SADD words z a m 1",
+		"SADD members z a "+strings.Repeat("v", 100),
 	)
 	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
@@ -186,7 +189,8 @@ func TestSnapshotIsIsolated(t *testing.T) {
 	m := sample(t)
 	for i := range 500 {
 		mustApply(t, m, resp.Stamp{Tick: 3000, Index: 20}, 0,
-			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i), fmt.Sprintf("RPUSH queue %d a b", i))
+			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i), fmt.Sprintf("RPUSH queue %d a b", i),
+			fmt.Sprintf("SADD members m%d", i), fmt.Sprintf("SADD numbers %d", i%5), fmt.Sprintf("SADD words w%d", i%5))
 	}
 	want := image(t, m)
 	write := m.Snapshot()
@@ -204,6 +208,7 @@ func TestSnapshotIsIsolated(t *testing.T) {
 	for i := range 500 {
 		mustApply(t, m, resp.Stamp{Tick: 4000, Index: 21}, 0,
 			fmt.Sprintf("DEL key%d", i), fmt.Sprintf("HSET many f%d changed", i), fmt.Sprintf("HDEL few f%d", i%5),
+			fmt.Sprintf("SREM members m%d", i), fmt.Sprintf("SREM numbers %d", i%5), fmt.Sprintf("SADD words v%d", i%5),
 			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z", "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
 	}
 	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")

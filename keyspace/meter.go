@@ -22,6 +22,8 @@ const (
 const (
 	commandWork = 64
 	visitWork   = 64
+	findWork    = 512 // an element of a tree found, added or removed
+	compareWork = 8   // an element of a small aggregate compared in search of one
 )
 
 // The answers beyond those limits.
@@ -45,12 +47,16 @@ func (m *Machine) newMeter() meter { return meter{baseBytes: m.usedBytes()} }
 // spend counts work for the running request.
 func (m *Machine) spend(work int64) { m.request.work += work }
 
+// tired reports whether the running request has done as much as one may. A command
+// of much work that has changed nothing yet asks it again and again, and gives up.
+func (m *Machine) tired() bool { return m.request.work > workMax }
+
 // exhausted is why the running request may not run a command any more, or "".
 func (m *Machine) exhausted(row *resp.Row[command]) string {
 	switch {
 	case m.request.replyBytes > replyBytesMax:
 		return errRepliesMeter
-	case m.request.work > workMax:
+	case m.tired():
 		return errWorkMeter
 	case row.Flags&resp.DenyOOM != 0 && m.usedBytes()-m.request.baseBytes > growthBytesMax:
 		return errGrowthMeter

@@ -65,10 +65,10 @@ func TestLimitedScriptEndsNoLease(t *testing.T) {
 // randomWrite draws a command that a script may run and that may change something.
 func randomWrite(rng *rand.Rand) string {
 	key := func() string {
-		return []string{"lock", "forever", "small", "large", "new", "other", "wall"}[rng.IntN(7)]
+		return []string{"lock", "forever", "small", "large", "new", "other", "wall", "numbers", "words", "members"}[rng.IntN(10)]
 	}
 	n := rng.IntN(5)
-	switch rng.IntN(16) {
+	switch rng.IntN(22) {
 	case 0:
 		return fmt.Sprintf("SET %s v%d", key(), n)
 	case 1:
@@ -99,6 +99,18 @@ func randomWrite(rng *rand.Rand) string {
 		return "PUBLISH channel text"
 	case 14:
 		return fmt.Sprintf("APPEND %s x", key())
+	case 15:
+		return fmt.Sprintf("SADD %s %d", key(), n)
+	case 16:
+		return fmt.Sprintf("SADD %s m%d %s", key(), n, strings.Repeat("v", n*20))
+	case 17:
+		return fmt.Sprintf("SREM %s m%d %d z a", key(), n, n)
+	case 18:
+		return fmt.Sprintf("SPOP %s %d", key(), n)
+	case 19:
+		return fmt.Sprintf("SMOVE %s %s %d", key(), key(), n)
+	case 20:
+		return fmt.Sprintf("%s %s %s %s", []string{"SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE"}[rng.IntN(3)], key(), key(), key())
 	}
 	return fmt.Sprintf("HINCRBY %s n%d 1", key(), n)
 }

@@ -19,6 +19,7 @@ type settings struct {
 	hashListpackEntries  int64
 	hashListpackValBytes int64
 	listListpackSize     int64
+	sets                 setLimits
 }
 
 // The names of the parameters that the machine itself uses.
@@ -30,6 +31,9 @@ const (
 	nameHashEntries   = "hash-max-listpack-entries"
 	nameHashValue     = "hash-max-listpack-value"
 	nameListSize      = "list-max-listpack-size"
+	nameSetInts       = "set-max-intset-entries"
+	nameSetEntries    = "set-max-listpack-entries"
+	nameSetValue      = "set-max-listpack-value"
 	nameOutputBuffers = "client-output-buffer-limit"
 )
 
@@ -63,9 +67,9 @@ var parameters = []parameter{
 	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: memory(0)},
 	{name: nameListSize, alias: "list-max-ziplist-size", value: "-2", check: number(-maxInt32-1, maxInt32)},
 	{name: "list-compress-depth", value: "0", check: number(0, maxInt32)},
-	{name: "set-max-intset-entries", value: "512", check: number(0, maxInt)},
-	{name: "set-max-listpack-entries", value: "128", check: number(0, maxInt)},
-	{name: "set-max-listpack-value", value: "64", check: number(0, maxInt)},
+	{name: nameSetInts, value: "512", check: number(0, maxInt)},
+	{name: nameSetEntries, value: "128", check: number(0, maxInt)},
+	{name: nameSetValue, value: "64", check: number(0, maxInt)},
 	{name: "zset-max-listpack-entries", alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
 	{name: "zset-max-listpack-value", alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
 	{name: "stream-node-max-bytes", value: "4096", check: memory(0)},
@@ -163,6 +167,11 @@ func (s *settings) read() {
 	s.hashListpackEntries = s.number(nameHashEntries)
 	s.hashListpackValBytes = s.number(nameHashValue)
 	s.listListpackSize = s.number(nameListSize)
+	s.sets = setLimits{
+		ints:       min(s.number(nameSetInts), smallSetMax),
+		entries:    min(s.number(nameSetEntries), smallSetMax),
+		valueBytes: s.number(nameSetValue),
+	}
 }
 
 func (s *settings) value(name string) string { return s.values[parameterIndex(name)] }

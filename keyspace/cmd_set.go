@@ -1,0 +1,496 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
+
+var setRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "sadd", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Add one or more members to a set",
+		Syntax: "key member [member ...]",
+	}, Run: cmdSAdd},
+	{Spec: resp.Spec{
+		Name: "srem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Remove one or more members from a set",
+		Syntax: "key member [member ...]",
+	}, Run: cmdSRem},
+	{Spec: resp.Spec{
+		Name: "sismember", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Determine if a given value is a member of a set",
+		Syntax: "key member",
+	}, Run: cmdSIsMember},
+	{Spec: resp.Spec{
+		Name: "smismember", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "6.2.0", Summary: "Returns the membership associated with the given elements for a set",
+		Syntax: "key member [member ...]",
+	}, Run: cmdSMIsMember},
+	{Spec: resp.Spec{
+		Name: "smembers", Arity: 2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Get all the members in a set",
+		Syntax: "key",
+	}, Run: cmdSMembers},
+	{Spec: resp.Spec{
+		Name: "scard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Get the number of members in a set",
+		Syntax: "key",
+	}, Run: cmdSCard},
+	{Spec: resp.Spec{
+		Name: "spop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Remove and return one or multiple random members from a set",
+		Syntax: "key [count]",
+	}, Run: cmdSPop},
+	{Spec: resp.Spec{
+		Name: "srandmember", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "set", Since: "1.0.0", Summary: "Get one or multiple random members from a set",
+		Syntax: "key [count]",
+	}, Run: cmdSRandMember},
+	{Spec: resp.Spec{
+		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys,
+		Group: "set", Since: "1.0.0", Summary: "Move a member from one set to another",
+		Syntax: "source destination member",
+	}, Run: cmdSMove},
+	{Spec: resp.Spec{
+		Name: "sinter", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets",
+		Syntax: "key [key ...]",
+	}, Run: cmdSInter},
+	{Spec: resp.Spec{
+		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets and store the resulting set in a key",
+		Syntax: "destination key [key ...]",
+	}, Run: cmdSInterStore},
+	{Spec: resp.Spec{
+		Name: "sintercard", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "set", Since: "7.0.0", Summary: "Intersect multiple sets and return the cardinality of the result",
+		Syntax: "numkeys key [key ...] [LIMIT limit]",
+	}, Run: cmdSInterCard},
+	{Spec: resp.Spec{
+		Name: "sunion", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Add multiple sets",
+		Syntax: "key [key ...]",
+	}, Run: cmdSUnion},
+	{Spec: resp.Spec{
+		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Add multiple sets and store the resulting set in a key",
+		Syntax: "destination key [key ...]",
+	}, Run: cmdSUnionStore},
+	{Spec: resp.Spec{
+		Name: "sdiff", Arity: -2, Flags: resp.ReadOnly, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets",
+		Syntax: "key [key ...]",
+	}, Run: cmdSDiff},
+	{Spec: resp.Spec{
+		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets and store the resulting set in a key",
+		Syntax: "destination key [key ...]",
+	}, Run: cmdSDiffStore},
+	{Spec: resp.Spec{
+		Name: "sscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "set", Since: "2.8.0", Summary: "Incrementally iterate Set elements",
+		Syntax: "key cursor [MATCH pattern] [COUNT count]",
+	}, Run: cmdSScan},
+}
+
+// The error texts that only these commands use.
+const (
+	errNumKeys       = "ERR numkeys should be greater than 0"
+	errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
+	errLimitNegative = "ERR LIMIT can't be negative"
+)
+
+func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
+	key, members := args[1], args[2:]
+	s, fail, ok := c.lookupSet(key)
+	if !ok {
+		return fail
+	}
+	if !slices.ContainsFunc(members, func(member string) bool { return !s.has(member) }) {
+		return resp.Int(0)
+	}
+	var n int64
+	c.editSet(key, func(s *set) {
+		s.expect(members[0], int64(len(members)))
+		for _, member := range members {
+			if s.add(strings.Clone(member)) {
+				n++
+			}
+		}
+	})
+	c.notify(notifySet, "sadd", key)
+	return resp.Int(n)
+}
+
+func cmdSRem(c *ctx, args resp.Args) resp.Reply {
+	key, members := args[1], args[2:]
+	s, fail, ok := c.lookupSet(key)
+	if !ok {
+		return fail
+	}
+	if !slices.ContainsFunc(members, s.has) {
+		return resp.Int(0)
+	}
+	var n int64
+	emptied := c.editSet(key, func(s *set) {
+		for _, member := range members {
+			if s.del(member) {
+				n++
+			}
+		}
+	})
+	c.notifyTaken("srem", key, emptied)
+	return resp.Int(n)
+}
+
+// notifyTaken sends the event of a command that has taken members out, and "del" if
+// none is left.
+func (c *ctx) notifyTaken(event, key string, emptied bool) {
+	c.notify(notifySet, event, key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+}
+
+func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupSet(args[1])
+	if !ok {
+		return fail
+	}
+	return isMember(s, args[2])
+}
+
+func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupSet(args[1])
+	if !ok {
+		return fail
+	}
+	replies := make([]resp.Reply, len(args)-2)
+	for i, member := range args[2:] {
+		replies[i] = isMember(s, member)
+	}
+	return resp.Array(replies...)
+}
+
+// isMember answers 1 or 0.
+func isMember(s *set, member string) resp.Reply {
+	if s.has(member) {
+		return resp.Int(1)
+	}
+	return resp.Int(0)
+}
+
+func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupSet(args[1])
+	if !ok {
+		return fail
+	}
+	return s.reply()
+}
+
+// reply answers all members, or why they are too many.
+func (s *set) reply() resp.Reply {
+	if s.replyBytes() > replyBytesMax {
+		return resp.Err(errReplyTooLarge)
+	}
+	return setReply(s.members())
+}
+
+func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
+
+func cmdSCard(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupSet(args[1])
+	if !ok {
+		return fail
+	}
+	return resp.Int(int64(s.len()))
+}
+
+func cmdSPop(c *ctx, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return c.popMember(args[1])
+	case 3:
+		return c.popMembers(args[1], args[2])
+	}
+	return resp.Err(resp.ErrSyntax)
+}
+
+func (c *ctx) popMember(key string) resp.Reply {
+	s, fail, ok := c.lookupSet(key)
+	if !ok || s == nil {
+		return orNil(fail, ok)
+	}
+	member := s.at(c.randN(s.len()))
+	c.takeMembers(key, []string{member})
+	return resp.Bulk(member)
+}
+
+// takeMembers removes what SPOP answers.
+func (c *ctx) takeMembers(key string, members []string) {
+	emptied := c.editSet(key, func(s *set) {
+		for _, member := range members {
+			s.del(member)
+		}
+	})
+	c.notifyTaken("spop", key, emptied)
+}
+
+// popMembers is SPOP with a count.
+func (c *ctx) popMembers(key, number string) resp.Reply {
+	count, fail, ok := parsePositive(number)
+	if !ok {
+		return fail
+	}
+	s, fail, ok := c.lookupSet(key)
+	switch {
+	case !ok:
+		return fail
+	case s == nil || count == 0:
+		return resp.Set()
+	}
+	members, fail, ok := c.drawMembers(s, count)
+	if !ok {
+		return fail
+	}
+	c.takeMembers(key, members)
+	return setReply(members)
+}
+
+// drawMembers chooses members at random; see choose. What would be too much for one
+// reply is refused before anything is done.
+func (c *ctx) drawMembers(s *set, count int64) (members []string, fail resp.Reply, ok bool) {
+	count = min(count, int64(s.len()))
+	n := max(count, -count)
+	frames := n * resp.Bulk("").Size()
+	if frames > replyBytesMax {
+		return nil, resp.Err(errReplyTooLarge), false
+	}
+	members = make([]string, 0, n)
+	bytes := frames
+	for _, i := range c.choose(s.len(), count) {
+		member := s.at(i)
+		if bytes += int64(len(member)); bytes > replyBytesMax {
+			return nil, resp.Err(errReplyTooLarge), false
+		}
+		members = append(members, member)
+	}
+	c.m.spend(findWork * n)
+	return members, resp.Reply{}, true
+}
+
+func cmdSRandMember(c *ctx, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return c.randomMember(args[1])
+	case 3:
+		return c.randomMembers(args[1], args[2])
+	}
+	return resp.Err(resp.ErrSyntax)
+}
+
+func (c *ctx) randomMember(key string) resp.Reply {
+	s, fail, ok := c.lookupSet(key)
+	if !ok || s == nil {
+		return orNil(fail, ok)
+	}
+	return resp.Bulk(s.at(c.randN(s.len())))
+}
+
+// randomMembers is SRANDMEMBER with a count. A positive one asks for different
+// members, a negative one for that many draws.
+func (c *ctx) randomMembers(key, number string) resp.Reply {
+	count, ok := resp.ParseInt(number)
+	switch {
+	case !ok:
+		return resp.Err(resp.ErrNotInteger)
+	case count < -maxInt:
+		return resp.Err(errCountRange)
+	case count < -randomFieldsMax:
+		return resp.Err(resp.ErrOutOfRange)
+	}
+	s, fail, ok := c.lookupSet(key)
+	switch {
+	case !ok:
+		return fail
+	case s == nil || count == 0:
+		return resp.Array()
+	}
+	members, fail, ok := c.drawMembers(s, count)
+	if !ok {
+		return fail
+	}
+	return resp.Bulks(members...)
+}
+
+func cmdSMove(c *ctx, args resp.Args) resp.Reply {
+	from, to, member := args[1], args[2], args[3]
+	source, fail, ok := c.lookupSet(from)
+	if !ok {
+		return fail
+	}
+	if source == nil {
+		return resp.Int(0)
+	}
+	target, fail, ok := c.lookupSet(to)
+	if !ok {
+		return fail
+	}
+	if from == to || !source.has(member) {
+		return isMember(source, member)
+	}
+	isNew := !target.has(member)
+	emptied := c.editSet(from, func(s *set) { s.del(member) })
+	c.notifyTaken("srem", from, emptied)
+	if isNew {
+		c.editSet(to, func(s *set) {
+			s.expect(member, 1)
+			s.add(strings.Clone(member))
+		})
+		c.notify(notifySet, "sadd", to)
+	}
+	return resp.Int(1)
+}
+
+// lookupSets finds sets; an absent one is nil.
+func (c *ctx) lookupSets(keys []string) (sets []*set, fail resp.Reply, ok bool) {
+	sets = make([]*set, len(keys))
+	for i, key := range keys {
+		if sets[i], fail, ok = c.lookupSet(key); !ok {
+			return nil, fail, false
+		}
+	}
+	return sets, resp.Reply{}, true
+}
+
+// setOperation is one of the three ways to make a set of others.
+type setOperation func(op *setOp, sets []*set)
+
+func opInter(op *setOp, sets []*set) { op.interset(smallestFirst(sets)) }
+func opUnion(op *setOp, sets []*set) { op.union(sets) }
+func opDiff(op *setOp, sets []*set)  { op.diff(sets[0], sets[1:]) }
+
+func cmdSInter(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opInter) }
+func cmdSUnion(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opUnion) }
+func cmdSDiff(c *ctx, args resp.Args) resp.Reply  { return c.answerSet(args[1:], opDiff) }
+
+// answerSet is SINTER and its like.
+func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
+	result, fail, ok := c.computeSet(keys, compute, false)
+	if !ok {
+		return fail
+	}
+	return result.reply()
+}
+
+func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *set, fail resp.Reply, ok bool) {
+	sets, fail, ok := c.lookupSets(keys)
+	if !ok {
+		return nil, fail, false
+	}
+	op := c.newSetOp(stored)
+	compute(op, sets)
+	return op.result, resp.Err(op.why), op.why == ""
+}
+
+func cmdSInterStore(c *ctx, args resp.Args) resp.Reply {
+	return c.storeSet(args, opInter, "sinterstore")
+}
+
+func cmdSUnionStore(c *ctx, args resp.Args) resp.Reply {
+	return c.storeSet(args, opUnion, "sunionstore")
+}
+
+func cmdSDiffStore(c *ctx, args resp.Args) resp.Reply {
+	return c.storeSet(args, opDiff, "sdiffstore")
+}
+
+// storeSet is SINTERSTORE and its like: the result replaces whatever the destination
+// holds, and an empty one deletes it.
+func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.Reply {
+	to := args[1]
+	result, fail, ok := c.computeSet(args[2:], compute, true)
+	if !ok {
+		return fail
+	}
+	n := result.len()
+	switch {
+	case n > 0:
+		c.putUntil(to, value{agg: result}, never)
+		c.notify(notifySet, event, to)
+	case c.delete(to):
+		c.notify(notifyGeneric, "del", to)
+	}
+	return resp.Int(int64(n))
+}
+
+func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
+	keys, limit, fail, ok := interCardArgs(args)
+	if !ok {
+		return fail
+	}
+	sets, fail, ok := c.lookupSets(keys)
+	if !ok {
+		return fail
+	}
+	var n int64
+	op := c.newSetOp(false)
+	op.inter(smallestFirst(sets), func(string) bool {
+		n++
+		return n != limit
+	})
+	if op.why != "" {
+		return resp.Err(op.why)
+	}
+	return resp.Int(n)
+}
+
+// interCardArgs reads the keys and the limit, 0 without one, in the order of Redis's
+// checks.
+func interCardArgs(args resp.Args) (keys []string, limit int64, fail resp.Reply, ok bool) {
+	n, ok := resp.ParseInt(args[1])
+	switch {
+	case !ok || n < 1:
+		return nil, 0, resp.Err(errNumKeys), false
+	case n > int64(len(args)-2):
+		return nil, 0, resp.Err(errNumKeysBeyond), false
+	}
+	options := args[2+n:]
+	for i := 0; i < len(options); i += 2 {
+		if !resp.Is(options[i], "LIMIT") || i+1 == len(options) {
+			return nil, 0, resp.Err(resp.ErrSyntax), false
+		}
+		if limit, ok = resp.ParseInt(options[i+1]); !ok || limit < 0 {
+			return nil, 0, resp.Err(errLimitNegative), false
+		}
+	}
+	return args[2 : 2+n], limit, resp.Reply{}, true
+}
+
+// cmdSScan looks at the options only where there is a set, as Redis does.
+func cmdSScan(c *ctx, args resp.Args) resp.Reply {
+	if _, ok := parseCursor(args[2]); !ok {
+		return resp.Err(resp.ErrCursor)
+	}
+	s, fail, ok := c.lookupSet(args[1])
+	if !ok {
+		return fail
+	}
+	if s == nil {
+		return resp.Array(resp.Bulk("0"), resp.Array())
+	}
+	opts, fail, ok := parseScan(args[2:], false)
+	if !ok {
+		return fail
+	}
+	var members []string
+	opts.count = min(opts.count, s.len())
+	next := s.scan(opts.cursor, opts.count, func(member string) {
+		if opts.wants(member) {
+			members = append(members, member)
+		}
+	})
+	return opts.reply(c, next, members)
+}

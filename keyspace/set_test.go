@@ -1,0 +1,439 @@
+package keyspace
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// setModel is a keyspace of sets as simple as it can be.
+type setModel map[string]map[string]bool
+
+// do runs a command and returns what it answers: members in sorted order.
+func (m setModel) do(args []string) string {
+	key, rest := args[1], args[2:]
+	switch args[0] {
+	case "SADD":
+		return m.count(rest, func(name string) bool { return m.add(key, name) })
+	case "SREM":
+		return m.count(rest, func(name string) bool { return m.rem(key, name) })
+	case "SMISMEMBER":
+		var bits []string
+		for _, name := range rest {
+			bits = append(bits, boolWord(m[key][name]))
+		}
+		return strings.Join(bits, " ")
+	case "SMOVE":
+		if !m[key][rest[1]] {
+			return "0"
+		}
+		m.rem(key, rest[1])
+		m.add(rest[0], rest[1])
+		return "1"
+	case "SCARD":
+		return fmt.Sprint(len(m[key]))
+	case "SMEMBERS":
+		return sortedNames(m[key])
+	case "COPY":
+		if m[key] == nil {
+			return "0"
+		}
+		m.put(rest[0], m.union(key))
+		return "1"
+	}
+	return m.operate(args)
+}
+
+func (m setModel) operate(args []string) string {
+	keys := args[1:]
+	command, store := strings.CutSuffix(args[0], "STORE")
+	if store {
+		keys = keys[1:]
+	}
+	var result map[string]bool
+	switch command {
+	case "SUNION":
+		result = m.union(keys...)
+	case "SINTER":
+		result = m.union(keys[0])
+		for _, key := range keys[1:] {
+			m.keep(result, func(name string) bool { return m[key][name] })
+		}
+	case "SDIFF":
+		result = m.union(keys[0])
+		for _, key := range keys[1:] {
+			m.keep(result, func(name string) bool { return !m[key][name] })
+		}
+	}
+	if !store {
+		return sortedNames(result)
+	}
+	m.put(args[1], result)
+	return fmt.Sprint(len(result))
+}
+
+func (m setModel) count(names []string, change func(name string) bool) string {
+	n := 0
+	for _, name := range names {
+		if change(name) {
+			n++
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+func (m setModel) add(key, name string) bool {
+	had := m[key][name]
+	m.put(key, m.union(key))
+	if m[key] == nil {
+		m[key] = map[string]bool{}
+	}
+	m[key][name] = true
+	return !had
+}
+
+func (m setModel) rem(key, name string) bool {
+	had := m[key][name]
+	delete(m[key], name)
+	m.put(key, m[key])
+	return had
+}
+
+func (m setModel) put(key string, s map[string]bool) {
+	m[key] = s
+	if len(s) == 0 {
+		delete(m, key)
+	}
+}
+
+func (m setModel) union(keys ...string) map[string]bool {
+	all := map[string]bool{}
+	for _, key := range keys {
+		for name := range m[key] {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+func (m setModel) keep(s map[string]bool, wanted func(name string) bool) {
+	for name := range s {
+		if !wanted(name) {
+			delete(s, name)
+		}
+	}
+}
+
+func sortedNames(s map[string]bool) string {
+	names := []string{}
+	for name := range s {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// anySetCommand draws a command on a few sets of a few members.
+func anySetCommand(rng *rand.Rand) []string {
+	key := func() string { return "k" + itoa(rng.Int64N(5)) }
+	names := func(most int) (list []string) {
+		for range 1 + rng.IntN(most) {
+			if n := rng.Int64N(12); rng.IntN(3) > 0 {
+				list = append(list, itoa(n-6))
+			} else {
+				list = append(list, strings.Repeat("m", int(n)+1))
+			}
+		}
+		return list
+	}
+	switch rng.IntN(8) {
+	case 0, 1:
+		return append([]string{"SADD", key()}, names(6)...)
+	case 2:
+		return append([]string{"SREM", key()}, names(6)...)
+	case 3:
+		return append([]string{"SMISMEMBER", key()}, names(6)...)
+	case 4:
+		return []string{"SMOVE", key(), key(), names(1)[0]}
+	case 5:
+		return []string{[]string{"SCARD", "SMEMBERS"}[rng.IntN(2)], key()}
+	case 6:
+		if rng.IntN(4) == 0 {
+			return []string{"COPY", "k1", "k2", "REPLACE"}
+		}
+		return []string{[]string{"SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"}[rng.IntN(3)], key(), key(), key(), key()}
+	}
+	return []string{[]string{"SINTER", "SUNION", "SDIFF"}[rng.IntN(3)], key(), key(), key()}
+}
+
+// Random commands on sets of every form give the answers of a model that is a Go
+// map, whatever the limits of the forms are at the moment, through images and while
+// snapshots are taken. What each form promises of itself holds all the time.
+func TestSetsAreLikeAModel(t *testing.T) {
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m, model := New(nil), setModel{}
+		for i := range 2000 {
+			switch rng.IntN(40) {
+			case 0:
+				m = restored(t, image(t, m))
+			case 1:
+				m.Snapshot()
+			case 2:
+				ask(m, []string{"CONFIG", "SET", "set-max-intset-entries", itoa(rng.Int64N(9)),
+					"set-max-listpack-entries", itoa(rng.Int64N(9)), "set-max-listpack-value", itoa(rng.Int64N(9))})
+			}
+			args := anySetCommand(rng)
+			want, reply := model.do(args), ask(m, args)[0]
+			if reply.Kind == resp.KindSet {
+				slices.SortFunc(reply.Elems, func(a, b resp.Reply) int { return strings.Compare(a.Str, b.Str) })
+			}
+			if got := plain(reply); got != want {
+				t.Fatalf("seed %d step %d, %q: %q, want %q", seed, i, args, got, want)
+			}
+			checkSets(t, m)
+		}
+		checkDerived(t, m)
+	}
+}
+
+// checkSets checks what the form of a set says about its members.
+func checkSets(t *testing.T, m *Machine) {
+	t.Helper()
+	m.dbs[0].keys.each(func(key string, e *entry) bool {
+		s := e.agg.(*set)
+		members := s.members()
+		bytes := int64(0)
+		for i, member := range members {
+			bytes += int64(len(member))
+			if s.at(i) != member || !s.has(member) {
+				t.Fatalf("%s: %q is not at its place %d", key, member, i)
+			}
+		}
+		switch {
+		case s.shape == setInts && (!slices.IsSorted(s.ints) || s.small != nil || s.large != nil || s.bytes != 0),
+			s.shape == setSmall && (s.ints != nil || s.large != nil),
+			s.shape == setLarge && (s.ints != nil || s.small != nil),
+			s.shape != setInts && s.bytes != bytes:
+			t.Fatalf("%s is damaged: %+v", key, s)
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(members)))) != s.len() {
+			t.Fatalf("%s has a member twice: %q", key, members)
+		}
+		return true
+	})
+}
+
+// A scan of a set returns every member that is there from its beginning to its end,
+// exactly once, whatever is written between the steps and through images.
+func TestSScanIsStable(t *testing.T) {
+	for _, count := range []int{1, 7, 5000} {
+		m := New(nil)
+		for i := range 500 {
+			do(m, 1, fmt.Sprintf("SADD s stay%d go%d", i, i))
+		}
+		seen, cursor, steps := map[string]int{}, "0", 0
+		for {
+			r, _ := apply(m, at(1), fmt.Sprintf("SSCAN s %s COUNT %d", cursor, count))
+			for _, member := range r.Elems[1].Elems {
+				seen[member.Str]++
+			}
+			if cursor = r.Elems[0].Str; cursor == "0" {
+				break
+			}
+			do(m, 1, fmt.Sprintf("SREM s go%d", steps%500))
+			do(m, 1, fmt.Sprintf("SADD s new%d", steps))
+			if steps++; steps%100 == 50 {
+				m = restored(t, image(t, m))
+			}
+		}
+		for i := range 500 {
+			if n := seen[fmt.Sprintf("stay%d", i)]; n != 1 {
+				t.Fatalf("count %d: stay%d was returned %d times", count, i, n)
+			}
+		}
+	}
+}
+
+// A set becomes a tree at its limits, and no setting makes it be searched member by
+// member without end.
+func TestSmallSetsAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		config, prefix, form string
+		most                 int
+	}{
+		{"", "", "intset", 512},
+		{"", "m", "listpack", 128},
+		{"CONFIG SET set-max-intset-entries 9000000000", "", "intset", smallSetMax},
+		{"CONFIG SET set-max-listpack-entries 9000000000", "m", "listpack", smallSetMax},
+	} {
+		m := New(nil)
+		if tt.config != "" {
+			do(m, 1, tt.config)
+		}
+		for i := range tt.most {
+			do(m, 1, fmt.Sprintf("SADD s %s%d", tt.prefix, i))
+		}
+		if got := do(m, 1, "OBJECT ENCODING s"); got != tt.form {
+			t.Errorf("%s: %d members are a %s", tt.config, tt.most, got)
+		}
+		do(m, 1, "SADD s "+tt.prefix+"-1")
+		if got := do(m, 1, "OBJECT ENCODING s"); got != "hashtable" {
+			t.Errorf("%s: %d members are a %s", tt.config, tt.most+1, got)
+		}
+	}
+}
+
+// Both ways to compute a difference give the same, in the order of the first set,
+// and the cheaper one is taken.
+func TestDiffHasTwoWays(t *testing.T) {
+	m := New(nil)
+	for i := range 300 {
+		do(m, 1, fmt.Sprintf("SADD first m%d", i))
+		do(m, 1, fmt.Sprintf("SADD other m%d x%d", i*2, i))
+	}
+	do(m, 1, "SADD few m1 m2 x")
+	c := &ctx{m: m}
+	sets, _, _ := c.lookupSets([]string{"first", "other", "few"})
+	first, other, few := sets[0], sets[1], sets[2]
+	for _, tt := range []struct {
+		first      *set
+		others     []*set
+		fromOthers bool
+	}{
+		{first, []*set{other}, false},
+		{first, []*set{few, few, nil, few}, true},
+		{first, []*set{few, other, few}, false},
+		{few, []*set{first, other}, false},
+	} {
+		var want []string
+		tt.first.each(func(member string) bool {
+			if !slices.ContainsFunc(tt.others, func(s *set) bool { return s.has(member) }) {
+				want = append(want, member)
+			}
+			return true
+		})
+		op := c.newSetOp(false)
+		op.diff(tt.first, tt.others)
+		if got := op.result.members(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%d members, want %d", len(got), len(want))
+		}
+		if common := op.common(tt.first, tt.others); tt.first.len()-common.len() != len(want) {
+			t.Errorf("%d members in common, %d in the difference", common.len(), len(want))
+		}
+		if got := cheaperFromOthers(tt.first, tt.others); got != tt.fromOthers {
+			t.Errorf("from the others: %t", got)
+		}
+	}
+}
+
+// An image with a set of numbers that are none, or not in their order, is refused:
+// such a set would not find its own members.
+func TestDamagedIntsAreRefused(t *testing.T) {
+	for _, members := range [][]string{{"2", "1"}, {"1", "1"}, {"1", "01"}, {"x"}} {
+		var b bytes.Buffer
+		w := &imageWriter{out: bufio.NewWriter(&b)}
+		for _, member := range members {
+			w.text(member)
+		}
+		w.out.Flush()
+		r := &imageReader{in: bufio.NewReader(&b), crc: crc32.New(castagnoli)}
+		if readSet(r, uint64(len(members)), setInts, 1); !errors.Is(r.err, ErrImage) {
+			t.Errorf("%q: %v", members, r.err)
+		}
+	}
+}
+
+// hugeSet stores a set of n members of one MiB each, which share their memory.
+func hugeSet(m *Machine, key string, n int) {
+	const mib = 1 << 20
+	text := strings.Repeat("x", mib+n)
+	c := &ctx{m: m}
+	c.editSet(key, func(s *set) {
+		for i := range n {
+			s.add(text[:mib+i])
+		}
+	})
+}
+
+// A command that would answer, store or do more than one request may is refused, and
+// has changed nothing.
+func TestSetCommandsAreBounded(t *testing.T) {
+	m := New(nil)
+	hugeSet(m, "huge", replyBytesMax>>20)
+	hugeSet(m, "giant", growthBytesMax>>20)
+	do(m, 1, "SADD a 1 2 3")
+	do(m, 1, "SADD b 2 3 x")
+	before := m.sequence
+	for _, tt := range []struct {
+		line string
+		work int64 // done before
+		want string
+	}{
+		{"SMEMBERS huge", 0, errReplyTooLarge},
+		{"SPOP huge 1000", 0, errReplyTooLarge},
+		{"SRANDMEMBER huge 1000", 0, errReplyTooLarge},
+		{"SRANDMEMBER huge -1000", 0, errReplyTooLarge},
+		{"SUNION huge a", 0, errReplyTooLarge},
+		{"SINTER huge huge", 0, errReplyTooLarge},
+		{"SDIFF huge a", 0, errReplyTooLarge},
+		{"SINTERCARD 2 huge huge", 0, "64"},
+		{"SUNIONSTORE c giant a", 0, errGrowthMeter},
+		{"SUNION a b", workMax, errWorkMeter},
+		{"SINTER a b", workMax, errWorkMeter},
+		{"SDIFF a b", workMax, errWorkMeter},
+		{"SINTERCARD 2 a b", workMax, errWorkMeter},
+		{"SUNIONSTORE c a b", workMax, errWorkMeter},
+		{"SINTERSTORE c a b", workMax, errWorkMeter},
+		{"SDIFFSTORE c a b", workMax, errWorkMeter},
+		{"SDIFF a b b b b b b b b b", workMax, errWorkMeter},
+	} {
+		m.request, m.applying = m.newMeter(), true
+		m.request.work = tt.work
+		if got := plain((&ctx{m: m}).execute(split(tt.line))); got != tt.want {
+			t.Errorf("%s: %.100s, want %s", tt.line, got, tt.want)
+		}
+	}
+	if m.sequence != before {
+		t.Error("a refused command has changed something")
+	}
+	if got := ask(m, []string{"SPOP", "huge", fmt.Sprint(replyBytesMax>>20 - 1)})[0]; len(got.Elems) != replyBytesMax>>20-1 {
+		t.Errorf("SPOP of as much as one may: %.100s", plain(got))
+	}
+}
+
+// What a command on many members costs is counted before the next command runs.
+func TestSetWorkIsCounted(t *testing.T) {
+	m := New(nil)
+	for i := range 1000 {
+		do(m, 1, fmt.Sprintf("SADD s m%d", i))
+	}
+	for _, tt := range []struct {
+		line  string
+		least int64
+	}{
+		{"SUNION s s", 2000 * findWork},
+		{"SINTERCARD 2 s s", 1000 * visitWork},
+		{"SINTERSTORE c s s", 1000 * findWork},
+		{"SDIFF s c", 1000 * findWork},
+		{"SRANDMEMBER s -1000", 1000 * findWork},
+		{"SSCAN s 0 COUNT 100000", 1000 * visitWork},
+		{"SPOP s 500", 500 * findWork},
+	} {
+		m.request, m.applying = m.newMeter(), true
+		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() {
+			t.Fatalf("%s: %s", tt.line, r.Str)
+		}
+		if got := m.request.work; got < tt.least || got > 10*tt.least {
+			t.Errorf("%s: work %d, want at least %d", tt.line, got, tt.least)
+		}
+	}
+}
