@@ -14,7 +14,6 @@ import (
 	boltstore "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/fs"
-	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 )
@@ -180,7 +179,7 @@ func openLog(files types.VFS, dir string, opts storeOptions) (raft.LogStore, err
 		size = segmentBytes()
 	}
 	return guarded(func() (raft.LogStore, error) {
-		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(segment.NewFiler(dir, files)))
+		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(newTailFiler(dir, files)))
 	})
 }
 

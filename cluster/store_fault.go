@@ -202,6 +202,8 @@ func (l *lossyFiles) lose(how string) error {
 		switch {
 		case how == dieDrop && u.created > 0:
 			errs = append(errs, os.Remove(path))
+		case len(u.writes) == 0:
+			// A file that was renamed since is not here either.
 		case how == dieDrop:
 			errs = append(errs, undo(path, u.writes, whole))
 		case !isMark(path):
