@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race lint golden fuzz bench gen check jepsen
+.PHONY: help build test race faults lint golden fuzz bench gen check jepsen
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ test: ## all tests
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...
+
+faults: ## tests of the test build, whose fault points jepsen-lite strikes
+	$(GO) test -tags faults -run TestFault ./resp/fault ./cluster
 
 lint: ## gofmt, go vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -50,4 +53,4 @@ bench: ## Go benchmarks, in benchstat's format
 gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite
 
-check: lint test race golden ## everything but fuzzing
+check: lint test race faults golden ## everything but fuzzing

@@ -74,7 +74,7 @@ func benchCluster(b *testing.B, store string, nodes int) *Node {
 	return nil
 }
 
-func freeAddr(b *testing.B) string {
+func freeAddr(b testing.TB) string {
 	b.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

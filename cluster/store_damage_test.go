@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/resp/fault"
 )
 
 const testSegmentBytes = 64 << 10
@@ -215,7 +217,12 @@ func TestStoresCrash(t *testing.T) {
 					dir = filepath.Join(t.TempDir(), "data")
 					killAfter /= 10
 				}
-				acked := crashOnce(t, dir, kind, killAfter)
+				acked := crashOnce(t, dir, kind, func(p *os.Process) {
+					time.Sleep(killAfter)
+					if err := p.Kill(); err != nil {
+						t.Error(err)
+					}
+				})
 				d, s, err := tryOpen(dir, kind)
 				if err != nil {
 					t.Fatalf("round %d: after acknowledged entry %d: %v", round, acked, err)
@@ -233,11 +240,13 @@ func TestStoresCrash(t *testing.T) {
 	}
 }
 
-// crashOnce runs this test binary as a process that appends, kills it, and returns
+// crashOnce runs this test again as a process of its own, which finds crashDirEnv
+// set and says what it acknowledges; has it killed once it has started; and returns
 // the last index it acknowledged.
-func crashOnce(t *testing.T, dir, kind string, after time.Duration) uint64 {
+func crashOnce(t *testing.T, dir, kind string, kill func(*os.Process)) uint64 {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestStoresCrash$")
+	name, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$")
 	cmd.Env = append(os.Environ(), crashDirEnv+"="+dir, crashDirEnv+"_KIND="+kind)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -269,10 +278,7 @@ func crashOnce(t *testing.T, dir, kind string, after time.Duration) uint64 {
 	case <-time.After(20 * time.Second):
 		t.Error("the process did not start")
 	}
-	time.Sleep(after)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Error(err)
-	}
+	kill(cmd.Process)
 	last := <-acked
 	_ = cmd.Wait()
 	return last
@@ -281,19 +287,20 @@ func crashOnce(t *testing.T, dir, kind string, after time.Duration) uint64 {
 // appendUntilKilled is what the killed process does: it appends batches, cuts the
 // log at both ends and takes snapshots, as Raft does, and says what it has stored.
 func appendUntilKilled(dir, kind string) {
-	fmt.Println("started")
-	d, s, err := tryOpen(dir, kind)
 	check := func(err error) {
 		if err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1)
 		}
 	}
+	check(fault.Serve())
+	fmt.Println("started")
+	d, s, err := tryOpen(dir, kind)
 	check(err)
 	defer d.close()
 	next, err := s.Log.LastIndex()
 	check(err)
-	for {
+	for round := 0; ; round++ {
 		next++
 		n := next % 20
 		check(s.Stable.SetUint64([]byte(keyCurrentTerm), next+n))
@@ -302,7 +309,7 @@ func appendUntilKilled(dir, kind string) {
 		check(s.Log.StoreLogs(entries(next, next+n)))
 		next += n
 		fmt.Printf("acked %d.\n", next)
-		switch next % 4 {
+		switch round % 4 {
 		case 0: // a snapshot, then the log is cut at its head
 			check(takeSnapshot(s, next-1, 1))
 			first, err := s.Log.FirstIndex()

@@ -1,0 +1,207 @@
+//go:build faults
+
+package fault
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// doomedEnv tells the test binary to be the process that dies.
+const doomedEnv = "LOCKD_TEST_DOOMED"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(doomedEnv) != "" {
+		OnDie(func(how string) { fmt.Println("dying:", how) })
+		if err := Serve(); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println("planted:", Planted(SkipSync), Planted(LeaseReset))
+		for At(Applied) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// An armed point strikes once, after the times it was told to let pass; others
+// never do.
+func TestFaultArm(t *testing.T) {
+	defer reset()
+	for act, want := range map[string]error{actError: syscall.EIO, actFull: syscall.ENOSPC} {
+		if err := arm(LogSync, act, 0, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []error{nil, nil, want, nil, nil} {
+			if err := At(LogSync); !errors.Is(err, want) {
+				t.Errorf("%s, time %d: %v", act, i, err)
+			}
+			if err := At(LogWrite); err != nil {
+				t.Errorf("a point that is not armed: %v", err)
+			}
+		}
+	}
+	if err := arm(LogSync, actError, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	reset()
+	if err := At(LogSync); err != nil {
+		t.Errorf("after a reset: %v", err)
+	}
+	if arm("log.sing", actError, 0, 0) == nil || arm(LogSync, "explode", 0, 0) == nil {
+		t.Error("a point or an action that does not exist was armed")
+	}
+}
+
+// A stalled operation waits and then goes well.
+func TestFaultStall(t *testing.T) {
+	defer reset()
+	const stall = 30 * time.Millisecond
+	if err := arm(Propose, actStall, stall, 0); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := At(Propose); err != nil || time.Since(start) < stall {
+		t.Errorf("%v after %s", err, time.Since(start))
+	}
+}
+
+// The wall clock steps and drifts, one step on top of the other, until a reset.
+func TestFaultClock(t *testing.T) {
+	defer reset()
+	const hour = int64(3600 * 1000 * 1000)
+	off := func() int64 { return Wall(0) }
+	if off() != 0 {
+		t.Fatalf("off by %d to begin with", off())
+	}
+	setClock(hour, 0)
+	setClock(-hour/2, 10)
+	time.Sleep(10 * time.Millisecond)
+	if gained := off() - hour/2; gained < 100_000 || gained > 100_000_000 {
+		t.Errorf("a clock at ten times the speed too much gained %d µs in 10 ms", gained)
+	}
+	setClock(0, 0)
+	kept := off()
+	if time.Sleep(time.Millisecond); off() != kept || kept < hour/2 {
+		t.Errorf("a clock that is no longer fast went from %d to %d", kept, off())
+	}
+	if ahead := WallNow() - time.Now().UnixMicro(); ahead < hour/2 {
+		t.Errorf("planted bugs see a clock that is %d µs ahead", ahead)
+	}
+	reset()
+	if off() != 0 {
+		t.Errorf("off by %d after a reset", off())
+	}
+}
+
+// Each line has one answer, and says what it did or why not.
+func TestFaultControl(t *testing.T) {
+	defer reset()
+	addr := freeAddr(t)
+	t.Setenv(listenVar, addr)
+	if err := Serve(); err != nil {
+		t.Fatal(err)
+	}
+	ask := dial(t, addr)
+	for _, step := range []struct{ say, want string }{
+		{"arm log.sync error 0 1", "ok"},
+		{"arm log.sync burn", "error no such point or action"},
+		{"arm nowhere kill", "error no such point or action"},
+		{"clock 3600000 5", "ok"},
+		{"dance", `error unknown command "dance"`},
+		{"", `error unknown command ""`},
+		{"stat", `ok goroutines \d+ heap \d+`},
+	} {
+		if got := ask(step.say); !regexp.MustCompile("^" + step.want + "$").MatchString(got) {
+			t.Errorf("%q: %q, want %q", step.say, got, step.want)
+		}
+	}
+	if Wall(0) < 3600*1000*1000 {
+		t.Errorf("clock set it %d µs ahead", Wall(0))
+	}
+	if first, second := At(LogSync), At(LogSync); first != nil || second == nil {
+		t.Errorf("armed for the second time: %v, %v", first, second)
+	}
+	if got := ask("reset"); got != "ok" || Wall(0) != 0 {
+		t.Errorf("reset: %q, the clock is off by %d", got, Wall(0))
+	}
+	if err := Serve(); err == nil {
+		t.Error("a second process could listen on the same address")
+	}
+}
+
+// A process that is told to die, or comes to a point where it is to, does what was
+// registered for that death, and is killed.
+func TestFaultDie(t *testing.T) {
+	for say, want := range map[string]string{
+		"die drop": "dying: drop", "die kill": "dying: kill", "arm applied tear 0 3": "dying: tear", "arm applied error": "",
+	} {
+		addr := freeAddr(t)
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), doomedEnv+"=1", listenVar+"="+addr, plantedVar+"="+SkipSync)
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		out := bufio.NewScanner(pipe)
+		if out.Scan(); out.Text() != "planted: true false" {
+			t.Errorf("%s: it began with %q", say, out.Text())
+		}
+		if got := dial(t, addr)(say); got != "ok" && got != "" { // it may die before it has answered
+			t.Errorf("%s: %q", say, got)
+		}
+		if out.Scan(); out.Text() != want {
+			t.Errorf("%s: it said %q, want %q", say, out.Text(), want)
+		}
+		err = cmd.Wait()
+		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; killed != (want != "") {
+			t.Errorf("%s: it ended with %v", say, err)
+		}
+		if !strings.Contains(errs.String(), "fault: planted "+SkipSync) {
+			t.Errorf("%s: its log does not name the bug: %q", say, errs.String())
+		}
+	}
+}
+
+// dial connects to a control port and returns a function that sends a line and
+// reads the answer.
+func dial(t *testing.T, addr string) func(line string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	answers := bufio.NewScanner(conn)
+	return func(line string) string {
+		fmt.Fprintln(conn, line)
+		answers.Scan()
+		return answers.Text()
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
