@@ -54,3 +54,6 @@ gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite
 
 check: lint test race faults golden ## everything but fuzzing
+
+clients: ## the clients of five languages against lockd and against redis-server
+	$(GO) run ./clients --write

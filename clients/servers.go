@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -185,17 +186,27 @@ func (t *target) killLeader(ctx context.Context) (string, error) {
 	return n.addr, nil
 }
 
-// freeAddrs finds n free addresses on loopback, each of which has a free one 10000
-// above: that is where the nodes of a cluster listen for each other by default.
+// The ports of servers lie below those that the kernel gives to outgoing
+// connections: one of these could take the place of a server that is down.
+const (
+	portMin = 15_000
+	portMax = 31_000
+)
+
+// freeAddrs finds n free addresses on loopback.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+	for try := 0; len(addrs) < n; try++ {
+		addr := fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))
+		ln, err := net.Listen("tcp", addr)
+		if err != nil && try < 100*n {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		defer ln.Close()
-		addrs = append(addrs, ln.Addr().String())
+		addrs = append(addrs, addr)
 	}
 	return addrs, nil
 }

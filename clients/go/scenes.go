@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Times of the scenes.
+const (
+	sceneMax    = 90 * time.Second
+	workers     = 20
+	turns       = 5 // of each worker
+	lease       = 2 * time.Second
+	longLease   = 20 * time.Second
+	expirySlack = 1500 * time.Millisecond // after a lease: until the next one has noticed
+)
+
+// locker is a lock as one process of a user would hold it: a client of its own
+// and the name of a lock.
+type locker interface {
+	// lock waits until the lock is held.
+	lock(ctx context.Context) error
+	unlock(ctx context.Context) error
+	// die ends the client as a crash would: nothing is released.
+	die()
+}
+
+// lockScenes are the four scenes of a lock library. open makes a client of node
+// number i; wakeMax is how long after a release a waiter may come.
+func lockScenes(open func(i int, name string, lease time.Duration) (locker, error), wakeMax time.Duration) []scene {
+	l := lockScene{open, wakeMax}
+	return []scene{{"exclusion", l.exclusion}, {"expiry", l.expiry}, {"wake", l.wake}, {"failover", l.failover}}
+}
+
+type lockScene struct {
+	open    func(i int, name string, lease time.Duration) (locker, error)
+	wakeMax time.Duration
+}
+
+var lockNumber atomic.Int64
+
+// freshName names a lock nobody has used.
+func freshName(what string) string {
+	return fmt.Sprintf("go:%s:%d:%d", what, time.Now().UnixNano(), lockNumber.Add(1))
+}
+
+// inside notices two that are inside at once.
+type inside struct {
+	count   atomic.Int64
+	broken  atomic.Bool
+	entered atomic.Int64
+}
+
+func (i *inside) enter() {
+	i.entered.Add(1)
+	if i.count.Add(1) != 1 {
+		i.broken.Store(true)
+	}
+}
+
+func (i *inside) leave() { i.count.Add(-1) }
+
+func (l lockScene) exclusion(ctx context.Context) error {
+	var in inside
+	name := freshName("exclusion")
+	errs := make(chan error, workers)
+	for w := range workers {
+		go func() { errs <- l.work(ctx, &in, w, name, turns) }()
+	}
+	var all error
+	for range workers {
+		all = errors.Join(all, <-errs)
+	}
+	switch {
+	case in.broken.Load():
+		return errors.Join(errors.New("two held the lock at once"), all)
+	case all == nil && in.entered.Load() != workers*turns:
+		return fmt.Errorf("%d of %d turns", in.entered.Load(), workers*turns)
+	}
+	return all
+}
+
+func (l lockScene) work(ctx context.Context, in *inside, worker int, name string, turns int) error {
+	k, err := l.open(worker, name, longLease)
+	if err != nil {
+		return err
+	}
+	defer k.die()
+	for range turns {
+		if err := k.lock(ctx); err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		in.enter()
+		time.Sleep(time.Millisecond)
+		in.leave()
+		if err := k.unlock(ctx); err != nil {
+			return fmt.Errorf("unlock: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l lockScene) expiry(ctx context.Context) error {
+	name := freshName("expiry")
+	first, err := l.open(0, name, lease)
+	if err != nil {
+		return err
+	}
+	second, err := l.open(1, name, lease)
+	if err != nil {
+		return err
+	}
+	defer second.die()
+	asked := time.Now()
+	if err := first.lock(ctx); err != nil {
+		return err
+	}
+	held := time.Now()
+	first.die()
+	if err := second.lock(ctx); err != nil {
+		return fmt.Errorf("the second: %w", err)
+	}
+	switch took := time.Now(); {
+	case took.Sub(held) < lease-held.Sub(asked):
+		return fmt.Errorf("the lock was free %s after it was taken for %s", took.Sub(held), lease)
+	case took.Sub(held) > lease+expirySlack:
+		return fmt.Errorf("the lock was free only %s after it was taken for %s", took.Sub(held), lease)
+	}
+	return second.unlock(ctx)
+}
+
+func (l lockScene) wake(ctx context.Context) error {
+	name := freshName("wake")
+	holder, err := l.open(0, name, longLease)
+	if err != nil {
+		return err
+	}
+	defer holder.die()
+	waiter, err := l.open(1, name, longLease)
+	if err != nil {
+		return err
+	}
+	defer waiter.die()
+	if err := holder.lock(ctx); err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	var at time.Time
+	go func() {
+		err := waiter.lock(ctx)
+		at = time.Now()
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		return fmt.Errorf("the waiter did not wait: %w", err)
+	case <-time.After(700 * time.Millisecond):
+	}
+	if err := holder.unlock(ctx); err != nil {
+		return err
+	}
+	released := time.Now()
+	if err := <-got; err != nil {
+		return err
+	}
+	if late := at.Sub(released); late > l.wakeMax {
+		return fmt.Errorf("the waiter came %s after the release", late)
+	}
+	return waiter.unlock(ctx)
+}
+
+// failover kills the leader while the lock is held and awaited by many. Errors of
+// the library are the worker's to cope with, as a program would: it tries again.
+func (l lockScene) failover(ctx context.Context) error {
+	if err := needs(isLockd, "failover of a single server"); err != nil {
+		return err
+	}
+	var in inside
+	name := freshName("failover")
+	end := time.Now().Add(12 * time.Second)
+	var wg sync.WaitGroup
+	var turns atomic.Int64
+	for w := range workers {
+		wg.Go(func() {
+			for time.Now().Before(end) && ctx.Err() == nil {
+				l.persist(ctx, &in, w, name, &turns)
+			}
+		})
+	}
+	time.Sleep(2 * time.Second)
+	_, err := tell(ctx, "/kill-leader")
+	time.Sleep(5 * time.Second)
+	before := turns.Load()
+	wg.Wait()
+	_, healErr := tell(context.WithoutCancel(ctx), "/heal") // also for the scenes to come
+	switch {
+	case in.broken.Load():
+		return errors.New("two held the lock at once")
+	case err != nil || healErr != nil:
+		return errors.Join(err, healErr)
+	case turns.Load() == before:
+		return errors.New("nobody got the lock any more after the leader was killed")
+	case time.Since(end) > 2*patience:
+		return fmt.Errorf("a worker hung for %s", time.Since(end))
+	}
+	return nil
+}
+
+// patience is how long a worker waits at one node: some libraries go on asking a
+// node that is gone.
+const patience = 8 * time.Second
+
+func (l lockScene) lockWithin(ctx context.Context, k locker) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return k.lock(ctx)
+}
+
+// persist takes the lock for a moment. A worker whose node is gone goes to the
+// next one, and one that does not know whether it has released does as if not.
+func (l lockScene) persist(ctx context.Context, in *inside, worker int, name string, turns *atomic.Int64) {
+	for try := 0; ctx.Err() == nil; try++ {
+		k, err := l.open(worker+try, name, 3*time.Second)
+		if err != nil {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		if err = l.lockWithin(ctx, k); err == nil {
+			in.enter()
+			time.Sleep(5 * time.Millisecond)
+			in.leave()
+			turns.Add(1)
+			_ = k.unlock(ctx) // a lease that nobody ends, ends by itself
+			k.die()
+			return
+		}
+		k.die()
+		time.Sleep(20 * time.Millisecond)
+	}
+}
