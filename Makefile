@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench gen check jepsen
+.PHONY: help build test race faults lint golden fuzz bench gen check jepsen clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

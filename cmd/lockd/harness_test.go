@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -226,17 +227,27 @@ func eventually(t *testing.T, timeout time.Duration, what string, try func() err
 	}
 }
 
-// freePorts reserves n different loopback ports and frees them again.
+// The ports of servers lie below those that the kernel gives to outgoing
+// connections: one of these could take the place of a server that is down.
+const (
+	portMin = 10_000
+	portMax = 15_000
+)
+
+// freePorts finds n different loopback ports that are free now.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for try := 0; len(ports) < n; try++ {
+		port := portMin + rand.IntN(portMax-portMin)
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil && try > 100*n {
 			t.Fatal(err)
 		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+		if err == nil {
+			defer ln.Close()
+			ports = append(ports, port)
+		}
 	}
 	return ports
 }
