@@ -42,7 +42,7 @@ type kind struct {
 
 // kinds has a row for each type of aggregate. A row's places in the image are its
 // own for ever: a new one takes those after the last.
-var kinds = []*kind{hashKind, listKind, setKind}
+var kinds = []*kind{hashKind, listKind, setKind, zsetKind}
 
 // kindOfImage finds the row and the form of a kind byte of an image; nil where it is
 // no aggregate's.

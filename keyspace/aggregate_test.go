@@ -37,6 +37,13 @@ var forms = []struct {
 	{
 		"set", "hashtable", []string{"SADD {} a 1 " + strings.Repeat("v", 100)}, "SREM {} a", "SREM {} 1 " + strings.Repeat("v", 100), "SMEMBERS {}",
 	},
+	{
+		"zset", "listpack", []string{"ZADD {} 2 a 1 b -0.5 ''"}, "ZADD {} 3 b", "ZREM {} a b ''", "ZRANGE {} 0 -1 WITHSCORES",
+	},
+	{
+		"zset", "skiplist", []string{"ZADD {} 2 a 1 b 0 " + strings.Repeat("v", 100)}, "ZADD {} 3 b", "ZREMRANGEBYRANK {} 0 -1",
+		"ZRANGE {} 0 -1 WITHSCORES",
+	},
 }
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
@@ -57,6 +64,17 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		return kept
 	},
 	setKind: func(a aggregate) []string { return a.(*set).members() },
+	zsetKind: func(a aggregate) (kept []string) {
+		z := a.(*zset)
+		z.visit(0, z.len(), func(m scored) { kept = append(kept, m.member) })
+		if z.large != nil {
+			z.large.scores.each(func(member string, _ float64) bool {
+				kept = append(kept, member)
+				return true
+			})
+		}
+		return kept
+	},
 }
 
 // onKey fills in the key.

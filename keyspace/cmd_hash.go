@@ -399,7 +399,7 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 // randomFields is HRANDFIELD with a count. A positive one asks for different
 // fields, a negative one for that many draws.
 func (c *ctx) randomFields(args resp.Args) resp.Reply {
-	count, withValues, fail, ok := randomCount(args)
+	count, withValues, fail, ok := randomCount(args, "WITHVALUES")
 	if !ok {
 		return fail
 	}
@@ -424,15 +424,16 @@ func (c *ctx) randomFields(args resp.Args) resp.Reply {
 	return resp.Array(items...)
 }
 
-// randomCount reads the count and WITHVALUES in the order of Redis's checks.
-func randomCount(args resp.Args) (count int64, withValues bool, fail resp.Reply, ok bool) {
+// randomCount reads the count and the word with that may follow it, in the order of
+// Redis's checks.
+func randomCount(args resp.Args, with string) (count int64, withValues bool, fail resp.Reply, ok bool) {
 	count, ok = resp.ParseInt(args[2])
 	switch {
 	case !ok:
 		return 0, false, resp.Err(resp.ErrNotInteger), false
 	case count < -maxInt:
 		return 0, false, resp.Err(errCountRange), false
-	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], "WITHVALUES"):
+	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], with):
 		return 0, false, resp.Err(resp.ErrSyntax), false
 	}
 	withValues = len(args) == 4

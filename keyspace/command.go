@@ -11,5 +11,6 @@ type command func(c *ctx, args resp.Args) resp.Reply
 var table *resp.Table[command]
 
 func init() {
-	table = resp.NewTable(stringRows, hashRows, listRows, setRows, keyRows, scriptRows, pubsubRows, serverRows)
+	table = resp.NewTable(stringRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows,
+		keyRows, scriptRows, pubsubRows, serverRows)
 }

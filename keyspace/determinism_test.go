@@ -70,7 +70,7 @@ func anyCommand(rng *rand.Rand) string {
 	case 2:
 		return fmt.Sprintf("CONFIG SET notify-keyspace-events %s", []string{"KEA", "KEAn", "''", "Ex"}[rng.IntN(4)])
 	case 3:
-		return fmt.Sprintf("CONFIG SET hash-max-listpack-entries %d set-max-intset-entries %d set-max-listpack-entries %d maxmemory %d", n, n, n, 2000+n*1000)
+		return fmt.Sprintf("CONFIG SET hash-max-listpack-entries %[1]d set-max-intset-entries %[1]d set-max-listpack-entries %[1]d zset-max-listpack-entries %[1]d maxmemory %[2]d", n, 2000+n*1000)
 	case 4:
 		return []string{"RANDOMKEY", "KEYS *", "SCAN 0", "DBSIZE", "HRANDFIELD small 3", "HGETALL large", "FENCE lock", "PTTL lock", "TIME",
 			"SRANDMEMBER words 3", "SMEMBERS members", "SUNION numbers words members", "SINTER words members", "SDIFF members words"}[rng.IntN(14)]

@@ -11,8 +11,9 @@
 //	ctx.go       all that a command may touch
 //	db.go        databases; store, the one function that changes them
 //	value.go     entries and values           tree.go: ordered maps
-//	aggregate.go what every type but the string is; hash.go, list.go, set.go: one file each
+//	aggregate.go what every type but the string is; hash.go, list.go, set.go, zset.go
 //	sequence.go  strings by position, for lists   setop.go: union and its like
+//	score.go     the numbers and the ends of ranges of sorted sets
 //	script.go    what surrounds a running script: call, and taking it back
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore

@@ -12,7 +12,8 @@ import (
 
 // randomCommands are the shapes that TestGoldenRandom fills in: $k a key, $v a
 // value, $i an integer or none, $f a float or none, $n a field, $m a member, $t a
-// time, $s a pattern; [x|y|] one of them or nothing.
+// time, $s a pattern; $z the key of a sorted set, $o a score, $e an end of a range of
+// scores, $l of members; [x|y|] one of them or nothing.
 var randomCommands = strings.Split(strings.TrimSpace(`
 GET $k
 SET $k $v
@@ -69,6 +70,36 @@ SINTERSTORE $k $k $k
 SUNIONSTORE $k $k $k
 SDIFFSTORE $k $k $k
 SSCAN $k 0 COUNT 100 MATCH $s
+ZADD $z $o $n $o $n
+ZADD $z [NX|XX|] [GT|LT|] [CH|] [INCR|] $o $n
+ZADD $z $o $m $o $m $o $m
+ZINCRBY $z $o $n
+ZREM $z $n $m
+ZCARD $z
+ZSCORE $z $n
+ZMSCORE $z $n $m
+ZRANK $z $n
+ZREVRANK $z $m
+ZCOUNT $z $e $e
+ZRANGE $z $i $i [REV|] [WITHSCORES|]
+ZRANGE $z $e $e BYSCORE [REV|] [LIMIT $i $i|] [WITHSCORES|]
+ZREVRANGE $z $i $i [WITHSCORES|]
+ZRANGEBYSCORE $z $e $e [WITHSCORES|] [LIMIT $i $i|]
+ZREVRANGEBYSCORE $z $e $e [WITHSCORES|] [LIMIT $i $i|]
+ZRANGESTORE $z $z $i $i [REV|]
+ZRANGESTORE $z $z $e $e BYSCORE [REV|] [LIMIT $i $i|]
+ZREMRANGEBYRANK $z $i $i
+ZREMRANGEBYSCORE $z $e $e
+ZPOPMIN $z [$i|]
+ZPOPMAX $z [$i|]
+ZMPOP 2 $z $z [MIN|MAX] [COUNT $i|]
+ZADD lex 0 $m 0 $n
+ZRANGEBYLEX lex $l $l [LIMIT $i $i|]
+ZREVRANGEBYLEX lex $l $l [LIMIT $i $i|]
+ZLEXCOUNT lex $l $l
+ZREMRANGEBYLEX lex $l $l
+CONFIG SET zset-max-listpack-entries [0|2|5|128]
+OBJECT ENCODING [y|z]
 DEL $k $k
 UNLINK $k
 EXISTS $k $k
@@ -95,6 +126,10 @@ var randomWords = map[byte][]string{
 	'n': {"f", "g", "h", "\x00"},
 	'm': {"a", "b", "f", "1", "2", "-3", "007", "9223372036854775807", "9223372036854775808", "", "\x00"},
 	't': {"100", "200", "5000"},
+	'z': {"y", "z", "a"},
+	'o': {"0", "1", "2", "3", "-1", "2.5", "0.1", "0.2", "1e3", "inf", "-inf", "abc", "nan", "123456789.123456789", "1e17", "1e-7", ""},
+	'e': {"0", "(1", "1", "(2", "3", "-1", "-inf", "+inf", "(0.1", "(-inf", "inf", "x", "(", ""},
+	'l': {"-", "+", "[f", "(f", "[h", "(k", "[", "[hello", "(zz", "x", ""},
 	's': {"*", "f*", "?", "[f-g]", "[^f]", "\\f", "x"},
 }
 
@@ -124,6 +159,9 @@ func (g *golden) random(r *rand.Rand) {
 		}
 		if strings.HasPrefix(args[0], "S") {
 			b.notes["sorted"] = "the members of a set have no order"
+		}
+		if strings.HasPrefix(args[0], "Z") {
+			b.notes["digits"] = "Redis 7.0 writes 17"
 		}
 		if !g.step(b, step{words: args}) || !g.step(b, step{words: resp.Args{"events"}}) {
 			return

@@ -96,6 +96,8 @@ func plain(r resp.Reply) string {
 	switch r.Kind {
 	case resp.KindInt, resp.KindBool:
 		return itoa(r.Int)
+	case resp.KindDouble:
+		return resp.FormatDouble(r.Float())
 	case resp.KindNil, resp.KindNilArray:
 		return "(nil)"
 	case resp.KindArray, resp.KindMap, resp.KindSet, resp.KindPairs:

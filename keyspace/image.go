@@ -25,11 +25,12 @@ import (
 //	element   name value                          of a hash
 //	          bytes                               of a list
 //	          member                              of a set
+//	          member score                        of a sorted set
 //
-// Numbers are 8 bytes, little-endian; a string is its length and its bytes; kind and
-// loaded are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd
-// has written opens for ever: a change of the format is a new version, and a file of
-// each version stays in testdata.
+// Numbers are 8 bytes, little-endian, a score's those of IEEE 754; a string is its
+// length and its bytes; kind and loaded are one byte; crc is CRC-32C of all before it,
+// 4 bytes. What an old lockd has written opens for ever: a change of the format is a
+// new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
 	imageVersion = 2 // which has more kinds of value than 1, nothing else

@@ -51,6 +51,8 @@ func sample(t testing.TB) *Machine {
 		"PEXPIRE small 500",
 		"RPUSH list c b a '' a",
 		"RPUSH longlist "+strings.Repeat("element ", 1000),
+		"ZADD ranks 2 b 1 c -inf '' 0.1 a",
+		"ZADD longranks 1e300 b inf c 1 "+strings.Repeat("v", 100),
 		"SCRIPT LOAD 'return 1'",
 		"EVAL 'return 2' 0",
 		"CONFIG SET notify-keyspace-events KEA maxmemory 1gb",
@@ -190,7 +192,8 @@ func TestSnapshotIsIsolated(t *testing.T) {
 	for i := range 500 {
 		mustApply(t, m, resp.Stamp{Tick: 3000, Index: 20}, 0,
 			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i), fmt.Sprintf("RPUSH queue %d a b", i),
-			fmt.Sprintf("SADD members m%d", i), fmt.Sprintf("SADD numbers %d", i%5), fmt.Sprintf("SADD words w%d", i%5))
+			fmt.Sprintf("SADD members m%d", i), fmt.Sprintf("SADD numbers %d", i%5), fmt.Sprintf("SADD words w%d", i%5),
+			fmt.Sprintf("ZADD manyranks %d m%d", i%7, i), fmt.Sprintf("ZADD fewranks %d m%d", i, i%5))
 	}
 	want := image(t, m)
 	write := m.Snapshot()
@@ -209,7 +212,9 @@ func TestSnapshotIsIsolated(t *testing.T) {
 		mustApply(t, m, resp.Stamp{Tick: 4000, Index: 21}, 0,
 			fmt.Sprintf("DEL key%d", i), fmt.Sprintf("HSET many f%d changed", i), fmt.Sprintf("HDEL few f%d", i%5),
 			fmt.Sprintf("SREM members m%d", i), fmt.Sprintf("SREM numbers %d", i%5), fmt.Sprintf("SADD words v%d", i%5),
-			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z", "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
+			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z",
+			fmt.Sprintf("ZADD manyranks %d m%d 0 new%d", i%5, i, i), fmt.Sprintf("ZREM manyranks m%d", i/2), fmt.Sprintf("ZINCRBY fewranks 1 m%d", i%3),
+			"COPY manyranks copiedranks REPLACE", fmt.Sprintf("ZADD copiedranks -1 m%d", i), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
 	}
 	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")
 	if got := <-done; !bytes.Equal(got, want) {

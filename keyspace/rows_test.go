@@ -13,7 +13,10 @@ import (
 
 // rowExceptions lists, with the reason, what a row says otherwise than Redis 7.0:
 // "name what".
-var rowExceptions = map[string]string{}
+var rowExceptions = map[string]string{
+	"zrank arity":    "since 7.2 it takes WITHSCORE",
+	"zrevrank arity": "since 7.2 it takes WITHSCORE",
+}
 
 // newerRows lists the commands that Redis 7.0 does not have.
 var newerRows = map[string]string{}

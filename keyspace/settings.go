@@ -20,6 +20,7 @@ type settings struct {
 	hashListpackValBytes int64
 	listListpackSize     int64
 	sets                 setLimits
+	zsets                zsetLimits
 }
 
 // The names of the parameters that the machine itself uses.
@@ -34,6 +35,8 @@ const (
 	nameSetInts       = "set-max-intset-entries"
 	nameSetEntries    = "set-max-listpack-entries"
 	nameSetValue      = "set-max-listpack-value"
+	nameZsetEntries   = "zset-max-listpack-entries"
+	nameZsetValue     = "zset-max-listpack-value"
 	nameOutputBuffers = "client-output-buffer-limit"
 )
 
@@ -70,8 +73,8 @@ var parameters = []parameter{
 	{name: nameSetInts, value: "512", check: number(0, maxInt)},
 	{name: nameSetEntries, value: "128", check: number(0, maxInt)},
 	{name: nameSetValue, value: "64", check: number(0, maxInt)},
-	{name: "zset-max-listpack-entries", alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
-	{name: "zset-max-listpack-value", alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
+	{name: nameZsetEntries, alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
+	{name: nameZsetValue, alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
 	{name: "stream-node-max-bytes", value: "4096", check: memory(0)},
 	{name: "stream-node-max-entries", value: "100", check: number(0, maxInt)},
 	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: number(0, maxInt)},
@@ -172,6 +175,7 @@ func (s *settings) read() {
 		entries:    min(s.number(nameSetEntries), smallSetMax),
 		valueBytes: s.number(nameSetValue),
 	}
+	s.zsets = zsetLimits{entries: min(s.number(nameZsetEntries), smallZsetMax), valueBytes: s.number(nameZsetValue)}
 }
 
 func (s *settings) value(name string) string { return s.values[parameterIndex(name)] }

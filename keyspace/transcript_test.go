@@ -42,6 +42,8 @@ import (
 //
 //	sorted: why       elements are compared in sorted order
 //	approx: why       integers may differ by a little: the real server's clock runs
+//	digits: why       numbers are compared by value: Redis 7.0 writes 17 digits of a
+//	                  double, 7.2 as many as it needs
 //	differs: why      lockd's answer is another on purpose
 //	since 7.2: why    the referee, Redis 7.0, does not have this yet: not sent to it
 //	lockd: why        only lockd has this: not sent
@@ -68,7 +70,7 @@ type step struct {
 type block struct {
 	line  int
 	steps []step
-	notes map[string]string // sorted, approx, differs, since, lockd: the reason
+	notes map[string]string // sorted, approx, digits, differs, since, lockd: the reason
 	want  []string          // the lines after ----
 	from  int               // where these begin, as an index into the file's lines
 }
@@ -255,7 +257,7 @@ func (b *block) add(line int, text string) error {
 	}
 	if name, why, ok := strings.Cut(text, ": "); ok {
 		switch note := strings.Fields(name)[0]; note {
-		case "sorted", "approx", "differs", "since", "lockd":
+		case "sorted", "approx", "digits", "differs", "since", "lockd":
 			b.notes[note] = why
 			return nil
 		}

@@ -98,6 +98,7 @@ func categories(spec *resp.Spec) []string {
 	add(f&resp.Write != 0, "@write")
 	add(f&resp.ReadOnly != 0 && spec.Group != "scripting", "@read")
 	add(spec.Group == "hash" || spec.Group == "set" || spec.Group == "string", "@"+spec.Group)
+	add(spec.Group == "sorted-set", "@sortedset")
 	add(f&resp.PubSub != 0, "@pubsub")
 	add(f&resp.Admin != 0, "@admin")
 	add(f&resp.Fast != 0, "@fast")

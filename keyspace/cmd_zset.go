@@ -1,0 +1,554 @@
+package keyspace
+
+import (
+	"math"
+	"slices"
+
+	"lockd/resp"
+)
+
+var zsetRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "zadd", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Add one or more members to a sorted set, or update its score if it already exists",
+		Syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+	}, Run: cmdZAdd},
+	{Spec: resp.Spec{
+		Name: "zincrby", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Increment the score of a member in a sorted set",
+		Syntax: "key increment member",
+	}, Run: cmdZIncrBy},
+	{Spec: resp.Spec{
+		Name: "zrem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Remove one or more members from a sorted set",
+		Syntax: "key member [member ...]",
+	}, Run: cmdZRem},
+	{Spec: resp.Spec{
+		Name: "zcard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Get the number of members in a sorted set",
+		Syntax: "key",
+	}, Run: cmdZCard},
+	{Spec: resp.Spec{
+		Name: "zscore", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Get the score associated with the given member in a sorted set",
+		Syntax: "key member",
+	}, Run: cmdZScore},
+	{Spec: resp.Spec{
+		Name: "zmscore", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "6.2.0", Summary: "Get the score associated with the given members in a sorted set",
+		Syntax: "key member [member ...]",
+	}, Run: cmdZMScore},
+	{Spec: resp.Spec{
+		Name: "zrank", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Determine the index of a member in a sorted set",
+		Syntax: "key member [WITHSCORE]",
+	}, Run: cmdZRank},
+	{Spec: resp.Spec{
+		Name: "zrevrank", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
+		Syntax: "key member [WITHSCORE]",
+	}, Run: cmdZRevRank},
+	{Spec: resp.Spec{
+		Name: "zpopmin", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the lowest scores in a sorted set",
+		Syntax: "key [count]",
+	}, Run: cmdZPopMin},
+	{Spec: resp.Spec{
+		Name: "zpopmax", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the highest scores in a sorted set",
+		Syntax: "key [count]",
+	}, Run: cmdZPopMax},
+	{Spec: resp.Spec{
+		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "sorted-set", Since: "7.0.0", Summary: "Remove and return members with scores in a sorted set",
+		Syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+	}, Run: cmdZMPop},
+	{Spec: resp.Spec{
+		Name: "zrandmember", Arity: -2, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "6.2.0", Summary: "Get one or multiple random elements from a sorted set",
+		Syntax: "key [count [WITHSCORES]]",
+	}, Run: cmdZRandMember},
+	{Spec: resp.Spec{
+		Name: "zscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.8.0", Summary: "Incrementally iterate sorted sets elements and associated scores",
+		Syntax: "key cursor [MATCH pattern] [COUNT count]",
+	}, Run: cmdZScan},
+}
+
+// The error texts that only these commands use.
+const (
+	errAddNXAndXX    = "ERR XX and NX options at the same time are not compatible"
+	errAddGTLTNX     = "ERR GT, LT, and/or NX options at the same time are not compatible"
+	errAddIncrPairs  = "ERR INCR option supports a single increment-element pair"
+	errScoreNaN      = "ERR resulting score is not a number (NaN)"
+	errCountPositive = "ERR count should be greater than 0"
+)
+
+func cmdZAdd(c *ctx, args resp.Args) resp.Reply { return c.addScored(args, addOptions{}) }
+
+// cmdZIncrBy is ZADD INCR, with its options, too, as in Redis.
+func cmdZIncrBy(c *ctx, args resp.Args) resp.Reply { return c.addScored(args, addOptions{incr: true}) }
+
+// addOptions are the options of ZADD.
+type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
+
+// take reads the options before the scores and returns what follows them.
+func (o *addOptions) take(args resp.Args) resp.Args {
+	for i, word := range args {
+		switch {
+		case resp.Is(word, "NX"):
+			o.nx = true
+		case resp.Is(word, "XX"):
+			o.xx = true
+		case resp.Is(word, "GT"):
+			o.gt = true
+		case resp.Is(word, "LT"):
+			o.lt = true
+		case resp.Is(word, "CH"):
+			o.ch = true
+		case resp.Is(word, "INCR"):
+			o.incr = true
+		default:
+			return args[i:]
+		}
+	}
+	return nil
+}
+
+// wrong is what Redis says about the options and the words after them, or "".
+func (o *addOptions) wrong(pairs resp.Args) string {
+	switch {
+	case len(pairs) == 0 || len(pairs)%2 != 0:
+		return resp.ErrSyntax
+	case o.nx && o.xx:
+		return errAddNXAndXX
+	case o.gt && o.nx || o.lt && o.nx || o.gt && o.lt:
+		return errAddGTLTNX
+	case o.incr && len(pairs) > 2:
+		return errAddIncrPairs
+	}
+	return ""
+}
+
+// addCount is what a ZADD has come to so far.
+type addCount struct {
+	added, updated int64
+	score          float64 // of the last member that the options let pass
+	passed         bool
+	nan            bool
+}
+
+// judge counts what ZADD makes of one pair: the score that the member is to get, and
+// whether that is a change.
+func (n *addCount) judge(z *zset, o *addOptions, pair scored) (score float64, change bool) {
+	old, had := 0.0, false
+	if z != nil {
+		old, had = z.get(pair.member)
+	}
+	score = pair.score
+	if had && o.incr {
+		score += old
+	}
+	switch {
+	case had && o.nx || !had && o.xx:
+		return 0, false
+	case math.IsNaN(score):
+		n.nan = true
+		return 0, false
+	case had && (o.lt && score >= old || o.gt && score <= old):
+		return 0, false
+	}
+	n.score, n.passed = score, true
+	switch {
+	case !had:
+		n.added++
+	case score != old:
+		n.updated++
+	}
+	return score, !had || score != old
+}
+
+// addScored is ZADD. What comes before the first change only reads, so that a ZADD
+// that changes nothing is no modification of its key.
+func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
+	key, words := args[1], o.take(args[2:])
+	if why := o.wrong(words); why != "" {
+		return resp.Err(why)
+	}
+	pairs, ok := parsePairs(words)
+	if !ok {
+		return resp.Err(resp.ErrNotFloat)
+	}
+	z, fail, ok := c.lookupZset(key)
+	if !ok {
+		return fail
+	}
+	var n addCount
+	for i, p := range pairs {
+		if score, change := n.judge(z, &o, p); change {
+			c.addRest(key, &o, &n, scored{score, p.member}, pairs[i+1:])
+			break
+		}
+	}
+	if n.nan {
+		return resp.Err(errScoreNaN)
+	}
+	return n.reply(o)
+}
+
+func parsePairs(words resp.Args) (pairs []scored, ok bool) {
+	pairs = make([]scored, len(words)/2)
+	for i := range pairs {
+		pairs[i].member = words[2*i+1]
+		if pairs[i].score, ok = parseScore(words[2*i]); !ok {
+			return nil, false
+		}
+	}
+	return pairs, true
+}
+
+// addRest writes the first change and goes on from there.
+func (c *ctx) addRest(key string, o *addOptions, n *addCount, first scored, rest []scored) {
+	c.editZset(key, func(z *zset) {
+		c.m.spend(z.findWork() * int64(1+len(rest)))
+		z.set(first.member, first.score)
+		for _, p := range rest {
+			if score, change := n.judge(z, o, p); change {
+				z.set(p.member, score)
+			}
+		}
+	})
+	event := "zadd"
+	if o.incr {
+		event = "zincr"
+	}
+	c.notify(notifyZset, event, key)
+}
+
+func (n *addCount) reply(o addOptions) resp.Reply {
+	switch {
+	case o.incr && n.passed:
+		return resp.Double(n.score)
+	case o.incr:
+		return resp.Nil()
+	case o.ch:
+		return resp.Int(n.added + n.updated)
+	}
+	return resp.Int(n.added)
+}
+
+func cmdZRem(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	z, fail, ok := c.lookupZset(key)
+	if !ok {
+		return fail
+	}
+	if z == nil || !slices.ContainsFunc(args[2:], z.has) {
+		return resp.Int(0)
+	}
+	c.m.spend(z.findWork() * int64(len(args)-2))
+	var n int64
+	emptied := c.editZset(key, func(z *zset) {
+		for _, member := range args[2:] {
+			if z.del(member) {
+				n++
+			}
+		}
+	})
+	c.notifyRemoved("zrem", key, emptied)
+	return resp.Int(n)
+}
+
+func (z *zset) has(member string) bool {
+	_, had := z.get(member)
+	return had
+}
+
+// notifyRemoved sends the event of a removal, and that of a key that is gone by it.
+func (c *ctx) notifyRemoved(event, key string, emptied bool) {
+	c.notify(notifyZset, event, key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+}
+
+func cmdZCard(c *ctx, args resp.Args) resp.Reply {
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok || z == nil {
+		return orZero(fail, ok)
+	}
+	return resp.Int(int64(z.len()))
+}
+
+// orZero is the answer of a count where there is nothing, or the error.
+func orZero(fail resp.Reply, ok bool) resp.Reply {
+	if !ok {
+		return fail
+	}
+	return resp.Int(0)
+}
+
+func cmdZScore(c *ctx, args resp.Args) resp.Reply {
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok || z == nil {
+		return orNil(fail, ok)
+	}
+	return z.scoreReply(args[2])
+}
+
+func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	replies := make([]resp.Reply, len(args)-2)
+	for i, member := range args[2:] {
+		replies[i] = resp.Nil()
+		if z != nil {
+			c.m.spend(z.findWork())
+			replies[i] = z.scoreReply(member)
+		}
+	}
+	return resp.Array(replies...)
+}
+
+func (z *zset) scoreReply(member string) resp.Reply {
+	score, had := z.get(member)
+	if !had {
+		return resp.Nil()
+	}
+	return resp.Double(score)
+}
+
+func cmdZRank(c *ctx, args resp.Args) resp.Reply { return c.rankOf(args, "zrank", false) }
+
+func cmdZRevRank(c *ctx, args resp.Args) resp.Reply { return c.rankOf(args, "zrevrank", true) }
+
+func (c *ctx) rankOf(args resp.Args, command string, reverse bool) resp.Reply {
+	none, withScore := resp.Nil(), len(args) == 4
+	switch {
+	case len(args) > 4:
+		return resp.WrongArity(command)
+	case withScore && !resp.Is(args[3], "WITHSCORE"):
+		return resp.Err(resp.ErrSyntax)
+	case withScore:
+		none = resp.NilArray()
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	if z == nil {
+		return none
+	}
+	rank, score, had := z.rank(args[2])
+	if !had {
+		return none
+	}
+	if reverse {
+		rank = z.len() - 1 - rank
+	}
+	if withScore {
+		return resp.Array(resp.Int(int64(rank)), resp.Double(score))
+	}
+	return resp.Int(int64(rank))
+}
+
+func cmdZPopMin(c *ctx, args resp.Args) resp.Reply { return c.popEnd(args, popMin) }
+
+func cmdZPopMax(c *ctx, args resp.Args) resp.Reply { return c.popEnd(args, popMax) }
+
+// popFrom is an end of a sorted set, and the event of taking members from it.
+type popFrom struct {
+	word, event string
+	reverse     bool
+}
+
+var (
+	popMin = popFrom{word: "MIN", event: "zpopmin"}
+	popMax = popFrom{word: "MAX", event: "zpopmax", reverse: true}
+)
+
+// popEnd is ZPOPMIN and ZPOPMAX: only a count makes the answer a list of pairs.
+func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
+	count := int64(1)
+	switch {
+	case len(args) > 3:
+		return resp.Err(resp.ErrSyntax)
+	case len(args) == 3:
+		n, ok := resp.ParseInt(args[2])
+		if !ok || n < 0 {
+			return resp.Err(errNotPositive)
+		}
+		count = n
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	if z == nil || count == 0 {
+		return resp.Array()
+	}
+	items := memberReplies(c.popScored(args[1], z, from, count), true)
+	if len(args) == 3 {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+// popScored takes up to count members, count > 0, from one end of the sorted set at
+// key, which it was found to be.
+func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) []scored {
+	n := int(min(count, int64(z.len())))
+	first := 0
+	if from.reverse {
+		first = z.len() - n
+	}
+	popped := c.removeRanks(key, z, first, first+n, from.event)
+	if from.reverse {
+		slices.Reverse(popped)
+	}
+	return popped
+}
+
+// removeRanks takes the members of the ranks from <= rank < to, at least one, out of
+// the sorted set at key, which it was found to be.
+func (c *ctx) removeRanks(key string, z *zset, from, to int, event string) (removed []scored) {
+	removed = z.members(from, to)
+	c.m.spend(z.findWork() * int64(len(removed)))
+	emptied := c.editZset(key, func(z *zset) {
+		for _, m := range removed {
+			z.del(m.member)
+		}
+	})
+	c.notifyRemoved(event, key, emptied)
+	return removed
+}
+
+// memberReplies lists members, or members and scores in turn.
+func memberReplies(members []scored, withScores bool) []resp.Reply {
+	items := make([]resp.Reply, 0, 2*len(members))
+	for _, m := range members {
+		items = append(items, resp.Bulk(m.member))
+		if withScores {
+			items = append(items, resp.Double(m.score))
+		}
+	}
+	return items
+}
+
+func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
+	keys, from, count, fail, ok := popArguments(args)
+	if !ok {
+		return fail
+	}
+	for _, key := range keys {
+		z, fail, ok := c.lookupZset(key)
+		switch {
+		case !ok:
+			return fail
+		case z == nil:
+			continue
+		}
+		var pairs []resp.Reply
+		for _, m := range c.popScored(key, z, from, count) {
+			pairs = append(pairs, resp.Array(resp.Bulk(m.member), resp.Double(m.score)))
+		}
+		return resp.Array(resp.Bulk(key), resp.Array(pairs...))
+	}
+	return resp.NilArray()
+}
+
+// popArguments reads ZMPOP: numkeys key [key ...] <MIN | MAX> [COUNT count].
+func popArguments(args resp.Args) (keys []string, from popFrom, count int64, fail resp.Reply, ok bool) {
+	n, isInt := resp.ParseInt(args[1])
+	switch {
+	case !isInt || n < 1:
+		return nil, from, 0, resp.Err(errNumKeys), false
+	case n > int64(len(args)-3):
+		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+	}
+	keys, rest := args[2:2+n], args[2+n:]
+	switch {
+	case resp.Is(rest[0], popMin.word):
+		from = popMin
+	case resp.Is(rest[0], popMax.word):
+		from = popMax
+	default:
+		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+	}
+	count = 1
+	if len(rest) == 1 {
+		return keys, from, count, resp.Reply{}, true
+	}
+	if len(rest) == 2 || !resp.Is(rest[1], "COUNT") {
+		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+	}
+	if count, isInt = resp.ParseInt(rest[2]); !isInt || count < 1 {
+		return nil, from, 0, resp.Err(errCountPositive), false
+	}
+	if len(rest) > 3 {
+		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+	}
+	return keys, from, count, resp.Reply{}, true
+}
+
+func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 2 {
+		return c.randomScored(args)
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok || z == nil {
+		return orNil(fail, ok)
+	}
+	return resp.Bulk(z.at(c.randN(z.len())).member)
+}
+
+// randomScored is ZRANDMEMBER with a count: see randomFields.
+func (c *ctx) randomScored(args resp.Args) resp.Reply {
+	count, withScores, fail, ok := randomCount(args, "WITHSCORES")
+	if !ok {
+		return fail
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	if z == nil || count == 0 {
+		return resp.Array()
+	}
+	var chosen []scored
+	for _, rank := range c.choose(z.len(), count) {
+		chosen = append(chosen, z.at(rank))
+	}
+	items := memberReplies(chosen, withScores)
+	if withScores {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+// cmdZScan looks at the options only where there is a sorted set, as Redis does.
+func cmdZScan(c *ctx, args resp.Args) resp.Reply {
+	if _, ok := parseCursor(args[2]); !ok {
+		return resp.Err(resp.ErrCursor)
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	if z == nil {
+		return resp.Array(resp.Bulk("0"), resp.Array())
+	}
+	opts, fail, ok := parseScan(args[2:], false)
+	if !ok {
+		return fail
+	}
+	var items []string
+	next := z.scan(opts.cursor, opts.count, func(member string, score float64) {
+		if opts.wants(member) {
+			items = append(items, member, resp.FormatDouble(score))
+		}
+	})
+	return opts.reply(c, next, items)
+}

@@ -1,0 +1,348 @@
+package keyspace
+
+import (
+	"slices"
+
+	"lockd/resp"
+)
+
+var zsetRangeRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "zrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Return a range of members in a sorted set",
+		Syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+	}, Run: cmdZRange},
+	{Spec: resp.Spec{
+		Name: "zrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Return a range of members in a sorted set, by index, with scores ordered from high to low",
+		Syntax: "key start stop [WITHSCORES]",
+	}, Run: cmdZRevRange},
+	{Spec: resp.Spec{
+		Name: "zrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.0.5", Summary: "Return a range of members in a sorted set, by score",
+		Syntax: "key min max [WITHSCORES] [LIMIT offset count]",
+	}, Run: cmdZRangeByScore},
+	{Spec: resp.Spec{
+		Name: "zrevrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.2.0", Summary: "Return a range of members in a sorted set, by score, with scores ordered from high to low",
+		Syntax: "key max min [WITHSCORES] [LIMIT offset count]",
+	}, Run: cmdZRevRangeByScore},
+	{Spec: resp.Spec{
+		Name: "zrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.8.9", Summary: "Return a range of members in a sorted set, by lexicographical range",
+		Syntax: "key min max [LIMIT offset count]",
+	}, Run: cmdZRangeByLex},
+	{Spec: resp.Spec{
+		Name: "zrevrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.8.9", Summary: "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings.",
+		Syntax: "key max min [LIMIT offset count]",
+	}, Run: cmdZRevRangeByLex},
+	{Spec: resp.Spec{
+		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Group: "sorted-set", Since: "6.2.0", Summary: "Store a range of members from sorted set into another key",
+		Syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+	}, Run: cmdZRangeStore},
+	{Spec: resp.Spec{
+		Name: "zcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Count the members in a sorted set with scores within the given values",
+		Syntax: "key min max",
+	}, Run: cmdZCount},
+	{Spec: resp.Spec{
+		Name: "zlexcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.8.9", Summary: "Count the number of members in a sorted set between a given lexicographical range",
+		Syntax: "key min max",
+	}, Run: cmdZLexCount},
+	{Spec: resp.Spec{
+		Name: "zremrangebyrank", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Remove all members in a sorted set within the given indexes",
+		Syntax: "key start stop",
+	}, Run: cmdZRemRangeByRank},
+	{Spec: resp.Spec{
+		Name: "zremrangebyscore", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "1.2.0", Summary: "Remove all members in a sorted set within the given scores",
+		Syntax: "key min max",
+	}, Run: cmdZRemRangeByScore},
+	{Spec: resp.Spec{
+		Name: "zremrangebylex", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Group: "sorted-set", Since: "2.8.9", Summary: "Remove all members in a sorted set between the given lexicographical range",
+		Syntax: "key min max",
+	}, Run: cmdZRemRangeByLex},
+}
+
+// The error texts that only these commands use.
+const (
+	errScoreRange      = "ERR min or max is not a float"
+	errLexRange        = "ERR min or max not valid string range item"
+	errLimitByRank     = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+	errWithScoresByLex = "ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+)
+
+// rangeBy is a way to name the ends of a range.
+type rangeBy struct {
+	ranks, lex bool
+	// read reads the ends, the lower one first.
+	read func(low, high string) (find rangeFind, fail resp.Reply, ok bool)
+}
+
+// rangeFind finds the members of a range: those of the ranks from <= rank < to.
+type rangeFind func(z *zset, reverse bool) (from, to int)
+
+var (
+	byRank  = &rangeBy{read: readRanks, ranks: true}
+	byScore = &rangeBy{read: readScores}
+	byLex   = &rangeBy{read: readMembers, lex: true}
+)
+
+func readRanks(start, stop string) (rangeFind, resp.Reply, bool) {
+	first, ok1 := resp.ParseInt(start)
+	last, ok2 := resp.ParseInt(stop)
+	if !ok1 || !ok2 {
+		return nil, resp.Err(resp.ErrNotInteger), false
+	}
+	return func(z *zset, reverse bool) (from, to int) {
+		n, end := int64(z.len()), last
+		if end < 0 {
+			end += n
+		}
+		from, to = int(fromEnd(first, n)), int(min(end, n-1)+1)
+		switch {
+		case from >= to:
+			return 0, 0
+		case reverse:
+			return int(n) - to, int(n) - from
+		}
+		return from, to
+	}, resp.Reply{}, true
+}
+
+func readScores(low, high string) (rangeFind, resp.Reply, bool) {
+	first, ok1 := parseScoreBound(low)
+	last, ok2 := parseScoreBound(high)
+	if !ok1 || !ok2 {
+		return nil, resp.Err(errScoreRange), false
+	}
+	return between(first.begins, last.ends), resp.Reply{}, true
+}
+
+func readMembers(low, high string) (rangeFind, resp.Reply, bool) {
+	first, ok1 := parseLexBound(low)
+	last, ok2 := parseLexBound(high)
+	if !ok1 || !ok2 {
+		return nil, resp.Err(errLexRange), false
+	}
+	return between(first.begins, last.ends), resp.Reply{}, true
+}
+
+func between(begins, ends func(m scored) bool) rangeFind {
+	return func(z *zset, _ bool) (from, to int) {
+		from = z.search(begins)
+		return from, max(from, z.search(ends))
+	}
+}
+
+// zrange is what a command asks of a range: the members between two ends, in their
+// order or against it, and of those the ones that LIMIT leaves.
+type zrange struct {
+	by         *rangeBy // nil: what the options say
+	directed   bool     // the options do not say the direction
+	reverse    bool
+	store      bool
+	withScores bool
+	offset     int64
+	limit      int64 // negative: none
+	find       rangeFind
+}
+
+// parse reads the ends and the options that follow them, in the order of Redis's
+// checks.
+func (q *zrange) parse(args resp.Args) (fail resp.Reply, ok bool) {
+	q.limit = -1
+	if fail, ok = q.parseOptions(args[2:]); !ok {
+		return fail, false
+	}
+	if q.by == nil {
+		q.by = byRank
+	}
+	switch {
+	case q.limit != -1 && q.by.ranks:
+		return resp.Err(errLimitByRank), false
+	case q.withScores && q.by.lex:
+		return resp.Err(errWithScoresByLex), false
+	}
+	low, high := args[0], args[1]
+	if q.reverse && !q.by.ranks {
+		low, high = high, low
+	}
+	q.find, fail, ok = q.by.read(low, high)
+	return fail, ok
+}
+
+func (q *zrange) parseOptions(words resp.Args) (fail resp.Reply, ok bool) {
+	for i := 0; i < len(words); i++ {
+		switch word := words[i]; {
+		case !q.store && resp.Is(word, "WITHSCORES"):
+			q.withScores = true
+		case resp.Is(word, "LIMIT") && i+2 < len(words):
+			var ok1, ok2 bool
+			q.offset, ok1 = resp.ParseInt(words[i+1])
+			q.limit, ok2 = resp.ParseInt(words[i+2])
+			if !ok1 || !ok2 {
+				return resp.Err(resp.ErrNotInteger), false
+			}
+			i += 2
+		case !q.directed && resp.Is(word, "REV"):
+			q.reverse, q.directed = true, true
+		case q.by == nil && resp.Is(word, "BYLEX"):
+			q.by = byLex
+		case q.by == nil && resp.Is(word, "BYSCORE"):
+			q.by = byScore
+		default:
+			return resp.Err(resp.ErrSyntax), false
+		}
+	}
+	return resp.Reply{}, true
+}
+
+// ranks finds what the range is in z: the ranks from <= rank < to. An offset counts
+// in the direction of the range; a negative one is beyond everything.
+func (q *zrange) ranks(z *zset) (from, to int) {
+	from, to = q.find(z, q.reverse)
+	n := int64(to - from)
+	if q.by.ranks {
+		return from, to
+	}
+	if q.offset < 0 || q.offset >= n {
+		return 0, 0
+	}
+	count := n - q.offset
+	if q.limit >= 0 {
+		count = min(count, q.limit)
+	}
+	if q.reverse {
+		to -= int(q.offset)
+		return to - int(count), to
+	}
+	from += int(q.offset)
+	return from, from + int(count)
+}
+
+func cmdZRange(c *ctx, args resp.Args) resp.Reply { return c.rangeReply(args, zrange{}) }
+
+func cmdZRevRange(c *ctx, args resp.Args) resp.Reply {
+	return c.rangeReply(args, zrange{by: byRank, directed: true, reverse: true})
+}
+
+func cmdZRangeByScore(c *ctx, args resp.Args) resp.Reply {
+	return c.rangeReply(args, zrange{by: byScore, directed: true})
+}
+
+func cmdZRevRangeByScore(c *ctx, args resp.Args) resp.Reply {
+	return c.rangeReply(args, zrange{by: byScore, directed: true, reverse: true})
+}
+
+func cmdZRangeByLex(c *ctx, args resp.Args) resp.Reply {
+	return c.rangeReply(args, zrange{by: byLex, directed: true})
+}
+
+func cmdZRevRangeByLex(c *ctx, args resp.Args) resp.Reply {
+	return c.rangeReply(args, zrange{by: byLex, directed: true, reverse: true})
+}
+
+func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
+	if fail, ok := q.parse(args[2:]); !ok {
+		return fail
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok {
+		return fail
+	}
+	if z == nil {
+		return resp.Array()
+	}
+	members := z.members(q.ranks(z))
+	if q.reverse {
+		slices.Reverse(members)
+	}
+	items := memberReplies(members, q.withScores)
+	if q.withScores {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
+	q := zrange{store: true}
+	if fail, ok := q.parse(args[3:]); !ok {
+		return fail
+	}
+	z, fail, ok := c.lookupZset(args[2])
+	if !ok {
+		return fail
+	}
+	var members []scored
+	if z != nil {
+		members = z.members(q.ranks(z))
+	}
+	return c.storeScored(args[1], members, "zrangestore")
+}
+
+// storeScored makes members, which are in order, the sorted set at key; where there
+// are none, key is deleted.
+func (c *ctx) storeScored(key string, members []scored, event string) resp.Reply {
+	if len(members) == 0 {
+		if c.delete(key) {
+			c.notify(notifyGeneric, "del", key)
+		}
+		return resp.Int(0)
+	}
+	c.m.spend(findWork * int64(len(members)))
+	z := newZsetOf(c.m.generation, c.m.settings.zsets, members)
+	c.putUntil(key, value{agg: z}, never)
+	c.notify(notifyZset, event, key)
+	return resp.Int(int64(len(members)))
+}
+
+func cmdZCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, byScore) }
+
+func cmdZLexCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, byLex) }
+
+func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
+	find, fail, ok := by.read(args[2], args[3])
+	if !ok {
+		return fail
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok || z == nil {
+		return orZero(fail, ok)
+	}
+	from, to := find(z, false)
+	return resp.Int(int64(to - from))
+}
+
+func cmdZRemRangeByRank(c *ctx, args resp.Args) resp.Reply {
+	return c.removeRange(args, byRank, "zremrangebyrank")
+}
+
+func cmdZRemRangeByScore(c *ctx, args resp.Args) resp.Reply {
+	return c.removeRange(args, byScore, "zremrangebyscore")
+}
+
+func cmdZRemRangeByLex(c *ctx, args resp.Args) resp.Reply {
+	return c.removeRange(args, byLex, "zremrangebylex")
+}
+
+func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply {
+	find, fail, ok := by.read(args[2], args[3])
+	if !ok {
+		return fail
+	}
+	z, fail, ok := c.lookupZset(args[1])
+	if !ok || z == nil {
+		return orZero(fail, ok)
+	}
+	from, to := find(z, false)
+	if from == to {
+		return resp.Int(0)
+	}
+	return resp.Int(int64(len(c.removeRanks(args[1], z, from, to, event))))
+}

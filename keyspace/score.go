@@ -1,0 +1,113 @@
+package keyspace
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Scores are C's double. Sums and products of them are rounded one by one: Go may
+// otherwise join a product and a sum on some processors, and replicas would differ.
+// So a product is always converted, float64(a * b), before anything is added to it.
+
+// parseScore reads a score or a weight as Redis's string2d does: no space, never NaN,
+// nothing that a double cannot hold.
+func parseScore(s string) (float64, bool) {
+	f, outside, ok := parseDouble(s)
+	return f, ok && !outside
+}
+
+// parseDouble reads what C's strtod takes when it takes all of s, but for spaces
+// before the number, and for NaN. A number too large or too small for a double is
+// outside; f is then infinite, or 0.
+func parseDouble(s string) (f float64, outside, ok bool) {
+	digits := strings.ToLower(s)
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		digits = digits[1:]
+	}
+	mantissa, _, _ := strings.Cut(digits, "e")
+	nonzero := "123456789"
+	if strings.HasPrefix(digits, "0x") {
+		mantissa, _, _ = strings.Cut(digits[2:], "p")
+		nonzero = "123456789abcdef"
+		if !strings.Contains(digits, "p") {
+			s += "p0" // strtod needs no exponent here, strconv does
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case strings.Contains(s, "_") || math.IsNaN(f):
+		return 0, false, false
+	case err != nil && !math.IsInf(f, 0):
+		return 0, false, false // not a number at all
+	}
+	return f, err != nil || f == 0 && strings.ContainsAny(mantissa, nonzero), true
+}
+
+// scoreBound is an end of a range of scores; an open one leaves out its own score.
+type scoreBound struct {
+	score float64
+	open  bool
+}
+
+// parseScoreBound reads an end of a range as zslParseRange does, with all that C's
+// strtod lets pass: spaces before the number, nothing after "(", or nothing at all.
+func parseScoreBound(s string) (b scoreBound, ok bool) {
+	s, _, _ = strings.Cut(s, "\x00")
+	s, b.open = strings.CutPrefix(s, "(")
+	if s == "" {
+		return b, true
+	}
+	b.score, _, ok = parseDouble(strings.TrimLeft(s, " \t\n\v\f\r"))
+	return b, ok
+}
+
+// begins reports whether the range that begins with b has begun at m.
+func (b scoreBound) begins(m scored) bool {
+	return m.score > b.score || !b.open && m.score == b.score
+}
+
+// ends reports whether the range that ends with b has ended at m.
+func (b scoreBound) ends(m scored) bool {
+	return m.score > b.score || b.open && m.score == b.score
+}
+
+// lexBound is an end of a range of members.
+type lexBound struct {
+	beyond int // -1: before all members, 1: after all
+	member string
+	open   bool
+}
+
+func parseLexBound(s string) (b lexBound, ok bool) {
+	if s == "" {
+		return b, false
+	}
+	b.member, b.open = s[1:], s[0] == '('
+	alone := len(s) == 1 || s[1] == 0 // as C sees it
+	switch s[0] {
+	case '(', '[':
+		return b, true
+	case '-':
+		return lexBound{beyond: -1}, alone
+	case '+':
+		return lexBound{beyond: 1}, alone
+	}
+	return b, false
+}
+
+// begins is scoreBound.begins for members.
+func (b lexBound) begins(m scored) bool {
+	if b.beyond != 0 {
+		return b.beyond < 0
+	}
+	return m.member > b.member || !b.open && m.member == b.member
+}
+
+// ends is scoreBound.ends for members.
+func (b lexBound) ends(m scored) bool {
+	if b.beyond != 0 {
+		return b.beyond < 0
+	}
+	return m.member > b.member || b.open && m.member == b.member
+}

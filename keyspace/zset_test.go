@@ -1,0 +1,276 @@
+package keyspace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// zsetModel is a sorted set as simple as it can be: a list that is sorted again after
+// every change, and searched from its beginning.
+type zsetModel []scored
+
+func (z zsetModel) index(member string) int {
+	return slices.IndexFunc(z, func(m scored) bool { return m.member == member })
+}
+
+func (z *zsetModel) set(member string, score float64) {
+	if i := z.index(member); i >= 0 {
+		(*z)[i].score = score
+	} else {
+		*z = append(*z, scored{score, member})
+	}
+	slices.SortFunc(*z, func(a, b scored) int {
+		if a.score != b.score {
+			return int(math.Copysign(1, a.score-b.score))
+		}
+		return strings.Compare(a.member, b.member)
+	})
+}
+
+// cut takes out the members that are in and returns them.
+func (z *zsetModel) cut(in func(rank int, m scored) bool) (taken zsetModel) {
+	var kept zsetModel
+	for i, m := range *z {
+		if in(i, m) {
+			taken = append(taken, m)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	*z = kept
+	return taken
+}
+
+func (z zsetModel) reversed() zsetModel {
+	z = slices.Clone(z)
+	slices.Reverse(z)
+	return z
+}
+
+// limit is LIMIT with an offset and a count that are not negative.
+func (z zsetModel) limit(offset, count int) zsetModel {
+	z = z[min(offset, len(z)):]
+	return z[:min(count, len(z))]
+}
+
+// text is the list as plain shows a reply with scores.
+func (z zsetModel) text() string {
+	var words []string
+	for _, m := range z {
+		words = append(words, m.member, strconv.FormatFloat(m.score, 'f', -1, 64))
+	}
+	return strings.Join(words, " ")
+}
+
+// step is one random command, and what it must answer.
+func (z *zsetModel) step(rng *rand.Rand, members int) (cmd, want string) {
+	member := fmt.Sprintf("m%d", rng.IntN(members))
+	score := float64(rng.IntN(40)-20) / 4
+	low, high := float64(rng.IntN(44)-22)/4, float64(rng.IntN(44)-22)/4
+	first, last := rng.IntN(len(*z)+2), rng.IntN(len(*z)+2)
+	openLow, openHigh := rng.IntN(2) == 0, rng.IntN(2) == 0
+	within := func(_ int, m scored) bool {
+		return (m.score > low || !openLow && m.score == low) && (m.score < high || !openHigh && m.score == high)
+	}
+	all := slices.Clone(*z)
+	switch rng.IntN(14) {
+	case 0, 1, 2, 3:
+		had := z.index(member) >= 0
+		z.set(member, score)
+		return fmt.Sprintf("ZADD z %v %s", score, member), boolWord(!had)
+	case 4:
+		if i := z.index(member); i >= 0 {
+			score += all[i].score
+		}
+		z.set(member, score)
+		by := score
+		if i := all.index(member); i >= 0 {
+			by -= all[i].score
+		}
+		return fmt.Sprintf("ZINCRBY z %v %s", by, member), strconv.FormatFloat(score, 'f', -1, 64)
+	case 5:
+		return "ZREM z " + member, strconv.Itoa(len(z.cut(func(_ int, m scored) bool { return m.member == member })))
+	case 6:
+		n := rng.IntN(3)
+		return fmt.Sprintf("ZPOPMIN z %d", n), z.cut(func(rank int, _ scored) bool { return rank < n }).text()
+	case 7:
+		n := rng.IntN(3)
+		return fmt.Sprintf("ZPOPMAX z %d", n), z.cut(func(rank int, _ scored) bool { return rank >= len(all)-n }).reversed().text()
+	case 8:
+		last = min(last, first+2)
+		return fmt.Sprintf("ZREMRANGEBYRANK z %d %d", first, last), strconv.Itoa(len(z.cut(func(rank int, _ scored) bool { return first <= rank && rank <= last })))
+	case 9:
+		high = min(high, low+0.25)
+		return "ZREMRANGEBYSCORE z " + endText(low, openLow) + " " + endText(high, openHigh), strconv.Itoa(len(z.cut(within)))
+	case 10:
+		return "ZRANGE z " + endText(low, openLow) + " " + endText(high, openHigh) + fmt.Sprintf(" BYSCORE LIMIT %d %d WITHSCORES", first, last),
+			all.cut(within).limit(first, last).text()
+	case 11:
+		return "ZREVRANGEBYSCORE z " + endText(high, openHigh) + " " + endText(low, openLow) + fmt.Sprintf(" WITHSCORES LIMIT %d %d", first, last),
+			all.cut(within).reversed().limit(first, last).text()
+	case 12:
+		return "ZCOUNT z " + endText(low, openLow) + " " + endText(high, openHigh), strconv.Itoa(len(all.cut(within)))
+	}
+	if i := z.index(member); i >= 0 {
+		return "ZRANK z " + member + " WITHSCORE", fmt.Sprintf("%d %v", i, all[i].score)
+	}
+	return "ZRANK z " + member + " WITHSCORE", "(nil)"
+}
+
+// endText is the end of a range of scores.
+func endText(f float64, open bool) string {
+	if open {
+		return fmt.Sprintf("(%v", f)
+	}
+	return fmt.Sprint(f)
+}
+
+// Random commands give the answers of a list that is sorted and searched by hand, in
+// both forms, also after snapshots and through images.
+func TestZsetModel(t *testing.T) {
+	for _, tt := range []struct{ members, limit, seeds, steps int }{
+		{8, 128, 20, 300}, {8, 3, 20, 300}, {300, 128, 5, 1000}, {20000, 0, 1, 12000},
+	} {
+		for seed := range uint64(tt.seeds) {
+			rng := rand.New(rand.NewPCG(seed, uint64(tt.members)))
+			m, z := New(nil), &zsetModel{}
+			do(m, 1, fmt.Sprintf("CONFIG SET zset-max-listpack-entries %d", tt.limit))
+			for range tt.members / 8 {
+				member, score := fmt.Sprintf("m%d", rng.IntN(tt.members)), float64(rng.IntN(40)-20)/4
+				z.set(member, score)
+				do(m, 1, fmt.Sprintf("ZADD z %v %s", score, member))
+			}
+			for i := range tt.steps {
+				cmd, want := z.step(rng, tt.members)
+				if got := do(m, 1, cmd); got != want {
+					t.Fatalf("members %d, seed %d, step %d, %s: %q, want %q", tt.members, seed, i, cmd, got, want)
+				}
+				switch rng.IntN(100) {
+				case 0:
+					m = restored(t, image(t, m))
+				case 1:
+					m.Snapshot()
+				}
+			}
+			if got := do(m, 1, "ZRANGE z 0 -1 WITHSCORES"); got != z.text() {
+				t.Errorf("members %d, seed %d: %q, want %q", tt.members, seed, got, z.text())
+			}
+			checkDerived(t, m)
+			checkZset(t, m)
+		}
+	}
+}
+
+// checkZset compares what a large sorted set keeps twice.
+func checkZset(t *testing.T, m *Machine) {
+	t.Helper()
+	e, _ := m.dbs[0].keys.get("z")
+	if e == nil {
+		return
+	}
+	z := e.agg.(*zset)
+	bytes := int64(0)
+	z.visit(0, z.len(), func(m scored) {
+		bytes += memberBytes(m.member)
+		if score, had := z.get(m.member); !had || score != m.score {
+			t.Errorf("%q is at %v in the order, at %v by name", m.member, m.score, score)
+		}
+	})
+	if bytes != z.bytes || z.large != nil && z.large.scores.len() != z.len() {
+		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.len(), bytes, z.large.scores.len(), z.bytes)
+	}
+}
+
+// A score is read to the last bit, and nothing else is read.
+func TestParseScore(t *testing.T) {
+	for text, want := range map[string]float64{
+		"0": 0, "-0": math.Copysign(0, -1), "+1": 1, ".5": .5, "5.": 5, "1e3": 1000, "1E-3": 0.001,
+		"0x10": 16, "0X1P-1": .5, "0x.8": .5, "-0xa.8p1": -21, "inf": math.Inf(1), "-INFINITY": math.Inf(-1), "+Inf": math.Inf(1),
+		"9007199254740993": 9007199254740992, "5e-324": 5e-324, "1e-320": 1e-320, "0e-999": 0, "0x0p-9999": 0,
+		"1.7976931348623157e308": math.MaxFloat64,
+	} {
+		got, ok := parseScore(text)
+		if !ok || math.Float64bits(got) != math.Float64bits(want) {
+			t.Errorf("%q: %v %t, want %v", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{
+		"", " 1", "1 ", "x", "nan", "-NaN", "+nan", "nan(1)", "1e400", "-1e400", "1e-400", "0x1p-2000", "0x1p9999", "1e", "1e+", "0x", "0x1p",
+		"1_0", "0x1_0", "infinit", "++1", "+-1", "+", ".", "1,5", "1\x00", "1p3",
+	} {
+		if got, ok := parseScore(text); ok {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
+// The answer of ZADD INCR has what is written, also where numbers round.
+func TestScoresRoundOnce(t *testing.T) {
+	m := New(nil)
+	for _, tt := range []struct{ by, want string }{
+		{"0.1", "0.1"}, {"0.2", "0.30000000000000004"}, {"1e16", "10000000000000000"}, {"-1e16", "0"},
+	} {
+		if got := do(m, 1, "ZINCRBY z "+tt.by+" a"); got != tt.want || do(m, 1, "ZSCORE z a") != tt.want {
+			t.Errorf("after %s: %s, want %s", tt.by, got, tt.want)
+		}
+	}
+}
+
+// A ZADD that changes nothing is no modification: what is watched has not changed.
+func TestZaddWithoutChange(t *testing.T) {
+	m := New(nil)
+	do(m, 1, "ZADD z 1 a 2 b")
+	version := m.version(0, "z")
+	for _, line := range []string{
+		"ZADD z 1 a 2 b", "ZADD z NX 5 a", "ZADD z XX 5 c", "ZADD z GT 0 a", "ZADD z LT 3 b", "ZINCRBY z 0 a", "ZADD z INCR GT -1 a",
+		"ZREM z c", "ZPOPMIN z 0", "ZREMRANGEBYSCORE z 5 6", "ZADD z x a",
+	} {
+		if do(m, 1, line); m.version(0, "z") != version {
+			t.Errorf("%s is a modification", line)
+		}
+	}
+	if do(m, 1, "ZADD z 1 a 3 b"); m.version(0, "z") == version {
+		t.Error("a change of the last member is none")
+	}
+}
+
+// A damaged sorted set is refused, whatever its checksum says.
+func TestDamagedZsetIsRefused(t *testing.T) {
+	for name, members := range map[string][]scored{
+		"out of order": {{2, "b"}, {1, "a"}},
+		"no order":     {{1, "b"}, {1, "a"}},
+		"twice":        {{1, "a"}, {2, "a"}},
+		"NaN":          {{math.NaN(), "a"}},
+	} {
+		for form, encoding := range zsetKind.encodings {
+			r := readerOf(members)
+			if zsetKind.read(r, uint64(len(members)), form, 1); r.err == nil {
+				t.Errorf("%s, %s: no error", name, encoding)
+			}
+		}
+	}
+	r := readerOf(nil)
+	if zsetKind.read(r, smallZsetMax+1, zsetSmall, 1); !strings.Contains(fmt.Sprint(r.err), "many members") {
+		t.Errorf("a small sorted set of many members: %v", r.err)
+	}
+}
+
+// readerOf reads members as an image has them.
+func readerOf(members []scored) *imageReader {
+	var b bytes.Buffer
+	w := &imageWriter{out: bufio.NewWriter(&b)}
+	for _, m := range members {
+		w.text(m.member)
+		w.u64(math.Float64bits(m.score))
+	}
+	w.out.Flush()
+	return &imageReader{in: bufio.NewReader(&b), crc: crc32.New(castagnoli)}
+}
