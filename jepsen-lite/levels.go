@@ -25,9 +25,8 @@ const (
 	// for each follower, and a stream of Raft until the other end lets go of it.
 	goroutinesMore        = 10
 	goroutinesMorePerPeer = 5
-	// heapMore is for caches that fill slowly, such as Raft's of the last entries,
-	// and for a snapshot's buffers.
-	heapMore = 32 << 20
+	// heapMore is for caches that fill slowly, and for a snapshot's buffers.
+	heapMore = 16 << 20
 	// heapPerOperation is for the data: most workloads leave something behind with
 	// every other operation, a key or a member with its tree node.
 	heapPerOperation = 512
@@ -97,33 +96,48 @@ func (s *session) warm(id int) {
 
 // checkLevels compares the nodes' levels with those after the warm-up.
 func (s *session) checkLevels(ctx context.Context, counts history.Counts, v *model.Verdict) {
+	if !s.ports {
+		return
+	}
 	s.operations += counts.OK + counts.Fail + counts.Info
-	for _, n := range s.target.Nodes() {
-		before, ok := s.levels[n]
-		if !ok {
+	ctx, cancel := context.WithTimeout(ctx, levelsWait)
+	defer cancel()
+	nodes := s.target.Nodes()
+	now, errs := make([]level, len(nodes)), make([]error, len(nodes))
+	var asking sync.WaitGroup
+	for i, n := range nodes {
+		asking.Go(func() { now[i], errs[i] = s.settledLevel(ctx, n, s.allowed(n)) })
+	}
+	asking.Wait()
+	for i, n := range nodes {
+		if errs[i] != nil {
+			v.Undecided = append(v.Undecided, fmt.Sprintf("the level of node %s is unknown: %v", n, errs[i]))
 			continue
 		}
-		max := before.allowed(len(s.levels)-1, s.operations)
-		now, err := s.settledLevel(ctx, n, max)
-		if err != nil {
-			v.Undecided = append(v.Undecided, fmt.Sprintf("the level of node %s is unknown: %v", n, err))
-			continue
-		}
-		v.Note("%s: %d goroutines (%d before the run), heap %.1f MiB (%.1f)", n, now.goroutines, before.goroutines, mib(now.heap), mib(before.heap))
-		if !now.judge(v, n, max) {
+		v.Note("%s: %d goroutines (%d before the run), heap %.1f MiB (%.1f)", n, now[i].goroutines, s.levels[n].goroutines, mib(now[i].heap), mib(s.levels[n].heap))
+		if !now[i].judge(v, n, s.allowed(n)) {
 			_, _ = s.target.Fault(n, "stacks")
 		}
 	}
 }
 
-// settledLevel waits until a node's level is within max, and returns the last one.
+// allowed is the level that a node may have now.
+func (s *session) allowed(node string) level {
+	return s.levels[node].allowed(len(s.levels)-1, s.operations)
+}
+
+// settledLevel waits until a node's level is within max, and returns the last one. A
+// node may keep much in memory of the log that it has not trimmed yet: the last
+// entries, and the buffers of the files.
 func (s *session) settledLevel(ctx context.Context, node string, max level) (now level, err error) {
-	ctx, cancel := context.WithTimeout(ctx, levelsWait)
-	defer cancel()
 	for {
 		now, err = askLevel(s.target, node)
 		if err == nil && now.goroutines <= max.goroutines && now.heap <= max.heap {
 			return now, nil
+		}
+		if now.heap > max.heap {
+			_, _ = s.target.Do(node, levelsWait, "SET", "warm:trim", time.Now().String()) // or there is nothing new to snapshot
+			_, _ = s.target.Do(node, levelsWait, "LOCKD", "SNAPSHOT")
 		}
 		select {
 		case <-time.After(levelsEvery):
