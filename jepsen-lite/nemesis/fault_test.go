@@ -50,7 +50,7 @@ func whole(t *testing.T, f *Field) {
 }
 
 // Every point is reached by what leads there, and a death at it is no death to report.
-func TestSpotsAreReached(t *testing.T) {
+func TestFaultSpots(t *testing.T) {
 	f := field(t)
 	for _, s := range spots {
 		who := "follower"
