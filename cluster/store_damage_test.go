@@ -98,6 +98,39 @@ func checkIntact(s *stores, last uint64) error {
 	return nil
 }
 
+// A snapshot from the leader was installed and the older log removed, and the process
+// died before the next entry: the log is empty, and what the mark tells of is in the
+// snapshot.
+func TestStoresReopenAfterInstall(t *testing.T) {
+	const last, installed = 60, 100
+	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+		t.Run(kind, func(t *testing.T) {
+			dir := buildFolder(t, kind, last)
+			d, s := openTestStores(t, dir, kind)
+			time.Sleep(2 * time.Millisecond) // snapshots are named after the millisecond
+			if err := takeSnapshot(s, installed, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Log.DeleteRange(last/3+1, last); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+
+			d, s = openTestStores(t, dir, kind)
+			if err := s.Log.StoreLogs(entries(installed+1, installed+1)); err != nil {
+				t.Fatal(err)
+			}
+			closeTestStores(t, d, s)
+
+			d, s = openTestStores(t, dir, kind)
+			defer closeTestStores(t, d, s)
+			if got, err := s.Log.LastIndex(); err != nil || got != installed+1 {
+				t.Errorf("the log ends at entry %d, %v", got, err)
+			}
+		})
+	}
+}
+
 // Whatever byte is damaged, wherever a file is cut, whichever file is missing: the
 // folder is refused with a sentence, or nothing that was stored has changed. Never
 // a panic, never a hang, never a loss that goes unnoticed.

@@ -88,7 +88,7 @@ func (f *storeFiles) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err err
 		return 0, err
 	}
 	switch {
-	case last < f.mark:
+	case max(last, snapshot.Index) < f.mark: // a snapshot that reaches the mark has taken the log's place
 		return 0, fmt.Errorf("the log ends at entry %d, but entry %d had been stored", last, f.mark)
 	case first > snapshot.Index+1:
 		return 0, fmt.Errorf("the log begins at entry %d, but the newest readable snapshot ends at entry %d", first, snapshot.Index)
