@@ -3,6 +3,7 @@ package keyspace
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,10 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		return kept
 	},
 }
+
+// kindWrites draw, for each kind, a command that may change one of it; key is one
+// that may hold anything.
+var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite}
 
 // onKey fills in the key.
 func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }

@@ -115,3 +115,32 @@ func BenchmarkRestore(b *testing.B) {
 		}
 	}
 }
+
+// Push to a queue and pop from it, and reach into its middle, each in an entry of its
+// own; with scripts, each entry begins a generation.
+func BenchmarkQueue(b *testing.B) {
+	for _, n := range []int{10, 1_000_000} {
+		for _, c := range []struct {
+			name string
+			cmds []resp.Cmd
+		}{
+			{"push-pop", []resp.Cmd{{Args: resp.Args{"LPUSH", "queue", "element"}}, {Args: resp.Args{"RPOP", "queue"}}}},
+			{"middle", []resp.Cmd{{Args: resp.Args{"LSET", "queue", strconv.Itoa(n / 2), "other"}}, {Args: resp.Args{"LINDEX", "queue", strconv.Itoa(n / 2)}}}},
+		} {
+			for _, generations := range []bool{false, true} {
+				b.Run(c.name+"/len="+strconv.Itoa(n)+"/generations="+strconv.FormatBool(generations), func(b *testing.B) {
+					m := New(nil)
+					fill(m, "queue", n, 8)
+					b.ReportAllocs()
+					b.ResetTimer()
+					for i := range b.N {
+						if generations {
+							m.generation++
+						}
+						m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{{Cmds: c.cmds}})
+					}
+				})
+			}
+		}
+	}
+}

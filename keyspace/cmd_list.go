@@ -1,6 +1,11 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
 
 var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
@@ -43,20 +48,73 @@ var listRows = []resp.Row[command]{
 		Group: "list", Since: "1.0.0", Summary: "Get a range of elements from a list",
 		Syntax: "key start stop",
 	}, Run: cmdLRange},
+	{Spec: resp.Spec{
+		Name: "lindex", Arity: 3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "list", Since: "1.0.0", Summary: "Get an element from a list by its index",
+		Syntax: "key index",
+	}, Run: cmdLIndex},
+	{Spec: resp.Spec{
+		Name: "lset", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "list", Since: "1.0.0", Summary: "Set the value of an element in a list by its index",
+		Syntax: "key index element",
+	}, Run: cmdLSet},
+	{Spec: resp.Spec{
+		Name: "linsert", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Group: "list", Since: "2.2.0", Summary: "Insert an element before or after another element in a list",
+		Syntax: "key BEFORE | AFTER pivot element",
+	}, Run: cmdLInsert},
+	{Spec: resp.Spec{
+		Name: "lrem", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Group: "list", Since: "1.0.0", Summary: "Remove elements from a list",
+		Syntax: "key count element",
+	}, Run: cmdLRem},
+	{Spec: resp.Spec{
+		Name: "ltrim", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Group: "list", Since: "1.0.0", Summary: "Trim a list to the specified range",
+		Syntax: "key start stop",
+	}, Run: cmdLTrim},
+	{Spec: resp.Spec{
+		Name: "lpos", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "list", Since: "6.0.6", Summary: "Return the index of matching elements on a list",
+		Syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+	}, Run: cmdLPos},
+	{Spec: resp.Spec{
+		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Group: "list", Since: "6.2.0", Summary: "Pop an element from a list, push it to another list and return it",
+		Syntax: "source destination LEFT | RIGHT LEFT | RIGHT",
+	}, Run: cmdLMove},
+	{Spec: resp.Spec{
+		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Group: "list", Since: "1.2.0", Summary: "Remove the last element in a list, prepend it to another list and return it",
+		Syntax: "source destination",
+	}, Run: cmdRPopLPush},
+	{Spec: resp.Spec{
+		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list",
+		Syntax: "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
+	}, Run: cmdLMPop},
 }
 
-const errNotPositive = "ERR value is out of range, must be positive"
+// The error texts that only these commands use.
+const (
+	errNotPositive = "ERR value is out of range, must be positive"
+	errRankZero    = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... " +
+		"or use negative to start from the end of the list"
+	errCountNegative  = "ERR COUNT can't be negative"
+	errMaxLenNegative = "ERR MAXLEN can't be negative"
+	errCountZero      = "ERR count should be greater than 0"
+)
 
 // The events of pushing to and popping from each end.
 var (
-	pushEvents = [...]string{left: "lpush", right: "rpush"}
-	popEvents  = [...]string{left: "lpop", right: "rpop"}
+	pushEvents = [...]string{leftEnd: "lpush", rightEnd: "rpush"}
+	popEvents  = [...]string{leftEnd: "lpop", rightEnd: "rpop"}
 )
 
-func cmdLPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, left, false) }
-func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, right, false) }
-func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, left, true) }
-func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, right, true) }
+func cmdLPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, leftEnd, false) }
+func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, rightEnd, false) }
+func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, leftEnd, true) }
+func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, rightEnd, true) }
 
 // pushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
@@ -80,8 +138,8 @@ func (c *ctx) pushAll(args resp.Args, end listEnd, onlyThere bool) resp.Reply {
 	return resp.Int(int64(n))
 }
 
-func cmdLPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, left) }
-func cmdRPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, right) }
+func cmdLPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, leftEnd) }
+func cmdRPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, rightEnd) }
 
 // popKey is LPOP: one element by itself, or as many as a count says, as an array.
 func (c *ctx) popKey(args resp.Args, end listEnd) resp.Reply {
@@ -114,9 +172,15 @@ func (c *ctx) popKey(args resp.Args, end listEnd) resp.Reply {
 
 // parsePositive reads a number that may not be negative.
 func parsePositive(number string) (n int64, fail resp.Reply, ok bool) {
+	return parseAtLeast(0, number, errNotPositive)
+}
+
+// parseAtLeast reads a number that may not be less; text is the error, also for what
+// is no number.
+func parseAtLeast(least int64, number, text string) (n int64, fail resp.Reply, ok bool) {
 	n, ok = resp.ParseInt(number)
-	if !ok || n < 0 {
-		return 0, resp.Err(errNotPositive), false
+	if !ok || n < least {
+		return 0, resp.Err(text), false
 	}
 	return n, resp.Reply{}, true
 }
@@ -149,7 +213,7 @@ func (l *list) replies(from, to int, first listEnd) resp.Reply {
 	}
 	switch {
 	case from == to:
-	case first == left:
+	case first == leftEnd:
 		l.items.ascend(from, take)
 	default:
 		l.items.descend(to-1, take)
@@ -184,7 +248,7 @@ func cmdLRange(c *ctx, args resp.Args) resp.Reply {
 		return resp.Array()
 	}
 	from, to := l.span(first, last)
-	return l.replies(from, to, left)
+	return l.replies(from, to, leftEnd)
 }
 
 // parseSpan reads the two indexes that follow the key.
@@ -195,4 +259,364 @@ func parseSpan(args resp.Args) (first, last int64, fail resp.Reply, ok bool) {
 		return 0, 0, resp.Err(resp.ErrNotInteger), false
 	}
 	return first, last, resp.Reply{}, true
+}
+
+func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
+	l, fail, ok := c.lookupList(args[1])
+	if !ok || l == nil {
+		return orNil(fail, ok)
+	}
+	i, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	at, ok := l.index(i)
+	if !ok {
+		return resp.Nil()
+	}
+	return resp.Bulk(l.items.get(at))
+}
+
+func cmdLSet(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	l, fail, ok := c.lookupList(key)
+	switch {
+	case !ok:
+		return fail
+	case l == nil:
+		return resp.Err(resp.ErrNoSuchKey)
+	}
+	i, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	at, ok := l.index(i)
+	if !ok {
+		return resp.Err(resp.ErrIndexRange)
+	}
+	c.editList(key, func(l *list) { l.items.set(at, strings.Clone(args[3])) })
+	c.notify(notifyList, "lset", key)
+	return resp.OK()
+}
+
+// The answers of LINSERT where nothing was inserted.
+const (
+	insertNoKey   = 0
+	insertNoPivot = -1
+)
+
+func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
+	key, after := args[1], resp.Is(args[2], "AFTER")
+	if !after && !resp.Is(args[2], "BEFORE") {
+		return resp.Err(resp.ErrSyntax)
+	}
+	l, fail, ok := c.lookupList(key)
+	switch {
+	case !ok:
+		return fail
+	case l == nil:
+		return resp.Int(insertNoKey)
+	}
+	at := -1
+	c.search(l, leftEnd, args[3], maxInt, func(i int) bool {
+		at = i
+		return false
+	})
+	if at < 0 {
+		return resp.Int(insertNoPivot)
+	}
+	if after {
+		at++
+	}
+	n := 0
+	c.editList(key, func(l *list) {
+		l.items.insert(at, strings.Clone(args[4]))
+		n = l.len()
+	})
+	c.notify(notifyList, "linsert", key)
+	return resp.Int(int64(n))
+}
+
+// search visits the positions of the elements that equal want, from an end on, until
+// visit returns false. It looks at most elements at the most, and each is work.
+func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(at int) bool) {
+	at, step, work := 0, 1, int64(0)
+	if from == rightEnd {
+		at, step = l.len()-1, -1
+	}
+	look := func(s string) bool {
+		work += visitWork
+		most--
+		goOn := true
+		if len(s) == len(want) {
+			work += int64(len(s))
+			goOn = s != want || visit(at)
+		}
+		at += step
+		return goOn && most > 0
+	}
+	if from == rightEnd {
+		l.items.descend(at, look)
+	} else {
+		l.items.ascend(at, look)
+	}
+	c.m.spend(work)
+}
+
+// cmdLRem removes the first elements that equal one, or the last ones if the count is
+// negative; all if it is 0.
+func cmdLRem(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	count, ok := resp.ParseInt(args[2])
+	if !ok {
+		return resp.Err(resp.ErrNotInteger)
+	}
+	l, fail, ok := c.lookupList(key)
+	switch {
+	case !ok:
+		return fail
+	case l == nil:
+		return resp.Int(0)
+	}
+	found := c.positions(l, args[3], count)
+	if len(found) == 0 {
+		return resp.Int(0)
+	}
+	emptied := c.editList(key, func(l *list) { l.remove(found) })
+	c.m.spend(visitWork * int64(len(found)))
+	c.notify(notifyList, "lrem", key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+	return resp.Int(int64(len(found)))
+}
+
+// positions lists, from the last to the first, where elements equal want: the first
+// count of them, the last -count, or all for 0.
+func (c *ctx) positions(l *list, want string, count int64) (found []int) {
+	from := leftEnd
+	if count < 0 {
+		from = rightEnd
+	}
+	c.search(l, from, want, maxInt, func(at int) bool {
+		found = append(found, at)
+		return count == 0 || int64(len(found)) != max(count, -count)
+	})
+	if from == leftEnd {
+		slices.Reverse(found)
+	}
+	return found
+}
+
+func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	first, last, fail, ok := parseSpan(args)
+	if !ok {
+		return fail
+	}
+	l, fail, ok := c.lookupList(key)
+	switch {
+	case !ok:
+		return fail
+	case l == nil:
+		return resp.OK()
+	}
+	from, to := l.span(first, last)
+	emptied := c.editList(key, func(l *list) {
+		l.items.cut(to, l.len())
+		l.items.cut(0, from)
+	})
+	c.notify(notifyList, "ltrim", key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+	return resp.OK()
+}
+
+// posOptions are the options of LPOS.
+type posOptions struct {
+	rank    int64 // the match to begin with; a negative one counts from the end
+	count   int64 // how many matches, 0 for all
+	counted bool  // COUNT was given: the answer is an array
+	maxLen  int64 // how many elements to look at
+}
+
+func cmdLPos(c *ctx, args resp.Args) resp.Reply {
+	o, fail, ok := parsePos(args[3:])
+	if !ok {
+		return fail
+	}
+	l, fail, ok := c.lookupList(args[1])
+	if !ok {
+		return fail
+	}
+	found := []resp.Reply{}
+	if l != nil {
+		found, ok = c.matches(l, args[2], o)
+	}
+	switch {
+	case !ok:
+		return resp.Err(errReplyTooLarge)
+	case o.counted:
+		return resp.Array(found...)
+	case len(found) == 0:
+		return resp.Nil()
+	}
+	return found[0]
+}
+
+// matches lists where LPOS finds want, or reports false if a reply cannot hold it.
+func (c *ctx) matches(l *list, want string, o posOptions) (found []resp.Reply, ok bool) {
+	from, skip := leftEnd, o.rank-1
+	if o.rank < 0 {
+		from, skip = rightEnd, -o.rank-1
+	}
+	most := int64(replyBytesMax) / resp.Int(0).Size()
+	c.search(l, from, want, o.maxLen, func(at int) bool {
+		if skip > 0 {
+			skip--
+			return true
+		}
+		found = append(found, resp.Int(int64(at)))
+		return int64(len(found)) != o.count && int64(len(found)) <= most
+	})
+	return found, int64(len(found)) <= most
+}
+
+func parsePos(args resp.Args) (o posOptions, fail resp.Reply, ok bool) {
+	o = posOptions{rank: 1, count: 1, maxLen: maxInt}
+	for i := 0; i < len(args); i += 2 {
+		last := i+1 == len(args)
+		switch {
+		case !last && resp.Is(args[i], "RANK"):
+			o.rank, fail, ok = parseRank(args[i+1])
+		case !last && resp.Is(args[i], "COUNT"):
+			o.count, fail, ok = parseAtLeast(0, args[i+1], errCountNegative)
+			o.counted = true
+		case !last && resp.Is(args[i], "MAXLEN"):
+			o.maxLen, fail, ok = parseAtLeast(0, args[i+1], errMaxLenNegative)
+			if o.maxLen == 0 {
+				o.maxLen = maxInt
+			}
+		default:
+			return o, resp.Err(resp.ErrSyntax), false
+		}
+		if !ok {
+			return o, fail, false
+		}
+	}
+	return o, resp.Reply{}, true
+}
+
+func parseRank(number string) (rank int64, fail resp.Reply, ok bool) {
+	rank, ok = resp.ParseInt(number)
+	switch {
+	case !ok:
+		return 0, resp.Err(resp.ErrNotInteger), false
+	case rank < -maxInt:
+		return 0, resp.Err(errCountRange), false
+	case rank == 0:
+		return 0, resp.Err(errRankZero), false
+	}
+	return rank, resp.Reply{}, true
+}
+
+func cmdLMove(c *ctx, args resp.Args) resp.Reply {
+	from, ok1 := parseEnd(args[3])
+	to, ok2 := parseEnd(args[4])
+	if !ok1 || !ok2 {
+		return resp.Err(resp.ErrSyntax)
+	}
+	return c.moveElement(args[1], args[2], from, to)
+}
+
+func cmdRPopLPush(c *ctx, args resp.Args) resp.Reply {
+	return c.moveElement(args[1], args[2], rightEnd, leftEnd)
+}
+
+// parseEnd reads LEFT or RIGHT.
+func parseEnd(word string) (listEnd, bool) {
+	if resp.Is(word, "RIGHT") {
+		return rightEnd, true
+	}
+	return leftEnd, resp.Is(word, "LEFT")
+}
+
+// moveElement takes an element from an end of one list to an end of another, which
+// may be the same list: then it is never empty in between.
+func (c *ctx) moveElement(source, target string, from, to listEnd) resp.Reply {
+	l, fail, ok := c.lookupList(source)
+	if !ok || l == nil {
+		return orNil(fail, ok)
+	}
+	if _, fail, ok = c.lookupList(target); !ok {
+		return fail
+	}
+	at, _ := l.end(from, 1)
+	s, emptied := l.items.get(at), false
+	if source == target {
+		c.editList(source, func(l *list) {
+			l.items.cut(at, at+1)
+			l.push(to, s)
+		})
+	} else {
+		emptied = c.editList(source, func(l *list) { l.items.cut(at, at+1) })
+		c.editList(target, func(l *list) { l.push(to, s) })
+	}
+	c.notify(notifyList, pushEvents[to], target)
+	c.notify(notifyList, popEvents[from], source)
+	if emptied {
+		c.notify(notifyGeneric, "del", source)
+	}
+	return resp.Bulk(s)
+}
+
+// cmdLMPop pops from the first of its keys that holds a list.
+func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
+	keys, end, count, fail, ok := parseMPop(args[1:])
+	if !ok {
+		return fail
+	}
+	for _, key := range keys {
+		l, fail, ok := c.lookupList(key)
+		if !ok {
+			return fail
+		}
+		if l == nil {
+			continue
+		}
+		popped := c.pop(key, l, end, count)
+		if popped.IsErr() {
+			return popped
+		}
+		return resp.Array(resp.Bulk(key), popped)
+	}
+	return resp.NilArray()
+}
+
+// parseMPop reads numkeys, the keys, the end, and COUNT.
+func parseMPop(args resp.Args) (keys []string, end listEnd, count int64, fail resp.Reply, ok bool) {
+	n, fail, ok := parseAtLeast(1, args[0], errNumKeys)
+	if !ok {
+		return nil, 0, 0, fail, false
+	}
+	args = args[1:]
+	if n >= int64(len(args)) {
+		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	}
+	keys, args = args[:n], args[n:]
+	if end, ok = parseEnd(args[0]); !ok {
+		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	}
+	if len(args) == 1 {
+		return keys, end, 1, resp.Reply{}, true
+	}
+	if len(args) == 2 || !resp.Is(args[1], "COUNT") {
+		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	}
+	count, fail, ok = parseAtLeast(1, args[2], errCountZero)
+	if ok && len(args) > 3 {
+		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	}
+	return keys, end, count, fail, ok
 }

@@ -36,7 +36,7 @@ func TestReplicasAgree(t *testing.T) {
 			}
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
-				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "EVAL_RO 'GET lock' 0", "watch lock"))
+				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0", "watch lock"))
 			}
 		}
 		want := image(t, plain)

@@ -70,6 +70,30 @@ SINTERSTORE $k $k $k
 SUNIONSTORE $k $k $k
 SDIFFSTORE $k $k $k
 SSCAN $k 0 COUNT 100 MATCH $s
+LPUSH $k $v $v
+RPUSH $k $v $v $v
+RPUSH l $v $v $v
+LPUSHX $k $v
+RPUSHX l $v $v
+LPOP $k [0|1|2|$i|]
+RPOP l [0|1|2|$i|]
+LLEN $k
+LRANGE $k $i $i
+LRANGE l [0|1|-5] [-1|5|2]
+LINDEX $k $i
+LSET l $i $v
+LSET $k [0|1|-1|-2] $v
+LINSERT l [BEFORE|AFTER|UP] $v $v
+LINSERT $k [BEFORE|AFTER] $v $v
+LREM l $i $v
+LREM $k [0|1|-1|2|-2] $v
+LTRIM $k $i $i
+LTRIM l [0|1|-20] [-1|-2|15]
+LPOS l $v [RANK 1|RANK 2|RANK -3|RANK 0|COUNT $i|MAXLEN $i|RANK -1 COUNT 2|RANK 2 COUNT 0|RANK -2 MAXLEN 5|]
+LPOS $k $v [RANK 2|RANK -1|RANK abc|] [COUNT $i|] [MAXLEN $i|]
+LMOVE [l|$k] [l|$k] [LEFT|RIGHT] [LEFT|RIGHT]
+RPOPLPUSH [l|$k] [l|$k]
+LMPOP 2 $k l [LEFT|RIGHT] [COUNT 2|COUNT $i|]
 ZADD $z $o $n $o $n
 ZADD $z [NX|XX|] [GT|LT|] [CH|] [INCR|] $o $n
 ZADD $z $o $m $o $m $o $m
@@ -101,6 +125,7 @@ ZREMRANGEBYLEX lex $l $l
 CONFIG SET zset-max-listpack-entries [0|2|5|128]
 OBJECT ENCODING [y|z]
 DEL $k $k
+DEL l
 UNLINK $k
 EXISTS $k $k
 TYPE $k

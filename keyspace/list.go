@@ -101,23 +101,36 @@ func (l *list) copyFor(owner uint64) *list {
 type listEnd int
 
 const (
-	left listEnd = iota
-	right
+	leftEnd listEnd = iota
+	rightEnd
 )
 
 // push adds an element at an end. Only inside ctx.editList.
 func (l *list) push(end listEnd, s string) {
 	at := 0
-	if end == right {
+	if end == rightEnd {
 		at = l.len()
 	}
 	l.items.insert(at, strings.Clone(s))
 }
 
+// remove takes out the elements at positions, which are given from the last to the
+// first. Neighbours go together. Only inside ctx.editList.
+func (l *list) remove(positions []int) {
+	for len(positions) > 0 {
+		n := 1
+		for n < len(positions) && positions[n] == positions[n-1]-1 {
+			n++
+		}
+		l.items.cut(positions[n-1], positions[0]+1)
+		positions = positions[n:]
+	}
+}
+
 // end is the range of the n elements at an end, of all where there are fewer.
 func (l *list) end(end listEnd, n int64) (from, to int) {
 	to = int(min(n, int64(l.len())))
-	if end == right {
+	if end == rightEnd {
 		return l.len() - to, l.len()
 	}
 	return 0, to

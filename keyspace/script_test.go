@@ -68,7 +68,7 @@ func randomWrite(rng *rand.Rand) string {
 		return []string{"lock", "forever", "small", "large", "new", "other", "wall", "numbers", "words", "members"}[rng.IntN(10)]
 	}
 	n := rng.IntN(5)
-	switch rng.IntN(24) {
+	switch rng.IntN(28) {
 	case 0:
 		return fmt.Sprintf("SET %s v%d", key(), n)
 	case 1:
@@ -115,6 +115,8 @@ func randomWrite(rng *rand.Rand) string {
 		return fmt.Sprintf("ZADD %s %d m%d 0.1 m%d", key(), n, n, n/2)
 	case 22:
 		return fmt.Sprintf([]string{"ZINCRBY %s 0.2 m%d", "ZPOPMIN %s %d", "ZREMRANGEBYRANK %s %d -1", "ZRANGESTORE %[1]s %[1]s 0 %d REV"}[rng.IntN(4)], key(), n)
+	case 23, 24, 25, 26:
+		return kindWrites[rng.IntN(len(kindWrites))](rng, key())
 	}
 	return fmt.Sprintf("HINCRBY %s n%d 1", key(), n)
 }

@@ -84,6 +84,11 @@ func statuses(kind resp.Kind, words []string) resp.Reply {
 	return resp.Reply{Kind: kind, Elems: elems}
 }
 
+// typeCategories are the categories of the groups that are a type of value.
+var typeCategories = map[string]string{
+	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset",
+}
+
 // categories derives the ACL categories from the row, as Redis does from flags
 // and group.
 func categories(spec *resp.Spec) []string {
@@ -97,8 +102,7 @@ func categories(spec *resp.Spec) []string {
 	add(spec.Group == "generic", "@keyspace")
 	add(f&resp.Write != 0, "@write")
 	add(f&resp.ReadOnly != 0 && spec.Group != "scripting", "@read")
-	add(spec.Group == "hash" || spec.Group == "set" || spec.Group == "string", "@"+spec.Group)
-	add(spec.Group == "sorted-set", "@sortedset")
+	add(typeCategories[spec.Group] != "", typeCategories[spec.Group])
 	add(f&resp.PubSub != 0, "@pubsub")
 	add(f&resp.Admin != 0, "@admin")
 	add(f&resp.Fast != 0, "@fast")
