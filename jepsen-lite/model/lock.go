@@ -79,12 +79,12 @@ func lockStep(s lease, o *history.Op) (lease, string) {
 		if s.owner != "" {
 			return s, "nil"
 		}
-		return lease{owner: o.In[0], until: s.now + millis(o.In[1]), now: s.now}, "OK"
+		return lease{owner: o.In[0], until: o.Start + millis(o.In[1]), now: s.now}, "OK"
 	case "renew":
 		if s.owner != o.In[0] {
 			return s, "0"
 		}
-		s.until = s.now + millis(o.In[1])
+		s.until = o.Start + millis(o.In[1])
 		return s, "1"
 	case "release":
 		if s.owner != o.In[0] {

@@ -121,6 +121,7 @@ func TestLock(t *testing.T) {
 	good := []string{
 		"0-1 1 acquire l a,100 = OK\n 2-3 2 acquire l b,100 = nil\n 4-5 1 release l a = 1\n 6-7 2 acquire l b,100 = OK",
 		"0-1 1 acquire l a,100 = OK\n 100-101 2 acquire l b,100 = OK\n 102-103 1 release l a = 0",                 // the lease has run out
+		"0-20 1 acquire l a,100 = OK\n 10-15 2 holder l = nil\n 104-105 2 acquire l b,100 = OK",                   // its lease began when it was stamped, before others could see it
 		"0-1 1 acquire l a,100 = OK\n 500-501 1 renew l a,100 = 1",                                                // late is allowed
 		"0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,100 = 1\n 149-150 2 acquire l b,100 = OK",                 //
 		"0-1 1 acquire l a,100 = OK\n 50-51 1 renew l a,10 = 1\n 60-61 2 acquire l b,100 = OK",                    // a renewal may shorten

@@ -29,7 +29,7 @@ func reentrantStep(s lease, o *history.Op) (lease, string) {
 		if s.owner != "" && !mine {
 			return s, "held"
 		}
-		return lease{owner: o.In[0], count: s.count + 1, until: s.now + millis(o.In[1]), now: s.now}, "nil"
+		return lease{owner: o.In[0], count: s.count + 1, until: o.Start + millis(o.In[1]), now: s.now}, "nil"
 	case "unlock":
 		switch {
 		case !mine:
@@ -38,13 +38,13 @@ func reentrantStep(s lease, o *history.Op) (lease, string) {
 			return lease{now: s.now}, "1"
 		}
 		s.count--
-		s.until = s.now + millis(o.In[1])
+		s.until = o.Start + millis(o.In[1])
 		return s, "0"
 	case "renew":
 		if !mine {
 			return s, "0"
 		}
-		s.until = s.now + millis(o.In[1])
+		s.until = o.Start + millis(o.In[1])
 		return s, "1"
 	}
 	if !mine {
