@@ -28,15 +28,17 @@ const (
 	ErrExecAbort    = "EXECABORT Transaction discarded because of previous errors."
 	ErrMaxClients   = "ERR max number of clients reached"
 	ErrNotCluster   = "ERR This instance has cluster support disabled"
+	ErrNotInCluster = "ERR SELECT is not allowed in cluster mode"
 )
 
 // The three outcomes of a request (law 6 of the design): done is the reply
 // itself. ErrNotDone: certainly nothing was executed; existing clients resend
-// after it. ErrUnknown: it may or may not have been executed; no client resends
+// after it (ErrClusterDown is the same in the words of Redis Cluster). ErrUnknown: it may or may not have been executed; no client resends
 // by itself, and the program must look before it acts.
 const (
-	ErrNotDone = "LOADING lockd has no leader at the moment: nothing was executed, try again"
-	ErrUnknown = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
+	ErrNotDone     = "LOADING lockd has no leader at the moment: nothing was executed, try again"
+	ErrClusterDown = "CLUSTERDOWN lockd has no leader at the moment: nothing was executed, try again"
+	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
 
 // argsShown bounds, in bytes, the arguments that an unknown-command error repeats.

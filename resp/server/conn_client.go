@@ -13,6 +13,7 @@ const ofClient = resp.NoScript | resp.Loading | resp.Stale
 func clientRows() []row {
 	return []row{{
 		Spec: resp.Spec{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0", Summary: "A container for client connection commands"},
+		Run:  action{onSentinel: true},
 		Subs: []row{
 			{Spec: resp.Spec{Name: "client|id", Arity: 2, Flags: ofClient, Group: "connection", Since: "5.0.0",
 				Summary: "Returns the client ID for the current connection"}, Run: action{run: clientID}},
@@ -198,6 +199,9 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	}
 	if s.unix {
 		flags += "U"
+	}
+	if s.readOnly.Load() {
+		flags += "r"
 	}
 	if s.noEvict.Load() {
 		flags += "e"

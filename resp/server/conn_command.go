@@ -15,7 +15,7 @@ func commandRows() []row {
 	}
 	return []row{{
 		Spec: resp.Spec{Name: "command", Arity: -1, Flags: informative, Group: "server", Since: "2.8.13", Summary: "Get array of Redis command details"},
-		Run:  action{run: commandAll},
+		Run:  action{run: commandAll, onSentinel: true},
 		Subs: []row{
 			sub("count", 2, "2.8.13", "Get total number of Redis commands", "", commandCount),
 			sub("info", -2, "2.8.13", "Get array of specific Redis command details, or all when no argument is given.", "[command-name [command-name ...]]", commandInfo),

@@ -17,10 +17,10 @@ func helloRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
 			Summary: "Handshake with Redis",
-			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: true}},
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
 			Summary: "Authenticate to the server",
-			Syntax:  "[username] password"}, Run: action{run: auth, secret: true}},
+			Syntax:  "[username] password"}, Run: action{run: auth, secret: true, onSentinel: true}},
 	}
 }
 
@@ -63,15 +63,17 @@ func hello(s *session, args resp.Args) resp.Reply {
 		s.setName(name)
 	}
 	s.proto.Store(int32(proto))
-	return resp.Map(
+	greeting := []resp.Reply{
 		resp.Bulk("server"), resp.Bulk("redis"),
 		resp.Bulk("version"), resp.Bulk(redisVersion),
 		resp.Bulk("proto"), resp.Int(proto),
 		resp.Bulk("id"), resp.Int(s.id),
-		resp.Bulk("mode"), resp.Bulk("standalone"),
-		resp.Bulk("role"), resp.Bulk("master"), // any node serves any command
-		resp.Bulk("modules"), resp.Array(),
-	)
+		resp.Bulk("mode"), resp.Bulk(s.srv.profile.mode),
+	}
+	if role := s.srv.profile.role; role != "" {
+		greeting = append(greeting, resp.Bulk("role"), resp.Bulk(role))
+	}
+	return resp.Map(append(greeting, resp.Bulk("modules"), resp.Array())...)
 }
 
 func auth(s *session, args resp.Args) resp.Reply {

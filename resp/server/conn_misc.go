@@ -7,21 +7,15 @@ const basic = resp.Loading | resp.Stale | resp.Fast
 func miscRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "ping", Arity: -1, Flags: resp.Fast, Group: "connection", Since: "1.0.0",
-			Summary: "Ping the server", Syntax: "[message]"}, Run: action{run: ping, whileSubscribed: true}},
+			Summary: "Ping the server", Syntax: "[message]"}, Run: action{run: ping, whileSubscribed: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "echo", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
 			Summary: "Echo the given string", Syntax: "message"}, Run: action{run: echo}},
 		{Spec: resp.Spec{Name: "quit", Arity: -1, Flags: handshake, Group: "connection", Since: "1.0.0",
-			Summary: "Close the connection"}, Run: action{run: quit, unqueued: true, whileSubscribed: true}},
+			Summary: "Close the connection"}, Run: action{run: quit, unqueued: true, whileSubscribed: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "reset", Arity: 1, Flags: handshake, Group: "connection", Since: "6.2.0",
-			Summary: "Reset the connection"}, Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true}},
+			Summary: "Reset the connection"}, Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "select", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
 			Summary: "Change the selected database for the current connection", Syntax: "index"}, Run: action{run: selectDB, selects: true}},
-		{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
-			Summary: "Enables read queries for a connection to a cluster replica node"}, Run: action{run: noCluster}},
-		{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
-			Summary: "Disables read queries for a connection to a cluster replica node"}, Run: action{run: noCluster}},
-		{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0",
-			Summary: "Sent by cluster clients after an -ASK redirect"}, Run: action{run: noCluster}},
 	}
 }
 
@@ -61,12 +55,13 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.replyOff, s.skipping, s.skipNext = false, false, false
 	s.noEvict.Store(false)
 	s.noTouch.Store(false)
+	s.readOnly.Store(false)
 	s.authed = s.srv.password == ""
 	return resp.Status("RESET")
 }
 
 func selectDB(s *session, args resp.Args) resp.Reply {
-	db, fail := parseDB(args[1])
+	db, fail := s.srv.profile.parseDB(args[1])
 	if fail.IsErr() {
 		return fail
 	}
@@ -77,17 +72,15 @@ func selectDB(s *session, args resp.Args) resp.Reply {
 // databases is how many there are.
 const databases = 16
 
-func parseDB(text string) (int, resp.Reply) {
+func (p *Profile) parseDB(text string) (int, resp.Reply) {
 	n, ok := resp.ParseInt(text)
 	switch {
 	case !ok:
 		return 0, resp.Err(resp.ErrNotInteger)
 	case n > 1<<31-1 || n < -1<<31:
 		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647")
-	case n < 0 || n >= databases:
-		return 0, resp.Err(resp.ErrDBIndex)
+	case n < 0 || n >= int64(p.databases):
+		return 0, resp.Err(p.noDatabase)
 	}
 	return int(n), resp.Reply{}
 }
-
-func noCluster(*session, resp.Args) resp.Reply { return resp.Err(resp.ErrNotCluster) }

@@ -133,7 +133,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if tx == nil {
 		return resp.Err("ERR EXEC without MULTI")
 	}
-	req := resp.Request{Cmds: tx.data(int(s.db.Load())), Watch: s.watch}
+	req := resp.Request{Cmds: tx.data(s.srv.profile, int(s.db.Load())), Watch: s.watch}
 	s.discard()
 	if tx.spoiled {
 		return resp.Err(resp.ErrExecAbort)
@@ -151,13 +151,13 @@ func exec(s *session, _ resp.Args) resp.Reply {
 
 // data lists the commands for the backend. SELECT among them counts: db is where
 // the transaction begins.
-func (t *transaction) data(db int) []resp.Cmd {
+func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	var cmds []resp.Cmd
 	for _, q := range t.cmds {
 		if q.of.act == nil {
 			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args})
 		} else if q.of.act.selects {
-			if n, fail := parseDB(q.args[1]); !fail.IsErr() {
+			if n, fail := p.parseDB(q.args[1]); !fail.IsErr() {
 				db = n
 			}
 		}

@@ -21,7 +21,7 @@ func pubsubRows() []row {
 		if leave {
 			run = k.unsubscribe
 		}
-		return action{run: run, whileSubscribed: true, hubLocked: true}
+		return action{run: run, whileSubscribed: true, hubLocked: true, onSentinel: k != shards}
 	}
 	return []row{
 		{Spec: resp.Spec{Name: "subscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",

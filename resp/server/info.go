@@ -30,7 +30,7 @@ func (s *Server) infoServer() resp.Section {
 	up := int64(now.Sub(s.started) / time.Second)
 	f.text("redis_version", redisVersion)
 	f.text("lockd_version", s.version)
-	f.text("redis_mode", "standalone")
+	f.text("redis_mode", s.profile.mode)
 	f.text("os", osName())
 	f.text("arch_bits", strconv.Itoa(strconv.IntSize))
 	f.text("multiplexing_api", "epoll")

@@ -16,6 +16,7 @@ import (
 // Config is what a Server needs. Backend is required.
 type Config struct {
 	Backend  Backend
+	Profile  *Profile          // what kind of server this is; nil: Standalone
 	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
 	Password string            // requirepass; empty: none
 	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
@@ -23,11 +24,17 @@ type Config struct {
 	RunID    string            // run_id of INFO: 40 hex digits
 	Log      *slog.Logger      // nil: slog.Default()
 	Clock    Clock             // nil: the wall clock
+
+	// Redirect, of a cluster profile, says where commands with keys have to be sent
+	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
+	Redirect func() string
 }
 
 // Server serves clients. Its methods may be called concurrently.
 type Server struct {
 	backend  Backend
+	profile  *Profile
+	redirect func() string
 	hub      *Hub
 	index    *index
 	password string
@@ -60,9 +67,12 @@ var ErrServerClosed = errors.New("server: closed")
 // New makes a server that serves nobody yet.
 func New(cfg Config) *Server {
 	s := &Server{
-		backend: cfg.Backend, hub: cfg.Hub, password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
+		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub, password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
 		log: cfg.Log, clock: cfg.Clock, local: map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
+	}
+	if s.profile == nil {
+		s.profile = Standalone
 	}
 	if s.hub == nil {
 		s.hub = NewHub()
@@ -77,7 +87,7 @@ func New(cfg Config) *Server {
 		s.local[name] = value
 	}
 	s.local["requirepass"] = cfg.Password
-	s.index = newIndex(newTable(), cfg.Backend)
+	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.started = s.clock()
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -401,7 +402,7 @@ func TestIdleTimeout(t *testing.T) {
 func TestExecOutcomes(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
 	c := dial(t, addr)
-	for _, text := range []string{resp.ErrNotDone, resp.ErrUnknown} {
+	for _, text := range []string{resp.ErrNotDone, resp.ErrClusterDown, resp.ErrUnknown} {
 		c.send("MULTI\r\nSET a 1\r\nPING\r\nSET b 1\r\n")
 		c.want("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n")
 		fake.mu.Lock()
@@ -481,4 +482,24 @@ func TestFigures(t *testing.T) {
 	if len(entries) != 2 || entries[0].Elems[3].Elems[1].Str != "(redacted)" || !strings.HasPrefix(entries[1].Elems[3].Elems[3].Str, "... (1 more") {
 		t.Error("SLOWLOG", entries)
 	}
+}
+
+// A node that begins or ceases to lead serves keys, or says where they are served,
+// from the next command on; a transaction that was queued before is still run.
+func TestRedirectFollowsLeader(t *testing.T) {
+	var leader atomic.Value
+	leader.Store("")
+	_, _, addr := startServer(t, func(c *Config) {
+		c.Profile = Cluster
+		c.Redirect = func() string { return leader.Load().(string) }
+	})
+	c := dial(t, addr)
+	c.send("SET a 1\r\nMULTI\r\nINCR a\r\n")
+	c.want("+OK\r\n+OK\r\n+QUEUED\r\n")
+	leader.Store("10.0.0.2:1")
+	c.send("EXEC\r\nPING\r\nGET a\r\nPING\r\n")
+	c.want("*1\r\n:2\r\n+PONG\r\n-MOVED 15495 10.0.0.2:1\r\n+PONG\r\n")
+	leader.Store("")
+	c.send("GET a\r\n")
+	c.want("$1\r\n2\r\n")
 }

@@ -70,6 +70,7 @@ type session struct {
 	inputBytes atomic.Int64 // in the input buffer
 	noEvict    atomic.Bool
 	noTouch    atomic.Bool
+	readOnly   atomic.Bool // READONLY: a follower may serve its reads
 	identity   identity
 }
 
@@ -166,6 +167,7 @@ func (s *session) dispatch(args resp.Args) {
 		s.refuseCommand(c, resp.Err(resp.ErrNoAuth))
 	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
 		s.refuseCommand(c, resp.Err("ERR Command not allowed inside a transaction"))
+	case s.redirects(c, args): // and has answered
 	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
 		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))

@@ -25,15 +25,16 @@ type action struct {
 	// to the outbox before it is released: so a message of a channel never comes
 	// before the confirmation of its SUBSCRIBE or after that of its UNSUBSCRIBE.
 	hubLocked bool
+	// onSentinel rows are those that a sentinel's clients find too, as in Redis.
+	onSentinel bool
 }
 
 type row = resp.Row[action]
 
-// newTable is the index of the connection's commands; each family stands in the
-// file of its name.
-func newTable() *resp.Table[action] {
-	return resp.NewTable(helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
-		configRows(), slowlogRows(), latencyRows())
+// families are the connection's commands; each stands in the file of its name.
+func families() [][]row {
+	return [][]row{helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
+		configRows(), slowlogRows(), latencyRows()}
 }
 
 // command is what a session needs to know about a name, found with one look-up.

@@ -29,6 +29,7 @@ import (
 //	~ regexp      expect a line that matches
 //	closed        expect that the server closes
 //	password p    (first) the server has requirepass p
+//	profile p     (first) the server has that profile; "cluster host:port" redirects there
 //	not redis: reason    (first) the transcript is not replayed against Redis
 //
 // A connection other than the first is named before the sign: "b> PING". Texts
@@ -36,6 +37,8 @@ import (
 type transcript struct {
 	name     string
 	password string
+	profile  *Profile
+	redirect func() string
 	ours     bool
 	lines    []string
 }
@@ -59,6 +62,9 @@ func readTranscripts(t *testing.T) []*transcript {
 			if p, ok := strings.CutPrefix(line, "password "); ok {
 				tr.password = p
 			}
+			if p, ok := strings.CutPrefix(line, "profile "); ok {
+				tr.setProfile(strings.Fields(p))
+			}
 			tr.ours = tr.ours || strings.HasPrefix(line, "not redis:")
 		}
 		list = append(list, tr)
@@ -66,15 +72,24 @@ func readTranscripts(t *testing.T) []*transcript {
 	return list
 }
 
+func (tr *transcript) setProfile(words []string) {
+	tr.profile = map[string]*Profile{"cluster": Cluster, "sentinel": Sentinel}[words[0]]
+	if len(words) > 1 {
+		tr.redirect = func() string { return words[1] }
+	}
+}
+
 // Every transcript holds against the server over a fake backend.
 func TestTranscripts(t *testing.T) {
 	for _, tr := range readTranscripts(t) {
 		t.Run(filepath.Base(tr.name), func(t *testing.T) {
-			_, _, addr := startServer(t, func(c *Config) { c.Password = tr.password })
+			_, _, addr := startServer(t, func(c *Config) { c.Password, c.Profile, c.Redirect = tr.password, tr.profile, tr.redirect })
 			tr.run(t, addr, *rewrite && tr.ours)
 		})
 	}
 }
+
+var headerForm = regexp.MustCompile(`^(password|profile|not redis:) `)
 
 var lineForm = regexp.MustCompile(`^([a-z]*)([>$<~]) ?(.*)$`)
 
@@ -87,7 +102,7 @@ func (tr *transcript) run(t *testing.T, addr string, record bool) {
 		form := lineForm.FindStringSubmatch(line)
 		_, isClosed := strings.CutSuffix(line, "closed")
 		switch {
-		case line == "" || line[0] == '#' || strings.HasPrefix(line, "password ") || strings.HasPrefix(line, "not redis:"):
+		case line == "" || line[0] == '#' || headerForm.MatchString(line):
 			out = append(out, line)
 		case isClosed && !record:
 			p.peer(strings.TrimSuffix(line, "closed")).expectClosed()

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"strconv"
+
+	"lockd/resp"
+)
+
+// clusterRows are what a client of Redis Cluster tells the node that it is
+// connected to.
+func clusterRows(readOnly, readWrite, asking func(*session, resp.Args) resp.Reply) []row {
+	return []row{
+		{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Enables read queries for a connection to a cluster replica node"}, Run: action{run: readOnly}},
+		{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: basic, Group: "cluster", Since: "3.0.0",
+			Summary: "Disables read queries for a connection to a cluster replica node"}, Run: action{run: readWrite}},
+		{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0",
+			Summary: "Sent by cluster clients after an -ASK redirect"}, Run: action{run: asking}},
+	}
+}
+
+func notCluster(*session, resp.Args) resp.Reply { return resp.Err(resp.ErrNotCluster) }
+
+func readOnly(s *session, _ resp.Args) resp.Reply {
+	s.readOnly.Store(true)
+	return resp.OK()
+}
+
+func readWrite(s *session, _ resp.Args) resp.Reply {
+	s.readOnly.Store(false)
+	return resp.OK()
+}
+
+// asking has nothing to do: no slot is ever on its way elsewhere, so no client of
+// lockd is answered -ASK.
+func asking(*session, resp.Args) resp.Reply { return resp.OK() }
+
+// redirects answers a command with keys by the address of the node that it has to
+// be sent to, if this one was told not to serve such commands itself. It will serve
+// reads after READONLY: they are linearizable through every node.
+func (s *session) redirects(c *command, args resp.Args) bool {
+	if s.srv.redirect == nil || s.readOnly.Load() && c.spec.Flags&resp.ReadOnly != 0 {
+		return false
+	}
+	keys, ok := c.spec.Keys.Of(args)
+	if !ok || len(keys) == 0 {
+		return false
+	}
+	addr := s.srv.redirect()
+	if addr == "" {
+		return false
+	}
+	s.refuseCommand(c, resp.Err("MOVED "+strconv.Itoa(resp.Slot(keys[0]))+" "+addr))
+	return true
+}

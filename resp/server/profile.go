@@ -1,0 +1,47 @@
+package server
+
+import (
+	"slices"
+
+	"lockd/resp"
+)
+
+// Profile is the kind of server that clients take this one for: what it says of
+// itself, and which rows its connections have. The Backend's rows must go with it.
+type Profile struct {
+	mode       string // of HELLO, and redis_mode of INFO
+	role       string // of HELLO; "" where it has none
+	databases  int    // that SELECT knows
+	noDatabase string // the error of SELECT for any other
+	rows       func() [][]row
+}
+
+// The profiles.
+var (
+	// Standalone is a Redis on its own. Its role is always master, as any node serves
+	// any command.
+	Standalone = &Profile{
+		mode: "standalone", role: "master", databases: databases, noDatabase: resp.ErrDBIndex,
+		rows: func() [][]row { return append(families(), clusterRows(notCluster, notCluster, notCluster)) },
+	}
+	// Cluster is a node of a Redis Cluster, which has one database.
+	Cluster = &Profile{
+		mode: "cluster", role: "master", databases: 1, noDatabase: resp.ErrNotInCluster,
+		rows: func() [][]row { return append(families(), clusterRows(readOnly, readWrite, asking)) },
+	}
+	// Sentinel is a Redis Sentinel: its connections have few commands.
+	Sentinel = &Profile{
+		mode: "sentinel", databases: 1, noDatabase: resp.ErrDBIndex,
+		rows: func() [][]row { return sentinelRows(families()) },
+	}
+)
+
+func (p *Profile) table() *resp.Table[action] { return resp.NewTable(p.rows()...) }
+
+// sentinelRows keeps of families what a sentinel's clients find.
+func sentinelRows(families [][]row) [][]row {
+	for i := range families {
+		families[i] = slices.DeleteFunc(families[i], func(r row) bool { return !r.Run.onSentinel })
+	}
+	return families
+}
