@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"lockd/resp"
@@ -55,6 +56,9 @@ type Config struct {
 
 	SnapshotEntries uint64 // entries between snapshots; default 16384
 	SnapshotBytes   uint64 // bytes of entries between snapshots; default 64 MiB
+
+	ClusterProtocol bool            // clients may take the cluster for a Redis Cluster of one shard
+	Sentinel        *SentinelConfig // this node also answers as a Redis Sentinel; nil: it does not
 
 	Machine   Machine
 	Publisher Publisher
@@ -109,6 +113,36 @@ func (c *Config) complete() error {
 		}
 	}
 	return nil
+}
+
+// SentinelConfig makes a node answer as a Redis Sentinel besides.
+type SentinelConfig struct {
+	Addr      string                // where clients reach it, host:port
+	Master    string                // the name under which they ask for the leader
+	Publisher Publisher             // to the clients of the sentinel
+	Info      func() []resp.Section // sections of its INFO that others know; may be nil
+}
+
+// protocol is what clients take the nodes for.
+type protocol struct {
+	rows    *resp.Table[nodeCommand]
+	enabled string // cluster_enabled of INFO
+	notDone string // the error after which clients send a command again
+}
+
+func (c *Config) protocol() *protocol {
+	if c.ClusterProtocol {
+		return redisCluster
+	}
+	return standalone
+}
+
+// clientAddrs are the addresses by which the node makes itself known.
+func (c *Config) clientAddrs() []string {
+	if c.Sentinel == nil {
+		return c.ClientAddrs
+	}
+	return append(slices.Clone(c.ClientAddrs), sentinelScheme+c.Sentinel.Addr)
 }
 
 func orDefault[T comparable](v, def T) T {

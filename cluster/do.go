@@ -13,7 +13,7 @@ import (
 
 // Lookup finds the row of a command; nil if the cluster does not know it.
 func (n *Node) Lookup(name string) *resp.Spec {
-	if s := nodeTable.Lookup(name); s != nil {
+	if s := n.protocol.rows.Lookup(name); s != nil {
 		return s
 	}
 	return n.machine.Lookup(name)
@@ -21,7 +21,7 @@ func (n *Node) Lookup(name string) *resp.Spec {
 
 // Specs lists the rows of all commands the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
-	return append(append([]*resp.Spec{}, nodeTable.Specs()...), n.machine.Specs()...)
+	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.machine.Specs()...)
 }
 
 // Do runs a request of one of this node's clients, wherever in the cluster that
@@ -34,7 +34,7 @@ func (n *Node) Specs() []*resp.Spec {
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	own := 0
 	for _, c := range req.Cmds {
-		if nodeTable.Lookup(c.Args[0]) != nil {
+		if n.protocol.rows.Lookup(c.Args[0]) != nil {
 			own++
 		}
 	}
@@ -51,7 +51,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 	data, own := resp.Request{Watch: req.Watch}, []resp.Cmd(nil)
 	for _, c := range req.Cmds {
-		if nodeTable.Lookup(c.Args[0]) != nil {
+		if n.protocol.rows.Lookup(c.Args[0]) != nil {
 			own = append(own, c)
 		} else {
 			data.Cmds = append(data.Cmds, c)
@@ -65,7 +65,7 @@ func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 	replies := make([]resp.Reply, 0, len(req.Cmds))
 	for _, c := range req.Cmds {
 		from := &first.Replies
-		if nodeTable.Lookup(c.Args[0]) != nil {
+		if n.protocol.rows.Lookup(c.Args[0]) != nil {
 			from = &then.Replies
 		}
 		replies = append(replies, (*from)[0])
@@ -84,7 +84,7 @@ func (n *Node) doOwn(ctx context.Context, cmds []resp.Cmd) resp.Result {
 }
 
 func (n *Node) doOne(ctx context.Context, c resp.Cmd) resp.Reply {
-	row, fail := nodeTable.Find(c.Args)
+	row, fail := n.protocol.rows.Find(c.Args)
 	if row == nil {
 		return fail
 	}
@@ -156,7 +156,7 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, local exec
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return fail(req, resp.ErrNotDone)
+			return fail(req, n.protocol.notDone)
 		}
 		sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
@@ -227,7 +227,7 @@ func (n *Node) submit(o *op, write bool) {
 
 // localOwn runs a command about the cluster on this node, which leads.
 func (n *Node) localOwn(ctx context.Context, req resp.Request, _ bool) (outcome, resp.Result) {
-	row, fail := nodeTable.Find(req.Cmds[0].Args)
+	row, fail := n.protocol.rows.Find(req.Cmds[0].Args)
 	if row == nil {
 		return outcomeDone, resp.Result{Replies: []resp.Reply{fail}}
 	}
@@ -273,7 +273,7 @@ func (n *Node) serveForward(req resp.Request, deadline time.Time, respond func(o
 		respond(o, res)
 		n.serving.Add(-1)
 	}
-	if nodeTable.Lookup(req.Cmds[0].Args[0]) != nil {
+	if n.protocol.rows.Lookup(req.Cmds[0].Args[0]) != nil {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), deadline)
 			defer cancel()

@@ -156,7 +156,7 @@ func (n *Node) keepRoster() {
 		if !ok {
 			continue
 		}
-		m := member{ID: who.ID, Incarnation: who.Incarnation, PeerAddr: who.PeerAddr, ClientAddrs: who.ClientAddrs, Arch: who.Arch}
+		m := who.member()
 		if old, ok := known.members[m.ID]; !ok || old.Incarnation == m.Incarnation && !old.equal(m) {
 			c.upsert = append(c.upsert, m)
 		}

@@ -54,6 +54,10 @@ type Node struct {
 	elected chan bool // from Raft: this node was elected, or does not lead any more
 	changed broadcast // who leads, or who the members are, has changed
 	role    roleKeeper
+	herald  herald
+
+	protocol *protocol // what clients take the nodes for
+	sentinel *Sentinel // nil if this node is none
 
 	metMu      sync.Mutex
 	met        map[string]identity // peers that introduced themselves, by id
@@ -93,13 +97,16 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine,
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine, protocol: cfg.protocol(),
 		elected:     make(chan bool, 16),
 		met:         map[string]identity{},
 		membersDue:  make(chan struct{}, 1),
 		refusals:    newRaftLog("", cfg.Log, cfg.Clock),
 		snapshotDue: make(chan struct{}, 1),
 		stop:        make(chan struct{}),
+	}
+	if cfg.Sentinel != nil {
+		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
 	}
 	n.openedAt = n.clock.Monotonic()
 	n.fsm = &fsm{n: n}
@@ -235,6 +242,7 @@ func (n *Node) start() {
 	n.fsm.opened.Store(true)
 	n.started.Store(true)
 	n.role.start(n)
+	n.herald.start(n)
 	n.cfg.Publisher.Publish(n.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
@@ -254,7 +262,7 @@ func (n *Node) settings() []resp.Message {
 func (n *Node) identity() identity {
 	who := identity{
 		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
-		ClientAddrs: n.cfg.ClientAddrs, Arch: runtime.GOARCH, Format: entryVersion,
+		ClientAddrs: n.cfg.clientAddrs(), Arch: runtime.GOARCH, Format: entryVersion,
 		Cluster: n.roster.Load().cluster,
 	}
 	if who.Cluster == "" {

@@ -31,6 +31,25 @@ func (m member) clientAddr() string {
 	return m.ClientAddrs[0]
 }
 
+// sentinelScheme marks a client address that is that of the member's sentinel. An
+// address with a mark, and not a field of its own, is understood by every version.
+const sentinelScheme = "sentinel://"
+
+// sentinelAddr is where clients reach the member's sentinel, or "" if it has none.
+func (m member) sentinelAddr() string {
+	for _, addr := range m.ClientAddrs {
+		if at, ok := strings.CutPrefix(addr, sentinelScheme); ok {
+			return at
+		}
+	}
+	return ""
+}
+
+// member is a node's own word about itself as the cluster would remember it.
+func (who identity) member() member {
+	return member{ID: who.ID, Incarnation: who.Incarnation, PeerAddr: who.PeerAddr, ClientAddrs: who.ClientAddrs, Arch: who.Arch}
+}
+
 // roster is the replicated part of the state that is cluster's own: which cluster
 // this is, who its members are, and who must never come back. It does not change
 // once it is made; the goroutine that applies the log replaces it as a whole.

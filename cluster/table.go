@@ -12,9 +12,18 @@ type nodeCommand struct {
 	onLeader bool // forwarded to the leader
 }
 
-// nodeTable holds the commands that are about the node or the cluster, not about
-// data.
-var nodeTable = resp.NewTable(lockdRows, infoRows)
+// The protocols, with the commands that are about the node or the cluster and not
+// about data.
+var (
+	standalone = &protocol{
+		rows:    resp.NewTable(lockdRows, infoRows, clusterRows(func(nodeCommand) nodeCommand { return always(resp.Err(resp.ErrNotCluster)) })),
+		enabled: "0", notDone: resp.ErrNotDone,
+	}
+	redisCluster = &protocol{
+		rows:    resp.NewTable(lockdRows, infoRows, clusterRows(func(c nodeCommand) nodeCommand { return c })),
+		enabled: "1", notDone: resp.ErrClusterDown,
+	}
+)
 
 func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
 	return nodeCommand{run: run}

@@ -32,44 +32,6 @@ var infoRows = []resp.Row[nodeCommand]{
 	{Spec: resp.Spec{Name: "replicaof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "5.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
 	{Spec: resp.Spec{Name: "slaveof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "1.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
 	{Spec: resp.Spec{Name: "failover", Arity: -1, Flags: adminFlags | resp.Stale, Group: "server", Since: "6.2.0", Summary: "Refused: see LOCKD TRANSFER.", Syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]"}, Run: always(resp.Err(notByHand))},
-	{Spec: resp.Spec{Name: "readonly", Arity: 1, Flags: readFlags | resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Enables read-only queries for a connection to a Redis Cluster replica node."}, Run: notCluster},
-	{Spec: resp.Spec{Name: "readwrite", Arity: 1, Flags: readFlags | resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Enables read-write queries for a connection to a Redis Cluster replica node."}, Run: notCluster},
-	{Spec: resp.Spec{Name: "asking", Arity: 1, Flags: resp.Fast, Group: "cluster", Since: "3.0.0", Summary: "Signals that a cluster client is following an -ASK redirect."}, Run: notCluster},
-	{Spec: resp.Spec{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Summary: "A container for Redis Cluster commands."}, Subs: clusterRows()},
-}
-
-var notCluster = always(resp.Err(resp.ErrNotCluster))
-
-// clusterRows are the subcommands of CLUSTER: each answers that the mode is off,
-// which is how clients find out.
-func clusterRows() []resp.Row[nodeCommand] {
-	subs := []struct {
-		name  string
-		arity int
-		flags resp.Flags
-	}{
-		{"addslots", -3, resp.Admin | resp.Stale}, {"addslotsrange", -4, resp.Admin | resp.Stale},
-		{"bumpepoch", 2, resp.Admin | resp.Stale}, {"count-failure-reports", 3, resp.Admin | resp.Stale},
-		{"countkeysinslot", 3, resp.Stale}, {"delslots", -3, resp.Admin | resp.Stale},
-		{"delslotsrange", -4, resp.Admin | resp.Stale}, {"failover", -2, resp.Admin | resp.Stale},
-		{"flushslots", 2, resp.Admin | resp.Stale}, {"forget", 3, resp.Admin | resp.Stale},
-		{"getkeysinslot", 4, resp.Stale}, {"help", 2, readFlags},
-		{"info", 2, resp.Stale}, {"keyslot", 3, resp.Stale}, {"links", 2, resp.Stale},
-		{"meet", -4, resp.Admin | resp.Stale}, {"myid", 2, resp.Stale}, {"myshardid", 2, resp.Stale},
-		{"nodes", 2, resp.Stale}, {"replicas", 3, resp.Admin | resp.Stale},
-		{"replicate", 3, resp.Admin | resp.Stale}, {"reset", -2, adminFlags | resp.Stale},
-		{"saveconfig", 2, resp.Admin | resp.Stale}, {"set-config-epoch", 3, resp.Admin | resp.Stale},
-		{"setslot", -4, resp.Admin | resp.Stale}, {"shards", 2, resp.Stale},
-		{"slaves", 3, resp.Admin | resp.Stale}, {"slots", 2, resp.Stale},
-	}
-	rows := make([]resp.Row[nodeCommand], len(subs))
-	for i, s := range subs {
-		rows[i] = resp.Row[nodeCommand]{
-			Spec: resp.Spec{Name: "cluster|" + s.name, Arity: s.arity, Flags: s.flags, Group: "cluster", Since: "3.0.0", Summary: "Answers that Redis Cluster mode is off."},
-			Run:  notCluster,
-		}
-	}
-	return rows
 }
 
 // replicas is the number of other voters: what WAIT and connected_slaves say. It
@@ -163,7 +125,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // clientHostPort is where clients reach a member, or its peer address while that
 // is not known.
 func (n *Node) clientHostPort(s raft.Server) (host, port string) {
-	addr := n.roster.Load().members[string(s.ID)].clientAddr()
+	addr := n.memberOf(string(s.ID)).clientAddr()
 	if addr == "" {
 		addr = string(s.Address)
 	}
@@ -176,11 +138,14 @@ func (n *Node) clientHostPort(s raft.Server) (host, port string) {
 
 func (n *Node) leaderHostPort() (host, port, link string) {
 	addr, id := n.raft.LeaderWithID()
-	if addr == "" {
-		return "", "0", "down"
+	if addr != "" {
+		host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
+		return host, port, "up"
 	}
-	host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
-	return host, port, "up"
+	if last := n.herald.told.Load().master; last != nil {
+		return last.host, last.port, "down"
+	}
+	return "", "0", "down"
 }
 
 // sectionOrder is the order in which INFO lists its sections, and which of them
@@ -191,11 +156,15 @@ var sectionOrder = []struct {
 }{
 	{"server", true}, {"clients", true}, {"memory", true}, {"persistence", true}, {"stats", true},
 	{"replication", true}, {"cpu", true}, {"modules", true}, {"commandstats", false}, {"errorstats", true},
-	{"latencystats", false}, {"cluster", true}, {"keyspace", true}, {"raft", true},
+	{"latencystats", false}, {"sentinel", true}, {"cluster", true}, {"keyspace", true}, {"raft", true},
 }
 
-// cmdInfo lists the sections asked for, in their order.
 func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	return infoReply(args, n.sections())
+}
+
+// infoReply lists the sections asked for, in their order.
+func infoReply(args resp.Args, sections []resp.Section) resp.Reply {
 	wanted := map[string]bool{}
 	for _, a := range args[1:] {
 		wanted[strings.ToLower(a)] = true
@@ -203,7 +172,6 @@ func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if len(args) == 1 {
 		wanted["default"] = true
 	}
-	sections := n.sections()
 	var out strings.Builder
 	for _, o := range sectionOrder {
 		all := wanted["all"] || wanted["everything"] || wanted["default"] && o.byDefault
@@ -244,10 +212,8 @@ func (n *Node) sections() []resp.Section {
 	if n.cfg.Info != nil {
 		all = append(all, n.cfg.Info()...)
 	}
-	return append(all, n.infoPersistence(), n.infoReplication(), infoCluster, n.infoRaft())
+	return append(all, n.infoPersistence(), n.infoReplication(), section("Cluster", "cluster_enabled", n.protocol.enabled), n.infoRaft())
 }
-
-var infoCluster = resp.Section{Name: "Cluster", Fields: []resp.Field{{Name: "cluster_enabled", Value: "0"}}}
 
 func (n *Node) infoPersistence() resp.Section {
 	return section("Persistence",

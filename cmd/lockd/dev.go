@@ -41,7 +41,7 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 		running = append(running, i)
 		go func() { failed <- <-i.failed }()
 	}
-	fmt.Fprintf(stdout, "%d nodes, data in %s, clients on %s\n", c.Nodes, c.Dir, addrs(nodes))
+	fmt.Fprintf(stdout, "%d nodes, data in %s, clients on %s%s\n", c.Nodes, c.Dir, addrs(nodes), modes(nodes))
 	select {
 	case <-ctx.Done():
 		return nil
@@ -65,7 +65,14 @@ func (c *devCmd) plan() ([]*serveCmd, error) {
 		id := fmt.Sprintf("n%d", i+1)
 		n := &serveCmd{
 			ID: id, Listen: []string{net.JoinHostPort(host, strconv.Itoa(port+i))},
-			Dir: filepath.Join(c.Dir, id), Cluster: list, tuneFlags: c.tuneFlags, logFlags: c.logFlags,
+			Dir: filepath.Join(c.Dir, id), Cluster: list, modeFlags: c.modeFlags, tuneFlags: c.tuneFlags, logFlags: c.logFlags,
+		}
+		if c.SentinelListen != "" {
+			host, first, err := splitAddr("--sentinel-listen", c.SentinelListen)
+			if err != nil {
+				return nil, err
+			}
+			n.SentinelListen = net.JoinHostPort(host, strconv.Itoa(first+i))
 		}
 		if err := n.check(); err != nil {
 			return nil, err
@@ -81,4 +88,20 @@ func addrs(nodes []*serveCmd) string {
 		all = append(all, n.Listen...)
 	}
 	return strings.Join(all, ", ")
+}
+
+// modes says in which other ways the nodes are reached.
+func modes(nodes []*serveCmd) string {
+	text := ""
+	if nodes[0].ClusterProtocol {
+		text += " (Redis Cluster)"
+	}
+	if nodes[0].SentinelListen != "" {
+		var sentinels []string
+		for _, n := range nodes {
+			sentinels = append(sentinels, n.SentinelListen)
+		}
+		text += ", sentinels of " + nodes[0].MasterName + " on " + strings.Join(sentinels, ", ")
+	}
+	return text
 }

@@ -74,6 +74,34 @@ func (f tuneFlags) check() error {
 	return nil
 }
 
+// modeFlags let clients reach the cluster in the ways they reach several Redis
+// servers; serve and dev share them.
+type modeFlags struct {
+	ClusterProtocol     bool   `help:"Answer clients of Redis Cluster: lockd is a cluster of one shard, its leader the master."`
+	ClusterRedirect     bool   `help:"With --cluster-protocol: as a follower answer commands with keys by -MOVED and the leader's address, instead of serving them."`
+	MasterName          string `default:"mymaster" help:"Name under which clients of Sentinel ask for the leader (default: ${default})." placeholder:"NAME"`
+	SentinelRequirepass string `help:"Password that clients must give at the sentinel address." placeholder:"PASSWORD"`
+}
+
+// check holds the flags against each other. Clients of the modes are told addresses
+// instead of knowing them, so these must be some that can be reached.
+func (f modeFlags) check(advertise, sentinel string) error {
+	if f.ClusterRedirect && !f.ClusterProtocol {
+		return usagef("--cluster-redirect needs --cluster-protocol")
+	}
+	if f.MasterName == "" || strings.ContainsFunc(f.MasterName, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return usagef("--master-name %q is not one or more printable characters without space", f.MasterName)
+	}
+	if !f.ClusterProtocol && sentinel == "" {
+		return nil
+	}
+	host, port, err := splitAddr("--advertise", advertise)
+	if ip := net.ParseIP(host); err == nil && (host == "" || port == 0 || ip != nil && ip.IsUnspecified()) {
+		err = usagef("--advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to %s", advertise)
+	}
+	return err
+}
+
 type serveCmd struct {
 	ID            string   `default:"n1" help:"This node's name in the cluster (default: ${default})." placeholder:"NAME"`
 	Listen        []string `default:"127.0.0.1:6379" help:"Address for clients; may be given more than once (default: ${default})." placeholder:"HOST:PORT"`
@@ -85,6 +113,9 @@ type serveCmd struct {
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
 	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join." placeholder:"HOST:PORT"`
 
+	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
+
+	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
 
@@ -96,6 +127,9 @@ type devCmd struct {
 	Listen string `default:"127.0.0.1:7001" help:"Client address of the first node; the others take the ports after it, peers those ports + 10000 (default: ${default})." placeholder:"HOST:PORT"`
 	Dir    string `help:"Data folder (default: a temporary one, removed at the end)." placeholder:"DIR"`
 
+	SentinelListen string `help:"Address at which the first node also answers clients as a Redis Sentinel; the others take the ports after it." placeholder:"HOST:PORT"`
+
+	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
 }
@@ -261,7 +295,7 @@ func (c *serveCmd) check() error {
 	if err := c.fillAddrs(); err != nil {
 		return err
 	}
-	for name, addr := range map[string]string{"--join": c.Join, "--advertise": c.Advertise, "--peer-listen": c.PeerListen, "--peer-advertise": c.PeerAdvertise} {
+	for name, addr := range map[string]string{"--join": c.Join, "--advertise": c.Advertise, "--peer-listen": c.PeerListen, "--peer-advertise": c.PeerAdvertise, "--sentinel-listen": c.SentinelListen} {
 		if addr == "" {
 			continue
 		}
@@ -269,7 +303,18 @@ func (c *serveCmd) check() error {
 			return err
 		}
 	}
-	return nil
+	return c.modeFlags.check(c.Advertise, c.SentinelListen)
+}
+
+// sentinelAddr is where clients reach the sentinel: the node's own host, the
+// sentinel's port.
+func (c *serveCmd) sentinelAddr() (string, error) {
+	host, _, err := splitAddr("--advertise", c.Advertise)
+	if err != nil {
+		return "", err
+	}
+	_, port, err := splitAddr("--sentinel-listen", c.SentinelListen)
+	return net.JoinHostPort(host, strconv.Itoa(port)), err
 }
 
 // fillAddrs gives the addresses that were left out their defaults.
@@ -316,7 +361,14 @@ func (c *devCmd) check() error {
 	if port == 0 || port+c.Nodes+peerPortOffset > 65535 {
 		return usagef("--listen port %d leaves no room for %d nodes and their peer ports", port, c.Nodes)
 	}
-	return nil
+	if c.SentinelListen == "" {
+		return nil
+	}
+	_, first, err := splitAddr("--sentinel-listen", c.SentinelListen)
+	if err == nil && (first == 0 || first+c.Nodes > 65536) {
+		err = usagef("--sentinel-listen port %d leaves no room for %d nodes", first, c.Nodes)
+	}
+	return err
 }
 
 // devNodesMax bounds dev --nodes.

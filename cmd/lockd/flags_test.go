@@ -44,6 +44,13 @@ func TestUsageErrors(t *testing.T) {
 		{args: []string{"--config", bad}, want: "lockd: config file " + bad + `: unknown setting "lisen"`},
 		{args: []string{"--config", broken}, want: "lockd: config file " + broken + ": toml: line 1"},
 		{env: []string{"LOCKD_LISTEN=nowhere"}, want: `lockd: --listen "nowhere" is not of the form host:port`},
+		{args: []string{"--cluster-redirect"}, want: "lockd: --cluster-redirect needs --cluster-protocol"},
+		{args: []string{"--sentinel-listen", "27000"}, want: `lockd: --sentinel-listen "27000" is not of the form host:port`},
+		{args: []string{"--master-name", "my master"}, want: `lockd: --master-name "my master" is not one or more printable characters without space`},
+		{args: []string{"--cluster-protocol", "--listen", "0.0.0.0:6379"}, want: "lockd: --advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to 0.0.0.0:6379"},
+		{args: []string{"--sentinel-listen", "127.0.0.1:27000", "--listen", ":6379"}, want: "lockd: --advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to :6379"},
+		{args: []string{"--cluster-protocol", "--listen", "127.0.0.1:0"}, want: "lockd: --advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to 127.0.0.1:0"},
+		{args: []string{"dev", "--sentinel-listen", "127.0.0.1:65534"}, want: "lockd: --sentinel-listen port 65534 leaves no room for 3 nodes"},
 		{args: []string{"dev", "--nodes", "0"}, want: "lockd: --nodes 0 is not between 1 and 9"},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -71,6 +78,31 @@ func TestPrecedence(t *testing.T) {
 	if got.ID != "n7" || got.Dir != "from-env" || got.Heartbeat != time.Second || strings.Join(got.Listen, " ") != "127.0.0.1:1001 127.0.0.1:1002" ||
 		got.LeaderWait != 3*time.Second || got.PeerListen != "127.0.0.1:11001" || got.Advertise != "127.0.0.1:1001" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A sentinel is reached at the node's own host; dev counts ports up.
+func TestSentinelAddresses(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--sentinel-listen 127.0.0.1:27000", "127.0.0.1:27000"},
+		{"--sentinel-listen 0.0.0.0:27000 --listen 0.0.0.0:6379 --advertise db1.example:6379", "db1.example:27000"},
+		{"--sentinel-listen :27000 --listen [::]:6379 --advertise [2001:db8::1]:6379", "[2001:db8::1]:27000"},
+	} {
+		cmd, _, err := parse(strings.Fields(tt.args), nil, &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := cmd.(*serveCmd).sentinelAddr(); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.args, got, err, tt.want)
+		}
+	}
+	cmd, _, err := parse([]string{"dev", "--cluster-protocol", "--sentinel-listen", "127.0.0.1:27001", "--master-name", "m"}, nil, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := cmd.(*devCmd).plan()
+	if err != nil || nodes[2].SentinelListen != "127.0.0.1:27003" || !nodes[2].ClusterProtocol || nodes[2].MasterName != "m" {
+		t.Errorf("plan: %+v, %v", nodes[2], err)
 	}
 }
 

@@ -134,10 +134,11 @@ func (p *proc) awaitServing() {
 			p.t.Fatalf("%s ended with status %d:\n%s", p.name, p.cmd.ProcessState.ExitCode(), p.log.tail(20))
 		default:
 		}
-		if err := c.Get(context.Background(), "no such key").Err(); err != redis.Nil {
-			return err
+		err := c.Get(context.Background(), "no such key").Err()
+		if err == redis.Nil || err != nil && strings.HasPrefix(err.Error(), "MOVED ") { // a follower that redirects
+			return nil
 		}
-		return nil
+		return err
 	})
 }
 
@@ -146,6 +147,12 @@ type nodes []*proc
 
 // startCluster starts a cluster of n nodes and waits until each serves.
 func startCluster(t *testing.T, n int, extra ...string) nodes {
+	t.Helper()
+	return startClusterOf(t, n, func(int) []string { return extra })
+}
+
+// startClusterOf is startCluster with flags for each node by itself.
+func startClusterOf(t *testing.T, n int, extra func(i int) []string) nodes {
 	t.Helper()
 	ports := freePorts(t, 2*n)
 	var list []string
@@ -160,7 +167,7 @@ func startCluster(t *testing.T, n int, extra ...string) nodes {
 			"--listen", fmt.Sprintf("127.0.0.1:%d", ports[i]),
 			"--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[n+i]),
 			"--dir", filepath.Join(dir, id),
-			"--cluster", strings.Join(list, ",")}, extra...)
+			"--cluster", strings.Join(list, ",")}, extra(i)...)
 		all = append(all, launch(t, id, fmt.Sprintf("127.0.0.1:%d", ports[i]), args...))
 	}
 	for _, p := range all {

@@ -24,6 +24,7 @@ import (
 // implements it.
 var (
 	_ server.Backend    = (*cluster.Node)(nil)
+	_ server.Backend    = (*cluster.Sentinel)(nil)
 	_ cluster.Machine   = (*keyspace.Machine)(nil)
 	_ cluster.Publisher = (*server.Hub)(nil)
 	_ keyspace.Scripts  = (*luavm.VM)(nil)
@@ -41,6 +42,9 @@ type instance struct {
 	listeners []net.Listener
 	serving   sync.WaitGroup
 	failed    chan error // a listener broke
+
+	sentinel         *server.Server // nil: the node is none
+	sentinelListener net.Listener
 }
 
 // start opens a node and begins to serve clients. Its errors are about what the
@@ -54,25 +58,60 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		return nil, err
 	}
 	// The hub comes first: the node publishes to it while it replays its log.
-	hub := server.NewHub()
-	var err error
+	hub, sentinelHub := server.NewHub(), server.NewHub()
+	sentinel, err := i.sentinelConfig(c, sentinelHub)
+	if err != nil {
+		i.closeListeners()
+		return nil, err
+	}
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, ClientAddrs: []string{c.Advertise},
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
 		Machine: keyspace.New(luavm.New()), Publisher: hub,
+		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
 		Info: i.info, Log: log,
 	})
 	if err != nil {
 		i.closeListeners()
 		return nil, err
 	}
-	i.server = server.New(server.Config{
-		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
-		Version: version, RunID: runID(), Log: log,
-	})
-	i.serve()
+	i.server = server.New(i.serverConfig(c, hub))
+	i.serve(i.server, i.listeners...)
+	if sentinel != nil {
+		i.sentinel = server.New(server.Config{
+			Backend: i.node.Sentinel(), Profile: server.Sentinel, Hub: sentinelHub, Password: c.SentinelRequirepass,
+			Local: map[string]string{"port": portOf(i.sentinelListener)}, Version: version, RunID: runID(), Log: log,
+		})
+		i.serve(i.sentinel, i.sentinelListener)
+	}
 	return i, nil
+}
+
+// serverConfig is that of the node's own clients.
+func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
+	cfg := server.Config{
+		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
+		Version: version, RunID: runID(), Log: i.log,
+	}
+	if c.ClusterProtocol {
+		cfg.Profile = server.Cluster
+		// Clients choose their protocol by these two.
+		cfg.Local["cluster-enabled"], cfg.Local["databases"] = "yes", "1"
+	}
+	if c.ClusterRedirect {
+		cfg.Redirect = i.node.Redirect
+	}
+	return cfg
+}
+
+// sentinelConfig is nil where the node is no sentinel.
+func (i *instance) sentinelConfig(c *serveCmd, hub *server.Hub) (*cluster.SentinelConfig, error) {
+	if c.SentinelListen == "" {
+		return nil, nil
+	}
+	addr, err := c.sentinelAddr()
+	return &cluster.SentinelConfig{Addr: addr, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo}, err
 }
 
 // listen opens the client addresses.
@@ -84,6 +123,14 @@ func (i *instance) listen(c *serveCmd) error {
 			return fmt.Errorf("--listen %s: %w", addr, cause(err))
 		}
 		i.listeners = append(i.listeners, l)
+	}
+	if c.SentinelListen != "" {
+		l, err := net.Listen("tcp", c.SentinelListen)
+		if err != nil {
+			i.closeListeners()
+			return fmt.Errorf("--sentinel-listen %s: %w", c.SentinelListen, cause(err))
+		}
+		i.sentinelListener = l
 	}
 	if c.Unixsocket == "" {
 		return nil
@@ -109,10 +156,10 @@ func cause(err error) error {
 	return err
 }
 
-func (i *instance) serve() {
-	for _, l := range i.listeners {
+func (i *instance) serve(s *server.Server, listeners ...net.Listener) {
+	for _, l := range listeners {
 		i.serving.Go(func() {
-			if err := i.server.Serve(l); !errors.Is(err, server.ErrServerClosed) {
+			if err := s.Serve(l); !errors.Is(err, server.ErrServerClosed) {
 				select {
 				case i.failed <- fmt.Errorf("listener %s: %w", l.Addr(), err):
 				default:
@@ -127,6 +174,9 @@ func (i *instance) serve() {
 func (i *instance) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
 	defer cancel()
+	if i.sentinel != nil {
+		_ = i.sentinel.Shutdown(ctx) // its clients ask another one
+	}
 	if err := i.server.Shutdown(ctx); err != nil {
 		i.log.Warn("some clients were cut off", "why", err)
 	}
@@ -140,6 +190,9 @@ func (i *instance) closeListeners() {
 	for _, l := range i.listeners {
 		l.Close()
 	}
+	if i.sentinelListener != nil {
+		i.sentinelListener.Close()
+	}
 }
 
 // localSettings are the values of CONFIG GET that belong to this node alone.
@@ -150,13 +203,19 @@ func localSettings(c *serveCmd, listeners []net.Listener) map[string]string {
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
 			hosts = append(hosts, addr.IP.String())
 			if port == "0" {
-				port = fmt.Sprint(addr.Port)
+				port = portOf(l)
 			}
 		}
 	}
 	return map[string]string{
 		"port": port, "bind": strings.Join(hosts, " "), "unixsocket": c.Unixsocket, "dir": c.Dir,
 	}
+}
+
+// portOf is the port of a TCP listener.
+func portOf(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }
 
 // runID names this run of the process, as Redis's run_id does.

@@ -66,7 +66,7 @@ func commandTable(t *testing.T) string {
 	b.WriteString("| group | commands |\n|---|---|\n")
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		if group == "cluster" {
-			b.WriteString("| cluster | `CLUSTER` `READONLY` `READWRITE` `ASKING` answer as Redis does when cluster mode is off |\n")
+			b.WriteString("| cluster | `CLUSTER` `READONLY` `READWRITE` `ASKING` answer as Redis does when cluster mode is off, unless `--cluster-protocol` is given |\n")
 			continue
 		}
 		slices.Sort(groups[group])

@@ -17,7 +17,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 	defer i.stop()
 	log.Info("lockd "+version+" serves", "id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise,
-		"peers", c.PeerListen, "dir", c.Dir, "cluster", orSingle(c))
+		"peers", c.PeerListen, "dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "clusterProtocol", c.ClusterProtocol)
 	if c.Join != "" {
 		if err := i.node.Join(ctx, c.Join, c.Requirepass); err != nil && ctx.Err() == nil {
 			return err
@@ -48,4 +48,12 @@ func (i *instance) info() []resp.Section {
 		return nil
 	}
 	return i.server.Info()
+}
+
+// sentinelInfo is the same for INFO at the sentinel address.
+func (i *instance) sentinelInfo() []resp.Section {
+	if i.sentinel == nil {
+		return nil
+	}
+	return i.sentinel.Info()
 }

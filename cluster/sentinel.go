@@ -1,0 +1,361 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockd/resp"
+)
+
+// Sentinel answers clients that take this node for a Redis Sentinel: they ask where
+// the leader is and listen for its changes. It has commands of its own, and no
+// data. All methods may be called concurrently.
+type Sentinel struct {
+	n   *Node
+	cfg SentinelConfig
+}
+
+// Sentinel returns the node's sentinel; nil if it was opened without one.
+func (n *Node) Sentinel() *Sentinel { return n.sentinel }
+
+// sentinelCommand is how a row of the sentinel's table runs.
+type sentinelCommand func(context.Context, *Sentinel, resp.Args) resp.Reply
+
+// sentinelTable holds the commands of a sentinel that are not about the connection.
+var sentinelTable = resp.NewTable(sentinelRows)
+
+// Lookup finds the row of a command; nil if the sentinel does not know it.
+func (s *Sentinel) Lookup(name string) *resp.Spec { return sentinelTable.Lookup(name) }
+
+// Specs lists the rows of all commands that the sentinel knows.
+func (s *Sentinel) Specs() []*resp.Spec { return sentinelTable.Specs() }
+
+// Do runs a request of one of the sentinel's clients.
+func (s *Sentinel) Do(ctx context.Context, req resp.Request) resp.Result {
+	replies := make([]resp.Reply, len(req.Cmds))
+	for i, c := range req.Cmds {
+		row, fail := sentinelTable.Find(c.Args)
+		if row == nil {
+			replies[i] = fail
+			continue
+		}
+		replies[i] = row.Run(ctx, s, c.Args)
+	}
+	return resp.Result{Replies: replies}
+}
+
+const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
+
+var sentinelRows = []resp.Row[sentinelCommand]{
+	{Spec: resp.Spec{Name: "sentinel", Arity: -2, Flags: onSentinel, Group: "sentinel", Since: "2.8.4", Summary: "A container for Sentinel commands"}, Subs: []resp.Row[sentinelCommand]{
+		sentinelRow("ckquorum", 3, "Check for a Sentinel quorum", "master-name", aboutMaster(sentinelCkquorum)),
+		sentinelRow("config", -4, "Configure Sentinel", "<SET parameter value | GET parameter>", sentinelConfigGet),
+		sentinelRow("debug", -2, "Refused: nothing can be set by hand.", "[parameter value ...]", sentinelRefuses),
+		sentinelRow("failover", 3, "Refused: see LOCKD TRANSFER on a node's own port.", "master-name", sentinelRefuses),
+		sentinelRow("flushconfig", 2, "Does nothing: there is no configuration file.", "", sentinelAlways(resp.OK())),
+		sentinelRow("get-master-addr-by-name", 3, "Get port and address of a master", "master-name", sentinelMasterAddr),
+		sentinelRow("help", 2, "Show helpful text about the different subcommands", "", sentinelAlways(sentinelHelp)),
+		sentinelRow("is-master-down-by-addr", 6, "Check if a master is down", "ip port current-epoch runid", sentinelIsDown),
+		sentinelRow("master", 3, "Shows the state of a master", "master-name", aboutMaster(sentinelMaster)),
+		sentinelRow("masters", 2, "List the monitored masters", "", sentinelMasters),
+		sentinelRow("monitor", 6, "Refused: the cluster is what is monitored.", "name ip port quorum", sentinelRefuses),
+		sentinelRow("myid", 2, "Get the Sentinel instance ID", "", sentinelMyID),
+		sentinelRow("pending-scripts", 2, "Get information about pending scripts", "", sentinelAlways(resp.Array())),
+		sentinelRow("remove", 3, "Refused: the cluster is what is monitored.", "master-name", sentinelRefuses),
+		sentinelRow("replicas", 3, "List the monitored replicas", "master-name", aboutMaster(sentinelReplicas)),
+		sentinelRow("reset", 3, "Counts masters by name pattern: there is nothing to reset.", "pattern", sentinelReset),
+		sentinelRow("sentinels", 3, "List the Sentinel instances", "master-name", aboutMaster(sentinelSentinels)),
+		sentinelRow("set", -5, "Refused: nothing can be set by hand.", "master-name option value [option value ...]", sentinelRefuses),
+		sentinelRow("simulate-failure", -3, "Refused.", "[CRASH-AFTER-ELECTION] [CRASH-AFTER-PROMOTION] [HELP]", sentinelRefuses),
+		sentinelRow("slaves", 3, "List the monitored slaves", "master-name", aboutMaster(sentinelReplicas)),
+	}},
+	{Spec: resp.Spec{Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0", Summary: "Get information and statistics about the server", Syntax: "[section [section ...]]"}, Run: sentinelInfo},
+	{Spec: resp.Spec{Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server", Since: "2.8.12", Summary: "Return the role of the instance in the context of replication"}, Run: sentinelRole},
+	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | readFlags | resp.Fast, Group: "pubsub", Since: "2.0.0", Summary: "Refused: what is published here are the sentinel's own events.", Syntax: "channel message"},
+		Run: sentinelAlways(resp.Err("ERR Only HELLO messages are accepted by Sentinel instances."))},
+}
+
+func sentinelRow(name string, arity int, summary, syntax string, run sentinelCommand) resp.Row[sentinelCommand] {
+	return resp.Row[sentinelCommand]{
+		Spec: resp.Spec{Name: "sentinel|" + name, Arity: arity, Flags: onSentinel, Group: "sentinel", Since: "2.8.4", Summary: summary, Syntax: syntax},
+		Run:  run,
+	}
+}
+
+func sentinelAlways(r resp.Reply) sentinelCommand {
+	return func(context.Context, *Sentinel, resp.Args) resp.Reply { return r }
+}
+
+var (
+	sentinelRefuses = sentinelAlways(resp.Err(notByHand))
+	errNoSuchMaster = resp.Err("ERR No such master with that name")
+)
+
+var sentinelHelp = resp.Array(statuses(
+	"SENTINEL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"CKQUORUM <master-name>",
+	"    Check if enough nodes answer to elect a leader.",
+	"CONFIG GET <param>",
+	"    Get global Sentinel configuration parameter.",
+	"GET-MASTER-ADDR-BY-NAME <master-name>",
+	"    Return the ip and port number of the master with that name.",
+	"IS-MASTER-DOWN-BY-ADDR <ip> <port> <current-epoch> <runid>",
+	"    Check if the master specified by ip:port is down from current Sentinel's",
+	"    point of view.",
+	"MASTER <master-name>",
+	"    Show the state and info of the specified master.",
+	"MASTERS",
+	"    Show a list of monitored masters and their state.",
+	"MYID",
+	"    Return the ID of the Sentinel instance.",
+	"REPLICAS <master-name>",
+	"    Show a list of replicas for this master and their state.",
+	"SENTINELS <master-name>",
+	"    Show a list of Sentinel instances for this master and their state.",
+	"HELP",
+	"    Prints this help.",
+)...)
+
+// watched is what the sentinel knows of the cluster; nil while it has not heard of any
+// leader. Then clients ask another sentinel, or again.
+func (s *Sentinel) watched() *standing {
+	if st := s.n.herald.told.Load(); st.master != nil {
+		return st
+	}
+	return nil
+}
+
+// replicas are the nodes that do not lead.
+func (s *standing) replicas() []seat {
+	return slices.DeleteFunc(slices.Clone(s.seats), func(p seat) bool { return s.ledBy(p.id) })
+}
+
+// sentinels are the nodes other than self that have a sentinel.
+func (s *standing) sentinels(self string) []seat {
+	return slices.DeleteFunc(slices.Clone(s.seats), func(p seat) bool { return p.id == self || p.sentinel == "" })
+}
+
+// quorum is how many nodes elect a leader.
+func (s *standing) quorum() int { return len(s.seats)/2 + 1 }
+
+// aboutMaster runs a command whose third argument is the name of the master.
+func aboutMaster(run func(*Sentinel, *standing) resp.Reply) sentinelCommand {
+	return func(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+		w := s.watched()
+		if w == nil || args[2] != s.cfg.Master {
+			return errNoSuchMaster
+		}
+		return run(s, w)
+	}
+}
+
+func sentinelMasterAddr(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+	w := s.watched()
+	if w == nil || args[2] != s.cfg.Master {
+		return resp.NilArray()
+	}
+	return resp.Bulks(w.master.host, w.master.port)
+}
+
+func sentinelMasters(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
+	w := s.watched()
+	if w == nil {
+		return resp.Array()
+	}
+	return resp.Array(sentinelMaster(s, w))
+}
+
+// bulkMap is a map of bulk strings only, as all of a sentinel's are.
+func bulkMap(pairs ...string) resp.Reply {
+	r := resp.Bulks(pairs...)
+	r.Kind = resp.KindMap
+	return r
+}
+
+// instance is how a sentinel describes any node: what comes first in all its maps.
+// down are the flags of one that is down, and since when.
+func (s *Sentinel) instance(name, host, port, runID, flags string, silence time.Duration, down ...string) []string {
+	silent := i64(silence.Milliseconds())
+	return append(append([]string{
+		"name", name, "ip", host, "port", port, "runid", runID, "flags", flags,
+		"link-pending-commands", "0", "link-refcount", "1",
+		"last-ping-sent", "0", "last-ok-ping-reply", silent, "last-ping-reply", silent,
+	}, down...), "down-after-milliseconds", i64(downAfter.Milliseconds()))
+}
+
+// silence is for how long a node has not answered.
+func (s *Sentinel) silence(p *seat) time.Duration {
+	return max(s.n.clock.Monotonic()-s.n.herald.sighting(p.id).at, 0)
+}
+
+// reported are the fields about the role that a node plays.
+func (s *Sentinel) reported(w *standing, role string, silence time.Duration) []string {
+	return []string{
+		"info-refresh", i64(silence.Milliseconds()),
+		"role-reported", role, "role-reported-time", i64((s.n.clock.Monotonic() - w.since).Milliseconds()),
+	}
+}
+
+func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
+	flags, silence, down := "master", s.silence(w.master), []string(nil)
+	if w.vacant {
+		since := i64((s.n.clock.Monotonic() - w.since).Milliseconds())
+		flags, down = "s_down,o_down,master", []string{"s-down-time", since, "o-down-time", since}
+	}
+	fields := s.instance(s.cfg.Master, w.master.host, w.master.port, w.master.runID, flags, silence, down...)
+	fields = append(fields, s.reported(w, "master", silence)...)
+	return bulkMap(append(fields,
+		"config-epoch", u64(w.term),
+		"num-slaves", strconv.Itoa(len(w.replicas())),
+		"num-other-sentinels", strconv.Itoa(len(w.sentinels(s.n.cfg.ID))),
+		"quorum", strconv.Itoa(w.quorum()),
+		"failover-timeout", i64(s.n.cfg.LeaderWait.Milliseconds()),
+		"parallel-syncs", "1",
+	)...)
+}
+
+// downFields are the flags of a node other than the master, and since when it is
+// down.
+func downFields(p *seat, kind string, silence time.Duration) (flags string, down []string) {
+	if !p.down {
+		return kind, nil
+	}
+	return "s_down," + kind + ",disconnected", []string{"s-down-time", i64((silence - downAfter).Milliseconds())}
+}
+
+func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
+	var list []resp.Reply
+	for _, p := range w.replicas() {
+		silence := s.silence(&p)
+		flags, down := downFields(&p, "slave", silence)
+		fields := s.instance(p.host+":"+p.port, p.host, p.port, p.runID, flags, silence, down...)
+		fields = append(fields, s.reported(w, "slave", silence)...)
+		link := "ok"
+		if w.vacant || p.down {
+			link = "err"
+		}
+		list = append(list, bulkMap(append(fields,
+			"master-link-down-time", "0", "master-link-status", link,
+			"master-host", w.master.host, "master-port", w.master.port,
+			"slave-priority", "100", "slave-repl-offset", u64(s.n.herald.sighting(p.id).applied), "replica-announced", "1",
+		)...))
+	}
+	return resp.Array(list...)
+}
+
+func sentinelSentinels(s *Sentinel, w *standing) resp.Reply {
+	var list []resp.Reply
+	for _, p := range w.sentinels(s.n.cfg.ID) {
+		silence := s.silence(&p)
+		flags, down := downFields(&p, "sentinel", silence)
+		host, port, err := net.SplitHostPort(p.sentinel)
+		if err != nil {
+			continue
+		}
+		list = append(list, bulkMap(append(s.instance(p.sentinelID, host, port, p.sentinelID, flags, silence, down...),
+			"last-hello-message", i64(silence.Milliseconds()), "voted-leader", "?", "voted-leader-epoch", "0",
+		)...))
+	}
+	return resp.Array(list...)
+}
+
+// sentinelCkquorum counts nodes: with lockd it is they who elect.
+func sentinelCkquorum(_ *Sentinel, w *standing) resp.Reply {
+	up := 0
+	for _, p := range w.seats {
+		if !p.down {
+			up++
+		}
+	}
+	if up < w.quorum() {
+		return resp.Errf("NOQUORUM %d usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master. "+
+			"Not enough available Sentinels to reach the majority and authorize a failover", up)
+	}
+	return resp.Status(fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", up))
+}
+
+// sentinelIsDown answers a question that sentinels ask each other. It never votes.
+func sentinelIsDown(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+	for _, word := range args[3:5] {
+		if _, bad := number(word); bad != nil {
+			return *bad
+		}
+	}
+	down := int64(0)
+	if w := s.watched(); w != nil && w.vacant && args[2] == w.master.host && args[3] == w.master.port {
+		down = 1
+	}
+	return resp.Array(resp.Int(down), resp.Bulk("*"), resp.Int(0))
+}
+
+func sentinelMyID(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
+	return resp.Bulk(runID("sentinel", s.n.memberOf(s.n.cfg.ID)))
+}
+
+// sentinelGlobSteps bounds the work of matching a pattern.
+const sentinelGlobSteps = 1 << 16
+
+func sentinelReset(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+	steps := sentinelGlobSteps
+	if resp.Glob(args[2], s.cfg.Master, &steps) {
+		return resp.Int(1)
+	}
+	return resp.Int(0)
+}
+
+func sentinelConfigGet(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+	if len(args) != 4 || !resp.Is(args[2], "GET") {
+		return resp.Err("ERR Only SENTINEL CONFIG GET <option> is supported.")
+	}
+	host, port, _ := net.SplitHostPort(s.cfg.Addr)
+	var found []string
+	for _, option := range [][2]string{
+		{"resolve-hostnames", "yes"}, {"announce-hostnames", "yes"}, {"announce-ip", host}, {"announce-port", port},
+		{"sentinel-user", ""}, {"sentinel-pass", ""},
+	} {
+		steps := sentinelGlobSteps
+		if resp.Glob(strings.ToLower(args[3]), option[0], &steps) {
+			found = append(found, option[0], option[1])
+		}
+	}
+	return bulkMap(found...)
+}
+
+func sentinelRole(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
+	return resp.Array(resp.Bulk("sentinel"), resp.Bulks(s.cfg.Master))
+}
+
+// sentinelInfo shows of the process's sections those that a sentinel of Redis has.
+func sentinelInfo(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
+	var sections []resp.Section
+	if s.cfg.Info != nil {
+		for _, known := range s.cfg.Info() {
+			if slices.Contains([]string{"Server", "Clients", "CPU", "Stats"}, known.Name) {
+				sections = append(sections, known)
+			}
+		}
+	}
+	return resp.Bulk(infoReply(args, append(sections, s.infoSentinel())).Str) // not verbatim, as in Redis
+}
+
+func (s *Sentinel) infoSentinel() resp.Section {
+	own := section("Sentinel",
+		"sentinel_masters", "0", "sentinel_tilt", "0", "sentinel_tilt_since_seconds", "-1", "sentinel_running_scripts", "0",
+		"sentinel_scripts_queue_length", "0", "sentinel_simulate_failure_flags", "0",
+	)
+	if w := s.watched(); w != nil {
+		status := "ok"
+		if w.vacant {
+			status = "odown"
+		}
+		own.Fields[0].Value = "1"
+		own.Fields = append(own.Fields, resp.Field{Name: "master0", Value: fmt.Sprintf("name=%s,status=%s,address=%s:%s,slaves=%d,sentinels=%d",
+			s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.n.cfg.ID))+1)})
+	}
+	return own
+}

@@ -1,0 +1,355 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+)
+
+// clusterRows are CLUSTER's. lockd is a cluster of one shard that holds all slots;
+// its leader is the master. run has the last word on what a row does: outside this
+// protocol every row says that it is off, which is how clients find out.
+func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
+	const admin = resp.Admin | resp.Stale
+	var subs []resp.Row[nodeCommand]
+	add := func(name string, arity int, flags resp.Flags, since, summary, syntax string, c nodeCommand) {
+		subs = append(subs, resp.Row[nodeCommand]{
+			Spec: resp.Spec{Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since, Summary: summary, Syntax: syntax},
+			Run:  run(c),
+		})
+	}
+	add("countkeysinslot", 3, resp.Stale, "3.0.0", "Return the number of local keys in the specified hash slot", "slot", here(cmdCountKeysInSlot))
+	add("getkeysinslot", 4, resp.Stale, "3.0.0", "Return local key names in the specified hash slot", "slot count", here(cmdGetKeysInSlot))
+	add("help", 2, readFlags, "5.0.0", "Show helpful text about the different subcommands", "", always(clusterHelp))
+	add("info", 2, resp.Stale, "3.0.0", "Provides info about Redis Cluster node state", "", here(cmdClusterInfo))
+	add("keyslot", 3, resp.Stale, "3.0.0", "Returns the hash slot of the specified key", "key", here(cmdKeySlot))
+	add("links", 2, resp.Stale, "7.0.0", "Returns a list of all TCP links to and from peer nodes in cluster", "", here(cmdClusterLinks))
+	add("myid", 2, resp.Stale, "3.0.0", "Return the node id", "", here(cmdMyID))
+	add("myshardid", 2, resp.Stale, "7.2.0", "Return the node shard id", "", here(cmdMyShardID))
+	add("nodes", 2, resp.Stale, "3.0.0", "Get Cluster config for the node", "", here(cmdClusterNodes))
+	add("replicas", 3, admin, "5.0.0", "List replica nodes of the specified master node", "node-id", here(cmdClusterReplicas))
+	add("shards", 2, resp.Stale, "7.0.0", "Get array of cluster slots to node mappings", "", here(cmdClusterShards))
+	add("slaves", 3, admin, "3.0.0", "List replica nodes of the specified master node", "node-id", here(cmdClusterReplicas))
+	add("slots", 2, resp.Stale, "3.0.0", "Get array of Cluster slot to node mappings", "", here(cmdClusterSlots))
+	add("count-failure-reports", 3, admin, "3.0.0", "Return the number of failure reports active for a given node", "node-id", here(cmdFailureReports))
+	for _, c := range []struct {
+		name   string
+		arity  int
+		syntax string
+	}{
+		{"addslots", -3, "slot [slot ...]"}, {"addslotsrange", -4, "start-slot end-slot [start-slot end-slot ...]"}, {"bumpepoch", 2, ""},
+		{"delslots", -3, "slot [slot ...]"}, {"delslotsrange", -4, "start-slot end-slot [start-slot end-slot ...]"},
+		{"failover", -2, "[FORCE | TAKEOVER]"}, {"flushslots", 2, ""}, {"forget", 3, "node-id"}, {"meet", -4, "ip port [cluster-bus-port]"},
+		{"replicate", 3, "node-id"}, {"reset", -2, "[HARD | SOFT]"}, {"saveconfig", 2, ""}, {"set-config-epoch", 3, "config-epoch"},
+		{"setslot", -4, "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>"},
+	} {
+		add(c.name, c.arity, admin, "3.0.0", "Refused: lockd replicates by itself.", c.syntax, always(resp.Err(notByHand)))
+	}
+	return []resp.Row[nodeCommand]{{
+		Spec: resp.Spec{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Summary: "A container for Redis Cluster commands."}, Subs: subs,
+	}}
+}
+
+var clusterHelp = resp.Array(statuses(
+	"CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"COUNT-FAILURE-REPORTS <node-id>",
+	"    Return number of failure reports for <node-id>.",
+	"COUNTKEYSINSLOT <slot>",
+	"    Return the number of keys in <slot>.",
+	"GETKEYSINSLOT <slot> <count>",
+	"    Return key names stored by current node in a slot.",
+	"INFO",
+	"    Return information about the cluster.",
+	"KEYSLOT <key>",
+	"    Return the hash slot for <key>.",
+	"LINKS",
+	"    Return information about all network links between this node and its peers.",
+	"MYID",
+	"    Return the node id.",
+	"MYSHARDID",
+	"    Return the node's shard id.",
+	"NODES",
+	"    Return cluster configuration seen by node. Output format:",
+	"    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+	"REPLICAS <node-id>",
+	"    Return <node-id> replicas.",
+	"SHARDS",
+	"    Return information about slot range mappings and the nodes associated with them.",
+	"SLOTS",
+	"    Return information about slots range mappings.",
+	"HELP",
+	"    Prints this help.",
+)...)
+
+// shard is the cluster as one shard of Redis Cluster.
+type shard struct {
+	*standing
+	masterID string // run id
+}
+
+// Redirect says where clients have to send commands with keys, host:port, where they
+// are not served by any node: to the leader, or "" for here. While there is no
+// leader the command waits here.
+func (n *Node) Redirect() string {
+	s := n.herald.told.Load()
+	if s.vacant || s.ledBy(n.cfg.ID) || n.leads() {
+		return ""
+	}
+	return s.master.addr()
+}
+
+// shard is told with a master even before there has been a leader: clients take no
+// slots without one, and every node serves every key.
+func (n *Node) shard() shard {
+	s := shard{standing: n.herald.told.Load()}
+	if s.master != nil && s.seat(s.master.id) != nil {
+		s.masterID = s.master.runID
+	} else if len(s.seats) > 0 {
+		s.masterID = s.seats[0].runID
+	}
+	return s
+}
+
+// inOrder lists the nodes, the master first. A replica that is down is left out
+// where clients are told where to connect.
+func (s shard) inOrder(withDown bool) []seat {
+	var list []seat
+	for _, p := range s.seats {
+		if p.runID == s.masterID {
+			list = append([]seat{p}, list...)
+		} else if withDown || !p.down {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// find is the node with a run id; nil if there is none.
+func (s shard) find(runID string) *seat {
+	for i := range s.seats {
+		if s.seats[i].runID == runID {
+			return &s.seats[i]
+		}
+	}
+	return nil
+}
+
+func (p *seat) portNumber() resp.Reply {
+	port, _ := resp.ParseInt(p.port)
+	return resp.Int(port)
+}
+
+func cmdClusterSlots(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	slots := []resp.Reply{resp.Int(0), resp.Int(resp.Slots - 1)}
+	for _, p := range n.shard().inOrder(false) {
+		slots = append(slots, resp.Array(resp.Bulk(p.host), p.portNumber(), resp.Bulk(p.runID), resp.Map()))
+	}
+	return resp.Array(resp.Array(slots...))
+}
+
+func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.shard()
+	var nodes []resp.Reply
+	for _, p := range s.inOrder(true) {
+		node := []resp.Reply{
+			resp.Bulk("id"), resp.Bulk(p.runID),
+			resp.Bulk("port"), p.portNumber(),
+			resp.Bulk("ip"), resp.Bulk(p.host),
+			resp.Bulk("endpoint"), resp.Bulk(p.host),
+		}
+		if net.ParseIP(p.host) == nil {
+			node = append(node, resp.Bulk("hostname"), resp.Bulk(p.host))
+		}
+		role, health := "replica", "online"
+		if p.runID == s.masterID {
+			role = "master"
+		} else if p.down {
+			health = "fail"
+		}
+		nodes = append(nodes, resp.Map(append(node,
+			resp.Bulk("role"), resp.Bulk(role),
+			resp.Bulk("replication-offset"), resp.Int(int64(n.herald.sighting(p.id).applied)),
+			resp.Bulk("health"), resp.Bulk(health),
+		)...))
+	}
+	return resp.Array(resp.Map(
+		resp.Bulk("slots"), resp.Array(resp.Int(0), resp.Int(resp.Slots-1)),
+		resp.Bulk("nodes"), resp.Array(nodes...),
+	))
+}
+
+// nodeLine is a node's line of CLUSTER NODES, without its end.
+func (n *Node) nodeLine(s shard, p seat) string {
+	flags, master, link, slots := "slave", s.masterID, "connected", ""
+	switch {
+	case p.runID == s.masterID:
+		flags, master, slots = "master", "-", fmt.Sprintf(" 0-%d", resp.Slots-1)
+	case p.down:
+		flags, link = "slave,fail", "disconnected"
+	}
+	if p.id == n.cfg.ID {
+		flags = "myself," + flags
+	}
+	return fmt.Sprintf("%s %s:%s@%s %s %s 0 %d %d %s%s", p.runID, p.host, p.port, p.bus, flags, master,
+		n.herald.sighting(p.id).wall, s.term, link, slots)
+}
+
+func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.shard()
+	var b strings.Builder
+	for _, p := range s.inOrder(true) {
+		b.WriteString(n.nodeLine(s, p) + "\n")
+	}
+	return resp.Verbatim(b.String())
+}
+
+func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	s := n.shard()
+	if s.find(args[2]) == nil {
+		return resp.Errf("ERR Unknown node %s", oneLine(args[2], 128))
+	}
+	if args[2] != s.masterID {
+		return resp.Err("ERR The specified node is not a master")
+	}
+	var lines []string
+	for _, p := range s.inOrder(true)[1:] {
+		lines = append(lines, n.nodeLine(s, p))
+	}
+	return resp.Bulks(lines...)
+}
+
+func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
+	if n.shard().find(args[2]) == nil {
+		return resp.Errf("ERR Unknown node %s", oneLine(args[2], 128))
+	}
+	return resp.Int(0) // nodes do not report each other: Raft decides
+}
+
+// cmdClusterInfo says that the cluster fails only when requests do: a node holds
+// them for LeaderWait.
+func cmdClusterInfo(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.shard()
+	state := "ok"
+	if s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait {
+		state = "fail"
+	}
+	var b strings.Builder
+	for _, f := range section("",
+		"cluster_state", state,
+		"cluster_slots_assigned", strconv.Itoa(resp.Slots),
+		"cluster_slots_ok", strconv.Itoa(resp.Slots),
+		"cluster_slots_pfail", "0",
+		"cluster_slots_fail", "0",
+		"cluster_known_nodes", strconv.Itoa(len(s.seats)),
+		"cluster_size", "1",
+		"cluster_current_epoch", u64(s.term),
+		"cluster_my_epoch", u64(s.term),
+		"cluster_stats_messages_sent", "0",
+		"cluster_stats_messages_received", "0",
+		"total_cluster_links_buffer_limit_exceeded", "0",
+	).Fields {
+		b.WriteString(f.Name + ":" + f.Value + "\r\n")
+	}
+	return resp.Verbatim(b.String())
+}
+
+func cmdMyID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	return resp.Bulk(runID("node", n.memberOf(n.cfg.ID)))
+}
+
+func cmdMyShardID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	return resp.Bulk(n.replicationID())
+}
+
+func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {
+	return resp.Int(int64(resp.Slot(args[2])))
+}
+
+// cmdClusterLinks lists the two connections with each node that answers.
+func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	var links []resp.Reply
+	for _, p := range n.herald.told.Load().seats {
+		if p.id == n.cfg.ID || p.down {
+			continue
+		}
+		for _, direction := range []string{"to", "from"} {
+			links = append(links, resp.Map(
+				resp.Bulk("direction"), resp.Bulk(direction),
+				resp.Bulk("node"), resp.Bulk(p.runID),
+				resp.Bulk("create-time"), resp.Int(n.herald.sighting(p.id).since),
+				resp.Bulk("events"), resp.Bulk("r"),
+				resp.Bulk("send-buffer-allocated"), resp.Int(0),
+				resp.Bulk("send-buffer-used"), resp.Int(0),
+			))
+		}
+	}
+	return resp.Array(links...)
+}
+
+func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	slot, bad := number(args[2])
+	switch {
+	case bad != nil:
+		return *bad
+	case slot < 0 || slot >= resp.Slots:
+		return resp.Err(resp.ErrInvalidSlot)
+	}
+	count := int64(0)
+	if fail := n.keysInSlot(ctx, int(slot), func(string) bool { count++; return true }); fail.IsErr() {
+		return fail
+	}
+	return resp.Int(count)
+}
+
+func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	slot, bad := number(args[2])
+	limit := int64(0)
+	if bad == nil {
+		limit, bad = number(args[3])
+	}
+	switch {
+	case bad != nil:
+		return *bad
+	case slot < 0 || slot >= resp.Slots || limit < 0:
+		return resp.Err("ERR Invalid slot or number of keys")
+	}
+	var keys []string
+	more := func(key string) bool {
+		if int64(len(keys)) < limit {
+			keys = append(keys, key)
+		}
+		return int64(len(keys)) < limit
+	}
+	if fail := n.keysInSlot(ctx, int(slot), more); fail.IsErr() {
+		return fail
+	}
+	return resp.Bulks(keys...)
+}
+
+// slotScanCount is how many keys are looked at with one read.
+const slotScanCount = "1000"
+
+// keysInSlot calls visit for each key of a slot until it returns false. lockd keeps
+// no index of slots, so this goes through all keys, in many reads.
+func (n *Node) keysInSlot(ctx context.Context, slot int, visit func(string) bool) resp.Reply {
+	for cursor := "0"; ctx.Err() == nil; {
+		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SCAN", cursor, "COUNT", slotScanCount}}}}
+		page := n.run(ctx, req, false, n.local).Replies[0]
+		if page.IsErr() {
+			return page
+		}
+		for _, key := range page.Elems[1].Elems {
+			if resp.Slot(key.Str) == slot && !visit(key.Str) {
+				return resp.Reply{}
+			}
+		}
+		if cursor = page.Elems[0].Str; cursor == "0" {
+			break
+		}
+	}
+	return resp.Reply{}
+}
