@@ -352,10 +352,11 @@ func (s *session) flush() error {
 	return err
 }
 
-// kill ends the session from any goroutine: what waits to be written is lost.
+// kill ends the session from any goroutine: what waits to be written is lost, and
+// nothing is written any more, also not that a command was given up.
 func (s *session) kill() {
-	s.cancel()
 	s.out.kill()
+	s.cancel()
 }
 
 // linger closes in order: everything is written, and the client has a moment to
