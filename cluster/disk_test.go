@@ -132,6 +132,42 @@ func TestFollowerIsBroughtUpBySnapshot(t *testing.T) {
 	})
 }
 
+// A node that was brought up by a leader's snapshot has a second one soon, because
+// its log does not reach back behind the first: it starts without either, and where
+// it has started with one it gets another.
+func TestInstalledSnapshotHasSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dirs := map[string]string{}
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }), func(cfg *Config) { dirs[cfg.ID] = cfg.Dir })
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		c.cut(away)
+		for i := range 200 {
+			c.expect(leader, fmt.Sprintf("SET k%d v", i%7), "+OK")
+			synctest.Wait()
+		}
+		c.net.heal()
+		for range 2 {
+			c.agree()
+			for tries := 0; away.lacksSpare(); tries++ {
+				if tries == 10 {
+					t.Fatalf("snapshots: %q", snapshotsOf(away, func(id string) string { return dirs[id] }))
+				}
+				time.Sleep(snapshotRetry)
+				c.expect(leader, "SET more v", "+OK")
+			}
+			c.kill(away.id)
+			snaps := snapshotsOf(away, func(id string) string { return dirs[id] })
+			if err := os.RemoveAll(snaps[len(snaps)-1]); err != nil {
+				t.Fatal(err)
+			}
+			c.start(away.id)
+		}
+		c.agree()
+	})
+}
+
 // A data folder knows its cluster: a node that is started with another one's
 // folder is refused, and so is a second process on the same folder.
 func TestFolderInUse(t *testing.T) {

@@ -187,6 +187,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.replayTo = 0
 		f.n.hints.Store(emptyRoster)
 		f.missed("this node was brought up to date by a snapshot")
+		f.n.expose()
 	}
 	return err
 }

@@ -79,6 +79,8 @@ type Node struct {
 	lastSave     atomic.Int64 // seconds since 1970
 	saving       atomic.Bool
 	saveOK       atomic.Bool
+	exposed      atomic.Uint64 // how often the newest snapshot was left without a spare (lacksSpare)
+	spared       atomic.Uint64 // as exposed, when there was a spare again
 
 	started    atomic.Bool  // Raft may be asked
 	serving    atomic.Int64 // requests that are being answered
@@ -241,6 +243,9 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 func (n *Node) start() {
 	n.fsm.opened.Store(true)
 	n.started.Store(true)
+	if n.lacksSpare() {
+		n.expose()
+	}
 	n.role.start(n)
 	n.herald.start(n)
 	n.cfg.Publisher.Publish(n.settings())

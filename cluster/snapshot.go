@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -139,12 +140,17 @@ func (n *Node) restore(r io.Reader) error {
 	return nil
 }
 
-// grown counts an applied entry, and asks for a snapshot once enough has come.
+// grown counts an applied entry, and asks for a snapshot if it is time for one.
 func (n *Node) grown(size int) {
-	entries, bytes := n.grownEntries.Add(1), n.grownBytes.Add(uint64(size))
-	if entries >= n.cfg.SnapshotEntries || bytes >= n.cfg.SnapshotBytes {
+	n.grownEntries.Add(1)
+	n.grownBytes.Add(uint64(size))
+	if n.wantsSnapshot() {
 		signal(n.snapshotDue)
 	}
+}
+
+func (n *Node) wantsSnapshot() bool {
+	return n.grownEntries.Load() >= n.cfg.SnapshotEntries || n.grownBytes.Load() >= n.cfg.SnapshotBytes || n.exposed.Load() != n.spared.Load()
 }
 
 func (n *Node) resetGrown() {
@@ -152,19 +158,25 @@ func (n *Node) resetGrown() {
 	n.grownBytes.Store(0)
 }
 
+// snapshotRetry is the pause after a snapshot that could not be taken.
+const snapshotRetry = time.Second
+
 // takeSnapshots takes a snapshot whenever one is due.
 func (n *Node) takeSnapshots() {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-n.snapshotDue:
+		case <-again:
 		case <-n.stop:
 			return
 		}
-		if n.grownEntries.Load() < n.cfg.SnapshotEntries && n.grownBytes.Load() < n.cfg.SnapshotBytes {
+		if again = nil; !n.wantsSnapshot() {
 			continue // somebody asked for one meanwhile
 		}
 		if err := n.snapshot(); err != nil {
 			n.log.Warn("no snapshot was taken", "why", err)
+			again = time.After(snapshotRetry)
 		}
 	}
 }
@@ -175,6 +187,7 @@ func (n *Node) snapshot() error {
 	defer n.snapshotMu.Unlock()
 	n.saving.Store(true)
 	defer n.saving.Store(false)
+	exposed := n.exposed.Load() // what is installed meanwhile needs another
 	err := n.raft.Snapshot().Error()
 	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
@@ -184,7 +197,36 @@ func (n *Node) snapshot() error {
 		return err
 	}
 	n.lastSave.Store(n.clock.Wall() / 1e6)
+	if !n.lacksSpare() {
+		n.spared.Store(exposed)
+	}
 	return n.trim()
+}
+
+// expose notes that the newest snapshot has no spare, and asks for another.
+func (n *Node) expose() {
+	n.exposed.Add(1)
+	signal(n.snapshotDue)
+}
+
+// lacksSpare reports whether the loss of one file would stop this node for good: the
+// log does not reach back to a snapshot before the newest. So it is when a leader's
+// snapshot was installed, because Raft then removes the whole log; the node's own
+// next one is taken at once, and the installed one is its spare.
+func (n *Node) lacksSpare() bool {
+	snaps, err := n.stores.Snaps.List()
+	if err != nil || len(snaps) == 0 {
+		return false
+	}
+	first, err := n.stores.Log.FirstIndex()
+	if err != nil || first == 1 {
+		return false // the log alone is enough
+	}
+	spare := snaps[len(snaps)-1].Index
+	if first == 0 {
+		first = snaps[0].Index + 1
+	}
+	return len(snaps) < snapshotsKept || first > spare+1
 }
 
 // trim deletes the log up to the end of the oldest snapshot kept. Raft's own way
