@@ -13,9 +13,10 @@ const controlMax = 60 * time.Second
 
 // serveControl opens the port by which suites break the target:
 //
-//	POST /kill-leader    SIGKILL; answers the address its clients used
-//	POST /heal           starts what does not run, answers when all nodes serve
-//	GET  /leader         the leader's address for clients
+//	POST /kill-leader            SIGKILL; answers the address its clients used
+//	POST /kill-cluster-leader    the same for the nodes that speak the cluster protocol
+//	POST /heal                   starts what does not run, answers when all nodes serve
+//	GET  /leader                 the leader's address for clients
 //
 // A target that cannot lose its leader answers 501.
 func (t *target) serveControl() (url string, err error) {
@@ -40,10 +41,11 @@ func (t *target) serveControl() (url string, err error) {
 			fmt.Fprintln(w, text)
 		})
 	}
-	handle("POST /kill-leader", t.killLeader)
+	handle("POST /kill-leader", func(ctx context.Context) (string, error) { return killLeader(ctx, t.nodes) })
+	handle("POST /kill-cluster-leader", func(ctx context.Context) (string, error) { return killLeader(ctx, t.cluster) })
 	handle("POST /heal", func(ctx context.Context) (string, error) { return "ok", t.heal(ctx) })
 	handle("GET /leader", func(ctx context.Context) (string, error) {
-		n, err := t.leader(ctx)
+		n, err := leader(ctx, t.nodes)
 		if err != nil {
 			return "", err
 		}

@@ -157,9 +157,9 @@ func writable(ctx context.Context, addr string) error {
 }
 
 // leader finds the node that leads.
-func (t *target) leader(ctx context.Context) (*server, error) {
+func leader(ctx context.Context, nodes []*server) (*server, error) {
 	for {
-		for _, n := range t.nodes {
+		for _, n := range nodes {
 			c := ask(n.addr)
 			role, err := c.Do(ctx, "ROLE").Slice()
 			_ = c.Close()
@@ -175,10 +175,9 @@ func (t *target) leader(ctx context.Context) (*server, error) {
 	}
 }
 
-// killLeader kills the node that leads, in the cluster of plain clients and in that
-// of cluster clients.
-func (t *target) killLeader(ctx context.Context) (string, error) {
-	n, err := t.leader(ctx)
+// killLeader kills the node that leads, and answers its address.
+func killLeader(ctx context.Context, nodes []*server) (string, error) {
+	n, err := leader(ctx, nodes)
 	if err != nil {
 		return "", err
 	}
@@ -224,44 +223,95 @@ func startLockd(ctx context.Context) (*target, error) {
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("go build ./cmd/lockd: %w", err)
 	}
-	if t.nodes, err = lockdNodes(binary, dir, "n"); err != nil {
+	sentinels, err := freeAddrs(lockdCount)
+	if err != nil {
+		return nil, err
+	}
+	t.sentinels = sentinels
+	if t.nodes, err = lockdNodes(binary, dir, "n", func(i int) []string {
+		return []string{"--sentinel-listen", sentinels[i], "--master-name", masterName}
+	}); err != nil {
+		return nil, err
+	}
+	if t.cluster, err = lockdNodes(binary, dir, "c", func(int) []string { return []string{"--cluster-protocol"} }); err != nil {
 		return nil, err
 	}
 	return t, t.heal(ctx)
 }
 
-func lockdNodes(binary, dir, prefix string, more ...string) ([]*server, error) {
-	const count = 3
-	addrs, err := freeAddrs(2 * count)
+const lockdCount = 3
+
+// lockdNodes prepares a cluster; more are the arguments of a node beyond the usual.
+func lockdNodes(binary, dir, prefix string, more func(i int) []string) ([]*server, error) {
+	addrs, err := freeAddrs(2 * lockdCount)
 	if err != nil {
 		return nil, err
 	}
 	var nodes []*server
 	var members []string
-	for i := range count {
-		members = append(members, fmt.Sprintf("%s%d=%s", prefix, i+1, addrs[count+i]))
+	for i := range lockdCount {
+		members = append(members, fmt.Sprintf("%s%d=%s", prefix, i+1, addrs[lockdCount+i]))
 	}
-	for i := range count {
+	for i := range lockdCount {
 		id := fmt.Sprintf("%s%d", prefix, i+1)
-		args := append([]string{"serve", "--id", id, "--listen", addrs[i], "--peer-listen", addrs[count+i],
-			"--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ",")}, more...)
+		args := append([]string{"serve", "--id", id, "--listen", addrs[i], "--peer-listen", addrs[lockdCount+i],
+			"--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ",")}, more(i)...)
 		nodes = append(nodes, &server{path: binary, log: filepath.Join(dir, id+".log"), args: args, addr: addrs[i]})
 	}
 	return nodes, nil
 }
 
-// startRedis starts the referee: one redis-server.
+// startRedis starts the referee: one redis-server, a sentinel that watches it, and
+// a redis-server that is a whole Redis Cluster.
 func startRedis(ctx context.Context) (*target, error) {
 	dir, err := os.MkdirTemp("", "redis-clients-")
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(1)
+	addrs, err := freeAddrs(3)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{dir: dir, nodes: []*server{redisServer(dir, addrs[0], "single")}}
+	bus, err := freeAddrs(1)
+	if err != nil {
+		return nil, err
+	}
+	_, busPort, _ := net.SplitHostPort(bus[0])
+	t := &target{dir: dir, sentinels: addrs[1:2], nodes: []*server{redisServer(dir, addrs[0], "single")}, cluster: []*server{
+		redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-config-file", filepath.Join(dir, "nodes.conf")),
+	}}
+	if err := t.watch(addrs[0], addrs[1]); err != nil {
+		return nil, err
+	}
+	if err := t.cluster[0].start(); err != nil {
+		return nil, err
+	}
+	if err := giveAllSlots(ctx, addrs[2]); err != nil {
+		return nil, err
+	}
 	return t, t.heal(ctx)
+}
+
+// watch prepares a sentinel, which wants to write its own configuration file.
+func (t *target) watch(redisAddr, addr string) error {
+	host, port, _ := net.SplitHostPort(redisAddr)
+	_, own, _ := net.SplitHostPort(addr)
+	file := filepath.Join(t.dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\n", own, t.dir, masterName, host, port)
+	t.watchers = []*server{{path: "redis-server", log: filepath.Join(t.dir, "sentinel.log"), args: []string{file, "--sentinel"}, addr: addr}}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// giveAllSlots makes one redis-server a cluster of its own.
+func giveAllSlots(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	c := ask(addr)
+	defer c.Close()
+	for c.Ping(ctx).Err() != nil && ctx.Err() == nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return c.ClusterAddSlotsRange(ctx, 0, 16383).Err()
 }
 
 func redisServer(dir, addr, name string, more ...string) *server {

@@ -13,10 +13,10 @@ const goRedisModule = "github.com/redis/go-redis/v9"
 
 // goRedis is go-redis in each mode it has, in both versions of the protocol.
 var goRedis = []library{
-	{"go-redis", goRedisModule, "single/2", goRedisScenes(single(2), true)},
-	{"go-redis", goRedisModule, "single/3", goRedisScenes(single(3), true)},
-	{"go-redis", goRedisModule, "sentinel", goRedisScenes(failoverClient, len(sentinels) > 0)},
-	{"go-redis", goRedisModule, "cluster", goRedisScenes(clusterClient, len(cluster) > 0)},
+	{"go-redis", goRedisModule, "single/2", goRedisScenes(single(2), "")},
+	{"go-redis", goRedisModule, "single/3", goRedisScenes(single(3), "")},
+	{"go-redis", goRedisModule, "sentinel", goRedisScenes(failoverClient, "/kill-leader")},
+	{"go-redis", goRedisModule, "cluster", goRedisScenes(clusterClient, "/kill-cluster-leader")},
 }
 
 func single(protocol int) func() redis.UniversalClient {
@@ -25,23 +25,69 @@ func single(protocol int) func() redis.UniversalClient {
 	}
 }
 
+// A node that was killed refuses a dial at once; to try that again and again, as
+// go-redis does by default, only costs the time in which it could ask for the new leader.
+const dialOnce = 1
+
 func failoverClient() redis.UniversalClient {
-	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels})
+	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, DialerRetries: dialOnce})
 }
 
 func clusterClient() redis.UniversalClient {
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster})
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce})
 }
 
-func goRedisScenes(open func() redis.UniversalClient, there bool) []scene {
+// goRedisScenes are those of a client that finds the leader by itself, and dies with
+// its node if kill is empty.
+func goRedisScenes(open func() redis.UniversalClient, kill string) []scene {
 	return []scene{{"commands", func(ctx context.Context) error {
-		if err := needs(there, "such mode"); err != nil {
+		c := open()
+		defer c.Close()
+		return commands(ctx, c)
+	}}, {"failover", func(ctx context.Context) error {
+		if kill == "" {
+			return noScene("a client of one address does not outlive that node")
+		}
+		if err := needs(isLockd, "failover of a single server"); err != nil {
 			return err
 		}
 		c := open()
 		defer c.Close()
-		return commands(ctx, c)
+		return outage(ctx, c, kill)
 	}}}
+}
+
+// outageMax is how long a program waits for its next success when the leader dies.
+const outageMax = 3 * time.Second
+
+// outage kills the leader under a program that writes, and tries again what failed.
+func outage(ctx context.Context, c redis.UniversalClient, kill string) error {
+	name := "{" + freshName("outage") + "}"
+	if err := c.Set(ctx, name, 0, time.Minute).Err(); err != nil {
+		return err
+	}
+	end, last, longest := time.Now().Add(8*time.Second), time.Now(), time.Duration(0)
+	killed := make(chan error, 1)
+	time.AfterFunc(time.Second, func() {
+		_, err := tell(ctx, kill)
+		killed <- err
+	})
+	for n := 1; time.Now().Before(end); n++ {
+		if c.Set(ctx, name, n, time.Minute).Err() == nil {
+			longest = max(longest, time.Since(last))
+			last = time.Now()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	longest = max(longest, time.Since(last))
+	err := <-killed
+	if _, healErr := tell(context.WithoutCancel(ctx), "/heal"); err == nil {
+		err = healErr
+	}
+	if err == nil && longest > outageMax {
+		err = fmt.Errorf("no write succeeded for %s", longest)
+	}
+	return err
 }
 
 var compareAndDelete = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
