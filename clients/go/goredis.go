@@ -33,8 +33,10 @@ func failoverClient() redis.UniversalClient {
 	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, DialerRetries: dialOnce})
 }
 
+// go-redis keeps to a master that does not answer until it next loads the state of
+// the cluster, with Redis as well: by default that is after a minute.
 func clusterClient() redis.UniversalClient {
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce})
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce, ClusterStateReloadInterval: time.Second})
 }
 
 // goRedisScenes are those of a client that finds the leader by itself, and dies with
