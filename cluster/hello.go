@@ -20,10 +20,15 @@ import (
 //	message   magic(8) version(1) kind(1) length(4, big endian) body
 //
 // The bodies are small JSON documents: a later version may add fields.
+//
+// The version also stands for what the commands of an entry do. A lockd that adds a
+// command, or changes one, raises it: nodes that would apply the same entry to
+// different ends must not share a log, and do not even connect. So a cluster is
+// upgraded node by node, and serves as long as a majority has one version.
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 1
+	helloVersion  = 2
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloNameMax  = 256      // bytes of an id, an address, ...
