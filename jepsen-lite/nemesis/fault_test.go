@@ -75,3 +75,62 @@ func TestFaultSpots(t *testing.T) {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
 	}
 }
+
+// A follower with a wrong bit starts all the same or is replaced, no node dies of it,
+// and meanwhile no other disk is touched.
+func TestFaultFlip(t *testing.T) {
+	f := field(t)
+	for i, which := range Find("flip").Variants {
+		what, undo := flip(f, Fault{Kind: "flip", Variant: which, Dice: uint64(i)})
+		for _, node := range f.Target.Nodes() {
+			if !f.Target.Running(node) {
+				continue
+			}
+			if f.Target.Damage(node, func(string) string { t.Errorf("%s: %s, too", what, node); return "" }) {
+				t.Errorf("%s: a second disk in doubt", what)
+			}
+			f.restartAll([]string{node})
+			break
+		}
+		undo()
+		whole(t, f)
+		t.Logf("%s: now %v", what, ids(f))
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// ids are the names by which the cluster calls the nodes now.
+func ids(f *Field) (all []string) {
+	for _, n := range f.Target.Nodes() {
+		all = append(all, f.Target.ID(n))
+	}
+	return all
+}
+
+// A disk that fails, or hangs for too long, ends its node, and that is no death to
+// report; a disk that hangs for less does not.
+func TestFaultStore(t *testing.T) {
+	f := field(t)
+	for _, s := range []target.Strike{
+		{Point: target.LogWrite, Act: target.ActError},
+		{Point: target.LogSync, Act: target.ActFull},
+		{Point: target.VoteWrite, Act: target.ActFull},
+		{Point: target.LogSync, Act: target.ActStall, Stall: 500 * time.Millisecond},
+		{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second},
+	} {
+		node := f.victims("follower", 1)[0]
+		what, undo := f.strike([]string{node}, s)
+		time.Sleep(time.Second) // the point is reached
+		undo()
+		if ended := !f.Target.Running(node); ended == (s.Stall > 0 && s.Stall < time.Second) {
+			t.Errorf("%s: ended %v", what, ended)
+		}
+		f.restartAll([]string{node})
+		whole(t, f)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}

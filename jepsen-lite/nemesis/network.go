@@ -85,21 +85,26 @@ func (f *Field) split(a, b []string) {
 	f.cut(b, a)
 }
 
-// ring leaves each node as many neighbours as it needs for a majority, on both sides
-// of it. Three nodes make no ring: one link of theirs is cut, as by a bridge.
+// ring leaves each node as many neighbours as it needs for a majority. Three nodes
+// make no ring: one link of theirs is cut, as by a bridge.
 func (f *Field) ring(nodes []string) {
-	n := len(nodes)
-	reach := (n/2 + 1) / 2
-	if n == 3 {
+	if len(nodes) == 3 {
 		f.split(nodes[1:2], nodes[2:])
 	}
 	for i, a := range nodes {
 		for j, b := range nodes {
-			if d := (i - j + n) % n; min(d, n-d) > reach {
+			if !neighbours(len(nodes), i, j) {
 				f.cut([]string{a}, []string{b})
 			}
 		}
 	}
+}
+
+// neighbours reports whether two of n nodes see each other in a ring: half a majority
+// on each side does.
+func neighbours(n, i, j int) bool {
+	d := (i - j + n) % n
+	return min(d, n-d) <= (n/2+1)/2
 }
 
 // breakOneIn is how many pieces pass a link that tears, on average, before one is

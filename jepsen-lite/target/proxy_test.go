@@ -3,9 +3,11 @@ package target
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 )
@@ -157,6 +159,34 @@ func TestDelayAndReset(t *testing.T) {
 	n.Reset(Clients, "b")
 	if err := say(conn, r, "gone", 5*time.Second); err == nil {
 		t.Error("the connection outlived its reset")
+	}
+}
+
+// A link that breaks does so in the middle of a piece: its beginning arrives, its end
+// never does.
+func TestBreak(t *testing.T) {
+	n := newNet()
+	p, err := newProxy(n, "b", echo(t, false), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	if err := say(conn, r, "before", 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	n.Set("b", Clients, Shape{BreakOneIn: 1})
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(conn, "12345678\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ReadString('\n'); got != "1234" || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("came %q, %v", got, err)
 	}
 }
 

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// portless is a target whose nodes have no fault ports, or have.
+type portless struct {
+	target.Target
+	err error
+}
+
+func (portless) Nodes() []string { return []string{"n1"} }
+
+func (p portless) Fault(string, string) (string, error) { return "", p.err }
+
+// Without fault ports, nemeses that need them are refused, or left out if only "all"
+// chose them; a planted bug is refused.
+func TestFaultPorts(t *testing.T) {
+	none := errors.New("connection refused")
+	for _, c := range []struct {
+		nemesis []string
+		plant   string
+		err     error
+		want    string // of the error
+		left    []string
+	}{
+		{[]string{"kill", "point"}, "", nil, "", []string{"kill", "point"}},
+		{[]string{"kill", "point"}, "", none, "--nemesis point: the fault port of node n1 does not answer (connection refused)", nil},
+		{[]string{"all", "point"}, "", none, "--nemesis point: ", nil},
+		{[]string{"kill"}, "", none, "", []string{"kill"}},
+		{[]string{"kill"}, "skip-sync", none, "--plant skip-sync: the fault port", nil},
+	} {
+		var out strings.Builder
+		s := &session{cmd: &runCmd{Nemesis: c.nemesis, Plant: c.plant}, out: &out, target: portless{err: c.err}, kinds: slices.DeleteFunc(slices.Clone(c.nemesis), func(k string) bool { return k == "all" })}
+		err := s.checkFaultPorts()
+		if c.want == "" && (err != nil || !slices.Equal(s.kinds, c.left) || out.Len() > 0) || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%v %s: %v, left %v, said %q", c.nemesis, c.plant, err, s.kinds, out.String())
+		}
+	}
+	var out strings.Builder
+	s := &session{cmd: &runCmd{Nemesis: []string{"all"}}, out: &out, target: portless{err: none}, kinds: []string{"kill", "point", "clock"}}
+	if err := s.checkFaultPorts(); err != nil || !slices.Equal(s.kinds, []string{"kill"}) || !strings.HasPrefix(out.String(), "left out: point, clock: ") {
+		t.Errorf("all: %v, left %v, said %q", err, s.kinds, out.String())
+	}
+}
+
+// The command that runs the same thing again names the planted bug.
+func TestAgain(t *testing.T) {
+	c := &runCmd{Time: time.Minute, Workload: []string{"lock"}, Nemesis: []string{"none"}, Target: "lockd", Seed: 7, Plant: "skip-sync", Mixed: true}
+	if got, want := c.again(), "go run ./jepsen-lite --time 1m0s --workload lock --nemesis none --nodes 0 --workers 0 --rate 0 --seed 7 --mixed --plant skip-sync"; got != want {
+		t.Errorf("again: %s", got)
+	}
+}
+
+// A bug that nobody knows is refused with the list of those that can be planted.
+func TestPlantUnknown(t *testing.T) {
+	s := &session{cmd: &runCmd{Plant: "nothing"}}
+	if err := s.prepare(); err == nil || !strings.Contains(err.Error(), `there is no bug "nothing" to plant: choose from ack-before-commit, `) {
+		t.Errorf("error %v", err)
+	}
+}
