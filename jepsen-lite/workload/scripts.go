@@ -82,9 +82,9 @@ var statements = []string{
 	`redis.call('del', k) n = %d`,
 	`redis.call('set', k .. ':s', s:sub(1, 300), 'PX', 500 + %d)`,
 	`n = n + (redis.call('hlen', k) or %d)`,
-	`s = tostring(redis.pcall('incr', k).err) .. %d`,
+	`s = redis.pcall('hincrby', k, 'c', 'x%d').err`,
 	`pcall(function() error('no ' .. %d) end)`,
-	`s = tostring(select(2, pcall(function() return t.a.b.c + %d end))) .. tostring(t) .. tostring(print)`,
+	`s = tostring(select(2, pcall(function() return t.a.b.c + %d end))) .. tostring(t) .. tostring(pcall)`,
 	`if redis.sha1hex(s):sub(1, 1) < '8' then n = n + %d else error({err = 'ERR chosen'}) end`,
 	`s = cjson.encode({a = n, b = {s:sub(1, 20), %d}})`,
 	`redis.call('hset', k, 'r', (redis.call('hrandfield', k) or 'none') .. %d)`,
@@ -112,8 +112,14 @@ var statements = []string{
 }
 
 // remember keeps what a script has computed for good, so that a difference between
-// two nodes is never written over.
-const remember = `redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, 1000) .. '|' .. #t))` + "\n"
+// two nodes is never written over: first the order in which a command answers, then
+// the rest.
+const remember = `local o = KEYS[2] .. ':o' redis.call('hset', o, 'f' .. math.floor(n) %% 9, s:sub(1, 5)) ` +
+	`for i, f in ipairs(redis.pcall(%s)) do s = s:sub(1, 900) .. f end ` +
+	`redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, 1000) .. '|' .. #t))` + "\n"
+
+// orders are commands whose answer has an order that a server may choose.
+var orders = []string{"'hkeys', o", "'hvals', o", "'hgetall', o", "'keys', k .. '*'", "'smembers', k .. ':set'", "'hkeys', k"}
 
 // script makes a random script. A few run into a limit on purpose.
 func script(r *rand.Rand) string {
@@ -122,7 +128,7 @@ func script(r *rand.Rand) string {
 	for range 1 + r.IntN(8) {
 		fmt.Fprintf(&b, statements[r.IntN(len(statements))]+"\n", 1+r.IntN(40))
 	}
-	b.WriteString(remember)
+	fmt.Fprintf(&b, remember, orders[r.IntN(len(orders))])
 	if r.IntN(60) == 0 {
 		b.WriteString("while true do n = n + 1 end\n")
 	}
