@@ -303,6 +303,7 @@ func TestCounter(t *testing.T) {
 		expect(t, Counter, s)
 	}
 	expect(t, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 0", "update lost@2")
+	expect(t, Counter, "0-1 1 add c = 1\n 2-3 1 read c = 0\n 4-5 1 read c = 1", "stale read@2")
 	expect(t, Counter, "0-1 1 add c = 1\n 2-3 2 add c = 1", "update lost@2", "update lost@2")
 	expect(t, Counter, "0-1 1 add c = 2", "done twice@1")
 	expect(t, Counter, "0-1 1 add c failed\n 2-3 2 read c = 1", "done twice@2")

@@ -28,6 +28,7 @@ var Table = []Kind{
 	{"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s", []string{"leader", "follower", "majority", "all", "storm"}, false, kill},
 	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, pause},
 	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, partition},
+	{"late", "the leader stops until another is elected; then the last answers to it arrive", []string{"leader"}, false, late},
 	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, slow},
 	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, clients},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, transfer},

@@ -29,6 +29,7 @@ type Plan struct {
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
 	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, &model.RegisterMachine},
+	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.Counter, nil},
 	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, &model.LockMachine},
 	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, nil},
 	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, &model.ReentrantMachine},

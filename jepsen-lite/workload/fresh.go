@@ -1,0 +1,56 @@
+package workload
+
+import (
+	"sync"
+	"time"
+)
+
+// Many connections that are idle for most of the time: so at every node, at every
+// moment, there is one about to ask, and another about to write. A leader that was
+// replaced and does not know it is asked for what the new one has just acknowledged.
+const (
+	freshConns = 16 // of each worker
+	freshKeys  = 2
+	freshPause = 1500 * time.Millisecond // mean, between two operations of a connection
+)
+
+// newFresh: two counters, counted up and read.
+func newFresh(*Env) Plan {
+	counter := func(c *Client, n int) string { return c.Key("f" + itoa(int64(n))) }
+	read := func(c *Client, n int) {
+		c.Do(Call{Op: "read", Key: counter(c, n), Cmds: [][]string{{"GET", counter(c, n)}}, Out: number})
+	}
+	return Plan{
+		Step: func(c *Client) {
+			c.crowd(freshConns, func(c *Client) {
+				c.Sleep(time.Duration(c.Rand.ExpFloat64() * float64(freshPause)))
+				n := c.Rand.IntN(freshKeys)
+				if c.Rand.IntN(3) == 0 {
+					c.Do(Call{Op: "add", Key: counter(c, n), Cmds: [][]string{{"INCR", counter(c, n)}}, Out: number})
+				} else {
+					read(c, n)
+				}
+			})
+		},
+		Final: func(c *Client) {
+			for n := range freshKeys {
+				read(c, n)
+			}
+		},
+	}
+}
+
+// crowd has n clients with connections of their own do something until the run ends.
+func (c *Client) crowd(n int, step func(c *Client)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			one := NewClient(c.ctx, c.env, c.ID*n+i)
+			defer one.Close()
+			for c.ctx.Err() == nil {
+				step(one)
+			}
+		})
+	}
+	all.Wait()
+}
