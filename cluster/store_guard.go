@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,11 +43,9 @@ func (g *storeGuard) write(op string, do func() error) error {
 	if g.failed.Load() {
 		return errStoreFailed
 	}
-	watchdog := time.AfterFunc(g.stallMax, func() {
-		g.fail(fmt.Errorf("%s has not returned for %s", op, g.stallMax))
-	})
+	w := g.watch(op)
 	err := safely(do)
-	watchdog.Stop()
+	w.stop()
 	if err != nil {
 		g.fail(fmt.Errorf("%s: %w", op, err))
 		return err
@@ -55,6 +54,59 @@ func (g *storeGuard) write(op string, do func() error) error {
 		return errStoreFailed
 	}
 	return nil
+}
+
+// stallTicks is how often a write is looked at before it counts as stalled.
+const stallTicks = 5
+
+// watchdog ends the process over a write that does not return. It counts its own
+// looks at the write and no clock: a process that was stopped (SIGSTOP, a virtual
+// machine that moves) finds any amount of time gone when it goes on, and its disk
+// has had no chance to answer.
+type watchdog struct {
+	guard *storeGuard
+	op    string
+
+	mu    sync.Mutex
+	timer *time.Timer
+	looks int
+	done  bool
+}
+
+func (g *storeGuard) watch(op string) *watchdog {
+	w := &watchdog{guard: g, op: op}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(g.stallMax/stallTicks, w.look)
+	return w
+}
+
+func (w *watchdog) look() {
+	if w.stalled() {
+		w.guard.fail(fmt.Errorf("%s has not returned for %s", w.op, w.guard.stallMax))
+	}
+}
+
+// stalled counts one look.
+func (w *watchdog) stalled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return false
+	}
+	w.looks++
+	if w.looks < stallTicks {
+		w.timer.Reset(w.guard.stallMax / stallTicks)
+		return false
+	}
+	return true
+}
+
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done = true
+	w.timer.Stop()
 }
 
 // safely turns a panic of a store into an error.
