@@ -366,7 +366,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 	if !flushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
-	c.m.journalDatabases()
+	c.m.replaceDatabases()
 	c.m.dbs[c.db] = newDatabase()
 	return resp.OK()
 }
@@ -375,7 +375,7 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	if !flushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
-	c.m.journalDatabases()
+	c.m.replaceDatabases()
 	for i := range c.m.dbs {
 		c.m.dbs[i] = newDatabase()
 	}
@@ -416,7 +416,7 @@ func swapIndex(number, text string) (n int64, fail resp.Reply, ok bool) {
 
 // swap exchanges two databases and touches every key of them.
 func (m *Machine) swap(a, b int) {
-	m.journalDatabases()
+	m.replaceDatabases()
 	m.sequence++
 	x, y := *m.dbs[a], *m.dbs[b]
 	x.swapped, y.swapped = m.sequence, m.sequence

@@ -47,7 +47,8 @@ func newDatabase() *database {
 // store makes next the entry of key, or the key absent where next is nil; was is
 // what is stored there now. It is the one function that changes a database, so
 // that nothing of what a change means can be forgotten: the version, the fence,
-// the lease, the memory, the journal of a running script, the event "new".
+// the lease, the memory, the journal of a running script, the event "new", and what
+// clients that track the key are told.
 func (m *Machine) store(db int, key string, was, next *entry) {
 	m.journalEntry(db, key, was)
 	if next != nil {
@@ -55,6 +56,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 		m.spend(int64(len(next.str))) // a string is copied when it is changed
 	}
 	m.dbs[db].replace(was, next)
+	m.noteChange(was, next)
 	if was == nil && next != nil {
 		m.notify(db, notifyNew, "new", key)
 	}
@@ -117,6 +119,7 @@ func (m *Machine) expired(e *entry) bool {
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {
 	m.store(db, e.key, e, nil)
+	m.noteExpiry()
 	m.stats.expiredKeys++
 	m.notify(db, notifyExpired, "expired", e.key)
 }

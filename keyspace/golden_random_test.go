@@ -162,11 +162,7 @@ var randomWords = map[byte][]string{
 // commands, in their answers and in what they publish. A row is known by its seed.
 func TestGoldenRandom(t *testing.T) {
 	for seed := range uint64(20) {
-		g := &golden{t: t, file: "random", proto: 3, stage: newStage(t)}
-		g.redis, g.listener = dialReferee(t), dialReferee(t)
-		g.redis.do("HELLO", "3")
-		g.listener.do("PSUBSCRIBE", "*")
-		g.reset()
+		g := newGolden(t, "random", 3)
 		g.random(rand.New(rand.NewPCG(seed, 0)))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

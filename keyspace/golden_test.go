@@ -40,11 +40,7 @@ func TestGolden(t *testing.T) {
 		for _, file := range transcriptFiles(t) {
 			name := fmt.Sprintf("RESP%d/%s", proto, strings.TrimSuffix(filepath.Base(file), ".txt"))
 			t.Run(name, func(t *testing.T) {
-				g := &golden{t: t, file: file, proto: proto, stage: newStage(t)}
-				g.redis, g.listener = dialReferee(t), dialReferee(t)
-				g.redis.do("HELLO", strconv.Itoa(proto))
-				g.listener.do("PSUBSCRIBE", "*")
-				g.reset()
+				g := newGolden(t, file, proto)
 				for _, b := range readTranscript(t, file) {
 					g.play(b)
 				}
@@ -61,8 +57,20 @@ type golden struct {
 	stage    *stage
 	redis    *referee
 	listener *referee // is subscribed to everything
+	tracker  *referee // is told of every key that changes
 	barriers int
 	skip     bool // since an "at"
+}
+
+func newGolden(t *testing.T, file string, proto int) *golden {
+	g := &golden{t: t, file: file, proto: proto, stage: newStage(t)}
+	g.redis, g.listener, g.tracker = dialReferee(t), dialReferee(t), dialReferee(t)
+	g.redis.do("HELLO", strconv.Itoa(proto))
+	g.listener.do("PSUBSCRIBE", "*")
+	g.tracker.do("HELLO", "3")
+	g.tracker.do("CLIENT", "TRACKING", "ON", "BCAST")
+	g.reset()
+	return g
 }
 
 // reset makes the referee as new.
@@ -76,6 +84,7 @@ func (g *golden) reset() {
 			g.t.Fatalf("%s: %s", cmd, r.Str)
 		}
 	}
+	g.changed()
 	g.skip = false
 }
 
@@ -120,8 +129,12 @@ func (g *golden) step(b block, s step) bool {
 		return g.compare(b, s, strings.Join(g.stage.published(), "\n"), strings.Join(g.published(), "\n"))
 	}
 	args := g.stage.args(s.words)
+	g.stage.changed = nil
 	mine := g.stage.command(args)
 	theirs, raw := g.redis.do(args...)
+	if !g.compareChanges(b, s) {
+		return false
+	}
 	if mine.Kind == resp.KindNone {
 		return true
 	}
@@ -150,6 +163,50 @@ func (g *golden) compare(b block, s step, mine, theirs string) bool {
 		g.t.Errorf("%s:%d: %q\nredis  %q\nlockd  %q", g.file, s.line, s.words, theirs, mine)
 	}
 	return mine == theirs
+}
+
+// compareChanges compares the keys that clients which track every key are told of.
+// The referee tells each once, in the order of their names. It forgets to tell of
+// SWAPDB, and what ends by its clock is not ours to know.
+func (g *golden) compareChanges(b block, s step) bool {
+	mine := g.stage.changed
+	if resp.Is(s.words[0], "SWAPDB") {
+		mine = nil
+	}
+	for i, key := range mine {
+		mine[i] = strings.TrimPrefix(key, "x ")
+	}
+	mine = slices.Compact(slices.Sorted(slices.Values(mine)))
+	theirs := slices.DeleteFunc(g.changed(), func(key string) bool {
+		return !slices.Contains(mine, key) && g.stage.hasDeadline(key)
+	})
+	if !slices.Equal(mine, theirs) && b.notes["differs"] == "" {
+		g.t.Errorf("%s:%d: %q\nredis  invalidates %q\nlockd  invalidates %q", g.file, s.line, s.words, theirs, mine)
+		return false
+	}
+	return true
+}
+
+func (s *stage) hasDeadline(key string) bool {
+	e, _ := s.m.dbs[s.db].keys.get(key)
+	return e != nil && e.deadline.set()
+}
+
+// changed reads which keys the referee has invalidated up to now.
+func (g *golden) changed() (keys []string) {
+	g.tracker.conn.Write(resp.AppendCommand(nil, "PING"))
+	for {
+		r := readReply(g.tracker.in, io.Discard)
+		switch {
+		case r.Kind != resp.KindPush:
+			return keys
+		case r.Elems[1].IsNil():
+			keys = append(keys, "all")
+		}
+		for _, key := range r.Elems[1].Elems {
+			keys = append(keys, key.Str)
+		}
+	}
 }
 
 // published reads what the referee has published up to now.

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,22 @@ func mustApply(t testing.TB, m *Machine, at resp.Stamp, db int, lines ...string)
 func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) {
 	results, msgs := m.Apply(at, []resp.Request{request(0, line)})
 	return results[0].Replies[0], msgs
+}
+
+// published leaves out what an entry says to those who track keys.
+func published(msgs []resp.Message) []resp.Message {
+	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool { return m.Kind == resp.MessageChanges })
+}
+
+// changedKeys lists what an entry says to those who track keys: names, "all" for a flush,
+// names with an x before them for expired keys.
+func changedKeys(msgs []resp.Message) (list []string) {
+	for _, m := range msgs {
+		for _, c := range m.Changes {
+			list = append(list, map[resp.ChangeKind]string{resp.ChangeKey: "", resp.ChangeExpired: "x ", resp.ChangeAll: "all"}[c.Kind]+c.Key)
+		}
+	}
+	return list
 }
 
 func view(m *Machine, at resp.Stamp, db int, line string) resp.Reply {

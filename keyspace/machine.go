@@ -31,6 +31,8 @@ type Machine struct {
 	entry      meter
 	applying   bool
 	messages   []resp.Message
+	changed    []resp.Change // by the entry, in order
+	reads      *readLog      // of the request that is running, if its session tracks
 	journal    *journal
 	generation uint64 // owner of the aggregates that may be changed in place
 }
@@ -62,14 +64,15 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
+	m.changed = make([]resp.Change, 0, len(reqs))
 	m.sweep()
 	m.entry = m.newMeter()
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
 		results[i] = m.do(at, reqs[i])
 	}
-	messages := m.messages
-	m.messages, m.applying = nil, false
+	messages := m.withChanges(m.messages)
+	m.messages, m.changed, m.applying = nil, nil, false
 	return results, messages
 }
 
@@ -94,10 +97,12 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
+	m.reads = m.newReadLog(req)
 	defer m.settle()
 	for i, cmd := range req.Cmds {
 		c := ctx{m: m, at: at, db: cmd.DB}
 		res.Replies[i] = c.execute(cmd.Args)
+		m.reads.endCommand(m.position())
 		size := res.Replies[i].Size()
 		m.request.replyBytes += size
 		m.spend(commandWork + size)

@@ -81,6 +81,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
 	}
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run}
 	reply := row.Run(&inner, args)
+	c.m.reads.note(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + reply.Size())
 	return reply
 }
@@ -103,6 +104,8 @@ func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 type journal struct {
 	undo      []undo
 	messages  int // how many there were before the script
+	changed   int // changes, likewise
+	reads     int // noted reads, likewise
 	sequence  uint64
 	lastFence uint64
 	stats     stats
@@ -123,7 +126,7 @@ type undo struct {
 func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
-		messages: len(m.messages), sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
+		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
 	}
 }
 
@@ -135,9 +138,10 @@ func (m *Machine) journalEntry(db int, key string, was *entry) {
 	m.journal.undo = append(m.journal.undo, undo{db: db, key: key, was: was, bucket: b, createdAt: m.createdAt[b]})
 }
 
-// journalDatabases must come before a change that replaces databases. What was
+// replaceDatabases must come before a change that replaces databases. What was
 // replaced is not changed any more while the script runs.
-func (m *Machine) journalDatabases() {
+func (m *Machine) replaceDatabases() {
+	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
 	if m.journal == nil {
 		return
 	}
@@ -163,6 +167,7 @@ func (m *Machine) rollback() {
 		d.replace(is, u.was)
 		m.createdAt[u.bucket] = u.createdAt
 	}
-	m.messages = m.messages[:j.messages]
+	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
+	m.reads.truncate(j.reads)
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }

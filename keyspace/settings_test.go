@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestConfigSetIsAtomic(t *testing.T) {
 		{Kind: resp.MessageConfig, Channel: "maxmemory", Payload: "1073741824"},
 		{Kind: resp.MessageConfig, Channel: "timeout", Payload: "5"},
 	}
-	if plain(r) != "OK" || len(msgs) != 2 || msgs[0] != want[0] || msgs[1] != want[1] {
+	if plain(r) != "OK" || !reflect.DeepEqual(msgs, want) {
 		t.Errorf("%s %v", plain(r), msgs)
 	}
 	r, msgs = apply(m, at(1), "CONFIG SET timeout 6 maxmemory lots")

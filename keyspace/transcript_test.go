@@ -310,6 +310,7 @@ type stage struct {
 	at      resp.Stamp
 	db      int
 	events  []resp.Message
+	changed []string // keys, as those who track them hear it
 	scripts map[string]string
 	multi   []resp.Cmd // the commands since MULTI; nil outside
 	watch   []resp.Watch
@@ -469,8 +470,9 @@ func (s *stage) one(args resp.Args) resp.Reply {
 func (s *stage) apply(reqs []resp.Request) []resp.Result {
 	s.at.Index++
 	s.at.Seed = seed(s.at.Index)
-	results, published := s.m.Apply(s.at, reqs)
-	s.events = append(s.events, published...)
+	results, msgs := s.m.Apply(s.at, reqs)
+	s.events = append(s.events, published(msgs)...)
+	s.changed = append(s.changed, changedKeys(msgs)...)
 	return results
 }
 

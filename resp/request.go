@@ -44,6 +44,7 @@ const (
 	MessageChannel MessageKind = iota // PUBLISH and keyspace notifications
 	MessageShard                      // SPUBLISH
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
+	MessageChanges                    // what an entry changed: Index and Changes
 )
 
 // Message is something that leaves the machine beside the replies, on every node
@@ -52,6 +53,26 @@ type Message struct {
 	Kind    MessageKind
 	Channel string
 	Payload string
+
+	Index   uint64   // MessageChanges: the index of the entry in the log
+	Changes []Change // MessageChanges: all that it did to the data, in order
+}
+
+// ChangeKind says what a Change is.
+type ChangeKind uint8
+
+// The kinds of change.
+const (
+	ChangeKey     ChangeKind = iota // a command wrote or deleted the key
+	ChangeExpired                   // the key's lease has ended
+	ChangeAll                       // databases were emptied or exchanged: any key may have changed
+)
+
+// Change is one step of what an entry did to the data. It does not say in which
+// database: tracking, as in Redis, goes by the name alone.
+type Change struct {
+	Kind ChangeKind
+	Key  string
 }
 
 // Field is one line of INFO, name:value.

@@ -145,6 +145,13 @@ func (s *Spec) sub(word string) *Spec {
 	return nil
 }
 
+// ReadsKeys reports whether a client that tracks (CLIENT TRACKING) is to hear of
+// changes of the command's keys. Of a script it is to hear of those that the script
+// really reads, which only the machine knows.
+func (s *Spec) ReadsKeys() bool {
+	return s.Flags&ReadOnly != 0 && s.Keys != NoKeys && s.Group != "scripting"
+}
+
 // Row is a row of a command table: what is said about a command, and the
 // function that runs it. Each table has its own kind of function F.
 type Row[F any] struct {

@@ -1,0 +1,126 @@
+package keyspace
+
+import (
+	"math"
+
+	"lockd/resp"
+)
+
+// What CLIENT TRACKING needs from the machine. Every entry of the log tells every
+// node which keys it changed, in order, whoever listens. A request whose session
+// tracks ends with the internal command "tracked": its answer says at which place
+// of that order each command of the request stood, and which keys scripts read. The
+// session compares the two, on whichever node it is.
+
+var trackingRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "tracked", Arity: 1, Flags: resp.ReadOnly | resp.NoScript | resp.Internal,
+		Group: "lockd", Since: "1.0.0", Summary: "Return where in the log the request took effect, and what its scripts read",
+	}, Run: cmdTracked},
+}
+
+// noteChange notes that a key was stored or deleted. The name is the entry's own,
+// not the argument, which may be a part of something much larger.
+func (m *Machine) noteChange(was, next *entry) {
+	e := next
+	if e == nil {
+		e = was
+	}
+	m.changed = append(m.changed, resp.Change{Key: e.key})
+}
+
+// noteExpiry says of the last change that it was no command's doing.
+func (m *Machine) noteExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
+
+// withChanges puts what the entry changed before its messages: a client that both
+// tracks and subscribes has let go of what it cached when it hears of the reason.
+func (m *Machine) withChanges(messages []resp.Message) []resp.Message {
+	if len(m.changed) == 0 {
+		return messages
+	}
+	changes := resp.Message{Kind: resp.MessageChanges, Index: m.index, Changes: m.changed}
+	return append([]resp.Message{changes}, messages...)
+}
+
+// position is how many changes of the entry have been made by now. A read comes
+// after all of the last entry.
+func (m *Machine) position() int64 {
+	if !m.applying {
+		return math.MaxInt32
+	}
+	return int64(len(m.changed))
+}
+
+// readsMax bounds the reads that are noted of one request. More are an error of
+// "tracked"; the session then lets its client forget everything.
+const readsMax = 1 << 14
+
+// readLog is what "tracked" answers. A nil one notes nothing.
+type readLog struct {
+	from  int64            // position before the request
+	marks []resp.Reply     // position after each command
+	reads []resp.Reply     // of scripts: number of the command, key, position; three elements each
+	last  map[string]int64 // position of the last read of a key
+}
+
+func (m *Machine) newReadLog(req resp.Request) *readLog {
+	n := len(req.Cmds)
+	if n == 0 || req.Cmds[n-1].Args[0] != trackingRows[0].Name {
+		return nil
+	}
+	return &readLog{from: m.position()}
+}
+
+// endCommand notes the position at which a command of the request has ended.
+func (l *readLog) endCommand(at int64) {
+	if l != nil {
+		l.marks = append(l.marks, resp.Int(at))
+		clear(l.last)
+	}
+}
+
+// note notes the keys that a command of a script has read. To read a key again
+// when nothing has changed in between is not worth a word.
+func (l *readLog) note(spec *resp.Spec, args resp.Args, at int64) {
+	if l == nil || !spec.ReadsKeys() {
+		return
+	}
+	keys, _ := spec.Keys.Of(args)
+	for _, key := range keys {
+		if was, known := l.last[key]; known && was == at || len(l.reads) > 3*readsMax {
+			continue
+		}
+		if l.last == nil {
+			l.last = map[string]int64{}
+		}
+		l.last[key] = at
+		l.reads = append(l.reads, resp.Int(int64(len(l.marks))), resp.Bulk(key), resp.Int(at))
+	}
+}
+
+// len and truncate take back what an undone script has read.
+func (l *readLog) len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.reads)
+}
+
+func (l *readLog) truncate(n int) {
+	if l != nil {
+		l.reads = l.reads[:n]
+	}
+}
+
+// cmdTracked answers: index of the entry, position before the request, position
+// after each command, what scripts read.
+func cmdTracked(c *ctx, _ resp.Args) resp.Reply {
+	l := c.m.reads
+	switch {
+	case l == nil:
+		return resp.Err("ERR it has to be the last command of a request")
+	case len(l.reads) > 3*readsMax:
+		return resp.Err("ERR a script has read too many keys to track them")
+	}
+	return resp.Array(resp.Int(int64(c.m.index)), resp.Int(l.from), resp.Array(l.marks...), resp.Array(l.reads...))
+}
