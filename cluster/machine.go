@@ -48,6 +48,7 @@ type Publisher interface {
 	// Publish delivers messages, in order. Called from the goroutine that applies.
 	Publish(msgs []resp.Message)
 	// DropSubscribers closes every subscribed connection of this node, so that its
-	// client subscribes again and looks again: messages may have been missed.
+	// client subscribes again and looks again: messages may have been missed. Clients
+	// that track keys (MessageChanges) are told to forget what they have cached.
 	DropSubscribers(why string)
 }

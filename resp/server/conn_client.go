@@ -14,7 +14,7 @@ func clientRows() []row {
 	return []row{{
 		Spec: resp.Spec{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0", Summary: "A container for client connection commands"},
 		Run:  action{onSentinel: true},
-		Subs: []row{
+		Subs: append([]row{
 			{Spec: resp.Spec{Name: "client|id", Arity: 2, Flags: ofClient, Group: "connection", Since: "5.0.0",
 				Summary: "Returns the client ID for the current connection"}, Run: action{run: clientID}},
 			{Spec: resp.Spec{Name: "client|info", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.2.0",
@@ -28,8 +28,6 @@ func clientRows() []row {
 				Summary: "Set the current connection name", Syntax: "connection-name"}, Run: action{run: clientSetName}},
 			{Spec: resp.Spec{Name: "client|setinfo", Arity: 4, Flags: ofClient, Group: "connection", Since: "7.2.0",
 				Summary: "Sets information specific to the client or connection.", Syntax: "<LIB-NAME libname | LIB-VER libver>"}, Run: action{run: clientSetInfo}},
-			{Spec: resp.Spec{Name: "client|getredir", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.0.0",
-				Summary: "Get tracking notifications redirection client ID if any"}, Run: action{run: clientGetRedir}},
 			{Spec: resp.Spec{Name: "client|kill", Arity: -3, Flags: administrative, Group: "connection", Since: "2.4.0",
 				Summary: "Kill the connection of a client",
 				Syntax:  "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>"}, Run: action{run: clientKill}},
@@ -42,7 +40,7 @@ func clientRows() []row {
 			{Spec: resp.Spec{Name: "client|unblock", Arity: -3, Flags: administrative, Group: "connection", Since: "5.0.0",
 				Summary: "Unblock a client blocked in a blocking command from a different connection", Syntax: "client-id [TIMEOUT | ERROR]"}, Run: action{run: clientUnblock}},
 			helpRow("client", "connection", "5.0.0", clientHelp),
-		},
+		}, trackingRows()...),
 	}}
 }
 
@@ -91,8 +89,6 @@ func clientSetInfo(s *session, args resp.Args) resp.Reply {
 	}
 	return resp.OK()
 }
-
-func clientGetRedir(*session, resp.Args) resp.Reply { return resp.Int(-1) }
 
 func clientReply(s *session, args resp.Args) resp.Reply {
 	switch {
@@ -197,6 +193,12 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	if s.queued.Load() >= 0 {
 		flags += "x"
 	}
+	track := s.trackFlags.Load()
+	for i, letter := range "tRB" {
+		if track&(1<<i) != 0 {
+			flags += string(letter)
+		}
+	}
 	if s.unix {
 		flags += "U"
 	}
@@ -247,7 +249,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	field("events", "r")
 	field("cmd", cmd)
 	field("user", "default")
-	number("redir", -1)
+	number("redir", s.redirect.Load())
 	number("resp", int64(s.proto.Load()))
 	field("lib-name", libName)
 	field("lib-ver", libVer)
@@ -327,7 +329,7 @@ func (f *killFilter) option(word, value string) resp.Reply {
 func (s *session) killAll(f *killFilter) int {
 	n := 0
 	for _, c := range s.srv.clients() {
-		if !f.matches(c) || f.skipMe && c == s {
+		if !f.matches(c) || f.skipMe && c == s || c.out.ends() {
 			continue
 		}
 		n++

@@ -49,6 +49,7 @@ func quit(s *session, _ resp.Args) resp.Reply {
 func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
 	s.subs.clear(s)
+	s.untrack()
 	s.proto.Store(2)
 	s.db.Store(0)
 	s.setName("")

@@ -139,11 +139,16 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return resp.Err(resp.ErrExecAbort)
 	}
 	start := s.srv.clock()
+	n := len(req.Cmds)
+	s.flight = s.followTransaction(tx, &req)
 	res := s.runData(req)
+	if s.flight != nil {
+		res = s.flight.arrive(res)
+	}
 	if res.Aborted {
 		return resp.NilArray()
 	}
-	if fail, all := commonFailure(res, len(req.Cmds)); all {
+	if fail, all := commonFailure(res, n); all {
 		return fail
 	}
 	return s.compose(tx, req, res, start)
@@ -226,11 +231,21 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 		return resp.Reply{}
 	}
 	for i, q := range tx.cmds {
-		if q.here() {
-			replies[i] = s.timed(q)
-		}
+		replies[i] = s.inPlace(q, replies[i])
 	}
 	return resp.Array(replies...)
+}
+
+// inPlace runs what has to run where it stands in the array. It may be about
+// tracking, so what is to be remembered of the data commands is decided beside.
+func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
+	switch {
+	case q.here():
+		return s.timed(q)
+	case q.of.act == nil && s.flight != nil:
+		s.flight.tracked = append(s.flight.tracked, s.track.wants(s.track.caching))
+	}
+	return r
 }
 
 // here: the command has to run where it stands in the array.
@@ -252,10 +267,7 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	hub.mu.Lock()
 	s.replyHead(len(tx.cmds))
 	for i, q := range tx.cmds {
-		if q.here() {
-			replies[i] = s.timed(q)
-		}
-		s.reply(replies[i])
+		s.reply(s.inPlace(q, replies[i]))
 	}
 	s.handOver()
 	hub.mu.Unlock()

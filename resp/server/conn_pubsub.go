@@ -58,7 +58,6 @@ func pubsubRows() []row {
 type subscriptions struct {
 	names [3]map[string]uint64 // by kind: the name and when it came
 	seq   uint64
-	ever  bool // the outbox has its writer goroutine
 }
 
 // kind is one of the three ways to subscribe: the same commands under other names.
@@ -105,10 +104,7 @@ func (u *subscriptions) sorted(k *kind) []string {
 // subscribe answers with one confirmation for each name. An error ends it: what
 // came before it holds.
 func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
-	if !s.subs.ever {
-		s.subs.ever = true
-		s.out.startWriter() // what is pending goes its way, ahead of the confirmations
-	}
+	s.startPushing()
 	for _, name := range args[1:] {
 		if fail := k.join(s, name); fail.IsErr() {
 			return fail
@@ -201,7 +197,7 @@ func (u *subscriptions) clear(s *session) {
 
 // leaveAll is clear for a session that ends.
 func (u *subscriptions) leaveAll(s *session) {
-	if !u.ever {
+	if !s.pushing {
 		return
 	}
 	s.srv.hub.mu.Lock()

@@ -1,4 +1,4 @@
-// Package server is lockd's front: connections, sessions, Pub/Sub. It speaks
+// Package server is lockd's front: connections, sessions, Pub/Sub, tracking. It speaks
 // RESP2 and RESP3 to clients and hands every command that is not about the
 // connection itself to a Backend. Its law:
 //
@@ -9,7 +9,7 @@
 //   - Nothing a client sends is believed before the guard has measured it: every
 //     length, count and total has a named limit (limits.go).
 //   - The wall clock is read in one place (clock.go).
-//   - Locks are taken in the order Hub.mu, outbox.mu, and never held over a
+//   - Locks are taken in the order Hub.mu, Server.mu, outbox.mu, and never held over a
 //     call of the Backend or a write to a socket.
 //
 // DESIGN.md gives the reasons and the roads not taken.

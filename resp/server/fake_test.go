@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,6 +28,14 @@ type fakeBackend struct {
 	failing  string // error that every command gets
 	requests []int  // number of commands of each request
 	waiting  chan struct{}
+
+	index   uint64             // of the last entry
+	changes []resp.Change      // of the entry that is being applied
+	reads   []resp.Reply       // of scripts of the request, as "tracked" answers them
+	command int                // number of the command in the request
+	late    func(resp.Message) // takes what an entry changed, for a node that applies it later
+	old     bool               // it does not know "tracked"
+	held    func()             // is called when a request has taken effect and before it is answered
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
@@ -49,6 +58,9 @@ func newFake() *fakeBackend {
 			"Post a message to a channel", "channel message", fakePublish),
 		fakeRow("spublish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.FirstKey, "pubsub", "7.0.0",
 			"Post a message to a shard channel", "shardchannel message", fakePublish),
+		fakeRow("flushall", -1, resp.Write, resp.NoKeys, "server", "1.0.0", "Remove all keys", "", fakeFlush),
+		fakeRow("mget", -2, resp.ReadOnly|resp.Fast, resp.AllKeys, "string", "1.0.0", "Get the values of all the given keys", "key [key ...]", fakeMget),
+		fakeRow("tracked", 1, resp.ReadOnly|resp.Internal, resp.NoKeys, "lockd", "1.0.0", "", "", nil),
 		fakeRow("watch", -2, resp.ReadOnly|resp.Internal, resp.AllKeys, "transactions", "2.2.0", "", "", fakeWatch),
 		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
 		{Spec: resp.Spec{Name: "config", Arity: -2, Group: "server"}, Subs: []resp.Row[fakeRun]{
@@ -77,10 +89,34 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		}
 	}
 	replies := make([]resp.Reply, len(req.Cmds))
+	marks := make([]resp.Reply, 0, len(req.Cmds))
+	f.changes, f.reads = nil, nil
 	for i, c := range req.Cmds {
+		if c.Args[0] == tracked && f.failing == "" && !f.old {
+			replies[i] = resp.Array(resp.Int(int64(f.index+1)), resp.Int(0), resp.Array(marks...), resp.Array(f.reads...))
+			continue
+		}
+		f.command = i
 		replies[i] = f.one(ctx, c)
+		marks = append(marks, resp.Int(int64(len(f.changes))))
+	}
+	f.index++
+	f.publish(resp.Message{Kind: resp.MessageChanges, Index: f.index, Changes: f.changes})
+	if f.held != nil {
+		f.held()
 	}
 	return resp.Result{Replies: replies}
+}
+
+// publish is what the node does when it applies an entry.
+func (f *fakeBackend) publish(m resp.Message) {
+	switch {
+	case len(m.Changes) == 0:
+	case f.late != nil:
+		f.late(m)
+	default:
+		f.hub.Publish([]resp.Message{m})
+	}
 }
 
 func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
@@ -90,6 +126,9 @@ func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
 	row, fail := f.table.Find(c.Args)
 	if row == nil {
 		return fail
+	}
+	if row.Name == tracked {
+		return resp.UnknownCommand(c.Args)
 	}
 	if row.Name == "wait" && f.waiting == nil {
 		return resp.Int(0)
@@ -107,6 +146,7 @@ func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
 func (f *fakeBackend) touch(db int, key string) {
 	f.version++
 	f.versions[strconv.Itoa(db)+key] = f.version
+	f.changes = append(f.changes, resp.Change{Key: key})
 }
 
 func fakeGet(f *fakeBackend, c resp.Cmd) resp.Reply {
@@ -159,7 +199,41 @@ func fakeIncr(f *fakeBackend, c resp.Cmd) resp.Reply {
 	return resp.Int(n + 1)
 }
 
-func fakeEval(*fakeBackend, resp.Cmd) resp.Reply { return resp.Nil() }
+func fakeMget(f *fakeBackend, c resp.Cmd) resp.Reply {
+	var elems []resp.Reply
+	for _, key := range c.Args[1:] {
+		elems = append(elems, fakeGet(f, resp.Cmd{DB: c.DB, Args: resp.Args{"get", key}}))
+	}
+	return resp.Array(elems...)
+}
+
+func fakeFlush(f *fakeBackend, _ resp.Cmd) resp.Reply {
+	for i := range f.values {
+		clear(f.values[i])
+	}
+	f.changes = append(f.changes, resp.Change{Kind: resp.ChangeAll})
+	return resp.OK()
+}
+
+var scriptCall = regexp.MustCompile(`redis\.call\('(\w+)',KEYS\[(\d)\](?:,'([^']*)')?\)`)
+
+// fakeEval runs the calls of a script one after the other and returns the last reply.
+func fakeEval(f *fakeBackend, c resp.Cmd) resp.Reply {
+	last := resp.Nil()
+	for _, call := range scriptCall.FindAllStringSubmatch(c.Args[1], -1) {
+		n, _ := strconv.Atoi(call[2])
+		args := resp.Args{call[1], c.Args[2+n]}
+		if call[3] != "" {
+			args = append(args, call[3])
+		}
+		row, _ := f.table.Find(args)
+		last = row.Run(f, resp.Cmd{DB: c.DB, Args: args})
+		if row.ReadsKeys() {
+			f.reads = append(f.reads, resp.Int(int64(f.command)), resp.Bulk(args[1]), resp.Int(int64(len(f.changes))))
+		}
+	}
+	return last
+}
 
 func fakePublish(f *fakeBackend, c resp.Cmd) resp.Reply {
 	kind := resp.MessageChannel

@@ -15,6 +15,7 @@ import (
 type Hub struct {
 	settings    settings
 	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
+	trackers    atomic.Int64 // sessions that track, likewise
 
 	mu       sync.Mutex
 	channels topics
@@ -22,6 +23,7 @@ type Hub struct {
 	patterns []*pattern          // in the order in which they came
 	byGlob   map[string]*pattern // the same by text
 	members  map[*session]struct{}
+	tracking tracking
 }
 
 // topics are the sessions subscribed to each name.
@@ -35,7 +37,7 @@ type pattern struct {
 // NewHub makes a hub. It may receive settings and messages before there is a
 // server to serve it.
 func NewHub() *Hub {
-	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}}
+	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}, tracking: newTracking()}
 	h.settings.setDefaults()
 	return h
 }
@@ -44,19 +46,26 @@ func NewHub() *Hub {
 func (h *Hub) Publish(msgs []resp.Message) {
 	anybody := h.subscribers.Load() > 0
 	for i := range msgs {
-		if msgs[i].Kind == resp.MessageConfig {
-			h.settings.apply(msgs[i].Channel, msgs[i].Payload)
-		} else if anybody {
-			h.deliver(&msgs[i])
+		switch m := &msgs[i]; {
+		case m.Kind == resp.MessageConfig:
+			h.settings.apply(m.Channel, m.Payload)
+		case m.Kind == resp.MessageChanges:
+			if h.trackers.Load() > 0 {
+				h.invalidate(m)
+			}
+		case anybody:
+			h.deliver(m)
 		}
 	}
 }
 
 // DropSubscribers closes every subscribed connection, so that its client
-// subscribes again and looks again: it may have missed messages.
+// subscribes again and looks again: it may have missed messages. Clients that track
+// are told to forget what they have cached.
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tracking.missed(&post{hub: h, lim: h.settings.pushLimit()})
 	for s := range h.members {
 		h.drop(s, why)
 	}

@@ -76,13 +76,16 @@ func executable() string {
 func (s *Server) infoClients() resp.Section {
 	var f fields
 	list := s.clients()
-	waiting, subscribed, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0)
+	waiting, subscribed, tracking, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0)
 	for _, c := range list {
 		if c.phase.Load()%phaseKinds == phaseRunning {
 			waiting++
 		}
 		if !c.mayTimeOut() {
 			subscribed++
+		}
+		if c.trackFlags.Load()&flagTracks != 0 {
+			tracking++
 		}
 		inputMax = max(inputMax, c.inputBytes.Load())
 		outputMax = max(outputMax, int64(c.out.waiting()))
@@ -93,7 +96,7 @@ func (s *Server) infoClients() resp.Section {
 	f.number("client_recent_max_output_buffer", outputMax)
 	f.number("blocked_clients", 0) // no command blocks until something happens
 	f.number("executing_clients", waiting)
-	f.number("tracking_clients", 0)
+	f.number("tracking_clients", tracking)
 	f.number("pubsub_clients", subscribed)
 	f.number("clients_in_timeout_table", 0)
 	return resp.Section{Name: "Clients", Fields: f}
@@ -143,6 +146,7 @@ func human(n int64) string {
 func (s *Server) infoStats() resp.Section {
 	s.hub.mu.Lock()
 	channels, patterns, shards := len(s.hub.channels), len(s.hub.byGlob), len(s.hub.shards)
+	keys, items, prefixes := len(s.hub.tracking.readers), s.hub.tracking.items, len(s.hub.tracking.prefixes)
 	s.hub.mu.Unlock()
 	var f fields
 	f.number("total_connections_received", s.stats.connections.Load())
@@ -154,6 +158,9 @@ func (s *Server) infoStats() resp.Section {
 	f.number("pubsub_channels", int64(channels))
 	f.number("pubsub_patterns", int64(patterns))
 	f.number("pubsubshard_channels", int64(shards))
+	f.number("tracking_total_keys", int64(keys))
+	f.number("tracking_total_items", int64(items))
+	f.number("tracking_total_prefixes", int64(prefixes))
 	f.number("client_output_buffer_limit_disconnections", s.stats.subscribersDropped.Load())
 	f.number("total_error_replies", s.stats.errorReplies.Load())
 	return resp.Section{Name: "Stats", Fields: f}

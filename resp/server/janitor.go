@@ -13,7 +13,8 @@ import (
 //
 //   - A session that has run for a whole round may be waiting in the backend. Its
 //     goroutine does not read, so nobody sees that its client has hung up: the
-//     janitor asks the kernel, and ends the session's context.
+//     janitor asks the kernel, and ends the session's context. What a client that
+//     tracks is to be told waits for the reply; the janitor does not let it wait long.
 //   - A session that has been writing for a whole round has a client that does not
 //     read: its write is interrupted, and goes on beside the reading (see outbox).
 //   - A client that has been silent for longer than the setting timeout is closed.
@@ -62,6 +63,9 @@ func (s *Server) round() {
 		case phaseRunning:
 			if stands && hungUp(c.conn) {
 				c.cancel()
+			}
+			if stands && c.trackFlags.Load() != 0 {
+				s.hub.relieve(c)
 			}
 		case phaseWriting:
 			if stands {

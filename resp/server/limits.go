@@ -21,6 +21,13 @@ const (
 	channelBytesMax         = 64 << 10    // name of a channel to subscribe to
 	patternBytesMax         = 4 << 10     // pattern to subscribe to
 	patternsMax             = 1 << 17     // distinct patterns of all clients
+	prefixBytesMax          = 512         // prefix of keys to be told of (CLIENT TRACKING BCAST)
+	prefixesMax             = 1 << 10     // prefixes of one client
+	trackedKeysMaxDefault   = 1000000     // keys that are tracked, for all clients: setting tracking-table-max-keys
+	trackedBytesMax         = 128 << 20   // bytes of those keys
+	evictionsMax            = 128         // keys that are let go at once to make room for one
+	recentChangesMax        = 1 << 16     // changes kept while a request of a client that tracks is on its way
+	recentBytesMax          = 16 << 20    // bytes of their keys
 	clientNameBytesMax      = 4 << 10     // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000       // setting maxclients
 	pushBytesHardDefault    = 32 << 20    // setting client-output-buffer-limit pubsub

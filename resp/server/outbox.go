@@ -10,8 +10,9 @@ import (
 
 // outbox is the only way to a connection's socket. While nobody pushes to the
 // client its session writes by itself; from its first subscription on, or when
-// its client has stopped reading, everything goes through buf and one writer
-// goroutine, so that a publisher only ever appends.
+// its client has stopped reading, or when somebody pushes to it all the same
+// (CLIENT TRACKING REDIRECT), everything goes through buf and one writer goroutine,
+// so that a publisher only ever appends.
 type outbox struct {
 	conn  net.Conn
 	clock Clock
@@ -21,6 +22,7 @@ type outbox struct {
 	buf       []byte    // waits to be written
 	writing   int       // bytes the writer is writing now
 	async     bool      // the writer goroutine runs
+	direct    bool      // the session is writing by itself
 	closed    bool      // no more comes: the writer ends when buf is written
 	dead      bool      // nothing is written any more
 	softSince time.Time // since when more than the soft limit waits
@@ -38,22 +40,32 @@ func newOutbox(conn net.Conn, clock Clock) *outbox {
 func (o *outbox) write(b []byte) error {
 	o.mu.Lock()
 	async, dead := o.async, o.dead
+	o.direct = !async && !dead
 	o.mu.Unlock()
-	if dead {
+	switch {
+	case dead:
 		return net.ErrClosed
+	case async:
+		o.enqueue(b)
+		return o.waitForRoom()
 	}
-	if !async {
-		n, err := o.conn.Write(b)
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
+	n, err := o.conn.Write(b)
+	interrupted := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
+	o.mu.Lock()
+	o.direct = false
+	if interrupted {
 		// The janitor saw the write stand still. A client may send all of a long
 		// pipeline before it reads: go on reading, as Redis does.
 		o.conn.SetWriteDeadline(time.Time{})
-		o.startWriter()
-		b = b[n:]
+		o.buf = append(append([]byte(nil), b[n:]...), o.buf...) // before what was pushed meanwhile
 	}
-	o.enqueue(b)
+	if len(o.buf) > 0 {
+		o.startLocked()
+	}
+	o.mu.Unlock()
+	if err != nil && !interrupted {
+		return err
+	}
 	return o.waitForRoom()
 }
 
@@ -86,6 +98,9 @@ func (o *outbox) push(b []byte, lim pushLimit) bool {
 		return true
 	}
 	o.buf = append(o.buf, b...)
+	if !o.direct {
+		o.startLocked()
+	}
 	o.changed.Broadcast()
 	waiting := len(o.buf) + o.writing
 	if lim.hard > 0 && waiting > lim.hard {
@@ -106,6 +121,11 @@ func (o *outbox) push(b []byte, lim pushLimit) bool {
 func (o *outbox) startWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.startLocked()
+}
+
+// startLocked is startWriter for who holds mu.
+func (o *outbox) startLocked() {
 	if !o.async && !o.dead {
 		o.async = true
 		go o.run()
@@ -173,6 +193,13 @@ func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.buf) + o.writing
+}
+
+// ends reports whether nothing more will be sent.
+func (o *outbox) ends() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed || o.dead
 }
 
 // finish waits until everything is written, for a connection that closes in

@@ -166,6 +166,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.proto.Store(2)
 	c.queued.Store(-1)
+	c.redirect.Store(-1)
 	c.activeAt.Store(s.ticks.Load())
 	s.sessions[c.id] = c
 	s.stats.connections.Add(1)
@@ -197,6 +198,13 @@ func (s *Server) closeIdle() {
 	default:
 		close(s.idle)
 	}
+}
+
+// session finds a client by its id; nil if there is none.
+func (s *Server) session(id int64) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
 }
 
 // clients lists the sessions by id.

@@ -54,6 +54,10 @@ type session struct {
 	watch    []resp.Watch
 	watchLen int // bytes of the watched keys
 	subs     subscriptions
+	track    tracker
+	runFirst bool    // CLIENT CACHING came before the first command of run
+	flight   *flight // of EXEC: it is settled when its reply is appended
+	pushing  bool    // messages may come: the outbox has its writer goroutine
 
 	dropped bool  // by the hub; guarded by hub.mu
 	seen    phase // in the janitor's last round; only the janitor uses it
@@ -70,7 +74,9 @@ type session struct {
 	inputBytes atomic.Int64 // in the input buffer
 	noEvict    atomic.Bool
 	noTouch    atomic.Bool
-	readOnly   atomic.Bool // READONLY: a follower may serve its reads
+	readOnly   atomic.Bool   // READONLY: a follower may serve its reads
+	trackFlags atomic.Uint32 // flagTracks ...
+	redirect   atomic.Int64  // of tracking; -1: does not track
 	identity   identity
 }
 
@@ -142,7 +148,7 @@ func (s *session) process() {
 
 // handle answers one command, or puts it into the run or the transaction.
 func (s *session) handle(args resp.Args) {
-	s.dispatch(args)
+	s.endCaching(s.dispatch(args))
 	if s.skipping || s.skipNext {
 		s.endRun()
 		s.skipping, s.skipNext = s.skipNext, false
@@ -153,13 +159,13 @@ func (s *session) handle(args resp.Args) {
 }
 
 // dispatch passes a command through Redis's gates, in Redis's order
-// (processCommand of server.c).
-func (s *session) dispatch(args resp.Args) {
+// (processCommand of server.c). It returns the command, nil if there is none.
+func (s *session) dispatch(args resp.Args) *command {
 	c, fail := s.srv.index.find(args)
 	if c == nil {
 		s.crossProtocol(args[0])
 		s.refuse(fail)
-		return
+		return nil
 	}
 	s.last.Store(c.spec)
 	switch {
@@ -179,6 +185,7 @@ func (s *session) dispatch(args resp.Args) {
 		s.endRun()
 		s.runOwn(c, args)
 	}
+	return c
 }
 
 // crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
@@ -219,13 +226,17 @@ func (s *session) runOwn(c *command, args resp.Args) {
 		s.srv.hub.mu.Unlock()
 		s.waitForRoom()
 	}
+	if f := s.flight; f != nil {
+		s.flight = nil
+		s.settle(f, nil)
+	}
 	s.account(start, []*command{c}, args, r)
 }
 
 // handOver gives what is pending to the writer goroutine, if there is one,
 // without waiting. The hub's lock is held.
 func (s *session) handOver() {
-	if s.subs.ever {
+	if s.pushing {
 		s.out.enqueue(s.pending)
 		s.srv.stats.outputBytes.Add(int64(len(s.pending)))
 		s.pending = s.pending[:0]
@@ -234,12 +245,24 @@ func (s *session) handOver() {
 
 // waitForRoom keeps a session from filling its outbox without end.
 func (s *session) waitForRoom() {
-	if s.subs.ever && s.out.waitForRoom() != nil {
+	if s.pushing && s.out.waitForRoom() != nil {
 		s.closing = true
 	}
 }
 
+// startPushing prepares for messages that come between replies. What is pending goes
+// its way, ahead of them.
+func (s *session) startPushing() {
+	if !s.pushing {
+		s.pushing = true
+		s.out.startWriter()
+	}
+}
+
 func (s *session) addToRun(c *command, args resp.Args) {
+	if len(s.run) == 0 {
+		s.runFirst = s.track.caching
+	}
 	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args})
 	s.runOf = append(s.runOf, c)
 	for _, a := range args {
@@ -256,11 +279,23 @@ func (s *session) endRun() {
 		return
 	}
 	start := s.srv.clock()
-	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: s.run})
-	for i, c := range s.runOf {
+	req := resp.Request{Cmds: s.run}
+	f := s.followRun(&req)
+	res := s.srv.backend.Do(s.ctx, req)
+	if f != nil {
+		res = f.arrive(res)
+	}
+	reply := func(i int) {
 		r := replyAt(res, i)
-		s.reply(s.receiversFor(c, s.run[i].Args, r))
+		s.reply(s.receiversFor(s.runOf[i], s.run[i].Args, r))
 		s.countIfError(r)
+	}
+	if f != nil {
+		s.settle(f, reply)
+	} else {
+		for i := range s.runOf {
+			reply(i)
+		}
 	}
 	s.accountRun(start, s.runOf, s.run[0].Args, res)
 	// A backend that stopped waiting may still hold the request: it is not reused.
@@ -386,6 +421,7 @@ func (s *session) linger() {
 // end lets go of everything the session holds.
 func (s *session) end() {
 	s.subs.leaveAll(s)
+	s.srv.hub.forget(s)
 	s.kill()
 	s.srv.forget(s)
 }

@@ -18,6 +18,7 @@ type settings struct {
 	latencyMillis    atomic.Int64 // 0: off
 	bulkBytesMax     atomic.Int64
 	queryBytesMax    atomic.Int64
+	trackedKeysMax   atomic.Int64 // 0: no limit
 	push             atomic.Pointer[pushLimit]
 }
 
@@ -32,6 +33,7 @@ func (s *settings) setDefaults() {
 	s.slowlogLen.Store(slowlogLenDefault)
 	s.bulkBytesMax.Store(bulkBytesMaxDefault)
 	s.queryBytesMax.Store(queryBytesMaxDefault)
+	s.trackedKeysMax.Store(trackedKeysMaxDefault)
 	s.push.Store(&pushLimit{pushBytesHardDefault, pushBytesSoftDefault, pushSoftSecondsDefault})
 }
 
@@ -68,6 +70,8 @@ func (s *settings) number(name string) *atomic.Int64 {
 		return &s.bulkBytesMax
 	case "client-query-buffer-limit":
 		return &s.queryBytesMax
+	case "tracking-table-max-keys":
+		return &s.trackedKeysMax
 	}
 	return nil
 }

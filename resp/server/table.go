@@ -27,6 +27,8 @@ type action struct {
 	hubLocked bool
 	// onSentinel rows are those that a sentinel's clients find too, as in Redis.
 	onSentinel bool
+	// tracks marks CLIENT TRACKING: a transaction with it in it is followed.
+	tracks bool
 }
 
 type row = resp.Row[action]

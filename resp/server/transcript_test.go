@@ -32,8 +32,9 @@ import (
 //	profile p     (first) the server has that profile; "cluster host:port" redirects there
 //	not redis: reason    (first) the transcript is not replayed against Redis
 //
-// A connection other than the first is named before the sign: "b> PING". Texts
-// have Go's escapes; a backslash at the end leaves the line break out.
+// A connection other than the first is named before the sign: "b> PING". {id b}
+// in a text stands for its id. Texts have Go's escapes; a backslash at the end leaves the
+// line break out.
 type transcript struct {
 	name     string
 	password string
@@ -109,13 +110,13 @@ func (tr *transcript) run(t *testing.T, addr string, record bool) {
 		case form == nil && !isClosed:
 			t.Fatalf("%s: what is this line?", p.at)
 		case !isClosed && (form[2] == ">" || form[2] == "$"):
-			p.peer(form[1]).send(form[2], form[3])
+			p.peer(form[1]).send(form[2], p.fill(form[3]))
 			out = append(out, line)
 			if record {
 				out = append(out, p.record(tr.lines[i+1:])...)
 			}
 		case !record:
-			p.peer(form[1]).expect(form[2], form[3])
+			p.peer(form[1]).expect(form[2], p.fill(form[3]))
 		}
 		if t.Failed() {
 			return
@@ -144,6 +145,7 @@ type peer struct {
 	conn net.Conn
 	in   *bufio.Reader
 	gone bool
+	id   string // once it was asked for
 }
 
 func (p *player) peer(name string) *peer {
@@ -157,6 +159,24 @@ func (p *player) peer(name string) *peer {
 		p.peers[name] = c
 	}
 	return c
+}
+
+var idForm = regexp.MustCompile(`\{id [a-z]+\}`)
+
+// fill puts the ids of connections into a text.
+func (p *player) fill(text string) string {
+	return idForm.ReplaceAllStringFunc(text, func(name string) string {
+		c := p.peer(name[len("{id ") : len(name)-1])
+		if c.id == "" {
+			c.send(">", "CLIENT ID")
+			line, err := c.readLine()
+			if err != nil || line[0] != ':' {
+				p.t.Fatalf("%s: id %q, %v", p.at, line, err)
+			}
+			c.id = strings.TrimSpace(line[1:])
+		}
+		return c.id
+	})
 }
 
 func (p *player) close() {
@@ -288,6 +308,11 @@ func (c *peer) recordOne(name string, old []*regexp.Regexp) []string {
 			line = name + `~ [0-9.]+`
 		case before[1] == "id":
 			line = name + `~ :[0-9]+`
+		}
+		for other, p := range c.p.peers {
+			if p.id != "" && string(piece) == ":"+p.id {
+				line = name + "< :{id " + other + "}"
+			}
 		}
 		before = [2]string{before[1], string(piece)}
 		for _, re := range old {

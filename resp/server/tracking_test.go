@@ -1,0 +1,596 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockd/resp"
+)
+
+// toldOf is the push that tells of keys; of none, that any may have changed.
+func toldOf(keys ...string) string {
+	what := resp.Nil()
+	if len(keys) > 0 {
+		what = resp.Bulks(keys...)
+	}
+	return string(resp.Push(resp.Bulk("invalidate"), what).AppendTo(nil, 3))
+}
+
+// dialTracker dials a client of RESP3 that tracks.
+func dialTracker(t *testing.T, addr, options string) *client {
+	c := dial(t, addr)
+	c.send("HELLO 3\r\nCLIENT TRACKING ON " + options + "\r\nPING\r\n")
+	for line := ""; line != "+PONG\r\n"; {
+		var err error
+		if line, err = c.in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// another changes keys as some other client does, in an entry of its own. The fake's
+// lock is held.
+func (f *fakeBackend) another(keys ...string) {
+	var changes []resp.Change
+	for _, key := range keys {
+		changes = append(changes, resp.Change{Key: key})
+	}
+	f.index++
+	f.publish(resp.Message{Kind: resp.MessageChanges, Index: f.index, Changes: changes})
+}
+
+// overtake has keys change after the next request has taken effect, and this node
+// hear of that before the answer is here.
+func (f *fakeBackend) overtake(keys ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = func() {
+		f.held = nil
+		f.another(keys...)
+	}
+}
+
+const readsK = `EVAL "redis.call('get',KEYS[1])" 1 k`
+
+// Who reads a key that has changed since, and is told before the answer comes, would
+// cache for ever what is out of date. So it is told behind the answer; after that, of
+// no further change.
+func TestChangeOvertakesTheAnswer(t *testing.T) {
+	for _, c := range []struct{ options, command, want string }{
+		{"", "GET k", "_\r\n" + toldOf("k")},
+		{"NOLOOP", "GET k", "_\r\n" + toldOf("k")},
+		{"", "GET k\r\nGET j", "_\r\n_\r\n" + toldOf("k")},
+		{"", readsK, "_\r\n" + toldOf("k")},
+		{"", "MULTI\r\nGET k\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n_\r\n+PONG\r\n" + toldOf("k")},
+		{"", "MULTI\r\nGET k\r\nSUBSCRIBE a\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n_\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n" + toldOf("k")},
+		{"", "GET unchanged", "_\r\n"},
+		{"OPTIN", "GET k", "_\r\n"},
+		{"OPTIN", "CLIENT CACHING YES\r\nGET k", "+OK\r\n_\r\n" + toldOf("k")},
+		{"BCAST", "GET k", "_\r\n" + toldOf("k", "other")},
+		{"BCAST PREFIX k", "GET x", "_\r\n" + toldOf("k")},
+		{"BCAST PREFIX nosuch", "GET k", "_\r\n"},
+	} {
+		t.Run(c.options+" "+c.command, func(t *testing.T) {
+			_, fake, addr := startServer(t, nil)
+			reader := dialTracker(t, addr, c.options)
+			fake.overtake("other", "k", "k")
+			reader.send(c.command + "\r\n")
+			reader.want(c.want)
+			if !strings.HasPrefix(c.options, "BCAST") {
+				fake.mu.Lock()
+				fake.another("k")
+				fake.mu.Unlock()
+				reader.send("PING\r\n")
+				reader.want("+PONG\r\n")
+			}
+		})
+	}
+}
+
+// A push never stands before the reply whose key it tells of, even while replies of
+// one pipeline wait to be written together.
+func TestPushBehindWaitingReply(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	fake.mu.Lock()
+	fake.held = func() { // after GET
+		fake.held = func() { // after CONFIG GET, which is on its way by itself
+			fake.held = nil
+			fake.another("k")
+		}
+	}
+	fake.mu.Unlock()
+	c.send("GET k\r\nCONFIG GET nosuch\r\n")
+	c.want("_\r\n" + toldOf("k") + "%0\r\n")
+}
+
+// lag makes the node of the fake one that applies entries later than the leader. It
+// returns a function that lets it apply the next one.
+func (f *fakeBackend) lag() (apply func()) {
+	late := make(chan resp.Message, 1000)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late = func(m resp.Message) { late <- m }
+	return func() { f.hub.Publish([]resp.Message{<-late}) }
+}
+
+// On a node that applies an entry later than the leader who answered: a change that
+// the client has seen already is not told, and does not use up what is remembered.
+func TestChangeComesAfterTheAnswer(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	apply := fake.lag()
+	reader, writer := dialTracker(t, addr, ""), dial(t, addr)
+	writer.send("SET k 1\r\n")
+	writer.want("+OK\r\n")
+	reader.send("GET k\r\n")
+	reader.want("$1\r\n1\r\n")
+	apply()
+	writer.send("SET k 2\r\n")
+	writer.want("+OK\r\n")
+	reader.send("PING\r\n")
+	reader.want("+PONG\r\n")
+	apply()
+	reader.want(toldOf("k"))
+}
+
+// A client that reads k twice, before and after a change, may have cached the first
+// answer: it is told.
+func TestChangeBetweenTwoReads(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	apply := fake.lag()
+	reader, writer := dialTracker(t, addr, ""), dial(t, addr)
+	reader.send("GET k\r\n")
+	reader.want("_\r\n")
+	writer.send("SET k 1\r\n")
+	writer.want("+OK\r\n")
+	reader.send(readsK + "\r\n")
+	reader.want("$1\r\n1\r\n")
+	apply()
+	reader.want(toldOf("k"))
+}
+
+// NOLOOP holds also where a client's own changes reach this node after their answer,
+// or while the next request is on its way; what others change at the same time is told.
+func TestNoLoopOnAFollower(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	apply := fake.lag()
+	c, other := dialTracker(t, addr, "NOLOOP"), dial(t, addr)
+	c.send("GET k\r\nGET j\r\nGET l\r\nSET k 1\r\n")
+	c.want("_\r\n_\r\n_\r\n+OK\r\n")
+	other.send("SET j 1\r\n")
+	other.want("+OK\r\n")
+	c.send("SET k 2\r\n")
+	c.want("+OK\r\n")
+	apply()
+	apply()
+	c.want(toldOf("j"))
+	fake.mu.Lock()
+	fake.held = func() { // the node applies k = 2 while a request is on its way
+		fake.held = nil
+		apply()
+	}
+	fake.mu.Unlock()
+	c.send("PUBLISH a b\r\nPING\r\n")
+	c.want(":0\r\n+PONG\r\n")
+	// Unlike in Redis, k is still remembered after the client's own changes of it.
+	other.send("SET k 3\r\n")
+	other.want("+OK\r\n")
+	apply()
+	c.want(toldOf("k"))
+}
+
+// A lease that ends is nobody's own change.
+func TestNoLoopHearsOfExpiry(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "NOLOOP")
+	c.send("GET k\r\n")
+	c.want("_\r\n")
+	fake.mu.Lock()
+	fake.changes = []resp.Change{{Kind: resp.ChangeExpired, Key: "k"}}
+	expired := fake.changes
+	fake.held = func() {
+		fake.held = nil
+		fake.publish(resp.Message{Kind: resp.MessageChanges, Index: fake.index, Changes: append(fake.changes, expired...)})
+	}
+	fake.mu.Unlock()
+	c.send("SET k 1\r\n")
+	c.want("+OK\r\n" + toldOf("k"))
+}
+
+// Where the leader does not say what was read, or the request was not done, the client
+// is told to forget all: it may count on being told of what it asked to read.
+func TestLeaderThatDoesNotKnowTracked(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	fake.old = true
+	c := dialTracker(t, addr, "")
+	c.send("GET k\r\n" + readsK + "\r\n")
+	c.want("_\r\n_\r\n" + toldOf())
+	fake.mu.Lock()
+	fake.failing = resp.ErrNotDone
+	fake.mu.Unlock()
+	c.send("GET k\r\nPING\r\n")
+	c.want("-" + resp.ErrNotDone + "\r\n" + toldOf() + "+PONG\r\n")
+	b := dialTracker(t, addr, "BCAST")
+	b.send("GET k\r\nPING\r\n")
+	b.want("-" + resp.ErrNotDone + "\r\n+PONG\r\n")
+	fake.mu.Lock()
+	fake.failing, fake.old = "", false
+	fake.mu.Unlock()
+	c.send("WATCH k\r\nSET k 1\r\nMULTI\r\nGET k\r\nEXEC\r\nPING\r\n")
+	c.want("+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n_\r\n+PONG\r\n")
+}
+
+// A node that may have missed changes tells all who track to forget everything, also
+// behind an answer that is on its way, and keeps their connections.
+func TestMissedChanges(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	c, b := dialTracker(t, addr, ""), dialTracker(t, addr, "BCAST PREFIX x")
+	c.send("GET k\r\n")
+	c.want("_\r\n")
+	srv.Hub().DropSubscribers("test")
+	c.want(toldOf())
+	b.want(toldOf())
+	fake.mu.Lock()
+	fake.held = func() {
+		fake.held = nil
+		fake.hub.DropSubscribers("test")
+	}
+	fake.mu.Unlock()
+	c.send("GET k\r\n")
+	c.want("_\r\n" + toldOf())
+	b.want(toldOf())
+	fake.mu.Lock()
+	fake.another("k")
+	fake.mu.Unlock()
+	c.send("PING\r\n")
+	c.want("+PONG\r\n")
+}
+
+// More changes than are kept come while a request is on its way.
+func TestTooManyChangesOnTheWay(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	c.send("GET early\r\n")
+	c.want("_\r\n")
+	many := make([]string, recentChangesMax+1)
+	many[0] = "early"
+	fake.overtake(many...)
+	c.send("GET k\r\n")
+	c.want("_\r\n" + toldOf())
+}
+
+// A client that waits long for an answer hears of the changes meanwhile.
+func TestLongWait(t *testing.T) {
+	for options, want := range map[string]string{
+		"":               toldOf("early") + "_\r\n" + toldOf("k"),
+		"BCAST PREFIX e": toldOf("early") + "_\r\n" + toldOf("early"),
+	} {
+		_, fake, addr := startServer(t, nil)
+		c := dialTracker(t, addr, options)
+		c.send("GET early\r\n")
+		c.want("_\r\n")
+		answer := make(chan struct{})
+		fake.mu.Lock()
+		fake.held = func() {
+			fake.held = nil
+			fake.another("early", "k")
+			<-answer
+		}
+		fake.mu.Unlock()
+		c.send("GET k\r\n")
+		first := toldOf("early")
+		c.want(first)
+		close(answer)
+		c.want(strings.TrimPrefix(want, first))
+	}
+}
+
+// The table keeps its limit: a key that has to go is told as changed.
+func TestTrackingTableLimit(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "tracking-table-max-keys", Payload: "2"}})
+	c := dialTracker(t, addr, "")
+	c.send("GET a\r\nGET b\r\nGET a\r\nPING\r\n")
+	c.want("_\r\n_\r\n_\r\n+PONG\r\n")
+	c.send("GET c\r\n")
+	c.want("_\r\n")
+	gone := string(c.line() + c.line() + c.line() + c.line() + c.line() + c.line())
+	if gone != toldOf("a") && gone != toldOf("b") {
+		t.Fatalf("%q", gone)
+	}
+	fake.mu.Lock()
+	fake.another("a", "b", "c")
+	fake.mu.Unlock()
+	for _, key := range []string{"a", "b", "c"} {
+		if gone != toldOf(key) {
+			c.want(toldOf(key))
+		}
+	}
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "tracking-table-max-keys", Payload: "0"}})
+	huge := strings.Repeat("x", trackedBytesMax/40)
+	for i := range 40 {
+		key := strconv.Itoa(i) + huge
+		c.send("*2\r\n$3\r\nGET\r\n$" + strconv.Itoa(len(key)) + "\r\n" + key + "\r\n")
+		c.want("_\r\n")
+	}
+	if !strings.HasPrefix(c.line()+c.line()+c.line(), ">2\r\n$10\r\ninvalidate\r\n") {
+		t.Error("names take more than they may")
+	}
+}
+
+func (c *client) line() string {
+	c.t.Helper()
+	line, err := c.in.ReadString('\n')
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return line
+}
+
+// What sessions leave behind is nothing; INFO and CLIENT LIST count and mark them.
+func TestTrackingFigures(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	c, d, b := dialTracker(t, addr, ""), dialTracker(t, addr, "OPTOUT"), dialTracker(t, addr, "BCAST PREFIX ab PREFIX x")
+	e := dial(t, addr)
+	c.send("GET k\r\nGET j\r\n")
+	c.want("_\r\n_\r\n")
+	d.send("GET k\r\n")
+	d.want("_\r\n")
+	e.send("MULTI\r\nGET k\r\nCLIENT TRACKING OFF\r\nEXEC\r\n")
+	e.want("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n+OK\r\n")
+	figures := func() map[string]string {
+		m := map[string]string{}
+		for _, s := range srv.Info() {
+			for _, f := range s.Fields {
+				m[f.Name] = f.Value
+			}
+		}
+		return m
+	}
+	f := figures()
+	if f["tracking_clients"] != "3" || f["tracking_total_keys"] != "2" || f["tracking_total_items"] != "3" || f["tracking_total_prefixes"] != "2" {
+		t.Errorf("%v", f)
+	}
+	list := ""
+	for _, s := range srv.clients() {
+		list += string(s.describe(nil, srv.clock()))
+	}
+	if strings.Count(list, " flags=t ") != 2 || strings.Count(list, " flags=tB ") != 1 || strings.Count(list, " redir=0 ") != 3 || strings.Count(list, " redir=-1 ") != 1 {
+		t.Error(list)
+	}
+	e.send("SET x 1\r\n")
+	e.want("+OK\r\n")
+	b.want(toldOf("x"))
+	for _, x := range []*client{c, d, b, e} {
+		x.conn.Close()
+	}
+	eventually(t, "all are gone", func() bool { return srv.count() == 0 })
+	h := srv.Hub()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := &h.tracking; h.trackers.Load() != 0 || len(k.sessions)+len(k.readers)+len(k.prefixes)+len(k.lengths)+k.items+k.keyBytes+k.recent.flights+len(k.recent.list)+k.recent.bytes != 0 {
+		t.Errorf("left: %d %+v", h.trackers.Load(), k)
+	}
+}
+
+// Prefixes have limits.
+func TestPrefixLimits(t *testing.T) {
+	_, _, addr := startServer(t, nil)
+	c := dial(t, addr)
+	c.send("CLIENT TRACKING ON BCAST PREFIX " + strings.Repeat("x", prefixBytesMax+1) + "\r\n")
+	c.want("-ERR prefix is too long\r\n")
+	words := []string{"CLIENT", "TRACKING", "ON", "BCAST"}
+	for i := range prefixesMax + 1 {
+		words = append(words, "PREFIX", fmt.Sprintf("%05d", i))
+	}
+	c.send(string(resp.AppendCommand(nil, words...)))
+	c.want("-ERR too many prefixes\r\n")
+	c.send(string(resp.AppendCommand(nil, words[:len(words)-2]...)))
+	c.want("+OK\r\n")
+}
+
+// A push for a connection that writes by itself, and stands in that write, goes out
+// behind all of it.
+func TestPushIntoADirectWrite(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	o := newOutbox(ours, wallClock)
+	reply := strings.Repeat("x", 1000)
+	written := make(chan error, 1)
+	go func() { written <- o.write([]byte(reply)) }()
+	eventually(t, "the session writes", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.direct
+	})
+	o.push([]byte("push"), pushLimit{})
+	got := make([]byte, len(reply)+len("push"))
+	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	n, err := io.ReadFull(theirs, got[:10])
+	o.interrupt()
+	if werr := <-written; werr != nil || err != nil {
+		t.Fatal(n, err, werr)
+	}
+	if _, err := io.ReadFull(theirs, got[10:]); err != nil || string(got) != reply+"push" {
+		t.Errorf("%v: %q", err, got)
+	}
+	o.push([]byte("more"), pushLimit{})
+	if n, err := io.ReadFull(theirs, got[:4]); err != nil || string(got[:4]) != "more" {
+		t.Errorf("%v: %q", err, got[:n])
+	}
+	o.kill()
+}
+
+// slowBackend answers late, as a leader far away does.
+type slowBackend struct {
+	*fakeBackend
+	rand func(n int64) time.Duration
+}
+
+func (b *slowBackend) Do(ctx context.Context, req resp.Request) resp.Result {
+	res := b.fakeBackend.Do(ctx, req)
+	time.Sleep(b.rand(int64(500 * time.Microsecond)))
+	return res
+}
+
+// cachingClient keeps what it reads until it is told otherwise, as its library would.
+type cachingClient struct {
+	*client
+	rnd    *rand.Rand
+	noloop bool
+	cache  map[string]string
+	expect []func(reply string) // what the next replies are
+}
+
+// Whatever the order in which answers and changes reach a node, near the leader or
+// far from it: when all is still, what clients have cached is what is there.
+func TestCachesBecomeTrue(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for seed := range uint64(6) {
+		testCachesBecomeTrue(t, seed, rounds)
+	}
+}
+
+func testCachesBecomeTrue(t *testing.T, seed uint64, rounds int) {
+	source := rand.New(rand.NewPCG(seed, 1))
+	var mu sync.Mutex
+	random := func(n int64) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(source.Int64N(n))
+	}
+	near, fake, nearAddr := startServer(t, nil)
+	far, _, farAddr := startServer(t, func(c *Config) { c.Backend = &slowBackend{fake, random} })
+	late := make(chan resp.Message, 100000)
+	applied := make(chan struct{})
+	fake.late = func(m resp.Message) {
+		near.Hub().Publish([]resp.Message{m})
+		late <- m
+	}
+	go func() {
+		defer close(applied)
+		for m := range late {
+			time.Sleep(random(int64(300 * time.Microsecond)))
+			far.Hub().Publish([]resp.Message{m})
+		}
+	}()
+	var clients []*cachingClient
+	for i, options := range []string{"", "NOLOOP", "OPTOUT", "BCAST", "BCAST PREFIX k NOLOOP"} {
+		for j, addr := range []string{nearAddr, farAddr} {
+			clients = append(clients, &cachingClient{client: dialTracker(t, addr, options), noloop: strings.Contains(options, "NOLOOP"),
+				rnd: rand.New(rand.NewPCG(seed, uint64(10*i+j))), cache: map[string]string{}})
+		}
+	}
+	var done sync.WaitGroup
+	for _, c := range clients {
+		done.Go(func() {
+			for range rounds {
+				c.round()
+			}
+		})
+	}
+	done.Wait()
+	close(late)
+	<-applied
+	for i, c := range clients {
+		c.ask("PING\r\n", func(string) {})
+		c.listen()
+		for key, cached := range c.cache {
+			if now := fake.values[0][key]; now != cached {
+				t.Errorf("seed %d: client %d has cached %s = %q, it is %q", seed, i, key, cached, now)
+			}
+		}
+	}
+}
+
+func (c *cachingClient) ask(command string, then ...func(string)) {
+	c.send(command)
+	c.expect = append(c.expect, then...)
+}
+
+// round sends a few commands and reads until all are answered.
+func (c *cachingClient) round() {
+	key := func() string { return "k" + strconv.Itoa(c.rnd.IntN(4)) }
+	skip := func(string) {}
+	read := func(k string) func(string) { return func(v string) { c.cache[k] = v } }
+	wrote := func(k string) func(string) {
+		return func(string) {
+			if c.noloop {
+				delete(c.cache, k)
+			}
+		}
+	}
+	var text string
+	var then []func(string)
+	add := func(command string, f ...func(string)) {
+		text += command + "\r\n"
+		then = append(then, f...)
+	}
+	for range 1 + c.rnd.IntN(4) {
+		k, v := key(), strconv.Itoa(c.rnd.IntN(1000))
+		switch c.rnd.IntN(6) {
+		case 0, 1:
+			add("GET "+k, read(k))
+		case 2:
+			add("SET "+k+" "+v, wrote(k))
+		case 3:
+			add("DEL "+k, wrote(k))
+		case 4:
+			add(`EVAL "redis.call('set',KEYS[1],'`+v+`') redis.call('get',KEYS[2])" 2 `+k+" "+k, read(k))
+		case 5:
+			j := key()
+			add("MULTI", skip)
+			add("GET "+k, skip)
+			add("SET "+j+" "+v, skip)
+			add("GET "+j, skip)
+			add("EXEC", skip, read(k), wrote(j), read(j))
+		}
+	}
+	c.ask(text, then...)
+	c.listen()
+}
+
+// listen reads replies, and what comes between them, until every command is answered.
+func (c *cachingClient) listen() {
+	for len(c.expect) > 0 {
+		line := strings.TrimSuffix(c.line(), "\r\n")
+		switch line[0] {
+		case '>':
+			c.told()
+			continue
+		case '$':
+			line = strings.TrimSuffix(c.line(), "\r\n")
+		case '_':
+			line = ""
+		}
+		c.expect[0](line)
+		c.expect = c.expect[1:]
+	}
+}
+
+func (c *cachingClient) told() {
+	c.line()
+	c.line()
+	what := c.line()
+	if what == "_\r\n" {
+		clear(c.cache)
+		return
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(what[1:]))
+	for range n {
+		c.line()
+		delete(c.cache, strings.TrimSuffix(c.line(), "\r\n"))
+	}
+}
