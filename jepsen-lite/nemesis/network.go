@@ -141,7 +141,8 @@ func slow(f *Field, fault Fault) (string, func()) {
 		}
 		return "slow half-open to " + one, undo
 	case "torn":
-		shape = target.Shape{BreakOneIn: breakOneIn}
+		each(func(a, b string) { f.Target.Net().Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
+		return "slow torn", undo
 	case "jitter":
 		shape.Jitter = 2 * shape.Delay
 	}
