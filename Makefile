@@ -20,7 +20,7 @@ race: ## all tests under the race detector
 	$(GO) test -race ./...
 
 faults: ## tests of the test build, whose fault points jepsen-lite strikes
-	$(GO) test -tags faults -run TestFault ./resp/fault ./cluster ./jepsen-lite/nemesis
+	$(GO) test -count=1 -tags faults -run TestFault ./resp/fault ./cluster ./jepsen-lite/nemesis
 
 lint: ## gofmt, go vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

@@ -109,6 +109,23 @@ func ids(f *Field) (all []string) {
 	return all
 }
 
+// A node that is paused for long in the middle of a write goes on: its disk was not
+// slow.
+func TestFaultPauseInWrite(t *testing.T) {
+	f := field(t)
+	node := f.victims("follower", 1)[0]
+	_, undo := f.strike([]string{node}, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: time.Second})
+	time.Sleep(300 * time.Millisecond) // the write hangs
+	f.Target.Pause(node)
+	time.Sleep(6 * time.Second) // longer than the disk may take
+	f.Target.Resume(node)
+	undo()
+	whole(t, f)
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
 // A disk that fails, or hangs for too long, ends its node, and that is no death to
 // report; a disk that hangs for less does not.
 func TestFaultStore(t *testing.T) {

@@ -155,7 +155,7 @@ func (t *lockd) Arm(node string, s Strike) (Armed, error) {
 	n := t.nodes[node]
 	n.mu.Lock() // nobody starts another process meanwhile
 	defer n.mu.Unlock()
-	if _, err := t.Do(node, askMax, "PING"); err != nil {
+	if _, err := t.Do(node, faultAnswerMax, "PING"); err != nil {
 		return Armed{}, fmt.Errorf("%s: %w", node, err)
 	}
 	// The expectation comes first: the point may strike before its answer is here.

@@ -39,7 +39,8 @@ type lockdNode struct {
 // newLockd prepares a cluster. Every node announces the address of its peer proxy,
 // so that the list of members is the same everywhere.
 func newLockd(c Config) (Target, error) {
-	ports, err := freePorts(3 * c.Nodes)
+	host := ownHost()
+	ports, err := freePorts(host, 3*c.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -47,19 +48,18 @@ func newLockd(c Config) (Target, error) {
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
-		peer := fmt.Sprintf("127.0.0.1:%d", ports[c.Nodes+i])
-		n := &lockdNode{addr: fmt.Sprintf("127.0.0.1:%d", ports[i]), id: name, dir: filepath.Join(c.Dir, "data", name)}
-		n.faultAddr = fmt.Sprintf("127.0.0.1:%d", ports[2*c.Nodes+i])
+		at := func(part int) string { return fmt.Sprintf("%s:%d", host, ports[part*c.Nodes+i]) }
+		n := &lockdNode{addr: at(0), faultAddr: at(2), id: name, dir: filepath.Join(c.Dir, "data", name)}
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err
 		}
-		if n.peer, err = newProxy(t.net, name, peer, lockdPeer); err != nil {
+		if n.peer, err = newProxy(t.net, name, at(1), lockdPeer); err != nil {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
 		n.env = []string{faultListenVar + "=" + n.faultAddr, plantedVar + "=" + c.Plant, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
-			"--peer-listen", peer, "--peer-advertise", n.peer.Addr()}, c.Args...)
+			"--peer-listen", at(1), "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n
 		list = append(list, name+"="+n.peer.Addr())
 	}

@@ -62,7 +62,7 @@ func newRedis(c Config) (Target, error) {
 
 // add prepares one node: its ports and its proxies.
 func (t *redis) add(c Config, i int) (err error) {
-	ports, err := freePorts(2)
+	ports, err := freePorts(onlyHost, 2)
 	if err != nil {
 		return err
 	}

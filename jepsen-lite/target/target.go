@@ -109,9 +109,9 @@ const (
 	portMax = 32000
 )
 
-// freePorts finds n free ports of loopback. Another process could take one before
-// it is used; the start then fails and says so.
-func freePorts(n int) ([]int, error) {
+// freePorts finds n free ports of a host. Another process could take one before it is
+// used; the start then fails and says so.
+func freePorts(host string, n int) ([]int, error) {
 	var ports []int
 	var err error
 	for tries := 0; len(ports) < n; tries++ {
@@ -119,12 +119,27 @@ func freePorts(n int) ([]int, error) {
 			return nil, err
 		}
 		var ln net.Listener
-		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))); err == nil {
+		if ln, err = net.Listen("tcp", fmt.Sprintf("%s:%d", host, portMin+rand.IntN(portMax-portMin))); err == nil {
 			defer ln.Close() // at the end, so that no port is found twice
 			ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
 		}
 	}
 	return ports, nil
+}
+
+// onlyHost is the one address of loopback that there is everywhere.
+const onlyHost = "127.0.0.1"
+
+// ownHost is an address of loopback that no other run has, so that none takes the
+// port of a node that is down; onlyHost where there is no other.
+func ownHost() string {
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	ln, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		return onlyHost
+	}
+	_ = ln.Close()
+	return host
 }
 
 // poll calls try until it gives no error or ctx ends; then its last error counts.
