@@ -293,7 +293,7 @@ func TestSentinels(t *testing.T) {
 				t.Errorf("%s announced %q", sentinels[i], m.Payload)
 			}
 			t.Logf("%s announced it after %v", sentinels[i], time.Since(killed))
-		case <-time.After(killed.Add(3 * time.Second).Sub(time.Now())):
+		case <-time.After(time.Until(killed.Add(3 * time.Second))):
 			t.Errorf("%s did not announce the switch within 3 s", sentinels[i])
 		}
 	}
