@@ -30,7 +30,7 @@ lint: ## gofmt, go vet and golangci-lint
 
 golden: ## replay the transcripts against a real redis-server 7.0.15, byte for byte
 	@dir=$$(mktemp -d); \
-	redis-server --port $(GOLDEN_PORT) --bind 127.0.0.1 --save '' --appendonly no --dir $$dir >$$dir/log & pid=$$!; \
+	LC_ALL=C redis-server --port $(GOLDEN_PORT) --bind 127.0.0.1 --save '' --appendonly no --dir $$dir >$$dir/log & pid=$$!; \
 	trap 'kill $$pid; rm -rf $$dir' EXIT; \
 	until redis-cli -p $(GOLDEN_PORT) ping >/dev/null 2>&1; do kill -0 $$pid || exit 1; sleep 0.1; done; \
 	LOCKD_GOLDEN_REDIS=127.0.0.1:$(GOLDEN_PORT) $(GO) test -p 1 -count=1 -tags golden -run 'Golden|Rows' ./...

@@ -124,6 +124,7 @@ ZLEXCOUNT lex $l $l
 ZREMRANGEBYLEX lex $l $l
 CONFIG SET zset-max-listpack-entries [0|2|5|128]
 OBJECT ENCODING [y|z]
+SORT [$k|l] ALPHA [ASC|DESC|] [LIMIT $i $i|] [GET #|GET *|GET $k*|] STORE [$k|l]
 DEL $k $k
 DEL l
 UNLINK $k

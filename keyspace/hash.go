@@ -210,6 +210,14 @@ func (h *hash) scan(cursor uint64, count int, visit func(name, val string)) (nex
 	return 0
 }
 
+// findWork is the work of looking for a field.
+func (h *hash) findWork() int64 {
+	if h.large != nil {
+		return findWork
+	}
+	return compareWork * int64(1+len(h.small))
+}
+
 func (h *hash) write(w *imageWriter) {
 	h.each(func(name, val string) bool {
 		w.text(name)

@@ -100,22 +100,10 @@ func randomWrite(rng *rand.Rand) string {
 	case 14:
 		return fmt.Sprintf("APPEND %s x", key())
 	case 15:
-		return fmt.Sprintf("SADD %s %d", key(), n)
-	case 16:
-		return fmt.Sprintf("SADD %s m%d %s", key(), n, strings.Repeat("v", n*20))
-	case 17:
-		return fmt.Sprintf("SREM %s m%d %d z a", key(), n, n)
-	case 18:
-		return fmt.Sprintf("SPOP %s %d", key(), n)
-	case 19:
-		return fmt.Sprintf("SMOVE %s %s %d", key(), key(), n)
-	case 20:
-		return fmt.Sprintf("%s %s %s %s", []string{"SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE"}[rng.IntN(3)], key(), key(), key())
-	case 21:
 		return fmt.Sprintf("ZADD %s %d m%d 0.1 m%d", key(), n, n, n/2)
-	case 22:
+	case 16:
 		return fmt.Sprintf([]string{"ZINCRBY %s 0.2 m%d", "ZPOPMIN %s %d", "ZREMRANGEBYRANK %s %d -1", "ZRANGESTORE %[1]s %[1]s 0 %d REV"}[rng.IntN(4)], key(), n)
-	case 23, 24, 25, 26:
+	case 17, 18, 19, 20, 21, 22, 23, 24, 25, 26:
 		return kindWrites[rng.IntN(len(kindWrites))](rng, key())
 	}
 	return fmt.Sprintf("HINCRBY %s n%d 1", key(), n)

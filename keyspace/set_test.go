@@ -352,6 +352,25 @@ func TestDamagedIntsAreRefused(t *testing.T) {
 	}
 }
 
+// randomSetWrite draws a command that may change a set.
+func randomSetWrite(rng *rand.Rand, key string) string {
+	n := rng.IntN(5)
+	other := []string{"numbers", "words", "members"}[rng.IntN(3)]
+	switch rng.IntN(6) {
+	case 0:
+		return fmt.Sprintf("SADD %s %d", key, n)
+	case 1:
+		return fmt.Sprintf("SADD %s m%d %s", key, n, strings.Repeat("v", n*20))
+	case 2:
+		return fmt.Sprintf("SREM %s m%d %d z a", key, n, n)
+	case 3:
+		return fmt.Sprintf("SPOP %s %d", key, n)
+	case 4:
+		return fmt.Sprintf("SMOVE %s %s %d", key, other, n)
+	}
+	return fmt.Sprintf("%s %s %s %s", []string{"SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE"}[rng.IntN(3)], key, other, key)
+}
+
 // hugeSet stores a set of n members of one MiB each, which share their memory.
 func hugeSet(m *Machine, key string, n int) {
 	const mib = 1 << 20
@@ -368,6 +387,7 @@ func hugeSet(m *Machine, key string, n int) {
 // has changed nothing.
 func TestSetCommandsAreBounded(t *testing.T) {
 	m := New(nil)
+	do(m, 1, "CONFIG SET set-max-listpack-entries 4096 set-max-listpack-value 1073741824") // no MiB needs a hash
 	hugeSet(m, "huge", replyBytesMax>>20)
 	hugeSet(m, "giant", growthBytesMax>>20)
 	do(m, 1, "SADD a 1 2 3")

@@ -63,8 +63,12 @@ func (f Flags) Names() []string {
 
 // Keys says where a command's keys stand among its arguments (the name is
 // argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
-// argument at NumAt is a count and the keys follow it (EVAL).
-type Keys struct{ First, Last, Step, NumAt int }
+// argument at NumAt is a count and the keys follow it (EVAL). Word: the argument
+// after the last of this word is a key, too (SORT's STORE).
+type Keys struct {
+	First, Last, Step, NumAt int
+	Word                     string
+}
 
 // The usual key positions.
 var (
@@ -100,7 +104,16 @@ func (k Keys) Of(args Args) ([]string, bool) {
 	for i := k.First; i <= last && i < len(args); i += k.Step {
 		keys = append(keys, args[i])
 	}
-	return keys, true
+	return append(keys, k.behindWord(args)...), true
+}
+
+func (k Keys) behindWord(args Args) []string {
+	for i := len(args) - 2; k.Word != "" && i > k.Last; i-- {
+		if Is(args[i], k.Word) {
+			return args[i+1 : i+2]
+		}
+	}
+	return nil
 }
 
 // Spec is everything a command's table row says about it. COMMAND, COMMAND
