@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/resp"
 )
 
 // onDisk gives each node of a test cluster a real data folder.
@@ -79,11 +81,21 @@ func restart(t *testing.T, store, harm string) {
 	c.expect(n, "SET more v", "+OK")
 }
 
-// The log is trimmed: by count and by bytes of entries, without anybody asking.
+// slowMachine takes its time over every entry, as one does that runs long scripts.
+type slowMachine struct{ Machine }
+
+func (m slowMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
+	time.Sleep(100 * time.Millisecond)
+	return m.Machine.Apply(at, reqs)
+}
+
+// The log is trimmed: by count and by bytes of entries, and by the work that a
+// restart would have to do again, without anybody asking.
 func TestLogIsTrimmed(t *testing.T) {
 	for name, tune := range map[string]func(*Config){
 		"entries": func(cfg *Config) { cfg.SnapshotEntries = 50 },
 		"bytes":   func(cfg *Config) { cfg.SnapshotBytes = 10000 },
+		"work":    func(cfg *Config) { cfg.Machine = slowMachine{cfg.Machine} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -43,14 +43,16 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
 		return nil
 	}
+	began := f.n.clock.Monotonic()
 	a, msgs := f.n.apply(l, &e)
+	work := f.n.clock.Monotonic() - began
 	if err := fault.At(fault.Applied); err != nil {
 		f.halt(err)
 		return nil
 	}
 	f.publish(l.Index, msgs)
 	f.endReplay(l.Index)
-	f.n.grown(len(l.Data))
+	f.n.grown(len(l.Data), work)
 	return a
 }
 

@@ -76,6 +76,8 @@ type Node struct {
 	snapshotDue  chan struct{}
 	grownEntries atomic.Uint64 // since the last snapshot
 	grownBytes   atomic.Uint64
+	grownWork    atomic.Int64 // ns spent on applying
+	snapshotCost atomic.Int64 // ns that the last snapshot took
 	lastSave     atomic.Int64 // seconds since 1970
 	saving       atomic.Bool
 	saveOK       atomic.Bool

@@ -140,22 +140,34 @@ func (n *Node) restore(r io.Reader) error {
 	return nil
 }
 
+// A restart does again all the work of the entries since the last snapshot before
+// the node serves. Scripts that go to their limit make a few hundred entries cost
+// more than that should, so the work counts as well; but a snapshot of a large state
+// must not become the work, hence it comes after so many times its own cost.
+const (
+	replayMax      = 2 * time.Second
+	snapshotShares = 4
+)
+
 // grown counts an applied entry, and asks for a snapshot if it is time for one.
-func (n *Node) grown(size int) {
+func (n *Node) grown(size int, work time.Duration) {
 	n.grownEntries.Add(1)
 	n.grownBytes.Add(uint64(size))
+	n.grownWork.Add(int64(work))
 	if n.wantsSnapshot() {
 		signal(n.snapshotDue)
 	}
 }
 
 func (n *Node) wantsSnapshot() bool {
-	return n.grownEntries.Load() >= n.cfg.SnapshotEntries || n.grownBytes.Load() >= n.cfg.SnapshotBytes || n.exposed.Load() != n.spared.Load()
+	return n.grownEntries.Load() >= n.cfg.SnapshotEntries || n.grownBytes.Load() >= n.cfg.SnapshotBytes ||
+		n.grownWork.Load() >= max(int64(replayMax), snapshotShares*n.snapshotCost.Load()) || n.exposed.Load() != n.spared.Load()
 }
 
 func (n *Node) resetGrown() {
 	n.grownEntries.Store(0)
 	n.grownBytes.Store(0)
+	n.grownWork.Store(0)
 }
 
 // snapshotRetry is the pause after a snapshot that could not be taken.
@@ -188,7 +200,9 @@ func (n *Node) snapshot() error {
 	n.saving.Store(true)
 	defer n.saving.Store(false)
 	exposed := n.exposed.Load() // what is installed meanwhile needs another
+	began := n.clock.Monotonic()
 	err := n.raft.Snapshot().Error()
+	n.snapshotCost.Store(int64(n.clock.Monotonic() - began))
 	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
