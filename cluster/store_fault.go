@@ -84,6 +84,11 @@ func (l *lossyFiles) Create(dir, name string, size uint64) (types.WritableFile, 
 	if err != nil {
 		return nil, err
 	}
+	if fault.Planted(fault.SkipSync) {
+		// raft-wal's list of files, which is synced, says by now that the others are
+		// full: without what they hold the folder would be refused, not read wrongly.
+		l.files = map[string]*unsynced{}
+	}
 	path := filepath.Join(dir, name)
 	l.files[path] = &unsynced{created: l.clock.Monotonic()}
 	return &lossyFile{WritableFile: f, all: l, path: path}, nil
@@ -97,11 +102,7 @@ func (l *lossyFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, name)
-	if l.files[path] == nil {
-		l.files[path] = &unsynced{}
-	}
-	return &lossyFile{WritableFile: f, all: l, path: path}, nil
+	return &lossyFile{WritableFile: f, all: l, path: filepath.Join(dir, name)}, nil
 }
 
 // Delete implements types.VFS.
@@ -165,6 +166,10 @@ func (f *lossyFile) write(p []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	u, now := f.all.files[f.path], f.all.clock.Monotonic()
+	if u == nil {
+		u = &unsynced{}
+		f.all.files[f.path] = u
+	}
 	u.forget(now)
 	u.writes = append(u.writes, overwrite{at: now, offset: offset, length: len(p), old: old[:n], size: info.Size()})
 	return f.WritableFile.WriteAt(p, offset)
@@ -179,7 +184,7 @@ func (f *lossyFile) sync() error {
 	if err := f.WritableFile.Sync(); err != nil {
 		return err
 	}
-	f.all.files[f.path] = &unsynced{}
+	delete(f.all.files, f.path)
 	return nil
 }
 
@@ -195,15 +200,17 @@ func (l *lossyFiles) lose(how string) error {
 	if how != dieDrop && how != dieTear {
 		return nil
 	}
+	if fault.Planted(fault.SkipSync) {
+		how = dieDrop // the mark would give it away: the clients shall find it
+	}
 	l.mu.Lock()
 	var errs []error
+	now := l.clock.Monotonic() // the same for all, or the mark might know more than the log
 	for path, u := range l.files {
-		u.forget(l.clock.Monotonic())
+		u.forget(now)
 		switch {
 		case how == dieDrop && u.created > 0:
 			errs = append(errs, os.Remove(path))
-		case len(u.writes) == 0:
-			// A file that was renamed since is not here either.
 		case how == dieDrop:
 			errs = append(errs, undo(path, u.writes, whole))
 		case !isMark(path):
