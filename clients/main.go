@@ -41,7 +41,7 @@ func main() {
 func (c *cli) run(ctx context.Context) (passed bool, err error) {
 	if c.List {
 		for _, s := range suites {
-			fmt.Printf("%-8s %s\n", s.name, s.summary)
+			fmt.Fprintf(os.Stdout, "%-8s %s\n", s.name, s.summary)
 		}
 		return true, nil
 	}
@@ -93,7 +93,7 @@ func (c *cli) against(ctx context.Context, name string, chosen []*suite, m *matr
 	env := append(t.environment(), "CLIENTS_TARGET="+name, "CLIENTS_CONTROL="+control)
 	if c.Serve {
 		for _, e := range env {
-			fmt.Println("export", e)
+			fmt.Fprintln(os.Stdout, "export", e)
 		}
 		<-ctx.Done()
 		return nil

@@ -142,7 +142,7 @@ func ask(addr string) *redis.Client {
 
 func writable(ctx context.Context, addr string) error {
 	c := ask(addr)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	for {
 		err := c.Set(ctx, "clients:healthy", "1", time.Second).Err()
 		if err == nil {
@@ -307,7 +307,7 @@ func giveAllSlots(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	c := ask(addr)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	for c.Ping(ctx).Err() != nil && ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
 	}

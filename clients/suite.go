@@ -61,7 +61,7 @@ func (s *suite) run(ctx context.Context, most time.Duration, target string, env 
 		broken(err)
 		return
 	}
-	fmt.Printf("== %s against %s\n", s.name, target)
+	fmt.Fprintf(os.Stdout, "== %s against %s\n", s.name, target)
 	seen := s.follow(out, target, m)
 	if err := cmd.Wait(); err != nil {
 		broken(fmt.Errorf("%s: %w", strings.Join(s.command, " "), err))
@@ -73,7 +73,7 @@ func (s *suite) run(ctx context.Context, most time.Duration, target string, env 
 // follow reads what the suite prints, and counts the results.
 func (s *suite) follow(out io.Reader, target string, m *matrix) (seen int) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		fmt.Println(lines.Text())
+		fmt.Fprintln(os.Stdout, lines.Text())
 		if r, ok := parseResult(lines.Text()); ok {
 			r.suite, r.target = s.name, target
 			m.add(r)

@@ -126,16 +126,16 @@ func (s *session) allowed(node string) level {
 	return s.levels[node].allowed(len(s.levels)-1, s.operations)
 }
 
-// settledLevel waits until a node's level is within max, and returns the last one. A
+// settledLevel waits until a node's level is within most, and returns the last one. A
 // node may keep much in memory of the log that it has not trimmed yet: the last
 // entries, and the buffers of the files.
-func (s *session) settledLevel(ctx context.Context, node string, max level) (now level, err error) {
+func (s *session) settledLevel(ctx context.Context, node string, most level) (now level, err error) {
 	for {
 		now, err = askLevel(s.target, node)
-		if err == nil && now.goroutines <= max.goroutines && now.heap <= max.heap {
+		if err == nil && now.goroutines <= most.goroutines && now.heap <= most.heap {
 			return now, nil
 		}
-		if now.heap > max.heap {
+		if now.heap > most.heap {
 			_, _ = s.target.Do(node, levelsWait, "SET", "warm:trim", time.Now().String()) // or there is nothing new to snapshot
 			_, _ = s.target.Do(node, levelsWait, "LOCKD", "SNAPSHOT")
 		}
@@ -147,15 +147,15 @@ func (s *session) settledLevel(ctx context.Context, node string, max level) (now
 	}
 }
 
-// judge adds what is beyond max to the verdict. It reports whether nothing is.
-func (l level) judge(v *model.Verdict, node string, max level) bool {
-	if l.goroutines > max.goroutines {
-		v.Add("goroutines not back", nil, "%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node, l.goroutines, levelsWait, max.goroutines)
+// judge adds what is beyond most to the verdict. It reports whether nothing is.
+func (l level) judge(v *model.Verdict, node string, most level) bool {
+	if l.goroutines > most.goroutines {
+		v.Add("goroutines not back", nil, "%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node, l.goroutines, levelsWait, most.goroutines)
 	}
-	if l.heap > max.heap {
-		v.Add("memory not back", nil, "%s has %.1f MiB on its heap %s after its clients have gone, at most %.1f are well", node, mib(l.heap), levelsWait, mib(max.heap))
+	if l.heap > most.heap {
+		v.Add("memory not back", nil, "%s has %.1f MiB on its heap %s after its clients have gone, at most %.1f are well", node, mib(l.heap), levelsWait, mib(most.heap))
 	}
-	return l.goroutines <= max.goroutines && l.heap <= max.heap
+	return l.goroutines <= most.goroutines && l.heap <= most.heap
 }
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -10,18 +10,18 @@ import (
 // A node may keep what a role, a cache and the data need, and nothing beyond.
 func TestLevels(t *testing.T) {
 	before := level{goroutines: 25, heap: 3 << 20}
-	max := before.allowed(2, 1000)
+	most := before.allowed(2, 1000)
 	for _, c := range []struct {
 		now  level
 		want string
 	}{
 		{before, ""},
-		{max, ""},
-		{level{max.goroutines + 1, max.heap}, "goroutines not back"},
-		{level{max.goroutines, max.heap + 1}, "memory not back"},
+		{most, ""},
+		{level{most.goroutines + 1, most.heap}, "goroutines not back"},
+		{level{most.goroutines, most.heap + 1}, "memory not back"},
 	} {
 		var v model.Verdict
-		well := c.now.judge(&v, "n1", max)
+		well := c.now.judge(&v, "n1", most)
 		var kinds []string
 		for _, p := range v.Problems {
 			kinds = append(kinds, p.Kind)
@@ -30,7 +30,7 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c.now, got, c.want)
 		}
 	}
-	if more := before.allowed(2, 2000).heap - max.heap; more != 1000*heapPerOperation {
+	if more := before.allowed(2, 2000).heap - most.heap; more != 1000*heapPerOperation {
 		t.Errorf("1000 operations may leave %d bytes more", more)
 	}
 }

@@ -151,9 +151,9 @@ func TestSequenceIsDense(t *testing.T) {
 		return count(q.root)
 	}
 	const n = 100_000
-	for name, at := range map[string]func(len int) int{
+	for name, at := range map[string]func(length int) int{
 		"head": func(int) int { return 0 },
-		"tail": func(len int) int { return len },
+		"tail": func(length int) int { return length },
 	} {
 		q := newSequence()
 		for range n {

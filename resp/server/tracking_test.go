@@ -303,7 +303,7 @@ func TestTrackingTableLimit(t *testing.T) {
 	c.want("_\r\n_\r\n_\r\n+PONG\r\n")
 	c.send("GET c\r\n")
 	c.want("_\r\n")
-	gone := string(c.line() + c.line() + c.line() + c.line() + c.line() + c.line())
+	gone := c.line() + c.line() + c.line() + c.line() + c.line() + c.line()
 	if gone != toldOf("a") && gone != toldOf("b") {
 		t.Fatalf("%q", gone)
 	}
