@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench gen check jepsen clients
+.PHONY: help build test race faults lint golden fuzz bench gen check jepsen planted clients
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time)
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg || exit 1; \
 	  done; \
 	done
+
+planted: ## plant bugs in lockd, and fail if jepsen-lite misses one
+	$(GO) run ./jepsen-lite planted
 
 jepsen: ## break real clusters for an hour and judge what clients saw
 	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500

@@ -17,8 +17,9 @@ import (
 )
 
 type cli struct {
-	Run   runCmd   `cmd:"" default:"withargs" help:"Run workloads under faults and judge them (the default command)."`
-	Check checkCmd `cmd:"" help:"Judge a recorded run again, without running anything."`
+	Run     runCmd     `cmd:"" default:"withargs" help:"Run workloads under faults and judge them (the default command)."`
+	Check   checkCmd   `cmd:"" help:"Judge a recorded run again, without running anything."`
+	Planted plantedCmd `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
 }
 
 type runCmd struct {
@@ -48,12 +49,15 @@ func main() {
 		kong.Description("Breaks a cluster of lockd in every way, and checks what its clients saw."))
 	var passed bool
 	var err error
-	if strings.HasPrefix(ctx.Command(), "check") {
+	switch name, _, _ := strings.Cut(ctx.Command(), " "); {
+	case name == "check":
 		passed, err = c.Check.run(os.Stdout)
-	} else if c.Run.List {
+	case name == "planted":
+		passed, err = c.Planted.run(os.Stdout)
+	case c.Run.List:
 		list(os.Stdout)
 		passed = true
-	} else {
+	default:
 		passed, err = c.Run.run(os.Stdout)
 	}
 	if err != nil {

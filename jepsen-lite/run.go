@@ -47,9 +47,15 @@ type session struct {
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
+	results, complete, err := c.results(out)
+	return complete && report.Passed(results), err
+}
+
+// results runs the workloads. It is complete if nobody interrupted it.
+func (c *runCmd) results(out io.Writer) (results []report.Result, complete bool, err error) {
 	s := &session{cmd: c, out: out}
 	if err := s.prepare(); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,36 +64,35 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 	starting, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
 	if err := s.target.Start(starting); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if err := s.checkFaultPorts(); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if err := s.warmUp(ctx); err != nil {
-		return false, err
+		return nil, false, err
 	}
-	var results []report.Result
 	for i, name := range s.workloads {
 		if ctx.Err() != nil {
 			break
 		}
 		r, err := s.workload(ctx, workload.Find(name), uint64(i))
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
 		results = append(results, r)
 	}
 	report.Table(out, results)
 	if err := report.Page(filepath.Join(c.Out, "report.html"), c.again(), results); err != nil {
-		return false, err
+		return nil, false, err
 	}
-	passed = report.Passed(results) && ctx.Err() == nil
-	if passed {
+	complete = ctx.Err() == nil
+	if complete && report.Passed(results) {
 		s.target.Stop()
 		_ = os.RemoveAll(filepath.Join(c.Out, "data"))
 	}
 	fmt.Fprintf(out, "again: %s\n", c.again())
-	return passed, nil
+	return results, complete, nil
 }
 
 // prepare checks the flags, makes the output folder and the target.
@@ -139,14 +144,22 @@ func (s *session) open(k target.Kind) (err error) {
 	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args, Plant: c.Plant}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		build := exec.Command("go", "build", "-tags", k.Tags, "-o", conf.Binary, k.Package)
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
+		if err := build(k, conf.Binary); err != nil {
+			return err
 		}
 	}
 	s.target, err = k.New(conf)
 	return err
+}
+
+// build builds the server of a target.
+func build(k target.Kind, path string) error {
+	cmd := exec.Command("go", "build", "-tags", k.Tags, "-o", path, k.Package)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
+	}
+	return nil
 }
 
 // checkFaultPorts asks every node for its fault port. Without it some nemeses, and

@@ -31,12 +31,14 @@ const (
 
 // silentKinds are the faults that move leadership only by silence, as the second
 // bound needs it; under others it may be handed over at any moment.
-var silentKinds = []string{"kill", "pause", "partition", "slow", "clients", "clock", "load"}
+var silentKinds = []string{
+	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "stall", "unsynced",
+}
 
 // endingKinds are the faults that do nothing but end processes and start them. What
 // else goes on (a leader that is paused, or whose disk hangs) may have it lead on
 // for longer than reignMax.
-var endingKinds = []string{"kill", "restart"}
+var endingKinds = []string{"kill", "restart", "unsynced"}
 
 func newLogClock(h *history.History, writes func(o *history.Op) bool) *logClock {
 	c := &logClock{}

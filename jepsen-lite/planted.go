@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/target"
+)
+
+// plantedRun is a run that catches a bug which was planted in the server.
+type plantedRun struct {
+	bug, breaks string
+	flags       string
+	as          []string // it is caught as one of these problems
+}
+
+// plantedRuns has a run for every bug of target.Bugs, in their order. The README's
+// table is the same.
+var plantedRuns = []plantedRun{
+	{"ack-before-commit", "SET and HSET are answered before they are committed",
+		"--workload set --nemesis kill --time 20s --seed 1", []string{"lost"}},
+	{"skip-sync", "the log is written, never synced",
+		"--workload set --nemesis unsynced --time 20s --seed 1", []string{"lost", "a node died", "states differ"}},
+	{"leader-local-read", "the leader reads without asking whether it still leads",
+		"--workload fresh --nemesis late --time 20s --seed 1", []string{"stale read", "went back"}},
+	{"follower-read", "every node reads its own state",
+		"--workload fresh --nemesis none --time 5s --seed 1", []string{"stale read", "went back"}},
+	{"verify-leader-read", "raft's VerifyLeader confirms a read",
+		"--workload fresh --nemesis late --time 60s --seed 1", []string{"stale read", "went back"}},
+	{"local-expiry", "a lease ends by the wall clock of each node",
+		"--workload expiry --nemesis clock --time 20s --seed 1", []string{"gone early", "gone late", "came back"}},
+	{"lease-reset", "an election gives every lease a minute more",
+		"--workload expiry --nemesis kill --time 15s --seed 1", []string{"remaining time grew", "remaining time too long", "gone late"}},
+	{"gap-counted", "time without a leader is taken from leases",
+		"--workload expiry --nemesis kill --time 40s --seed 1", []string{"gone early", "remaining time too short"}},
+	{"resend-unknown", "a write with an unknown outcome is sent again",
+		"--workload counter --nemesis kill,slow,partition --mixed --time 20s --seed 1", []string{"done twice"}},
+	{"unknown-as-nil", "an unknown outcome is answered with nil",
+		"--workload lock --nemesis kill,slow,partition --mixed --time 30s --seed 1", []string{"refused although free", "unexpected error"}},
+	{"fence-forgotten", "a snapshot does not keep fences",
+		"--workload lock --nemesis snapshot,kill --mixed --time 20s --seed 1", []string{"fence not greater", "fence changed", "states differ"}},
+	{"publish-on-leader", "followers' subscribers hear nothing",
+		"--workload wakeup --nemesis none --time 6s --seed 1", []string{"not woken", "missed"}},
+	{"random-script", "math.random differs from node to node",
+		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ"}},
+	{"map-order", "HKEYS answers in the order of a Go map",
+		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ"}},
+}
+
+type plantedCmd struct {
+	Name  []string `arg:"" optional:"" help:"Bugs to plant, one after the other (default: all)."`
+	Sound bool     `help:"Run the same without the bugs: each run must pass."`
+	Out   string   `help:"Folder for what the runs leave (default: a new one in the temporary folder)." placeholder:"DIR"`
+}
+
+// run plants one bug after the other and says whether each was caught.
+func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
+	bugs := c.Name
+	if len(bugs) == 0 {
+		bugs = target.Bugs
+	}
+	if bugs, err = names("bug", bugs, target.Bugs); err != nil {
+		return false, err
+	}
+	if c.Out == "" {
+		if c.Out, err = os.MkdirTemp("", "jepsen-lite-planted-"); err != nil {
+			return false, err
+		}
+	}
+	fmt.Fprintf(out, "output in %s\n", c.Out)
+	missed := 0
+	for _, p := range plantedRuns {
+		if !slices.Contains(bugs, p.bug) {
+			continue
+		}
+		ok, err := c.try(out, p)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			missed++
+		}
+	}
+	if missed > 0 {
+		fmt.Fprintf(out, "%d of %d runs did not end as they must\n", missed, len(bugs))
+	}
+	return missed == 0, nil
+}
+
+// try makes one run and reports whether it ended as it must.
+func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
+	run, err := p.parse()
+	if err != nil {
+		return false, err
+	}
+	run.Out, run.Binary = filepath.Join(c.Out, p.bug), filepath.Join(c.Out, "server")
+	if !c.Sound {
+		run.Plant = p.bug
+	}
+	if _, err := os.Stat(run.Binary); err != nil {
+		if err := os.MkdirAll(c.Out, 0o755); err != nil {
+			return false, err
+		}
+		if err := build(target.Kinds[0], run.Binary); err != nil {
+			return false, err
+		}
+	}
+	var said bytes.Buffer
+	began := time.Now()
+	results, complete, err := run.results(&said)
+	if err != nil || !complete {
+		_, _ = said.WriteTo(out)
+		return false, err
+	}
+	word, ok := p.judge(results)
+	if c.Sound {
+		word, ok = "passes without it", report.Passed(results)
+		if !ok {
+			word = "FAILS WITHOUT IT"
+		}
+	}
+	fmt.Fprintf(out, "%-18s %-50s %4.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), run.again())
+	if !ok {
+		_, _ = said.WriteTo(out)
+		return false, nil
+	}
+	return true, os.RemoveAll(run.Out)
+}
+
+// parse makes a run of the flags.
+func (p plantedRun) parse() (*runCmd, error) {
+	var c cli
+	parser, err := kong.New(&c)
+	if err == nil {
+		_, err = parser.Parse(strings.Fields(p.flags))
+	}
+	return &c.Run, err
+}
+
+// judge says as what the bug was caught.
+func (p plantedRun) judge(results []report.Result) (word string, caught bool) {
+	var kinds []string
+	for _, r := range results {
+		for _, problem := range r.Verdict.Problems {
+			if slices.Contains(p.as, problem.Kind) && !slices.Contains(kinds, problem.Kind) {
+				kinds = append(kinds, problem.Kind)
+			}
+		}
+	}
+	if len(kinds) == 0 {
+		return "NOT CAUGHT", false
+	}
+	return "caught: " + strings.Join(kinds, ", "), true
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/target"
+	"lockd/jepsen-lite/workload"
+)
+
+// Every bug that can be planted has its run, and the README says which.
+func TestPlantedRuns(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bugs []string
+	for _, p := range plantedRuns {
+		bugs = append(bugs, p.bug)
+		row := "| " + p.bug + " | " + p.breaks + " | `" + p.flags + "` |"
+		if !strings.Contains(string(readme), row) {
+			t.Errorf("the README has no row that begins %s", row)
+		}
+		run, err := p.parse()
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", p.bug, err)
+		case run.Seed == 0 || len(run.Workload) != 1 || workload.Find(run.Workload[0]) == nil || run.Nodes != 3:
+			t.Errorf("%s: %+v", p.bug, run)
+		}
+	}
+	if !slices.Equal(bugs, target.Bugs) {
+		t.Errorf("there are runs for %q, and bugs %q", bugs, target.Bugs)
+	}
+}
+
+// A bug is caught by a problem that it causes, and not by any other.
+func TestPlantedJudge(t *testing.T) {
+	p := plantedRun{as: []string{"stale read", "went back"}}
+	for _, c := range []struct {
+		kinds []string
+		want  string
+		ok    bool
+	}{
+		{nil, "NOT CAUGHT", false},
+		{[]string{"not healthy"}, "NOT CAUGHT", false},
+		{[]string{"not healthy", "went back", "went back"}, "caught: went back", true},
+		{[]string{"went back", "stale read"}, "caught: went back, stale read", true},
+	} {
+		v := &model.Verdict{}
+		for _, k := range c.kinds {
+			v.Add(k, nil, "so it was seen")
+		}
+		if word, ok := p.judge([]report.Result{{Verdict: v}}); word != c.want || ok != c.ok {
+			t.Errorf("%q: %s, %v, want %s", c.kinds, word, ok, c.want)
+		}
+	}
+}
