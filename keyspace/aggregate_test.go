@@ -67,7 +67,9 @@ var keptOf = map[*kind]func(a aggregate) []string{
 	setKind: func(a aggregate) []string { return a.(*set).members() },
 	zsetKind: func(a aggregate) (kept []string) {
 		z := a.(*zset)
-		z.visit(0, z.len(), func(m scored) { kept = append(kept, m.member) })
+		for _, m := range z.members(0, z.len()) {
+			kept = append(kept, m.member)
+		}
 		if z.large != nil {
 			z.large.scores.each(func(member string, _ float64) bool {
 				kept = append(kept, member)
@@ -80,7 +82,7 @@ var keptOf = map[*kind]func(a aggregate) []string{
 
 // kindWrites draw, for each kind, a command that may change one of it; key is one
 // that may hold anything.
-var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomSort}
+var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomSort}
 
 // onKey fills in the key.
 func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }

@@ -144,3 +144,27 @@ func BenchmarkQueue(b *testing.B) {
 		}
 	}
 }
+
+// What is asked of a sorted set of n members: a rank, and a few members from the
+// middle.
+func BenchmarkRank(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		m := New(nil)
+		(&ctx{m: m}).editZset("z", func(z *zset) {
+			for i := range n {
+				z.add(scored{float64(i * 7919 % n), "member" + strconv.Itoa(i)})
+			}
+		})
+		for name, args := range map[string]resp.Args{
+			"rank":  {"ZRANK", "z", "member" + strconv.Itoa(n/3)},
+			"score": {"ZRANGEBYSCORE", "z", strconv.Itoa(n / 3), "+inf", "LIMIT", "0", "3"},
+		} {
+			b.Run(name+"/members="+strconv.Itoa(n), func(b *testing.B) {
+				b.ReportAllocs()
+				for range b.N {
+					m.View(resp.Stamp{}, resp.Request{Cmds: []resp.Cmd{{Args: args}}})
+				}
+			})
+		}
+	}
+}

@@ -389,41 +389,51 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
-	items := memberReplies(c.popScored(args[1], z, from, count), true)
+	popped, fail, ok := c.popScored(args[1], z, from, count)
+	if !ok {
+		return fail
+	}
+	items := memberReplies(popped, true)
 	if len(args) == 3 {
 		return resp.Pairs(items...)
 	}
 	return resp.Array(items...)
 }
 
-// popScored takes up to count members, count > 0, from one end of the sorted set at
-// key, which it was found to be.
-func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) []scored {
+// popScored takes up to count members, count > 0, from one end of z, the sorted set at
+// key. What would be too large to answer stays. Where ok is false the reply is the error.
+func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) (popped []scored, fail resp.Reply, ok bool) {
 	n := int(min(count, int64(z.len())))
-	first := 0
 	if from.reverse {
-		first = z.len() - n
-	}
-	popped := c.removeRanks(key, z, first, first+n, from.event)
-	if from.reverse {
+		popped = z.members(z.len()-n, z.len())
 		slices.Reverse(popped)
+	} else {
+		popped = z.members(0, n)
 	}
-	return popped
+	if bytesOf(popped, scoredReplyBytes) > replyBytesMax {
+		return nil, resp.Err(errReplyTooLarge), false
+	}
+	c.removeScored(key, popped, from.event)
+	return popped, resp.Reply{}, true
 }
 
-// removeRanks takes the members of the ranks from <= rank < to, at least one, out of
-// the sorted set at key, which it was found to be.
-func (c *ctx) removeRanks(key string, z *zset, from, to int, event string) (removed []scored) {
-	removed = z.members(from, to)
-	c.m.spend(z.findWork() * int64(len(removed)))
+// removeScored takes members, at least one, out of the sorted set at key, which has
+// them all.
+func (c *ctx) removeScored(key string, members []scored, event string) {
 	emptied := c.editZset(key, func(z *zset) {
-		for _, m := range removed {
+		c.m.spend(z.findWork() * int64(len(members)))
+		for _, m := range members {
 			z.del(m.member)
 		}
 	})
 	c.notifyRemoved(event, key, emptied)
-	return removed
 }
+
+// What a member takes in a reply, with its score or without, beside its own bytes.
+var (
+	memberReplyBytes = resp.Bulk("").Size()
+	scoredReplyBytes = memberReplyBytes + resp.Double(0).Size()
+)
 
 // memberReplies lists members, or members and scores in turn.
 func memberReplies(members []scored, withScores bool) []resp.Reply {
@@ -450,8 +460,12 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 		case z == nil:
 			continue
 		}
+		popped, fail, ok := c.popScored(key, z, from, count)
+		if !ok {
+			return fail
+		}
 		var pairs []resp.Reply
-		for _, m := range c.popScored(key, z, from, count) {
+		for _, m := range popped {
 			pairs = append(pairs, resp.Array(resp.Bulk(m.member), resp.Double(m.score)))
 		}
 		return resp.Array(resp.Bulk(key), resp.Array(pairs...))
@@ -519,6 +533,7 @@ func (c *ctx) randomScored(args resp.Args) resp.Reply {
 	}
 	var chosen []scored
 	for _, rank := range c.choose(z.len(), count) {
+		c.m.spend(z.findWork())
 		chosen = append(chosen, z.at(rank))
 	}
 	items := memberReplies(chosen, withScores)

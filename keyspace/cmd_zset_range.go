@@ -286,14 +286,17 @@ func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
 	return c.storeScored(args[1], members, "zrangestore")
 }
 
-// storeScored makes members, which are in order, the sorted set at key; where there
-// are none, key is deleted.
+// storeScored makes members, which are in order and alias nothing, the sorted set at
+// key; where there are none, key is deleted.
 func (c *ctx) storeScored(key string, members []scored, event string) resp.Reply {
 	if len(members) == 0 {
 		if c.delete(key) {
 			c.notify(notifyGeneric, "del", key)
 		}
 		return resp.Int(0)
+	}
+	if bytesOf(members, scoredOverheadBytes) > growthBytesMax {
+		return resp.Err(errGrowthMeter)
 	}
 	c.m.spend(findWork * int64(len(members)))
 	z := newZsetOf(c.m.generation, c.m.settings.zsets, members)
@@ -344,5 +347,6 @@ func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply 
 	if from == to {
 		return resp.Int(0)
 	}
-	return resp.Int(int64(len(c.removeRanks(args[1], z, from, to, event))))
+	c.removeScored(args[1], z.members(from, to), event)
+	return resp.Int(int64(to - from))
 }

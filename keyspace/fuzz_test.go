@@ -51,7 +51,7 @@ func FuzzCommands(f *testing.F) {
 // tooMuch leaves out what is allowed and only slow: half a gigabyte of zeros.
 func tooMuch(words resp.Args) bool {
 	n, ok := resp.ParseInt(words[min(2, len(words)-1)])
-	draws := resp.Is(words[0], "HRANDFIELD") || resp.Is(words[0], "SRANDMEMBER")
+	draws := resp.Is(words[0], "HRANDFIELD") || resp.Is(words[0], "SRANDMEMBER") || resp.Is(words[0], "ZRANDMEMBER")
 	return resp.Is(words[0], "SETRANGE") && ok && n > 1<<16 || draws && ok && n < -1000
 }
 

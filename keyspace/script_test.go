@@ -99,11 +99,7 @@ func randomWrite(rng *rand.Rand) string {
 		return "PUBLISH channel text"
 	case 14:
 		return fmt.Sprintf("APPEND %s x", key())
-	case 15:
-		return fmt.Sprintf("ZADD %s %d m%d 0.1 m%d", key(), n, n, n/2)
-	case 16:
-		return fmt.Sprintf([]string{"ZINCRBY %s 0.2 m%d", "ZPOPMIN %s %d", "ZREMRANGEBYRANK %s %d -1", "ZRANGESTORE %[1]s %[1]s 0 %d REV"}[rng.IntN(4)], key(), n)
-	case 17, 18, 19, 20, 21, 22, 23, 24, 25, 26:
+	case 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26:
 		return kindWrites[rng.IntN(len(kindWrites))](rng, key())
 	}
 	return fmt.Sprintf("HINCRBY %s n%d 1", key(), n)

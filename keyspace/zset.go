@@ -183,29 +183,37 @@ func (z *zset) rank(member string) (rank int, score float64, had bool) {
 	return rank, score, true
 }
 
-// visit visits the members of the ranks from <= rank < to in their order.
-func (z *zset) visit(from, to int, visit func(m scored)) {
+// visit visits the members of the ranks from <= rank < to in their order, until visit
+// returns false.
+func (z *zset) visit(from, to int, visit func(m scored) bool) {
 	if from >= to {
 		return
 	}
 	if z.large == nil {
 		for _, m := range z.small[from:to] {
-			visit(m)
+			if !visit(m) {
+				return
+			}
 		}
 		return
 	}
 	left := to - from
 	z.large.order.Ascend(z.at(from), func(m scored) bool {
-		visit(m)
 		left--
-		return left > 0
+		return visit(m) && left > 0
 	})
 }
+
+// each visits all members in their order until visit returns false.
+func (z *zset) each(visit func(m scored) bool) { z.visit(0, z.len(), visit) }
 
 // members lists those of the ranks from <= rank < to in their order.
 func (z *zset) members(from, to int) []scored {
 	list := make([]scored, 0, max(0, to-from))
-	z.visit(from, to, func(m scored) { list = append(list, m) })
+	z.visit(from, to, func(m scored) bool {
+		list = append(list, m)
+		return true
+	})
 	return list
 }
 
@@ -229,6 +237,15 @@ func (z *zset) add(m scored) {
 }
 
 func memberBytes(member string) int64 { return scoredOverheadBytes + int64(len(member)) }
+
+// bytesOf counts members with what each takes beside its own bytes.
+func bytesOf(members []scored, overheadBytes int64) int64 {
+	n := overheadBytes * int64(len(members))
+	for _, m := range members {
+		n += int64(len(m.member))
+	}
+	return n
+}
 
 // put gives a member its place in the order. -0 becomes 0, as in Redis's listpack, so
 // that a score does not tell the form.
@@ -311,9 +328,10 @@ func (z *zset) findWork() int64 {
 }
 
 func (z *zset) write(w *imageWriter) {
-	z.visit(0, z.len(), func(m scored) {
+	z.each(func(m scored) bool {
 		w.text(m.member)
 		w.u64(math.Float64bits(m.score))
+		return w.err == nil
 	})
 }
 

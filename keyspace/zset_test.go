@@ -169,6 +169,27 @@ func TestZsetModel(t *testing.T) {
 	}
 }
 
+// randomZsetWrite draws a command that may change a sorted set.
+func randomZsetWrite(rng *rand.Rand, key string) string {
+	key = []string{"ranks", "ranks2", "ranks2", key}[rng.IntN(4)]
+	n := rng.IntN(5)
+	switch rng.IntN(8) {
+	case 0, 1:
+		return fmt.Sprintf("ZADD %s %d m%d 0.1 m%d", key, n, n, n/2)
+	case 2:
+		return fmt.Sprintf("ZADD %s GT CH %d m%d 1 %s", key, n, n, strings.Repeat("v", n*20))
+	case 3:
+		return fmt.Sprintf("ZINCRBY %s 0.2 m%d", key, n)
+	case 4:
+		return fmt.Sprintf("ZPOPMIN %s %d", key, n)
+	case 5:
+		return fmt.Sprintf("ZREMRANGEBYRANK %s %d -1", key, n)
+	case 6:
+		return fmt.Sprintf("ZRANGESTORE %s ranks 0 %d REV", key, n)
+	}
+	return fmt.Sprintf("ZUNIONSTORE %s 3 %s ranks members WEIGHTS 0.1 %d 0.3", key, key, n)
+}
+
 // checkZset compares what a large sorted set keeps twice.
 func checkZset(t *testing.T, m *Machine) {
 	t.Helper()
@@ -178,12 +199,12 @@ func checkZset(t *testing.T, m *Machine) {
 	}
 	z := e.agg.(*zset)
 	bytes := int64(0)
-	z.visit(0, z.len(), func(m scored) {
+	for _, m := range z.members(0, z.len()) {
 		bytes += memberBytes(m.member)
 		if score, had := z.get(m.member); !had || score != m.score {
 			t.Errorf("%q is at %v in the order, at %v by name", m.member, m.score, score)
 		}
-	})
+	}
 	if bytes != z.bytes || z.large != nil && z.large.scores.len() != z.len() {
 		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.len(), bytes, z.large.scores.len(), z.bytes)
 	}
@@ -273,4 +294,101 @@ func readerOf(members []scored) *imageReader {
 	}
 	w.out.Flush()
 	return &imageReader{in: bufio.NewReader(&b), crc: crc32.New(castagnoli)}
+}
+
+// hugeZset stores a sorted set of n members of so many bytes, which share their memory.
+func hugeZset(m *Machine, key string, n, bytes int) {
+	text := strings.Repeat("x", n) + "y" + strings.Repeat("x", bytes)
+	(&ctx{m: m}).editZset(key, func(z *zset) {
+		for i := range n {
+			z.add(scored{float64(i), text[i : i+bytes]})
+		}
+	})
+}
+
+// A command that would answer, store or do more than one request may is refused, and
+// has changed nothing.
+func TestZsetCommandsAreBounded(t *testing.T) {
+	m := New(nil)
+	const mib, little = 1 << 20, 50 // less than what a member costs beside its bytes
+	hugeZset(m, "huge", replyBytesMax/mib, mib)
+	hugeZset(m, "giant", growthBytesMax/mib, mib)
+	hugeZset(m, "huger", replyBytesMax/mib, mib-little)
+	hugeZset(m, "gianter", growthBytesMax/mib, mib-little)
+	do(m, 1, "ZADD a 1 x 2 y 3 z")
+	do(m, 1, "ZADD b 1 y 2 z 3 w")
+	before := m.sequence
+	for _, tt := range []struct {
+		line string
+		work int64 // done before
+		want string
+	}{
+		{"ZRANGE huge 0 -1", 0, errReplyTooLarge},
+		{"ZPOPMIN huge 1000", 0, errReplyTooLarge},
+		{"ZPOPMAX huge 1000", 0, errReplyTooLarge},
+		{"ZMPOP 1 huge MIN COUNT 1000", 0, errReplyTooLarge},
+		{"ZRANDMEMBER huge -1000", 0, errReplyTooLarge},
+		{"ZUNION 2 huge a", 0, errReplyTooLarge},
+		{"ZINTER 2 huge huge WITHSCORES", 0, errReplyTooLarge},
+		{"ZDIFF 2 huge a", 0, errReplyTooLarge},
+		{"ZINTERCARD 2 huge huge", 0, "64"},
+		{"ZPOPMIN huger 1000", 0, errReplyTooLarge},
+		{"ZUNION 1 huger WITHSCORES", 0, errReplyTooLarge},
+		{"ZUNIONSTORE c 1 gianter", 0, errGrowthMeter},
+		{"ZRANGESTORE c gianter 0 -1", 0, errGrowthMeter},
+		{"ZUNIONSTORE c 2 giant a", 0, errGrowthMeter},
+		{"ZRANGESTORE c giant 0 -1", 0, errGrowthMeter},
+		{"ZUNION 2 a b", workMax, errWorkMeter},
+		{"ZINTER 2 a b", workMax, errWorkMeter},
+		{"ZDIFF 2 a b", workMax, errWorkMeter},
+		{"ZINTERCARD 2 a b", workMax, errWorkMeter},
+		{"ZUNIONSTORE c 2 a b", workMax, errWorkMeter},
+		{"ZINTERSTORE c 2 a b", workMax, errWorkMeter},
+		{"ZDIFFSTORE c 2 a b", workMax, errWorkMeter},
+	} {
+		m.request, m.applying = m.newMeter(), true
+		m.request.work = tt.work
+		if got := plain((&ctx{m: m}).execute(split(tt.line))); got != tt.want {
+			t.Errorf("%s: %.100s, want %s", tt.line, got, tt.want)
+		}
+	}
+	if m.sequence != before {
+		t.Error("a refused command has changed something")
+	}
+	for _, line := range []string{"ZUNION 1 huger", "ZPOPMAX huge 63"} {
+		if got := ask(m, split(line))[0]; got.IsErr() || len(got.Elems) < 63 {
+			t.Errorf("%s, as much as one may: %.100s", line, plain(got))
+		}
+	}
+}
+
+// What a command on many members costs is counted before the next command runs.
+func TestZsetWorkIsCounted(t *testing.T) {
+	m := New(nil)
+	for i := range 1000 {
+		do(m, 1, fmt.Sprintf("ZADD z %d m%d", i, i))
+	}
+	for _, tt := range []struct {
+		line  string
+		least int64
+	}{
+		{"ZUNION 2 z z", 2000 * findWork},
+		{"ZINTERCARD 2 z z", 1000 * (findWork + visitWork)},
+		{"ZINTERSTORE c 2 z z", 2000 * findWork},
+		{"ZDIFF 2 z missing", 1000 * visitWork},
+		{"ZDIFF 2 z c", 1000 * findWork},
+		{"ZRANGESTORE c z 0 -1", 1000 * findWork},
+		{"ZRANDMEMBER z -1000", 1000 * findWork},
+		{"ZSCAN z 0 COUNT 100000", 1000 * visitWork},
+		{"ZADD z 0 a 0 b 0 c", 3 * findWork},
+		{"ZREM z a b c", 3 * findWork},
+		{"ZMSCORE z a b c", 3 * findWork},
+		{"ZREMRANGEBYRANK z 0 99", 100 * findWork},
+		{"ZPOPMIN z 500", 500 * findWork},
+	} {
+		m.request, m.applying = m.newMeter(), true
+		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() || m.request.work < tt.least {
+			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.request.work, tt.least)
+		}
+	}
 }

@@ -63,8 +63,9 @@ func (f Flags) Names() []string {
 
 // Keys says where a command's keys stand among its arguments (the name is
 // argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
-// argument at NumAt is a count and the keys follow it (EVAL). Word: the argument
-// after the last of this word is a key, too (SORT's STORE).
+// argument at NumAt is a count and the keys follow it (EVAL), after the one that First
+// names, if it does (ZUNIONSTORE). Word: the argument after the last of this word is a
+// key, too (SORT's STORE).
 type Keys struct {
 	First, Last, Step, NumAt int
 	Word                     string
@@ -91,7 +92,11 @@ func (k Keys) Of(args Args) ([]string, bool) {
 		if !ok || n < 0 || n > int64(len(args)-k.NumAt-1) {
 			return nil, false
 		}
-		return args[k.NumAt+1 : k.NumAt+1+int(n)], true
+		keys := args[k.NumAt+1 : k.NumAt+1+int(n)]
+		if k.First > 0 {
+			keys = append([]string{args[k.First]}, keys...)
+		}
+		return keys, true
 	}
 	if k.First == 0 {
 		return nil, true

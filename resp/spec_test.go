@@ -163,6 +163,8 @@ func TestKeysOf(t *testing.T) {
 		{EvalKeys, "EVAL src x a", "", false},
 		{EvalKeys, "EVAL src 9223372036854775807 a", "", false},
 		{EvalKeys, "EVAL src", "", false},
+		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 2 a b WEIGHTS 1 2", "dst a b", true},
+		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 3 a b", "", false},
 	} {
 		got, ok := c.keys.Of(strings.Fields(c.args))
 		if strings.Join(got, " ") != c.want || ok != c.ok {

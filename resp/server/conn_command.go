@@ -59,11 +59,11 @@ func commandInfo(s *session, args resp.Args) resp.Reply {
 func describeCommand(spec *resp.Spec) resp.Reply {
 	first, last, step := int64(0), int64(0), int64(0)
 	flags := spec.Flags.Names()
-	if k := spec.Keys; k.NumAt > 0 {
-		if spec.Flags&resp.MovableKeys == 0 {
-			flags = append(flags, "movablekeys")
-		}
-	} else if k.First > 0 {
+	k := spec.Keys
+	if k.NumAt > 0 && spec.Flags&resp.MovableKeys == 0 {
+		flags = append(flags, "movablekeys")
+	}
+	if k.First > 0 {
 		first, last, step = int64(k.First), int64(k.Last), int64(k.Step)
 	}
 	subs := resp.Set() // Redis's own slip: only an empty list is a set
@@ -131,25 +131,38 @@ func access(spec *resp.Spec) []string {
 	return []string{"RO", "access"}
 }
 
+// accessOf is access for one of the keys: where sources follow the key of a result,
+// only that one is written.
+func accessOf(spec *resp.Spec, key int) []string {
+	switch {
+	case spec.Keys.First == 0 || spec.Keys.NumAt == 0:
+		return access(spec)
+	case key == 0:
+		return []string{"OW", "update"}
+	}
+	return []string{"RO", "access"}
+}
+
 // keySpecs is the newer description of where the keys stand.
 func keySpecs(spec *resp.Spec) resp.Reply {
-	k := spec.Keys
-	if k.First == 0 && k.NumAt == 0 {
-		return resp.Set()
+	k, specs := spec.Keys, resp.Set()
+	if k.First > 0 {
+		specs.Elems = append(specs.Elems, keySpec(accessOf(spec, 0), k.First, "range",
+			resp.Bulk("lastkey"), resp.Int(int64(lastKey(k))), resp.Bulk("keystep"), resp.Int(int64(k.Step)), resp.Bulk("limit"), resp.Int(0)))
 	}
-	at := k.First
-	find := resp.Map(resp.Bulk("type"), resp.Bulk("range"), resp.Bulk("spec"), resp.Map(
-		resp.Bulk("lastkey"), resp.Int(int64(lastKey(k))), resp.Bulk("keystep"), resp.Int(int64(k.Step)), resp.Bulk("limit"), resp.Int(0)))
 	if k.NumAt > 0 {
-		at = k.NumAt
-		find = resp.Map(resp.Bulk("type"), resp.Bulk("keynum"), resp.Bulk("spec"), resp.Map(
+		specs.Elems = append(specs.Elems, keySpec(accessOf(spec, 1), k.NumAt, "keynum",
 			resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(1)))
 	}
-	return resp.Set(resp.Map(
-		resp.Bulk("flags"), statuses(resp.KindSet, access(spec)),
+	return specs
+}
+
+func keySpec(flags []string, at int, kind string, find ...resp.Reply) resp.Reply {
+	return resp.Map(
+		resp.Bulk("flags"), statuses(resp.KindSet, flags),
 		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("index"), resp.Bulk("spec"), resp.Map(resp.Bulk("index"), resp.Int(int64(at)))),
-		resp.Bulk("find_keys"), find,
-	))
+		resp.Bulk("find_keys"), resp.Map(resp.Bulk("type"), resp.Bulk(kind), resp.Bulk("spec"), resp.Map(find...)),
+	)
 }
 
 // lastKey counts from the first key, or from the end where it is negative.
@@ -232,10 +245,9 @@ func commandGetKeysAndFlags(s *session, args resp.Args) resp.Reply {
 	if fail.IsErr() {
 		return fail
 	}
-	flags := statuses(resp.KindSet, access(spec))
 	elems := make([]resp.Reply, len(keys))
 	for i, key := range keys {
-		elems[i] = resp.Array(resp.Bulk(key), flags)
+		elems[i] = resp.Array(resp.Bulk(key), statuses(resp.KindSet, accessOf(spec, i)))
 	}
 	return resp.Array(elems...)
 }

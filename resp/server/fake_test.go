@@ -62,6 +62,9 @@ func newFake() *fakeBackend {
 		fakeRow("mget", -2, resp.ReadOnly|resp.Fast, resp.AllKeys, "string", "1.0.0", "Get the values of all the given keys", "key [key ...]", fakeMget),
 		fakeRow("tracked", 1, resp.ReadOnly|resp.Internal, resp.NoKeys, "lockd", "1.0.0", "", "", nil),
 		fakeRow("watch", -2, resp.ReadOnly|resp.Internal, resp.AllKeys, "transactions", "2.2.0", "", "", fakeWatch),
+		fakeRow("zunionstore", -4, resp.Write|resp.DenyOOM|resp.MovableKeys, resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "sorted-set", "2.0.0",
+			"Add multiple sorted sets and store the resulting sorted set in a new key",
+			"destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", nil),
 		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
 		{Spec: resp.Spec{Name: "config", Arity: -2, Group: "server"}, Subs: []resp.Row[fakeRun]{
 			fakeRow("config|get", -3, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigGet),

@@ -1,0 +1,198 @@
+package keyspace
+
+import "lockd/resp"
+
+// keysToStore are those of ZUNIONSTORE and its like: the result, a count, the sources.
+var keysToStore = resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}
+
+var zsetOpRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "zunion", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "sorted-set", Since: "6.2.0", Summary: "Add multiple sorted sets",
+		Syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+	}, Run: cmdZUnion},
+	{Spec: resp.Spec{
+		Name: "zinter", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "sorted-set", Since: "6.2.0", Summary: "Intersect multiple sorted sets",
+		Syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
+	}, Run: cmdZInter},
+	{Spec: resp.Spec{
+		Name: "zdiff", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "sorted-set", Since: "6.2.0", Summary: "Subtract multiple sorted sets",
+		Syntax: "numkeys key [key ...] [WITHSCORES]",
+	}, Run: cmdZDiff},
+	{Spec: resp.Spec{
+		Name: "zunionstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Add multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+	}, Run: cmdZUnionStore},
+	{Spec: resp.Spec{
+		Name: "zinterstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
+		Group: "sorted-set", Since: "2.0.0", Summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+	}, Run: cmdZInterStore},
+	{Spec: resp.Spec{
+		Name: "zdiffstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
+		Group: "sorted-set", Since: "6.2.0", Summary: "Subtract multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax: "destination numkeys key [key ...]",
+	}, Run: cmdZDiffStore},
+	{Spec: resp.Spec{
+		Name: "zintercard", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Group: "sorted-set", Since: "7.0.0", Summary: "Intersect multiple sorted sets and return the cardinality of the result",
+		Syntax: "numkeys key [key ...] [LIMIT limit]",
+	}, Run: cmdZInterCard},
+}
+
+const errWeight = "ERR weight value is not a float"
+
+// zsetOpArgs are the arguments of an operation from numkeys on, and what may be among
+// them.
+type zsetOpArgs struct {
+	command    string
+	weights    bool // WEIGHTS and AGGREGATE may be
+	scores     bool // WITHSCORES may be
+	card       bool // LIMIT may be
+	withScores bool
+	limit      int64 // 0: none
+}
+
+func cmdZUnion(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpReply(args, zsetOpArgs{command: "zunion", weights: true, scores: true}, (*zsetOp).union)
+}
+
+func cmdZInter(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpReply(args, zsetOpArgs{command: "zinter", weights: true, scores: true}, (*zsetOp).inter)
+}
+
+func cmdZDiff(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpReply(args, zsetOpArgs{command: "zdiff", scores: true}, (*zsetOp).diff)
+}
+
+func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
+	op, fail, ok := c.parseZsetOp(args[1:], &a)
+	if !ok {
+		return fail
+	}
+	op.room = roomToAnswer
+	if a.withScores {
+		op.room = roomToAnswerScores
+	}
+	if run(op); op.why != "" {
+		return resp.Err(op.why)
+	}
+	items := memberReplies(op.result, a.withScores)
+	if a.withScores {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+func cmdZUnionStore(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpStore(args, zsetOpArgs{command: "zunionstore", weights: true}, (*zsetOp).union)
+}
+
+func cmdZInterStore(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpStore(args, zsetOpArgs{command: "zinterstore", weights: true}, (*zsetOp).inter)
+}
+
+func cmdZDiffStore(c *ctx, args resp.Args) resp.Reply {
+	return c.zsetOpStore(args, zsetOpArgs{command: "zdiffstore"}, (*zsetOp).diff)
+}
+
+// zsetOpStore stores the result; its event has the name of the command.
+func (c *ctx) zsetOpStore(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
+	op, fail, ok := c.parseZsetOp(args[2:], &a)
+	if !ok {
+		return fail
+	}
+	op.room = roomToStore
+	if run(op); op.why != "" {
+		return resp.Err(op.why)
+	}
+	return c.storeScored(args[1], op.result, a.command)
+}
+
+func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
+	a := zsetOpArgs{command: "zintercard", card: true}
+	op, fail, ok := c.parseZsetOp(args[1:], &a)
+	if !ok {
+		return fail
+	}
+	n := int64(0)
+	op.common(func(scored) bool {
+		n++
+		return n != a.limit
+	})
+	if op.why != "" {
+		return resp.Err(op.why)
+	}
+	return resp.Int(n)
+}
+
+// parseZsetOp reads numkeys, the sources and the options, in the order of Redis's
+// checks.
+func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, fail resp.Reply, ok bool) {
+	n, isInt := resp.ParseInt(args[0])
+	switch {
+	case !isInt:
+		return nil, resp.Err(resp.ErrNotInteger), false
+	case n < 1:
+		return nil, resp.Err("ERR at least 1 input key is needed for '" + a.command + "' command"), false
+	case n > int64(len(args)-1):
+		return nil, resp.Err(resp.ErrSyntax), false
+	}
+	op = &zsetOp{c: c, combine: sumOf, sources: make([]weighted, n)}
+	for i, key := range args[1 : 1+n] {
+		s, fail, ok := c.lookupScores(key)
+		if !ok {
+			return nil, fail, false
+		}
+		op.sources[i] = weighted{s, 1}
+	}
+	for rest := args[1+n:]; len(rest) > 0; {
+		if rest, fail, ok = a.option(op, rest); !ok {
+			return nil, fail, false
+		}
+	}
+	return op, resp.Reply{}, true
+}
+
+// option reads one option and returns what follows it.
+func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, fail resp.Reply, ok bool) {
+	switch word := words[0]; {
+	case a.weights && resp.Is(word, "WEIGHTS") && len(words) > len(op.sources):
+		for i := range op.sources {
+			if op.sources[i].weight, ok = parseScore(words[1+i]); !ok {
+				return nil, resp.Err(errWeight), false
+			}
+		}
+		return words[1+len(op.sources):], resp.Reply{}, true
+	case a.weights && resp.Is(word, "AGGREGATE") && len(words) > 1:
+		if op.combine = combiner(words[1]); op.combine == nil {
+			return nil, resp.Err(resp.ErrSyntax), false
+		}
+		return words[2:], resp.Reply{}, true
+	case a.scores && resp.Is(word, "WITHSCORES"):
+		a.withScores = true
+		return words[1:], resp.Reply{}, true
+	case a.card && resp.Is(word, "LIMIT") && len(words) > 1:
+		if a.limit, ok = resp.ParseInt(words[1]); !ok || a.limit < 0 {
+			return nil, resp.Err(errLimitNegative), false
+		}
+		return words[2:], resp.Reply{}, true
+	}
+	return nil, resp.Err(resp.ErrSyntax), false
+}
+
+// combiner is the function that AGGREGATE names; nil where there is none.
+func combiner(word string) func(a, b float64) float64 {
+	switch {
+	case resp.Is(word, "SUM"):
+		return sumOf
+	case resp.Is(word, "MIN"):
+		return minOf
+	case resp.Is(word, "MAX"):
+		return maxOf
+	}
+	return nil
+}
