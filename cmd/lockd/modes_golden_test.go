@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -197,6 +198,10 @@ func TestGoldenSentinel(t *testing.T) {
 			w := openWire(t, addr, 2)
 			if err := has(w, "*2(", "SENTINEL", "SENTINELS", "mymaster"); err != nil {
 				return err
+			}
+			// One that was only just heard of has no connection yet, and says so.
+			if got := w.ask("SENTINEL", "SENTINELS", "mymaster"); strings.Contains(got, "disconnected") {
+				return errors.New(got)
 			}
 			if err := has(w, "$master-link-status $ok", "SENTINEL", "REPLICAS", "mymaster"); err != nil {
 				return err
