@@ -260,14 +260,14 @@ func (c *memConn) Write(b []byte) (int, error) {
 		moved, room, gone, eof := c.out.moved, memQueueMax-len(c.out.data), c.out.gone, c.out.eof
 		c.out.mu.Unlock()
 		switch {
+		case done == len(b): // also when the other side has read it all and closed since
+			return done, nil
 		case eof:
 			return done, net.ErrClosed
 		case gone:
 			return done, errors.New("write: connection reset by peer")
 		case c.wd.passed():
 			return done, os.ErrDeadlineExceeded
-		case done == len(b):
-			return done, nil
 		case room > 0:
 			n := min(room, len(b)-done)
 			c.out.change(func() { c.out.data = append(c.out.data, b[done:done+n]...) })
