@@ -48,7 +48,7 @@ type dataDir struct {
 // to another node, that a newer lockd has written, that is damaged, or that is not
 // lockd's.
 func openDataDir(path, id string) (*dataDir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := makeFolder(path); err != nil {
 		return nil, fmt.Errorf("data folder %s cannot be made: %w", path, err)
 	}
 	if err := checkOurs(path); err != nil {
@@ -284,6 +284,32 @@ func writeSynced(path string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// makeFolder makes a folder and those above it, and syncs what holds their names: a
+// node whose whole folder goes with the power has forgotten its vote, and starts as
+// if it were new.
+func makeFolder(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	var above []string
+	for p := path; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		above = append(above, filepath.Dir(p))
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, p := range above {
+		if err := syncFolder(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func syncFolder(path string) error {

@@ -244,3 +244,22 @@ func FuzzMeta(f *testing.F) {
 		}
 	})
 }
+
+// A data folder may lie in folders that are not there yet, and be named from where
+// the process runs.
+func TestDataDirMakesFoldersAbove(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d, err := openDataDir(filepath.Join("a", "b", "data"), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDataDir(filepath.Join("file", "data"), "n1"); err == nil || !strings.Contains(err.Error(), "cannot be made") {
+		t.Errorf("a folder in a file: %v", err)
+	}
+}
