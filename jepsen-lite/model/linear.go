@@ -22,7 +22,10 @@ type machine struct {
 	// reads reports that an operation changes nothing, so that it can be left out
 	// when its outcome is unknown.
 	reads func(o *history.Op) bool
-	kind  string // of the problem when there is no order
+	// covers reports that whatever may follow state b may follow a too, so that b
+	// need not be kept beside a; nil: no state but itself.
+	covers func(a, b any) bool
+	kind   string // of the problem when there is no order
 }
 
 // decideMax bounds the search for one key.
@@ -58,15 +61,42 @@ func (m machine) model(ops []*history.Op) porcupine.Model {
 			horizon = max(horizon, o.End)
 		}
 	}
-	nm := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{m.init} },
-		Step: func(state, input, _ any) []any { return m.step(state, input.(*history.Op), horizon) },
+	return porcupine.Model{
+		Init: func() any { return []any{m.init} },
+		Step: func(states, input, _ any) (bool, any) {
+			next := m.stepAll(states.([]any), input.(*history.Op), horizon)
+			return len(next) > 0, next
+		},
+		Equal: func(a, b any) bool { return sameStates(a.([]any), b.([]any)) },
 		DescribeOperation: func(input, _ any) string {
 			o := input.(*history.Op)
 			return o.Name + " " + o.String()
 		},
 	}
-	return nm.ToModel()
+}
+
+// stepAll is step for a machine that is in one of several states. Without covers
+// their number would double with each unknown outcome.
+func (m machine) stepAll(states []any, o *history.Op, horizon int64) []any {
+	covers := m.covers
+	if covers == nil {
+		covers = func(a, b any) bool { return a == b }
+	}
+	var all []any
+	for _, s := range states {
+		for _, n := range m.step(s, o, horizon) {
+			if slices.ContainsFunc(all, func(a any) bool { return covers(a, n) }) {
+				continue
+			}
+			all = append(slices.DeleteFunc(all, func(a any) bool { return covers(n, a) }), n)
+		}
+	}
+	return all
+}
+
+// sameStates compares sets.
+func sameStates(a, b []any) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(s any) bool { return !slices.Contains(b, s) })
 }
 
 func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.CheckResult {

@@ -34,6 +34,16 @@ func (s lease) possible(o *history.Op) []lease {
 	return states
 }
 
+// leaseCovers: times are lower bounds, so the lower ones allow more.
+func leaseCovers(a, b any) bool {
+	l, than := a.(lease), b.(lease)
+	if l.now > than.now || l.until > than.until {
+		return false
+	}
+	l.now, l.until = than.now, than.until
+	return l == than
+}
+
 // leaseStep makes a step of a machine over leases from one that knows no time. An
 // operation whose outcome is unknown may never happen; and it need not be tried
 // later than horizon, after which nothing was seen.
@@ -64,10 +74,11 @@ func millis(text string) int64 {
 // lock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0;
 // holder = token | nil; fence = number | nil.
 var lock = machine{
-	kind:  "lock",
-	init:  lease{},
-	reads: func(o *history.Op) bool { return o.Name == "holder" || o.Name == "fence" },
-	step:  leaseStep(lockStep),
+	kind:   "lock",
+	init:   lease{},
+	reads:  func(o *history.Op) bool { return o.Name == "holder" || o.Name == "fence" },
+	step:   leaseStep(lockStep),
+	covers: leaseCovers,
 }
 
 // LockMachine is for Picture.

@@ -459,3 +459,18 @@ func TestScripts(t *testing.T) {
 	expect(t, Scripts, "0-1 1 poison a rep = 7\n 2-3 1 left a = nil", "acknowledged write lost@2")
 	expect(t, Scripts, "0-1 1 poison a rep failed\n 2-3 1 left a = 4", "failed but done@2")
 }
+
+// Many acquisitions of one lock with unknown outcomes, as a leader that is cut off
+// leaves them: each may have held the lock, after others or never, and an order is
+// found all the same. That there is none takes longer to show.
+func TestManyUnknownAcquisitions(t *testing.T) {
+	unknown := func(n int) string {
+		text := "0-1 1 acquire l a,10 = OK\n"
+		for i := range n {
+			text += fmt.Sprintf("%d-? %d acquire l t%d,%d\n", 2+i, i+2, i, 100+37*i%50)
+		}
+		return text
+	}
+	expect(t, Lock, unknown(24)+"5000-5001 90 holder l = t7\n 6000-6001 90 acquire l b,10 = nil\n 7000-7001 90 holder l = nil")
+	expect(t, Lock, unknown(8)+"5000-5001 90 holder l = t7\n 5002-5003 90 holder l = t3\n 5004-5005 90 holder l = t7", "lock held by the wrong one@12")
+}

@@ -10,10 +10,11 @@ import (
 // level less) | nil (not the owner); renew owner ms = 1 | 0; count owner = number | nil.
 // "held" stands for any remaining time.
 var reentrant = machine{
-	kind:  "reentrant lock",
-	init:  lease{},
-	reads: func(o *history.Op) bool { return o.Name == "count" },
-	step:  leaseStep(reentrantStep),
+	kind:   "reentrant lock",
+	init:   lease{},
+	reads:  func(o *history.Op) bool { return o.Name == "count" },
+	step:   leaseStep(reentrantStep),
+	covers: leaseCovers,
 }
 
 // ReentrantMachine is for Picture.
