@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ func clientRows() []row {
 			{Spec: resp.Spec{Name: "client|unblock", Arity: -3, Flags: administrative, Group: "connection", Since: "5.0.0",
 				Summary: "Unblock a client blocked in a blocking command from a different connection", Syntax: "client-id [TIMEOUT | ERROR]"}, Run: action{run: clientUnblock}},
 			helpRow("client", "connection", "5.0.0", clientHelp),
-		}, trackingRows()...),
+		}, slices.Concat(trackingRows(), pauseRows())...),
 	}}
 }
 
@@ -144,10 +145,10 @@ func clientType(word string) (class string, ok bool) {
 
 // class: there are no replicas among the clients, replication has its own port.
 func (s *session) class() string {
-	if s.mayTimeOut() {
-		return "normal"
+	if s.subscribed() {
+		return "pubsub"
 	}
-	return "pubsub"
+	return "normal"
 }
 
 func clientList(s *session, args resp.Args) resp.Reply {
@@ -187,11 +188,17 @@ func clientList(s *session, args resp.Args) resp.Reply {
 func (s *session) describe(b []byte, now time.Time) []byte {
 	name, libName, libVer := s.identity.get()
 	flags := ""
-	if !s.mayTimeOut() {
+	if s.monitors.Load() {
+		flags += "O"
+	}
+	if s.subscribed() {
 		flags += "P"
 	}
 	if s.queued.Load() >= 0 {
 		flags += "x"
+	}
+	if s.blocked.Load() {
+		flags += "b"
 	}
 	track := s.trackFlags.Load()
 	for i, letter := range "tRB" {

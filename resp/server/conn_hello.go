@@ -17,11 +17,18 @@ func helloRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
 			Summary: "Handshake with Redis",
-			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: true, onSentinel: true}},
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: secretOfHello, onSentinel: true}},
 		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
 			Summary: "Authenticate to the server",
-			Syntax:  "[username] password"}, Run: action{run: auth, secret: true, onSentinel: true}},
+			Syntax:  "[username] password"}, Run: action{run: auth, secret: secretOfAuth, onSentinel: true}},
 	}
+}
+
+func secretOfAuth(_ resp.Args, i int) bool { return i > 0 }
+
+// secretOfHello: AUTH comes before a name and a password.
+func secretOfHello(args resp.Args, i int) bool {
+	return i > 1 && resp.Is(args[i-1], "AUTH") || i > 2 && resp.Is(args[i-2], "AUTH")
 }
 
 // hello changes nothing unless all of it is right.

@@ -16,6 +16,8 @@ func miscRows() []row {
 			Summary: "Reset the connection"}, Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "select", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
 			Summary: "Change the selected database for the current connection", Syntax: "index"}, Run: action{run: selectDB, selects: true}},
+		{Spec: resp.Spec{Name: "debug", Arity: -2, Flags: administrative, Group: "server", Since: "1.0.0",
+			Summary: "Refused: nothing here is open to debugging by clients.", Syntax: "subcommand [arg [arg ...]]"}, Run: action{run: debug}},
 	}
 }
 
@@ -40,6 +42,10 @@ func ping(s *session, args resp.Args) resp.Reply {
 
 func echo(_ *session, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
 
+func debug(*session, resp.Args) resp.Reply {
+	return resp.Err("ERR DEBUG command not allowed: lockd offers none of its subcommands")
+}
+
 func quit(s *session, _ resp.Args) resp.Reply {
 	s.closing = true
 	return resp.OK()
@@ -50,6 +56,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
 	s.subs.clear(s)
 	s.untrack()
+	s.srv.hub.unmonitor(s)
 	s.proto.Store(2)
 	s.db.Store(0)
 	s.setName("")

@@ -14,7 +14,7 @@ func multiRows() []row {
 		{Spec: resp.Spec{Name: "multi", Arity: 1, Flags: transactional, Group: "transactions", Since: "1.2.0",
 			Summary: "Mark the start of a transaction block"}, Run: action{run: multi, unqueued: true}},
 		{Spec: resp.Spec{Name: "exec", Arity: 1, Flags: resp.NoScript | resp.Loading | resp.Stale | resp.SkipSlowlog, Group: "transactions", Since: "1.2.0",
-			Summary: "Execute all commands issued after MULTI"}, Run: action{run: exec, unqueued: true}},
+			Summary: "Execute all commands issued after MULTI"}, Run: action{run: exec, unqueued: true, executes: true}},
 		{Spec: resp.Spec{Name: "discard", Arity: 1, Flags: transactional, Group: "transactions", Since: "2.0.0",
 			Summary: "Discard all commands issued after MULTI"}, Run: action{run: discard, unqueued: true}},
 		{Spec: resp.Spec{Name: "watch", Arity: -2, Flags: transactional, Keys: resp.AllKeys, Group: "transactions", Since: "2.2.0",
@@ -133,7 +133,8 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if tx == nil {
 		return resp.Err("ERR EXEC without MULTI")
 	}
-	req := resp.Request{Cmds: tx.data(s.srv.profile, int(s.db.Load())), Watch: s.watch}
+	db := int(s.db.Load())
+	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Watch: s.watch}
 	s.discard()
 	if tx.spoiled {
 		return resp.Err(resp.ErrExecAbort)
@@ -151,6 +152,8 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if fail, all := commonFailure(res, n); all {
 		return fail
 	}
+	s.executing, s.executed = true, func() { s.showTransaction(tx, db) }
+	defer func() { s.executing = false }()
 	return s.compose(tx, req, res, start)
 }
 
@@ -161,13 +164,20 @@ func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	for _, q := range t.cmds {
 		if q.of.act == nil {
 			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args})
-		} else if q.of.act.selects {
-			if n, fail := p.parseDB(q.args[1]); !fail.IsErr() {
-				db = n
-			}
+		} else if n, ok := q.selected(p); ok {
+			db = n
 		}
 	}
 	return cmds
+}
+
+// selected is the database that a SELECT in the transaction goes to.
+func (q *queued) selected(p *Profile) (db int, ok bool) {
+	if q.of.act == nil || !q.of.act.selects {
+		return 0, false
+	}
+	db, fail := p.parseDB(q.args[1])
+	return db, !fail.IsErr()
 }
 
 // runData has the backend run the data commands. A transaction without any still

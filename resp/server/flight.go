@@ -282,4 +282,5 @@ func (h *Hub) forget(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.leave(h, s)
+	h.unmonitor(s)
 }

@@ -24,6 +24,8 @@ type Hub struct {
 	byGlob   map[string]*pattern // the same by text
 	members  map[*session]struct{}
 	tracking tracking
+	monitors map[*session]struct{}
+	watched  atomic.Bool // there are monitors
 }
 
 // topics are the sessions subscribed to each name.
@@ -37,7 +39,8 @@ type pattern struct {
 // NewHub makes a hub. It may receive settings and messages before there is a
 // server to serve it.
 func NewHub() *Hub {
-	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}, tracking: newTracking()}
+	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}, tracking: newTracking(),
+		monitors: map[*session]struct{}{}}
 	h.settings.setDefaults()
 	return h
 }

@@ -76,13 +76,16 @@ func executable() string {
 func (s *Server) infoClients() resp.Section {
 	var f fields
 	list := s.clients()
-	waiting, subscribed, tracking, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0)
+	waiting, subscribed, tracking, blocked, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0), int64(0)
 	for _, c := range list {
 		if c.phase.Load()%phaseKinds == phaseRunning {
 			waiting++
 		}
-		if !c.mayTimeOut() {
+		if c.subscribed() {
 			subscribed++
+		}
+		if c.blocked.Load() {
+			blocked++
 		}
 		if c.trackFlags.Load()&flagTracks != 0 {
 			tracking++
@@ -94,7 +97,7 @@ func (s *Server) infoClients() resp.Section {
 	f.number("maxclients", s.hub.settings.clientsMax.Load())
 	f.number("client_recent_max_input_buffer", inputMax)
 	f.number("client_recent_max_output_buffer", outputMax)
-	f.number("blocked_clients", 0) // no command blocks until something happens
+	f.number("blocked_clients", blocked) // by CLIENT PAUSE: no command blocks until something happens
 	f.number("executing_clients", waiting)
 	f.number("tracking_clients", tracking)
 	f.number("pubsub_clients", subscribed)

@@ -75,9 +75,11 @@ func (s *Server) round() {
 	}
 }
 
-// mayTimeOut: a subscriber is silent by nature.
-func (s *session) mayTimeOut() bool {
-	return s.subCount.Load()+s.psubCount.Load()+s.ssubCount.Load() == 0
+// mayTimeOut: who only listens is silent by nature.
+func (s *session) mayTimeOut() bool { return !s.subscribed() && !s.monitors.Load() }
+
+func (s *session) subscribed() bool {
+	return s.subCount.Load()+s.psubCount.Load()+s.ssubCount.Load() > 0
 }
 
 // hungUp asks the kernel whether the client has closed its end.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ func latencyRows() []row {
 			sub("history", 3, "2.8.13", "Return timestamp-latency samples for the event.", "event", latencyHistory),
 			sub("reset", -2, "2.8.13", "Reset latency data for one or more events.", "[event [event ...]]", latencyReset),
 			sub("histogram", -2, "7.0.0", "Return the cumulative distribution of latencies of a subset of commands or all.", "[command [command ...]]", latencyHistogram),
+			sub("graph", 3, "2.8.13", "Return a latency graph for the event.", "event", latencyGraph),
 			sub("doctor", 2, "2.8.13", "Return a human readable latency analysis report.", "", latencyDoctor),
 			helpRow("latency", "server", "2.8.13", latencyHelp),
 		},
@@ -115,7 +117,8 @@ func latencyReset(s *session, args resp.Args) resp.Reply {
 }
 
 // latencyHistogram reports, for each command that has run, how many calls took
-// at most so many microseconds, in powers of two.
+// at most so many microseconds. The name of a container stands for all of its
+// subcommands.
 func latencyHistogram(s *session, args resp.Args) resp.Reply {
 	wanted := map[string]bool{}
 	for _, name := range args[2:] {
@@ -123,7 +126,8 @@ func latencyHistogram(s *session, args resp.Args) resp.Reply {
 	}
 	elems := []resp.Reply{}
 	for _, c := range s.srv.index.all {
-		if len(wanted) == 0 || wanted[c.spec.Name] {
+		container, _, _ := strings.Cut(c.spec.Name, "|")
+		if len(wanted) == 0 || wanted[c.spec.Name] || wanted[container] {
 			if calls := c.stats.calls.Load(); calls > 0 {
 				elems = append(elems, resp.Bulk(c.spec.Name), resp.Map(resp.Bulk("calls"), resp.Int(calls),
 					resp.Bulk("histogram_usec"), resp.Map(c.stats.distribution()...)))
@@ -133,13 +137,17 @@ func latencyHistogram(s *session, args resp.Args) resp.Reply {
 	return resp.Map(elems...)
 }
 
+// bucketEnd is the end of a bucket as Redis's histogram has it: a power of two of
+// microseconds, and a little more.
+func bucketEnd(i int) int64 { return (129<<(i+3) - 1) / 1000 }
+
 func (c *commandStats) distribution() []resp.Reply {
 	var elems []resp.Reply
 	sum := int64(0)
 	for i := range c.buckets {
 		if n := c.buckets[i].Load(); n > 0 {
 			sum += n
-			elems = append(elems, resp.Int(1<<i), resp.Int(sum))
+			elems = append(elems, resp.Int(bucketEnd(i)), resp.Int(sum))
 		}
 	}
 	return elems

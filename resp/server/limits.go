@@ -21,6 +21,8 @@ const (
 	channelBytesMax         = 64 << 10    // name of a channel to subscribe to
 	patternBytesMax         = 4 << 10     // pattern to subscribe to
 	patternsMax             = 1 << 17     // distinct patterns of all clients
+	monitorsMax             = 64          // clients that monitor (MONITOR)
+	monitorArgBytesMax      = 1 << 20     // bytes shown of each argument
 	prefixBytesMax          = 512         // prefix of keys to be told of (CLIENT TRACKING BCAST)
 	prefixesMax             = 1 << 10     // prefixes of one client
 	trackedKeysMaxDefault   = 1000000     // keys that are tracked, for all clients: setting tracking-table-max-keys

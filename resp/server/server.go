@@ -46,6 +46,7 @@ type Server struct {
 	started  time.Time
 
 	stats   stats
+	pause   pause
 	slowlog slowlog
 	latency latencyLog
 
@@ -252,6 +253,7 @@ func (s *Server) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining.Store(true)
+	s.pause.lift()
 	for _, l := range s.listeners {
 		l.Close()
 	}

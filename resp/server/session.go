@@ -57,7 +57,10 @@ type session struct {
 	track    tracker
 	runFirst bool    // CLIENT CACHING came before the first command of run
 	flight   *flight // of EXEC: it is settled when its reply is appended
-	pushing  bool    // messages may come: the outbox has its writer goroutine
+
+	executing bool   // EXEC composes its array
+	executed  func() // shows to monitors what EXEC has run
+	pushing   bool   // messages may come: the outbox has its writer goroutine
 
 	dropped bool  // by the hub; guarded by hub.mu
 	seen    phase // in the janitor's last round; only the janitor uses it
@@ -75,6 +78,8 @@ type session struct {
 	noEvict    atomic.Bool
 	noTouch    atomic.Bool
 	readOnly   atomic.Bool   // READONLY: a follower may serve its reads
+	monitors   atomic.Bool   // MONITOR
+	blocked    atomic.Bool   // waits until clients are not paused
 	trackFlags atomic.Uint32 // flagTracks ...
 	redirect   atomic.Int64  // of tracking; -1: does not track
 	identity   identity
@@ -177,6 +182,9 @@ func (s *session) dispatch(args resp.Args) *command {
 	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
 		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
+	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
+		s.refuseCommand(c, resp.Err("ERR Replica can't interact with the keyspace"))
+	case !s.waitOutPause(c): // and its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
 		s.queue(c, args)
 	case c.act == nil:
@@ -230,6 +238,11 @@ func (s *session) runOwn(c *command, args resp.Args) {
 		s.flight = nil
 		s.settle(f, nil)
 	}
+	if s.executed != nil {
+		s.executed()
+		s.executed = nil
+	}
+	s.show(shown{c, int(s.db.Load()), args})
 	s.account(start, []*command{c}, args, r)
 }
 
@@ -297,6 +310,7 @@ func (s *session) endRun() {
 			reply(i)
 		}
 	}
+	s.showRun()
 	s.accountRun(start, s.runOf, s.run[0].Args, res)
 	// A backend that stopped waiting may still hold the request: it is not reused.
 	s.run, s.runSize = nil, 0

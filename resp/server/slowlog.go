@@ -53,7 +53,7 @@ func slowArgs(c *command, args resp.Args) []string {
 			return append(kept, "... ("+strconv.Itoa(len(args)-i)+" more arguments)")
 		}
 		switch {
-		case i > 0 && c.act != nil && c.act.secret:
+		case c.hides(args, i):
 			a = "(redacted)"
 		case len(a) > slowlogArgBytesMax:
 			a = a[:slowlogArgBytesMax] + "... (" + strconv.Itoa(len(a)-slowlogArgBytesMax) + " more bytes)"

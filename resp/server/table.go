@@ -16,8 +16,11 @@ type action struct {
 	// selects marks SELECT: data commands after it in a transaction use another
 	// database.
 	selects bool
-	// secret commands have a password among their arguments.
-	secret bool
+	// secret says whether argument i is a name or a password, which nobody else is to
+	// see; nil where there is none.
+	secret func(args resp.Args, i int) bool
+	// executes marks EXEC, which does what was queued.
+	executes bool
 	// asksBackend marks commands that call the backend. They must not run under
 	// the hub's lock, which the goroutine that applies takes to publish.
 	asksBackend bool
@@ -36,7 +39,7 @@ type row = resp.Row[action]
 // families are the connection's commands; each stands in the file of its name.
 func families() [][]row {
 	return [][]row{helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
-		configRows(), slowlogRows(), latencyRows()}
+		configRows(), slowlogRows(), latencyRows(), monitorRows()}
 }
 
 // command is what a session needs to know about a name, found with one look-up.
@@ -45,6 +48,11 @@ type command struct {
 	act   *action // nil: the backend runs it
 	stats *commandStats
 	subs  map[*resp.Spec]*command
+}
+
+// hides reports whether argument i is not to be shown.
+func (c *command) hides(args resp.Args, i int) bool {
+	return c.act != nil && c.act.secret != nil && c.act.secret(args, i)
 }
 
 // index finds commands of both kinds. It does not change once it is made.
