@@ -55,25 +55,6 @@ var scriptRows = []resp.Row[command]{
 			Group: "scripting", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
 		}, Run: cmdScriptHelp},
 	}},
-	{Spec: resp.Spec{
-		Name: "function", Arity: -2,
-		Group: "scripting", Since: "7.0.0", Summary: "A container for function commands",
-	}, Subs: []resp.Row[command]{
-		{Spec: resp.Spec{
-			Name: "function|flush", Arity: -2, Flags: resp.Write | resp.NoScript,
-			Group: "scripting", Since: "7.0.0", Summary: "Deleting all functions",
-			Syntax: "[ASYNC | SYNC]",
-		}, Run: cmdFunctionFlush},
-		{Spec: resp.Spec{
-			Name: "function|list", Arity: -2, Flags: resp.NoScript,
-			Group: "scripting", Since: "7.0.0", Summary: "List information about all the functions",
-			Syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-		}, Run: cmdFunctionList},
-		{Spec: resp.Spec{
-			Name: "function|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "scripting", Since: "7.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdFunctionHelp},
-	}},
 }
 
 func cmdEval(c *ctx, args resp.Args) resp.Reply      { return c.eval(args, false) }
@@ -190,38 +171,4 @@ func cmdScriptHelp(_ *ctx, _ resp.Args) resp.Reply {
 		"    Kill the currently executing Lua script.",
 		"LOAD <script>",
 		"    Load a script into the scripts cache without executing it.")
-}
-
-// cmdFunctionFlush has no functions to delete: test suites and frameworks send it.
-func cmdFunctionFlush(_ *ctx, args resp.Args) resp.Reply {
-	if len(args) > 3 {
-		return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try FUNCTION HELP.")
-	}
-	if !flushMode(args[1:]) {
-		return resp.Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-	}
-	return resp.OK()
-}
-
-func cmdFunctionList(_ *ctx, args resp.Args) resp.Reply {
-	for i := 2; i < len(args); i++ {
-		switch {
-		case resp.Is(args[i], "WITHCODE"):
-		case resp.Is(args[i], "LIBRARYNAME"):
-			if i++; i == len(args) {
-				return resp.Err("ERR library name argument was not given")
-			}
-		default:
-			return resp.Err("ERR Unknown argument " + args[i])
-		}
-	}
-	return resp.Array()
-}
-
-func cmdFunctionHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("FUNCTION",
-		"LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-		"    Return general information on all the libraries: there are none.",
-		"FLUSH [ASYNC|SYNC]",
-		"    Delete all the libraries.")
 }

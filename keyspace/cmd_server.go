@@ -35,24 +35,6 @@ var serverRows = []resp.Row[command]{
 		}, Run: cmdConfigHelp},
 	}},
 	{Spec: resp.Spec{
-		Name: "memory", Arity: -2,
-		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
-	}, Subs: []resp.Row[command]{
-		{Spec: resp.Spec{
-			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
-			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
-			Syntax: "key [SAMPLES count]",
-		}, Run: cmdMemoryUsage},
-		{Spec: resp.Spec{
-			Name: "memory|doctor", Arity: 2,
-			Group: "server", Since: "4.0.0", Summary: "Outputs memory problems report",
-		}, Run: cmdMemoryDoctor},
-		{Spec: resp.Spec{
-			Name: "memory|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "server", Since: "4.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdMemoryHelp},
-	}},
-	{Spec: resp.Spec{
 		Name: "time", Arity: 1, Flags: resp.Loading | resp.Stale | resp.Fast,
 		Group: "server", Since: "2.6.0", Summary: "Return the current server time",
 	}, Run: cmdTime},
@@ -134,42 +116,6 @@ func cmdConfigHelp(_ *ctx, _ resp.Args) resp.Reply {
 		"    Reset statistics reported by the INFO command.",
 		"REWRITE",
 		"    Rewrite the configuration file.")
-}
-
-// cmdMemoryUsage answers the estimate that maxmemory is compared with. It is kept
-// with the entry, so SAMPLES is checked and needs nothing.
-func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
-	if rest := args[3:]; len(rest) > 0 {
-		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
-			return resp.Err(resp.ErrSyntax)
-		}
-		n, ok := resp.ParseInt(rest[1])
-		if !ok {
-			return resp.Err(resp.ErrNotInteger)
-		}
-		if n < 0 {
-			return resp.Err(resp.ErrSyntax)
-		}
-	}
-	e := c.lookup(args[2])
-	if e == nil {
-		return resp.Nil()
-	}
-	return resp.Int(e.bytes)
-}
-
-func cmdMemoryDoctor(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Verbatim("lockd keeps an estimate of the memory that data take, the same on every node. " +
-		"It does not look into its allocator.\n")
-}
-
-func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("MEMORY",
-		"DOCTOR",
-		"    Return memory problems reports.",
-		"USAGE <key> [SAMPLES <count>]",
-		"    Return memory in bytes used by <key> and its value. Nested values are",
-		"    sampled up to <count> times (default: 5, 0 means sample all).")
 }
 
 func cmdTime(c *ctx, _ resp.Args) resp.Reply {

@@ -12,5 +12,5 @@ var table *resp.Table[command]
 
 func init() {
 	table = resp.NewTable(stringRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
-		keyRows, sortRows, scriptRows, pubsubRows, serverRows, trackingRows)
+		keyRows, sortRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, trackingRows)
 }

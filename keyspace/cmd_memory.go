@@ -1,0 +1,116 @@
+package keyspace
+
+import (
+	"strconv"
+
+	"lockd/resp"
+)
+
+var memoryRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "memory", Arity: -2,
+		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
+			Syntax: "key [SAMPLES count]",
+		}, Run: cmdMemoryUsage},
+		{Spec: resp.Spec{
+			Name: "memory|stats", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Show memory usage details",
+		}, Run: cmdMemoryStats},
+		{Spec: resp.Spec{
+			Name: "memory|purge", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Ask the allocator to release memory",
+		}, Run: cmdMemoryPurge},
+		{Spec: resp.Spec{
+			Name: "memory|malloc-stats", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Show allocator internal stats",
+		}, Run: cmdMemoryMallocStats},
+		{Spec: resp.Spec{
+			Name: "memory|doctor", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Outputs memory problems report",
+		}, Run: cmdMemoryDoctor},
+		{Spec: resp.Spec{
+			Name: "memory|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: "server", Since: "4.0.0", Summary: "Show helpful text about the different subcommands",
+		}, Run: cmdMemoryHelp},
+	}},
+}
+
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It is kept
+// with the entry, so SAMPLES is checked and needs nothing.
+func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
+	if rest := args[3:]; len(rest) > 0 {
+		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
+			return resp.Err(resp.ErrSyntax)
+		}
+		n, ok := resp.ParseInt(rest[1])
+		if !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+		if n < 0 {
+			return resp.Err(resp.ErrSyntax)
+		}
+	}
+	e := c.lookup(args[2])
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Int(e.bytes)
+}
+
+const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +
+	"It does not look into its allocator.\n"
+
+func cmdMemoryDoctor(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
+
+func cmdMemoryMallocStats(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
+
+// cmdMemoryPurge has nothing to do: the runtime gives memory back by itself.
+func cmdMemoryPurge(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
+
+// cmdMemoryStats answers what the state knows about itself, the same on every node;
+// INFO memory shows what the process of a node takes.
+func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
+	m := c.m
+	var keys, data int64
+	elems := []resp.Reply{}
+	add := func(name string, value resp.Reply) { elems = append(elems, resp.Bulk(name), value) }
+	add("total.allocated", resp.Int(m.usedBytes()))
+	add("startup.allocated", resp.Int(0))
+	add("lua.caches", resp.Int(m.library.bytes))
+	add("functions.caches", resp.Int(0))
+	for i, d := range m.dbs {
+		if n := d.keys.len(); n > 0 {
+			keys += int64(n)
+			data += d.bytes
+			add("db."+strconv.Itoa(i), resp.Map(
+				resp.Bulk("overhead.hashtable.main"), resp.Int(0),
+				resp.Bulk("overhead.hashtable.expires"), resp.Int(0),
+				resp.Bulk("overhead.hashtable.slot-to-keys"), resp.Int(0)))
+		}
+	}
+	add("overhead.total", resp.Int(m.usedBytes()-data))
+	add("keys.count", resp.Int(keys))
+	add("keys.bytes-per-key", resp.Int(data/max(keys, 1)))
+	add("dataset.bytes", resp.Int(data))
+	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(m.usedBytes(), 1))))
+	return resp.Map(elems...)
+}
+
+func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
+	return helpReply("MEMORY",
+		"DOCTOR",
+		"    Return memory problems reports.",
+		"MALLOC-STATS",
+		"    Return internal statistics report from the memory allocator.",
+		"PURGE",
+		"    Attempt to purge dirty pages for reclamation by the allocator.",
+		"STATS",
+		"    Return information about the memory usage of the server.",
+		"USAGE <key> [SAMPLES <count>]",
+		"    Return memory in bytes used by <key> and its value. Nested values are",
+		"    sampled up to <count> times (default: 5, 0 means sample all).")
+}
