@@ -29,7 +29,7 @@ var plantedRuns = []plantedRun{
 	{"ack-before-commit", "SET and HSET are answered before they are committed",
 		"--workload set --nemesis kill --time 20s --seed 1", []string{"lost"}},
 	{"skip-sync", "the log is written, never synced",
-		"--workload set --nemesis unsynced --time 20s --seed 1", []string{"lost", "a node died", "states differ"}},
+		"--workload set --nemesis unsynced --time 60s --seed 1", []string{"lost", "a node died", "states differ"}},
 	{"leader-local-read", "the leader reads without asking whether it still leads",
 		"--workload fresh --nemesis late --time 20s --seed 1", []string{"stale read", "went back"}},
 	{"follower-read", "every node reads its own state",
