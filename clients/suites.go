@@ -6,4 +6,9 @@ var suites = []*suite{
 		name: "go", summary: "go-redis, redsync, redislock, rueidis and rueidislock, redigo",
 		command: []string{"go", "run", "."},
 	},
+	{
+		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock",
+		install: []string{"python3", "environments.py"},
+		command: []string{"python3", "run.py"},
+	},
 }

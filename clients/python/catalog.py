@@ -1,0 +1,44 @@
+"""What is tried: every client, with its versions and modes. It imports no client."""
+
+import dataclasses
+
+import where
+
+
+@dataclasses.dataclass(frozen=True)
+class Client:
+    """A client or a lock library."""
+
+    name: str
+    distribution: str  # whose version is reported
+    environments: tuple[str, ...]
+    modes: tuple[str, ...]  # how it finds the servers, and the protocol where it can be chosen
+    is_lock: bool
+
+    def why_no_failover(self, mode: str) -> str:
+        """Why it shows no failover in a mode; nothing where it shows one."""
+        if not where.FAILS_OVER:
+            return f"{where.TARGET} has no failover of a single server here"
+        if mode.startswith("single") and not self.is_lock:
+            return "a client of one address does not outlive that node"
+        return ""
+
+
+VERSIONS = ("redis5", "redis6", "redis7", "redis8")
+ALL = ("single/2", "single/3", "sentinel/2", "sentinel/3", "cluster/2", "cluster/3")
+SOME = ("single/2", "sentinel/3", "cluster/3")
+
+CLIENTS = (
+    Client("redis-py", "redis", VERSIONS, ALL, is_lock=False),
+    Client("redis-py.asyncio", "redis", VERSIONS, SOME, is_lock=False),
+    Client("redis-py.Lock", "redis", VERSIONS, SOME, is_lock=True),
+    Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),
+    Client("pottery.Redlock", "pottery", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
+    Client("pottery.AIORedlock", "pottery", ("redis8",), ("single/3",), is_lock=True),
+    Client("aioredlock", "aioredlock", ("aioredlock",), ("single/2",), is_lock=True),
+)
+
+
+def named(name: str) -> Client:
+    """The client of that name."""
+    return next(c for c in CLIENTS if c.name == name)

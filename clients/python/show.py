@@ -1,0 +1,81 @@
+"""Shows scenes of one client in one mode, in the environment that has it:
+
+    show.py CLIENT MODE quiet      what disturbs nobody
+    show.py CLIENT MODE failover   it says READY when the leader may be killed, and gets a line when
+                                   the servers have had time enough
+"""
+
+import importlib.metadata
+import logging
+import sys
+import threading
+
+import catalog
+import scenes
+
+
+class Signals:
+    """What run.py says, and is told."""
+
+    def __init__(self):
+        self._stop = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        sys.stdin.readline()  # a word, or nothing if whoever started us is gone
+        self._stop.set()
+
+    def ready(self):
+        print("READY", flush=True)
+
+    def wait_for_stop(self):
+        self._stop.wait()
+
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+
+# What a node of lockd answers to what was under way when the leader was lost. A scene that
+# disturbs nobody meets that only on a machine too busy to run the servers: it begins again, once.
+LEADER_LOST = "UNKNOWN the outcome"
+
+
+def play(scene, *args) -> tuple[str, str]:
+    """What came of a scene."""
+    try:
+        return "ok", scene(*args) or ""
+    except scenes.NoScene as none:
+        return "none", str(none)
+    except Exception as error:
+        return "fail", f"{type(error).__name__}: {error}"
+
+
+def show(client: catalog.Client, mode: str, name: str, scene, *args) -> bool:
+    """Shows one scene and prints its result."""
+    verdict, words = play(scene, *args)
+    if verdict == "fail" and LEADER_LOST in words and name != "failover":
+        verdict, words = play(scene, *args)
+    version = importlib.metadata.version(client.distribution)
+    print("RESULT", client.name, version, mode, name, verdict, " ".join(words.split()), flush=True)
+    return verdict != "fail"
+
+
+def none(why: str):
+    """A scene that cannot be shown."""
+    raise scenes.NoScene(why)
+
+
+def main(name: str, mode: str, part: str) -> bool:
+    client = catalog.named(name)
+    shown = scenes.LockScenes(name, mode) if client.is_lock else scenes.PlainScenes(name, mode)
+    if part == "failover":
+        return show(client, mode, "failover", shown.failover, Signals())
+    ok = [show(client, mode, scene, do) for scene, do in shown.quiet.items()]
+    if why := client.why_no_failover(mode):
+        ok.append(show(client, mode, "failover", none, why))
+    return all(ok)
+
+
+if __name__ == "__main__":
+    logging.disable()  # the scenes kill servers, and libraries log every try
+    sys.exit(0 if main(*sys.argv[1:]) else 1)
