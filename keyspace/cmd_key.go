@@ -88,22 +88,22 @@ var keyRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "expire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "1.0.0", Summary: "Set a key's time to live in seconds",
-		Syntax: "key seconds [NX | XX | GT | LT]",
+		Syntax: "key seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdExpire},
 	{Spec: resp.Spec{
 		Name: "pexpire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "2.6.0", Summary: "Set a key's time to live in milliseconds",
-		Syntax: "key milliseconds [NX | XX | GT | LT]",
+		Syntax: "key milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdPExpire},
 	{Spec: resp.Spec{
 		Name: "expireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "1.2.0", Summary: "Set the expiration for a key as a UNIX timestamp",
-		Syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+		Syntax: "key unix-time-seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdExpireAt},
 	{Spec: resp.Spec{
 		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
 		Group: "generic", Since: "2.6.0", Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
-		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdPExpireAt},
 	{Spec: resp.Spec{
 		Name: "ttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
@@ -447,8 +447,14 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 		return invalid
 	}
 	e := c.lookup(args[1])
+	if e == nil {
+		return resp.Int(0)
+	}
+	met, fail, ok := c.meets(when.value, e)
 	switch {
-	case e == nil || !when.allows(e.deadline, until, x):
+	case !ok:
+		return fail
+	case !met || !when.allows(e.deadline, until, x):
 		return resp.Int(0)
 	case c.past(until):
 		c.delete(args[1])
@@ -464,11 +470,18 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 }
 
 // expireWhen are the conditions of EXPIRE and its like.
-type expireWhen struct{ nx, xx, gt, lt bool }
+type expireWhen struct {
+	nx, xx, gt, lt bool
+	value          condition // experimental: no Redis has it yet
+}
 
 func parseWhen(args resp.Args) (w expireWhen, fail resp.Reply, ok bool) {
-	for _, word := range args {
-		switch {
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		switch cmp := comparisonOf(word); {
+		case cmp != nil && w.value.comparison == nil && i+1 < len(args):
+			i++
+			w.value = condition{cmp, args[i]}
 		case resp.Is(word, "NX"):
 			w.nx = true
 		case resp.Is(word, "XX"):

@@ -10,7 +10,7 @@ var stringRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
-		Syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 	}, Run: cmdSet},
 	{Spec: resp.Spec{
 		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
@@ -146,12 +146,14 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 		reply = bulkOrNil(was)
 		refused = reply
 	}
-	if (opts.onlyNew && was != nil) || (opts.onlyOld && was == nil) {
+	met, fail, ok := c.meets(opts.when, was)
+	if !ok {
+		return fail
+	}
+	if !met || (opts.onlyNew && was != nil) || (opts.onlyOld && was == nil) {
 		return refused
 	}
-	if opts.keepTTL && was != nil {
-		until = was.deadline
-	}
+	until = opts.keptOr(was, until)
 	c.setString(key, stringValue(args[2]), until, opts.expiry != nil)
 	return reply
 }
@@ -165,49 +167,85 @@ func (c *ctx) setString(key string, v value, until deadline, leased bool) {
 	}
 }
 
-// setOptions are what follows the value in SET, or the key in GETEX.
+// setOptions are what follows the value in SET, the key in GETEX, the pairs in MSETEX.
 type setOptions struct {
-	onlyNew, onlyOld, get, keepTTL bool // SET
-	persist                        bool // GETEX
+	onlyNew, onlyOld, get, keepTTL, persist bool
 
+	when   condition
 	expiry *expiry // the unit of the deadline, or nil
 	number string  // the deadline as written
 }
 
-// Which options parseSetOptions knows.
+// keptOr is the deadline of the key that was there, if it is to be kept.
+func (o *setOptions) keptOr(was *entry, until deadline) deadline {
+	if o.keepTTL && was != nil {
+		return was.deadline
+	}
+	return until
+}
+
+// setWords are the options that a command knows, beside those of a deadline.
+type setWords uint8
+
 const (
-	forSet   = true
-	forGetEX = false
+	wordExists  setWords = 1 << iota // NX, XX
+	wordCompare                      // IFEQ ...
+	wordGet
+	wordKeepTTL
+	wordPersist
+
+	forSet    = wordExists | wordCompare | wordGet | wordKeepTTL
+	forGetEX  = wordPersist
+	forMSetEX = wordExists | wordKeepTTL
 )
 
 // parseSetOptions reads the options in any order and any case. As in Redis, a
 // pair that contradicts itself is a syntax error, and a repetition is none: of
 // "EX 10 EX 20" the last counts.
-func parseSetOptions(args resp.Args, set bool) (o setOptions, ok bool) {
+func parseSetOptions(args resp.Args, known setWords) (o setOptions, ok bool) {
 	for i := 0; i < len(args); i++ {
-		word := args[i]
-		switch {
-		case set && resp.Is(word, "NX") && !o.onlyOld:
-			o.onlyNew = true
-		case set && resp.Is(word, "XX") && !o.onlyNew:
-			o.onlyOld = true
-		case set && resp.Is(word, "GET"):
-			o.get = true
-		case set && resp.Is(word, "KEEPTTL") && o.expiry == nil:
-			o.keepTTL = true
-		case !set && resp.Is(word, "PERSIST") && o.expiry == nil:
-			o.persist = true
-		default:
-			x := expiryOption(word)
-			again := o.expiry == nil || o.expiry == x
-			if x == nil || !again || o.keepTTL || o.persist || i+1 == len(args) {
-				return o, false
-			}
-			i++
-			o.expiry, o.number = x, args[i]
+		if o.flag(args[i], known) {
+			continue
 		}
+		if i+1 == len(args) || !o.pair(args[i], args[i+1], known) {
+			return o, false
+		}
+		i++
 	}
 	return o, true
+}
+
+// flag reads an option that is a word alone.
+func (o *setOptions) flag(word string, known setWords) bool {
+	switch {
+	case known&wordExists != 0 && resp.Is(word, "NX") && !o.onlyOld && o.when.comparison == nil:
+		o.onlyNew = true
+	case known&wordExists != 0 && resp.Is(word, "XX") && !o.onlyNew && o.when.comparison == nil:
+		o.onlyOld = true
+	case known&wordGet != 0 && resp.Is(word, "GET"):
+		o.get = true
+	case known&wordKeepTTL != 0 && resp.Is(word, "KEEPTTL") && o.expiry == nil:
+		o.keepTTL = true
+	case known&wordPersist != 0 && resp.Is(word, "PERSIST") && o.expiry == nil:
+		o.persist = true
+	default:
+		return false
+	}
+	return true
+}
+
+// pair reads an option that has a value.
+func (o *setOptions) pair(word, value string, known setWords) bool {
+	if x := expiryOption(word); x != nil {
+		again := o.expiry == nil || o.expiry == x
+		o.expiry, o.number = x, value
+		return again && !o.keepTTL && !o.persist
+	}
+	if known&wordCompare == 0 || o.onlyNew || o.onlyOld || o.when.comparison != nil {
+		return false
+	}
+	o.when = condition{comparisonOf(word), value}
+	return o.when.comparison != nil
 }
 
 // expiryOption is the unit that EX, PX, EXAT or PXAT names; nil for another word.

@@ -19,7 +19,12 @@ var rowExceptions = map[string]string{
 }
 
 // newerRows lists the commands that Redis 7.0 does not have.
-var newerRows = map[string]string{}
+var newerRows = map[string]string{
+	"delex":   "8.4",
+	"delifeq": "Valkey 9.0",
+	"digest":  "8.4",
+	"msetex":  "8.4",
+}
 
 // TestRows proves that the table says of each command what Redis says: arity,
 // flags and key positions as in COMMAND INFO, group, since and summary as in

@@ -64,7 +64,7 @@ func (f Flags) Names() []string {
 // Keys says where a command's keys stand among its arguments (the name is
 // argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
 // argument at NumAt is a count and the keys follow it (EVAL), after the one that First
-// names, if it does (ZUNIONSTORE). Word: the argument after the last of this word is a
+// names, if it does (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Word: the argument after the last of this word is a
 // key, too (SORT's STORE).
 type Keys struct {
 	First, Last, Step, NumAt int
@@ -89,12 +89,20 @@ func (k Keys) Of(args Args) ([]string, bool) {
 			return nil, false
 		}
 		n, ok := ParseInt(args[k.NumAt])
-		if !ok || n < 0 || n > int64(len(args)-k.NumAt-1) {
+		step := max(k.Step, 1)
+		if !ok || n < 0 || n > int64((len(args)-k.NumAt-1)/step) {
 			return nil, false
 		}
-		keys := args[k.NumAt+1 : k.NumAt+1+int(n)]
+		counted := args[k.NumAt+1 : k.NumAt+1+int(n)*step]
+		if k.First == 0 && step == 1 {
+			return counted, true
+		}
+		var keys []string
 		if k.First > 0 {
-			keys = append([]string{args[k.First]}, keys...)
+			keys = append(keys, args[k.First])
+		}
+		for i := 0; i < len(counted); i += step {
+			keys = append(keys, counted[i])
 		}
 		return keys, true
 	}

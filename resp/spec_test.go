@@ -165,6 +165,8 @@ func TestKeysOf(t *testing.T) {
 		{EvalKeys, "EVAL src", "", false},
 		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 2 a b WEIGHTS 1 2", "dst a b", true},
 		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 3 a b", "", false},
+		{Keys{NumAt: 1, Step: 2}, "MSETEX 2 a 1 b 2 EX 10", "a b", true},
+		{Keys{NumAt: 1, Step: 2}, "MSETEX 2 a 1 b", "", false},
 	} {
 		got, ok := c.keys.Of(strings.Fields(c.args))
 		if strings.Join(got, " ") != c.want || ok != c.ok {

@@ -152,7 +152,7 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 	}
 	if k.NumAt > 0 {
 		specs.Elems = append(specs.Elems, keySpec(accessOf(spec, 1), k.NumAt, "keynum",
-			resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(1)))
+			resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1)))))
 	}
 	return specs
 }
