@@ -298,9 +298,10 @@ func (s *session) endRun() {
 	if f != nil {
 		res = f.arrive(res)
 	}
+	s.countReceivers(res)
 	reply := func(i int) {
 		r := replyAt(res, i)
-		s.reply(s.receiversFor(s.runOf[i], s.run[i].Args, r))
+		s.reply(r)
 		s.countIfError(r)
 	}
 	if f != nil {
@@ -325,6 +326,16 @@ func replyAt(res resp.Result, i int) resp.Reply {
 		return res.Replies[i]
 	}
 	return resp.Err(resp.ErrUnknown)
+}
+
+// countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
+// hub, so it comes before settle, which holds the hub's lock.
+func (s *session) countReceivers(res resp.Result) {
+	for i, c := range s.runOf[:min(len(s.runOf), len(res.Replies))] {
+		if c.spec.Flags&resp.CountsReceivers != 0 {
+			res.Replies[i] = s.receiversFor(c, s.run[i].Args, res.Replies[i])
+		}
+	}
 }
 
 // receiversFor puts this node's receivers into the reply of PUBLISH.

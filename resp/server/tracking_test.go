@@ -188,6 +188,29 @@ func TestNoLoopOnAFollower(t *testing.T) {
 	c.want(toldOf("k"))
 }
 
+// Who tracks publishes as anybody: the receivers are counted before the hub is locked,
+// which would wait for itself for ever, and every client of the node with it.
+func TestTrackerPublishes(t *testing.T) {
+	const message = ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n"
+	for _, c := range []struct{ command, want string }{
+		{"PUBLISH a b", ":1\r\n"},
+		{"GET k\r\nPUBLISH a b\r\nGET k", "_\r\n:1\r\n_\r\n"},
+		{"MULTI\r\nPUBLISH a b\r\nEXEC", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n"},
+	} {
+		_, _, addr := startServer(t, nil)
+		sub, own, other := dialTracker(t, addr, ""), dialTracker(t, addr, ""), dial(t, addr)
+		sub.send("SUBSCRIBE a\r\n")
+		sub.want(">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
+		own.send(c.command + "\r\nPING\r\n")
+		own.want(c.want + "+PONG\r\n")
+		sub.want(message)
+		other.send("SET k 1\r\n")
+		other.want("+OK\r\n")
+		sub.send("PUBLISH a b\r\n") // to itself
+		sub.want(message + ":1\r\n")
+	}
+}
+
 // A lease that ends is nobody's own change.
 func TestNoLoopHearsOfExpiry(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
