@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,10 +12,10 @@ const goRedisModule = "github.com/redis/go-redis/v9"
 
 // goRedis is go-redis in each mode it has, in both versions of the protocol.
 var goRedis = []library{
-	{"go-redis", goRedisModule, "single/2", goRedisScenes(single(2), "")},
-	{"go-redis", goRedisModule, "single/3", goRedisScenes(single(3), "")},
-	{"go-redis", goRedisModule, "sentinel", goRedisScenes(failoverClient, "/kill-leader")},
-	{"go-redis", goRedisModule, "cluster", goRedisScenes(clusterClient, "/kill-cluster-leader")},
+	{"go-redis", goRedisModule, "single/2", plainScenes(openGoRedis(single(2)), "")},
+	{"go-redis", goRedisModule, "single/3", plainScenes(openGoRedis(single(3)), "")},
+	{"go-redis", goRedisModule, "sentinel", plainScenes(openGoRedis(failoverClient), "/kill-leader")},
+	{"go-redis", goRedisModule, "cluster", plainScenes(openGoRedis(clusterClient), "/kill-cluster-leader")},
 }
 
 func single(protocol int) func() redis.UniversalClient {
@@ -39,132 +38,80 @@ func clusterClient() redis.UniversalClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce, ClusterStateReloadInterval: time.Second})
 }
 
-// goRedisScenes are those of a client that finds the leader by itself, and dies with
-// its node if kill is empty.
-func goRedisScenes(open func() redis.UniversalClient, kill string) []scene {
-	return []scene{{"commands", func(ctx context.Context) error {
-		c := open()
-		defer c.Close()
-		return commands(ctx, c)
-	}}, {"failover", func(ctx context.Context) error {
-		if kill == "" {
-			return noScene("a client of one address does not outlive that node")
-		}
-		if err := needs(isLockd, "failover of a single server"); err != nil {
-			return err
-		}
-		c := open()
-		defer c.Close()
-		return outage(ctx, c, kill)
-	}}}
+func openGoRedis(open func() redis.UniversalClient) func() (plain, error) {
+	return func() (plain, error) { return goRedisClient{open()}, nil }
 }
 
-// outageMax is how long a program waits for its next success when the leader dies.
-const outageMax = 3 * time.Second
+type goRedisClient struct{ c redis.UniversalClient }
 
-// outage kills the leader under a program that writes, and tries again what failed.
-func outage(ctx context.Context, c redis.UniversalClient, kill string) error {
-	name := "{" + freshName("outage") + "}"
-	if err := c.Set(ctx, name, 0, time.Minute).Err(); err != nil {
-		return err
+var goRedisRelease = redis.NewScript(compareAndDelete)
+
+func (g goRedisClient) take(ctx context.Context, key, token string, lease time.Duration) (bool, error) {
+	return g.c.SetNX(ctx, key, token, lease).Result()
+}
+
+func (g goRedisClient) release(ctx context.Context, key, token string) (int64, error) {
+	return goRedisRelease.Run(ctx, g.c, []string{key}, token).Int64()
+}
+
+func (g goRedisClient) set(ctx context.Context, key, value string) error {
+	return g.c.Set(ctx, key, value, time.Minute).Err()
+}
+
+func (g goRedisClient) get(ctx context.Context, key string) (string, bool, error) {
+	value, err := g.c.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", false, nil
 	}
-	end, last, longest := time.Now().Add(8*time.Second), time.Now(), time.Duration(0)
-	killed := make(chan error, 1)
-	time.AfterFunc(time.Second, func() {
-		_, err := tell(ctx, kill)
-		killed <- err
+	return value, err == nil, err
+}
+
+func (g goRedisClient) pipeline(ctx context.Context, key string) (int64, error) {
+	cmds, err := g.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for range 3 {
+			p.Incr(ctx, key)
+		}
+		return nil
 	})
-	for n := 1; time.Now().Before(end); n++ {
-		if c.Set(ctx, name, n, time.Minute).Err() == nil {
-			longest = max(longest, time.Since(last))
-			last = time.Now()
-		}
-		time.Sleep(5 * time.Millisecond)
+	if err != nil {
+		return 0, err
 	}
-	longest = max(longest, time.Since(last))
-	err := <-killed
-	if _, healErr := tell(context.WithoutCancel(ctx), "/heal"); err == nil {
-		err = healErr
-	}
-	if err == nil && longest > outageMax {
-		err = fmt.Errorf("no write succeeded for %s", longest)
-	}
-	return err
+	return cmds[2].(*redis.IntCmd).Val(), nil
 }
 
-var compareAndDelete = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
-
-// commands is what a program does that locks by hand.
-func commands(ctx context.Context, c redis.UniversalClient) error {
-	name := "{" + freshName("commands") + "}"
-	for _, step := range []struct {
-		what string
-		want any
-		do   func() (any, error)
-	}{
-		{"SET NX PX", true, func() (any, error) { return c.SetNX(ctx, name, "me", time.Minute).Result() }},
-		{"SET NX PX, taken", false, func() (any, error) { return c.SetNX(ctx, name, "you", time.Minute).Result() }},
-		{"release by another", int64(0), func() (any, error) { return compareAndDelete.Run(ctx, c, []string{name}, "you").Result() }},
-		{"release", int64(1), func() (any, error) { return compareAndDelete.Run(ctx, c, []string{name}, "me").Result() }},
-		{"GET of nothing", redis.Nil.Error(), func() (any, error) {
-			err := c.Get(ctx, name).Err()
-			if err == nil {
-				return nil, errors.New("it is there")
-			}
-			return err.Error(), nil
-		}},
-		{"pipeline", int64(3), func() (any, error) {
-			cmds, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for range 3 {
-					p.Incr(ctx, name)
-				}
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-			return cmds[2].(*redis.IntCmd).Val(), nil
-		}},
-		{"transaction", int64(4), func() (any, error) {
-			var n *redis.IntCmd
-			err := c.Watch(ctx, func(tx *redis.Tx) error {
-				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-					n = p.Incr(ctx, name)
-					return nil
-				})
-				return err
-			}, name)
-			if err != nil {
-				return nil, err
-			}
-			return n.Val(), nil
-		}},
-		{"error", "WRONGTYPE Operation against a key holding the wrong kind of value", func() (any, error) {
-			return fmt.Sprint(c.HGet(ctx, name, "f").Err()), nil
-		}},
-		{"Pub/Sub", "hello", func() (any, error) {
-			sub := c.Subscribe(ctx, name)
-			defer sub.Close()
-			if _, err := sub.Receive(ctx); err != nil {
-				return nil, err
-			}
-			if err := c.Publish(ctx, name, "hello").Err(); err != nil {
-				return nil, err
-			}
-			m, err := sub.ReceiveMessage(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return m.Payload, nil
-		}},
-	} {
-		got, err := step.do()
-		if err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-		if got != step.want {
-			return fmt.Errorf("%s: %v, not %v", step.what, got, step.want)
-		}
+func (g goRedisClient) transaction(ctx context.Context, key string) (int64, error) {
+	var n *redis.IntCmd
+	err := g.c.Watch(ctx, func(tx *redis.Tx) error {
+		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			n = p.Incr(ctx, key)
+			return nil
+		})
+		return err
+	}, key)
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	return n.Val(), nil
 }
+
+func (g goRedisClient) wrongType(ctx context.Context, key string) error {
+	return g.c.HGet(ctx, key, "f").Err()
+}
+
+func (g goRedisClient) hear(ctx context.Context, channel, message string) (string, error) {
+	sub := g.c.Subscribe(ctx, channel)
+	defer sub.Close()
+	if _, err := sub.Receive(ctx); err != nil {
+		return "", err
+	}
+	if err := g.c.Publish(ctx, channel, message).Err(); err != nil {
+		return "", err
+	}
+	m, err := sub.ReceiveMessage(ctx)
+	if err != nil {
+		return "", err
+	}
+	return m.Payload, nil
+}
+
+func (g goRedisClient) close() { _ = g.c.Close() }

@@ -17,6 +17,9 @@ import (
 // pollEvery is how often a library that polls is told to.
 const pollEvery = 50 * time.Millisecond
 
+// pushWake is how long after a release one comes at the latest that the server wakes.
+const pushWake = 300 * time.Millisecond
+
 // pollWake is how long after a release a poller comes at the latest.
 const pollWake = 500 * time.Millisecond
 
@@ -24,7 +27,11 @@ var locks = []library{
 	{"redsync", "github.com/go-redsync/redsync/v4", "go-redis", lockScenes(openRedsync, pollWake)},
 	{"redsync", "github.com/go-redsync/redsync/v4", "redigo", lockScenes(openRedsyncRedigo, pollWake)},
 	{"bsm/redislock", "github.com/bsm/redislock", "single", lockScenes(openRedislock, pollWake)},
-	{"rueidislock", "github.com/redis/rueidis", "single", lockScenes(openRueidislock, 300*time.Millisecond)},
+	{"rueidislock", rueidisModule, "single/3", lockScenes(openRueidislock(rueidislock.LockerOption{}), pushWake)},
+	{"rueidislock", rueidisModule, "noloop/3", lockScenes(openRueidislock(rueidislock.LockerOption{KeyMajority: 1, NoLoopTracking: true}), pushWake)},
+	{"rueidislock", rueidisModule, "sentinel", lockScenes(openRueidislock(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: sentinels, Sentinel: rueidis.SentinelOption{MasterSet: master}},
+	}), pushWake)},
 }
 
 type redsyncLock struct {
@@ -71,22 +78,29 @@ func (l *redislockLock) lock(ctx context.Context) (err error) {
 func (l *redislockLock) unlock(ctx context.Context) error { return l.held.Release(ctx) }
 func (l *redislockLock) die()                             { _ = l.client.Close() }
 
-// rueidisLock is rueidislock with one key, which waits for invalidations only.
+// rueidisLock is rueidislock, whose waiters are woken by invalidations only.
 type rueidisLock struct {
 	locker rueidislock.Locker
 	name   string
 	free   context.CancelFunc
 }
 
-func openRueidislock(i int, name string, lease time.Duration) (locker, error) {
-	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{node(i)}, ForceSingleClient: true, DisableRetry: true},
-		KeyMajority:  1, KeyValidity: lease, NoLoopTracking: true,
-	})
-	if err != nil {
-		return nil, err
+// openRueidislock opens a locker of node number i, or of the sentinels that option
+// names. The library gives up a key after 20 ms by default, which a busy machine takes
+// for a disk sync; its own tests wait a second.
+func openRueidislock(option rueidislock.LockerOption) func(int, string, time.Duration) (locker, error) {
+	return func(i int, name string, lease time.Duration) (locker, error) {
+		option := option
+		option.KeyValidity, option.TryNextAfter = lease, time.Second
+		if option.ClientOption.InitAddress == nil {
+			option.ClientOption.InitAddress = []string{node(i)}
+		}
+		l, err := rueidislock.NewLocker(option)
+		if err != nil {
+			return nil, err
+		}
+		return &rueidisLock{locker: l, name: name}, nil
 	}
-	return &rueidisLock{locker: l, name: name}, nil
 }
 
 func (l *rueidisLock) lock(ctx context.Context) (err error) {

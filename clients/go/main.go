@@ -13,7 +13,7 @@ import (
 )
 
 // libraries is the table of what is tried.
-var libraries = slices.Concat(goRedis, locks)
+var libraries = slices.Concat(goRedis, rueidisClients, redigoClients, locks)
 
 // library is a client in one mode.
 type library struct {

@@ -214,10 +214,15 @@ func (l lockScene) failover(ctx context.Context) error {
 // node that is gone.
 const patience = 8 * time.Second
 
-func (l lockScene) lockWithin(ctx context.Context, k locker) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return k.lock(ctx)
+// lockWithin locks, or gives up. The context must outlive the lock: rueidislock
+// releases when it ends.
+func (l lockScene) lockWithin(ctx context.Context, k locker) (end context.CancelFunc, err error) {
+	ctx, end = context.WithCancel(ctx)
+	patient := time.AfterFunc(patience, end)
+	if err = k.lock(ctx); err == nil && !patient.Stop() {
+		err = context.DeadlineExceeded
+	}
+	return end, err
 }
 
 // persist takes the lock for a moment. A worker whose node is gone goes to the
@@ -229,16 +234,19 @@ func (l lockScene) persist(ctx context.Context, in *inside, worker int, name str
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		if err = l.lockWithin(ctx, k); err == nil {
+		end, err := l.lockWithin(ctx, k)
+		if err == nil {
 			in.enter()
 			time.Sleep(5 * time.Millisecond)
 			in.leave()
 			turns.Add(1)
 			_ = k.unlock(ctx) // a lease that nobody ends, ends by itself
-			k.die()
+		}
+		end()
+		k.die()
+		if err == nil {
 			return
 		}
-		k.die()
 		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// plain is a client that knows nothing of locks, in the words of a program that
+// locks by hand. Each method uses the client's own way to do it.
+type plain interface {
+	take(ctx context.Context, key, token string, lease time.Duration) (bool, error) // SET NX PX
+	release(ctx context.Context, key, token string) (int64, error)                  // a script, EVALSHA first
+	set(ctx context.Context, key, value string) error
+	get(ctx context.Context, key string) (value string, found bool, err error)
+	pipeline(ctx context.Context, key string) (int64, error)    // three INCR at once; the last answer
+	transaction(ctx context.Context, key string) (int64, error) // WATCH, MULTI, INCR, EXEC
+	wrongType(ctx context.Context, key string) error            // HGET
+	hear(ctx context.Context, channel, message string) (string, error)
+	close()
+}
+
+// compareAndDelete is the script by which everybody releases a lock.
+const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
+
+// plainScenes are those of a client that finds the leader by itself, and dies with
+// its node if kill is empty.
+func plainScenes(open func() (plain, error), kill string) []scene {
+	with := func(show func(context.Context, plain) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			return show(ctx, c)
+		}
+	}
+	return []scene{{"commands", with(commands)}, {"failover", func(ctx context.Context) error {
+		if kill == "" {
+			return noScene("a client of one address does not outlive that node")
+		}
+		if err := needs(isLockd, "failover of a single server"); err != nil {
+			return err
+		}
+		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, kill) })(ctx)
+	}}}
+}
+
+// commands is what a program does that locks by hand.
+func commands(ctx context.Context, c plain) error {
+	key := "{" + freshName("commands") + "}"
+	for _, step := range []struct {
+		what string
+		want any
+		do   func() (any, error)
+	}{
+		{"SET NX PX", true, func() (any, error) { return c.take(ctx, key, "me", time.Minute) }},
+		{"SET NX PX, taken", false, func() (any, error) { return c.take(ctx, key, "you", time.Minute) }},
+		{"release by another", int64(0), func() (any, error) { return c.release(ctx, key, "you") }},
+		{"release", int64(1), func() (any, error) { return c.release(ctx, key, "me") }},
+		{"GET of nothing", false, func() (any, error) {
+			_, found, err := c.get(ctx, key)
+			return found, err
+		}},
+		{"pipeline", int64(3), func() (any, error) { return c.pipeline(ctx, key) }},
+		{"transaction", int64(4), func() (any, error) { return c.transaction(ctx, key) }},
+		{"GET", "4", func() (any, error) {
+			value, _, err := c.get(ctx, key)
+			return value, err
+		}},
+		{"error", "WRONGTYPE Operation against a key holding the wrong kind of value", func() (any, error) {
+			return fmt.Sprint(c.wrongType(ctx, key)), nil
+		}},
+		{"Pub/Sub", "hello", func() (any, error) { return c.hear(ctx, key, "hello") }},
+	} {
+		got, err := step.do()
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		if got != step.want {
+			return fmt.Errorf("%s: %v, not %v", step.what, got, step.want)
+		}
+	}
+	return nil
+}
+
+// outageMax is how long a program waits for its next success when the leader dies.
+const outageMax = 3 * time.Second
+
+// outage kills the leader under a program that writes, and tries again what failed.
+func outage(ctx context.Context, c plain, kill string) error {
+	key := "{" + freshName("outage") + "}"
+	if err := c.set(ctx, key, "0"); err != nil {
+		return err
+	}
+	end, last, longest := time.Now().Add(8*time.Second), time.Now(), time.Duration(0)
+	killed := make(chan error, 1)
+	time.AfterFunc(time.Second, func() {
+		_, err := tell(ctx, kill)
+		killed <- err
+	})
+	for n := 1; time.Now().Before(end); n++ {
+		if c.set(ctx, key, fmt.Sprint(n)) == nil {
+			longest = max(longest, time.Since(last))
+			last = time.Now()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	longest = max(longest, time.Since(last))
+	err := <-killed
+	if _, healErr := tell(context.WithoutCancel(ctx), "/heal"); err == nil {
+		err = healErr
+	}
+	if err == nil && longest > outageMax {
+		err = fmt.Errorf("no write succeeded for %s", longest)
+	}
+	return err
+}
