@@ -278,7 +278,8 @@ func startRedis(ctx context.Context) (*target, error) {
 	}
 	_, busPort, _ := net.SplitHostPort(bus[0])
 	t := &target{dir: dir, sentinels: addrs[1:2], nodes: []*server{redisServer(dir, addrs[0], "single")}, cluster: []*server{
-		redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-config-file", filepath.Join(dir, "nodes.conf")),
+		redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-config-file", filepath.Join(dir, "nodes.conf"),
+			"--cluster-announce-ip", "127.0.0.1"), // alone it does not learn its address, and ioredis wants one
 	}}
 	if err := t.watch(addrs[0], addrs[1]); err != nil {
 		return nil, err

@@ -11,4 +11,9 @@ var suites = []*suite{
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},
 	},
+	{
+		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore",
+		install: []string{"npm", "ci", "--prefer-offline"},
+		command: []string{"node", "run.js"},
+	},
 }

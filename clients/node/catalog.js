@@ -1,0 +1,33 @@
+// What is tried: every client, with its versions and modes. It imports no client.
+
+import { readFileSync } from 'node:fs';
+import * as where from './where.js';
+
+/**
+ * name: what the results call it. package: in package.json, where its version stands.
+ * modes: how it finds the servers, and the protocol where it can be chosen.
+ */
+export const clients = [
+  { name: 'ioredis', package: 'ioredis5', modes: ['single/2', 'sentinel/2', 'cluster/2'] },
+  { name: 'ioredis', package: 'ioredis6', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
+  { name: 'node-redis', package: 'redis4', modes: ['single/2', 'cluster/2'] },
+  { name: 'node-redis', package: 'redis5', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
+  { name: 'node-redis', package: 'redis6', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
+  { name: 'redlock', package: 'redlock4', modes: ['single/2', 'sentinel/2'], isLock: true },
+  { name: 'redlock', package: 'redlock5', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'], isLock: true },
+  { name: 'redis-semaphore.Mutex', package: 'redis-semaphore', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'], isLock: true },
+  { name: 'redis-semaphore.Semaphore', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
+  { name: 'redis-semaphore.RedlockMutex', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
+];
+
+const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
+
+/** The version of a client, which package.json names exactly. */
+export const version = (client) => dependencies[client.package].replace(/^npm:.*@/, '');
+
+/** Why a client shows no failover in a mode; nothing where it shows one. */
+export function whyNoFailover(client, mode) {
+  if (!where.failsOver) return `${where.target} has no failover of a single server here`;
+  if (mode.startsWith('single') && !client.isLock) return 'a client of one address does not outlive that node';
+  return '';
+}

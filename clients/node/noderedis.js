@@ -1,0 +1,74 @@
+// node-redis in all its modes, as the scenes of plain clients want it.
+
+import * as where from './where.js';
+
+const silent = () => {}; // each failure also reaches the command that it failed
+
+// It waits ever longer between its tries, and would come long after the new leader is there.
+const socket = { reconnectStrategy: () => 100 };
+
+// Who looks for the new leader elsewhere must not be kept by a connection to the old one: version 5
+// tries that for ever, and asks no sentinel meanwhile.
+const giveUp = { reconnectStrategy: false };
+
+// Until version 6 a client of a cluster never looks for the master that has come for one that is
+// gone: a program has to open it again.
+const keepsDeadMaster = (name) => name !== 'redis6';
+
+// Version 6 looks for it when it has tried for as many milliseconds to come back.
+const refresh = { topologyRefreshOnReconnectionAttemptStrategy: 200 };
+
+const openers = {
+  single: ({ createClient }, _, RESP) => createClient({ socket: { ...where.node(0), ...socket }, RESP }),
+  sentinel: ({ createSentinel }, _, RESP) =>
+    createSentinel({ name: where.master, sentinelRootNodes: where.sentinels, nodeClientOptions: { socket: giveUp }, RESP }),
+  cluster: ({ createCluster }, name, RESP) =>
+    createCluster({
+      rootNodes: where.cluster.map((at) => ({ socket: at })),
+      defaults: { socket: keepsDeadMaster(name) ? giveUp : socket },
+      RESP,
+      ...refresh,
+    }),
+};
+
+const compareAndDelete = 'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end';
+
+/** Ends a client at once, unless it has ended by itself. Version 4 calls it disconnect. */
+const end = (client) => client.isOpen && (client.destroy ?? client.disconnect).call(client);
+
+/** What scenes do with node-redis. */
+export class Program {
+  static async open(name, mode) {
+    const [how, protocol] = mode.split('/');
+    const program = new Program();
+    program.client = openers[how](await import(name), name, Number(protocol));
+    program.client.on('error', silent);
+    program.mustReopen = how === 'cluster' && keepsDeadMaster(name);
+    await program.client.connect();
+    return program;
+  }
+
+  set = (key, value) => this.client.set(key, value, { PX: 60_000 });
+  setNX = (key, value) => this.client.set(key, value, { PX: 60_000, NX: true });
+  release = (key, token) => this.client.eval(compareAndDelete, { keys: [key], arguments: [token] });
+  get = (key) => this.client.get(key);
+  hget = (key, field) => this.client.hGet(key, field);
+  hash = async (key) => (await this.client.hSet(key, { a: 1, b: 2 }), { ...(await this.client.hGetAll(key)) });
+  pipeline = (key) => Promise.all([this.client.incr(key), this.client.incr(key), this.client.incr(key)]);
+  transaction = (key) => this.client.multi().incr(key).incr(key).exec();
+
+  async message(channel) {
+    const subscriber = this.client.duplicate?.().on('error', silent) ?? this.client;
+    if (subscriber !== this.client) await subscriber.connect();
+    let arrived;
+    const got = new Promise((resolve) => (arrived = resolve));
+    await subscriber.subscribe(channel, arrived);
+    await this.client.publish(channel, 'hello');
+    const text = await got;
+    await subscriber.unsubscribe(channel);
+    if (subscriber !== this.client) end(subscriber);
+    return text;
+  }
+
+  close = () => end(this.client);
+}

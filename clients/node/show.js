@@ -1,0 +1,68 @@
+// Shows scenes of one client in one mode:
+//
+//	show.js CLIENT PACKAGE MODE quiet      what disturbs nobody
+//	show.js CLIENT PACKAGE MODE failover   it says READY when the leader may be killed, and gets a line
+//	                                       when the servers have had time enough
+
+import { createInterface } from 'node:readline';
+import { clients, version, whyNoFailover } from './catalog.js';
+import { LockScenes, PlainScenes } from './scenes.js';
+
+const [name, pkg, mode, part] = process.argv.slice(2);
+const client = clients.find((c) => c.name === name && c.package === pkg);
+
+/** What run.js says, and is told. */
+class Signals {
+  stopped = false;
+
+  constructor() {
+    this.stop = new Promise((resolve) => createInterface(process.stdin).once('line', resolve).once('close', resolve));
+    this.stop.then(() => (this.stopped = true)); // by a word, or because whoever started us is gone
+  }
+
+  ready = () => console.log('READY');
+}
+
+/**
+ * What a node of lockd answers to what was under way when the leader was lost. A scene that disturbs
+ * nobody meets that only on a machine too busy to run the servers: it begins again, once.
+ */
+const leaderLost = 'UNKNOWN the outcome';
+
+/** What came of a scene. */
+async function play(act) {
+  try {
+    return ['ok', (await act()) ?? ''];
+  } catch (error) {
+    return ['fail', String(error)];
+  }
+}
+
+/** Shows one scene and prints its result. */
+async function show(scene, act) {
+  let [verdict, words] = await play(act);
+  if (verdict === 'fail' && words.includes(leaderLost) && scene !== 'failover') [verdict, words] = await play(act);
+  print(scene, verdict, words);
+  return verdict === 'ok';
+}
+
+const print = (scene, verdict, words) =>
+  console.log('RESULT', name, version(client), mode, scene, verdict, words.split(/\s+/).join(' '));
+
+async function scenes() {
+  if (client.isLock) return new LockScenes(client, mode);
+  const { Program } = await import(name === 'ioredis' ? './ioredis.js' : './noderedis.js');
+  return new PlainScenes(client, mode, Program);
+}
+
+async function main() {
+  const shown = await scenes();
+  if (part === 'failover') return show('failover', () => shown.failover(new Signals()));
+  let well = true;
+  for (const [scene, act] of Object.entries(shown.quiet)) well = (await show(scene, act)) && well;
+  const why = whyNoFailover(client, mode);
+  if (why) print('failover', 'none', why);
+  return well;
+}
+
+process.exit((await main()) ? 0 : 1); // clients that are not closed would keep it alive

@@ -1,0 +1,25 @@
+// Where the servers are, as the runner says (../doc.go).
+
+const addresses = (variable) =>
+  (process.env[variable] ?? '').split(',').filter(Boolean).map((address) => {
+    const at = address.lastIndexOf(':');
+    return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
+  });
+
+export const nodes = addresses('CLIENTS_NODES');
+export const cluster = addresses('CLIENTS_CLUSTER');
+export const sentinels = addresses('CLIENTS_SENTINELS');
+export const master = process.env.CLIENTS_MASTER ?? '';
+export const target = process.env.CLIENTS_TARGET ?? '';
+export const failsOver = target === 'lockd';
+
+/** The address of a node, by any number. */
+export const node = (index) => nodes[index % nodes.length];
+
+/** Sends a request to the control port. */
+export async function tell(path) {
+  const answer = await fetch(process.env.CLIENTS_CONTROL + path, { method: 'POST' });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text);
+  return text.trim();
+}
