@@ -7,6 +7,11 @@ var suites = []*suite{
 		command: []string{"go", "run", "."},
 	},
 	{
+		name: "java", summary: "Jedis, Lettuce, Spring Data Redis, ShedLock, Redisson",
+		install: []string{"mvn", "-q", "-B", "-ntp", "-C", "process-classes"},
+		command: []string{"java", "-cp", "target/classes:target/lib/*", "clients.Main"},
+	},
+	{
 		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock",
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},

@@ -1,0 +1,59 @@
+package clients;
+
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.util.List;
+
+/** Where the servers are and how to break them: ../doc.go of the runner says more. */
+final class Env {
+    static final List<String> NODES = list("CLIENTS_NODES");
+    static final List<String> CLUSTER = list("CLIENTS_CLUSTER");
+    static final List<String> SENTINELS = list("CLIENTS_SENTINELS");
+    static final String MASTER = System.getenv("CLIENTS_MASTER");
+    static final String TARGET = System.getenv("CLIENTS_TARGET");
+    static final boolean LOCKD = "lockd".equals(TARGET);
+
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+
+    private Env() {}
+
+    private static List<String> list(String name) {
+        String value = System.getenv(name);
+        return value == null || value.isEmpty() ? List.of() : List.of(value.split(","));
+    }
+
+    /** The address of a node, by any number. */
+    static String node(int i) {
+        return NODES.get(i % NODES.size());
+    }
+
+    static String host(String address) {
+        return address.substring(0, address.lastIndexOf(':'));
+    }
+
+    static int port(String address) {
+        return Integer.parseInt(address.substring(address.lastIndexOf(':') + 1));
+    }
+
+    /** Sends a request to the control port. */
+    static void tell(String path) throws IOException, InterruptedException {
+        URI uri = URI.create(System.getenv("CLIENTS_CONTROL") + path);
+        HttpResponse<String> answer =
+                HTTP.send(HttpRequest.newBuilder(uri).POST(BodyPublishers.noBody()).build(), BodyHandlers.ofString());
+        if (answer.statusCode() != 200) {
+            throw new IOException(path + ": " + answer.body().strip());
+        }
+    }
+
+    /** Refuses a scene that the target cannot play. */
+    static void needsFailover() throws NoScene {
+        if (!LOCKD) {
+            throw new NoScene(TARGET + " has no failover of a single server here");
+        }
+    }
+}
