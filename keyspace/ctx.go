@@ -119,10 +119,13 @@ func (c *ctx) after(ttlMs int64) (deadline, bool) {
 }
 
 // until is the deadline at a wall time: what remains of it, counted by the log
-// clock from now on.
+// clock from now on. A time before all times is past, and no error.
 func (c *ctx) until(wallMs int64) (deadline, bool) {
 	ttl, ok := addInt(wallMs, -c.wallMs())
-	if !ok {
+	switch {
+	case !ok && wallMs < 0:
+		ttl = minInt
+	case !ok:
 		return never, false
 	}
 	tick, ok := addInt(c.now(), ttl)
