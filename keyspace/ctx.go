@@ -16,6 +16,8 @@ type ctx struct {
 	at  resp.Stamp // of the entry, or of the read
 	db  int
 	run *scriptRun // the script that runs this command, or nil
+
+	reads bool // the command's row says that it only reads: its look-ups count
 }
 
 // now is the log clock: deadlines are counted from it. In View it is the leader's
@@ -44,14 +46,14 @@ func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *entry {
 	e, ok := c.m.dbs[db].keys.get(key)
-	if !ok {
-		return nil
-	}
-	if c.m.expired(e) {
+	if ok && c.m.expired(e) {
 		if c.m.applying {
 			c.m.expire(db, e)
 		}
-		return nil
+		e, ok = nil, false
+	}
+	if c.reads {
+		c.m.seen.count(ok)
 	}
 	return e
 }

@@ -11,27 +11,48 @@ func (m *Machine) Info() []resp.Section {
 	return []resp.Section{m.infoMemory(), m.infoStats(), m.infoKeyspace()}
 }
 
+// infoMemory reports the estimate that maxmemory is compared with. used_memory itself
+// comes first: some tools take the first name that begins so.
 func (m *Machine) infoMemory() resp.Section {
-	used, most := m.usedBytes(), m.settings.maxMemoryBytes
-	return resp.Section{Name: "Memory", Fields: []resp.Field{
-		{Name: "used_memory", Value: itoa(used)},
-		{Name: "used_memory_human", Value: humanBytes(used)},
-		{Name: "used_memory_dataset", Value: itoa(used - m.library.bytes)},
-		{Name: "used_memory_scripts", Value: itoa(m.library.bytes)},
-		{Name: "used_memory_scripts_human", Value: humanBytes(m.library.bytes)},
-		{Name: "number_of_cached_scripts", Value: itoa(int64(m.library.bySHA.Len()))},
-		{Name: "number_of_functions", Value: "0"},
-		{Name: "number_of_libraries", Value: "0"},
-		{Name: "maxmemory", Value: itoa(most)},
-		{Name: "maxmemory_human", Value: humanBytes(most)},
-		{Name: "maxmemory_policy", Value: "noeviction"},
-	}}
+	used, most, peak := m.usedBytes(), m.settings.maxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
+	scripts := m.library.bytes
+	s := resp.Section{Name: "Memory"}
+	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
+	bytes := func(name string, n int64) {
+		add(name, itoa(n))
+		add(name+"_human", humanBytes(n))
+	}
+	bytes("used_memory", used)
+	bytes("used_memory_peak", peak)
+	add("used_memory_peak_perc", percent(used, peak))
+	add("used_memory_overhead", itoa(scripts))
+	add("used_memory_startup", "0")
+	add("used_memory_dataset", itoa(used-scripts))
+	add("used_memory_dataset_perc", percent(used-scripts, used))
+	bytes("used_memory_lua", scripts)
+	bytes("used_memory_scripts", scripts)
+	add("used_memory_scripts_eval", itoa(scripts))
+	add("used_memory_functions", "0")
+	add("number_of_cached_scripts", itoa(int64(m.library.bySHA.Len())))
+	add("number_of_functions", "0")
+	add("number_of_libraries", "0")
+	bytes("maxmemory", most)
+	add("maxmemory_policy", "noeviction")
+	return s
+}
+
+func percent(part, whole int64) string {
+	return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(whole, 1)))
 }
 
 func (m *Machine) infoStats() resp.Section {
 	return resp.Section{Name: "Stats", Fields: []resp.Field{
 		{Name: "expired_keys", Value: itoa(m.stats.expiredKeys)},
+		{Name: "expired_stale_perc", Value: "0.00"},
+		{Name: "expired_time_cap_reached_count", Value: "0"},
 		{Name: "evicted_keys", Value: "0"},
+		{Name: "keyspace_hits", Value: itoa(m.seen.hits)},
+		{Name: "keyspace_misses", Value: itoa(m.seen.misses)},
 	}}
 }
 

@@ -35,10 +35,26 @@ type Machine struct {
 	reads      *readLog      // of the request that is running, if its session tracks
 	journal    *journal
 	generation uint64 // owner of the aggregates that may be changed in place
+	seen       seen
 }
 
 // stats are figures of INFO that the log decides.
 type stats struct{ expiredKeys int64 }
+
+// seen are figures of INFO that each node counts for itself: nothing that a command
+// answers may follow from them, and no image holds them.
+type seen struct {
+	hits, misses int64 // keys that reads have found, and have not
+	peakBytes    int64 // the most that data have taken
+}
+
+func (s *seen) count(found bool) {
+	if found {
+		s.hits++
+	} else {
+		s.misses++
+	}
+}
 
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
@@ -71,6 +87,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	for i := range reqs {
 		results[i] = m.do(at, reqs[i])
 	}
+	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
 	messages := m.withChanges(m.messages)
 	m.messages, m.changed, m.applying = nil, nil, false
 	return results, messages
@@ -129,11 +146,17 @@ func (c *ctx) execute(args resp.Args) resp.Reply {
 	if why := c.m.exhausted(row); why != "" {
 		return resp.Err(why)
 	}
+	c.reads = onlyReads(row)
 	reply := row.Run(c, args)
 	if row.Flags&changes == 0 && reply.Size() > replyBytesMax {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply
+}
+
+// onlyReads: the internal rows are no reads of a client.
+func onlyReads(row *resp.Row[command]) bool {
+	return row.Flags&(resp.ReadOnly|resp.Internal) == resp.ReadOnly
 }
 
 func (m *Machine) overMemory() bool {

@@ -79,7 +79,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
 	if row.Flags&changes != 0 {
 		run.wrote = true
 	}
-	inner := ctx{m: c.m, at: c.at, db: run.db, run: run}
+	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: onlyReads(row)}
 	reply := row.Run(&inner, args)
 	c.m.reads.note(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + reply.Size())

@@ -29,6 +29,9 @@ func (s *Server) infoServer() resp.Section {
 	now := s.clock()
 	up := int64(now.Sub(s.started) / time.Second)
 	f.text("redis_version", redisVersion)
+	f.text("redis_git_sha1", "00000000")
+	f.text("redis_git_dirty", "0")
+	f.text("redis_build_id", "0")
 	f.text("lockd_version", s.version)
 	f.text("redis_mode", s.profile.mode)
 	f.text("os", osName())
@@ -36,13 +39,18 @@ func (s *Server) infoServer() resp.Section {
 	f.text("multiplexing_api", "epoll")
 	f.text("go_version", runtime.Version())
 	f.number("process_id", int64(os.Getpid()))
+	f.text("process_supervised", "no")
 	f.text("run_id", s.runID)
 	f.text("tcp_port", s.local["port"])
 	f.number("server_time_usec", now.UnixMicro())
 	f.number("uptime_in_seconds", up)
 	f.number("uptime_in_days", up/86400)
+	f.number("hz", int64(time.Second/janitorEvery))
+	f.number("configured_hz", int64(time.Second/janitorEvery))
+	f.number("lru_clock", now.Unix()&(1<<24-1))
 	f.text("executable", executable())
 	f.text("config_file", "")
+	f.text("io_threads_active", "0")
 	return resp.Section{Name: "Server", Fields: f}
 }
 
@@ -94,6 +102,7 @@ func (s *Server) infoClients() resp.Section {
 		outputMax = max(outputMax, int64(c.out.waiting()))
 	}
 	f.number("connected_clients", int64(len(list)))
+	f.number("cluster_connections", 0)
 	f.number("maxclients", s.hub.settings.clientsMax.Load())
 	f.number("client_recent_max_input_buffer", inputMax)
 	f.number("client_recent_max_output_buffer", outputMax)
@@ -111,10 +120,30 @@ func (s *Server) infoMemory() resp.Section {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(samples)
 	used, total := int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
-	rss := residentBytes()
+	rss, system := residentBytes(), systemBytes()
+	buffers := int64(0)
+	for _, c := range s.clients() {
+		buffers += c.inputBytes.Load() + int64(c.out.waiting())
+	}
 	var f fields
 	f.number("used_memory_rss", rss)
 	f.text("used_memory_rss_human", human(rss))
+	f.number("total_system_memory", system)
+	f.text("total_system_memory_human", human(system))
+	f.number("allocator_allocated", used)
+	f.number("allocator_active", total)
+	f.number("allocator_resident", rss)
+	f.text("allocator_frag_ratio", ratio(total, used))
+	f.number("allocator_frag_bytes", total-used)
+	f.text("allocator_rss_ratio", ratio(rss, total))
+	f.number("allocator_rss_bytes", rss-total)
+	f.text("mem_fragmentation_ratio", ratio(rss, used))
+	f.number("mem_fragmentation_bytes", rss-used)
+	f.number("mem_not_counted_for_evict", 0)
+	f.number("mem_clients_normal", buffers)
+	f.number("mem_clients_slaves", 0)
+	f.number("active_defrag_running", 0)
+	f.number("lazyfree_pending_objects", 0)
 	f.number("go_heap_bytes", used)
 	f.number("go_total_bytes", total)
 	f.text("mem_allocator", "go")
@@ -130,6 +159,19 @@ func residentBytes() int64 {
 	}
 	pages, _ := resp.ParseInt(words[1])
 	return pages * int64(os.Getpagesize())
+}
+
+// systemBytes asks the kernel how much memory the machine has.
+func systemBytes() int64 {
+	var si syscall.Sysinfo_t
+	if syscall.Sysinfo(&si) != nil {
+		return 0
+	}
+	return int64(si.Totalram) * int64(si.Unit)
+}
+
+func ratio(part, whole int64) string {
+	return strconv.FormatFloat(float64(part)/float64(max(whole, 1)), 'f', 2, 64)
 }
 
 // human writes a size as Redis does: 1.23M.
@@ -154,10 +196,20 @@ func (s *Server) infoStats() resp.Section {
 	var f fields
 	f.number("total_connections_received", s.stats.connections.Load())
 	f.number("total_commands_processed", s.stats.commands.Load())
-	f.number("instantaneous_ops_per_sec", s.stats.rate.perSecond())
+	f.number("instantaneous_ops_per_sec", int64(s.stats.rate.perSecond()))
 	f.number("total_net_input_bytes", s.stats.inputBytes.Load())
 	f.number("total_net_output_bytes", s.stats.outputBytes.Load())
+	f.text("instantaneous_input_kbps", strconv.FormatFloat(s.stats.inputRate.perSecond()/1024, 'f', 2, 64))
+	f.text("instantaneous_output_kbps", strconv.FormatFloat(s.stats.outputRate.perSecond()/1024, 'f', 2, 64))
+	f.number("total_reads_processed", s.stats.reads.Load())
+	f.number("total_writes_processed", s.stats.writes.Load())
 	f.number("rejected_connections", s.stats.rejected.Load())
+	f.number("sync_full", 0)
+	f.number("sync_partial_ok", 0)
+	f.number("sync_partial_err", 0)
+	f.number("evicted_clients", 0)
+	f.number("total_forks", 0)
+	f.number("latest_fork_usec", 0)
 	f.number("pubsub_channels", int64(channels))
 	f.number("pubsub_patterns", int64(patterns))
 	f.number("pubsubshard_channels", int64(shards))
@@ -166,6 +218,7 @@ func (s *Server) infoStats() resp.Section {
 	f.number("tracking_total_prefixes", int64(prefixes))
 	f.number("client_output_buffer_limit_disconnections", s.stats.subscribersDropped.Load())
 	f.number("total_error_replies", s.stats.errorReplies.Load())
+	f.number("unexpected_error_replies", 0)
 	return resp.Section{Name: "Stats", Fields: f}
 }
 

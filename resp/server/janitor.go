@@ -41,6 +41,8 @@ func (s *Server) keepHouse() {
 		now := s.clock()
 		if passed := now.Sub(sampled); passed >= 2*janitorEvery {
 			s.stats.rate.sample(s.stats.commands.Load(), passed.Seconds())
+			s.stats.inputRate.sample(s.stats.inputBytes.Load(), passed.Seconds())
+			s.stats.outputRate.sample(s.stats.outputBytes.Load(), passed.Seconds())
 			sampled = now
 		}
 		s.round()

@@ -108,6 +108,7 @@ func (s *session) serve() {
 			break
 		}
 		s.srv.stats.inputBytes.Add(int64(n))
+		s.srv.stats.reads.Add(1)
 		s.activeAt.Store(s.srv.ticks.Load())
 		s.process()
 		s.inputBytes.Store(int64(s.in.end - s.in.start))
@@ -402,6 +403,7 @@ func (s *session) flush() error {
 		return nil
 	}
 	s.srv.stats.outputBytes.Add(int64(len(s.pending)))
+	s.srv.stats.writes.Add(1)
 	was := s.phase.Load() % phaseKinds
 	s.enter(phaseWriting)
 	err := s.out.write(s.pending)

@@ -17,13 +17,15 @@ type stats struct {
 	commands           atomic.Int64
 	inputBytes         atomic.Int64
 	outputBytes        atomic.Int64
+	reads              atomic.Int64 // of sockets
+	writes             atomic.Int64
 	subscribersDropped atomic.Int64
 	errorReplies       atomic.Int64
 
 	mu     sync.Mutex
 	errors map[string]int64 // by the first word of the error
 
-	rate opsRate
+	rate, inputRate, outputRate rate
 }
 
 // latencyBuckets bounds the histogram: bucket i holds what took less than 2^i
@@ -104,7 +106,7 @@ func (st *stats) errorKinds() (kinds []string, counts []int64) {
 }
 
 func (st *stats) reset() {
-	for _, n := range []*atomic.Int64{&st.connections, &st.rejected, &st.commands, &st.inputBytes, &st.outputBytes,
+	for _, n := range []*atomic.Int64{&st.connections, &st.rejected, &st.commands, &st.inputBytes, &st.outputBytes, &st.reads, &st.writes,
 		&st.subscribersDropped, &st.errorReplies} {
 		n.Store(0)
 	}
@@ -113,30 +115,30 @@ func (st *stats) reset() {
 	st.mu.Unlock()
 }
 
-// opsRate estimates commands per second from samples that the janitor takes.
-type opsRate struct {
+// rate estimates how fast a figure grows, from samples that the janitor takes.
+type rate struct {
 	mu      sync.Mutex
 	last    int64
 	samples [16]float64
 	next    int
 }
 
-func (r *opsRate) sample(commands int64, seconds float64) {
+func (r *rate) sample(sum int64, seconds float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if seconds > 0 {
-		r.samples[r.next%len(r.samples)] = max(0, float64(commands-r.last)/seconds)
+		r.samples[r.next%len(r.samples)] = max(0, float64(sum-r.last)/seconds)
 		r.next++
 	}
-	r.last = commands
+	r.last = sum
 }
 
-func (r *opsRate) perSecond() int64 {
+func (r *rate) perSecond() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := 0.0
 	for _, s := range r.samples {
 		sum += s
 	}
-	return int64(sum / float64(len(r.samples)))
+	return sum / float64(len(r.samples))
 }
