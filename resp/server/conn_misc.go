@@ -42,8 +42,11 @@ func ping(s *session, args resp.Args) resp.Reply {
 
 func echo(_ *session, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
 
+// debug refuses as a Redis does that has not been told otherwise; here nothing can
+// tell it.
 func debug(*session, resp.Args) resp.Reply {
-	return resp.Err("ERR DEBUG command not allowed: lockd offers none of its subcommands")
+	return resp.Err(`ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local ` +
+		"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
 }
 
 func quit(s *session, _ resp.Args) resp.Reply {
