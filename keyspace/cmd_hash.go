@@ -7,17 +7,17 @@ import (
 
 var hashRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "hset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "hset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set the string value of a hash field",
 		Syntax: "key field value [field value ...]",
 	}, Run: cmdHSet},
 	{Spec: resp.Spec{
-		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "hash", Since: "2.0.0", Summary: "Set the value of a hash field, only if the field does not exist",
 		Syntax: "key field value",
 	}, Run: cmdHSetNX},
 	{Spec: resp.Spec{
-		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set multiple hash fields to multiple values",
 		Syntax: "key field value [field value ...]",
 	}, Run: cmdHMSet},
@@ -37,17 +37,17 @@ var hashRows = []resp.Row[command]{
 		Syntax: "key",
 	}, Run: cmdHGetAll},
 	{Spec: resp.Spec{
-		Name: "hdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "hdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "hash", Since: "2.0.0", Summary: "Delete one or more hash fields",
 		Syntax: "key field [field ...]",
 	}, Run: cmdHDel},
 	{Spec: resp.Spec{
-		Name: "hexists", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "hexists", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "2.0.0", Summary: "Determine if a hash field exists",
 		Syntax: "key field",
 	}, Run: cmdHExists},
 	{Spec: resp.Spec{
-		Name: "hlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "hlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "2.0.0", Summary: "Get the number of fields in a hash",
 		Syntax: "key",
 	}, Run: cmdHLen},
@@ -62,7 +62,7 @@ var hashRows = []resp.Row[command]{
 		Syntax: "key",
 	}, Run: cmdHVals},
 	{Spec: resp.Spec{
-		Name: "hstrlen", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "hstrlen", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "hash", Since: "3.2.0", Summary: "Get the length of the value of a hash field",
 		Syntax: "key field",
 	}, Run: cmdHStrLen},

@@ -8,42 +8,42 @@ import (
 
 var keyRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "del", Arity: -2, Flags: resp.Write, Keys: resp.AllKeys,
+		Name: "del", Arity: -2, Flags: resp.Write, Keys: resp.AllKeys, Access: "RM delete",
 		Group: "generic", Since: "1.0.0", Summary: "Delete a key",
 		Syntax: "key [key ...]",
 	}, Run: cmdDel},
 	{Spec: resp.Spec{
-		Name: "unlink", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.AllKeys,
+		Name: "unlink", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.AllKeys, Access: "RM delete",
 		Group: "generic", Since: "4.0.0", Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
 		Syntax: "key [key ...]",
 	}, Run: cmdUnlink},
 	{Spec: resp.Spec{
-		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
+		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
 		Group: "generic", Since: "1.0.0", Summary: "Determine if a key exists",
 		Syntax: "key [key ...]",
 	}, Run: cmdExists},
 	{Spec: resp.Spec{
-		Name: "type", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "type", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "generic", Since: "1.0.0", Summary: "Determine the type stored at key",
 		Syntax: "key",
 	}, Run: cmdType},
 	{Spec: resp.Spec{
-		Name: "touch", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys,
+		Name: "touch", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
 		Group: "generic", Since: "3.2.1", Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
 		Syntax: "key [key ...]",
 	}, Run: cmdTouch},
 	{Spec: resp.Spec{
-		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys,
+		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW update",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key",
 		Syntax: "key newkey",
 	}, Run: cmdRename},
 	{Spec: resp.Spec{
-		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys,
+		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW insert",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key, only if the new key does not exist",
 		Syntax: "key newkey",
 	}, Run: cmdRenameNX},
 	{Spec: resp.Spec{
-		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RO access; 2 OW update",
 		Group: "generic", Since: "6.2.0", Summary: "Copy a key",
 		Syntax: "source destination [DB destination-db] [REPLACE]",
 	}, Run: cmdCopy},
@@ -86,22 +86,22 @@ var keyRows = []resp.Row[command]{
 		Syntax: "index1 index2",
 	}, Run: cmdSwapDB},
 	{Spec: resp.Spec{
-		Name: "expire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "expire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "1.0.0", Summary: "Set a key's time to live in seconds",
 		Syntax: "key seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdExpire},
 	{Spec: resp.Spec{
-		Name: "pexpire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "pexpire", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.6.0", Summary: "Set a key's time to live in milliseconds",
 		Syntax: "key milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdPExpire},
 	{Spec: resp.Spec{
-		Name: "expireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "expireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "1.2.0", Summary: "Set the expiration for a key as a UNIX timestamp",
 		Syntax: "key unix-time-seconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdExpireAt},
 	{Spec: resp.Spec{
-		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.6.0", Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
 		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdPExpireAt},
@@ -126,7 +126,7 @@ var keyRows = []resp.Row[command]{
 		Syntax: "key",
 	}, Run: cmdPExpireTime},
 	{Spec: resp.Spec{
-		Name: "persist", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "persist", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "generic", Since: "2.2.0", Summary: "Remove the expiration from a key",
 		Syntax: "key",
 	}, Run: cmdPersist},
@@ -135,22 +135,22 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
-			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectEncoding},
 		{Spec: resp.Spec{
-			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectFreq},
 		{Spec: resp.Spec{
-			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
 		}, Run: cmdObjectIdleTime},
 		{Spec: resp.Spec{
-			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
 		}, Run: cmdObjectRefCount},

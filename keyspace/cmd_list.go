@@ -9,37 +9,37 @@ import (
 
 var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "lpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "lpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Prepend one or multiple elements to a list",
 		Syntax: "key element [element ...]",
 	}, Run: cmdLPush},
 	{Spec: resp.Spec{
-		Name: "rpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "rpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Append one or multiple elements to a list",
 		Syntax: "key element [element ...]",
 	}, Run: cmdRPush},
 	{Spec: resp.Spec{
-		Name: "lpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "lpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Prepend an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
 	}, Run: cmdLPushX},
 	{Spec: resp.Spec{
-		Name: "rpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "rpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Append an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
 	}, Run: cmdRPushX},
 	{Spec: resp.Spec{
-		Name: "lpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "lpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove and get the first elements in a list",
 		Syntax: "key [count]",
 	}, Run: cmdLPop},
 	{Spec: resp.Spec{
-		Name: "rpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "rpop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove and get the last elements in a list",
 		Syntax: "key [count]",
 	}, Run: cmdRPop},
 	{Spec: resp.Spec{
-		Name: "llen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "llen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "list", Since: "1.0.0", Summary: "Get the length of a list",
 		Syntax: "key",
 	}, Run: cmdLLen},
@@ -54,22 +54,22 @@ var listRows = []resp.Row[command]{
 		Syntax: "key index",
 	}, Run: cmdLIndex},
 	{Spec: resp.Spec{
-		Name: "lset", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "lset", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW update",
 		Group: "list", Since: "1.0.0", Summary: "Set the value of an element in a list by its index",
 		Syntax: "key index element",
 	}, Run: cmdLSet},
 	{Spec: resp.Spec{
-		Name: "linsert", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "linsert", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Insert an element before or after another element in a list",
 		Syntax: "key BEFORE | AFTER pivot element",
 	}, Run: cmdLInsert},
 	{Spec: resp.Spec{
-		Name: "lrem", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Name: "lrem", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "list", Since: "1.0.0", Summary: "Remove elements from a list",
 		Syntax: "key count element",
 	}, Run: cmdLRem},
 	{Spec: resp.Spec{
-		Name: "ltrim", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Name: "ltrim", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "list", Since: "1.0.0", Summary: "Trim a list to the specified range",
 		Syntax: "key start stop",
 	}, Run: cmdLTrim},
@@ -79,17 +79,17 @@ var listRows = []resp.Row[command]{
 		Syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
 	}, Run: cmdLPos},
 	{Spec: resp.Spec{
-		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0", Summary: "Pop an element from a list, push it to another list and return it",
 		Syntax: "source destination LEFT | RIGHT LEFT | RIGHT",
 	}, Run: cmdLMove},
 	{Spec: resp.Spec{
-		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "1.2.0", Summary: "Remove the last element in a list, prepend it to another list and return it",
 		Syntax: "source destination",
 	}, Run: cmdRPopLPush},
 	{Spec: resp.Spec{
-		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list",
 		Syntax: "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
 	}, Run: cmdLMPop},

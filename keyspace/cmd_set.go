@@ -9,17 +9,17 @@ import (
 
 var setRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "sadd", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "sadd", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Add one or more members to a set",
 		Syntax: "key member [member ...]",
 	}, Run: cmdSAdd},
 	{Spec: resp.Spec{
-		Name: "srem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "srem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "set", Since: "1.0.0", Summary: "Remove one or more members from a set",
 		Syntax: "key member [member ...]",
 	}, Run: cmdSRem},
 	{Spec: resp.Spec{
-		Name: "sismember", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "sismember", Arity: 3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "set", Since: "1.0.0", Summary: "Determine if a given value is a member of a set",
 		Syntax: "key member",
 	}, Run: cmdSIsMember},
@@ -34,12 +34,12 @@ var setRows = []resp.Row[command]{
 		Syntax: "key",
 	}, Run: cmdSMembers},
 	{Spec: resp.Spec{
-		Name: "scard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "scard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "set", Since: "1.0.0", Summary: "Get the number of members in a set",
 		Syntax: "key",
 	}, Run: cmdSCard},
 	{Spec: resp.Spec{
-		Name: "spop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "spop", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "set", Since: "1.0.0", Summary: "Remove and return one or multiple random members from a set",
 		Syntax: "key [count]",
 	}, Run: cmdSPop},
@@ -49,7 +49,7 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [count]",
 	}, Run: cmdSRandMember},
 	{Spec: resp.Spec{
-		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys,
+		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Move a member from one set to another",
 		Syntax: "source destination member",
 	}, Run: cmdSMove},
@@ -59,7 +59,7 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSInter},
 	{Spec: resp.Spec{
-		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 RW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSInterStore},
@@ -74,7 +74,7 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSUnion},
 	{Spec: resp.Spec{
-		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Add multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSUnionStore},
@@ -84,7 +84,7 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSDiff},
 	{Spec: resp.Spec{
-		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys,
+		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSDiffStore},

@@ -13,12 +13,12 @@ import (
 var sortRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "sort", Arity: -2, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys,
-		Keys:  resp.Keys{First: 1, Last: 1, Step: 1, Word: "STORE"},
+		Keys: resp.Keys{First: 1, Last: 1, Step: 1, Word: "STORE"}, Access: "1 RO access; ? RO access; ? OW update",
 		Group: "generic", Since: "1.0.0", Summary: "Sort the elements in a list, set or sorted set",
 		Syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
 	}, Run: cmdSort},
 	{Spec: resp.Spec{
-		Name: "sort_ro", Arity: -2, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.FirstKey,
+		Name: "sort_ro", Arity: -2, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.FirstKey, Access: "1 RO access; ? RO access",
 		Group: "generic", Since: "7.0.0", Summary: "Sort the elements in a list, set or sorted set. Read-only variant of SORT.",
 		Syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
 	}, Run: cmdSortRO},

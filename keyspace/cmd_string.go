@@ -8,22 +8,22 @@ import (
 
 var stringRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW access update variable_flags",
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
 		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 	}, Run: cmdSet},
 	{Spec: resp.Spec{
-		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "OW insert",
 		Group: "string", Since: "1.0.0", Summary: "Set the value of a key, only if the key does not exist",
 		Syntax: "key value",
 	}, Run: cmdSetNX},
 	{Spec: resp.Spec{
-		Name: "setex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "setex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "OW update",
 		Group: "string", Since: "2.0.0", Summary: "Set the value and expiration of a key",
 		Syntax: "key seconds value",
 	}, Run: cmdSetEX},
 	{Spec: resp.Spec{
-		Name: "psetex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "psetex", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "OW update",
 		Group: "string", Since: "2.6.0", Summary: "Set the value and expiration in milliseconds of a key",
 		Syntax: "key milliseconds value",
 	}, Run: cmdPSetEX},
@@ -38,7 +38,7 @@ var stringRows = []resp.Row[command]{
 		Syntax: "key value",
 	}, Run: cmdGetSet},
 	{Spec: resp.Spec{
-		Name: "getdel", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "getdel", Arity: 2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "string", Since: "6.2.0", Summary: "Get the value of a key and delete the key",
 		Syntax: "key",
 	}, Run: cmdGetDel},
@@ -53,22 +53,22 @@ var stringRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdMGet},
 	{Spec: resp.Spec{
-		Name: "mset", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys,
+		Name: "mset", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys, Access: "OW update",
 		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values",
 		Syntax: "key value [key value ...]",
 	}, Run: cmdMSet},
 	{Spec: resp.Spec{
-		Name: "msetnx", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys,
+		Name: "msetnx", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys, Access: "OW insert",
 		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values, only if none of the keys exist",
 		Syntax: "key value [key value ...]",
 	}, Run: cmdMSetNX},
 	{Spec: resp.Spec{
-		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "string", Since: "2.0.0", Summary: "Append a value to a key",
 		Syntax: "key value",
 	}, Run: cmdAppend},
 	{Spec: resp.Spec{
-		Name: "strlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "strlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "string", Since: "2.2.0", Summary: "Get the length of the value stored in a key",
 		Syntax: "key",
 	}, Run: cmdStrLen},
@@ -83,7 +83,7 @@ var stringRows = []resp.Row[command]{
 		Syntax: "key start end",
 	}, Run: cmdGetRange},
 	{Spec: resp.Spec{
-		Name: "setrange", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey,
+		Name: "setrange", Arity: 4, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW update",
 		Group: "string", Since: "2.2.0", Summary: "Overwrite part of a string at key starting at the specified offset",
 		Syntax: "key offset value",
 	}, Run: cmdSetRange},

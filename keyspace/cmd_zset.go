@@ -9,7 +9,7 @@ import (
 
 var zsetRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "zadd", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
+		Name: "zadd", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Add one or more members to a sorted set, or update its score if it already exists",
 		Syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
 	}, Run: cmdZAdd},
@@ -19,12 +19,12 @@ var zsetRows = []resp.Row[command]{
 		Syntax: "key increment member",
 	}, Run: cmdZIncrBy},
 	{Spec: resp.Spec{
-		Name: "zrem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "zrem", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Remove one or more members from a sorted set",
 		Syntax: "key member [member ...]",
 	}, Run: cmdZRem},
 	{Spec: resp.Spec{
-		Name: "zcard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
+		Name: "zcard", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Get the number of members in a sorted set",
 		Syntax: "key",
 	}, Run: cmdZCard},
@@ -49,17 +49,17 @@ var zsetRows = []resp.Row[command]{
 		Syntax: "key member [WITHSCORE]",
 	}, Run: cmdZRevRank},
 	{Spec: resp.Spec{
-		Name: "zpopmin", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "zpopmin", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the lowest scores in a sorted set",
 		Syntax: "key [count]",
 	}, Run: cmdZPopMin},
 	{Spec: resp.Spec{
-		Name: "zpopmax", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey,
+		Name: "zpopmax", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the highest scores in a sorted set",
 		Syntax: "key [count]",
 	}, Run: cmdZPopMax},
 	{Spec: resp.Spec{
-		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
+		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "sorted-set", Since: "7.0.0", Summary: "Remove and return members with scores in a sorted set",
 		Syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
 	}, Run: cmdZMPop},

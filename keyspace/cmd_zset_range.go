@@ -38,7 +38,7 @@ var zsetRangeRows = []resp.Row[command]{
 		Syntax: "key max min [LIMIT offset count]",
 	}, Run: cmdZRevRangeByLex},
 	{Spec: resp.Spec{
-		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys,
+		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 OW update; 2 RO access",
 		Group: "sorted-set", Since: "6.2.0", Summary: "Store a range of members from sorted set into another key",
 		Syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
 	}, Run: cmdZRangeStore},
@@ -53,17 +53,17 @@ var zsetRangeRows = []resp.Row[command]{
 		Syntax: "key min max",
 	}, Run: cmdZLexCount},
 	{Spec: resp.Spec{
-		Name: "zremrangebyrank", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Name: "zremrangebyrank", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "2.0.0", Summary: "Remove all members in a sorted set within the given indexes",
 		Syntax: "key start stop",
 	}, Run: cmdZRemRangeByRank},
 	{Spec: resp.Spec{
-		Name: "zremrangebyscore", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Name: "zremrangebyscore", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "1.2.0", Summary: "Remove all members in a sorted set within the given scores",
 		Syntax: "key min max",
 	}, Run: cmdZRemRangeByScore},
 	{Spec: resp.Spec{
-		Name: "zremrangebylex", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey,
+		Name: "zremrangebylex", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
 		Group: "sorted-set", Since: "2.8.9", Summary: "Remove all members in a sorted set between the given lexicographical range",
 		Syntax: "key min max",
 	}, Run: cmdZRemRangeByLex},

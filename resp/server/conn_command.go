@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/resp"
@@ -99,7 +100,8 @@ func categories(spec *resp.Spec) []string {
 		}
 	}
 	f := spec.Flags
-	add(spec.Group == "generic", "@keyspace")
+	leaf := len(spec.Subs) == 0
+	add(leaf && spec.Group == "generic", "@keyspace")
 	add(f&resp.Write != 0, "@write")
 	add(f&resp.ReadOnly != 0 && spec.Group != "scripting", "@read")
 	add(typeCategories[spec.Group] != "", typeCategories[spec.Group])
@@ -109,13 +111,14 @@ func categories(spec *resp.Spec) []string {
 	add(f&resp.Fast == 0, "@slow")
 	add(f&resp.Blocking != 0, "@blocking")
 	add(f&resp.Admin != 0, "@dangerous")
-	add(spec.Group == "connection" && len(spec.Subs) == 0 || spec.Group == "cluster", "@connection")
+	add(spec.Group == "connection" && leaf || strings.HasPrefix(spec.Name, "command") ||
+		spec.Group == "cluster" && !strings.HasPrefix(spec.Name, "cluster"), "@connection")
 	add(spec.Group == "transactions", "@transaction")
-	add(spec.Group == "scripting", "@scripting")
+	add(leaf && spec.Group == "scripting", "@scripting")
 	return list
 }
 
-// access says how a command uses its keys.
+// access says how a command uses its keys, where its row does not.
 func access(spec *resp.Spec) []string {
 	switch {
 	case spec.Flags&resp.PubSub != 0 || spec.Name == "spublish":
@@ -131,30 +134,84 @@ func access(spec *resp.Spec) []string {
 	return []string{"RO", "access"}
 }
 
-// accessOf is access for one of the keys: where sources follow the key of a result,
-// only that one is written.
-func accessOf(spec *resp.Spec, key int) []string {
-	switch {
-	case spec.Keys.First == 0 || spec.Keys.NumAt == 0:
-		return access(spec)
-	case key == 0:
-		return []string{"OW", "update"}
+// usesOf lists how the keys are used. Where sources follow the key of a result and a
+// number, only that one is written.
+func usesOf(spec *resp.Spec) []resp.KeyUse {
+	if uses := spec.KeyUses(); len(uses) > 0 {
+		return uses
 	}
-	return []string{"RO", "access"}
+	k := spec.Keys
+	if k.First > 0 && k.NumAt > 0 {
+		return []resp.KeyUse{{Flags: []string{"OW", "update"}, At: k.First}, {Flags: []string{"RO", "access"}, At: k.NumAt}}
+	}
+	return []resp.KeyUse{{Flags: access(spec), At: max(k.First, k.NumAt), Last: k.Last < 0}}
+}
+
+// useOf is how key i of a call is used.
+func useOf(spec *resp.Spec, call resp.Args, i int) []string {
+	uses, k := usesOf(spec), spec.Keys
+	at := k.First + i*k.Step
+	use := uses[len(uses)-1]
+	if k.Word == "" || at <= k.Last {
+		for _, u := range uses {
+			if u.At == at || u.At > 0 && u.At < at && u.Last {
+				use = u
+			}
+		}
+	}
+	if n := len(use.Flags) - 1; use.Flags[n] == "variable_flags" {
+		return variableUse(use.Flags[:n], call)
+	}
+	return use.Flags
+}
+
+// variableUse: SET does not read what it replaces unless it is told to.
+func variableUse(flags []string, call resp.Args) []string {
+	if slices.ContainsFunc(call, func(word string) bool { return resp.Is(word, "GET") }) {
+		return flags
+	}
+	return []string{"OW", "update"}
 }
 
 // keySpecs is the newer description of where the keys stand.
 func keySpecs(spec *resp.Spec) resp.Reply {
 	k, specs := spec.Keys, resp.Set()
-	if k.First > 0 {
-		specs.Elems = append(specs.Elems, keySpec(accessOf(spec, 0), k.First, "range",
-			resp.Bulk("lastkey"), resp.Int(int64(lastKey(k))), resp.Bulk("keystep"), resp.Int(int64(k.Step)), resp.Bulk("limit"), resp.Int(0)))
+	if k == resp.NoKeys {
+		return specs
 	}
-	if k.NumAt > 0 {
-		specs.Elems = append(specs.Elems, keySpec(accessOf(spec, 1), k.NumAt, "keynum",
-			resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1)))))
+	for _, use := range usesOf(spec) {
+		var one resp.Reply
+		switch {
+		case use.At == 0:
+			one = unknownKeySpec(use.Flags)
+		case use.At == k.NumAt:
+			one = keySpec(use.Flags, k.NumAt, "keynum",
+				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
+		default:
+			one = keySpec(use.Flags, use.At, "range",
+				resp.Bulk("lastkey"), resp.Int(lastKey(spec, use)), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))), resp.Bulk("limit"), resp.Int(0))
+		}
+		specs.Elems = append(specs.Elems, one)
 	}
 	return specs
+}
+
+// lastKey counts from the first key, or from the end where it is negative.
+func lastKey(spec *resp.Spec, use resp.KeyUse) int64 {
+	switch {
+	case use.Last:
+		return -1
+	case spec.Access != "" || spec.Keys.Last < spec.Keys.First:
+		return 0
+	}
+	return int64(spec.Keys.Last - spec.Keys.First)
+}
+
+func unknownKeySpec(flags []string) resp.Reply {
+	unknown := func() resp.Reply {
+		return resp.Map(resp.Bulk("type"), resp.Bulk("unknown"), resp.Bulk("spec"), resp.Map())
+	}
+	return resp.Map(resp.Bulk("flags"), statuses(resp.KindSet, flags), resp.Bulk("begin_search"), unknown(), resp.Bulk("find_keys"), unknown())
 }
 
 func keySpec(flags []string, at int, kind string, find ...resp.Reply) resp.Reply {
@@ -163,14 +220,6 @@ func keySpec(flags []string, at int, kind string, find ...resp.Reply) resp.Reply
 		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("index"), resp.Bulk("spec"), resp.Map(resp.Bulk("index"), resp.Int(int64(at)))),
 		resp.Bulk("find_keys"), resp.Map(resp.Bulk("type"), resp.Bulk(kind), resp.Bulk("spec"), resp.Map(find...)),
 	)
-}
-
-// lastKey counts from the first key, or from the end where it is negative.
-func lastKey(k resp.Keys) int {
-	if k.Last < 0 {
-		return k.Last
-	}
-	return k.Last - k.First
 }
 
 func commandDocs(s *session, args resp.Args) resp.Reply {
@@ -247,7 +296,7 @@ func commandGetKeysAndFlags(s *session, args resp.Args) resp.Reply {
 	}
 	elems := make([]resp.Reply, len(keys))
 	for i, key := range keys {
-		elems[i] = resp.Array(resp.Bulk(key), statuses(resp.KindSet, accessOf(spec, i)))
+		elems[i] = resp.Array(resp.Bulk(key), statuses(resp.KindSet, useOf(spec, args[2:], i)))
 	}
 	return resp.Array(elems...)
 }
