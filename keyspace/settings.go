@@ -49,7 +49,7 @@ var parameters = []parameter{
 	{name: "maxmemory-policy", value: "noeviction", check: oneOf("noeviction")},
 	{name: "maxmemory-samples", value: "5", check: number(1, maxInt32)},
 	{name: "maxmemory-eviction-tenacity", value: "10", check: number(0, 100)},
-	{name: "maxmemory-clients", value: "0", check: memory(0)},
+	{name: "maxmemory-clients", value: "0", check: memoryOrPercent},
 	{name: nameNotify, value: "", check: notifyLettersOf},
 	{name: nameScriptSteps, value: "10000000", check: number(1000, 1_000_000_000)},
 	{name: nameScriptMemory, value: "67108864", check: memory(1 << 20)},

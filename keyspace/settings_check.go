@@ -41,6 +41,26 @@ func memory(least int64) func(string) (kept, why string) {
 	}
 }
 
+// memoryOrPercent is a number of bytes, or a share of all memory as "50%".
+func memoryOrPercent(value string) (kept, why string) {
+	if digits, ok := strings.CutSuffix(value, "%"); ok {
+		n, ok := resp.ParseInt(digits)
+		switch {
+		case !ok || n < 0:
+			return "", "argument must be a memory or percent value"
+		case n > 100:
+			return "", "percentage argument must be less or equal to 100"
+		case n > 0:
+			return itoa(n) + "%", ""
+		}
+		return "0", ""
+	}
+	if n, ok := parseMemory(value); ok {
+		return itoa(n), ""
+	}
+	return "", "argument must be a memory or percent value"
+}
+
 func parseMemory(value string) (bytes int64, ok bool) {
 	digits := strings.TrimRight(value, "bBkKmMgG")
 	unit, known := memoryUnits[strings.ToLower(value[len(digits):])]
