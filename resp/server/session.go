@@ -110,6 +110,7 @@ func (s *session) serve() {
 		s.srv.stats.inputBytes.Add(int64(n))
 		s.srv.stats.reads.Add(1)
 		s.activeAt.Store(s.srv.ticks.Load())
+		s.inputBytes.Store(int64(s.in.end - s.in.start))
 		s.process()
 		s.inputBytes.Store(int64(s.in.end - s.in.start))
 		if s.flush() != nil {
