@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench gen check jepsen planted clients
+.PHONY: help build test race faults lint golden fuzz bench gen check jepsen planted clients tcl
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,3 +60,6 @@ check: lint test race faults golden ## everything but fuzzing
 
 clients: ## the clients of five languages against lockd and against redis-server
 	$(GO) run ./clients --write
+
+tcl: ## the Tcl suite of a source tree of Redis (make tcl SUITE=FOLDER) against one node and three
+	clients/tcl/run.sh "$(SUITE)"

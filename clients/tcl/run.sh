@@ -1,0 +1,117 @@
+#!/bin/sh
+# Runs the Tcl suite of Redis (7.0) or Valkey, in external mode, against a redis-server, one
+# lockd node and the second of three, and compares what passes.
+#
+#   clients/tcl/run.sh FOLDER [UNIT ...]
+#
+# FOLDER is a source tree of Redis: it holds tests/test_helper.tcl. Nothing of it is
+# copied. skip.txt, beside this file, names the tests that lockd is not asked to pass (a name that begins with / is a regular expression). ALL=1
+# runs these as well, to see which of them pass by now, and may wait two minutes for some; TARGETS="single" runs one target.
+# It fails if a test that redis-server passes is neither passed nor in skip.txt, or if
+# fewer than 95 % are passed.
+set -eu
+export LC_ALL=C
+
+suite=${1:?usage: clients/tcl/run.sh FOLDER [UNIT ...]}
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+[ -f "$suite/tests/test_helper.tcl" ] || { echo "$suite holds no tests/test_helper.tcl" >&2; exit 2; }
+units=${*:-unit/type/string unit/type/incr unit/type/hash unit/type/list unit/type/list-2
+  unit/type/list-3 unit/type/set unit/type/zset unit/expire unit/keyspace unit/scan
+  unit/scripting unit/multi unit/pubsub unit/pubsubshard unit/protocol unit/introspection
+  unit/introspection-2 unit/querybuf unit/quit unit/sort unit/tracking unit/slowlog
+  unit/other unit/wait}
+targets=${TARGETS:-redis single cluster}
+port=${TCL_PORT:-27100}
+tags="-needs:repl -needs:debug -needs:pfdebug -needs:save -needs:config-maxmemory -needs:config-resetstat -large-memory"
+unit_seconds_max=600
+
+work=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$work/data" "$work/lockd" "$work/suite"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# The suite runs from a folder of links, so that it writes nothing into its own. Two files are
+# changed on the way: unit/scripting runs each script twice, by EVAL and as a function, under
+# one name; here the second has a name of its own, so that skip.txt can tell it.
+mkdir "$work/suite"
+cp -rs "$(cd "$suite" && pwd)/tests" "$work/suite/tests"
+relink() {
+  sed "$2" "$suite/$1" >"$work/changed" && rm "$work/suite/$1" && mv "$work/changed" "$work/suite/$1"
+}
+relink tests/unit/scripting.tcl 's/^foreach is_eval {0 1} {$/& set ::variant [expr {$is_eval ? "" : " (as a function)"}]/'
+relink tests/support/test.tcl 's/^proc test {name code .*{$/&\n    if {[info exists ::variant]} {append name $::variant}/'
+
+(cd "$here/../.." && go build -o "$work/lockd" ./cmd/lockd)
+cut -f 1 "$here/skip.txt" | grep -v '^#' | grep . >"$work/skip" || true
+grep -v '^/' "$work/skip" >"$work/skip.names" || true
+sed -n 's|^/||p' "$work/skip" >"$work/skip.patterns"
+: >"$work/none"
+
+# Each unit has a server of its own: what one leaves behind is not the next one's trouble.
+start() {
+  rm -rf "$work/data" && mkdir "$work/data"
+  case $1 in
+  redis) redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$work/data" >"$work/$1.server" & ;;
+  single) "$work/lockd" dev --nodes 1 --listen "127.0.0.1:$port" --dir "$work/data" --log-level warn 2>"$work/$1.server" >&2 & ;;
+  cluster) "$work/lockd" dev --nodes 3 --listen "127.0.0.1:$((port - 1))" --dir "$work/data" --log-level warn 2>"$work/$1.server" >&2 & ;;
+  *) echo "no target $1" >&2; exit 2 ;;
+  esac
+  server=$!
+  until [ "$(redis-cli -p "$port" set ready 1 2>/dev/null)" = OK ]; do
+    kill -0 "$server" || exit 1
+    sleep 0.1
+  done
+}
+
+stop() {
+  kill "$server"
+  wait "$server" || true
+  server=
+}
+
+skip_for() {
+  if [ "$1" = redis ] || [ -n "${ALL:-}" ]; then echo "$work/none"; else echo "$work/skip"; fi
+}
+
+for target in $targets; do
+  : >"$work/$target.log"
+  for unit in $units; do
+    [ -f "$suite/tests/$unit.tcl" ] || { echo "the suite has no $unit" >&2; continue; }
+    start "$target"
+    echo "== $unit" >>"$work/$target.log"
+    (cd "$work/suite" && TERM=dumb timeout "$unit_seconds_max" tclsh tests/test_helper.tcl --host 127.0.0.1 --port "$port" \
+      --baseport $((port + 100)) --durable --ignore-encoding --ignore-digest --timeout 120 --tags "$tags" \
+      --skipfile "$(skip_for "$target")" --single "$unit") >>"$work/$target.log" 2>&1 </dev/null || true
+    stop
+  done
+  # A line "unit <tab> test" for each that passed.
+  awk '/^== /{unit = $2} /^\[ok\]: /{sub(/^\[ok\]: /, ""); sub(/ \([0-9]+ ms\)$/, ""); print unit "\t" $0}' \
+    "$work/$target.log" | sort >"$work/$target.ok"
+  awk -v target="$target" '/^== /{unit = $2; order[++n] = unit} /^\[ok\]: /{ok[unit]++}
+    /^\[err\]: /{err[unit]++} /^\[skip\]: /{skip[unit]++}
+    END {for (i = 1; i <= n; i++) {u = order[i]
+      printf "%-8s %-24s %4d ok %4d failed %4d skipped\n", target, u, ok[u], err[u], skip[u]}}' "$work/$target.log"
+done
+
+[ -f "$work/redis.ok" ] || { echo "logs: $work"; exit 0; }
+failed=0
+all=$(wc -l <"$work/redis.ok")
+for target in $targets; do
+  [ "$target" != redis ] || continue
+  comm -23 "$work/redis.ok" "$work/$target.ok" >"$work/$target.lost"
+  passed=$((all - $(wc -l <"$work/$target.lost")))
+  echo "$target: $passed of the $all tests that redis-server passes ($((passed * 1000 / all / 10)).$((passed * 1000 / all % 10)) %)"
+  [ $((passed * 100)) -ge $((all * 95)) ] || failed=1
+  # What is lost must have its reason.
+  while IFS="$(printf '\t')" read -r unit name; do
+    printf '%s\n' "$name" | grep -qxF -f "$work/skip.names" ||
+      printf '%s\n' "$name" | grep -qE -f "$work/skip.patterns" || { echo "  not passed: $unit: $name"; failed=1; }
+  done <"$work/$target.lost"
+done
+echo "logs: $work"
+exit $failed
