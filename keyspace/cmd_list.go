@@ -61,7 +61,7 @@ var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "linsert", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Insert an element before or after another element in a list",
-		Syntax: "key BEFORE | AFTER pivot element",
+		Syntax: "key <BEFORE | AFTER> pivot element",
 	}, Run: cmdLInsert},
 	{Spec: resp.Spec{
 		Name: "lrem", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
@@ -81,7 +81,7 @@ var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0", Summary: "Pop an element from a list, push it to another list and return it",
-		Syntax: "source destination LEFT | RIGHT LEFT | RIGHT",
+		Syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
 	}, Run: cmdLMove},
 	{Spec: resp.Spec{
 		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
@@ -91,7 +91,7 @@ var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list",
-		Syntax: "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
+		Syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
 	}, Run: cmdLMPop},
 }
 

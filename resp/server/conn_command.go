@@ -181,10 +181,10 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 	}
 	for _, use := range usesOf(spec) {
 		var one resp.Reply
-		switch {
-		case use.At == 0:
+		switch use.At {
+		case 0:
 			one = unknownKeySpec(use.Flags)
-		case use.At == k.NumAt:
+		case k.NumAt:
 			one = keySpec(use.Flags, k.NumAt, "keynum",
 				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
 		default:

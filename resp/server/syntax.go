@@ -14,6 +14,7 @@ type argument struct {
 	token    string // the word that comes before the value
 	optional bool
 	multiple bool
+	again    bool // each time with its token
 	parts    []argument
 }
 
@@ -90,7 +91,7 @@ func (p *syntaxParser) optional(list []argument) []argument {
 	if repeats && len(list) >= len(inner) && len(inner) > 0 && list[len(list)-1].name == inner[len(inner)-1].name {
 		start := len(list) - len(inner)
 		one := join(append([]argument(nil), list[start:]...))
-		one.multiple = true
+		one.multiple, one.again = true, one.token != "" && inner[0].token == one.token
 		return append(list[:start], one)
 	}
 	one := join(inner)
@@ -123,7 +124,7 @@ func join(list []argument) argument {
 
 func kindOf(name string) string {
 	switch {
-	case name == "key" || strings.HasSuffix(name, "key"):
+	case strings.HasSuffix(name, "key") || name == "source" || name == "destination":
 		return "key"
 	case name == "pattern":
 		return "pattern"
@@ -149,6 +150,9 @@ func argumentDocs(list []argument) resp.Reply {
 		}
 		if a.multiple {
 			flags = append(flags, "multiple")
+		}
+		if a.again {
+			flags = append(flags, "multiple_token")
 		}
 		if len(flags) > 0 {
 			elems = append(elems, resp.Bulk("flags"), statuses(resp.KindSet, flags))
