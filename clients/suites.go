@@ -21,4 +21,13 @@ var suites = []*suite{
 		install: []string{"npm", "ci", "--prefer-offline"},
 		command: []string{"node", "run.js"},
 	},
+	{
+		name: "rust", summary: "redis-rs, rslock",
+		install: []string{"cargo", "build", "--quiet", "--locked"},
+		command: []string{"cargo", "run", "--quiet", "--locked"},
+	},
+	{
+		name: "shell", summary: "every mode of redis-cli, and redis-benchmark",
+		command: []string{"sh", "suite.sh"},
+	},
 }
