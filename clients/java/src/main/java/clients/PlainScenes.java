@@ -9,7 +9,7 @@ final class PlainScenes {
     static final Duration OUTAGE_MAX = Duration.ofSeconds(3);
 
     /** How long a client waits for an answer where leaders die: by default some wait a minute for one of a dead node. */
-    private static final Duration SHORT = Duration.ofSeconds(1);
+    private static final Duration SHORT = Duration.ofMillis(500);
 
     /** And where none does, but the machine may be slow. */
     private static final Duration LONG = Duration.ofSeconds(10);
