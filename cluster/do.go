@@ -49,7 +49,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 
 // doMixed runs a request that has both kinds of commands.
 func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
-	data, own := resp.Request{Watch: req.Watch}, []resp.Cmd(nil)
+	data, own := resp.Request{Watch: req.Watch, Multi: req.Multi}, []resp.Cmd(nil)
 	for _, c := range req.Cmds {
 		if n.protocol.rows.Lookup(c.Args[0]) != nil {
 			own = append(own, c)

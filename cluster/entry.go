@@ -12,7 +12,7 @@ import (
 // An entry of the log:
 //
 //	crc     4 bytes, CRC-32C of everything that follows, little endian
-//	version 1 byte, entryVersion
+//	version 1 byte, entryVersion or an older one
 //	kind    1 byte, entryBatch or entryRoster
 //	term    uvarint, the term its leader stamped it under
 //	tick    varint, log clock in milliseconds
@@ -20,8 +20,9 @@ import (
 //	        entryBatch:  n, then n requests as resp.AppendRequest writes them
 //	        entryRoster: one change as appendRosterChange writes it
 //
-// Old versions are read for ever: a version is only ever added.
-const entryVersion = 1
+// Old versions are read for ever: a version is only ever added. Version 1 has
+// requests that do not say whether they are transactions.
+const entryVersion = 2
 
 // The kinds of entry.
 const (
@@ -89,15 +90,16 @@ func decodeEntry(b []byte) (entry, error) {
 	if binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
 		return entry{}, fmt.Errorf("%w: its checksum does not match", errEntry)
 	}
-	if b[4] != entryVersion {
-		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errEntry, b[4], entryVersion)
+	version := b[4]
+	if version < 1 || version > entryVersion {
+		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errEntry, version, entryVersion)
 	}
 	e := entry{kind: b[5]}
 	f := fields{rest: b[6:]}
 	e.term, e.tick, e.wall = f.uvarint(), f.varint(), f.varint()
 	switch e.kind {
 	case entryBatch:
-		e.reqs = f.requests()
+		e.reqs = f.requests(version)
 	case entryRoster:
 		e.change = f.rosterChange()
 	default:
@@ -177,10 +179,14 @@ func (f *fields) texts() []string {
 	return items
 }
 
-func (f *fields) requests() []resp.Request {
+func (f *fields) requests(version byte) []resp.Request {
+	decode := resp.DecodeRequest
+	if version == 1 {
+		decode = resp.DecodeOldRequest
+	}
 	reqs := make([]resp.Request, f.count())
 	for i := range reqs {
-		req, rest, err := resp.DecodeRequest(f.rest)
+		req, rest, err := decode(f.rest)
 		if err != nil {
 			f.err, f.rest = err, nil
 			return nil

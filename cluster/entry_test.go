@@ -52,7 +52,7 @@ func TestEntryDamage(t *testing.T) {
 		}
 	}
 	_, err := decodeEntry(sealEntry([]byte{entryVersion + 1, 0, 1, 2, 3}))
-	if err == nil || !strings.Contains(err.Error(), "format 2 is unknown to this version of lockd") {
+	if err == nil || !strings.Contains(err.Error(), "format 3 is unknown to this version of lockd") {
 		t.Errorf("a later version: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
-	f.publish(l.Index, msgs)
+	f.publish(l.Index, f.n.blocker.deliver(msgs))
 	f.endReplay(l.Index)
 	f.n.grown(len(l.Data), work)
 	return a
@@ -189,6 +189,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.replayTo = 0
 		f.n.hints.Store(emptyRoster)
 		f.missed("this node was brought up to date by a snapshot")
+		f.n.blocker.reconcile()
 		f.n.expose()
 	}
 	return err

@@ -28,8 +28,11 @@ type Machine interface {
 	// Tick is the log clock, in milliseconds, as of the last Apply.
 	Tick() int64
 	// NextDeadline is the tick at which the next lease ends (it is gone once the
-	// clock is past it), or false when there is none.
+	// clock is past it), or the next wait, or false when there is none.
 	NextDeadline() (tick int64, ok bool)
+	// Blocked says what is known of a blocking command. Its end is told by one
+	// MessageBlock; see resp.BlockAsk.
+	Blocked(id resp.BlockID) resp.BlockState
 	// Settings lists every replicated setting as a MessageConfig.
 	Settings() []resp.Message
 	// Info reports the machine's sections of INFO.

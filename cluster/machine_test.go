@@ -144,6 +144,8 @@ func (m *testMachine) NextDeadline() (int64, bool) {
 	return next, next != 0
 }
 
+func (m *testMachine) Blocked(resp.BlockID) resp.BlockState { return resp.BlockOver }
+
 func (m *testMachine) Settings() []resp.Message {
 	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
 }

@@ -37,6 +37,7 @@ type Node struct {
 
 	proposer *proposer
 	reader   *reader
+	blocker  *blocker
 
 	mu      sync.Mutex // the one lock around the machine
 	machine Machine
@@ -114,7 +115,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.openedAt = n.clock.Monotonic()
 	n.fsm = &fsm{n: n}
-	n.proposer, n.reader = newProposer(n), newReader(n)
+	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.roster.Store(emptyRoster)
 	n.hints.Store(emptyRoster)
 	n.advertise.Store(&cfg.PeerAdvertise)
@@ -253,6 +254,7 @@ func (n *Node) start() {
 	n.cfg.Publisher.Publish(n.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
+	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.watchElections)
 	n.goroutines.Go(n.takeSnapshots)
 	n.goroutines.Go(n.keepMembers)
@@ -345,6 +347,7 @@ func (n *Node) fatal(err error) {
 func (n *Node) Close(ctx context.Context) error {
 	var err error
 	n.stopOnce.Do(func() {
+		n.blocker.leave(ctx)
 		if n.leads() && len(n.voters()) > 1 {
 			if err := n.handOver(ctx, ""); err != nil {
 				n.log.Warn("leadership could not be handed over before stopping", "why", err)

@@ -49,6 +49,11 @@ func (s *Sentinel) Do(ctx context.Context, req resp.Request) resp.Result {
 	return resp.Result{Replies: replies}
 }
 
+// Block implements server.Backend: no command of a sentinel waits.
+func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ <-chan resp.Unblock) resp.Reply {
+	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0]
+}
+
 const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
 
 var sentinelRows = []resp.Row[sentinelCommand]{

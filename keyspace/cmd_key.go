@@ -421,6 +421,8 @@ func (m *Machine) swap(a, b int) {
 	x, y := *m.dbs[a], *m.dbs[b]
 	x.swapped, y.swapped = m.sequence, m.sequence
 	m.dbs[a], m.dbs[b] = &y, &x
+	m.noteSwapped(a)
+	m.noteSwapped(b)
 }
 
 func cmdExpire(c *ctx, args resp.Args) resp.Reply    { return c.expireKey(args, expiryEX) }

@@ -460,17 +460,22 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 		case z == nil:
 			continue
 		}
-		popped, fail, ok := c.popScored(key, z, from, count)
-		if !ok {
-			return fail
-		}
-		var pairs []resp.Reply
-		for _, m := range popped {
-			pairs = append(pairs, resp.Array(resp.Bulk(m.member), resp.Double(m.score)))
-		}
-		return resp.Array(resp.Bulk(key), resp.Array(pairs...))
+		return c.popPairs(key, z, from, count)
 	}
 	return resp.NilArray()
+}
+
+// popPairs is popScored as ZMPOP answers it.
+func (c *ctx) popPairs(key string, z *zset, from popFrom, count int64) resp.Reply {
+	popped, fail, ok := c.popScored(key, z, from, count)
+	if !ok {
+		return fail
+	}
+	var pairs []resp.Reply
+	for _, m := range popped {
+		pairs = append(pairs, resp.Array(resp.Bulk(m.member), resp.Double(m.score)))
+	}
+	return resp.Array(resp.Bulk(key), resp.Array(pairs...))
 }
 
 // popArguments reads ZMPOP: numkeys key [key ...] <MIN | MAX> [COUNT count].

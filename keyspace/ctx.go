@@ -18,6 +18,7 @@ type ctx struct {
 	run *scriptRun // the script that runs this command, or nil
 
 	reads bool // the command's row says that it only reads: its look-ups count
+	block *blockCall // the command may wait; or nil
 }
 
 // now is the log clock: deadlines are counted from it. In View it is the leader's

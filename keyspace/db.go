@@ -47,8 +47,8 @@ func newDatabase() *database {
 // store makes next the entry of key, or the key absent where next is nil; was is
 // what is stored there now. It is the one function that changes a database, so
 // that nothing of what a change means can be forgotten: the version, the fence,
-// the lease, the memory, the journal of a running script, the event "new", and what
-// clients that track the key are told.
+// the lease, the memory, the journal of a running script, the event "new", what
+// clients that track the key are told, and that those who wait for it may be served.
 func (m *Machine) store(db int, key string, was, next *entry) {
 	m.journalEntry(db, key, was)
 	if next != nil {
@@ -59,6 +59,9 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	m.noteChange(was, next)
 	if was == nil && next != nil {
 		m.notify(db, notifyNew, "new", key)
+	}
+	if next != nil {
+		m.noteReady(db, next)
 	}
 }
 
@@ -142,9 +145,10 @@ func (m *Machine) version(db int, key string) uint64 {
 	return max(e.version, d.swapped)
 }
 
-// usedBytes is the estimate of the memory that data take: the sum over databases.
+// usedBytes is the estimate of the memory that data take, in all databases, and what
+// else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	n := m.library.bytes
+	n := m.library.bytes + m.blocked.bytes
 	for _, d := range m.dbs {
 		n += d.bytes
 	}

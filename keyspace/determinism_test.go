@@ -56,8 +56,31 @@ func anyRequests(rng *rand.Rand) []resp.Request {
 			lines[j] = anyCommand(rng)
 		}
 		reqs[i] = request(rng.IntN(3), lines...)
+		reqs[i].Multi = rng.IntN(2) == 0
+	}
+	if rng.IntN(2) == 0 {
+		reqs = append(reqs, resp.Request{Cmds: []resp.Cmd{{DB: rng.IntN(3), Args: anyBlocking(rng)}}})
 	}
 	return reqs
+}
+
+// anyBlocking is something that a node may say of blocking commands, true or not.
+func anyBlocking(rng *rand.Rand) resp.Args {
+	id := resp.BlockID{Session: 1 + rng.Uint64N(4), Number: 1 + rng.Uint64N(60)}
+	switch rng.IntN(16) {
+	case 0, 1:
+		return resp.BlockOpen()
+	case 2, 3:
+		return resp.BlockKeep([]uint64{id.Session})
+	case 4:
+		return resp.BlockCancel(id)
+	case 5:
+		return resp.BlockClose([]uint64{1 + rng.Uint64N(30)})
+	}
+	line := []string{"BLPOP queue list %d", "BRPOP list %d", "BLMOVE queue list LEFT RIGHT %d", "BRPOPLPUSH list queue %d", "BLMPOP %d 2 list queue LEFT COUNT 2",
+		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3"}[rng.IntN(8)]
+	id.Session += rng.Uint64N(8)
+	return resp.BlockAsk(id, rng.Int64N(500), split(fmt.Sprintf(line, rng.IntN(4))))
 }
 
 func anyCommand(rng *rand.Rand) string {

@@ -14,6 +14,7 @@
 //	aggregate.go what every type but the string is; hash.go, list.go, set.go, zset.go
 //	sequence.go  strings by position, for lists   setop.go: union and its like
 //	score.go     the numbers and the ends of ranges of sorted sets
+//	block.go     who waits for a key, and how they are served
 //	script.go    what surrounds a running script: call, and taking it back
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore

@@ -55,7 +55,7 @@ func tooMuch(words resp.Args) bool {
 	return resp.Is(words[0], "SETRANGE") && ok && n > 1<<16 || draws && ok && n < -1000
 }
 
-// fuzzStep plays a command, "db N" or "at N".
+// fuzzStep plays a command, "db N", "at N", "client NAME command" or "ended".
 func fuzzStep(s *stage, words resp.Args) resp.Reply {
 	n, isInt := resp.ParseInt(words[min(1, len(words)-1)])
 	switch words[0] {
@@ -69,6 +69,13 @@ func fuzzStep(s *stage, words resp.Args) resp.Reply {
 			s.clock(step{words: words})
 		}
 		return resp.Reply{}
+	case "client":
+		if len(words) > 2 {
+			s.client(step{words: words})
+		}
+		return resp.Reply{}
+	case "ended":
+		return resp.Bulks(s.endings()...)
 	}
 	return s.command(words)
 }

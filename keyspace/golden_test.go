@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -56,14 +57,15 @@ type golden struct {
 	proto    int
 	stage    *stage
 	redis    *referee
-	listener *referee // is subscribed to everything
-	tracker  *referee // is told of every key that changes
+	clients  map[string]*referee // those who wait, by name
+	listener *referee            // is subscribed to everything
+	tracker  *referee            // is told of every key that changes
 	barriers int
 	skip     bool // since an "at"
 }
 
 func newGolden(t *testing.T, file string, proto int) *golden {
-	g := &golden{t: t, file: file, proto: proto, stage: newStage(t)}
+	g := &golden{t: t, file: file, proto: proto, stage: newStage(t), clients: map[string]*referee{}}
 	g.redis, g.listener, g.tracker = dialReferee(t), dialReferee(t), dialReferee(t)
 	g.redis.do("HELLO", strconv.Itoa(proto))
 	g.listener.do("PSUBSCRIBE", "*")
@@ -83,6 +85,10 @@ func (g *golden) reset() {
 		if r, _ := g.redis.do(words...); r.IsErr() {
 			g.t.Fatalf("%s: %s", cmd, r.Str)
 		}
+	}
+	for name, c := range g.clients {
+		c.conn.Close()
+		delete(g.clients, name)
 	}
 	g.changed()
 	g.skip = false
@@ -108,6 +114,57 @@ func (g *golden) play(b block) {
 	}
 }
 
+// client has another client of the referee send a command, and waits until it is
+// blocked or answered.
+func (g *golden) client(s step) {
+	c := dialReferee(g.t)
+	c.do("HELLO", strconv.Itoa(g.proto))
+	c.do("SELECT", strconv.Itoa(g.stage.db))
+	id, _ := c.do("CLIENT", "ID")
+	c.id = strconv.FormatInt(id.Int, 10)
+	c.conn.Write(resp.AppendCommand(nil, s.words[2:]...))
+	for !g.blocked(c) && !c.answered() {
+	}
+	g.clients[s.words[1]] = c
+}
+
+// blocked reports whether a client waits at the referee.
+func (g *golden) blocked(c *referee) bool {
+	r, _ := g.redis.do("CLIENT", "LIST", "ID", c.id)
+	return strings.Contains(r.Str, " flags=b ")
+}
+
+// answered reports whether an answer has come within a moment.
+func (r *referee) answered() bool {
+	r.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := r.in.Peek(1)
+	return err == nil
+}
+
+// ended reads what the referee has answered to those who do not wait any more.
+func (g *golden) ended() map[string]resp.Reply {
+	answers := map[string]resp.Reply{}
+	for name, c := range g.clients {
+		if g.blocked(c) {
+			continue
+		}
+		c.conn.SetReadDeadline(time.Now().Add(refereeWait))
+		answers[name] = readReply(c.in, io.Discard)
+		c.conn.Close()
+		delete(g.clients, name)
+	}
+	return answers
+}
+
+// wire writes answers as both servers send them.
+func (g *golden) wire(answers map[string]resp.Reply) string {
+	var b []byte
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		b = answers[name].AppendTo(append(b, name+": "...), g.proto)
+	}
+	return string(b)
+}
+
 func (b block) has(directive string) bool {
 	return slices.ContainsFunc(b.steps, func(s step) bool { return s.words[0] == directive })
 }
@@ -122,6 +179,15 @@ func (g *golden) step(b block, s step) bool {
 		g.stage.step(s)
 		g.redis.do("SELECT", s.words[1])
 		return true
+	case "client":
+		g.stage.changed = nil
+		g.stage.step(s)
+		g.client(s)
+		return g.compareChanges(b, s)
+	case "ended":
+		mine := g.stage.ended
+		g.stage.ended = map[string]resp.Reply{}
+		return g.compare(b, s, g.wire(mine), g.wire(g.ended()))
 	case "events":
 		g.stage.events = slices.DeleteFunc(g.stage.events, func(m resp.Message) bool {
 			return m.Kind != resp.MessageChannel // the listener hears no others
@@ -174,7 +240,7 @@ func (g *golden) compareChanges(b block, s step) bool {
 		mine = nil
 	}
 	for i, key := range mine {
-		mine[i] = strings.TrimPrefix(key, "x ")
+		mine[i] = strings.TrimPrefix(strings.TrimPrefix(key, "x "), "w ")
 	}
 	mine = slices.Compact(slices.Sorted(slices.Values(mine)))
 	theirs := slices.DeleteFunc(g.changed(), func(key string) bool {
@@ -279,6 +345,7 @@ type referee struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Reader
+	id   string // of the client, if it waits
 }
 
 func dialReferee(t *testing.T) *referee {

@@ -88,17 +88,21 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 	return results[0].Replies[0], msgs
 }
 
-// published leaves out what an entry says to those who track keys.
+// published leaves out what an entry says to those who track keys, and to those who
+// wait for them.
 func published(msgs []resp.Message) []resp.Message {
-	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool { return m.Kind == resp.MessageChanges })
+	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock
+	})
 }
 
 // changedKeys lists what an entry says to those who track keys: names, "all" for a flush,
-// names with an x before them for expired keys.
+// names with an x before them for expired keys, with a w for those that one who
+// waited has changed.
 func changedKeys(msgs []resp.Message) (list []string) {
 	for _, m := range msgs {
 		for _, c := range m.Changes {
-			list = append(list, map[resp.ChangeKind]string{resp.ChangeKey: "", resp.ChangeExpired: "x ", resp.ChangeAll: "all"}[c.Kind]+c.Key)
+			list = append(list, map[resp.ChangeKind]string{resp.ChangeKey: "", resp.ChangeExpired: "x ", resp.ChangeServed: "w ", resp.ChangeAll: "all"}[c.Kind]+c.Key)
 		}
 	}
 	return list

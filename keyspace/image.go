@@ -15,7 +15,7 @@ import (
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings library 16 x database crc
+//	image     magic version clock settings library 16 x database blocked crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
 //	library   turn n { sha source loaded turn }   by sha
@@ -26,6 +26,9 @@ import (
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
+//	blocked   seq session n { session } n { waiter }      by id
+//	session   id until n { from to }
+//	waiter    session number seq db end n { argument }
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754; a string is its
 // length and its bytes; kind and loaded are one byte; crc is CRC-32C of all before it,
@@ -33,7 +36,7 @@ import (
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 2 // which has more kinds of value than 1, nothing else
+	imageVersion = 3 // 2 had more kinds of value than 1; 3 has blocked
 )
 
 // kindString is the kind of a string in an image; those of aggregates are in kinds.
@@ -53,6 +56,7 @@ type frozen struct {
 	settings            *settings
 	library             library
 	dbs                 [databases]frozenDatabase
+	blocked             blocked
 }
 
 type frozenDatabase struct {
@@ -68,6 +72,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
 		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
+		blocked: m.blocked.copy(),
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, keys: d.keys.copy()}
@@ -96,6 +101,7 @@ func (f *frozen) write(dst io.Writer) error {
 			return w.err == nil // a full disk ends it early
 		})
 	}
+	f.blocked.write(w)
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
@@ -156,12 +162,15 @@ func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.generation = m.generation + 1
 	r := &imageReader{in: bufio.NewReaderSize(src, 64<<10), crc: crc32.New(castagnoli)}
-	r.header()
+	version := r.header()
 	next.readClock(r)
 	next.settings = readSettings(r)
 	next.library = readLibrary(r)
 	for db := range next.dbs {
 		next.readDatabase(r, db)
+	}
+	if version >= 3 {
+		next.readBlocked(r)
 	}
 	r.end()
 	if r.err != nil {
@@ -318,10 +327,10 @@ func (r *imageReader) flag() bool {
 	return b == 1
 }
 
-func (r *imageReader) header() {
+func (r *imageReader) header() (version uint64) {
 	var magic [len(imageMagic)]byte
 	r.fill(magic[:])
-	version := r.u64()
+	version = r.u64()
 	switch {
 	case r.err != nil:
 	case string(magic[:]) != imageMagic:
@@ -329,6 +338,7 @@ func (r *imageReader) header() {
 	case version == 0 || version > imageVersion:
 		r.err = fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d", version, imageVersion)
 	}
+	return version
 }
 
 // end checks the checksum, and that nothing follows.

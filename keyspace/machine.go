@@ -23,6 +23,7 @@ type Machine struct {
 	settings  *settings
 	library   library
 	stats     stats
+	blocked   blocked
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64 // of the entry that is being applied
@@ -36,6 +37,12 @@ type Machine struct {
 	journal    *journal
 	generation uint64 // owner of the aggregates that may be changed in place
 	seen       seen
+
+	// Those who wait for these keys are served when the command has ended.
+	ready       []readyKey
+	noted       map[readyKey]struct{} // the same
+	serving     bool                  // a command that has waited is being executed
+	servedBytes int64                 // answers to those who waited, by the entry
 }
 
 // stats are figures of INFO that the log decides.
@@ -58,7 +65,7 @@ func (s *seen) count(found bool) {
 
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	m := &Machine{scripts: scripts, settings: defaultSettings(), library: newLibrary()}
+	m := &Machine{scripts: scripts, settings: defaultSettings(), library: newLibrary(), blocked: newBlocked()}
 	for i := range m.dbs {
 		m.dbs[i] = newDatabase()
 	}
@@ -82,7 +89,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
 	m.changed = make([]resp.Change, 0, len(reqs))
 	m.sweep()
-	m.entry = m.newMeter()
+	m.sweepBlocked()
+	m.entry, m.servedBytes = m.newMeter(), 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
 		results[i] = m.do(at, reqs[i])
@@ -123,7 +131,11 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		size := res.Replies[i].Size()
 		m.request.replyBytes += size
 		m.spend(commandWork + size)
+		if !req.Multi {
+			m.serveReady(at)
+		}
 	}
+	m.serveReady(at)
 	return res
 }
 
@@ -190,8 +202,15 @@ func (m *Machine) nextLease() (db int, first lease, ok bool) {
 	return db, first, ok
 }
 
-// NextDeadline is the tick at which the next lease ends, or false.
+// NextDeadline is the tick after which the next lease ends, or a wait, or false.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
-	_, l, ok := m.nextLease()
-	return l.tick, ok
+	_, l, leased := m.nextLease()
+	end, waits := m.blocked.nextEnd()
+	switch {
+	case !waits:
+		return l.tick, leased
+	case !leased:
+		return end, true
+	}
+	return min(l.tick, end), true
 }

@@ -58,6 +58,7 @@ func checkDerived(t testing.TB, m *Machine) {
 			t.Fatalf("db%d: %d bytes in %d leases, kept %d in %d", i, bytes, leases, d.bytes, d.leases.Len())
 		}
 	}
+	checkBlocked(t, m)
 }
 
 // A lease ends strictly after its deadline, and not for a reader's clock.

@@ -106,6 +106,7 @@ type journal struct {
 	messages  int // how many there were before the script
 	changed   int // changes, likewise
 	reads     int // noted reads, likewise
+	ready     int // keys that have become ready, likewise
 	sequence  uint64
 	lastFence uint64
 	stats     stats
@@ -126,7 +127,8 @@ type undo struct {
 func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
-		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
+		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
 	}
 }
 
@@ -169,5 +171,6 @@ func (m *Machine) rollback() {
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
 	m.reads.truncate(j.reads)
+	m.forgetReady(j.ready)
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }

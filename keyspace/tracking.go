@@ -26,7 +26,11 @@ func (m *Machine) noteChange(was, next *entry) {
 	if e == nil {
 		e = was
 	}
-	m.changed = append(m.changed, resp.Change{Key: e.key})
+	c := resp.Change{Key: e.key}
+	if m.serving {
+		c.Kind = resp.ChangeServed // it is not the doing of whoever made the key ready
+	}
+	m.changed = append(m.changed, c)
 }
 
 // noteExpiry says of the last change that it was no command's doing.

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,6 +36,9 @@ import (
 //	fresh             a new machine, at tick 0 in database 0 (every file begins so)
 //	db N              the database of what follows
 //	events            what was published since the block began, as channel, payload
+//	client NAME ...   the rest is a blocking command of another client, who waits if
+//	                  need be
+//	ended             what those clients were answered since the last "ended"
 //	script NAME       the rest of the block is a script, shown as its SHA1; after it
 //	                  $NAME is its source, $NAME.sha its SHA1
 //
@@ -114,8 +119,12 @@ func TestFamilies(t *testing.T) {
 	for _, file := range transcriptFiles(t) {
 		for _, b := range readTranscript(t, file) {
 			for _, s := range b.steps {
-				if spec := m.Lookup(s.words[0]); spec != nil {
-					if leaf, _ := spec.Check(s.words); leaf != nil {
+				words := s.words
+				if words[0] == "client" {
+					words = words[2:]
+				}
+				if spec := m.Lookup(words[0]); spec != nil {
+					if leaf, _ := spec.Check(words); leaf != nil {
 						seen[leaf] = true
 					}
 				}
@@ -312,6 +321,10 @@ type stage struct {
 	events  []resp.Message
 	changed []string // keys, as those who track them hear it
 	scripts map[string]string
+	session uint64 // of those who wait; 0: not opened yet
+	asked   uint64 // numbers given in it
+	waiting map[resp.BlockID]string
+	ended   map[string]resp.Reply
 	multi   []resp.Cmd // the commands since MULTI; nil outside
 	watch   []resp.Watch
 	before  func() // is called before each step
@@ -329,6 +342,7 @@ func (s *stage) fresh() {
 	s.m = newMachine()
 	s.at = resp.Stamp{Wall: transcriptWall * 1000}
 	s.db, s.events, s.multi, s.watch = 0, nil, nil, nil
+	s.session, s.asked, s.waiting, s.ended = 0, 0, map[resp.BlockID]string{}, map[string]resp.Reply{}
 }
 
 // play runs a block and returns the lines it answers.
@@ -355,6 +369,10 @@ func (s *stage) step(st step) []string {
 		s.db = int(s.number(st))
 	case "events":
 		return s.published()
+	case "client":
+		s.client(st)
+	case "ended":
+		return s.endings()
 	case "script":
 		s.scripts[st.words[1]] = strings.TrimSuffix(st.body, "\n")
 		return []string{sha(s.scripts[st.words[1]])}
@@ -402,6 +420,48 @@ func sha(src string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// client has another client ask for a blocking command.
+func (s *stage) client(st step) {
+	ask := func(args resp.Args) resp.Reply {
+		return s.apply([]resp.Request{{Cmds: []resp.Cmd{{DB: s.db, Args: args}}}})[0].Replies[0]
+	}
+	if s.session == 0 {
+		s.session = uint64(ask(resp.BlockOpen()).Int)
+	}
+	s.asked++
+	id := resp.BlockID{Session: s.session, Number: s.asked}
+	s.waiting[id] = st.words[1]
+	if r := ask(resp.BlockAsk(id, 0, st.words[2:])); r.IsErr() {
+		s.t.Fatalf("line %d: %s", st.line, r.Str)
+	}
+}
+
+// hear notes how commands of other clients have ended.
+func (s *stage) hear(msgs []resp.Message) {
+	for _, m := range msgs {
+		if m.Kind != resp.MessageBlock {
+			continue
+		}
+		name, waits := s.waiting[m.Block.ID]
+		if !waits {
+			s.t.Fatalf("%+v has ended, which does not wait", m.Block.ID)
+		}
+		delete(s.waiting, m.Block.ID)
+		s.ended[name] = m.Block.Reply
+		if m.Block.How == resp.BlockTimedOut {
+			s.ended[name] = resp.NilArray()
+		}
+	}
+}
+
+func (s *stage) endings() (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.ended)) {
+		lines = append(lines, indent(name+": ", show(s.ended[name]))...)
+	}
+	s.ended = map[string]resp.Reply{}
+	return lines
+}
+
 func (s *stage) published() (lines []string) {
 	for _, e := range s.events {
 		mark := map[resp.MessageKind]string{resp.MessageShard: "shard ", resp.MessageConfig: "config "}[e.Kind]
@@ -418,7 +478,7 @@ func (s *stage) command(args resp.Args) resp.Reply {
 		s.multi = []resp.Cmd{}
 		return resp.Reply{}
 	case "EXEC":
-		req := resp.Request{Cmds: s.multi, Watch: s.watch}
+		req := resp.Request{Cmds: s.multi, Watch: s.watch, Multi: true}
 		s.multi, s.watch = nil, nil
 		res := s.apply([]resp.Request{req})[0]
 		if res.Aborted {
@@ -473,6 +533,7 @@ func (s *stage) apply(reqs []resp.Request) []resp.Result {
 	results, msgs := s.m.Apply(s.at, reqs)
 	s.events = append(s.events, published(msgs)...)
 	s.changed = append(s.changed, changedKeys(msgs)...)
+	s.hear(msgs)
 	return results
 }
 

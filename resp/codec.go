@@ -11,11 +11,12 @@ import (
 // frames between nodes. It is not RESP because it must keep what RESP2 and RESP3
 // each lose, and because it is read back without copying.
 //
-//	request  n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
+//	request  multi n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
 //	result   flags n(replies) { reply }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
 //
-// All numbers are unsigned varints, but for the zigzag varint of an integer reply.
+// All numbers are unsigned varints, but for the zigzag varint of an integer reply;
+// multi is a byte, 0 or 1.
 
 // Limits of the binary form. They bound what a damaged or hostile frame can
 // make a decoder allocate; what clients send is bounded much earlier.
@@ -28,7 +29,11 @@ var ErrBinary = errors.New("resp: malformed binary form")
 
 // AppendRequest appends the binary form of req.
 func AppendRequest(dst []byte, req Request) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(req.Cmds)))
+	multi := byte(0)
+	if req.Multi {
+		multi = 1
+	}
+	dst = binary.AppendUvarint(append(dst, multi), uint64(len(req.Cmds)))
 	for _, c := range req.Cmds {
 		dst = binary.AppendUvarint(dst, uint64(c.DB))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Args)))
@@ -47,7 +52,7 @@ func AppendRequest(dst []byte, req Request) []byte {
 
 // RequestSize is an upper bound, in bytes, of the binary form of req.
 func RequestSize(req Request) int {
-	size := 2 * binary.MaxVarintLen32
+	size := 1 + 2*binary.MaxVarintLen32
 	for _, c := range req.Cmds {
 		size += 2 * binary.MaxVarintLen32
 		for _, a := range c.Args {
@@ -63,6 +68,17 @@ func RequestSize(req Request) int {
 // DecodeRequest reads one request from b and returns what follows it. The
 // strings of the request alias b, which must not change any more.
 func DecodeRequest(b []byte) (Request, []byte, error) {
+	if len(b) == 0 || b[0] > 1 {
+		return Request{}, nil, fmt.Errorf("%w: neither a transaction nor none", ErrBinary)
+	}
+	req, rest, err := DecodeOldRequest(b[1:])
+	req.Multi = b[0] == 1 && err == nil
+	return req, rest, err
+}
+
+// DecodeOldRequest is DecodeRequest for the first form, which did not say whether
+// the request is a transaction.
+func DecodeOldRequest(b []byte) (Request, []byte, error) {
 	d := decoder{rest: b}
 	var req Request
 	req.Cmds = make([]Cmd, d.count(2))

@@ -17,7 +17,7 @@ func sampleRequests() []Request {
 		{Cmds: []Cmd{{Args: Args{"PING"}}}},
 		{Cmds: []Cmd{{DB: 15, Args: Args{"SET", "", "\x00\xff\r\n"}}, {Args: Args{""}}}},
 		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}},
-		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}},
+		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
 	}
 }
 
@@ -31,7 +31,7 @@ func sampleReplies() []Reply {
 
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
-	return slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch)
+	return a.Multi == b.Multi && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch)
 }
 
 func sameReply(a, b Reply) bool {
@@ -89,11 +89,12 @@ func TestDecodeMalformed(t *testing.T) {
 		name, in, want string
 		decode         func([]byte) error
 	}{
-		{"no name", "\x01\x00\x00\x00", "a command without a name", requestError},
-		{"too many commands", "\xff\xff\x03\x00", "count exceeds the input", requestError},
-		{"string too long", "\x01\x00\x01\x09abc", "string exceeds the input", requestError},
-		{"database out of range", "\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
-		{"endless number", strings.Repeat("\xff", 11), "bad number", requestError},
+		{"no name", "\x00\x01\x00\x00\x00", "a command without a name", requestError},
+		{"too many commands", "\x00\xff\xff\x03\x00", "count exceeds the input", requestError},
+		{"string too long", "\x00\x01\x00\x01\x09abc", "string exceeds the input", requestError},
+		{"database out of range", "\x00\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
+		{"endless number", "\x00" + strings.Repeat("\xff", 11), "bad number", requestError},
+		{"transaction", "\x02\x00\x00", "neither a transaction nor none", requestError},
 		{"flags", "\x02", "unknown result flags", resultError},
 		{"kind", "\x00\x01\x63", "unknown kind of reply", resultError},
 		{"nested too deeply", "\x00\x01" + string(deep) + "\x05", "replies nested too deeply", resultError},

@@ -29,6 +29,7 @@ const (
 	ErrMaxClients   = "ERR max number of clients reached"
 	ErrNotCluster   = "ERR This instance has cluster support disabled"
 	ErrNotInCluster = "ERR SELECT is not allowed in cluster mode"
+	ErrUnblocked    = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 )
 
 // The three outcomes of a request (law 6 of the design): done is the reply

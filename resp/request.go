@@ -19,6 +19,7 @@ type Watch struct {
 type Request struct {
 	Cmds  []Cmd
 	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
+	Multi bool    // it is the body of a MULTI: those who wait for its keys are served after it, not in between
 }
 
 // Result answers a Request.
@@ -45,6 +46,7 @@ const (
 	MessageShard                      // SPUBLISH
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
 	MessageChanges                    // what an entry changed: Index and Changes
+	MessageBlock                      // a blocking command has ended: Block
 )
 
 // Message is something that leaves the machine beside the replies, on every node
@@ -56,6 +58,8 @@ type Message struct {
 
 	Index   uint64   // MessageChanges: the index of the entry in the log
 	Changes []Change // MessageChanges: all that it did to the data, in order
+
+	Block *BlockEnd // MessageBlock
 }
 
 // ChangeKind says what a Change is.
@@ -66,6 +70,7 @@ const (
 	ChangeKey     ChangeKind = iota // a command wrote or deleted the key
 	ChangeExpired                   // the key's lease has ended
 	ChangeAll                       // databases were emptied or exchanged: any key may have changed
+	ChangeServed                    // a command that had waited wrote or deleted the key
 )
 
 // Change is one step of what an entry did to the data. It does not say in which

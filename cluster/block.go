@@ -1,0 +1,389 @@
+package cluster
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"lockd/resp"
+)
+
+// blocker keeps the blocking commands of this node's clients. They wait in the
+// machine; here is who is to be told. How a command has ended comes with the log, and
+// never by the answer to a proposal: so it does not matter who leads, and to ask again
+// does no harm.
+type blocker struct {
+	n       *Node
+	opening chan struct{} // capacity 1: held while a session is opened
+	due     chan struct{} // capacity 1: there is something to cancel
+
+	mu      sync.Mutex
+	session uint64        // in which commands are asked for; 0: there is none
+	last    uint64        // number that was given in it
+	used    time.Duration // monotonic: when
+	calls   map[resp.BlockID]*blockCall
+	cancels []resp.BlockID
+	closed  bool
+}
+
+// blockCall is a command that has not ended as far as this node knows.
+type blockCall struct {
+	id     resp.BlockID
+	ended  chan resp.BlockEnd // capacity 1
+	asking context.Context    // of its client; ends when there is nothing to ask any more
+	quiet  context.CancelFunc
+}
+
+// blockMissed is an ending of this node's own: a snapshot came in place of the
+// message.
+const blockMissed resp.Ending = 0xff
+
+const (
+	// blockKeepEvery is how often a node that has something waiting prolongs its
+	// session: about a third of the machine's lease.
+	blockKeepEvery = 3300 * time.Millisecond
+	// blockIdleMax is the time after which a session in which nothing waits is taken
+	// for over.
+	blockIdleMax = 5 * time.Second
+	// cancelsMax is how many commands are cancelled at a time.
+	cancelsMax = 1024
+	// waitMsMax bounds what a timer is set to: more is for ever.
+	waitMsMax = 1 << 40
+	// blockLeaveMax bounds the farewell of a node that stops.
+	blockLeaveMax = time.Second
+)
+
+func newBlocker(n *Node) *blocker {
+	return &blocker{n: n, opening: make(chan struct{}, 1), due: make(chan struct{}, 1), calls: map[resp.BlockID]*blockCall{}}
+}
+
+// Block runs a blocking command of one of this node's clients and returns when it has
+// ended. A word on unblock ends the wait; the command may have been served just
+// before. When ctx ends, the client is gone: Block returns at once, with whatever
+// reply, and the command is cancelled behind it.
+func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock) resp.Reply {
+	w := &blockWait{n: n, cmd: cmd, unblock: unblock, start: n.clock.Monotonic()}
+	if resp.RequestSize(w.request(resp.BlockID{})) > RequestBytesMax {
+		return resp.Err(errRequestTooLarge)
+	}
+	for {
+		call, ok := n.blocker.begin(ctx)
+		if !ok {
+			return resp.Err(n.protocol.notDone)
+		}
+		if reply, again := w.await(ctx, call); !again {
+			return reply
+		}
+	}
+}
+
+// blockWait is a client that waits.
+type blockWait struct {
+	n       *Node
+	cmd     resp.Cmd
+	unblock <-chan resp.Unblock
+	start   time.Duration // monotonic
+	told    bool          // to wait no longer
+	why     resp.Unblock
+}
+
+func (w *blockWait) request(id resp.BlockID) resp.Request {
+	spent := (w.n.clock.Monotonic() - w.start).Milliseconds()
+	return resp.Request{Cmds: []resp.Cmd{{DB: w.cmd.DB, Args: resp.BlockAsk(id, spent, w.cmd.Args)}}}
+}
+
+// await asks for the command and waits for its end. again: nothing was done, and it
+// has to be asked for under another name.
+func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Reply, again bool) {
+	defer call.quiet()
+	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
+	select {
+	case end := <-call.ended:
+		return w.answer(end)
+	default:
+	}
+	switch {
+	case o == outcomeNotDone:
+		w.n.blocker.forget(call.id)
+		return resp.Err(w.n.protocol.notDone), false
+	case o == outcomeUnknown:
+		w.n.blocker.cancel(call.id)
+		return resp.Err(resp.ErrUnknown), false
+	}
+	return w.sleep(ctx, call, left.Int)
+}
+
+// sleep waits for the end of a command that the machine knows. It may have to wait
+// for leftMs milliseconds, -1 for ever; 0: it has ended, but this node has not heard.
+func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (reply resp.Reply, again bool) {
+	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.n.cfg.Heartbeat)
+	defer patience.Stop()
+	if leftMs < 0 {
+		patience.Stop()
+	}
+	unblock := w.unblock
+	for {
+		select {
+		case end := <-call.ended:
+			return w.answer(end)
+		case w.why = <-unblock:
+		case <-patience.C:
+			if w.told {
+				return resp.Err(resp.ErrUnknown), false // it goes on being cancelled
+			}
+			w.why = resp.UnblockTimeout // its time is over, and the log does not say so
+		case <-ctx.Done():
+			w.n.blocker.cancel(call.id)
+			return resp.Err(resp.ErrUnknown), false
+		case <-w.n.stop:
+			return resp.Err(resp.ErrUnknown), false
+		}
+		w.told, unblock = true, nil
+		w.n.blocker.cancel(call.id)
+		patience.Reset(w.n.cfg.LeaderWait)
+	}
+}
+
+// answer says what an ending means for the client.
+func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
+	switch end.How {
+	case resp.BlockServed:
+		return end.Reply, false
+	case resp.BlockTimedOut:
+		return resp.NilArray(), false
+	case blockMissed:
+		return resp.Err(resp.ErrUnknown), false
+	case resp.BlockLapsed:
+		w.n.blocker.lapse(end.ID.Session)
+	}
+	switch {
+	case !w.told:
+		return resp.Reply{}, true
+	case w.why == resp.UnblockTimeout:
+		return resp.NilArray(), false
+	case w.why == resp.UnblockError:
+		return resp.Err(resp.ErrUnblocked), false
+	}
+	return resp.Err(w.n.protocol.notDone), false
+}
+
+// insist tries a request that may be applied any number of times until it is done, or
+// for as long as requests wait for a leader. The request is made anew for each try.
+func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
+	n.serving.Add(1)
+	defer n.serving.Add(-1)
+	start, pause, doubt := n.clock.Monotonic(), retryPauseMin, outcomeNotDone
+	for {
+		changed := n.changed.next()
+		o, res := n.attempt(ctx, request(), true, n.local)
+		switch {
+		case o == outcomeUnknown:
+			doubt = outcomeUnknown
+		case o == outcomeDone && !res.Replies[0].IsErr(): // an error is that of an entry that asks for too much
+			return outcomeDone, res.Replies[0]
+		}
+		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
+		if left <= 0 || ctx.Err() != nil {
+			return doubt, resp.Reply{}
+		}
+		sleep(ctx, changed, min(pause, left))
+		pause = min(2*pause, retryPauseMax)
+	}
+}
+
+// begin gives a command its name. It fails where no session can be had: then nothing
+// was asked for.
+func (b *blocker) begin(ctx context.Context) (*blockCall, bool) {
+	if call := b.number(ctx); call != nil {
+		return call, true
+	}
+	select {
+	case b.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	defer func() { <-b.opening }()
+	if call := b.number(ctx); call != nil {
+		return call, true
+	}
+	// If nobody hears of a session it is over after its lease.
+	o, session := b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockOpen()}}} })
+	if o != outcomeDone {
+		return nil, false
+	}
+	b.enter(uint64(session.Int))
+	call := b.number(ctx)
+	return call, call != nil
+}
+
+func (b *blocker) enter(session uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.session, b.last, b.used = session, 0, b.n.clock.Monotonic()
+	}
+}
+
+// number names a command in the present session; nil where there is none.
+func (b *blocker) number(ctx context.Context) *blockCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.n.clock.Monotonic()
+	if b.session == 0 || len(b.calls) == 0 && now-b.used > blockIdleMax {
+		return nil
+	}
+	b.last++
+	b.used = now
+	call := &blockCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1)}
+	call.asking, call.quiet = context.WithCancel(ctx)
+	b.calls[call.id] = call
+	return call
+}
+
+// lapse notes that a session is over.
+func (b *blocker) lapse(session uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == session {
+		b.session = 0
+	}
+}
+
+// forget lets go of a command that was certainly never in the log.
+func (b *blocker) forget(id resp.BlockID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.calls, id)
+}
+
+// cancel has a command cancelled, however long that takes.
+func (b *blocker) cancel(id resp.BlockID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cancels = append(b.cancels, id)
+	signal(b.due)
+}
+
+// deliver tells this node's clients how their commands have ended, and returns the
+// other messages. Called from the goroutine that applies.
+func (b *blocker) deliver(msgs []resp.Message) []resp.Message {
+	isEnd := func(m resp.Message) bool { return m.Kind == resp.MessageBlock }
+	if !slices.ContainsFunc(msgs, isEnd) {
+		return msgs
+	}
+	for _, m := range msgs {
+		if isEnd(m) {
+			b.end(*m.Block)
+		}
+	}
+	return slices.DeleteFunc(msgs, isEnd)
+}
+
+func (b *blocker) end(e resp.BlockEnd) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if call := b.calls[e.ID]; call != nil {
+		delete(b.calls, e.ID)
+		call.ended <- e
+		call.quiet()
+	}
+}
+
+// reconcile is called when a snapshot has taken the place of messages. What the
+// restored state does not know any more has ended, and nobody can tell how.
+func (b *blocker) reconcile() {
+	b.mu.Lock()
+	ids := slices.Collect(maps.Keys(b.calls))
+	b.mu.Unlock()
+	for _, id := range ids {
+		if b.n.blockState(id) == resp.BlockOver {
+			b.end(resp.BlockEnd{ID: id, How: blockMissed})
+		}
+	}
+}
+
+func (n *Node) blockState(id resp.BlockID) resp.BlockState {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine.Blocked(id)
+}
+
+// keep prolongs the session while something waits in it, and cancels what is to be
+// cancelled, until the node stops.
+func (b *blocker) keep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.n.goroutines.Go(func() {
+		<-b.n.stop
+		cancel()
+	})
+	tick := time.NewTicker(blockKeepEvery)
+	defer tick.Stop()
+	for {
+		prolong := false
+		select {
+		case <-tick.C:
+			prolong = true
+		case <-b.due:
+		case <-b.n.stop:
+			return
+		}
+		b.settle(ctx, prolong)
+	}
+}
+
+// settle asks for what is to be done, in one request.
+func (b *blocker) settle(ctx context.Context, prolong bool) {
+	b.mu.Lock()
+	ids := slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)])
+	sessions, began := b.inUse(), b.n.clock.Monotonic()
+	b.mu.Unlock()
+	var req resp.Request
+	if prolong && len(sessions) > 0 {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.BlockKeep(sessions)})
+	}
+	for _, id := range ids {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.BlockCancel(id)})
+	}
+	if len(req.Cmds) == 0 {
+		return
+	}
+	o, _ := b.n.insist(ctx, func() resp.Request { return req })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o == outcomeDone {
+		b.cancels = b.cancels[len(ids):]
+		if prolong {
+			b.used = began
+		}
+	}
+	if len(b.cancels) > 0 {
+		signal(b.due)
+	}
+}
+
+// inUse lists the sessions of commands that have not ended. mu is held.
+func (b *blocker) inUse() []uint64 {
+	var sessions []uint64
+	for id := range b.calls {
+		if !slices.Contains(sessions, id.Session) {
+			sessions = append(sessions, id.Session)
+		}
+	}
+	return sessions
+}
+
+// leave ends this node's sessions before it stops: nothing is given to clients that
+// are not there any more.
+func (b *blocker) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, blockLeaveMax)
+	defer cancel()
+	b.mu.Lock()
+	b.session, b.closed = 0, true
+	sessions := b.inUse()
+	b.mu.Unlock()
+	if len(sessions) > 0 {
+		b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockClose(sessions)}}} })
+	}
+}

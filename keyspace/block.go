@@ -1,0 +1,516 @@
+package keyspace
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"lockd/resp"
+)
+
+// Blocking commands. One that finds nothing is registered as a waiter, in the order
+// of the log. What makes a key ready serves its waiters in the same entry, the one
+// that came first first. So the queue is the same on every node and outlives every
+// leader; DESIGN.md tells how a command is executed once although its node may have
+// to ask twice.
+
+// Limits of what waits, on the whole cluster.
+const (
+	waitersMax     = 1 << 16
+	waiterBytesMax = 64 << 20
+	waiterKeysMax  = 1 << 14 // of one command
+)
+
+// blockLeaseMs is how long a session lives, by the log clock, after its node was
+// last heard of.
+const blockLeaseMs = 10_000
+
+// blockNumberMax is the last number of a session: no node comes so far.
+const blockNumberMax = 1 << 62
+
+// spansMax bounds what is remembered of the numbers that a session has used.
+const spansMax = 1024
+
+// What a waiter is taken to need beside its arguments, and each of its keys.
+const (
+	waiterOverheadBytes = 320
+	waiterKeyBytes      = 96
+)
+
+const (
+	errTooManyWaiters = "ERR too many clients wait in blocking commands"
+	errTooManyKeys    = "ERR too many keys to wait for"
+)
+
+// pending is a blocking command, read from its arguments.
+type pending struct {
+	kind      *kind    // of the values that it takes from
+	keys      []string // in which it looks, in this order
+	timeoutMs int64    // 0: it waits for ever
+	absent    resp.Reply
+	take      func(c *ctx, key string) resp.Reply // executes it on a key that holds the kind
+}
+
+// waiter is a command that waits. It does not change.
+type waiter struct {
+	id   resp.BlockID
+	seq  uint64 // its place among all
+	db   int
+	args resp.Args
+	end  int64 // tick after which it waits no longer; never.tick: it waits for ever
+	pending
+}
+
+func (w *waiter) bytes() int64 {
+	n := int64(waiterOverheadBytes + waiterKeyBytes*len(w.keys))
+	for _, a := range w.args {
+		n += int64(len(a))
+	}
+	return n
+}
+
+// waitPlace is the place of a waiter in the queue of one of its keys. Each type has a
+// queue of its own: who waits for another is not looked at.
+type waitPlace struct {
+	db   int
+	key  string
+	kind byte // image of the kind
+	seq  uint64
+	of   *waiter
+}
+
+func waitPlaceLess(a, b waitPlace) bool {
+	return cmp.Or(cmp.Compare(a.db, b.db), strings.Compare(a.key, b.key), cmp.Compare(a.kind, b.kind), cmp.Compare(a.seq, b.seq)) < 0
+}
+
+// waitEnd is a waiter's end in the order in which they come.
+type waitEnd struct {
+	tick int64
+	seq  uint64
+	of   *waiter
+}
+
+func waitEndLess(a, b waitEnd) bool {
+	return cmp.Or(cmp.Compare(a.tick, b.tick), cmp.Compare(a.seq, b.seq)) < 0
+}
+
+func waiterLess(a, b *waiter) bool {
+	return cmp.Or(cmp.Compare(a.id.Session, b.id.Session), cmp.Compare(a.id.Number, b.id.Number)) < 0
+}
+
+// blockSession is a node that asks, for as long as it is heard of. It does not
+// change: it is replaced.
+type blockSession struct {
+	id    uint64
+	until int64 // tick after which it is over
+	used  spans // the numbers that have been asked for, or cancelled
+}
+
+func blockSessionLess(a, b *blockSession) bool { return a.id < b.id }
+
+// blocked is all that waits.
+type blocked struct {
+	lastSeq     uint64 // of a waiter
+	lastSession uint64
+	sessions    *btree.BTreeG[*blockSession]
+	waiters     *btree.BTreeG[*waiter] // by id
+
+	// Derived from these.
+	places *btree.BTreeG[waitPlace]
+	ends   *btree.BTreeG[waitEnd] // of those that do not wait for ever
+	bytes  int64
+}
+
+func newBlocked() blocked {
+	return blocked{
+		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess),
+		places: newOrder(waitPlaceLess), ends: newOrder(waitEndLess),
+	}
+}
+
+func newOrder[T any](less func(a, b T) bool) *btree.BTreeG[T] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+}
+
+// copy is what an image needs of it, in O(1).
+func (b *blocked) copy() blocked {
+	return blocked{lastSeq: b.lastSeq, lastSession: b.lastSession, sessions: b.sessions.Copy(), waiters: b.waiters.Copy()}
+}
+
+func (b *blocked) session(id uint64) *blockSession {
+	s, _ := b.sessions.Get(&blockSession{id: id})
+	return s
+}
+
+func (b *blocked) waiter(id resp.BlockID) *waiter {
+	w, _ := b.waiters.Get(&waiter{id: id})
+	return w
+}
+
+// add lets a waiter wait. What it keeps aliases nothing.
+func (b *blocked) add(w *waiter) {
+	b.waiters.Set(w)
+	b.bytes += w.bytes()
+	for _, key := range w.keys {
+		b.places.Set(w.place(key))
+	}
+	if w.end != never.tick {
+		b.ends.Set(waitEnd{w.end, w.seq, w})
+	}
+}
+
+func (b *blocked) remove(w *waiter) {
+	b.waiters.Delete(w)
+	b.bytes -= w.bytes()
+	for _, key := range w.keys {
+		b.places.Delete(w.place(key))
+	}
+	b.ends.Delete(waitEnd{w.end, w.seq, w})
+}
+
+func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.image, w.seq, w} }
+
+// first is who has waited longest for values of a kind at a key, or nil.
+func (b *blocked) first(k readyKey) *waiter {
+	var found *waiter
+	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.image}, func(p waitPlace) bool {
+		if p.db == k.db && p.key == k.key && p.kind == k.kind.image {
+			found = p.of
+		}
+		return false
+	})
+	return found
+}
+
+// nextEnd is the tick after which a waiter or a session is over, or false.
+func (b *blocked) nextEnd() (tick int64, ok bool) {
+	if e, found := b.ends.Min(); found {
+		tick, ok = e.tick, true
+	}
+	b.sessions.Scan(func(s *blockSession) bool {
+		if !ok || s.until < tick {
+			tick, ok = s.until, true
+		}
+		return true
+	})
+	return tick, ok
+}
+
+// sweepBlocked ends what the clock has ended: waiters by their time, and sessions of
+// which nothing was heard, with all that waits in them.
+func (m *Machine) sweepBlocked() {
+	for range sweepMax {
+		e, ok := m.blocked.ends.Min()
+		if !ok || m.tick <= e.tick {
+			break
+		}
+		m.endWait(e.of, resp.BlockTimedOut, resp.Reply{})
+	}
+	var over []uint64
+	m.blocked.sessions.Scan(func(s *blockSession) bool {
+		if m.tick > s.until {
+			over = append(over, s.id)
+		}
+		return true
+	})
+	for _, id := range over {
+		m.closeSession(id)
+	}
+}
+
+// closeSession ends a session and all that waits in it.
+func (m *Machine) closeSession(id uint64) {
+	var waiting []*waiter
+	m.blocked.waiters.Ascend(&waiter{id: resp.BlockID{Session: id}}, func(w *waiter) bool {
+		if w.id.Session == id {
+			waiting = append(waiting, w)
+		}
+		return w.id.Session == id
+	})
+	for _, w := range waiting {
+		m.endWait(w, resp.BlockLapsed, resp.Reply{})
+	}
+	m.blocked.sessions.Delete(&blockSession{id: id})
+}
+
+// keepSession prolongs a session and reports whether it is there. A number other than
+// 0 is used from now on.
+func (m *Machine) keepSession(id, number uint64) bool {
+	s := m.blocked.session(id)
+	if s == nil {
+		return false
+	}
+	next := &blockSession{id: id, until: m.tick + blockLeaseMs, used: s.used}
+	if number != 0 {
+		next.used = s.used.with(number)
+	}
+	m.blocked.sessions.Set(next)
+	return true
+}
+
+func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
+	m.blocked.remove(w)
+	m.emitEnd(w.id, how, reply)
+}
+
+func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending, reply resp.Reply) {
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how, Reply: reply}})
+}
+
+// Blocked says what is known of a blocking command; see cluster.Machine.
+func (m *Machine) Blocked(id resp.BlockID) resp.BlockState {
+	s := m.blocked.session(id.Session)
+	switch {
+	case id.Session > m.blocked.lastSession:
+		return resp.BlockUnseen
+	case s == nil:
+		return resp.BlockOver
+	case m.blocked.waiter(id) != nil:
+		return resp.BlockWaiting
+	case s.used.has(id.Number):
+		return resp.BlockOver
+	}
+	return resp.BlockUnseen
+}
+
+// readyKey is a key that somebody waits for, and that has come to hold a value of the
+// kind.
+type readyKey struct {
+	db   int
+	key  string
+	kind *kind
+}
+
+// noteReady notes that a key holds a value for which others may wait. They are served
+// at the end of the command, or of the transaction.
+func (m *Machine) noteReady(db int, e *entry) {
+	if e.agg == nil || m.blocked.places.Len() == 0 {
+		return
+	}
+	k := readyKey{db, e.key, e.agg.kind()}
+	if _, noted := m.noted[k]; noted || m.blocked.first(k) == nil {
+		return
+	}
+	if m.noted == nil {
+		m.noted = map[readyKey]struct{}{}
+	}
+	m.noted[k] = struct{}{}
+	m.ready = append(m.ready, k)
+}
+
+// forgetReady takes back what an undone script has noted.
+func (m *Machine) forgetReady(from int) {
+	for _, k := range m.ready[from:] {
+		delete(m.noted, k)
+	}
+	m.ready = m.ready[:from]
+}
+
+// noteSwapped notes all keys of a database that somebody waits for: its content is
+// another one now.
+func (m *Machine) noteSwapped(db int) {
+	var keys []string
+	m.blocked.places.Ascend(waitPlace{db: db}, func(p waitPlace) bool {
+		if p.db == db && (len(keys) == 0 || keys[len(keys)-1] != p.key) {
+			keys = append(keys, p.key)
+		}
+		return p.db == db
+	})
+	for _, key := range keys {
+		if e, ok := m.dbs[db].keys.get(key); ok {
+			m.noteReady(db, e)
+		}
+	}
+}
+
+// serveReady serves those who wait for keys that have become ready, in the order in
+// which the keys did. It may make others ready, which come last.
+func (m *Machine) serveReady(at resp.Stamp) {
+	for len(m.ready) > 0 {
+		k := m.ready[0]
+		m.ready = m.ready[1:]
+		delete(m.noted, k)
+		m.serveKey(at, k)
+	}
+	m.ready = nil
+}
+
+func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
+	m.serving = true
+	defer func() { m.serving = false }()
+	for w := m.blocked.first(k); w != nil; w = m.blocked.first(k) {
+		c := &ctx{m: m, at: at, db: k.db}
+		if e := c.lookup(k.key); e == nil || e.agg == nil || e.agg.kind() != k.kind {
+			return
+		}
+		if m.servedBytes > replyBytesMax || m.tired() {
+			m.endWait(w, resp.BlockDropped, resp.Reply{}) // it asks again, in another entry
+			continue
+		}
+		m.blocked.remove(w)
+		reply := w.take(c, k.key)
+		m.servedBytes += reply.Size()
+		m.spend(commandWork + reply.Size())
+		m.emitEnd(w.id, resp.BlockServed, reply)
+	}
+}
+
+// blockCall is under what a blocking command is asked for.
+type blockCall struct {
+	pending
+	parseOnly bool // it is only to be read
+	waits     bool // it has found nothing
+}
+
+// await executes a blocking command, or lets it wait where it may.
+func (c *ctx) await(p pending) resp.Reply {
+	if c.block != nil {
+		c.block.pending = p
+		if c.block.parseOnly {
+			return resp.Reply{}
+		}
+	}
+	for _, key := range p.keys {
+		switch e := c.lookup(key); {
+		case e == nil:
+		case e.agg == nil || e.agg.kind() != p.kind:
+			return resp.Err(resp.ErrWrongType)
+		default:
+			return p.take(c, key)
+		}
+	}
+	if c.block != nil {
+		c.block.waits = true
+	}
+	return p.absent
+}
+
+// span is a range of numbers, both ends included; spans are some in their order, with
+// a gap between any two.
+type (
+	span  struct{ from, to uint64 }
+	spans []span
+)
+
+func (s spans) has(n uint64) bool {
+	i := sort.Search(len(s), func(i int) bool { return s[i].to >= n })
+	return i < len(s) && s[i].from <= n
+}
+
+// with adds a number. If there are too many spans the lowest gap is closed: what was
+// never used of it counts as used.
+func (s spans) with(n uint64) spans {
+	i := sort.Search(len(s), func(i int) bool { return s[i].to+1 >= n })
+	next := slices.Clone(s)
+	if i == len(s) || n+1 < s[i].from {
+		next = slices.Insert(next, i, span{n, n})
+	} else {
+		next[i] = span{min(s[i].from, n), max(s[i].to, n)}
+		if i+1 < len(next) && next[i].to+1 == next[i+1].from {
+			next[i].to = next[i+1].to
+			next = slices.Delete(next, i+1, i+2)
+		}
+	}
+	if len(next) > spansMax {
+		next[1].from = next[0].from
+		next = next[1:]
+	}
+	return next
+}
+
+func (b *blocked) write(w *imageWriter) {
+	w.u64(b.lastSeq)
+	w.u64(b.lastSession)
+	w.u64(uint64(b.sessions.Len()))
+	b.sessions.Scan(func(s *blockSession) bool {
+		w.u64(s.id)
+		w.u64(uint64(s.until))
+		w.u64(uint64(len(s.used)))
+		for _, u := range s.used {
+			w.u64(u.from)
+			w.u64(u.to)
+		}
+		return w.err == nil
+	})
+	w.u64(uint64(b.waiters.Len()))
+	b.waiters.Scan(func(v *waiter) bool {
+		for _, n := range []uint64{v.id.Session, v.id.Number, v.seq, uint64(v.db), uint64(v.end), uint64(len(v.args))} {
+			w.u64(n)
+		}
+		for _, a := range v.args {
+			w.text(a)
+		}
+		return w.err == nil
+	})
+}
+
+func (m *Machine) readBlocked(r *imageReader) {
+	b := &m.blocked
+	b.lastSeq, b.lastSession = r.u64(), r.u64()
+	last := uint64(0)
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		s := readBlockSession(r)
+		if s.id <= last || s.id > b.lastSession {
+			r.fail("sessions are not in order")
+		}
+		b.sessions.Set(s)
+		last = s.id
+	}
+	seen := map[uint64]bool{}
+	var before *waiter
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		w := m.readWaiter(r)
+		if r.err == nil && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
+			r.fail("waiters are not in order")
+		}
+		if r.err == nil {
+			b.add(w)
+		}
+		seen[w.seq], before = true, w
+	}
+}
+
+func readBlockSession(r *imageReader) *blockSession {
+	s := &blockSession{id: r.u64(), until: r.i64()}
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		u := span{r.u64(), r.u64()}
+		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax || len(s.used) > 0 && u.from <= s.used[len(s.used)-1].to+1 {
+			r.fail("numbers of a session are not in order")
+		}
+		s.used = append(s.used, u)
+	}
+	return s
+}
+
+func (m *Machine) readWaiter(r *imageReader) *waiter {
+	w := &waiter{id: resp.BlockID{Session: r.u64(), Number: r.u64()}, seq: r.u64()}
+	db := r.u64()
+	w.end = r.i64()
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		w.args = append(w.args, r.text())
+	}
+	p, ok := m.readPending(w.args)
+	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
+		r.fail("a command that can not wait")
+		return w
+	}
+	w.db, w.pending = int(db), p
+	return w
+}
+
+// readPending reads a blocking command.
+func (m *Machine) readPending(args resp.Args) (pending, bool) {
+	if len(args) == 0 {
+		return pending{}, false
+	}
+	row, _ := table.Find(args)
+	if row == nil || !row.Spec.Blocks() {
+		return pending{}, false
+	}
+	call := blockCall{parseOnly: true}
+	reply := row.Run(&ctx{m: m, block: &call}, args)
+	return call.pending, !reply.IsErr()
+}

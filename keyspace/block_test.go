@@ -1,0 +1,486 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// checkBlocked compares what is derived of those who wait with what follows from
+// them. Between two entries nobody waits for what is there.
+func checkBlocked(t testing.TB, m *Machine) {
+	t.Helper()
+	b, places, ends, size := &m.blocked, 0, 0, int64(0)
+	b.waiters.Scan(func(w *waiter) bool {
+		size += w.bytes()
+		for i, key := range w.keys {
+			if !slices.Contains(w.keys[:i], key) {
+				places++
+			}
+			if p, ok := b.places.Get(w.place(key)); !ok || p.of != w {
+				t.Fatalf("%v is not in the queue of %q", w.id, key)
+			}
+			if e, ok := m.dbs[w.db].keys.get(key); ok && !m.expired(e) && e.agg != nil && e.agg.kind() == w.kind {
+				t.Fatalf("%v waits for %q, which is there", w.id, key)
+			}
+		}
+		if w.end != never.tick {
+			ends++
+		}
+		if m.Blocked(w.id) != resp.BlockWaiting || !b.session(w.id.Session).used.has(w.id.Number) {
+			t.Fatalf("%v waits and was never asked for", w.id)
+		}
+		return true
+	})
+	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.noted) > 0 {
+		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
+	}
+}
+
+// blockStage is a machine, and what it has said of blocking commands.
+type blockStage struct {
+	t    *testing.T
+	m    *Machine
+	at   resp.Stamp
+	said []string
+}
+
+func newBlockStage(t *testing.T) *blockStage {
+	s := &blockStage{t: t, m: New(fakeScripts{}), at: resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000}}
+	s.do(resp.BlockOpen())
+	return s
+}
+
+// do applies one command in an entry of its own.
+func (s *blockStage) do(args resp.Args) resp.Reply {
+	s.at.Index++
+	results, msgs := s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: args}}}})
+	s.hear(msgs)
+	checkDerived(s.t, s.m)
+	return results[0].Replies[0]
+}
+
+func (s *blockStage) run(line string) string { return plain(s.do(split(line))) }
+
+// ask asks for a command in the first session.
+func (s *blockStage) ask(number uint64, line string) int64 {
+	return s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: number}, 0, split(line))).Int
+}
+
+func (s *blockStage) tick(tick int64) {
+	s.at.Tick = tick
+	s.at.Index++
+	_, msgs := s.m.Apply(s.at, nil)
+	s.hear(msgs)
+	checkDerived(s.t, s.m)
+}
+
+var endingWords = map[resp.Ending]string{
+	resp.BlockServed: "served", resp.BlockTimedOut: "timed out", resp.BlockCancelled: "cancelled",
+	resp.BlockDropped: "dropped", resp.BlockLapsed: "lapsed",
+}
+
+func (s *blockStage) hear(msgs []resp.Message) {
+	for _, m := range msgs {
+		if m.Kind == resp.MessageBlock {
+			s.said = append(s.said, strings.TrimRight(fmt.Sprintf("%d/%d %s %s", m.Block.ID.Session, m.Block.ID.Number, endingWords[m.Block.How], plain(m.Block.Reply)), " "))
+		}
+	}
+}
+
+// expect compares what was said since the last call.
+func (s *blockStage) expect(want ...string) {
+	s.t.Helper()
+	if !slices.Equal(s.said, want) {
+		s.t.Fatalf("heard %q, want %q", s.said, want)
+	}
+	s.said = nil
+}
+
+// A command is executed once, however often and late its node asks for it.
+func TestBlockingCommandIsExecutedOnce(t *testing.T) {
+	s := newBlockStage(t)
+	s.run("RPUSH list a b c d")
+	s.ask(1, "BLPOP list 0")
+	s.expect("1/1 served list a")
+	s.ask(1, "BLPOP list 0") // its node had not heard
+	s.expect("1/1 dropped")
+
+	if left := s.ask(2, "BLPOP none 0"); left != -1 {
+		t.Errorf("it may wait for %d ms, not for ever", left)
+	}
+	if left := s.ask(2, "BLPOP none 0"); left != -1 {
+		t.Errorf("asked again, it may wait for %d ms, not for ever", left)
+	}
+	s.expect()
+	s.run("RPUSH none x y")
+	s.expect("1/2 served none x")
+	s.ask(2, "BLPOP none 0") // the first one had been lost on its way, and arrives
+	s.expect("1/2 dropped")
+
+	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 9})) // before it
+	s.expect("1/9 cancelled")
+	s.ask(9, "BLPOP list 0")
+	s.expect("1/9 dropped")
+	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 2})) // has ended
+	s.expect()
+	if got := s.run("LRANGE list 0 -1"); got != "b c d" {
+		t.Errorf("left are %q", got)
+	}
+	s.ask(5, "BLPOP list 0") // between numbers that have been used
+	s.expect("1/5 served list b")
+}
+
+// Only blocking commands are asked for so; another is not executed.
+func TestOnlyBlockingCommandsAreAskedFor(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "SET k v")
+	s.ask(2, "NOTHING k")
+	s.ask(3, "BLPOP k")
+	s.ask(4, "BLOCK OPEN")
+	s.expect("1/1 served ERR this is no blocking command", "1/2 served ERR unknown command 'NOTHING', with args beginning with: 'k'",
+		"1/3 served ERR wrong number of arguments for 'blpop' command", "1/4 served ERR this is no blocking command")
+	if got := s.run("EXISTS k"); got != "0" {
+		t.Error("it was executed")
+	}
+}
+
+// A command that waits ends when its node says so, and is not served any more.
+func TestCancelledWaiter(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "BLPOP list 0")
+	s.ask(2, "BLPOP list 0")
+	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 1}))
+	s.expect("1/1 cancelled")
+	s.run("RPUSH list a b")
+	s.expect("1/2 served list a")
+	s.do(resp.BlockCancel(resp.BlockID{Session: 7, Number: 1})) // of no session
+	s.expect()
+}
+
+// A session of which nothing is heard ends with its lease, and all that waits in it;
+// others do not. What is asked for in it later is not executed, and its number never
+// comes again.
+func TestSessionLapses(t *testing.T) {
+	s := newBlockStage(t)
+	s.do(resp.BlockOpen())
+	s.ask(1, "BLPOP list 0")
+	s.ask(2, "BLPOP list 60")
+	s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 1}, 0, split("BLPOP list 0")))
+	if next, ok := s.m.NextDeadline(); !ok || next != 1000+blockLeaseMs {
+		t.Errorf("the next deadline is %d, %t", next, ok)
+	}
+	s.tick(8000)
+	if n := s.do(resp.BlockKeep([]uint64{2, 3})).Int; n != 1 {
+		t.Errorf("%d of two sessions are there", n)
+	}
+	s.tick(1000 + blockLeaseMs)
+	s.expect()
+	s.tick(1001 + blockLeaseMs)
+	s.expect("1/1 lapsed", "1/2 lapsed")
+	s.run("RPUSH list a b")
+	s.expect("2/1 served list a")
+	s.ask(3, "BLPOP list 0")
+	s.expect("1/3 lapsed")
+	if id := s.do(resp.BlockOpen()).Int; id != 3 {
+		t.Errorf("the third session is %d", id)
+	}
+	s.do(resp.BlockAsk(resp.BlockID{Session: 3, Number: 1}, 0, split("BLPOP empty 0")))
+	s.do(resp.BlockClose([]uint64{3, 9}))
+	s.expect("3/1 lapsed")
+	if got := s.run("LLEN list"); got != "1" {
+		t.Errorf("%s are left", got)
+	}
+}
+
+// The time of a command is counted by the log clock, from when its client asked. What
+// is at its end at once is still executed if it can be.
+func TestTimeOfWaiter(t *testing.T) {
+	s := newBlockStage(t)
+	if left := s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 1}, 300, split("BLPOP list 1"))).Int; left != 700 {
+		t.Errorf("%d ms are left", left)
+	}
+	s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 2}, 1000, split("BLPOP list 1")))
+	s.expect("1/2 timed out")
+	s.tick(1500)
+	if left := s.ask(1, "BLPOP list 1"); left != 200 {
+		t.Errorf("asked again, %d ms are left", left)
+	}
+	s.tick(1700)
+	s.expect()
+	if next, ok := s.m.NextDeadline(); !ok || next != 1700 {
+		t.Errorf("the next deadline is %d, %t", next, ok)
+	}
+	s.tick(1701)
+	s.expect("1/1 timed out")
+	s.run("RPUSH list x")
+	s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 3}, 5000, split("BLPOP list 1")))
+	s.expect("1/3 served list x")
+}
+
+// More than sweepMax waits that end together take more than one entry.
+func TestManyWaitsEnd(t *testing.T) {
+	s := newBlockStage(t)
+	for n := range uint64(sweepMax + 1) {
+		s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.BlockAsk(resp.BlockID{Session: 1, Number: n + 1}, 0, split("BLPOP list 1"))}}}})
+	}
+	s.tick(3000)
+	if len(s.said) != sweepMax {
+		t.Errorf("%d have ended", len(s.said))
+	}
+	if next, ok := s.m.NextDeadline(); !ok || next != 2000 {
+		t.Errorf("the next deadline is %d, %t", next, ok)
+	}
+	s.said = nil
+	s.tick(3000)
+	s.expect(fmt.Sprintf("1/%d timed out", sweepMax+1))
+}
+
+// There are limits to who may wait, and for how much; who is refused has changed
+// nothing.
+func TestLimitsOfWaiters(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "BLPOP "+strings.Repeat("k ", waiterKeysMax+1)+"0")
+	s.expect("1/1 served " + errTooManyKeys)
+	large := strings.Repeat("k", waiterBytesMax/4)
+	for n := range uint64(3) {
+		s.ask(2+n, "BLPOP "+large+" 0")
+	}
+	s.ask(5, "BLPOP "+large+" 0")
+	s.expect("1/5 served " + errTooManyWaiters)
+	s.ask(6, "BLPOP k 0")
+	s.expect()
+
+	s = newBlockStage(t)
+	reqs := make([]resp.Request, waitersMax)
+	for i := range reqs {
+		reqs[i].Cmds = []resp.Cmd{{Args: resp.BlockAsk(resp.BlockID{Session: 1, Number: uint64(i + 1)}, 0, resp.Args{"BLPOP", "k", "0"})}}
+	}
+	s.m.Apply(s.at, reqs)
+	s.ask(waitersMax+1, "BLPOP k 0")
+	s.expect(fmt.Sprintf("1/%d served %s", waitersMax+1, errTooManyWaiters))
+	s.run("RPUSH k x")
+	s.expect("1/1 served k x")
+	s.ask(waitersMax+2, "BLPOP k 0")
+	s.expect()
+}
+
+// What is popped for those who wait counts as an answer: beyond the limit of an entry
+// they are told to ask again, and nothing is taken from the key.
+func TestServedBytesAreBounded(t *testing.T) {
+	s := newBlockStage(t)
+	large := strings.Repeat("v", replyBytesMax/2)
+	for _, key := range []string{"a", "b", "c"} {
+		s.do(resp.Args{"RPUSH", key, large})
+	}
+	for n := range uint64(4) {
+		s.ask(1+n, "BLPOP ready 0")
+	}
+	s.at.Index++
+	_, msgs := s.m.Apply(s.at, []resp.Request{request(0, "LMOVE a ready LEFT LEFT"), request(0, "LMOVE b ready LEFT LEFT"), request(0, "LMOVE c ready LEFT LEFT")})
+	var how []string
+	for _, m := range msgs {
+		if m.Block != nil {
+			how = append(how, endingWords[m.Block.How])
+		}
+	}
+	if want := []string{"served", "served", "dropped", "dropped"}; !slices.Equal(how, want) {
+		t.Errorf("%q, want %q", how, want)
+	}
+	if got := s.run("LLEN ready"); got != "1" {
+		t.Errorf("%s are left", got)
+	}
+}
+
+// What one who waited has changed is told as such, at its place.
+func TestChangesOfWaiters(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "BLMOVE list other LEFT LEFT 0")
+	_, msgs := s.m.Apply(s.at, []resp.Request{request(0, "RPUSH list x", "SET k v")})
+	if got, want := changedKeys(msgs), []string{"list", "w list", "w other", "k"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	before := s.m.version(0, "other")
+	s.ask(2, "BLMOVE list other LEFT LEFT 0")
+	s.run("RPUSH list y")
+	if s.m.version(0, "other") == before {
+		t.Error("who watches the key does not notice")
+	}
+}
+
+// A script that is taken back has made nothing ready.
+func TestUndoneScriptServesNobody(t *testing.T) {
+	s := newBlockStage(t)
+	s.ask(1, "BLPOP list 0")
+	s.do(resp.Args{"EVAL", "RPUSH list x\nlimit", "0"})
+	s.expect()
+	s.run("RPUSH list y")
+	s.expect("1/1 served list y")
+}
+
+// Spans are a set of numbers, compared with a map. The lowest gap closes when there
+// are too many.
+func TestSpans(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var s spans
+		want := map[uint64]bool{}
+		for range 300 {
+			n := 1 + rng.Uint64N(200)
+			s, want[n] = s.with(n), true
+			for n := range uint64(203) {
+				if s.has(n) != want[n] {
+					t.Fatalf("seed %d: %v has %d: %t", seed, s, n, s.has(n))
+				}
+			}
+			for i := range s {
+				if s[i].from > s[i].to || i > 0 && s[i-1].to+1 >= s[i].from {
+					t.Fatalf("seed %d: %v", seed, s)
+				}
+			}
+		}
+	}
+	var s spans
+	for n := range uint64(spansMax + 1) {
+		s = s.with(2 * (n + 1))
+	}
+	if len(s) != spansMax || !s.has(3) || s.has(1) || s.has(5) {
+		t.Errorf("%d spans, which begin with %v", len(s), s[:2])
+	}
+}
+
+// An image with a waiter that could not be there is refused.
+func TestImageOfImpossibleWaiters(t *testing.T) {
+	for name, spoil := range map[string]func(b *blocked, w *waiter){
+		"no session":     func(_ *blocked, w *waiter) { w.id.Session = 9 },
+		"never asked":    func(_ *blocked, w *waiter) { w.id.Number = 9 },
+		"no place":       func(b *blocked, w *waiter) { w.seq = b.lastSeq + 1 },
+		"same place":     func(_ *blocked, w *waiter) { w.seq = 1 },
+		"database":       func(_ *blocked, w *waiter) { w.db = databases },
+		"other command":  func(_ *blocked, w *waiter) { w.args = split("LPOP list") },
+		"unknown":        func(_ *blocked, w *waiter) { w.args = split("NOTHING list") },
+		"wrong argument": func(_ *blocked, w *waiter) { w.args = split("BLPOP list x") },
+		"nothing":        func(_ *blocked, w *waiter) { w.args = nil },
+		"future session": func(b *blocked, _ *waiter) { b.lastSession = 0 },
+	} {
+		s := newBlockStage(t)
+		s.ask(1, "BLPOP list 0")
+		s.ask(2, "BLPOP list 0")
+		spoil(&s.m.blocked, s.m.blocked.waiter(resp.BlockID{Session: 1, Number: 2}))
+		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Numbers that a session cannot have used are refused.
+func TestImageOfImpossibleSpans(t *testing.T) {
+	for _, used := range []spans{{{0, 1}}, {{3, 2}}, {{1, 2}, {3, 4}}, {{1, blockNumberMax + 1}}} {
+		s := newBlockStage(t)
+		s.m.blocked.sessions.Set(&blockSession{id: 1, until: 1, used: used})
+		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
+			t.Errorf("%v: no error", used)
+		}
+	}
+}
+
+// queueModel is what blocking commands on lists mean, as simple as it can be: lists of
+// strings, and one queue of those who wait.
+type queueModel struct {
+	lists map[string][]string
+	queue []queued
+	said  []string
+}
+
+// queued pops from the left of keys, or moves to the right of target.
+type queued struct {
+	number uint64
+	keys   []string
+	target string
+}
+
+func (q *queueModel) push(key, value string) {
+	q.lists[key] = append(q.lists[key], value)
+	for ready := []string{key}; len(ready) > 0; ready = ready[1:] {
+		ready = append(ready, q.serve(ready[0])...)
+	}
+}
+
+// serve serves who waits for a key, and returns the keys that were moved to.
+func (q *queueModel) serve(key string) (ready []string) {
+	for i := 0; i < len(q.queue) && len(q.lists[key]) > 0; i++ {
+		if w := q.queue[i]; slices.Contains(w.keys, key) {
+			q.queue = slices.Delete(q.queue, i, i+1)
+			i--
+			ready = append(ready, q.take(w, key)...)
+		}
+	}
+	return ready
+}
+
+func (q *queueModel) take(w queued, key string) (ready []string) {
+	value := q.lists[key][0]
+	q.lists[key] = q.lists[key][1:]
+	if w.target == "" {
+		q.said = append(q.said, fmt.Sprintf("1/%d served %s %s", w.number, key, value))
+		return nil
+	}
+	q.lists[w.target] = append(q.lists[w.target], value)
+	q.said = append(q.said, fmt.Sprintf("1/%d served %s", w.number, value))
+	return []string{w.target}
+}
+
+func (q *queueModel) ask(w queued) {
+	for _, key := range w.keys {
+		if len(q.lists[key]) > 0 {
+			for ready := q.take(w, key); len(ready) > 0; ready = ready[1:] {
+				ready = append(ready, q.serve(ready[0])...)
+			}
+			return
+		}
+	}
+	q.queue = append(q.queue, w)
+}
+
+// Random pushes and blocking commands end as in the model, also through images, and
+// also if some are asked for more than once.
+func TestQueuesAgreeWithModel(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		s, q := newBlockStage(t), &queueModel{lists: map[string][]string{}}
+		key := func() string { return string(rune('a' + rng.IntN(3))) }
+		var asked []uint64
+		for n := range uint64(400) {
+			switch rng.IntN(5) {
+			case 0, 1:
+				k, v := key(), fmt.Sprint(n)
+				s.run("RPUSH " + k + " " + v)
+				q.push(k, v)
+			case 2, 3:
+				w := queued{number: n + 1, keys: []string{key(), key()}}
+				s.ask(n+1, "BLPOP "+strings.Join(w.keys, " ")+" 0")
+				q.ask(w)
+				asked = append(asked, n+1)
+			case 4:
+				w := queued{number: n + 1, keys: []string{key()}, target: key()}
+				s.ask(n+1, "BLMOVE "+w.keys[0]+" "+w.target+" LEFT RIGHT 0")
+				q.ask(w)
+			}
+			if rng.IntN(10) == 0 {
+				s.m = restored(t, image(t, s.m))
+			}
+			s.expect(q.said...)
+			q.said = nil
+			if len(asked) > 0 && rng.IntN(4) == 0 {
+				s.ask(asked[rng.IntN(len(asked))], "BLPOP a b c 0") // whatever it was, it is not done again
+				s.said = slices.DeleteFunc(s.said, func(line string) bool { return strings.HasSuffix(line, "dropped") })
+				s.expect()
+			}
+		}
+	}
+}
