@@ -19,4 +19,8 @@ type Backend interface {
 	// goes wrong is a reply (law 6). When ctx ends, the client is gone: Do frees
 	// what it holds and returns soon, with whatever replies.
 	Do(ctx context.Context, req resp.Request) resp.Result
+	// Block runs a command whose row Blocks and returns when it has ended. A word on
+	// unblock ends its wait, unless it has been served by then. When ctx ends, the
+	// client is gone: Block returns at once, and whatever is served later is lost.
+	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock) resp.Reply
 }

@@ -39,7 +39,7 @@ func clientRows() []row {
 			{Spec: resp.Spec{Name: "client|no-touch", Arity: 3, Flags: ofClient, Group: "connection", Since: "7.2.0",
 				Summary: "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.", Syntax: "<ON | OFF>"}, Run: action{run: clientNoTouch}},
 			{Spec: resp.Spec{Name: "client|unblock", Arity: -3, Flags: administrative, Group: "connection", Since: "5.0.0",
-				Summary: "Unblock a client blocked in a blocking command from a different connection", Syntax: "client-id [TIMEOUT | ERROR]"}, Run: action{run: clientUnblock}},
+				Summary: "Unblock a client blocked in a blocking command from a different connection", Syntax: "client-id [TIMEOUT | ERROR]"}, Run: action{run: clientUnblock, asksBackend: true}},
 			helpRow("client", "connection", "5.0.0", clientHelp),
 		}, slices.Concat(trackingRows(), pauseRows())...),
 	}}
@@ -118,18 +118,30 @@ func setFlag(flag interface{ Store(bool) }, word string) resp.Reply {
 	return resp.OK()
 }
 
-// clientUnblock finds nobody: no command of lockd blocks until something happens.
-func clientUnblock(_ *session, args resp.Args) resp.Reply {
+// clientUnblock answers when it is certain whether the client was unblocked.
+func clientUnblock(s *session, args resp.Args) resp.Reply {
 	if len(args) > 4 {
 		return wrongSubcommand("client", args[1])
 	}
 	if len(args) == 4 && !resp.Is(args[3], "TIMEOUT") && !resp.Is(args[3], "ERROR") {
 		return resp.Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 	}
-	if _, ok := resp.ParseInt(args[2]); !ok {
+	id, ok := resp.ParseInt(args[2])
+	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	return resp.Int(0)
+	why := resp.UnblockTimeout
+	if len(args) == 4 && resp.Is(args[3], "ERROR") {
+		why = resp.UnblockError
+	}
+	c := s.srv.session(id)
+	if c == nil {
+		return resp.Int(0)
+	}
+	if p := c.unpark(why); p == nil || !p.unblocked(s.ctx) {
+		return resp.Int(0)
+	}
+	return resp.Int(1)
 }
 
 // clientType is Redis's class of a client; ok is false for a word that names none.
@@ -197,7 +209,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	if s.queued.Load() >= 0 {
 		flags += "x"
 	}
-	if s.blocked.Load() {
+	if s.blocked.Load() || s.parked.Load() != nil {
 		flags += "b"
 	}
 	track := s.trackFlags.Load()

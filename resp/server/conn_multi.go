@@ -134,7 +134,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return resp.Err("ERR EXEC without MULTI")
 	}
 	db := int(s.db.Load())
-	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Watch: s.watch}
+	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Watch: s.watch, Multi: true}
 	s.discard()
 	if tx.spoiled {
 		return resp.Err(resp.ErrExecAbort)

@@ -36,12 +36,13 @@ type fakeBackend struct {
 	late    func(resp.Message) // takes what an entry changed, for a node that applies it later
 	old     bool               // it does not know "tracked"
 	held    func()             // is called when a request has taken effect and before it is answered
+	served  chan resp.Reply    // what a blocking command is answered
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
 
 func newFake() *fakeBackend {
-	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000)}
+	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000), served: make(chan resp.Reply)}
 	for i := range f.values {
 		f.values[i] = map[string]string{}
 	}
@@ -54,6 +55,9 @@ func newFake() *fakeBackend {
 		fakeRow("incr", 2, resp.Write|resp.DenyOOM|resp.Fast, resp.FirstKey, "string", "1.0.0", "Increment the integer value of a key by one", "key", fakeIncr),
 		fakeRow("eval", -3, resp.NoScript|resp.Stale|resp.SkipMonitor|resp.MayReplicate|resp.NoMandatoryKeys|resp.MovableKeys, resp.EvalKeys, "scripting", "2.6.0",
 			"Execute a Lua script server side", "script numkeys [key [key ...]] [arg [arg ...]]", fakeEval),
+		fakeRow("blpop", -3, resp.Write|resp.NoScript|resp.Blocking, resp.Keys{First: 1, Last: -2, Step: 1}, "list", "2.0.0",
+			"Remove and get the first element in a list, or block until one is available", "key [key ...] timeout",
+			func(*fakeBackend, resp.Cmd) resp.Reply { return resp.NilArray() }),
 		fakeRow("publish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.NoKeys, "pubsub", "2.0.0",
 			"Post a message to a channel", "channel message", fakePublish),
 		fakeRow("spublish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.FirstKey, "pubsub", "7.0.0",
@@ -109,6 +113,20 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		f.held()
 	}
 	return resp.Result{Replies: replies}
+}
+
+// Block waits until the test serves it.
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, unblock <-chan resp.Unblock) resp.Reply {
+	f.waiting <- struct{}{}
+	select {
+	case r := <-f.served:
+		return r
+	case why := <-unblock:
+		return map[resp.Unblock]resp.Reply{resp.UnblockTimeout: resp.NilArray(), resp.UnblockError: resp.Err(resp.ErrUnblocked),
+			resp.UnblockStop: resp.Err(resp.ErrNotDone)}[why]
+	case <-ctx.Done():
+		return resp.Err(resp.ErrUnknown)
+	}
 }
 
 // publish is what the node does when it applies an entry.

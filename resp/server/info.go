@@ -86,14 +86,13 @@ func (s *Server) infoClients() resp.Section {
 	list := s.clients()
 	waiting, subscribed, tracking, blocked, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0), int64(0)
 	for _, c := range list {
-		if c.phase.Load()%phaseKinds == phaseRunning {
+		if c.blocked.Load() || c.parked.Load() != nil {
+			blocked++
+		} else if c.phase.Load()%phaseKinds == phaseRunning {
 			waiting++
 		}
 		if c.subscribed() {
 			subscribed++
-		}
-		if c.blocked.Load() {
-			blocked++
 		}
 		if c.trackFlags.Load()&flagTracks != 0 {
 			tracking++
@@ -106,7 +105,7 @@ func (s *Server) infoClients() resp.Section {
 	f.number("maxclients", s.hub.settings.clientsMax.Load())
 	f.number("client_recent_max_input_buffer", inputMax)
 	f.number("client_recent_max_output_buffer", outputMax)
-	f.number("blocked_clients", blocked) // by CLIENT PAUSE: no command blocks until something happens
+	f.number("blocked_clients", blocked)
 	f.number("executing_clients", waiting)
 	f.number("tracking_clients", tracking)
 	f.number("pubsub_clients", subscribed)

@@ -77,11 +77,12 @@ type session struct {
 	inputBytes atomic.Int64 // in the input buffer
 	noEvict    atomic.Bool
 	noTouch    atomic.Bool
-	readOnly   atomic.Bool   // READONLY: a follower may serve its reads
-	monitors   atomic.Bool   // MONITOR
-	blocked    atomic.Bool   // waits until clients are not paused
-	trackFlags atomic.Uint32 // flagTracks ...
-	redirect   atomic.Int64  // of tracking; -1: does not track
+	readOnly   atomic.Bool            // READONLY: a follower may serve its reads
+	monitors   atomic.Bool            // MONITOR
+	blocked    atomic.Bool            // waits until clients are not paused
+	trackFlags atomic.Uint32          // flagTracks ...
+	redirect   atomic.Int64           // of tracking; -1: does not track
+	parked     atomic.Pointer[parked] // nil: no blocking command waits
 	identity   identity
 }
 
@@ -189,6 +190,9 @@ func (s *session) dispatch(args resp.Args) *command {
 	case !s.waitOutPause(c): // and its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
 		s.queue(c, args)
+	case c.act == nil && c.spec.Blocks():
+		s.endRun()
+		s.park(c, args)
 	case c.act == nil:
 		s.addToRun(c, args)
 	default:

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// clientNumber asks a client for its id.
+func (c *client) clientNumber() string {
+	c.t.Helper()
+	c.send("CLIENT ID\r\n")
+	line, err := c.in.ReadString('\n')
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSpace(line[1:])
+}
+
+// What came before a blocking command in a pipeline is answered at once, what comes
+// behind it when it has ended; other connections do not wait.
+func TestPipelineAroundBlockingCommand(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c, other := dial(t, addr), dial(t, addr)
+	c.send("SET a 1\r\nINCR a\r\nBLPOP k 0\r\nINCR a\r\nMULTI\r\nBLPOP k 0\r\nEXEC\r\n")
+	c.want("+OK\r\n:2\r\n")
+	<-fake.waiting
+	other.send("INCR a\r\n")
+	other.want(":3\r\n")
+	fake.served <- resp.Bulks("k", "v")
+	c.want("*2\r\n$1\r\nk\r\n$1\r\nv\r\n:4\r\n+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n")
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if want := []int{2, 1, 1, 1}; !slices.Equal(fake.requests, want) {
+		t.Errorf("requests of %v commands, want %v", fake.requests, want)
+	}
+}
+
+// CLIENT UNBLOCK ends a wait in one of two ways, and says whether it did.
+func TestClientUnblock(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c, other := dial(t, addr), dial(t, addr)
+	id := c.clientNumber()
+	unblock := func(words, want string) {
+		other.send("CLIENT UNBLOCK " + words + "\r\n")
+		other.want(want)
+	}
+	unblock(id, ":0\r\n")
+	unblock("99", ":0\r\n")
+	for _, how := range []struct{ word, answer string }{
+		{"", "*-1\r\n"}, {"TIMEOUT", "*-1\r\n"}, {"error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"},
+	} {
+		c.send("BLPOP k 0\r\n")
+		<-fake.waiting
+		unblock(id+" "+how.word, ":1\r\n")
+		c.want(how.answer)
+	}
+	c.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	fake.served <- resp.Bulk("v")
+	c.want("$1\r\nv\r\n")
+	unblock(id, ":0\r\n")
+	c.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	other.send("MULTI\r\nCLIENT UNBLOCK " + id + "\r\nSUBSCRIBE ch\r\nEXEC\r\n")
+	other.want("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+	c.want("*-1\r\n")
+}
+
+// A command that was served just before is none that CLIENT UNBLOCK has ended.
+func TestUnblockComesTooLate(t *testing.T) {
+	p := &parked{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Bulks("k", "v")}
+	s := &session{}
+	s.parked.Store(p)
+	if s.unpark(resp.UnblockError) != p || s.unpark(resp.UnblockError) != nil {
+		t.Error("the first reason counts, and no other")
+	}
+	close(p.done)
+	if p.unblocked(t.Context()) {
+		t.Error("it was served")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if (&parked{done: make(chan struct{})}).unblocked(ctx) {
+		t.Error("who asked is gone")
+	}
+}
+
+// Who waits is seen in CLIENT LIST and INFO.
+func TestBlockedClientsAreCounted(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	c, other := dial(t, addr), dial(t, addr)
+	id := c.clientNumber()
+	figures := func() string {
+		for _, f := range srv.infoClients().Fields {
+			if f.Name == "blocked_clients" {
+				return f.Value
+			}
+		}
+		return "none"
+	}
+	if got := figures(); got != "0" {
+		t.Errorf("%s blocked clients", got)
+	}
+	c.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	if got := figures(); got != "1" {
+		t.Errorf("%s blocked clients", got)
+	}
+	other.send("CLIENT LIST ID " + id + "\r\n")
+	var n int
+	if _, err := fmt.Fscanf(other.in, "$%d\r\n", &n); err != nil {
+		t.Fatal(err)
+	}
+	line, err := other.in.ReadString('\n')
+	if err != nil || !strings.Contains(line, " flags=b ") || !strings.Contains(line, " cmd=blpop ") {
+		t.Errorf("%q, %v", line, err)
+	}
+	fake.served <- resp.NilArray()
+	c.want("*-1\r\n")
+	eventually(t, "nobody is blocked", func() bool { return figures() == "0" })
+}
+
+// A client that hangs up, or is killed, while it waits is noticed.
+func TestBlockedClientIsGone(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	hangs, killed, other := dial(t, addr), dial(t, addr), dial(t, addr)
+	id := killed.clientNumber()
+	hangs.send("BLPOP k 0\r\n")
+	killed.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	<-fake.waiting
+	hangs.conn.Close()
+	eventually(t, "its session ends", func() bool { return srv.count() == 2 })
+	other.send("CLIENT KILL ID " + id + "\r\n")
+	other.want(":1\r\n")
+	killed.wantClosed()
+	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
+}
+
+// A server that stops tells who waits that nothing was done.
+func TestShutdownUnblocks(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	c := dial(t, addr)
+	c.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	if err := srv.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.want("-" + resp.ErrNotDone + "\r\n")
+	c.wantClosed()
+}
