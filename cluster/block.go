@@ -205,8 +205,8 @@ func (b *blocker) begin(ctx context.Context) (*blockCall, bool) {
 		return nil, false
 	}
 	defer func() { <-b.opening }()
-	if call := b.number(ctx); call != nil {
-		return call, true
+	if call := b.number(ctx); call != nil || b.isClosed() {
+		return call, call != nil
 	}
 	// If nobody hears of a session it is over after its lease.
 	o, session := b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockOpen()}}} })
@@ -224,6 +224,12 @@ func (b *blocker) enter(session uint64) {
 	if !b.closed {
 		b.session, b.last, b.used = session, 0, b.n.clock.Monotonic()
 	}
+}
+
+func (b *blocker) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
 }
 
 // number names a command in the present session; nil where there is none.
@@ -383,7 +389,22 @@ func (b *blocker) leave(ctx context.Context) {
 	b.session, b.closed = 0, true
 	sessions := b.inUse()
 	b.mu.Unlock()
-	if len(sessions) > 0 {
-		b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockClose(sessions)}}} })
+	if len(sessions) == 0 {
+		return
 	}
+	b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockClose(sessions)}}} })
+	tick := time.NewTicker(holdPoll)
+	defer tick.Stop()
+	for b.waits() && ctx.Err() == nil { // until this node has heard of it, too
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (b *blocker) waits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.calls) > 0
 }

@@ -1,0 +1,480 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/keyspace"
+	"lockd/resp"
+)
+
+// The tests of blocking commands run the real machine: what is shown is what the two
+// do together.
+func withKeyspace(cfg *Config) { cfg.Machine = keyspace.New(nil) }
+
+// blockedClient is a client in a blocking command.
+type blockedClient struct {
+	node    *testNode
+	unblock chan resp.Unblock
+	hangUp  context.CancelFunc
+
+	mu    sync.Mutex
+	reply string // "" while it waits
+	took  time.Duration
+}
+
+// block sends a blocking command to a node.
+func (c *testCluster) block(n *testNode, line string) *blockedClient {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &blockedClient{node: n, unblock: make(chan resp.Unblock, 1), hangUp: cancel}
+	start := time.Now()
+	go func() {
+		defer cancel()
+		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, b.unblock)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.reply = strings.TrimSpace(strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", " "))
+		b.took = time.Since(start)
+	}()
+	return b
+}
+
+func (b *blockedClient) answer() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reply
+}
+
+// want waits a while for the answer and compares it.
+func (c *testCluster) want(b *blockedClient, reply string) {
+	c.t.Helper()
+	for range 3000 {
+		if b.answer() != "" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := b.answer(); got != reply {
+		c.t.Fatalf("a client of %s was answered %q, want %q", b.node.id, got, reply)
+	}
+}
+
+// waiting waits until so many commands wait in the machine of every running node.
+func (c *testCluster) waiting(want int) {
+	c.t.Helper()
+	var got map[string]int
+	for range 3000 {
+		got = map[string]int{}
+		for _, n := range c.others(nil) {
+			got[n.id] = n.waiters()
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Values(got)), func(n int) bool { return n != want }) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("%v commands wait, want %d on each", got, want)
+}
+
+// waiters counts what waits in a node's machine.
+func (n *testNode) waiters() (count int) {
+	for session := range uint64(20) {
+		for number := range uint64(50) {
+			if n.blockState(resp.BlockID{Session: session, Number: number}) == resp.BlockWaiting {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func popped(key, value string) string {
+	return fmt.Sprintf("*2 $%d %s $%d %s", len(key), key, len(value), value)
+}
+
+// Clients of any node are served in the order in which the log saw them, by whoever
+// pushes.
+func TestBlockedAnywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		var clients []*blockedClient
+		for i, n := range []*testNode{others[0], leader, others[1], others[0]} {
+			clients = append(clients, c.block(n, "BLPOP list 0"))
+			c.waiting(i + 1)
+		}
+		c.expect(others[1], "RPUSH list a b c", ":3")
+		c.want(clients[0], popped("list", "a"))
+		c.want(clients[1], popped("list", "b"))
+		c.want(clients[2], popped("list", "c"))
+		c.waiting(1)
+		c.expect(leader, "LPUSH list d", ":1")
+		c.want(clients[3], popped("list", "d"))
+		c.want(c.block(others[1], "BRPOP list 1"), "_")
+		c.expect(leader, "RPUSH list e", ":1")
+		c.want(c.block(others[1], "BLPOP list 1"), popped("list", "e"))
+		c.want(c.block(others[1], "BLPOP list x"), "-ERR timeout is not a float or out of range")
+		c.agree()
+	})
+}
+
+// The time of a command ends when it should, on every node.
+func TestBlockedTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		var clients []*blockedClient
+		for _, n := range c.others(nil) {
+			clients = append(clients, c.block(n, "BLPOP list 12.5")) // longer than a session without a word
+		}
+		c.waiting(3)
+		for _, b := range clients {
+			c.want(b, "_")
+			if b.took < 12500*time.Millisecond || b.took > 12600*time.Millisecond {
+				t.Errorf("the client of %s waited for %s", b.node.id, b.took)
+			}
+		}
+		c.expect(leader, "RPUSH list a", ":1")
+		c.expect(leader, "LLEN list", ":1")
+	})
+}
+
+// Who waits goes on waiting when the leader is killed, and is served by the next one.
+func TestBlockedOverFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		first, second := c.block(others[0], "BLPOP list 0"), (*blockedClient)(nil)
+		c.waiting(1)
+		second = c.block(others[1], "BLMOVE list done LEFT LEFT 0")
+		timed := c.block(others[1], "BLPOP other 3")
+		c.waiting(3)
+		c.kill(leader.id)
+		c.expect(others[1], "RPUSH list a b", ":2")
+		c.want(first, popped("list", "a"))
+		c.want(second, "$1 b")
+		c.want(timed, "_")
+		if timed.took < 3*time.Second || timed.took > 5*time.Second {
+			t.Errorf("3 s and a failover took %s", timed.took)
+		}
+		c.expect(others[0], "LRANGE done 0 -1", "*1 $1 b")
+		c.waiting(0)
+	})
+}
+
+// A leader that is cut off cannot say what became of a blocking command. It asks
+// again, and the command is executed once.
+func TestBlockedAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		old := c.settle()
+		c.want(c.block(old, "BLPOP list 0.01"), "_") // the session is there
+		c.cut(old)
+		client := c.block(old, "BLPOP list 0")
+		time.Sleep(2 * time.Second)
+		if got := client.answer(); got != "" {
+			t.Fatalf("it was answered %q", got)
+		}
+		c.net.heal()
+		c.waiting(1)
+		c.expect(old, "RPUSH list a b c", ":3")
+		c.want(client, popped("list", "a"))
+		c.expect(old, "LRANGE list 0 -1", "*2 $1 b $1 c")
+	})
+}
+
+// Where asking again does not help either, the client is told that nobody knows; and
+// the command is cancelled as soon as that is possible.
+func TestBlockedUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		old := c.settle()
+		c.want(c.block(old, "BLPOP list 0.01"), "_")
+		c.cut(old)
+		c.want(c.block(old, "BLPOP list 0"), "-"+resp.ErrUnknown)
+		c.want(c.block(old, "BLPOP list 0"), "-"+resp.ErrNotDone)
+		c.net.heal()
+		time.Sleep(5 * time.Second)
+		c.waiting(0)
+		c.expect(old, "RPUSH list a", ":1")
+		c.expect(old, "LLEN list", ":1")
+	})
+}
+
+// A client whose time is over while its node hears of nobody is never told that there
+// was nothing: it may have been served.
+func TestBlockedOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		client := c.block(away, "BLPOP list 2")
+		c.waiting(1)
+		c.cut(away)
+		c.expect(leader, "RPUSH list a", ":1")
+		c.want(client, "-"+resp.ErrUnknown)
+		if client.took < 2*time.Second || client.took > 2*time.Second+away.cfg.LeaderWait+time.Second {
+			t.Errorf("it took %s", client.took)
+		}
+		c.expect(leader, "LLEN list", ":0")
+		c.net.heal()
+		c.waiting(0)
+	})
+}
+
+// CLIENT UNBLOCK ends a wait, wherever the leader is.
+func TestUnblock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		for why, want := range map[resp.Unblock]string{resp.UnblockTimeout: "_", resp.UnblockError: "-" + resp.ErrUnblocked, resp.UnblockStop: "-" + resp.ErrNotDone} {
+			client := c.block(c.others(leader)[0], "BLPOP list 0")
+			c.waiting(1)
+			client.unblock <- why
+			c.want(client, want)
+			c.waiting(0)
+		}
+		c.expect(leader, "RPUSH list a", ":1")
+		client := c.block(leader, "BLPOP list 0")
+		client.unblock <- resp.UnblockError // too late, or too early: it is served
+		c.want(client, popped("list", "a"))
+	})
+}
+
+// The wait of a client that hangs up ends behind it, also if no leader is there then.
+func TestBlockedHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		n := c.others(leader)[0]
+		client := c.block(n, "BLPOP list 0")
+		c.waiting(1)
+		client.hangUp()
+		c.waiting(0)
+		client = c.block(n, "BLPOP list 0")
+		c.waiting(1)
+		c.kill(leader.id)
+		client.hangUp()
+		synctest.Wait()
+		if client.answer() == "" {
+			t.Error("Block waits on for a client that is gone")
+		}
+		c.waiting(0)
+		c.expect(n, "RPUSH list a", ":1")
+		c.expect(n, "LLEN list", ":1")
+	})
+}
+
+// Many clients hang up at once.
+func TestManyHangUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1, withKeyspace)
+		defer c.close()
+		n := c.settle()
+		var clients []*blockedClient
+		for range cancelsMax + 10 {
+			clients = append(clients, c.block(n, "BLPOP list 0"))
+		}
+		c.waiting(49) // of those that are looked at
+		for _, b := range clients {
+			b.hangUp()
+		}
+		c.waiting(0)
+		c.expect(n, "RPUSH list a", ":1")
+		c.expect(n, "LLEN list", ":1")
+	})
+}
+
+// The clients of a node that is gone wait for as long as its session, no longer.
+func TestBlockedNodeDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		dead, other := c.others(leader)[0], c.others(leader)[1]
+		c.block(dead, "BLPOP list 0")
+		c.waiting(1)
+		client := c.block(other, "BLPOP list 0")
+		c.waiting(2)
+		c.kill(dead.id)
+		time.Sleep(11 * time.Second)
+		c.waiting(1)
+		c.expect(leader, "RPUSH list a", ":1")
+		c.want(client, popped("list", "a"))
+		c.start(dead.id)
+		c.want(c.block(dead, "BLPOP list 0.5"), "_") // in a session of its own
+		c.agree()
+	})
+}
+
+// A node that stops in order takes its clients' commands with it.
+func TestBlockedNodeStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		n := c.others(leader)[0]
+		client := c.block(n, "BLPOP list 0")
+		c.waiting(1)
+		if err := n.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.Node = nil
+		c.want(client, "-"+resp.ErrNotDone)
+		c.expect(leader, "RPUSH list a", ":1")
+		c.expect(leader, "LLEN list", ":1")
+	})
+}
+
+// A node that was away for longer than its session asks again when it is back: its
+// clients have lost their place, and nothing else.
+func TestBlockedNodeComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		first, timed := c.block(away, "BLPOP list 0"), c.block(away, "BLPOP list 60")
+		c.waiting(2)
+		c.cut(away)
+		time.Sleep(15 * time.Second)
+		second := c.block(leader, "BLPOP list 0")
+		c.net.heal()
+		c.waiting(3)
+		c.expect(leader, "RPUSH list a b", ":2")
+		c.want(second, popped("list", "a"))
+		c.waiting(1)
+		time.Sleep(20 * time.Second)
+		c.expect(leader, "RPUSH list c", ":1")
+		time.Sleep(time.Second)
+		answers := []string{first.answer(), timed.answer()}
+		slices.Sort(answers)
+		if want := []string{popped("list", "b"), popped("list", "c")}; !slices.Equal(answers, want) {
+			t.Errorf("answered %q, want %q", answers, want)
+		}
+	})
+}
+
+// A snapshot takes the place of messages. Clients whose commands have ended meanwhile
+// are told that nobody knows how; the others wait on.
+func TestBlockedThroughSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }))
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		served, waits := c.block(away, "BLPOP a 0"), c.block(away, "BLPOP b 0")
+		c.waiting(2)
+		c.cut(away)
+		c.expect(leader, "RPUSH a 1", ":1")
+		for i := range 200 {
+			c.expect(leader, fmt.Sprintf("SET k%d v", i%7), "+OK")
+			synctest.Wait()
+		}
+		c.net.heal()
+		c.want(served, "-"+resp.ErrUnknown)
+		c.waiting(1)
+		c.expect(away, "RPUSH b 2", ":1")
+		c.want(waits, popped("b", "2"))
+		c.agree()
+	})
+}
+
+// Pushers and waiters on all nodes, while leaders are killed and cut off: no value is
+// given out twice, and one that was pushed for sure is given out, is still there, or
+// was popped for somebody who was told that nobody knows.
+func TestQueueOverFaults(t *testing.T) {
+	synctest.Test(t, queueOverFaults)
+}
+
+func queueOverFaults(t *testing.T) {
+	c := startCluster(t, 3, withKeyspace)
+	defer c.close()
+	c.settle()
+	var mu sync.Mutex
+	pushed, got, doubts := map[string]bool{}, map[string]int{}, 0
+	stop := make(chan struct{})
+	var workers sync.WaitGroup
+	nodes := c.others(nil)
+	for i, n := range nodes {
+		node := n.Node // of this incarnation: it is not killed, only cut off
+		workers.Go(func() {
+			for k := 0; ; k++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				value := fmt.Sprintf("%d.%d", i, k)
+				res := node.Do(context.Background(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"RPUSH", "queue", value}}}})
+				mu.Lock()
+				pushed[value] = !res.Replies[0].IsErr()
+				mu.Unlock()
+				time.Sleep(40 * time.Millisecond)
+			}
+		})
+		for range 3 {
+			workers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil)
+					mu.Lock()
+					switch {
+					case len(r.Elems) == 2:
+						got[r.Elems[1].Str]++
+					case r.Str == resp.ErrUnknown:
+						doubts++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	for range 2 {
+		time.Sleep(2 * time.Second)
+		c.cut(c.leader())
+		time.Sleep(2 * time.Second)
+		c.net.heal()
+		time.Sleep(2 * time.Second)
+		c.leader().handOver(context.Background(), "")
+	}
+	close(stop)
+	workers.Wait()
+	time.Sleep(15 * time.Second)
+	rest := nodes[0].do("LRANGE queue 0 -1")
+	lost := 0
+	for value, sure := range pushed {
+		there := strings.Contains(rest+" ", " "+value+" ")
+		if got[value] > 1 || got[value] == 1 && there {
+			t.Errorf("%s was given out %d times, and is there: %t", value, got[value], there)
+		}
+		if sure && got[value] == 0 && !there {
+			lost++
+		}
+	}
+	if len(got) < 100 || lost > doubts {
+		t.Errorf("%d values were given out; %d were lost, %d clients were told that nobody knows", len(got), lost, doubts)
+	}
+	c.agree()
+}
