@@ -26,10 +26,10 @@ func (s *session) park(c *command, args resp.Args) {
 	if s.srv.draining.Load() {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
 	}
+	s.show(shown{c, int(s.db.Load()), args})
 	p.reply = s.srv.backend.Block(s.ctx, resp.Cmd{DB: int(s.db.Load()), Args: args}, p.unblock)
 	s.parked.Store(nil)
 	close(p.done)
-	s.show(shown{c, int(s.db.Load()), args})
 	if s.ctx.Err() != nil {
 		s.closing = true // nobody is there to be told
 		return
