@@ -104,11 +104,11 @@ func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Repl
 		return w.answer(end)
 	default:
 	}
-	switch {
-	case o == outcomeNotDone:
+	switch o {
+	case outcomeNotDone:
 		w.n.blocker.forget(call.id)
 		return resp.Err(w.n.protocol.notDone), false
-	case o == outcomeUnknown:
+	case outcomeUnknown:
 		w.n.blocker.cancel(call.id)
 		return resp.Err(resp.ErrUnknown), false
 	}
