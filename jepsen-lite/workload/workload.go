@@ -37,6 +37,7 @@ var Table = []Workload{
 	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, nil},
 	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, nil},
 	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, &model.ListMachine},
+	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.Queue, nil},
 	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
 	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, &model.LockMachine},

@@ -1,0 +1,155 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Queue judges queues of unique values at whose beginning clients wait: push value =
+// length; pop = value | nil; move = value | nil; left = the values that are there at
+// the end, and those that were moved with ">" before them. Each value is given out
+// once; none that was acknowledged is lost but to clients who do not know what they
+// were given; values come in the order of their pushes; and nobody waits in vain while
+// a value is there.
+func Queue(h *history.History) *Verdict {
+	v := &Verdict{}
+	queues := map[string]*waitedFor{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if queues[o.Key] == nil {
+			queues[o.Key] = &waitedFor{pushes: map[string]*history.Op{}, takes: map[string]*history.Op{}}
+		}
+		queues[o.Key].add(v, o)
+	}
+	given, lost := 0, 0
+	for _, key := range slices.Sorted(maps.Keys(queues)) {
+		q := queues[key]
+		q.judge(v)
+		given, lost = given+len(q.takes), lost+len(q.lost)
+	}
+	v.Note("%d values were given out, %d were given to nobody knows whom", given, lost)
+	return v
+}
+
+// waitedFor is one queue.
+type waitedFor struct {
+	pushes map[string]*history.Op
+	takes  map[string]*history.Op // by value: who was given it
+	empty  []*history.Op          // who was given nothing
+	doubts int                    // pops of which nobody knows what they were given
+	left   *history.Op            // the last reading
+	lost   []string
+}
+
+func (q *waitedFor) add(v *Verdict, o *history.Op) {
+	switch {
+	case o.Name == "push":
+		q.pushes[o.In[0]] = o
+	case o.Name == "pop" && o.Outcome == history.Info:
+		q.doubts++
+	case !o.OK():
+	case o.Name == "left":
+		q.left = o
+	case o.Out[0] == absent:
+		q.empty = append(q.empty, o)
+	case q.takes[o.Out[0]] != nil:
+		v.Add("given out twice", o, "%s had been given it", q.takes[o.Out[0]])
+	default:
+		q.takes[o.Out[0]] = o
+	}
+}
+
+func (q *waitedFor) judge(v *Verdict) {
+	for _, value := range slices.Sorted(maps.Keys(q.takes)) {
+		push, by := q.pushes[value], q.takes[value]
+		switch {
+		case push == nil || push.Start > by.End:
+			v.Add("never pushed", by, "nobody had sent %q", value)
+		case push.Outcome == history.Fail:
+			v.Add("failed but done", by, "%s", push)
+		}
+	}
+	if q.left != nil {
+		q.judgeLeft(v)
+	}
+	q.inOrder(v)
+	q.inVain(v)
+}
+
+// judgeLeft compares what is left with what was pushed and given out.
+func (q *waitedFor) judgeLeft(v *Verdict) {
+	there := map[string]bool{}
+	for _, word := range q.left.Out {
+		value, moved := strings.CutPrefix(word, ">")
+		by := q.takes[value]
+		if there[value] || by != nil && !(moved && by.Name == "move") {
+			v.Add("given out twice", brief(q.left), "%s is there, and %s", word, by)
+		}
+		there[value] = true
+	}
+	for _, value := range slices.Sorted(maps.Keys(q.pushes)) {
+		push, by := q.pushes[value], q.takes[value]
+		if by != nil && by.Name == "move" && !there[value] {
+			v.Add("lost", by, "what it moved is not there")
+		}
+		if push.OK() && push.End < q.left.Start && by == nil && !there[value] {
+			q.lost = append(q.lost, value)
+		}
+	}
+	if len(q.lost) > q.doubts {
+		v.Add("lost", q.pushes[q.lost[0]], "%d values are gone, and %d clients do not know what they were given", len(q.lost), q.doubts)
+	}
+}
+
+// inOrder checks that no value was given out before one that had been pushed before
+// it was sent, and was asked for only later.
+func (q *waitedFor) inOrder(v *Verdict) {
+	var taken []*history.Op // pushes of values that were given out, by their ends
+	for value := range q.takes {
+		if p := q.pushes[value]; p != nil && p.OK() {
+			taken = append(taken, p)
+		}
+	}
+	slices.SortFunc(taken, func(a, b *history.Op) int { return int(a.Start - b.Start) })
+	var latest *history.Op // take that began last, of the values pushed before
+	ended := slices.Clone(taken)
+	slices.SortFunc(ended, func(a, b *history.Op) int { return int(a.End - b.End) })
+	for _, p := range taken {
+		for len(ended) > 0 && ended[0].End < p.Start {
+			if by := q.takes[ended[0].In[0]]; latest == nil || by.Start > latest.Start {
+				latest = by
+			}
+			ended = ended[1:]
+		}
+		if by := q.takes[p.In[0]]; latest != nil && by.End < latest.Start {
+			v.Add("order differs", by, "what %s was given had been pushed before", latest)
+		}
+	}
+}
+
+// inVain checks that nobody was given nothing while a value was there all the time.
+func (q *waitedFor) inVain(v *Verdict) {
+	var pushes []*history.Op
+	for _, p := range q.pushes {
+		if p.OK() && q.takes[p.In[0]] != nil {
+			pushes = append(pushes, p)
+		}
+	}
+	slices.SortFunc(pushes, func(a, b *history.Op) int { return int(a.End - b.End) })
+	slices.SortFunc(q.empty, func(a, b *history.Op) int { return int(a.Start - b.Start) })
+	var longest *history.Op // push of the value, of those there by then, that was asked for last
+	for _, o := range q.empty {
+		for len(pushes) > 0 && pushes[0].End < o.Start {
+			if longest == nil || q.takes[pushes[0].In[0]].Start > q.takes[longest.In[0]].Start {
+				longest = pushes[0]
+			}
+			pushes = pushes[1:]
+		}
+		if longest != nil && q.takes[longest.In[0]].Start > o.End {
+			v.Add("in vain", o, "%s was there until %s", longest, q.takes[longest.In[0]])
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"strconv"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// queuesMax is how many queues the workers share.
+const queuesMax = 4
+
+// newQueue: unique values are pushed, and taken by clients who wait for them, or moved
+// to a second list. At the end what is left is read.
+func newQueue(env *Env) Plan {
+	return Plan{
+		Step: func(c *Client) {
+			key := c.Key("q" + itoa(int64(c.Rand.IntN(queuesMax))))
+			switch c.Rand.IntN(5) {
+			case 0, 1:
+				value := itoa(c.env.Unique())
+				c.Do(Call{Op: "push", Key: key, In: []string{value}, Cmds: [][]string{{"RPUSH", key, value}}, Out: number})
+			case 2, 3:
+				c.Do(Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, c.patience()}}, Out: poppedFrom(key)})
+			case 4:
+				c.Do(Call{Op: "move", Key: key, Cmds: [][]string{{"BLMOVE", key, key + ":moved", "LEFT", "RIGHT", c.patience()}}})
+			}
+		},
+		Final: func(c *Client) {
+			for n := int64(c.ID); n < queuesMax; n += int64(env.Workers) {
+				key := c.Key("q" + itoa(n))
+				for done := false; !done && c.ctx.Err() == nil; {
+					done = c.left(key)
+				}
+			}
+		},
+	}
+}
+
+// left reads what is left of a queue, and what was moved, at one moment.
+func (c *Client) left(key string) bool {
+	_, ok := c.Do(Call{Op: "left", Key: key,
+		Cmds: [][]string{{"MULTI"}, {"LRANGE", key, "0", "-1"}, {"LRANGE", key + ":moved", "0", "-1"}, {"EXEC"}}, Out: leftAndMoved})
+	return ok
+}
+
+// patience is for how many seconds a client waits: 10 ms to half a second.
+func (c *Client) patience() string {
+	return strconv.FormatFloat((10*time.Millisecond + time.Duration(c.Rand.Int64N(int64(490*time.Millisecond)))).Seconds(), 'f', 3, 64)
+}
+
+// poppedFrom makes a result of the answer of BLPOP: the value, or nil.
+func poppedFrom(key string) func([]target.Reply) ([]string, error) {
+	return func(replies []target.Reply) ([]string, error) {
+		switch out := replies[0].Texts(); {
+		case replies[0].Nil:
+			return []string{"nil"}, nil
+		case len(out) == 2 && out[0] == key:
+			return out[1:], nil
+		}
+		return nil, errShape
+	}
+}
+
+// leftAndMoved lists what is left, and what was moved with a sign before it.
+func leftAndMoved(replies []target.Reply) ([]string, error) {
+	lists := replies[len(replies)-1].Elems
+	if len(lists) != 2 {
+		return nil, errShape
+	}
+	out := lists[0].Texts()
+	for _, value := range lists[1].Texts() {
+		out = append(out, ">"+value)
+	}
+	return out, nil
+}
