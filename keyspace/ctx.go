@@ -17,7 +17,7 @@ type ctx struct {
 	db  int
 	run *scriptRun // the script that runs this command, or nil
 
-	reads bool // the command's row says that it only reads: its look-ups count
+	reads bool       // the command's row says that it only reads: its look-ups count
 	block *blockCall // the command may wait; or nil
 }
 
