@@ -23,7 +23,11 @@ var mayImport = map[string][]string{
 	"lockd/luavm":       {"lockd/resp", "lockd/resp/fault"},
 	"lockd/cluster":     {"lockd/resp", "lockd/resp/fault"},
 	"lockd/clients":     {}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster"},
+	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
+
+	// Measuring speaks TCP to servers and imports nothing of theirs.
+	"lockd/cmd/lockd/bench":       {},
+	"lockd/cmd/lockd/bench/suite": {"lockd/cmd/lockd/bench"}, // starts the built binary and its peers
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},

@@ -29,6 +29,7 @@ type cli struct {
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
+	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, and etcd, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -178,6 +179,8 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 	switch kctx.Selected().Name {
 	case "dev":
 		return &c.Dev, false, c.Dev.check()
+	case "bench":
+		return &c.Bench, false, c.Bench.check()
 	case "version":
 		return c.Version, false, nil
 	}

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Config is what to measure; its tags are those of the command line.
+type Config struct {
+	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads." placeholder:"[NAME=]redis://HOST:PORT,...|etcd://HOST:PORT,..."`
+	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
+	Clients   []int         `default:"1,50,300" help:"Numbers of clients, each measured by itself (default: ${default})." placeholder:"N,..."`
+	Pipeline  int           `default:"1" help:"Operations that a client sends at once." placeholder:"N"`
+	Time      time.Duration `default:"3s" help:"Length of one measurement, after a warm-up of an eighth of it."`
+	Rounds    int           `default:"5" help:"How often each target is measured, in turn; medians are shown." placeholder:"N"`
+	Keys      int           `default:"1000" help:"Number of keys." placeholder:"N"`
+	ValueSize int           `default:"20" help:"Bytes of a value." placeholder:"N"`
+	Wait      int           `default:"0" help:"Replicas that each write waits for, by a WAIT sent after it; a target may say its own: redis://host:port?wait=1." placeholder:"N"`
+	JSON      string        `name:"json" help:"Also write all figures to this file." placeholder:"FILE"`
+	Plot      string        `help:"Also draw the throughput into this file." placeholder:"FILE.svg"`
+
+	KeepKeys bool `kong:"-"` // leave the keys for the next measurement
+}
+
+// Bounds of the settings.
+const (
+	clientsMax  = 50_000
+	pipelineMax = 10_000
+	keysMax     = 1_000_000_000
+)
+
+// Check returns what is wrong with the settings.
+func (c *Config) Check() error {
+	for _, b := range []struct {
+		flag          string
+		values        []int
+		least, beyond int
+	}{
+		{"--clients", c.Clients, 1, clientsMax},
+		{"--pipeline", []int{c.Pipeline}, 1, pipelineMax},
+		{"--rounds", []int{c.Rounds}, 1, 1000},
+		{"--keys", []int{c.Keys}, 1, keysMax},
+		{"--value-size", []int{c.ValueSize}, 1, 1 << 20},
+		{"--wait", []int{c.Wait}, 0, 100},
+	} {
+		for _, v := range b.values {
+			if v < b.least || v > b.beyond {
+				return fmt.Errorf("%s %d is not between %d and %d", b.flag, v, b.least, b.beyond)
+			}
+		}
+	}
+	if len(c.Clients) == 0 || len(c.Workload) == 0 {
+		return errors.New("--clients and --workload must name something")
+	}
+	if c.Time < time.Millisecond {
+		return fmt.Errorf("--time %s is too short", c.Time)
+	}
+	for _, name := range c.Workload {
+		if _, err := findWorkload(name); err != nil {
+			return err
+		}
+	}
+	_, err := parseTargets(c.Target, c.Wait)
+	return err
+}
+
+// Run measures, prints the tables to stdout and what it is doing to progress, and
+// writes the files that were asked for. When ctx ends it prints what it has.
+func (c *Config) Run(ctx context.Context, stdout, progress io.Writer) error {
+	report, err := c.Measure(ctx, progress)
+	if report == nil {
+		return err
+	}
+	report.Print(stdout)
+	return errors.Join(err, report.Save(c.JSON, c.Plot))
+}
+
+// Measure returns the figures of all targets. With an error there may be figures too:
+// those of what was complete.
+func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	targets, err := parseTargets(c.Target, c.Wait)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{cfg: c, progress: progress, report: &Report{Began: time.Now().UTC().Truncate(time.Second), Machine: thisMachine(), Settings: c.settings()}}
+	defer b.close()
+	for _, t := range targets {
+		d := newDriver(t)
+		b.drivers = append(b.drivers, d)
+		lines, err := d.describe(ctx)
+		if err != nil {
+			return nil, interrupted(ctx, fmt.Errorf("%s: %w", t.Name, err))
+		}
+		b.report.Targets = append(b.report.Targets, TargetInfo{Target: t, Servers: lines})
+	}
+	err = b.all(ctx)
+	return b.report, interrupted(ctx, err)
+}
+
+// interrupted puts one clear error in the place of those that follow from being told
+// to stop.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// bench is a Measure under way.
+type bench struct {
+	cfg      *Config
+	progress io.Writer
+	drivers  []driver // by target
+	report   *Report
+	filled   map[int]bool // targets that have all keys
+}
+
+func (b *bench) close() {
+	for _, d := range b.drivers {
+		d.close()
+	}
+}
+
+// all measures workload by workload, number of clients by number of clients.
+func (b *bench) all(ctx context.Context) error {
+	b.filled = map[int]bool{}
+	for _, name := range b.cfg.Workload {
+		w, err := findWorkload(name)
+		if err != nil {
+			return err
+		}
+		for _, clients := range b.cfg.Clients {
+			p := &plan{clients: clients, pipeline: b.cfg.Pipeline, keys: b.cfg.Keys, valueSize: b.cfg.ValueSize}
+			if err := b.rounds(ctx, w, p); err != nil {
+				return err
+			}
+		}
+	}
+	return b.clear(ctx)
+}
+
+// rounds measures all targets in turn, round by round. What is not complete for all
+// targets does not go into the report.
+func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
+	results := make([]Result, len(b.drivers))
+	for round := range b.cfg.Rounds {
+		for i, d := range b.drivers {
+			t := b.report.Targets[i].Target
+			p := *p
+			p.wait = t.Wait
+			if !d.supports(w, &p) {
+				continue
+			}
+			if err := b.fill(ctx, i, w, &p); err != nil {
+				return named(t, w, p.clients, err)
+			}
+			s, err := measure(ctx, d, w, &p, b.cfg.Time)
+			if err != nil {
+				return named(t, w, p.clients, err)
+			}
+			results[i].Workload, results[i].Clients, results[i].Pipeline, results[i].Target = w.name, p.clients, p.pipeline, t.Name
+			results[i].Rounds = append(results[i].Rounds, s)
+			fmt.Fprintf(b.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n", round+1, b.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))
+		}
+	}
+	for _, r := range results {
+		if len(r.Rounds) > 0 {
+			r.Median = medians(r.Rounds)
+			b.report.Results = append(b.report.Results, r)
+		}
+	}
+	return nil
+}
+
+// fill gives a target its keys, once.
+func (b *bench) fill(ctx context.Context, target int, w *workload, p *plan) error {
+	if !w.filled || b.filled[target] {
+		return nil
+	}
+	b.filled[target] = true
+	report := newCounter(b.progress, b.report.Targets[target].Target.Name+": keys written", p.keys)
+	return b.drivers[target].fill(ctx, p, report.add)
+}
+
+// clear takes the keys away again.
+func (b *bench) clear(ctx context.Context) error {
+	for i := range b.filled {
+		if b.cfg.KeepKeys {
+			break
+		}
+		if err := b.drivers[i].clear(ctx, &plan{keys: b.cfg.Keys}); err != nil {
+			return fmt.Errorf("%s: taking the keys away: %w", b.report.Targets[i].Target.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package bench
+
+// plan is what all clients of one measurement share.
+type plan struct {
+	clients   int
+	pipeline  int // operations in a step
+	keys      int
+	valueSize int
+	wait      int // replicas that each write waits for
+}
+
+// Names of keys. All begin alike, so that they can be told from what was there.
+const (
+	keyPrefix   = "bench:"
+	dataPrefix  = keyPrefix + "key:"
+	lockPrefix  = keyPrefix + "lock:"
+	stockKey    = keyPrefix + "stock"
+	channelName = keyPrefix + "channel:"
+	keyDigits   = 12
+)
+
+// contendedLock is the number of the lock that all clients of contend want: none that
+// lockOf gives.
+const contendedLock = 999_999_999_999
+
+// leaseMs is how long locks are taken for: longer than any step may take.
+const leaseMs = 60_000
+
+// appendDigits appends i with leading zeros.
+func appendDigits(out []byte, i int) []byte {
+	out = append(out, "000000000000"...)
+	for at := len(out) - 1; i > 0; at-- {
+		out[at] = byte('0' + i%10)
+		i /= 10
+	}
+	return out
+}
+
+// appendValue appends the value that key i has throughout: its number, again and
+// again. So a reply that belongs to another key is seen.
+func appendValue(out []byte, i, size int) []byte {
+	var digits [keyDigits]byte
+	appendDigits(digits[:0], i)
+	for ; size > keyDigits; size -= keyDigits {
+		out = append(out, digits[:]...)
+	}
+	return append(out, digits[keyDigits-size:]...)
+}
+
+// lockOf is the number of the lock that client id takes at its turn: one that no
+// other client takes.
+func (p *plan) lockOf(id, turn int) int {
+	own := max(p.keys/p.clients, p.pipeline)
+	return id + p.clients*(turn%own)
+}

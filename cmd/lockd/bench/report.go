@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is all that was measured, and on what.
+type Report struct {
+	Began    time.Time    `json:"began"`
+	Machine  Machine      `json:"machine"`
+	Settings Settings     `json:"settings"`
+	Targets  []TargetInfo `json:"targets"`
+	Results  []Result     `json:"results"`
+}
+
+// Settings are those of a Config that change the figures.
+type Settings struct {
+	Seconds   float64 `json:"seconds"`
+	Rounds    int     `json:"rounds"`
+	Keys      int     `json:"keys"`
+	ValueSize int     `json:"valueSize"`
+}
+
+func (c *Config) settings() Settings {
+	return Settings{c.Time.Seconds(), c.Rounds, c.Keys, c.ValueSize}
+}
+
+// TargetInfo is a target and what its servers say of themselves.
+type TargetInfo struct {
+	Target
+	Servers []string `json:"servers"`
+}
+
+// Result is one workload at one number of clients on one target.
+type Result struct {
+	Workload string   `json:"workload"`
+	Clients  int      `json:"clients"`
+	Pipeline int      `json:"pipeline"`
+	Target   string   `json:"target"`
+	Median   Sample   `json:"median"` // each figure by itself
+	Rounds   []Sample `json:"rounds"`
+}
+
+// medians takes the median of each figure.
+func medians(rounds []Sample) Sample {
+	of := func(figure func(Sample) float64) float64 {
+		var all []float64
+		for _, s := range rounds {
+			all = append(all, figure(s))
+		}
+		return median(all)
+	}
+	return Sample{
+		Operations: int(of(func(s Sample) float64 { return float64(s.Operations) })),
+		Seconds:    of(func(s Sample) float64 { return s.Seconds }),
+		PerSecond:  of(func(s Sample) float64 { return s.PerSecond }),
+		P50:        of(func(s Sample) float64 { return s.P50 }),
+		P99:        of(func(s Sample) float64 { return s.P99 }),
+		P999:       of(func(s Sample) float64 { return s.P999 }),
+		Max:        of(func(s Sample) float64 { return s.Max }),
+	}
+}
+
+// median is the middle one, or the mean of the two in the middle; 0 of none.
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// Find returns the figures of one cell of the tables.
+func (r *Report) Find(workload string, clients, pipeline int, target string) (Sample, bool) {
+	for _, res := range r.Results {
+		if res.Workload == workload && res.Clients == clients && res.Pipeline == pipeline && res.Target == target {
+			return res.Median, true
+		}
+	}
+	return Sample{}, false
+}
+
+// Ratio is the throughput of one target divided by that of another.
+func (r *Report) Ratio(workload string, clients, pipeline int, target, by string) (float64, bool) {
+	a, ok1 := r.Find(workload, clients, pipeline, target)
+	b, ok2 := r.Find(workload, clients, pipeline, by)
+	if !ok1 || !ok2 || b.PerSecond == 0 {
+		return 0, false
+	}
+	return a.PerSecond / b.PerSecond, true
+}
+
+// Print writes the machine, the servers and a table for each workload.
+func (r *Report) Print(w io.Writer) {
+	r.printHead(w)
+	for _, t := range r.tables() {
+		r.printTable(w, t)
+	}
+}
+
+// table is what goes into one table, or one panel of the picture.
+type table struct {
+	workload string
+	pipeline int
+}
+
+func (t table) has(res Result) bool { return t == table{res.Workload, res.Pipeline} }
+
+func (r *Report) tables() []table {
+	var all []table
+	for _, res := range r.Results {
+		if t := (table{res.Workload, res.Pipeline}); !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// printHead writes what stands above the tables.
+func (r *Report) printHead(w io.Writer) {
+	fmt.Fprintf(w, "%s\n%s\n", r.Began.Format("2006-01-02 15:04 MST"), r.Machine)
+	for _, t := range r.Targets {
+		fmt.Fprintf(w, "%s", t.Name)
+		if t.Wait > 0 {
+			fmt.Fprintf(w, " (WAIT %d after each write)", t.Wait)
+		}
+		if t.Master {
+			fmt.Fprintf(w, " (all clients to the leader)")
+		}
+		fmt.Fprintf(w, ":\n  %s\n", strings.Join(t.Servers, "\n  "))
+	}
+}
+
+func (r *Report) printTable(w io.Writer, t table) {
+	summary := ""
+	if row, err := findWorkload(t.workload); err == nil {
+		summary = row.summary
+	}
+	fmt.Fprintf(w, "\n%s: %s\n%d keys, %d bytes, pipeline %d, medians of %d rounds of %gs\n", t.workload, summary,
+		r.Settings.Keys, r.Settings.ValueSize, t.pipeline, r.Settings.Rounds, r.Settings.Seconds)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "clients\ttarget\tops/s\tratio\tp50\tp99\tp99.9\t")
+	for _, res := range r.Results {
+		if !t.has(res) {
+			continue
+		}
+		ratio := "-"
+		if x, ok := r.Ratio(t.workload, res.Clients, t.pipeline, res.Target, r.Targets[0].Name); ok {
+			ratio = strconv.FormatFloat(x, 'f', 2, 64)
+		}
+		m := res.Median
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", res.Clients, res.Target, thousands(m.PerSecond), ratio, latency(m.P50), latency(m.P99), latency(m.P999))
+	}
+	_ = tw.Flush() // to a terminal: there is nowhere left to report to
+}
+
+// thousands writes a number as 28,600.
+func thousands(x float64) string {
+	text := strconv.FormatFloat(x, 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// latency writes microseconds as milliseconds with three digits that count.
+func latency(us float64) string {
+	ms := us / 1000
+	digits := 2
+	switch {
+	case ms < 1:
+		digits = 3
+	case ms >= 100:
+		digits = 0
+	case ms >= 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(ms, 'f', digits, 64) + "ms"
+}
+
+// Save writes the files that were asked for.
+func (r *Report) Save(json, plot string) error {
+	return errors.Join(r.save(json, (*Report).writeJSON), r.save(plot, (*Report).plot))
+}
+
+// save writes a file, if one was asked for.
+func (r *Report) save(path string, write func(*Report, io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(r, f); err != nil {
+		f.Close()
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return f.Close()
+}
+
+func (r *Report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// countFrom is how much there must be to do that progress is worth a line.
+const countFrom = 100_000
+
+// counter reports how far something is, every tenth.
+type counter struct {
+	w    io.Writer
+	what string
+	n    int
+	done chan int
+}
+
+func newCounter(w io.Writer, what string, n int) *counter {
+	c := &counter{w: w, what: what, n: n, done: make(chan int, 1)}
+	c.done <- 0
+	return c
+}
+
+// add may be called concurrently.
+func (c *counter) add(n int) {
+	before := <-c.done
+	now := before + n
+	if c.n >= countFrom && now*10/c.n > before*10/c.n {
+		fmt.Fprintf(c.w, "%s: %s of %s\n", c.what, thousands(float64(now)), thousands(float64(c.n)))
+	}
+	c.done <- now
+}
