@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench gen check jepsen planted clients tcl
+.PHONY: help build test race faults lint golden fuzz bench bench-peers gen check jepsen planted clients tcl
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ jepsen: ## break real clusters for an hour and judge what clients saw
 
 bench: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-peers: ## lockd beside etcd and Redis on this machine: ratios, met or missed
+	$(GO) run ./cmd/lockd/bench/suite peers $(ARGS)
 
 gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// farm is all the processes of a run, and their folder.
+type farm struct {
+	dir      string
+	binary   string // of lockd
+	progress io.Writer
+	procs    []*proc
+	ports    map[int]bool  // given out
+	patience time.Duration // with a process that was told to end
+}
+
+// newFarm makes the folder, and builds lockd unless there is a binary.
+func newFarm(ctx context.Context, binary string, progress io.Writer) (*farm, error) {
+	dir, err := os.MkdirTemp("", "lockd-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f := &farm{dir: dir, binary: binary, progress: progress, ports: map[int]bool{}, patience: stopMax}
+	if binary == "" {
+		f.binary = filepath.Join(dir, "lockd")
+		out, err := exec.CommandContext(ctx, "go", "build", "-o", f.binary, "./cmd/lockd").CombinedOutput()
+		if err != nil {
+			f.close()
+			return nil, fmt.Errorf("building lockd, in the folder of the module: %w: %s", err, out)
+		}
+	}
+	return f, nil
+}
+
+// stopMax bounds the orderly end of a process; then it is killed.
+const stopMax = 10 * time.Second
+
+// close ends all processes and removes their data.
+func (f *farm) close() {
+	f.stop(f.procs...)
+	_ = os.RemoveAll(f.dir) // a temporary folder
+}
+
+// stop ends processes, all at the same time.
+func (f *farm) stop(procs ...*proc) {
+	var ending sync.WaitGroup
+	for _, p := range procs {
+		ending.Go(func() { p.end(syscall.SIGTERM) })
+	}
+	ending.Wait()
+}
+
+// proc is one server process.
+type proc struct {
+	name   string
+	addr   string // for clients
+	dir    string
+	path   string
+	args   []string
+	cmd    *exec.Cmd
+	exited chan struct{}
+
+	patience time.Duration // with one that was told to end
+}
+
+// add starts a process; its data folder is there.
+func (f *farm) add(name, addr, path string, args func(dir string) []string) (*proc, error) {
+	p := &proc{name: name, addr: addr, path: path, dir: filepath.Join(f.dir, name), patience: f.patience}
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return nil, err
+	}
+	p.args = args(p.dir)
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	f.procs = append(f.procs, p)
+	return p, nil
+}
+
+// starts carries the starts of processes to one thread that never ends: the kernel
+// ties a child's death signal to the thread that made it.
+var starts = sync.OnceValue(func() chan<- func() {
+	ch := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range ch {
+			f()
+		}
+	}()
+	return ch
+})
+
+func (p *proc) logPath() string { return p.dir + ".log" }
+
+func (p *proc) start() error {
+	log, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
+	p.cmd.SysProcAttr = sysProcAttr()
+	started := make(chan error)
+	starts() <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("%s is not installed: %w", p.path, err)
+		}
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	p.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		_ = cmd.Wait() // how it ended is in its log
+		close(exited)
+	}(p.cmd, p.exited)
+	return nil
+}
+
+// end sends a signal and waits until the process is gone; one that does not go is
+// killed.
+func (p *proc) end(sig syscall.Signal) {
+	_ = p.cmd.Process.Signal(sig) // it may be gone
+	select {
+	case <-p.exited:
+	case <-time.After(p.patience):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	}
+}
+
+// readyMax bounds how long a started server may take until it serves.
+const readyMax = 60 * time.Second
+
+// await polls until serving has no error.
+func (p *proc) await(ctx context.Context, serving func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyMax)
+	defer cancel()
+	for {
+		err := serving(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended by itself: %s", p.name, p.lastWords())
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not serve: %w: %s", p.name, err, p.lastWords())
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// pollEvery is how often is asked whether something has come.
+const pollEvery = 5 * time.Millisecond
+
+// lastWords are the last lines of its log.
+func (p *proc) lastWords() string {
+	text, err := os.ReadFile(p.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], " | ")
+}
+
+// Ports of servers lie below those that the kernel gives to outgoing connections.
+const (
+	portMin = 20_000
+	portMax = 30_000
+)
+
+// addr is a loopback address that is free, and not given out before.
+func (f *farm) addr() (string, error) {
+	for range portMax - portMin {
+		port := portMin + rand.IntN(portMax-portMin)
+		if f.ports[port] {
+			continue
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		f.ports[port] = true
+		return addr, nil
+	}
+	return "", fmt.Errorf("no port between %d and %d is free", portMin, portMax)
+}
+
+func (f *farm) addrs(n int) ([]string, error) {
+	var all []string
+	for range n {
+		addr, err := f.addr()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, addr)
+	}
+	return all, nil
+}

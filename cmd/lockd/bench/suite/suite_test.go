@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockd/cmd/lockd/bench"
+)
+
+// The processes of these tests are the test binary itself, told by this variable what
+// to do: serve is to listen at $2, stubborn the same without obeying SIGTERM, fail to
+// end at once.
+const behaveAs = "LOCKD_TEST_BEHAVE_AS"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(behaveAs) {
+	case "":
+		os.Exit(m.Run())
+	case "fail":
+		fmt.Fprintln(os.Stderr, "the disk is on fire")
+		os.Exit(1)
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+	}
+	l, err := net.Listen("tcp", os.Args[1])
+	if err != nil {
+		os.Exit(2)
+	}
+	for {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+	}
+}
+
+func testFarm(t *testing.T) *farm {
+	t.Helper()
+	f, err := newFarm(t.Context(), os.Args[0], io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.close)
+	return f
+}
+
+// behave starts a process of the farm.
+func behave(t *testing.T, f *farm, how string) *proc {
+	t.Helper()
+	t.Setenv(behaveAs, how)
+	addr, err := f.addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.add(how+addr, addr, os.Args[0], func(string) []string { return []string{addr} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func connects(addr string) func(context.Context) error {
+	return func(context.Context) error {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+}
+
+// gone reports whether there is no such process any more.
+func gone(p *proc) bool { return syscall.Kill(p.cmd.Process.Pid, 0) == syscall.ESRCH }
+
+// All that a farm started is gone when it is closed, also what does not obey, and so
+// is its data.
+func TestFarmCloses(t *testing.T) {
+	f := testFarm(t)
+	f.patience = 300 * time.Millisecond
+	for _, how := range []string{"serve", "stubborn", "serve"} {
+		p := behave(t, f, how)
+		if err := p.await(t.Context(), connects(p.addr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	procs := slices.Clone(f.procs)
+	f.close()
+	for _, p := range procs {
+		if !gone(p) {
+			t.Errorf("%s is still there", p.name)
+		}
+	}
+	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+// A server that ends instead of serving is an error with its last words, at once.
+func TestFarmTellsOfFailure(t *testing.T) {
+	p := behave(t, testFarm(t), "fail")
+	err := p.await(t.Context(), connects(p.addr))
+	if err == nil || !strings.Contains(err.Error(), "ended by itself: the disk is on fire") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := testFarm(t).add("x", "", "no-such-program-at-all", func(string) []string { return nil }); err == nil || !strings.Contains(err.Error(), "is not installed") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Told to stop while a server comes up, the wait ends.
+func TestAwaitInterrupted(t *testing.T) {
+	p := behave(t, testFarm(t), "serve")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	if err := p.await(ctx, func(context.Context) error { return io.EOF }); err == nil || time.Since(began) > readyMax/2 {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+}
+
+// A ratio is met from its goal on; what was not measured is not judged.
+func TestJudge(t *testing.T) {
+	r := &bench.Report{}
+	for _, x := range []struct {
+		clients   int
+		target    string
+		perSecond float64
+	}{{1, lockdName, 160}, {1, etcdName, 100}, {50, lockdName, 599}, {50, etcdName, 100}, {300, lockdName, 1}} {
+		r.Results = append(r.Results, bench.Result{Workload: "set", Clients: x.clients, Pipeline: 1, Target: x.target, Median: bench.Sample{PerSecond: x.perSecond}})
+	}
+	var out strings.Builder
+	missed := judge(&out, r, goals)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := [][]string{
+		{"set", "etcd,", "3", "nodes", "1", "1.6", "1.60", "met"},
+		{"set", "etcd,", "3", "nodes", "50", "6", "5.99", "MISSED"},
+	}
+	if missed != 1 || len(lines) != 2+len(want) {
+		t.Fatalf("%d missed:\n%s", missed, out.String())
+	}
+	for i, w := range want {
+		if got := strings.Fields(lines[2+i]); !slices.Equal(got, w) {
+			t.Errorf("%q, want %q", got, w)
+		}
+	}
+}
+
+// Every goal is measured, beside lockd, once.
+func TestMeasurements(t *testing.T) {
+	all := (&peersCmd{}).measurements()
+	targets := map[string]string{lockdName: "l=redis://a:1", etcdName: "e=etcd://a:2", replicasName: "p=redis://a:3", redisName: "r=redis://a:4"}
+	for _, g := range goals {
+		n := 0
+		for _, m := range all {
+			if m.workload != g.workload || m.pipeline != g.pipeline {
+				continue
+			}
+			n++
+			if !slices.Contains(m.peers, g.peer) {
+				t.Errorf("%+v lacks %s", m, g.peer)
+			}
+			for clients := range g.ratios {
+				if !slices.Contains(m.clients, clients) {
+					t.Errorf("%+v lacks %d clients", m, clients)
+				}
+			}
+			cfg := m.config(&peersCmd{Time: time.Second, Rounds: 1}, targets)
+			if err := cfg.Check(); err != nil || cfg.Target[0] != targets[lockdName] {
+				t.Errorf("%+v: %v", cfg, err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%+v is measured %d times", g, n)
+		}
+	}
+	if got := (&peersCmd{Clients: []int{300}}).measurements(); len(got) != 3 {
+		t.Errorf("%d measurements with 300 clients, want those of set, get and lock", len(got))
+	}
+}
