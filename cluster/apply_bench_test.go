@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// BenchmarkApply is what the goroutine that applies pays for an entry: to decode it,
+// and all around the machine; the machine here does next to nothing.
+func BenchmarkApply(b *testing.B) {
+	for _, requests := range []int{1, 64} {
+		b.Run(fmt.Sprintf("requests=%d", requests), func(b *testing.B) {
+			addr := freeAddr(b)
+			n, err := Open(Config{
+				ID: "n1", PeerListen: addr, Members: map[string]string{"n1": addr}, Dir: b.TempDir(), LogStore: "memory",
+				Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler),
+				stores: newTestDisk("n1").open, incarnation: "n1",
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := n.shutdown(); err != nil { // so that nobody else applies
+				b.Fatal(err)
+			}
+			e := entry{kind: entryBatch, term: 1, tick: 1, wall: 1}
+			for range requests {
+				e.reqs = append(e.reqs, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "lock:resource", "0123456789abcdef"}}}})
+			}
+			log := raft.Log{Term: 1, Data: appendEntry(nil, &e)}
+			next := n.applied
+			b.ReportAllocs()
+			for b.Loop() {
+				next++
+				log.Index = next
+				if a, ok := n.fsm.Apply(&log).(*applied); !ok || len(a.results) != requests {
+					b.Fatalf("entry %d was not applied", next)
+				}
+			}
+		})
+	}
+}
