@@ -296,7 +296,12 @@ func TestManyHangUp(t *testing.T) {
 		for _, b := range clients {
 			b.hangUp()
 		}
-		c.waiting(0)
+		for range 3000 {
+			if !n.blocker.waits() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		c.expect(n, "RPUSH list a", ":1")
 		c.expect(n, "LLEN list", ":1")
 	})
