@@ -14,7 +14,7 @@ var suites = []*suite{
 		command: []string{"nice", "java", "-XX:TieredStopAtLevel=1", "-cp", "target/classes:target/lib/*", "clients.Main"},
 	},
 	{
-		name: "python", summary: "redis-py 5 to 8, pottery, aioredlock",
+		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock",
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},
 	},

@@ -33,6 +33,7 @@ CLIENTS = (
     Client("redis-py.asyncio", "redis", VERSIONS, SOME, is_lock=False),
     Client("redis-py.Lock", "redis", VERSIONS, SOME, is_lock=True),
     Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),
+    Client("python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
     Client("pottery.Redlock", "pottery", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
     Client("pottery.AIORedlock", "pottery", ("redis8",), ("single/3",), is_lock=True),
     Client("aioredlock", "aioredlock", ("aioredlock",), ("single/2",), is_lock=True),

@@ -62,6 +62,28 @@ class RedisPyAsyncLock(RedisPyLock):
         self.client.aclose()
 
 
+class PythonRedisLock:
+    """python-redis-lock: a waiter sleeps in BLPOP until it is woken."""
+
+    def __init__(self, mode, index, name, lease):
+        import redis_lock
+
+        import redispy
+
+        self.client = redispy.connect(mode, index)
+        self.lease = int(lease)
+        self.lock = redis_lock.Lock(self.client, name, expire=self.lease)
+
+    def acquire(self, patience):
+        _held(self.lock.acquire(timeout=min(int(patience), self.lease)))  # it takes no time beyond the lease
+
+    def release(self):
+        self.lock.release()
+
+    def die(self):
+        self.client.close()
+
+
 class Pottery:
     """Redlock of pottery, with one master: that is what the three nodes are together."""
 
@@ -127,14 +149,19 @@ class Library:
 
     open: Callable[[str, int, str, float], Lock]
     wake_max: float  # after a release
+    expiry_max: float = 1.5  # after a lease has ended that nobody has released
 
 
-# How long after a release one comes at the latest that polls. All of these poll.
+# How long after a release one comes at the latest that polls, and one that is woken: without that
+# it would come when its BLPOP ends, some 20 s later.
 POLLS = 0.5
+IS_WOKEN = 1.0
 
 LIBRARIES = {
     "redis-py.Lock": Library(RedisPyLock, POLLS),
     "redis-py.asyncio.Lock": Library(RedisPyAsyncLock, POLLS),
+    # It waits in BLPOP for as long as a lease, and looks again only then.
+    "python-redis-lock": Library(PythonRedisLock, IS_WOKEN, expiry_max=3.5),
     "pottery.Redlock": Library(Pottery, POLLS),
     "pottery.AIORedlock": Library(PotteryAsync, POLLS),
     "aioredlock": Library(Aioredlock, POLLS),
