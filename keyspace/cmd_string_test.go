@@ -36,7 +36,7 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 		"SETEX setex 1000 vvvv", "GETSET getset vvvv", "MSET mset vvvv mset2 vvvv", "MSETNX nx vvvv",
 		"SETNX setnx vvvv", "INCR incr", "INCRBYFLOAT float 1.5", "SET again v GET", "SET again w XX KEEPTTL",
 		"HSET hash field vvvv", "HSETNX hash other vvvv", "HINCRBY hash int 5", "HINCRBYFLOAT hash float 5",
-		"RPUSH list vvvv wwww", "LPUSH list vvvv", "LSET list 0 xxxx", "LINSERT list AFTER wwww yyyy", "LMOVE list moved LEFT LEFT",
+		"RPUSH list vvvv wwww", "LPUSH list vvvv", "LSET list 0 zzzz", "LINSERT list AFTER wwww yyyy", "LMOVE list moved LEFT LEFT",
 		"RENAME set renamed", "COPY renamed copied", "COPY hash copiedhash", "EXPIRE copied 1000",
 		"SCRIPT LOAD return", "EVAL evaluated 1 key arg",
 	} {
