@@ -52,7 +52,8 @@ func FuzzCommands(f *testing.F) {
 func tooMuch(words resp.Args) bool {
 	n, ok := resp.ParseInt(words[min(2, len(words)-1)])
 	draws := resp.Is(words[0], "HRANDFIELD") || resp.Is(words[0], "SRANDMEMBER") || resp.Is(words[0], "ZRANDMEMBER")
-	return resp.Is(words[0], "SETRANGE") && ok && n > 1<<16 || draws && ok && n < -1000
+	grows := resp.Is(words[0], "SETRANGE") || resp.Is(words[0], "SETBIT")
+	return grows && ok && n > 1<<16 || draws && ok && n < -1000
 }
 
 // fuzzStep plays a command, "db N", "at N", "client NAME command" or "ended".

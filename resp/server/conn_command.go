@@ -87,7 +87,7 @@ func statuses(kind resp.Kind, words []string) resp.Reply {
 
 // typeCategories are the categories of the groups that are a type of value.
 var typeCategories = map[string]string{
-	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset",
+	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset", "bitmap": "@bitmap",
 }
 
 // categories derives the ACL categories from the row, as Redis does from flags
