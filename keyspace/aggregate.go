@@ -14,7 +14,8 @@ type aggregate interface {
 	kind() *kind
 	// form says which of the row's encodings it has now.
 	form() int
-	// len is the number of its elements. One without any is never stored.
+	// len is the number of its elements. One without any is never stored, unless its
+	// row says so.
 	len() int
 	// size estimates the memory it takes; see entry.size. It does not look at the
 	// elements.
@@ -35,14 +36,16 @@ type kind struct {
 	encodings []string // the answers of OBJECT ENCODING, one for each form
 	image     byte     // the kind of form 0 in an image; the other forms follow it
 
-	// read makes an aggregate of n elements, n > 0, of what write has written. Its
+	keepsEmpty bool // one without elements is stored: XDEL leaves the ids of a stream
+
+	// read makes an aggregate of n elements, n > 0 unless it keepsEmpty, of what write has written. Its
 	// elements are only as good as the reader's err says.
 	read func(r *imageReader, n uint64, form int, generation uint64) aggregate
 }
 
 // kinds has a row for each type of aggregate. A row's places in the image are its
 // own for ever: a new one takes those after the last.
-var kinds = []*kind{hashKind, listKind, setKind, zsetKind}
+var kinds = []*kind{hashKind, listKind, setKind, zsetKind, streamKind}
 
 // kindOfImage finds the row and the form of a kind byte of an image; nil where it is
 // no aggregate's.
@@ -71,7 +74,7 @@ func lookupAs[T aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
 
 // editAs lets edit change the aggregate at key, one that fresh makes where key is
 // absent. The caller has made sure (lookupAs) that key holds nothing else. What is
-// left empty is deleted; emptied says so, and the caller sends the event "del" after
+// left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event "del" after
 // its own.
 func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
 	was := c.lookup(key)
@@ -83,7 +86,7 @@ func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit fu
 		v, d = was.agg.own(c.m.generation).(T), was.deadline
 	}
 	edit(v)
-	if v.len() > 0 {
+	if v.len() > 0 || v.kind().keepsEmpty {
 		c.m.store(c.db, key, was, &entry{value: value{agg: v}, deadline: d})
 		return false
 	}

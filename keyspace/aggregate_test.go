@@ -45,6 +45,9 @@ var forms = []struct {
 		"zset", "skiplist", []string{"ZADD {} 2 a 1 b 0 " + strings.Repeat("v", 100)}, "ZADD {} 3 b", "ZREMRANGEBYRANK {} 0 -1",
 		"ZRANGE {} 0 -1 WITHSCORES",
 	},
+	{
+		"stream", "stream", []string{"XADD {} 1 a 1", "XADD {} 1-5 b 2 c 3", "XADD {} 2 d 4", "XDEL {} 1"}, "XADD {} MAXLEN 2 2-* e 5", "XTRIM {} MAXLEN 0", "XINFO STREAM {} FULL",
+	},
 }
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
@@ -78,11 +81,18 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		}
 		return kept
 	},
+	streamKind: func(a aggregate) (kept []string) {
+		a.(*stream).visit(streamIDFirst, streamIDLast, false, func(it item) bool {
+			kept = append(kept, it.fields...)
+			return true
+		})
+		return kept
+	},
 }
 
 // kindWrites draw, for each kind, a command that may change one of it; key is one
 // that may hold anything.
-var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomSort}
+var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomStreamWrite, randomSort}
 
 // onKey fills in the key.
 func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }
@@ -167,9 +177,13 @@ func TestAggregates(t *testing.T) {
 			expect("FENCE after a change", run("FENCE {}", "k"), fence)
 			checkDerived(t, m)
 
+			e, _ := m.dbs[0].keys.get("k")
+			keepsEmpty := boolWord(e.agg.kind().keepsEmpty)
 			run(f.empty, "k")
-			expect("EXISTS when empty", run("EXISTS {}", "k"), "0")
+			expect("EXISTS when empty", run("EXISTS {}", "k"), keepsEmpty)
 			checkDerived(t, m)
+			checkDerived(t, restored(t, image(t, m)))
+			expect("DEL when empty", run("DEL {}", "k"), keepsEmpty)
 			if m.usedBytes() != 0 {
 				t.Errorf("%d bytes are left of nothing", m.usedBytes())
 			}

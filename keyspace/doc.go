@@ -11,7 +11,8 @@
 //	ctx.go       all that a command may touch
 //	db.go        databases; store, the one function that changes them
 //	value.go     entries and values           tree.go: ordered maps
-//	aggregate.go what every type but the string is; hash.go, list.go, set.go, zset.go
+//	aggregate.go what every type but the string is; hash.go, list.go, set.go, zset.go,
+//	             stream.go
 //	sequence.go  strings by position, for lists   setop.go: union and its like
 //	score.go     the numbers and the ends of ranges of sorted sets
 //	block.go     who waits for a key, and how they are served

@@ -13,7 +13,8 @@ import (
 // randomCommands are the shapes that TestGoldenRandom fills in: $k a key, $v a
 // value, $i an integer or none, $f a float or none, $n a field, $m a member, $t a
 // time, $s a pattern; $z the key of a sorted set, $o a score, $e an end of a range of
-// scores, $l of members; [x|y|] one of them or nothing.
+// scores, $l of members; $x the key of a stream, $j an id or a number; [x|y|] one of
+// them or nothing.
 var randomCommands = strings.Split(strings.TrimSpace(`
 GET $k
 SET $k $v
@@ -132,8 +133,18 @@ ZREMRANGEBYLEX lex $l $l
 CONFIG SET zset-max-listpack-entries [0|2|5|128]
 OBJECT ENCODING [y|z]
 SORT [$k|l] ALPHA [ASC|DESC|] [LIMIT $i $i|] [GET #|GET *|GET $k*|] STORE [$k|l]
+XADD $x [5-*|$j|$j|$j] $n $v
+XADD $x [NOMKSTREAM|] [MAXLEN|MINID] [=|~|] $j [LIMIT $i|] $j $n $v $n $v
+XADD $x MAXLEN [3|5|20] $j $n $v
+XTRIM $x [MAXLEN|MINID] [=|] $j
+XLEN $x
+XRANGE $x [-|$j|($j] [+|$j|($j] [COUNT $i|]
+XREVRANGE $x [+|$j|($j] [-|$j|($j] [COUNT $i|]
+XDEL $x $j $j $j
+XINFO STREAM $x [FULL|]
 DEL $k $k
 DEL l
+DEL x
 UNLINK $k
 EXISTS $k $k
 TYPE $k
@@ -161,6 +172,8 @@ var randomWords = map[byte][]string{
 	't': {"100", "200", "5000"},
 	'z': {"y", "z", "a"},
 	'o': {"0", "1", "2", "3", "-1", "2.5", "0.1", "0.2", "1e3", "inf", "-inf", "abc", "nan", "123456789.123456789", "1e17", "1e-7", ""},
+	'x': {"x", "x", "w", "a"},
+	'j': {"1", "2", "3", "3-1", "3-*", "4", "5", "5-5", "6", "7-0", "8", "9", "10-10", "0-0", "0-1", "abc", "-", ""},
 	'e': {"0", "(1", "1", "(2", "3", "-1", "-inf", "+inf", "(0.1", "(-inf", "inf", "x", "(", ""},
 	'l': {"-", "+", "[f", "(f", "[h", "(k", "[", "[hello", "(zz", "x", ""},
 	's': {"*", "f*", "?", "[f-g]", "[^f]", "\\f", "x"},

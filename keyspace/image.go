@@ -21,11 +21,13 @@ import (
 //	library   turn n { sha source loaded turn }   by sha
 //	database  swapped n { entry }                 by position, key
 //	entry     key fence version tick wall kind value
-//	value     bytes | n { element }
+//	value     bytes | n [ids] { element }               ids of a stream
 //	element   name value                          of a hash
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
+//	          id n { field }                      of a stream
+//	ids       last-id deleted-id added            an id is two numbers
 //	blocked   seq session n { session } n { waiter }      by id
 //	session   id until n { from to }
 //	waiter    session number seq db end n { argument }
@@ -36,7 +38,7 @@ import (
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 3 // 2 had more kinds of value than 1; 3 has blocked
+	imageVersion = 4 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams
 )
 
 // kindString is the kind of a string in an image; those of aggregates are in kinds.
@@ -232,7 +234,7 @@ func readAggregate(r *imageReader, b byte, generation uint64) aggregate {
 		return nil
 	}
 	n := r.u64()
-	if n == 0 {
+	if n == 0 && !k.keepsEmpty {
 		r.fail("an empty " + k.name)
 	}
 	return k.read(r, n, form, generation)

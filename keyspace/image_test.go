@@ -34,9 +34,12 @@ func restored(t testing.TB, img []byte) *Machine {
 	return m
 }
 
-// sample is a machine with something of everything that an image holds: a new type
-// of value adds its lines at the end of the first list.
-func sample(t testing.TB) *Machine {
+// sample is a machine with something of everything that an image holds.
+func sample(t testing.TB) *Machine { return sampleOf(t, imageVersion) }
+
+// sampleOf has something of everything that an image of that version holds: a new type
+// of value adds its lines to those of its version.
+func sampleOf(t testing.TB, version int) *Machine {
 	t.Helper()
 	m := New(fakeScripts{})
 	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10}
@@ -61,6 +64,11 @@ func sample(t testing.TB) *Machine {
 		"SADD words z a m 1",
 		"SADD members z a "+strings.Repeat("v", 100),
 	)
+	if version >= 4 {
+		mustApply(t, m, at, 0,
+			"XADD stream 1 a 1 '' ''", "XADD stream 1-5 b 2", "XADD stream 18446744073709551615 c "+strings.Repeat("v", 100), "XDEL stream 1-5",
+			"XADD emptied 5 a 1", "XTRIM emptied MAXLEN 0", "XSETID emptied 9 ENTRIESADDED 70 MAXDELETEDID 8-1")
+	}
 	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
 	mustApply(t, m, at, 0, "SWAPDB 3 4")
@@ -115,19 +123,31 @@ func TestImageOfVersion2Opens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, want := restored(t, img), sample(t)
+	m, want := restored(t, img), sampleOf(t, 2)
 	want.blocked = newBlocked()
 	if !bytes.Equal(image(t, m), image(t, want)) {
 		t.Error("it does not hold what was put into it")
 	}
 }
 
+// The image that version 3 has written opens, for ever: it is that of version 4
+// without streams.
+func TestImageOfVersion3Opens(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v3", "sample.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 3))) {
+		t.Error("it does not hold what was put into it")
+	}
+}
+
 // The image that this version writes opens, for ever, and the bytes it writes are
 // those of the file. Until a release has this version it may still change: then,
-// write the file with go test ./keyspace -run ImageOfVersion3 -rewrite. Once it is
-// released, a change of the format is version 4 with a file of its own.
-func TestImageOfVersion3(t *testing.T) {
-	file := filepath.Join("testdata", "v3", "sample.image")
+// write the file with go test ./keyspace -run ImageOfVersion4 -rewrite. Once it is
+// released, a change of the format is version 5 with a file of its own.
+func TestImageOfVersion4(t *testing.T) {
+	file := filepath.Join("testdata", "v4", "sample.image")
 	written := image(t, sample(t))
 	if *rewrite {
 		if err := os.WriteFile(file, written, 0o644); err != nil {
@@ -173,7 +193,7 @@ func TestNewerImageIsRefused(t *testing.T) {
 	img := image(t, sample(t))
 	binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
 	err := New(nil).Restore(bytes.NewReader(sealed(img)))
-	want := "keyspace: the image has version 4, this lockd reads up to version 3"
+	want := "keyspace: the image has version 5, this lockd reads up to version 4"
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, want %s", err, want)
 	}
@@ -217,7 +237,8 @@ func TestSnapshotIsIsolated(t *testing.T) {
 		mustApply(t, m, resp.Stamp{Tick: 3000, Index: 20}, 0,
 			fmt.Sprintf("SET key%d %d PX 100000", i, i), fmt.Sprintf("HSET many f%d %d", i, i), fmt.Sprintf("HSET few f%d %d", i%5, i), fmt.Sprintf("RPUSH queue %d a b", i),
 			fmt.Sprintf("SADD members m%d", i), fmt.Sprintf("SADD numbers %d", i%5), fmt.Sprintf("SADD words w%d", i%5),
-			fmt.Sprintf("ZADD manyranks %d m%d", i%7, i), fmt.Sprintf("ZADD fewranks %d m%d", i, i%5))
+			fmt.Sprintf("ZADD manyranks %d m%d", i%7, i), fmt.Sprintf("ZADD fewranks %d m%d", i, i%5),
+			fmt.Sprintf("XADD stream2 %d n %d", i+1, i))
 	}
 	want := image(t, m)
 	write := m.Snapshot()
@@ -238,7 +259,8 @@ func TestSnapshotIsIsolated(t *testing.T) {
 			fmt.Sprintf("SREM members m%d", i), fmt.Sprintf("SREM numbers %d", i%5), fmt.Sprintf("SADD words v%d", i%5),
 			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z",
 			fmt.Sprintf("ZADD manyranks %d m%d 0 new%d", i%5, i, i), fmt.Sprintf("ZREM manyranks m%d", i/2), fmt.Sprintf("ZINCRBY fewranks 1 m%d", i%3),
-			"COPY manyranks copiedranks REPLACE", fmt.Sprintf("ZADD copiedranks -1 m%d", i), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
+			"COPY manyranks copiedranks REPLACE", fmt.Sprintf("ZADD copiedranks -1 m%d", i), fmt.Sprintf("XADD stream2 %d n x", i+1000), "XTRIM stream2 MAXLEN 400", fmt.Sprintf("XDEL stream2 %d", i+300), "COPY stream2 copiedstream REPLACE",
+			fmt.Sprintf("XADD copiedstream %d n y", i+2000), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
 	}
 	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")
 	if got := <-done; !bytes.Equal(got, want) {

@@ -21,6 +21,7 @@ type settings struct {
 	listListpackSize     int64
 	sets                 setLimits
 	zsets                zsetLimits
+	streamNodeEntries    int64 // what ~ of MAXLEN rounds to
 }
 
 // The names of the parameters that the machine itself uses.
@@ -37,6 +38,7 @@ const (
 	nameSetValue      = "set-max-listpack-value"
 	nameZsetEntries   = "zset-max-listpack-entries"
 	nameZsetValue     = "zset-max-listpack-value"
+	nameStreamEntries = "stream-node-max-entries"
 	nameOutputBuffers = "client-output-buffer-limit"
 )
 
@@ -76,7 +78,7 @@ var parameters = []parameter{
 	{name: nameZsetEntries, alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
 	{name: nameZsetValue, alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
 	{name: "stream-node-max-bytes", value: "4096", check: memory(0)},
-	{name: "stream-node-max-entries", value: "100", check: number(0, maxInt)},
+	{name: nameStreamEntries, value: "100", check: number(0, maxInt)},
 	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: number(0, maxInt)},
 	{name: "activerehashing", value: "yes", check: yesNo},
 	{name: "hz", value: "10", check: number(0, maxInt32)},
@@ -198,6 +200,10 @@ func (s *settings) read() {
 		valueBytes: s.number(nameSetValue),
 	}
 	s.zsets = zsetLimits{entries: min(s.number(nameZsetEntries), smallZsetMax), valueBytes: s.number(nameZsetValue)}
+	s.streamNodeEntries = s.number(nameStreamEntries)
+	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
+		s.streamNodeEntries = streamNodeEntries
+	}
 }
 
 func (s *settings) value(name string) string { return s.values[parameterIndex(name)] }
@@ -236,6 +242,18 @@ func (s *settings) listLimits() listLimits {
 		return listLimits{elements: maxInt, bytes: listPackBytes[min(-n, int64(len(listPackBytes)))-1]}
 	}
 	return listLimits{elements: max(n, 1), bytes: listPackBytesMax}
+}
+
+// The nodes of a stream, where nothing else is set, and how many entries a trim with ~
+// removes at most, if it is not told: those of a hundred nodes, as in Redis.
+const (
+	streamNodeEntries = 100
+	streamTrimNodes   = 100
+	streamTrimMost    = 1_000_000
+)
+
+func (s *settings) streamTrimMax() int64 {
+	return streamTrimNodes * min(s.streamNodeEntries, streamTrimMost/streamTrimNodes)
 }
 
 // configure replaces the settings and tells every node what has changed.

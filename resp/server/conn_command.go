@@ -88,6 +88,7 @@ func statuses(kind resp.Kind, words []string) resp.Reply {
 // typeCategories are the categories of the groups that are a type of value.
 var typeCategories = map[string]string{
 	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset", "bitmap": "@bitmap",
+	"stream": "@stream",
 }
 
 // categories derives the ACL categories from the row, as Redis does from flags
@@ -104,7 +105,7 @@ func categories(spec *resp.Spec) []string {
 	add(leaf && spec.Group == "generic", "@keyspace")
 	add(f&resp.Write != 0, "@write")
 	add(f&resp.ReadOnly != 0 && spec.Group != "scripting", "@read")
-	add(typeCategories[spec.Group] != "", typeCategories[spec.Group])
+	add(leaf && typeCategories[spec.Group] != "", typeCategories[spec.Group])
 	add(f&resp.PubSub != 0, "@pubsub")
 	add(f&resp.Admin != 0, "@admin")
 	add(f&resp.Fast != 0, "@fast")

@@ -1,0 +1,627 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+var streamRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "xadd", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
+		Group: "stream", Since: "5.0.0", Summary: "Appends a new entry to a stream",
+		Syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+	}, Run: cmdXAdd},
+	{Spec: resp.Spec{
+		Name: "xtrim", Arity: -4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
+		Group: "stream", Since: "5.0.0", Summary: "Trims the stream to (approximately if '~' is passed) a certain size",
+		Syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+	}, Run: cmdXTrim},
+	{Spec: resp.Spec{
+		Name: "xlen", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey, Access: "RO",
+		Group: "stream", Since: "5.0.0", Summary: "Return the number of entries in a stream",
+		Syntax: "key",
+	}, Run: cmdXLen},
+	{Spec: resp.Spec{
+		Name: "xrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "stream", Since: "5.0.0", Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval",
+		Syntax: "key start end [COUNT count]",
+	}, Run: cmdXRange},
+	{Spec: resp.Spec{
+		Name: "xrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
+		Group: "stream", Since: "5.0.0", Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval, in reverse order (from greater to smaller IDs) compared to XRANGE",
+		Syntax: "key end start [COUNT count]",
+	}, Run: cmdXRevRange},
+	{Spec: resp.Spec{
+		Name: "xdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
+		Group: "stream", Since: "5.0.0", Summary: "Removes the specified entries from the stream. Returns the number of items actually deleted, that may be different from the number of IDs passed in case certain IDs do not exist.",
+		Syntax: "key id [id ...]",
+	}, Run: cmdXDel},
+	{Spec: resp.Spec{
+		Name: "xsetid", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
+		Group: "stream", Since: "5.0.0", Summary: "An internal command for replicating stream values",
+		Syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
+	}, Run: cmdXSetID},
+	{Spec: resp.Spec{
+		Name: "xinfo", Arity: -2,
+		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",
+			Syntax: "key [FULL [COUNT count]]",
+		}, Run: cmdXInfoStream},
+		{Spec: resp.Spec{
+			Name: "xinfo|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: "stream", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
+		}, Run: cmdXInfoHelp},
+	}},
+}
+
+// The error texts that only these commands use.
+const (
+	errStreamID         = "ERR Invalid stream ID specified as stream command argument"
+	errStreamIDZero     = "ERR The ID specified in XADD must be greater than 0-0"
+	errStreamIDSmall    = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+	errStreamFull       = "ERR The stream has exhausted the last possible ID, unable to add more items"
+	errStreamTooLarge   = "ERR Elements are too large to be stored"
+	errStreamStart      = "ERR invalid start ID for the interval"
+	errStreamEnd        = "ERR invalid end ID for the interval"
+	errTrimTwice        = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+	errTrimLength       = "ERR The MAXLEN argument must be >= 0."
+	errTrimLimit        = "ERR The LIMIT argument must be >= 0."
+	errTrimLimitAlone   = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+	errTrimLimitExact   = "ERR syntax error, LIMIT cannot be used without the special ~ option"
+	errTrimNone         = "ERR syntax error, XTRIM must be called with a trimming strategy"
+	errSetIDAdded       = "ERR entries_added must be positive"
+	errSetIDAddedSmall  = "ERR The entries_added specified in XSETID is smaller than the target stream length"
+	errSetIDDeleted     = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+	errSetIDDeletedHere = "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+	errSetIDSmall       = "ERR The ID specified in XSETID is smaller than the target stream top item"
+	errXInfoSyntax      = "ERR unknown subcommand or wrong number of arguments for '%s'. Try XINFO HELP."
+)
+
+// streamIDLenMax bounds the text of an id, as in Redis.
+const streamIDLenMax = 127
+
+// parseStreamID reads ms or ms-seq, as Redis does: each number is what C's strtoull
+// takes, and a NUL byte ends it. missing is the second number where there is none;
+// open says that it is *, for XADD to choose.
+func parseStreamID(s string, missing uint64) (id streamID, open, ok bool) {
+	if len(s) > streamIDLenMax {
+		return id, false, false
+	}
+	s, _, _ = strings.Cut(s, "\x00")
+	ms, seq, both := strings.Cut(s, "-")
+	id.seq = missing
+	if id.ms, ok = parseStreamNumber(ms); !ok || !both {
+		return id, false, ok
+	}
+	if seq == "*" {
+		return streamID{ms: id.ms}, true, true
+	}
+	id.seq, ok = parseStreamNumber(seq)
+	return id, false, ok
+}
+
+func parseStreamNumber(s string) (uint64, bool) {
+	if n, ok := resp.ParseInt(s); ok {
+		return uint64(n), n >= 0
+	}
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
+	n, ok := parseCursor(s) // the same function of C
+	return n, ok && s != ""
+}
+
+// parseExactID reads an id of one entry.
+func parseExactID(s string, missing uint64) (id streamID, ok bool) {
+	id, open, ok := parseStreamID(s, missing)
+	return id, ok && !open
+}
+
+// parseRangeID reads an end of a range: an id, - or +, the lowest and the highest.
+func parseRangeID(s string, missing uint64) (id streamID, ok bool) {
+	switch s {
+	case "-":
+		return streamIDFirst, true
+	case "+":
+		return streamIDLast, true
+	}
+	return parseExactID(s, missing)
+}
+
+// trimming is what the options MAXLEN and MINID ask for.
+type trimming struct {
+	by     trimBy
+	maxLen int64
+	minID  streamID
+	nearly bool  // ~: whole nodes only
+	limit  int64 // of entries at a time; 0: none
+}
+
+type trimBy int
+
+const (
+	trimNothing trimBy = iota
+	trimByLength
+	trimByID
+)
+
+// count is how many of the first entries are to go. A stream has no nodes here;
+// where Redis's are full it removes as many.
+func (t trimming) count(s *stream, nodeEntries int64) int {
+	var n int64
+	switch t.by {
+	case trimByLength:
+		n = max(0, int64(s.len())-t.maxLen)
+	case trimByID:
+		n = int64(s.before(t.minID))
+	}
+	if t.nearly && t.limit > 0 {
+		n = min(n, t.limit)
+	}
+	if t.nearly && n < int64(s.len()) {
+		n -= n % nodeEntries
+	}
+	return int(n)
+}
+
+// xaddOptions are the arguments of XADD and XTRIM behind the key.
+type xaddOptions struct {
+	trimming
+	limited bool // LIMIT was given
+	noMake  bool // NOMKSTREAM
+	given   bool // the id is not *
+	id      streamID
+	open    bool // of the id only the first number is given: ms-*
+}
+
+// parse reads options up to the id of XADD, or all, and returns what follows.
+func (o *xaddOptions) parse(args resp.Args, add bool) (rest resp.Args, fail resp.Reply, ok bool) {
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch word := args[i]; {
+		case add && word == "*":
+			return args[i+1:], fail, true
+		case more && resp.Is(word, "MAXLEN"), more && resp.Is(word, "MINID"):
+			used, fail, ok := o.parseThreshold(args[i:])
+			if !ok {
+				return nil, fail, false
+			}
+			i += used
+		case more && resp.Is(word, "LIMIT"):
+			i++
+			if fail, ok := o.parseLimit(args[i]); !ok {
+				return nil, fail, false
+			}
+		case add && resp.Is(word, "NOMKSTREAM"):
+			o.noMake = true
+		case add:
+			if o.id, o.open, o.given = parseStreamID(word, 0); !o.given {
+				return nil, resp.Err(errStreamID), false
+			}
+			return args[i+1:], fail, true
+		default:
+			return nil, resp.Err(resp.ErrSyntax), false
+		}
+	}
+	return nil, fail, true
+}
+
+// parseThreshold reads MAXLEN or MINID with what belongs to it, and returns how many
+// arguments that is.
+func (o *xaddOptions) parseThreshold(args resp.Args) (used int, fail resp.Reply, ok bool) {
+	if o.by != trimNothing {
+		return 0, resp.Err(errTrimTwice), false
+	}
+	used = 1
+	o.nearly = len(args) > 2 && args[1] == "~"
+	if o.nearly || len(args) > 2 && args[1] == "=" {
+		used = 2
+	}
+	if resp.Is(args[0], "MINID") {
+		o.by = trimByID
+		o.minID, ok = parseExactID(args[used], 0)
+		return used, resp.Err(errStreamID), ok
+	}
+	o.by = trimByLength
+	if o.maxLen, ok = resp.ParseInt(args[used]); !ok {
+		return 0, resp.Err(resp.ErrNotInteger), false
+	}
+	return used, resp.Err(errTrimLength), o.maxLen >= 0
+}
+
+func (o *xaddOptions) parseLimit(word string) (fail resp.Reply, ok bool) {
+	if o.limit, ok = resp.ParseInt(word); !ok {
+		return resp.Err(resp.ErrNotInteger), false
+	}
+	o.limited = true
+	return resp.Err(errTrimLimit), o.limit >= 0
+}
+
+// check holds the options against each other.
+func (o *xaddOptions) check(set *settings, add bool) (fail resp.Reply, ok bool) {
+	switch {
+	case o.limit != 0 && o.by == trimNothing:
+		return resp.Err(errTrimLimitAlone), false
+	case !add && o.by == trimNothing:
+		return resp.Err(errTrimNone), false
+	case o.limited && !o.nearly:
+		return resp.Err(errTrimLimitExact), false
+	case !o.limited && o.nearly:
+		o.limit = set.streamTrimMax()
+	}
+	return resp.Reply{}, true
+}
+
+func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
+	var o xaddOptions
+	fields, fail, ok := o.parse(args[2:], true)
+	if !ok {
+		return fail
+	}
+	if fail, ok = o.check(c.m.settings, true); !ok {
+		return fail
+	}
+	switch {
+	case len(fields) < 2 || len(fields)%2 != 0:
+		return resp.WrongArity("xadd")
+	case o.given && !o.open && o.id == streamIDFirst:
+		return resp.Err(errStreamIDZero)
+	}
+	key := args[1]
+	s, fail, ok := c.lookupStream(key)
+	switch {
+	case !ok:
+		return fail
+	case s == nil && o.noMake:
+		return resp.Nil()
+	}
+	last := streamIDFirst
+	if s != nil {
+		last = s.last
+	}
+	id, fail, ok := c.nextStreamID(last, o)
+	if !ok {
+		return fail
+	}
+	c.addItem(key, newItem(id, fields), o.trimming)
+	return resp.Bulk(id.String())
+}
+
+// nextStreamID is the id of an entry that is to come after last. XADD * takes its
+// milliseconds from the entry of the log, and ids rise even where that clock falls.
+func (c *ctx) nextStreamID(last streamID, o xaddOptions) (id streamID, fail resp.Reply, ok bool) {
+	id = o.id
+	switch now := uint64(max(0, c.wallMs())); {
+	case last == streamIDLast:
+		return id, resp.Err(errStreamFull), false
+	case !o.given && now > last.ms:
+		return streamID{ms: now}, fail, true
+	case !o.given:
+		id, _ = last.next()
+	case o.open && id.ms == last.ms:
+		id, _ = last.next()
+		if id.ms != last.ms {
+			return id, resp.Err(errStreamTooLarge), false // Redis's own slip
+		}
+	}
+	return id, resp.Err(errStreamIDSmall), id.compare(last) > 0
+}
+
+// addItem adds an entry to the stream at key, and trims it.
+func (c *ctx) addItem(key string, it item, t trimming) {
+	trimmed := 0
+	c.editStream(key, func(s *stream) {
+		s.add(it)
+		trimmed = c.trimStream(s, t)
+	})
+	c.notify(notifyStream, "xadd", key)
+	if trimmed > 0 {
+		c.notify(notifyStream, "xtrim", key)
+	}
+}
+
+// trimStream trims a stream that may be changed, and counts what has gone.
+func (c *ctx) trimStream(s *stream, t trimming) int {
+	n := t.count(s, c.m.settings.streamNodeEntries)
+	c.m.spend(findWork * int64(n))
+	s.trim(n)
+	return n
+}
+
+func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
+	var o xaddOptions
+	if _, fail, ok := o.parse(args[2:], false); !ok {
+		return fail
+	}
+	if fail, ok := o.check(c.m.settings, false); !ok {
+		return fail
+	}
+	key := args[1]
+	s, fail, ok := c.lookupStream(key)
+	if !ok || s == nil {
+		return orZero(fail, ok)
+	}
+	n := o.count(s, c.m.settings.streamNodeEntries)
+	if n == 0 {
+		return resp.Int(0)
+	}
+	c.editStream(key, func(s *stream) { c.trimStream(s, o.trimming) })
+	c.notify(notifyStream, "xtrim", key)
+	return resp.Int(int64(n))
+}
+
+func cmdXLen(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupStream(args[1])
+	if !ok || s == nil {
+		return orZero(fail, ok)
+	}
+	return resp.Int(int64(s.len()))
+}
+
+func cmdXRange(c *ctx, args resp.Args) resp.Reply {
+	return c.streamRange(args[1], args[2], args[3], args[4:], false)
+}
+
+func cmdXRevRange(c *ctx, args resp.Args) resp.Reply {
+	return c.streamRange(args[1], args[3], args[2], args[4:], true)
+}
+
+func (c *ctx) streamRange(key, start, end string, options resp.Args, reverse bool) resp.Reply {
+	from, to, fail, ok := parseStreamEnds(start, end)
+	if !ok {
+		return fail
+	}
+	count, fail, ok := parseStreamCount(options)
+	if !ok {
+		return fail
+	}
+	s, fail, ok := c.lookupStream(key)
+	switch {
+	case !ok:
+		return fail
+	case s == nil:
+		return resp.Array()
+	case count == 0:
+		return resp.NilArray()
+	}
+	return c.itemsReply(s, from, to, max(0, count), reverse)
+}
+
+// parseStreamEnds reads the ends of a range, ( before one that is not part of it.
+func parseStreamEnds(start, end string) (from, to streamID, fail resp.Reply, ok bool) {
+	word, open := strings.CutPrefix(start, "(")
+	if from, ok = parseStreamEnd(start, word, open, 0); !ok {
+		return from, to, resp.Err(errStreamID), false
+	}
+	if open {
+		if from, ok = from.next(); !ok {
+			return from, to, resp.Err(errStreamStart), false
+		}
+	}
+	word, open = strings.CutPrefix(end, "(")
+	if to, ok = parseStreamEnd(end, word, open, streamIDLast.seq); !ok {
+		return from, to, resp.Err(errStreamID), false
+	}
+	if open {
+		if to, ok = to.previous(); !ok {
+			return from, to, resp.Err(errStreamEnd), false
+		}
+	}
+	return from, to, resp.Reply{}, true
+}
+
+// parseStreamEnd reads an end; - and + can not be left out by a parenthesis.
+func parseStreamEnd(whole, word string, open bool, missing uint64) (streamID, bool) {
+	if open {
+		return parseExactID(word, missing)
+	}
+	return parseRangeID(whole, missing)
+}
+
+// parseStreamCount reads COUNT; -1 where it is not given.
+func parseStreamCount(args resp.Args) (count int64, fail resp.Reply, ok bool) {
+	count = -1
+	for i := 0; i < len(args); i += 2 {
+		if i+1 == len(args) || !resp.Is(args[i], "COUNT") {
+			return 0, resp.Err(resp.ErrSyntax), false
+		}
+		if count, ok = resp.ParseInt(args[i+1]); !ok {
+			return 0, resp.Err(resp.ErrNotInteger), false
+		}
+		count = max(0, count)
+	}
+	return count, resp.Reply{}, true
+}
+
+// itemsReply answers the entries from one id to another, at most count of them, all
+// where it is 0. It gives up where they are too many for one reply.
+func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool) resp.Reply {
+	elems, size := []resp.Reply{}, int64(0)
+	s.visit(from, to, reverse, func(it item) bool {
+		r := it.reply()
+		elems, size = append(elems, r), size+r.Size()
+		return size <= replyBytesMax && int64(len(elems)) != count
+	})
+	if size > replyBytesMax {
+		c.m.spend(size)
+		return resp.Err(errReplyTooLarge)
+	}
+	return resp.Array(elems...)
+}
+
+func (it item) reply() resp.Reply {
+	return resp.Array(resp.Bulk(it.id.String()), resp.Bulks(it.fields...))
+}
+
+func cmdXDel(c *ctx, args resp.Args) resp.Reply {
+	key := args[1]
+	s, fail, ok := c.lookupStream(key)
+	if !ok || s == nil {
+		return orZero(fail, ok)
+	}
+	ids := make([]streamID, len(args)-2)
+	found := false
+	for i, word := range args[2:] {
+		if ids[i], ok = parseExactID(word, 0); !ok {
+			return resp.Err(errStreamID)
+		}
+		_, had := s.items.Get(item{id: ids[i]})
+		found = found || had
+	}
+	if !found {
+		return resp.Int(0)
+	}
+	var n int64
+	c.editStream(key, func(s *stream) {
+		for _, id := range ids {
+			if s.del(id) {
+				n++
+			}
+		}
+	})
+	c.notify(notifyStream, "xdel", key)
+	return resp.Int(n)
+}
+
+// setIDOptions are the options of XSETID.
+type setIDOptions struct {
+	added   int64 // -1: not given
+	deleted streamID
+}
+
+func parseSetID(id streamID, args resp.Args) (o setIDOptions, fail resp.Reply, ok bool) {
+	o.added = -1
+	for i := 0; i < len(args); i += 2 {
+		more := i+1 < len(args)
+		switch {
+		case more && resp.Is(args[i], "ENTRIESADDED"):
+			if o.added, ok = resp.ParseInt(args[i+1]); !ok {
+				return o, resp.Err(resp.ErrNotInteger), false
+			}
+			if o.added < 0 {
+				return o, resp.Err(errSetIDAdded), false
+			}
+		case more && resp.Is(args[i], "MAXDELETEDID"):
+			if o.deleted, ok = parseExactID(args[i+1], 0); !ok {
+				return o, resp.Err(errStreamID), false
+			}
+			if id.compare(o.deleted) < 0 {
+				return o, resp.Err(errSetIDDeleted), false
+			}
+		default:
+			return o, resp.Err(resp.ErrSyntax), false
+		}
+	}
+	return o, resp.Reply{}, true
+}
+
+func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
+	id, ok := parseExactID(args[2], 0)
+	if !ok {
+		return resp.Err(errStreamID)
+	}
+	o, fail, ok := parseSetID(id, args[3:])
+	if !ok {
+		return fail
+	}
+	s, fail, ok := c.lookupStream(args[1])
+	switch {
+	case !ok:
+		return fail
+	case s == nil:
+		return resp.Err(resp.ErrNoSuchKey)
+	case id.compare(s.deleted) < 0:
+		return resp.Err(errSetIDDeletedHere)
+	case s.has(id):
+		return resp.Err(errSetIDSmall)
+	case o.added >= 0 && int64(s.len()) > o.added:
+		return resp.Err(errSetIDAddedSmall)
+	}
+	c.editStream(args[1], func(s *stream) {
+		s.last = id
+		if o.added >= 0 {
+			s.added = uint64(o.added)
+		}
+		if o.deleted != streamIDFirst {
+			s.deleted = o.deleted
+		}
+	})
+	c.notify(notifyStream, "xsetid", args[1])
+	return resp.OK()
+}
+
+// fullCount is how many entries XINFO STREAM FULL shows if it is not told.
+const fullCount = 10
+
+func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
+	s, fail, ok := c.lookupStream(args[2])
+	switch {
+	case !ok:
+		return fail
+	case s == nil:
+		return resp.Err(resp.ErrNoSuchKey)
+	}
+	full, count, fail, ok := parseFull(args[1], args[3:])
+	if !ok {
+		return fail
+	}
+	// Redis keeps entries in nodes, and those in a tree: as many as it would have, if
+	// all of them were full.
+	nodes := (int64(s.len()) + c.m.settings.streamNodeEntries - 1) / c.m.settings.streamNodeEntries
+	elems := []resp.Reply{
+		resp.Bulk("length"), resp.Int(int64(s.len())),
+		resp.Bulk("radix-tree-keys"), resp.Int(nodes),
+		resp.Bulk("radix-tree-nodes"), resp.Int(nodes + 1),
+		resp.Bulk("last-generated-id"), resp.Bulk(s.last.String()),
+		resp.Bulk("max-deleted-entry-id"), resp.Bulk(s.deleted.String()),
+		resp.Bulk("entries-added"), resp.Int(int64(s.added)),
+		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.first().String()),
+	}
+	if full {
+		entries := c.itemsReply(s, streamIDFirst, streamIDLast, count, false)
+		if entries.IsErr() {
+			return entries
+		}
+		return resp.Map(append(elems, resp.Bulk("entries"), entries, resp.Bulk("groups"), resp.Array())...)
+	}
+	first, _ := s.items.Min()
+	last, _ := s.items.Max()
+	return resp.Map(append(elems, resp.Bulk("groups"), resp.Int(0),
+		resp.Bulk("first-entry"), first.replyOrNil(), resp.Bulk("last-entry"), last.replyOrNil())...)
+}
+
+// replyOrNil answers nil for the entry of an empty stream.
+func (it item) replyOrNil() resp.Reply {
+	if it.fields == nil {
+		return resp.Nil()
+	}
+	return it.reply()
+}
+
+// parseFull reads FULL and its COUNT, where 0 means all entries. word is the
+// subcommand as it was written.
+func parseFull(word string, args resp.Args) (full bool, count int64, fail resp.Reply, ok bool) {
+	switch {
+	case len(args) == 0:
+		return false, 0, fail, true
+	case len(args) != 1 && len(args) != 3 || !resp.Is(args[0], "FULL") || len(args) == 3 && !resp.Is(args[1], "COUNT"):
+		return false, 0, resp.Errf(errXInfoSyntax, word), false
+	case len(args) == 1:
+		return true, fullCount, fail, true
+	}
+	if count, ok = resp.ParseInt(args[2]); !ok {
+		return false, 0, resp.Err(resp.ErrNotInteger), false
+	}
+	if count < 0 {
+		count = fullCount
+	}
+	return true, count, fail, true
+}
+
+func cmdXInfoHelp(_ *ctx, _ resp.Args) resp.Reply {
+	return helpReply("XINFO",
+		"STREAM <key> [FULL [COUNT <count>]",
+		"    Show information about a stream.")
+}

@@ -1,0 +1,230 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// randomStreamWrite draws a command that may change a stream.
+func randomStreamWrite(rng *rand.Rand, key string) string {
+	key = []string{"stream", "stream", "stream2", key}[rng.IntN(4)]
+	n := rng.IntN(5)
+	switch rng.IntN(9) {
+	case 0, 1:
+		return fmt.Sprintf("XADD %s * n %d", key, n)
+	case 2:
+		return fmt.Sprintf("XADD %s MAXLEN %d * n %s", key, 3*n, strings.Repeat("v", n*20))
+	case 3:
+		return fmt.Sprintf("XADD %s NOMKSTREAM MAXLEN ~ %d 18000000000%d-* n v m w", key, n, 20+n)
+	case 4:
+		return fmt.Sprintf("XTRIM %s MINID ~ 1800000000%d LIMIT 7", key, 20+n)
+	case 5:
+		return fmt.Sprintf("XDEL %s 1700000000000 1700000000%d00 18000000000%d", key, n, 20+n)
+	case 6:
+		return fmt.Sprintf("XSETID %s 18000000000%d ENTRIESADDED %d", key, 21+n, 100*n)
+	case 7:
+		return fmt.Sprintf("CONFIG SET stream-node-max-entries %d", n)
+	}
+	return fmt.Sprintf("COPY %s stream2 REPLACE", key)
+}
+
+// streamModel is a stream as simple as it can be.
+type streamModel struct {
+	ids        []streamID
+	last, gone streamID
+	added      int
+}
+
+func (m *streamModel) add(id streamID) {
+	if id.compare(m.last) > 0 {
+		m.ids, m.last, m.added = append(m.ids, id), id, m.added+1
+	}
+}
+
+func (m *streamModel) del(id streamID) {
+	if i := slices.Index(m.ids, id); i >= 0 {
+		m.ids = slices.Delete(m.ids, i, i+1)
+		if id.compare(m.gone) > 0 {
+			m.gone = id
+		}
+	}
+}
+
+func (m *streamModel) info() string {
+	first := streamIDFirst
+	if len(m.ids) > 0 {
+		first = m.ids[0]
+	}
+	return fmt.Sprintf("%d %s %s %d %s", len(m.ids), m.last, m.gone, m.added, first)
+}
+
+func (m *streamModel) between(from, to streamID) (ids []string) {
+	for _, id := range m.ids {
+		if id.compare(from) >= 0 && id.compare(to) <= 0 {
+			ids = append(ids, id.String())
+		}
+	}
+	return ids
+}
+
+// infoOf is what the machine says of a stream, as streamModel.info does.
+func infoOf(m *Machine, key string) string {
+	r, _ := apply(m, at(1), "XINFO STREAM "+key)
+	return fmt.Sprintf("%d %s %s %d %s", r.Elems[1].Int, r.Elems[7].Str, r.Elems[9].Str, r.Elems[11].Int, r.Elems[13].Str)
+}
+
+func idsOf(r resp.Reply) (ids []string) {
+	for _, e := range r.Elems {
+		ids = append(ids, e.Elems[0].Str)
+	}
+	return ids
+}
+
+// A stream gives the answers of a slice that is searched by hand, through deletes,
+// trims, scripts that are taken back, and images.
+func TestStreamAgreesWithASlice(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		machine, model := New(fakeScripts{}), &streamModel{}
+		run := func(format string, args ...any) resp.Reply {
+			r, _ := apply(machine, at(1), fmt.Sprintf(format, args...))
+			return r
+		}
+		anyID := func() streamID { return streamID{1 + rng.Uint64N(60), rng.Uint64N(3)} }
+		for i := range 400 {
+			id := anyID()
+			switch rng.IntN(10) {
+			case 0, 1, 2, 3, 4:
+				if rng.IntN(3) > 0 {
+					id = streamID{model.last.ms + rng.Uint64N(2), rng.Uint64N(3)}
+				}
+				run("XADD s %s a %d", id, i)
+				model.add(id)
+			case 5:
+				run("XDEL s %s", id)
+				model.del(id)
+			case 6:
+				n := min(len(model.ids), rng.IntN(3))
+				run("XTRIM s MAXLEN %d", len(model.ids)-n)
+				model.ids = model.ids[n:]
+			case 7:
+				n := len(model.between(streamIDFirst, id))
+				if slices.Contains(model.ids, id) {
+					n--
+				}
+				if n < 5 {
+					run("XTRIM s MINID %s", id)
+					model.ids = model.ids[n:]
+				}
+			case 8:
+				run("EVAL 'XADD s * a b\nXDEL s %s\nXTRIM s MAXLEN 0\nlimit' 0", id)
+			case 9:
+				machine = restored(t, image(t, machine))
+			}
+			if model.added == 0 {
+				continue
+			}
+			if got, want := infoOf(machine, "s"), model.info(); got != want {
+				t.Fatalf("seed %d, step %d: %s, want %s", seed, i, got, want)
+			}
+			from, to := anyID(), anyID()
+			want := model.between(from, to)
+			if got := idsOf(run("XRANGE s %s %s", from, to)); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, step %d, %s to %s: %v, want %v", seed, i, from, to, got, want)
+			}
+			slices.Reverse(want)
+			if got := idsOf(run("XREVRANGE s %s %s", to, from)); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, step %d, %s to %s: %v, want %v", seed, i, to, from, got, want)
+			}
+		}
+		checkDerived(t, machine)
+	}
+}
+
+// manyItems makes a stream of n entries at key.
+func manyItems(m *Machine, n int) {
+	var req resp.Request
+	for i := range n {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.Args{"XADD", "s", itoa(int64(i + 1)), "a", "1"}})
+	}
+	m.Apply(at(1), []resp.Request{req})
+}
+
+// An entry added to a long stream after a snapshot copies a few nodes of it, not the
+// stream.
+func TestStreamIsNotCopiedForAnEntry(t *testing.T) {
+	m := New(fakeScripts{})
+	manyItems(m, 100_000)
+	const kept = 1 << 10 // objects on the way to the last entry; the stream has many more
+	id := 200_000
+	allocs := testing.AllocsPerRun(20, func() {
+		m.Snapshot()
+		id++
+		do(m, 1, fmt.Sprintf("XADD s %d a 1", id))
+	})
+	if allocs > kept {
+		t.Errorf("%.0f allocations for an entry after a snapshot", allocs)
+	}
+}
+
+// A range that no reply can hold is refused, and its work is counted; so is what a trim
+// removes.
+func TestStreamWorkIsMetered(t *testing.T) {
+	m := New(fakeScripts{})
+	value := strings.Repeat("v", 1<<20)
+	for i := range 70 {
+		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", itoa(int64(i + 1)), "a", value}}}}})
+	}
+	if got := do(m, 1, "XRANGE big - +"); got != errReplyTooLarge {
+		t.Errorf("70 MiB: %.80q", got)
+	}
+	if got := do(m, 1, "XINFO STREAM big FULL COUNT 0"); got != errReplyTooLarge {
+		t.Errorf("70 MiB: %.80q", got)
+	}
+	if got := do(m, 1, "XREVRANGE big + - COUNT 1"); len(got) != len("70-0 a ")+len(value) {
+		t.Errorf("%d bytes for one entry", len(got))
+	}
+	m = New(fakeScripts{})
+	manyItems(m, 10_000)
+	do(m, 1, "XTRIM s MAXLEN 1000")
+	if m.entry.work < 9000*findWork {
+		t.Errorf("a trim of 9000 entries counted as %d", m.entry.work)
+	}
+}
+
+// An image whose stream breaks one of its rules is refused.
+func TestBadStreamIsRefused(t *testing.T) {
+	good := func() *stream {
+		s := newStream(1)
+		for i := range uint64(3) {
+			s.add(newItem(streamID{i + 1, 0}, []string{"a", "1"}))
+		}
+		return s
+	}
+	for name, spoil := range map[string]func(s *stream){
+		"an id beyond the last":   func(s *stream) { s.last = streamID{2, 0} },
+		"a deleted one beyond":    func(s *stream) { s.deleted = streamID{9, 0} },
+		"an odd number of fields": func(s *stream) { s.items.Set(item{streamID{2, 0}, []string{"a"}}) },
+		"no fields":               func(s *stream) { s.items.Set(item{streamID{2, 0}, nil}) },
+		"the id 0-0":              func(s *stream) { s.items.Set(item{streamID{}, []string{"a", "1"}}) },
+	} {
+		m := New(fakeScripts{})
+		do(m, 1, "XADD s 1 a 1")
+		s := good()
+		e, _ := m.dbs[0].keys.get("s")
+		m.dbs[0].keys.set("s", &entry{key: "s", value: value{agg: s}, deadline: never, fence: e.fence, version: e.version})
+		if err := New(nil).Restore(bytes.NewReader(image(t, m))); err != nil {
+			t.Fatal(err)
+		}
+		spoil(s)
+		if err := New(nil).Restore(bytes.NewReader(image(t, m))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
