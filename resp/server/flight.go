@@ -214,10 +214,9 @@ func (g *landing) catchUp(to place) {
 	for len(g.rest) > 0 && !g.rest[0].at.after(to) {
 		c := g.rest[0]
 		g.rest = g.rest[1:]
-		switch {
-		case c.Kind == resp.ChangeAll:
+		if c.Kind == resp.ChangeAll {
 			g.t.flushed(g.p, g.s, c.at)
-		case !g.s.track.bcast:
+		} else {
 			g.t.touch(g.p, g.s, c, &invalidation{keys: []string{c.Key}})
 		}
 	}
@@ -257,14 +256,12 @@ func (h *Hub) relieve(s *session) {
 	p := post{hub: h, lim: h.settings.pushLimit()}
 	b := broadcast{}
 	for _, c := range list {
-		switch {
-		case c.Kind == resp.ChangeAll:
+		if c.Kind == resp.ChangeAll {
 			t.flushed(&p, s, c.at)
-		case tr.bcast:
-			t.hit(b, c)
-		default:
-			t.touch(&p, s, c, &invalidation{keys: []string{c.Key}})
+			continue
 		}
+		t.touch(&p, s, c, &invalidation{keys: []string{c.Key}})
+		t.hit(b, c)
 	}
 	t.sendMine(&p, s, b)
 }
