@@ -32,6 +32,7 @@ type blocker struct {
 type blockCall struct {
 	id     resp.BlockID
 	ended  chan resp.BlockEnd // capacity 1
+	served func(resp.Reply)   // hears the answer first
 	asking context.Context    // of its client; ends when there is nothing to ask any more
 	quiet  context.CancelFunc
 }
@@ -62,14 +63,15 @@ func newBlocker(n *Node) *blocker {
 // Block runs a blocking command of one of this node's clients and returns when it has
 // ended. A word on unblock ends the wait; the command may have been served just
 // before. When ctx ends, the client is gone: Block returns at once, with whatever
-// reply, and the command is cancelled behind it.
-func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock) resp.Reply {
+// reply, and the command is cancelled behind it. If the command is served, served hears
+// the answer from the goroutine that applies, before what the command did is published.
+func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, start: n.clock.Monotonic()}
 	if resp.RequestSize(w.request(resp.BlockID{})) > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
 	for {
-		call, ok := n.blocker.begin(ctx)
+		call, ok := n.blocker.begin(ctx, served)
 		if !ok {
 			return resp.Err(n.protocol.notDone)
 		}
@@ -195,8 +197,8 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 
 // begin gives a command its name. It fails where no session can be had: then nothing
 // was asked for.
-func (b *blocker) begin(ctx context.Context) (*blockCall, bool) {
-	if call := b.number(ctx); call != nil {
+func (b *blocker) begin(ctx context.Context, served func(resp.Reply)) (*blockCall, bool) {
+	if call := b.number(ctx, served); call != nil {
 		return call, true
 	}
 	select {
@@ -205,7 +207,7 @@ func (b *blocker) begin(ctx context.Context) (*blockCall, bool) {
 		return nil, false
 	}
 	defer func() { <-b.opening }()
-	if call := b.number(ctx); call != nil || b.isClosed() {
+	if call := b.number(ctx, served); call != nil || b.isClosed() {
 		return call, call != nil
 	}
 	// If nobody hears of a session it is over after its lease.
@@ -214,7 +216,7 @@ func (b *blocker) begin(ctx context.Context) (*blockCall, bool) {
 		return nil, false
 	}
 	b.enter(uint64(session.Int))
-	call := b.number(ctx)
+	call := b.number(ctx, served)
 	return call, call != nil
 }
 
@@ -233,7 +235,7 @@ func (b *blocker) isClosed() bool {
 }
 
 // number names a command in the present session; nil where there is none.
-func (b *blocker) number(ctx context.Context) *blockCall {
+func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.n.clock.Monotonic()
@@ -242,7 +244,7 @@ func (b *blocker) number(ctx context.Context) *blockCall {
 	}
 	b.last++
 	b.used = now
-	call := &blockCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1)}
+	call := &blockCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1), served: served}
 	call.asking, call.quiet = context.WithCancel(ctx)
 	b.calls[call.id] = call
 	return call
@@ -272,29 +274,21 @@ func (b *blocker) cancel(id resp.BlockID) {
 	signal(b.due)
 }
 
-// deliver tells this node's clients how their commands have ended, and returns the
-// other messages. Called from the goroutine that applies.
-func (b *blocker) deliver(msgs []resp.Message) []resp.Message {
-	isEnd := func(m resp.Message) bool { return m.Kind == resp.MessageBlock }
-	if !slices.ContainsFunc(msgs, isEnd) {
-		return msgs
-	}
-	for _, m := range msgs {
-		if isEnd(m) {
-			b.end(*m.Block)
-		}
-	}
-	return slices.DeleteFunc(msgs, isEnd)
-}
-
+// end tells a client of this node how its command has ended. Called from the goroutine
+// that applies.
 func (b *blocker) end(e resp.BlockEnd) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if call := b.calls[e.ID]; call != nil {
-		delete(b.calls, e.ID)
-		call.ended <- e
-		call.quiet()
+	call := b.calls[e.ID]
+	delete(b.calls, e.ID)
+	b.mu.Unlock()
+	if call == nil {
+		return
 	}
+	if e.How == resp.BlockServed {
+		call.served(e.Reply)
+	}
+	call.ended <- e
+	call.quiet()
 }
 
 // reconcile is called when a snapshot has taken the place of messages. What the

@@ -37,13 +37,20 @@ func (c *testCluster) block(n *testNode, line string) *blockedClient {
 	start := time.Now()
 	go func() {
 		defer cancel()
-		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, b.unblock)
+		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, b.unblock, b.served)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.reply = strings.TrimSpace(strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", " "))
 		b.took = time.Since(start)
 	}()
 	return b
+}
+
+// served notes the answer beside what the node publishes.
+func (b *blockedClient) served(r resp.Reply) {
+	b.node.pub.mu.Lock()
+	defer b.node.pub.mu.Unlock()
+	b.node.pub.heard = append(b.node.pub.heard, "SERVED "+strings.Join(strings.Fields(string(r.AppendTo(nil, 3))), " "))
 }
 
 func (b *blockedClient) answer() string {
@@ -446,7 +453,7 @@ func queueOverFaults(t *testing.T) {
 						return
 					default:
 					}
-					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil)
+					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil, func(resp.Reply) {})
 					mu.Lock()
 					switch {
 					case len(r.Elems) == 2:
@@ -485,4 +492,25 @@ func queueOverFaults(t *testing.T) {
 		t.Errorf("%d values were given out; %d were lost, %d clients were told that nobody knows", len(got), lost, doubts)
 	}
 	c.agree()
+}
+
+// A client that has waited is answered before its node publishes what the command did,
+// and after what came before it, on every node.
+func TestServedBeforePublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "CONFIG SET notify-keyspace-events El", "+OK")
+		for _, n := range c.others(nil) {
+			client := c.block(n, "BLPOP list 0")
+			c.waiting(1)
+			c.expect(leader, "RPUSH list a", ":1")
+			c.want(client, popped("list", "a"))
+			const events = "__keyevent@0__:rpush=list SERVED *2 $4 list $1 a = __keyevent@0__:lpop=list"
+			if said := n.pub.said(); !strings.HasSuffix(said, events) {
+				t.Errorf("a client of %s heard %q", n.id, said)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -50,7 +51,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
-	f.publish(l.Index, f.n.blocker.deliver(msgs))
+	f.deliver(l.Index, msgs)
 	f.endReplay(l.Index)
 	f.n.grown(len(l.Data), work)
 	return a
@@ -102,7 +103,24 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// publish hands on the messages of an entry. Those of entries that were in the log
+// deliver hands on what an entry tells, in its order: a client that has waited is
+// answered before it, or anybody, hears what its command did.
+func (f *fsm) deliver(index uint64, msgs []resp.Message) {
+	for len(msgs) > 0 {
+		n := slices.IndexFunc(msgs, func(m resp.Message) bool { return m.Kind == resp.MessageBlock })
+		if n < 0 {
+			n = len(msgs)
+		}
+		f.publish(index, msgs[:n])
+		if n < len(msgs) {
+			f.n.blocker.end(*msgs[n].Block)
+			n++
+		}
+		msgs = msgs[n:]
+	}
+}
+
+// publish hands on messages of an entry to the subscribers. Those of entries that were in the log
 // at the start have been heard before; only settings are of use.
 func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	if index <= f.replayTo || fault.Planted(fault.PublishOnLeader) && !f.n.leads() {

@@ -351,10 +351,11 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 			continue
 		}
 		m.blocked.remove(w)
+		began := m.toldNow()
 		reply := w.take(c, k.key)
 		m.servedBytes += reply.Size()
 		m.spend(commandWork + reply.Size())
-		m.emitEnd(w.id, resp.BlockServed, reply)
+		m.emitServed(w.id, reply, began)
 	}
 }
 

@@ -484,3 +484,50 @@ func TestQueuesAgreeWithModel(t *testing.T) {
 		}
 	}
 }
+
+// The end of a command that has waited stands before what it did and behind what came
+// before it: so its client is answered in its place, as in Redis.
+func TestEndComesBeforeWhatTheCommandDid(t *testing.T) {
+	s := newBlockStage(t)
+	s.run("CONFIG SET notify-keyspace-events El")
+	s.ask(1, "BLMOVE list other LEFT LEFT 0")
+	s.ask(2, "BLPOP other 0")
+	s.expect()
+	entry := func(args resp.Args) (list []string) {
+		s.at.Index++
+		_, msgs := s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "x", "1"}}, {Args: args}, {Args: resp.Args{"SET", "y", "1"}}}}})
+		for _, m := range msgs {
+			switch m.Kind {
+			case resp.MessageChanges:
+				list = append(list, fmt.Sprintf("changes after %d: %s", m.From, strings.Join(changedKeys([]resp.Message{m}), ", ")))
+			case resp.MessageBlock:
+				list = append(list, fmt.Sprintf("end of %d: %s", m.Block.ID.Number, plain(m.Block.Reply)))
+			default:
+				list = append(list, strings.TrimPrefix(m.Channel, "__keyevent@0__:")+" "+m.Payload)
+			}
+		}
+		checkDerived(t, s.m)
+		return list
+	}
+	for _, c := range []struct {
+		args resp.Args
+		want []string
+	}{
+		{split("RPUSH list a"), []string{
+			"changes after 0: x, list", "rpush list", "end of 1: a",
+			"changes after 2: w list, w other", "lpush other", "lpop list", "end of 2: other a",
+			"changes after 4: w other, y", "lpop other",
+		}},
+		{split("RPUSH list b"), []string{"changes after 0: x, list, y", "rpush list"}},
+		{resp.BlockAsk(resp.BlockID{Session: 1, Number: 3}, 0, split("BLPOP list 0")), []string{
+			"changes after 0: x", "end of 3: list b", "changes after 1: list, y", "lpop list",
+		}},
+		{resp.BlockAsk(resp.BlockID{Session: 1, Number: 4}, 0, split("BLPOP x 0")), []string{
+			"changes after 0: x", "end of 4: WRONGTYPE Operation against a key holding the wrong kind of value", "changes after 1: y",
+		}},
+	} {
+		if got := entry(c.args); !slices.Equal(got, c.want) {
+			t.Errorf("%v tells\n%s\nwant\n%s", c.args, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}

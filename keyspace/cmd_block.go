@@ -244,7 +244,7 @@ func cmdBlockAsk(c *ctx, args resp.Args) resp.Reply {
 
 // ask executes a blocking command, or has it wait.
 func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
-	call := &blockCall{}
+	call, began := &blockCall{}, c.m.toldNow()
 	row, reply := table.Find(args)
 	switch {
 	case row == nil:
@@ -264,7 +264,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
 	switch {
 	case !call.waits || reply.IsErr():
 		c.m.request.replyBytes += reply.Size()
-		c.m.emitEnd(id, resp.BlockServed, reply)
+		c.m.emitServed(id, reply, began)
 		return resp.Int(0)
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})

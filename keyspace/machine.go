@@ -33,6 +33,7 @@ type Machine struct {
 	applying   bool
 	messages   []resp.Message
 	changed    []resp.Change // by the entry, in order
+	told       told          // of these: they are in messages
 	reads      *readLog      // of the request that is running, if its session tracks
 	journal    *journal
 	generation uint64 // owner of the aggregates that may be changed in place
@@ -87,7 +88,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
-	m.changed = make([]resp.Change, 0, len(reqs))
+	m.changed, m.told = make([]resp.Change, 0, len(reqs)), told{}
 	m.sweep()
 	m.sweepBlocked()
 	m.entry, m.servedBytes = m.newMeter(), 0
@@ -96,7 +97,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 		results[i] = m.do(at, reqs[i])
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
-	messages := m.withChanges(m.messages)
+	m.tellChanges()
+	messages := m.messages
 	m.messages, m.changed, m.applying = nil, nil, false
 	return results, messages
 }

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"math"
+	"slices"
 
 	"lockd/resp"
 )
@@ -36,14 +37,31 @@ func (m *Machine) noteChange(was, next *entry) {
 // noteExpiry says of the last change that it was no command's doing.
 func (m *Machine) noteExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
 
-// withChanges puts what the entry changed before its messages: a client that both
-// tracks and subscribes has let go of what it cached when it hears of the reason.
-func (m *Machine) withChanges(messages []resp.Message) []resp.Message {
-	if len(m.changed) == 0 {
-		return messages
+// told is a place in what an entry has to tell: after so many messages and changes.
+type told struct{ messages, changes int }
+
+func (m *Machine) toldNow() told { return told{len(m.messages), len(m.changed)} }
+
+// tellChanges puts what the entry has changed since it was last called before its
+// messages since then: a client that both tracks and subscribes has let go of what it
+// cached when it hears of the reason.
+func (m *Machine) tellChanges() {
+	if changes := m.changed[m.told.changes:]; len(changes) > 0 {
+		m.messages = slices.Insert(m.messages, m.told.messages,
+			resp.Message{Kind: resp.MessageChanges, Index: m.index, From: m.told.changes, Changes: changes})
 	}
-	changes := resp.Message{Kind: resp.MessageChanges, Index: m.index, Changes: m.changed}
-	return append([]resp.Message{changes}, messages...)
+	m.told = m.toldNow()
+}
+
+// emitServed tells that a blocking command was executed, before all that has been told
+// since it began: its client is answered first, and then hears what it did.
+func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began told) {
+	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
+	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
+	m.tellChanges()
+	m.emitEnd(id, resp.BlockServed, reply)
+	m.told = m.toldNow()
+	m.messages, m.changed = append(m.messages, messages...), changes
 }
 
 // position is how many changes of the entry have been made by now. A read comes

@@ -46,7 +46,7 @@ const (
 	MessageShard                      // SPUBLISH
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
 	MessageChanges                    // what an entry changed: Index and Changes
-	MessageBlock                      // a blocking command has ended: Block
+	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
 )
 
 // Message is something that leaves the machine beside the replies, on every node
@@ -57,7 +57,8 @@ type Message struct {
 	Payload string
 
 	Index   uint64   // MessageChanges: the index of the entry in the log
-	Changes []Change // MessageChanges: all that it did to the data, in order
+	From    int      // MessageChanges: how many changes of the entry a message before this one has told
+	Changes []Change // MessageChanges: what it did to the data, in order
 
 	Block *BlockEnd // MessageBlock
 }

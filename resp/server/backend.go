@@ -22,5 +22,8 @@ type Backend interface {
 	// Block runs a command whose row Blocks and returns when it has ended. A word on
 	// unblock ends its wait, unless it has been served by then. When ctx ends, the
 	// client is gone: Block returns at once, and whatever is served later is lost.
-	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock) resp.Reply
+	// What a command is answered that was executed, served hears as well, at most once:
+	// before anything that it has changed is published. It must not wait, and may be
+	// called after Block has returned.
+	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync/atomic"
 
 	"lockd/resp"
 )
@@ -11,6 +12,8 @@ type parked struct {
 	unblock chan resp.Unblock // capacity 1: the first reason to wait no longer counts
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
+
+	answered atomic.Bool // the client has its answer, or is about to
 }
 
 // park runs a blocking command. All before it in the pipeline has been answered, and
@@ -27,15 +30,33 @@ func (s *session) park(c *command, args resp.Args) {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
-	p.reply = s.srv.backend.Block(s.ctx, resp.Cmd{DB: int(s.db.Load()), Args: args}, p.unblock)
+	p.reply = s.srv.backend.Block(s.ctx, resp.Cmd{DB: int(s.db.Load()), Args: args}, p.unblock, s.answer(p))
 	s.parked.Store(nil)
 	close(p.done)
 	if s.ctx.Err() != nil {
 		s.closing = true // nobody is there to be told
 		return
 	}
-	s.reply(p.reply)
+	if p.answered.CompareAndSwap(false, true) {
+		s.reply(p.reply)
+	}
+	s.waitForRoom()
 	s.account(s.srv.clock(), []*command{c}, args, p.reply) // to wait is no work
+}
+
+// answer returns what gives a client that is pushed to the reply of a command that has
+// waited, from the goroutine that applies: the push that tells what the command did comes
+// behind it, as in Redis. How the session answers does not change while it is parked.
+func (s *session) answer(p *parked) func(resp.Reply) {
+	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
+	return func(r resp.Reply) {
+		if !pushing || !p.answered.CompareAndSwap(false, true) || silent {
+			return
+		}
+		form := r.AppendTo(nil, proto)
+		s.out.enqueue(form)
+		s.srv.stats.outputBytes.Add(int64(len(form)))
+	}
 }
 
 // unpark ends the wait of a session, from any goroutine; nil if it does not wait, or is

@@ -154,3 +154,49 @@ func TestShutdownUnblocks(t *testing.T) {
 	c.want("-" + resp.ErrNotDone + "\r\n")
 	c.wantClosed()
 }
+
+// A client that waits in a blocking command hears of other changes at once, and of what
+// its own command did behind the reply; the reply comes once.
+func TestServedBeforePushes(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	change := func(key string) {
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		fake.another(key)
+	}
+	reply := resp.Bulks("k", "v")
+	wire := string(reply.AppendTo(nil, 3))
+	c.send("MGET k j\r\n")
+	c.want("*2\r\n_\r\n_\r\n")
+	c.send("BLPOP k 0\r\nPING\r\n")
+	<-fake.waiting
+	change("j")
+	c.want(toldOf("j"))
+	served := <-fake.answer
+	served(reply)
+	change("k")
+	c.want(wire + toldOf("k")) // while its session does not know yet
+	fake.served <- reply
+	c.want("+PONG\r\n")
+	c.send("CLIENT REPLY SKIP\r\nBLPOP k 0\r\nPING\r\n")
+	<-fake.waiting
+	served = <-fake.answer
+	served(reply)
+	fake.served <- reply
+	c.want("+PONG\r\n")
+}
+
+// Who stops waiting just before it is served is answered once.
+func TestServedTooLate(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	c.send("BLPOP k 0\r\nPING\r\n")
+	<-fake.waiting
+	served := <-fake.answer
+	fake.served <- resp.Err(resp.ErrUnknown)
+	c.want("-" + resp.ErrUnknown + "\r\n+PONG\r\n")
+	served(resp.Bulks("k", "v"))
+	c.send("PING\r\n")
+	c.want("+PONG\r\n")
+}

@@ -29,20 +29,21 @@ type fakeBackend struct {
 	requests []int  // number of commands of each request
 	waiting  chan struct{}
 
-	index   uint64             // of the last entry
-	changes []resp.Change      // of the entry that is being applied
-	reads   []resp.Reply       // of scripts of the request, as "tracked" answers them
-	command int                // number of the command in the request
-	late    func(resp.Message) // takes what an entry changed, for a node that applies it later
-	old     bool               // it does not know "tracked"
-	held    func()             // is called when a request has taken effect and before it is answered
-	served  chan resp.Reply    // what a blocking command is answered
+	index   uint64                // of the last entry
+	changes []resp.Change         // of the entry that is being applied
+	reads   []resp.Reply          // of scripts of the request, as "tracked" answers them
+	command int                   // number of the command in the request
+	late    func(resp.Message)    // takes what an entry changed, for a node that applies it later
+	old     bool                  // it does not know "tracked"
+	held    func()                // is called when a request has taken effect and before it is answered
+	served  chan resp.Reply       // what a blocking command is answered
+	answer  chan func(resp.Reply) // hears it before that, where the test asks
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
 
 func newFake() *fakeBackend {
-	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000), served: make(chan resp.Reply)}
+	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000), served: make(chan resp.Reply), answer: make(chan func(resp.Reply))}
 	for i := range f.values {
 		f.values[i] = map[string]string{}
 	}
@@ -116,11 +117,18 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, unblock <-chan resp.Unblock) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:
 		return r
+	case f.answer <- served:
+		select {
+		case r := <-f.served:
+			return r
+		case <-ctx.Done():
+			return resp.Err(resp.ErrUnknown)
+		}
 	case why := <-unblock:
 		return map[resp.Unblock]resp.Reply{resp.UnblockTimeout: resp.NilArray(), resp.UnblockError: resp.Err(resp.ErrUnblocked),
 			resp.UnblockStop: resp.Err(resp.ErrNotDone)}[why]

@@ -18,6 +18,7 @@ import (
 //   - A session that has been writing for a whole round has a client that does not
 //     read: its write is interrupted, and goes on beside the reading (see outbox).
 //   - A client that has been silent for longer than the setting timeout is closed.
+//   - A table of tracked keys whose limit was lowered shrinks.
 
 // startJanitor is called with mu held.
 func (s *Server) startJanitor() {
@@ -46,6 +47,9 @@ func (s *Server) keepHouse() {
 			sampled = now
 		}
 		s.round()
+		if s.hub.trackers.Load() > 0 {
+			s.hub.trim()
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	trackedKeysMaxDefault   = 1000000     // keys that are tracked, for all clients: setting tracking-table-max-keys
 	trackedBytesMax         = 128 << 20   // bytes of those keys
 	evictionsMax            = 128         // keys that are let go at once to make room for one
+	trimsMax                = 128         // so many times that, in a round of the janitor, where the table must shrink
 	recentChangesMax        = 1 << 16     // changes kept while a request of a client that tracks is on its way
 	recentBytesMax          = 16 << 20    // bytes of their keys
 	clientNameBytesMax      = 4 << 10     // CLIENT SETNAME, SETINFO

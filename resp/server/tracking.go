@@ -44,7 +44,7 @@ type tracking struct {
 	prefixes  map[string]map[*session]struct{}
 	lengths   map[int]int // of the prefixes: how many have it
 	recent    recent
-	published uint64 // index of the last entry whose changes were published here
+	published uint64 // index of the last entry of which all changes have been published here for sure
 }
 
 // readers are the sessions that may have cached a key.
@@ -111,11 +111,11 @@ func (h *Hub) invalidate(m *resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := &h.tracking
-	t.published = m.Index
+	t.published = m.Index - 1 // more of this entry may come
 	p := post{hub: h, lim: h.settings.pushLimit()}
 	b := broadcast{}
 	for i, one := range m.Changes {
-		c := change{one, place{m.Index, int64(i) + 1}}
+		c := change{one, place{m.Index, int64(m.From+i) + 1}}
 		t.recent.add(c)
 		if c.Kind == resp.ChangeAll {
 			t.send(&p, b)
@@ -192,7 +192,7 @@ func (t *tracking) read(p *post, s *session, key string, at place) {
 	}
 	r := t.readers[key]
 	if r == nil {
-		t.makeRoom(p, len(key))
+		t.makeRoom(p, 1, len(key))
 		r = &readers{key: strings.Clone(key)}
 		t.readers[r.key] = r
 		t.keyBytes += len(key)
@@ -219,13 +219,14 @@ func (t *tracking) unread(s *session, key string) {
 }
 
 // makeRoom keeps the table within tracking-table-max-keys, and its names within
-// trackedBytesMax: it invalidates keys that it happens upon.
-func (t *tracking) makeRoom(p *post, more int) {
+// trackedBytesMax, when a key comes, or none (0): it invalidates keys that it happens
+// upon. It reports whether there is room now.
+func (t *tracking) makeRoom(p *post, keys, bytes int) bool {
 	keysMax := int(p.hub.settings.trackedKeysMax.Load())
 	for range evictionsMax {
-		full := keysMax > 0 && len(t.readers) >= keysMax || t.keyBytes+more > trackedBytesMax
+		full := keysMax > 0 && len(t.readers)+keys > keysMax || t.keyBytes+bytes > trackedBytesMax
 		if !full || len(t.readers) == 0 {
-			return
+			return true
 		}
 		for key, r := range t.readers { // begins anywhere
 			inv := invalidation{keys: []string{key}}
@@ -233,6 +234,20 @@ func (t *tracking) makeRoom(p *post, more int) {
 				t.touch(p, s, change{resp.Change{Kind: resp.ChangeExpired, Key: key}, afterAll}, &inv)
 			}
 			break
+		}
+	}
+	return false
+}
+
+// trim makes room where the setting has become smaller. It lets go of the lock in
+// between: others wait for it.
+func (h *Hub) trim() {
+	for range trimsMax {
+		h.mu.Lock()
+		done := h.tracking.makeRoom(&post{hub: h, lim: h.settings.pushLimit()}, 0, 0)
+		h.mu.Unlock()
+		if done {
+			return
 		}
 	}
 }

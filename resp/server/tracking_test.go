@@ -188,6 +188,27 @@ func TestNoLoopOnAFollower(t *testing.T) {
 	c.want(toldOf("k"))
 }
 
+// An entry may tell in parts what it has changed; what is a client's own is known all
+// the same.
+func TestNoLoopInParts(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "NOLOOP")
+	var entry resp.Message
+	fake.mu.Lock()
+	fake.late = func(m resp.Message) { entry = m }
+	fake.mu.Unlock()
+	c.send("MGET j k l\r\nMSET j 1 k 1\r\n")
+	c.want("*3\r\n_\r\n_\r\n_\r\n+OK\r\n")
+	for i, key := range []string{"j", "k", "l"} { // the last one is another client's
+		fake.hub.Publish([]resp.Message{{Kind: resp.MessageChanges, Index: entry.Index, From: i, Changes: []resp.Change{{Key: key}}}})
+		c.send("PUBLISH a b\r\n")
+		if key == "l" {
+			c.want(toldOf("l"))
+		}
+		c.want(":0\r\n")
+	}
+}
+
 // Who tracks publishes as anybody: the receivers are counted before the hub is locked,
 // which would wait for itself for ever, and every client of the node with it.
 func TestTrackerPublishes(t *testing.T) {
@@ -348,6 +369,36 @@ func TestTrackingTableLimit(t *testing.T) {
 	if !strings.HasPrefix(c.line()+c.line()+c.line(), ">2\r\n$10\r\ninvalidate\r\n") {
 		t.Error("names take more than they may")
 	}
+}
+
+// A table that is larger than a new limit shrinks by itself, however much it is too large;
+// without a limit it keeps what it has.
+func TestTrackingTableShrinks(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	const keys = 3 * evictionsMax
+	for i := range keys {
+		c.send("GET " + strconv.Itoa(i) + "\r\n")
+		c.want("_\r\n")
+	}
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "tracking-table-max-keys", Payload: "0"}})
+	srv.Hub().trim()
+	srv.Hub().mu.Lock()
+	kept := len(srv.Hub().tracking.readers)
+	srv.Hub().mu.Unlock()
+	if kept != keys {
+		t.Errorf("%d keys without a limit", kept)
+	}
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "tracking-table-max-keys", Payload: "1"}})
+	told := map[string]bool{}
+	for range keys - 1 {
+		told[c.line()+c.line()+c.line()+c.line()+c.line()+c.line()] = true
+	}
+	if len(told) != keys-1 {
+		t.Errorf("%d different keys were told", len(told))
+	}
+	c.send("PING\r\n")
+	c.want("+PONG\r\n")
 }
 
 func (c *client) line() string {
