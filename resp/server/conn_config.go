@@ -59,18 +59,26 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 	return elems
 }
 
-// configSet refuses what belongs to this node; the rest is replicated state.
+// configSet refuses to change what belongs to this node; the rest is replicated state.
 func configSet(s *session, args resp.Args) resp.Reply {
+	shared := args[:2:2]
 	for i := 2; i < len(args); i += 2 {
 		name := lower(args[i])
-		if _, local := s.srv.local[name]; local && len(args)%2 == 0 {
+		value, local := s.srv.local[name]
+		switch {
+		case !local || len(args)%2 != 0:
+			shared = append(shared, args[i:min(i+2, len(args))]...)
+		case args[i+1] != value: // setting what is so anyway does no harm
 			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
 		}
 	}
-	if s.srv.backend.Lookup("config") == nil {
-		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + args[2] + "'")
+	if len(shared) == 2 {
+		return resp.OK()
 	}
-	return s.forward(args)
+	if s.srv.backend.Lookup("config") == nil {
+		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")
+	}
+	return s.forward(shared)
 }
 
 // forward has the backend run one command, whole and by itself.
