@@ -514,3 +514,29 @@ func TestServedBeforePublished(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for an entry at a follower waits until what it tells is published there, no
+// longer, and not for ever where that does not come.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		for _, n := range c.others(nil) {
+			payload := "of-" + n.id
+			res := n.Do(t.Context(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"PUBLISH", "ch", payload}}, {Args: resp.Args{"tracked"}}}})
+			index := uint64(res.Replies[1].Elems[0].Int)
+			start := time.Now()
+			n.Await(t.Context(), index)
+			if said := n.pub.said(); !strings.HasSuffix(said, "ch="+payload) || time.Since(start) > 100*time.Millisecond {
+				t.Errorf("after %v a client of %s has heard %q", time.Since(start), n.id, said)
+			}
+			if start = time.Now(); n == leader {
+				n.Await(t.Context(), index+1000)
+				if took := time.Since(start); took < n.cfg.LeaderWait || took > n.cfg.LeaderWait+time.Second {
+					t.Errorf("it waited %v for an entry that does not come", took)
+				}
+			}
+		}
+	})
+}

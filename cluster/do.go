@@ -47,6 +47,27 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	return n.doMixed(ctx, req)
 }
 
+// Await returns once this node's clients have heard what the entries up to index tell:
+// the leader may have answered before. It does not wait longer than for a leader.
+func (n *Node) Await(ctx context.Context, index uint64) {
+	if n.toldNow.Load() >= index {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
+	defer cancel()
+	tick := time.NewTicker(holdPoll)
+	defer tick.Stop()
+	for n.toldNow.Load() < index {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		case <-n.stop:
+			return
+		}
+	}
+}
+
 // doMixed runs a request that has both kinds of commands.
 func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 	data, own := resp.Request{Watch: req.Watch, Multi: req.Multi}, []resp.Cmd(nil)

@@ -118,6 +118,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 		}
 		msgs = msgs[n:]
 	}
+	f.n.toldNow.Store(index)
 }
 
 // publish hands on messages of an entry to the subscribers. Those of entries that were in the log
@@ -209,6 +210,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.missed("this node was brought up to date by a snapshot")
 		f.n.blocker.reconcile()
 		f.n.expose()
+	}
+	if err == nil {
+		f.n.toldNow.Store(f.n.appliedNow.Load())
 	}
 	return err
 }

@@ -54,6 +54,9 @@ func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ <-chan resp.Unbloc
 	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0]
 }
 
+// Await implements server.Backend: what a sentinel answers is in no log.
+func (s *Sentinel) Await(context.Context, uint64) {}
+
 const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
 
 var sentinelRows = []resp.Row[sentinelCommand]{

@@ -26,4 +26,7 @@ type Backend interface {
 	// before anything that it has changed is published. It must not wait, and may be
 	// called after Block has returned.
 	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply
+	// Await returns once the hub has heard what the entries of the log up to index tell,
+	// or this node can not say so soon. An answer may be here before.
+	Await(ctx context.Context, index uint64)
 }

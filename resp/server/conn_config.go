@@ -78,7 +78,18 @@ func configSet(s *session, args resp.Args) resp.Reply {
 	if s.srv.backend.Lookup("config") == nil {
 		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")
 	}
-	return s.forward(shared)
+	return s.configure(shared)
+}
+
+// configure sets replicated settings, and waits until they hold on this node too: the
+// leader may answer before. The internal command tells which entry that is.
+func (s *session) configure(args resp.Args) resp.Reply {
+	db := int(s.db.Load())
+	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: db, Args: args}, {DB: db, Args: resp.Args{tracked}}}})
+	if at := replyAt(res, 1); len(at.Elems) == 4 {
+		s.srv.backend.Await(s.ctx, uint64(at.Elems[0].Int))
+	}
+	return replyAt(res, 0)
 }
 
 // forward has the backend run one command, whole and by itself.

@@ -37,6 +37,7 @@ type fakeBackend struct {
 	old     bool                  // it does not know "tracked"
 	held    func()                // is called when a request has taken effect and before it is answered
 	served  chan resp.Reply       // what a blocking command is answered
+	awaited []uint64              // entries that a session has waited for
 	answer  chan func(resp.Reply) // hears it before that, where the test asks
 }
 
@@ -114,6 +115,13 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		f.held()
 	}
 	return resp.Result{Replies: replies}
+}
+
+// Await notes for which entries a session waits.
+func (f *fakeBackend) Await(_ context.Context, index uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.awaited = append(f.awaited, index)
 }
 
 // Block waits until the test serves it.

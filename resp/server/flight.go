@@ -26,6 +26,7 @@ type tracker struct {
 	own    []span           // NOLOOP: changes of its own, until they are published here
 	flying bool             // a request is on its way: nothing is told before its reply
 	from   uint64           // number of the first change since
+	seen   uint64           // index of the last entry that an answer was of, or came after
 	told   uint64           // changes before this one have been told all the same: see relieve
 }
 
@@ -172,7 +173,7 @@ func (g *landing) begin(f *flight) {
 	tr := &g.s.track
 	list, ok := g.t.recent.since(tr.from)
 	g.all, g.rest, g.lost = list, list, !ok
-	tr.flying = false
+	tr.flying, tr.seen = false, max(tr.seen, f.log.index)
 	tr.own = slices.DeleteFunc(tr.own, func(o span) bool {
 		return o.index <= g.t.published && (len(list) == 0 || o.index < list[0].at.index)
 	})

@@ -230,6 +230,9 @@ func (s *session) refuseCommand(c *command, fail resp.Reply) {
 // runOwn runs a command of the connection.
 func (s *session) runOwn(c *command, args resp.Args) {
 	start := s.srv.clock()
+	if c.act.tracks {
+		s.srv.backend.Await(s.ctx, s.track.seen) // what the client knows already is not told in its new mode
+	}
 	if c.act.hubLocked {
 		s.srv.hub.mu.Lock()
 	}

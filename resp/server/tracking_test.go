@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -369,6 +370,36 @@ func TestTrackingTableLimit(t *testing.T) {
 	if !strings.HasPrefix(c.line()+c.line()+c.line(), ">2\r\n$10\r\ninvalidate\r\n") {
 		t.Error("names take more than they may")
 	}
+}
+
+// The leader answers before a follower has heard of it: CONFIG SET waits until the
+// setting holds here, and CLIENT TRACKING for what the client has seen answered, so
+// that it is not told in its new mode of what it knows.
+func TestWaitForThisNode(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dialTracker(t, addr, "")
+	awaited := func(want ...uint64) {
+		t.Helper()
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		if !slices.Equal(fake.awaited, want) {
+			t.Errorf("waited for %v, want %v", fake.awaited, want)
+		}
+		fake.awaited = nil
+	}
+	awaited(0)
+	c.send("CONFIG SET timeout 0\r\n")
+	c.want("+OK\r\n")
+	awaited(1)
+	c.send("GET k\r\nCLIENT TRACKING OFF\r\nCLIENT TRACKING ON BCAST\r\n")
+	c.want("_\r\n+OK\r\n+OK\r\n")
+	awaited(2, 2)
+	fake.mu.Lock()
+	fake.old = true
+	fake.mu.Unlock()
+	c.send("CONFIG SET timeout 0\r\n")
+	c.want("+OK\r\n")
+	awaited()
 }
 
 // A table that is larger than a new limit shrinks by itself, however much it is too large;
