@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -129,12 +130,20 @@ func TestBlockedClientsAreCounted(t *testing.T) {
 func TestBlockedClientIsGone(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)
 	hangs, killed, other := dial(t, addr), dial(t, addr), dial(t, addr)
-	id := killed.clientNumber()
+	id, hangsID := killed.clientNumber(), hangs.clientNumber()
 	hangs.send("BLPOP k 0\r\n")
 	killed.send("BLPOP k 0\r\n")
 	<-fake.waiting
 	<-fake.waiting
+	gone, _ := strconv.ParseInt(hangsID, 10, 64)
+	session := srv.session(gone)
 	hangs.conn.Close()
+	eventually(t, "the kernel knows", func() bool { return hungUp(session.conn) })
+	for _, f := range srv.infoClients().Fields {
+		if f.Name == "blocked_clients" && f.Value != "1" {
+			t.Errorf("%s clients wait, and one has hung up", f.Value)
+		}
+	}
 	eventually(t, "its session ends", func() bool { return srv.count() == 2 })
 	other.send("CLIENT KILL ID " + id + "\r\n")
 	other.want(":1\r\n")

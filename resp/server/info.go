@@ -86,7 +86,7 @@ func (s *Server) infoClients() resp.Section {
 	list := s.clients()
 	waiting, subscribed, tracking, blocked, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0), int64(0)
 	for _, c := range list {
-		if c.blocked.Load() || c.parked.Load() != nil {
+		if c.waits() {
 			blocked++
 		} else if c.phase.Load()%phaseKinds == phaseRunning {
 			waiting++

@@ -67,8 +67,8 @@ func (s *Server) round() {
 				c.kill()
 			}
 		case phaseRunning:
-			if stands && hungUp(c.conn) {
-				c.cancel()
+			if (stands || c.parked.Load() != nil) && hungUp(c.conn) {
+				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
 				s.hub.relieve(c)
