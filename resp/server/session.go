@@ -112,7 +112,9 @@ func (s *session) serve() {
 		s.srv.stats.reads.Add(1)
 		s.activeAt.Store(s.srv.ticks.Load())
 		s.inputBytes.Store(int64(s.in.end - s.in.start))
-		s.process()
+		if s.process(); s.closing {
+			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
+		}
 		s.inputBytes.Store(int64(s.in.end - s.in.start))
 		if s.flush() != nil {
 			return
@@ -453,10 +455,16 @@ func (s *session) linger() {
 	}
 }
 
-// end lets go of everything the session holds.
-func (s *session) end() {
+// leaveHub ends what the session is told of. It may be called twice.
+func (s *session) leaveHub() {
 	s.subs.leaveAll(s)
 	s.srv.hub.forget(s)
+	s.trackFlags.Store(0)
+}
+
+// end lets go of everything the session holds.
+func (s *session) end() {
+	s.leaveHub()
 	s.kill()
 	s.srv.forget(s)
 }

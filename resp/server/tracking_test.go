@@ -432,6 +432,26 @@ func TestTrackingTableShrinks(t *testing.T) {
 	c.want("+PONG\r\n")
 }
 
+// Who has the answer to QUIT tracks and subscribes no more, though its connection lingers.
+func TestQuitEndsTrackingAtOnce(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	for range 20 {
+		c := dialTracker(t, addr, "BCAST PREFIX a")
+		c.send("SUBSCRIBE ch\r\n")
+		c.want(">3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+		c.send("QUIT\r\n")
+		c.want("+OK\r\n")
+		for _, f := range append(srv.infoClients().Fields, srv.infoStats().Fields...) {
+			switch f.Name {
+			case "tracking_clients", "pubsub_clients", "tracking_total_prefixes", "pubsub_channels":
+				if f.Value != "0" {
+					t.Fatalf("%s: %s", f.Name, f.Value)
+				}
+			}
+		}
+	}
+}
+
 func (c *client) line() string {
 	c.t.Helper()
 	line, err := c.in.ReadString('\n')
