@@ -160,6 +160,9 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	case resp.BlockLapsed:
 		w.n.blocker.lapse(end.ID.Session)
 	}
+	if end.Args != nil {
+		w.cmd.Args = end.Args // what it has waited for counts from when it began to
+	}
 	switch {
 	case !w.told:
 		return resp.Reply{}, true

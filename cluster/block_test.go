@@ -384,6 +384,57 @@ func TestBlockedNodeComesBack(t *testing.T) {
 	})
 }
 
+// read is the answer of XREAD in RESP3: one entry of a stream.
+func read(key, id string) string {
+	return fmt.Sprintf("%%1 $%d %s *1 *2 $%d %s *2 $1 a $1 1", len(key), key, len(id), id)
+}
+
+// An entry that the log brings wakes the readers of all nodes, also when the leader
+// that saw them come has been killed.
+func TestReadersWakeOverFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		c.expect(leader, "XADD s 1 a 1", "$3 1-0")
+		var clients []*blockedClient
+		for _, n := range []*testNode{others[0], others[1], others[1]} {
+			clients = append(clients, c.block(n, "XREAD BLOCK 0 STREAMS s none $ 0"))
+		}
+		c.waiting(3)
+		c.kill(leader.id)
+		c.expect(others[1], "XADD s 2 a 1", "$3 2-0")
+		for _, b := range clients {
+			c.want(b, read("s", "2-0"))
+		}
+		c.waiting(0)
+		c.want(c.block(others[0], "XREAD BLOCK 50 STREAMS s $"), "_")
+		c.want(c.block(others[0], "XREAD BLOCK 50 STREAMS s 1"), read("s", "2-0"))
+	})
+}
+
+// A reader whose node was away for longer than its session has missed nothing: what $
+// meant when it began to wait, it means when the node asks again.
+func TestReaderMissesNothingWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		c.expect(leader, "XADD s 1 a 1", "$3 1-0")
+		client := c.block(away, "XREAD BLOCK 0 STREAMS s $")
+		c.waiting(1)
+		c.cut(away)
+		time.Sleep(15 * time.Second)
+		c.expect(leader, "XADD s 2 a 1", "$3 2-0")
+		c.net.heal()
+		c.want(client, read("s", "2-0"))
+		c.waiting(0)
+		c.agree()
+	})
+}
+
 // A snapshot takes the place of messages. Clients whose commands have ended meanwhile
 // are told that nobody knows how; the others wait on.
 func TestBlockedThroughSnapshot(t *testing.T) {

@@ -52,6 +52,10 @@ type pending struct {
 	timeoutMs int64    // 0: it waits for ever
 	absent    resp.Reply
 	take      func(c *ctx, key string) resp.Reply // executes it on a key that holds the kind
+
+	// ready reports whether there is something for it in a key that holds the kind; nil:
+	// there is. Who is not ready is left waiting, and those behind are served.
+	ready func(c *ctx, key string) bool
 }
 
 // waiter is a command that waits. It does not change.
@@ -173,10 +177,11 @@ func (b *blocked) remove(w *waiter) {
 
 func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.image, w.seq, w} }
 
-// first is who has waited longest for values of a kind at a key, or nil.
-func (b *blocked) first(k readyKey) *waiter {
+// next is who has waited longest for values of a kind at a key, of those behind a
+// place in the queue, or nil.
+func (b *blocked) next(k readyKey, seq uint64) *waiter {
 	var found *waiter
-	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.image}, func(p waitPlace) bool {
+	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.image, seq: seq + 1}, func(p waitPlace) bool {
 		if p.db == k.db && p.key == k.key && p.kind == k.kind.image {
 			found = p.of
 		}
@@ -253,7 +258,11 @@ func (m *Machine) keepSession(id, number uint64) bool {
 
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.blocked.remove(w)
-	m.emitEnd(w.id, how, reply)
+	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
+	if how == resp.BlockDropped || how == resp.BlockLapsed {
+		end.Args = w.args
+	}
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: end})
 }
 
 func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending, reply resp.Reply) {
@@ -291,7 +300,7 @@ func (m *Machine) noteReady(db int, e *entry) {
 		return
 	}
 	k := readyKey{db, e.key, e.agg.kind()}
-	if _, noted := m.noted[k]; noted || m.blocked.first(k) == nil {
+	if _, noted := m.noted[k]; noted || m.blocked.next(k, 0) == nil {
 		return
 	}
 	if m.noted == nil {
@@ -341,13 +350,16 @@ func (m *Machine) serveReady(at resp.Stamp) {
 func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 	m.serving = true
 	defer func() { m.serving = false }()
-	for w := m.blocked.first(k); w != nil; w = m.blocked.first(k) {
+	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
 		c := &ctx{m: m, at: at, db: k.db}
 		if e := c.lookup(k.key); e == nil || e.agg == nil || e.agg.kind() != k.kind {
 			return
 		}
 		if m.servedBytes > replyBytesMax || m.tired() {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // it asks again, in another entry
+			continue
+		}
+		if m.spend(visitWork); w.ready != nil && !w.ready(c, k.key) {
 			continue
 		}
 		m.blocked.remove(w)
@@ -362,17 +374,15 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 // blockCall is under what a blocking command is asked for.
 type blockCall struct {
 	pending
-	parseOnly bool // it is only to be read
-	waits     bool // it has found nothing
+	parseOnly bool      // it is only to be read
+	waits     bool      // it has found nothing
+	args      resp.Args // as which it is to wait, if not as it was asked for
 }
 
 // await executes a blocking command, or lets it wait where it may.
 func (c *ctx) await(p pending) resp.Reply {
-	if c.block != nil {
-		c.block.pending = p
-		if c.block.parseOnly {
-			return resp.Reply{}
-		}
+	if c.onlyParses(p) {
+		return resp.Reply{}
 	}
 	for _, key := range p.keys {
 		switch e := c.lookup(key); {
@@ -383,6 +393,20 @@ func (c *ctx) await(p pending) resp.Reply {
 			return p.take(c, key)
 		}
 	}
+	return c.wait(p)
+}
+
+// onlyParses keeps what was read of a command, and reports whether that was all.
+func (c *ctx) onlyParses(p pending) bool {
+	if c.block == nil {
+		return false
+	}
+	c.block.pending = p
+	return c.block.parseOnly
+}
+
+// wait lets a command wait that has found nothing, where it may.
+func (c *ctx) wait(p pending) resp.Reply {
 	if c.block != nil {
 		c.block.waits = true
 	}
@@ -508,7 +532,7 @@ func (m *Machine) readPending(args resp.Args) (pending, bool) {
 		return pending{}, false
 	}
 	row, _ := table.Find(args)
-	if row == nil || !row.Spec.Blocks() {
+	if row == nil || !row.Blocks(args) {
 		return pending{}, false
 	}
 	call := blockCall{parseOnly: true}

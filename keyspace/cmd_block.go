@@ -248,13 +248,16 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
 	row, reply := table.Find(args)
 	switch {
 	case row == nil:
-	case !row.Blocks():
+	case !row.Blocks(args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
 		inner := ctx{m: c.m, at: c.at, db: c.db, block: call}
 		reply = inner.execute(args)
 	}
 	w := &waiter{id: id, db: c.db, end: never.tick}
+	if call.args != nil {
+		args = call.args
+	}
 	if call.waits {
 		reply = c.m.admit(w, args)
 	}

@@ -78,7 +78,8 @@ func anyBlocking(rng *rand.Rand) resp.Args {
 		return resp.BlockClose([]uint64{1 + rng.Uint64N(30)})
 	}
 	line := []string{"BLPOP queue list %d", "BRPOP list %d", "BLMOVE queue list LEFT RIGHT %d", "BRPOPLPUSH list queue %d", "BLMPOP %d 2 list queue LEFT COUNT 2",
-		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3"}[rng.IntN(8)]
+		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3",
+		"XREAD BLOCK %d STREAMS stream2 stream $ $", "XREAD COUNT 2 BLOCK %d STREAMS stream stream 0 $"}[rng.IntN(10)]
 	id.Session += rng.Uint64N(8)
 	return resp.BlockAsk(id, rng.Int64N(500), split(fmt.Sprintf(line, rng.IntN(4))))
 }

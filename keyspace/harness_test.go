@@ -121,7 +121,7 @@ func plain(r resp.Reply) string {
 		return resp.FormatDouble(r.Float())
 	case resp.KindNil, resp.KindNilArray:
 		return "(nil)"
-	case resp.KindArray, resp.KindMap, resp.KindSet, resp.KindPairs:
+	case resp.KindArray, resp.KindMap, resp.KindSet, resp.KindPairs, resp.KindPairMap:
 		var words []string
 		for _, e := range r.Elems {
 			words = append(words, plain(e))

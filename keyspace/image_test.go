@@ -82,6 +82,10 @@ func sampleOf(t testing.TB, version int) *Machine {
 	} {
 		m.Apply(at, []resp.Request{{Cmds: []resp.Cmd{{DB: 3, Args: args}}}})
 	}
+	if version >= 4 {
+		ask := resp.BlockAsk(resp.BlockID{Session: 1, Number: 6}, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))
+		m.Apply(at, []resp.Request{{Cmds: []resp.Cmd{{Args: ask}}}})
+	}
 	return m
 }
 

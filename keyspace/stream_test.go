@@ -228,3 +228,70 @@ func TestBadStreamIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// again lists what those who wait are to ask for once more.
+func again(msgs []resp.Message) (list []string) {
+	for _, m := range msgs {
+		if m.Block != nil && m.Block.Args != nil {
+			list = append(list, fmt.Sprintf("%d %s: %s", m.Block.ID.Number, endingWords[m.Block.How], strings.Join(m.Block.Args, " ")))
+		}
+	}
+	return list
+}
+
+// $ means the last id of the moment in which the log first saw the command. It means the
+// same when the node asks again: because it did not hear, because its session is over, and
+// because the entry that was to serve it has done too much. Nothing that came in
+// between is missed.
+func TestWaiterForNewEntriesMissesNone(t *testing.T) {
+	const line = "XREAD BLOCK 0 STREAMS s missing $ $"
+	s := newBlockStage(t)
+	s.run("XADD s 1-1 a 1")
+	s.ask(1, line)
+	s.run("XSETID s 5")
+	s.ask(1, line) // it did not hear; the machine knows who waits
+	s.expect()
+	s.at.Tick, s.at.Index = 1001+blockLeaseMs, s.at.Index+1
+	_, msgs := s.m.Apply(s.at, nil)
+	if got, want := again(msgs), []string{"1 lapsed: XREAD BLOCK 0 STREAMS s missing 1-1 0-0"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	s.run("XADD s 5-1 came between")
+	s.do(resp.BlockOpen())
+	s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 1}, 0, msgs[len(msgs)-1].Block.Args))
+	s.expect("2/1 served s 5-1 came between")
+
+	large := strings.Repeat("v", replyBytesMax/4)
+	for n := range uint64(7) {
+		s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 2 + n}, 0, split(line)))
+	}
+	s.at.Index++
+	_, msgs = s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "s", "6", "a", large}}}}})
+	want := []string{}
+	for n := range 3 {
+		want = append(want, fmt.Sprintf("%d dropped: XREAD BLOCK 0 STREAMS s missing 5-1 0-0", 6+n))
+	}
+	if got := again(msgs); !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
+// An entry serves all who wait for it, in their order, also behind one who waits for
+// a later id; and the work of looking for them is counted.
+func TestAllReadersAreServed(t *testing.T) {
+	s := newBlockStage(t)
+	const readers = 100
+	s.ask(1, "XREAD BLOCK 0 STREAMS s 9")
+	var want []string
+	for n := range uint64(readers) {
+		s.ask(2+n, "XREAD BLOCK 0 STREAMS s $")
+		want = append(want, fmt.Sprintf("1/%d served s 5-0 a 1", 2+n))
+	}
+	s.run("XADD s 5 a 1")
+	s.expect(want...)
+	if s.m.entry.work < readers*visitWork {
+		t.Errorf("%d readers counted as %d", readers, s.m.entry.work)
+	}
+	s.run("XADD s 10 a 1")
+	s.expect("1/1 served s 10-0 a 1")
+}

@@ -30,8 +30,8 @@ import (
 //	"me"
 //
 // The notation shows what a reply is, so it stands for both protocols: a map is
-// numbered 1#, a set 1~, a push 1>, and the items of a list of pairs are joined
-// by =>. Besides commands a block may hold
+// numbered 1#, a set 1~, a push 1>, what is a map in RESP3 only 1%, and the items of a
+// list of pairs are joined by =>. Besides commands a block may hold
 //
 //	fresh             a new machine, at tick 0 in database 0 (every file begins so)
 //	db N              the database of what follows
@@ -570,7 +570,7 @@ func show(r resp.Reply) []string {
 		return []string{"(big number) " + r.Str}
 	case resp.KindVerbatim:
 		return []string{"(verbatim) " + quote(r.Str)}
-	case resp.KindMap, resp.KindPairs:
+	case resp.KindMap, resp.KindPairs, resp.KindPairMap:
 		return showPairs(r)
 	}
 	return showElems(r)
@@ -611,9 +611,9 @@ func showElems(r resp.Reply) (lines []string) {
 }
 
 func showPairs(r resp.Reply) (lines []string) {
-	mark := map[resp.Kind]string{resp.KindMap: "#", resp.KindPairs: ")"}[r.Kind]
+	mark := map[resp.Kind]string{resp.KindMap: "#", resp.KindPairs: ")", resp.KindPairMap: "%"}[r.Kind]
 	if len(r.Elems) == 0 {
-		return []string{map[resp.Kind]string{resp.KindMap: "(empty map)", resp.KindPairs: "(empty pairs)"}[r.Kind]}
+		return []string{map[resp.Kind]string{resp.KindMap: "(empty map)", resp.KindPairs: "(empty pairs)", resp.KindPairMap: "(empty map of pairs)"}[r.Kind]}
 	}
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		key := strings.Join(show(r.Elems[i]), " ")

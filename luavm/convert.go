@@ -65,6 +65,11 @@ func (v *VM) fromReply(c libCall, r resp.Reply, depth int) lua.LValue {
 		if v3 {
 			return v.fromPairs(c, r, depth)
 		}
+	case resp.KindPairMap:
+		if v3 {
+			return v.fromKeyed(c, r, depth)
+		}
+		return v.fromPairs(c, r, depth)
 	}
 	return v.fromElems(c, r.Elems, depth)
 }

@@ -37,6 +37,7 @@ return look(redis.call('x'))`
 		{resp.Map(resp.Bulk("k"), resp.Int(1)), "{1=string:k 2=number:1}", "{map={k=number:1}}"},
 		{resp.Set(resp.Bulk("m"), resp.Int(2)), "{1=string:m 2=number:2}", "{set={2=boolean:true m=boolean:true}}"},
 		{resp.Pairs(resp.Bulk("k"), resp.Int(1)), "{1=string:k 2=number:1}", "{1={1=string:k 2=number:1}}"},
+		{resp.PairMap(resp.Bulk("k"), resp.Int(1)), "{1={1=string:k 2=number:1}}", "{map={k=number:1}}"},
 		{resp.Push(resp.Bulk("p")), "{1=string:p}", "{1=string:p}"},
 		{resp.Array(), "{}", "{}"},
 	} {

@@ -21,7 +21,7 @@ const (
 	BlockServed    Ending = iota // it was executed: Reply is its answer, which may be an error
 	BlockTimedOut                // nothing came in its time
 	BlockCancelled               // its node did not want it any more
-	BlockDropped                 // nothing was done and nothing will be: the node asks again under another number
+	BlockDropped                 // nothing was done and nothing will be: the node asks for Args again under another number
 	BlockLapsed                  // the same, because its session is over: the node asks again in a new one
 )
 
@@ -30,6 +30,7 @@ type BlockEnd struct {
 	ID    BlockID
 	How   Ending
 	Reply Reply // BlockServed
+	Args  Args  // BlockDropped, BlockLapsed: the command as it has waited, if it has: XREAD's $ is an id in it
 }
 
 // BlockState is what the machine knows of a blocking command.
@@ -52,9 +53,20 @@ const (
 	UnblockStop                   // the server stops: the answer is that nothing was done
 )
 
-// Blocks reports whether a command may wait for data. WAIT, which has the flag
+// Blocks reports whether a call of the command may wait for data: one that writes by
+// its name, one that only reads (XREAD) if it is told to. WAIT, which has the flag
 // Blocking in Redis as well, waits for replicas.
-func (s *Spec) Blocks() bool { return s.Flags&(Blocking|Write) == Blocking|Write }
+func (s *Spec) Blocks(args Args) bool {
+	if s.Flags&Blocking == 0 || s.Flags&Write != 0 {
+		return s.Flags&Blocking != 0
+	}
+	for i := 1; s.Waits != "" && i < len(args) && !Is(args[i], s.Keys.Half); i++ {
+		if Is(args[i], s.Waits) {
+			return true
+		}
+	}
+	return false
+}
 
 // The internal commands by which a node speaks of blocking commands. To apply one
 // of them twice is the same as once.

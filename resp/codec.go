@@ -151,7 +151,7 @@ func appendReply(dst []byte, r Reply) []byte {
 		return binary.AppendVarint(dst, r.Int)
 	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
 		return appendString(dst, r.Str)
-	case KindArray, KindMap, KindSet, KindPairs, KindPush:
+	case KindArray, KindMap, KindSet, KindPairs, KindPush, KindPairMap:
 		dst = binary.AppendUvarint(dst, uint64(len(r.Elems)))
 		for i := range r.Elems {
 			dst = appendReply(dst, r.Elems[i])
@@ -254,7 +254,7 @@ func (d *decoder) reply(depth int) Reply {
 		r.Int = d.varint()
 	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
 		r.Str = d.text()
-	case KindArray, KindMap, KindSet, KindPairs, KindPush:
+	case KindArray, KindMap, KindSet, KindPairs, KindPush, KindPairMap:
 		if depth >= replyDepthMax {
 			d.fail("replies nested too deeply")
 			break
@@ -274,7 +274,7 @@ func (d *decoder) reply(depth int) Reply {
 // checkElems refuses what AppendTo could not frame: a key without its value, and
 // an element that writes nothing.
 func (d *decoder) checkElems(r Reply) {
-	if (r.Kind == KindMap || r.Kind == KindPairs) && len(r.Elems)%2 != 0 {
+	if (r.Kind == KindMap || r.Kind == KindPairs || r.Kind == KindPairMap) && len(r.Elems)%2 != 0 {
 		d.fail("a key without a value")
 	}
 	for i := range r.Elems {

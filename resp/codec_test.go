@@ -24,7 +24,7 @@ func sampleRequests() []Request {
 func sampleReplies() []Reply {
 	return []Reply{
 		{}, OK(), Err("ERR x\r\ny"), Int(math.MinInt64), Int(math.MaxInt64), Bulk("\x00"), Bulk(""), Nil(), NilArray(), Array(),
-		Array(Int(1), Array(Nil(), Bulk("x"))), Map(Bulk("k"), Bool(true)), Set(Bool(false)), Pairs(Bulk("f"), Double(0.5)),
+		Array(Int(1), Array(Nil(), Bulk("x"))), Map(Bulk("k"), Bool(true)), Set(Bool(false)), Pairs(Bulk("f"), Double(0.5)), PairMap(Bulk("f"), Array(Int(1))),
 		Double(math.Inf(1)), Double(math.NaN()), BigNumber("123"), Verbatim("text\n"), Push(Bulk("message"), Int(-1)),
 	}
 }

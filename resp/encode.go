@@ -44,6 +44,14 @@ func (r Reply) AppendTo(dst []byte, proto int) []byte {
 	case KindPush:
 		return r.appendElems(appendNumber(dst, pick(v3, '>', '*'), int64(len(r.Elems))), proto)
 	case KindPairs:
+		if v3 {
+			return r.appendPairs(dst, proto)
+		}
+		return r.appendElems(appendNumber(dst, '*', int64(len(r.Elems))), proto)
+	case KindPairMap:
+		if v3 {
+			return r.appendElems(appendNumber(dst, '%', int64(len(r.Elems)/2)), proto)
+		}
 		return r.appendPairs(dst, proto)
 	case KindDouble:
 		text := FormatDouble(r.Float())
@@ -79,9 +87,6 @@ func (r Reply) appendElems(dst []byte, proto int) []byte {
 }
 
 func (r Reply) appendPairs(dst []byte, proto int) []byte {
-	if proto < 3 {
-		return r.appendElems(appendNumber(dst, '*', int64(len(r.Elems))), proto)
-	}
 	dst = appendNumber(dst, '*', int64(len(r.Elems)/2))
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		dst = append(dst, "*2\r\n"...)

@@ -40,6 +40,8 @@ func TestAppendTo(t *testing.T) {
 			"*4\r\n$1\r\nf\r\n$1\r\nv\r\n$1\r\ng\r\n$-1\r\n",
 			"*2\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n*2\r\n$1\r\ng\r\n_\r\n"},
 		{"no pairs", Pairs(), "*0\r\n", "*0\r\n"},
+		{"map of pairs", PairMap(Bulk("f"), Array(Int(1)), Bulk("g"), Nil()),
+			"*2\r\n*2\r\n$1\r\nf\r\n*1\r\n:1\r\n*2\r\n$1\r\ng\r\n$-1\r\n", "%2\r\n$1\r\nf\r\n*1\r\n:1\r\n$1\r\ng\r\n_\r\n"},
 		{"double", Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"},
 		{"infinity", Double(math.Inf(-1)), "$4\r\n-inf\r\n", ",-inf\r\n"},
 		{"true", Bool(true), ":1\r\n", "#t\r\n"},

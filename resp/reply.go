@@ -27,6 +27,7 @@ const (
 	KindBigNumber             // (123 in RESP3, a bulk string in RESP2
 	KindVerbatim              // =15 txt:... in RESP3, a bulk string in RESP2
 	KindPush                  // >n in RESP3, an array in RESP2
+	KindPairMap               // %n in RESP3, an array of two-element arrays in RESP2 (XREAD)
 )
 
 // Reply is one reply as a value. A Reply is immutable once it has been handed
@@ -35,7 +36,7 @@ type Reply struct {
 	Kind  Kind
 	Int   int64   // KindInt; KindBool as 0 or 1; KindDouble as its IEEE 754 bits
 	Str   string  // KindStatus, KindError (with its code, without '-'), KindBulk, KindBigNumber, KindVerbatim (the text, format "txt")
-	Elems []Reply // KindArray, KindSet, KindPush: items; KindMap, KindPairs: key, value, key, value ...
+	Elems []Reply // KindArray, KindSet, KindPush: items; KindMap, KindPairs, KindPairMap: key, value, key, value ...
 }
 
 var ok = Reply{Kind: KindStatus, Str: "OK"}
@@ -84,6 +85,9 @@ func Set(elems ...Reply) Reply { return Reply{Kind: KindSet, Elems: elems} }
 
 // Pairs is an array of pairs in RESP3 and a flat array in RESP2.
 func Pairs(elems ...Reply) Reply { return Reply{Kind: KindPairs, Elems: elems} }
+
+// PairMap is a map in RESP3 and an array of pairs in RESP2.
+func PairMap(elems ...Reply) Reply { return Reply{Kind: KindPairMap, Elems: elems} }
 
 // Double is a floating-point reply.
 func Double(f float64) Reply { return Reply{Kind: KindDouble, Int: int64(math.Float64bits(f))} }

@@ -65,10 +65,11 @@ func (f Flags) Names() []string {
 // argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
 // argument at NumAt is a count and the keys follow it (EVAL), after the one that First
 // names, if it does (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Word: the argument after the last of this word is a
-// key, too (SORT's STORE).
+// key, too (SORT's STORE). Half: of the arguments after the first of this word the first half
+// are keys (XREAD's STREAMS).
 type Keys struct {
 	First, Last, Step, NumAt int
-	Word                     string
+	Word, Half               string
 }
 
 // The usual key positions.
@@ -84,6 +85,9 @@ var (
 // Of returns the keys among args, and false where a count is not a number or
 // does not fit the arguments. args must satisfy the command's arity.
 func (k Keys) Of(args Args) ([]string, bool) {
+	if k.Half != "" {
+		return k.firstHalf(args)
+	}
 	if k.NumAt > 0 {
 		if len(args) <= k.NumAt {
 			return nil, false
@@ -118,6 +122,16 @@ func (k Keys) Of(args Args) ([]string, bool) {
 		keys = append(keys, args[i])
 	}
 	return append(keys, k.behindWord(args)...), true
+}
+
+func (k Keys) firstHalf(args Args) ([]string, bool) {
+	for i := 1; i < len(args); i++ {
+		if Is(args[i], k.Half) {
+			rest := args[i+1:]
+			return rest[:len(rest)/2], true
+		}
+	}
+	return nil, false
 }
 
 func (k Keys) behindWord(args Args) []string {
@@ -165,6 +179,7 @@ type Spec struct {
 	Arity   int    // number of arguments with the name; negative: at least so many
 	Flags   Flags
 	Keys    Keys
+	Waits   string // the option without which a Blocking command that only reads does not wait
 	Access  string // what is done with the keys, in Redis's words, where it does not follow from the flags; see KeyUses
 	Group   string // Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd for our own
 	Since   string // version of Redis that brought it

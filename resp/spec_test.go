@@ -165,6 +165,9 @@ func TestKeysOf(t *testing.T) {
 		{EvalKeys, "EVAL src", "", false},
 		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 2 a b WEIGHTS 1 2", "dst a b", true},
 		{Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "ZUNIONSTORE dst 3 a b", "", false},
+		{Keys{Half: "STREAMS"}, "XREAD COUNT 1 streams a STREAMS 1 2", "a STREAMS", true},
+		{Keys{Half: "STREAMS"}, "XREAD STREAMS a b 1", "a", true},
+		{Keys{Half: "STREAMS"}, "XREAD a b c", "", false},
 		{Keys{NumAt: 1, Step: 2}, "MSETEX 2 a 1 b 2 EX 10", "a b", true},
 		{Keys{NumAt: 1, Step: 2}, "MSETEX 2 a 1 b", "", false},
 	} {
@@ -183,5 +186,30 @@ func TestFlagNames(t *testing.T) {
 	}
 	if names := Flags(1<<63 - 1).Names(); len(names) != len(flagNames) {
 		t.Errorf("%d names for %d flags", len(names), len(flagNames))
+	}
+}
+
+// A command that writes waits by its name, one that reads by an option that stands
+// where options do; WAIT does not wait for data.
+func TestBlocks(t *testing.T) {
+	pop := &Spec{Flags: Write | Blocking}
+	read := &Spec{Flags: ReadOnly | Blocking, Keys: Keys{Half: "STREAMS"}, Waits: "BLOCK"}
+	wait := &Spec{Flags: NoScript | Blocking}
+	for _, c := range []struct {
+		spec *Spec
+		args string
+		want bool
+	}{
+		{pop, "BLPOP k 0", true},
+		{&Spec{Flags: Write}, "LPOP k", false},
+		{&Spec{Flags: ReadOnly}, "GET BLOCK", false},
+		{read, "XREAD STREAMS a 0", false},
+		{read, "XREAD COUNT 1 block 0 STREAMS a 0", true},
+		{read, "XREAD COUNT 1 streams BLOCK 0", false},
+		{wait, "WAIT 1 0", false},
+	} {
+		if got := c.spec.Blocks(strings.Fields(c.args)); got != c.want {
+			t.Errorf("%s: %v", c.args, got)
+		}
 	}
 }

@@ -41,6 +41,22 @@ func TestPipelineAroundBlockingCommand(t *testing.T) {
 	}
 }
 
+// XREAD waits only where it is told to; without, it is part of a run as any read is.
+func TestReadThatMayWait(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dial(t, addr)
+	c.send("SET a 1\r\nXREAD STREAMS block 0\r\nXREAD COUNT 5 BLOCK 0 STREAMS s $\r\nMULTI\r\nXREAD BLOCK 0 STREAMS s $\r\nEXEC\r\n")
+	c.want("+OK\r\n*-1\r\n")
+	<-fake.waiting
+	fake.served <- resp.PairMap(resp.Bulk("s"), resp.Array())
+	c.want("*1\r\n*2\r\n$1\r\ns\r\n*0\r\n+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n")
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if want := []int{2, 1}; !slices.Equal(fake.requests, want) {
+		t.Errorf("requests of %v commands, want %v", fake.requests, want)
+	}
+}
+
 // CLIENT UNBLOCK ends a wait in one of two ways, and says whether it did.
 func TestClientUnblock(t *testing.T) {
 	_, fake, addr := startServer(t, nil)

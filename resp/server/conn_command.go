@@ -182,10 +182,12 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 	}
 	for _, use := range usesOf(spec) {
 		var one resp.Reply
-		switch use.At {
-		case 0:
+		switch {
+		case k.Half != "":
+			one = wordKeySpec(use.Flags, k.Half)
+		case use.At == 0:
 			one = unknownKeySpec(use.Flags)
-		case k.NumAt:
+		case use.At == k.NumAt:
 			one = keySpec(use.Flags, k.NumAt, "keynum",
 				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
 		default:
@@ -195,6 +197,17 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 		specs.Elems = append(specs.Elems, one)
 	}
 	return specs
+}
+
+// wordKeySpec describes the first half of what follows a word.
+func wordKeySpec(flags []string, word string) resp.Reply {
+	return resp.Map(
+		resp.Bulk("flags"), statuses(resp.KindSet, flags),
+		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("keyword"), resp.Bulk("spec"),
+			resp.Map(resp.Bulk("keyword"), resp.Bulk(word), resp.Bulk("startfrom"), resp.Int(1))),
+		resp.Bulk("find_keys"), resp.Map(resp.Bulk("type"), resp.Bulk("range"), resp.Bulk("spec"),
+			resp.Map(resp.Bulk("lastkey"), resp.Int(-1), resp.Bulk("keystep"), resp.Int(1), resp.Bulk("limit"), resp.Int(2))),
+	)
 }
 
 // lastKey counts from the first key, or from the end where it is negative.

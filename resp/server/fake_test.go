@@ -60,6 +60,8 @@ func newFake() *fakeBackend {
 		fakeRow("blpop", -3, resp.Write|resp.NoScript|resp.Blocking, resp.Keys{First: 1, Last: -2, Step: 1}, "list", "2.0.0",
 			"Remove and get the first element in a list, or block until one is available", "key [key ...] timeout",
 			func(*fakeBackend, resp.Cmd) resp.Reply { return resp.NilArray() }),
+		{Spec: resp.Spec{Name: "xread", Arity: -4, Flags: resp.ReadOnly | resp.Blocking | resp.MovableKeys, Keys: resp.Keys{Half: "STREAMS"}, Waits: "BLOCK", Group: "stream"},
+			Run: func(*fakeBackend, resp.Cmd) resp.Reply { return resp.NilArray() }},
 		fakeRow("publish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.NoKeys, "pubsub", "2.0.0",
 			"Post a message to a channel", "channel message", fakePublish),
 		fakeRow("spublish", 3, resp.PubSub|resp.Loading|resp.Stale|resp.Fast|resp.MayReplicate|resp.CountsReceivers, resp.FirstKey, "pubsub", "7.0.0",

@@ -192,7 +192,7 @@ func (s *session) dispatch(args resp.Args) *command {
 	case !s.waitOutPause(c): // and its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
 		s.queue(c, args)
-	case c.act == nil && c.spec.Blocks():
+	case c.act == nil && c.spec.Blocks(args):
 		s.endRun()
 		s.park(c, args)
 	case c.act == nil:
