@@ -60,9 +60,9 @@ func (s *session) answer(p *parked) func(resp.Reply) {
 }
 
 // waits reports whether the client waits, in a blocking command or for the end of a pause.
-// Who has hung up does not, though the janitor may not have seen it yet.
+// Who has hung up waits for no data, though the janitor may not have seen it yet.
 func (s *session) waits() bool {
-	return (s.blocked.Load() || s.parked.Load() != nil) && !hungUp(s.conn)
+	return s.blocked.Load() || s.parked.Load() != nil && !hungUp(s.conn)
 }
 
 // unpark ends the wait of a session, from any goroutine; nil if it does not wait, or is
