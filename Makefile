@@ -5,10 +5,10 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench bench-peers gen check jepsen planted clients tcl
+.PHONY: help build test race faults lint golden fuzz bench bench-peers bench-scale bench-compare gen check jepsen planted clients tcl
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 build: ## build the binary into ./lockd
 	$(GO) build -o lockd ./cmd/lockd
@@ -55,6 +55,12 @@ bench: ## Go benchmarks, in benchstat's format
 
 bench-peers: ## lockd beside etcd and Redis on this machine: ratios, met or missed
 	$(GO) run ./cmd/lockd/bench/suite peers $(ARGS)
+
+bench-scale: ## lockd's own limits on this machine, met or missed: memory, keys, restart, failover, soak (half an hour)
+	$(GO) run ./cmd/lockd/bench/suite scale $(ARGS)
+
+bench-compare: ## Go benchmarks of this tree beside those of a commit, in turn (REF=COMMIT; COUNT, BENCH, PKG, TIME)
+	@GO="$(GO)" COUNT="$(COUNT)" BENCH="$(BENCH)" PKG="$(PKG)" TIME="$(TIME)" cmd/lockd/bench/suite/compare.sh "$(REF)"
 
 gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite

@@ -23,9 +23,9 @@ type plain interface {
 // compareAndDelete is the script by which everybody releases a lock.
 const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
 
-// plainScenes are those of a client that finds the leader by itself, or dies with its
-// node.
-func plainScenes(open func() (plain, error), finds bool) []scene {
+// plainScenes are those of a client that finds the leader by itself, and dies with
+// its node if kill is empty.
+func plainScenes(open func() (plain, error), kill string) []scene {
 	with := func(show func(context.Context, plain) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			c, err := open()
@@ -36,16 +36,15 @@ func plainScenes(open func() (plain, error), finds bool) []scene {
 			return show(ctx, c)
 		}
 	}
-	failover := scene{"failover", true, func(ctx context.Context, d *death, ready func()) error {
+	return []scene{{"commands", with(commands)}, {"failover", func(ctx context.Context) error {
+		if kill == "" {
+			return noScene("a client of one address does not outlive that node")
+		}
 		if err := needs(isLockd, "failover of a single server"); err != nil {
 			return err
 		}
-		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, d, ready) })(ctx)
-	}}
-	if !finds {
-		failover = calm("failover", func(context.Context) error { return noScene("a client of one address does not outlive that node") })
-	}
-	return []scene{calm("commands", with(commands)), failover}
+		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, kill) })(ctx)
+	}}}
 }
 
 // commands is what a program does that locks by hand.
@@ -89,15 +88,19 @@ func commands(ctx context.Context, c plain) error {
 // outageMax is how long a program waits for its next success when the leader dies.
 const outageMax = 3 * time.Second
 
-// outage is a program that writes while the leader dies, and tries again what failed.
-func outage(ctx context.Context, c plain, d *death, ready func()) error {
+// outage kills the leader under a program that writes, and tries again what failed.
+func outage(ctx context.Context, c plain, kill string) error {
 	key := "{" + freshName("outage") + "}"
 	if err := c.set(ctx, key, "0"); err != nil {
 		return err
 	}
-	ready()
-	last, longest := time.Now(), time.Duration(0)
-	for n := 1; !d.isOver(); n++ {
+	end, last, longest := time.Now().Add(8*time.Second), time.Now(), time.Duration(0)
+	killed := make(chan error, 1)
+	time.AfterFunc(time.Second, func() {
+		_, err := tell(ctx, kill)
+		killed <- err
+	})
+	for n := 1; time.Now().Before(end); n++ {
 		if c.set(ctx, key, fmt.Sprint(n)) == nil {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
@@ -105,8 +108,12 @@ func outage(ctx context.Context, c plain, d *death, ready func()) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 	longest = max(longest, time.Since(last))
-	if d.failed == nil && longest > outageMax {
-		return fmt.Errorf("no write succeeded for %s", longest)
+	err := <-killed
+	if _, healErr := tell(context.WithoutCancel(ctx), "/heal"); err == nil {
+		err = healErr
 	}
-	return d.failed
+	if err == nil && longest > outageMax {
+		err = fmt.Errorf("no write succeeded for %s", longest)
+	}
+	return err
 }

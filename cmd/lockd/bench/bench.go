@@ -23,6 +23,7 @@ type Config struct {
 	Plot      string        `help:"Also draw the throughput into this file." placeholder:"FILE.svg"`
 
 	KeepKeys bool `kong:"-"` // leave the keys for the next measurement
+	HasKeys  bool `kong:"-"` // an earlier measurement left them
 }
 
 // Bounds of the settings.
@@ -88,7 +89,7 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{cfg: c, progress: progress, report: &Report{Began: time.Now().UTC().Truncate(time.Second), Machine: thisMachine(), Settings: c.settings()}}
+	b := &bench{cfg: c, progress: progress, report: &Report{Began: time.Now().UTC().Truncate(time.Second), Machine: ThisMachine(), Settings: c.settings()}}
 	defer b.close()
 	for _, t := range targets {
 		d := newDriver(t)
@@ -180,7 +181,7 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 
 // fill gives a target its keys, once.
 func (b *bench) fill(ctx context.Context, target int, w *workload, p *plan) error {
-	if !w.filled || b.filled[target] {
+	if !w.filled || b.cfg.HasKeys || b.filled[target] {
 		return nil
 	}
 	b.filled[target] = true

@@ -8,5 +8,9 @@
 // allocates nothing, since the load shares the machine's cores with what it loads.
 //
 // A workload is a row of a table (workload.go) with a function for each protocol. It
-// knows nothing of time: run.go calls it in a loop and keeps the clock.
+// knows nothing of time: measure.go calls it in a loop and keeps the clock.
+//
+// Command suite, in the folder below, starts servers for it: `make bench-peers` and
+// `make bench-scale`. Go's own benchmarks are held against those of a commit by
+// `make bench-compare`.
 package bench

@@ -19,8 +19,8 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %s of memory, %s", m.Cores, m.CPU, m.Memory, m.System)
 }
 
-// thisMachine is the one the load runs on; where the system does not tell, it says so.
-func thisMachine() Machine {
+// ThisMachine is the one the load runs on; where the system does not tell, it says so.
+func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), CPU: runtime.GOARCH, Memory: "an unknown amount", System: runtime.GOOS}
 	if cpu := procField("/proc/cpuinfo", "model name"); cpu != "" {
 		m.CPU = cpu

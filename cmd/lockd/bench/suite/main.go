@@ -1,5 +1,6 @@
 // Command suite starts lockd and its peers on this machine, measures them by package
-// bench, and holds the figures against what lockd promises: `make bench-peers`.
+// bench, and holds the figures against what lockd promises: `make bench-peers` for the
+// ratios to its peers, `make bench-scale` for its own limits.
 //
 // Its law: all it starts listens on loopback, keeps its data in one temporary folder,
 // and is gone when it ends, however it ends.
@@ -8,6 +9,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,13 +19,20 @@ import (
 
 type cli struct {
 	Peers peersCmd `cmd:"" help:"lockd beside etcd and Redis: the ratios, met or missed."`
+	Scale scaleCmd `cmd:"" help:"lockd by itself, and how much it bears: the limits, met or missed."`
+}
+
+// command is a subcommand after its flags were read.
+type command interface {
+	run(ctx context.Context, stdout, progress io.Writer) error
 }
 
 func main() {
 	var c cli
-	kong.Parse(&c, kong.Name("suite"), kong.Description("Starts lockd and its peers, and measures them."))
+	chosen := kong.Parse(&c, kong.Name("suite"), kong.Description("Starts lockd and its peers, and measures them."), kong.Vars{"limits": limitNames(limits)})
+	commands := map[string]command{"peers": &c.Peers, "scale": &c.Scale}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := c.Peers.run(ctx, os.Stdout, os.Stderr)
+	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "suite: %v\n", err)

@@ -24,7 +24,9 @@ const behaveAs = "LOCKD_TEST_BEHAVE_AS"
 func TestMain(m *testing.M) {
 	switch os.Getenv(behaveAs) {
 	case "":
-		os.Exit(m.Run())
+		code := m.Run()
+		_ = os.RemoveAll(builtDir) // a temporary folder
+		os.Exit(code)
 	case "fail":
 		fmt.Fprintln(os.Stderr, "the disk is on fire")
 		os.Exit(1)

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"syscall"
+	"time"
+
+	"lockd/cmd/lockd/bench"
+)
+
+// Clients of the loads beside which something else goes on.
+const (
+	steadyClients = 10 // leave the machine room, so that what is seen is not the queue
+	busyClients   = 50
+)
+
+// measureMemory compares a node that holds locks with a redis-server that holds the same.
+func measureMemory(ctx context.Context, s *stage) ([]finding, error) {
+	all, err := s.lockd(ctx, "lockd", 3)
+	if err != nil {
+		return nil, err
+	}
+	first, err := leader(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	redis, err := s.redis(ctx, "redis")
+	if err != nil {
+		return nil, err
+	}
+	locks := bench.Locks{Count: s.Keys}
+	for _, p := range []*proc{first, redis} {
+		if err := locks.Take(ctx, p.addr, s.progress); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.rest(ctx); err != nil {
+		return nil, err
+	}
+	largest, err := largestResident(all)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := redis.resident()
+	if err != nil {
+		return nil, err
+	}
+	return []finding{{float64(largest) / float64(peer), fmt.Sprintf("%d keys: lockd %d MiB, %d bytes a key (the largest of 3 nodes); redis %d MiB, %d",
+		s.Keys, largest/mib, largest/s.Keys, peer/mib, peer/s.Keys)}}, nil
+}
+
+// largestResident is the resident memory of the process that has most.
+func largestResident(procs []*proc) (largest int, err error) {
+	for _, p := range procs {
+		n, err := p.resident()
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, n)
+	}
+	return largest, nil
+}
+
+// fewKeys is what many keys are compared with.
+const fewKeys = 1000
+
+// measureKeys compares a cluster that has more and more keys with one that has few, in turn,
+// so that a drift of the machine is not taken for a cost of the keys.
+func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
+	few, err := s.lockd(ctx, "few", 3)
+	if err != nil {
+		return nil, err
+	}
+	many, err := s.lockd(ctx, "many", 3)
+	if err != nil {
+		return nil, err
+	}
+	cost, steps := 0.0, []step{}
+	for _, n := range keySizes(s.MostKeys) {
+		var a, b []bench.Sample
+		for round := range s.Rounds {
+			x, err := s.measure(ctx, few, load{"set", busyClients, fewKeys, len(steps) > 0 || round > 0, s.Time})
+			if err != nil {
+				return nil, err
+			}
+			y, err := s.measure(ctx, many, load{"set", busyClients, n, round > 0, s.Time})
+			if err != nil {
+				return nil, err
+			}
+			a, b = append(a, x), append(b, y)
+		}
+		if len(steps) == 0 {
+			steps = append(steps, step{strconv.Itoa(fewKeys), middle(a)})
+		}
+		steps = append(steps, step{strconv.Itoa(n), middle(b)})
+		cost = medianOf(a, perSecond) / medianOf(b, perSecond)
+	}
+	s.show(fmt.Sprintf("set with %d clients, by number of keys", busyClients), steps...)
+	return []finding{{cost, fmt.Sprintf("%d keys, in turn with a cluster of %d", s.MostKeys, fewKeys)}}, nil
+}
+
+// keySizes are the numbers of keys on the way to the most.
+func keySizes(largest int) []int {
+	var all []int
+	for _, n := range []int{100_000, 1_000_000} {
+		if n < largest {
+			all = append(all, n)
+		}
+	}
+	return append(all, largest)
+}
+
+// middle has the medians of samples, each figure by itself.
+func middle(samples []bench.Sample) bench.Sample {
+	return bench.Sample{
+		PerSecond: medianOf(samples, perSecond),
+		P50:       medianOf(samples, func(s bench.Sample) float64 { return s.P50 }),
+		P99:       medianOf(samples, func(s bench.Sample) float64 { return s.P99 }),
+		P999:      medianOf(samples, func(s bench.Sample) float64 { return s.P999 }),
+		Max:       medianOf(samples, func(s bench.Sample) float64 { return s.Max }),
+	}
+}
+
+// measureSnapshot compares a load with the same load while the leader takes one snapshot
+// after the other.
+func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
+	all, err := s.lockd(ctx, "lockd", 3)
+	if err != nil {
+		return nil, err
+	}
+	first, err := leader(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	l := load{workload: "set", clients: busyClients, keys: s.Keys, length: s.Time}
+	if _, err := s.measure(ctx, all, l); err != nil { // filling is not to be seen in the figures
+		return nil, err
+	}
+	l.hasKeys = true
+	var without, with []bench.Sample
+	taken := 0
+	for range s.Rounds {
+		if err := takeSnapshots(ctx, all...); err != nil { // so that none is due by itself
+			return nil, err
+		}
+		x, err := s.measure(ctx, all, l)
+		if err != nil {
+			return nil, err
+		}
+		var y bench.Sample
+		n, err := snapshotsDuring(ctx, first, func() (err error) {
+			y, err = s.measure(ctx, all, l)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		without, with, taken = append(without, x), append(with, y), taken+n
+	}
+	a, b := middle(without), middle(with)
+	s.show(fmt.Sprintf("set with %d clients and %d keys", busyClients, s.Keys), step{"without", a}, step{"with snapshots", b})
+	return []finding{{ms(b.P999 - a.P999), fmt.Sprintf("p99.9 %.2f ms without, %.2f ms with %d snapshots in %d runs of %s", ms(a.P999), ms(b.P999), taken, s.Rounds, s.Time)}}, nil
+}
+
+func takeSnapshots(ctx context.Context, nodes ...*proc) error {
+	for _, p := range nodes {
+		if _, err := bench.Ask(ctx, p.addr, "LOCKD", "SNAPSHOT"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// snapshotsDuring has the node take snapshots, one after the other, as long as f
+// runs. It returns how many were taken.
+func snapshotsDuring(ctx context.Context, p *proc, f func() error) (taken int, err error) {
+	over, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-over:
+				ended <- nil
+				return
+			default:
+			}
+			if err := takeSnapshots(ctx, p); err != nil {
+				ended <- err
+				return
+			}
+			taken++
+		}
+	}()
+	err = f()
+	close(over)
+	if e := <-ended; err == nil {
+		err = e
+	}
+	return taken, err
+}
+
+// restarts is how often a node is killed; the slowest start counts.
+const restarts = 3
+
+// measureRestart kills a node that is a cluster by itself: nobody else can answer for it, so
+// what it serves it has read from its own disk, and it has elected itself.
+func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
+	all, err := s.lockd(ctx, "lockd", 1)
+	if err != nil {
+		return nil, err
+	}
+	p, locks := all[0], bench.Locks{Count: s.Keys}
+	if err := locks.Take(ctx, p.addr, s.progress); err != nil {
+		return nil, err
+	}
+	slowest, detail := 0.0, fmt.Sprintf("%d keys, a cluster of one, the slowest of:", s.Keys)
+	for range restarts {
+		p.end(syscall.SIGKILL)
+		began := time.Now()
+		if err := p.start(); err != nil {
+			return nil, err
+		}
+		if err := p.await(ctx, func(ctx context.Context) error { return holds(ctx, p, locks, s.Keys-1) }); err != nil {
+			return nil, err
+		}
+		took := time.Since(began).Seconds()
+		slowest, detail = max(slowest, took), fmt.Sprintf("%s %.2f s", detail, took)
+	}
+	return []finding{{slowest, detail}}, nil
+}
+
+// holds asks a node for PING, and for the i-th lock.
+func holds(ctx context.Context, p *proc, locks bench.Locks, i int) error {
+	if _, err := bench.Ask(ctx, p.addr, "PING"); err != nil {
+		return err
+	}
+	token, err := bench.Ask(ctx, p.addr, "GET", locks.Key(i))
+	if err == nil && token[0] != locks.Token(i) {
+		err = fmt.Errorf("lock %s is held by %q", locks.Key(i), token[0])
+	}
+	return err
+}
+
+// measureExpiry compares a load with the same load while locks expire, all in the same
+// millisecond.
+func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
+	all, err := s.lockd(ctx, "lockd", 3)
+	if err != nil {
+		return nil, err
+	}
+	var without, with []bench.Sample
+	for round := range s.Rounds {
+		l := load{"set", steadyClients, fewKeys, round > 0, s.Time}
+		x, err := s.measure(ctx, all, l)
+		if err != nil {
+			return nil, err
+		}
+		l.hasKeys = true
+		y, err := s.expire(ctx, all, l)
+		if err != nil {
+			return nil, err
+		}
+		without, with = append(without, x), append(with, y)
+	}
+	a, b := middle(without), middle(with)
+	s.show(fmt.Sprintf("set with %d clients", steadyClients), step{"without", a}, step{fmt.Sprintf("%d keys expire", s.Expiring), b})
+	return []finding{{ms(b.Max - a.Max), fmt.Sprintf("slowest %.1f ms without, %.1f ms while %d keys expire (medians of %d runs)", ms(a.Max), ms(b.Max), s.Expiring, s.Rounds)}}, nil
+}
+
+// takeRate is how many locks a second can be taken at least, also on a slow machine.
+const takeRate = 10_000
+
+// expire measures a load in the middle of which locks expire, and makes sure that
+// they did.
+func (s *stage) expire(ctx context.Context, nodes []*proc, l load) (bench.Sample, error) {
+	first, err := leader(ctx, nodes)
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	taking := time.Second + time.Duration(s.Expiring)*time.Second/takeRate
+	begin := time.Now().Add(taking)
+	locks := bench.Locks{Count: s.Expiring, Until: begin.Add(l.length / 2)}
+	if err := locks.Take(ctx, first.addr, s.progress); err != nil {
+		return bench.Sample{}, err
+	}
+	if time.Now().After(begin) {
+		return bench.Sample{}, fmt.Errorf("taking %d locks took longer than %s: they expire too early", s.Expiring, taking)
+	}
+	if err := size(ctx, first, l.keys+s.Expiring); err != nil {
+		return bench.Sample{}, err
+	}
+	if err := pause(ctx, time.Until(begin)); err != nil {
+		return bench.Sample{}, err
+	}
+	sample, err := s.measure(ctx, nodes, l)
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	return sample, size(ctx, first, l.keys)
+}
+
+// size is an error unless the node has so many keys.
+func size(ctx context.Context, p *proc, want int) error {
+	got, err := bench.Ask(ctx, p.addr, "DBSIZE")
+	if err == nil && got[0] != strconv.Itoa(want) {
+		err = fmt.Errorf("%s has %s keys, and not %d: not all locks expired during the measurement", p.name, got[0], want)
+	}
+	return err
+}

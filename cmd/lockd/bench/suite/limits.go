@@ -1,0 +1,40 @@
+package main
+
+import "syscall"
+
+const (
+	most  = false
+	least = true
+)
+
+// limits is how far lockd goes, by its own promise: default settings, every server
+// syncs before it answers, and the load is on the same machine.
+var limits = []limit{
+	{"memory", []promise{{"resident memory with the same held locks, lockd : redis", 1.5, "x", most}}, measureMemory},
+	{"keys", []promise{{"cost of a SET with the most keys, against 1,000", 1.3, "x", most}}, measureKeys},
+	{"snapshot", []promise{{"p99.9 of SET later while the leader takes snapshots", 10, "ms", most}}, measureSnapshot},
+	{"restart", []promise{{"from the start after a SIGKILL to a linearizable GET", 3, "s", most}}, measureRestart},
+	{"expiry", []promise{{"slowest SET later while keys expire all at once", 20, "ms", most}}, measureExpiry},
+	{"idle", []promise{{"memory of an idle connection", 20, "KiB", most}}, measureIdle},
+	{"soak", []promise{
+		{"elections under full load", 0, "", most},
+		{"most memory of a node, second half : first half", soakGrowthMax, "x", most},
+		{"most disk of a node", soakDiskMax, "MiB", most},
+	}, measureSoak},
+	{"kill", []promise{{"longest time without a write after SIGKILL of the leader", 1.5, "s", most}}, measureHandover(syscall.SIGKILL)},
+	{"term", []promise{{"longest time without a write after SIGTERM of the leader", 0.2, "s", most}}, measureHandover(syscall.SIGTERM)},
+	{"clients", []promise{{"SETs with the most clients, against 300", 0.8, "x", least}}, measureClients},
+	{"nodes", []promise{{"SETs of five nodes, against three", 0.7, "x", least}}, measureNodes},
+}
+
+// What is bounded has been at its bound within the first half of a soak: the log is
+// trimmed many times by then. What still grows by more than noise after that has no
+// bound.
+const soakGrowthMax = 1.2
+
+// soakDiskMax, in MiB: the log reaches back to the older of two snapshots, which are
+// at most 64 MiB of entries apart, and as much may follow the newer one; it is kept
+// in segments of 64 MiB, of which the first may be all but trimmed, and the last is
+// there in full before it is written. The rest is for the snapshots themselves (a
+// soak has few keys), and the votes.
+const soakDiskMax = 4*64 + 16

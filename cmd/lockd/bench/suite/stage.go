@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockd/cmd/lockd/bench"
+)
+
+// load is what clients do to some servers.
+type load struct {
+	workload string
+	clients  int
+	keys     int
+	hasKeys  bool // an earlier load wrote them
+	length   time.Duration
+}
+
+// valueSize of all loads, in bytes.
+const valueSize = 20
+
+// measure lets clients work at the leader.
+func (s *stage) measure(ctx context.Context, nodes []*proc, l load) (bench.Sample, error) {
+	const name = "lockd"
+	cfg := &bench.Config{
+		Target: []string{target(name, "redis", "?to=master", nodes)}, Workload: []string{l.workload}, Clients: []int{l.clients},
+		Pipeline: 1, Time: l.length, Rounds: 1, Keys: l.keys, ValueSize: valueSize, KeepKeys: true, HasKeys: l.hasKeys,
+	}
+	report, err := cfg.Measure(ctx, s.progress)
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	sample, _ := report.Find(l.workload, l.clients, 1, name)
+	return sample, nil
+}
+
+// show adds figures below the table.
+func (s *stage) show(name string, steps ...step) {
+	s.series = append(s.series, series{name, steps})
+}
+
+// median of figures; 0 of none.
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// medianOf is the median of one figure of samples.
+func medianOf(samples []bench.Sample, figure func(bench.Sample) float64) float64 {
+	var all []float64
+	for _, s := range samples {
+		all = append(all, figure(s))
+	}
+	return median(all)
+}
+
+func perSecond(s bench.Sample) float64 { return s.PerSecond }
+
+// leader is the one of the nodes that leads; an election is waited for. The first of
+// them must be running.
+func leader(ctx context.Context, nodes []*proc) (*proc, error) {
+	var found *proc
+	err := nodes[0].await(ctx, func(ctx context.Context) error {
+		for _, p := range nodes {
+			if role, err := bench.Ask(ctx, p.addr, "ROLE"); err == nil && role[0] == "master" {
+				found = p
+				return nil
+			}
+		}
+		return errors.New("no node leads")
+	})
+	return found, err
+}
+
+// figure is a whole number that a node tells in a section of INFO.
+func figure(ctx context.Context, p *proc, section, name string) (int, error) {
+	info, err := bench.Ask(ctx, p.addr, "INFO", section)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(strings.Join(info, "\n")) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	return 0, fmt.Errorf("INFO %s of %s has no %s", section, p.name, name)
+}
+
+// rest lets the servers be for a while: what they freed goes back to the system, and
+// what they do in the background is done.
+func (s *stage) rest(ctx context.Context) error { return pause(ctx, s.Rest) }
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// resident is the resident memory of the process, in bytes.
+func (p *proc) resident() (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("the memory of %s is read from Linux's /proc: %w", p.name, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kb int
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
+			return kb << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has ended: its status has no VmRSS", p.name)
+}
+
+// disk is how much the files of the process hold, in bytes.
+func (p *proc) disk() (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(p.dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it was trimmed just now
+		}
+		return err
+	})
+	return sum, err
+}
+
+// Files that this process, and each server, opens besides connections.
+const filesBesides = 200
+
+// needFiles is an error if so many connections cannot be open. The soft limit is not
+// in the way: Go's runtime, in lockd as here, raises it to the hard one.
+func needFiles(connections int) error {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	const unlimited = 1 << 30
+	if need := connections + filesBesides; int(min(files.Cur, unlimited)) < need {
+		return fmt.Errorf("%d connections need %d open files, and the limit of this process (RLIMIT_NOFILE, ulimit -Hn) is %d", connections, need, files.Cur)
+	}
+	return nil
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
