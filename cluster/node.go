@@ -37,6 +37,7 @@ type Node struct {
 
 	proposer *proposer
 	reader   *reader
+	prompt   prompt // whom reads ask first
 	blocker  *blocker
 
 	mu      sync.Mutex // the one lock around the machine

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -118,26 +121,89 @@ func (n *Node) confirm(lead *leadership) bool {
 	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == lead.term
 }
 
-// ask asks the others for their term until enough of them have answered with it.
+// hedgeAfter is how long those that are asked first may take before the rest is asked
+// too: well above a round trip, well below what a client notices.
+const hedgeAfter = 2 * time.Millisecond
+
+// ask asks the others for their term until enough of them have answered with it. Just
+// enough are asked at first, those that answered last time, as a question costs both
+// sides as much as a read; the rest follows when one of these says no, or nothing.
 func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Heartbeat)
 	defer cancel()
-	answers := make(chan bool, len(others))
-	for _, o := range others {
-		go func() {
-			st, err := n.peers.status(ctx, string(o.Address))
-			answers <- err == nil && st.Term == term
-		}()
+	type vote struct {
+		by  raft.ServerID
+		yes bool
 	}
-	for left := len(others); left >= enough; left-- {
-		if <-answers {
-			enough--
+	votes := make(chan vote, len(others))
+	question := func(servers []raft.Server) {
+		for _, o := range servers {
+			go func() {
+				st, err := n.peers.status(ctx, string(o.Address))
+				votes <- vote{o.ID, err == nil && st.Term == term}
+			}()
+		}
+	}
+	others = n.prompt.order(others)
+	question(others[:enough])
+	rest := others[enough:]
+	hedge := time.NewTimer(hedgeAfter)
+	defer hedge.Stop()
+	for left := len(others); left >= enough; {
+		late := false
+		select {
+		case v := <-votes:
+			left--
+			n.prompt.note(v.by, v.yes)
+			if v.yes {
+				enough--
+			}
+			late = !v.yes
+		case <-hedge.C:
+			late = true
 		}
 		if enough == 0 {
 			return true
 		}
+		if late {
+			question(rest)
+			rest = nil
+		}
 	}
 	return false
+}
+
+// prompt remembers which members answered the last questions.
+type prompt struct {
+	mu  sync.Mutex
+	ids []raft.ServerID // the one that answered last is the first
+}
+
+// note puts a member to the front, or takes it out.
+func (p *prompt) note(id raft.ServerID, yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if yes && len(p.ids) > 0 && p.ids[0] == id {
+		return
+	}
+	p.ids = slices.DeleteFunc(p.ids, func(other raft.ServerID) bool { return other == id })
+	if yes {
+		p.ids = slices.Insert(p.ids, 0, id)
+	}
+}
+
+// order sorts servers by how lately they have answered.
+func (p *prompt) order(servers []raft.Server) []raft.Server {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rank := func(s raft.Server) int {
+		if i := slices.Index(p.ids, s.ID); i >= 0 {
+			return i
+		}
+		return len(p.ids)
+	}
+	slices.SortStableFunc(servers, func(a, b raft.Server) int { return cmp.Compare(rank(a), rank(b)) })
+	return servers
 }
 
 // voters lists the members that have a vote, as of the latest configuration.

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A read asks the member that answered last, and the other one as soon as that one is
+// silent for a moment: so a member that is cut off delays one read, and only so long.
+func TestReadAsksTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		time.Sleep(5 * time.Second) // the roster is complete
+		c.expect(leader, "SET k v", "+OK")
+		took := func() time.Duration {
+			start := time.Now()
+			c.expect(leader, "GET k", "$1 v")
+			return time.Since(start)
+		}
+		for i, silent := range append(c.others(leader), c.others(leader)...) {
+			c.net.partition([]string{silent.addr}, []string{leader.addr})
+			first, second := took(), took()
+			if first != hedgeAfter && i > 0 || first > hedgeAfter || second > 0 {
+				t.Errorf("%s is silent: a read took %s, the next one %s; want %s (the first time it may be nothing), then nothing",
+					silent.id, first, second, hedgeAfter)
+			}
+			c.net.heal()
+			time.Sleep(5 * time.Second) // its answers of before arrive
+			c.leader()
+		}
+	})
+}
+
+// Who answered last is asked first, who did not answer last.
+func TestPrompt(t *testing.T) {
+	var p prompt
+	ask := func() (ids []raft.ServerID) {
+		for _, s := range p.order([]raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}}) {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	want := func(when string, ids ...raft.ServerID) {
+		t.Helper()
+		if got := ask(); !slices.Equal(got, ids) {
+			t.Errorf("%s: the order is %v, want %v", when, got, ids)
+		}
+	}
+	want("at first", "a", "b", "c")
+	p.note("b", true)
+	want("b has answered", "b", "a", "c")
+	p.note("c", true)
+	p.note("c", true)
+	want("c has answered", "c", "b", "a")
+	p.note("c", false)
+	want("c has not", "b", "a", "c")
+}
