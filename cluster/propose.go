@@ -41,47 +41,8 @@ type proposer struct {
 	gather   gathering
 }
 
-// gathering holds the next entry back for a moment after one has settled. Its
-// clients all come back at about the same time; without it the first would travel
-// alone, the others in the entry after it, and so on for ever: twice the entries.
-type gathering struct {
-	want  int           // ops that are expected
-	until time.Duration // monotonic time at which the wait ends
-	skip  int           // entries for which not to wait: the clients did not come
-}
-
-// The wait for clients to come back: a part of the time an entry takes, and bounded.
-// After a wait in vain there is none for a while.
-const (
-	gatherMax       = 400 * time.Microsecond
-	gatherPart      = 2
-	gatherSkipAfter = 8
-)
-
-// settled starts a wait: an entry of so many ops, which took so long, has been
-// answered, while others waited.
-func (g *gathering) settled(ops, waiting int, took, now time.Duration) {
-	g.want = (ops + waiting) * 15 / 16
-	g.until = now + min(took/gatherPart, gatherMax)
-	if g.skip > 0 {
-		g.skip--
-		g.want = 0
-	}
-}
-
-// left is how much longer to wait.
-func (g *gathering) left(waiting int, now time.Duration) time.Duration {
-	if waiting == 0 || waiting >= g.want {
-		return 0
-	}
-	if now >= g.until {
-		g.want, g.skip = 0, gatherSkipAfter
-	}
-	return g.until - now
-}
-
 func newProposer(n *Node) *proposer {
-	return &proposer{n: n, wake: make(chan struct{}, 1)}
+	return &proposer{n: n, wake: make(chan struct{}, 1), gather: gatherEntry}
 }
 
 // submit queues an op.

@@ -24,9 +24,12 @@ type reader struct {
 	mu      sync.Mutex
 	waiting []*op
 	closed  bool
+	gather  gathering
 }
 
-func newReader(n *Node) *reader { return &reader{n: n, wake: make(chan struct{}, 1)} }
+func newReader(n *Node) *reader {
+	return &reader{n: n, wake: make(chan struct{}, 1), gather: gatherRound}
+}
 
 // submit queues a read.
 func (r *reader) submit(o *op) {
@@ -45,17 +48,41 @@ func (r *reader) submit(o *op) {
 
 // run answers reads until the node stops.
 func (r *reader) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
 		select {
 		case <-r.wake:
-			r.serve(r.take(false))
+		case <-timer.C:
 		case <-r.n.stop:
 			for _, o := range r.take(true) {
 				o.done(outcomeNotDone, resp.Result{})
 			}
 			return
 		}
+		if left := r.left(); left > 0 {
+			timer.Reset(left)
+			continue
+		}
+		if ops := r.take(false); len(ops) > 0 {
+			began := r.n.clock.Monotonic()
+			r.serve(ops)
+			r.settled(len(ops), r.n.clock.Monotonic()-began)
+		}
 	}
+}
+
+// left is how much longer the next round waits for more reads.
+func (r *reader) left() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gather.left(len(r.waiting), r.n.clock.Monotonic())
+}
+
+func (r *reader) settled(ops int, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gather.settled(ops, len(r.waiting), took, r.n.clock.Monotonic())
 }
 
 func (r *reader) take(closing bool) []*op {
@@ -68,9 +95,6 @@ func (r *reader) take(closing bool) []*op {
 
 // serve answers ops, all of which arrived before it was called.
 func (r *reader) serve(ops []*op) {
-	if len(ops) == 0 {
-		return
-	}
 	lead := r.n.lead.Load()
 	if lead == nil || !r.n.confirm(lead) {
 		for _, o := range ops {

@@ -10,12 +10,12 @@ import (
 func TestGathering(t *testing.T) {
 	const took = time.Millisecond
 	now := time.Hour
-	var g gathering
+	g := gatherEntry
 	if left := g.left(1, now); left != 0 {
 		t.Errorf("before the first entry: it waits %s", left)
 	}
 	g.settled(30, 20, took, now)
-	for waiting, want := range map[int]time.Duration{0: 0, 1: gatherMax, 45: gatherMax, 46: 0, 50: 0} {
+	for waiting, want := range map[int]time.Duration{0: 0, 1: gatherEntry.most, 45: gatherEntry.most, 46: 0, 50: 0} {
 		if left := g.left(waiting, now); left != want {
 			t.Errorf("%d of 50 are back: it waits %s, want %s", waiting, left, want)
 		}
@@ -28,7 +28,7 @@ func TestGathering(t *testing.T) {
 	if left := g.left(1, now); left != 50*time.Microsecond {
 		t.Errorf("after a quick entry: it waits %s", left)
 	}
-	if left := g.left(1, now+gatherMax); left > 0 {
+	if left := g.left(1, now+gatherEntry.most); left > 0 {
 		t.Errorf("the time is up: it waits %s", left)
 	}
 	for i := range gatherSkipAfter {
@@ -38,7 +38,7 @@ func TestGathering(t *testing.T) {
 		}
 	}
 	g.settled(50, 0, took, now)
-	if left := g.left(1, now); left != gatherMax {
-		t.Errorf("after some entries: it waits %s, want %s", left, gatherMax)
+	if left := g.left(1, now); left != gatherEntry.most {
+		t.Errorf("after some entries: it waits %s, want %s", left, gatherEntry.most)
 	}
 }
