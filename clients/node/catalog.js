@@ -18,6 +18,7 @@ export const clients = [
   { name: 'redis-semaphore.Mutex', package: 'redis-semaphore', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'], isLock: true },
   { name: 'redis-semaphore.Semaphore', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
   { name: 'redis-semaphore.RedlockMutex', package: 'redis-semaphore', modes: ['single/3', 'sentinel/3'], isLock: true },
+  { name: 'bullmq', package: 'bullmq', modes: ['single/2', 'sentinel/2', 'cluster/2'], isQueue: true },
 ];
 
 const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));

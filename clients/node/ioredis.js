@@ -8,17 +8,16 @@ const silent = () => {}; // each failure also reaches the command that it failed
 const again = () => 100;
 
 const openers = {
-  single: ({ Redis }, index, protocol) => new Redis({ ...where.node(index), protocol, retryStrategy: again }),
-  sentinel: ({ Redis }, _, protocol) =>
-    new Redis({ sentinels: where.sentinels, name: where.master, protocol, retryStrategy: again, sentinelRetryStrategy: again }),
-  cluster: ({ Cluster }, _, protocol) =>
-    new Cluster(where.cluster, { redisOptions: { protocol }, clusterRetryStrategy: again }),
+  single: ({ Redis }, index, options) => new Redis({ ...where.node(index), ...options, retryStrategy: again }),
+  sentinel: ({ Redis }, _, options) =>
+    new Redis({ sentinels: where.sentinels, name: where.master, ...options, retryStrategy: again, sentinelRetryStrategy: again }),
+  cluster: ({ Cluster }, _, options) => new Cluster(where.cluster, { redisOptions: options, clusterRetryStrategy: again }),
 };
 
 /** The client itself, in a mode such as sentinel/3; index says which node, where the mode names one. */
-export async function connect(name, mode, index = 0) {
+export async function connect(name, mode, index = 0, options = {}) {
   const [how, protocol] = mode.split('/');
-  const client = openers[how](await import(name), index, Number(protocol));
+  const client = openers[how](await import(name), index, { protocol: Number(protocol), ...options });
   client.on('error', silent);
   return client;
 }

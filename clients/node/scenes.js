@@ -14,9 +14,9 @@ const patience = 60_000; // of a worker whose turn comes for certain
 const expirySlack = 1_500; // after a lease: until the next one has noticed
 
 /** A name nobody has used. */
-const fresh = (what) => `node:${what}:${randomUUID()}`;
+export const fresh = (what) => `node:${what}:${randomUUID()}`;
 
-function expect(what, got, want) {
+export function expect(what, got, want) {
   if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`);
 }
 
@@ -39,7 +39,7 @@ class Inside {
 }
 
 /** Counts what a client says is wrong. */
-class Errors {
+export class Errors {
   seen = {};
 
   note(error) {
