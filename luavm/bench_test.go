@@ -1,6 +1,8 @@
 package luavm
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"lockd/resp"
@@ -51,5 +53,19 @@ func BenchmarkCompile(b *testing.B) {
 		if _, message := compile(scriptName, scriptName, "key", unlockScript); message != "" {
 			b.Fatal(message)
 		}
+	}
+}
+
+// A call of one of ten functions: the code of the library, then the callback.
+func BenchmarkFunctionCall(b *testing.B) {
+	code := "local function unlock(keys, args) " + strings.NewReplacer("KEYS", "keys", "ARGV", "args").Replace(unlockScript) + " end\n"
+	for i := range 10 {
+		code += fmt.Sprintf("redis.register_function('unlock%d', unlock)\n", i)
+	}
+	v, keys, argv := New(), []string{"lock"}, []string{"token"}
+	lib := script(code)
+	b.ReportAllocs()
+	for b.Loop() {
+		v.Call(lib, "unlock7", keys, argv, limits, stubCall)
 	}
 }

@@ -1,4 +1,4 @@
-// Package luavm runs Redis's Lua scripts on gopher-lua, made safe and made
+// Package luavm runs Redis's Lua scripts and functions on gopher-lua, made safe and made
 // Redis. Its law: a script's reply and the commands it calls are a pure function
 // of its source, KEYS, ARGV, its limits and the replies it is given. No clock,
 // no randomness, no pointer, no order of a Go map, and nothing an earlier script

@@ -17,26 +17,45 @@ const (
 	redisVersionNum = 0x070204
 )
 
+// redisLibrary is the table redis of scripts.
 func (v *VM) redisLibrary() *lua.LTable {
-	t := v.library([]libFunc{
+	t := v.commandLibrary()
+	for _, f := range []libFunc{
+		{"replicate_commands", func(c libCall) int { return c.push(lua.LTrue) }},
+		{"breakpoint", func(c libCall) int { return c.push(lua.LFalse) }}, {"debug", func(libCall) int { return 0 }},
+	} {
+		t.RawSetString(f.name, v.goFunction(f.run))
+	}
+	return v.locking(t)
+}
+
+// commandLibrary is the table redis of functions, which that of scripts begins with.
+func (v *VM) commandLibrary() *lua.LTable {
+	t := newLibrary(v.L, v.b, []libFunc{
 		{"call", func(c libCall) int { return v.command(c, true) }},
 		{"pcall", func(c libCall) int { return v.command(c, false) }},
 		{"log", v.redisLog}, {"setresp", v.setResp}, {"sha1hex", v.sha1Hex},
 		{"error_reply", v.errorReply}, {"status_reply", v.statusReply},
-		{"set_repl", v.setRepl}, {"replicate_commands", func(c libCall) int { return c.push(lua.LTrue) }},
-		{"breakpoint", func(c libCall) int { return c.push(lua.LFalse) }}, {"debug", func(libCall) int { return 0 }},
-		{"acl_check_cmd", v.aclCheck},
+		{"set_repl", v.setRepl}, {"acl_check_cmd", v.aclCheck},
 	})
-	for i, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
-		t.RawSetString(name, lua.LNumber(i))
-	}
 	for i, name := range []string{"REPL_NONE", "REPL_AOF", "REPL_SLAVE", "REPL_ALL"} {
 		t.RawSetString(name, lua.LNumber(i))
 	}
 	t.RawSetString("REPL_REPLICA", lua.LNumber(2))
+	addLogLevels(t)
+	addVersion(t)
+	return t
+}
+
+func addLogLevels(t *lua.LTable) {
+	for i, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
+		t.RawSetString(name, lua.LNumber(i))
+	}
+}
+
+func addVersion(t *lua.LTable) {
 	t.RawSetString("REDIS_VERSION", lua.LString(redisVersion))
 	t.RawSetString("REDIS_VERSION_NUM", lua.LNumber(redisVersionNum))
-	return t
 }
 
 // errorTable is an error as redis.pcall returns it (luaPushErrorBuff). text may

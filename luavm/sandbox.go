@@ -1,6 +1,8 @@
 package luavm
 
 import (
+	"slices"
+
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -21,7 +23,12 @@ func (v *VM) open() {
 	v.deleted = map[*lua.LTable]int{}
 	v.lock = v.L.CreateTable(0, 0)
 	v.lock.Metatable = v.lock
+	v.strict = v.L.CreateTable(0, 1)
+	v.strict.RawSetString("__index", v.goFunction(unknownGlobal))
+	v.locking(v.strict)
+	v.stricts = nil
 	v.openGlobals()
+	v.openLibraries()
 	v.openIntrinsics()
 }
 
@@ -50,13 +57,17 @@ func (v *VM) openGlobals() {
 	v.strings.RawSetString("__index", strings)
 	v.stringArithmetic(v.strings)
 	v.L.SetMetatable(lua.LString(""), v.strings)
-
-	mt := v.L.CreateTable(0, 1)
-	mt.RawSetString("__index", v.goFunction(unknownGlobal))
-	v.env.Metatable = v.locking(mt)
+	v.strictly(v.env)
 }
 
-// unknownGlobal answers the read of a global that does not exist.
+// strictly makes a table read-only, and the read of what it does not have an error.
+func (v *VM) strictly(t *lua.LTable) *lua.LTable {
+	t.Metatable = v.strict
+	v.stricts = append(v.stricts, t)
+	return t
+}
+
+// unknownGlobal answers the read of what a strict table does not have.
 func unknownGlobal(c libCall) int {
 	name, ok := asText(c.L.Get(2))
 	if !ok {
@@ -74,8 +85,7 @@ func (v *VM) openIntrinsics() {
 	v.ipairsStep = v.goFunction(v.ipairsNext)
 	v.body = v.L.NewFunction(func(L *lua.LState) int {
 		L.Panic = v.raised
-		L.Call(0, 1)
-		v.reply = v.toReply(libCall{L, v.b}, L.Get(-1), 0)
+		v.act(L)
 		return 0
 	})
 	v.enter = v.L.NewFunction(func(L *lua.LState) int {
@@ -92,7 +102,9 @@ func (v *VM) locking(t *lua.LTable) *lua.LTable {
 }
 
 // locked reports whether scripts may not change a table.
-func (v *VM) locked(t *lua.LTable) bool { return t.Metatable == v.lock || t == v.env }
+func (v *VM) locked(t *lua.LTable) bool {
+	return t.Metatable == v.lock || t.Metatable == v.strict && slices.Contains(v.stricts, t)
+}
 
 // library makes a read-only table of functions.
 func (v *VM) library(funcs []libFunc) *lua.LTable {

@@ -38,15 +38,22 @@ type VM struct {
 	b          *budget
 	L          *lua.LState    // nil after an error: the next run makes a new one
 	env        *lua.LTable    // the globals; scripts cannot change it
-	lock       *lua.LTable    // metatable of all that scripts cannot change
+	lock       *lua.LTable    // metatable of what scripts cannot change
+	strict     *lua.LTable    // the same of tables where what is absent is an error
+	stricts    []*lua.LTable  // those tables
 	strings    *lua.LTable    // metatable of strings
-	body       *lua.LFunction // calls a script and converts its result
+	body       *lua.LFunction // does what execute is asked to
 	enter      *lua.LFunction
 	programs   map[string]*program
 	bytes      int // of programs, by estimate
 	intrinsics []*lua.LFunction
 	ipairsStep *lua.LFunction
 	mains      map[*program]*lua.LFunction // the programs as functions of L
+
+	// Of libraries (functions.go):
+	libraryEnv      *lua.LTable // the environment of their functions
+	loadGlobals     *lua.LTable // what it refers to while their code runs
+	functionGlobals *lua.LTable // ... and in a call
 
 	// Of the present run:
 	run     func(resp.Args) resp.Reply
@@ -61,10 +68,13 @@ type VM struct {
 	walks   [walksMax]walk
 	reply   resp.Reply
 	loaded  int // chunks that loadstring compiled
+	loading *loading
+	act     func(*lua.LState)
 }
 
-// program is a compiled script.
+// program is a compiled script, or the code of a library.
 type program struct {
+	kind   *programKind
 	source string
 	key    string
 	chunk  *chunk
@@ -76,19 +86,33 @@ func New() *VM {
 	return &VM{b: newBudget(), programs: map[string]*program{}}
 }
 
+// programKind is a kind of program: of them all, one text has one program.
+type programKind struct {
+	name    string // in messages
+	mark    string // begins the keys in the cache
+	compile string // begins the error where a program does not compile
+	library bool
+}
+
 // scriptName is what Redis calls every script in messages.
 const scriptName = "user_script"
+
+var (
+	scripts   = programKind{name: scriptName, compile: "ERR Error compiling script (new function): "}
+	libraries = programKind{name: "user_function", mark: "library ", compile: "ERR Error compiling function: ", library: true}
+)
 
 // Compile checks a script without running it: ok is false and the reply is the
 // error Redis gives where it does not compile.
 func (v *VM) Compile(s resp.Script) (fail resp.Reply, ok bool) {
-	_, fail, ok = v.program(s)
+	_, fail, ok = v.program(&scripts, s)
 	return fail, ok
 }
 
 // program finds or makes the compiled form of a script.
-func (v *VM) program(s resp.Script) (*program, resp.Reply, bool) {
-	if p := v.programs[s.SHA]; p != nil && p.source == s.Source {
+func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bool) {
+	key := kind.mark + s.SHA
+	if p := v.programs[key]; p != nil && p.source == s.Source {
 		return p, resp.Reply{}, true
 	}
 	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
@@ -96,24 +120,24 @@ func (v *VM) program(s resp.Script) (*program, resp.Reply, bool) {
 	if why != "" {
 		return nil, resp.Err("ERR " + why), false
 	}
-	p, message := compile(scriptName, "@"+scriptName, keyMark+s.SHA, source)
+	p, message := compile(kind.name, "@"+kind.name, keyMark+key, source)
 	if message != "" {
-		return nil, resp.Err("ERR Error compiling script (new function): " + message), false
+		return nil, resp.Err(kind.compile + message), false
 	}
-	p.source = text
-	v.keep(p, strings.Clone(s.SHA))
+	p.kind, p.source = kind, text
+	v.keep(p, strings.Clone(key))
 	return p, resp.Reply{}, true
 }
 
 // keep puts a program into the cache, and empties it before where it is full.
-func (v *VM) keep(p *program, sha string) {
+func (v *VM) keep(p *program, key string) {
 	size := p.bytes()
 	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
 		v.programs, v.bytes = map[string]*program{}, 0
 		clear(v.mains)
 		clear(v.b.chunks)
 	}
-	v.programs[sha] = p
+	v.programs[key] = p
 	v.bytes += size
 }
 
@@ -177,28 +201,57 @@ func compile(name, source, key, text string) (p *program, message string) {
 // EVAL answers. limited is true when the script met one of its limits: the
 // caller takes back what the script wrote, and the reply says which limit.
 func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool) {
-	p, fail, ok := v.program(s)
+	p, fail, ok := v.program(&scripts, s)
 	if !ok {
 		return fail, false
 	}
+	main := v.prepare(p, call)
+	v.env.RawSetString("KEYS", stringTable(v.L, keys))
+	v.env.RawSetString("ARGV", stringTable(v.L, argv))
+	v.b.fill(lim)
+	return v.finish(s.SHA, v.execute(func(L *lua.LState) {
+		L.Push(main)
+		v.answer(L, 0)
+	}))
+}
+
+// prepare makes a state ready for a run of a program, and the program a function of it.
+func (v *VM) prepare(p *program, call func(resp.Args) resp.Reply) *lua.LFunction {
 	if v.L == nil {
 		v.open()
 	}
 	v.begin(call)
-	main := v.main(p)
-	v.env.RawSetString("KEYS", stringTable(v.L, keys))
-	v.env.RawSetString("ARGV", stringTable(v.L, argv))
-	v.b.fill(lim)
-	err := v.execute(main)
-	v.run = nil
-	if err == nil {
+	v.L.Env = v.env
+	if p.kind.library {
+		v.L.Env = v.libraryEnv
+	}
+	return v.main(p)
+}
+
+// answer calls the function below nargs arguments on the stack; its result becomes
+// the reply.
+func (v *VM) answer(L *lua.LState, nargs int) {
+	L.Call(nargs, 1)
+	v.reply = v.toReply(libCall{L, v.b}, L.Get(-1), 0)
+}
+
+// finish is what a run answers that ended with err. name is what Redis calls it.
+func (v *VM) finish(name string, err error) (reply resp.Reply, limited bool) {
+	v.run, v.loading = nil, nil
+	switch {
+	case err == nil:
 		return v.reply, false
+	case v.b.spent != "":
+		return v.limitMet(), true
 	}
-	if v.b.spent != "" {
-		v.L = nil // whatever it holds: begin anew
-		return resp.Err(v.b.spent), true
-	}
-	return v.uncaught(err, s.SHA), false
+	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.origin + "."), false
+}
+
+// limitMet is the reply of a run that has met a limit. The state is given up,
+// whatever it holds.
+func (v *VM) limitMet() resp.Reply {
+	v.L = nil
+	return resp.Err(v.b.spent)
 }
 
 // begin resets what belongs to one run.
@@ -254,12 +307,13 @@ func stringTable(L *lua.LState, items []string) *lua.LTable {
 // setInt sets t[i] for i > 0.
 func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSet(lua.LNumber(i), value) }
 
-// execute calls main and turns its result into the reply.
-func (v *VM) execute(main *lua.LFunction) error {
+// execute has act run Lua, protected.
+func (v *VM) execute(act func(*lua.LState)) error {
+	v.act = act
 	v.L.SetTop(0)
 	v.L.Push(v.body)
-	v.L.Push(main)
-	err := v.L.PCall(1, 0, nil)
+	err := v.L.PCall(0, 0, nil)
+	v.act = nil
 	v.checkPanic(err)
 	return err
 }
@@ -275,18 +329,17 @@ func (v *VM) checkPanic(err error) {
 	}
 }
 
-// uncaught is the reply for an error that ends a script.
-func (v *VM) uncaught(err error, sha string) resp.Reply {
+// errorText is the text of an error that ends a run.
+func (v *VM) errorText(err error) string {
 	object := err.(*lua.ApiError).Object
-	suffix := " script: " + sha + ", on " + v.origin + "."
 	if t, ok := object.(*lua.LTable); ok {
 		text, ok := asText(t.RawGetString("err"))
 		if !ok {
 			text = "ERR execution failure" // Redis crashes here
 		}
-		return resp.Err(cText(text) + suffix)
+		return cText(text)
 	}
-	return resp.Err("ERR " + cText(v.display(object)) + suffix)
+	return "ERR " + cText(v.display(object))
 }
 
 // skipShebang drops a first line "#!lua flags=..." but for its line feed.
