@@ -64,7 +64,7 @@ func cmdEvalSHARO(c *ctx, args resp.Args) resp.Reply { return c.evalSHA(args, tr
 
 // eval is EVAL: script, number of keys, keys, arguments.
 func (c *ctx) eval(args resp.Args, readOnly bool) resp.Reply {
-	keys, argv, fail, ok := scriptArgs(args)
+	keys, argv, fail, ok := scriptArgs(args, resp.ErrNotInteger)
 	if !ok {
 		return fail
 	}
@@ -90,7 +90,7 @@ func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
 	if len(args[1]) != shaChars {
 		return resp.Err(resp.ErrNoScript)
 	}
-	keys, argv, fail, ok := scriptArgs(args)
+	keys, argv, fail, ok := scriptArgs(args, resp.ErrNotInteger)
 	if !ok {
 		return fail
 	}
@@ -102,13 +102,14 @@ func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
 	return c.runScript(sha, known, keys, argv, readOnly)
 }
 
-// scriptArgs divides what follows the script into keys and arguments.
-func scriptArgs(args resp.Args) (keys, argv []string, fail resp.Reply, ok bool) {
+// scriptArgs divides what follows the script into keys and arguments; notInt is the
+// error for a number of keys that is none.
+func scriptArgs(args resp.Args, notInt string) (keys, argv []string, fail resp.Reply, ok bool) {
 	n, isInt := resp.ParseInt(args[2])
 	rest := args[3:]
 	switch {
 	case !isInt:
-		return nil, nil, resp.Err(resp.ErrNotInteger), false
+		return nil, nil, resp.Err(notInt), false
 	case n > int64(len(rest)):
 		return nil, nil, resp.Err("ERR Number of keys can't be greater than number of args"), false
 	case n < 0:

@@ -148,7 +148,7 @@ func (m *Machine) version(db int, key string) uint64 {
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	n := m.library.bytes + m.blocked.bytes
+	n := m.library.bytes + m.functions.bytes + m.blocked.bytes
 	for _, d := range m.dbs {
 		n += d.bytes
 	}

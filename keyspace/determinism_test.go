@@ -86,7 +86,7 @@ func anyBlocking(rng *rand.Rand) resp.Args {
 
 func anyCommand(rng *rand.Rand) string {
 	n := rng.IntN(6)
-	switch rng.IntN(14) {
+	switch rng.IntN(17) {
 	case 0:
 		return fmt.Sprintf("EVAL '%s\n%s' 0", randomWrite(rng), randomWrite(rng))
 	case 1:
@@ -102,8 +102,27 @@ func anyCommand(rng *rand.Rand) string {
 		return fmt.Sprintf("EVALSHA %s 0", scriptSHA(fmt.Sprintf("return %d", n)))
 	case 6:
 		return fmt.Sprintf("SCRIPT LOAD 'return %d'", n)
+	case 8, 9:
+		return anyFunction(rng)
 	case 7:
 		return fmt.Sprintf("PEXPIREAT lock %d", 1_700_000_000_000+int64(n)*10_000)
 	}
 	return randomWrite(rng)
+}
+
+// anyFunction loads one of a few libraries, calls one of their functions, or asks about them.
+func anyFunction(rng *rand.Rand) string {
+	n := rng.IntN(4)
+	switch rng.IntN(8) {
+	case 0, 1:
+		return fmt.Sprintf("FUNCTION LOAD REPLACE '#!lua name=lib%[1]d\n%[2]sfunction f%[1]d\n%[3]s\nfunction F%[4]d no-writes\nGET lock'",
+			n, []string{"", "", "limit\n"}[rng.IntN(3)], randomWrite(rng), 4+rng.IntN(4))
+	case 2:
+		return fmt.Sprintf("FUNCTION DELETE lib%d", n)
+	case 3:
+		return fmt.Sprintf("FCALL_RO f%d 0", n+4)
+	case 4:
+		return []string{"FUNCTION DUMP", "FUNCTION LIST WITHCODE", "FUNCTION STATS", "FUNCTION FLUSH"}[n]
+	}
+	return fmt.Sprintf("FCALL f%d 0", n)
 }

@@ -17,6 +17,7 @@
 //	score.go     the numbers and the ends of ranges of sorted sets
 //	block.go     who waits for a key, and how they are served
 //	script.go    what surrounds a running script: call, and taking it back
+//	library.go   the scripts              functions.go the libraries of functions
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore
 //	cmd_*.go     one file for each family of commands, its rows first

@@ -78,7 +78,7 @@ func newGolden(t *testing.T, file string, proto int) *golden {
 // reset makes the referee as new.
 func (g *golden) reset() {
 	for _, cmd := range []string{
-		"SELECT 0", "UNWATCH", "SCRIPT FLUSH",
+		"SELECT 0", "UNWATCH", "SCRIPT FLUSH", "FUNCTION FLUSH",
 		"CONFIG SET notify-keyspace-events '' maxmemory 0 maxmemory-policy noeviction", "CONFIG SET zset-max-listpack-entries 128", "FLUSHALL",
 	} {
 		words, _ := splitWords(cmd)

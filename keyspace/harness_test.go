@@ -47,6 +47,49 @@ func (fakeScripts) Run(s resp.Script, keys, argv []string, _ resp.ScriptLimits, 
 	return last, false
 }
 
+// Load reads the lines "function NAME FLAG ..." of a library; what comes before the
+// first is its own code, what follows each is the function. A line "limit" or "fail"
+// of its own code ends it. Each line takes a step.
+func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool) {
+	if strings.Contains(lib.Source, "(") {
+		return nil, lim, resp.Err("ERR Error compiling function"), false
+	}
+	for _, line := range strings.Split(lib.Source, "\n") {
+		words := split(line)
+		if lim.Steps--; len(words) == 0 {
+			continue
+		}
+		switch {
+		case lim.Steps < 0, words[0] == "limit" && len(list) == 0:
+			return nil, lim, resp.Err("ERR script limit"), false
+		case words[0] == "fail" && len(list) == 0:
+			return nil, lim, resp.Err("ERR Error registering functions"), false
+		case words[0] == "function" && len(words) > 1:
+			f := resp.Function{Name: words[1]}
+			for _, word := range words[2:] {
+				if f.Flags |= resp.FunctionFlag(word); word == "described" {
+					f.Description, f.Described = "what it does", true
+				}
+			}
+			list = append(list, f)
+		}
+	}
+	return list, lim, resp.Reply{}, true
+}
+
+func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+	var lines []string
+	inside := false
+	for _, line := range strings.Split(lib.Source, "\n") {
+		if words := split(line); len(words) > 1 && words[0] == "function" {
+			inside = words[1] == name
+		} else if inside {
+			lines = append(lines, line)
+		}
+	}
+	return f.Run(resp.Script{Source: strings.Join(lines, "\n")}, keys, argv, lim, call)
+}
+
 // split reads a command line: words, or text in single quotes.
 func split(line string) []string {
 	words := []string{}

@@ -15,10 +15,11 @@ import (
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings library 16 x database blocked crc
+//	image     magic version clock settings library functions 16 x database blocked crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
 //	library   turn n { sha source loaded turn }   by sha
+//	functions n { source n { name described description flags } }   by name
 //	database  swapped n { entry }                 by position, key
 //	entry     key fence version tick wall kind value
 //	value     bytes | n [ids] { element }               ids of a stream
@@ -33,12 +34,12 @@ import (
 //	waiter    session number seq db end n { argument }
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754; a string is its
-// length and its bytes; kind and loaded are one byte; crc is CRC-32C of all before it,
+// length and its bytes; kind, loaded, described and flags are one byte; crc is CRC-32C of all before it,
 // 4 bytes. What an old lockd has written opens for ever: a change of the format is a
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 4 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams
+	imageVersion = 4 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions
 )
 
 // kindString is the kind of a string in an image; those of aggregates are in kinds.
@@ -57,6 +58,7 @@ type frozen struct {
 	createdAt           [watchBuckets]uint64
 	settings            *settings
 	library             library
+	functions           functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
 }
@@ -74,7 +76,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
 		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
-		blocked: m.blocked.copy(),
+		functions: m.functions.copy(), blocked: m.blocked.copy(),
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, keys: d.keys.copy()}
@@ -95,6 +97,7 @@ func (f *frozen) write(dst io.Writer) error {
 	}
 	f.settings.write(w)
 	f.library.write(w)
+	f.functions.write(w)
 	for _, d := range f.dbs {
 		w.u64(d.swapped)
 		w.u64(uint64(d.keys.len()))
@@ -153,6 +156,14 @@ func (w *imageWriter) byte(b byte) {
 	}
 }
 
+func (w *imageWriter) flag(set bool) {
+	if set {
+		w.byte(1)
+	} else {
+		w.byte(0)
+	}
+}
+
 func (w *imageWriter) text(s string) {
 	w.u64(uint64(len(s)))
 	w.raw(s)
@@ -168,6 +179,9 @@ func (m *Machine) Restore(src io.Reader) error {
 	next.readClock(r)
 	next.settings = readSettings(r)
 	next.library = readLibrary(r)
+	if version >= 4 {
+		next.functions = readFunctions(r)
+	}
 	for db := range next.dbs {
 		next.readDatabase(r, db)
 	}

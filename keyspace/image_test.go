@@ -67,7 +67,9 @@ func sampleOf(t testing.TB, version int) *Machine {
 	if version >= 4 {
 		mustApply(t, m, at, 0,
 			"XADD stream 1 a 1 '' ''", "XADD stream 1-5 b 2", "XADD stream 18446744073709551615 c "+strings.Repeat("v", 100), "XDEL stream 1-5",
-			"XADD emptied 5 a 1", "XTRIM emptied MAXLEN 0", "XSETID emptied 9 ENTRIESADDED 70 MAXDELETEDID 8-1")
+			"XADD emptied 5 a 1", "XTRIM emptied MAXLEN 0", "XSETID emptied 9 ENTRIESADDED 70 MAXDELETEDID 8-1",
+			"FUNCTION LOAD '#!lua name=lib\nfunction swap no-writes allow-stale\nGET lock\nfunction other\nSET lock KEYS[1]'",
+			"FUNCTION LOAD '#!lua name=a\nfunction a described\nGET lock'")
 	}
 	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
@@ -135,7 +137,7 @@ func TestImageOfVersion2Opens(t *testing.T) {
 }
 
 // The image that version 3 has written opens, for ever: it is that of version 4
-// without streams.
+// without streams and functions.
 func TestImageOfVersion3Opens(t *testing.T) {
 	img, err := os.ReadFile(filepath.Join("testdata", "v3", "sample.image"))
 	if err != nil {
@@ -264,9 +266,10 @@ func TestSnapshotIsIsolated(t *testing.T) {
 			fmt.Sprintf("COPY many copy%d", i%3), "LPOP queue 2", "RPUSH queue x", "LPUSH queue y", "COPY queue copied REPLACE", "LPUSH copied z",
 			fmt.Sprintf("ZADD manyranks %d m%d 0 new%d", i%5, i, i), fmt.Sprintf("ZREM manyranks m%d", i/2), fmt.Sprintf("ZINCRBY fewranks 1 m%d", i%3),
 			"COPY manyranks copiedranks REPLACE", fmt.Sprintf("ZADD copiedranks -1 m%d", i), fmt.Sprintf("XADD stream2 %d n x", i+1000), "XTRIM stream2 MAXLEN 400", fmt.Sprintf("XDEL stream2 %d", i+300), "COPY stream2 copiedstream REPLACE",
-			fmt.Sprintf("XADD copiedstream %d n y", i+2000), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i))
+			fmt.Sprintf("XADD copiedstream %d n y", i+2000), "SET lock other", "CONFIG SET timeout 5", fmt.Sprintf("EVAL 'return %d' 0", i),
+			fmt.Sprintf("FUNCTION LOAD REPLACE '#!lua name=lib\nfunction f%d'", i), fmt.Sprintf("FUNCTION LOAD '#!lua name=lib%d\nfunction g%d'", i, i))
 	}
-	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH")
+	mustApply(t, m, resp.Stamp{Tick: 4000, Index: 22}, 0, "FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH")
 	if got := <-done; !bytes.Equal(got, want) {
 		t.Fatal("the snapshot has changed under the writers")
 	}

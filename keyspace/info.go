@@ -15,7 +15,7 @@ func (m *Machine) Info() []resp.Section {
 // comes first: some tools take the first name that begins so.
 func (m *Machine) infoMemory() resp.Section {
 	used, most, peak := m.usedBytes(), m.settings.maxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
-	scripts := m.library.bytes
+	scripts, functions := m.library.bytes, m.functions.bytes
 	s := resp.Section{Name: "Memory"}
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	bytes := func(name string, n int64) {
@@ -25,17 +25,17 @@ func (m *Machine) infoMemory() resp.Section {
 	bytes("used_memory", used)
 	bytes("used_memory_peak", peak)
 	add("used_memory_peak_perc", percent(used, peak))
-	add("used_memory_overhead", itoa(scripts))
+	add("used_memory_overhead", itoa(scripts+functions))
 	add("used_memory_startup", "0")
-	add("used_memory_dataset", itoa(used-scripts))
-	add("used_memory_dataset_perc", percent(used-scripts, used))
-	bytes("used_memory_lua", scripts)
-	bytes("used_memory_scripts", scripts)
+	add("used_memory_dataset", itoa(used-scripts-functions))
+	add("used_memory_dataset_perc", percent(used-scripts-functions, used))
+	bytes("used_memory_lua", scripts+functions)
+	bytes("used_memory_scripts", scripts+functions)
 	add("used_memory_scripts_eval", itoa(scripts))
-	add("used_memory_functions", "0")
+	add("used_memory_functions", itoa(functions))
 	add("number_of_cached_scripts", itoa(int64(m.library.bySHA.Len())))
-	add("number_of_functions", "0")
-	add("number_of_libraries", "0")
+	add("number_of_functions", itoa(int64(m.functions.byName.Len())))
+	add("number_of_libraries", itoa(int64(m.functions.libraries.Len())))
 	bytes("maxmemory", most)
 	add("maxmemory_policy", "noeviction")
 	return s

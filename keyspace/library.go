@@ -201,11 +201,7 @@ func (l *library) write(w *imageWriter) {
 	l.bySHA.Scan(func(sha string, s *script) bool {
 		w.text(sha)
 		w.text(s.source)
-		loaded := byte(0)
-		if s.loaded {
-			loaded = 1
-		}
-		w.byte(loaded)
+		w.flag(s.loaded)
 		w.u64(s.turn)
 		return w.err == nil
 	})

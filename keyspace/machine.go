@@ -22,6 +22,7 @@ type Machine struct {
 	dbs       [databases]*database
 	settings  *settings
 	library   library
+	functions functions
 	stats     stats
 	blocked   blocked
 

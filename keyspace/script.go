@@ -2,10 +2,10 @@ package keyspace
 
 import "lockd/resp"
 
-// scriptRun is a script that is running. Its commands get contexts of their own.
+// scriptRun is a script, or a function, that is running. Its commands get contexts of their own.
 type scriptRun struct {
 	db       int  // SELECT in a script changes it, for this script only
-	readOnly bool // EVAL_RO: no writes
+	readOnly bool // EVAL_RO, no-writes: no writes
 	full     bool // memory was over maxmemory when the script began
 	wrote    bool // a write has been run: from then on memory is not asked any more
 
@@ -19,6 +19,7 @@ const (
 	errScriptArity    = "ERR Wrong number of args calling Redis command from script"
 	errScriptNotHere  = "ERR This Redis command is not allowed from script"
 	errScriptReadOnly = "ERR Write commands are not allowed from read-only scripts."
+	errWriteFlag      = "ERR Can not execute a script with write flag using *_ro command."
 )
 
 // runScript runs a script that has been compiled.
@@ -26,18 +27,26 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	full := c.m.overMemory() && !s.allowOOM
 	switch {
 	case readOnly && s.shebang > 0 && !s.noWrites:
-		return resp.Err("ERR Can not execute a script with write flag using *_ro command.")
+		return resp.Err(errWriteFlag)
 	case full && s.shebang > 0 && !s.noWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
 	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full}
 	if c.m.applying {
 		c.m.library.used(sha, s)
+	}
+	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+		return c.m.scripts.Run(s.body(sha), keys, argv, c.m.settings.script, call)
+	})
+}
+
+// runLua runs a script, or a function, and takes back what it has written where it
+// meets a limit.
+func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool)) resp.Reply {
+	if c.m.applying {
 		c.m.begin()
 	}
-	reply, limited := c.m.scripts.Run(s.body(sha), keys, argv, c.m.settings.script, func(args resp.Args) resp.Reply {
-		return c.call(run, args)
-	})
+	reply, limited := start(func(args resp.Args) resp.Reply { return c.call(run, args) })
 	switch {
 	case run.exhausted != "":
 		reply, limited = resp.Err(run.exhausted), true

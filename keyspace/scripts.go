@@ -2,7 +2,7 @@ package keyspace
 
 import "lockd/resp"
 
-// Scripts runs scripts. luavm.VM implements it. It is used under the machine's
+// Scripts runs scripts and functions. luavm.VM implements it. It is used under the machine's
 // lock, by one goroutine at a time.
 type Scripts interface {
 	// Compile checks a script without running it: ok is false and the reply is the
@@ -13,4 +13,11 @@ type Scripts interface {
 	// EVAL answers. limited is true when the script met one of its limits: the
 	// caller takes back what the script wrote, and the reply says which limit.
 	Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool)
+	// Load runs the code of a library of functions and returns the functions that it
+	// registers, in any order, and what is left of lim. ok is false and the reply is the
+	// error Redis gives where it does not compile, fails, or meets a limit.
+	Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
+	// Call runs a function that Load has returned, with its keys and arguments, as Run
+	// runs a script. It knows of no other call: it finds the library as Load left it.
+	Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool)
 }

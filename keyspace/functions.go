@@ -1,0 +1,286 @@
+package keyspace
+
+import (
+	"bufio"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"lockd/resp"
+)
+
+// The bounds of the libraries of functions. All of them fit one argument, so that what
+// FUNCTION DUMP answers can be sent to FUNCTION RESTORE.
+const (
+	librariesMax     = 512
+	functionBytesMax = 4 << 20
+	functionBytes    = 256 // overhead of a library, and of a function, in the estimate of memory
+)
+
+// errFunctionsFull answers FUNCTION LOAD and FUNCTION RESTORE beyond those bounds.
+const errFunctionsFull = "ERR the function libraries take more than 4 MB or are more than 512: FUNCTION DELETE makes room"
+
+// functions holds the libraries of functions, in the replicated state. A command that
+// changes them does so in a copy, which takes their place when all has gone well.
+type functions struct {
+	libraries btree.Map[string, *functionLibrary] // by name
+	byName    btree.Map[string, functionRef]      // of all libraries; names in lower case
+	bytes     int64                               // of all
+}
+
+// functionLibrary is a library. It is immutable.
+type functionLibrary struct {
+	name, engine string
+	source       string // as FUNCTION LOAD brought it
+	sha          string // of source
+	shebang      int    // bytes of its first line
+	functions    []resp.Function
+}
+
+// functionRef is a function and where it belongs.
+type functionRef struct {
+	library  *functionLibrary
+	function *resp.Function
+}
+
+// engineLua is the only engine, as FUNCTION LIST names it.
+const engineLua = "LUA"
+
+// parseLibrary reads the first line of a library, "#!lua name=mylib"; why says what is
+// wrong with it.
+func parseLibrary(source string) (l *functionLibrary, why string) {
+	if !strings.HasPrefix(source, "#!") {
+		return nil, "ERR Missing library metadata"
+	}
+	end := strings.IndexAny(source, "\n\x00")
+	if end < 0 || source[end] == 0 {
+		return nil, "ERR Invalid library metadata"
+	}
+	words, ok := resp.SplitWords(source[:end])
+	if !ok {
+		return nil, "ERR Invalid library metadata"
+	}
+	l = &functionLibrary{engine: words[0][len("#!"):], source: source, sha: scriptSHA(source), shebang: end}
+	named := false
+	for _, word := range words[1:] {
+		if len(word) < len("name=") || !resp.Is(word[:len("name=")], "name=") {
+			return nil, "ERR Invalid metadata value given: " + cText(word)
+		}
+		if named {
+			return nil, "ERR Invalid metadata value, name argument was given multiple times"
+		}
+		l.name, named = word[len("name="):], true
+	}
+	switch {
+	case !named:
+		return nil, "ERR Library name was not given"
+	case !resp.IsFunctionName(l.name):
+		return nil, "ERR " + resp.FunctionNameRule
+	case !resp.Is(l.engine, engineLua):
+		return nil, "ERR Engine '" + l.engine + "' not found"
+	}
+	return l, ""
+}
+
+// cText is a text up to its first NUL, as C prints it.
+func cText(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	return s
+}
+
+// code is what is run: the first line is cut off, but not its end, so that the lines
+// keep their numbers.
+func (l *functionLibrary) code() resp.Script {
+	return resp.Script{SHA: l.sha, Source: l.source[l.shebang:]}
+}
+
+func (l *functionLibrary) bytes() int64 {
+	n := functionBytes + len(l.source)
+	for _, f := range l.functions {
+		n += functionBytes + len(f.Name) + len(f.Description)
+	}
+	return int64(n)
+}
+
+// find finds a function by its name, in any case.
+func (f *functions) find(name string) (functionRef, bool) {
+	if !resp.IsFunctionName(name) {
+		return functionRef{}, false
+	}
+	return f.byName.Get(strings.ToLower(name))
+}
+
+// copy is O(1), see tree.copy.
+func (f *functions) copy() functions {
+	return functions{libraries: *f.libraries.Copy(), byName: *f.byName.Copy(), bytes: f.bytes}
+}
+
+func (f *functions) full() bool {
+	return f.libraries.Len() > librariesMax || f.bytes > functionBytesMax
+}
+
+// create adds a library of a source, and takes what it runs from left. In the place
+// of one of its name it comes only where replace is true.
+func (m *Machine) create(f *functions, source string, replace bool, left *resp.ScriptLimits) (name string, fail resp.Reply, ok bool) {
+	l, why := parseLibrary(source)
+	if why != "" {
+		return "", resp.Err(why), false
+	}
+	old, exists := f.libraries.Get(l.name)
+	if exists && !replace {
+		return "", resp.Err("ERR Library '" + l.name + "' already exists"), false
+	}
+	if exists {
+		f.remove(old)
+	}
+	if l.functions, *left, fail, ok = m.scripts.Load(l.code(), *left); !ok {
+		return "", fail, false
+	}
+	if len(l.functions) == 0 {
+		return "", resp.Err("ERR No functions registered"), false
+	}
+	slices.SortFunc(l.functions, func(a, b resp.Function) int { return strings.Compare(a.Name, b.Name) })
+	if twice := f.collision(l); twice != "" {
+		return "", resp.Err("ERR Function " + twice + " already exists"), false
+	}
+	f.add(l)
+	return l.name, resp.Reply{}, true
+}
+
+// collision is the first name of a function of l that another library has, or "".
+func (f *functions) collision(l *functionLibrary) string {
+	for _, fn := range l.functions {
+		if _, taken := f.find(fn.Name); taken {
+			return fn.Name
+		}
+	}
+	return ""
+}
+
+func (f *functions) add(l *functionLibrary) {
+	f.libraries.Set(l.name, l)
+	f.bytes += l.bytes()
+	for i := range l.functions {
+		f.byName.Set(strings.ToLower(l.functions[i].Name), functionRef{l, &l.functions[i]})
+	}
+}
+
+func (f *functions) remove(l *functionLibrary) {
+	f.libraries.Delete(l.name)
+	f.bytes -= l.bytes()
+	for _, fn := range l.functions {
+		f.byName.Delete(strings.ToLower(fn.Name))
+	}
+}
+
+// join adds the libraries of another set. why is the error where one of them is there
+// already, unless replace is true, or one of their functions.
+func (f *functions) join(more *functions, replace bool) (why string) {
+	more.libraries.Scan(func(name string, _ *functionLibrary) bool {
+		old, exists := f.libraries.Get(name)
+		switch {
+		case exists && !replace:
+			why = "ERR Library " + name + " already exists"
+		case exists:
+			f.remove(old)
+		}
+		return why == ""
+	})
+	more.libraries.Scan(func(_ string, l *functionLibrary) bool {
+		if why != "" {
+			return false
+		}
+		if twice := f.collision(l); twice != "" {
+			why = "ERR Function " + twice + " already exists"
+			return false
+		}
+		f.add(l)
+		return true
+	})
+	return why
+}
+
+func (f *functions) write(w *imageWriter) {
+	w.u64(uint64(f.libraries.Len()))
+	f.libraries.Scan(func(_ string, l *functionLibrary) bool {
+		w.text(l.source)
+		w.u64(uint64(len(l.functions)))
+		for _, fn := range l.functions {
+			w.text(fn.Name)
+			w.flag(fn.Described)
+			w.text(fn.Description)
+			w.byte(byte(fn.Flags))
+		}
+		return w.err == nil
+	})
+}
+
+func readFunctions(r *imageReader) functions {
+	var f functions
+	last := ""
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		l, why := parseLibrary(r.text())
+		if why != "" || l.name <= last {
+			r.fail("a library of functions that is none")
+			break
+		}
+		l.readFunctions(r)
+		before := f.byName.Len()
+		if f.add(l); f.byName.Len() != before+len(l.functions) {
+			r.fail("two functions of one name")
+		}
+		last = l.name
+	}
+	return f
+}
+
+func (l *functionLibrary) readFunctions(r *imageReader) {
+	last := ""
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		fn := resp.Function{Name: r.text(), Described: r.flag(), Description: r.text(), Flags: resp.FunctionFlags(r.byte())}
+		if fn.Name <= last || !resp.IsFunctionName(fn.Name) || fn.Flags&^resp.AllFunctionFlags != 0 || !fn.Described && fn.Description != "" {
+			r.fail("a function that is none")
+		}
+		l.functions = append(l.functions, fn)
+		last = fn.Name
+	}
+	if len(l.functions) == 0 {
+		r.fail("a library without functions")
+	}
+}
+
+// A dump of libraries is a text of this lockd's own: dumpMagic, dumpVersion, the number
+// of libraries and the source of each, and the CRC-32C of all that.
+const (
+	dumpMagic   = "lockdfun"
+	dumpVersion = 1
+)
+
+func (f *functions) dump() string {
+	b := binary.LittleEndian.AppendUint64([]byte(dumpMagic), dumpVersion)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.libraries.Len()))
+	f.libraries.Scan(func(_ string, l *functionLibrary) bool {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(l.source)))
+		b = append(b, l.source...)
+		return true
+	})
+	return string(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+}
+
+// parseDump reads the sources of a dump; false if it is none, or damaged.
+func parseDump(dump string) (sources []string, ok bool) {
+	r := &imageReader{in: bufio.NewReader(strings.NewReader(dump)), crc: crc32.New(castagnoli)}
+	var magic [len(dumpMagic)]byte
+	r.fill(magic[:])
+	if string(magic[:]) != dumpMagic || r.u64() != dumpVersion {
+		return nil, false
+	}
+	for n := r.u64(); n > 0 && r.err == nil; n-- {
+		sources = append(sources, r.text())
+	}
+	r.end()
+	return sources, r.err == nil
+}
