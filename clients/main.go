@@ -15,10 +15,10 @@ import (
 
 type cli struct {
 	Suite  []string      `default:"all" help:"Suites to run." placeholder:"NAME,..."`
-	Target []string      `default:"lockd,redis" help:"Servers to run them against: lockd, redis." placeholder:"NAME,..."`
+	Target []string      `default:"redis,lockd" help:"Servers to run them against, one after the other: redis, lockd." placeholder:"NAME,..."`
 	Time   time.Duration `default:"15m" help:"Most time that one suite may take against one target."`
 	Write  bool          `help:"Write the matrix into clients/README.md."`
-	Serve  bool          `help:"Start the servers, print the environment of a suite, and wait: to run one by hand."`
+	Serve  bool          `help:"Start the last target, print the environment of a suite, and wait: to run one by hand."`
 	List   bool          `help:"List the suites, and do nothing."`
 }
 
@@ -53,22 +53,33 @@ func (c *cli) run(ctx context.Context) (passed bool, err error) {
 		return false, err
 	}
 	if c.Serve {
-		chosen = nil
+		chosen, c.Target = nil, c.Target[len(c.Target)-1:]
 	}
-	for _, s := range chosen {
-		if err := s.prepare(ctx); err != nil {
-			return false, fmt.Errorf("suite %s: %w", s.name, err)
+	for _, name := range c.Target {
+		if targets[name] == nil {
+			return false, fmt.Errorf("there is no target %q: choose from redis, lockd", name)
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	prepared := prepareAll(ctx, chosen)
+	defer func() { // what they have started ends with them
+		cancel()
+		for _, s := range chosen {
+			_ = prepared.wait(s)
+		}
+	}()
 	m := &matrix{}
 	for _, name := range c.Target {
-		if err := c.against(ctx, name, chosen, m); err != nil {
-			return false, err
+		if err := c.against(ctx, name, chosen, prepared, m); err != nil {
+			return false, fmt.Errorf("target %s: %w", name, err)
 		}
 	}
-	m.table(os.Stdout)
+	if c.Serve {
+		return true, nil
+	}
+	m.summary(os.Stdout)
 	if c.Write {
-		if err := m.writeReadme(); err != nil {
+		if err := m.writeReadme(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -76,14 +87,10 @@ func (c *cli) run(ctx context.Context) (passed bool, err error) {
 }
 
 // against starts a target and runs the suites against it.
-func (c *cli) against(ctx context.Context, name string, chosen []*suite, m *matrix) error {
-	begin, known := targets[name]
-	if !known {
-		return fmt.Errorf("there is no target %q: choose from lockd, redis", name)
-	}
-	t, err := begin(ctx)
+func (c *cli) against(ctx context.Context, name string, chosen []*suite, prepared preparation, m *matrix) error {
+	t, err := targets[name](ctx)
 	if err != nil {
-		return fmt.Errorf("target %s: %w", name, err)
+		return err
 	}
 	defer t.stop()
 	control, err := t.serveControl()
@@ -99,10 +106,13 @@ func (c *cli) against(ctx context.Context, name string, chosen []*suite, m *matr
 		return nil
 	}
 	for _, s := range chosen {
-		if err := t.heal(ctx); err != nil {
-			return fmt.Errorf("target %s before suite %s: %w", name, s.name, err)
+		if err := prepared.wait(s); err != nil {
+			return fmt.Errorf("suite %s: %w", s.name, err)
 		}
-		s.run(ctx, c.Time, name, env, m)
+		if err := t.heal(ctx); err != nil {
+			return fmt.Errorf("before suite %s: %w", s.name, err)
+		}
+		m.results = append(m.results, s.run(ctx, c.Time, name, env)...)
 	}
 	return nil
 }

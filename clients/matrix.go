@@ -2,68 +2,133 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"time"
 )
 
-// matrix is all results: client, version, mode and scene by target.
+// matrix is all results, in the order in which they came. A suite shows them always
+// in the same order.
 type matrix struct{ results []result }
 
-func (m *matrix) add(r result) { m.results = append(m.results, r) }
-
 // passed reports whether something was seen and nothing failed.
-func (m *matrix) passed() bool {
-	failed := slices.ContainsFunc(m.results, func(r result) bool { return r.verdict == verdictFail })
-	return len(m.results) > 0 && !failed
+func (m *matrix) passed() bool { return len(m.results) > 0 && len(m.failed()) == 0 }
+
+func (m *matrix) failed() (failed []result) {
+	for _, r := range m.results {
+		if r.verdict == verdictFail {
+			failed = append(failed, r)
+		}
+	}
+	return failed
 }
 
-// row is a client in a mode against a target.
-type row struct{ suite, client, version, mode, target string }
-
-// rows sorts the results: rows in the order in which they came, scenes likewise.
-func (m *matrix) rows() (rows []row, scenes []string, at map[row]map[string]result) {
-	at = map[row]map[string]result{}
+// summary prints how many results each suite had at each server, and what failed.
+func (m *matrix) summary(out io.Writer) {
+	type at struct{ suite, target string }
+	var order []at
+	counts := map[at]map[string]int{}
 	for _, r := range m.results {
-		k := row{r.suite, r.client, r.version, r.mode, r.target}
-		if at[k] == nil {
-			at[k] = map[string]result{}
-			rows = append(rows, k)
+		k := at{r.suite, r.target}
+		if counts[k] == nil {
+			counts[k] = map[string]int{}
+			order = append(order, k)
 		}
-		if old, ok := at[k][r.scene]; !ok || old.verdict != verdictFail {
-			at[k][r.scene] = r
+		counts[k][r.verdict]++
+	}
+	for _, k := range order {
+		c := counts[k]
+		fmt.Fprintf(out, "%-7s %-6s %4d ok %4d with nothing to show %4d failed\n", k.suite, k.target, c[verdictOK], c[verdictNone], c[verdictFail])
+	}
+	failed := m.failed()
+	for _, r := range failed {
+		fmt.Fprintf(out, "FAILED %s %s %s %s against %s: %s\n", r.client, r.version, r.mode, r.scene, r.target, r.words)
+	}
+	fmt.Fprintf(out, "clients: %d results, %d failed\n", len(m.results), len(failed))
+}
+
+// line is a line of a suite's table: a client in versions and modes that have shown
+// the same.
+type line struct {
+	client          string
+	versions, modes []string
+	cells           []string // by scene
+}
+
+// cell is what a scene has shown at the servers, in one word.
+func cell(seen []result) string {
+	var ok, failed, none []string
+	for _, r := range seen {
+		switch r.verdict {
+		case verdictOK:
+			ok = append(ok, r.target)
+		case verdictNone:
+			none = append(none, r.target)
+		default:
+			failed = append(failed, r.target)
 		}
+	}
+	switch {
+	case len(failed) > 0:
+		return "**fails on " + strings.Join(failed, ", ") + "**"
+	case len(ok) > 0 && len(none) > 0:
+		return "ok on " + strings.Join(ok, ", ")
+	case len(ok) > 0:
+		return "ok"
+	case len(none) > 0:
+		return "–"
+	}
+	return ""
+}
+
+// lines are the table of a suite, as short as it gets without a loss: one line for
+// all versions and modes of a client with the same cells.
+func lines(results []result) (all []line, scenes []string) {
+	type key struct{ client, version, mode string }
+	var order []key
+	seen := map[key]map[string][]result{}
+	for _, r := range results {
+		k := key{r.client, r.version, r.mode}
+		if seen[k] == nil {
+			seen[k] = map[string][]result{}
+			order = append(order, k)
+		}
+		seen[k][r.scene] = append(seen[k][r.scene], r)
 		if !slices.Contains(scenes, r.scene) {
 			scenes = append(scenes, r.scene)
 		}
 	}
-	return rows, scenes, at
+	for _, k := range order {
+		l := line{client: k.client, versions: []string{k.version}, modes: []string{k.mode}}
+		for _, s := range scenes {
+			l.cells = append(l.cells, cell(seen[k][s]))
+		}
+		all = append(all, l)
+	}
+	all = merge(all, func(a, b *line) bool { return slices.Equal(a.versions, b.versions) }, func(a, b *line) { a.modes = append(a.modes, b.modes...) })
+	all = merge(all, func(a, b *line) bool { return slices.Equal(a.modes, b.modes) }, func(a, b *line) { a.versions = append(a.versions, b.versions...) })
+	return all, scenes
 }
 
-// table prints the results, and at its end what failed and how many there were.
-func (m *matrix) table(out io.Writer) {
-	rows, scenes, at := m.rows()
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "client\tversion\tmode\tserver\t%s\n", strings.Join(scenes, "\t"))
-	for _, k := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s", k.client, k.version, k.mode, k.target)
-		for _, s := range scenes {
-			fmt.Fprintf(w, "\t%s", at[k][s].verdict)
-		}
-		fmt.Fprintln(w)
-	}
-	_ = w.Flush()
-	failed := 0
-	for _, r := range m.results {
-		if r.verdict == verdictFail {
-			failed++
-			fmt.Fprintf(out, "FAILED %s %s %s %s against %s: %s\n", r.client, r.version, r.mode, r.scene, r.target, r.words)
+// merge joins lines of one client with the same cells, where they are alike.
+func merge(all []line, alike func(a, b *line) bool, join func(a, b *line)) (merged []line) {
+	for _, l := range all {
+		i := slices.IndexFunc(merged, func(o line) bool {
+			return o.client == l.client && slices.Equal(o.cells, l.cells) && alike(&o, &l)
+		})
+		if i < 0 {
+			merged = append(merged, l)
+		} else {
+			join(&merged[i], &l)
 		}
 	}
-	fmt.Fprintf(out, "clients: %d results, %d failed\n", len(m.results), failed)
+	return merged
 }
 
 // Where the matrix stands in the README.
@@ -74,7 +139,7 @@ const (
 )
 
 // writeReadme replaces the matrix in the README.
-func (m *matrix) writeReadme() error {
+func (m *matrix) writeReadme(ctx context.Context) error {
 	text, err := os.ReadFile(readme)
 	if err != nil {
 		return err
@@ -86,34 +151,76 @@ func (m *matrix) writeReadme() error {
 	}
 	var b bytes.Buffer
 	b.Write(before)
-	b.WriteString(matrixBegin + "\n")
-	m.markdown(&b)
+	b.WriteString(matrixBegin + "\n\n")
+	m.head(ctx, &b)
+	for _, s := range suites {
+		m.markdown(&b, s)
+	}
 	b.WriteString(matrixEnd)
 	b.Write(after)
 	return os.WriteFile(readme, b.Bytes(), 0o644)
 }
 
-func (m *matrix) markdown(b *bytes.Buffer) {
-	rows, scenes, at := m.rows()
-	fmt.Fprintf(b, "\n| client | version | mode | server | %s |\n|%s\n", strings.Join(scenes, " | "), strings.Repeat("---|", 4+len(scenes)))
-	var notes []string
-	for _, k := range rows {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |", k.client, k.version, k.mode, k.target)
-		for _, s := range scenes {
-			r := at[k][s]
-			word := r.verdict
-			if r.verdict == verdictNone {
-				word = "–"
-				if n := fmt.Sprintf("%s, %s: %s", k.client, s, r.words); !slices.Contains(notes, n) {
-					notes = append(notes, n)
-				}
-			}
-			fmt.Fprintf(b, " %s |", word)
+// head says when, how and on what the suites ran.
+func (m *matrix) head(ctx context.Context, b *bytes.Buffer) {
+	var on []string
+	for _, s := range suites {
+		on = append(on, firstLine(ctx, s.runtime))
+	}
+	fmt.Fprintf(b, "`go run ./clients %s` on %s, %d CPUs, lockd %s: %d results, %d failed. It ran on %s.\n\n", strings.Join(os.Args[1:], " "),
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), firstLine(ctx, []string{"git", "describe", "--always", "--dirty"}),
+		len(m.results), len(m.failed()), strings.Join(on, "; "))
+	b.WriteString("`ok`: on lockd and on redis-server. `ok on lockd`: a single redis-server has nothing to show. " +
+		"`–`: the client has nothing to show, for the reason below the table. Empty: no scene of this client.\n")
+}
+
+// firstLine is what a program says first.
+func firstLine(ctx context.Context, command []string) string {
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	if err != nil {
+		return command[0] + " of an unknown version"
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return first
+}
+
+// markdown writes the table of a suite.
+func (m *matrix) markdown(b *bytes.Buffer, s *suite) {
+	var results []result
+	for _, r := range m.results {
+		if r.suite == s.name {
+			results = append(results, r)
 		}
-		b.WriteByte('\n')
 	}
-	if len(notes) > 0 {
-		fmt.Fprintf(b, "\nWhere a dash stands:\n\n- %s\n", strings.Join(notes, "\n- "))
+	if len(results) == 0 {
+		return
 	}
-	b.WriteByte('\n')
+	all, scenes := lines(results)
+	fmt.Fprintf(b, "\n### %s\n\n| client | version | mode | %s |\n|%s\n", s.name, strings.Join(scenes, " | "), strings.Repeat("---|", 3+len(scenes)))
+	for _, l := range all {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", l.client, strings.Join(l.versions, ", "), strings.Join(l.modes, ", "), strings.Join(l.cells, " | "))
+	}
+	if why := reasons(results); len(why) > 0 {
+		fmt.Fprintf(b, "\nWhere a dash stands:\n\n- %s\n", strings.Join(why, "\n- "))
+	}
+}
+
+// reasons are why clients have nothing to show in scenes, each said once.
+func reasons(results []result) (why []string) {
+	for _, r := range results {
+		if r.verdict != verdictNone || r.target == "redis" && alsoElsewhere(results, r) {
+			continue // lockd has more to show, and says what is the client's reason
+		}
+		if text := r.scene + ": " + r.words; !slices.Contains(why, text) {
+			why = append(why, text)
+		}
+	}
+	return why
+}
+
+// alsoElsewhere reports whether another server has a result of the same scene.
+func alsoElsewhere(results []result, r result) bool {
+	return slices.ContainsFunc(results, func(o result) bool {
+		return o.target != r.target && o.client == r.client && o.version == r.version && o.mode == r.mode && o.scene == r.scene
+	})
 }

@@ -118,7 +118,10 @@ func (t *target) stop() {
 // startMax bounds the start of all nodes.
 const startMax = 30 * time.Second
 
-// heal starts what does not run, and waits until every node takes a write.
+// heal starts what does not run, and waits until all is whole and calm: every node
+// takes a write and has caught up, and the sentinels agree. A node that is catching
+// up serves already, but it hears no messages, and drops the subscribers who came
+// too early.
 func (t *target) heal(ctx context.Context) error {
 	for _, s := range t.all() {
 		if err := s.start(); err != nil {
@@ -132,19 +135,18 @@ func (t *target) heal(ctx context.Context) error {
 			return fmt.Errorf("node %s: %w", s.addr, err)
 		}
 	}
-	return nil
+	for _, nodes := range [][]*server{t.nodes, t.cluster} {
+		if err := eventually(ctx, func() error { return caughtUp(ctx, nodes) }); err != nil {
+			return err
+		}
+	}
+	return eventually(ctx, func() error { return t.sentinelsAgree(ctx) })
 }
 
-// ask is a client for the runner's own questions: it tries nothing twice.
-func ask(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, Protocol: 2})
-}
-
-func writable(ctx context.Context, addr string) error {
-	c := ask(addr)
-	defer func() { _ = c.Close() }()
+// eventually asks again until there is no error.
+func eventually(ctx context.Context, ask func() error) error {
 	for {
-		err := c.Set(ctx, "clients:healthy", "1", time.Second).Err()
+		err := ask()
 		if err == nil {
 			return nil
 		}
@@ -156,23 +158,101 @@ func writable(ctx context.Context, addr string) error {
 	}
 }
 
-// leader finds the node that leads.
-func leader(ctx context.Context, nodes []*server) (*server, error) {
-	for {
-		for _, n := range nodes {
-			c := ask(n.addr)
-			role, err := c.Do(ctx, "ROLE").Slice()
-			_ = c.Close()
-			if err == nil && len(role) > 0 && role[0] == "master" {
-				return n, nil
-			}
+// ask is a client for the runner's own questions: it tries nothing twice.
+func ask(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, Protocol: 2})
+}
+
+func writable(ctx context.Context, addr string) error {
+	c := ask(addr)
+	defer func() { _ = c.Close() }()
+	return eventually(ctx, func() error { return c.Set(ctx, "clients:healthy", "1", time.Second).Err() })
+}
+
+// role is what a node says of its part in the replication.
+type role struct {
+	leads  bool
+	linked bool  // to the one that leads
+	offset int64 // how far it has come
+}
+
+func roleOf(ctx context.Context, addr string) (role, error) {
+	c := ask(addr)
+	defer func() { _ = c.Close() }()
+	said, err := c.Do(ctx, "ROLE").Slice()
+	if err != nil {
+		return role{}, err
+	}
+	var r role
+	switch {
+	case len(said) == 3 && said[0] == "master":
+		r.leads = true
+		r.offset, _ = said[1].(int64)
+	case len(said) == 5 && said[0] == "slave":
+		r.linked = said[3] == "connected"
+		r.offset, _ = said[4].(int64)
+	default:
+		return role{}, fmt.Errorf("the role of %s is %v", addr, said)
+	}
+	return r, nil
+}
+
+// caughtUp is an error unless one node leads and the others have come as far as it
+// had.
+func caughtUp(ctx context.Context, nodes []*server) error {
+	first, err := leader(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	at, err := roleOf(ctx, first.addr)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		r, err := roleOf(ctx, n.addr)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, errors.New("no node says that it leads")
+		if n != first && (!r.linked || r.offset < at.offset) {
+			return fmt.Errorf("node %s has come to %d and not to %d", n.addr, r.offset, at.offset)
 		}
 	}
+	return nil
+}
+
+// sentinelsAgree is an error unless all sentinels name the node that leads, and have
+// a connection to it.
+func (t *target) sentinelsAgree(ctx context.Context) error {
+	first, err := leader(ctx, t.nodes)
+	if err != nil {
+		return err
+	}
+	for _, addr := range t.sentinels {
+		c := redis.NewSentinelClient(&redis.Options{Addr: addr, MaxRetries: -1, Protocol: 2})
+		master, err := c.Master(ctx, masterName).Result()
+		_ = c.Close()
+		if err != nil {
+			return fmt.Errorf("sentinel %s: %w", addr, err)
+		}
+		if named := net.JoinHostPort(master["ip"], master["port"]); named != first.addr || master["flags"] != "master" {
+			return fmt.Errorf("sentinel %s takes %s for the %s, and %s leads", addr, named, master["flags"], first.addr)
+		}
+	}
+	return nil
+}
+
+// leader finds the node that leads.
+func leader(ctx context.Context, nodes []*server) (first *server, err error) {
+	err = eventually(ctx, func() error {
+		for _, n := range nodes {
+			if r, err := roleOf(ctx, n.addr); err == nil && r.leads {
+				first = n
+				return nil
+			}
+		}
+		return errors.New("no node says that it leads")
+	})
+	return first, err
 }
 
 // killLeader kills the node that leads, and answers its address.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,16 +20,47 @@ type suite struct {
 	name, summary string
 	install       []string // run once in its folder; fetches what the lock file names
 	command       []string // runs all its scenes
+	runtime       []string // says the version of what it runs on
 }
 
-// prepare installs what the suite needs.
+// prepare installs what the suite needs, behind the suites that run meanwhile.
 func (s *suite) prepare(ctx context.Context) error {
 	if len(s.install) == 0 {
 		return nil
 	}
-	cmd := s.exec(ctx, s.install)
+	cmd := s.exec(ctx, append([]string{"nice", "-n", "15"}, s.install...))
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	return cmd.Run()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(s.install, " "), err)
+	}
+	return nil
+}
+
+// preparation is the suites' installs, one after the other.
+type preparation map[*suite]chan error
+
+// prepareAll begins to prepare the suites, in their order.
+func prepareAll(ctx context.Context, chosen []*suite) preparation {
+	p := preparation{}
+	for _, s := range chosen {
+		p[s] = make(chan error, 1)
+	}
+	go func() {
+		for _, s := range chosen {
+			began := time.Now()
+			err := s.prepare(ctx)
+			fmt.Fprintf(os.Stdout, "== %s is prepared after %s\n", s.name, time.Since(began).Round(time.Second))
+			p[s] <- err
+		}
+	}()
+	return p
+}
+
+// wait waits until a suite is prepared.
+func (p preparation) wait(s *suite) error {
+	err := <-p[s]
+	p[s] <- err
+	return err
 }
 
 // exec is a command in the suite's folder. It gets a process group of its own, so
@@ -42,9 +74,9 @@ func (s *suite) exec(ctx context.Context, command []string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the suite and notes its results. What the suite could not even say is
+// run runs the suite and returns its results. What the suite could not even say is
 // a failed result of the suite itself.
-func (s *suite) run(ctx context.Context, most time.Duration, target string, env []string, m *matrix) {
+func (s *suite) run(ctx context.Context, most time.Duration, target string, env []string) (results []result) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	// A suite of many processes must not keep the servers from running, which it is
@@ -52,38 +84,41 @@ func (s *suite) run(ctx context.Context, most time.Duration, target string, env 
 	cmd := s.exec(ctx, append([]string{"nice", "-n", "5"}, s.command...))
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
-	broken := func(err error) {
-		m.add(result{suite: s.name, target: target, client: s.name, version: "-", mode: "-", scene: "suite", verdict: verdictFail, words: err.Error()})
-	}
+	began := time.Now()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		broken(err)
-		return
+		return []result{s.broken(target, err)}
 	}
-	fmt.Fprintf(os.Stdout, "== %s against %s\n", s.name, target)
-	seen := s.follow(out, target, m)
-	if err := cmd.Wait(); err != nil {
-		broken(fmt.Errorf("%s: %w", strings.Join(s.command, " "), err))
-	} else if seen == 0 {
-		broken(fmt.Errorf("%s: it printed no result", strings.Join(s.command, " ")))
+	results = s.follow(out, target)
+	if err = cmd.Wait(); err == nil && len(results) == 0 {
+		err = errors.New("it printed no result")
 	}
+	if err != nil {
+		results = append(results, s.broken(target, fmt.Errorf("%s: %w", strings.Join(s.command, " "), err)))
+	}
+	fmt.Fprintf(os.Stdout, "== %s against %s took %s\n", s.name, target, time.Since(began).Round(time.Second))
+	return results
 }
 
-// follow reads what the suite prints, and counts the results.
-func (s *suite) follow(out io.Reader, target string, m *matrix) (seen int) {
+// broken is the result of a suite that could not say its own.
+func (s *suite) broken(target string, err error) result {
+	return result{suite: s.name, target: target, client: s.name, version: "-", mode: "-", scene: "suite", verdict: verdictFail, words: err.Error()}
+}
+
+// follow reads what the suite prints.
+func (s *suite) follow(out io.Reader, target string) (results []result) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		fmt.Fprintln(os.Stdout, lines.Text())
+		fmt.Fprintf(os.Stdout, "%-5s %s\n", target, lines.Text())
 		if r, ok := parseResult(lines.Text()); ok {
 			r.suite, r.target = s.name, target
-			m.add(r)
-			seen++
+			results = append(results, r)
 		}
 	}
 	_, _ = io.Copy(io.Discard, out) // a line too long to read
-	return seen
+	return results
 }
 
 // The words of a verdict.

@@ -1,10 +1,27 @@
 package main
 
-// suites is the table of suites; each has a folder of its name.
+import "os"
+
+// suites is the table of suites; each has a folder of its name. What is quickly
+// prepared comes first: the rest is prepared while it runs against redis-server, and
+// nothing is any more when the leader of lockd dies under them.
 var suites = []*suite{
 	{
+		name: "shell", summary: "every mode of redis-cli, and redis-benchmark",
+		command: []string{"sh", "suite.sh"},
+		runtime: []string{"redis-cli", "--version"},
+	},
+	{
 		name: "go", summary: "go-redis, redsync, redislock, rueidis and rueidislock, redigo",
+		install: []string{"go", "build", "-o", os.DevNull, "."},
 		command: []string{"go", "run", "."},
+		runtime: []string{"go", "version"},
+	},
+	{
+		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore",
+		install: []string{"npm", "ci", "--prefer-offline"},
+		command: []string{"node", "run.js"},
+		runtime: []string{"node", "--version"},
 	},
 	{
 		name: "java", summary: "Jedis, Lettuce, Spring Data Redis, ShedLock, Redisson",
@@ -12,24 +29,18 @@ var suites = []*suite{
 		// The servers go first: clients that keep them from their heartbeats would make them elect. A run is too short
 		// for the compiler of hot code to pay off.
 		command: []string{"nice", "java", "-XX:TieredStopAtLevel=1", "-cp", "target/classes:target/lib/*", "clients.Main"},
+		runtime: []string{"java", "--version"},
 	},
 	{
 		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock",
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},
-	},
-	{
-		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore",
-		install: []string{"npm", "ci", "--prefer-offline"},
-		command: []string{"node", "run.js"},
+		runtime: []string{"python3", "--version"},
 	},
 	{
 		name: "rust", summary: "redis-rs, rslock",
 		install: []string{"cargo", "build", "--quiet", "--locked"},
 		command: []string{"cargo", "run", "--quiet", "--locked"},
-	},
-	{
-		name: "shell", summary: "every mode of redis-cli, and redis-benchmark",
-		command: []string{"sh", "suite.sh"},
+		runtime: []string{"cargo", "--version"},
 	},
 }

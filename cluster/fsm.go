@@ -17,7 +17,8 @@ import (
 // Restore from one goroutine, so its own fields need no lock.
 type fsm struct {
 	n        *Node
-	replayTo uint64      // entries up to this index were in the log when the node started
+	replayTo uint64      // entries up to this index were in the log when the node started; 0: all are applied
+	settled  bool        // and are known to be committed
 	opened   atomic.Bool // NewRaft has returned: a snapshot from now on comes from the leader
 	halted   bool        // an entry could not be read: nothing is applied any more
 }
@@ -51,6 +52,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
+	f.settle(l.Index)
 	f.deliver(l.Index, msgs)
 	f.endReplay(l.Index)
 	f.n.grown(len(l.Data), work)
@@ -138,14 +140,29 @@ func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	}
 }
 
-// endReplay ends the replay with its last entry. That one may not have been
-// committed before the restart, so clients that are here already may have missed
-// its messages.
+// settle drops the subscribers who came before this node knew that all its old log is
+// committed: an entry may have been committed since, and its messages are not
+// published. Who comes later misses nothing, however long the replay takes: he looks
+// after he has subscribed, and a read sees all that is committed.
+func (f *fsm) settle(committed uint64) {
+	if f.replayTo == 0 || f.settled {
+		return
+	}
+	if f.opened.Load() {
+		committed = f.n.raft.CommitIndex()
+	}
+	if committed >= f.replayTo {
+		f.settled = true
+		f.n.cfg.Publisher.DropSubscribers("this node has just learned what it missed")
+	}
+}
+
+// endReplay ends the replay with its last entry.
 func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
 		f.n.hints.Store(emptyRoster) // all that was committed is in the roster by now
-		f.missed("this node has just caught up with its log")
+		f.tellSettings()
 	}
 }
 
@@ -153,6 +170,10 @@ func (f *fsm) endReplay(index uint64) {
 // its server what the settings are now.
 func (f *fsm) missed(why string) {
 	f.n.cfg.Publisher.DropSubscribers(why)
+	f.tellSettings()
+}
+
+func (f *fsm) tellSettings() {
 	f.n.mu.Lock()
 	settings := f.n.machine.Settings()
 	f.n.mu.Unlock()

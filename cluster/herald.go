@@ -52,6 +52,7 @@ type seat struct {
 	runID      string // 40 hex digits: Redis's name for a node
 	host, port string // for clients
 	bus        string // port for the other nodes
+	peer       string // where this node calls it
 	sentinel   string // host:port of its sentinel; "" if it has none
 	sentinelID string
 	down       bool // has not answered this node for some time
@@ -205,7 +206,7 @@ func (h *herald) seats(mono time.Duration) []seat {
 			h.heard[known.ID] = last
 		}
 		seats = append(seats, seat{
-			id: known.ID, host: host, port: port, bus: bus, sentinel: known.sentinelAddr(),
+			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.sentinelAddr(),
 			runID: runID("node", known), sentinelID: runID("sentinel", known),
 			down: !self(m) && mono-last.at > downAfter,
 		})

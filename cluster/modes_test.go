@@ -151,6 +151,7 @@ func (c *testCluster) playMode(line string) (answer []string, ok bool) {
 		return nil, c.awaitElected(words[1])
 	case "kill":
 		c.kill(words[1])
+		synctest.Wait() // its connections have ended
 	case "start":
 		c.start(words[1])
 	case "cut":
@@ -248,6 +249,7 @@ var masks = []struct {
 	{regexp.MustCompile(`( 0 )\d+ \d+ ((dis)?connected)`), "$1# # $2"},
 	{regexp.MustCompile(`(epoch[:=])\d+`), "$1#"},
 	{regexp.MustCompile(`((last-ok-ping-reply|last-ping-reply|info-refresh|role-reported-time|s-down-time|o-down-time|slave-repl-offset|config-epoch|last-hello-message) \$)\d+ \d+`), "$1# #"},
+	{regexp.MustCompile(`(pending-commands \$1 1 \S+ link-refcount \$1 1 \S+ last-ping-sent \$)\d+ \d+`), "$1# #"},
 	{regexp.MustCompile(`(\+vote-for-leader=\S+ )\d+`), "$1#"},
 	{regexp.MustCompile(`([=$])\d{2,4} (txt:)?([<#c])`), "$1# $2$3"}, // the length of a text with such in it
 	{regexp.MustCompile(`(\*3 \$6 master :)\d+`), "$1#"},

@@ -92,12 +92,23 @@ func (p *peers) enqueue(addr string, c *call) (*link, error) {
 	return l, l.add(c)
 }
 
+// broken reports whether the calls connection to addr ended, or could not be made,
+// and has not been made since. A process that dies shows so at once, long before its
+// silence does. Who called nobody there for linkIdleMax learns nothing from it.
+func (p *peers) broken(addr string) bool {
+	p.mu.Lock()
+	l := p.links[addr]
+	p.mu.Unlock()
+	return l != nil && l.broken.Load()
+}
+
 // link is the dialler's end of the one calls connection to an address. It dials
 // when there is something to send, and again after the connection broke.
 type link struct {
-	p    *peers
-	addr string
-	wake chan struct{}
+	p      *peers
+	addr   string
+	wake   chan struct{}
+	broken atomic.Bool // the connection ended, or could not be made, and there is no other yet
 
 	// Taken inside peers.mu where both are held.
 	mu          sync.Mutex
@@ -155,6 +166,7 @@ func (l *link) run() {
 	pause := redialPauseMin
 	for l.awaitWork() {
 		conn, err := l.p.dial(l.addr, helloCalls, l.p.cfg.DialTimeout)
+		l.broken.Store(err != nil)
 		if err != nil {
 			l.failQueued(err)
 		} else if l.talk(conn) {
@@ -247,6 +259,7 @@ func (l *link) talk(conn net.Conn) bool {
 	go func() {
 		defer close(ended)
 		err := l.readAnswers(heard)
+		l.broken.Store(true)
 		l.p.cfg.Log.Debug("peer connection ended", "peer", l.addr, "error", err)
 		_ = conn.Close()
 	}()

@@ -185,15 +185,32 @@ func bulkMap(pairs ...string) resp.Reply {
 	return r
 }
 
+// condition is how a node is doing, in a sentinel's words.
+type condition struct {
+	flags   string
+	silence time.Duration
+	cut     bool     // a question to it is under way, and there is no connection for it
+	down    []string // since when it is down, if it is
+}
+
 // instance is how a sentinel describes any node: what comes first in all its maps.
-// down are the flags of one that is down, and since when.
-func (s *Sentinel) instance(name, host, port, runID, flags string, silence time.Duration, down ...string) []string {
-	silent := i64(silence.Milliseconds())
+func instance(name, host, port, runID string, c condition) []string {
+	silent, pending, sent := i64(c.silence.Milliseconds()), "0", "0"
+	if c.cut {
+		pending, sent = "1", silent
+	}
 	return append(append([]string{
-		"name", name, "ip", host, "port", port, "runid", runID, "flags", flags,
-		"link-pending-commands", "0", "link-refcount", "1",
-		"last-ping-sent", "0", "last-ok-ping-reply", silent, "last-ping-reply", silent,
-	}, down...), "down-after-milliseconds", i64(downAfter.Milliseconds()))
+		"name", name, "ip", host, "port", port, "runid", runID, "flags", c.flags,
+		"link-pending-commands", pending, "link-refcount", "1",
+		"last-ping-sent", sent, "last-ok-ping-reply", silent, "last-ping-reply", silent,
+	}, c.down...), "down-after-milliseconds", i64(downAfter.Milliseconds()))
+}
+
+// cut reports whether this node has no connection to another one. It says so before
+// anybody can know that the other is down, as Redis does: node-redis 5 asks another
+// sentinel then, and would try to reach a master without that word for ever.
+func (s *Sentinel) cut(p *seat) bool {
+	return p.down || p.id != s.n.cfg.ID && s.n.peers.broken(p.peer)
 }
 
 // silence is for how long a node has not answered.
@@ -210,13 +227,13 @@ func (s *Sentinel) reported(w *standing, role string, silence time.Duration) []s
 }
 
 func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
-	flags, silence, down := "master", s.silence(w.master), []string(nil)
+	c := s.condition(w.master, "master", false)
 	if w.vacant {
 		since := i64((s.n.clock.Monotonic() - w.since).Milliseconds())
-		flags, down = "s_down,o_down,master", []string{"s-down-time", since, "o-down-time", since}
+		c.flags, c.down = "s_down,o_down,"+c.flags, []string{"s-down-time", since, "o-down-time", since}
 	}
-	fields := s.instance(s.cfg.Master, w.master.host, w.master.port, w.master.runID, flags, silence, down...)
-	fields = append(fields, s.reported(w, "master", silence)...)
+	fields := instance(s.cfg.Master, w.master.host, w.master.port, w.master.runID, c)
+	fields = append(fields, s.reported(w, "master", c.silence)...)
 	return bulkMap(append(fields,
 		"config-epoch", u64(w.term),
 		"num-slaves", strconv.Itoa(len(w.replicas())),
@@ -227,22 +244,25 @@ func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
 	)...)
 }
 
-// downFields are the flags of a node other than the master, and since when it is
-// down.
-func downFields(p *seat, kind string, silence time.Duration) (flags string, down []string) {
-	if !p.down {
-		return kind, nil
+// condition is that of a node; it counts as down by its own silence only if it may:
+// the master does when there is no leader.
+func (s *Sentinel) condition(p *seat, kind string, mayBeDown bool) condition {
+	c := condition{flags: kind, silence: s.silence(p), cut: s.cut(p)}
+	if c.cut {
+		c.flags += ",disconnected"
 	}
-	return "s_down," + kind + ",disconnected", []string{"s-down-time", i64((silence - downAfter).Milliseconds())}
+	if p.down && mayBeDown {
+		c.flags, c.down = "s_down,"+c.flags, []string{"s-down-time", i64((c.silence - downAfter).Milliseconds())}
+	}
+	return c
 }
 
 func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.replicas() {
-		silence := s.silence(&p)
-		flags, down := downFields(&p, "slave", silence)
-		fields := s.instance(p.host+":"+p.port, p.host, p.port, p.runID, flags, silence, down...)
-		fields = append(fields, s.reported(w, "slave", silence)...)
+		c := s.condition(&p, "slave", true)
+		fields := instance(p.host+":"+p.port, p.host, p.port, p.runID, c)
+		fields = append(fields, s.reported(w, "slave", c.silence)...)
 		link := "ok"
 		if w.vacant || p.down {
 			link = "err"
@@ -259,14 +279,13 @@ func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 func sentinelSentinels(s *Sentinel, w *standing) resp.Reply {
 	var list []resp.Reply
 	for _, p := range w.sentinels(s.n.cfg.ID) {
-		silence := s.silence(&p)
-		flags, down := downFields(&p, "sentinel", silence)
+		c := s.condition(&p, "sentinel", true)
 		host, port, err := net.SplitHostPort(p.sentinel)
 		if err != nil {
 			continue
 		}
-		list = append(list, bulkMap(append(s.instance(p.sentinelID, host, port, p.sentinelID, flags, silence, down...),
-			"last-hello-message", i64(silence.Milliseconds()), "voted-leader", "?", "voted-leader-epoch", "0",
+		list = append(list, bulkMap(append(instance(p.sentinelID, host, port, p.sentinelID, c),
+			"last-hello-message", i64(c.silence.Milliseconds()), "voted-leader", "?", "voted-leader-epoch", "0",
 		)...))
 	}
 	return resp.Array(list...)

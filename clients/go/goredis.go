@@ -12,10 +12,10 @@ const goRedisModule = "github.com/redis/go-redis/v9"
 
 // goRedis is go-redis in each mode it has, in both versions of the protocol.
 var goRedis = []library{
-	{"go-redis", goRedisModule, "single/2", plainScenes(openGoRedis(single(2)), "")},
-	{"go-redis", goRedisModule, "single/3", plainScenes(openGoRedis(single(3)), "")},
-	{"go-redis", goRedisModule, "sentinel", plainScenes(openGoRedis(failoverClient), "/kill-leader")},
-	{"go-redis", goRedisModule, "cluster", plainScenes(openGoRedis(clusterClient), "/kill-cluster-leader")},
+	{"go-redis", goRedisModule, "single/2", plainScenes(openGoRedis(single(2)), false)},
+	{"go-redis", goRedisModule, "single/3", plainScenes(openGoRedis(single(3)), false)},
+	{"go-redis", goRedisModule, "sentinel", plainScenes(openGoRedis(failoverClient), true)},
+	{"go-redis", goRedisModule, "cluster", plainScenes(openGoRedis(clusterClient), true)},
 }
 
 func single(protocol int) func() redis.UniversalClient {

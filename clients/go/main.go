@@ -8,12 +8,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// libraries is the table of what is tried.
-var libraries = slices.Concat(goRedis, rueidisClients, redigoClients, locks)
+// groups is the table of what is tried. The leader dies once for each group: under
+// plain clients a busy machine would count as the servers' delay.
+var groups = [][]library{slices.Concat(goRedis, rueidisClients, redigoClients), locks}
 
 // library is a client in one mode.
 type library struct {
@@ -22,10 +24,17 @@ type library struct {
 	scenes       []scene
 }
 
-// scene is one thing that a library shows. Its error is its failure.
+// scene is one thing that a library shows. Its error is its failure. One that kills
+// plays in the death of the leaders; others get none.
 type scene struct {
-	name string
-	show func(ctx context.Context) error
+	name  string
+	kills bool
+	show  func(ctx context.Context, d *death, ready func()) error
+}
+
+// calm is a scene that disturbs nobody.
+func calm(name string, show func(ctx context.Context) error) scene {
+	return scene{name, false, func(ctx context.Context, _ *death, _ func()) error { return show(ctx) }}
 }
 
 // noScene is a scene's way to say that the library has nothing to show.
@@ -38,36 +47,100 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
+// sideBySide is how many scenes play at once that disturb nobody.
+const sideBySide = 3
+
 func main() {
 	redis.SetLogger(silent{})
-	failed := false
+	passed := true
 	only := os.Args[1:] // names of libraries; none: all
-	for _, l := range libraries {
-		if len(only) > 0 && !slices.Contains(only, l.name) {
-			continue
+	for _, group := range groups {
+		var quiet, deadly []part
+		for _, l := range group {
+			if len(only) > 0 && !slices.Contains(only, l.name) {
+				continue
+			}
+			for _, s := range l.scenes {
+				if s.kills {
+					deadly = append(deadly, part{l, s})
+				} else {
+					quiet = append(quiet, part{l, s})
+				}
+			}
 		}
-		for _, s := range l.scenes {
-			failed = !l.run(s) || failed
-		}
+		passed = together(quiet, sideBySide, nil) && passed
+		passed = die(deadly) && passed
 	}
-	if failed {
+	if !passed {
 		os.Exit(1)
 	}
 }
 
-// run shows one scene and prints its result.
-func (l library) run(s scene) (ok bool) {
+// die plays the scenes in which the leaders die.
+func die(parts []part) (passed bool) {
+	if len(parts) == 0 {
+		return true
+	}
+	d := newDeath(len(parts))
+	if isLockd {
+		go d.strike()
+	}
+	passed = together(parts, len(parts), d)
+	if err := d.heal(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return false
+	}
+	return passed
+}
+
+// together plays some parts, so many at once, and prints their results in order.
+func together(parts []part, atOnce int, d *death) (passed bool) {
+	lines := make([]chan string, len(parts))
+	for i := range lines {
+		lines[i] = make(chan string, 1)
+	}
+	go func() {
+		slots := make(chan struct{}, atOnce)
+		for i, p := range parts {
+			slots <- struct{}{}
+			go func() {
+				lines[i] <- p.play(d)
+				<-slots
+			}()
+		}
+	}()
+	passed = true
+	for _, line := range lines {
+		text := <-line
+		fmt.Println(text)
+		passed = passed && strings.Fields(text)[5] != "fail"
+	}
+	return passed
+}
+
+// part is a scene of a library.
+type part struct {
+	l library
+	s scene
+}
+
+// play shows the scene, and returns the line of its result.
+func (p part) play(d *death) string {
 	ctx, cancel := context.WithTimeout(context.Background(), sceneMax)
 	defer cancel()
-	err := s.show(ctx)
+	ready := func() {}
+	if d != nil {
+		ready = sync.OnceFunc(d.absent.Done)
+	}
+	err := p.s.show(ctx, d, ready)
+	ready() // nobody need wait for a scene that has ended
 	verdict, words := "ok", ""
 	if none, is := err.(noScene); is {
 		verdict, words = "none", string(none)
 	} else if err != nil {
 		verdict, words = "fail", strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	fmt.Println("RESULT", l.name, version(l.module), l.mode, s.name, verdict, words)
-	return verdict != "fail"
+	return strings.Join([]string{"RESULT", p.l.name, version(p.l.module), p.l.mode, p.s.name, verdict, words}, " ")
 }
 
 // version is that of a module in this build.

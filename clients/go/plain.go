@@ -23,9 +23,9 @@ type plain interface {
 // compareAndDelete is the script by which everybody releases a lock.
 const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
 
-// plainScenes are those of a client that finds the leader by itself, and dies with
-// its node if kill is empty.
-func plainScenes(open func() (plain, error), kill string) []scene {
+// plainScenes are those of a client that finds the leader by itself, or dies with its
+// node.
+func plainScenes(open func() (plain, error), finds bool) []scene {
 	with := func(show func(context.Context, plain) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			c, err := open()
@@ -36,15 +36,16 @@ func plainScenes(open func() (plain, error), kill string) []scene {
 			return show(ctx, c)
 		}
 	}
-	return []scene{{"commands", with(commands)}, {"failover", func(ctx context.Context) error {
-		if kill == "" {
-			return noScene("a client of one address does not outlive that node")
-		}
+	failover := scene{"failover", true, func(ctx context.Context, d *death, ready func()) error {
 		if err := needs(isLockd, "failover of a single server"); err != nil {
 			return err
 		}
-		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, kill) })(ctx)
-	}}}
+		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, d, ready) })(ctx)
+	}}
+	if !finds {
+		failover = calm("failover", func(context.Context) error { return noScene("a client of one address does not outlive that node") })
+	}
+	return []scene{calm("commands", with(commands)), failover}
 }
 
 // commands is what a program does that locks by hand.
@@ -88,19 +89,15 @@ func commands(ctx context.Context, c plain) error {
 // outageMax is how long a program waits for its next success when the leader dies.
 const outageMax = 3 * time.Second
 
-// outage kills the leader under a program that writes, and tries again what failed.
-func outage(ctx context.Context, c plain, kill string) error {
+// outage is a program that writes while the leader dies, and tries again what failed.
+func outage(ctx context.Context, c plain, d *death, ready func()) error {
 	key := "{" + freshName("outage") + "}"
 	if err := c.set(ctx, key, "0"); err != nil {
 		return err
 	}
-	end, last, longest := time.Now().Add(8*time.Second), time.Now(), time.Duration(0)
-	killed := make(chan error, 1)
-	time.AfterFunc(time.Second, func() {
-		_, err := tell(ctx, kill)
-		killed <- err
-	})
-	for n := 1; time.Now().Before(end); n++ {
+	ready()
+	last, longest := time.Now(), time.Duration(0)
+	for n := 1; !d.isOver(); n++ {
 		if c.set(ctx, key, fmt.Sprint(n)) == nil {
 			longest = max(longest, time.Since(last))
 			last = time.Now()
@@ -108,12 +105,8 @@ func outage(ctx context.Context, c plain, kill string) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 	longest = max(longest, time.Since(last))
-	err := <-killed
-	if _, healErr := tell(context.WithoutCancel(ctx), "/heal"); err == nil {
-		err = healErr
+	if d.failed == nil && longest > outageMax {
+		return fmt.Errorf("no write succeeded for %s", longest)
 	}
-	if err == nil && longest > outageMax {
-		err = fmt.Errorf("no write succeeded for %s", longest)
-	}
-	return err
+	return d.failed
 }

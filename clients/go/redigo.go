@@ -14,8 +14,8 @@ const redigoModule = "github.com/gomodule/redigo"
 // redigoClients is redigo, which speaks RESP2 only: a pool of one node, and a pool
 // whose dial function goes through the nodes, as programs do that have no sentinels.
 var redigoClients = []library{
-	{"redigo", redigoModule, "single/2", plainScenes(openRedigo(firstNode), "")},
-	{"redigo", redigoModule, "nodes/2", plainScenes(openRedigo(func() []string { return nodes }), "/kill-leader")},
+	{"redigo", redigoModule, "single/2", plainScenes(openRedigo(firstNode), false)},
+	{"redigo", redigoModule, "nodes/2", plainScenes(openRedigo(func() []string { return nodes }), true)},
 }
 
 func openRedigo(addrs func() []string) func() (plain, error) {

@@ -17,6 +17,7 @@ const (
 	lease       = 2 * time.Second
 	longLease   = 20 * time.Second
 	expirySlack = 1500 * time.Millisecond // after a lease: until the next one has noticed
+	goesOnAfter = 5 * time.Second         // after a death: turns are taken again
 )
 
 // locker is a lock as one process of a user would hold it: a client of its own
@@ -33,7 +34,7 @@ type locker interface {
 // number i; wakeMax is how long after a release a waiter may come.
 func lockScenes(open func(i int, name string, lease time.Duration) (locker, error), wakeMax time.Duration) []scene {
 	l := lockScene{open, wakeMax}
-	return []scene{{"exclusion", l.exclusion}, {"expiry", l.expiry}, {"wake", l.wake}, {"failover", l.failover}}
+	return []scene{calm("exclusion", l.exclusion), calm("expiry", l.expiry), calm("wake", l.wake), {"failover", true, l.failover}}
 }
 
 type lockScene struct {
@@ -173,35 +174,35 @@ func (l lockScene) wake(ctx context.Context) error {
 	return waiter.unlock(ctx)
 }
 
-// failover kills the leader while the lock is held and awaited by many. Errors of
+// failover: the leader dies while the lock is held and awaited by many. Errors of
 // the library are the worker's to cope with, as a program would: it tries again.
-func (l lockScene) failover(ctx context.Context) error {
+func (l lockScene) failover(ctx context.Context, d *death, ready func()) error {
 	if err := needs(isLockd, "failover of a single server"); err != nil {
 		return err
 	}
 	var in inside
 	name := freshName("failover")
-	end := time.Now().Add(12 * time.Second)
 	var wg sync.WaitGroup
 	var turns atomic.Int64
 	for w := range workers {
 		wg.Go(func() {
-			for time.Now().Before(end) && ctx.Err() == nil {
+			for !d.isOver() && ctx.Err() == nil {
 				l.persist(ctx, &in, w, name, &turns)
 			}
 		})
 	}
-	time.Sleep(2 * time.Second)
-	_, err := tell(ctx, "/kill-leader")
-	time.Sleep(5 * time.Second)
+	ready()
+	<-d.struck
+	time.Sleep(goesOnAfter)
 	before := turns.Load()
+	<-d.over
+	end := time.Now()
 	wg.Wait()
-	_, healErr := tell(context.WithoutCancel(ctx), "/heal") // also for the scenes to come
 	switch {
 	case in.broken.Load():
 		return errors.New("two held the lock at once")
-	case err != nil || healErr != nil:
-		return errors.Join(err, healErr)
+	case d.failed != nil:
+		return d.failed
 	case turns.Load() == before:
 		return errors.New("nobody got the lock any more after the leader was killed")
 	case time.Since(end) > 2*patience:

@@ -7,12 +7,9 @@ const silent = () => {}; // each failure also reaches the command that it failed
 // It waits ever longer between its tries, and would come long after the new leader is there.
 const socket = { reconnectStrategy: () => 100 };
 
-// Who looks for the new leader elsewhere must not be kept by a connection to the old one: version 5
-// tries that for ever, and asks no sentinel meanwhile.
-const giveUp = { reconnectStrategy: false };
-
 // Until version 6 a client of a cluster never looks for the master that has come for one that is
-// gone: a program has to open it again.
+// gone: a program has to open it again, and the old one must not try for ever.
+const giveUp = { reconnectStrategy: false };
 const keepsDeadMaster = (name) => name !== 'redis6';
 
 // Version 6 looks for it when it has tried for as many milliseconds to come back.
@@ -20,8 +17,7 @@ const refresh = { topologyRefreshOnReconnectionAttemptStrategy: 200 };
 
 const openers = {
   single: ({ createClient }, _, RESP) => createClient({ socket: { ...where.node(0), ...socket }, RESP }),
-  sentinel: ({ createSentinel }, _, RESP) =>
-    createSentinel({ name: where.master, sentinelRootNodes: where.sentinels, nodeClientOptions: { socket: giveUp }, RESP }),
+  sentinel: ({ createSentinel }, _, RESP) => createSentinel({ name: where.master, sentinelRootNodes: where.sentinels, RESP }),
   cluster: ({ createCluster }, name, RESP) =>
     createCluster({
       rootNodes: where.cluster.map((at) => ({ socket: at })),

@@ -1,6 +1,7 @@
 //! The four scenes of a lock library.
 
-use crate::{Library, Result, Shown, target};
+use crate::death::Death;
+use crate::{Library, Result, Scene, Shown, target};
 use rslock::{Lock, LockManager};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -23,10 +24,10 @@ pub fn libraries() -> Vec<Library> {
         package: "rslock",
         mode: "single",
         scenes: vec![
-            ("exclusion", Box::new(exclusion)),
-            ("expiry", Box::new(expiry)),
-            ("wake", Box::new(wake)),
-            ("failover", Box::new(failover)),
+            ("exclusion", Scene::Calm(Box::new(exclusion))),
+            ("expiry", Scene::Calm(Box::new(expiry))),
+            ("wake", Scene::Calm(Box::new(wake))),
+            ("failover", Scene::Deadly(Box::new(failover))),
         ],
     }]
 }
@@ -162,18 +163,20 @@ fn wake() -> Result {
 /// How long a worker waits at one node: it may be one that is gone.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// How long after a death turns are taken again.
+const GOES_ON_AFTER: Duration = Duration::from_secs(5);
+
 /// The leader is killed while the lock is held and awaited by many.
-fn failover() -> Result {
+fn failover(death: &Death) -> Result {
     if let Some(none) = target::without_failover() {
         return Ok(none);
     }
     let (inside, name) = (&Inside::default(), &target::fresh("failover"));
-    let end = Instant::now() + Duration::from_secs(12);
-    let (killed, before) = thread::scope(|s| {
+    let (end, before) = thread::scope(|s| {
         for w in 0..WORKERS {
             s.spawn(move || {
                 for turn in 0.. {
-                    if Instant::now() > end {
+                    if death.is_over() {
                         break;
                     }
                     // A worker whose node is gone goes to the next one.
@@ -185,14 +188,14 @@ fn failover() -> Result {
                 }
             });
         }
-        thread::sleep(Duration::from_secs(2));
-        let killed = target::tell("/kill-leader");
-        thread::sleep(Duration::from_secs(5));
-        (killed, inside.entered.load(Ordering::SeqCst))
+        death.ready();
+        death.wait_for_strike();
+        thread::sleep(GOES_ON_AFTER);
+        let before = inside.entered.load(Ordering::SeqCst);
+        death.wait_for_end();
+        (Instant::now(), before)
     });
     let hung = end.elapsed();
-    target::tell("/heal")?; // also for the scenes to come
-    killed?;
     inside.never_two()?;
     if inside.entered.load(Ordering::SeqCst) == before {
         return Err("nobody got the lock any more after the leader was killed".into());

@@ -1,11 +1,14 @@
 //! The Rust suite: see ../../doc.go for what it is told and what it prints.
 
+mod death;
 mod locks;
 mod plain;
 mod redis_rs;
 mod target;
 
+use death::Death;
 use std::process::ExitCode;
+use std::thread;
 
 /// What a scene ends with that has nothing to complain of.
 pub enum Shown {
@@ -16,32 +19,76 @@ pub enum Shown {
 
 pub type Result<T = Shown> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+pub enum Scene {
+    /// It disturbs nobody.
+    Calm(Box<dyn Fn() -> Result + Sync>),
+    /// The leaders die in it.
+    Deadly(Box<dyn Fn(&Death) -> Result + Sync>),
+}
+
 /// A client in one mode.
 pub struct Library {
     pub name: &'static str,
     pub package: &'static str, // whose version is reported
     pub mode: &'static str,
-    pub scenes: Vec<(&'static str, Box<dyn Fn() -> Result>)>,
+    pub scenes: Vec<(&'static str, Scene)>,
+}
+
+impl Library {
+    /// Prints the result of a scene, and says whether it was well.
+    fn report(&self, scene: &str, result: Result) -> bool {
+        let (verdict, words) = match result {
+            Ok(Shown::Yes) => ("ok", String::new()),
+            Ok(Shown::None(reason)) => ("none", reason.to_string()),
+            Err(e) => ("fail", e.to_string().replace('\n', "; ")),
+        };
+        println!("RESULT {} {} {} {scene} {verdict} {words}", self.name, version(self.package), self.mode);
+        verdict != "fail"
+    }
 }
 
 fn main() -> ExitCode {
     let only: Vec<String> = std::env::args().skip(1).collect(); // names of libraries; none: all
-    let mut failed = false;
-    for library in redis_rs::libraries().into_iter().chain(locks::libraries()) {
-        if !only.is_empty() && !only.iter().any(|n| n == library.name) {
-            continue;
-        }
-        for (scene, show) in &library.scenes {
-            let (verdict, words) = match show() {
-                Ok(Shown::Yes) => ("ok", String::new()),
-                Ok(Shown::None(reason)) => ("none", reason.to_string()),
-                Err(e) => ("fail", e.to_string().replace('\n', "; ")),
-            };
-            failed |= verdict == "fail";
-            println!("RESULT {} {} {} {scene} {verdict} {words}", library.name, version(library.package), library.mode);
+    let chosen: Vec<Library> = redis_rs::libraries()
+        .into_iter()
+        .chain(locks::libraries())
+        .filter(|l| only.is_empty() || only.iter().any(|n| n == l.name))
+        .collect();
+    let mut well = true;
+    for library in &chosen {
+        for (name, scene) in &library.scenes {
+            if let Scene::Calm(show) = scene {
+                well &= library.report(name, show());
+            }
         }
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    well &= die(&chosen);
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Plays all scenes in which the leaders die, in one death.
+fn die(libraries: &[Library]) -> bool {
+    let mut deadly = Vec::new();
+    for library in libraries {
+        for (name, scene) in &library.scenes {
+            if let Scene::Deadly(show) = scene {
+                deadly.push((library, name, show));
+            }
+        }
+    }
+    let death = &Death::of(deadly.len());
+    let (killed, results) = thread::scope(|s| {
+        let killer = s.spawn(|| death.strike());
+        let playing: Vec<_> = deadly.iter().map(|(_, _, show)| s.spawn(|| death.attended(|| show(death)))).collect();
+        let results: Vec<Result> =
+            playing.into_iter().map(|p| p.join().unwrap_or_else(|_| Err("it has panicked".into()))).collect();
+        (killer.join().unwrap_or_else(|_| Err("the killer has panicked".into())), results)
+    });
+    let mut well = true;
+    for ((library, name, _), result) in deadly.iter().zip(results) {
+        well &= library.report(name, result);
+    }
+    killed.inspect_err(|e| eprintln!("the death of the leaders: {e}")).is_ok() && well
 }
 
 /// The newest version of a package in this build.

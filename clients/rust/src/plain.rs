@@ -1,5 +1,6 @@
 //! The scenes of a client that knows nothing of locks.
 
+use crate::death::Death;
 use crate::{Result, Shown, target};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,17 +47,14 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, want: T, got: Result<T>) -> 
 /// How long a program waits for its next success when the leader dies.
 const OUTAGE_MAX: Duration = Duration::from_secs(3);
 
-/// Kills the leader under a program that writes, and tries again what failed.
-pub fn outage(c: &mut dyn Plain, kill: &'static str) -> Result {
+/// A program that writes while the leader dies, and tries again what failed.
+pub fn outage(c: &mut dyn Plain, death: &Death) -> Result {
     let key = &target::fresh("outage");
     c.set(key, "0")?;
-    let (begun, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
-    let killer = thread::spawn(move || {
-        thread::sleep(Duration::from_secs(1));
-        target::tell(kill)
-    });
+    death.ready();
+    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
     for n in 1.. {
-        if begun.elapsed() > Duration::from_secs(8) {
+        if death.is_over() {
             break;
         }
         if c.set(key, &n.to_string()).is_ok() {
@@ -66,9 +64,6 @@ pub fn outage(c: &mut dyn Plain, kill: &'static str) -> Result {
         thread::sleep(Duration::from_millis(5));
     }
     longest = longest.max(last.elapsed());
-    let killed = killer.join().map_err(|_| "the thread that kills the leader has panicked")?;
-    target::tell("/heal")?;
-    killed?;
     if longest > OUTAGE_MAX {
         return Err(format!("no write succeeded for {longest:?}").into());
     }

@@ -2,7 +2,7 @@
 //! the next one, as its users' pools do.
 
 use crate::plain::{COMPARE_AND_DELETE, Plain, commands, outage};
-use crate::{Library, Result, Shown, target};
+use crate::{Library, Result, Scene, Shown, target};
 use redis::cluster::{ClusterClient, ClusterConnection, cluster_pipe};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisResult, Script};
@@ -29,34 +29,33 @@ impl Conn {
 
 pub fn libraries() -> Vec<Library> {
     vec![
-        library("single/2", || single(target::node(0), ProtocolVersion::RESP2).map(Conn::Node), ""),
-        library("single/3", || single(target::node(0), ProtocolVersion::RESP3).map(Conn::Node), ""),
-        library("sentinel/2", || sentinel(ProtocolVersion::RESP2), "/kill-leader"),
-        library("sentinel/3", || sentinel(ProtocolVersion::RESP3), "/kill-leader"),
-        library("cluster/2", || cluster(ProtocolVersion::RESP2), "/kill-cluster-leader"),
-        library("cluster/3", || cluster(ProtocolVersion::RESP3), "/kill-cluster-leader"),
+        library("single/2", || single(target::node(0), ProtocolVersion::RESP2).map(Conn::Node), false),
+        library("single/3", || single(target::node(0), ProtocolVersion::RESP3).map(Conn::Node), false),
+        library("sentinel/2", || sentinel(ProtocolVersion::RESP2), true),
+        library("sentinel/3", || sentinel(ProtocolVersion::RESP3), true),
+        library("cluster/2", || cluster(ProtocolVersion::RESP2), true),
+        library("cluster/3", || cluster(ProtocolVersion::RESP3), true),
     ]
 }
 
-/// A client that finds the leader by itself, and dies with its node if kill is empty.
-fn library(mode: &'static str, open: Open, kill: &'static str) -> Library {
+/// A client that finds the leader by itself, or dies with its node.
+fn library(mode: &'static str, open: Open, finds: bool) -> Library {
     let near: fn() -> String = if mode.starts_with("cluster") { || target::cluster().swap_remove(0) } else { || target::node(0) };
-    let failover = move || {
-        if kill.is_empty() {
-            return Ok(Shown::None("a client of one address does not outlive that node"));
-        }
-        if let Some(none) = target::without_failover() {
-            return Ok(none);
-        }
-        outage(&mut RedisRs { open, near, conn: None }, kill)
+    let failover = if finds {
+        Scene::Deadly(Box::new(move |death| match target::without_failover() {
+            Some(none) => Ok(none),
+            None => outage(&mut RedisRs { open, near, conn: None }, death),
+        }))
+    } else {
+        Scene::Calm(Box::new(|| Ok(Shown::None("a client of one address does not outlive that node"))))
     };
     Library {
         name: "redis-rs",
         package: "redis",
         mode,
         scenes: vec![
-            ("commands", Box::new(move || commands(&mut RedisRs { open, near, conn: None }))),
-            ("failover", Box::new(failover)),
+            ("commands", Scene::Calm(Box::new(move || commands(&mut RedisRs { open, near, conn: None })))),
+            ("failover", failover),
         ],
     }
 }

@@ -33,9 +33,14 @@ fn url(addr: &str) -> String {
     format!("redis://{addr}")
 }
 
+/// Whether another node leads when the leader is killed.
+pub fn fails_over() -> bool {
+    env::var("CLIENTS_TARGET").as_deref() == Ok("lockd")
+}
+
 /// Why a target that cannot lose its leader has no failover to show.
 pub fn without_failover() -> Option<Shown> {
-    (env::var("CLIENTS_TARGET").as_deref() != Ok("lockd")).then_some(Shown::None("redis has no failover of a single server here"))
+    (!fails_over()).then_some(Shown::None("redis has no failover of a single server here"))
 }
 
 /// Sends a request to the control port.
