@@ -36,8 +36,12 @@ func (s *suite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// preparation is the suites' installs, one after the other.
+// preparation is the suites' installs.
 type preparation map[*suite]chan error
+
+// preparedAtOnce is how many suites are prepared at once: one mostly waits for what it
+// fetches, and another has something to build.
+const preparedAtOnce = 2
 
 // prepareAll begins to prepare the suites, in their order.
 func prepareAll(ctx context.Context, chosen []*suite) preparation {
@@ -46,11 +50,16 @@ func prepareAll(ctx context.Context, chosen []*suite) preparation {
 		p[s] = make(chan error, 1)
 	}
 	go func() {
+		places := make(chan struct{}, preparedAtOnce)
 		for _, s := range chosen {
-			began := time.Now()
-			err := s.prepare(ctx)
-			fmt.Fprintf(os.Stdout, "== %s is prepared after %s\n", s.name, time.Since(began).Round(time.Second))
-			p[s] <- err
+			places <- struct{}{}
+			go func() {
+				began := time.Now()
+				err := s.prepare(ctx)
+				fmt.Fprintf(os.Stdout, "== %s is prepared after %s\n", s.name, time.Since(began).Round(time.Second))
+				p[s] <- err
+				<-places
+			}()
 		}
 	}()
 	return p
