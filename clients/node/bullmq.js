@@ -13,10 +13,10 @@ const expirySlack = 3 * stalled + 1_500; // it looks twice, and then has to take
 const wakeMax = 2_000; // a worker that polls would come after its drainDelay, 5 s
 const patience = 60_000;
 
-/** Waits until something is so. */
+/** Waits until something is so; holds may ask the server. */
 async function until(what, holds) {
   const end = performance.now() + patience;
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() > end) throw new Error(`${what}: not within ${patience} ms`);
     await sleep(10);
   }
@@ -107,7 +107,7 @@ async function exclusion(stage) {
   await Promise.all([queue.addBulk(added.slice(10)), ...added.slice(0, 10).map(({ name, data }) => queue.add(name, data, { delay: 100 }))]);
   await until('all jobs done', () => jobs.done === count && jobs.inside.size === 0);
   let counts;
-  await until('all jobs counted', () => counts?.completed === count || void queue.getJobCounts().then((c) => (counts = c)));
+  await until('all jobs counted', async () => (counts = await queue.getJobCounts()).completed === count);
   jobs.judge();
   expect('runs of a job', Math.max(...Object.values(jobs.runs)), 1);
   expect('jobs left', counts.active + counts.waiting + counts.prioritized + counts.delayed + counts.failed, 0);
