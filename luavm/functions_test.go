@@ -150,7 +150,7 @@ func FuzzLibrary(f *testing.F) {
 		if strings.Contains(fail1.Str, "internal error") {
 			t.Errorf("%s\n internal error", source)
 		}
-		for _, fn := range list1 {
+		for _, fn := range list1[:min(len(list1), 5)] { // each call registers all of them again
 			reply1, limited1, calls1 := tracedCall(used, source, fn.Name, lim)
 			reply2, limited2, calls2 := tracedCall(New(), source, fn.Name, lim)
 			if !reflect.DeepEqual(reply1, reply2) || limited1 != limited2 || !reflect.DeepEqual(calls1, calls2) {
