@@ -323,7 +323,8 @@ func FuzzCJSON(f *testing.F) {
 
 // Any bytes unpack to an error or to values that pack and unpack to the same. What
 // is nested deeper than Redis packs becomes nil at first, and a nil that ends an
-// array is no element any more: so the second round must be like the first.
+// array is no element any more: so the second round must be like the first. A key that
+// is a table so deep is packed as nil as well, which no table takes back, as in Redis.
 func FuzzCMsgpack(f *testing.F) {
 	for _, s := range []string{
 		"\x93\x01\xc0\xa1a", "\x81\xa1a\x91\xcb?\xb9\x99\x99\x99\x99\x99\x9a", "\xdd\xff\xff\xff\xff", "\xdf\x00\x00\x00\x01\xce\x00\xff\xff\xff\x01",
@@ -344,7 +345,10 @@ func FuzzCMsgpack(f *testing.F) {
 			}
 			packed[i] = p[0]
 			back, why := callLib(t, "cmsgpack", "unpack", p...)
-			if back == nil && !strings.Contains(why, "Script stopped") {
+			if strings.Contains(why, "Script stopped") || strings.Contains(why, "table index is nil") {
+				return
+			}
+			if back == nil {
 				t.Fatalf("%q: %s", p[0], why)
 			}
 			v = back
