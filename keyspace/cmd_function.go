@@ -70,7 +70,7 @@ func cmdFCallRO(c *ctx, args resp.Args) resp.Reply { return c.fcall(args, true) 
 
 // fcall is FCALL: name, number of keys, keys, arguments.
 func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
-	f, ok := c.m.functions.find(cText(args[1]))
+	f, ok := c.m.functions.find(args[1])
 	if !ok {
 		return resp.Err("ERR Function not found")
 	}
