@@ -15,7 +15,9 @@ final class ShedLock implements Program {
     private final Duration lease;
 
     ShedLock(SpringTemplate.Connections connections, Duration lease) {
-        provider = new RedisLockProvider(connections.factory());
+        // By default it frees a lock with a plain DEL, whoever holds it. Lettuce sends a command again
+        // whose answer was lost with its connection: then the DEL may come twice, and free the next one's.
+        provider = new RedisLockProvider.Builder(connections.factory()).safeUpdate(true).build();
         end = connections.end();
         this.lease = lease;
     }
