@@ -24,9 +24,9 @@ const (
 	// enqueueWaitMax is how long Raft may take to accept an entry; after it the entry
 	// is certainly not in the log.
 	enqueueWaitMax = 5 * time.Second
-	// entriesInFlightMax is how many entries may be on their way at a time. While one
-	// is, requests gather for the next.
-	entriesInFlightMax = 1
+	// entriesInFlightMax is how many entries may be on their way at a time: one that the
+	// leader writes to its disk, and one before it that the others write to theirs.
+	entriesInFlightMax = 2
 	// queueBytesMax bounds the requests that wait for an entry.
 	queueBytesMax = 256 << 20
 	// peerTimeout bounds one message of Raft to a peer that does not answer.

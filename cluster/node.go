@@ -136,6 +136,7 @@ func (n *Node) open() error {
 	if err := n.openStores(); err != nil {
 		return err
 	}
+	n.stores.guard.stored = n.proposer.stored
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.found(); err != nil {
 			return err

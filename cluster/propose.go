@@ -27,15 +27,18 @@ type op struct {
 // proposer is the one door to the log. What sessions and other nodes want written
 // waits in a queue; one goroutine takes all that waits, stamps it, and has Raft
 // log it as one entry. So while an entry is on its way the next one gathers, and
-// the cost of a commit is shared by all that wait for it.
+// the cost of a commit is shared by all that wait for it. The leader's disk is free
+// again before the entry is committed: then a second one may follow.
 type proposer struct {
 	n    *Node
 	wake chan struct{} // capacity 1: there is something to look at
 
 	mu       sync.Mutex
 	waiting  []*op
-	bytes    int // of those waiting
-	inFlight int
+	bytes    int  // of those waiting
+	inFlight int  // entries
+	flying   int  // ops in them
+	storing  bool // the newest of them is not on this node's disk yet
 	held     bool // leadership is being handed over: entries wait
 	closed   bool
 	gather   gathering
@@ -118,10 +121,10 @@ func (p *proposer) step() bool {
 func (p *proposer) take(lead *leadership) ([]*op, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held || p.inFlight >= entriesInFlightMax {
+	if p.held || p.inFlight > 0 && !p.mayFollow() {
 		return nil, false
 	}
-	if p.gather.left(len(p.waiting), p.n.clock.Monotonic()) > 0 {
+	if p.inFlight == 0 && p.gather.left(len(p.waiting), p.n.clock.Monotonic()) > 0 {
 		return nil, false
 	}
 	count, size := 0, 0
@@ -141,7 +144,28 @@ func (p *proposer) take(lead *leadership) ([]*op, bool) {
 	p.waiting = p.waiting[count:]
 	p.bytes -= size
 	p.inFlight++
+	p.flying += len(ops)
+	p.storing = true
 	return ops, true
+}
+
+// mayFollow reports whether an entry may follow those on their way: not before the
+// disk is free, as what comes meanwhile would miss it, and not with far fewer ops than
+// they have, as each entry costs the same. mu is held.
+func (p *proposer) mayFollow() bool {
+	return p.inFlight < entriesInFlightMax && !p.storing && 2*len(p.waiting) >= p.flying
+}
+
+// stored hears that Raft has written to this node's log. It may have been an entry of
+// Raft's own, or another leader's: then the next entry leaves somewhat early.
+func (p *proposer) stored() {
+	p.mu.Lock()
+	free := p.storing
+	p.storing = false
+	p.mu.Unlock()
+	if free {
+		signal(p.wake)
+	}
 }
 
 // refuse answers all that wait: this node does not lead.
@@ -165,7 +189,7 @@ func (p *proposer) close() {
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *leadership, ops []*op) {
 	e := entry{kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(), reqs: make([]resp.Request, 0, len(ops))}
-	fl := &flight{p: p, ops: make([]*op, 0, len(ops))}
+	fl := &flight{p: p, took: len(ops), ops: make([]*op, 0, len(ops))}
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
@@ -202,7 +226,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 // flight is an entry on its way.
 type flight struct {
 	p       *proposer
-	ops     []*op
+	took    int   // ops that were taken for it
+	ops     []*op // those of them whose clients have not hung up
 	began   time.Duration
 	timer   *time.Timer
 	settled atomic.Bool
@@ -257,7 +282,11 @@ func (fl *flight) settle(o outcome, results []resp.Result) {
 	p, now := fl.p, fl.p.n.clock.Monotonic()
 	p.mu.Lock()
 	p.inFlight--
-	p.gather.settled(len(fl.ops), len(p.waiting), now-fl.began, now)
+	p.flying -= fl.took
+	if p.inFlight == 0 {
+		p.storing = false
+		p.gather.settled(fl.took, len(p.waiting), now-fl.began, now)
+	}
 	p.mu.Unlock()
 	for i, op := range fl.ops {
 		if o == outcomeDone {

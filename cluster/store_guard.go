@@ -20,6 +20,7 @@ import (
 type storeGuard struct {
 	fatal    func(error)
 	stallMax time.Duration
+	stored   func()      // hears of each append to the log once it is on disk; nil: nobody does
 	failed   atomic.Bool // after that no write succeeds any more
 	retired  atomic.Bool // closed in good order
 }
@@ -157,7 +158,11 @@ func (l *guardedLog) GetLog(index uint64, entry *raft.Log) error {
 func (l *guardedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
 func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
-	return l.guard.write("StoreLogs", func() error { return l.log.StoreLogs(entries) })
+	err := l.guard.write("StoreLogs", func() error { return l.log.StoreLogs(entries) })
+	if err == nil && l.guard.stored != nil {
+		l.guard.stored()
+	}
+	return err
 }
 
 func (l *guardedLog) DeleteRange(first, last uint64) error {
