@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -47,14 +48,21 @@ type testDisk struct {
 	votes       *raft.InmemStore
 	snaps       *raft.InmemSnapshotStore
 	incarnation string
+	gate        gate // in front of the log
 }
 
 func newTestDisk(incarnation string) *testDisk {
-	return &testDisk{raft.NewInmemStore(), raft.NewInmemStore(), raft.NewInmemSnapshotStore(), incarnation}
+	return &testDisk{log: raft.NewInmemStore(), votes: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore(), incarnation: incarnation}
 }
 
 func (d *testDisk) open() (*stores, error) {
-	s, err := joinStores(storeOptions{Fatal: func(err error) { panic(err) }}, d.log, d.votes, d.snaps)
+	fatal := func(err error) {
+		if !errors.Is(err, errPower) {
+			panic(err)
+		}
+	}
+	log := &hookedStore{InmemStore: d.log, before: d.gate.pass}
+	s, err := joinStores(storeOptions{Fatal: fatal}, log, d.votes, d.snaps)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ const noDeadline = math.MaxInt64
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
-	if f.halted {
+	if f.halted || !f.n.stores.Log.await(l.Index) {
 		return nil
 	}
 	e, err := decodeEntry(l.Data)

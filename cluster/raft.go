@@ -61,6 +61,7 @@ const replicatePause = 100 * time.Millisecond
 
 // AppendEntries implements raft.Transport.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	args.LeaderCommitIndex = t.n.stores.Log.committed(args.LeaderCommitIndex)
 	for {
 		err := t.NetworkTransport.AppendEntries(id, target, args, resp)
 		heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0

@@ -47,7 +47,7 @@ type storeOptions struct {
 
 // stores is where Raft keeps what must survive a crash.
 type stores struct {
-	Log    raft.LogStore
+	Log    *parallelLog
 	Stable raft.StableStore
 	Snaps  raft.SnapshotStore
 
@@ -63,6 +63,7 @@ type stores struct {
 // close releases the files. Raft must have been shut down.
 func (s *stores) close() error {
 	var errs []error
+	_ = s.Log.flush() // its error is the guard's, which has told it
 	s.guard.retire()
 	for _, c := range s.closers {
 		errs = append(errs, c.Close())
@@ -151,7 +152,7 @@ func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, sn
 		return nil, err
 	}
 	return &stores{
-		Log:    cache,
+		Log:    &parallelLog{LogStore: cache, guard: guard},
 		Stable: &guardedVotes{guard: guard, votes: votes},
 		Snaps:  snaps,
 		Empty:  true,

@@ -20,9 +20,10 @@ import (
 type storeGuard struct {
 	fatal    func(error)
 	stallMax time.Duration
-	stored   func()      // hears of each append to the log once it is on disk; nil: nobody does
-	failed   atomic.Bool // after that no write succeeds any more
-	retired  atomic.Bool // closed in good order
+	stored   func()        // hears of each append to the log once it is on disk; nil: nobody does
+	failed   atomic.Bool   // after that no write succeeds any more
+	down     chan struct{} // closed then
+	retired  atomic.Bool   // closed in good order
 }
 
 // errStoreFailed is the answer to every write after the first failure, for the
@@ -33,7 +34,7 @@ func newStoreGuard(opts storeOptions) *storeGuard {
 	if opts.StallMax <= 0 {
 		opts.StallMax = storeStallMax
 	}
-	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax}
+	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{})}
 }
 
 // retire makes late errors harmless: the stores are being closed.
@@ -132,6 +133,7 @@ func (g *storeGuard) fail(err error) {
 	if g.retired.Load() || g.failed.Swap(true) {
 		return
 	}
+	close(g.down)
 	g.fatal(fmt.Errorf("the disk cannot be trusted, this node stops: %w", err))
 }
 

@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// parallelLog lets a leader's disk and those of the others write an entry at the same
+// time (Ongaro's thesis, 10.2.1). Raft stores an entry first and sends it afterwards,
+// and counts it as stored here; so here StoreLogs returns at once while this node
+// leads, and another goroutine writes. Nothing outside Raft may then follow from an
+// entry that is not on this disk:
+//   - The machine applies it when it is (await). Nobody is answered before.
+//   - The others hear that it is committed when it is (committed).
+//
+// A crash forgets what was not written, and all that Raft had concluded from it. As
+// long as there is no crash, the log in memory is the log.
+//
+// Raft's own entries, and those that this node stores for a leader, are on disk when
+// StoreLogs returns. All methods may be called concurrently.
+type parallelLog struct {
+	raft.LogStore
+	guard *storeGuard
+	leads func() bool // nil: never
+
+	first   atomic.Uint64 // index of the first entry that is not on disk yet; 0: all are
+	mu      sync.Mutex
+	ahead   []*raft.Log // those entries, in order
+	writing bool        // a goroutine writes them, or the store has failed
+	moved   broadcast   // more is on disk
+}
+
+// append takes entries over, and has them written.
+func (l *parallelLog) append(entries []*raft.Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ahead = append(l.ahead, entries...)
+	l.first.Store(l.ahead[0].Index)
+	if !l.writing {
+		l.writing = true
+		go l.write()
+	}
+}
+
+// write puts on disk what there is. If that fails the guard ends the process.
+func (l *parallelLog) write() {
+	for done := 0; ; {
+		l.mu.Lock()
+		if l.ahead = l.ahead[done:]; len(l.ahead) == 0 {
+			l.ahead, l.writing = nil, false
+			l.first.Store(0)
+		} else {
+			l.first.Store(l.ahead[0].Index)
+		}
+		entries := l.ahead
+		l.mu.Unlock()
+		if done > 0 {
+			l.moved.tell()
+		}
+		if len(entries) == 0 || l.LogStore.StoreLogs(entries) != nil {
+			return
+		}
+		done = len(entries)
+	}
+}
+
+// await waits until an entry is on this node's disk. It reports false if it never
+// will be, as the store has failed.
+func (l *parallelLog) await(index uint64) bool {
+	for !l.onDisk(index) {
+		moved := l.moved.next()
+		if l.onDisk(index) {
+			return true
+		}
+		select {
+		case <-moved:
+		case <-l.guard.down:
+			return false
+		}
+	}
+	return true
+}
+
+// onDisk reports whether an entry that Raft has stored is on this node's disk.
+func (l *parallelLog) onDisk(index uint64) bool {
+	first := l.first.Load()
+	return first == 0 || index < first
+}
+
+// flush waits until everything is on disk.
+func (l *parallelLog) flush() error {
+	if l.onDisk(math.MaxUint64) {
+		return nil
+	}
+	l.mu.Lock()
+	last := uint64(0)
+	if n := len(l.ahead); n > 0 {
+		last = l.ahead[n-1].Index
+	}
+	l.mu.Unlock()
+	if !l.await(last) {
+		return errStoreFailed
+	}
+	return nil
+}
+
+// committed is how far the others may hear that the log is committed, when Raft says
+// it is up to index.
+func (l *parallelLog) committed(index uint64) uint64 {
+	if first := l.first.Load(); first > 0 {
+		return min(index, first-1)
+	}
+	return index
+}
+
+// StoreLog implements raft.LogStore.
+func (l *parallelLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs implements raft.LogStore.
+func (l *parallelLog) StoreLogs(entries []*raft.Log) error {
+	if !l.mayFollow(entries) {
+		if err := l.flush(); err != nil {
+			return err
+		}
+		return l.LogStore.StoreLogs(entries)
+	}
+	if l.guard.failed.Load() {
+		return errStoreFailed
+	}
+	l.append(entries)
+	return nil
+}
+
+// mayFollow reports whether the disk may follow Raft with these entries: those of the
+// proposer may, which are few at a time; of the others Raft's rules for elections and
+// members think that they are on disk.
+func (l *parallelLog) mayFollow(entries []*raft.Log) bool {
+	for _, e := range entries {
+		if e.Type != raft.LogCommand {
+			return false
+		}
+	}
+	return l.leads != nil && l.leads()
+}
+
+// get reads an entry that is not on disk yet.
+func (l *parallelLog) get(index uint64, entry *raft.Log) bool {
+	if l.onDisk(index) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.ahead, func(e *raft.Log) bool { return e.Index == index })
+	if i < 0 {
+		return false
+	}
+	*entry = *l.ahead[i]
+	return true
+}
+
+// GetLog implements raft.LogStore. Who does not lead any more looks at an entry that a
+// new leader has sent him too, and may say that he has it: so he gets it from the disk.
+func (l *parallelLog) GetLog(index uint64, entry *raft.Log) error {
+	if l.leads != nil && l.leads() && l.get(index, entry) {
+		return nil
+	}
+	if !l.await(index) {
+		return errStoreFailed
+	}
+	return l.LogStore.GetLog(index, entry)
+}
+
+// LastIndex implements raft.LogStore.
+func (l *parallelLog) LastIndex() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.ahead); n > 0 {
+		return l.ahead[n-1].Index, nil
+	}
+	return l.LogStore.LastIndex()
+}
+
+// DeleteRange implements raft.LogStore.
+func (l *parallelLog) DeleteRange(first, last uint64) error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return l.LogStore.DeleteRange(first, last)
+}
+
+// IsMonotonic passes on what the log below says (sealedLog).
+func (l *parallelLog) IsMonotonic() bool {
+	m, ok := l.LogStore.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
