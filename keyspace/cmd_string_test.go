@@ -68,7 +68,7 @@ func keptStrings(m *Machine) (kept []string) {
 			return true
 		})
 		d.leases.Scan(func(l lease) bool {
-			kept = append(kept, l.key)
+			kept = append(kept, l.of.key)
 			return true
 		})
 	}

@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -27,15 +29,19 @@ type database struct {
 // lease is a key's deadline in the order in which leases end.
 type lease struct {
 	tick int64
-	key  string
+	of   *entry
 }
 
-func leaseLess(a, b lease) bool {
+func leaseOf(e *entry) lease { return lease{e.deadline.tick, e} }
+
+func compareLeases(a, b lease) int {
 	if a.tick != b.tick {
-		return a.tick < b.tick
+		return cmp.Compare(a.tick, b.tick)
 	}
-	return a.key < b.key
+	return strings.Compare(a.of.key, b.of.key)
 }
+
+func leaseLess(a, b lease) bool { return compareLeases(a, b) < 0 }
 
 func newDatabase() *database {
 	return &database{
@@ -85,7 +91,7 @@ func (d *database) replace(was, next *entry) {
 	if was != nil {
 		d.bytes -= was.bytes
 		if was.deadline.set() {
-			d.leases.Delete(lease{was.deadline.tick, was.key})
+			d.leases.Delete(leaseOf(was))
 		}
 	}
 	if next == nil {
@@ -96,18 +102,25 @@ func (d *database) replace(was, next *entry) {
 	}
 	d.bytes += next.bytes
 	if next.deadline.set() {
-		d.leases.Set(lease{next.deadline.tick, next.key})
+		d.leases.Set(leaseOf(next))
 	}
 	d.keys.set(next.key, next)
 }
 
-// load adds an entry that comes after all that are there: replace for an image.
+// load adds an entry that comes after all that are there: replace for an image. What
+// is derived from the leases waits for loadLeases.
 func (d *database) load(l leaf[*entry]) {
 	d.bytes += l.val.bytes
-	if l.val.deadline.set() {
-		d.leases.Set(lease{l.val.deadline.tick, l.key})
-	}
 	d.keys.b.Load(l)
+}
+
+// loadLeases adds the leases of all entries of an image, in their own order: each in
+// the order of the keys would be at a random place of a large tree.
+func (d *database) loadLeases(leases []lease) {
+	slices.SortFunc(leases, compareLeases)
+	for _, l := range leases {
+		d.leases.Load(l)
+	}
 }
 
 // expired reports whether the lease of e has ended by the machine's clock. The

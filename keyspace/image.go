@@ -209,6 +209,7 @@ func (m *Machine) readDatabase(r *imageReader, db int) {
 	d := m.dbs[db]
 	d.swapped = r.u64()
 	var last leaf[*entry]
+	var leases []lease
 	for n := r.u64(); n > 0 && r.err == nil; n-- {
 		e := m.readEntry(r)
 		next := leaf[*entry]{position(e.key), e.key, e}
@@ -221,8 +222,12 @@ func (m *Machine) readDatabase(r *imageReader, db int) {
 		if r.err == nil {
 			d.load(next)
 		}
+		if e.deadline.set() {
+			leases = append(leases, leaseOf(e))
+		}
 		last = next
 	}
+	d.loadLeases(leases)
 }
 
 func (m *Machine) readEntry(r *imageReader) *entry {

@@ -191,8 +191,7 @@ func (m *Machine) sweep() {
 		if !ok || m.tick <= l.tick {
 			return
 		}
-		e, _ := m.dbs[db].keys.get(l.key)
-		m.expire(db, e)
+		m.expire(db, l.of)
 	}
 }
 

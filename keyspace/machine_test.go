@@ -48,8 +48,8 @@ func checkDerived(t testing.TB, m *Machine) {
 			bytes += e.bytes
 			if e.deadline.set() {
 				leases++
-				if _, ok := d.leases.Get(lease{e.deadline.tick, key}); !ok {
-					t.Fatalf("db%d %q: no lease", i, key)
+				if l, _ := d.leases.Get(leaseOf(e)); l.of != e {
+					t.Fatalf("db%d %q: its lease is of another entry", i, key)
 				}
 			}
 			return true
