@@ -15,8 +15,8 @@ import (
 const (
 	leaderWaitDefault = 3 * time.Second
 
-	// commitTimeout is how long an idle follower may lag behind what is committed:
-	// its subscribers hear of a message that much later.
+	// commitTimeout, to twice that, is how long an idle follower may lag behind what is
+	// committed, where the announcer does not tell it.
 	commitTimeout = 10 * time.Millisecond
 	// commitWaitMax is how long an entry may be on its way before its requests are
 	// answered as unknown.

@@ -55,6 +55,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.settle(l.Index)
 	f.deliver(l.Index, msgs)
 	f.endReplay(l.Index)
+	if f.n.leads() {
+		f.n.announcer.note(l.Index, l.Term)
+	}
 	f.n.grown(len(l.Data), work)
 	return a
 }

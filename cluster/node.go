@@ -35,10 +35,11 @@ type Node struct {
 	raft   *raft.Raft
 	fsm    *fsm
 
-	proposer *proposer
-	reader   *reader
-	prompt   prompt // whom reads ask first
-	blocker  *blocker
+	proposer  *proposer
+	reader    *reader
+	prompt    prompt // whom reads ask first
+	blocker   *blocker
+	announcer *announcer
 
 	mu      sync.Mutex // the one lock around the machine
 	machine Machine
@@ -118,6 +119,7 @@ func Open(cfg Config) (*Node, error) {
 	n.openedAt = n.clock.Monotonic()
 	n.fsm = &fsm{n: n}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
+	n.announcer = newAnnouncer(n)
 	n.roster.Store(emptyRoster)
 	n.hints.Store(emptyRoster)
 	n.advertise.Store(&cfg.PeerAdvertise)
@@ -259,6 +261,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
+	n.goroutines.Go(n.announcer.run)
 	n.goroutines.Go(n.watchElections)
 	n.goroutines.Go(n.takeSnapshots)
 	n.goroutines.Go(n.keepMembers)

@@ -298,6 +298,13 @@ func (fl *flight) settle(o outcome, results []resp.Result) {
 	signal(p.wake)
 }
 
+// busy reports whether an entry is on its way.
+func (p *proposer) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inFlight > 0
+}
+
 // hold keeps entries back and waits until none is on its way, so that leadership
 // can move without any request left in doubt. It reports whether that worked;
 // either way release must follow.

@@ -65,6 +65,9 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 	for {
 		err := t.NetworkTransport.AppendEntries(id, target, args, resp)
 		heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0
+		if err == nil && !heartbeat && resp.Success {
+			t.n.announcer.answered(id, target, args)
+		}
 		if err == nil || heartbeat || !t.n.owes(args.Term, id, target) {
 			return err
 		}
