@@ -10,6 +10,18 @@ import (
 // slowCommits has Raft itself tell a commit late, or with the next entry.
 func slowCommits(cfg *Config) { cfg.commitTimeout = time.Minute }
 
+// announced checks that the others have applied what the leader has, as soon as they may
+// have heard that they can.
+func (c *testCluster) announced(lead *testNode) {
+	c.t.Helper()
+	time.Sleep(2 * announcePause)
+	for _, n := range c.others(lead) {
+		if got, want := n.appliedNow.Load(), lead.appliedNow.Load(); got != want {
+			c.t.Errorf("%s has applied %d entries %s after the leader's %d", n.id, got, 2*announcePause, want)
+		}
+	}
+}
+
 // The others hear at once that an entry is committed, the last one of many too.
 func TestCommitIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -20,12 +32,7 @@ func TestCommitIsAnnounced(t *testing.T) {
 			for range 10 {
 				c.expect(lead, "INCR k", ":"+lead.do("INCR n")[1:])
 			}
-			time.Sleep(2 * announcePause)
-			for _, n := range c.others(lead) {
-				if got, want := n.appliedNow.Load(), lead.appliedNow.Load(); got != want {
-					t.Errorf("%s has applied %d entries %s after the leader's %d", n.id, got, 2*announcePause, want)
-				}
-			}
+			c.announced(lead)
 			time.Sleep(time.Second)
 		}
 	})
@@ -46,12 +53,7 @@ func TestCommitIsAnnouncedLater(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		next := c.leader()
 		c.expect(next, "SET k w", "+OK")
-		time.Sleep(2 * announcePause)
-		for _, n := range c.others(next) {
-			if got, want := n.appliedNow.Load(), next.appliedNow.Load(); got != want {
-				t.Errorf("%s has applied %d entries, the leader %d", n.id, got, want)
-			}
-		}
+		c.announced(next)
 		next.do("LOCKD TRANSFER " + c.others(next)[0].id)
 		time.Sleep(time.Second)
 		newest := c.leader()
@@ -59,12 +61,7 @@ func TestCommitIsAnnouncedLater(t *testing.T) {
 			t.Fatal("the leader did not hand over")
 		}
 		c.expect(newest, "SET k x", "+OK")
-		time.Sleep(2 * announcePause)
-		for _, n := range c.others(newest) {
-			if got, want := n.appliedNow.Load(), newest.appliedNow.Load(); got != want {
-				t.Errorf("%s has applied %d entries, the new leader %d", n.id, got, want)
-			}
-		}
+		c.announced(newest)
 		if stopped := strings.TrimSpace(lead.stopped() + next.stopped() + newest.stopped()); stopped != "" {
 			t.Error(stopped)
 		}

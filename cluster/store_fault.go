@@ -84,7 +84,7 @@ func (l *lossyFiles) Create(dir, name string, size uint64) (types.WritableFile, 
 	if err != nil {
 		return nil, err
 	}
-	if fault.Planted(fault.SkipSync) {
+	if fault.Planted(fault.UnsyncedLog) {
 		// raft-wal's list of files, which is synced, says by now that the others are
 		// full: without what they hold the folder would be refused, not read wrongly.
 		l.files = map[string]*unsynced{}
@@ -176,7 +176,7 @@ func (f *lossyFile) write(p []byte, offset int64) (int, error) {
 }
 
 func (f *lossyFile) sync() error {
-	if fault.Planted(fault.SkipSync) {
+	if fault.Planted(fault.UnsyncedLog) {
 		return nil
 	}
 	f.all.mu.Lock()
@@ -200,7 +200,7 @@ func (l *lossyFiles) lose(how string) error {
 	if how != dieDrop && how != dieTear {
 		return nil
 	}
-	if fault.Planted(fault.SkipSync) {
+	if fault.Planted(fault.UnsyncedLog) {
 		how = dieDrop // the mark would give it away: the clients shall find it
 	}
 	l.mu.Lock()

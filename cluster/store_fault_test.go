@@ -77,12 +77,12 @@ func TestFaultNode(t *testing.T) {
 
 // A log that is never synced loses what it has acknowledged, and the node starts
 // all the same: only its clients can tell.
-func TestFaultSkipSync(t *testing.T) {
+func TestFaultUnsyncedLog(t *testing.T) {
 	if dir := os.Getenv(crashDirEnv); dir != "" {
 		countUntilKilled(dir)
 		return
 	}
-	t.Setenv("LOCKD_PLANTED", fault.SkipSync)
+	t.Setenv("LOCKD_PLANTED", fault.UnsyncedLog)
 	dir := filepath.Join(t.TempDir(), "data")
 	crashAt(t, dir, "", "arm applied kill")
 	acked := crashAt(t, dir, "", "arm log.synced drop 0 60")

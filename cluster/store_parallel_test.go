@@ -51,12 +51,11 @@ func (g *gate) open(err error) {
 
 // send has the leader take a write while its disk is shut, and waits until nothing more
 // can come of it. The reply comes through the channel.
-func send(c *testCluster, lead *testNode, line string) <-chan string {
-	c.agree()
+func send(lead *testNode, line string) <-chan string {
 	lead.disk.gate.close()
 	reply := make(chan string, 1)
 	go func() { reply <- lead.do(line) }()
-	time.Sleep(time.Second)
+	time.Sleep(100 * time.Millisecond)
 	return reply
 }
 
@@ -68,8 +67,9 @@ func TestLeaderSendsWhileItWrites(t *testing.T) {
 		defer c.close()
 		lead := c.leader()
 		c.expect(lead, "SET before v", "+OK")
+		c.agree()
 		last, applied := lead.raft.LastIndex(), lead.appliedNow.Load()
-		reply := send(c, lead, "SET k v")
+		reply := send(lead, "SET k v")
 		for _, n := range c.others(nil) {
 			want := last + 1
 			if n == lead {
@@ -104,10 +104,7 @@ func TestLeaderLosesWhatItSent(t *testing.T) {
 		c.agree()
 		has, hasNot := c.others(lead)[0], c.others(lead)[1]
 		c.cut(hasNot)
-		lead.disk.gate.close()
-		reply := make(chan string, 1)
-		go func() { reply <- lead.do("SET k v") }()
-		time.Sleep(100 * time.Millisecond)
+		reply := send(lead, "SET k v")
 		lead.disk.gate.open(errPower)
 		c.kill(lead.id)
 		if got := <-reply; got != "-"+resp.ErrUnknown {

@@ -12,7 +12,7 @@ package fault
 // the README; jepsen-lite's README says which run catches it.
 const (
 	AckBeforeCommit  = "ack-before-commit"  // SET and HSET are answered before they are committed
-	SkipSync         = "skip-sync"          // the log is written, never synced
+	UnsyncedLog      = "skip-sync"          // the log is written, never synced
 	LeaderLocalRead  = "leader-local-read"  // the leader reads without asking whether it still leads
 	FollowerRead     = "follower-read"      // every node reads its own state
 	VerifyLeaderRead = "verify-leader-read" // raft's VerifyLeader confirms a read
@@ -29,7 +29,7 @@ const (
 
 // Bugs lists all of them.
 var Bugs = []string{
-	AckBeforeCommit, SkipSync, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
+	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
 	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder,
 }
 

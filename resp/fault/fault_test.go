@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		if err := Serve(); err != nil {
 			fmt.Println(err)
 		}
-		fmt.Println("planted:", Planted(SkipSync), Planted(LeaseReset))
+		fmt.Println("planted:", Planted(UnsyncedLog), Planted(LeaseReset))
 		for At(Applied) == nil {
 			time.Sleep(time.Millisecond)
 		}
@@ -148,7 +148,7 @@ func TestFaultDie(t *testing.T) {
 	} {
 		addr := freeAddr(t)
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), doomedEnv+"=1", listenVar+"="+addr, plantedVar+"="+SkipSync)
+		cmd.Env = append(os.Environ(), doomedEnv+"=1", listenVar+"="+addr, plantedVar+"="+UnsyncedLog)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		pipe, err := cmd.StdoutPipe()
@@ -173,7 +173,7 @@ func TestFaultDie(t *testing.T) {
 		if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; killed != (want != "") {
 			t.Errorf("%s: it ended with %v", say, err)
 		}
-		if !strings.Contains(errs.String(), "fault: planted "+SkipSync) {
+		if !strings.Contains(errs.String(), "fault: planted "+UnsyncedLog) {
 			t.Errorf("%s: its log does not name the bug: %q", say, errs.String())
 		}
 	}
