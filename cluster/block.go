@@ -182,11 +182,12 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	start, pause, doubt := n.clock.Monotonic(), retryPauseMin, outcomeNotDone
 	for {
 		changed := n.changed.next()
-		o, res := n.attempt(ctx, request(), true, n.local)
+		req := request()
+		o, res := n.attempt(ctx, req, true, n.local)
 		switch {
 		case o == outcomeUnknown:
 			doubt = outcomeUnknown
-		case o == outcomeDone && !res.Replies[0].IsErr(): // an error is that of an entry that asks for too much
+		case o == outcomeDone && res.Left(req) == 0 && !res.Replies[0].IsErr():
 			return outcomeDone, res.Replies[0]
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)

@@ -160,28 +160,41 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, local exec
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
 	start, pause := n.clock.Monotonic(), retryPauseMin
+	var done []resp.Reply // to the commands before those of req, if not all were executed at once
 	for {
 		changed := n.changed.next()
 		o, res := n.attempt(ctx, req, write, local)
 		switch {
-		case o == outcomeDone:
-			return res
+		case o == outcomeDone && res.Left(req) == 0:
+			return behind(done, res)
+		case o == outcomeDone && len(res.Replies) > 0:
+			done = append(done, res.Replies...)
+			req.Cmds = req.Cmds[len(res.Replies):]
+			start, pause = n.clock.Monotonic(), retryPauseMin
 		case o == outcomeUnknown && write:
 			if fault.Planted(fault.ResendUnknown) {
 				break // of the switch: to the next attempt
 			}
 			if fault.Planted(fault.UnknownAsNil) {
-				return nils(req)
+				return behind(done, nils(req))
 			}
-			return fail(req, resp.ErrUnknown)
+			return behind(done, fail(req, resp.ErrUnknown))
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return fail(req, n.protocol.notDone)
+			return behind(done, fail(req, n.protocol.notDone))
 		}
 		sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
 	}
+}
+
+// behind puts the replies to the first commands of a request before those to the rest.
+func behind(first []resp.Reply, rest resp.Result) resp.Result {
+	if len(first) > 0 {
+		rest.Replies = append(first, rest.Replies...)
+	}
+	return rest
 }
 
 var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)

@@ -28,7 +28,7 @@ import (
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 4
+	helloVersion  = 5
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloNameMax  = 256      // bytes of an id, an address, ...

@@ -19,10 +19,13 @@ type Machine interface {
 	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
 	// come, and runs the requests in order. The same calls in the same order give
 	// the same state, results and messages on every node. Strings of the requests
-	// may alias the entry: what the machine keeps it has cloned.
+	// may alias the entry: what the machine keeps it has cloned. Commands at the end of
+	// a request may be left for another entry (resp.Result.Left), but never the first
+	// command of the first request.
 	Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message)
 	// View runs read-only requests against the applied state and changes nothing,
 	// not even what has expired. at.Tick is the leader's estimate of now, for PTTL.
+	// Commands after the first may be left, as by Apply.
 	View(at resp.Stamp, req resp.Request) resp.Result
 
 	// Tick is the log clock, in milliseconds, as of the last Apply.

@@ -22,6 +22,7 @@ type testMachine struct {
 	vars  map[string]testVar
 	conf  string
 	empty int // Apply calls without a request
+	most  int // commands it executes of one entry, or read; 0: all
 }
 
 type testVar struct {
@@ -67,9 +68,13 @@ func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, 
 			msgs = append(msgs, resp.Message{Channel: "expired", Payload: key})
 		}
 	}
-	results := make([]resp.Result, len(reqs))
+	results, done := make([]resp.Result, len(reqs)), 0
 	for i, req := range reqs {
 		for _, c := range req.Cmds {
+			if m.most > 0 && done >= m.most {
+				break
+			}
+			done++
 			r, pub := m.run(c.Args)
 			results[i].Replies = append(results[i].Replies, r)
 			msgs = append(msgs, pub...)
@@ -122,7 +127,10 @@ func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
 func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 	defer m.enter()()
 	var res resp.Result
-	for _, c := range req.Cmds {
+	for i, c := range req.Cmds {
+		if m.most > 0 && i >= m.most {
+			break
+		}
 		res.Replies = append(res.Replies, m.look(at.Tick, c.Args))
 	}
 	return res

@@ -273,3 +273,35 @@ func TestRequestTooLarge(t *testing.T) {
 		c.expect(n, "GET a", "_")
 	})
 }
+
+// What the machine leaves of a request goes on in other entries, whichever node has
+// the client: each command is executed once, and answered in its place.
+func TestWhatIsLeftGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		for _, n := range c.nodes {
+			n.mu.Lock()
+			n.machine.most = 2
+			n.mu.Unlock()
+		}
+		ctx := t.Context()
+		for _, n := range []*testNode{leader, c.others(leader)[0]} {
+			key := "n" + n.id
+			incr, get := "INCR "+key, "GET "+key
+			if got := n.doCtx(ctx, incr, incr, incr, incr, incr); got != ":1 | :2 | :3 | :4 | :5" {
+				t.Errorf("a run of writes: %s", got)
+			}
+			if got := n.doCtx(ctx, get, get, get, "GET none"); got != "$1 5 | $1 5 | $1 5 | _" {
+				t.Errorf("a run of reads: %s", got)
+			}
+		}
+		var clients sync.WaitGroup
+		for range 20 {
+			clients.Go(func() { leader.doCtx(ctx, "INCR sum", "INCR sum", "INCR sum") })
+		}
+		clients.Wait()
+		c.expect(leader, "GET sum", "$2 60")
+	})
+}

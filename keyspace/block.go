@@ -337,7 +337,11 @@ func (m *Machine) noteSwapped(db int) {
 
 // serveReady serves those who wait for keys that have become ready, in the order in
 // which the keys did. It may make others ready, which come last.
+// Those who have waited do not pay for the work of whoever woke them.
 func (m *Machine) serveReady(at resp.Stamp) {
+	before := m.request.work
+	m.request.work = 0
+	defer func() { m.request.work += before }()
 	for len(m.ready) > 0 {
 		k := m.ready[0]
 		m.ready = m.ready[1:]

@@ -87,7 +87,7 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 		return resp.Err(errWriteFlag)
 	}
 	run := &scriptRun{db: c.db, readOnly: noWrites, full: full}
-	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Call(f.library.code(), f.function.Name, keys, argv, c.m.settings.script, call)
 	})
 }

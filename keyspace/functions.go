@@ -136,7 +136,10 @@ func (m *Machine) create(f *functions, source string, replace bool, left *resp.S
 	if exists {
 		f.remove(old)
 	}
-	if l.functions, *left, fail, ok = m.scripts.Load(l.code(), *left); !ok {
+	began := *left
+	l.functions, *left, fail, ok = m.scripts.Load(l.code(), began)
+	m.spendScript(began, *left)
+	if !ok {
 		return "", fail, false
 	}
 	if len(l.functions) == 0 {

@@ -20,7 +20,7 @@ func (fakeScripts) Compile(s resp.Script) (resp.Reply, bool) {
 	return resp.Reply{}, true
 }
 
-func (fakeScripts) Run(s resp.Script, keys, argv []string, _ resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
 	last := resp.Nil()
 	for _, line := range strings.Split(s.Source, "\n") {
 		words := split(line)
@@ -35,16 +35,16 @@ func (fakeScripts) Run(s resp.Script, keys, argv []string, _ resp.ScriptLimits, 
 		switch {
 		case len(words) == 0:
 		case words[0] == "return":
-			return resp.Bulk(strings.Join(words[1:], " ")), false
+			return resp.Bulk(strings.Join(words[1:], " ")), lim, false
 		case words[0] == "limit":
-			return resp.Err("ERR script limit"), true
+			return resp.Err("ERR script limit"), lim, true
 		case words[0] == "fail":
-			return resp.Err("ERR script failed"), false
+			return resp.Err("ERR script failed"), lim, false
 		default:
 			last = call(words)
 		}
 	}
-	return last, false
+	return last, lim, false
 }
 
 // Load reads the lines "function NAME FLAG ..." of a library; what comes before the
@@ -77,7 +77,7 @@ func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Fun
 	return list, lim, resp.Reply{}, true
 }
 
-func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
 	var lines []string
 	inside := false
 	for _, line := range strings.Split(lib.Source, "\n") {

@@ -117,21 +117,26 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 			return resp.Result{Aborted: true}
 		}
 	}
-	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
+	res := resp.Result{Replies: make([]resp.Reply, 0, len(req.Cmds))}
 	if m.entryExhausted() {
-		for i := range res.Replies {
-			res.Replies[i] = resp.Err(errEntryMeter)
-		}
 		return res
 	}
 	m.request = m.newMeter()
 	m.reads = m.newReadLog(req)
 	defer m.settle()
-	for i, cmd := range req.Cmds {
+	before := int64(0) // work of a pipeline's commands that are done: each may do as much as a request
+	for _, cmd := range req.Cmds {
+		if !req.Multi {
+			before, m.request.work = before+m.request.work, 0
+		}
+		if before > workMax {
+			break // the rest goes on in another entry: in between others have their turn
+		}
 		c := ctx{m: m, at: at, db: cmd.DB}
-		res.Replies[i] = c.execute(cmd.Args)
+		reply := c.execute(cmd.Args)
+		res.Replies = append(res.Replies, reply)
 		m.reads.endCommand(m.position())
-		size := res.Replies[i].Size()
+		size := reply.Size()
 		m.request.replyBytes += size
 		m.spend(commandWork + size)
 		if !req.Multi {
@@ -139,6 +144,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		}
 	}
 	m.serveReady(at)
+	m.request.work += before
 	return res
 }
 

@@ -7,7 +7,7 @@ import "lockd/resp"
 // in a script's loop, MGET of one large key many times. What exhausts the memory or
 // the patience of one node exhausts that of all, again at each replay (law 7). A
 // limit that a request meets is its own error; a request that comes after others
-// of its entry have met one is not executed and may be sent again.
+// of its entry have met one is not executed, and is asked for again (resp.Result).
 const (
 	replyBytesMax  = 64 << 20  // replies of one request
 	growthBytesMax = 256 << 20 // growth of the data by one request
@@ -24,6 +24,7 @@ const (
 	visitWork   = 64
 	findWork    = 512 // an element of a tree found, added or removed
 	compareWork = 8   // an element of a small aggregate compared in search of one
+	stepWork    = 256 // a step of a script, 200 ns at most: a script of ten million takes more than half of workMax
 )
 
 // The answers beyond those limits.
@@ -32,7 +33,6 @@ const (
 	errRepliesMeter  = "ERR the replies of this request are larger than 64 MiB: this command was not executed"
 	errGrowthMeter   = "OOM command not allowed: one request may not make the data grow by more than 256 MiB"
 	errWorkMeter     = "ERR this request has done as much as one may: this command was not executed"
-	errEntryMeter    = "LOADING the node is busy with larger requests: nothing was executed, try again"
 )
 
 // meter counts what a request, or an entry, has asked for so far.
@@ -46,6 +46,11 @@ func (m *Machine) newMeter() meter { return meter{baseBytes: m.usedBytes()} }
 
 // spend counts work for the running request.
 func (m *Machine) spend(work int64) { m.request.work += work }
+
+// spendScript counts what a script that began with lim has used of it.
+func (m *Machine) spendScript(lim, left resp.ScriptLimits) {
+	m.spend(stepWork*(lim.Steps-left.Steps) + lim.MemBytes - left.MemBytes)
+}
 
 // tired reports whether the running request has done as much as one may. A command
 // of much work that has changed nothing yet asks it again and again, and gives up.

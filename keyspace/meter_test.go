@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,9 +10,9 @@ import (
 	"lockd/resp"
 )
 
-// ask runs one request on a machine at tick 1.
+// ask runs a transaction on a machine at tick 1.
 func ask(m *Machine, lines ...[]string) []resp.Reply {
-	var req resp.Request
+	req := resp.Request{Multi: true}
 	for _, l := range lines {
 		req.Cmds = append(req.Cmds, resp.Cmd{Args: l})
 	}
@@ -72,8 +73,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A request that comes after too large ones of its entry is not executed, and its
-// client may send it again.
+// A request that comes after too large ones of its entry is not executed, and is left
+// for another.
 func TestEntryMeter(t *testing.T) {
 	m := New(nil)
 	large := resp.Cmd{Args: resp.Args{"SETRANGE", "k", fmt.Sprint(stringBytesMax - 1), "x"}}
@@ -85,10 +86,134 @@ func TestEntryMeter(t *testing.T) {
 	}
 	reqs = append(reqs, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "late", "v"}}}})
 	results, _ := m.Apply(resp.Stamp{Tick: 1, Index: 1}, reqs)
-	if got := results[len(results)-1].Replies[0]; got.Str != errEntryMeter {
-		t.Errorf("the last request: %v", got)
+	if last := results[len(results)-1]; last.Left(reqs[len(reqs)-1]) != 1 {
+		t.Errorf("the last request: %v", last.Replies)
 	}
 	if m.dbs[0].keys.len() > 40 {
 		t.Errorf("%d keys: a refused request was executed", m.dbs[0].keys.len())
+	}
+}
+
+// endless are requests that use all steps of a script.
+var endless = [][]string{
+	{"EVAL", "while true do end", "0"},
+	{"FCALL", "spin", "0"},
+	{"FUNCTION", "LOAD", "#!lua name=more\nwhile true do end"},
+}
+
+// newSpinner is a machine with the function that endless calls.
+func newSpinner(t *testing.T) *Machine {
+	t.Helper()
+	m := New(luavm.New())
+	lib := "#!lua name=lib\nredis.register_function{function_name='spin', callback=function() while true do end end, flags={'no-writes'}}"
+	if got := ask(m, []string{"FUNCTION", "LOAD", lib})[0]; got.IsErr() {
+		t.Fatal(got.Str)
+	}
+	return m
+}
+
+const stepsMet = "ERR Script stopped: it needs more than its limit of 10000000 steps"
+
+// The steps of scripts count: a transaction may use those of two scripts, and then
+// nothing of it is executed.
+func TestScriptsTireARequest(t *testing.T) {
+	for _, line := range endless {
+		t.Run(line[0], func(t *testing.T) {
+			m := newSpinner(t)
+			replies := ask(m, append(repeat(3, line), []string{"SET", "k", "v"})...)
+			for i, want := range []string{stepsMet, stepsMet, errWorkMeter, errWorkMeter} {
+				if got := replies[i].Str; got != want {
+					t.Errorf("command %d: %s, want %s", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A pipelined run that has done much goes on in other entries, up to its end, and
+// always comes further.
+func TestPipelineGoesOnInOtherEntries(t *testing.T) {
+	m := newSpinner(t)
+	var req resp.Request
+	for range 5 {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: endless[0]})
+	}
+	req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.Args{"SET", "k", "v"}})
+	var parts []int
+	for tick := int64(1); len(req.Cmds) > 0 && tick < 10; tick++ {
+		results, _ := m.Apply(resp.Stamp{Tick: tick, Index: uint64(tick)}, []resp.Request{req})
+		n := len(results[0].Replies)
+		if left := results[0].Left(req); left != len(req.Cmds)-n {
+			t.Errorf("%d commands left, %d of %d done", left, n, len(req.Cmds))
+		}
+		parts, req.Cmds = append(parts, n), req.Cmds[n:]
+	}
+	if fmt.Sprint(parts) != "[2 2 2]" {
+		t.Errorf("executed in parts of %v", parts)
+	}
+	if got := ask(m, []string{"GET", "k"})[0].Str; got != "v" {
+		t.Errorf("k is %q", got)
+	}
+}
+
+// Scripts of many clients in one entry: those of four are run, and whoever comes
+// behind them is left for another entry with nothing done.
+func TestScriptsTireAnEntry(t *testing.T) {
+	m := newSpinner(t)
+	var reqs []resp.Request
+	for range 6 {
+		reqs = append(reqs, resp.Request{Cmds: []resp.Cmd{{Args: endless[0]}}})
+	}
+	reqs = append(reqs,
+		resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INCR", "n"}}}},
+		resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INCR", "n"}}, {Args: resp.Args{"INCR", "n"}}}, Multi: true})
+	results, _ := m.Apply(resp.Stamp{Tick: 1, Index: 1}, reqs)
+	for i, want := range []int{0, 0, 0, 0, 1, 1, 1, 2} {
+		if got := results[i].Left(reqs[i]); got != want {
+			t.Errorf("request %d: %d commands left, want %d", i, got, want)
+		}
+	}
+	if got := ask(m, []string{"EXISTS", "n"})[0]; got.Int != 0 {
+		t.Error("what was left was executed")
+	}
+	results, _ = m.Apply(resp.Stamp{Tick: 2, Index: 2}, reqs[6:])
+	if got := results[1].Replies[1]; got.Int != 3 {
+		t.Errorf("in the next entry: %v", got)
+	}
+}
+
+// The commands of a pipeline do not pay for each other's work, nor do those who wait for
+// what one of them brings.
+func TestOthersDoNotPay(t *testing.T) {
+	m := New(luavm.New())
+	at := resp.Stamp{Tick: 1}
+	do := func(lines ...resp.Args) (resp.Result, []resp.Message) {
+		var req resp.Request
+		for _, l := range lines {
+			req.Cmds = append(req.Cmds, resp.Cmd{Args: l})
+		}
+		at.Index++
+		results, messages := m.Apply(at, []resp.Request{req})
+		return results[0], messages
+	}
+	do(resp.Args{"CONFIG", "SET", "lockd-script-steps", "40000000"})
+	session, _ := do(resp.BlockOpen())
+	wait := resp.BlockAsk(resp.BlockID{Session: uint64(session.Replies[0].Int), Number: 1}, 0, resp.Args{"BLPOP", "list", "0"})
+	do(wait)
+	const spin = " for i = 1, 8300000 do local a = i end " // nearly all that one request may do
+	res, messages := do(
+		resp.Args{"EVAL", spin + "return 'done'", "0"},
+		resp.Args{"EVAL", "for i = 1, 8 do redis.call('SETRANGE', 'large' .. i, 9999999, 'x') end redis.call('LPUSH', 'list', 'v')" + spin + "return 'done'", "0"})
+	if m.request.work < workMax*3/2 {
+		t.Errorf("they need no more than one request may do: %d", m.request.work)
+	}
+	for i, reply := range res.Replies {
+		if reply.Str != "done" {
+			t.Errorf("script %d: %s", i, reply.Str)
+		}
+	}
+	messages = slices.DeleteFunc(messages, func(msg resp.Message) bool { return msg.Kind != resp.MessageBlock })
+	if len(messages) != 1 || messages[0].Block.How != resp.BlockServed {
+		t.Errorf("who waits hears %+v", messages)
 	}
 }

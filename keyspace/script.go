@@ -35,18 +35,20 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	if c.m.applying {
 		c.m.library.used(sha, s)
 	}
-	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, bool) {
+	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Run(s.body(sha), keys, argv, c.m.settings.script, call)
 	})
 }
 
 // runLua runs a script, or a function, and takes back what it has written where it
-// meets a limit.
-func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool)) resp.Reply {
+// meets a limit. What it has used counts once it has ended: no step of a script is
+// refused for what the request has done, but the next command is.
+func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool)) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
 	}
-	reply, limited := start(func(args resp.Args) resp.Reply { return c.call(run, args) })
+	reply, left, limited := start(func(args resp.Args) resp.Reply { return c.call(run, args) })
+	c.m.spendScript(c.m.settings.script, left)
 	switch {
 	case run.exhausted != "":
 		reply, limited = resp.Err(run.exhausted), true

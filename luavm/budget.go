@@ -44,6 +44,11 @@ func (b *budget) fill(lim resp.ScriptLimits) {
 	b.run++
 }
 
+// left is what a run has not used of its limits.
+func (b *budget) left() resp.ScriptLimits {
+	return resp.ScriptLimits{Steps: max(b.steps, 0), MemBytes: max(b.bytes, 0)}
+}
+
 // over is a closed channel: the answer of Done once the steps are used up.
 var over = func() chan struct{} {
 	c := make(chan struct{})

@@ -46,7 +46,7 @@ return look(redis.call('x'))`
 			if proto != "" {
 				argv = []string{proto}
 			}
-			got, _ := New().Run(script(look), nil, argv, limits, func(resp.Args) resp.Reply { return c.reply })
+			got, _, _ := New().Run(script(look), nil, argv, limits, func(resp.Args) resp.Reply { return c.reply })
 			if got.Str != want {
 				t.Errorf("%+v in RESP%s is %s, want %s", c.reply, proto, render(got), want)
 			}
@@ -71,7 +71,7 @@ func TestLuaToReply(t *testing.T) {
 		{"return {false}", resp.Array(resp.Nil())},
 		{"return {err = 'E x\\r\\n'}", resp.Err("E x")},
 	} {
-		got, _ := New().Run(script(c.source), nil, nil, limits, stubCall)
+		got, _, _ := New().Run(script(c.source), nil, nil, limits, stubCall)
 		if string(got.AppendTo(nil, 3)) != string(c.want.AppendTo(nil, 3)) {
 			t.Errorf("%s gives %q, want %q", c.source, got.AppendTo(nil, 3), c.want.AppendTo(nil, 3))
 		}
@@ -82,15 +82,15 @@ func TestLuaToReply(t *testing.T) {
 func TestCommandErrors(t *testing.T) {
 	fail := func(resp.Args) resp.Reply { return resp.Err(resp.ErrWrongType) }
 	s := script("\nreturn redis.call('x')")
-	got, limited := New().Run(s, nil, nil, limits, fail)
+	got, _, limited := New().Run(s, nil, nil, limits, fail)
 	if want := resp.ErrWrongType + " script: " + s.SHA + ", on @user_script:2."; got.Str != want || limited {
 		t.Errorf("redis.call gives %v %s, want %s", limited, got.Str, want)
 	}
-	got, _ = New().Run(script("return redis.pcall('x')"), nil, nil, limits, fail)
+	got, _, _ = New().Run(script("return redis.pcall('x')"), nil, nil, limits, fail)
 	if got.Str != resp.ErrWrongType || !got.IsErr() {
 		t.Errorf("redis.pcall gives %s", render(got))
 	}
-	got, _ = New().Run(script("return redis.pcall('x').err"), nil, nil, limits, fail)
+	got, _, _ = New().Run(script("return redis.pcall('x').err"), nil, nil, limits, fail)
 	if got.Str != resp.ErrWrongType || got.IsErr() {
 		t.Errorf("redis.pcall().err is %s", render(got))
 	}
@@ -104,7 +104,7 @@ func TestLongReply(t *testing.T) {
 		elems[i] = resp.Int(int64(i))
 	}
 	list := func(resp.Args) resp.Reply { return resp.Array(elems...) }
-	got, limited := New().Run(script(`local t = redis.call('x') t[#t + 1] = 'end' return {#t, t[#t - 1], t}`), nil, nil, limits, list)
+	got, _, limited := New().Run(script(`local t = redis.call('x') t[#t + 1] = 'end' return {#t, t[#t - 1], t}`), nil, nil, limits, list)
 	if limited || got.IsErr() {
 		t.Fatalf("reply %s", render(got))
 	}

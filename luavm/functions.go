@@ -40,7 +40,7 @@ func (v *VM) Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Func
 		functions = v.loading.functions
 	})
 	v.loading = nil
-	left = resp.ScriptLimits{Steps: max(v.b.steps, 0), MemBytes: max(v.b.bytes, 0)}
+	left = v.b.left()
 	if err == nil {
 		return functions, left, resp.Reply{}, true
 	}
@@ -52,10 +52,10 @@ func (v *VM) Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Func
 
 // Call runs a function of a library that Load has accepted: name is that of the
 // function as it was registered. Otherwise it is Run.
-func (v *VM) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool) {
+func (v *VM) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	p, fail, ok := v.program(&libraries, lib)
 	if !ok {
-		return fail, false
+		return fail, lim, false
 	}
 	code := v.prepare(p, call)
 	v.b.fill(lim)

@@ -10,7 +10,7 @@ import (
 
 // called calls a function of a library, within few steps, and renders the reply.
 func (v *VM) called(source, name string, argv ...string) string {
-	reply, _ := v.Call(script(source), name, []string{"k"}, argv, resp.ScriptLimits{Steps: 10_000, MemBytes: 1 << 20}, stubCall)
+	reply, _, _ := v.Call(script(source), name, []string{"k"}, argv, resp.ScriptLimits{Steps: 10_000, MemBytes: 1 << 20}, stubCall)
 	return render(reply)
 }
 
@@ -28,7 +28,7 @@ func TestLoad(t *testing.T) {
 		if left.Steps >= limits.Steps || left.MemBytes >= limits.MemBytes {
 			t.Errorf("left are %+v", left)
 		}
-		if reply, _ := v.Run(script("return redis.register_function"), nil, nil, limits, stubCall); !reply.IsNil() {
+		if reply, _, _ := v.Run(script("return redis.register_function"), nil, nil, limits, stubCall); !reply.IsNil() {
 			t.Errorf("a script sees %s", render(reply))
 		}
 	}
@@ -62,7 +62,7 @@ func TestCallStartsFromLoad(t *testing.T) {
 		if !strings.Contains(got, `"k", "a"`) || !strings.Contains(got, "nonexistent global variable 'KEYS'") {
 			t.Errorf("keys answers %s", got)
 		}
-		if reply, _ := v.Run(script("return {KEYS[1], n, seen}"), []string{"k"}, nil, limits, stubCall); !strings.Contains(render(reply), "nonexistent global variable 'n'") {
+		if reply, _, _ := v.Run(script("return {KEYS[1], n, seen}"), []string{"k"}, nil, limits, stubCall); !strings.Contains(render(reply), "nonexistent global variable 'n'") {
 			t.Errorf("a script answers %s", render(reply))
 		}
 	}
@@ -74,7 +74,7 @@ func TestScriptAndLibraryOfOneText(t *testing.T) {
 	source := "return redis.register_function('f', function() return 1 end)"
 	want := "(error) ERR user_script:1: attempt to call field 'register_function' (a nil value)"
 	for range 2 {
-		if reply, _ := v.Run(script(source), nil, nil, limits, stubCall); !strings.HasPrefix(render(reply), want) {
+		if reply, _, _ := v.Run(script(source), nil, nil, limits, stubCall); !strings.HasPrefix(render(reply), want) {
 			t.Errorf("the script answers %s", render(reply))
 		}
 		if got := v.called(source, "f"); got != "(integer) 1" {
@@ -89,7 +89,7 @@ func TestLibraryBudgetIsExact(t *testing.T) {
 		redis.register_function('f', function(k, a) redis.call('echo', t[1]) return t end)`)
 	v := New()
 	need := func() resp.ScriptLimits {
-		if _, limited := v.Call(source, "f", nil, nil, limits, stubCall); limited {
+		if _, _, limited := v.Call(source, "f", nil, nil, limits, stubCall); limited {
 			t.Fatal("met a limit")
 		}
 		return resp.ScriptLimits{Steps: limits.Steps - v.b.steps, MemBytes: limits.MemBytes - v.b.bytes}
@@ -99,10 +99,10 @@ func TestLibraryBudgetIsExact(t *testing.T) {
 	if again := need(); again != first {
 		t.Errorf("needs %+v, then %+v", first, again)
 	}
-	if _, limited := v.Call(source, "f", nil, nil, first, stubCall); limited {
+	if _, _, limited := v.Call(source, "f", nil, nil, first, stubCall); limited {
 		t.Error("meets a limit with just enough")
 	}
-	if _, limited := v.Call(source, "f", nil, nil, resp.ScriptLimits{Steps: first.Steps - 1, MemBytes: first.MemBytes}, stubCall); !limited {
+	if _, _, limited := v.Call(source, "f", nil, nil, resp.ScriptLimits{Steps: first.Steps - 1, MemBytes: first.MemBytes}, stubCall); !limited {
 		t.Error("does with a step less")
 	}
 	_, left, _, _ := v.Load(source, limits)
@@ -161,7 +161,7 @@ func FuzzLibrary(f *testing.F) {
 }
 
 func tracedCall(v *VM, source, name string, lim resp.ScriptLimits) (reply resp.Reply, limited bool, calls []resp.Args) {
-	reply, limited = v.Call(script(source), name, []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
+	reply, _, limited = v.Call(script(source), name, []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
 		calls = append(calls, args)
 		return resp.Int(int64(len(calls)))
 	})

@@ -180,20 +180,20 @@ func (w *writer) loop(depth int) {
 }
 
 // traced runs a script and notes the commands it calls.
-func traced(v *VM, source string) (reply resp.Reply, limited bool, calls []resp.Args) {
+func traced(v *VM, source string) (reply resp.Reply, left resp.ScriptLimits, limited bool, calls []resp.Args) {
 	lim := resp.ScriptLimits{Steps: 100_000, MemBytes: 4 << 20}
 	replies := []resp.Reply{
 		resp.Int(1), resp.Bulk("x"), resp.Nil(), resp.OK(), resp.Err("ERR x"), resp.Array(resp.Int(1), resp.Nil(), resp.Bulk("y")),
 		resp.Map(resp.Bulk("k"), resp.Double(1.5)), resp.Set(resp.Bulk("m")), resp.Bool(true), resp.Verbatim("text"),
 	}
-	reply, limited = v.Run(script(source), []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
+	reply, left, limited = v.Run(script(source), []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
 		calls = append(calls, args)
 		return replies[len(calls)%len(replies)]
 	})
-	return reply, limited, calls
+	return reply, left, limited, calls
 }
 
-// A script has the same reply and calls the same commands on a VM that has run
+// A script has the same reply, costs as much and calls the same commands on a VM that has run
 // thousands of others as on a new one. Nothing makes either panic.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte("\x01return redis.call('get', KEYS[1])"))
@@ -208,10 +208,13 @@ func FuzzScript(f *testing.F) {
 	used := New()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		source := sourceOf(data)
-		reply1, limited1, calls1 := traced(used, source)
-		reply2, limited2, calls2 := traced(New(), source)
+		reply1, left1, limited1, calls1 := traced(used, source)
+		reply2, left2, limited2, calls2 := traced(New(), source)
 		if !reflect.DeepEqual(reply1, reply2) || limited1 != limited2 {
 			t.Errorf("%s\n used %v %s\nfresh %v %s", source, limited1, render(reply1), limited2, render(reply2))
+		}
+		if left1 != left2 {
+			t.Errorf("%s\n used leaves %v\nfresh leaves %v", source, left1, left2)
 		}
 		if !reflect.DeepEqual(calls1, calls2) {
 			t.Errorf("%s\n used calls %q\nfresh calls %q", source, calls1, calls2)

@@ -53,7 +53,7 @@ var plenty = resp.ScriptLimits{Steps: 1e7, MemBytes: 64 << 20}
 
 // runLib runs a script with the probes' S.
 func runLib(src string) string {
-	reply, _ := New().Run(script(prelude+src), nil, nil, plenty, stubCall)
+	reply, _, _ := New().Run(script(prelude+src), nil, nil, plenty, stubCall)
 	return render(reply)
 }
 

@@ -91,7 +91,7 @@ func TestBudgetIsExact(t *testing.T) {
 	source := script(`local t = {} for i = 1, 20 do t[#t + 1] = i .. 'x' end table.sort(t) redis.call('echo', t[1]) ` +
 		`return pcall(string.gsub, table.concat(t, ','), '%d', function(d) return d + 1 end)`)
 	used := func(v *VM) resp.ScriptLimits {
-		if reply, limited := v.Run(source, nil, nil, limits, stubCall); limited || reply.IsErr() {
+		if reply, _, limited := v.Run(source, nil, nil, limits, stubCall); limited || reply.IsErr() {
 			t.Fatalf("reply %s", render(reply))
 		}
 		return resp.ScriptLimits{Steps: limits.Steps - v.b.steps, MemBytes: limits.MemBytes - v.b.bytes}
@@ -104,14 +104,14 @@ func TestBudgetIsExact(t *testing.T) {
 		}
 		v.Run(script("local x = {} error(x)"), nil, nil, limits, stubCall)
 	}
-	if reply, limited := v.Run(source, nil, nil, need, stubCall); limited {
+	if reply, _, limited := v.Run(source, nil, nil, need, stubCall); limited {
 		t.Errorf("with just enough: %s", render(reply))
 	}
 	for name, lim := range map[string]resp.ScriptLimits{
 		limitSteps: {Steps: need.Steps - 1, MemBytes: need.MemBytes},
 		limitBytes: {Steps: need.Steps, MemBytes: need.MemBytes - 1},
 	} {
-		reply, limited := v.Run(source, nil, nil, lim, stubCall)
+		reply, _, limited := v.Run(source, nil, nil, lim, stubCall)
 		most := lim.Steps
 		if name == limitBytes {
 			most = lim.MemBytes
@@ -133,7 +133,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 40 {
 		source := fmt.Sprintf("local a = %d if a < 0 then %s end return a", i, strings.Repeat("a{#a,#a}", 8000))
 		for range 2 {
-			reply, _ := v.Run(script(source), nil, nil, limits, stubCall)
+			reply, _, _ := v.Run(script(source), nil, nil, limits, stubCall)
 			if reply.Kind != resp.KindInt || reply.Int != int64(i) {
 				t.Fatalf("script %d answers %s", i, render(reply))
 			}
@@ -177,8 +177,8 @@ func TestFullRegisters(t *testing.T) {
 				}
 				many += fmt.Sprintf("local l%d = %d ", i, i)
 			}
-			want, _ := v.Run(script(few+use), nil, nil, limits, stubCall)
-			got, _ := v.Run(script(many+use), nil, nil, limits, stubCall)
+			want, _, _ := v.Run(script(few+use), nil, nil, limits, stubCall)
+			got, _, _ := v.Run(script(many+use), nil, nil, limits, stubCall)
 			if strings.Contains(got.Str, "too complex") || strings.Contains(got.Str, "local variables") {
 				refused++
 			} else if render(got) != render(want) {

@@ -12,7 +12,7 @@ import (
 // A traversal by pairs visits each key that stays exactly once, whatever was set
 // and deleted before, and whatever existing keys are deleted or changed on the way.
 func TestPairsWithDeletion(t *testing.T) {
-	if reply, _ := New().Run(script(`local t = {1, 2, 3, a = 1, b = 2} for k in pairs(t) do t[k] = nil end return tostring(next(t))`),
+	if reply, _, _ := New().Run(script(`local t = {1, 2, 3, a = 1, b = 2} for k in pairs(t) do t[k] = nil end return tostring(next(t))`),
 		nil, nil, limits, stubCall); reply.Str != "nil" {
 		t.Errorf("a key outlives its deletion: %s", render(reply))
 	}
@@ -20,7 +20,7 @@ func TestPairsWithDeletion(t *testing.T) {
 	v := New()
 	for range 500 {
 		source := walkScript(random)
-		reply, limited := v.Run(script(source), nil, nil, limits, stubCall)
+		reply, _, limited := v.Run(script(source), nil, nil, limits, stubCall)
 		if limited || reply.Kind != resp.KindStatus {
 			t.Fatalf("%s\n%s", source, render(reply))
 		}

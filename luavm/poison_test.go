@@ -105,7 +105,7 @@ func TestPoison(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			began := time.Now()
-			reply, limited := v.Run(script(p.source), nil, nil, lim, stubCall)
+			reply, _, limited := v.Run(script(p.source), nil, nil, lim, stubCall)
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			if limited != strings.Contains(reply.Str, "limit of") {
@@ -124,7 +124,7 @@ func TestPoison(t *testing.T) {
 				t.Errorf("took %d MB from the system", held>>20)
 			}
 			t.Logf("%v, %d MB allocated", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
-			reply, _ = v.Run(script("return 7"), nil, nil, limits, stubCall)
+			reply, _, _ = v.Run(script("return 7"), nil, nil, limits, stubCall)
 			if reply.Kind != resp.KindInt || reply.Int != 7 {
 				t.Errorf("the next script answers %s", render(reply))
 			}

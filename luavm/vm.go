@@ -199,11 +199,12 @@ func compile(name, source, key, text string) (p *program, message string) {
 // Run runs a script with KEYS and ARGV. call runs one command for redis.call and
 // redis.pcall and returns its reply, which may be an error. The reply is what
 // EVAL answers. limited is true when the script met one of its limits: the
-// caller takes back what the script wrote, and the reply says which limit.
-func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, limited bool) {
+// caller takes back what the script wrote, and the reply says which limit. left is
+// what is left of the limits, the same on every node.
+func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	p, fail, ok := v.program(&scripts, s)
 	if !ok {
-		return fail, false
+		return fail, lim, false
 	}
 	main := v.prepare(p, call)
 	v.env.RawSetString("KEYS", stringTable(v.L, keys))
@@ -236,15 +237,16 @@ func (v *VM) answer(L *lua.LState, nargs int) {
 }
 
 // finish is what a run answers that ended with err. name is what Redis calls it.
-func (v *VM) finish(name string, err error) (reply resp.Reply, limited bool) {
+func (v *VM) finish(name string, err error) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	v.run, v.loading = nil, nil
+	left = v.b.left()
 	switch {
 	case err == nil:
-		return v.reply, false
+		return v.reply, left, false
 	case v.b.spent != "":
-		return v.limitMet(), true
+		return v.limitMet(), left, true
 	}
-	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.origin + "."), false
+	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.origin + "."), left, false
 }
 
 // limitMet is the reply of a run that has met a limit. The state is given up,

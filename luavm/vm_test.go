@@ -120,7 +120,7 @@ func replay(t *testing.T, file, prelude string, differences map[string]string) (
 		total++
 		tab := strings.LastIndexByte(line, '\t')
 		source, want := line[:tab], line[tab+1:]
-		reply, _ := v.Run(script(prelude+strings.ReplaceAll(source, `\N`, "\n")), nil, nil, limits, stubCall)
+		reply, _, _ := v.Run(script(prelude+strings.ReplaceAll(source, `\N`, "\n")), nil, nil, limits, stubCall)
 		got := render(reply)
 		why, listed := differences[source]
 		switch {
@@ -163,12 +163,12 @@ func TestErrorsAreNotForged(t *testing.T) {
 		`local _, e = pcall(error, "\27abc:1: def", 0) error(e, 0)`,
 		`local _, e = xpcall(function() error("\27abc:1: def", 0) end, function(e) return e end) return {err = e}`,
 	} {
-		reply, _ := New().Run(script(source), nil, nil, limits, stubCall)
+		reply, _, _ := New().Run(script(source), nil, nil, limits, stubCall)
 		if !strings.Contains(reply.Str, forged) {
 			t.Errorf("%s gives %q", source, reply.Str)
 		}
 	}
-	reply, _ := New().Run(script("local f = nil f('\x1babc')"), nil, nil, limits, stubCall)
+	reply, _, _ := New().Run(script("local f = nil f('\x1babc')"), nil, nil, limits, stubCall)
 	if want := "ERR user_script:1: attempt to call local 'f' (a nil value) script: "; !strings.HasPrefix(reply.Str, want) {
 		t.Errorf("gopher-lua's own message is %q", reply.Str)
 	}

@@ -15,7 +15,7 @@ type Watch struct {
 
 // Request is what a session asks for in one go: one command, a pipelined run of
 // them, or the body of a MULTI. It takes effect as a whole: nothing of another
-// client comes in between.
+// client comes in between, unless a Result says that commands are left.
 type Request struct {
 	Cmds  []Cmd
 	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
@@ -24,8 +24,19 @@ type Request struct {
 
 // Result answers a Request.
 type Result struct {
-	Replies []Reply // one for each command of the request, in its order; nil if Aborted
+	Replies []Reply // one for each command of the request, in its order; nil if Aborted. See Left
 	Aborted bool    // a watched key had changed: EXEC answers nil
+}
+
+// Left is how many commands at the end of the request were certainly not executed,
+// because so much was done before them in the same entry of the log: all of them, or, of
+// a pipelined run, the rest of it. The node asks for these again. The first request of
+// an entry always comes further by a command.
+func (r Result) Left(req Request) int {
+	if r.Aborted {
+		return 0
+	}
+	return max(0, len(req.Cmds)-len(r.Replies))
 }
 
 // Stamp is the time at which a request takes effect. It is an argument of every
