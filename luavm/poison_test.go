@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -130,4 +131,41 @@ func TestPoison(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A panic in a command is nothing that a script may survive: it reaches whoever runs
+// the script, and the VM is good for others.
+func TestPanicInCommand(t *testing.T) {
+	v := New()
+	for _, source := range []string{
+		`redis.call("x")`,
+		`redis.pcall("x")`,
+		`pcall(redis.call, "x")`,
+		`pcall(pcall, redis.pcall, "x")`,
+		`xpcall(function() return redis.call("x") end, function(e) return e end)`,
+		`xpcall(error, function() return redis.call("x") end)`,
+		`pcall(table.sort, {3, 2, 1}, function() return redis.call("x") end)`,
+		`pcall(string.gsub, "a", "a", function() return redis.call("x") end)`,
+		`return setmetatable({}, {__index = function() return redis.call("x") end}).y`,
+		`return tostring(setmetatable({}, {__tostring = function() return redis.call("x") end}))`,
+	} {
+		if got := panicOf(v, source); !strings.Contains(got, "half of a change") || !strings.Contains(got, "poison_test.go") {
+			t.Errorf("%s: %q", source, got)
+		}
+		if reply, _, limited := v.Run(script("return 7"), nil, nil, limits, stubCall); limited || reply.Int != 7 {
+			t.Errorf("%s: the next script answers %s", source, render(reply))
+		}
+	}
+}
+
+// panicOf runs a script whose commands panic, and returns with what that reaches the
+// caller; "" if it does not.
+func panicOf(v *VM, source string) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprint(r)
+		}
+	}()
+	v.Run(script(source), nil, nil, limits, func(resp.Args) resp.Reply { panic("half of a change") })
+	return ""
 }

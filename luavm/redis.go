@@ -3,6 +3,8 @@ package luavm
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -138,13 +140,24 @@ func (v *VM) command(c libCall, raise bool) int {
 		size += len(a)
 	}
 	c.b.charge(c.L, callSteps+size/16)
-	reply := v.run(args)
+	reply := v.runCommand(args)
 	if reply.IsErr() {
 		t := v.errorTable(c, "-"+reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
 		return v.failed(c, t, raise)
 	}
 	return c.push(v.fromReply(c, reply, 0))
+}
+
+// runCommand notes a panic of the command, which gopher-lua takes for one of its own.
+func (v *VM) runCommand(args resp.Args) resp.Reply {
+	defer func() {
+		if r := recover(); r != nil {
+			v.broken = fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
+			panic(v.broken)
+		}
+	}()
+	return v.run(args)
 }
 
 func (v *VM) failed(c libCall, t *lua.LTable, raise bool) int {

@@ -69,6 +69,7 @@ type VM struct {
 	reply   resp.Reply
 	loaded  int // chunks that loadstring compiled
 	loading *loading
+	broken  string // the panic of a command
 	act     func(*lua.LState)
 }
 
@@ -258,7 +259,7 @@ func (v *VM) limitMet() resp.Reply {
 
 // begin resets what belongs to one run.
 func (v *VM) begin(call func(resp.Args) resp.Reply) {
-	v.run, v.proto, v.nested = call, 2, 0
+	v.run, v.proto, v.nested, v.broken = call, 2, 0, ""
 	for ; v.loaded > 0; v.loaded-- {
 		delete(v.b.chunks, loadedKey(v.loaded))
 	}
@@ -324,8 +325,14 @@ func (v *VM) execute(act func(*lua.LState)) error {
 // the script as a limit does, with one text on all nodes.
 const internalError = "ERR Script stopped: internal error"
 
-// checkPanic notes an error that is no Lua error but a panic of Go code.
+// checkPanic notes an error that is no Lua error but a panic of Go code. A panic in a
+// command goes on, through all of Lua: it may have left half of a change behind, and a
+// node that goes on with that differs from the others.
 func (v *VM) checkPanic(err error) {
+	if v.broken != "" {
+		v.L = nil
+		panic(v.broken)
+	}
 	if e, ok := err.(*lua.ApiError); ok && e.Type == lua.ApiErrorPanic && v.b.spent == "" {
 		v.b.spent = internalError
 	}
