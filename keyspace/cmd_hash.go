@@ -125,6 +125,7 @@ func (c *ctx) setFields(args resp.Args, command string) (created int64, fail res
 	}
 	c.editHash(args[1], func(h *hash) {
 		for i := 2; i < len(args); i += 2 {
+			c.m.spend(h.findWork())
 			if h.set(args[i], args[i+1]) {
 				created++
 			}
@@ -153,6 +154,7 @@ func (c *ctx) lookupField(key, name string) (val string, had bool, fail resp.Rep
 	if !ok || h == nil {
 		return "", false, fail, ok
 	}
+	c.m.spend(h.findWork())
 	val, had = h.get(name)
 	return val, had, fail, true
 }
@@ -181,6 +183,7 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 		if h == nil {
 			continue
 		}
+		c.m.spend(h.findWork())
 		if val, had := h.get(name); had {
 			replies[i] = resp.Bulk(val)
 		}
@@ -252,7 +255,11 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if h == nil || !h.hasAny(args[2:]) {
+	if h == nil {
+		return resp.Int(0)
+	}
+	c.m.spend(h.findWork() * int64(len(args)-2))
+	if !h.hasAny(args[2:]) {
 		return resp.Int(0)
 	}
 	var n int64
@@ -376,6 +383,7 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
+	opts.count = min(opts.count, h.len())
 	next := h.scan(opts.cursor, opts.count, func(name, val string) {
 		if opts.wants(name) {
 			items = append(items, name, val)

@@ -108,6 +108,7 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
+	c.m.spend(s.findWork() * int64(len(members)))
 	if !slices.ContainsFunc(members, func(member string) bool { return !s.has(member) }) {
 		return resp.Int(0)
 	}
@@ -115,6 +116,7 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	c.editSet(key, func(s *set) {
 		s.expect(members[0], int64(len(members)))
 		for _, member := range members {
+			c.m.spend(s.findWork())
 			if s.add(strings.Clone(member)) {
 				n++
 			}
@@ -130,6 +132,7 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
+	c.m.spend(s.findWork() * int64(len(members)))
 	if !slices.ContainsFunc(members, s.has) {
 		return resp.Int(0)
 	}
@@ -159,7 +162,7 @@ func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	return isMember(s, args[2])
+	return c.isMember(s, args[2])
 }
 
 func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
@@ -169,13 +172,14 @@ func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
 	}
 	replies := make([]resp.Reply, len(args)-2)
 	for i, member := range args[2:] {
-		replies[i] = isMember(s, member)
+		replies[i] = c.isMember(s, member)
 	}
 	return resp.Array(replies...)
 }
 
 // isMember answers 1 or 0.
-func isMember(s *set, member string) resp.Reply {
+func (c *ctx) isMember(s *set, member string) resp.Reply {
+	c.m.spend(s.findWork())
 	if s.has(member) {
 		return resp.Int(1)
 	}
@@ -231,6 +235,7 @@ func (c *ctx) popMember(key string) resp.Reply {
 // takeMembers removes what SPOP answers.
 func (c *ctx) takeMembers(key string, members []string) {
 	emptied := c.editSet(key, func(s *set) {
+		c.m.spend(s.findWork() * int64(len(members)))
 		for _, member := range members {
 			s.del(member)
 		}
@@ -339,7 +344,7 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	if from == to || !source.has(member) {
-		return isMember(source, member)
+		return c.isMember(source, member)
 	}
 	isNew := !target.has(member)
 	emptied := c.editSet(from, func(s *set) { s.del(member) })

@@ -243,10 +243,13 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if z == nil || !slices.ContainsFunc(args[2:], z.has) {
+	if z == nil {
 		return resp.Int(0)
 	}
 	c.m.spend(z.findWork() * int64(len(args)-2))
+	if !slices.ContainsFunc(args[2:], z.has) {
+		return resp.Int(0)
+	}
 	var n int64
 	emptied := c.editZset(key, func(z *zset) {
 		for _, member := range args[2:] {
@@ -565,6 +568,7 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
+	opts.count = min(opts.count, z.len())
 	next := z.scan(opts.cursor, opts.count, func(member string, score float64) {
 		if opts.wants(member) {
 			items = append(items, member, resp.FormatDouble(score))

@@ -182,6 +182,62 @@ func TestScriptsTireAnEntry(t *testing.T) {
 	}
 }
 
+// A scan asks for no more than there is, whatever its COUNT.
+func TestScanOfLargeCountIsNoWork(t *testing.T) {
+	m := New(luavm.New())
+	ask(m, []string{"HSET", "h", "f", "v"}, []string{"ZADD", "z", "1", "m"}, []string{"SADD", "s", "m"})
+	for _, call := range []string{"'scan','0'", "'hscan','h','0'", "'sscan','s','0'", "'zscan','z','0'"} {
+		if got := ask(m, []string{"EVAL", "redis.call(" + call + ",'COUNT','100000000') return redis.call('set','q','2')", "0"})[0]; got.Str != "OK" {
+			t.Errorf("%s: %s", call, got.Str)
+		}
+	}
+}
+
+// Who looks for an element of a small aggregate looks at all of them, and each such
+// search is counted, of elements that are not there too.
+func TestSearchesAreCounted(t *testing.T) {
+	m := New(nil)
+	for i := range 100 {
+		do(m, 1, fmt.Sprintf("HSET h f%d v", i))
+		do(m, 1, fmt.Sprintf("SADD s m%d", i))
+		do(m, 1, fmt.Sprintf("ZADD z 1 m%d", i))
+	}
+	for _, name := range []string{"h", "s", "z"} {
+		if got := do(m, 1, "OBJECT ENCODING "+name); got != "listpack" {
+			t.Fatalf("%s is a %s", name, got)
+		}
+	}
+	const search = 101 * compareWork
+	for _, tt := range []struct {
+		line     string
+		searches int64
+	}{
+		{"HGET h none", 1},
+		{"HMGET h none f1 f2", 3},
+		{"HEXISTS h none", 1},
+		{"HSET h f1 v f2 v", 2},
+		{"HDEL h none never nowhere", 3},
+		{"HDEL h f1 f2", 2},
+		{"SISMEMBER s none", 1},
+		{"SMISMEMBER s none m1 m2", 3},
+		{"SADD s m1 m2 m3", 3},
+		{"SADD s new", 2},
+		{"SREM s none never nowhere", 3},
+		{"SREM s m1 new", 2},
+		{"SMOVE s other none", 1},
+		{"SPOP s", 1},
+		{"ZREM z none never nowhere", 3},
+	} {
+		m.request, m.applying = m.newMeter(), true
+		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() {
+			t.Fatalf("%s: %s", tt.line, r.Str)
+		}
+		if got := m.request.work; got < tt.searches*search*9/10 || got > 2*tt.searches*search {
+			t.Errorf("%s: work %d, want about %d", tt.line, got, tt.searches*search)
+		}
+	}
+}
+
 // The commands of a pipeline do not pay for each other's work, nor do those who wait for
 // what one of them brings.
 func TestOthersDoNotPay(t *testing.T) {

@@ -435,6 +435,8 @@ func TestSetWorkIsCounted(t *testing.T) {
 	m := New(nil)
 	for i := range 1000 {
 		do(m, 1, fmt.Sprintf("SADD s m%d", i))
+		do(m, 1, fmt.Sprintf("HSET h f%d v", i))
+		do(m, 1, fmt.Sprintf("ZADD z 1 m%d", i))
 	}
 	for _, tt := range []struct {
 		line  string
@@ -446,6 +448,9 @@ func TestSetWorkIsCounted(t *testing.T) {
 		{"SDIFF s c", 1000 * findWork},
 		{"SRANDMEMBER s -1000", 1000 * findWork},
 		{"SSCAN s 0 COUNT 100000", 1000 * visitWork},
+		{"HSCAN h 0 COUNT 100000000", 1000 * visitWork},
+		{"ZSCAN z 0 COUNT 100000000", 1000 * visitWork},
+		{"SCAN 0 COUNT 100000000", 3 * visitWork},
 		{"SPOP s 500", 500 * findWork},
 	} {
 		m.request, m.applying = m.newMeter(), true
