@@ -98,11 +98,17 @@ func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
 }
 
 // scriptError puts what is wrong with a name or an arity in the words that Redis
-// has for scripts.
+// has for scripts. fail is why the machine's table has no row for the call.
 func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 	spec := table.Lookup(args[0])
 	if spec == nil {
-		return resp.Err(errScriptUnknown)
+		if spec = elsewhere.Lookup(args[0]); spec == nil {
+			return resp.Err(errScriptUnknown)
+		}
+		var leaf *resp.Spec
+		if leaf, fail = spec.Check(args); leaf != nil {
+			return resp.Err(errScriptNotHere)
+		}
 	}
 	if len(args) > 1 && fail.Str == resp.UnknownSubcommand(spec.Name, args[1]).Str {
 		return resp.Err(errScriptUnknown)

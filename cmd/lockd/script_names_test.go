@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"lockd/keyspace"
+	"lockd/resp"
+)
+
+// A script that calls a command of a connection or of a node is told that it may not,
+// as by Redis, and not that there is none. The machine has a list of them, because its
+// answers may not depend on how a node was started: it is that of what COMMAND shows in
+// the two modes.
+func TestScriptsKnowTheCommandsElsewhere(t *testing.T) {
+	shown := map[string]int64{}
+	for _, extra := range [][]string{nil, {"--cluster-protocol"}} {
+		list, err := startSingle(t, extra...).client().Do(context.Background(), "COMMAND").Slice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		noteArities(shown, list)
+	}
+	own := map[string]int64{}
+	noteSpecs(own, keyspace.New(nil).Specs())
+	listed := map[string]int64{}
+	noteSpecs(listed, keyspace.Elsewhere())
+	for name, arity := range shown {
+		if _, ok := own[name]; !ok && listed[name] != arity {
+			t.Errorf("%s %d is missing in keyspace.Elsewhere, or has another arity", name, arity)
+		}
+	}
+	for name := range listed {
+		if _, ok := shown[name]; !ok {
+			t.Errorf("keyspace.Elsewhere has %s, which nobody has", name)
+		}
+	}
+}
+
+// noteArities notes what COMMAND shows.
+func noteArities(by map[string]int64, list []any) {
+	for _, c := range list {
+		row := c.([]any)
+		by[fmt.Sprint(row[0])] = row[1].(int64)
+		noteArities(by, row[9].([]any))
+	}
+}
+
+func noteSpecs(by map[string]int64, specs []*resp.Spec) {
+	for _, s := range specs {
+		by[s.Name] = int64(s.Arity)
+		noteSpecs(by, s.Subs)
+	}
+}
