@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,7 +31,7 @@ type dirMeta struct {
 	ID          string `json:"id"`          // node id
 	Incarnation string `json:"incarnation"` // made anew with the folder: a node that lost its data is another one
 	Cluster     string `json:"cluster"`     // cluster id; empty until it is known
-	Arch        string `json:"arch"`        // GOARCH of the process that made the folder
+	Arch        string `json:"arch"`        // archName of the process that made the folder
 	LogStore    string `json:"log_store"`   // kind of the log; empty until there is one
 }
 
@@ -151,7 +150,7 @@ func (d *dataDir) create(id string) error {
 		}
 	}
 	return d.save(dirMeta{
-		Program: metaProgram, Format: dirFormat, ID: id, Incarnation: rand.Text(), Arch: runtime.GOARCH,
+		Program: metaProgram, Format: dirFormat, ID: id, Incarnation: rand.Text(), Arch: ownArch,
 	})
 }
 

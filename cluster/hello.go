@@ -53,7 +53,7 @@ type identity struct {
 	Incarnation string   // made anew with each data folder
 	PeerAddr    string   // where peers reach it
 	ClientAddrs []string // where clients reach it
-	Arch        string   // GOARCH
+	Arch        string   // what archName gives
 	Format      int      // format of entries and snapshots it writes
 }
 

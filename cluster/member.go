@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -45,10 +44,10 @@ func (n *Node) judge(who identity) error {
 	if mine := n.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
 		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
 	}
-	if err := n.roster.Load().judge(who, runtime.GOARCH); err != nil {
+	if err := n.roster.Load().judge(who, ownArch); err != nil {
 		return err
 	}
-	return n.hints.Load().judge(who, runtime.GOARCH)
+	return n.hints.Load().judge(who, ownArch)
 }
 
 // foundingMax is how long after its first start a founder looks for a node with data

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -278,7 +277,7 @@ func (n *Node) settings() []resp.Message {
 func (n *Node) identity() identity {
 	who := identity{
 		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
-		ClientAddrs: n.cfg.clientAddrs(), Arch: runtime.GOARCH, Format: entryVersion,
+		ClientAddrs: n.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Cluster: n.roster.Load().cluster,
 	}
 	if who.Cluster == "" {
