@@ -20,7 +20,7 @@ func (v *VM) intrinsicFuncs() []func(libCall) int {
 		func(c libCall) int { return c.result(v.less(c, c.L.Get(2), c.L.Get(1))) },
 		func(c libCall) int { return c.result(v.lessEqual(c, c.L.Get(2), c.L.Get(1))) },
 		func(c libCall) int { return v.arithmetic(c, "__mod", modulo) },
-		func(c libCall) int { return v.arithmetic(c, "__pow", math.Pow) },
+		func(c libCall) int { return v.arithmetic(c, "__pow", pow) },
 		v.lenOp, forPrepOp, closureOp, tableOp, v.itemOp, v.fieldOp, varargOp, v.argOp,
 	}
 }

@@ -38,14 +38,14 @@ func two(f func(a, b float64) float64) func(libCall) int {
 func (v *VM) mathFuncs() []libFunc {
 	return []libFunc{
 		{"abs", one(math.Abs)}, {"acos", one(math.Acos)}, {"asin", one(math.Asin)}, {"atan", one(math.Atan)},
-		{"atan2", two(math.Atan2)}, {"ceil", one(math.Ceil)}, {"cos", one(math.Cos)}, {"cosh", one(math.Cosh)},
-		{"deg", one(func(x float64) float64 { return x / (math.Pi / 180) })}, {"exp", one(math.Exp)}, {"floor", one(math.Floor)},
-		{"fmod", two(fmod)}, {"frexp", frexp}, {"ldexp", ldexp}, {"log", one(math.Log)}, {"log10", one(math.Log10)},
+		{"atan2", two(math.Atan2)}, {"ceil", one(math.Ceil)}, {"cos", one(math.Cos)}, {"cosh", one(cosh)},
+		{"deg", one(func(x float64) float64 { return x / (math.Pi / 180) })}, {"exp", one(exp)}, {"floor", one(math.Floor)},
+		{"fmod", two(fmod)}, {"frexp", frexp}, {"ldexp", ldexp}, {"log", one(log)}, {"log10", one(log10)},
 		{"max", extreme(func(a, b float64) bool { return a > b })}, {"min", extreme(func(a, b float64) bool { return a < b })},
-		{"mod", two(fmod)}, {"modf", modf}, {"pow", two(math.Pow)},
+		{"mod", two(fmod)}, {"modf", modf}, {"pow", two(pow)},
 		{"rad", one(func(x float64) float64 { return x * (math.Pi / 180) })},
 		{"random", v.randomFunc}, {"randomseed", v.randomSeed},
-		{"sin", one(math.Sin)}, {"sinh", one(math.Sinh)}, {"sqrt", one(math.Sqrt)}, {"tan", one(math.Tan)}, {"tanh", one(math.Tanh)},
+		{"sin", one(math.Sin)}, {"sinh", one(sinh)}, {"sqrt", one(math.Sqrt)}, {"tan", one(math.Tan)}, {"tanh", one(tanh)},
 	}
 }
 
