@@ -66,7 +66,7 @@ func lookupAs[T aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
 	if e == nil {
 		return v, resp.Reply{}, true
 	}
-	if v, ok = e.agg.(T); !ok {
+	if v, ok = e.agg().(T); !ok {
 		return v, resp.Err(resp.ErrWrongType), false
 	}
 	return v, resp.Reply{}, true
@@ -83,11 +83,11 @@ func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit fu
 	if was == nil {
 		v = fresh(c.m.generation)
 	} else {
-		v, d = was.agg.own(c.m.generation).(T), was.deadline
+		v, d = was.agg().own(c.m.generation).(T), was.deadline
 	}
 	edit(v)
 	if v.len() > 0 || v.kind().keepsEmpty {
-		c.m.store(c.db, key, was, &entry{value: value{agg: v}, deadline: d})
+		c.m.store(c.db, key, was, newEntry(key, was, aggregateValue(v), d))
 		return false
 	}
 	if was != nil {

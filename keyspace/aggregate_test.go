@@ -178,7 +178,7 @@ func TestAggregates(t *testing.T) {
 			checkDerived(t, m)
 
 			e, _ := m.dbs[0].keys.get("k")
-			keepsEmpty := boolWord(e.agg.kind().keepsEmpty)
+			keepsEmpty := boolWord(e.agg().kind().keepsEmpty)
 			run(f.empty, "k")
 			expect("EXISTS when empty", run("EXISTS {}", "k"), keepsEmpty)
 			checkDerived(t, m)

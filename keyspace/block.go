@@ -296,10 +296,10 @@ type readyKey struct {
 // noteReady notes that a key holds a value for which others may wait. They are served
 // at the end of the command, or of the transaction.
 func (m *Machine) noteReady(db int, e *entry) {
-	if e.agg == nil || m.blocked.places.Len() == 0 {
+	if e.agg() == nil || m.blocked.places.Len() == 0 {
 		return
 	}
-	k := readyKey{db, e.key, e.agg.kind()}
+	k := readyKey{db, e.key(), e.agg().kind()}
 	if _, noted := m.noted[k]; noted || m.blocked.next(k, 0) == nil {
 		return
 	}
@@ -356,7 +356,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 	defer func() { m.serving = false }()
 	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
 		c := &ctx{m: m, at: at, db: k.db}
-		if e := c.lookup(k.key); e == nil || e.agg == nil || e.agg.kind() != k.kind {
+		if e := c.lookup(k.key); e == nil || e.agg() == nil || e.agg().kind() != k.kind {
 			return
 		}
 		if m.servedBytes > replyBytesMax || m.tired() {
@@ -391,7 +391,7 @@ func (c *ctx) await(p pending) resp.Reply {
 	for _, key := range p.keys {
 		switch e := c.lookup(key); {
 		case e == nil:
-		case e.agg == nil || e.agg.kind() != p.kind:
+		case e.agg() == nil || e.agg().kind() != p.kind:
 			return resp.Err(resp.ErrWrongType)
 		default:
 			return p.take(c, key)

@@ -58,7 +58,7 @@ func cmdSetBit(c *ctx, args resp.Args) resp.Reply {
 	}
 	var old string
 	if e != nil {
-		old = e.str
+		old = e.str()
 	}
 	bit, inByte := bitAt(old, offset)
 	if offset/8 >= int64(len(old)) || int64(bit) != fresh {
@@ -78,6 +78,6 @@ func cmdGetBit(c *ctx, args resp.Args) resp.Reply {
 	if !ok || e == nil {
 		return orZero(fail, ok)
 	}
-	bit, _ := bitAt(e.str, offset)
+	bit, _ := bitAt(e.str(), offset)
 	return resp.Int(int64(bit))
 }

@@ -82,10 +82,10 @@ func (c *ctx) meets(cond condition, e *entry) (met bool, fail resp.Reply, ok boo
 		return true, resp.Reply{}, true
 	case e == nil:
 		return !cond.equal, resp.Reply{}, true
-	case e.agg != nil:
+	case e.agg() != nil:
 		return false, resp.Err(resp.ErrWrongType), false
 	case !cond.digest:
-		return (e.str == cond.operand) == cond.equal, resp.Reply{}, true
+		return (e.str() == cond.operand) == cond.equal, resp.Reply{}, true
 	case len(cond.operand) != digestDigits:
 		return false, resp.Err(errDigestLength), false
 	}
@@ -96,8 +96,8 @@ const digestDigits = 16
 
 // digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
 func (c *ctx) digest(e *entry) string {
-	c.m.spend(int64(len(e.str)))
-	return fmt.Sprintf("%0*x", digestDigits, xxh3(e.str))
+	c.m.spend(int64(len(e.str())))
+	return fmt.Sprintf("%0*x", digestDigits, xxh3(e.str()))
 }
 
 func cmdDigest(c *ctx, args resp.Args) resp.Reply {
@@ -120,7 +120,7 @@ func cmdDelEX(c *ctx, args resp.Args) resp.Reply {
 	if len(args) == 2 {
 		return c.deleteIf(args[1], true)
 	}
-	if e.agg != nil {
+	if e.agg() != nil {
 		return resp.Err(errDelEXType)
 	}
 	cond := condition{comparisonOf(args[2]), args[3]}
@@ -139,7 +139,7 @@ func cmdDelIfEQ(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	return c.deleteIf(args[1], e != nil && e.str == args[2])
+	return c.deleteIf(args[1], e != nil && e.str() == args[2])
 }
 
 // deleteIf answers how many keys it has deleted.

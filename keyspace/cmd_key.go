@@ -232,7 +232,7 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.putUntil(to, e.value, e.deadline)
+	c.putUntil(to, e.value(), e.deadline)
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
@@ -253,7 +253,7 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 	if there != nil {
 		c.m.store(to, args[2], there, nil)
 	}
-	c.m.store(to, args[2], nil, &entry{value: e.clone(), deadline: e.deadline})
+	c.m.store(to, args[2], nil, newEntry(args[2], nil, e.value().clone(), e.deadline))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
 }
@@ -303,7 +303,7 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.m.store(to, key, nil, &entry{value: e.value, deadline: e.deadline})
+	c.m.store(to, key, nil, newEntry(key, nil, e.value(), e.deadline))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -319,8 +319,8 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 	// What has expired and waits for the sweep is passed over.
 	first := c.randN(n)
 	for i := range n {
-		if key, e := keys.at((first + i) % n); !c.m.expired(e) {
-			return resp.Bulk(key)
+		if e := keys.at((first + i) % n); !c.m.expired(e) {
+			return resp.Bulk(e.key())
 		}
 	}
 	return resp.Nil()
@@ -330,9 +330,9 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	g, found := newGlob(args[1]), []string{}
 	defer func() { c.m.spend(int64(g.steps)) }()
 	c.m.spend(visitWork * int64(c.m.dbs[c.db].keys.len()))
-	c.m.dbs[c.db].keys.each(func(key string, e *entry) bool {
-		if g.match(key) && !c.m.expired(e) {
-			found = append(found, key)
+	c.m.dbs[c.db].keys.each(func(e *entry) bool {
+		if g.match(e.key()) && !c.m.expired(e) {
+			found = append(found, e.key())
 		}
 		return !g.exceeded()
 	})
@@ -349,10 +349,10 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	}
 	found := []string{}
 	o.count = min(o.count, max(c.m.dbs[c.db].keys.len(), 1))
-	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(key string, e *entry) {
+	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
 		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
-		if kindFits && o.wants(key) && !c.m.expired(e) {
-			found = append(found, key)
+		if kindFits && o.wants(e.key()) && !c.m.expired(e) {
+			found = append(found, e.key())
 		}
 	})
 	return o.reply(c, next, found)
@@ -579,18 +579,18 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Bulk(e.encoding())
+	return resp.Bulk(e.value().encoding())
 }
 
 // encoding tells what Redis would make of the value; strings have none here.
 func (v value) encoding() string {
-	if v.agg != nil {
-		return v.agg.kind().encodings[v.agg.form()]
+	if v.agg() != nil {
+		return v.agg().kind().encodings[v.agg().form()]
 	}
-	if _, isInt := resp.ParseInt(v.str); isInt {
+	if _, isInt := resp.ParseInt(v.str()); isInt {
 		return "int"
 	}
-	if len(v.str) <= embstrBytesMax {
+	if len(v.str()) <= embstrBytesMax {
 		return "embstr"
 	}
 	return "raw"

@@ -50,7 +50,7 @@ func stringOf(e *entry) string {
 	if e == nil {
 		return ""
 	}
-	return e.str
+	return e.str()
 }
 
 func parseLCSOptions(args resp.Args) (o lcsOptions, why string) {

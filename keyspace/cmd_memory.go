@@ -39,8 +39,8 @@ var memoryRows = []resp.Row[command]{
 	}},
 }
 
-// cmdMemoryUsage answers the estimate that maxmemory is compared with. It is kept
-// with the entry, so SAMPLES is checked and needs nothing.
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It takes
+// no look at the elements, so SAMPLES is checked and needs nothing.
 func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 	if rest := args[3:]; len(rest) > 0 {
 		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
@@ -58,7 +58,7 @@ func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(e.bytes)
+	return resp.Int(e.size())
 }
 
 const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +

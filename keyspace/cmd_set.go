@@ -423,7 +423,7 @@ func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.
 	n := result.len()
 	switch {
 	case n > 0:
-		c.putUntil(to, value{agg: result}, never)
+		c.putUntil(to, aggregateValue(result), never)
 		c.notify(notifySet, event, to)
 	case c.delete(to):
 		c.notify(notifyGeneric, "del", to)

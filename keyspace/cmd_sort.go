@@ -273,9 +273,9 @@ func (c *ctx) follow(p *sortPattern, text string) (val string, found bool) {
 		return "", false
 	}
 	if p.field == "" {
-		return e.str, e.agg == nil
+		return e.str(), e.agg() == nil
 	}
-	if h, isHash := e.agg.(*hash); isHash {
+	if h, isHash := e.agg().(*hash); isHash {
 		c.m.spend(h.findWork())
 		return h.get(p.field)
 	}
@@ -338,7 +338,7 @@ func (c *ctx) storeSorted(elems []sortElement, o *sorting) resp.Reply {
 	switch {
 	case n > 0:
 		l.resize(c.m.settings.listLimits(), false)
-		c.putUntil(o.to, value{agg: l}, never)
+		c.putUntil(o.to, aggregateValue(l), never)
 		c.notify(notifyList, "sortstore", o.to)
 	case c.delete(o.to):
 		c.notify(notifyGeneric, "del", o.to)

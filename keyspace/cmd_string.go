@@ -140,7 +140,7 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 	was := c.lookup(key)
 	reply, refused := resp.OK(), resp.Nil()
 	if opts.get {
-		if was != nil && was.agg != nil {
+		if was != nil && was.agg() != nil {
 			return resp.Err(resp.ErrWrongType)
 		}
 		reply = bulkOrNil(was)
@@ -401,7 +401,7 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 	}
 	var old string
 	if e != nil {
-		old = e.str
+		old = e.str()
 	}
 	if e != nil && len(old)+len(args[2]) > stringBytesMax {
 		return resp.Err(resp.ErrStringTooBig)
@@ -428,7 +428,7 @@ func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Int(0)
 	}
-	return resp.Int(int64(len(e.str)))
+	return resp.Int(int64(len(e.str())))
 }
 
 func cmdGetRange(c *ctx, args resp.Args) resp.Reply {
@@ -444,7 +444,7 @@ func cmdGetRange(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Bulk("")
 	}
-	return resp.Bulk(substring(e.str, start, end))
+	return resp.Bulk(substring(e.str(), start, end))
 }
 
 // substring is s from start up to and with end, both counted from the end of s
@@ -482,7 +482,7 @@ func cmdSetRange(c *ctx, args resp.Args) resp.Reply {
 	}
 	var old string
 	if e != nil {
-		old = e.str
+		old = e.str()
 	}
 	patch := args[3]
 	if patch == "" {
@@ -544,7 +544,7 @@ func (c *ctx) addTo(key string, n int64) resp.Reply {
 	}
 	var old int64
 	if e != nil {
-		if old, ok = resp.ParseInt(e.str); !ok {
+		if old, ok = resp.ParseInt(e.str()); !ok {
 			return resp.Err(resp.ErrNotInteger)
 		}
 	}
@@ -563,7 +563,7 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	}
 	old := "0"
 	if e != nil {
-		old = e.str
+		old = e.str()
 	}
 	a, ok1 := parseLongDouble(old)
 	b, ok2 := parseLongDouble(args[2])
@@ -583,5 +583,5 @@ func bulkOrNil(e *entry) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Bulk(e.str)
+	return resp.Bulk(e.str())
 }

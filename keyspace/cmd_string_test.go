@@ -38,6 +38,7 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 		"HSET hash field vvvv", "HSETNX hash other vvvv", "HINCRBY hash int 5", "HINCRBYFLOAT hash float 5",
 		"RPUSH list vvvv wwww", "LPUSH list vvvv", "LSET list 0 zzzz", "LINSERT list AFTER wwww yyyy", "LMOVE list moved LEFT LEFT",
 		"RENAME set renamed", "COPY renamed copied", "COPY hash copiedhash", "EXPIRE copied 1000",
+		"SET long " + strings.Repeat("v", 300), "SETEX longer 1000 " + strings.Repeat("w", inlineMax), "SET " + strings.Repeat("k", 300) + " v",
 		"SCRIPT LOAD return", "EVAL evaluated 1 key arg",
 	} {
 		entry := strings.Clone(line)
@@ -60,15 +61,20 @@ func TestNothingKeptAliasesItsEntry(t *testing.T) {
 // keptStrings lists every string of the keyspace.
 func keptStrings(m *Machine) (kept []string) {
 	for _, d := range m.dbs {
-		d.keys.each(func(key string, e *entry) bool {
-			kept = append(kept, key, e.key, e.str)
-			if e.agg != nil {
-				kept = append(kept, keptOf[e.agg.kind()](e.agg)...)
+		kept = append(kept, d.keys.probe.name)
+		d.keys.each(func(e *entry) bool {
+			kept = append(kept, e.key(), e.str())
+			if e.agg() != nil {
+				kept = append(kept, keptOf[e.agg().kind()](e.agg())...)
 			}
 			return true
 		})
-		d.leases.Scan(func(l lease) bool {
-			kept = append(kept, l.of.key)
+		d.leases.each(func(l lease) bool {
+			kept = append(kept, l.of.key())
+			return true
+		})
+		d.leases.runs.Scan(func(r leaseRun) bool {
+			kept = append(kept, r.from)
 			return true
 		})
 	}

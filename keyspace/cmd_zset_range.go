@@ -300,7 +300,7 @@ func (c *ctx) storeScored(key string, members []scored, event string) resp.Reply
 	}
 	c.m.spend(findWork * int64(len(members)))
 	z := newZsetOf(c.m.generation, c.m.settings.zsets, members)
-	c.putUntil(key, value{agg: z}, never)
+	c.putUntil(key, aggregateValue(z), never)
 	c.notify(notifyZset, event, key)
 	return resp.Int(int64(len(members)))
 }

@@ -63,7 +63,7 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 // it is absent. Where ok is false the reply is the error.
 func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
 	e = c.lookup(key)
-	if e != nil && e.agg != nil {
+	if e != nil && e.agg() != nil {
 		return nil, resp.Err(resp.ErrWrongType), false
 	}
 	return e, resp.Reply{}, true
@@ -81,7 +81,8 @@ func (c *ctx) putKeepTTL(key string, v value) {
 // putUntil gives key a value and a deadline, or never. A key that is there keeps
 // its fence.
 func (c *ctx) putUntil(key string, v value, d deadline) {
-	c.m.store(c.db, key, c.lookup(key), &entry{value: v, deadline: d})
+	was := c.lookup(key)
+	c.m.store(c.db, key, was, newEntry(key, was, v, d))
 }
 
 // delete removes a key and reports whether it was there.
@@ -96,7 +97,7 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func (c *ctx) setDeadline(key string, d deadline) {
 	if was := c.lookup(key); was != nil {
-		c.m.store(c.db, key, was, &entry{value: was.value, deadline: d})
+		c.m.store(c.db, key, was, newEntry(key, was, was.value(), d))
 	}
 }
 

@@ -1,11 +1,7 @@
 package keyspace
 
 import (
-	"cmp"
 	"slices"
-	"strings"
-
-	"github.com/tidwall/btree"
 
 	"lockd/resp/fault"
 )
@@ -20,33 +16,16 @@ const watchBuckets = 1024
 
 // database is one numbered database.
 type database struct {
-	keys    tree[*entry]
-	leases  *btree.BTreeG[lease] // of keys that have a deadline; derived from keys
-	bytes   int64                // of all entries; derived from keys
-	swapped uint64               // sequence of the last SWAPDB: it touches every key
+	keys    keyTree
+	leases  *leaseOrder // of keys that have a deadline; derived from keys
+	bytes   int64       // of all entries; derived from keys
+	swapped uint64      // sequence of the last SWAPDB: it touches every key
 }
-
-// lease is a key's deadline in the order in which leases end.
-type lease struct {
-	tick int64
-	of   *entry
-}
-
-func leaseOf(e *entry) lease { return lease{e.deadline.tick, e} }
-
-func compareLeases(a, b lease) int {
-	if a.tick != b.tick {
-		return cmp.Compare(a.tick, b.tick)
-	}
-	return strings.Compare(a.of.key, b.of.key)
-}
-
-func leaseLess(a, b lease) bool { return compareLeases(a, b) < 0 }
 
 func newDatabase() *database {
 	return &database{
-		keys:   newTree[*entry](),
-		leases: btree.NewBTreeGOptions(leaseLess, btree.Options{NoLocks: true}),
+		keys:   newKeyTree(),
+		leases: newLeaseOrder(),
 	}
 }
 
@@ -59,7 +38,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	m.journalEntry(db, key, was)
 	if next != nil {
 		m.stamp(db, key, was, next)
-		m.spend(int64(len(next.str))) // a string is copied when it is changed
+		m.spend(int64(len(next.str()))) // a string is copied when it is changed
 	}
 	m.dbs[db].replace(was, next)
 	m.noteChange(was, next)
@@ -74,44 +53,43 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 // stamp completes an entry that is about to be stored.
 func (m *Machine) stamp(db int, key string, was, next *entry) {
 	if was != nil {
-		next.key, next.fence = was.key, was.fence
+		next.fence = was.fence
 	} else {
 		m.lastFence = max(m.lastFence+1, m.index)
 		m.sequence++
 		m.createdAt[bucket(db, key)] = m.sequence
-		next.key, next.fence = strings.Clone(key), m.lastFence
+		next.fence = m.lastFence
 	}
 	m.sequence++
 	next.version = m.sequence
-	next.bytes = next.size()
 }
 
 // replace exchanges entries of one key and keeps what is derived from them.
 func (d *database) replace(was, next *entry) {
 	if was != nil {
-		d.bytes -= was.bytes
+		d.bytes -= was.size()
 		if was.deadline.set() {
-			d.leases.Delete(leaseOf(was))
+			d.leases.remove(leaseOf(was))
 		}
 	}
 	if next == nil {
 		if was != nil {
-			d.keys.del(was.key)
+			d.keys.del(was)
 		}
 		return
 	}
-	d.bytes += next.bytes
+	d.bytes += next.size()
 	if next.deadline.set() {
-		d.leases.Set(leaseOf(next))
+		d.leases.add(leaseOf(next))
 	}
-	d.keys.set(next.key, next)
+	d.keys.set(next)
 }
 
 // load adds an entry that comes after all that are there: replace for an image. What
 // is derived from the leases waits for loadLeases.
-func (d *database) load(l leaf[*entry]) {
-	d.bytes += l.val.bytes
-	d.keys.b.Load(l)
+func (d *database) load(e *entry) {
+	d.bytes += e.size()
+	d.keys.load(e)
 }
 
 // loadLeases adds the leases of all entries of an image, in their own order: each in
@@ -119,7 +97,7 @@ func (d *database) load(l leaf[*entry]) {
 func (d *database) loadLeases(leases []lease) {
 	slices.SortFunc(leases, compareLeases)
 	for _, l := range leases {
-		d.leases.Load(l)
+		d.leases.add(l)
 	}
 }
 
@@ -134,10 +112,10 @@ func (m *Machine) expired(e *entry) bool {
 
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {
-	m.store(db, e.key, e, nil)
+	m.store(db, e.key(), e, nil)
 	m.noteExpiry()
 	m.stats.expiredKeys++
-	m.notify(db, notifyExpired, "expired", e.key)
+	m.notify(db, notifyExpired, "expired", e.key())
 }
 
 // bucket is the place of a key in Machine.createdAt.

@@ -8,6 +8,7 @@ import (
 	checksum "hash"
 	"hash/crc32"
 	"io"
+	"unsafe"
 
 	"lockd/resp/fault"
 )
@@ -65,7 +66,7 @@ type frozen struct {
 
 type frozenDatabase struct {
 	swapped uint64
-	keys    tree[*entry]
+	keys    keyTree
 }
 
 // Snapshot marks the present state and returns a function that writes its image;
@@ -101,7 +102,7 @@ func (f *frozen) write(dst io.Writer) error {
 	for _, d := range f.dbs {
 		w.u64(d.swapped)
 		w.u64(uint64(d.keys.len()))
-		d.keys.each(func(_ string, e *entry) bool {
+		d.keys.each(func(e *entry) bool {
 			e.write(w)
 			return w.err == nil // a full disk ends it early
 		})
@@ -115,18 +116,19 @@ func (f *frozen) write(dst io.Writer) error {
 }
 
 func (e *entry) write(w *imageWriter) {
-	w.text(e.key)
+	w.text(e.key())
 	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
 		w.u64(n)
 	}
-	if e.agg == nil {
+	agg := e.agg()
+	if agg == nil {
 		w.byte(kindString)
-		w.text(e.str)
+		w.text(e.str())
 		return
 	}
-	w.byte(e.agg.kind().image + byte(e.agg.form()))
-	w.u64(uint64(e.agg.len()))
-	e.agg.write(w)
+	w.byte(agg.kind().image + byte(agg.form()))
+	w.u64(uint64(agg.len()))
+	agg.write(w)
 }
 
 // imageWriter writes the parts of an image. After the first error it writes nothing
@@ -208,19 +210,19 @@ func (m *Machine) readClock(r *imageReader) {
 func (m *Machine) readDatabase(r *imageReader, db int) {
 	d := m.dbs[db]
 	d.swapped = r.u64()
-	var last leaf[*entry]
+	var last keyLeaf
 	var leases []lease
 	for n := r.u64(); n > 0 && r.err == nil; n-- {
 		e := m.readEntry(r)
-		next := leaf[*entry]{position(e.key), e.key, e}
-		if last.val != nil && !leafLess(last, next) {
+		next := keyLeafOf(e)
+		if last.entry != nil && !keyLess(last, next) {
 			r.fail("keys are not in order")
 		}
 		if e.fence > m.lastFence || e.version > m.sequence {
 			r.fail("a key is newer than the clock")
 		}
 		if r.err == nil {
-			d.load(next)
+			d.load(e)
 		}
 		if e.deadline.set() {
 			leases = append(leases, leaseOf(e))
@@ -231,17 +233,19 @@ func (m *Machine) readDatabase(r *imageReader, db int) {
 }
 
 func (m *Machine) readEntry(r *imageReader) *entry {
-	e := &entry{key: r.text(), fence: r.fence(), version: r.u64()}
-	e.deadline = deadline{tick: r.i64(), wallMs: r.i64()}
-	if !e.deadline.set() && e.deadline != never {
+	key, fence, version := r.shortText(&r.key), r.fence(), r.u64()
+	until := deadline{tick: r.i64(), wallMs: r.i64()}
+	if !until.set() && until != never {
 		r.fail("a deadline that is none")
 	}
+	var v value
 	if kind := r.byte(); kind == kindString {
-		e.str = r.text()
-	} else {
-		e.agg = readAggregate(r, kind, m.generation)
+		v = freshValue(r.shortText(&r.str))
+	} else if agg := readAggregate(r, kind, m.generation); agg != nil {
+		v = aggregateValue(agg)
 	}
-	e.bytes = e.size()
+	e := newEntry(key, nil, v, until)
+	e.fence, e.version = fence, version
 	return e
 }
 
@@ -266,6 +270,8 @@ type imageReader struct {
 	crc checksum.Hash32
 	num [8]byte
 	err error
+
+	key, str [inlineMax]byte // of the entry that is being read
 }
 
 func (r *imageReader) fail(why string) {
@@ -322,8 +328,10 @@ func (r *imageReader) byte() byte {
 // the reader allocate more than about what there is to read.
 const textStep = 1 << 20
 
-func (r *imageReader) text() string {
-	n := r.u64()
+func (r *imageReader) text() string { return r.textOf(r.u64()) }
+
+// textOf is a text of n bytes.
+func (r *imageReader) textOf(n uint64) string {
 	if n <= textStep {
 		b := make([]byte, n)
 		r.fill(b)
@@ -337,6 +345,16 @@ func (r *imageReader) text() string {
 		n -= step
 	}
 	return string(b)
+}
+
+// shortText is text, in buf if it fits there: for what newEntry copies.
+func (r *imageReader) shortText(buf *[inlineMax]byte) string {
+	n := r.u64()
+	if n > uint64(len(buf)) {
+		return r.textOf(n)
+	}
+	r.fill(buf[:n])
+	return unsafe.String(&buf[0], int(n))
 }
 
 // flag is a byte that is 0 or 1.

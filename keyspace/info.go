@@ -62,28 +62,18 @@ func (m *Machine) infoKeyspace() resp.Section {
 		if d.keys.len() > 0 {
 			s.Fields = append(s.Fields, resp.Field{
 				Name:  fmt.Sprintf("db%d", i),
-				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.keys.len(), d.leases.Len(), d.averageTTL(m.tick)),
+				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.keys.len(), d.leases.len(), d.averageTTL(m.tick)),
 			})
 		}
 	}
 	return s
 }
 
-// ttlSamples is how many leases the average of INFO is taken from, evenly spread.
-const ttlSamples = 16
-
 func (d *database) averageTTL(now int64) int64 {
-	n := d.leases.Len()
-	samples := min(n, ttlSamples)
-	var sum float64
-	for i := range samples {
-		l, _ := d.leases.GetAt(i * n / samples)
-		sum += float64(max(0, l.tick-now))
-	}
-	if samples == 0 {
+	if d.leases.len() == 0 {
 		return 0
 	}
-	return int64(sum / float64(samples))
+	return max(d.leases.averageTick(), now) - now
 }
 
 // humanBytes writes a size as INFO's _human fields do.

@@ -203,7 +203,7 @@ func (m *Machine) sweep() {
 
 func (m *Machine) nextLease() (db int, first lease, ok bool) {
 	for i, d := range m.dbs {
-		if l, found := d.leases.Min(); found && (!ok || l.tick < first.tick) {
+		if l, found := d.leases.first(); found && (!ok || l.tick < first.tick) {
 			db, first, ok = i, l, true
 		}
 	}

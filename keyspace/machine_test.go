@@ -41,21 +41,24 @@ func checkDerived(t testing.TB, m *Machine) {
 	for i, d := range m.dbs {
 		var bytes int64
 		leases := 0
-		d.keys.each(func(key string, e *entry) bool {
-			if e.key != key || e.bytes != e.size() {
-				t.Fatalf("db%d %q: entry of %q with %d bytes, not %d", i, key, e.key, e.bytes, e.size())
+		d.keys.each(func(e *entry) bool {
+			if is, _ := d.keys.get(e.key()); is != e {
+				t.Fatalf("db%d %q: another entry is found", i, e.key())
 			}
-			bytes += e.bytes
+			if agg := e.agg(); agg != nil && agg.size() != e.value().size() {
+				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().size(), agg.size())
+			}
+			bytes += e.size()
 			if e.deadline.set() {
 				leases++
-				if l, _ := d.leases.Get(leaseOf(e)); l.of != e {
-					t.Fatalf("db%d %q: its lease is of another entry", i, key)
+				if l, _ := d.leases.get(leaseOf(e)); l.of != e {
+					t.Fatalf("db%d %q: its lease is of another entry", i, e.key())
 				}
 			}
 			return true
 		})
-		if bytes != d.bytes || leases != d.leases.Len() {
-			t.Fatalf("db%d: %d bytes in %d leases, kept %d in %d", i, bytes, leases, d.bytes, d.leases.Len())
+		if bytes != d.bytes || leases != d.leases.len() {
+			t.Fatalf("db%d: %d bytes in %d leases, kept %d in %d", i, bytes, leases, d.bytes, d.leases.len())
 		}
 	}
 	checkBlocked(t, m)

@@ -208,8 +208,9 @@ func TestSetsAreLikeAModel(t *testing.T) {
 // checkSets checks what the form of a set says about its members.
 func checkSets(t *testing.T, m *Machine) {
 	t.Helper()
-	m.dbs[0].keys.each(func(key string, e *entry) bool {
-		s := e.agg.(*set)
+	m.dbs[0].keys.each(func(e *entry) bool {
+		key := e.key()
+		s := e.agg().(*set)
 		members := s.members()
 		bytes := int64(0)
 		for i, member := range members {

@@ -218,7 +218,9 @@ func TestBadStreamIsRefused(t *testing.T) {
 		do(m, 1, "XADD s 1 a 1")
 		s := good()
 		e, _ := m.dbs[0].keys.get("s")
-		m.dbs[0].keys.set("s", &entry{key: "s", value: value{agg: s}, deadline: never, fence: e.fence, version: e.version})
+		next := newEntry("s", e, aggregateValue(s), never)
+		next.fence, next.version = e.fence, e.version
+		m.dbs[0].keys.set(next)
 		if err := New(nil).Restore(bytes.NewReader(image(t, m))); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func (m *Machine) noteChange(was, next *entry) {
 	if e == nil {
 		e = was
 	}
-	c := resp.Change{Key: e.key}
+	c := resp.Change{Key: e.key()}
 	if m.serving {
 		c.Kind = resp.ChangeServed // it is not the doing of whoever made the key ready
 	}

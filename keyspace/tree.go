@@ -77,19 +77,26 @@ func (t tree[V]) each(visit func(key string, val V) bool) {
 	t.b.Scan(func(l leaf[V]) bool { return visit(l.key, l.val) })
 }
 
-// scan visits about count items from cursor on and returns the cursor to go on
-// with, 0 at the end. It stops only between positions, so that a cursor never
-// divides keys that share one: an item that is there during the whole scan is
-// visited, exactly once.
+// scan is scanFrom, with what a leaf consists of.
 func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
+	return scanFrom(t.b, leaf[V]{pos: cursor}, count, func(l leaf[V]) { visit(l.key, l.val) })
+}
+
+func (l leaf[V]) position() uint64 { return l.pos }
+
+// scanFrom visits about count items, the first of them at the position of from, and
+// returns the cursor to go on with, 0 at the end. It stops only between positions, so
+// that a cursor never divides keys that share one: an item that is there during the
+// whole scan is visited, exactly once. No item of its position may come before from.
+func scanFrom[L interface{ position() uint64 }](b *btree.BTreeG[L], from L, count int, visit func(L)) (next uint64) {
 	seen, last := 0, uint64(0)
-	t.b.Ascend(leaf[V]{pos: cursor}, func(l leaf[V]) bool {
-		if seen >= count && l.pos != last {
-			next = l.pos
+	b.Ascend(from, func(l L) bool {
+		if seen >= count && l.position() != last {
+			next = l.position()
 			return false
 		}
-		visit(l.key, l.val)
-		seen, last = seen+1, l.pos
+		visit(l)
+		seen, last = seen+1, l.position()
 		return true
 	})
 	return next

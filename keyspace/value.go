@@ -3,33 +3,82 @@ package keyspace
 import (
 	"math"
 	"strings"
+	"unsafe"
 )
 
-// value is what a key holds: an aggregate, or a string where agg is nil.
+// value is what a key holds: a string or an aggregate. The methods below are the only
+// ones that look at the fields. The zero value is an empty string.
 type value struct {
-	str string
-	agg aggregate
+	data unsafe.Pointer // of the bytes of a string, or to a held
+	len  int            // of a string, or isAggregate
 }
 
-// stringValue is a string taken from a command's arguments: it is cloned, because
-// they alias a whole entry of the log.
-func stringValue(s string) value { return value{str: strings.Clone(s)} }
+// isAggregate is the length that no string has.
+const isAggregate = -1
+
+// held is an aggregate as it was stored. Its inside may be changed in place before the
+// next entry replaces it (see editAs), so what it counted for is kept beside it.
+type held struct {
+	agg   aggregate
+	bytes int64 // its size when it was stored
+}
+
+// stringValue is a string taken from a command's arguments. They alias a whole entry of
+// the log, so a long one is cloned; a short one is copied when it is stored.
+func stringValue(s string) value {
+	if len(s) > inlineMax {
+		s = strings.Clone(s)
+	}
+	return freshValue(s)
+}
 
 // freshValue is a string that a command has made itself, which aliases nothing.
-func freshValue(s string) value { return value{str: s} }
+func freshValue(s string) value {
+	return value{unsafe.Pointer(unsafe.StringData(s)), len(s)}
+}
+
+// aggregateValue is an aggregate that is complete: whoever changes it makes a new value
+// of it.
+func aggregateValue(agg aggregate) value {
+	return value{unsafe.Pointer(&held{agg, agg.size()}), isAggregate}
+}
+
+// str is the string; "" of an aggregate.
+func (v value) str() string {
+	if v.len == isAggregate {
+		return ""
+	}
+	return unsafe.String((*byte)(v.data), v.len)
+}
+
+// agg is the aggregate; nil of a string.
+func (v value) agg() aggregate {
+	if v.len != isAggregate {
+		return nil
+	}
+	return (*held)(v.data).agg
+}
+
+// size estimates the memory the value takes, as it was stored.
+func (v value) size() int64 {
+	if v.len != isAggregate {
+		return int64(v.len)
+	}
+	return (*held)(v.data).bytes
+}
 
 // kind is the value's type in the words of TYPE.
 func (v value) kind() string {
-	if v.agg != nil {
-		return v.agg.kind().name
+	if agg := v.agg(); agg != nil {
+		return agg.kind().name
 	}
 	return "string"
 }
 
 // clone is a value that shares nothing that may change.
 func (v value) clone() value {
-	if v.agg != nil {
-		v.agg = v.agg.clone()
+	if agg := v.agg(); agg != nil {
+		return aggregateValue(agg.clone())
 	}
 	return v
 }
@@ -45,33 +94,3 @@ type deadline struct {
 var never = deadline{tick: math.MaxInt64, wallMs: -1}
 
 func (d deadline) set() bool { return d.tick != math.MaxInt64 }
-
-// entry is a key with all that belongs to it. It is immutable once it is stored
-// (only the inside of an aggregate changes, see editAs): that is why a reader, a
-// snapshot and the journal of a script can hold on to one. store replaces it.
-type entry struct {
-	value
-	key      string
-	deadline deadline
-	fence    uint64 // where the key last came into being (law 11)
-	version  uint64 // of the last modification, for WATCH
-	bytes    int64  // estimate of the memory it takes
-}
-
-// What an entry costs beside its bytes: the estimate behind used_memory. Nodes
-// must agree on it, so it cannot be measured.
-const (
-	entryOverheadBytes = 144
-	leaseOverheadBytes = 48
-)
-
-func (e *entry) size() int64 {
-	n := entryOverheadBytes + int64(len(e.key)) + int64(len(e.str))
-	if e.deadline.set() {
-		n += leaseOverheadBytes
-	}
-	if e.agg != nil {
-		n += e.agg.size()
-	}
-	return n
-}

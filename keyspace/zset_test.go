@@ -197,7 +197,7 @@ func checkZset(t *testing.T, m *Machine) {
 	if e == nil {
 		return
 	}
-	z := e.agg.(*zset)
+	z := e.agg().(*zset)
 	bytes := int64(0)
 	for _, m := range z.members(0, z.len()) {
 		bytes += memberBytes(m.member)

@@ -32,7 +32,7 @@ func (c *ctx) lookupScores(key string) (s scores, fail resp.Reply, ok bool) {
 	if e == nil {
 		return newZset(c.m.generation), resp.Reply{}, true
 	}
-	switch agg := e.agg.(type) {
+	switch agg := e.agg().(type) {
 	case *zset:
 		return agg, resp.Reply{}, true
 	case *set:

@@ -1,0 +1,119 @@
+package keyspace
+
+import (
+	"math"
+	"strings"
+	"unsafe"
+)
+
+// entry is a key with all that belongs to it. It is immutable once it is stored
+// (only the inside of an aggregate changes, see editAs): that is why a reader, a
+// snapshot and the journal of a script can hold on to one. store replaces it.
+//
+// Locks are many and small, and every object is one that the garbage collection must
+// find, in memory that is seldom in a cache. So the bytes of a short key and a short
+// string follow their entry, in the same object, in which is no pointer. Every other
+// entry is the head of an outsideEntry. The methods below hide which it is.
+type entry struct {
+	deadline deadline
+	fence    uint64 // where the key last came into being (law 11)
+	version  uint64 // of the last modification, for WATCH
+
+	keyBytes, strBytes uint32 // that follow; of an outsideEntry strBytes is isOutside
+}
+
+const (
+	entryBytes = unsafe.Sizeof(entry{})
+	// inlineMax bounds the bytes of key and string that follow an entry: they are copied
+	// with each change of the key, that of its deadline as well.
+	inlineMax = 256 - int(entryBytes)
+	isOutside = math.MaxUint32
+)
+
+// outsideEntry is an entry whose key or value is long, or whose value is an aggregate.
+type outsideEntry struct {
+	entry
+	name string
+	held value
+}
+
+// newEntry makes the entry of a key that is about to be stored in the place of was; nil:
+// there is none. store completes it. It copies key, and a string that is short.
+func newEntry(key string, was *entry, v value, d deadline) *entry {
+	s, isString := v.str(), v.agg() == nil
+	if n := len(key) + len(s); isString && n <= inlineMax {
+		// Of words, so that it is aligned.
+		words := make([]uint64, (int(entryBytes)+n+7)/8)
+		e := (*entry)(unsafe.Pointer(unsafe.SliceData(words)))
+		e.deadline, e.keyBytes, e.strBytes = d, uint32(len(key)), uint32(len(s))
+		tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), int(entryBytes)+n)[entryBytes:]
+		copy(tail[copy(tail, key):], s)
+		return e
+	}
+	if isString && len(s) <= inlineMax {
+		v = freshValue(strings.Clone(s))
+	}
+	o := &outsideEntry{entry: entry{deadline: d, strBytes: isOutside}, held: v}
+	if was != nil && was.strBytes == isOutside {
+		o.name = was.key()
+	} else {
+		o.name = strings.Clone(key)
+	}
+	return &o.entry
+}
+
+func (e *entry) outside() *outsideEntry { return (*outsideEntry)(unsafe.Pointer(e)) }
+
+// following are n bytes, from one on, behind the entry. No pointer may lead past the end of
+// an object, as that of no bytes could.
+func (e *entry) following(from, n uint32) string {
+	if n == 0 {
+		return ""
+	}
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), entryBytes+uintptr(from))), n)
+}
+
+func (e *entry) key() string {
+	if e.strBytes == isOutside {
+		return e.outside().name
+	}
+	return e.following(0, e.keyBytes)
+}
+
+// value is what the key holds. It aliases the entry.
+func (e *entry) value() value {
+	if e.strBytes == isOutside {
+		return e.outside().held
+	}
+	return freshValue(e.following(e.keyBytes, e.strBytes))
+}
+
+// str is value.str.
+func (e *entry) str() string { return e.value().str() }
+
+// agg is value.agg.
+func (e *entry) agg() aggregate {
+	if e.strBytes == isOutside {
+		return e.outside().held.agg()
+	}
+	return nil
+}
+
+// kind is value.kind.
+func (e *entry) kind() string { return e.value().kind() }
+
+// What an entry costs beside its bytes: the estimate behind used_memory. Nodes
+// must agree on it, so it cannot be measured.
+const (
+	entryOverheadBytes = 144
+	leaseOverheadBytes = 48
+)
+
+// size is what the entry counts for. It stays the same as long as the entry is stored.
+func (e *entry) size() int64 {
+	n := entryOverheadBytes + int64(len(e.key())) + e.value().size()
+	if e.deadline.set() {
+		n += leaseOverheadBytes
+	}
+	return n
+}

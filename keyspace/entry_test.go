@@ -1,0 +1,96 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// A key's memory is mostly these: whoever makes one larger makes a million locks
+// larger. A lock, of short key and token, is one object.
+func TestSizesOfAKey(t *testing.T) {
+	if leafBytes := unsafe.Sizeof(keyLeaf{}); entryBytes > 40 || leafBytes > 16 {
+		t.Errorf("an entry has %d bytes, a leaf %d", entryBytes, leafBytes)
+	}
+	token := stringValue(strings.Repeat("t", 36))
+	var kept *entry
+	if n := testing.AllocsPerRun(100, func() { kept = newEntry("orders:lock:1234567", nil, token, never) }); n != 1 {
+		t.Errorf("a lock takes %v objects", n)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// An entry gives back what it was made of, wherever its bytes are, after what it was made
+// of has changed, and after a collection.
+func TestEntryIsWhatItWasMadeOf(t *testing.T) {
+	sizes := []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 36, 100, inlineMax - 1, inlineMax, inlineMax + 1, 1000}
+	type made struct {
+		e        *entry
+		key, str string
+	}
+	var all []made
+	for _, k := range sizes {
+		for _, v := range sizes {
+			key, str := bytes.Repeat([]byte("k"), k), bytes.Repeat([]byte("v"), v)
+			e := newEntry(unsafe.String(unsafe.SliceData(key), k), nil, stringValue(unsafe.String(unsafe.SliceData(str), v)), deadline{tick: int64(k), wallMs: int64(v)})
+			e.fence, e.version = 1<<63+uint64(k), 1<<63+uint64(v)
+			clear(key) // as a read buffer that is used again
+			clear(str)
+			all = append(all, made{e, strings.Repeat("k", k), strings.Repeat("v", v)})
+		}
+	}
+	for range 3 {
+		runtime.GC()
+		_ = make([]byte, 1<<20)
+	}
+	for _, m := range all {
+		name := fmt.Sprintf("key of %d bytes, string of %d", len(m.key), len(m.str))
+		e := m.e
+		if e.key() != m.key || e.str() != m.str || e.agg() != nil || e.kind() != "string" {
+			t.Errorf("%s: %q, %q, %v, a %s", name, e.key(), e.str(), e.agg(), e.kind())
+		}
+		if want := (deadline{tick: int64(len(m.key)), wallMs: int64(len(m.str))}); e.deadline != want {
+			t.Errorf("%s: deadline %v", name, e.deadline)
+		}
+		if e.fence != 1<<63+uint64(len(m.key)) || e.version != 1<<63+uint64(len(m.str)) {
+			t.Errorf("%s: fence %d, version %d", name, e.fence, e.version)
+		}
+		if want := int64(entryOverheadBytes + leaseOverheadBytes + len(m.key) + len(m.str)); e.size() != want {
+			t.Errorf("%s: counts for %d bytes, want %d", name, e.size(), want)
+		}
+		if inline := len(m.key)+len(m.str) <= inlineMax; inline == (e.strBytes == isOutside) {
+			t.Errorf("%s: inline %v", name, !inline)
+		}
+	}
+}
+
+// A key keeps its name, and what it holds, from one form of entry to another.
+func TestEntryChangesItsForm(t *testing.T) {
+	long := strings.Repeat("long", 1000)
+	h := newHash(1)
+	h.set("field", "value")
+	values := []value{stringValue("short"), stringValue(long), aggregateValue(h), {}}
+	var was *entry
+	for round := range 3 {
+		for i := range values {
+			for j := range values {
+				v := values[(i*j+round)%len(values)]
+				next := newEntry(strings.Clone("name"), was, v, never)
+				runtime.GC()
+				if next.key() != "name" || next.str() != v.str() || next.agg() != v.agg() || next.kind() != v.kind() {
+					t.Fatalf("%q holds %q, %v, a %s", next.key(), next.str(), next.agg(), next.kind())
+				}
+				if was != nil {
+					renewed := newEntry(was.key(), was, was.value(), deadline{tick: 1})
+					if renewed.str() != was.str() || renewed.agg() != was.agg() || renewed.key() != was.key() {
+						t.Fatalf("%q became %q", was.str(), renewed.str())
+					}
+				}
+				was = next
+			}
+		}
+	}
+}

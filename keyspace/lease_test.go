@@ -1,0 +1,140 @@
+package keyspace
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// leaseAt is a lease of a key.
+func leaseAt(tick int64, key string) lease {
+	return leaseOf(newEntry(key, nil, value{}, deadline{tick: tick}))
+}
+
+// Whatever comes and goes, in whatever order, the leases are those of a sorted slice.
+func TestLeaseOrderIsThatOfASlice(t *testing.T) {
+	for name, tick := range map[string]func(i int, random *rand.Rand) int64{
+		"random":     func(_ int, random *rand.Rand) int64 { return random.Int64N(1 << 40) },
+		"ascending":  func(i int, _ *rand.Rand) int64 { return int64(i / 3) },
+		"descending": func(i int, _ *rand.Rand) int64 { return int64(-i) },
+		"equal":      func(int, *rand.Rand) int64 { return 7 },
+		"extreme": func(_ int, random *rand.Rand) int64 {
+			return []int64{math.MinInt64, -1, 0, math.MaxInt64 - 1}[random.IntN(4)]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			o, want := newLeaseOrder(), []lease(nil)
+			for i := range 20_000 {
+				growing := i%10_000 < 5000
+				if l := leaseAt(tick(i, random), strconv.Itoa(random.IntN(1<<30))); len(want) == 0 || random.IntN(10) < 2 != growing {
+					at, _ := slices.BinarySearchFunc(want, l, compareLeases)
+					want = slices.Insert(want, at, l)
+					o.add(l)
+				} else {
+					at := random.IntN(len(want))
+					if random.IntN(3) == 0 {
+						at = 0 // as the sweep does
+					}
+					o.remove(want[at])
+					want = slices.Delete(want, at, at+1)
+				}
+				if i%500 == 0 || len(want) < 3 {
+					checkLeases(t, o, want)
+				}
+			}
+			checkLeases(t, o, want)
+		})
+	}
+}
+
+func checkLeases(t *testing.T, o *leaseOrder, want []lease) {
+	t.Helper()
+	var got []lease
+	o.each(func(l lease) bool {
+		got = append(got, l)
+		return true
+	})
+	if !slices.Equal(got, want) || o.len() != len(want) {
+		t.Fatalf("%d leases, %d in order, want %d", o.len(), len(got), len(want))
+	}
+	first, ok := o.first()
+	if ok != (len(want) > 0) || ok && first != want[0] {
+		t.Fatalf("the first of %d is %v", len(want), first)
+	}
+	for _, l := range want {
+		if found, ok := o.get(l); !ok || found != l {
+			t.Fatalf("the lease of %q is not found", l.of.key())
+		}
+	}
+	if _, ok := o.get(leaseAt(8, "absent")); ok {
+		t.Fatal("a lease is found that is not there")
+	}
+	runs := 0
+	o.runs.Scan(func(r leaseRun) bool {
+		runs++
+		if n := len(*r.leases); n == 0 || n > runMax || compareLeases((*r.leases)[0], leaseAt(r.tick, r.from)) < 0 {
+			t.Fatalf("a run from %d %q has %d leases", r.tick, r.from, n)
+		}
+		return true
+	})
+	if most := 2 + len(want)/8; runs > most {
+		t.Fatalf("%d leases are in %d runs", len(want), runs)
+	}
+}
+
+// Leases that come in their order, as those of locks do, take no more than their own
+// memory, before and after most of them have gone.
+func TestLeasesAreDense(t *testing.T) {
+	o, all := newLeaseOrder(), []lease(nil)
+	for i := range 100 * runMax {
+		all = append(all, leaseAt(int64(i), "lock"))
+		o.add(all[i])
+	}
+	if places := leasePlaces(o); places > len(all) {
+		t.Errorf("%d leases have %d places", len(all), places)
+	}
+	for i, l := range all {
+		if i%100 != 0 {
+			o.remove(l)
+		}
+	}
+	if places := leasePlaces(o); places > 8*o.len() {
+		t.Errorf("the last %d leases have %d places", o.len(), places)
+	}
+}
+
+func leasePlaces(o *leaseOrder) (n int) {
+	o.runs.Scan(func(r leaseRun) bool {
+		n += cap(*r.leases)
+		return true
+	})
+	return n
+}
+
+// The mean deadline is exact, also where the sum of all does not fit 64 bits.
+func TestAverageTick(t *testing.T) {
+	o := newLeaseOrder()
+	for _, step := range []struct{ tick, want int64 }{
+		{10, 10}, {21, 15}, {math.MaxInt64 - 1, (math.MaxInt64 - 1 + 31) / 3},
+	} {
+		o.add(leaseAt(step.tick, "key"))
+		if got := o.averageTick(); got != step.want {
+			t.Errorf("with %d: %d, want %d", step.tick, got, step.want)
+		}
+	}
+	o.remove(leaseAt(math.MaxInt64-1, "key"))
+	o.add(leaseAt(math.MinInt64, "key"))
+	o.remove(leaseAt(10, "key"))
+	o.add(leaseAt(math.MinInt64, "other"))
+	if got, want := o.averageTick(), int64(math.MinInt64/3*2+7-1); got < want-2 || got > want+2 {
+		t.Errorf("%d, want about %d", got, want)
+	}
+	o.remove(leaseAt(math.MinInt64, "key"))
+	o.remove(leaseAt(math.MinInt64, "other"))
+	if got := o.averageTick(); got != 21 {
+		t.Errorf("%d is left, want 21", got)
+	}
+}
