@@ -13,6 +13,7 @@ import (
 
 // run runs a cluster of several nodes in this process until ctx ends.
 func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
+	boundHeap(ctx, os.Getenv)
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "lockd-dev-")
 		if err != nil {

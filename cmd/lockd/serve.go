@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 
 	"lockd/resp"
@@ -10,6 +11,7 @@ import (
 
 // run runs one node until ctx ends.
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
+	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
 	i, err := start(c, log)
 	if err != nil {
