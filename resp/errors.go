@@ -26,6 +26,7 @@ const (
 	ErrWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."
 	ErrNoProto      = "NOPROTO unsupported protocol version"
 	ErrExecAbort    = "EXECABORT Transaction discarded because of previous errors."
+	ExecAborted     = "EXECABORT Transaction discarded because of: " // and why EXEC itself was refused
 	ErrMaxClients   = "ERR max number of clients reached"
 	ErrNotCluster   = "ERR This instance has cluster support disabled"
 	ErrNotInCluster = "ERR SELECT is not allowed in cluster mode"

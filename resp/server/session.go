@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,7 +175,7 @@ func (s *session) dispatch(args resp.Args) *command {
 	c, fail := s.srv.index.find(args)
 	if c == nil {
 		s.crossProtocol(args[0])
-		s.refuse(fail)
+		s.refuse(args[0], fail)
 		return nil
 	}
 	s.last.Store(c.spec)
@@ -214,9 +215,14 @@ func (s *session) crossProtocol(name string) {
 	}
 }
 
-// refuse answers a command that was not run. It spoils an open transaction.
-func (s *session) refuse(fail resp.Reply) {
+// refuse answers a command that was not run. It spoils an open transaction, or ends it
+// if the command is EXEC.
+func (s *session) refuse(name string, fail resp.Reply) {
 	s.endRun()
+	if resp.Is(name, "EXEC") {
+		s.discard()
+		fail = resp.Err(resp.ExecAborted + strings.TrimPrefix(fail.Str, "ERR "))
+	}
 	if s.tx != nil {
 		s.tx.spoiled = true
 	}
@@ -226,7 +232,7 @@ func (s *session) refuse(fail resp.Reply) {
 
 func (s *session) refuseCommand(c *command, fail resp.Reply) {
 	c.stats.rejected.Add(1)
-	s.refuse(fail)
+	s.refuse(c.spec.Name, fail)
 }
 
 // runOwn runs a command of the connection.
