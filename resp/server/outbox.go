@@ -56,7 +56,6 @@ func (o *outbox) write(b []byte) error {
 	if interrupted {
 		// The janitor saw the write stand still. A client may send all of a long
 		// pipeline before it reads: go on reading, as Redis does.
-		o.conn.SetWriteDeadline(time.Time{})
 		o.buf = append(append([]byte(nil), b[n:]...), o.buf...) // before what was pushed meanwhile
 	}
 	if len(o.buf) > 0 {
@@ -124,10 +123,13 @@ func (o *outbox) startWriter() {
 	o.startLocked()
 }
 
-// startLocked is startWriter for who holds mu.
+// startLocked is startWriter for who holds mu. An interruption that was meant for a
+// write of the session ends here, and none comes any more: the only deadline that the
+// writer meets is that of finish.
 func (o *outbox) startLocked() {
 	if !o.async && !o.dead {
 		o.async = true
+		o.conn.SetWriteDeadline(time.Time{})
 		go o.run()
 	}
 }
@@ -148,7 +150,7 @@ func (o *outbox) run() {
 		batch := o.buf
 		o.buf, o.writing = spare[:0], len(batch)
 		o.mu.Unlock()
-		err := o.writeAll(batch)
+		_, err := o.conn.Write(batch)
 		if spare = batch; cap(spare) > outputKeep {
 			spare = nil
 		}
@@ -157,25 +159,6 @@ func (o *outbox) run() {
 		o.dead = o.dead || err != nil
 		o.changed.Broadcast()
 		o.mu.Unlock()
-	}
-}
-
-// writeAll writes b. An interruption that was meant for a write of the session
-// does not end it; a deadline of a connection that closes does.
-func (o *outbox) writeAll(b []byte) error {
-	for {
-		n, err := o.conn.Write(b)
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		o.mu.Lock()
-		final := o.closed || o.dead
-		o.mu.Unlock()
-		if final {
-			return err
-		}
-		b = b[n:]
-		o.conn.SetWriteDeadline(time.Time{})
 	}
 }
 
