@@ -94,7 +94,7 @@ func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 	a.mu.Unlock()
 	msg.PrevLogEntry, msg.PrevLogTerm, msg.LeaderCommitIndex = to.Index, to.Term, to.Index
 	var resp raft.AppendEntriesResponse
-	err := a.n.trans.NetworkTransport.AppendEntries(id, r.target, &msg, &resp)
+	err := a.n.trans.replicas.call(r.target, &msg, &resp)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.busy = false; err == nil && resp.Success {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,8 @@ type testDisk struct {
 	votes       *raft.InmemStore
 	snaps       *raft.InmemSnapshotStore
 	incarnation string
-	gate        gate // in front of the log
+	gate        gate         // in front of the log
+	writes      atomic.Int64 // to the log
 }
 
 func newTestDisk(incarnation string) *testDisk {
@@ -61,7 +63,10 @@ func (d *testDisk) open() (*stores, error) {
 			panic(err)
 		}
 	}
-	log := &hookedStore{InmemStore: d.log, before: d.gate.pass}
+	log := &hookedStore{InmemStore: d.log, before: func() error {
+		d.writes.Add(1)
+		return d.gate.pass()
+	}}
 	s, err := joinStores(storeOptions{Fatal: fatal}, log, d.votes, d.snaps)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ const (
 	queueBytesMax = 256 << 20
 	// peerTimeout bounds one message of Raft to a peer that does not answer.
 	peerTimeout = 5 * time.Second
+	// messageBytes is how large a message of several entries becomes.
+	messageBytes = 4 << 20
 	// appendEntriesMax is how many entries one message carries to a follower that
 	// catches up.
 	appendEntriesMax = 32

@@ -105,11 +105,8 @@ func decodeEntry(b []byte) (entry, error) {
 	default:
 		f.fail("unknown kind")
 	}
-	if f.err == nil && len(f.rest) > 0 {
-		f.fail("bytes left over")
-	}
-	if f.err != nil {
-		return entry{}, fmt.Errorf("%w: %w", errEntry, f.err)
+	if err := f.end(); err != nil {
+		return entry{}, fmt.Errorf("%w: %w", errEntry, err)
 	}
 	return e, nil
 }
@@ -126,6 +123,14 @@ func (f *fields) fail(why string) {
 		f.err = errors.New(why)
 	}
 	f.rest = nil
+}
+
+// end reports what was wrong, also that there is more than was read.
+func (f *fields) end() error {
+	if f.err == nil && len(f.rest) > 0 {
+		f.fail("bytes left over")
+	}
+	return f.err
 }
 
 func (f *fields) uvarint() uint64 {
@@ -165,6 +170,17 @@ func (f *fields) text() string {
 	s := string(f.rest[:n])
 	f.rest = f.rest[n:]
 	return s
+}
+
+// bytes reads bytes that alias the input; nil for none.
+func (f *fields) bytes() []byte {
+	n := f.count()
+	if n == 0 {
+		return nil
+	}
+	b := f.rest[:n:n]
+	f.rest = f.rest[n:]
+	return b
 }
 
 func (f *fields) texts() []string {

@@ -28,7 +28,7 @@ import (
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 5
+	helloVersion  = 6
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloNameMax  = 256      // bytes of an id, an address, ...
@@ -41,6 +41,7 @@ type helloKind byte
 
 const (
 	helloRaft   helloKind = 'r' // from the dialler: a connection for Raft's own messages
+	helloLog    helloKind = 'l' // from the dialler: a connection on which a leader replicates
 	helloCalls  helloKind = 'c' // from the dialler: forwarded requests and status questions
 	helloAccept helloKind = 'a'
 	helloRefuse helloKind = 'n'
@@ -223,7 +224,7 @@ func welcome(conn net.Conn, self identity, admit func(identity) error) (helloKin
 	if err == nil {
 		who, err = decodeIdentity(body)
 	}
-	if err == nil && kind != helloRaft && kind != helloCalls {
+	if err == nil && kind != helloRaft && kind != helloLog && kind != helloCalls {
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {

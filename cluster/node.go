@@ -30,7 +30,7 @@ type Node struct {
 	dir    *dataDir // nil in memory
 	stores *stores
 	peers  *peers
-	trans  transport
+	trans  *transport
 	raft   *raft.Raft
 	fsm    *fsm
 

@@ -12,24 +12,30 @@ import (
 const raftQueueMax = 16
 
 // raftStreams is the raft.StreamLayer on the peer port: what comes in as a Raft
-// connection is handed to Accept, what Raft dials begins with a hello.
+// connection is handed to Accept, what Raft dials begins with a hello. Connections for
+// replication come in beside them.
 type raftStreams struct {
 	p        *peers
 	incoming chan net.Conn
+	logs     chan net.Conn
 	stop     chan struct{}
 	stopOnce sync.Once
 }
 
 func newRaftStreams(p *peers) *raftStreams {
-	return &raftStreams{p: p, incoming: make(chan net.Conn, raftQueueMax), stop: make(chan struct{})}
+	return &raftStreams{p: p, incoming: make(chan net.Conn, raftQueueMax), logs: make(chan net.Conn, raftQueueMax), stop: make(chan struct{})}
 }
 
-// deliver hands a greeted connection to Accept; it never blocks for long.
-func (s *raftStreams) deliver(conn net.Conn) {
+// deliver hands a greeted connection to Accept or acceptLog; it never blocks for long.
+func (s *raftStreams) deliver(kind helloKind, conn net.Conn) {
+	to := s.incoming
+	if kind == helloLog {
+		to = s.logs
+	}
 	t := time.NewTimer(helloWaitMax)
 	defer t.Stop()
 	select {
-	case s.incoming <- conn:
+	case to <- conn:
 		return
 	case <-s.stop:
 	case <-s.p.stop:
@@ -49,6 +55,18 @@ func (s *raftStreams) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
+// acceptLog waits for a connection on which a leader replicates.
+func (s *raftStreams) acceptLog(stop <-chan struct{}) (net.Conn, error) {
+	select {
+	case conn := <-s.logs:
+		return conn, nil
+	case <-stop:
+	case <-s.stop:
+	case <-s.p.stop:
+	}
+	return nil, net.ErrClosed
+}
+
 // Close implements net.Listener.
 func (s *raftStreams) Close() error {
 	s.stopOnce.Do(func() { close(s.stop) })
@@ -60,10 +78,14 @@ func (s *raftStreams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr
 
 // Dial implements raft.StreamLayer.
 func (s *raftStreams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return s.dialFor(helloRaft, addr, timeout)
+}
+
+func (s *raftStreams) dialFor(kind helloKind, addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	if timeout <= 0 || timeout > s.p.cfg.DialTimeout {
 		timeout = s.p.cfg.DialTimeout
 	}
-	conn, err := s.p.dial(string(addr), helloRaft, timeout)
+	conn, err := s.p.dial(string(addr), kind, timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -253,8 +253,8 @@ func (p *peers) serve(conn net.Conn) {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	p.note(conn, openConn{id: who.ID, served: kind == helloCalls})
-	if kind == helloRaft {
-		p.raftIn.deliver(&trackedConn{Conn: conn, p: p, incoming: true})
+	if kind != helloCalls {
+		p.raftIn.deliver(kind, &trackedConn{Conn: conn, p: p, incoming: true})
 		return
 	}
 	defer p.untrack(conn, true)

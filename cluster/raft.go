@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -43,32 +44,46 @@ const never = 100 * 365 * 24 * time.Hour
 // transport is Raft's transport without its fast path for heartbeats: Raft would
 // handle them on the connection's goroutine, where they change term and state
 // behind the back of its main one (hashicorp/raft#695). The handler that is not set
-// makes them ordinary messages.
+// makes them ordinary messages. AppendEntries goes its own way (replicate.go).
 //
 // It also keeps trying to replicate to a member that cannot be reached: Raft itself
 // pauses longer after each failure, up to ten seconds, so that a member that comes
 // back would be left behind for as long.
 type transport struct {
 	*raft.NetworkTransport
-	n *Node
+	n        *Node
+	replicas replicas
+	requests chan raft.RPC // of all connections
+	stop     chan struct{}
+	stopOnce sync.Once
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
-func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+func (*transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.requests }
+
+// AppendEntriesPipeline implements raft.Transport. A pipeline to a follower can wedge for
+// ever after a stall of its disk (hashicorp/raft#612).
+func (*transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
 
 // replicatePause is the pause between two tries to reach a member.
 const replicatePause = 100 * time.Millisecond
 
 // AppendEntries implements raft.Transport.
-func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	alive := heartbeat(args)
 	args.LeaderCommitIndex = t.n.stores.Log.committed(args.LeaderCommitIndex)
+	args.Entries = args.Entries[:withinMessage(args.Entries)]
 	for {
-		err := t.NetworkTransport.AppendEntries(id, target, args, resp)
-		heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0
-		if err == nil && !heartbeat && resp.Success {
+		err := t.replicas.call(target, args, resp)
+		if err == nil && !alive && resp.Success {
 			t.n.announcer.answered(id, target, args)
 		}
-		if err == nil || heartbeat || !t.n.owes(args.Term, id, target) {
+		if err == nil || alive || !t.n.owes(args.Term, id, target) {
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}
@@ -77,6 +92,53 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 		case <-t.n.stop:
 			return err
 		}
+	}
+}
+
+// withinMessage is how many entries go into one message: a member that lags behind must
+// have taken and stored it before peerTimeout, or it is sent again for ever. Raft reads
+// from args how far it has come.
+func withinMessage(entries []*raft.Log) int {
+	size := 0
+	for i, e := range entries {
+		if size += len(e.Data); i > 0 && size > messageBytes {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+// Close implements raft.WithClose. It may be called twice.
+func (t *transport) Close() error {
+	t.stopOnce.Do(func() { close(t.stop) })
+	t.replicas.close()
+	return t.NetworkTransport.Close()
+}
+
+// relay passes on what comes in on the library's connections.
+func (t *transport) relay() {
+	for {
+		select {
+		case rpc := <-t.NetworkTransport.Consumer():
+			select {
+			case t.requests <- rpc:
+			case <-t.stop:
+				return
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// acceptLogs serves the connections on which a leader replicates.
+func (t *transport) acceptLogs() {
+	for {
+		conn, err := t.n.peers.raftIn.acceptLog(t.stop)
+		if err != nil {
+			return
+		}
+		go t.serveLog(conn)
 	}
 }
 
@@ -89,17 +151,21 @@ func (n *Node) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool
 	return slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == addr })
 }
 
-func (n *Node) newTransport(log hclog.Logger) transport {
-	return transport{n: n, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:  n.peers.streamLayer(),
-		MaxPool: 3,
-		// A pipeline to a follower can wedge for ever after a stall of its disk
-		// (hashicorp/raft#612). One message in flight means: no pipeline.
-		MaxRPCsInFlight:         1,
+func (n *Node) newTransport(log hclog.Logger) *transport {
+	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
+	t.replicas = replicas{idle: map[raft.ServerAddress][]*logConn{}, dial: func(target raft.ServerAddress) (net.Conn, error) {
+		return n.peers.raftIn.dialFor(helloLog, target, peerTimeout)
+	}}
+	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:                  n.peers.streamLayer(),
+		MaxPool:                 0, // what is left for it is rare: a connection that waited may be dead, and a vote be lost with it
 		Timeout:                 peerTimeout,
 		Logger:                  log,
 		MsgpackUseNewTimeFormat: true,
-	})}
+	})
+	go t.relay()
+	go t.acceptLogs()
+	return t
 }
 
 // startRaft makes the first configuration if there is none yet, and starts Raft.

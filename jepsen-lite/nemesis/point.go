@@ -33,6 +33,7 @@ var spots = []spot{
 	{target.Install, 0, installs},
 	{target.Installed, 0, installs},
 	{target.Propose, 20, nil},
+	{target.Replicated, 3, installs},
 	{target.Applied, 20, nil},
 }
 

@@ -38,13 +38,14 @@ const (
 	Install         = "install"
 	Installed       = "installed"
 	Propose         = "propose"
+	Replicated      = "replicated"
 	Applied         = "applied"
 )
 
 // Points lists all of them.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
-	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Applied,
+	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Replicated, Applied,
 }
 
 // Bugs are those that can be planted in a test build of lockd.

@@ -50,11 +50,12 @@ const (
 	Install         = "install"          // before a leader's snapshot replaces the state
 	Installed       = "installed"        // after that
 	Propose         = "propose"          // before an entry is handed to Raft
+	Replicated      = "replicated"       // a leader's entries are stored, it is not answered
 	Applied         = "applied"          // an entry is applied, its clients are not answered
 )
 
 // Points lists all of them.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
-	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Applied,
+	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Replicated, Applied,
 }

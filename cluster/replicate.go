@@ -1,0 +1,325 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp/fault"
+)
+
+// Raft's most frequent message, AppendEntries, travels on connections of its own and
+// in a form of our own; the library's costs several times as much CPU time as what it
+// carries. All others (votes, snapshots, hand-overs) stay with the library's transport.
+//
+//	message  length(4, big endian: of what follows) body
+//	request  version term prevIndex prevTerm commit, id, address, n(entries) { entry }
+//	entry    index term type appended, data, extensions
+//	answer   error, version term lastIndex flags, id, address
+//
+// Numbers are uvarints, appended is a varint of nanoseconds since 1970 (0: not set), texts
+// and bytes have their length before them. An answer follows each request; nothing overlaps.
+
+// Flags of an answer.
+const (
+	answerSuccess   = 1 << 0
+	answerNoBackoff = 1 << 1
+)
+
+const (
+	replicateIdleMax    = 3       // connections to a member that are kept while nobody uses them
+	replicateBufferKeep = 1 << 20 // bytes; a larger buffer is given back
+	replicateReadBytes  = 16 << 10
+	answerTextMax       = 4 << 10 // bytes of an answer's error
+)
+
+// replicateBytesMax bounds a message: as many entries as one carries, of the largest size.
+const replicateBytesMax = appendEntriesMax*(RequestBytesMax+entryBytesMax) + 1<<20
+
+// logConn is a connection for AppendEntries, at either end. One goroutine uses it.
+type logConn struct {
+	net.Conn
+	r   *bufio.Reader
+	out []byte
+}
+
+func newLogConn(conn net.Conn) *logConn {
+	return &logConn{Conn: conn, r: bufio.NewReaderSize(conn, replicateReadBytes)}
+}
+
+// send writes one message, whose body add appends.
+func (c *logConn) send(add func([]byte) []byte) error {
+	b := add(append(c.out[:0], 0, 0, 0, 0))
+	if c.out = b; cap(b) > replicateBufferKeep {
+		c.out = nil
+	}
+	if len(b)-4 > replicateBytesMax {
+		return fmt.Errorf("%w: a message of %d bytes", errFrame, len(b))
+	}
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	_, err := c.Write(b)
+	return err
+}
+
+// receive reads one message. The body is the caller's.
+func (c *logConn) receive() ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > replicateBytesMax {
+		return nil, fmt.Errorf("%w: a message of %d bytes", errFrame, size)
+	}
+	return readBody(c.r, int(size))
+}
+
+// call sends a request and waits for its answer. broken says that the connection is of no
+// more use; otherwise an error is what the other side's Raft says.
+func (c *logConn) call(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (broken bool, err error) {
+	if err := c.SetDeadline(after(peerTimeout)); err != nil {
+		return true, err
+	}
+	if err := c.send(func(b []byte) []byte { return appendReplicate(b, req) }); err != nil {
+		return true, err
+	}
+	body, err := c.receive()
+	if err != nil {
+		return true, err
+	}
+	said, err := decodeReplicateAnswer(body, resp)
+	if err != nil || said == "" {
+		return err != nil, err
+	}
+	return false, errors.New(said)
+}
+
+func appendReplicate(b []byte, req *raft.AppendEntriesRequest) []byte {
+	for _, n := range [...]uint64{uint64(req.ProtocolVersion), req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = appendBytes(appendBytes(b, req.ID), req.Addr)
+	b = binary.AppendUvarint(b, uint64(len(req.Entries)))
+	for _, e := range req.Entries {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, e.Index), e.Term)
+		b = binary.AppendUvarint(b, uint64(e.Type))
+		appended := int64(0)
+		if !e.AppendedAt.IsZero() {
+			appended = e.AppendedAt.UnixNano()
+		}
+		b = binary.AppendVarint(b, appended)
+		b = appendBytes(appendBytes(b, e.Data), e.Extensions)
+	}
+	return b
+}
+
+// decodeReplicate reads a request. Its entries alias body.
+func decodeReplicate(body []byte) (*raft.AppendEntriesRequest, error) {
+	f := fields{rest: body}
+	req := &raft.AppendEntriesRequest{}
+	req.ProtocolVersion = raft.ProtocolVersion(f.uvarint())
+	req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex = f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint()
+	req.ID, req.Addr = f.bytes(), f.bytes()
+	n := f.count()
+	entries := make([]raft.Log, min(n, appendEntriesMax+1))
+	if n > appendEntriesMax {
+		f.fail("too many entries")
+	}
+	for i := 0; i < n && f.err == nil; i++ {
+		e := &entries[i]
+		e.Index, e.Term = f.uvarint(), f.uvarint()
+		kind := f.uvarint()
+		if e.Type = raft.LogType(kind); kind > uint64(raft.LogConfiguration) {
+			f.fail("unknown type of entry") // Raft would panic
+		}
+		if appended := f.varint(); appended != 0 {
+			e.AppendedAt = time.Unix(0, appended)
+		}
+		e.Data, e.Extensions = f.bytes(), f.bytes()
+		req.Entries = append(req.Entries, e)
+	}
+	return req, f.end()
+}
+
+func appendReplicateAnswer(b []byte, resp *raft.AppendEntriesResponse, err error) []byte {
+	said := ""
+	if err != nil {
+		said = oneLine(err.Error(), answerTextMax)
+	}
+	if resp == nil {
+		resp = &raft.AppendEntriesResponse{}
+	}
+	flags := uint64(0)
+	if resp.Success {
+		flags |= answerSuccess
+	}
+	if resp.NoRetryBackoff {
+		flags |= answerNoBackoff
+	}
+	b = appendText(b, said)
+	for _, n := range [...]uint64{uint64(resp.ProtocolVersion), resp.Term, resp.LastLog, flags} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return appendBytes(appendBytes(b, resp.ID), resp.Addr)
+}
+
+// decodeReplicateAnswer reads an answer, and what the other side's Raft says against the
+// request.
+func decodeReplicateAnswer(body []byte, resp *raft.AppendEntriesResponse) (said string, err error) {
+	f := fields{rest: body}
+	said = f.text()
+	resp.ProtocolVersion = raft.ProtocolVersion(f.uvarint())
+	resp.Term, resp.LastLog = f.uvarint(), f.uvarint()
+	flags := f.uvarint()
+	resp.Success, resp.NoRetryBackoff = flags&answerSuccess != 0, flags&answerNoBackoff != 0
+	if flags > answerSuccess|answerNoBackoff {
+		f.fail("unknown flags")
+	}
+	resp.ID, resp.Addr = f.bytes(), f.bytes()
+	return said, f.end()
+}
+
+func appendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+// replicas keeps the connections of a leader to the others while nobody uses them. All
+// methods may be called concurrently.
+type replicas struct {
+	dial func(target raft.ServerAddress) (net.Conn, error)
+
+	mu     sync.Mutex
+	idle   map[raft.ServerAddress][]*logConn
+	closed bool
+}
+
+// call has the member at target answer a request.
+func (r *replicas) call(target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	c, err := r.take(target)
+	if err != nil {
+		return err
+	}
+	broken, err := c.call(req, resp)
+	if broken {
+		_ = c.Close()
+		r.drop(target) // the others lead to the same process, which is gone
+		return err
+	}
+	r.put(target, c)
+	return err
+}
+
+func (r *replicas) take(target raft.ServerAddress) (*logConn, error) {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil, raft.ErrTransportShutdown
+	}
+	if list := r.idle[target]; len(list) > 0 {
+		c := list[len(list)-1]
+		r.idle[target] = list[:len(list)-1]
+		r.mu.Unlock()
+		return c, nil
+	}
+	r.mu.Unlock()
+	conn, err := r.dial(target)
+	if err != nil {
+		return nil, err
+	}
+	return newLogConn(conn), nil
+}
+
+func (r *replicas) put(target raft.ServerAddress, c *logConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.idle[target]) >= replicateIdleMax {
+		_ = c.Close()
+		return
+	}
+	r.idle[target] = append(r.idle[target], c)
+}
+
+func (r *replicas) drop(target raft.ServerAddress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.idle[target] {
+		_ = c.Close()
+	}
+	delete(r.idle, target)
+}
+
+func (r *replicas) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for _, list := range r.idle {
+		for _, c := range list {
+			_ = c.Close()
+		}
+	}
+	r.idle = nil
+}
+
+// serveLog hands a leader's requests to Raft and its answers back, until the connection
+// or Raft ends.
+func (t *transport) serveLog(conn net.Conn) {
+	defer conn.Close()
+	c := newLogConn(conn)
+	answers := make(chan raft.RPCResponse, 1)
+	for {
+		body, err := c.receive()
+		if err != nil {
+			return
+		}
+		req, err := decodeReplicate(body)
+		if err != nil {
+			t.n.log.Warn("a message of the leader cannot be read: the connection is closed", "peer", conn.RemoteAddr().String(), "error", err)
+			return
+		}
+		a, ok := t.respond(req, answers)
+		if !ok || len(req.Entries) > 0 && fault.At(fault.Replicated) != nil {
+			return
+		}
+		resp, _ := a.Response.(*raft.AppendEntriesResponse)
+		if c.send(func(b []byte) []byte { return appendReplicateAnswer(b, resp, a.Error) }) != nil {
+			return
+		}
+	}
+}
+
+// respond answers a leader's request; false if the transport is closed before.
+func (t *transport) respond(req *raft.AppendEntriesRequest, answers chan raft.RPCResponse) (raft.RPCResponse, bool) {
+	return t.ask(raft.RPC{Command: req, RespChan: answers}, answers)
+}
+
+// heartbeat reports whether a request only says that its sender leads.
+func heartbeat(req *raft.AppendEntriesRequest) bool {
+	return req.PrevLogEntry == 0 && len(req.Entries) == 0 && req.LeaderCommitIndex == 0
+}
+
+// ask has Raft answer a request; false if the transport is closed before.
+func (t *transport) ask(rpc raft.RPC, answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
+	select {
+	case t.requests <- rpc:
+	case <-t.stop:
+		return raft.RPCResponse{}, false
+	}
+	return t.answer(answers)
+}
+
+// answer waits for the answer to a request that Raft has taken.
+func (t *transport) answer(answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
+	select {
+	case a := <-answers:
+		return a, true
+	case <-t.stop:
+		return raft.RPCResponse{}, false
+	}
+}

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+func replicateRequest() *raft.AppendEntriesRequest {
+	return &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte("host:7001")},
+		Term:      7, PrevLogEntry: 1 << 40, PrevLogTerm: 6, LeaderCommitIndex: 99,
+		Entries: []*raft.Log{
+			{Index: 1<<40 + 1, Term: 7, Type: raft.LogCommand, Data: []byte("data"), AppendedAt: time.Unix(1700000000, 123)},
+			{Index: 1<<40 + 2, Term: 7, Type: raft.LogNoop, Extensions: []byte{0}},
+			{Index: 1<<40 + 3, Term: 7, Type: raft.LogConfiguration, Data: make([]byte, 70000)},
+		},
+	}
+}
+
+// Requests and answers arrive as they were sent.
+func TestReplicateForm(t *testing.T) {
+	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, Addr: []byte("a")}, Term: 1}
+	for _, req := range []*raft.AppendEntriesRequest{replicateRequest(), heartbeat} {
+		got, err := decodeReplicate(appendReplicate(nil, req))
+		if err != nil || !reflect.DeepEqual(got, req) {
+			t.Errorf("request %+v, error %v; want %+v", got, err, req)
+		}
+	}
+	for _, want := range []raft.AppendEntriesResponse{
+		{}, {RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n2"), Addr: []byte("b")}, Term: 1 << 50, LastLog: 3, Success: true},
+		{Term: 2, NoRetryBackoff: true}, {Success: true, NoRetryBackoff: true},
+	} {
+		for _, fails := range []string{"", "it will not"} {
+			var said error
+			if fails != "" {
+				said = errors.New(fails)
+			}
+			var got raft.AppendEntriesResponse
+			if text, err := decodeReplicateAnswer(appendReplicateAnswer(nil, &want, said), &got); err != nil || text != fails || !reflect.DeepEqual(got, want) {
+				t.Errorf("answer %+v, %q, error %v; want %+v, %q", got, text, err, want, fails)
+			}
+		}
+	}
+}
+
+// What is cut short, too long, or too much is an error, and never half a request.
+func TestReplicateMalformed(t *testing.T) {
+	whole := appendReplicate(nil, replicateRequest())
+	for cut := range whole {
+		if _, err := decodeReplicate(whole[:cut]); err == nil {
+			t.Fatalf("the first %d of %d bytes pass for a request", cut, len(whole))
+		}
+	}
+	if _, err := decodeReplicate(append(whole, 0)); err == nil {
+		t.Error("a byte too many passes")
+	}
+	many := replicateRequest()
+	for len(many.Entries) <= appendEntriesMax {
+		many.Entries = append(many.Entries, &raft.Log{Index: 1})
+	}
+	if _, err := decodeReplicate(appendReplicate(nil, many)); err == nil || !strings.Contains(err.Error(), "too many entries") {
+		t.Errorf("%d entries: error %v", len(many.Entries), err)
+	}
+	strange := replicateRequest()
+	strange.Entries[0].Type = raft.LogConfiguration + 1
+	if _, err := decodeReplicate(appendReplicate(nil, strange)); err == nil || !strings.Contains(err.Error(), "unknown type") {
+		t.Errorf("an entry of an unknown type: error %v", err)
+	}
+	answer := appendReplicateAnswer(nil, &raft.AppendEntriesResponse{Term: 300, Success: true}, errors.New("no"))
+	for cut := range answer {
+		if _, err := decodeReplicateAnswer(answer[:cut], &raft.AppendEntriesResponse{}); err == nil {
+			t.Fatalf("the first %d of %d bytes pass for an answer", cut, len(answer))
+		}
+	}
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	go theirs.Write(binary.BigEndian.AppendUint32(nil, replicateBytesMax+1))
+	if _, err := newLogConn(ours).receive(); !errors.Is(err, errFrame) {
+		t.Errorf("a message of more than %d bytes: error %v", replicateBytesMax, err)
+	}
+}
+
+func FuzzReplicate(f *testing.F) {
+	small := replicateRequest()
+	small.Entries = small.Entries[:2]
+	f.Add(appendReplicate(nil, small))
+	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 255, 255, 3})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var resp raft.AppendEntriesResponse
+		_, _ = decodeReplicateAnswer(body, &resp)
+		req, err := decodeReplicate(body)
+		if err != nil {
+			return
+		}
+		again, err := decodeReplicate(appendReplicate(nil, req))
+		if err != nil || !reflect.DeepEqual(again, req) {
+			t.Errorf("%+v became %+v, error %v", req, again, err)
+		}
+	})
+}
+
+// A connection that was found broken takes those with it that have waited beside it, and the
+// next call has a new one. What Raft says against a request breaks none.
+func TestReplicasBroken(t *testing.T) {
+	var servers []*logConn
+	r := &replicas{idle: map[raft.ServerAddress][]*logConn{}, dial: func(raft.ServerAddress) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		c := newLogConn(theirs)
+		servers = append(servers, c)
+		go func() {
+			for {
+				if _, err := c.receive(); err != nil {
+					return
+				}
+				_ = c.send(func(b []byte) []byte {
+					return appendReplicateAnswer(b, &raft.AppendEntriesResponse{Term: 5}, errors.New("not now"))
+				})
+			}
+		}()
+		return ours, nil
+	}}
+	first, err := r.take("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.take("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.put("a", first)
+	r.put("a", second)
+	call := func() error {
+		var resp raft.AppendEntriesResponse
+		return r.call("a", replicateRequest(), &resp)
+	}
+	for range 3 {
+		if err := call(); err == nil || err.Error() != "not now" {
+			t.Fatalf("error %v, want Raft's", err)
+		}
+	}
+	if len(servers) != 2 {
+		t.Fatalf("%d connections were made, want 2", len(servers))
+	}
+	_ = servers[0].Close()
+	_ = servers[1].Close()
+	if err := call(); err == nil || err.Error() == "not now" {
+		t.Fatalf("error %v on a broken connection", err)
+	}
+	if len(r.idle["a"]) != 0 {
+		t.Errorf("%d connections to a process that is gone are kept", len(r.idle["a"]))
+	}
+	if err := call(); err == nil || err.Error() != "not now" || len(servers) != 3 {
+		t.Errorf("error %v after %d connections, want Raft's on the third", err, len(servers))
+	}
+	r.close()
+	if err := call(); !errors.Is(err, raft.ErrTransportShutdown) {
+		t.Errorf("error %v after the end", err)
+	}
+}
+
+// A member that is far behind is sent what it can take in time.
+func TestMessagesAreBounded(t *testing.T) {
+	large, small := &raft.Log{Data: make([]byte, messageBytes/2)}, &raft.Log{Data: make([]byte, 10)}
+	huge := &raft.Log{Data: make([]byte, 2*messageBytes)}
+	for _, tt := range []struct {
+		entries []*raft.Log
+		want    int
+	}{
+		{nil, 0}, {[]*raft.Log{small, small}, 2}, {[]*raft.Log{huge, small}, 1}, {[]*raft.Log{small, huge}, 1},
+		{[]*raft.Log{large, large, small}, 2}, {[]*raft.Log{large, small, large}, 2},
+	} {
+		if got := withinMessage(tt.entries); got != tt.want {
+			t.Errorf("%d of %d entries, want %d", got, len(tt.entries), tt.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		away := c.others(lead)[0]
+		c.cut(away)
+		value := strings.Repeat("x", messageBytes/2)
+		for i := range 8 {
+			c.expect(lead, fmt.Sprintf("SET k%d %s", i, value), "+OK")
+		}
+		time.Sleep(time.Second)
+		writes := away.disk.writes.Load()
+		c.net.heal()
+		time.Sleep(10 * time.Second)
+		c.agree()
+		if n := away.disk.writes.Load() - writes; n < 4 {
+			t.Errorf("16 MiB of entries came in %d messages", n)
+		}
+	})
+}
