@@ -15,9 +15,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// raftConfig is how Raft is tuned. The heartbeats go through the followers' main
-// goroutine, behind their disk writes (see transport), so the heartbeat must stay
-// well above the slowest normal fsync.
+// raftConfig is how Raft is tuned. A member whose disk takes its time is not taken for
+// dead (askHeartbeat), so the heartbeat need not be above the slowest fsync.
 func (n *Node) raftConfig() *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(n.cfg.ID)
@@ -44,7 +43,8 @@ const never = 100 * 365 * 24 * time.Hour
 // transport is Raft's transport without its fast path for heartbeats: Raft would
 // handle them on the connection's goroutine, where they change term and state
 // behind the back of its main one (hashicorp/raft#695). The handler that is not set
-// makes them ordinary messages. AppendEntries goes its own way (replicate.go).
+// makes them ordinary messages. AppendEntries goes its own way (replicate.go), which
+// answers for a Raft that is busy but changes nothing of it.
 //
 // It also keeps trying to replicate to a member that cannot be reached: Raft itself
 // pauses longer after each failure, up to ten seconds, so that a member that comes

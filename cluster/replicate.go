@@ -38,6 +38,7 @@ const (
 	replicateBufferKeep = 1 << 20 // bytes; a larger buffer is given back
 	replicateReadBytes  = 16 << 10
 	answerTextMax       = 4 << 10 // bytes of an answer's error
+	heartbeatPatience   = 10      // Raft has this part of the heartbeat timeout to take a heartbeat
 )
 
 // replicateBytesMax bounds a message: as many entries as one carries, of the largest size.
@@ -296,12 +297,47 @@ func (t *transport) serveLog(conn net.Conn) {
 
 // respond answers a leader's request; false if the transport is closed before.
 func (t *transport) respond(req *raft.AppendEntriesRequest, answers chan raft.RPCResponse) (raft.RPCResponse, bool) {
-	return t.ask(raft.RPC{Command: req, RespChan: answers}, answers)
+	rpc := raft.RPC{Command: req, RespChan: answers}
+	if heartbeat(req) {
+		return t.askHeartbeat(rpc, answers)
+	}
+	return t.ask(rpc, answers)
 }
 
 // heartbeat reports whether a request only says that its sender leads.
 func heartbeat(req *raft.AppendEntriesRequest) bool {
 	return req.PrevLogEntry == 0 && len(req.Entries) == 0 && req.LeaderCommitIndex == 0
+}
+
+// askHeartbeat has Raft answer a heartbeat, or answers for it while it is busy: a disk that
+// takes its time, or a snapshot that is being restored, is no reason for a leader to give
+// up. All that a leader concludes from the answer is that this member is there and knows of
+// no later term (no read rests on it, see confirm), and that is so. Raft misses nothing: it
+// counts the message it is busy with as heard from the leader when it is done with it.
+func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
+	req := rpc.Command.(*raft.AppendEntriesRequest)
+	busy := time.NewTimer(t.n.cfg.Heartbeat / heartbeatPatience)
+	defer busy.Stop()
+	for {
+		select {
+		case t.requests <- rpc:
+			return t.answer(answers)
+		case <-busy.C:
+			if t.n.follows(req.Term) {
+				header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+				return raft.RPCResponse{Response: &raft.AppendEntriesResponse{
+					RPCHeader: header, Term: req.Term, Success: true,
+				}}, true
+			}
+		case <-t.stop:
+			return raft.RPCResponse{}, false
+		}
+	}
+}
+
+// follows reports whether this node follows the leader of term.
+func (n *Node) follows(term uint64) bool {
+	return n.started.Load() && n.raft.State() == raft.Follower && n.raft.CurrentTerm() == term
 }
 
 // ask has Raft answer a request; false if the transport is closed before.

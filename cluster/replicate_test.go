@@ -168,6 +168,81 @@ func TestReplicasBroken(t *testing.T) {
 	}
 }
 
+// Disks that take their time, even those of all followers, cost time and no leader: nobody
+// is left in doubt about a write, and reads go on.
+func TestSlowDisksElectNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.leader()
+		c.expect(lead, "SET a 1", "+OK")
+		term := lead.raft.CurrentTerm()
+		for _, o := range c.others(lead) {
+			o.disk.gate.close()
+		}
+		reply := make(chan string, 1)
+		go func() { reply <- lead.do("SET a 2") }()
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			c.expect(lead, "GET a", "$1 1")
+		}
+		for _, o := range c.others(lead) {
+			o.disk.gate.open(nil)
+		}
+		if got := <-reply; got != "+OK" {
+			t.Errorf("the write was answered %q", got)
+		}
+		time.Sleep(2 * heartbeatDefault)
+		if now := lead.raft.CurrentTerm(); !lead.leads() || now != term {
+			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.leads())
+		}
+		c.agree()
+	})
+}
+
+// A member that is busy does not answer for another term: Raft itself does, when it can.
+func TestHeartbeatOfAnotherTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.leader()
+		follower := c.others(lead)[0]
+		follower.disk.gate.close()
+		written := make(chan string, 1)
+		go func() { written <- lead.do("SET a 1") }()
+		time.Sleep(heartbeatDefault) // Raft's goroutine waits for the disk
+		term := lead.raft.CurrentTerm()
+		beat := func(term uint64) <-chan bool {
+			success := make(chan bool, 1)
+			answers := make(chan raft.RPCResponse, 1)
+			go func() {
+				req := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: term}
+				a, _ := follower.trans.askHeartbeat(raft.RPC{Command: req, RespChan: answers}, answers)
+				success <- a.Response.(*raft.AppendEntriesResponse).Success
+			}()
+			time.Sleep(heartbeatDefault)
+			return success
+		}
+		old, present := beat(term-1), beat(term)
+		if len(present) != 1 || !<-present {
+			t.Error("the heartbeat of the leader is not answered")
+		}
+		if len(old) != 0 {
+			t.Error("the heartbeat of an older term is answered while Raft is busy")
+		}
+		follower.disk.gate.open(nil)
+		if <-old {
+			t.Error("the heartbeat of an older term succeeds")
+		}
+		if got := <-written; got != "+OK" {
+			t.Errorf("the write was answered %q", got)
+		}
+		if lead.follows(term) {
+			t.Error("the leader answers as if it followed itself")
+		}
+	})
+}
+
 // A member that is far behind is sent what it can take in time.
 func TestMessagesAreBounded(t *testing.T) {
 	large, small := &raft.Log{Data: make([]byte, messageBytes/2)}, &raft.Log{Data: make([]byte, 10)}
