@@ -265,6 +265,9 @@ func (n *Node) start() {
 	n.goroutines.Go(n.takeSnapshots)
 	n.goroutines.Go(n.keepMembers)
 	n.goroutines.Go(n.role.watch)
+	if n.alone() {
+		n.goroutines.Go(n.trans.elect)
+	}
 }
 
 func (n *Node) settings() []resp.Message {

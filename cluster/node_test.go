@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Three nodes elect a leader, and any of them serves any command.
@@ -18,5 +19,23 @@ func TestThreeNodesServeEverywhere(t *testing.T) {
 		c.expect(others[1], "INCR a", ":3")
 		c.expect(leader, "GET a", "$1 3")
 		c.agree()
+	})
+}
+
+// The only voter does not wait for a leader that there cannot be, at its first start
+// or at a later one.
+func TestAloneLeadsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		for range 2 {
+			began := time.Now()
+			c.expect(c.nodes["n1"], "SET a 1", "+OK")
+			if took := time.Since(began); took > heartbeatDefault/10 {
+				t.Errorf("it served after %v", took)
+			}
+			c.kill("n1")
+			c.start("n1")
+		}
 	})
 }

@@ -131,6 +131,17 @@ func (t *transport) relay() {
 	}
 }
 
+// elect has Raft stand for election now, as if a leader had handed over: the only voter
+// need not wait for a leader that there cannot be.
+func (t *transport) elect() {
+	if t.n.raft.State() != raft.Follower {
+		return // it has waited long enough already: Raft would depose itself
+	}
+	answers := make(chan raft.RPCResponse, 1)
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	t.ask(raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answers}, answers)
+}
+
 // acceptLogs serves the connections on which a leader replicates.
 func (t *transport) acceptLogs() {
 	for {
