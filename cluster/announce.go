@@ -56,6 +56,15 @@ func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *r
 	r.last, r.last.Entries = *msg, nil
 	r.has = max(r.has, msg.PrevLogEntry+uint64(len(msg.Entries)))
 	r.told = max(r.told, msg.LeaderCommitIndex)
+	a.more(r)
+}
+
+// more has the member told what it has and does not know to be committed, if there is
+// something. mu is held.
+func (a *announcer) more(r *replica) {
+	if to := a.applied.Load(); to != nil && r.told < to.Index && r.has >= to.Index {
+		signal(a.wake)
+	}
 }
 
 // run announces until the node stops.
@@ -99,5 +108,6 @@ func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 	defer a.mu.Unlock()
 	if r.busy = false; err == nil && resp.Success {
 		r.told = max(r.told, to.Index)
+		a.more(r)
 	}
 }

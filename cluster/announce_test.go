@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // slowCommits has Raft itself tell a commit late, or with the next entry.
@@ -66,4 +68,20 @@ func TestCommitIsAnnouncedLater(t *testing.T) {
 			t.Error(stopped)
 		}
 	})
+}
+
+// A member that says it has the newest entry after the leader has applied it is told at
+// once too; who knows already, or lacks it, is not.
+func TestAnnouncerWakesUp(t *testing.T) {
+	for _, tt := range []struct {
+		has, knows uint64
+		want       bool
+	}{{5, 4, true}, {5, 5, false}, {4, 4, false}} {
+		a := newAnnouncer(&Node{})
+		a.applied.Store(&raft.Log{Index: 5, Term: 1})
+		a.answered("n2", "n2:1", &raft.AppendEntriesRequest{Term: 1, PrevLogEntry: tt.has, LeaderCommitIndex: tt.knows})
+		if got := len(a.wake) > 0; got != tt.want {
+			t.Errorf("a member has %d of 5 and knows of %d: it is told: %v", tt.has, tt.knows, got)
+		}
+	}
 }

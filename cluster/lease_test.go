@@ -217,16 +217,17 @@ func TestStaleStampIsVoid(t *testing.T) {
 }
 
 // A committed entry that cannot be read stops every node with a sentence, before
-// anything is applied after it.
+// anything is applied after it: the leader first, and the others under the next one.
 func TestUnreadableEntryStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		leader := c.leader()
+		others := c.others(leader)
 		c.expect(leader, "SET a 1", "+OK")
 		_ = leader.raft.Apply([]byte("not an entry"), 0).Error()
-		time.Sleep(10 * time.Second)
-		for _, n := range c.others(nil) {
+		stopped := func(n *testNode) {
+			t.Helper()
 			if !strings.Contains(n.stopped(), "unreadable log entry: its checksum does not match: this node stops before it differs from the others") {
 				t.Errorf("%s said %q", n.id, n.stopped())
 			}
@@ -234,5 +235,16 @@ func TestUnreadableEntryStops(t *testing.T) {
 				t.Errorf("%s still leads", n.id)
 			}
 		}
+		time.Sleep(10 * time.Second)
+		stopped(leader)
+		for _, n := range others {
+			if n.stopped() != "" {
+				t.Errorf("%s has heard of a commit that the leader could not apply: %s", n.id, n.stopped())
+			}
+		}
+		c.kill(leader.id) // as its process ends
+		time.Sleep(10 * time.Second)
+		stopped(others[0])
+		stopped(others[1])
 	})
 }

@@ -191,10 +191,16 @@ func (m *testMachine) Restore(r io.Reader) error {
 type testPublisher struct {
 	mu    sync.Mutex
 	heard []string
+	hold  chan struct{} // Publish waits until it is closed; nil: it does not
 }
 
 func (p *testPublisher) Publish(msgs []resp.Message) {
 	p.mu.Lock()
+	if hold := p.hold; hold != nil {
+		p.mu.Unlock()
+		<-hold
+		p.mu.Lock()
+	}
 	defer p.mu.Unlock()
 	for _, m := range msgs {
 		p.heard = append(p.heard, m.Channel+"="+m.Payload)

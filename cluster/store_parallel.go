@@ -15,7 +15,9 @@ import (
 // leads, and another goroutine writes. Nothing outside Raft may then follow from an
 // entry that is not on this disk:
 //   - The machine applies it when it is (await). Nobody is answered before.
-//   - The others hear that it is committed when it is (committed).
+//   - The others hear that it is committed when it is, and when this node's machine has
+//     applied it (committed): or else a client of theirs could know of it and read here
+//     that it has not happened.
 //
 // A crash forgets what was not written, and all that Raft had concluded from it. As
 // long as there is no crash, the log in memory is the log.
@@ -24,14 +26,16 @@ import (
 // StoreLogs returns. All methods may be called concurrently.
 type parallelLog struct {
 	raft.LogStore
-	guard *storeGuard
-	leads func() bool // nil: never
+	guard   *storeGuard
+	leads   func() bool   // nil: never
+	applied func() uint64 // the last entry that this node's machine has taken; nil: all
 
 	first   atomic.Uint64 // index of the first entry that is not on disk yet; 0: all are
 	mu      sync.Mutex
 	ahead   []*raft.Log // those entries, in order
 	writing bool        // a goroutine writes them, or the store has failed
 	moved   broadcast   // more is on disk
+	pending []uint64    // entries of this leadership that the machine may not have taken yet
 }
 
 // append takes entries over, and has them written.
@@ -39,6 +43,10 @@ func (l *parallelLog) append(entries []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ahead = append(l.ahead, entries...)
+	l.forgetApplied() // a single node tells nobody, and would never ask
+	for _, e := range entries {
+		l.pending = append(l.pending, e.Index)
+	}
 	l.first.Store(l.ahead[0].Index)
 	if !l.writing {
 		l.writing = true
@@ -112,9 +120,34 @@ func (l *parallelLog) flush() error {
 // it is up to index.
 func (l *parallelLog) committed(index uint64) uint64 {
 	if first := l.first.Load(); first > 0 {
-		return min(index, first-1)
+		index = min(index, first-1)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetApplied()
+	if l.applied != nil && len(l.pending) > 0 {
+		index = min(index, l.pending[0]-1)
 	}
 	return index
+}
+
+// forgetApplied drops what the machine has taken from what is pending. mu is held.
+func (l *parallelLog) forgetApplied() {
+	if l.applied == nil {
+		return
+	}
+	applied := l.applied()
+	for len(l.pending) > 0 && l.pending[0] <= applied {
+		l.pending = l.pending[1:]
+	}
+}
+
+// deposed forgets what was pending: who does not lead tells nobody, and its entries may
+// never be applied.
+func (l *parallelLog) deposed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = nil
 }
 
 // StoreLog implements raft.LogStore.
@@ -123,6 +156,9 @@ func (l *parallelLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*ra
 // StoreLogs implements raft.LogStore.
 func (l *parallelLog) StoreLogs(entries []*raft.Log) error {
 	if !l.mayFollow(entries) {
+		if l.leads == nil || !l.leads() {
+			l.deposed()
+		}
 		if err := l.flush(); err != nil {
 			return err
 		}

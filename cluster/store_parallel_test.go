@@ -93,6 +93,44 @@ func TestLeaderSendsWhileItWrites(t *testing.T) {
 	})
 }
 
+// A leader whose machine lags behind what is committed lets the others lag, too: who hears
+// of an entry there finds it in what the leader answers.
+func TestOthersDoNotApplyBeforeTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.leader()
+		c.expect(lead, "SET before v", "+OK")
+		c.agree()
+		hold := make(chan struct{})
+		lead.pub.mu.Lock()
+		lead.pub.hold = hold
+		lead.pub.mu.Unlock()
+		replies := make(chan string, 2)
+		for _, line := range []string{"PUBLISH news x", "SET k v"} {
+			go func() { replies <- lead.do(line) }()
+			time.Sleep(100 * time.Millisecond)
+		}
+		applied := lead.appliedNow.Load()
+		if applied != lead.raft.LastIndex()-1 || lead.raft.CommitIndex() != applied+1 {
+			t.Fatalf("the leader has applied %d of %d entries, %d are committed", applied, lead.raft.LastIndex(), lead.raft.CommitIndex())
+		}
+		for _, n := range c.others(lead) {
+			if got := n.appliedNow.Load(); got != applied {
+				t.Errorf("%s has applied entry %d, the leader %d", n.id, got, applied)
+			}
+		}
+		lead.pub.mu.Lock()
+		lead.pub.hold = nil
+		lead.pub.mu.Unlock()
+		close(hold)
+		for range 2 {
+			<-replies
+		}
+		c.agree()
+	})
+}
+
 // What the leader's disk did not get may be forgotten by a majority: then no node may
 // have applied it, the one that holds it included.
 func TestLeaderLosesWhatItSent(t *testing.T) {
@@ -177,6 +215,57 @@ func TestParallelLogReads(t *testing.T) {
 		synctest.Wait()
 		if got := l.committed(2); got != 2 {
 			t.Errorf("all is on disk: the others hear %d, want 2", got)
+		}
+	})
+}
+
+// The others hear of an entry when the machine has taken it; what a deposed leader has not
+// applied keeps nothing back later.
+func TestParallelLogTellsWhatIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, disk, lead := aheadLog(t)
+		applied := uint64(0)
+		l.applied = func() uint64 { return applied }
+		disk.open(nil)
+		synctest.Wait()
+		for applied = range uint64(3) {
+			if got := l.committed(2); got != applied {
+				t.Errorf("%d are applied: the others hear %d", applied, got)
+			}
+		}
+		applied = 2
+		for _, e := range []*raft.Log{{Index: 3, Term: 1}, {Index: 4, Term: 2, Type: raft.LogNoop}} {
+			if err := l.StoreLog(e); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if got := l.committed(4); got != 2 {
+			t.Errorf("entry 3 is not applied: the others hear %d, want 2", got)
+		}
+		*lead = false
+		if err := l.StoreLog(&raft.Log{Index: 5, Term: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.committed(5); got != 5 {
+			t.Errorf("the others hear %d of a later leader's entries, want 5", got)
+		}
+	})
+}
+
+// A single node tells nobody, and keeps no list of all that it has ever stored.
+func TestParallelLogOfASingleNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		n := c.leader()
+		for range 100 {
+			c.expect(n, "SET a 1", "+OK")
+		}
+		n.stores.Log.mu.Lock()
+		defer n.stores.Log.mu.Unlock()
+		if kept := len(n.stores.Log.pending); kept > entriesInFlightMax {
+			t.Errorf("%d entries are kept, want %d at most", kept, entriesInFlightMax)
 		}
 	})
 }
