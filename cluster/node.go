@@ -139,6 +139,7 @@ func (n *Node) open() error {
 	}
 	n.stores.guard.stored = n.proposer.stored
 	n.stores.Log.applied = n.appliedNow.Load
+	n.stores.Log.base = n.restoredSnapshot
 	n.stores.Log.leads = func() bool { return n.started.Load() && n.raft.State() == raft.Leader }
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.found(); err != nil {

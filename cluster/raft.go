@@ -120,6 +120,10 @@ func (t *transport) relay() {
 	for {
 		select {
 		case rpc := <-t.NetworkTransport.Consumer():
+			if req, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok {
+				go t.takeSnapshot(rpc, req)
+				continue
+			}
 			select {
 			case t.requests <- rpc:
 			case <-t.stop:

@@ -297,6 +297,9 @@ func (t *transport) serveLog(conn net.Conn) {
 
 // respond answers a leader's request; false if the transport is closed before.
 func (t *transport) respond(req *raft.AppendEntriesRequest, answers chan raft.RPCResponse) (raft.RPCResponse, bool) {
+	if answer := t.n.skipApplied(req); answer != nil {
+		return raft.RPCResponse{Response: answer}, true
+	}
 	rpc := raft.RPC{Command: req, RespChan: answers}
 	if heartbeat(req) {
 		return t.askHeartbeat(rpc, answers)

@@ -129,6 +129,9 @@ func (n *Node) restore(r io.Reader) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if applied < n.applied {
+		return fmt.Errorf("it ends with entry %d, and entry %d is applied here", applied, n.applied) // see resent.go
+	}
 	if err := n.machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", errImage, err)
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -27,8 +28,9 @@ import (
 type parallelLog struct {
 	raft.LogStore
 	guard   *storeGuard
-	leads   func() bool   // nil: never
-	applied func() uint64 // the last entry that this node's machine has taken; nil: all
+	leads   func() bool                 // nil: never
+	applied func() uint64               // the last entry that this node's machine has taken; nil: all
+	base    func() (index, term uint64) // of the entry with which the snapshot ends that Raft goes by; nil: none
 
 	first   atomic.Uint64 // index of the first entry that is not on disk yet; 0: all are
 	mu      sync.Mutex
@@ -200,14 +202,34 @@ func (l *parallelLog) get(index uint64, entry *raft.Log) bool {
 
 // GetLog implements raft.LogStore. Who does not lead any more looks at an entry that a
 // new leader has sent him too, and may say that he has it: so he gets it from the disk.
+// A leader sends what he gets, and gets nothing else than entries.
 func (l *parallelLog) GetLog(index uint64, entry *raft.Log) error {
-	if l.leads != nil && l.leads() && l.get(index, entry) {
+	leads := l.leads != nil && l.leads()
+	if leads && l.get(index, entry) {
 		return nil
 	}
 	if !l.await(index) {
 		return errStoreFailed
 	}
-	return l.LogStore.GetLog(index, entry)
+	err := l.LogStore.GetLog(index, entry)
+	if errors.Is(err, raft.ErrLogNotFound) && !leads && l.atBase(index, entry) {
+		return nil
+	}
+	return err
+}
+
+// atBase stands in for the entry with which the newest snapshot ends, once that is no
+// longer in the log: a message of the leader may begin behind it.
+func (l *parallelLog) atBase(index uint64, entry *raft.Log) bool {
+	if l.base == nil {
+		return false
+	}
+	last, term := l.base()
+	if last == 0 || last != index {
+		return false
+	}
+	*entry = raft.Log{Index: index, Term: term, Type: raft.LogNoop}
+	return true
 }
 
 // LastIndex implements raft.LogStore.

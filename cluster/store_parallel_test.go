@@ -319,3 +319,25 @@ func TestParallelLogFails(t *testing.T) {
 		}
 	})
 }
+
+// The entry with which the newest snapshot ends is known when the log does not have it any
+// more, but to a leader: he would send it.
+func TestLogStandsInForSnapshot(t *testing.T) {
+	s := guardedMem(t, storeOptions{Fatal: func(error) {}}, &hookedStore{})
+	leads := false
+	s.Log.leads = func() bool { return leads }
+	s.Log.base = func() (index, term uint64) { return 7, 3 }
+	var e raft.Log
+	if err := s.Log.GetLog(7, &e); err != nil || e.Index != 7 || e.Term != 3 {
+		t.Errorf("the end of the snapshot: %+v, %v", e, err)
+	}
+	for _, i := range []uint64{6, 8} {
+		if err := s.Log.GetLog(i, &e); !errors.Is(err, raft.ErrLogNotFound) {
+			t.Errorf("entry %d: %+v, %v", i, e, err)
+		}
+	}
+	leads = true
+	if err := s.Log.GetLog(7, &e); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("to a leader: %+v, %v", e, err)
+	}
+}

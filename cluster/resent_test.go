@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// startBehind starts a cluster with a member that was brought up by the leader's snapshot and
+// has the entries after it.
+func startBehind(t *testing.T) (c *testCluster, lead, member *testNode) {
+	c = startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB })) // raft-wal keeps what it trims for a while
+	t.Cleanup(c.close)
+	lead = c.settle()
+	member = c.others(lead)[0]
+	c.cut(member)
+	for range 2 { // the log reaches back to the older snapshot
+		for i := range 20 {
+			c.expect(lead, fmt.Sprintf("SET k%d v", i), "+OK")
+		}
+		c.expect(lead, "LOCKD SNAPSHOT", "+OK")
+	}
+	c.expect(lead, "SET lock owner", "+OK")
+	c.expect(lead, "SET lock2 owner", "+OK")
+	c.net.heal()
+	time.Sleep(10 * time.Second)
+	c.agree()
+	if now := c.leader(); now != lead {
+		t.Fatalf("%s leads and not %s", now.id, lead.id)
+	}
+	if member.exposed.Load() == 0 {
+		t.Fatal("the member was not brought up by a snapshot")
+	}
+	return c, lead, member
+}
+
+// message is what the leader sends to a member that has its log up to prev.
+func (n *testNode) message(t *testing.T, prev raft.Log, to uint64) *raft.AppendEntriesRequest {
+	t.Helper()
+	req := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.id), Addr: []byte(n.addr)},
+		Term:      n.raft.CurrentTerm(), PrevLogEntry: prev.Index, PrevLogTerm: prev.Term, LeaderCommitIndex: n.raft.CommitIndex(),
+	}
+	for i := prev.Index + 1; i <= to; i++ {
+		e := &raft.Log{}
+		if err := n.stores.Log.GetLog(i, e); err != nil {
+			t.Fatal(err)
+		}
+		req.Entries = append(req.Entries, e)
+	}
+	return req
+}
+
+func newestSnapshot(t *testing.T, n *testNode) *raft.SnapshotMeta {
+	t.Helper()
+	snaps, err := n.stores.Snaps.List()
+	if err != nil || len(snaps) == 0 {
+		t.Fatalf("%s: %d snapshots, %v", n.id, len(snaps), err)
+	}
+	return snaps[0]
+}
+
+// resendSnapshot has the leader send its newest snapshot to a member.
+func (n *testNode) resendSnapshot(t *testing.T, to *testNode) bool {
+	t.Helper()
+	meta, data, err := n.stores.Snaps.Open(newestSnapshot(t, n).ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	req := &raft.InstallSnapshotRequest{
+		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.id), Addr: []byte(n.addr)},
+		SnapshotVersion: 1, Term: n.raft.CurrentTerm(), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
+	}
+	var resp raft.InstallSnapshotResponse
+	if err := n.trans.InstallSnapshot(raft.ServerID(to.id), raft.ServerAddress(to.addr), req, &resp, data); err != nil {
+		t.Error(err)
+	}
+	return resp.Success
+}
+
+// What a leader sends again, since the answer was lost, is agreed to by a member that has
+// it, however much of its log is gone; and no snapshot takes the member backwards.
+func TestResentAfterSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, member := startBehind(t)
+		last := lead.raft.LastIndex()
+		meta := newestSnapshot(t, lead)
+		at := raft.Log{Index: meta.Index, Term: meta.Term}
+		var before raft.Log
+		if err := lead.stores.Log.GetLog(meta.Index-5, &before); err != nil {
+			t.Fatal(err)
+		}
+		exposed, kept := member.exposed.Load(), func() uint64 { i, _ := member.stores.Log.LastIndex(); return i }
+		for name, msg := range map[string]*raft.AppendEntriesRequest{
+			"from the snapshot on":   lead.message(t, at, last),
+			"from before it":         lead.message(t, before, last),
+			"nothing but before it":  lead.message(t, before, meta.Index),
+			"a part of what follows": lead.message(t, at, meta.Index+1),
+		} {
+			var resp raft.AppendEntriesResponse
+			if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success || resp.LastLog != last {
+				t.Errorf("%s: %+v, %v", name, resp, err)
+			}
+		}
+		for range 3 {
+			if !lead.resendSnapshot(t, member) {
+				t.Error("the snapshot is refused")
+			}
+		}
+		if member.exposed.Load() != exposed || kept() != last || member.appliedNow.Load() != lead.appliedNow.Load() {
+			t.Errorf("the member has applied %d, its log ends at %d of %d, and it installed %d snapshots",
+				member.appliedNow.Load(), kept(), last, member.exposed.Load()-exposed)
+		}
+		c.kill(lead.id) // whoever leads now, nothing is lost
+		c.expect(member, "GET lock", "$5 owner")
+		c.start(lead.id)
+		c.expect(member, "GET lock2", "$5 owner")
+		c.agree()
+	})
+}
+
+// A leader of an earlier term is told of the later one, whatever he sends.
+func TestOldLeaderSendsSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, lead, member := startBehind(t)
+		req := &raft.InstallSnapshotRequest{
+			RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(lead.id), Addr: []byte(lead.addr)},
+			SnapshotVersion: 1, Term: lead.raft.CurrentTerm() - 1, LastLogIndex: 1, LastLogTerm: 1,
+		}
+		var resp raft.InstallSnapshotResponse
+		err := lead.trans.InstallSnapshot(raft.ServerID(member.id), raft.ServerAddress(member.addr), req, &resp, strings.NewReader(""))
+		if err != nil || resp.Success || resp.Term != lead.raft.CurrentTerm() {
+			t.Errorf("%+v, %v", resp, err)
+		}
+	})
+}
+
+// What a node stands in for is the snapshot that it goes by, and no other that lies there.
+func TestRestoredSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1, onDisk(t, func(*Config) {}))
+		defer c.close()
+		n := c.leader()
+		c.expect(n, "SET a 1", "+OK")
+		c.expect(n, "LOCKD SNAPSHOT", "+OK")
+		meta := newestSnapshot(t, n)
+		if index, term := n.restoredSnapshot(); index != meta.Index || term != meta.Term || index == 0 {
+			t.Errorf("entry %d of term %d, want %d of %d", index, term, meta.Index, meta.Term)
+		}
+		sink, err := n.stores.Snaps.Create(1, meta.Index+100, meta.Term, raft.Configuration{}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Close(); err != nil {
+			t.Error(err)
+		}
+		if n.reaches(meta.Index+100, meta.Term) {
+			t.Error("the node vouches for what only lies in its folder")
+		}
+	})
+}
+
+// A member whose answer is lost just after it was brought up by a snapshot, and who is
+// killed, catches up.
+func TestRestartAfterSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, member := startBehind(t)
+		meta := newestSnapshot(t, lead)
+		c.kill(member.id)
+		c.start(member.id)
+		time.Sleep(5 * time.Second)
+		exposed := member.exposed.Load()
+		var resp raft.AppendEntriesResponse
+		msg := lead.message(t, raft.Log{Index: meta.Index, Term: meta.Term}, lead.raft.LastIndex())
+		if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), msg, &resp); err != nil || !resp.Success {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		c.agree()
+		if member.exposed.Load() != exposed {
+			t.Error("the member was brought up by a snapshot again")
+		}
+	})
+}
+
+// A snapshot that ends with an entry of the log tells nothing new, although the member
+// does not know yet that the entry is committed; one of another history does.
+func TestLogReachesSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		member := c.others(lead)[0]
+		lead.disk.gate.close() // so the leader keeps the commit to itself
+		defer lead.disk.gate.open(nil)
+		go lead.do("SET a 1")
+		synctest.Wait()
+		last, term := lead.raft.LastIndex(), lead.raft.CurrentTerm()
+		if applied := member.appliedNow.Load(); applied >= last || member.raft.LastIndex() != last {
+			t.Errorf("the member has applied %d of %d, its log ends at %d", applied, last, member.raft.LastIndex())
+		}
+		for _, tt := range []struct {
+			index, term uint64
+			want        bool
+		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.appliedNow.Load(), term + 1, true}} {
+			if got := member.reaches(tt.index, tt.term); got != tt.want {
+				t.Errorf("it reaches entry %d of term %d: %v", tt.index, tt.term, got)
+			}
+		}
+	})
+}
+
+// An image that is older than the state is never taken for it.
+func TestNoImageTakesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		n := c.leader()
+		c.expect(n, "SET a 1", "+OK")
+		var old bytes.Buffer
+		if err := n.image().writeTo(&old); err != nil {
+			t.Error(err)
+		}
+		c.expect(n, "SET a 2", "+OK")
+		if err := n.restore(&old); err == nil {
+			t.Error("an old image was restored")
+		}
+		c.expect(n, "GET a", "$1 2")
+	})
+}
