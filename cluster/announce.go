@@ -67,6 +67,16 @@ func (a *announcer) more(r *replica) {
 	}
 }
 
+// has is how far a member's log is known to be that of this node, which leads.
+func (a *announcer) has(id raft.ServerID) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.members[id]; r != nil && r.last.Term == a.n.raft.CurrentTerm() {
+		return r.has
+	}
+	return 0
+}
+
 // run announces until the node stops.
 func (a *announcer) run() {
 	for {

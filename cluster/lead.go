@@ -115,6 +115,9 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 	if !n.proposer.hold(ctx) {
 		return errors.New("requests on their way have not been settled in time")
 	}
+	if !n.awaitLog(ctx, to.ID) {
+		return fmt.Errorf("node %s has not taken the whole log in time", to.ID)
+	}
 	n.role.handingOver(string(to.ID))
 	err = n.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
 	if err != nil && n.raft.State() != raft.Leader {
@@ -124,6 +127,24 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 		n.role.handingOver("")
 	}
 	return err
+}
+
+// awaitLog waits until a member is known to have this leader's whole log, while the
+// proposer holds. Raft would wait too, but a member that stays away would never let it
+// go: from the second try on Raft leads and refuses every write.
+func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Heartbeat)
+	defer cancel()
+	tick := time.NewTicker(holdPoll)
+	defer tick.Stop()
+	for n.announcer.has(id) < n.raft.LastIndex() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // handOverMax bounds a change of the leader by hand.

@@ -378,6 +378,47 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
+// Leadership does not go to a member whose disk hangs, and however often that is tried
+// the leader goes on leading: it takes writes, ends leases, and hands over when it can.
+func TestTransferToMemberThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		to := c.others(lead)[0]
+		to.disk.gate.close()
+		c.expect(lead, "SET a 1", "+OK")
+		for range 3 {
+			c.expect(lead, "LOCKD TRANSFER "+to.id, "-ERR leadership stays at "+lead.id+": node "+to.id+" has not taken the whole log in time")
+			c.expect(lead, "SET b 1 PX 50", "+OK")
+			time.Sleep(100 * time.Millisecond)
+			c.expect(lead, "GET b", "_")
+		}
+		to.disk.gate.open(nil)
+		time.Sleep(time.Second)
+		c.expect(lead, "LOCKD TRANSFER "+to.id, "+OK")
+		if now := c.leader(); now != to {
+			t.Errorf("%s leads", now.id)
+		}
+	})
+}
+
+// Two hand-overs at a time hold the proposer until both are over.
+func TestHoldsAddUp(t *testing.T) {
+	p := newProposer(&Node{clock: NewSystemClock()})
+	p.hold(t.Context())
+	p.hold(t.Context())
+	p.release()
+	p.submit(&op{size: 1})
+	if ops, _ := p.take(&leadership{}); len(ops) > 0 {
+		t.Error("an entry leaves while leadership is being handed over")
+	}
+	p.release()
+	if ops, _ := p.take(&leadership{}); len(ops) != 1 {
+		t.Error("no entry leaves after the last hand-over")
+	}
+}
+
 // WAIT, connected_slaves and the list in ROLE give the same figure, on every node,
 // whoever is up.
 func TestReplicaFiguresAreStable(t *testing.T) {

@@ -39,7 +39,7 @@ type proposer struct {
 	inFlight int  // entries
 	flying   int  // ops in them
 	storing  bool // the newest of them is not on this node's disk yet
-	held     bool // leadership is being handed over: entries wait
+	held     int  // hand-overs of leadership under way: entries wait
 	closed   bool
 	gather   gathering
 }
@@ -90,7 +90,7 @@ const idleMax = time.Hour
 func (p *proposer) idle() time.Duration {
 	lead, deadline := p.n.lead.Load(), p.n.deadline.Load()
 	p.mu.Lock()
-	busy := p.inFlight > 0 || p.held
+	busy := p.inFlight > 0 || p.held > 0
 	gather := p.gather.left(len(p.waiting), p.n.clock.Monotonic())
 	p.mu.Unlock()
 	switch {
@@ -121,7 +121,7 @@ func (p *proposer) step() bool {
 func (p *proposer) take(lead *leadership) ([]*op, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held || p.inFlight > 0 && !p.mayFollow() {
+	if p.held > 0 || p.inFlight > 0 && !p.mayFollow() {
 		return nil, false
 	}
 	if p.inFlight == 0 && p.gather.left(len(p.waiting), p.n.clock.Monotonic()) > 0 {
@@ -310,7 +310,7 @@ func (p *proposer) busy() bool {
 // either way release must follow.
 func (p *proposer) hold(ctx context.Context) bool {
 	p.mu.Lock()
-	p.held = true
+	p.held++
 	p.mu.Unlock()
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
@@ -334,7 +334,7 @@ const holdPoll = 2 * time.Millisecond
 
 func (p *proposer) release() {
 	p.mu.Lock()
-	p.held = false
+	p.held--
 	p.mu.Unlock()
 	signal(p.wake)
 }
