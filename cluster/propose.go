@@ -35,11 +35,12 @@ type proposer struct {
 
 	mu       sync.Mutex
 	waiting  []*op
-	bytes    int  // of those waiting
-	inFlight int  // entries
-	flying   int  // ops in them
-	storing  bool // the newest of them is not on this node's disk yet
-	held     int  // hand-overs of leadership under way: entries wait
+	bytes    int           // of those waiting
+	inFlight int           // entries
+	flying   int           // ops in them
+	storing  bool          // the newest of them is not on this node's disk yet
+	held     int           // hand-overs of leadership under way: entries wait
+	refused  time.Duration // monotonic: when Raft has refused an entry without ops
 	closed   bool
 	gather   gathering
 }
@@ -69,9 +70,11 @@ func (p *proposer) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		for p.step() {
+		wait := p.step()
+		for wait == 0 {
+			wait = p.step()
 		}
-		timer.Reset(p.idle())
+		timer.Reset(wait)
 		select {
 		case <-p.wake:
 		case <-timer.C:
@@ -82,50 +85,44 @@ func (p *proposer) run() {
 	}
 }
 
-// idleMax is how long the proposer sleeps when nothing happens at all.
+// idleMax is how long the proposer sleeps when nothing happens at all: whoever changes
+// what take looks at wakes it.
 const idleMax = time.Hour
 
-// idle is how long the proposer may sleep: until the next lease ends, if this node
-// leads and nothing is on its way that would end it.
-func (p *proposer) idle() time.Duration {
-	lead, deadline := p.n.lead.Load(), p.n.deadline.Load()
-	p.mu.Lock()
-	busy := p.inFlight > 0 || p.held > 0
-	gather := p.gather.left(len(p.waiting), p.n.clock.Monotonic())
-	p.mu.Unlock()
-	switch {
-	case lead == nil || busy:
-		return idleMax
-	case gather > 0:
-		return gather
-	}
-	return max(lead.until(deadline), time.Millisecond)
-}
+// tickPause is the pause before a lease that has run out is ended again, after Raft has
+// refused to: nobody waits for it who would wake the proposer.
+const tickPause = 10 * time.Millisecond
 
-// step proposes one entry, and reports whether it did.
-func (p *proposer) step() bool {
+// step proposes one entry and returns 0, or returns how long there will be none to make
+// if nothing happens.
+func (p *proposer) step() time.Duration {
 	lead := p.n.lead.Load()
 	if lead == nil {
 		p.refuse()
-		return false
+		return idleMax
 	}
-	ops, ok := p.take(lead)
-	if ok {
+	ops, wait := p.take(lead)
+	if wait == 0 {
 		p.propose(lead, ops)
 	}
-	return ok
+	return wait
 }
 
-// take takes what goes into the next entry, or reports that there is none to make
-// now. No ops and true: a lease has run out and nothing else is there to end it.
-func (p *proposer) take(lead *leadership) ([]*op, bool) {
+// take takes what goes into the next entry, or returns how long to wait for it. No ops
+// and no wait: a lease has run out and nothing else is there to end it. Each decision
+// comes from one look at the clock: the wait for others that is over at a second look
+// would be a wait for nobody.
+func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held > 0 || p.inFlight > 0 && !p.mayFollow() {
-		return nil, false
+		return nil, idleMax
 	}
-	if p.inFlight == 0 && p.gather.left(len(p.waiting), p.n.clock.Monotonic()) > 0 {
-		return nil, false
+	now := p.n.clock.Monotonic()
+	if p.inFlight == 0 {
+		if wait := p.gather.left(len(p.waiting), now); wait > 0 {
+			return nil, wait
+		}
 	}
 	count, size := 0, 0
 	for count < len(p.waiting) && count < entryOpsMax {
@@ -137,16 +134,21 @@ func (p *proposer) take(lead *leadership) ([]*op, bool) {
 		size += o.size
 		count++
 	}
-	if count == 0 && (p.inFlight > 0 || lead.until(p.n.deadline.Load()) > 0) {
-		return nil, false
+	if count == 0 && p.inFlight > 0 {
+		return nil, idleMax
 	}
-	ops := p.waiting[:count:count]
+	if count == 0 {
+		if wait := max(lead.until(p.n.deadline.Load()), p.refused+tickPause-now); wait > 0 {
+			return nil, max(wait, time.Millisecond)
+		}
+	}
+	ops = p.waiting[:count:count]
 	p.waiting = p.waiting[count:]
 	p.bytes -= size
 	p.inFlight++
 	p.flying += len(ops)
 	p.storing = true
-	return ops, true
+	return ops, 0
 }
 
 // mayFollow reports whether an entry may follow those on their way: not before the
@@ -283,6 +285,9 @@ func (fl *flight) settle(o outcome, results []resp.Result) {
 	p.mu.Lock()
 	p.inFlight--
 	p.flying -= fl.took
+	if fl.took == 0 && o != outcomeDone {
+		p.refused = now
+	}
 	if p.inFlight == 0 {
 		p.storing = false
 		p.gather.settled(fl.took, len(p.waiting), now-fl.began, now)

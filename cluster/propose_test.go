@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
 	"lockd/resp"
 )
@@ -19,9 +20,9 @@ func TestSecondEntryFollows(t *testing.T) {
 	}
 	take := func(want int, when string) []*op {
 		t.Helper()
-		ops, ok := p.take(lead)
-		if len(ops) != want || ok != (want > 0) {
-			t.Fatalf("%s: took %d ops (%t), want %d", when, len(ops), ok, want)
+		ops, wait := p.take(lead)
+		if len(ops) != want || (wait == 0) != (want > 0) {
+			t.Fatalf("%s: took %d ops and waits %s, want %d", when, len(ops), wait, want)
 		}
 		return ops
 	}
@@ -50,4 +51,52 @@ func TestSecondEntryFollows(t *testing.T) {
 // settle ends an entry of these ops.
 func settle(p *proposer, ops []*op) {
 	(&flight{p: p, took: len(ops), ops: ops}).settle(outcomeNotDone, nil)
+}
+
+// However the proposer's looks at the clock fall, an op that waits is not left alone: it
+// is taken, or the proposer wakes up when its wait for others is over.
+func TestLoneOpIsNotForgotten(t *testing.T) {
+	for ahead := range 8 {
+		clock := &steppingClock{now: time.Hour}
+		n := &Node{clock: clock}
+		n.lead.Store(&leadership{clock: clock})
+		n.deadline.Store(noDeadline)
+		p := newProposer(n)
+		p.gather.settled(50, 0, time.Second, clock.now)
+		p.submit(&op{size: 1})
+		clock.step = p.gather.most / 4
+		clock.now += time.Duration(ahead) * clock.step / 2
+		if ops, wait := p.take(n.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.gather.most) {
+			t.Errorf("the op waits, and the proposer sleeps for %s", wait)
+		}
+	}
+}
+
+// steppingClock goes on by a step at each look, as it may for a goroutine that is
+// interrupted between two of them.
+type steppingClock struct{ now, step time.Duration }
+
+func (c *steppingClock) Wall() int64 { return 0 }
+
+func (c *steppingClock) Monotonic() time.Duration {
+	c.now += c.step
+	return c.now
+}
+
+// A lease that is over is ended by an entry of its own; if Raft refuses that, as it does
+// while leadership moves, the next try comes after a pause.
+func TestTickIsNotTriedWithoutPause(t *testing.T) {
+	clock := &steppingClock{now: time.Hour}
+	p := newProposer(&Node{clock: clock})
+	lead := &leadership{clock: clock, base: 10}
+	for range 2 {
+		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {
+			t.Fatalf("a lease is over: %d ops, it waits %s", len(ops), wait)
+		}
+		settle(p, nil)
+		if _, wait := p.take(lead); wait != tickPause {
+			t.Errorf("refused: it waits %s, want %s", wait, tickPause)
+		}
+		clock.now += tickPause
+	}
 }
