@@ -315,7 +315,7 @@ func (n *Node) serveForward(req resp.Request, deadline time.Time, respond func(o
 		}()
 		return
 	}
-	n.submit(&op{req: req, size: size, done: done}, n.writes(req))
+	n.submit(&op{until: deadline, req: req, size: size, done: done}, n.writes(req))
 }
 
 // serveStatus implements peerHandler.

@@ -305,3 +305,30 @@ func TestWhatIsLeftGoesOn(t *testing.T) {
 		c.expect(leader, "GET sum", "$2 60")
 	})
 }
+
+// Another node's request that waits for longer than that node does is not begun, write or
+// read: its client has long been told that nobody knows.
+func TestDesertedForwardIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		answers := make(chan outcome, 2)
+		forward := func(line string) {
+			req := command(strings.Fields(line)...)
+			leader.serveForward(req, after(time.Second), func(o outcome, _ resp.Result) { answers <- o })
+		}
+		leader.proposer.hold(t.Context())
+		forward("SET late 1")
+		time.Sleep(2 * time.Second)
+		leader.proposer.release()
+		if o := <-answers; o != outcomeNotDone {
+			t.Errorf("the late write: %v", o)
+		}
+		c.expect(leader, "GET late", "_")
+		forward("SET soon 1")
+		if o := <-answers; o != outcomeDone {
+			t.Errorf("a write in time: %v", o)
+		}
+	})
+}

@@ -15,13 +15,20 @@ import (
 
 // op is a request, or a change of the roster, on its way into the log.
 type op struct {
-	ctx    context.Context // of the client that waits; nil: nobody hangs up
+	ctx    context.Context // of the client that waits; nil: it is another node's
+	until  time.Time       // then that node does not wait any more; zero: it waits
 	req    resp.Request
 	change *rosterChange
 	size   int // upper bound of its bytes in an entry
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)
+}
+
+// deserted reports whether nobody waits for the answer any more. Such an op is not begun:
+// a lock would be taken for a client that is gone.
+func (o *op) deserted() bool {
+	return o.ctx != nil && o.ctx.Err() != nil || !o.until.IsZero() && since(o.until) >= 0
 }
 
 // proposer is the one door to the log. What sessions and other nodes want written
@@ -195,8 +202,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
-		case o.ctx != nil && o.ctx.Err() != nil:
-			o.done(outcomeNotDone, resp.Result{}) // its client has hung up
+		case o.deserted():
+			o.done(outcomeNotDone, resp.Result{})
 			continue
 		case o.change != nil:
 			e.kind, e.change = entryRoster, *o.change

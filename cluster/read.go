@@ -103,6 +103,15 @@ func (r *reader) serve(ops []*op) {
 		return
 	}
 	for _, o := range ops {
+		r.answer(lead, o)
+	}
+}
+
+// answer answers a request of a confirmed round.
+func (r *reader) answer(lead *leadership, o *op) {
+	if o.deserted() {
+		o.done(outcomeNotDone, resp.Result{})
+	} else {
 		o.done(outcomeDone, r.n.view(lead, o.req))
 	}
 }
