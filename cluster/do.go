@@ -251,12 +251,48 @@ func (n *Node) local(ctx context.Context, req resp.Request, write bool) (outcome
 	}
 }
 
+// submit queues a request where it belongs: a read, or a write that will be refused as
+// things are here, with the reader.
 func (n *Node) submit(o *op, write bool) {
-	if write {
-		n.proposer.submit(o)
-	} else {
+	switch {
+	case !write:
 		n.reader.submit(o)
+	case !n.mayTry(o):
+		n.proposer.submit(o)
+	case n.isRefused(o.req):
+		o.try = true
+		n.reader.submit(o)
+	default:
+		n.proposer.submit(o)
 	}
+}
+
+// tryBytesMax bounds a request that is tried: those that wait for a read round are not
+// counted, as they are small.
+const tryBytesMax = 64 << 10
+
+// mayTry reports whether a request is of a kind that may well change nothing.
+func (n *Node) mayTry(o *op) bool {
+	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
+		return false
+	}
+	args := o.req.Cmds[0].Args
+	spec := n.machine.Lookup(args[0])
+	if spec != nil {
+		spec, _ = spec.Check(args) // a peer's request is not checked yet
+	}
+	return spec != nil && spec.Keys == resp.FirstKey && spec.MayRefuse(args)
+}
+
+// isRefused reports whether a request would change nothing as things are here. It is no
+// answer yet: that this node still leads must be confirmed.
+func (n *Node) isRefused(req resp.Request) bool {
+	lead := n.lead.Load()
+	if lead == nil {
+		return false
+	}
+	_, ok := n.try(lead, req)
+	return ok
 }
 
 // localOwn runs a command about the cluster on this node, which leads.
@@ -315,7 +351,12 @@ func (n *Node) serveForward(req resp.Request, deadline time.Time, respond func(o
 		}()
 		return
 	}
-	n.submit(&op{until: deadline, req: req, size: size, done: done}, n.writes(req))
+	o, write := &op{until: deadline, req: req, size: size, done: done}, n.writes(req)
+	if n.mayTry(o) {
+		go n.submit(o, write) // it looks at the machine, for which the connection must not wait
+		return
+	}
+	n.submit(o, write)
 }
 
 // serveStatus implements peerHandler.

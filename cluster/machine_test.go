@@ -41,6 +41,7 @@ func (m *testMachine) enter() func() {
 
 var testTable = resp.NewTable([]resp.Row[struct{}]{
 	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write}},
+	{Spec: resp.Spec{Name: "setnx", Arity: 3, Flags: resp.Write, Refuses: "*", Keys: resp.FirstKey}},
 	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
 	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
@@ -94,6 +95,12 @@ func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 		}
 		m.vars[key] = v
 		return resp.OK(), nil
+	case "setnx":
+		if _, taken := m.vars[key]; taken {
+			return resp.Int(0), nil
+		}
+		m.vars[key] = testVar{Value: strings.Clone(args[2])}
+		return resp.Int(1), nil
 	case "incr":
 		v := m.vars[key]
 		n, _ := strconv.ParseInt(v.Value, 10, 64)
@@ -134,6 +141,15 @@ func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 		res.Replies = append(res.Replies, m.look(at.Tick, c.Args))
 	}
 	return res
+}
+
+func (m *testMachine) Try(at resp.Stamp, req resp.Request) (resp.Result, bool) {
+	defer m.enter()()
+	v, taken := m.vars[req.Cmds[0].Args[1]]
+	if !taken || v.Deadline != 0 && at.Tick > v.Deadline {
+		return resp.Result{}, false
+	}
+	return resp.Result{Replies: []resp.Reply{resp.Int(0)}}, true
 }
 
 func (m *testMachine) Tick() int64 {

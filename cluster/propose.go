@@ -19,7 +19,8 @@ type op struct {
 	until  time.Time       // then that node does not wait any more; zero: it waits
 	req    resp.Request
 	change *rosterChange
-	size   int // upper bound of its bytes in an entry
+	size   int  // upper bound of its bytes in an entry
+	try    bool // it writes, and would change nothing when it came
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)

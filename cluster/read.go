@@ -107,21 +107,37 @@ func (r *reader) serve(ops []*op) {
 	}
 }
 
-// answer answers a request of a confirmed round.
+// answer answers a request of a confirmed round. What would change something by now goes
+// into the log after all.
 func (r *reader) answer(lead *leadership, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})
-	} else {
+	} else if !o.try {
 		o.done(outcomeDone, r.n.view(lead, o.req))
+	} else if res, ok := r.n.try(lead, o.req); ok {
+		o.done(outcomeDone, res)
+	} else {
+		r.n.proposer.submit(o)
 	}
 }
 
 // view runs a request against the applied state.
 func (n *Node) view(lead *leadership, req resp.Request) resp.Result {
-	stamp := resp.Stamp{Tick: lead.tick(), Wall: n.clock.Wall(), Seed: rand.Uint64()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.machine.View(stamp, req)
+	return n.machine.View(n.readStamp(lead), req)
+}
+
+// try asks the machine whether a request that may write would change nothing, and what
+// it is answered then.
+func (n *Node) try(lead *leadership, req resp.Request) (resp.Result, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine.Try(n.readStamp(lead), req)
+}
+
+func (n *Node) readStamp(lead *leadership) resp.Stamp {
+	return resp.Stamp{Tick: lead.tick(), Wall: n.clock.Wall(), Seed: rand.Uint64()}
 }
 
 // confirm reports whether this node has been the only leader at some moment since

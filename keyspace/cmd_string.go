@@ -8,12 +8,12 @@ import (
 
 var stringRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.FirstKey, Access: "RW access update variable_flags",
+		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Refuses: "NX", Keys: resp.FirstKey, Access: "RW access update variable_flags",
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
 		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 	}, Run: cmdSet},
 	{Spec: resp.Spec{
-		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "OW insert",
+		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Refuses: "*", Keys: resp.FirstKey, Access: "OW insert",
 		Group: "string", Since: "1.0.0", Summary: "Set the value of a key, only if the key does not exist",
 		Syntax: "key value",
 	}, Run: cmdSetNX},

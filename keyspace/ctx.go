@@ -56,6 +56,9 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 	if c.reads {
 		c.m.seen.count(ok)
 	}
+	if ok {
+		c.m.trial.found(c, e)
+	}
 	return e
 }
 

@@ -35,6 +35,9 @@ func newDatabase() *database {
 // the lease, the memory, the journal of a running script, the event "new", what
 // clients that track the key are told, and that those who wait for it may be served.
 func (m *Machine) store(db int, key string, was, next *entry) {
+	if m.trial.stops() {
+		return
+	}
 	m.journalEntry(db, key, was)
 	if next != nil {
 		m.stamp(db, key, was, next)

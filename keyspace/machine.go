@@ -37,6 +37,7 @@ type Machine struct {
 	told       told          // of these: they are in messages
 	reads      *readLog      // of the request that is running, if its session tracks
 	journal    *journal
+	trial      trial
 	generation uint64 // owner of the aggregates that may be changed in place
 	seen       seen
 
@@ -158,7 +159,7 @@ func (c *ctx) execute(args resp.Args) resp.Reply {
 		return fail
 	case c.db < 0 || c.db >= databases:
 		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&changes != 0 && !c.m.applying:
+	case row.Flags&changes != 0 && !c.m.applying && !c.m.trial.running:
 		// Routing has gone wrong. To run it would fork the replicas.
 		return resp.Err("ERR a command that writes was sent as a read: nothing was executed")
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():

@@ -180,6 +180,7 @@ type Spec struct {
 	Flags   Flags
 	Keys    Keys
 	Waits   string // the option without which a Blocking command that only reads does not wait
+	Refuses string // the option with which the command may find nothing to do; "*": it may in any case. See MayRefuse
 	Access  string // what is done with the keys, in Redis's words, where it does not follow from the flags; see KeyUses
 	Group   string // Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd for our own
 	Since   string // version of Redis that brought it
@@ -213,6 +214,21 @@ func (s *Spec) sub(word string) *Spec {
 		}
 	}
 	return nil
+}
+
+// MayRefuse reports whether a call of a command that writes may well change nothing,
+// because what it is to take is taken. Then it is tried as a read before it is logged:
+// where many wait for one lock, nearly all are refused.
+func (s *Spec) MayRefuse(args Args) bool {
+	if s.Refuses == "" || s.Refuses == "*" {
+		return s.Refuses != ""
+	}
+	for i := -s.Arity; i < len(args); i++ {
+		if Is(args[i], s.Refuses) {
+			return true
+		}
+	}
+	return false
 }
 
 // ReadsKeys reports whether a client that tracks (CLIENT TRACKING) is to hear of
