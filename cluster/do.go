@@ -263,7 +263,7 @@ func (n *Node) submit(o *op, write bool) {
 		o.try = true
 		n.reader.submit(o)
 	default:
-		n.proposer.submit(o)
+		n.claim(o)
 	}
 }
 

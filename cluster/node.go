@@ -37,6 +37,7 @@ type Node struct {
 	proposer  *proposer
 	reader    *reader
 	prompt    prompt // whom reads ask first
+	rivals    rivals
 	blocker   *blocker
 	announcer *announcer
 

@@ -117,7 +117,7 @@ func (r *reader) answer(lead *leadership, o *op) {
 	} else if res, ok := r.n.try(lead, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
-		r.n.proposer.submit(o)
+		r.n.claim(o)
 	}
 }
 

@@ -75,3 +75,78 @@ func TestTriedAndFree(t *testing.T) {
 		c.agree()
 	})
 }
+
+// Of those who try for the same thing at once one is logged. The others look again when
+// it has its answer, whatever that is, and one of them is next.
+func TestOneRivalAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		for _, o := range c.others(leader) {
+			o.disk.gate.close()
+		}
+		const rivals, rounds = 20, 3
+		replies := make(chan string, rivals)
+		for i := range rivals {
+			go func() { replies <- c.others(nil)[i%3].do("SET lock mine NX PX 60000") }()
+		}
+		other := make(chan string, 1)
+		go func() { other <- leader.do("SET another mine NX") }()
+		time.Sleep(time.Second) // all have come as far as they can
+		leader.proposer.mu.Lock()
+		logged := leader.proposer.flying + len(leader.proposer.waiting)
+		leader.proposer.mu.Unlock()
+		if logged != 2 {
+			t.Errorf("%d requests are in the log or wait for it, want one for each lock", logged)
+		}
+		for _, o := range c.others(leader) {
+			o.disk.gate.open(nil)
+		}
+		got := map[string]int{}
+		for range rivals {
+			got[<-replies]++
+		}
+		if got["+OK"] != 1 || got["_"] != rivals-1 || <-other != "+OK" {
+			t.Errorf("%v", got)
+		}
+		if n := len(leader.rivals.waiting); n != 0 {
+			t.Errorf("%d claims are left", n)
+		}
+	})
+}
+
+// A rival that is not logged after all leaves its place to the next, and too many are
+// logged as they come.
+func TestRivals(t *testing.T) {
+	var r rivals
+	lock := claim{key: "lock"}
+	want := func(when string, c claim, first, waits bool) {
+		t.Helper()
+		if f, w := r.begin(c, &op{}); f != first || w != waits {
+			t.Errorf("%s: first %v, waits %v", when, f, w)
+		}
+	}
+	want("nobody is there", lock, true, false)
+	want("another key", claim{key: "other"}, true, false)
+	want("another database", claim{db: 1, key: "lock"}, true, false)
+	for range rivalsMax {
+		want("one is there", lock, false, true)
+	}
+	want("too many are there", lock, false, false)
+	if n := len(r.end(lock)); n != rivalsMax {
+		t.Errorf("%d have waited", n)
+	}
+	want("it has its answer", lock, true, false)
+	large := &op{size: rivalsBytesMax}
+	if _, waits := r.begin(lock, large); !waits {
+		t.Error("a large one does not wait")
+	}
+	if _, waits := r.begin(lock, &op{size: 1}); waits {
+		t.Error("more wait than the limit")
+	}
+	r.end(lock)
+	if r.bytes != 0 {
+		t.Errorf("nobody waits with %d bytes", r.bytes)
+	}
+}
