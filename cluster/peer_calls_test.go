@@ -397,6 +397,27 @@ func TestPeersByeInTime(t *testing.T) {
 	})
 }
 
+// A ping that came after a call does not make the call one that was not taken: it would
+// be executed a second time.
+func TestPeersByeAfterPing(t *testing.T) {
+	withPair(t, func(t *testing.T, p *pair) {
+		p.connect(t)
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
+			time.AfterFunc(heartbeatDefault+byeWaitMax/2, func() { respond(outcomeDone, echo(req)) })
+		}
+		got := make(chan outcome, 1)
+		go func() {
+			o, _ := p.pa.forward(context.Background(), "b:1", command("incr", "k"))
+			got <- o
+		}()
+		time.Sleep(heartbeatDefault)
+		p.pb.close()
+		if o := <-got; o != outcomeDone {
+			t.Errorf("taken, then a ping: %v", o)
+		}
+	})
+}
+
 // A node that is disconnected loses its connections, and is judged anew when it
 // comes back.
 func TestPeersDisconnect(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 type servedCalls struct {
 	p       *peers
 	conn    net.Conn
-	taken   uint64        // id of the last call that was read
+	taken   uint64        // id of the last call that was read; a ping is none
 	serving atomic.Int64  // forwards without an answer yet
 	settled chan struct{} // capacity 1: serving has come down to 0
 
@@ -68,7 +68,9 @@ func (s *servedCalls) read() error {
 		if err != nil {
 			return err
 		}
-		s.taken = f.id
+		if f.kind != framePing {
+			s.taken = f.id
+		}
 		if err := s.serve(f); err != nil {
 			return err
 		}
