@@ -15,14 +15,15 @@ import (
 // never by the answer to a proposal: so it does not matter who leads, and to ask again
 // does no harm.
 type blocker struct {
-	n       *Node
-	opening chan struct{} // capacity 1: held while a session is opened
-	due     chan struct{} // capacity 1: there is something to cancel
+	n     *Node
+	due   chan struct{} // capacity 1: there is something to cancel
+	tried broadcast     // a try to open a session has ended
 
 	mu      sync.Mutex
 	session uint64        // in which commands are asked for; 0: there is none
 	last    uint64        // number that was given in it
 	used    time.Duration // monotonic: when
+	opening bool          // somebody opens one
 	calls   map[resp.BlockID]*blockCall
 	cancels []resp.BlockID
 	closed  bool
@@ -57,7 +58,7 @@ const (
 )
 
 func newBlocker(n *Node) *blocker {
-	return &blocker{n: n, opening: make(chan struct{}, 1), due: make(chan struct{}, 1), calls: map[resp.BlockID]*blockCall{}}
+	return &blocker{n: n, due: make(chan struct{}, 1), calls: map[resp.BlockID]*blockCall{}}
 }
 
 // Block runs a blocking command of one of this node's clients and returns when it has
@@ -66,14 +67,14 @@ func newBlocker(n *Node) *blocker {
 // reply, and the command is cancelled behind it. If the command is served, served hears
 // the answer from the goroutine that applies, before what the command did is published.
 func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
-	w := &blockWait{n: n, cmd: cmd, unblock: unblock, start: n.clock.Monotonic()}
+	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if resp.RequestSize(w.request(resp.BlockID{})) > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
 	for {
-		call, ok := n.blocker.begin(ctx, served)
-		if !ok {
-			return resp.Err(n.protocol.notDone)
+		call := w.begin(ctx)
+		if call == nil {
+			return w.undone()
 		}
 		if reply, again := w.await(ctx, call); !again {
 			return reply
@@ -86,6 +87,7 @@ type blockWait struct {
 	n       *Node
 	cmd     resp.Cmd
 	unblock <-chan resp.Unblock
+	served  func(resp.Reply)
 	start   time.Duration // monotonic
 	told    bool          // to wait no longer
 	why     resp.Unblock
@@ -94,6 +96,32 @@ type blockWait struct {
 func (w *blockWait) request(id resp.BlockID) resp.Request {
 	spent := (w.n.clock.Monotonic() - w.start).Milliseconds()
 	return resp.Request{Cmds: []resp.Cmd{{DB: w.cmd.DB, Args: resp.BlockAsk(id, spent, w.cmd.Args)}}}
+}
+
+// begin gives the command a name, for which there must be a session. It fails where none
+// can be had while requests wait for a leader, or if the client is to wait no longer: then
+// nothing was asked for. Each client has that time for itself, whoever else waits.
+func (w *blockWait) begin(ctx context.Context) *blockCall {
+	b := w.n.blocker
+	patience, leave := context.WithTimeout(ctx, w.n.cfg.LeaderWait)
+	defer leave()
+	for {
+		tried := b.tried.next() // before the look at what there is: no news is missed
+		call := b.number(ctx, w.served)
+		if call != nil || !b.open(patience) {
+			return call
+		}
+		select {
+		case <-tried:
+		case w.why = <-w.unblock:
+			w.told = true
+			return nil
+		case <-patience.Done():
+			return nil
+		case <-w.n.stop:
+			return nil
+		}
+	}
 }
 
 // await asks for the command and waits for its end. again: nothing was done, and it
@@ -163,15 +191,21 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	if end.Args != nil {
 		w.cmd.Args = end.Args // what it has waited for counts from when it began to
 	}
-	switch {
-	case !w.told:
+	if !w.told {
 		return resp.Reply{}, true
-	case w.why == resp.UnblockTimeout:
-		return resp.NilArray(), false
-	case w.why == resp.UnblockError:
-		return resp.Err(resp.ErrUnblocked), false
 	}
-	return resp.Err(w.n.protocol.notDone), false
+	return w.undone(), false
+}
+
+// undone is the answer to a client for whom nothing was done, and nothing will be.
+func (w *blockWait) undone() resp.Reply {
+	switch {
+	case w.told && w.why == resp.UnblockTimeout:
+		return resp.NilArray()
+	case w.told && w.why == resp.UnblockError:
+		return resp.Err(resp.ErrUnblocked)
+	}
+	return resp.Err(w.n.protocol.notDone)
 }
 
 // insist tries a request that may be applied any number of times until it is done, or
@@ -199,55 +233,44 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	}
 }
 
-// begin gives a command its name. It fails where no session can be had: then nothing
-// was asked for.
-func (b *blocker) begin(ctx context.Context, served func(resp.Reply)) (*blockCall, bool) {
-	if call := b.number(ctx, served); call != nil {
-		return call, true
+// open has a session opened until ctx ends, unless there is one or somebody is at it. It
+// fails if there will be none any more.
+func (b *blocker) open(ctx context.Context) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed && !b.opening && !b.hasSession() {
+		b.opening = true
+		go b.enter(ctx)
 	}
-	select {
-	case b.opening <- struct{}{}:
-	case <-ctx.Done():
-		return nil, false
-	}
-	defer func() { <-b.opening }()
-	if call := b.number(ctx, served); call != nil || b.isClosed() {
-		return call, call != nil
-	}
-	// If nobody hears of a session it is over after its lease.
+	return !b.closed
+}
+
+// enter opens a session. If nobody hears of it, it is over after its lease.
+func (b *blocker) enter(ctx context.Context) {
 	o, session := b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockOpen()}}} })
-	if o != outcomeDone {
-		return nil, false
+	b.mu.Lock()
+	b.opening = false
+	if o == outcomeDone && !b.closed {
+		b.session, b.last, b.used = uint64(session.Int), 0, b.n.clock.Monotonic()
 	}
-	b.enter(uint64(session.Int))
-	call := b.number(ctx, served)
-	return call, call != nil
+	b.mu.Unlock()
+	b.tried.tell()
 }
 
-func (b *blocker) enter(session uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.session, b.last, b.used = session, 0, b.n.clock.Monotonic()
-	}
-}
-
-func (b *blocker) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+// hasSession reports whether commands can be asked for. mu is held.
+func (b *blocker) hasSession() bool {
+	return b.session != 0 && (len(b.calls) > 0 || b.n.clock.Monotonic()-b.used <= blockIdleMax)
 }
 
 // number names a command in the present session; nil where there is none.
 func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.n.clock.Monotonic()
-	if b.session == 0 || len(b.calls) == 0 && now-b.used > blockIdleMax {
+	if !b.hasSession() {
 		return nil
 	}
 	b.last++
-	b.used = now
+	b.used = b.n.clock.Monotonic()
 	call := &blockCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1), served: served}
 	call.asking, call.quiet = context.WithCancel(ctx)
 	b.calls[call.id] = call
@@ -387,6 +410,7 @@ func (b *blocker) leave(ctx context.Context) {
 	b.session, b.closed = 0, true
 	sessions := b.inUse()
 	b.mu.Unlock()
+	b.tried.tell() // who waits for a session gets none
 	if len(sessions) == 0 {
 		return
 	}

@@ -73,13 +73,17 @@ func (c *testCluster) want(b *blockedClient, reply string) {
 	}
 }
 
-// waiting waits until so many commands wait in the machine of every running node.
-func (c *testCluster) waiting(want int) {
+// waiting waits until so many commands wait in the machine of each of these nodes; none
+// is given: of every running one.
+func (c *testCluster) waiting(want int, nodes ...*testNode) {
 	c.t.Helper()
+	if len(nodes) == 0 {
+		nodes = c.others(nil)
+	}
 	var got map[string]int
 	for range 3000 {
 		got = map[string]int{}
-		for _, n := range c.others(nil) {
+		for _, n := range nodes {
 			got[n.id] = n.waiters()
 		}
 		if !slices.ContainsFunc(slices.Collect(maps.Values(got)), func(n int) bool { return n != want }) {
@@ -222,6 +226,110 @@ func TestBlockedUnknown(t *testing.T) {
 	})
 }
 
+// Where no session can be had because nobody leads, each client is answered within its
+// own time, and at once when it is told to wait no longer: nothing was asked for.
+func TestBlockedWithoutSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		c.cut(away)
+		time.Sleep(10 * time.Second)
+		const toldAfter = time.Second
+		wait := away.cfg.LeaderWait
+		type want struct {
+			reply string
+			took  time.Duration
+		}
+		var clients []*blockedClient
+		var wants []want
+		come := func(reply string, took time.Duration) *blockedClient {
+			b := c.block(away, "BLPOP list 1")
+			synctest.Wait() // the first of them is the one that tries to open a session
+			clients, wants = append(clients, b), append(wants, want{reply, took})
+			return b
+		}
+		told := map[*blockedClient]resp.Unblock{
+			come("_", toldAfter):                   resp.UnblockTimeout,
+			come("-"+resp.ErrUnblocked, toldAfter): resp.UnblockError,
+			come("-"+resp.ErrNotDone, toldAfter):   resp.UnblockStop,
+		}
+		for range 10 {
+			come("-"+resp.ErrNotDone, wait)
+		}
+		time.Sleep(toldAfter)
+		for b, why := range told {
+			b.unblock <- why
+		}
+		come("-"+resp.ErrNotDone, wait) // from when it came
+		time.Sleep(time.Minute)
+		for i, b := range clients {
+			if b.answer() != wants[i].reply || b.took != wants[i].took {
+				t.Errorf("client %d was answered %q after %v, want %q after %v", i, b.answer(), b.took, wants[i].reply, wants[i].took)
+			}
+		}
+	})
+}
+
+// Clients that wait for a session get one as soon as there is a leader, all of them the
+// same, also when the one that tried to open it has hung up meanwhile.
+func TestBlockedUntilSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		away := c.others(c.settle())[0]
+		c.cut(away)
+		time.Sleep(10 * time.Second)
+		first := c.block(away, "BLPOP list 0")
+		synctest.Wait()
+		for range 10 {
+			c.block(away, "BLPOP list 0")
+		}
+		time.Sleep(time.Second)
+		first.hangUp()
+		synctest.Wait()
+		if first.answer() == "" {
+			t.Error("Block waits on for a client that is gone")
+		}
+		c.net.heal()
+		c.waiting(10)
+		away.blocker.mu.Lock()
+		defer away.blocker.mu.Unlock()
+		if sessions := away.blocker.inUse(); len(sessions) != 1 {
+			t.Errorf("they wait in the sessions %v", sessions)
+		}
+	})
+}
+
+// A node that stops does not keep clients that wait for a session.
+func TestBlockedWithoutSessionNodeStops(t *testing.T) {
+	for name, stop := range map[string]func(*testCluster, *testNode){
+		"in order": func(c *testCluster, n *testNode) { _ = n.Close(c.t.Context()) },
+		"at once":  func(c *testCluster, n *testNode) { c.kill(n.id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, 3, withKeyspace)
+				defer c.close()
+				away := c.others(c.settle())[0]
+				c.cut(away)
+				time.Sleep(10 * time.Second)
+				clients := []*blockedClient{c.block(away, "BLPOP list 0"), c.block(away, "BLPOP list 0")}
+				synctest.Wait()
+				stop(c, away)
+				away.Node = nil
+				for _, b := range clients {
+					c.want(b, "-"+resp.ErrNotDone)
+					if b.took >= time.Second {
+						t.Errorf("it took %v", b.took)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A client whose time is over while its node hears of nobody is never told that there
 // was nothing: it may have been served.
 func TestBlockedOverdue(t *testing.T) {
@@ -257,6 +365,7 @@ func TestUnblock(t *testing.T) {
 			c.want(client, want)
 			c.waiting(0)
 		}
+		c.want(c.block(leader, "BLPOP list 0.01"), "_") // the session is there
 		c.expect(leader, "RPUSH list a", ":1")
 		client := c.block(leader, "BLPOP list 0")
 		client.unblock <- resp.UnblockError // too late, or too early: it is served
@@ -368,6 +477,7 @@ func TestBlockedNodeComesBack(t *testing.T) {
 		c.cut(away)
 		time.Sleep(15 * time.Second)
 		second := c.block(leader, "BLPOP list 0")
+		c.waiting(1, c.others(away)...) // it stands in line before the others are back
 		c.net.heal()
 		c.waiting(3)
 		c.expect(leader, "RPUSH list a b", ":2")
