@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +116,106 @@ func TestLogIsTrimmed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// balkyMachine has an image that takes its time, and cannot be written so many times.
+type balkyMachine struct {
+	Machine
+	fails, tries *atomic.Int32
+}
+
+const balkyWork = 100 * time.Millisecond
+
+func (m balkyMachine) Snapshot() func(io.Writer) error {
+	write := m.Machine.Snapshot()
+	return func(w io.Writer) error {
+		m.tries.Add(1)
+		time.Sleep(balkyWork)
+		if m.fails.Add(-1) >= 0 {
+			return errors.New("no space at the moment")
+		}
+		return write(w)
+	}
+}
+
+// A snapshot that could not be taken is due until there is one, and is tried again after a
+// pause, whether or not there is something to apply meanwhile.
+func TestSnapshotIsTriedAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		why  []string // command lines after which one is due
+		busy bool
+	}{
+		"idle":  {why: slices.Repeat([]string{"SET a x"}, 50)},
+		"busy":  {why: slices.Repeat([]string{"SET a x"}, 50), busy: true},
+		"asked": {why: []string{"SET a x", "BGSAVE"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const failures = 3
+				var fails, tries atomic.Int32
+				fails.Store(failures)
+				c := startCluster(t, 1, onDisk(t, func(cfg *Config) {
+					cfg.SnapshotEntries, cfg.Machine = 50, balkyMachine{cfg.Machine, &fails, &tries}
+				}))
+				defer c.close()
+				n := c.leader() // and no hash: that is an image, too
+				for _, line := range tt.why {
+					n.do(line)
+				}
+				began := time.Now()
+				for snaps, _ := n.stores.Snaps.List(); len(snaps) == 0; snaps, _ = n.stores.Snaps.List() {
+					if time.Since(began) > time.Minute {
+						t.Fatalf("no snapshot a minute and %d tries later", tries.Load())
+					}
+					if time.Sleep(10 * time.Millisecond); tt.busy {
+						c.expect(n, "SET a y", "+OK")
+					}
+				}
+				if took := time.Since(began); tries.Load() != failures+1 || took < failures*snapshotRetry || took > (failures+1)*snapshotRetry {
+					t.Errorf("it was taken after %d tries and %v", tries.Load(), took)
+				}
+			})
+		})
+	}
+}
+
+// INFO counts since the last snapshot that was taken. That another was asked for is no
+// part of it.
+func TestInfoSinceSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails, tries atomic.Int32
+		c := startCluster(t, 1, onDisk(t, func(cfg *Config) { cfg.Machine = balkyMachine{cfg.Machine, &fails, &tries} }))
+		defer c.close()
+		n := c.settle()
+		c.expect(n, "LOCKD SNAPSHOT", "+OK")
+		info := func(when string, entries, bytesMin, bytesMax uint64) {
+			t.Helper()
+			var gotEntries, gotBytes uint64
+			for _, field := range strings.Fields(n.do("INFO persistence")) {
+				fmt.Sscanf(field, "rdb_changes_since_last_save:%d", &gotEntries)
+				fmt.Sscanf(field, "aof_current_size:%d", &gotBytes)
+			}
+			if gotEntries != entries || gotBytes < bytesMin || gotBytes > bytesMax {
+				t.Errorf("%s: %d entries with %d bytes", when, gotEntries, gotBytes)
+			}
+		}
+		info("after a snapshot", 0, 0, 0)
+		for range 3 {
+			c.expect(n, "SET a x", "+OK")
+		}
+		info("after three entries", 3, 3, 1000)
+		fails.Store(1)
+		for range 2 {
+			c.expect(n, "BGSAVE", "+Background saving started")
+			time.Sleep(balkyWork / 4)
+		}
+		info("while one is taken and another asked for", 0, 0, 0)
+		c.expect(n, "SET a x", "+OK")
+		time.Sleep(snapshotRetry / 2)
+		info("after one that failed and another", 4, 4, 1000)
+		time.Sleep(2 * snapshotRetry)
+		info("after the one that was asked for", 0, 0, 0)
+	})
 }
 
 // A follower that was away while the log was trimmed gets a snapshot from the

@@ -197,7 +197,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
 		return nil, errHalted
 	}
-	f.n.resetGrown()
+	f.n.snapshotCounted.Store(f.n.takeGrown())
 	return f.n.image(), nil
 }
 

@@ -76,17 +76,19 @@ type Node struct {
 
 	membersMu sync.Mutex // one change of the members at a time
 
-	snapshotMu   sync.Mutex // one snapshot at a time
-	snapshotDue  chan struct{}
-	grownEntries atomic.Uint64 // since the last snapshot
-	grownBytes   atomic.Uint64
-	grownWork    atomic.Int64 // ns spent on applying
-	snapshotCost atomic.Int64 // ns that the last snapshot took
-	lastSave     atomic.Int64 // seconds since 1970
-	saving       atomic.Bool
-	saveOK       atomic.Bool
-	exposed      atomic.Uint64 // how often the newest snapshot was left without a spare (lacksSpare)
-	spared       atomic.Uint64 // as exposed, when there was a spare again
+	snapshotMu      sync.Mutex // one snapshot at a time
+	snapshotDue     chan struct{}
+	grownEntries    atomic.Uint64 // since the last snapshot
+	grownBytes      atomic.Uint64
+	grownWork       atomic.Int64           // ns spent on applying
+	snapshotAsked   atomic.Bool            // for one, whether it is due or not
+	snapshotCounted atomic.Pointer[growth] // what the one being taken was begun for
+	snapshotCost    atomic.Int64           // ns of work that the last snapshot was
+	lastSave        atomic.Int64           // seconds since 1970
+	saving          atomic.Bool
+	saveOK          atomic.Bool
+	exposed         atomic.Uint64 // how often the newest snapshot was left without a spare (lacksSpare)
+	spared          atomic.Uint64 // as exposed, when there was a spare again
 
 	started    atomic.Bool  // Raft may be asked
 	serving    atomic.Int64 // requests that are being answered

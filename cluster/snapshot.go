@@ -139,7 +139,7 @@ func (n *Node) restore(r io.Reader) error {
 	n.appliedNow.Store(applied)
 	n.setRoster(ros)
 	n.noteDeadline()
-	n.resetGrown()
+	n.takeGrown()
 	return nil
 }
 
@@ -163,31 +163,61 @@ func (n *Node) grown(size int, work time.Duration) {
 }
 
 func (n *Node) wantsSnapshot() bool {
-	return n.grownEntries.Load() >= n.cfg.SnapshotEntries || n.grownBytes.Load() >= n.cfg.SnapshotBytes ||
-		n.grownWork.Load() >= max(int64(replayMax), snapshotShares*n.snapshotCost.Load()) || n.exposed.Load() != n.spared.Load()
+	switch {
+	case n.snapshotAsked.Load():
+	case n.exposed.Load() != n.spared.Load():
+	case n.grownBytes.Load() >= n.cfg.SnapshotBytes:
+	case n.grownEntries.Load() >= n.cfg.SnapshotEntries:
+	case n.grownWork.Load() >= max(int64(replayMax), snapshotShares*n.snapshotCost.Load()):
+	default:
+		return false
+	}
+	return true
 }
 
-func (n *Node) resetGrown() {
-	n.grownEntries.Store(0)
-	n.grownBytes.Store(0)
-	n.grownWork.Store(0)
+// growth is what calls for a snapshot, as it was when one was begun.
+type growth struct {
+	entries, bytes uint64
+	work           int64
+	asked          bool
+}
+
+// takeGrown begins to count anew: the state is in a snapshot, or will be.
+func (n *Node) takeGrown() *growth {
+	return &growth{n.grownEntries.Swap(0), n.grownBytes.Swap(0), n.grownWork.Swap(0), n.snapshotAsked.Swap(false)}
+}
+
+// giveBack counts again what a snapshot was begun for that was not taken.
+func (n *Node) giveBack(g *growth) {
+	n.grownEntries.Add(g.entries)
+	n.grownBytes.Add(g.bytes)
+	n.grownWork.Add(g.work)
+	if g.asked {
+		n.snapshotAsked.Store(true)
+	}
+	signal(n.snapshotDue) // it may have been due, and somebody else have begun it
 }
 
 // snapshotRetry is the pause after a snapshot that could not be taken.
 const snapshotRetry = time.Second
 
-// takeSnapshots takes a snapshot whenever one is due.
+// takeSnapshots takes a snapshot whenever one is due or asked for. After one
+// that failed it stays due with every entry, but the pause comes first.
 func (n *Node) takeSnapshots() {
 	var again <-chan time.Time
 	for {
+		due := n.snapshotDue
+		if again != nil {
+			due = nil
+		}
 		select {
-		case <-n.snapshotDue:
+		case <-due:
 		case <-again:
 		case <-n.stop:
 			return
 		}
 		if again = nil; !n.wantsSnapshot() {
-			continue // somebody asked for one meanwhile
+			continue // somebody has taken one meanwhile
 		}
 		if err := n.snapshot(); err != nil {
 			n.log.Warn("no snapshot was taken", "why", err)
@@ -205,19 +235,30 @@ func (n *Node) snapshot() error {
 	exposed := n.exposed.Load() // what is installed meanwhile needs another
 	began := n.clock.Monotonic()
 	err := n.raft.Snapshot().Error()
-	n.snapshotCost.Store(int64(n.clock.Monotonic() - began))
+	cost := int64(n.clock.Monotonic() - began)
+	counted := n.snapshotCounted.Swap(nil)
 	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
 	if err != nil {
+		if counted != nil {
+			n.giveBack(counted)
+		}
 		return err
 	}
+	n.snapshotCost.Store(cost)
 	n.lastSave.Store(n.clock.Wall() / 1e6)
 	if !n.lacksSpare() {
 		n.spared.Store(exposed)
 	}
 	return n.trim()
+}
+
+// askSnapshot has a snapshot taken soon, whether one is due or not.
+func (n *Node) askSnapshot() {
+	n.snapshotAsked.Store(true)
+	signal(n.snapshotDue)
 }
 
 // expose notes that the newest snapshot has no spare, and asks for another.

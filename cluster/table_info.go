@@ -96,8 +96,7 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if len(args) > 2 || len(args) == 2 && !resp.Is(args[1], "SCHEDULE") {
 		return resp.Err(resp.ErrSyntax)
 	}
-	n.grownBytes.Store(n.cfg.SnapshotBytes)
-	signal(n.snapshotDue)
+	n.askSnapshot()
 	return resp.Status("Background saving started")
 }
 
