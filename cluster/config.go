@@ -56,8 +56,8 @@ type Config struct {
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
 	LeaderWait time.Duration // how long a request waits for a leader; default 3 s
 
-	SnapshotEntries uint64 // entries between snapshots; default 16384
-	SnapshotBytes   uint64 // bytes of entries between snapshots; default 64 MiB
+	SnapshotEntries uint64 // entries between snapshots, more where the state is large; default 16384
+	SnapshotBytes   uint64 // bytes of entries between snapshots, more where those are larger; default 64 MiB
 
 	ClusterProtocol bool            // clients may take the cluster for a Redis Cluster of one shard
 	Sentinel        *SentinelConfig // this node also answers as a Redis Sentinel; nil: it does not

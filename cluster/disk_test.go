@@ -118,6 +118,102 @@ func TestLogIsTrimmed(t *testing.T) {
 	}
 }
 
+// A snapshot is due after so many entries, bytes or so much work, and where the state is
+// large not before it is worth its cost.
+func TestSnapshotIsDue(t *testing.T) {
+	const ms, mib = int64(time.Millisecond), 1 << 20
+	for _, tt := range []struct {
+		name                 string
+		entries, bytes       uint64
+		work, cost           int64
+		last                 uint64 // bytes of the last one
+		exposed, asked, want bool
+	}{
+		{name: "nothing"},
+		{name: "entries", entries: 10, want: true},
+		{name: "too few entries", entries: 9},
+		{name: "entries without work, large state", entries: 1000, work: 49 * ms, cost: 100 * ms},
+		{name: "entries with work, large state", entries: 10, work: 50 * ms, cost: 100 * ms, want: true},
+		{name: "bytes", bytes: mib, want: true},
+		{name: "bytes, large state", bytes: 3 * mib, last: 4 * mib},
+		{name: "as many bytes as the state", bytes: 4 * mib, last: 4 * mib, cost: 1 << 40, want: true},
+		{name: "work", work: 2000 * ms, want: true},
+		{name: "work, large state", work: 3999 * ms, cost: 1000 * ms},
+		{name: "much work, large state", work: 4000 * ms, cost: 1000 * ms, want: true},
+		{name: "no spare", exposed: true, cost: 1 << 40, want: true},
+		{name: "asked for", asked: true, last: 1 << 40, cost: 1 << 40, want: true},
+	} {
+		n := &Node{cfg: Config{SnapshotEntries: 10, SnapshotBytes: mib}, snapshotDue: make(chan struct{}, 1)}
+		n.grownEntries.Store(tt.entries)
+		n.grownBytes.Store(tt.bytes)
+		n.grownWork.Store(tt.work)
+		n.snapshotCost.Store(tt.cost)
+		n.snapshotBytes.Store(tt.last)
+		if tt.exposed {
+			n.expose()
+		}
+		if tt.asked {
+			n.askSnapshot()
+		}
+		if got := n.wantsSnapshot(); got != tt.want {
+			t.Errorf("%s: due %v", tt.name, got)
+		}
+	}
+}
+
+// largeMachine has an image of many pieces, each of which is work.
+type largeMachine struct{ Machine }
+
+const (
+	largePieces = 100
+	largeWork   = 10 * time.Millisecond // for each
+)
+
+func (m largeMachine) Snapshot() func(io.Writer) error {
+	write := m.Machine.Snapshot()
+	return func(w io.Writer) error {
+		for range largePieces {
+			time.Sleep(largeWork)
+			if _, err := w.Write(make([]byte, snapshotPiece)); err != nil {
+				return err
+			}
+		}
+		return write(w)
+	}
+}
+
+// A snapshot takes its time, which does not count as its work; a node that stops does not
+// wait for it.
+func TestSnapshotIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1, onDisk(t, func(cfg *Config) { cfg.Machine = largeMachine{cfg.Machine} }))
+		defer c.close()
+		n := c.leader()
+		c.expect(n, "SET a 1", "+OK")
+		const work = largePieces * largeWork
+		began := time.Now()
+		c.expect(n, "LOCKD SNAPSHOT", "+OK")
+		if took := time.Since(began); took < (snapshotPart-1)*work || took > (snapshotPart+1)*work {
+			t.Errorf("a snapshot of %v of work took %v", work, took)
+		}
+		if cost := time.Duration(n.snapshotCost.Load()); cost < work/2 || cost > 2*work {
+			t.Errorf("a snapshot of %v of work counts for %v", work, cost)
+		}
+		c.expect(n, "SET a 2", "+OK")
+		reply := make(chan string, 1)
+		go func() { reply <- n.do("LOCKD SNAPSHOT") }()
+		time.Sleep(work)
+		began = time.Now()
+		c.kill("n1")
+		if took := time.Since(began); took > work/10 {
+			t.Errorf("the node has stopped %v later", took)
+		}
+		if got := <-reply; !strings.HasPrefix(got, "-") {
+			t.Errorf("the snapshot was answered %q", got)
+		}
+	})
+}
+
 // balkyMachine has an image that takes its time, and cannot be written so many times.
 type balkyMachine struct {
 	Machine

@@ -84,6 +84,8 @@ type Node struct {
 	snapshotAsked   atomic.Bool            // for one, whether it is due or not
 	snapshotCounted atomic.Pointer[growth] // what the one being taken was begun for
 	snapshotCost    atomic.Int64           // ns of work that the last snapshot was
+	snapshotRests   atomic.Int64           // ns for which it rested
+	snapshotBytes   atomic.Uint64          // of the newest snapshot
 	lastSave        atomic.Int64           // seconds since 1970
 	saving          atomic.Bool
 	saveOK          atomic.Bool
@@ -397,6 +399,16 @@ func (n *Node) shutdown() error {
 	n.goroutines.Wait()
 	err := n.raft.Shutdown().Error()
 	return errors.Join(err, n.release())
+}
+
+// stopping reports whether shutdown has begun.
+func (n *Node) stopping() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 func (n *Node) release() error {

@@ -205,6 +205,7 @@ func (n *Node) startRaft() (err error) {
 	if err := n.scanLog(); err != nil {
 		return err
 	}
+	n.noteSnapshotBytes()
 	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
 	if err != nil {
 		return err

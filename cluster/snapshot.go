@@ -35,6 +35,7 @@ var (
 
 // image is a point in time of the whole state. Writing it does not hold up Apply.
 type image struct {
+	n       *Node
 	applied uint64
 	roster  *roster
 	write   func(io.Writer) error
@@ -44,16 +45,55 @@ type image struct {
 func (n *Node) image() *image {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &image{applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
+	return &image{n: n, applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
 }
 
 // Persist implements raft.FSMSnapshot.
 func (i *image) Persist(sink raft.SnapshotSink) error {
-	w := bufio.NewWriterSize(sink, 256<<10)
+	n := i.n
+	paced := &pacedWriter{out: sink, clock: n.clock, stop: n.stop, since: n.clock.Monotonic()}
+	defer func() { n.snapshotRests.Store(int64(paced.rests)) }()
+	w := bufio.NewWriterSize(paced, snapshotPiece)
 	if err := i.writeTo(w); err != nil {
 		return err
 	}
 	return w.Flush()
+}
+
+// A snapshot of a million keys is half a second of work, and more than that for the disk:
+// done at once it makes clients wait for the processor and for their entries to be synced.
+// Nothing waits for it, so its writer works for a part of the time only.
+const (
+	snapshotPiece = 64 << 10 // bytes
+	snapshotPart  = 4        // it works for one of so many parts
+)
+
+// pacedWriter rests after each piece. Its writes fail once the node stops.
+type pacedWriter struct {
+	out   io.Writer
+	clock Clock
+	stop  <-chan struct{}
+	since time.Duration // the last rest ended
+	rests time.Duration // all of them
+}
+
+// Write implements io.Writer.
+func (p *pacedWriter) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b)
+	if err != nil {
+		return n, err
+	}
+	done := p.clock.Monotonic()
+	rest := time.NewTimer((snapshotPart - 1) * (done - p.since))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-p.stop:
+		return n, errHalted
+	}
+	p.since = p.clock.Monotonic()
+	p.rests += p.since - done
+	return n, nil
 }
 
 // Release implements raft.FSMSnapshot.
@@ -146,10 +186,13 @@ func (n *Node) restore(r io.Reader) error {
 // A restart does again all the work of the entries since the last snapshot before
 // the node serves. Scripts that go to their limit make a few hundred entries cost
 // more than that should, so the work counts as well; but a snapshot of a large state
-// must not become the work, hence it comes after so many times its own cost.
+// must not become the work. So it never comes before a part of its own cost, unless the
+// log since has grown as large as the last one; and for the sake of the work alone after
+// so many times its cost.
 const (
 	replayMax      = 2 * time.Second
 	snapshotShares = 4
+	snapshotLeast  = 2 // it comes after one of so many parts of its cost
 )
 
 // grown counts an applied entry, and asks for a snapshot if it is time for one.
@@ -163,12 +206,13 @@ func (n *Node) grown(size int, work time.Duration) {
 }
 
 func (n *Node) wantsSnapshot() bool {
+	work, cost := n.grownWork.Load(), n.snapshotCost.Load()
 	switch {
 	case n.snapshotAsked.Load():
 	case n.exposed.Load() != n.spared.Load():
-	case n.grownBytes.Load() >= n.cfg.SnapshotBytes:
-	case n.grownEntries.Load() >= n.cfg.SnapshotEntries:
-	case n.grownWork.Load() >= max(int64(replayMax), snapshotShares*n.snapshotCost.Load()):
+	case n.grownBytes.Load() >= max(n.cfg.SnapshotBytes, n.snapshotBytes.Load()):
+	case n.grownEntries.Load() >= n.cfg.SnapshotEntries && work >= cost/snapshotLeast:
+	case work >= max(int64(replayMax), snapshotShares*cost):
 	default:
 		return false
 	}
@@ -219,7 +263,7 @@ func (n *Node) takeSnapshots() {
 		if again = nil; !n.wantsSnapshot() {
 			continue // somebody has taken one meanwhile
 		}
-		if err := n.snapshot(); err != nil {
+		if err := n.snapshot(); err != nil && !n.stopping() {
 			n.log.Warn("no snapshot was taken", "why", err)
 			again = time.After(snapshotRetry)
 		}
@@ -235,7 +279,7 @@ func (n *Node) snapshot() error {
 	exposed := n.exposed.Load() // what is installed meanwhile needs another
 	began := n.clock.Monotonic()
 	err := n.raft.Snapshot().Error()
-	cost := int64(n.clock.Monotonic() - began)
+	cost := int64(n.clock.Monotonic()-began) - n.snapshotRests.Swap(0)
 	counted := n.snapshotCounted.Swap(nil)
 	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
@@ -249,10 +293,18 @@ func (n *Node) snapshot() error {
 	}
 	n.snapshotCost.Store(cost)
 	n.lastSave.Store(n.clock.Wall() / 1e6)
+	n.noteSnapshotBytes()
 	if !n.lacksSpare() {
 		n.spared.Store(exposed)
 	}
 	return n.trim()
+}
+
+// noteSnapshotBytes notes how large the newest snapshot is.
+func (n *Node) noteSnapshotBytes() {
+	if snaps, err := n.stores.Snaps.List(); err == nil && len(snaps) > 0 {
+		n.snapshotBytes.Store(uint64(max(snaps[0].Size, 0)))
+	}
 }
 
 // askSnapshot has a snapshot taken soon, whether one is due or not.

@@ -214,5 +214,5 @@ func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faultySnapshots(snaps), nil
+	return faultySnapshots(syncedSnapshots{snaps, filepath.Join(dir, snapshotFolder)}), nil
 }

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// syncedSnapshots has snapshots synced while they are written. Raft syncs each once, at its
+// end: the syncs of the log would then wait for hundreds of megabytes.
+type syncedSnapshots struct {
+	raft.SnapshotStore
+	dir string
+}
+
+const (
+	snapshotSyncBytes = 1 << 20
+	stateFile         = "state.bin" // raft.FileSnapshotStore's name for it
+)
+
+// Create implements raft.SnapshotStore.
+func (s syncedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(s.dir, sink.ID()+tmpSuffix, stateFile), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, errors.Join(err, sink.Cancel())
+	}
+	return &syncedSink{SnapshotSink: sink, file: file}, nil
+}
+
+type syncedSink struct {
+	raft.SnapshotSink
+	file  *os.File // the one that the sink writes to, opened once more
+	dirty int      // bytes since the last sync
+}
+
+// Write implements io.Writer.
+func (s *syncedSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	if s.dirty += n; err == nil && s.dirty >= snapshotSyncBytes {
+		s.dirty = 0
+		err = s.file.Sync()
+	}
+	return n, err
+}
+
+// Close implements raft.SnapshotSink.
+func (s *syncedSink) Close() error { return errors.Join(s.SnapshotSink.Close(), s.closeFile()) }
+
+// Cancel implements raft.SnapshotSink.
+func (s *syncedSink) Cancel() error { return errors.Join(s.SnapshotSink.Cancel(), s.closeFile()) }
+
+// closeFile may be called twice, as a sink may be closed twice.
+func (s *syncedSink) closeFile() error {
+	if err := s.file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
