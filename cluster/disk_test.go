@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -210,6 +212,40 @@ func TestSnapshotIsPaced(t *testing.T) {
 		}
 		if got := <-reply; !strings.HasPrefix(got, "-") {
 			t.Errorf("the snapshot was answered %q", got)
+		}
+	})
+}
+
+// Who waits for a snapshot, or for the one before it, is let go when its client is gone;
+// what has begun is brought to its end.
+func TestSnapshotOutlivesItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1, onDisk(t, func(cfg *Config) { cfg.Machine = largeMachine{cfg.Machine} }))
+		defer c.close()
+		n := c.leader()
+		c.expect(n, "SET a 1", "+OK")
+		const work = largePieces * largeWork
+		gone, hangUp := context.WithTimeout(context.Background(), work)
+		defer hangUp()
+		began := time.Now()
+		var clients sync.WaitGroup
+		for _, line := range []string{"SAVE", "LOCKD SNAPSHOT"} {
+			clients.Go(func() {
+				if got := n.doCtx(gone, line); !strings.HasPrefix(got, "-") {
+					t.Errorf("%s was answered %q", line, got)
+				}
+				if took := time.Since(began); took != work {
+					t.Errorf("%s: its client has gone after %v, and it waited %v", line, work, took)
+				}
+			})
+		}
+		clients.Wait()
+		if !n.saving.Load() {
+			t.Error("the snapshot does not go on")
+		}
+		time.Sleep(snapshotPart * work)
+		if n.saving.Load() || !n.saveOK.Load() || n.raft.Stats()["last_snapshot_index"] == "0" {
+			t.Error("the snapshot has not come to its end")
 		}
 	})
 }

@@ -76,9 +76,9 @@ type Node struct {
 
 	membersMu sync.Mutex // one change of the members at a time
 
-	snapshotMu      sync.Mutex // one snapshot at a time
 	snapshotDue     chan struct{}
-	grownEntries    atomic.Uint64 // since the last snapshot
+	saves           chan chan<- error // who wants a snapshot now, and hears what became of it
+	grownEntries    atomic.Uint64     // since the last snapshot
 	grownBytes      atomic.Uint64
 	grownWork       atomic.Int64           // ns spent on applying
 	snapshotAsked   atomic.Bool            // for one, whether it is due or not
@@ -115,6 +115,7 @@ func Open(cfg Config) (*Node, error) {
 		membersDue:  make(chan struct{}, 1),
 		refusals:    newRaftLog("", cfg.Log, cfg.Clock),
 		snapshotDue: make(chan struct{}, 1),
+		saves:       make(chan chan<- error),
 		stop:        make(chan struct{}),
 	}
 	if cfg.Sentinel != nil {

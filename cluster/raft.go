@@ -218,6 +218,11 @@ func (n *Node) startRaft() (err error) {
 func (n *Node) wait(ctx context.Context, f raft.Future) error {
 	answer := make(chan error, 1)
 	go func() { answer <- f.Error() }()
+	return n.hear(ctx, answer)
+}
+
+// hear waits for an answer as long as its client and this node are there.
+func (n *Node) hear(ctx context.Context, answer <-chan error) error {
 	select {
 	case err := <-answer:
 		return err

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -245,8 +246,9 @@ func (n *Node) giveBack(g *growth) {
 // snapshotRetry is the pause after a snapshot that could not be taken.
 const snapshotRetry = time.Second
 
-// takeSnapshots takes a snapshot whenever one is due or asked for. After one
-// that failed it stays due with every entry, but the pause comes first.
+// takeSnapshots takes a snapshot whenever one is due or asked for. Nobody else does, so
+// there is one at a time. After one that failed it stays due with every entry, but the
+// pause comes first.
 func (n *Node) takeSnapshots() {
 	var again <-chan time.Time
 	for {
@@ -255,6 +257,9 @@ func (n *Node) takeSnapshots() {
 			due = nil
 		}
 		select {
+		case answer := <-n.saves:
+			answer <- n.snapshot()
+			continue
 		case <-due:
 		case <-again:
 		case <-n.stop:
@@ -270,10 +275,23 @@ func (n *Node) takeSnapshots() {
 	}
 }
 
+// save has a snapshot taken now and waits for it. When ctx ends it waits no longer,
+// and a snapshot that has begun goes on: it may take minutes, and neither a client
+// that has hung up nor a server that stops has that time.
+func (n *Node) save(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case n.saves <- answer:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.stop:
+		return errHalted
+	}
+	return n.hear(ctx, answer)
+}
+
 // snapshot takes a snapshot now and trims the log behind the one before it.
 func (n *Node) snapshot() error {
-	n.snapshotMu.Lock()
-	defer n.snapshotMu.Unlock()
 	n.saving.Store(true)
 	defer n.saving.Store(false)
 	exposed := n.exposed.Load() // what is installed meanwhile needs another

@@ -117,8 +117,8 @@ func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 // cmdSave is SAVE and LOCKD SNAPSHOT.
-func cmdSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	if err := n.snapshot(); err != nil {
+func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	if err := n.save(ctx); err != nil {
 		return resp.Errf("ERR no snapshot was taken: %s", oneLine(err.Error(), 256))
 	}
 	return resp.OK()
