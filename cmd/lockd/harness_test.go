@@ -241,20 +241,37 @@ const (
 	portMax = 15_000
 )
 
-// freePorts finds n different loopback ports that are free now.
+// portsGiven are those that freePorts has returned: nobody may listen there yet.
+var portsGiven struct {
+	sync.Mutex
+	all map[int]bool
+}
+
+// freePorts finds n loopback ports that are free now and were not given to anybody in
+// this process before.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
+	portsGiven.Lock()
+	defer portsGiven.Unlock()
+	if portsGiven.all == nil || len(portsGiven.all) > (portMax-portMin)/2 {
+		portsGiven.all = map[int]bool{} // by now those who had them are through
+	}
 	var ports []int
 	for try := 0; len(ports) < n; try++ {
+		if try > 10*(portMax-portMin) {
+			t.Fatal("no free port")
+		}
 		port := portMin + rand.IntN(portMax-portMin)
+		if portsGiven.all[port] {
+			continue
+		}
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil && try > 100*n {
-			t.Fatal(err)
+		if err != nil {
+			continue
 		}
-		if err == nil {
-			defer ln.Close()
-			ports = append(ports, port)
-		}
+		_ = ln.Close()
+		portsGiven.all[port] = true
+		ports = append(ports, port)
 	}
 	return ports
 }

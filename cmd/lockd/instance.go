@@ -30,9 +30,14 @@ var (
 	_ keyspace.Scripts  = (*luavm.VM)(nil)
 )
 
-// stopMax bounds an orderly stop: beyond it the node stops like a crashed one,
-// which loses nothing that was acknowledged.
-const stopMax = 15 * time.Second
+// An orderly stop is bounded, each part of it by itself, so that clients that cannot be
+// finished with do not cost the cluster an election. Beyond that the node stops like a
+// crashed one, which loses nothing that was acknowledged. The sum is below the 30 s
+// after which Kubernetes kills.
+const (
+	clientsStopMax = 15 * time.Second // clients get the answers they wait for
+	nodeStopMax    = 10 * time.Second // leadership is handed over, and what is in flight settles
+)
 
 // instance is one running node: a server over a cluster node over a machine.
 type instance struct {
@@ -171,19 +176,29 @@ func (i *instance) serve(s *server.Server, listeners ...net.Listener) {
 
 // stop ends the node in order: clients get the answers they wait for, then
 // leadership is handed over, then Raft stops.
-func (i *instance) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
+func (i *instance) stop() { i.stopWithin(clientsStopMax, nodeStopMax) }
+
+func (i *instance) stopWithin(clientsMax, nodeMax time.Duration) {
+	i.endClients(clientsMax)
+	ctx, cancel := context.WithTimeout(context.Background(), nodeMax)
+	defer cancel()
+	if err := i.node.Close(ctx); err != nil {
+		i.log.Warn("the node did not stop in order", "why", err)
+	}
+}
+
+// endClients ends both servers side by side: who holds up the one does not take the
+// time of the other's clients.
+func (i *instance) endClients(most time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	if i.sentinel != nil {
-		_ = i.sentinel.Shutdown(ctx) // its clients ask another one
+		i.serving.Go(func() { _ = i.sentinel.Shutdown(ctx) }) // its clients ask another one
 	}
 	if err := i.server.Shutdown(ctx); err != nil {
 		i.log.Warn("some clients were cut off", "why", err)
 	}
 	i.serving.Wait()
-	if err := i.node.Close(ctx); err != nil {
-		i.log.Warn("the node did not stop in order", "why", err)
-	}
 }
 
 func (i *instance) closeListeners() {

@@ -35,6 +35,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := command.run(ctx, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "lockd: %v\n", err)
 		return status(err)

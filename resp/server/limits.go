@@ -62,5 +62,6 @@ const (
 	janitorEvery  = 50 * time.Millisecond  // see janitor.go
 	lingerMax     = 200 * time.Millisecond // how long a closing connection waits for its client to close
 	lingerBytes   = 1 << 20                // and how much of what it still sends is read
+	cutOffMax     = time.Second            // how long Shutdown waits for the sessions that it has cut off
 	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 )

@@ -222,7 +222,8 @@ func (s *Server) clients() []*session {
 
 // Shutdown stops accepting, lets each session finish what it has read and write
 // the replies, and closes the connections. When ctx ends first the rest is cut
-// off, and ctx's error is returned.
+// off, and ctx's error is returned, after cutOffMax at the latest: a session whose
+// backend does not let go of it is left behind.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	for _, c := range s.clients() {
@@ -237,7 +238,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		for _, c := range s.clients() {
 			c.kill()
 		}
-		<-s.idle
+		select {
+		case <-s.idle:
+		case <-time.After(cutOffMax):
+			s.log.Warn("clients that were cut off are still being served", "clients", len(s.clients()))
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -345,6 +345,34 @@ func TestShutdownDeadline(t *testing.T) {
 	c.wantClosed()
 }
 
+// It does not wait for ever for a session that the backend does not let go of.
+func TestShutdownLeavesStuckSessionBehind(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	stuck, letGo := make(chan struct{}), make(chan struct{})
+	fake.held = func() {
+		close(stuck)
+		<-letGo
+	}
+	c := dial(t, addr)
+	c.send("SET a 1\r\n")
+	<-stuck
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- srv.Shutdown(ctx) }()
+	select {
+	case err := <-done:
+		if err != context.DeadlineExceeded {
+			t.Error(err)
+		}
+	case <-time.After(10 * cutOffMax):
+		t.Error("it waits for the session")
+	}
+	c.wantClosed()
+	close(letGo)
+	eventually(t, "the session has ended", func() bool { return srv.count() == 0 })
+}
+
 // Several listeners are served at once, a unix socket among them.
 func TestUnixSocket(t *testing.T) {
 	srv, _, addr := startServer(t, nil)
