@@ -68,7 +68,18 @@ const semaphore = (make) =>
       return lock;
     }
 
-    acquire = (patience) => within(patience, this.lock.acquire());
+    async acquire(patience) {
+      const late = new AbortController();
+      const trying = this.lock.acquire(late.signal);
+      try {
+        await within(patience, trying);
+      } catch (error) {
+        late.abort();
+        trying.then(() => this.lock.stopRefresh()).catch(() => {}); // or it is renewed for ever, also when the client is closed
+        throw error;
+      }
+    }
+
     release = () => this.lock.release();
 
     die() {
