@@ -70,6 +70,30 @@ func TestCheckKeepsWhatTheClusterShowed(t *testing.T) {
 	}
 }
 
+// Judged for safety alone, what took long is told and fails nothing.
+func TestCheckOfSafety(t *testing.T) {
+	for _, c := range []struct {
+		cluster, what string
+		passes        bool
+	}{
+		{`{"Problems":[{"Kind":"memory not back","Text":"n1"}]}`, judgeAll, false},
+		{`{"Problems":[{"Kind":"memory not back","Text":"n1"}]}`, judgeSafety, true},
+		{`{"Problems":[{"Kind":"memory not back","Text":"n1"},{"Kind":"a node died","Text":"n1"}]}`, judgeSafety, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "register")
+		record(t, dir, []string{"0"})
+		if err := os.WriteFile(filepath.Join(dir, clusterFile), []byte(c.cluster), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		passed, err := (&checkCmd{Dir: dir, Judge: c.what}).run(&out)
+		told := strings.Contains(out.String(), "register: not judged: memory not back: n1")
+		if err != nil || passed != c.passes || told != (c.what == judgeSafety) {
+			t.Errorf("%s of %s: passed %v, error %v\n%s", c.what, c.cluster, passed, err, out.String())
+		}
+	}
+}
+
 // A folder without a history is a mistake, not a pass.
 func TestCheckOfNothing(t *testing.T) {
 	if passed, err := (&checkCmd{Dir: t.TempDir()}).run(&strings.Builder{}); err == nil || passed {

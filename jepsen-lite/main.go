@@ -30,6 +30,7 @@ type runCmd struct {
 	Nodes    int           `default:"3" help:"Nodes of the cluster."`
 	Workers  int           `default:"12" help:"Clients that work at the same time."`
 	Rate     int           `default:"300" help:"Operations a second that the clients aim at, together."`
+	Judge    string        `default:"all" enum:"all,safety" help:"What is judged: all, or safety: what took long is told, and fails nothing." placeholder:"WHAT"`
 	Seed     uint64        `help:"Decides the faults and what clients do (default: by chance)."`
 	Out      string        `help:"Folder for histories, logs and reports (default: a new one in the temporary folder)." placeholder:"DIR"`
 	Target   string        `default:"lockd" help:"What to test; see --list."`
@@ -40,7 +41,8 @@ type runCmd struct {
 }
 
 type checkCmd struct {
-	Dir string `arg:"" help:"Folder of a recorded run, or of one workload of it."`
+	Dir   string `arg:"" help:"Folder of a recorded run, or of one workload of it."`
+	Judge string `default:"all" enum:"all,safety" help:"What is judged: all, or safety: what took long is told, and fails nothing." placeholder:"WHAT"`
 }
 
 func main() {

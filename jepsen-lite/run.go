@@ -29,6 +29,7 @@ const (
 	startMax    = 60 * time.Second
 	healthyMax  = 10 * time.Second // after the last fault all nodes take writes again
 	convergeMax = 20 * time.Second
+	patience    = 2 * time.Minute // instead of both where only safety is judged
 	finalMax    = 20 * time.Second
 	sayEvery    = 5 * time.Second
 )
@@ -202,6 +203,9 @@ func (c *runCmd) again() string {
 	if c.Mixed {
 		s += " --mixed"
 	}
+	if c.Judge == judgeSafety {
+		s += " --judge " + c.Judge
+	}
 	if c.Target != "lockd" {
 		s += " --target " + c.Target
 	}
@@ -242,7 +246,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	if err := writeJSON(filepath.Join(dir, clusterFile), after); err != nil {
 		return report.Result{}, err
 	}
-	r, err := judge(dir, w)
+	r, err := judge(dir, w, c.Judge)
 	if err == nil {
 		fmt.Fprintf(s.out, "%-10s %s\n", w.Name, report.Word(r.Verdict))
 	}
@@ -275,12 +279,16 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 		v.Undecided = append(v.Undecided, "the run was interrupted")
 		return
 	}
-	healthy, cancel := context.WithTimeout(ctx, healthyMax)
+	healthyIn, sameIn := healthyMax, convergeMax
+	if s.cmd.Judge == judgeSafety {
+		healthyIn, sameIn = patience, patience
+	}
+	healthy, cancel := context.WithTimeout(ctx, healthyIn)
 	defer cancel()
 	if err := s.target.Healthy(healthy); err != nil {
-		v.Add("not healthy", nil, "%s after the last fault: %v", healthyMax, err)
+		v.Add("not healthy", nil, "%s after the last fault: %v", healthyIn, err)
 	}
-	same, cancel := context.WithTimeout(ctx, convergeMax)
+	same, cancel := context.WithTimeout(ctx, sameIn)
 	defer cancel()
 	if err := s.target.Converged(same); err != nil {
 		v.Add("states differ", nil, "%v", err)

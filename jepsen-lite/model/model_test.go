@@ -474,3 +474,28 @@ func TestManyUnknownAcquisitions(t *testing.T) {
 	expect(t, Lock, unknown(24)+"5000-5001 90 holder l = t7\n 6000-6001 90 acquire l b,10 = nil\n 7000-7001 90 holder l = nil")
 	expect(t, Lock, unknown(8)+"5000-5001 90 holder l = t7\n 5002-5003 90 holder l = t3\n 5004-5005 90 holder l = t7", "lock held by the wrong one@12")
 }
+
+// Judged for safety alone, a history may show that something took long, and nothing else.
+func TestSafetyOnly(t *testing.T) {
+	for _, c := range []struct {
+		history string
+		fine    bool
+	}{
+		{"0-1 1 set k v,100 = OK\n 602-603 1 get k = v" + beats(0, 1000), true},                        // gone late
+		{"0-1 1 set k v,9000 = OK\n 2000-2001 1 pttl k = 8900" + beats(0, 3000), true},                 // remaining time too long
+		{"0-1 1 set k v,100 = OK\n 50-51 1 get k = nil", false},                                        // gone early
+		{"0-1 1 set k v,100 = OK\n 50-51 1 pttl k = 20", false},                                        // remaining time too short
+		{"0-1 1 set k v,100 = OK\n 602-603 1 get k = v\n 604-605 1 get k = w" + beats(0, 1000), false}, // late, and a wrong value
+	} {
+		v := Expiry(story(t, c.history))
+		if found := len(v.Problems); v.OK() {
+			t.Fatalf("nothing is wrong with %q", c.history)
+		} else if v.SafetyOnly(); v.OK() != c.fine || len(v.Problems)+len(v.NotJudged) != found {
+			t.Errorf("%q: problems %v, not judged %v", c.history, v.Problems, v.NotJudged)
+		}
+	}
+	v := &Verdict{Undecided: []string{"key k"}}
+	if v.SafetyOnly(); !v.OK() || len(v.NotJudged) != 1 {
+		t.Errorf("undecided: %+v", v)
+	}
+}

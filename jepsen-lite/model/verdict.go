@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"lockd/jepsen-lite/history"
 )
@@ -18,6 +19,30 @@ type Verdict struct {
 	Problems  []Problem
 	Undecided []string // what could not be decided in time
 	Notes     []string // worth knowing, and not wrong
+	NotJudged []string // problems with bounds on real time, and what was undecided, of a run that is judged for safety alone
+}
+
+// timeKinds are the problems that say nothing but that something took long, as it may on
+// a machine that has other work too.
+var timeKinds = []string{
+	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late", "overslept",
+	"goroutines not back", "memory not back",
+}
+
+// SafetyOnly no longer judges what depends on how fast the machine is.
+func (v *Verdict) SafetyOnly() {
+	var kept []Problem
+	for _, p := range v.Problems {
+		if slices.Contains(timeKinds, p.Kind) {
+			v.NotJudged = append(v.NotJudged, p.Kind+": "+p.Text)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	for _, u := range v.Undecided {
+		v.NotJudged = append(v.NotJudged, "undecided: "+u)
+	}
+	v.Problems, v.Undecided = kept, nil
 }
 
 // OK reports whether everything was decided and nothing is wrong.

@@ -92,4 +92,7 @@ func Problems(w io.Writer, r Result) {
 	for _, u := range r.Verdict.Undecided {
 		fmt.Fprintf(w, "%s: undecided: %s\n", r.Workload, u)
 	}
+	for _, n := range r.Verdict.NotJudged {
+		fmt.Fprintf(w, "%s: not judged: %s\n", r.Workload, n)
+	}
 }
