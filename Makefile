@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint golden fuzz bench bench-peers bench-scale bench-compare gen check jepsen planted clients tcl
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check jepsen planted clients tcl
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -22,11 +22,17 @@ race: ## all tests under the race detector
 faults: ## tests of the test build, whose fault points jepsen-lite strikes
 	$(GO) test -count=1 -tags faults -run TestFault ./resp/fault ./cluster ./jepsen-lite/nemesis
 
-lint: ## gofmt, go vet and golangci-lint
+lint: format vet lint-only ## gofmt, go vet and golangci-lint
+
+format:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+
+vet:
 	$(GO) vet -tags golden ./...
 	$(GO) vet -tags faults ./...
-	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run ./...
+
+lint-only:
+	.ci/lint $(LINT_VERSION)
 
 golden: ## replay the transcripts against a real redis-server 7.0.15, byte for byte
 	@dir=$$(mktemp -d); \

@@ -11,4 +11,6 @@
 // where mode is how it found the servers (single, sentinel, cluster ...; with
 // RESP3 in it where the client was told to speak that) and none says that the
 // library has nothing the scene could show, with the reason as words.
+//
+// With CLIENTS_JUDGE=safety the Go suite tells what took long, and does not fail by it.
 package main

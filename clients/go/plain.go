@@ -106,7 +106,7 @@ func outage(ctx context.Context, c plain, d *death, ready func()) error {
 	}
 	longest = max(longest, time.Since(last))
 	if d.failed == nil && longest > outageMax {
-		return fmt.Errorf("no write succeeded for %s", longest)
+		return tooLate("no write succeeded for %s", longest)
 	}
 	return d.failed
 }
