@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/internal/strict"
 	"lockd/resp"
 )
 
@@ -73,11 +74,9 @@ func TestCompileBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
 			fail, ok := New().Compile(script(c.source))
-			if took := time.Since(began); took > longest {
-				t.Errorf("took %v", took)
-			} else {
-				t.Log(took.Round(time.Millisecond))
-			}
+			took := time.Since(began)
+			t.Log(took.Round(time.Millisecond))
+			strict.AtMost(t, c.name, took, longest)
 			if ok != (c.want == "") || !strings.Contains(fail.Str, c.want) {
 				t.Errorf("compiled: %v, %.200s, want %q", ok, fail.Str, c.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/internal/strict"
 	"lockd/resp"
 )
 
@@ -150,9 +151,7 @@ func TestPace(t *testing.T) {
 		for tries := 1; stepNs > stepNsMax && tries < 3; tries++ {
 			stepNs = min(stepNs, measurePace(t, p.name, p.source)) // the machine may have been elsewhere
 		}
-		if stepNs > stepNsMax {
-			t.Errorf("%s: a step takes %d ns", p.name, stepNs)
-		}
+		strict.AtMost(t, p.name+": a step", time.Duration(stepNs), stepNsMax)
 		t.Logf("%5d ns  %s", stepNs, p.name)
 	}
 }

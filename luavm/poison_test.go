@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/internal/strict"
 	"lockd/resp"
 )
 
@@ -118,9 +119,7 @@ func TestPoison(t *testing.T) {
 			if p.want == "" && limited {
 				t.Errorf("met a limit: %s", reply.Str)
 			}
-			if took > longest {
-				t.Errorf("took %v", took)
-			}
+			strict.AtMost(t, p.name, took, longest)
 			if held := after.Sys - before.Sys; held > memoryBytes {
 				t.Errorf("took %d MB from the system", held>>20)
 			}

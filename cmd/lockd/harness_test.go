@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockd/internal/strict"
 )
 
 // The end-to-end tests run real lockd processes: the test binary itself, told by
@@ -53,8 +55,22 @@ type proc struct {
 	exited chan struct{}
 }
 
-// startTimeout bounds how long a started process may take until it answers.
-const startTimeout = 30 * time.Second
+// startTimeout is how long a test waits for what must come, before it gives up: far longer
+// than it takes, for the machine may have other work too.
+const startTimeout = 60 * time.Second
+
+// calm are flags for clusters of tests in which nobody is to lose leadership: a machine that
+// is elsewhere for two seconds elects nobody by it. Such a cluster takes longer to start.
+var calm = []string{"--heartbeat", "2s", "--leader-wait", "20s"}
+
+// patient are flags for clusters whose leader is killed: an election that the machine
+// makes long is waited for, and is no error. Strict times are those of the default.
+func patient() []string {
+	if strict.Times() {
+		return nil
+	}
+	return []string{"--leader-wait", "20s"}
+}
 
 // launch starts lockd with args and does not wait until it serves.
 func launch(t *testing.T, name, addr string, args ...string) *proc {
@@ -119,7 +135,7 @@ func (p *proc) wait(timeout time.Duration) int {
 // client is a go-redis client of this node that never tries anything twice, so
 // that tests see what the server really answered.
 func (p *proc) client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 20 * time.Second, PoolSize: 64, DisableIdentity: true})
+	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: startTimeout, WriteTimeout: startTimeout, DialTimeout: startTimeout, PoolSize: 64, DisableIdentity: true})
 	p.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -37,14 +37,14 @@ func (p *proc) flagOf(name string) string {
 // Members are added, removed and replaced while clients work, and a removed or
 // wiped node cannot come back under its old id.
 func TestMembers(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	load := startLoad(t, cluster[:1], 10)
 	load.awaitWrites(t, 100)
 
-	fourth := cluster.newNode(t, "n4", "--join", cluster[1].addr)
+	fourth := cluster.newNode(t, "n4", append([]string{"--join", cluster[1].addr}, calm...)...)
 	fourth.awaitServing()
-	eventually(t, 20*time.Second, "n4 has a vote", func() error {
+	eventually(t, startTimeout, "n4 has a vote", func() error {
 		got, err := fourth.client().Do(ctx, "LOCKD", "MEMBERS").Slice()
 		if err != nil {
 			return err
@@ -61,11 +61,11 @@ func TestMembers(t *testing.T) {
 	if err := fourth.client().Do(ctx, "LOCKD", "REMOVE", "n2").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if status := cluster[1].wait(30 * time.Second); status != exitFault || !strings.Contains(cluster[1].log.String(), "node n2 was removed from this cluster") {
+	if status := cluster[1].wait(startTimeout); status != exitFault || !strings.Contains(cluster[1].log.String(), "node n2 was removed from this cluster") {
 		t.Errorf("the removed node ended with status %d:\n%s", status, cluster[1].log.tail(5))
 	}
 	cluster[1].start()
-	if status := cluster[1].wait(30 * time.Second); status != exitFault && status != exitUsage {
+	if status := cluster[1].wait(startTimeout); status != exitFault && status != exitUsage {
 		t.Errorf("the removed node came back: status %d:\n%s", status, cluster[1].log.tail(5))
 	}
 
@@ -75,13 +75,13 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	wiped.start()
-	if status := wiped.wait(30 * time.Second); status != exitFault || !strings.Contains(wiped.log.String(), "node n3 has lost its data") {
+	if status := wiped.wait(startTimeout); status != exitFault || !strings.Contains(wiped.log.String(), "node n3 has lost its data") {
 		t.Errorf("the wiped node ended with status %d:\n%s", status, wiped.log.tail(5))
 	}
 	if err := fourth.client().Do(ctx, "LOCKD", "REMOVE", "n3").Err(); err != nil {
 		t.Fatal(err)
 	}
-	fifth := cluster.newNode(t, "n5", "--join", cluster[0].addr)
+	fifth := cluster.newNode(t, "n5", append([]string{"--join", cluster[0].addr}, calm...)...)
 	fifth.awaitServing()
 
 	load.stop()
@@ -137,7 +137,7 @@ func TestServeOptions(t *testing.T) {
 	p := launch(t, "options", first, "--config", config, "--dir", filepath.Join(dir, "data"))
 	ctx := context.Background()
 	open := func(network, addr, password string) *redis.Client {
-		c := redis.NewClient(&redis.Options{Network: network, Addr: addr, Password: password, MaxRetries: -1})
+		c := redis.NewClient(&redis.Options{Network: network, Addr: addr, Password: password, MaxRetries: -1, ReadTimeout: startTimeout})
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -159,7 +159,7 @@ func TestServeOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signal(syscall.SIGTERM)
-	if status := p.wait(20 * time.Second); status != exitOK {
+	if status := p.wait(startTimeout); status != exitOK {
 		t.Errorf("SIGTERM: status %d\n%s", status, p.log.tail(5))
 	}
 	if !strings.Contains(p.log.String(), `"level":"INFO"`) {
@@ -176,7 +176,7 @@ func TestServeOptions(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	eventually(t, 10*time.Second, "the fourth client is turned away", func() error {
+	eventually(t, startTimeout, "the fourth client is turned away", func() error {
 		conn, err := net.Dial("tcp", first)
 		if err != nil {
 			return err

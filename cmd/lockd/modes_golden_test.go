@@ -48,7 +48,7 @@ func startRedis(t *testing.T, settings ...string) string {
 		_ = cmd.Wait()
 	})
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	eventually(t, 10*time.Second, "redis-server answers", func() error {
+	eventually(t, startTimeout, "redis-server answers", func() error {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
@@ -81,7 +81,7 @@ func openWire(t *testing.T, addr string, proto int) *wire {
 // ask sends a command and returns the shape of its reply.
 func (w *wire) ask(words ...string) string {
 	w.t.Helper()
-	w.conn.SetDeadline(time.Now().Add(10 * time.Second))
+	w.conn.SetDeadline(time.Now().Add(startTimeout))
 	if _, err := w.conn.Write(resp.AppendCommand(nil, words...)); err != nil {
 		w.t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestGoldenSentinel(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master)
 	for range 2 {
 		replica := startRedis(t, "save ''", "replicaof "+host+" "+port)
-		eventually(t, 20*time.Second, "the replica is in step", func() error {
+		eventually(t, startTimeout, "the replica is in step", func() error {
 			return has(openWire(t, replica, 2), "master_link_status:up", "INFO", "replication")
 		})
 	}
@@ -194,7 +194,7 @@ func TestGoldenSentinel(t *testing.T) {
 	cluster := startClusterOf(t, 3, sentinelFlags(freePorts(t, 3)))
 	ours := cluster[0].flagOf("--sentinel-listen")
 	for _, addr := range []string{redis, ours} {
-		eventually(t, 30*time.Second, addr+" knows all", func() error {
+		eventually(t, startTimeout, addr+" knows all", func() error {
 			w := openWire(t, addr, 2)
 			if err := has(w, "*2(", "SENTINEL", "SENTINELS", "mymaster"); err != nil {
 				return err
@@ -245,7 +245,7 @@ func TestGoldenCluster(t *testing.T) {
 	if got := w.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383"); got != "+OK" {
 		t.Fatal(got)
 	}
-	eventually(t, 10*time.Second, "the cluster is up", func() error { return has(w, "cluster_state:ok", "CLUSTER", "INFO") })
+	eventually(t, startTimeout, "the cluster is up", func() error { return has(w, "cluster_state:ok", "CLUSTER", "INFO") })
 	ours := startSingle(t, "--cluster-protocol").addr
 	for _, addr := range []string{redis, ours} {
 		for _, key := range []string{"a", "b{a}"} {
@@ -277,7 +277,7 @@ func TestGoldenRedisCLI(t *testing.T) {
 	cluster := startCluster(t, 3, "--cluster-protocol", "--cluster-redirect")
 	leader := cluster.leader(t)
 	follower := cluster.others(leader)[0]
-	eventually(t, 10*time.Second, "the follower redirects", func() error {
+	eventually(t, startTimeout, "the follower redirects", func() error {
 		return has(openWire(t, follower.addr, 2), "-MOVED N N.N.N.N:N", "GET", "a")
 	})
 	_, port, _ := net.SplitHostPort(follower.addr)

@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockd/internal/strict"
 )
 
 // The clients that find the leader by themselves: one that asks sentinels, and those
 // of Redis Cluster. Each is real, with the options that it has by default, but that
-// go-redis dials a dead node five times, and asks for the slots of a cluster by itself
-// only once a minute.
+// go-redis dials a dead node five times, asks for the slots of a cluster by itself
+// only once a minute, and sends again what has no answer after three seconds: what a slow
+// machine has still to do would then be done late, and the counters here would be wrong.
 
 // clientModes are the ways to reach a cluster.
 var clientModes = map[string]struct {
@@ -26,7 +29,7 @@ var clientModes = map[string]struct {
 	open  func(cluster nodes, sentinels []string) redis.UniversalClient
 }{
 	"sentinel": {nil, func(_ nodes, sentinels []string) redis.UniversalClient {
-		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks", SentinelAddrs: sentinels, SentinelPassword: "secret", DialerRetries: 1})
+		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "locks", SentinelAddrs: sentinels, SentinelPassword: "secret", DialerRetries: 1, ReadTimeout: startTimeout})
 	}},
 	"cluster":               {[]string{"--cluster-protocol"}, openClusterClient},
 	"cluster with redirect": {[]string{"--cluster-protocol", "--cluster-redirect"}, openClusterClient},
@@ -38,7 +41,7 @@ var clientModes = map[string]struct {
 }
 
 func clusterOptions(cluster nodes) *redis.ClusterOptions {
-	return &redis.ClusterOptions{Addrs: cluster.addrs(), ClusterStateReloadInterval: time.Second / 2, DialerRetries: 1}
+	return &redis.ClusterOptions{Addrs: cluster.addrs(), ClusterStateReloadInterval: time.Second / 2, DialerRetries: 1, ReadTimeout: startTimeout}
 }
 
 func openClusterClient(cluster nodes, _ []string) redis.UniversalClient {
@@ -129,10 +132,11 @@ func (l *lockers) note(err error) {
 	l.errs = append(l.errs, err)
 }
 
-// awaitLockAfter waits until a lock is taken that was asked for after a moment.
-func (l *lockers) awaitLockAfter(t *testing.T, moment time.Time, timeout time.Duration) {
+// awaitLockAfter waits until a lock is taken that was asked for after a moment; it may
+// take within.
+func (l *lockers) awaitLockAfter(t *testing.T, moment time.Time, within time.Duration) {
 	t.Helper()
-	eventually(t, timeout, "locks are taken again", func() error {
+	eventually(t, startTimeout, "locks are taken again", func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if !l.last.After(moment) {
@@ -140,11 +144,14 @@ func (l *lockers) awaitLockAfter(t *testing.T, moment time.Time, timeout time.Du
 		}
 		return nil
 	})
+	took := time.Since(moment)
+	t.Logf("locks were taken again after %v", took)
+	strict.AtMost(t, "the time until locks are taken again", took, within)
 }
 
 func (l *lockers) awaitAdded(t *testing.T, n int64) {
 	t.Helper()
-	eventually(t, 20*time.Second, fmt.Sprintf("%d locks", n), func() error {
+	eventually(t, startTimeout, fmt.Sprintf("%d locks", n), func() error {
 		if got := l.added.Load(); got < n {
 			return fmt.Errorf("%d so far", got)
 		}
@@ -157,7 +164,7 @@ func (l *lockers) awaitAdded(t *testing.T, n int64) {
 func TestModesLeaderKilled(t *testing.T) {
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
-			cluster, sentinels := startModes(t, mode.flags)
+			cluster, sentinels := startModes(t, append(patient(), mode.flags...))
 			leader := cluster.leader(t)
 			l := &lockers{}
 			var clients []redis.UniversalClient
@@ -174,7 +181,6 @@ func TestModesLeaderKilled(t *testing.T) {
 			killed := time.Now()
 			leader.kill()
 			l.awaitLockAfter(t, killed, 3*time.Second)
-			t.Logf("locks were taken again after %v", time.Since(killed))
 			l.awaitAdded(t, l.added.Load()+50)
 			l.stop.Store(true)
 			l.wg.Wait()
@@ -183,7 +189,7 @@ func TestModesLeaderKilled(t *testing.T) {
 					t.Errorf("a client saw: %v", err)
 				}
 			}
-			l.checkFoundLeader(t, cluster.others(leader).leader(t), clients)
+			l.checkFoundLeader(t, cluster.others(leader), clients)
 			if got, err := clients[0].Get(t.Context(), "{job}:counter").Int64(); err != nil || got != l.added.Load() {
 				t.Errorf("the counter is %d, %v, after %d additions", got, err, l.added.Load())
 			}
@@ -191,11 +197,27 @@ func TestModesLeaderKilled(t *testing.T) {
 	}
 }
 
+// seen takes the errors that the clients have seen, and reports whether there were none.
+func (l *lockers) seen(t *testing.T) (none bool) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	none = len(l.errs) == 0
+	for _, err := range l.errs {
+		if t.Logf("a client saw: %v", err); !strings.HasPrefix(err.Error(), "UNKNOWN ") {
+			t.Fail()
+		}
+	}
+	l.errs = nil
+	return none
+}
+
 // checkFoundLeader: after a change the clients have moved to the new leader.
-func (l *lockers) checkFoundLeader(t *testing.T, leader *proc, clients []redis.UniversalClient) {
+func (l *lockers) checkFoundLeader(t *testing.T, cluster nodes, clients []redis.UniversalClient) {
 	t.Helper()
 	for _, c := range clients {
-		eventually(t, 10*time.Second, "the client has found the new leader", func() error {
+		eventually(t, startTimeout, "the client has found the new leader", func() error {
+			leader := cluster.leader(t)
 			if cc, ok := c.(*redis.ClusterClient); ok {
 				cc.ReloadState(t.Context())
 				master, err := cc.MasterForKey(t.Context(), "k")
@@ -213,29 +235,34 @@ func (l *lockers) checkFoundLeader(t *testing.T, leader *proc, clients []redis.U
 	}
 }
 
-// Leadership is handed over while clients lock: no client sees any error.
+// Leadership is handed over while clients lock: no client sees any error. A machine that is
+// elsewhere in the middle of it may have the nodes elect instead, with unknown outcomes:
+// that round counts for nothing.
 func TestModesHandOver(t *testing.T) {
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
-			cluster, sentinels := startModes(t, mode.flags)
+			cluster, sentinels := startModes(t, append(slices.Clone(calm), mode.flags...))
 			c := mode.open(cluster, sentinels)
 			defer c.Close()
 			l := &lockers{}
 			l.start(c)
-			for range 3 {
-				l.awaitAdded(t, l.added.Load()+30)
-				leader := cluster.leader(t)
-				if err := leader.client().Do(t.Context(), "LOCKD", "TRANSFER").Err(); err != nil {
-					t.Fatal(err)
+			for rounds, well := 0, 0; well < 3; rounds++ {
+				if rounds == 9 {
+					t.Fatalf("of %d rounds %d went well", rounds, well)
 				}
+				l.awaitAdded(t, l.added.Load()+30)
+				err := cluster.leader(t).client().Do(t.Context(), "LOCKD", "TRANSFER").Err()
 				l.awaitLockAfter(t, time.Now(), 3*time.Second)
+				if l.seen(t) && err == nil {
+					well++
+				} else if strict.Times() {
+					t.Fatalf("LOCKD TRANSFER: %v", err)
+				}
 			}
 			l.stop.Store(true)
 			l.wg.Wait()
-			for _, err := range l.errs {
-				t.Errorf("the client saw: %v", err)
-			}
-			l.checkFoundLeader(t, cluster.leader(t), []redis.UniversalClient{c})
+			l.seen(t)
+			l.checkFoundLeader(t, cluster, []redis.UniversalClient{c})
 		})
 	}
 }
@@ -243,7 +270,7 @@ func TestModesHandOver(t *testing.T) {
 // Every sentinel tells the same, asks for its own password, and announces the change
 // of the leader in time.
 func TestSentinels(t *testing.T) {
-	cluster, sentinels := startModes(t, nil)
+	cluster, sentinels := startModes(t, calm)
 	ctx := t.Context()
 	leader := cluster.leader(t)
 	var events []<-chan *redis.Message
@@ -253,7 +280,7 @@ func TestSentinels(t *testing.T) {
 		}
 		s := redis.NewSentinelClient(&redis.Options{Addr: addr, Password: "secret", DisableIdentity: true})
 		defer s.Close()
-		eventually(t, 10*time.Second, addr+" knows all", func() error {
+		eventually(t, startTimeout, addr+" knows all", func() error {
 			master, err := s.GetMasterAddrByName(ctx, "locks").Result()
 			if err != nil || len(master) != 2 || net.JoinHostPort(master[0], master[1]) != leader.addr {
 				return fmt.Errorf("the master is %v, %v", master, err)
@@ -292,9 +319,11 @@ func TestSentinels(t *testing.T) {
 			if !strings.HasPrefix(m.Payload, fmt.Sprintf("locks %s %s ", host, port)) {
 				t.Errorf("%s announced %q", sentinels[i], m.Payload)
 			}
-			t.Logf("%s announced it after %v", sentinels[i], time.Since(killed))
-		case <-time.After(time.Until(killed.Add(3 * time.Second))):
-			t.Errorf("%s did not announce the switch within 3 s", sentinels[i])
+			took := time.Since(killed)
+			t.Logf("%s announced it after %v", sentinels[i], took)
+			strict.AtMost(t, "the announcement of the new leader", took, 6*time.Second)
+		case <-time.After(startTimeout):
+			t.Errorf("%s did not announce the switch", sentinels[i])
 		}
 	}
 }
@@ -324,7 +353,7 @@ func TestModesAreOff(t *testing.T) {
 // Slots hold the keys that belong to them, through any node; clients that look for a
 // cluster's settings find them.
 func TestClusterKeys(t *testing.T) {
-	cluster, _ := startModes(t, []string{"--cluster-protocol"})
+	cluster, _ := startModes(t, append([]string{"--cluster-protocol"}, calm...))
 	c := cluster[1].client()
 	ctx := t.Context()
 	for i := range 2500 {

@@ -17,6 +17,8 @@ import (
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+
+	"lockd/internal/strict"
 )
 
 // The programs people really write with a lock server, run against three real
@@ -33,7 +35,7 @@ func newToken() string { return rand.Text() }
 
 // Without a lock, ten workers that read, add and write lose updates.
 func TestCounterWithoutLock(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	const workers, rounds = 10, 10
 	if err := cluster[0].client().Set(ctx, "counter", 0, 0).Err(); err != nil {
@@ -69,13 +71,13 @@ func TestCounterWithoutLock(t *testing.T) {
 // With SET NX PX and a Lua release the result is exact, through every node and
 // with the lock libraries of Go.
 func TestCounterWithLock(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	for name, locked := range map[string]func(c *redis.Client, work func()) error{
 		"set nx px": func(c *redis.Client, work func()) error {
 			mine := newToken()
 			for {
-				got, err := c.SetNX(ctx, "lock:plain", mine, 10*time.Second).Result()
+				got, err := c.SetNX(ctx, "lock:plain", mine, time.Minute).Result()
 				if err != nil {
 					return err
 				}
@@ -92,7 +94,7 @@ func TestCounterWithLock(t *testing.T) {
 			return err
 		},
 		"redislock": func(c *redis.Client, work func()) error {
-			lock, err := redislock.Obtain(ctx, c, "lock:redislock", 10*time.Second,
+			lock, err := redislock.Obtain(ctx, c, "lock:redislock", time.Minute,
 				&redislock.Options{RetryStrategy: redislock.LinearBackoff(2 * time.Millisecond)})
 			if err != nil {
 				return err
@@ -102,7 +104,7 @@ func TestCounterWithLock(t *testing.T) {
 		},
 		"redsync": func(c *redis.Client, work func()) error {
 			m := redsync.New(goredis.NewPool(c)).NewMutex("lock:redsync",
-				redsync.WithExpiry(10*time.Second), redsync.WithTries(10000), redsync.WithRetryDelay(2*time.Millisecond))
+				redsync.WithExpiry(time.Minute), redsync.WithTries(10000), redsync.WithRetryDelay(2*time.Millisecond))
 			if err := m.LockContext(ctx); err != nil {
 				return err
 			}
@@ -149,7 +151,7 @@ func TestCounterWithLock(t *testing.T) {
 
 // The five mistakes that lock programs make, each happening, and its cure holding.
 func TestFiveMistakes(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	a, b := cluster[0].client(), cluster[1].client()
 	mustSet := func(t *testing.T, c *redis.Client, args ...any) {
@@ -166,7 +168,7 @@ func TestFiveMistakes(t *testing.T) {
 	}
 	gone := func(t *testing.T, c *redis.Client, key string) {
 		t.Helper()
-		eventually(t, 10*time.Second, key+" ends", func() error {
+		eventually(t, startTimeout, key+" ends", func() error {
 			if n, err := c.Exists(ctx, key).Result(); err != nil || n != 0 {
 				return fmt.Errorf("exists %d, %v", n, err)
 			}
@@ -217,10 +219,11 @@ func TestFiveMistakes(t *testing.T) {
 	})
 
 	t.Run("get, compare, del in two steps", func(t *testing.T) {
-		mustSet(t, a, "SET", "m4", "token a", "NX", "PX", "100")
+		mustSet(t, a, "SET", "m4", "token a", "NX", "PX", "30000")
 		if v := a.Get(ctx, "m4").Val(); v != "token a" {
 			t.Fatalf("a reads %q", v)
 		}
+		mustSet(t, a, "PEXPIRE", "m4", "100")
 		gone(t, b, "m4") // between a's two steps the lease ends
 		mustSet(t, b, "SET", "m4", "token b", "NX", "PX", "30000")
 		mustSet(t, a, "DEL", "m4") // the second step frees b's lock
@@ -237,11 +240,12 @@ func TestFiveMistakes(t *testing.T) {
 	})
 
 	t.Run("a lease shorter than the work", func(t *testing.T) {
-		mustSet(t, a, "SET", "m5", "token a", "NX", "PX", "100")
+		mustSet(t, a, "SET", "m5", "token a", "NX", "PX", "30000")
 		fenceA, err := a.Do(ctx, "FENCE", "m5").Int64()
 		if err != nil {
 			t.Fatal(err)
 		}
+		mustSet(t, a, "PEXPIRE", "m5", "100")
 		gone(t, b, "m5")
 		mustSet(t, b, "SET", "m5", "token b", "NX", "PX", "30000") // both believe to hold it
 		fenceB, err := b.Do(ctx, "FENCE", "m5").Int64()
@@ -249,34 +253,27 @@ func TestFiveMistakes(t *testing.T) {
 			t.Fatalf("fences %d then %d, %v: a resource that remembers the highest could not refuse a", fenceA, fenceB, err)
 		}
 
-		const lease = 600 * time.Millisecond
-		mustSet(t, a, "SET", "m5 cured", "token a", "NX", "PX", strconv.FormatInt(lease.Milliseconds(), 10))
-		stop := make(chan struct{})
-		watchdog := make(chan error, 1)
-		go func() { // renews every third of the lease while a works
-			ticker := time.NewTicker(lease / 3)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-stop:
-					watchdog <- nil
-					return
-				case <-ticker.C:
-					if n, err := renew.Run(ctx, a, []string{"m5 cured"}, "token a", lease.Milliseconds()).Int(); err != nil || n != 1 {
-						watchdog <- fmt.Errorf("renewal: %d, %v", n, err)
-						return
-					}
-				}
+		renewed := func(lease time.Duration) int {
+			n, err := renew.Run(ctx, a, []string{"m5 cured"}, "token a", lease.Milliseconds()).Int()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}()
-		for end := time.Now().Add(4 * lease); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			return n
+		}
+		mustSet(t, a, "SET", "m5 cured", "token a", "NX", "PX", "60000")
+		for lease := 2 * time.Minute; lease < 5*time.Minute; lease += time.Minute { // a watchdog renews while a works
+			if n, left := renewed(lease), b.PTTL(ctx, "m5 cured").Val(); n != 1 || left <= lease-time.Minute {
+				t.Fatalf("renewal for %v: %d, then %v are left", lease, n, left)
+			}
 			mustNot(t, b, "SET", "m5 cured", "token b", "NX", "PX", "30000")
 		}
-		close(stop)
-		if err := <-watchdog; err != nil {
-			t.Fatal(err)
+		if n := renewed(100 * time.Millisecond); n != 1 { // the last one
+			t.Fatal("renewal:", n)
 		}
-		gone(t, b, "m5 cured") // and ends when the watchdog does
+		gone(t, b, "m5 cured") // it ends when the watchdog does
+		if n := renewed(time.Minute); n != 0 {
+			t.Fatal("renewal of a lease that has ended:", n)
+		}
 	})
 }
 
@@ -291,7 +288,7 @@ return 1`
 // 100,000 orders by one Lua script, pipelined from many connections to all nodes,
 // sell out exactly and never oversell.
 func TestStock(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	for _, tt := range []struct {
 		name               string
 		stock1, stock2     int
@@ -386,33 +383,15 @@ func (l *rlock) unlock(ctx context.Context) (bool, error) {
 // Redisson's lock is taken twice and freed twice, kept alive by its watchdog, and
 // its waiters on every node are woken by PUBLISH, not by polling.
 func TestRedissonLock(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
-	const lease = 900 * time.Millisecond
+	const lease = time.Minute
 	holder := &rlock{c: cluster[0].client(), name: "rlock", holder: "uuid-a:1", lease: lease}
 	for range 2 {
 		if wait, err := holder.try(ctx); err != nil || wait != 0 {
 			t.Fatalf("lock: wait %v, %v", wait, err)
 		}
 	}
-	stop, watchdog := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ticker := time.NewTicker(lease / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				watchdog <- nil
-				return
-			case <-ticker.C:
-				if n, err := redissonRenew.Run(ctx, holder.c, []string{"rlock"}, lease.Milliseconds(), holder.holder).Int(); err != nil || n != 1 {
-					watchdog <- fmt.Errorf("renewal: %d, %v", n, err)
-					return
-				}
-			}
-		}
-	}()
-
 	var waiters sync.WaitGroup
 	var waiting sync.WaitGroup
 	var inside, most atomic.Int32
@@ -442,7 +421,10 @@ func TestRedissonLock(t *testing.T) {
 		}()
 	}
 	waiting.Wait()
-	time.Sleep(3 * lease) // the work: longer than the lease, the watchdog keeps it
+	n, err := redissonRenew.Run(ctx, holder.c, []string{"rlock"}, 2*lease.Milliseconds(), holder.holder).Int() // the watchdog
+	if left := holder.c.PTTL(ctx, "rlock").Val(); err != nil || n != 1 || left <= lease {
+		t.Fatalf("renewal for %v: %d, %v, then %v are left", 2*lease, n, err, left)
+	}
 	if n := inside.Load(); n != 0 {
 		t.Fatalf("%d waiters entered while the lock was held", n)
 	}
@@ -452,18 +434,12 @@ func TestRedissonLock(t *testing.T) {
 	if wait, err := (&rlock{c: cluster[2].client(), name: "rlock", holder: "uuid-x:1", lease: lease}).try(ctx); err != nil || wait == 0 {
 		t.Fatalf("another got the half-freed lock: wait %v, %v", wait, err)
 	}
-	close(stop)
-	if err := <-watchdog; err != nil {
-		t.Fatal(err)
-	}
 	start := time.Now()
 	if freed, err := holder.unlock(ctx); err != nil || !freed {
 		t.Fatalf("second unlock: freed %v, %v", freed, err)
 	}
 	waiters.Wait()
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("three waiters took %v: they slept through the wake-up", took)
-	}
+	strict.AtMost(t, "waking three waiters", time.Since(start), 10*time.Second)
 	if most.Load() != 1 {
 		t.Errorf("%d waiters were inside at once", most.Load())
 	}
@@ -488,11 +464,10 @@ func (l *rlock) lockAsWaiter(ctx context.Context, waiting func()) error {
 		if err != nil || wait == 0 {
 			return err
 		}
-		// Longer than any lease here: whoever is not woken fails the test's time bound.
 		select {
 		case <-woken:
-		case <-time.After(60 * time.Second):
-			return errors.New("not woken within a minute")
+		case <-time.After(startTimeout):
+			return errors.New("not woken")
 		}
 	}
 }
@@ -512,7 +487,7 @@ func TestRedlock(t *testing.T) {
 		for _, p := range servers {
 			all = append(all, goredis.NewPool(p.client()))
 		}
-		return redsync.New(all...).NewMutex("redlock", redsync.WithExpiry(10*time.Second), redsync.WithTries(2000),
+		return redsync.New(all...).NewMutex("redlock", redsync.WithExpiry(5*time.Minute), redsync.WithTries(2000),
 			redsync.WithRetryDelay(5*time.Millisecond), redsync.WithTimeoutFactor(0.2))
 	}
 	count := func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 func clog(t *testing.T, addr string) {
 	t.Helper()
 	const size, heldMax = 1 << 20, 32 << 20
-	c, ctx := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DisableIdentity: true}), context.Background()
+	c, ctx := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: startTimeout}), context.Background()
 	defer c.Close()
 	if err := c.Set(ctx, "large", make([]byte, size), 0).Err(); err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestStopHandsOverBehindCloggedClient(t *testing.T) {
 	var cluster nodes
 	for i := range 3 {
 		id, addr := fmt.Sprintf("n%d", i+1), fmt.Sprintf("127.0.0.1:%d", ports[i])
-		cmd, _, err := parse([]string{"serve", "--id", id, "--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ","),
-			"--listen", addr, "--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[3+i])}, nil, log)
+		cmd, _, err := parse(append([]string{"serve", "--id", id, "--dir", filepath.Join(dir, id), "--cluster", strings.Join(members, ","),
+			"--listen", addr, "--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[3+i])}, calm...), nil, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestStopHandsOverBehindCloggedClient(t *testing.T) {
 	}
 	leader := cluster.leader(t)
 	clog(t, leader.addr)
-	byAddr[leader.addr].stopWithin(50*time.Millisecond, nodeStopMax)
+	byAddr[leader.addr].stopWithin(50*time.Millisecond, startTimeout)
 	if text := log.String(); !strings.Contains(text, "some clients were cut off") || strings.Contains(text, "could not be handed over") {
 		t.Errorf("the log:\n%s", log.tail(20))
 	}
@@ -87,7 +87,7 @@ func TestSecondSignalEnds(t *testing.T) {
 	p := startSingle(t)
 	clog(t, p.addr)
 	p.signal(syscall.SIGTERM)
-	eventually(t, clientsStopMax/2, "a second signal ends the process", func() error {
+	eventually(t, startTimeout, "a second signal ends the process", func() error {
 		select {
 		case <-p.exited:
 			return nil

@@ -44,7 +44,7 @@ func (c *trackingClient) do(args ...string) string {
 	if _, err := c.conn.Write(resp.AppendCommand(nil, args...)); err != nil {
 		c.t.Fatal(err)
 	}
-	return c.next(20 * time.Second)
+	return c.next(startTimeout)
 }
 
 // next reads one reply or push; "" if none comes in time.
@@ -86,8 +86,27 @@ func (c *trackingClient) read() string {
 // told expects a push.
 func (c *trackingClient) told(what string) {
 	c.t.Helper()
-	if got := c.next(10 * time.Second); got != "invalidate "+what {
+	if got := c.next(startTimeout); got != "invalidate "+what {
 		c.t.Fatalf("told %q, want %q", got, what)
+	}
+}
+
+// toldSince reads the pushes that are on the way, and reports whether what is among them, or
+// the word to forget everything, as a node may give that was long without a leader.
+func (c *trackingClient) toldSince(what string) (told bool) {
+	c.t.Helper()
+	if _, err := c.conn.Write(resp.AppendCommand(nil, "PING")); err != nil {
+		c.t.Fatal(err)
+	}
+	for {
+		switch got := c.next(startTimeout); got {
+		case "PONG":
+			return told
+		case "invalidate " + what, "invalidate nil":
+			told = true
+		default:
+			c.t.Fatalf("told %q", got)
+		}
 	}
 }
 
@@ -102,13 +121,17 @@ func (c *trackingClient) quiet() {
 // Whatever changes a key, through whichever node, clients that have read it on any
 // node are told: an overwrite, a script, a deletion, the end of a lease, a flush.
 func TestTrackingOnEveryNode(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	writer := cluster[0].client()
 	var readers []*trackingClient
-	for _, p := range cluster {
-		readers = append(readers, p.track())
+	anew := func() {
+		readers = nil
+		for _, p := range cluster {
+			readers = append(readers, p.track())
+		}
 	}
+	anew()
 	all := func(f func(c *trackingClient)) {
 		t.Helper()
 		for _, c := range readers {
@@ -137,9 +160,14 @@ func TestTrackingOnEveryNode(t *testing.T) {
 	read("lease")
 	writer.PExpireAt(ctx, "lease", deadline) // it has that deadline: no write
 	all((*trackingClient).quiet)
-	writer.PExpire(ctx, "lease", 300*time.Millisecond)
+	writer.PExpire(ctx, "lease", time.Minute)
 	all(func(c *trackingClient) { c.told("lease") })
-	read("lease")
+	for lease, held := 300*time.Millisecond, false; !held; lease *= 4 { // until all have read it before it ends
+		anew()
+		writer.Set(ctx, "lease", "token", lease)
+		held = true
+		all(func(c *trackingClient) { held = c.do("GET", "lease") == "token" && held })
+	}
 	all(func(c *trackingClient) { c.told("lease") }) // it has ended
 	read("lease")
 	writer.FlushAll(ctx)
@@ -150,7 +178,7 @@ func TestTrackingOnEveryNode(t *testing.T) {
 // Through the death of the leader tracking goes on; a node that hears of no leader
 // tells its clients to forget what they have cached, and keeps their connections.
 func TestTrackingWithoutTheLeader(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, "--heartbeat", "2s", "--leader-wait", "8s")
 	leader := cluster.leader(t)
 	rest := cluster.others(leader)
 	a, b := rest[0].track(), rest[1].track("BCAST", "PREFIX", "lock:")
@@ -159,8 +187,14 @@ func TestTrackingWithoutTheLeader(t *testing.T) {
 	if err := rest[1].client().Set(context.Background(), "lock:1", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.told("lock:1")
-	b.told("lock:1")
+	for _, c := range []*trackingClient{a, b} {
+		eventually(t, startTimeout, "the push comes", func() error {
+			if !c.toldSince("lock:1") {
+				return errors.New("not told")
+			}
+			return nil
+		})
+	}
 	a.do("GET", "lock:1")
 	rest[1].kill()
 	a.told("nil")
@@ -170,6 +204,8 @@ func TestTrackingWithoutTheLeader(t *testing.T) {
 	a.told("nil")
 	rest[1].start()
 	rest[1].awaitServing()
+	rest[0].awaitServing()
+	a.toldSince("lock:1")
 	if got := a.do("GET", "lock:1"); got != "v" {
 		t.Errorf("after it: %q", got)
 	}

@@ -26,7 +26,7 @@ func field(t *testing.T) *Field {
 		t.Fatal(err)
 	}
 	t.Cleanup(tgt.Stop)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := tgt.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func field(t *testing.T) *Field {
 // whole waits until all nodes serve again.
 func whole(t *testing.T, f *Field) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := f.Target.Healthy(ctx); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestFaultSpots(t *testing.T) {
 		node := f.victims(who, 1)[0]
 		what, undo := f.strike([]string{node}, target.Strike{Point: s.name, Act: target.ActKill})
 		began := time.Now()
-		for f.Target.Running(node) && time.Since(began) < 20*time.Second {
+		for f.Target.Running(node) && time.Since(began) < time.Minute {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if f.Target.Running(node) {

@@ -22,7 +22,7 @@ func shell(t *testing.T, script string) *proc {
 // waitEnd waits until the present process has ended.
 func waitEnd(t *testing.T, p *proc) {
 	t.Helper()
-	for until := time.Now().Add(10 * time.Second); p.running(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); p.running(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the process does not end")
 		}
@@ -128,7 +128,7 @@ func TestFailureWhileEnding(t *testing.T) {
 	if err := p.start(); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(10 * time.Second); !strings.Contains(p.logFrom(0), "up\n"); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !strings.Contains(p.logFrom(0), "up\n"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the script does not start")
 		}

@@ -91,18 +91,18 @@ func TestCutIsDirected(t *testing.T) {
 	a, ra := dialAs(t, p.Addr(), "a")
 	c, rc := dialAs(t, p.Addr(), "c")
 	for name, cut := range map[string][2]string{"there": {"a", "b"}, "back": {"b", "a"}} {
-		if err := say(a, ra, "before", 5*time.Second); err != nil {
+		if err := say(a, ra, "before", time.Minute); err != nil {
 			t.Fatal(name, err)
 		}
 		n.Set(cut[0], cut[1], Shape{Cut: true})
 		if err := say(a, ra, "held", 100*time.Millisecond); err == nil {
 			t.Errorf("%s: the cut let a line through", name)
 		}
-		if err := say(c, rc, "other", 5*time.Second); err != nil {
+		if err := say(c, rc, "other", time.Minute); err != nil {
 			t.Errorf("%s: the cut held another node back: %v", name, err)
 		}
 		n.Heal()
-		if err := say(a, ra, "", 5*time.Second); err != nil {
+		if err := say(a, ra, "", time.Minute); err != nil {
 			t.Errorf("%s: what was held back did not arrive: %v", name, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 	}
 	defer p.Close()
 	a, ra := dialAs(t, p.Addr(), "a")
-	if err := say(a, ra, "before", 5*time.Second); err != nil {
+	if err := say(a, ra, "before", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	n.Set("b", "a", Shape{Cut: true})
@@ -127,7 +127,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 		t.Error("the end came through the cut")
 	}
 	n.Heal()
-	_ = a.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = a.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := ra.ReadByte(); err != io.EOF {
 		t.Errorf("after the cut: %v, want the end", err)
 	}
@@ -149,15 +149,15 @@ func TestDelayAndReset(t *testing.T) {
 	r := bufio.NewReader(conn)
 	n.Set(Clients, "b", Shape{Delay: 80 * time.Millisecond})
 	began := time.Now()
-	if err := say(conn, r, "late", 5*time.Second); err != nil || time.Since(began) < 80*time.Millisecond {
+	if err := say(conn, r, "late", time.Minute); err != nil || time.Since(began) < 80*time.Millisecond {
 		t.Errorf("a delayed line came after %s (%v)", time.Since(began), err)
 	}
 	n.Reset("a", "b")
-	if err := say(conn, r, "still there", 5*time.Second); err != nil {
+	if err := say(conn, r, "still there", time.Minute); err != nil {
 		t.Errorf("the reset of another pair: %v", err)
 	}
 	n.Reset(Clients, "b")
-	if err := say(conn, r, "gone", 5*time.Second); err == nil {
+	if err := say(conn, r, "gone", time.Minute); err == nil {
 		t.Error("the connection outlived its reset")
 	}
 }
@@ -177,11 +177,11 @@ func TestBreak(t *testing.T) {
 	}
 	defer conn.Close()
 	r := bufio.NewReader(conn)
-	if err := say(conn, r, "before", 5*time.Second); err != nil {
+	if err := say(conn, r, "before", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	n.Set("b", Clients, Shape{BreakOneIn: 1})
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, "12345678\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestStrangerAtPeerPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := say(conn, bufio.NewReader(conn), "PING, and more bytes than a head", 5*time.Second); err == nil {
+	if err := say(conn, bufio.NewReader(conn), "PING, and more bytes than a head", time.Minute); err == nil {
 		t.Error("a stranger was served")
 	}
 }

@@ -42,7 +42,7 @@ func ask(t *testing.T, addr, password string, words ...string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	var msg, want []byte
 	if password != "" {
 		msg, want = resp.AppendCommand(nil, "AUTH", password), []byte("+OK\r\n")

@@ -121,7 +121,7 @@ func TestPauseEnds(t *testing.T) {
 	srv.awaitBlocked(t, "0")
 	stays.send("SET stays 1\r\n")
 	srv.awaitBlocked(t, "1")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/internal/strict"
 	"lockd/resp"
 )
 
@@ -32,7 +33,7 @@ func dial(t testing.TB, addr string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return &client{t, conn, bufio.NewReader(conn)}
 }
 
@@ -63,7 +64,7 @@ func (c *client) wantClosed() {
 // eventually polls until cond holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
@@ -126,9 +127,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 	start := time.Now()
 	c.conn.Close()
 	eventually(t, "the session ends", func() bool { return srv.count() == 0 })
-	if took := time.Since(start); took > 2*time.Second {
-		t.Fatal("noticed after", took)
-	}
+	strict.AtMost(t, "noticing that the client is gone", time.Since(start), 2*time.Second)
 }
 
 // A client that waits and does not hang up keeps waiting; CLIENT KILL ends it.
@@ -365,7 +364,7 @@ func TestShutdownLeavesStuckSessionBehind(t *testing.T) {
 		if err != context.DeadlineExceeded {
 			t.Error(err)
 		}
-	case <-time.After(10 * cutOffMax):
+	case <-time.After(60 * cutOffMax):
 		t.Error("it waits for the session")
 	}
 	c.wantClosed()

@@ -539,7 +539,7 @@ func TestPushIntoADirectWrite(t *testing.T) {
 	})
 	o.push([]byte("push"), pushLimit{})
 	got := make([]byte, len(reply)+len("push"))
-	theirs.SetReadDeadline(time.Now().Add(10 * time.Second))
+	theirs.SetReadDeadline(time.Now().Add(time.Minute))
 	n, err := io.ReadFull(theirs, got[:10])
 	o.interrupt()
 	if werr := <-written; werr != nil || err != nil {

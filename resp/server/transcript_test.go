@@ -206,7 +206,7 @@ func (c *peer) send(sign, text string) {
 		}
 		msg = resp.AppendCommand(nil, words...)
 	}
-	c.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	c.conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.conn.Write(msg); err != nil {
 		c.p.t.Fatalf("%s: %v", c.p.at, err)
 	}
@@ -214,7 +214,7 @@ func (c *peer) send(sign, text string) {
 
 func (c *peer) expect(sign, text string) {
 	c.p.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	c.conn.SetDeadline(time.Now().Add(time.Minute))
 	if sign == "~" {
 		line, err := c.readLine()
 		if err != nil || !regexp.MustCompile("^(?:"+text+")\r\n$").MatchString(line) {
