@@ -5,7 +5,7 @@ FUZZTIME ?= 20000x
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check jepsen planted clients tcl
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen planted clients tcl
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -71,7 +71,13 @@ bench-compare: ## Go benchmarks of this tree beside those of a commit, in turn (
 gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite
 
-check: lint test race faults golden ## everything but fuzzing
+check: lint test race faults golden ## before a commit; what every change must pass is .ci/run (ten minutes)
+
+verify: ## all that takes longer, or strict times: hours (STEPS="race fuzz" for some, RESUME=1 without what has passed, SUITE=FOLDER for tcl)
+	@STEPS="$(STEPS)" RESUME="$(RESUME)" SUITE="$(SUITE)" .ci/verify
+
+flaky: ## all tests three times beside busy loops, to find those that a slow machine makes fail (ARGS='./cmd/lockd -run X')
+	@.ci/flaky $(ARGS)
 
 clients: ## the clients of five languages against lockd and against redis-server
 	$(GO) run ./clients --write
