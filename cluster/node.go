@@ -398,8 +398,9 @@ func (n *Node) shutdown() error {
 	n.role.stopping()
 	close(n.stop)
 	n.goroutines.Wait()
-	err := n.raft.Shutdown().Error()
-	return errors.Join(err, n.release())
+	down := n.raft.Shutdown()
+	n.peers.close() // what Raft has sent to a member that is away it would wait for; and the others for it
+	return errors.Join(down.Error(), n.release())
 }
 
 // stopping reports whether shutdown has begun.

@@ -172,6 +172,33 @@ func TestCloseOfLeaderIsSeamless(t *testing.T) {
 	})
 }
 
+// A leader that stops while it cannot reach a member does not wait for it: as long as its
+// process is there and answers nothing, the rest may have no majority.
+func TestCloseOfLeaderWithMemberAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		away, next := c.others(leader)[0], c.others(leader)[1]
+		c.cut(away)
+		time.Sleep(500 * time.Millisecond)
+		c.expect(next, "SET a 1", "+OK")
+		start := time.Now()
+		if err := leader.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("Close took %s", took)
+		}
+		leader.Node = nil
+		c.start(leader.id)
+		c.expect(next, "SET a 2", "+OK")
+		if took := time.Since(start); took > 4*time.Second {
+			t.Errorf("the next write was answered after %s", took)
+		}
+	})
+}
+
 // Through kills and partitions no acknowledged write is lost, none is done twice,
 // and what is in doubt is at most what was called unknown.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
