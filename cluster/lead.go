@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -37,7 +38,9 @@ const barrierPause = 10 * time.Millisecond
 func (n *Node) startLeading() {
 	for n.raft.State() == raft.Leader && !n.broken.Load() {
 		term := n.raft.CurrentTerm()
-		if n.barrier() == nil && n.lead.Load() == nil && n.startClock(term) {
+		err := n.barrier()
+		n.transfer.note(n, err)
+		if err == nil && n.lead.Load() == nil && n.startClock(term) {
 			n.changed.tell()
 			signal(n.proposer.wake)
 			signal(n.membersDue)
@@ -145,6 +148,43 @@ func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
 		}
 	}
 	return true
+}
+
+// transferWatch ends the process when Raft refuses entries because leadership is being
+// transferred, and it is not: where the member hangs to which it was to go, Raft may never
+// take that back, not even in a later term, and lead without taking anything.
+type transferWatch struct {
+	mu    sync.Mutex
+	looks int           // refusals since anything else was heard, those apart enough to count
+	last  time.Duration // monotonic: of those
+}
+
+// What Raft itself does for a transfer ends within 6 s: its election timeout, and the
+// message to the successor (peerTimeout). Refusals are counted, and no time is taken, as a
+// process that was stopped finds any amount of time gone.
+const (
+	transferLook     = 100 * time.Millisecond // one refusal in this time counts
+	transferLooksMax = 100
+)
+
+var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferLooksMax*transferLook)
+
+// note hears what Raft has answered to an entry.
+func (w *transferWatch) note(n *Node, err error) {
+	now := n.clock.Monotonic()
+	w.mu.Lock()
+	switch {
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || n.proposer.holding():
+		w.looks = 0
+	case w.looks == 0 || now-w.last >= transferLook:
+		w.looks++
+		w.last = now
+	}
+	stuck := w.looks >= transferLooksMax
+	w.mu.Unlock()
+	if stuck {
+		n.fatal(errTransferStuck)
+	}
 }
 
 // handOverMax bounds a change of the leader by hand.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -399,6 +400,71 @@ func TestTransferToMemberThatHangs(t *testing.T) {
 		c.expect(lead, "LOCKD TRANSFER "+to.id, "+OK")
 		if now := c.leader(); now != to {
 			t.Errorf("%s leads", now.id)
+		}
+	})
+}
+
+// Where Raft has begun a transfer that it never ends, the process does: another node leads
+// then. A transfer that only takes its time ends nothing.
+func TestTransferThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		hangs, other := c.others(lead)[0], c.others(lead)[1]
+		hangs.disk.gate.close()
+		c.expect(lead, "SET a 1", "+OK")
+		for range 2 {
+			if lead.raft.LeadershipTransferToServer(raft.ServerID(hangs.id), raft.ServerAddress(hangs.addr)).Error() == nil {
+				t.Error("leadership went to a member whose disk hangs")
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
+		c.cut(hangs)
+		hangs.disk.gate.open(nil)
+		var clients sync.WaitGroup
+		for i := range 2 * transferLooksMax {
+			clients.Go(func() { lead.do("SET b 1") })
+			time.Sleep(transferLook)
+			if said := lead.stopped(); said != "" && i < transferLooksMax/2 {
+				t.Errorf("it stopped too soon: %s", said)
+			}
+		}
+		if said := lead.stopped(); said != errTransferStuck.Error() {
+			t.Errorf("it said %q", said)
+		}
+		clients.Wait()
+		c.net.heal()
+		c.kill(lead.id)
+		c.expect(other, "SET c 1", "+OK")
+	})
+}
+
+// Only refusals one after the other count, and none while a hand-over of ours is under way.
+func TestTransferWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped := false
+		n := &Node{clock: NewSystemClock(), cfg: Config{Fatal: func(error) { stopped = true }}}
+		n.proposer = newProposer(n)
+		refuse := func(times int, pause time.Duration) {
+			for range times {
+				n.transfer.note(n, raft.ErrLeadershipTransferInProgress)
+				time.Sleep(pause)
+			}
+		}
+		refuse(transferLooksMax-1, transferLook)
+		n.transfer.note(n, nil)
+		refuse(1, time.Hour) // the process is paused
+		refuse(10*transferLooksMax, transferLook/20)
+		n.proposer.hold(t.Context())
+		refuse(2*transferLooksMax, transferLook)
+		n.proposer.release()
+		refuse(transferLooksMax-1, transferLook)
+		if stopped {
+			t.Fatal("it stopped too soon")
+		}
+		if refuse(1, 0); !stopped {
+			t.Error("it did not stop")
 		}
 	})
 }

@@ -55,10 +55,11 @@ type Node struct {
 	appliedNow atomic.Uint64              // as applied, without the lock
 	toldNow    atomic.Uint64              // the last entry of which this node's clients have heard
 
-	elected chan bool // from Raft: this node was elected, or does not lead any more
-	changed broadcast // who leads, or who the members are, has changed
-	role    roleKeeper
-	herald  herald
+	elected  chan bool // from Raft: this node was elected, or does not lead any more
+	changed  broadcast // who leads, or who the members are, has changed
+	role     roleKeeper
+	transfer transferWatch
+	herald   herald
 
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none

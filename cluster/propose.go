@@ -246,7 +246,9 @@ type flight struct {
 // await waits for what becomes of an entry. A future may never answer once Raft
 // has shut down: then the timer settles the flight.
 func (fl *flight) await(f raft.ApplyFuture) {
-	o := outcomeOf(f.Error())
+	err := f.Error()
+	fl.p.n.transfer.note(fl.p.n, err)
+	o := outcomeOf(err)
 	var results []resp.Result
 	if o == outcomeDone {
 		o, results = appliedOutcome(f.Response(), len(fl.ops))
@@ -340,6 +342,13 @@ func (p *proposer) hold(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// holding reports whether leadership is being handed over.
+func (p *proposer) holding() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held > 0
 }
 
 // holdPoll is how often hold looks whether everything has settled.
