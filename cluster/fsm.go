@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -207,6 +208,9 @@ func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
 		return f.n.restore(r)
 	}
+	if err := f.n.checkInstall(); err != nil {
+		return err
+	}
 	if err := fault.At(fault.Install); err != nil {
 		return err
 	}
@@ -225,6 +229,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		if f.n.appliedNow.Load() >= f.replayTo {
 			f.replayTo = 0 // the log holds nothing newer: there is no replay
 		}
+	case errors.Is(err, errSnapshotKnown): // nothing has changed, for Raft neither
 	case err != nil:
 		// The machine is in no state at all now, and Raft would go on applying.
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))

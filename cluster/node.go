@@ -90,8 +90,12 @@ type Node struct {
 	lastSave        atomic.Int64           // seconds since 1970
 	saving          atomic.Bool
 	saveOK          atomic.Bool
-	exposed         atomic.Uint64 // how often the newest snapshot was left without a spare (lacksSpare)
-	spared          atomic.Uint64 // as exposed, when there was a spare again
+	snapshotting    chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
+	installs        atomic.Int64             // of a leader's snapshot that are under way or wait
+	preempt         broadcast                // another one waits
+	basedOn         atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
+	exposed         atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
+	spared          atomic.Uint64            // as exposed, when there was a spare again
 
 	started    atomic.Bool  // Raft may be asked
 	serving    atomic.Int64 // requests that are being answered
@@ -117,7 +121,9 @@ func Open(cfg Config) (*Node, error) {
 		refusals:    newRaftLog("", cfg.Log, cfg.Clock),
 		snapshotDue: make(chan struct{}, 1),
 		saves:       make(chan chan<- error),
-		stop:        make(chan struct{}),
+
+		snapshotting: make(chan struct{}, 1),
+		stop:         make(chan struct{}),
 	}
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
@@ -146,7 +152,7 @@ func (n *Node) open() error {
 	}
 	n.stores.guard.stored = n.proposer.stored
 	n.stores.Log.applied = n.appliedNow.Load
-	n.stores.Log.base = n.restoredSnapshot
+	n.stores.Log.base = n.base
 	n.stores.Log.leads = func() bool { return n.started.Load() && n.raft.State() == raft.Leader }
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.found(); err != nil {

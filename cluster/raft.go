@@ -78,6 +78,8 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	alive := heartbeat(args)
 	args.LeaderCommitIndex = t.n.stores.Log.committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
+	// What comes behind may be another's with the member, and Raft there would take it for committed.
+	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 	for {
 		err := t.replicas.call(target, args, resp)
 		if err == nil && !alive && resp.Success {
@@ -211,6 +213,7 @@ func (n *Node) startRaft() (err error) {
 		return err
 	}
 	n.raft, n.trans = r, trans
+	n.noteBase()
 	return nil
 }
 

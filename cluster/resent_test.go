@@ -3,7 +3,9 @@ package cluster
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,7 +153,7 @@ func TestRestoredSnapshot(t *testing.T) {
 		c.expect(n, "SET a 1", "+OK")
 		c.expect(n, "LOCKD SNAPSHOT", "+OK")
 		meta := newestSnapshot(t, n)
-		if index, term := n.restoredSnapshot(); index != meta.Index || term != meta.Term || index == 0 {
+		if index, term := n.base(); index != meta.Index || term != meta.Term || index == 0 {
 			t.Errorf("entry %d of term %d, want %d of %d", index, term, meta.Index, meta.Term)
 		}
 		sink, err := n.stores.Snaps.Create(1, meta.Index+100, meta.Term, raft.Configuration{}, 1, nil)
@@ -233,4 +235,246 @@ func TestNoImageTakesBack(t *testing.T) {
 		}
 		c.expect(n, "GET a", "$1 2")
 	})
+}
+
+// save has a node take a snapshot, which ends with an entry that it has applied.
+func (c *testCluster) save(n *testNode) {
+	c.t.Helper()
+	time.Sleep(20 * time.Millisecond) // the names of snapshots have milliseconds
+	c.expect(n, "SAVE", "+OK")
+}
+
+// forget has a node write a little, and forget its log up to the last of that.
+func (c *testCluster) forget(n *testNode) {
+	c.t.Helper()
+	for range 2 {
+		for i := range 5 {
+			c.expect(n, fmt.Sprintf("SET a %d", i), "+OK")
+		}
+		c.save(n)
+	}
+}
+
+// loseAnswer has the connections between two nodes break, while what one has answered the
+// other is under way.
+func (c *testCluster) loseAnswer(from, to *testNode) {
+	c.net.setCut(true, []string{from.addr}, []string{to.addr})
+	time.Sleep(100 * time.Millisecond)
+	c.net.mu.Lock()
+	var dead []*memConn
+	for k := range c.net.conns {
+		if ends := [2]string{k.link.from, k.link.to}; ends == [2]string{from.addr, to.addr} || ends == [2]string{to.addr, from.addr} {
+			dead = append(dead, k)
+		}
+	}
+	c.net.mu.Unlock()
+	for _, k := range dead {
+		_ = k.Close()
+	}
+	c.net.setCut(false, []string{from.addr}, []string{to.addr})
+}
+
+// A member was brought up by a snapshot, and its answer to the first entry after that is
+// lost. It keeps the entry, whatever is sent again: it may be on no other node that lives.
+func TestAnswerAfterInstallIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		defer c.close()
+		lead := c.settle()
+		member, third := c.others(lead)[0], c.others(lead)[1]
+		c.cut(member)
+		c.forget(lead)
+		c.net.heal()
+		time.Sleep(5 * time.Second)
+		if c.agree(); member.exposed.Load() != 1 {
+			t.Fatalf("the member installed %d snapshots", member.exposed.Load())
+		}
+		c.net.setCut(true, []string{member.addr}, []string{lead.addr})
+		c.expect(lead, "SET lock me", "+OK")
+		last := lead.raft.LastIndex()
+		time.Sleep(peerTimeout + 500*time.Millisecond)
+		c.net.heal()
+		time.Sleep(2 * time.Second)
+		if has, err := member.stores.Log.LastIndex(); has < last || err != nil || member.exposed.Load() != 1 {
+			t.Errorf("its log ends at %d of %d (%v), and it has installed %d snapshots", has, last, err, member.exposed.Load())
+		}
+		c.kill(lead.id)
+		c.expect(third, "GET lock", "$2 me")
+		c.expect(member, "SET more 1", "+OK")
+	})
+}
+
+// A member has saved twice with nothing written between, so that its log is as short as it
+// can be, and the answer to the next entry is lost. The leader's older snapshot takes
+// nothing away, also if the member starts again without what the leader has.
+func TestSaveTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		defer c.close()
+		lead := c.settle()
+		member, third := c.others(lead)[0], c.others(lead)[1]
+		for range 2 {
+			c.expect(lead, "SET b 1", "+OK")
+			c.save(lead)
+		}
+		c.agree()
+		c.cut(third)
+		c.expect(lead, "SET lock me", "+OK")
+		time.Sleep(time.Second)
+		for range 2 {
+			c.save(member)
+		}
+		meta := newestSnapshot(t, member)
+		if first, err := member.stores.Log.FirstIndex(); first != meta.Index || err != nil {
+			t.Errorf("the log begins at %d (%v), the snapshots end at %d", first, err, meta.Index)
+		}
+		c.net.setCut(true, []string{member.addr}, []string{lead.addr})
+		answer := make(chan string, 1)
+		go func() { answer <- lead.do("SET y 1") }()
+		c.loseAnswer(member, lead)
+		if got := <-answer; got != "+OK" || member.exposed.Load() != 0 {
+			t.Errorf("answered %q, and the member installed %d snapshots", got, member.exposed.Load())
+		}
+		c.kill(lead.id)
+		c.kill(member.id)
+		c.start(member.id)
+		c.net.heal()
+		c.expect(third, "GET lock", "$2 me")
+		c.expect(third, "GET y", "$1 1")
+	})
+}
+
+// A snapshot may end with an entry of Raft's own, which is applied nowhere. What is sent
+// again from before it is known all the same.
+func TestResentOverBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		defer c.close()
+		lead := c.settle()
+		member := c.others(lead)[0]
+		var before raft.Log
+		if err := lead.stores.Log.GetLog(lead.raft.LastIndex(), &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := lead.raft.Barrier(0).Error(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for range 2 {
+			c.save(member)
+		}
+		if meta := newestSnapshot(t, member); meta.Index != lead.raft.LastIndex() || member.appliedNow.Load() >= meta.Index {
+			t.Fatalf("the snapshot ends at %d, the log at %d, applied is %d", meta.Index, lead.raft.LastIndex(), member.appliedNow.Load())
+		}
+		// The member's log is cut once more, as an install would.
+		if err := member.stores.Log.DeleteRange(1, lead.raft.LastIndex()); err != nil {
+			t.Fatal(err)
+		}
+		var resp raft.AppendEntriesResponse
+		if err := lead.trans.replicas.call(raft.ServerAddress(member.addr), lead.message(t, before, lead.raft.LastIndex()), &resp); err != nil || !resp.Success {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		c.expect(lead, "SET a 1", "+OK")
+		c.agree()
+	})
+}
+
+// growingMachine is a largeMachine once it is told.
+type growingMachine struct {
+	Machine
+	large *atomic.Bool
+}
+
+func (m growingMachine) Snapshot() func(io.Writer) error {
+	if m.large.Load() {
+		return largeMachine{m.Machine}.Snapshot()
+	}
+	return m.Machine.Snapshot()
+}
+
+// A leader's snapshot and one of the member's own are not made at a time: the one that
+// ends last would be what Raft goes by, and votes by.
+func TestInstallPreemptsSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var large atomic.Bool
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) {
+			cfg.LogStore, cfg.Machine = logStoreBoltDB, growingMachine{cfg.Machine, &large}
+		}))
+		defer c.close()
+		lead := c.settle()
+		member := c.others(lead)[0]
+		c.cut(member)
+		c.forget(lead)
+		large.Store(true)
+		own := make(chan string, 1)
+		go func() { own <- member.do("LOCKD SNAPSHOT") }()
+		time.Sleep(100 * time.Millisecond)
+		c.net.heal()
+		if got := <-own; !strings.Contains(got, errPreempted.Error()) {
+			t.Errorf("its own snapshot was answered %q", got)
+		}
+		time.Sleep(5 * time.Second)
+		meta := newestSnapshot(t, lead)
+		if index, _ := member.base(); index < meta.Index || member.exposed.Load() == 0 {
+			t.Errorf("it goes by a snapshot up to %d, the leader's reaches to %d", index, meta.Index)
+		}
+	})
+}
+
+// A log that goes another way than a snapshot of the leader, and past it, ends the
+// process before Raft forgets that the log is gone; the next start finishes.
+func TestInstallOverLongerLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		defer c.close()
+		lead := c.settle()
+		member, next := c.others(lead)[0], c.others(lead)[1]
+		c.cut(member)
+		c.expect(lead, "LOCKD TRANSFER "+next.id, "+OK")
+		lead = c.leader(next.id)
+		c.forget(lead)
+		c.kill(member.id)
+		addStray(t, member, newestSnapshot(t, lead).Index+3)
+		c.start(member.id)
+		c.net.heal()
+		time.Sleep(5 * time.Second)
+		if said := member.stopped(); !strings.Contains(said, errRestart.Error()) {
+			t.Fatalf("it said %q", said)
+		}
+		c.kill(member.id)
+		c.start(member.id)
+		c.agree()
+		c.expect(lead, "SET b 1", "+OK")
+		c.agree()
+	})
+}
+
+// addStray puts entries of a term that nobody else knows at the end of a node's log.
+func addStray(t *testing.T, n *testNode, to uint64) {
+	t.Helper()
+	cfg := Config{ID: n.id}
+	n.config(&cfg)
+	dir, err := openDataDir(cfg.Dir, n.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.close()
+	s, err := openStores(dir, storeOptions{LogStore: cfg.LogStore, Fatal: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	last, err := s.Log.LastIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, err := s.Stable.GetUint64([]byte(keyCurrentTerm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := last + 1; i <= to; i++ {
+		if err := s.Log.StoreLog(&raft.Log{Index: i, Term: term, Type: raft.LogBarrier}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

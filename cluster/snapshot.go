@@ -32,6 +32,8 @@ const (
 var (
 	errImage  = errors.New("unreadable snapshot")
 	errHalted = errors.New("this node has stopped")
+
+	errPreempted = errors.New("a snapshot of the leader takes its place")
 )
 
 // image is a point in time of the whole state. Writing it does not hold up Apply.
@@ -52,7 +54,7 @@ func (n *Node) image() *image {
 // Persist implements raft.FSMSnapshot.
 func (i *image) Persist(sink raft.SnapshotSink) error {
 	n := i.n
-	paced := &pacedWriter{out: sink, clock: n.clock, stop: n.stop, since: n.clock.Monotonic()}
+	paced := &pacedWriter{out: sink, n: n, since: n.clock.Monotonic()}
 	defer func() { n.snapshotRests.Store(int64(paced.rests)) }()
 	w := bufio.NewWriterSize(paced, snapshotPiece)
 	if err := i.writeTo(w); err != nil {
@@ -69,30 +71,36 @@ const (
 	snapshotPart  = 4        // it works for one of so many parts
 )
 
-// pacedWriter rests after each piece. Its writes fail once the node stops.
+// pacedWriter rests after each piece. Its writes fail once the node stops, or a leader's
+// snapshot waits.
 type pacedWriter struct {
 	out   io.Writer
-	clock Clock
-	stop  <-chan struct{}
+	n     *Node
 	since time.Duration // the last rest ended
 	rests time.Duration // all of them
 }
 
 // Write implements io.Writer.
 func (p *pacedWriter) Write(b []byte) (int, error) {
+	preempt := p.n.preempt.next()
+	if p.n.installs.Load() > 0 {
+		return 0, errPreempted
+	}
 	n, err := p.out.Write(b)
 	if err != nil {
 		return n, err
 	}
-	done := p.clock.Monotonic()
+	done := p.n.clock.Monotonic()
 	rest := time.NewTimer((snapshotPart - 1) * (done - p.since))
 	defer rest.Stop()
 	select {
 	case <-rest.C:
-	case <-p.stop:
+	case <-preempt:
+		return n, errPreempted
+	case <-p.n.stop:
 		return n, errHalted
 	}
-	p.since = p.clock.Monotonic()
+	p.since = p.n.clock.Monotonic()
 	p.rests += p.since - done
 	return n, nil
 }
@@ -171,7 +179,7 @@ func (n *Node) restore(r io.Reader) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if applied < n.applied {
-		return fmt.Errorf("it ends with entry %d, and entry %d is applied here", applied, n.applied) // see resent.go
+		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here", errSnapshotKnown, applied, n.applied)
 	}
 	if err := n.machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", errImage, err)
@@ -296,7 +304,14 @@ func (n *Node) snapshot() error {
 	defer n.saving.Store(false)
 	exposed := n.exposed.Load() // what is installed meanwhile needs another
 	began := n.clock.Monotonic()
+	select {
+	case n.snapshotting <- struct{}{}:
+	case <-n.stop:
+		return errHalted
+	}
 	err := n.raft.Snapshot().Error()
+	n.noteBase()
+	<-n.snapshotting
 	cost := int64(n.clock.Monotonic()-began) - n.snapshotRests.Swap(0)
 	counted := n.snapshotCounted.Swap(nil)
 	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
@@ -357,7 +372,8 @@ func (n *Node) lacksSpare() bool {
 	return len(snaps) < snapshotsKept || first > spare+1
 }
 
-// trim deletes the log up to the end of the oldest snapshot kept. Raft's own way
+// trim deletes the log up to the end of the oldest snapshot kept, without that entry: the
+// leader's next message may begin behind it, and the log is never empty. Raft's own way
 // counts entries back from the last one, so it cannot promise that the older
 // snapshot still reaches the log.
 func (n *Node) trim() error {
@@ -367,8 +383,8 @@ func (n *Node) trim() error {
 	}
 	upTo := snaps[len(snaps)-1].Index
 	first, err := n.stores.Log.FirstIndex()
-	if err != nil || first == 0 || first > upTo {
+	if err != nil || first == 0 || first >= upTo {
 		return err
 	}
-	return n.stores.Log.DeleteRange(first, upTo)
+	return n.stores.Log.DeleteRange(first, upTo-1)
 }

@@ -96,6 +96,13 @@ func (f *storeFiles) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err err
 		// A snapshot was installed, and the crash came before the older log was removed:
 		// the next entry would leave a gap, which raft-wal refuses.
 		return 0, f.log.DeleteRange(first, last)
+	case last > 0 && first <= snapshot.Index:
+		var e raft.Log
+		if err := f.log.GetLog(snapshot.Index, &e); err != nil || e.Term == snapshot.Term {
+			return last, err
+		}
+		// Likewise, and the older log had gone another way, past the snapshot.
+		return 0, f.log.DeleteRange(first, last)
 	}
 	return last, nil
 }
