@@ -17,12 +17,15 @@ import (
 //	term    uvarint, the term its leader stamped it under
 //	tick    varint, log clock in milliseconds
 //	wall    varint, wall clock in microseconds
-//	        entryBatch:  n, then n requests as resp.AppendRequest writes them
+//	        entryBatch:  checked uvarint, and the digest of the state as of that entry, 8 bytes
+//	                     little endian, if checked is not 0;
+//	                     n, then n requests as resp.AppendRequest writes them
 //	        entryRoster: one change as appendRosterChange writes it
 //
 // Old versions are read for ever: a version is only ever added. Version 1 has
-// requests that do not say whether they are transactions.
-const entryVersion = 2
+// requests that do not say whether they are transactions. Before version 3 an entry has no
+// digest, and its commands may be unknown.
+const entryVersion = 3
 
 // The kinds of entry.
 const (
@@ -46,10 +49,13 @@ var errEntry = errors.New("unreadable log entry")
 
 // entry is one entry of the log, decoded.
 type entry struct {
-	kind   byte
-	term   uint64
-	tick   int64
-	wall   int64
+	kind byte
+	term uint64
+	tick int64
+	wall int64
+
+	checked, digest uint64 // entryBatch: the state's digest as of the entry checked; 0: none
+
 	reqs   []resp.Request // entryBatch
 	change rosterChange   // entryRoster
 }
@@ -63,6 +69,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 	dst = binary.AppendVarint(dst, e.wall)
 	switch e.kind {
 	case entryBatch:
+		dst = appendChecked(dst, e)
 		dst = binary.AppendUvarint(dst, uint64(len(e.reqs)))
 		for _, req := range e.reqs {
 			dst = resp.AppendRequest(dst, req)
@@ -74,12 +81,20 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
+func appendChecked(dst []byte, e *entry) []byte {
+	dst = binary.AppendUvarint(dst, e.checked)
+	if e.checked != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, e.digest)
+	}
+	return dst
+}
+
 func setCRC(entry []byte) {
 	binary.LittleEndian.PutUint32(entry, crc32.Checksum(entry[4:], castagnoli))
 }
 
 // entryHeaderMax bounds the bytes of an entry before its requests.
-const entryHeaderMax = 4 + 2 + 4*binary.MaxVarintLen64
+const entryHeaderMax = 4 + 2 + 5*binary.MaxVarintLen64 + 8
 
 // decodeEntry reads an entry. The strings in it alias b, which must not change any
 // more. Every error wraps errEntry.
@@ -99,6 +114,9 @@ func decodeEntry(b []byte) (entry, error) {
 	e.term, e.tick, e.wall = f.uvarint(), f.varint(), f.varint()
 	switch e.kind {
 	case entryBatch:
+		if version >= 3 {
+			e.checked, e.digest = f.checked()
+		}
 		e.reqs = f.requests(version)
 	case entryRoster:
 		e.change = f.rosterChange()
@@ -151,6 +169,20 @@ func (f *fields) varint() int64 {
 	}
 	f.rest = f.rest[size:]
 	return n
+}
+
+// checked reads what appendChecked writes.
+func (f *fields) checked() (index, digest uint64) {
+	if index = f.uvarint(); index == 0 {
+		return 0, 0
+	}
+	if len(f.rest) < 8 {
+		f.fail("no digest")
+		return 0, 0
+	}
+	digest = binary.LittleEndian.Uint64(f.rest)
+	f.rest = f.rest[8:]
+	return index, digest
 }
 
 // count reads how many items follow, each of at least one byte, so that a count

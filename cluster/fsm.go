@@ -42,6 +42,13 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if err == nil && l.Index <= f.n.applied {
 		err = fmt.Errorf("it came after entry %d", f.n.applied)
 	}
+	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // before, commands could be unknown
+		for _, req := range e.reqs {
+			if why, found := f.n.unfit(req); found {
+				err = fmt.Errorf("a command that this version of lockd does not know: %s", oneLine(why.Str, 128))
+			}
+		}
+	}
 	if err != nil {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
 		return nil

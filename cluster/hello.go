@@ -21,14 +21,15 @@ import (
 //
 // The bodies are small JSON documents: a later version may add fields.
 //
-// The version also stands for what the commands of an entry do. A lockd that adds a
-// command, or changes one, raises it: nodes that would apply the same entry to
-// different ends must not share a log, and do not even connect. So a cluster is
-// upgraded node by node, and serves as long as a majority has one version.
+// The version also stands for what the commands of an entry do: a lockd that changes what
+// one does raises it. Which commands there are, and in which formats, each node says itself
+// (rules.go). Nodes that would apply the same entry to different ends must not share a log,
+// and do not even connect. So a cluster is upgraded node by node, and serves as long as a
+// majority has one version.
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 6
+	helloVersion  = 7
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloNameMax  = 256      // bytes of an id, an address, ...
@@ -56,6 +57,7 @@ type identity struct {
 	ClientAddrs []string // where clients reach it
 	Arch        string   // what archName gives
 	Format      int      // format of entries and snapshots it writes
+	Rules       string   // what rulesOf gives
 }
 
 // refusal is the body of a refuse message.
@@ -69,6 +71,18 @@ type refusedError struct{ refusal }
 
 func (e *refusedError) Error() string {
 	return fmt.Sprintf("refused by node %q: %s", e.By, e.Text)
+}
+
+// unwelcome is the error of a connection that this side refuses, to a node of lockd.
+type unwelcome struct{ error }
+
+func (e *unwelcome) Unwrap() error { return e.error }
+
+func refusing(why error) error {
+	if why == nil {
+		return nil
+	}
+	return &unwelcome{why}
 }
 
 var (
@@ -118,7 +132,7 @@ func readHello(r io.Reader) (helloKind, []byte, error) {
 		return 0, nil, err
 	}
 	if rest[0] != helloVersion {
-		return 0, nil, fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion)
+		return 0, nil, &unwelcome{fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion)}
 	}
 	return helloKind(rest[1]), body, nil
 }
@@ -147,6 +161,8 @@ func (who identity) check() error {
 	switch {
 	case who.ID == "":
 		return errors.New("a node without an id")
+	case len(who.Rules) > rulesMax:
+		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), rulesMax)
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}
@@ -206,7 +222,7 @@ func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) er
 		err = fmt.Errorf("%w: it answered %q", errHello, byte(answer))
 	}
 	if err == nil {
-		err = admit(who)
+		err = refusing(admit(who))
 	}
 	if err != nil {
 		refuse(conn, self.ID, err)
@@ -228,7 +244,7 @@ func welcome(conn net.Conn, self identity, admit func(identity) error) (helloKin
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {
-		err = admit(who)
+		err = refusing(admit(who))
 	}
 	if err != nil {
 		refuse(conn, self.ID, err)

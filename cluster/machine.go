@@ -16,6 +16,10 @@ type Machine interface {
 	// Specs lists the rows of all commands. Concurrent use is allowed.
 	Specs() []*resp.Spec
 
+	// Formats are versions of what the state and the answers follow from besides the rows,
+	// by name: nodes that do not agree in all must not share a log.
+	Formats() map[string]uint64
+
 	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
 	// come, and runs the requests in order. The same calls in the same order give
 	// the same state, results and messages on every node. Strings of the requests

@@ -21,8 +21,9 @@ type testMachine struct {
 	index uint64
 	vars  map[string]testVar
 	conf  string
-	empty int // Apply calls without a request
-	most  int // commands it executes of one entry, or read; 0: all
+	empty int          // Apply calls without a request
+	more  []*resp.Spec // rows that others do not have
+	most  int          // commands it executes of one entry, or read; 0: all
 }
 
 type testVar struct {
@@ -49,8 +50,17 @@ var testTable = resp.NewTable([]resp.Row[struct{}]{
 	{Spec: resp.Spec{Name: "config", Arity: 2, Flags: resp.Write}},
 })
 
-func (m *testMachine) Lookup(name string) *resp.Spec { return testTable.Lookup(name) }
-func (m *testMachine) Specs() []*resp.Spec           { return testTable.Specs() }
+func (m *testMachine) Lookup(name string) *resp.Spec {
+	for _, s := range m.more {
+		if resp.Is(name, s.Name) {
+			return s
+		}
+	}
+	return testTable.Lookup(name)
+}
+
+func (m *testMachine) Specs() []*resp.Spec        { return slices.Concat(testTable.Specs(), m.more) }
+func (m *testMachine) Formats() map[string]uint64 { return map[string]uint64{"image": 1} }
 
 func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	defer m.enter()()

@@ -23,6 +23,10 @@ func (n *Node) admit(who identity) error {
 	if err := n.judge(who); err != nil {
 		return err
 	}
+	if err := judgeRules(who, n.cfg.ID, n.rules); err != nil {
+		return err
+	}
+	who.Rules = "" // they are known
 	n.metMu.Lock()
 	if _, known := n.met[who.ID]; known || len(n.met) < metMax {
 		n.met[who.ID] = who
@@ -66,7 +70,9 @@ func (n *Node) refused(by string, err error) {
 		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes to that one with --join", err, by))
 		return
 	}
-	n.refusals.Error("refused by a peer", "peer", by, "why", err)
+	if n.refusals.due(by + err.Error()) {
+		n.log.Warn("refused by a peer", "peer", by, "why", err)
+	}
 }
 
 // setRoster takes a new roster into use. Node.mu is held.

@@ -67,10 +67,11 @@ type Node struct {
 	metMu      sync.Mutex
 	met        map[string]identity // peers that introduced themselves, by id
 	membersDue chan struct{}
-	refusals   *raftLog // says the same refusal once in a while only
+	refusals   rarely
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder
+	rules       string                 // what rulesOf gives of this node
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
 	founder     bool                   // the data folder was empty, and this node founds a cluster
 	openedAt    time.Duration          // monotonic time at which Open was called
@@ -118,7 +119,6 @@ func Open(cfg Config) (*Node, error) {
 		elected:     make(chan bool, 16),
 		met:         map[string]identity{},
 		membersDue:  make(chan struct{}, 1),
-		refusals:    newRaftLog("", cfg.Log, cfg.Clock),
 		snapshotDue: make(chan struct{}, 1),
 		saves:       make(chan chan<- error),
 
@@ -129,6 +129,7 @@ func Open(cfg Config) (*Node, error) {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
 	}
 	n.openedAt = n.clock.Monotonic()
+	n.rules = rulesOf(n.machine)
 	n.fsm = &fsm{n: n}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.announcer = newAnnouncer(n)
@@ -296,6 +297,7 @@ func (n *Node) identity() identity {
 	who := identity{
 		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
 		ClientAddrs: n.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
+		Rules:   n.rules,
 		Cluster: n.roster.Load().cluster,
 	}
 	if who.Cluster == "" {

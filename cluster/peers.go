@@ -22,7 +22,6 @@ const (
 	servedConnsMax     = 1024            // incoming connections of all kinds
 	forwardWaitMax     = time.Hour       // a forwarded request that is to wait longer is malformed
 	acceptPauseMax     = time.Second
-	complaintsMax      = 256 // hosts about which a warning is logged
 )
 
 // peersConfig is what a peer network needs to know.
@@ -68,14 +67,14 @@ type peers struct {
 	raftIn  *raftStreams
 
 	stop    chan struct{} // closed by close
+	warned  rarely
 	running sync.WaitGroup
 
-	mu         sync.Mutex
-	closed     bool
-	links      map[string]*link      // by address
-	conns      map[net.Conn]openConn // every open connection
-	served     int                   // incoming ones among them
-	complaints map[string]string     // last warning about a host
+	mu     sync.Mutex
+	closed bool
+	links  map[string]*link      // by address
+	conns  map[net.Conn]openConn // every open connection
+	served int                   // incoming ones among them
 }
 
 // openConn is what is known about an open connection.
@@ -104,10 +103,9 @@ func newPeers(cfg peersConfig, handler peerHandler) (*peers, error) {
 	}
 	p := &peers{
 		cfg: cfg, handler: handler, ln: ln,
-		stop:       make(chan struct{}),
-		links:      map[string]*link{},
-		conns:      map[net.Conn]openConn{},
-		complaints: map[string]string{},
+		stop:  make(chan struct{}),
+		links: map[string]*link{},
+		conns: map[net.Conn]openConn{},
 	}
 	p.raftIn = newRaftStreams(p)
 	p.running.Go(p.accept)
@@ -300,23 +298,18 @@ func (p *peers) failedHello(addr string, err error) {
 		p.handler.refused(refused.By, errors.New(refused.Text))
 		return
 	}
-	level := slog.LevelDebug
-	if errors.Is(err, errHello) && p.complain(addr, err) {
+	level, what := slog.LevelDebug, "peer connection failed"
+	host, _, _ := net.SplitHostPort(addr)
+	var refuses *unwelcome
+	switch {
+	case errors.As(err, &refuses):
+		if what = "a peer is refused"; p.warned.due(host + err.Error()) {
+			level = slog.LevelWarn
+		}
+	case errors.Is(err, errHello) && p.warned.due(host):
 		level = slog.LevelWarn // a wrong address, or a client on the wrong port
 	}
-	p.cfg.Log.Log(context.Background(), level, "peer connection failed", "peer", addr, "error", err)
-}
-
-// complain reports whether err is news about addr.
-func (p *peers) complain(addr string, err error) bool {
-	host, _, _ := net.SplitHostPort(addr)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.complaints[host] == err.Error() || len(p.complaints) >= complaintsMax {
-		return false
-	}
-	p.complaints[host] = err.Error()
-	return true
+	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
 }
 
 // sleep waits for d; false if the network closes.

@@ -206,6 +206,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		case o.deserted():
 			o.done(outcomeNotDone, resp.Result{})
 			continue
+		case o.change == nil && p.refuseUnfit(o):
+			continue
 		case o.change != nil:
 			e.kind, e.change = entryRoster, *o.change
 		default:
@@ -231,6 +233,16 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	}
 	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil) })
 	go fl.await(f)
+}
+
+// refuseUnfit answers an op that must not be logged: a session has checked its commands, but
+// another node's is taken at its word.
+func (p *proposer) refuseUnfit(o *op) bool {
+	why, found := p.n.unfit(o.req)
+	if found {
+		o.done(outcomeDone, fail(o.req, why.Str))
+	}
+	return found
 }
 
 // flight is an entry on its way.

@@ -42,7 +42,7 @@ func TestVersion1Opens(t *testing.T) {
 	}
 }
 
-// The same of the entries of version 2, which are written today.
+// The same of the entries of version 2.
 func TestVersion2Opens(t *testing.T) {
 	for i, want := range secondEntries() {
 		b, err := os.ReadFile(filepath.Join("testdata", "v2", fmt.Sprintf("entry%d.bin", i)))
@@ -50,7 +50,7 @@ func TestVersion2Opens(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := decodeEntry(b)
-		if err != nil || !reflect.DeepEqual(got, want) || !bytes.Equal(appendEntry(nil, &want), b) {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
 		}
 	}

@@ -10,7 +10,9 @@ import (
 // that calls one is told that it may not. The list is fixed, because what a script is
 // answered may not depend on how its node was started; a test of cmd/lockd compares it
 // with the tables it stands for.
-var elsewhere = resp.NewTable(elsewhereRows(`
+var elsewhere = resp.NewTable(elsewhereRows(elsewhereList))
+
+const elsewhereList = `
 asking:1 auth:-2 bgsave:-1
 client:-2 client|caching:3 client|getname:2 client|getredir:2 client|help:2 client|id:2 client|info:2 client|kill:-3 client|list:-2
 client|no-evict:3 client|no-touch:3 client|pause:-3 client|reply:3 client|setinfo:4 client|setname:3 client|tracking:-3
@@ -29,7 +31,7 @@ pubsub:-2 pubsub|channels:-2 pubsub|help:2 pubsub|numpat:2 pubsub|numsub:-2 pubs
 punsubscribe:-1 quit:-1 readonly:1 readwrite:1 replicaof:3 reset:1 role:1 save:1 slaveof:3
 slowlog:-2 slowlog|get:-2 slowlog|help:2 slowlog|len:2 slowlog|reset:2
 ssubscribe:-2 subscribe:-2 sunsubscribe:-1 unsubscribe:-1 unwatch:1 wait:3 waitaof:4
-`))
+`
 
 // Elsewhere lists the commands that scripts know and the machine does not have.
 func Elsewhere() []*resp.Spec { return elsewhere.Specs() }

@@ -81,6 +81,12 @@ func (m *Machine) Lookup(name string) *resp.Spec { return table.Lookup(name) }
 // Specs lists the rows of all commands.
 func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 
+// Formats are versions of what the state follows from besides the rows; see
+// cluster.Machine.
+func (m *Machine) Formats() map[string]uint64 {
+	return map[string]uint64{"image": imageVersion, "names for scripts": xxh3(elsewhereList)}
+}
+
 // Tick is the log clock, in milliseconds, as of the last Apply.
 func (m *Machine) Tick() int64 { return m.tick }
 

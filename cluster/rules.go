@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockd/resp"
+)
+
+// Nodes that would apply one entry to different ends must not share a log. What they
+// must have in common is written down as their rules: a word for each command and each
+// format, name:sum, in order. Nodes whose rules differ refuse each other, so nothing has
+// to be remembered when a command is added.
+
+// rulesMax bounds the bytes of a node's rules, rulesNamed how many names an error lists.
+const (
+	rulesMax   = 32 << 10
+	rulesNamed = 5
+)
+
+// rulesOf writes down the rules of this lockd with a machine.
+func rulesOf(m Machine) string {
+	words := []string{ruleWord("(entry)", entryVersion), ruleWord("(snapshot)", imageVersion)}
+	for name, version := range m.Formats() {
+		words = append(words, ruleWord("("+name+")", version))
+	}
+	var add func(specs []*resp.Spec)
+	add = func(specs []*resp.Spec) {
+		for _, s := range specs {
+			words = append(words, ruleWord(s.Name, s.Arity, uint64(s.Flags), s.Keys, s.Waits))
+			add(s.Subs)
+		}
+	}
+	add(m.Specs())
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+func ruleWord(name string, what ...any) string {
+	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), castagnoli))
+}
+
+// judgeRules says in what a node's rules differ from those of this node.
+func judgeRules(who identity, self, rules string) error {
+	if who.Rules == rules {
+		return nil
+	}
+	theirs, ours := parseRules(who.Rules), parseRules(rules)
+	var more, less, other []string
+	for name, sum := range theirs {
+		switch known, ok := ours[name]; {
+		case !ok:
+			more = append(more, name)
+		case known != sum:
+			other = append(other, name)
+		}
+	}
+	for name := range ours {
+		if _, ok := theirs[name]; !ok {
+			less = append(less, name)
+		}
+	}
+	return fmt.Errorf("node %s is another version of lockd than node %s%s%s%s: they would apply the same log to different ends; bring all nodes to one version",
+		who.ID, self, named(": it has %s that the latter does not know", more), named(": it does not know %s", less), named(": other rules for %s", other))
+}
+
+func parseRules(rules string) map[string]string {
+	sums := map[string]string{}
+	for word := range strings.FieldsSeq(rules) {
+		name, sum, _ := strings.Cut(word, ":")
+		sums[name] = sum
+	}
+	return sums
+}
+
+// named puts some names into a sentence, if there are any.
+func named(sentence string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	list := strings.Join(names[:min(len(names), rulesNamed)], ", ")
+	if len(names) > rulesNamed {
+		list = fmt.Sprintf("%d commands (%s, ...)", len(names), list)
+	}
+	return fmt.Sprintf(sentence, oneLine(list, helloNameMax))
+}
+
+// unfit is the error of the first command that the machine does not know, or not with so
+// many arguments; false if there is none. The log must not hold one: whoever finds it there
+// can only stop.
+func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
+	for _, c := range req.Cmds {
+		spec := n.machine.Lookup(c.Args[0])
+		if spec == nil {
+			return resp.UnknownCommand(c.Args), true
+		}
+		if leaf, fail := spec.Check(c.Args); leaf == nil {
+			return fail, true
+		}
+	}
+	return resp.Reply{}, false
+}
+
+// rarely lets the same be said once in a while only. Concurrent use is allowed.
+type rarely struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// The same is said again after sayAgain; of what is different not more than sayingsMax in
+// that time.
+const (
+	sayAgain   = time.Minute
+	sayingsMax = 256
+)
+
+// due reports whether it is time to say something.
+func (r *rarely) due(what string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.said[what]; ok && since(at) < sayAgain {
+		return false
+	}
+	if len(r.said) >= sayingsMax {
+		for w, at := range r.said {
+			if since(at) >= sayAgain {
+				delete(r.said, w)
+			}
+		}
+		if len(r.said) >= sayingsMax {
+			return false
+		}
+	}
+	if r.said == nil {
+		r.said = map[string]time.Time{}
+	}
+	r.said[what] = after(0)
+	return true
+}

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/keyspace"
+	"lockd/resp"
+)
+
+// warnings keeps what is logged as a warning, or worse.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (w *warnings) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (w *warnings) WithAttrs([]slog.Attr) slog.Handler           { return w }
+func (w *warnings) WithGroup(string) slog.Handler                { return w }
+
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.Value.String(); return true })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, text)
+	return nil
+}
+
+// count is how many warnings hold all these words.
+func (w *warnings) count(words ...string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, text := range w.said {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(text, word)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+// warned keeps the warnings of each node.
+func warned() (map[string]*warnings, func(*Config)) {
+	logs := map[string]*warnings{}
+	return logs, func(cfg *Config) {
+		if logs[cfg.ID] == nil {
+			logs[cfg.ID] = &warnings{}
+		}
+		cfg.Log = slog.New(logs[cfg.ID])
+	}
+}
+
+// Two nodes that differ by one command refuse each other, and both logs say by which, as a
+// warning that does not come again and again.
+func TestNodesOfOtherRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, keep := warned()
+		c := startCluster(t, 3, keep, func(cfg *Config) {
+			if cfg.ID == "n3" {
+				cfg.Machine.(*testMachine).more = []*resp.Spec{{Name: "append", Arity: 3, Flags: resp.Write}}
+			}
+		})
+		defer c.close()
+		c.expect(c.leader("n1", "n2"), "SET a 1", "+OK")
+		time.Sleep(10 * time.Second)
+		odd := c.nodes["n3"]
+		if _, id := odd.raft.LeaderWithID(); id != "" || odd.appliedNow.Load() != 0 || odd.stopped() != "" {
+			t.Errorf("n3 follows %q, has applied %d entries, said %q", id, odd.appliedNow.Load(), odd.stopped())
+		}
+		for _, id := range []string{"n1", "n3"} {
+			first := logs[id].count("than node n1: it has append that the latter does not know") +
+				logs[id].count("node n1 is another version of lockd than node n3: it does not know append")
+			if first < 1 || first > 4 {
+				t.Errorf("%s: %q", id, logs[id].said)
+			}
+		}
+	})
+}
+
+// The rules are those of all rows, subcommands too, and of the formats.
+func TestRules(t *testing.T) {
+	rules := rulesOf(keyspace.New(nil))
+	if len(rules) > rulesMax/2 {
+		t.Errorf("rules of %d bytes: the limit is near", len(rules))
+	}
+	for _, name := range []string{"set", "script|load", "block|ask", "(entry)", "(snapshot)", "(image)"} {
+		if parseRules(rules)[name] == "" {
+			t.Errorf("no rule for %s", name)
+		}
+	}
+	alone := func(s *resp.Spec) string { return rulesOf(&testMachine{more: []*resp.Spec{s}}) }
+	base := resp.Spec{Name: "x", Arity: 2, Flags: resp.Write, Keys: resp.FirstKey}
+	for what, change := range map[string]func(*resp.Spec){
+		"arity": func(s *resp.Spec) { s.Arity = 3 }, "flags": func(s *resp.Spec) { s.Flags |= resp.DenyOOM },
+		"keys": func(s *resp.Spec) { s.Keys.Last = -1 }, "subcommand": func(s *resp.Spec) { s.Subs = []*resp.Spec{{Name: "x|y"}} },
+	} {
+		other := base
+		if change(&other); alone(&other) == alone(&base) {
+			t.Errorf("%s makes no difference", what)
+		}
+	}
+	summary := base
+	if summary.Summary = "other words"; alone(&summary) != alone(&base) {
+		t.Error("the summary makes a difference")
+	}
+	err := judgeRules(identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
+	if want := "it has 6 commands (b, c, d, e, f, ...) that the latter does not know: other rules for a:"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// What no machine knows is refused before the log, whichever way it comes; in the log it
+// stops the node.
+func TestUnknownCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		follower := c.others(leader)[0]
+		before := leader.raft.LastIndex()
+		unknown, few, set := resp.Cmd{Args: resp.Args{"NOSUCH", "k"}}, resp.Cmd{Args: resp.Args{"SET", "k"}}, resp.Cmd{Args: resp.Args{"SET", "k", "v"}}
+		sub := resp.Cmd{Args: resp.Args{"SCRIPT", "NOSUCH"}}
+		for _, n := range []*testNode{leader, follower} {
+			for _, cmds := range [][]resp.Cmd{{unknown}, {few}, {sub}, {set, unknown}, {set, few}, {sub, set}} {
+				for _, multi := range []bool{false, true} {
+					res := n.Do(t.Context(), resp.Request{Cmds: cmds, Multi: multi})
+					if len(res.Replies) != len(cmds) || !res.Replies[len(cmds)-1].IsErr() {
+						t.Errorf("%v at %s: %+v", cmds, n.id, res)
+					}
+					ch := make(chan outcome, 1)
+					leader.serveForward(resp.Request{Cmds: cmds, Multi: multi}, after(time.Second), func(o outcome, _ resp.Result) { ch <- o })
+					if o := <-ch; o != outcomeDone {
+						t.Errorf("%v forwarded: %v", cmds, o)
+					}
+				}
+			}
+		}
+		c.expect(follower, "GET k", "_")
+		if last := leader.raft.LastIndex(); last != before {
+			t.Errorf("%d entries were logged", last-before)
+		}
+		c.expect(follower, "BLOCK OPEN", ":1")
+		c.expect(leader, "BLOCK ASK 1 1 0 NOSUCH k", ":0") // a message says the rest
+		c.expect(leader, "SET k v", "+OK")
+
+		e := &entry{kind: entryBatch, term: leader.lead.Load().term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
+		data := appendEntry(nil, e)
+		head := binary.AppendUvarint([]byte{2, entryBatch}, e.term) // version 2: tick, wall, count
+		old := sealEntry(resp.AppendRequest(append(head, 0, 0, 1), e.reqs[0]))
+		if f := leader.raft.Apply(old, time.Second); f.Error() != nil {
+			t.Fatal(f.Error())
+		}
+		c.expect(leader, "SET k w", "+OK")
+		leader.raft.ApplyLog(raft.Log{Data: data}, time.Second)
+		c.stopsOver(leader, "a command that this version of lockd does not know: ERR unknown command 'NOSUCH'")
+		c.kill(leader.id) // as its process does
+		time.Sleep(5 * time.Second)
+		if n := c.others(nil); n[0].stopped() == "" && n[1].stopped() == "" {
+			t.Error("the next leader has applied it")
+		}
+	})
+}
+
+// stopsOver waits until a node has ended its process with these words.
+func (c *testCluster) stopsOver(n *testNode, words string) {
+	c.t.Helper()
+	for range 1000 {
+		if strings.Contains(n.stopped(), words) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("%s said %q, want %q", n.id, n.stopped(), words)
+}
