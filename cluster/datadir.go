@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	dirFormat   = 1 // of the folder's layout; a folder of a newer one is refused
+	dirFormat   = 2 // of the folder's layout; a folder of a newer one is refused
 	lockFile    = "lock"
 	metaFile    = "lockd.json"
 	metaMax     = 64 << 10 // bytes
@@ -33,6 +33,8 @@ type dirMeta struct {
 	Cluster     string `json:"cluster"`     // cluster id; empty until it is known
 	Arch        string `json:"arch"`        // archName of the process that made the folder
 	LogStore    string `json:"log_store"`   // kind of the log; empty until there is one
+	Starts      uint64 `json:"starts"`      // how often a node was started on the folder, since format 2
+	Tokens      string `json:"tokens"`      // what the last of them drew, each of tokenLen, the newest last
 }
 
 // dataDir is a locked data folder. It belongs to one process at a time.
@@ -74,7 +76,7 @@ func checkOurs(path string) error {
 	if err != nil {
 		return fmt.Errorf("data folder %s cannot be read: %w", path, err)
 	}
-	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
+	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, startsFile, startsFile + tmpSuffix, appliedFile, walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
 	for _, e := range entries {
 		if !slices.Contains(ours, e.Name()) {
 			return fmt.Errorf("folder %s is not lockd's: it holds %q; name an empty or a new folder", path, e.Name())
@@ -139,8 +141,7 @@ func (d *dataDir) load(id string) error {
 	case meta.ID != id:
 		return fmt.Errorf("data folder %s belongs to node %q, not to %q", d.path, meta.ID, id)
 	}
-	d.meta = meta
-	return nil
+	return d.save(meta.begin())
 }
 
 func (d *dataDir) create(id string) error {
@@ -149,9 +150,8 @@ func (d *dataDir) create(id string) error {
 			return d.damaged(fmt.Errorf("%s is missing, but there is %s", metaFile, name))
 		}
 	}
-	return d.save(dirMeta{
-		Program: metaProgram, Format: dirFormat, ID: id, Incarnation: rand.Text(), Arch: ownArch,
-	})
+	meta := dirMeta{Program: metaProgram, ID: id, Incarnation: rand.Text(), Arch: ownArch}
+	return d.save(meta.begin())
 }
 
 // setCluster notes the cluster that the node belongs to, once it is known.
@@ -216,23 +216,28 @@ func (d *dataDir) clearUnfinished() error {
 
 // damaged is the refusal of a folder that cannot be trusted.
 func (d *dataDir) damaged(err error) error {
-	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: restore the folder, or remove the node from the cluster and let it join again with a new one)", d.path, err)
+	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add it under a new id with an empty folder; an older copy of the folder has forgotten what the node has promised since, and is refused)", d.path, err)
 }
 
-// save writes the meta file: first a whole new one on the disk, then its name.
+// save writes the meta file.
 func (d *dataDir) save(meta dirMeta) error {
-	path := filepath.Join(d.path, metaFile)
-	if err := writeSynced(path+tmpSuffix, encodeMeta(meta)); err != nil {
-		return fmt.Errorf("data folder %s: %w", d.path, err)
-	}
-	if err := os.Rename(path+tmpSuffix, path); err != nil {
-		return fmt.Errorf("data folder %s: %w", d.path, err)
-	}
-	if err := syncFolder(d.path); err != nil {
+	if err := replaceFile(d.path, metaFile, encodeMeta(meta)); err != nil {
 		return fmt.Errorf("data folder %s: %w", d.path, err)
 	}
 	d.meta = meta
 	return nil
+}
+
+// replaceFile writes a file of a folder: first a whole new one on the disk, then its name.
+func replaceFile(folder, name string, text []byte) error {
+	path := filepath.Join(folder, name)
+	if err := writeSynced(path+tmpSuffix, text); err != nil {
+		return err
+	}
+	if err := os.Rename(path+tmpSuffix, path); err != nil {
+		return err
+	}
+	return syncFolder(folder)
 }
 
 func encodeMeta(meta dirMeta) []byte {

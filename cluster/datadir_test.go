@@ -41,7 +41,7 @@ func TestDataDirRefusals(t *testing.T) {
 		want string
 	}{
 		{"newer format", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.Format = 3 }) },
-			`data folder DIR was written by a newer lockd (format 3, this is 1): start that version, or name another folder`},
+			`data folder DIR was written by a newer lockd (format 3, this is 2): start that version, or name another folder`},
 		{"other node", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.ID = "n7" }) },
 			`data folder DIR belongs to node "n7", not to "n1"`},
 		{"other log store", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.LogStore = logStoreBoltDB }) },
@@ -162,7 +162,7 @@ func TestDataDirIdentity(t *testing.T) {
 	}
 	one, other := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2")
 	first := open(one)
-	if again := open(one); again != first || again.Cluster != "c1" || again.Incarnation == "" {
+	if again := open(one); again.ID != first.ID || again.Incarnation != first.Incarnation || again.Starts != first.Starts+1 || again.Tokens[:tokenLen] != first.Tokens || again.Cluster != "c1" || again.Incarnation == "" {
 		t.Errorf("reopened: %+v, want %+v", again, first)
 	}
 	if open(other).Incarnation == first.Incarnation {

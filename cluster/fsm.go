@@ -60,6 +60,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
+	f.n.mark.note(l.Index)
 	f.settle(l.Index)
 	f.deliver(l.Index, msgs)
 	f.endReplay(l.Index)

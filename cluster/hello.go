@@ -58,6 +58,8 @@ type identity struct {
 	Arch        string   // what archName gives
 	Format      int      // format of entries and snapshots it writes
 	Rules       string   // what rulesOf gives
+	Starts      uint64   // how often a node was started on its data folder; 0: it has none
+	Tokens      string   // what the last starts drew, the newest last
 }
 
 // refusal is the body of a refuse message.
@@ -161,6 +163,8 @@ func (who identity) check() error {
 	switch {
 	case who.ID == "":
 		return errors.New("a node without an id")
+	case len(who.Tokens) > tokensKept*tokenLen:
+		return fmt.Errorf("a node with %d bytes of tokens", len(who.Tokens))
 	case len(who.Rules) > rulesMax:
 		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), rulesMax)
 	case len(who.ClientAddrs) > helloAddrsMax:

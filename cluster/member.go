@@ -26,7 +26,10 @@ func (n *Node) admit(who identity) error {
 	if err := judgeRules(who, n.cfg.ID, n.rules); err != nil {
 		return err
 	}
-	who.Rules = "" // they are known
+	if err := n.book.meet(who); err != nil {
+		return err
+	}
+	who.Rules, who.Tokens = "", "" // they are known
 	n.metMu.Lock()
 	if _, known := n.met[who.ID]; known || len(n.met) < metMax {
 		n.met[who.ID] = who
@@ -51,7 +54,10 @@ func (n *Node) judge(who identity) error {
 	if err := n.roster.Load().judge(who, ownArch); err != nil {
 		return err
 	}
-	return n.hints.Load().judge(who, ownArch)
+	if err := n.hints.Load().judge(who, ownArch); err != nil {
+		return fmt.Errorf("%w (%s)", err, saysUnsure)
+	}
+	return nil
 }
 
 // foundingMax is how long after its first start a founder looks for a node with data
@@ -128,10 +134,14 @@ const membersEvery = time.Second
 func (n *Node) keepMembers() {
 	tick := time.NewTicker(membersEvery)
 	defer tick.Stop()
+	ticks, strangers := 0, n.starts > 0 && n.introduce()
 	for {
 		select {
 		case <-n.membersDue:
 		case <-tick.C:
+			if ticks++; strangers && ticks%introduceEvery == 0 {
+				strangers = n.introduce()
+			}
 		case <-n.stop:
 			return
 		}
@@ -146,6 +156,20 @@ func (n *Node) keepMembers() {
 			n.survey(context.Background())
 		}
 	}
+}
+
+// introduceEvery is after how many ticks a node introduces itself again to members that have
+// not heard of its start.
+const introduceEvery = 5
+
+// introduce has the other members hear of this start: followers have nothing else to say to
+// each other, and only who has met a node knows a copy of its folder for what it is. It reports
+// whether some did not answer.
+func (n *Node) introduce() (left bool) {
+	for _, m := range n.survey(context.Background()) {
+		left = left || m.err != nil
+	}
+	return left
 }
 
 // keepRoster proposes what the roster does not know yet: the cluster's name, and

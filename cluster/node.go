@@ -68,10 +68,15 @@ type Node struct {
 	met        map[string]identity // peers that introduced themselves, by id
 	membersDue chan struct{}
 	refusals   rarely
+	book       *startBook
+	mark       *appliedMark // nil in memory
+	acked      acknowledged
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder
 	rules       string                 // what rulesOf gives of this node
+	starts      uint64                 // of this node's data folder
+	tokens      string                 // likewise
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
 	founder     bool                   // the data folder was empty, and this node founds a cluster
 	openedAt    time.Duration          // monotonic time at which Open was called
@@ -131,6 +136,7 @@ func Open(cfg Config) (*Node, error) {
 	n.openedAt = n.clock.Monotonic()
 	n.rules = rulesOf(n.machine)
 	n.fsm = &fsm{n: n}
+	n.book = &startBook{keep: n.isMember}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.announcer = newAnnouncer(n)
 	n.roster.Store(emptyRoster)
@@ -175,7 +181,7 @@ func (n *Node) open() error {
 	if err := n.startRaft(); err != nil {
 		return err
 	}
-	if n.roster.Load().removed[n.cfg.ID] || n.hints.Load().removed[n.cfg.ID] {
+	if n.roster.Load().removed[n.cfg.ID] { // what the log says may not be committed
 		_ = n.raft.Shutdown().Error()
 		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved)
 	}
@@ -192,6 +198,13 @@ func (n *Node) openStores() (err error) {
 		return err
 	}
 	n.incarnation, n.dirCluster = n.dir.meta.Incarnation, n.dir.meta.Cluster
+	n.starts, n.tokens = n.dir.meta.Starts, n.dir.meta.Tokens
+	if err := n.book.open(n.dir); err != nil {
+		return err
+	}
+	if n.mark, err = openApplied(n.dir); err != nil {
+		return err
+	}
 	n.stores, err = openStores(n.dir, storeOptions{
 		LogStore: n.cfg.LogStore, Fatal: n.fatal,
 		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log, n.clock),
@@ -292,12 +305,19 @@ func (n *Node) settings() []resp.Message {
 	return n.machine.Settings()
 }
 
+// isMember reports whether the roster knows a node, as far as this node knows the roster.
+func (n *Node) isMember(id string) bool {
+	_, known := n.roster.Load().members[id]
+	_, hinted := n.hints.Load().members[id]
+	return known || hinted
+}
+
 // identity is what this node says of itself to the others.
 func (n *Node) identity() identity {
 	who := identity{
 		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
 		ClientAddrs: n.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
-		Rules:   n.rules,
+		Rules: n.rules, Starts: n.starts, Tokens: n.tokens,
 		Cluster: n.roster.Load().cluster,
 	}
 	if who.Cluster == "" {
@@ -431,7 +451,7 @@ func (n *Node) release() error {
 		errs = append(errs, n.stores.close())
 	}
 	if n.dir != nil {
-		errs = append(errs, n.dir.close())
+		errs = append(errs, n.mark.close(), n.dir.close())
 	}
 	return errors.Join(errs...)
 }

@@ -81,9 +81,16 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 	for {
+		who, met := t.n.identityOf(string(id))
+		owned := t.n.owned(who)
 		err := t.replicas.call(target, args, resp)
+		if err == nil && !alive && met && resp.LastLog < owned {
+			t.n.condemnLost(who, resp.LastLog, owned)
+			err = errLostLog
+		}
 		if err == nil && !alive && resp.Success {
 			t.n.announcer.answered(id, target, args)
+			t.n.noteAck(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 		}
 		if err == nil || alive || !t.n.owes(args.Term, id, target) {
 			return err

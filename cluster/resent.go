@@ -73,6 +73,11 @@ var errSnapshotKnown = errors.New("the state reaches past this snapshot")
 // is here. A leader of an earlier term hears of the later one from Raft, which takes
 // nothing from him.
 func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
+	if why := t.n.contradiction(req.Term, &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}); why != nil {
+		t.n.fatal(why)
+		rpc.Respond(nil, why)
+		return
+	}
 	outdated := t.n.started.Load() && req.Term < t.n.raft.CurrentTerm()
 	if outdated || !t.n.reaches(req.LastLogIndex, req.LastLogTerm) {
 		t.install(rpc)

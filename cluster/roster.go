@@ -114,12 +114,22 @@ func (r *roster) judge(who identity, arch string) error {
 const (
 	saysRemoved = "was removed from this cluster"
 	saysWiped   = "has lost its data"
+	saysCopied  = "runs on a copy of its data folder"
+	saysLost    = "has lost what it had confirmed"
 	saysForeign = "belongs to another cluster" // final for a founder only
 )
 
+// saysUnsure marks a refusal that rests on entries of the log that may never be committed.
+const saysUnsure = "as far as the log says, which may not be committed"
+
 // isFinal reports whether a refusal can never end, so that the node must stop.
 func isFinal(text string) bool {
-	return strings.Contains(text, saysRemoved) || strings.Contains(text, saysWiped)
+	if strings.Contains(text, saysUnsure) {
+		return false
+	}
+	return slices.ContainsFunc([]string{saysRemoved, saysWiped, saysCopied, saysLost}, func(says string) bool {
+		return strings.Contains(text, says)
+	})
 }
 
 // append writes the roster, sorted, so that equal rosters have equal bytes.

@@ -1,0 +1,216 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// putCopy is what a backup does.
+func putCopy(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foldersOf are the data folders of a cluster on disks.
+func foldersOf() (map[string]string, func(*Config)) {
+	dirs := map[string]string{}
+	return dirs, func(cfg *Config) { dirs[cfg.ID] = cfg.Dir }
+}
+
+// rollBack makes a cluster in which n1 is started on a copy of its folder from before it and n2
+// have granted a lock, beside n3, which was away then. between runs before that.
+func rollBack(t *testing.T, between func(dirs map[string]string)) *testCluster {
+	dirs, note := foldersOf()
+	c := startCluster(t, 3, onDisk(t, nil), note)
+	leader := c.settle()
+	backup := filepath.Join(t.TempDir(), "backup")
+	c.expect(leader, "LOCKD TRANSFER n2", "+OK")
+	c.leader("n2")
+	c.kill("n1")
+	putCopy(t, dirs["n1"], backup)
+	c.start("n1")
+	c.settle()
+	time.Sleep(5 * time.Second) // until n1 and n3 have spoken
+	c.kill("n3")
+	c.expect(c.nodes["n1"], "SETNX lock alice", ":1")
+	c.kill("n1")
+	c.kill("n2")
+	putCopy(t, backup, dirs["n1"])
+	between(dirs)
+	c.start("n1")
+	c.start("n3")
+	return c
+}
+
+// A node on a copy of its folder from before must not help to grant a lock twice. The others
+// know that it has been started since; it is refused, for good, and says so.
+func TestFolderFromBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rollBack(t, func(map[string]string) {})
+		defer c.close()
+		old := c.nodes["n1"]
+		c.stopsOver(old, "node n1 "+saysCopied)
+		if c.nodes["n3"].leads() || old.leads() {
+			t.Error("there is a leader")
+		}
+		for range 3 { // each start has a higher number
+			c.again(old)
+			c.stopsOver(old, "node n1 "+saysCopied)
+		}
+		c.kill("n1")
+		c.start("n2")
+		c.expect(c.nodes["n3"], "SETNX lock bob", ":0")
+		c.expect(c.nodes["n3"], "GET lock", "$5 alice")
+		c.expect(c.leader("n2", "n3"), "LOCKD REMOVE n1", "+OK")
+	})
+}
+
+// Where all who had met it are away or have forgotten, the one that has applied what the
+// others have lost stops, and does not give it up.
+func TestAppliedIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rollBack(t, func(dirs map[string]string) {
+			for _, id := range []string{"n2", "n3"} {
+				if err := os.Remove(filepath.Join(dirs[id], startsFile)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		defer c.close()
+		c.expect(c.nodes["n3"], "SETNX lock bob", ":1") // nobody can know
+		c.start("n2")
+		c.stopsOver(c.nodes["n2"], "this node has applied entry ")
+	})
+}
+
+// The same where it was not restarted.
+func TestAppliedIsNotContradicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		c.kill(others[0].id)
+		c.expect(leader, "SETNX lock alice", ":1")
+		time.Sleep(time.Second)
+		has := others[1]
+		c.net.partition([]string{has.addr}, []string{leader.addr, others[0].addr})
+		last := leader.raft.LastIndex()
+		c.kill(leader.id)
+		if err := leader.disk.log.DeleteRange(last, last); err != nil {
+			t.Fatal(err)
+		}
+		c.start(leader.id)
+		c.start(others[0].id)
+		c.expect(others[0], "SETNX lock bob", ":1")
+		c.net.heal()
+		c.stopsOver(has, fmt.Sprintf("this node has applied entry %d of term", last))
+	})
+}
+
+// A leader refuses a member whose log ends before what it had confirmed, and the member stops.
+func TestMemberThatLostItsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, keep := warned()
+		c := startCluster(t, 3, keep)
+		defer c.close()
+		leader := c.settle()
+		loser := c.others(leader)[0]
+		c.expect(leader, "SET a 1", "+OK")
+		c.expect(leader, "SET a 2", "+OK")
+		time.Sleep(time.Second)
+		last := leader.raft.LastIndex()
+		c.kill(loser.id)
+		if err := loser.disk.log.DeleteRange(last-1, last); err != nil {
+			t.Fatal(err)
+		}
+		c.start(loser.id)
+		want := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry ", loser.id, saysLost, last-2)
+		c.stopsOver(loser, want)
+		c.expect(leader, "GET a", "$1 2")
+		if logs[leader.id].count(want) == 0 || logs[loser.id].count("refused") > 0 && loser.stopped() == "" {
+			t.Errorf("the leader's log: %q", logs[leader.id].said)
+		}
+		c.again(loser)
+		c.stopsOver(loser, want)
+	})
+}
+
+// A start is compared with the last one that was met, however many came between, as long as
+// its token is kept; what was met is on the disk.
+func TestStartBook(t *testing.T) {
+	dir := &dataDir{path: t.TempDir()}
+	open := func() *startBook {
+		b := &startBook{keep: func(string) bool { return false }}
+		if err := b.open(dir); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	who := func(m dirMeta) identity {
+		return identity{ID: "n1", Incarnation: "i", Starts: m.Starts, Tokens: m.Tokens}
+	}
+	meet := func(m dirMeta, ok bool) {
+		t.Helper()
+		if err := open().meet(who(m)); (err == nil) != ok || err != nil && !isFinal(err.Error()) {
+			t.Errorf("start %d: %v", m.Starts, err)
+		}
+	}
+	copied := dirMeta{}.begin().begin()
+	real := copied.begin()
+	meet(copied, true)
+	meet(real, true)
+	meet(real, true)
+	meet(copied, false)         // a lower number
+	meet(copied.begin(), false) // the same number, another token
+	for range tokensKept - 2 {
+		copied = copied.begin()
+	}
+	meet(copied, false)
+	for range tokensKept + 5 {
+		real = real.begin()
+	}
+	meet(real, true) // it was not met for long: nothing to compare
+	if len(real.Tokens) != tokensKept*tokenLen || who(real).check() != nil {
+		t.Errorf("%d bytes of tokens, %v", len(real.Tokens), who(real).check())
+	}
+	b := open()
+	if err := b.condemn(who(real), "node n1 "+saysLost); err != nil {
+		t.Fatal(err)
+	}
+	meet(real.begin(), false)
+
+	for i := range 3 * seenMax {
+		b.seen[fmt.Sprint(i)] = startSeen{ID: fmt.Sprint(i)}
+	}
+	if err := b.meet(identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
+		t.Errorf("%v, %d remembered", err, len(b.seen))
+	}
+	path := filepath.Join(dir.path, startsFile)
+	if err := os.WriteFile(path, []byte(`{"program":"lockd peers"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&startBook{}).open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: "+startsFile) {
+		t.Errorf("altered: %v", err)
+	}
+}
+
+// again starts a node that has ended its process.
+func (c *testCluster) again(n *testNode) {
+	c.t.Helper()
+	c.kill(n.id)
+	n.mu.Lock()
+	n.fatals = nil
+	n.mu.Unlock()
+	c.start(n.id)
+}
