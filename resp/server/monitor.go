@@ -77,6 +77,7 @@ func (s *session) show(list ...shown) {
 	lim := h.settings.pushLimit()
 	for m := range h.monitors {
 		switch {
+		case m == s && s.closing: // QUIT: nothing comes behind its answer
 		case m == s:
 			s.pending = append(s.pending, lines...)
 		case !m.dropped && !m.out.push(lines, lim):
