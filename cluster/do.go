@@ -168,6 +168,9 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, local exec
 		case o == outcomeDone && res.Left(req) == 0:
 			return behind(done, res)
 		case o == outcomeDone && len(res.Replies) > 0:
+			if req.Partly {
+				return res
+			}
 			done = append(done, res.Replies...)
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = n.clock.Monotonic(), retryPauseMin

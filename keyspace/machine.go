@@ -136,7 +136,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if !req.Multi {
 			before, m.request.work = before+m.request.work, 0
 		}
-		if before > workMax {
+		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
 			break // the rest goes on in another entry: in between others have their turn
 		}
 		c := ctx{m: m, at: at, db: cmd.DB}

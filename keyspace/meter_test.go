@@ -156,6 +156,30 @@ func TestPipelineGoesOnInOtherEntries(t *testing.T) {
 	}
 }
 
+// A pipelined run whose replies are large goes on elsewhere as well; a read does so too.
+func TestPipelineOfLargeRepliesGoesOn(t *testing.T) {
+	m := New(luavm.New())
+	ask(m, []string{"SETRANGE", "k", fmt.Sprint(1<<20 - 1), "x"})
+	get, incr := resp.Cmd{Args: resp.Args{"GET", "k"}}, resp.Cmd{Args: resp.Args{"INCR", "n"}}
+	read, write := resp.Request{}, resp.Request{}
+	for range 100 {
+		read.Cmds, write.Cmds = append(read.Cmds, get), append(write.Cmds, get)
+	}
+	write.Cmds = append(write.Cmds, incr)
+	if res := m.View(resp.Stamp{Tick: 1}, read); res.Left(read) != 36 {
+		t.Errorf("a read: %d commands left", res.Left(read))
+	}
+	results, _ := m.Apply(resp.Stamp{Tick: 1, Index: 2}, []resp.Request{write})
+	if left := results[0].Left(write); left != 37 {
+		t.Errorf("a write: %d commands left", left)
+	}
+	write.Cmds = write.Cmds[64:]
+	results, _ = m.Apply(resp.Stamp{Tick: 2, Index: 3}, []resp.Request{write})
+	if got := results[0].Replies; len(got) != 37 || got[36].Int != 1 {
+		t.Errorf("the rest: %d replies", len(got))
+	}
+}
+
 // Scripts of many clients in one entry: those of four are run, and whoever comes
 // behind them is left for another entry with nothing done.
 func TestScriptsTireAnEntry(t *testing.T) {

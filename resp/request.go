@@ -20,6 +20,10 @@ type Request struct {
 	Cmds  []Cmd
 	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
 	Multi bool    // it is the body of a MULTI: those who wait for its keys are served after it, not in between
+
+	// Partly: who asks takes the replies to some first commands, and asks for the rest
+	// again once it has passed them on (see Result.Left). It does not travel.
+	Partly bool
 }
 
 // Result answers a Request.

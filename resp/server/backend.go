@@ -14,7 +14,8 @@ type Backend interface {
 	// Specs lists the rows of all commands the backend knows.
 	Specs() []*resp.Spec
 	// Do runs a request and returns one reply for each of its commands, in their
-	// order, unless a watched key had changed. The caller has checked each
+	// order, unless a watched key had changed. Of a request that is taken Partly it may
+	// be fewer, but one at least: the other commands were not executed. The caller has checked each
 	// command's name and arity. Do never returns an error of its own kind: what
 	// goes wrong is a reply (law 6). When ctx ends, the client is gone: Do frees
 	// what it holds and returns soon, with whatever replies.

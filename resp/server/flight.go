@@ -131,6 +131,9 @@ func (f *flight) arrive(res resp.Result) resp.Result {
 	return res
 }
 
+// cut leaves the first n commands: the others are run by themselves.
+func (f *flight) cut(n int) { f.cmds, f.of = f.cmds[:n], f.of[:n] }
+
 // remembers reports whether what command i reads is to be remembered. Of a transaction
 // that was not run it is never said.
 func (f *flight) remembers(i int) bool { return i < len(f.tracked) && f.tracked[i] }

@@ -144,13 +144,13 @@ func appendQuoted(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// showRun shows the run that has been answered.
-func (s *session) showRun() {
+// showRun shows the first n commands of the run, which have been answered.
+func (s *session) showRun(n int) {
 	if !s.srv.hub.watched.Load() {
 		return
 	}
-	list := make([]shown, len(s.run))
-	for i, c := range s.run {
+	list := make([]shown, n)
+	for i, c := range s.run[:n] {
 		list[i] = shown{s.runOf[i], c.DB, c.Args}
 	}
 	s.show(list...)

@@ -164,9 +164,7 @@ func (s *session) handle(args resp.Args) {
 		s.endRun()
 		s.skipping, s.skipNext = s.skipNext, false
 	}
-	if len(s.pending) >= flushBytes && s.flush() != nil {
-		s.closing = true
-	}
+	s.flushFull()
 }
 
 // dispatch passes a command through Redis's gates, in Redis's order
@@ -303,17 +301,34 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	}
 }
 
-// endRun has the backend run what has gathered, and answers it.
+// endRun has the backend run what has gathered, and answers it. What has large replies
+// is run in pieces: the next one when the client has room for it.
 func (s *session) endRun() {
-	if len(s.run) == 0 {
-		return
+	of := s.runOf
+	for len(s.run) > 0 {
+		if s.runPiece(); s.closing {
+			break
+		}
 	}
+	// A backend that stopped waiting may still hold the request: it is not reused.
+	s.run, s.runSize = nil, 0
+	clear(of)
+	s.runOf = of[:0]
+}
+
+// runPiece runs as much of what has gathered as the backend does at once.
+func (s *session) runPiece() {
 	start := s.srv.clock()
-	req := resp.Request{Cmds: s.run}
+	req := resp.Request{Cmds: s.run, Partly: true}
 	f := s.followRun(&req)
 	res := s.srv.backend.Do(s.ctx, req)
+	n := len(s.run)
+	if got := len(res.Replies); got > 0 {
+		n = min(n, got)
+	}
 	if f != nil {
 		res = f.arrive(res)
+		f.cut(n)
 	}
 	s.countReceivers(res)
 	reply := func(i int) {
@@ -324,16 +339,22 @@ func (s *session) endRun() {
 	if f != nil {
 		s.settle(f, reply)
 	} else {
-		for i := range s.runOf {
+		for i := 0; i < n && !s.closing; i++ {
 			reply(i)
+			s.flushFull()
 		}
 	}
-	s.showRun()
-	s.accountRun(start, s.runOf, s.run[0].Args, res)
-	// A backend that stopped waiting may still hold the request: it is not reused.
-	s.run, s.runSize = nil, 0
-	clear(s.runOf)
-	s.runOf = s.runOf[:0]
+	s.showRun(n)
+	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
+	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false
+	s.flushFull()
+}
+
+// flushFull writes what is pending if it is much.
+func (s *session) flushFull() {
+	if len(s.pending) >= flushBytes && s.flush() != nil {
+		s.closing = true
+	}
 }
 
 // replyAt is the reply to command i. One that is missing breaks the contract of

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lockd/resp"
+)
+
+// partBackend does not have room for the replies of many commands at once.
+type partBackend struct {
+	*fakeBackend
+	piece int
+	asked atomic.Int64 // commands executed
+}
+
+func (b *partBackend) Do(ctx context.Context, req resp.Request) resp.Result {
+	if req.Partly {
+		req.Cmds = req.Cmds[:min(b.piece, len(req.Cmds))]
+	}
+	b.asked.Add(int64(len(req.Cmds)))
+	return b.fakeBackend.Do(ctx, req)
+}
+
+// What a pipeline answers is held only as far as its client has room for it.
+func TestLargeRepliesAreBounded(t *testing.T) {
+	const size, gets = 1 << 20, 200
+	for _, tracks := range []bool{false, true} {
+		t.Run("tracks="+strconv.FormatBool(tracks), func(t *testing.T) {
+			b := &partBackend{fakeBackend: newFake(), piece: 4}
+			srv, _, addr := startServer(t, func(c *Config) { c.Backend = b })
+			b.hub = srv.Hub()
+			b.values[0]["large"] = strings.Repeat("x", size)
+			c := dial(t, addr)
+			told := 0
+			if tracks {
+				c.send("HELLO 3\r\nCLIENT TRACKING ON\r\n")
+				for line := ""; line != "+OK\r\n"; line, _ = c.in.ReadString('\n') {
+				}
+			}
+			c.send(strings.Repeat("GET large\r\n", gets) + "PING\r\n")
+			eventually(t, "the session waits for its client", func() bool { return srv.clients()[0].out.waiting() > replyBytesMax })
+			if held := b.asked.Load() * size; held > replyBytesMax+32<<20 {
+				t.Errorf("%d MiB were read for a client that reads nothing", held>>20)
+			}
+			for i := 0; i < gets; {
+				switch line, err := c.in.ReadString('\n'); line {
+				case "$1048576\r\n":
+					if _, err := c.in.Discard(size + 2); err != nil {
+						t.Fatal(err)
+					}
+					i++
+				case ">2\r\n":
+					c.want("$10\r\ninvalidate\r\n_\r\n")
+					told++
+				default:
+					t.Fatalf("after %d replies: %q, %v", i, line, err)
+				}
+			}
+			if tracks && told == 0 {
+				t.Error("nothing says that what was read is not known")
+			}
+			rest, _ := io.ReadAll(io.LimitReader(c.in, int64(len("+PONG\r\n"))))
+			if string(rest) != "+PONG\r\n" && !tracks {
+				t.Errorf("at the end %q", rest)
+			}
+		})
+	}
+}
