@@ -14,6 +14,9 @@ func Glob(pattern, s string, steps *int) bool {
 			return false
 		}
 		if p < len(pattern) && pattern[p] == '*' {
+			if p+1 == len(pattern) {
+				return true
+			}
 			star, from = p, i
 			p++
 			continue

@@ -334,8 +334,7 @@ func commandList(s *session, args resp.Args) resp.Reply {
 			return false
 		}
 	case resp.Is(args[3], "PATTERN"):
-		left := globStepsMax
-		keep = func(spec *resp.Spec) bool { return resp.Glob(args[4], spec.Name, &left) }
+		keep = func(spec *resp.Spec) bool { return globOne(args[4], spec.Name) }
 	default:
 		return resp.Err(resp.ErrSyntax)
 	}

@@ -51,12 +51,17 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 	slices.Sort(names)
 	var elems []resp.Reply
 	for _, name := range names {
-		left := globStepsMax
-		if slices.ContainsFunc(patterns, func(p string) bool { return resp.Glob(lower(p), name, &left) }) {
+		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
 			elems = append(elems, resp.Bulk(name), resp.Bulk(s.local[name]))
 		}
 	}
 	return elems
+}
+
+// globOne matches a name that is not long.
+func globOne(pattern, name string) bool {
+	left := globStepsMax
+	return resp.Glob(pattern, name, &left)
 }
 
 // configSet refuses to change what belongs to this node; the rest is replicated state.

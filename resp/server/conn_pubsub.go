@@ -214,13 +214,19 @@ func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
 }
 
 func topicNames(t topics, args resp.Args) resp.Reply {
+	matching := "*"
 	switch len(args) {
 	case 2:
-		return resp.Bulks(t.names("*")...)
 	case 3:
-		return resp.Bulks(t.names(args[2])...)
+		matching = args[2]
+	default:
+		return wrongSubcommand("pubsub", args[1])
 	}
-	return wrongSubcommand("pubsub", args[1])
+	names, ok := t.names(matching)
+	if !ok {
+		return resp.Err(errPatternWork)
+	}
+	return resp.Bulks(names...)
 }
 
 func pubsubNumSub(s *session, args resp.Args) resp.Reply {

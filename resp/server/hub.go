@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -33,7 +34,18 @@ type topics map[string]map[*session]struct{}
 
 type pattern struct {
 	glob string
+	head string // what every channel that matches begins with: most patterns are ruled out by it
+	rest string // of the pattern, behind the head
 	subs map[*session]struct{}
+}
+
+func newPattern(glob string) *pattern {
+	head := glob
+	if i := strings.IndexAny(glob, `*?[\`); i >= 0 {
+		head = glob[:i]
+	}
+	head = head[:min(len(head), patternHeadMax)]
+	return &pattern{glob: glob, head: head, rest: glob[len(head):], subs: map[*session]struct{}{}}
 }
 
 // NewHub makes a hub. It may receive settings and messages before there is a
@@ -95,17 +107,31 @@ func (h *Hub) deliver(m *resp.Message) {
 		return
 	}
 	d.to(h.channels[m.Channel], "message", m.Channel, m.Payload)
+	h.match(m.Channel, func(p *pattern, inTime bool) {
+		if inTime {
+			d.to(p.subs, "pmessage", p.glob, m.Channel, m.Payload)
+		} else {
+			d.refuse(p)
+		}
+	})
+}
+
+// match finds the patterns that match a channel, and those of which it is not known
+// in time. It takes a millisecond at most.
+func (h *Hub) match(channel string, found func(p *pattern, inTime bool)) {
 	left := globStepsPerMessageMax
 	for _, p := range h.patterns {
+		left -= globStepsPerPattern
+		name, ok := strings.CutPrefix(channel, p.head)
+		if !ok {
+			continue
+		}
 		steps := min(left, globStepsMax)
 		before := steps
-		match := resp.Glob(p.glob, m.Channel, &steps)
+		match := resp.Glob(p.rest, name, &steps)
 		left -= before - max(steps, 0)
-		switch {
-		case steps < 0:
-			d.refuse(p)
-		case match:
-			d.to(p.subs, "pmessage", p.glob, m.Channel, m.Payload)
+		if match || steps < 0 {
+			found(p, steps >= 0)
 		}
 	}
 }
@@ -163,14 +189,16 @@ func (h *Hub) receivers(channel string, shard bool) int64 {
 		return int64(len(h.shards[channel]))
 	}
 	n := len(h.channels[channel])
-	left := globStepsPerMessageMax
-	for _, p := range h.patterns {
-		if resp.Glob(p.glob, channel, &left) {
+	h.match(channel, func(p *pattern, inTime bool) {
+		if inTime {
 			n += len(p.subs)
 		}
-	}
+	})
 	return int64(n)
 }
+
+// errPatternWork answers a pattern that takes too long to match.
+const errPatternWork = "ERR the pattern takes too much work to match"
 
 // The methods below are called with mu held, by the session they are about.
 
@@ -191,17 +219,20 @@ func (t topics) remove(name string, s *session) {
 	}
 }
 
-// names lists the channels that match, sorted: a map has no order.
-func (t topics) names(matching string) []string {
-	var names []string
-	left := globStepsPerMessageMax
+// names lists the channels that match, sorted: a map has no order. ok is false if that
+// takes too long.
+func (t topics) names(matching string) (names []string, ok bool) {
+	left := globStepsPerListMax
 	for name := range t {
 		if resp.Glob(matching, name, &left) {
 			names = append(names, name)
 		}
+		if left < 0 {
+			return nil, false
+		}
 	}
 	slices.Sort(names)
-	return names
+	return names, true
 }
 
 func (h *Hub) addPattern(text string, s *session) bool {
@@ -210,7 +241,7 @@ func (h *Hub) addPattern(text string, s *session) bool {
 		if len(h.patterns) >= patternsMax {
 			return false
 		}
-		p = &pattern{glob: text, subs: map[*session]struct{}{}}
+		p = newPattern(text)
 		h.byGlob[text] = p
 		h.patterns = append(h.patterns, p)
 	}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// costly is a pattern whose match with a channel of as many letters a takes about
+// steps comparisons.
+func costly(i, steps, channelLen int) string {
+	n := steps / channelLen
+	return "*" + strings.Repeat("a", n) + "b" + fmt.Sprint(i)
+}
+
+// A message is matched with patterns for a bounded time: who has a pattern beyond it
+// is dropped, and so is nobody whose patterns are of a usual kind, however many.
+func TestMatchingIsBounded(t *testing.T) {
+	channel := strings.Repeat("a", 4096)
+	for name, tt := range map[string]struct {
+		patterns []string
+		dropped  int64
+	}{
+		"one that is dear": {[]string{costly(0, 4*globStepsMax, len(channel))}, 1},
+		"many of a usual kind": {func() (all []string) {
+			for i := range patternsMax - 1 {
+				all = append(all, fmt.Sprintf("__keyspace@0__:order:%d:*", i))
+			}
+			return all
+		}(), 0},
+		"many that are dear together": {func() (all []string) {
+			for i := range 40 {
+				all = append(all, costly(i, globStepsMax*3/4, len(channel)))
+			}
+			return all
+		}(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, _, addr := startServer(t, nil)
+			c := dial(t, addr)
+			c.send("PSUBSCRIBE a*" + "\r\n")
+			c.want("*3\r\n$10\r\npsubscribe\r\n$2\r\na*\r\n:1\r\n")
+			d := dial(t, addr)
+			go d.conn.Write(resp.AppendCommand(nil, append([]string{"PSUBSCRIBE"}, tt.patterns...)...))
+			eventually(t, "the patterns are there", func() bool {
+				srv.hub.mu.Lock()
+				defer srv.hub.mu.Unlock()
+				return len(srv.hub.byGlob) == len(tt.patterns)+1
+			})
+			if n := srv.hub.receivers(channel, false); n != 1 {
+				t.Errorf("%d receivers", n)
+			}
+			srv.hub.Publish([]resp.Message{{Channel: channel, Payload: "x"}})
+			if got := srv.stats.subscribersDropped.Load(); got != tt.dropped {
+				t.Errorf("%d subscribers dropped", got)
+			}
+			c.want("*4\r\n$8\r\npmessage\r\n$2\r\na*\r\n$4096\r\n")
+		})
+	}
+}
+
+// What does not fit the time for a list of channels is an error, not left out.
+func TestListingChannelsIsBounded(t *testing.T) {
+	_, _, addr := startServer(t, nil)
+	c := dial(t, addr)
+	name := strings.Repeat("a", 60000)
+	for i := range 8 {
+		c.send(fmt.Sprintf("SUBSCRIBE %s%d\r\n", name, i))
+		c.want(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$60001\r\n%s%d\r\n:%d\r\n", name, i, i+1))
+	}
+	c.send("UNSUBSCRIBE nosuch\r\nHELLO 3\r\n")
+	b := dial(t, addr)
+	b.send("PUBSUB CHANNELS " + strings.Repeat("*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", 100) + "\r\n")
+	b.want("-" + errPatternWork + "\r\n")
+	b.send("PUBSUB CHANNELS b*\r\n")
+	b.want("*0\r\n")
+}
+
+// BenchmarkWorstPatterns publishes to the dearest patterns that nobody is dropped for.
+func BenchmarkWorstPatterns(b *testing.B) {
+	channel := strings.Repeat("a", 4096)
+	class := "[" + strings.Repeat("b", 900) + "]"
+	for name, pattern := range map[string]func(int) string{
+		"letters": func(i int) string { return costly(i, globStepsMax*9/10, len(channel)) },
+		"classes": func(i int) string { return "*" + strings.Repeat("?", i) + class + "b" },
+		"cheap":   func(i int) string { return fmt.Sprint("b", i) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			h := NewHub()
+			n := map[string]int{"letters": 8, "classes": 8, "cheap": patternsMax}[name]
+			for i := range n {
+				h.addPattern(pattern(i), &session{})
+			}
+			h.subscribers.Store(1)
+			for b.Loop() {
+				h.receivers(channel, false)
+			}
+		})
+	}
+}
