@@ -34,7 +34,12 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	seats, err := systemFiles.seats(len(nodes), log)
+	if err != nil {
+		return usageError{err}
+	}
 	for _, n := range nodes {
+		n.seats = seats
 		i, err := start(n, log.With("node", n.ID))
 		if err != nil {
 			return usageError{err}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
+
+	"lockd/resp/server"
 )
 
 // command is one of lockd's subcommands after its flags were read.
@@ -121,6 +123,7 @@ type serveCmd struct {
 	logFlags  `embed:""`
 
 	members map[string]string // --cluster, parsed: id -> peer address
+	seats   *server.Seats     // what the process has descriptors for; nil: no bound
 }
 
 type devCmd struct {

@@ -49,6 +49,7 @@ type proc struct {
 	name   string
 	addr   string // for clients
 	args   []string
+	wrap   []string // the command that runs lockd, if it is not run by itself
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	log    *logBuffer
@@ -88,7 +89,8 @@ func launch(t *testing.T, name, addr string, args ...string) *proc {
 
 func (p *proc) start() {
 	p.t.Helper()
-	p.cmd = exec.Command(os.Args[0], p.args...)
+	line := append(append(p.wrap[:len(p.wrap):len(p.wrap)], os.Args[0]), p.args...)
+	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Env = append(os.Environ(), runAsServer+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	stdin, err := p.cmd.StdinPipe()

@@ -86,7 +86,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	if sentinel != nil {
 		i.sentinel = server.New(server.Config{
 			Backend: i.node.Sentinel(), Profile: server.Sentinel, Hub: sentinelHub, Password: c.SentinelRequirepass,
-			Local: map[string]string{"port": portOf(i.sentinelListener)}, Version: version, RunID: runID(), Log: log,
+			Local: map[string]string{"port": portOf(i.sentinelListener)}, Version: version, RunID: runID(), Log: log, Seats: c.seats,
 		})
 		i.serve(i.sentinel, i.sentinelListener)
 	}
@@ -97,7 +97,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
-		Version: version, RunID: runID(), Log: i.log,
+		Version: version, RunID: runID(), Log: i.log, Seats: c.seats,
 	}
 	if c.ClusterProtocol {
 		cfg.Profile = server.Cluster

@@ -13,6 +13,10 @@ import (
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
+	var err error
+	if c.seats, err = systemFiles.seats(1, log); err != nil {
+		return usageError{err}
+	}
 	i, err := start(c, log)
 	if err != nil {
 		return usageError{err}

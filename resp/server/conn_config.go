@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strconv"
 
 	"lockd/resp"
 )
@@ -80,10 +81,24 @@ func configSet(s *session, args resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
 	}
+	if most := s.srv.seats.Max(); asksClients(shared[2:]) > most {
+		return resp.Err("ERR CONFIG SET failed (possibly related to argument 'maxclients') - " +
+			"The operating system is not able to handle the specified number of clients, try with " + strconv.FormatInt(most, 10))
+	}
 	if s.srv.backend.Lookup("config") == nil {
 		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")
 	}
 	return s.configure(shared)
+}
+
+// asksClients is the value that CONFIG SET gives to maxclients, or 0.
+func asksClients(pairs []string) (n int64) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if resp.Is(pairs[i], "MAXCLIENTS") {
+			n, _ = resp.ParseInt(pairs[i+1])
+		}
+	}
+	return n
 }
 
 // configure sets replicated settings, and waits until they hold on this node too: the

@@ -54,25 +54,6 @@ func (s *Server) infoServer() resp.Section {
 	return resp.Section{Name: "Server", Fields: f}
 }
 
-func osName() string {
-	var u syscall.Utsname
-	if syscall.Uname(&u) != nil {
-		return runtime.GOOS + " " + runtime.GOARCH
-	}
-	return cText(u.Sysname[:]) + " " + cText(u.Release[:]) + " " + cText(u.Machine[:])
-}
-
-func cText(chars []int8) string {
-	b := make([]byte, 0, len(chars))
-	for _, c := range chars {
-		if c == 0 {
-			break
-		}
-		b = append(b, byte(c))
-	}
-	return string(b)
-}
-
 func executable() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -102,7 +83,7 @@ func (s *Server) infoClients() resp.Section {
 	}
 	f.number("connected_clients", int64(len(list)))
 	f.number("cluster_connections", 0)
-	f.number("maxclients", s.hub.settings.clientsMax.Load())
+	f.number("maxclients", min(s.hub.settings.clientsMax.Load(), s.seats.Max()))
 	f.number("client_recent_max_input_buffer", inputMax)
 	f.number("client_recent_max_output_buffer", outputMax)
 	f.number("blocked_clients", blocked)
@@ -158,15 +139,6 @@ func residentBytes() int64 {
 	}
 	pages, _ := resp.ParseInt(words[1])
 	return pages * int64(os.Getpagesize())
-}
-
-// systemBytes asks the kernel how much memory the machine has.
-func systemBytes() int64 {
-	var si syscall.Sysinfo_t
-	if syscall.Sysinfo(&si) != nil {
-		return 0
-	}
-	return int64(si.Totalram) * int64(si.Unit)
 }
 
 func ratio(part, whole int64) string {

@@ -100,9 +100,9 @@ func hungUp(conn net.Conn) bool {
 	}
 	gone := false
 	err = rc.Control(func(fd uintptr) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		poll := []unix.PollFd{{Fd: int32(fd), Events: pollHangUp}}
 		if _, err := unix.Poll(poll, 0); err == nil {
-			gone = poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+			gone = poll[0].Revents&(pollHangUp|unix.POLLHUP|unix.POLLERR) != 0
 		}
 	})
 	return gone || err != nil

@@ -24,6 +24,7 @@ type Config struct {
 	RunID    string            // run_id of INFO: 40 hex digits
 	Log      *slog.Logger      // nil: slog.Default()
 	Clock    Clock             // nil: the wall clock
+	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
 
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
@@ -43,6 +44,7 @@ type Server struct {
 	runID    string
 	log      *slog.Logger
 	clock    Clock
+	seats    *Seats
 	started  time.Time
 
 	stats   stats
@@ -69,7 +71,7 @@ var ErrServerClosed = errors.New("server: closed")
 func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub, password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
-		log: cfg.Log, clock: cfg.Clock, local: map[string]string{},
+		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, local: map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if s.profile == nil {
@@ -103,6 +105,7 @@ func (s *Server) Serve(l net.Listener) error {
 		l.Close()
 		return ErrServerClosed
 	}
+	trouble := trouble{log: s.log, clock: s.clock}
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -113,10 +116,28 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			s.log.Warn("accept failed", "listener", l.Addr().String(), "err", err)
+			trouble.tell("accept failed", "listener", l.Addr().String(), "err", err)
 			time.Sleep(acceptBackoff)
 		}
 	}
+}
+
+// trouble logs what happens again and again, but not each time.
+type trouble struct {
+	log    *slog.Logger
+	clock  Clock
+	last   time.Time
+	untold int
+}
+
+func (t *trouble) tell(msg string, about ...any) {
+	now := t.clock()
+	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
+		t.untold++
+		return
+	}
+	t.log.Warn(msg, append(about, "untold", t.untold)...)
+	t.last, t.untold = now, 0
 }
 
 func (s *Server) begin(l net.Listener) bool {
@@ -157,7 +178,7 @@ func (s *Server) setKeepAlive(conn net.Conn) {
 func (s *Server) newSession(conn net.Conn) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining.Load() || int64(len(s.sessions)) >= s.hub.settings.clientsMax.Load() {
+	if s.draining.Load() || int64(len(s.sessions)) >= s.hub.settings.clientsMax.Load() || !s.seats.take() {
 		return nil
 	}
 	s.lastID++
@@ -187,6 +208,7 @@ func (s *Server) forget(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c.id)
+	s.seats.free()
 	if len(s.sessions) == 0 && s.draining.Load() {
 		s.closeIdle()
 	}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"syscall"
+
+	"lockd/resp/server"
+)
+
+// filesReserved are the file descriptors of a node that clients do not get: those of
+// the log, snapshots, peers and listeners. A node of three that is busy has 30.
+const filesReserved = 64
+
+// clientsWanted is how many clients a process should have descriptors for: the default
+// of maxclients.
+const clientsWanted = 10000
+
+// files is the process's limit of open files; tests have their own.
+type files struct {
+	get, set func(*syscall.Rlimit) error
+}
+
+var systemFiles = files{
+	get: func(l *syscall.Rlimit) error { return syscall.Getrlimit(syscall.RLIMIT_NOFILE, l) },
+	set: func(l *syscall.Rlimit) error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, l) },
+}
+
+// seats fits the number of clients of all servers of a process to its limit of open files,
+// which it raises if it must and may. Go has raised the soft limit to the hard one.
+func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
+	reserved := uint64(nodes * filesReserved)
+	need := clientsWanted + reserved
+	var have syscall.Rlimit
+	if err := f.get(&have); err != nil {
+		return nil, fmt.Errorf("the limit of open files cannot be read: %w", err)
+	}
+	if have.Cur < need {
+		more := syscall.Rlimit{Cur: need, Max: max(need, have.Max)}
+		switch err := f.set(&more); {
+		case err == nil:
+			log.Info(fmt.Sprintf("Increased maximum number of open files to %d (it was originally set to %d).", need, have.Cur))
+			have = more
+		case have.Cur <= reserved:
+			return nil, fmt.Errorf("your current 'ulimit -n' of %d is not enough for the server to start: increase your open file limit to at least %d", have.Cur, need)
+		default:
+			log.Warn(fmt.Sprintf("You requested maxclients of %d requiring at least %d max file descriptors.", clientsWanted, need))
+			log.Warn(fmt.Sprintf("Server can't set maximum open files to %d because of OS error: %v.", need, err))
+			log.Warn(fmt.Sprintf("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. "+
+				"If you need higher maxclients increase 'ulimit -n'.", have.Cur, have.Cur-reserved))
+		}
+	}
+	return server.NewSeats(int64(min(have.Cur-reserved, 1<<30))), nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The number of clients is fitted to the limit of open files, which is raised first.
+func TestSeatsFitFiles(t *testing.T) {
+	const need = clientsWanted + filesReserved
+	for name, tt := range map[string]struct {
+		cur, hard uint64 // the limit; hard is the most that can be set
+		want      int64  // clients; without an answer no bound
+		says      string
+	}{
+		"enough":        {need + 5, need + 5, clientsWanted + 5, ""},
+		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10064 (it was originally set to 1024)."},
+		"too low":       {120, 120, 56, "maxclients has been reduced to 56 to compensate for low ulimit"},
+		"far too low":   {64, 64, math.MaxInt64, "your current 'ulimit -n' of 64 is not enough for the server to start: increase your open file limit to at least 10064"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &logBuffer{}
+			f := files{
+				get: func(l *syscall.Rlimit) error { l.Cur, l.Max = tt.cur, tt.cur; return nil },
+				set: func(l *syscall.Rlimit) error {
+					if l.Cur > tt.hard {
+						return syscall.EPERM
+					}
+					return nil
+				},
+			}
+			s, err := f.seats(1, slog.New(slog.NewTextHandler(log, nil)))
+			if err != nil {
+				_, _ = io.WriteString(log, err.Error())
+			}
+			if got := s.Max(); got != tt.want || !strings.Contains(log.String(), tt.says) || tt.says == "" && log.String() != "" {
+				t.Errorf("%d clients; the log:\n%s", got, log)
+			}
+		})
+	}
+}
+
+// A node with few file descriptors turns the clients away that it has none for, and
+// goes on.
+func TestIdleClientsLeaveDescriptors(t *testing.T) {
+	ports := freePorts(t, 2)
+	p := &proc{t: t, name: "single", addr: "127.0.0.1:" + strconv.Itoa(ports[0]), log: &logBuffer{},
+		wrap: []string{"sh", "-c", `ulimit -n 120; exec "$0" "$@"`}}
+	p.args = []string{"serve", "--listen", p.addr, "--peer-listen", "127.0.0.1:" + strconv.Itoa(ports[1]), "--dir", t.TempDir()}
+	p.start()
+	t.Cleanup(p.kill)
+	p.awaitServing()
+	c, ctx := p.client(), context.Background()
+	if err := c.Ping(ctx).Err(); err != nil { // from now on it has a connection
+		t.Fatal(err)
+	}
+	refused := 0
+	for range 300 {
+		conn, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(startTimeout))
+		_, _ = io.WriteString(conn, "PING\r\n") // one that is turned away may be closed already
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		switch {
+		case line == "+PONG\r\n":
+		case line == "-ERR max number of clients reached\r\n", err != nil && strings.Contains(err.Error(), "reset"):
+			refused++
+		default:
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	lowered := strings.Contains(p.log.String(), "maxclients has been reduced")
+	if lowered != (refused > 0) {
+		t.Errorf("%d connections refused; the log:\n%s", refused, p.log)
+	}
+	for i := range 200 {
+		if err := c.Set(ctx, strconv.Itoa(i), strings.Repeat("x", 1000), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Save(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(p.log.String(), "accept failed") {
+		t.Errorf("the log:\n%s", p.log)
+	}
+}
