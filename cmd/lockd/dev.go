@@ -6,14 +6,18 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // run runs a cluster of several nodes in this process until ctx ends.
 func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal is closed: nobody tries it out any more
+	defer stop()
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "lockd-dev-")
 		if err != nil {

@@ -38,14 +38,18 @@ type cli struct {
 type logFlags struct {
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	LogFormat string `enum:"text,json" default:"text" help:"Format of log lines: text or json."`
+
+	level *slog.LevelVar // of the logger, once there is one
 }
 
-func (f logFlags) logger(w io.Writer) *slog.Logger {
+func (f *logFlags) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
 		panic(err) // the flag's enum admits only levels
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	f.level = &slog.LevelVar{}
+	f.level.Set(level)
+	opts := &slog.HandlerOptions{Level: f.level}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
@@ -58,6 +62,8 @@ type tuneFlags struct {
 	LeaderWait  time.Duration `default:"3s" help:"How long a node holds a command while there is no leader, before it answers -LOADING."`
 	LogStore    string        `enum:"wal,boltdb" default:"wal" help:"Where the Raft log is kept: wal (one disk sync per append) or boltdb."`
 	Requirepass string        `help:"Password clients must give with AUTH or HELLO." placeholder:"PASSWORD"`
+
+	ProtectedMode string `enum:"yes,no" default:"yes" help:"Without --requirepass serve clients of this machine only: yes or no."`
 }
 
 // Bounds of --heartbeat: below, a busy machine elects for nothing; above, a dead

@@ -98,6 +98,7 @@ func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
 		Version: version, RunID: runID(), Log: i.log, Seats: c.seats,
+		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
 	}
 	if c.ClusterProtocol {
 		cfg.Profile = server.Cluster

@@ -33,6 +33,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if done {
 		return exitOK
 	}
+	for _, warning := range misspelt(environ) {
+		fmt.Fprintf(stderr, "lockd: %s\n", warning)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

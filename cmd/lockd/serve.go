@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
+	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"lockd/resp"
 )
@@ -13,6 +17,7 @@ import (
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
+	ignoreHangups(ctx, log)
 	var err error
 	if c.seats, err = systemFiles.seats(1, log); err != nil {
 		return usageError{err}
@@ -24,6 +29,9 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	defer i.stop()
 	log.Info("lockd "+version+" serves", "id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise,
 		"peers", c.PeerListen, "dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "clusterProtocol", c.ClusterProtocol)
+	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(c.Listen) {
+		log.Warn("protected mode: clients of other machines are refused, as there is no password: give --requirepass, or --protected-mode no")
+	}
 	if c.Join != "" {
 		if err := i.node.Join(ctx, c.Join, c.Requirepass); err != nil && ctx.Err() == nil {
 			return err
@@ -36,6 +44,34 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	case err := <-i.failed:
 		return err
 	}
+}
+
+// ignoreHangups keeps the node running when its terminal is closed.
+func ignoreHangups(ctx context.Context, log *slog.Logger) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				log.Info("SIGHUP is ignored: there is no file to read again; SIGTERM stops the node")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// onLoopback reports whether only this machine can reach all of the addresses.
+func onLoopback(addrs []string) bool {
+	for _, addr := range addrs {
+		host, _, err := splitAddr("--listen", addr)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
 }
 
 func orSingle(c *serveCmd) string {

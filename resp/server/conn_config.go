@@ -35,7 +35,7 @@ func configGet(s *session, args resp.Args) resp.Reply {
 			return shared
 		}
 		for i := 0; i+1 < len(shared.Elems); i += 2 {
-			if _, local := s.srv.local[shared.Elems[i].Str]; !local {
+			if _, local := s.srv.localValue(shared.Elems[i].Str); !local {
 				elems = append(elems, shared.Elems[i], shared.Elems[i+1])
 			}
 		}
@@ -45,15 +45,11 @@ func configGet(s *session, args resp.Args) resp.Reply {
 
 // localConfig lists this node's values that match any of the patterns, by name.
 func (s *Server) localConfig(patterns []string) []resp.Reply {
-	names := make([]string, 0, len(s.local))
-	for name := range s.local {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var elems []resp.Reply
-	for _, name := range names {
+	for _, name := range s.localNames() {
 		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
-			elems = append(elems, resp.Bulk(name), resp.Bulk(s.local[name]))
+			value, _ := s.localValue(name)
+			elems = append(elems, resp.Bulk(name), resp.Bulk(value))
 		}
 	}
 	return elems
@@ -65,19 +61,33 @@ func globOne(pattern, name string) bool {
 	return resp.Glob(pattern, name, &left)
 }
 
-// configSet refuses to change what belongs to this node; the rest is replicated state.
+// configSet changes what belongs to this node and can be changed; the rest is replicated
+// state, and goes first, as it may be refused.
 func configSet(s *session, args resp.Args) resp.Reply {
-	shared := args[:2:2]
+	shared, own := args[:2:2], []func(){}
 	for i := 2; i < len(args); i += 2 {
 		name := lower(args[i])
-		value, local := s.srv.local[name]
-		switch {
-		case !local || len(args)%2 != 0:
+		if _, local := s.srv.localValue(name); !local || len(args)%2 != 0 {
 			shared = append(shared, args[i:min(i+2, len(args))]...)
-		case args[i+1] != value: // setting what is so anyway does no harm
-			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
+			continue
+		}
+		change, why := s.srv.setOwn(name, args[i+1])
+		if why != "" {
+			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why)
+		}
+		own = append(own, change)
+	}
+	r := s.setShared(shared)
+	if !r.IsErr() {
+		for _, change := range own {
+			change()
 		}
 	}
+	return r
+}
+
+// setShared is the part of CONFIG SET that is replicated.
+func (s *session) setShared(shared resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
 	}

@@ -25,6 +25,8 @@ type Config struct {
 	Log      *slog.Logger      // nil: slog.Default()
 	Clock    Clock             // nil: the wall clock
 	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
+	Protect  bool              // protected-mode: without a password only clients of this machine are served
+	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
 
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
@@ -39,7 +41,8 @@ type Server struct {
 	hub      *Hub
 	index    *index
 	password string
-	local    map[string]string
+	local    map[string]string // what cannot be changed
+	own      map[string]*ownSetting
 	version  string
 	runID    string
 	log      *slog.Logger
@@ -90,6 +93,7 @@ func New(cfg Config) *Server {
 		s.local[name] = value
 	}
 	s.local["requirepass"] = cfg.Password
+	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.started = s.clock()
 	return s
@@ -154,13 +158,16 @@ func (s *Server) begin(l net.Listener) bool {
 // admit starts the session of a connection, or turns it away.
 func (s *Server) admit(conn net.Conn) {
 	s.setKeepAlive(conn)
-	if c := s.newSession(conn); c != nil {
+	why := resp.ErrMaxClients
+	if s.protects(conn) {
+		why = errProtected
+	} else if c := s.newSession(conn); c != nil {
 		go c.serve()
 		return
 	}
 	s.stats.rejected.Add(1)
 	conn.SetWriteDeadline(wallClock().Add(lingerMax))
-	_, _ = conn.Write(resp.Err(resp.ErrMaxClients).AppendTo(nil, 2)) // it is turned away either way
+	_, _ = conn.Write(resp.Err(why).AppendTo(nil, 2)) // it is turned away either way
 	conn.Close()
 }
 

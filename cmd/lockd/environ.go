@@ -1,0 +1,74 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Variables that are no flags and no mistakes: those of tests and test builds, and what
+// Kubernetes tells each container of a service whose name begins with lockd.
+var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|PLANTED|SEGMENT_BYTES|GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
+
+// misspelt warns of variables of the environment that look like flags and are none.
+func misspelt(environ []string) (warnings []string) {
+	known := flagVariables()
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "LOCKD_") || known[name] || notFlags.MatchString(name) {
+			continue
+		}
+		warnings = append(warnings, "the environment variable "+name+" is not known and has no effect: did you mean "+nearest(name, known)+"?")
+	}
+	return warnings
+}
+
+// flagVariables are the names under which flags are looked for in the environment.
+func flagVariables() map[string]bool {
+	known := map[string]bool{}
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		panic(err) // of the tags of cli, which any test finds
+	}
+	for _, node := range append(parser.Model.Children, parser.Model.Node) {
+		for _, f := range node.Flags {
+			if f.Name != "help" {
+				known["LOCKD_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))] = true
+			}
+		}
+	}
+	return known
+}
+
+// nearest is the known name that takes the fewest edits, the first of several.
+func nearest(name string, known map[string]bool) (best string) {
+	least := 0
+	for k := range known {
+		if n := edits(name, k); best == "" || n < least || n == least && k < best {
+			best, least = k, n
+		}
+	}
+	return best
+}
+
+// edits is how many bytes must be changed, added or removed to make b of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A variable that is meant for lockd and is none of its flags is not silently ignored.
+func TestMisspeltVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"LOCKD_PEER_LISEN=x":                     "LOCKD_PEER_LISTEN",
+		"LOCKD_REQUIREPAS=secret":                "LOCKD_REQUIREPASS",
+		"LOCKD_PASSWORD=secret":                  "LOCKD_",
+		"LOCKD_CLUSTERS=":                        "LOCKD_CLUSTER",
+		"LOCKD_PEER_LISTEN=x":                    "",
+		"LOCKD_CONFIG=x":                         "",
+		"LOCKD_LOG_LEVEL=debug":                  "",
+		"HOME=/root":                             "",
+		"lockd_listen=x":                         "",
+		"LOCKD_SERVICE_HOST=10.0.0.1":            "",
+		"LOCKD_PORT=tcp://10.0.0.1:6379":         "",
+		"LOCKD_PORT_6379_TCP_ADDR=10.0.0.1":      "",
+		"LOCKD_PEERS_SERVICE_PORT_CLIENTS=16379": "",
+		"LOCKD_PEERS_PORT=tcp://10.0.0.1:6379":   "",
+		runAsServer + "=1":                       "",
+	} {
+		got := strings.Join(misspelt([]string{variable}), "\n")
+		if want == "" && got != "" || want != "" && !strings.Contains(got, "did you mean "+want) || strings.Contains(got, "secret") {
+			t.Errorf("%s: %q", variable, got)
+		}
+	}
+}
+
+// SIGHUP does not end a node; CONFIG SET changes what belongs to it alone.
+func TestHangup(t *testing.T) {
+	p := startSingle(t)
+	c, ctx := p.client(), context.Background()
+	p.signal(syscall.SIGHUP)
+	eventually(t, startTimeout, "it says so", func() error {
+		if !strings.Contains(p.log.String(), "SIGHUP is ignored") {
+			return errors.New(p.log.String())
+		}
+		return nil
+	})
+	if err := c.Ping(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.ConfigGet(ctx, "loglevel").Val()["loglevel"]; got != "notice" {
+		t.Errorf("loglevel is %q", got)
+	}
+	if err := c.ConfigSet(ctx, "loglevel", "warning").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ConfigSet(ctx, "loglevel", "debug").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.ConfigGet(ctx, "loglevel").Val()["loglevel"]; got != "debug" {
+		t.Errorf("loglevel is %q", got)
+	}
+	if got := c.ConfigGet(ctx, "protected-mode").Val()["protected-mode"]; got != "yes" {
+		t.Errorf("protected-mode is %q", got)
+	}
+}
+
+// It is said at the start whom protected mode keeps out.
+func TestOnLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true,
+		"0.0.0.0:1": false, ":1": false, "10.0.0.1:1": false, "[::]:1": false, "example.org:1": false} {
+		if got := onLoopback([]string{"127.0.0.1:2", addr}); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
+	}
+}
