@@ -414,12 +414,15 @@ func swapIndex(number, text string) (n int64, fail resp.Reply, ok bool) {
 	return n, resp.Reply{}, true
 }
 
-// swap exchanges two databases and touches every key of them.
+// swap exchanges two databases and touches every key of them. A name may stand for
+// another key now, so all fences of both are new ones.
 func (m *Machine) swap(a, b int) {
 	m.replaceDatabases()
 	m.sequence++
+	m.nextFence()
 	x, y := *m.dbs[a], *m.dbs[b]
 	x.swapped, y.swapped = m.sequence, m.sequence
+	x.floor, y.floor = m.lastFence, m.lastFence
 	m.dbs[a], m.dbs[b] = &y, &x
 	m.noteSwapped(a)
 	m.noteSwapped(b)
@@ -651,7 +654,7 @@ func cmdFence(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Int(int64(e.fence))
+	return resp.Int(int64(max(e.fence, c.m.dbs[c.db].floor)))
 }
 
 // cmdWatch answers the versions that Request.Watch is compared with.

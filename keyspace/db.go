@@ -20,6 +20,7 @@ type database struct {
 	leases  *leaseOrder // of keys that have a deadline; derived from keys
 	bytes   int64       // of all entries; derived from keys
 	swapped uint64      // sequence of the last SWAPDB: it touches every key
+	floor   uint64      // what that SWAPDB has made the least fence of its keys
 }
 
 func newDatabase() *database {
@@ -58,7 +59,7 @@ func (m *Machine) stamp(db int, key string, was, next *entry) {
 	if was != nil {
 		next.fence = was.fence
 	} else {
-		m.lastFence = max(m.lastFence+1, m.index)
+		m.nextFence()
 		m.sequence++
 		m.createdAt[bucket(db, key)] = m.sequence
 		next.fence = m.lastFence
@@ -66,6 +67,9 @@ func (m *Machine) stamp(db int, key string, was, next *entry) {
 	m.sequence++
 	next.version = m.sequence
 }
+
+// nextFence raises lastFence to one that was never given.
+func (m *Machine) nextFence() { m.lastFence = max(m.lastFence+1, m.index) }
 
 // replace exchanges entries of one key and keeps what is derived from them.
 func (d *database) replace(was, next *entry) {
@@ -129,15 +133,24 @@ func bucket(db int, key string) int {
 // version is what WATCH remembers of a key, and what is compared at EXEC. It
 // differs whenever the key was modified in between. An absent key has the
 // sequence at which a key of its bucket was last created: to create and delete
-// it is seen, and what ends by itself or is flushed needs no care at all.
+// it is seen, and what ends by itself or is flushed needs no care at all. So has one
+// whose database was exchanged since then, but with a mark: a key that is there may
+// have the same sequence.
 func (m *Machine) version(db int, key string) uint64 {
 	d := m.dbs[db]
 	e, ok := d.keys.get(key)
-	if !ok || m.expired(e) {
-		return m.createdAt[bucket(db, key)]
+	if ok && !m.expired(e) {
+		return max(e.version, d.swapped)
 	}
-	return max(e.version, d.swapped)
+	if created := m.createdAt[bucket(db, key)]; created >= d.swapped {
+		return created
+	}
+	return absentSwapped | d.swapped
 }
+
+// absentSwapped marks the version of a key that was absent when its database was
+// exchanged.
+const absentSwapped = 1 << 62
 
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.

@@ -21,7 +21,7 @@ import (
 //	settings  n { name value }                    by name
 //	library   turn n { sha source loaded turn }   by sha
 //	functions n { source n { name described description flags } }   by name
-//	database  swapped n { entry }                 by position, key
+//	database  swapped floor n { entry }           by position, key
 //	entry     key fence version tick wall kind value
 //	value     bytes | n [ids] { element }               ids of a stream
 //	element   name value                          of a hash
@@ -40,7 +40,7 @@ import (
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 4 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions
+	imageVersion = 5 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor
 )
 
 // kindString is the kind of a string in an image; those of aggregates are in kinds.
@@ -65,8 +65,8 @@ type frozen struct {
 }
 
 type frozenDatabase struct {
-	swapped uint64
-	keys    keyTree
+	swapped, floor uint64
+	keys           keyTree
 }
 
 // Snapshot marks the present state and returns a function that writes its image;
@@ -80,7 +80,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 		functions: m.functions.copy(), blocked: m.blocked.copy(),
 	}
 	for i, d := range m.dbs {
-		f.dbs[i] = frozenDatabase{swapped: d.swapped, keys: d.keys.copy()}
+		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
 	}
 	return f.write
 }
@@ -101,6 +101,7 @@ func (f *frozen) write(dst io.Writer) error {
 	f.functions.write(w)
 	for _, d := range f.dbs {
 		w.u64(d.swapped)
+		w.u64(d.floor)
 		w.u64(uint64(d.keys.len()))
 		d.keys.each(func(e *entry) bool {
 			e.write(w)
@@ -185,7 +186,7 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.functions = readFunctions(r)
 	}
 	for db := range next.dbs {
-		next.readDatabase(r, db)
+		next.readDatabase(r, db, version)
 	}
 	if version >= 3 {
 		next.readBlocked(r)
@@ -207,9 +208,14 @@ func (m *Machine) readClock(r *imageReader) {
 	}
 }
 
-func (m *Machine) readDatabase(r *imageReader, db int) {
+func (m *Machine) readDatabase(r *imageReader, db int, version uint64) {
 	d := m.dbs[db]
 	d.swapped = r.u64()
+	if version >= 5 {
+		if d.floor = r.fence(); d.floor > m.lastFence {
+			r.fail("a database has a fence that was not given")
+		}
+	}
 	var last keyLeaf
 	var leases []lease
 	for n := r.u64(); n > 0 && r.err == nil; n-- {

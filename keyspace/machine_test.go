@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/luavm"
 	"lockd/resp"
 )
 
@@ -189,6 +190,10 @@ func TestWatch(t *testing.T) {
 		{"swap out", "SET k 1", "SWAPDB 0 1", 0, true},
 		{"swap out and in", "SET k 1", "SWAPDB 0 1|SWAPDB 0 1", 0, true},
 		{"swap of others", "SET k 1", "SWAPDB 2 1", 0, false},
+		{"swap in and delete", "", "swap in|DEL k", 0, true},
+		{"swap in and out", "", "swap in|SWAPDB 0 1", 0, true},
+		{"delete after a swap", "SET k 1|SWAPDB 0 1|SWAPDB 0 1", "DEL k", 0, true},
+		{"nothing after a swap", "SWAPDB 0 1", "", 0, false},
 		{"a field", "HSET k f v", "HSET k f v", 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -354,5 +359,45 @@ func TestBadRequests(t *testing.T) {
 	req.Watch = []resp.Watch{{DB: 99, Key: "k"}}
 	if !m.View(at(1), req).Aborted {
 		t.Error("a watch of no database holds")
+	}
+}
+
+// The fence of a name never goes down, whatever takes the place of its database, and it
+// is not the same again for another key.
+func TestFenceNeverGoesDown(t *testing.T) {
+	m := New(luavm.New())
+	index := uint64(0)
+	apply := func(line string) {
+		index++
+		req := request(0, line)
+		if line == "move" { // what another client does in database 1
+			req = request(1, "SET k other", "SET only other")
+		}
+		m.Apply(resp.Stamp{Tick: 1, Index: index}, []resp.Request{req})
+	}
+	last := map[string]int64{}
+	holds := map[string]string{}
+	for i, line := range []string{
+		"move", "SET k mine", "SWAPDB 0 1", "SWAPDB 0 1", "SET k mine", "DEL only", "SWAPDB 1 0", "restore", "SWAPDB 0 1",
+		"FLUSHALL", "SET k mine", "SWAPDB 0 1", "move", "SWAPDB 0 1", "EVAL 'redis.call([[SWAPDB]], 0, 1) while true do end' 0", "SET only mine", "MOVE k 1", "SWAPDB 0 1",
+	} {
+		if line == "restore" {
+			m = restored(t, image(t, m))
+			m.scripts = luavm.New()
+		} else {
+			apply(line)
+		}
+		for _, name := range []string{"k", "only"} {
+			fence := view(m, at(1), 0, "FENCE "+name)
+			if fence.IsNil() {
+				continue
+			}
+			value := plain(view(m, at(1), 0, "GET "+name))
+			other := strings.Contains(line, "SWAPDB") && value != holds[name] // to overwrite a key keeps its fence
+			if fence.Int < last[name] || fence.Int == last[name] && other {
+				t.Errorf("after %d, %s: the fence of %s was %d for %q, and is %d for %q", i, line, name, last[name], holds[name], fence.Int, value)
+			}
+			last[name], holds[name] = fence.Int, value
+		}
 	}
 }
