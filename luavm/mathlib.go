@@ -26,6 +26,19 @@ func one(f func(float64) float64) func(libCall) int {
 	}
 }
 
+// inside makes a function of one number whose NaN for a number outside its domain has
+// no sign in C.
+func inside(f func(float64) float64) func(libCall) int {
+	return func(c libCall) int {
+		x := c.number(1)
+		y := f(x)
+		if math.IsNaN(y) && !math.IsNaN(x) {
+			return c.pushNumber(math.Copysign(y, 1))
+		}
+		return c.pushNumber(nanLikeX86(y, x, x))
+	}
+}
+
 // two makes a function of two numbers. Compiled C looks at the second first.
 func two(f func(a, b float64) float64) func(libCall) int {
 	return func(c libCall) int {
@@ -37,10 +50,10 @@ func two(f func(a, b float64) float64) func(libCall) int {
 
 func (v *VM) mathFuncs() []libFunc {
 	return []libFunc{
-		{"abs", one(math.Abs)}, {"acos", one(math.Acos)}, {"asin", one(math.Asin)}, {"atan", one(math.Atan)},
+		{"abs", one(math.Abs)}, {"acos", inside(math.Acos)}, {"asin", inside(math.Asin)}, {"atan", one(math.Atan)},
 		{"atan2", two(math.Atan2)}, {"ceil", one(math.Ceil)}, {"cos", one(math.Cos)}, {"cosh", one(cosh)},
 		{"deg", one(func(x float64) float64 { return x / (math.Pi / 180) })}, {"exp", one(exp)}, {"floor", one(math.Floor)},
-		{"fmod", two(fmod)}, {"frexp", frexp}, {"ldexp", ldexp}, {"log", one(log)}, {"log10", one(log10)},
+		{"fmod", two(fmod)}, {"frexp", frexp}, {"ldexp", ldexp}, {"log", one(log)}, {"log10", inside(log10)},
 		{"max", extreme(func(a, b float64) bool { return a > b })}, {"min", extreme(func(a, b float64) bool { return a < b })},
 		{"mod", two(fmod)}, {"modf", modf}, {"pow", two(pow)},
 		{"rad", one(func(x float64) float64 { return x * (math.Pi / 180) })},
