@@ -264,7 +264,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	number("obl", 0)
 	number("oll", 0)
 	number("omem", waiting)
-	number("tot-mem", s.inputBytes.Load()+waiting)
+	number("tot-mem", s.inputBytes.Load()+waiting+s.held.Load())
 	field("events", "r")
 	field("cmd", cmd)
 	field("user", "default")

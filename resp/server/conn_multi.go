@@ -28,6 +28,7 @@ func multiRows() []row {
 type transaction struct {
 	cmds    []queued
 	size    int  // bytes of the arguments
+	kept    int  // the same with what keeps them
 	spoiled bool // a command could not be queued: EXEC refuses
 }
 
@@ -38,16 +39,21 @@ type queued struct {
 
 // queue puts a command, whose name and arity are right, into the transaction.
 func (s *session) queue(c *command, args resp.Args) {
-	size := 0
-	for _, a := range args {
-		size += len(a)
-	}
-	if len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax {
+	size, kept := argBytes(args)
+	switch {
+	case s.tx.spoiled: // nothing of it will be run
+		s.reply(resp.Status("QUEUED"))
+		return
+	case len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax:
 		s.refuseCommand(c, resp.Err("ERR the transaction is too large"))
 		return
+	case !s.hold(kept):
+		s.refuseCommand(c, resp.Err(errHeld))
+		return
 	}
-	s.tx.cmds = append(s.tx.cmds, queued{c, args})
+	s.tx.cmds = append(s.tx.cmds, queued{c, cloneArgs(args)})
 	s.tx.size += size
+	s.tx.kept += kept
 	s.queued.Store(int32(len(s.tx.cmds)))
 	s.reply(resp.Status("QUEUED"))
 }
@@ -71,12 +77,18 @@ func discard(s *session, _ resp.Args) resp.Reply {
 
 // discard forgets the transaction and what was watched for it.
 func (s *session) discard() {
+	if s.tx != nil {
+		s.letGo(s.tx.kept)
+	}
 	s.tx = nil
 	s.queued.Store(-1)
 	s.forgetWatch()
 }
 
-func (s *session) forgetWatch() { s.watch, s.watchLen = nil, 0 }
+func (s *session) forgetWatch() {
+	s.letGo(s.watchLen + len(s.watch)*heldPerWatch)
+	s.watch, s.watchLen = nil, 0
+}
 
 func unwatch(s *session, _ resp.Args) resp.Reply {
 	s.forgetWatch()
@@ -112,10 +124,13 @@ func watch(s *session, args resp.Args) resp.Reply {
 	for i, key := range keys {
 		if !have[key] {
 			have[key] = true
+			if !s.hold(len(key) + heldPerWatch) {
+				return resp.Err(errHeld) // what is watched by now stays so
+			}
+			s.watchLen += len(key)
 			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: uint64(versions.Elems[i].Int)})
 		}
 	}
-	s.watchLen += size
 	return resp.OK()
 }
 

@@ -123,7 +123,11 @@ func (k *kind) join(s *session, name string) resp.Reply {
 		return resp.Err(k.tooLong)
 	}
 	name = strings.Clone(name)
+	if !s.hold(len(name) + heldPerSubscription) {
+		return resp.Err(errHeld)
+	}
 	if u.count() >= subscriptionsMax || s.dropped || !k.add(s.srv.hub, name, s) {
+		s.letGo(len(name) + heldPerSubscription)
 		return resp.Err("ERR too many subscriptions")
 	}
 	if u.names[k.at] == nil {
@@ -157,6 +161,7 @@ func (k *kind) unsubscribe(s *session, args resp.Args) resp.Reply {
 func (k *kind) leave(s *session, name string) {
 	if _, have := s.subs.names[k.at][name]; have {
 		delete(s.subs.names[k.at], name)
+		s.letGo(len(name) + heldPerSubscription)
 		k.remove(s.srv.hub, name, s)
 	}
 }

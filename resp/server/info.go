@@ -101,7 +101,7 @@ func (s *Server) infoMemory() resp.Section {
 	metrics.Read(samples)
 	used, total := int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
 	rss, system := residentBytes(), systemBytes()
-	buffers := int64(0)
+	buffers := s.held.Load()
 	for _, c := range s.clients() {
 		buffers += c.inputBytes.Load() + int64(c.out.waiting())
 	}

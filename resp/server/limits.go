@@ -15,6 +15,8 @@ const (
 	pipelineBytesMax        = 1 << 20     // bytes of one run, but for its last command
 	transactionCmdsMax      = 1 << 16     // commands queued by MULTI
 	transactionBytesMax     = 12 << 20    // bytes queued by MULTI: they must fit one entry of the log
+	heldBytesMax            = 64 << 20    // subscriptions, queued commands and watched keys of one client
+	heldBytesOfAllMax       = 512 << 20   // the same of all clients
 	watchedKeysMax          = 1 << 16     // keys watched by one client
 	watchedBytesMax         = 16 << 20    // bytes of those keys
 	subscriptionsMax        = 1 << 17     // channels, patterns and shard channels of one client

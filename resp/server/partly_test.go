@@ -36,6 +36,8 @@ func TestLargeRepliesAreBounded(t *testing.T) {
 			b.hub = srv.Hub()
 			b.values[0]["large"] = strings.Repeat("x", size)
 			c := dial(t, addr)
+			c.send("PING\r\n")
+			c.want("+PONG\r\n")
 			told := 0
 			if tracks {
 				c.send("HELLO 3\r\nCLIENT TRACKING ON\r\n")

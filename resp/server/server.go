@@ -55,6 +55,7 @@ type Server struct {
 	slowlog slowlog
 	latency latencyLog
 
+	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
 	draining atomic.Bool  // Shutdown has begun
 

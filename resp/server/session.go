@@ -53,7 +53,8 @@ type session struct {
 	skipNext bool // ... the next one's
 	tx       *transaction
 	watch    []resp.Watch
-	watchLen int // bytes of the watched keys
+	watchLen int          // bytes of the watched keys
+	held     atomic.Int64 // what is kept of its commands: see hold
 	subs     subscriptions
 	track    tracker
 	runFirst bool    // CLIENT CACHING came before the first command of run
@@ -492,6 +493,7 @@ func (s *session) leaveHub() {
 // end lets go of everything the session holds.
 func (s *session) end() {
 	s.leaveHub()
+	s.discard()
 	s.kill()
 	s.srv.forget(s)
 }
