@@ -217,7 +217,7 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	for {
 		changed := n.changed.next()
 		req := request()
-		o, res := n.attempt(ctx, req, true, n.local)
+		o, res := n.attempt(ctx, req, true, nil)
 		switch {
 		case o == outcomeUnknown:
 			doubt = outcomeUnknown

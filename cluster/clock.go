@@ -39,6 +39,11 @@ type leadership struct {
 	clock  Clock
 }
 
+// takes reports whether what is bound to a term, 0 for none, may be logged in this one.
+func (l *leadership) takes(term uint64) bool {
+	return term == 0 || term == l.term || fault.Planted(fault.UnboundForward)
+}
+
 // tick is the leader's estimate of the log clock, in milliseconds. Time in which
 // nobody led is not in it, so a lease can end late by an election, never early.
 func (l *leadership) tick() int64 {

@@ -40,7 +40,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	switch own {
 	case 0:
-		return n.run(ctx, req, n.writes(req), n.local)
+		return n.run(ctx, req, n.writes(req), nil)
 	case len(req.Cmds):
 		return n.doOwn(ctx, req.Cmds)
 	}
@@ -78,7 +78,7 @@ func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 			data.Cmds = append(data.Cmds, c)
 		}
 	}
-	first := n.run(ctx, data, n.writes(data), n.local)
+	first := n.run(ctx, data, n.writes(data), nil)
 	if first.Aborted {
 		return first
 	}
@@ -141,7 +141,7 @@ func fail(req resp.Request, text string) resp.Result {
 }
 
 // executor runs a request on this node, which leads.
-type executor func(ctx context.Context, req resp.Request, write bool) (outcome, resp.Result)
+type executor func(ctx context.Context, req resp.Request) (outcome, resp.Result)
 
 // Pauses between two attempts at a request, unless a new leader shows up before.
 const (
@@ -152,8 +152,8 @@ const (
 // run tries a request until its outcome is known, or can not be known, or there
 // has been no leader for it for LeaderWait. What is certainly not done is tried
 // again: so a failover looks like latency. A write whose outcome is unknown is never
-// tried again, a read always may be.
-func (n *Node) run(ctx context.Context, req resp.Request, write bool, local executor) resp.Result {
+// tried again, a read always may be. Own runs what is not for the machine; nil: it is.
+func (n *Node) run(ctx context.Context, req resp.Request, write bool, own executor) resp.Result {
 	if size := resp.RequestSize(req); size > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
@@ -163,7 +163,10 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, local exec
 	var done []resp.Reply // to the commands before those of req, if not all were executed at once
 	for {
 		changed := n.changed.next()
-		o, res := n.attempt(ctx, req, write, local)
+		o, res, doubted := n.attemptAny(ctx, req, write, own)
+		if doubted {
+			start = n.clock.Monotonic() // there is a leader, or there will be no other try
+		}
 		switch {
 		case o == outcomeDone && res.Left(req) == 0:
 			return behind(done, res)
@@ -213,44 +216,67 @@ func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	}
 }
 
-// attempt runs a request once, here if this node leads, otherwise at the leader.
-func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, local executor) (outcome, resp.Result) {
+// attemptAny runs a request once, in its way. doubted: the log has told the outcome.
+func (n *Node) attemptAny(ctx context.Context, req resp.Request, write bool, own executor) (o outcome, res resp.Result, doubted bool) {
+	if write && own == nil {
+		out, doubted := n.attemptWrite(ctx, req)
+		return out.outcome, out.result, doubted
+	}
+	o, res = n.attempt(ctx, req, write, own)
+	return o, res, false
+}
+
+// attempt runs a request once, here if this node leads, otherwise at the leader. Nobody
+// finds it in the log again.
+func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, own executor) (outcome, resp.Result) {
 	if fault.Planted(fault.FollowerRead) && !write {
 		return outcomeDone, n.viewOwn(req)
 	}
 	if n.lead.Load() != nil {
-		return local(ctx, req, write)
+		if own != nil {
+			return own(ctx, req)
+		}
+		out := n.local(ctx, req, write, &attempt{})
+		return out.outcome, out.result
 	}
-	addr, id := n.raft.LeaderWithID()
-	if addr == "" || string(id) == n.cfg.ID {
+	addr, ok := n.leaderAddr()
+	if !ok {
 		return outcomeNotDone, resp.Result{}
 	}
 	ctx, cancel := n.role.reign(ctx)
 	defer cancel()
-	return n.peers.forward(ctx, string(addr), req)
+	return n.peers.forward(ctx, addr, req)
 }
 
-// answer is how an op's outcome reaches the goroutine that waits for it.
+// leaderAddr is where another node leads.
+func (n *Node) leaderAddr() (string, bool) {
+	addr, id := n.raft.LeaderWithID()
+	return string(addr), addr != "" && string(id) != n.cfg.ID
+}
+
+// answer is how a request has ended.
 type answer struct {
 	outcome outcome
-	result  resp.Result
+	result  resp.Result // good only if the outcome is outcomeDone
+	index   uint64      // of the entry that did it; 0: none
 }
 
 // local runs a data request on this node, which leads.
-func (n *Node) local(ctx context.Context, req resp.Request, write bool) (outcome, resp.Result) {
+func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
 	if !write {
 		if lead := n.lead.Load(); lead != nil && n.alone() {
 			return n.readAlone(lead, req)
 		}
 	}
 	ch := make(chan answer, 1)
-	o := &op{ctx: ctx, req: req, size: resp.RequestSize(req), done: func(o outcome, res resp.Result) { ch <- answer{o, res} }}
+	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: resp.RequestSize(req)}
+	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res, o.index} }
 	n.submit(o, write)
 	select {
-	case a := <-ch:
-		return a.outcome, a.result
+	case out := <-ch:
+		return out
 	case <-ctx.Done():
-		return outcomeUnknown, resp.Result{}
+		return answer{outcome: outcomeUnknown}
 	}
 }
 
@@ -299,7 +325,7 @@ func (n *Node) isRefused(req resp.Request) bool {
 }
 
 // localOwn runs a command about the cluster on this node, which leads.
-func (n *Node) localOwn(ctx context.Context, req resp.Request, _ bool) (outcome, resp.Result) {
+func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
 	row, fail := n.protocol.rows.Find(req.Cmds[0].Args)
 	if row == nil {
 		return outcomeDone, resp.Result{Replies: []resp.Reply{fail}}
@@ -322,39 +348,42 @@ func (n *Node) alone() bool {
 	return len(voters) == 1 && string(voters[0].ID) == n.cfg.ID
 }
 
-func (n *Node) readAlone(lead *leadership, req resp.Request) (outcome, resp.Result) {
+func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 	if !n.confirm(lead) {
-		return outcomeNotDone, resp.Result{}
+		return answer{outcome: outcomeNotDone}
 	}
-	return outcomeDone, n.view(lead, req)
+	return answer{outcome: outcomeDone, result: n.view(lead, req)}
 }
 
 // serveForward implements peerHandler: it runs a request of another node's client.
-// It never forwards it again: a node that does not lead says so.
-func (n *Node) serveForward(req resp.Request, deadline time.Time, respond func(outcome, resp.Result)) {
-	if n.lead.Load() == nil || len(req.Cmds) == 0 {
-		respond(outcomeNotDone, resp.Result{})
+// It never forwards it again: a node that does not lead, or leads in another term than
+// the request is bound to, says so.
+func (n *Node) serveForward(f forwarded, respond func(answer)) {
+	req, lead := f.req, n.lead.Load()
+	if lead == nil || !lead.takes(f.term) || len(req.Cmds) == 0 {
+		respond(answer{outcome: outcomeNotDone})
 		return
 	}
 	size := resp.RequestSize(req)
 	if size > RequestBytesMax {
-		respond(outcomeDone, fail(req, errRequestTooLarge))
+		respond(answer{outcome: outcomeDone, result: fail(req, errRequestTooLarge)})
 		return
 	}
 	n.serving.Add(1)
-	done := func(o outcome, res resp.Result) {
-		respond(o, res)
+	o := &op{until: f.until, req: req, origin: f.origin, term: f.term, size: size}
+	o.done = func(out outcome, res resp.Result) {
+		respond(answer{out, res, o.index})
 		n.serving.Add(-1)
 	}
 	if n.protocol.rows.Lookup(req.Cmds[0].Args[0]) != nil {
 		go func() {
-			ctx, cancel := context.WithDeadline(context.Background(), deadline)
+			ctx, cancel := context.WithDeadline(context.Background(), f.until)
 			defer cancel()
-			done(n.localOwn(ctx, req, true))
+			o.done(n.localOwn(ctx, req))
 		}()
 		return
 	}
-	o, write := &op{until: deadline, req: req, size: size, done: done}, n.writes(req)
+	write := n.writes(req)
 	if n.mayTry(o) {
 		go n.submit(o, write) // it looks at the machine, for which the connection must not wait
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"lockd/resp"
 )
@@ -19,12 +20,16 @@ import (
 //	wall    varint, wall clock in microseconds
 //	        entryBatch:  checked uvarint, and the digest of the state as of that entry, 8 bytes
 //	                     little endian, if checked is not 0;
-//	                     n, then n requests as resp.AppendRequest writes them
+//	                     the sessions that requests come from: their number, 8 bytes
+//	                     each, little endian; n, then n requests, each after its
+//	                     origin: uvarints, the place of its session counted from 1
+//	                     and its number there (0, 0: it has none), then as
+//	                     resp.AppendRequest writes it
 //	        entryRoster: one change as appendRosterChange writes it
 //
 // Old versions are read for ever: a version is only ever added. Version 1 has
 // requests that do not say whether they are transactions. Before version 3 an entry has no
-// digest, and its commands may be unknown.
+// digest, its requests do not say where they come from, and its commands may be unknown.
 const entryVersion = 3
 
 // The kinds of entry.
@@ -56,8 +61,9 @@ type entry struct {
 
 	checked, digest uint64 // entryBatch: the state's digest as of the entry checked; 0: none
 
-	reqs   []resp.Request // entryBatch
-	change rosterChange   // entryRoster
+	reqs    []resp.Request // entryBatch
+	origins []origin       // of each of them; nil: none has one
+	change  rosterChange   // entryRoster
 }
 
 // appendEntry appends the binary form of e.
@@ -70,10 +76,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 	switch e.kind {
 	case entryBatch:
 		dst = appendChecked(dst, e)
-		dst = binary.AppendUvarint(dst, uint64(len(e.reqs)))
-		for _, req := range e.reqs {
-			dst = resp.AppendRequest(dst, req)
-		}
+		dst = appendRequests(dst, e)
 	case entryRoster:
 		dst = appendRosterChange(dst, e.change)
 	}
@@ -89,12 +92,51 @@ func appendChecked(dst []byte, e *entry) []byte {
 	return dst
 }
 
+// appendRequests appends the requests of an entry, with their origins.
+func appendRequests(dst []byte, e *entry) []byte {
+	sessions := sessionsOf(e.origins)
+	dst = binary.AppendUvarint(dst, uint64(len(sessions)))
+	for _, s := range sessions {
+		dst = binary.LittleEndian.AppendUint64(dst, s)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(e.reqs)))
+	for i, req := range e.reqs {
+		from := e.origin(i)
+		dst = binary.AppendUvarint(dst, uint64(slices.Index(sessions, from.session)+1))
+		dst = binary.AppendUvarint(dst, from.number)
+		dst = resp.AppendRequest(dst, req)
+	}
+	return dst
+}
+
+// origin is that of a request.
+func (e *entry) origin(i int) origin {
+	if e.origins == nil {
+		return origin{}
+	}
+	return e.origins[i]
+}
+
+// sessionsOf lists the sessions of an entry, of which there are as many as nodes.
+func sessionsOf(origins []origin) []uint64 {
+	var sessions []uint64
+	for _, o := range origins {
+		if o.session != 0 && !slices.Contains(sessions, o.session) {
+			sessions = append(sessions, o.session)
+		}
+	}
+	return sessions
+}
+
 func setCRC(entry []byte) {
 	binary.LittleEndian.PutUint32(entry, crc32.Checksum(entry[4:], castagnoli))
 }
 
 // entryHeaderMax bounds the bytes of an entry before its requests.
 const entryHeaderMax = 4 + 2 + 5*binary.MaxVarintLen64 + 8
+
+// originBytes are about those of a request's origin.
+const originBytes = 16
 
 // decodeEntry reads an entry. The strings in it alias b, which must not change any
 // more. Every error wraps errEntry.
@@ -117,7 +159,7 @@ func decodeEntry(b []byte) (entry, error) {
 		if version >= 3 {
 			e.checked, e.digest = f.checked()
 		}
-		e.reqs = f.requests(version)
+		e.reqs, e.origins = f.requests(version)
 	case entryRoster:
 		e.change = f.rosterChange()
 	default:
@@ -227,21 +269,67 @@ func (f *fields) texts() []string {
 	return items
 }
 
-func (f *fields) requests(version byte) []resp.Request {
+// requests reads the requests of an entry, and their origins.
+func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 	decode := resp.DecodeRequest
 	if version == 1 {
 		decode = resp.DecodeOldRequest
 	}
+	var sessions []uint64
+	if version >= 3 {
+		sessions = f.sessions()
+	}
 	reqs := make([]resp.Request, f.count())
+	var origins []origin
 	for i := range reqs {
+		if version >= 3 {
+			if from := f.origin(sessions); from.session != 0 {
+				origins = append(origins, make([]origin, i+1-len(origins))...)
+				origins[i] = from
+			}
+		}
 		req, rest, err := decode(f.rest)
-		if err != nil {
-			f.err, f.rest = err, nil
-			return nil
+		if f.err == nil {
+			f.err = err
+		}
+		if f.err != nil {
+			f.rest = nil
+			return nil, nil
 		}
 		reqs[i], f.rest = req, rest
 	}
-	return reqs
+	if origins != nil {
+		origins = append(origins, make([]origin, len(reqs)-len(origins))...)
+	}
+	return reqs, origins
+}
+
+// sessions reads the table of sessions.
+func (f *fields) sessions() []uint64 {
+	n := f.count()
+	if n > len(f.rest)/8 {
+		f.fail("count exceeds the input")
+		return nil
+	}
+	sessions := make([]uint64, n)
+	for i := range sessions {
+		sessions[i] = binary.LittleEndian.Uint64(f.rest)
+		f.rest = f.rest[8:]
+	}
+	return sessions
+}
+
+// origin reads where a request comes from.
+func (f *fields) origin(sessions []uint64) origin {
+	place, number := f.uvarint(), f.uvarint()
+	switch {
+	case f.err != nil || place == 0 && number == 0:
+		return origin{}
+	case place == 0 || place > uint64(len(sessions)) || sessions[place-1] == 0 || number == 0:
+		f.fail("bad origin")
+		return origin{}
+	}
+	return origin{session: sessions[place-1], number: number}
 }
 
 func appendText(dst []byte, s string) []byte {

@@ -27,10 +27,15 @@ func secondEntries() []entry {
 	return append(sampleEntries(), entry{kind: entryBatch, term: 3, tick: 9, wall: 8, reqs: []resp.Request{multi, {Cmds: multi.Cmds}}})
 }
 
-// thirdEntries are those of version 3, which carries a digest.
+// thirdEntries are those of version 3, which carries a digest and knows where requests
+// come from.
 func thirdEntries() []entry {
-	incr := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INCR", "k"}}}}
-	return append(secondEntries(), entry{kind: entryBatch, term: 3, tick: 9, wall: 8, checked: 300, digest: 1 << 63, reqs: []resp.Request{incr}})
+	set := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "k", "v"}}}}
+	from := []origin{{}, {session: 1 << 63, number: 1}, {session: 5, number: 1 << 40}, {session: 1 << 63, number: 300}, {}}
+	return append(secondEntries(), entry{
+		kind: entryBatch, term: 4, tick: 10, wall: 9, reqs: []resp.Request{set, set, set, set, set}, origins: from,
+		checked: 300, digest: 1 << 63,
+	})
 }
 
 // What is written is what is read.
@@ -40,6 +45,36 @@ func TestEntryRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, e)
 		}
+	}
+}
+
+// The origin of a request costs its entry a few bytes, however many there are.
+func TestOriginIsShort(t *testing.T) {
+	e := entry{kind: entryBatch, reqs: make([]resp.Request, 1000)}
+	for i := range e.reqs {
+		e.reqs[i] = resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET"}}}}
+	}
+	plain := len(appendEntry(nil, &e))
+	for i := range e.reqs {
+		e.origins = append(e.origins, origin{session: 1<<63 + uint64(i%3), number: 1_000_000 + uint64(i)})
+	}
+	if more := len(appendEntry(nil, &e)) - plain; more > 24+3*len(e.reqs) {
+		t.Errorf("%d bytes more for %d requests", more, len(e.reqs))
+	}
+}
+
+// An origin that cannot be is refused.
+func TestBadOrigin(t *testing.T) {
+	head := []byte{3, entryBatch, 1, 2, 2, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1} // no digest, one session, one request
+	request := resp.AppendRequest(nil, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
+	for from, want := range map[[2]byte]string{{0, 0}: "", {1, 9}: "", {2, 9}: "bad origin", {0, 9}: "bad origin", {1, 0}: "bad origin"} {
+		_, err := decodeEntry(sealEntry(append(append(bytes.Clone(head), from[:]...), request...)))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("origin %v: %v", from, err)
+		}
+	}
+	if _, err := decodeEntry(sealEntry([]byte{3, entryBatch, 1, 2, 2, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8})); err == nil {
+		t.Error("more sessions than bytes: no error")
 	}
 }
 

@@ -63,6 +63,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.n.mark.note(l.Index)
 	f.settle(l.Index)
 	f.deliver(l.Index, msgs)
+	f.n.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
 	if f.n.leads() {
 		f.n.announcer.note(l.Index, l.Term)
@@ -250,6 +251,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	if err == nil {
 		f.n.toldNow.Store(f.n.appliedNow.Load())
+		f.n.attempts.restored()
 	}
 	return err
 }

@@ -177,10 +177,11 @@ func FuzzHello(f *testing.F) {
 // FuzzFrames: whatever comes in on either end of a calls connection, it is taken or
 // refused without a panic, and a frame that is taken encodes to what it was.
 func FuzzFrames(f *testing.F) {
-	forward := resp.AppendRequest(appendWait(nil, time.Time{}), command("set", "k", "v"))
+	bound := &attempt{origin: origin{session: 1 << 63, number: 300}, term: 7}
+	forward := resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), bound), command("set", "k", "v"))
 	f.Add(appendFrame(nil, frameForward, 1, nil, forward))
 	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, nil), framePing, 3, nil, nil))
-	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0}, resp.AppendResult(nil, echo(command("get", "k")))))
+	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0, 9}, resp.AppendResult(nil, echo(command("get", "k")))))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{2}, nil))
 	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, peerStatus{1, true, 3, 4})))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0})

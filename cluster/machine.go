@@ -66,4 +66,7 @@ type Publisher interface {
 	// client subscribes again and looks again: messages may have been missed. Clients
 	// that track keys (MessageChanges) are told to forget what they have cached.
 	DropSubscribers(why string)
+	// Listening reports whether messages reach anybody: then the reply to a write is held
+	// until they have been published here.
+	Listening() bool
 }

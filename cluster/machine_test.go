@@ -217,6 +217,7 @@ func (m *testMachine) Restore(r io.Reader) error {
 type testPublisher struct {
 	mu    sync.Mutex
 	heard []string
+	deaf  bool          // nobody listens
 	hold  chan struct{} // Publish waits until it is closed; nil: it does not
 }
 
@@ -231,6 +232,12 @@ func (p *testPublisher) Publish(msgs []resp.Message) {
 	for _, m := range msgs {
 		p.heard = append(p.heard, m.Channel+"="+m.Payload)
 	}
+}
+
+func (p *testPublisher) Listening() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.deaf
 }
 
 func (p *testPublisher) DropSubscribers(string) {

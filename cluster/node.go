@@ -38,6 +38,7 @@ type Node struct {
 	reader    *reader
 	prompt    prompt // whom reads ask first
 	rivals    rivals
+	attempts  *attempts // writes of this node's clients that are under way
 	blocker   *blocker
 	announcer *announcer
 
@@ -138,7 +139,7 @@ func Open(cfg Config) (*Node, error) {
 	n.fsm = &fsm{n: n}
 	n.book = &startBook{keep: n.isMember}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
-	n.announcer = newAnnouncer(n)
+	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
 	n.roster.Store(emptyRoster)
 	n.hints.Store(emptyRoster)
 	n.advertise.Store(&cfg.PeerAdvertise)

@@ -343,7 +343,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		answers := make(chan outcome, 2)
 		forward := func(line string) {
 			req := command(strings.Fields(line)...)
-			leader.serveForward(req, after(time.Second), func(o outcome, _ resp.Result) { answers <- o })
+			leader.serveForward(forwarded{req: req, until: after(time.Second)}, func(a answer) { answers <- a.outcome })
 		}
 		leader.proposer.hold(t.Context())
 		forward("SET late 1")

@@ -458,7 +458,7 @@ func TestForwardOverload(t *testing.T) {
 		s := newServedCalls(p.pb, &stuckConn{})
 		p.b.forward = neverAnswers
 		s.serving.Store(forwardsServedMax)
-		if err := s.serve(frame{kind: frameForward, id: 5, body: resp.AppendRequest(appendWait(nil, time.Time{}), command("get", "k"))}); err != nil {
+		if err := s.serve(frame{kind: frameForward, id: 5, body: resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), &attempt{}), command("get", "k"))}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := readFrame(strings.NewReader(string(s.out)))

@@ -14,8 +14,12 @@ import (
 // What travels on a calls connection, after the hello, is frames:
 //
 //	frame    length(4, big endian: of what follows) kind(1) id(8) body
-//	forward  uvarint: milliseconds the sender will wait (0: not said), then a request
-//	answer   outcome(1), then a result if the outcome is done
+//	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
+//	         term in which alone it may be logged (0: any); uvarint: its number in
+//	         the sender's session (0: none), then, if there is one, the session(8,
+//	         little endian); then a request
+//	answer   outcome(1); if that is done, uvarint: index of the entry that did it
+//	         (0: there is none), then a result
 //	ask      nothing: what is your status?
 //	status   uvarints: term, leader (0 or 1), applied index, last index
 //	ping     nothing     pong  nothing
@@ -96,9 +100,9 @@ func appendFrame(dst []byte, kind frameKind, id uint64, head, body []byte) []byt
 func frameLimit(kind frameKind) (limit int, ok bool) {
 	switch kind {
 	case frameForward:
-		return binary.MaxVarintLen64 + forwardBytesMax, true
+		return binary.MaxVarintLen64 + bindingBytesMax + forwardBytesMax, true
 	case frameAnswer:
-		return 1 + answerBytesMax, true
+		return 1 + binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
 		return 4 * binary.MaxVarintLen64, true
 	case frameAsk, framePing, framePong, frameBye:
@@ -142,35 +146,73 @@ func readBody(r io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// forwardBody splits a forward's body into the wait and the request.
-func forwardBody(body []byte) (wait time.Duration, req resp.Request, err error) {
-	ms, n := binary.Uvarint(body)
-	if n <= 0 || ms > uint64(forwardWaitMax/time.Millisecond) {
-		return 0, req, fmt.Errorf("%w: bad wait", errFrame)
+// forwarded is a request of another node's client.
+type forwarded struct {
+	req    resp.Request
+	origin origin
+	term   uint64    // the only one in which it may be logged; 0: any
+	until  time.Time // then that node does not wait any more
+}
+
+// bindingBytesMax bounds what appendBinding appends.
+const bindingBytesMax = 2*binary.MaxVarintLen64 + 8
+
+// appendBinding appends what stands before the request in a forward's body.
+func appendBinding(dst []byte, a *attempt) []byte {
+	dst = binary.AppendUvarint(dst, a.term)
+	dst = binary.AppendUvarint(dst, a.number)
+	if a.number > 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, a.session)
 	}
-	req, rest, err := resp.DecodeRequest(body[n:])
+	return dst
+}
+
+// forwardBody reads a forward's body.
+func forwardBody(body []byte) (forwarded, error) {
+	in := fields{rest: body}
+	ms := in.uvarint()
+	f := forwarded{term: in.uvarint()}
+	f.origin.number = in.uvarint()
+	if f.origin.number > 0 && len(in.rest) >= 8 {
+		f.origin.session = binary.LittleEndian.Uint64(in.rest)
+		in.rest = in.rest[8:]
+	}
+	if in.err != nil || ms > uint64(forwardWaitMax/time.Millisecond) || (f.origin.number > 0) != (f.origin.session > 0) {
+		return f, fmt.Errorf("%w: bad forward", errFrame)
+	}
+	wait := forwardWaitMax
+	if ms > 0 {
+		wait = time.Duration(ms) * time.Millisecond
+	}
+	req, rest, err := resp.DecodeRequest(in.rest)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%w: %d bytes after the request", errFrame, len(rest))
 	}
-	return time.Duration(ms) * time.Millisecond, req, err
+	f.req, f.until = req, after(wait)
+	return f, err
 }
 
 // answerBody reads an answer's body.
-func answerBody(body []byte) (outcome, resp.Result, error) {
+func answerBody(body []byte) (answer, error) {
+	unknown := answer{outcome: outcomeUnknown}
 	if len(body) == 0 || body[0] > byte(outcomeUnknown) || (body[0] != byte(outcomeDone) && len(body) > 1) {
-		return outcomeUnknown, resp.Result{}, fmt.Errorf("%w: bad answer", errFrame)
+		return unknown, fmt.Errorf("%w: bad answer", errFrame)
 	}
 	if o := outcome(body[0]); o != outcomeDone {
-		return o, resp.Result{}, nil
+		return answer{outcome: o}, nil
 	}
-	res, rest, err := resp.DecodeResult(body[1:])
+	index, n := binary.Uvarint(body[1:])
+	if n <= 0 {
+		return unknown, fmt.Errorf("%w: bad index", errFrame)
+	}
+	res, rest, err := resp.DecodeResult(body[1+n:])
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%w: %d bytes after the result", errFrame, len(rest))
 	}
 	if err != nil {
-		return outcomeUnknown, resp.Result{}, err
+		return unknown, err
 	}
-	return outcomeDone, res, nil
+	return answer{outcome: outcomeDone, result: res, index: index}, nil
 }
 
 func appendStatus(dst []byte, s peerStatus) []byte {

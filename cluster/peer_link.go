@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"lockd/resp"
 )
 
 const (
@@ -49,11 +47,13 @@ const (
 )
 
 type callAnswer struct {
-	outcome outcome
-	result  resp.Result
-	status  peerStatus
-	err     error // nil if there is an answer
+	answer
+	status peerStatus
+	err    error // nil if there is an answer
 }
+
+// ended is the answer of a call that has none.
+func ended(o outcome, err error) callAnswer { return callAnswer{answer: answer{outcome: o}, err: err} }
 
 func newCall(kind frameKind, body []byte) *call {
 	return &call{kind: kind, body: body, done: make(chan callAnswer, 1)}
@@ -62,11 +62,11 @@ func newCall(kind frameKind, body []byte) *call {
 // call sends c to the node at addr and waits for its answer.
 func (p *peers) call(ctx context.Context, addr string, c *call) callAnswer {
 	if err := ctx.Err(); err != nil {
-		return callAnswer{outcome: outcomeNotDone, err: err}
+		return ended(outcomeNotDone, err)
 	}
 	l, err := p.enqueue(addr, c)
 	if err != nil {
-		return callAnswer{outcome: outcomeNotDone, err: err}
+		return ended(outcomeNotDone, err)
 	}
 	select {
 	case a := <-c.done:
@@ -142,10 +142,10 @@ func (l *link) abandon(c *call, why error) callAnswer {
 	case callQueued:
 		l.queuedBytes -= len(c.body)
 		c.body = nil
-		return callAnswer{outcome: outcomeNotDone, err: why}
+		return ended(outcomeNotDone, why)
 	case callWritten:
 		delete(l.sent, c.id)
-		return callAnswer{outcome: outcomeUnknown, err: why}
+		return ended(outcomeUnknown, why)
 	}
 	return <-c.done // the answer came at the same moment
 }
@@ -233,7 +233,7 @@ func (l *link) failQueued(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.queue {
-		l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, err)})
+		l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, err)))
 	}
 	l.queue, l.queuedBytes = nil, 0
 }
@@ -244,7 +244,7 @@ func (l *link) failSent() {
 	defer l.mu.Unlock()
 	for id, c := range l.sent {
 		delete(l.sent, id)
-		l.finish(c, callAnswer{outcome: outcomeUnknown, err: fmt.Errorf("peer %s: %w", l.addr, errBroken)})
+		l.finish(c, ended(outcomeUnknown, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
 	}
 }
 
@@ -359,7 +359,7 @@ func (l *link) unsend(batch []*call, n int) {
 	for _, c := range batch {
 		if c.end > n && c.state == callWritten {
 			delete(l.sent, c.id)
-			l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, errBroken)})
+			l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
 		}
 	}
 }
@@ -375,7 +375,7 @@ func (l *link) readAnswers(conn *countingReader) error {
 		var a callAnswer
 		switch f.kind {
 		case frameAnswer:
-			a.outcome, a.result, err = answerBody(f.body)
+			a.answer, err = answerBody(f.body)
 		case frameStatus:
 			a.status, err = decodeStatus(f.body)
 		case framePong:
@@ -404,7 +404,7 @@ func (l *link) peerLeaves(taken uint64) {
 	for id, c := range l.sent {
 		if id > taken {
 			delete(l.sent, id)
-			l.finish(c, callAnswer{outcome: outcomeNotDone, err: fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)})
+			l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)))
 		}
 	}
 	signal(l.wake)

@@ -113,35 +113,34 @@ func (s *servedCalls) serve(f frame) error {
 }
 
 func (s *servedCalls) forward(f frame) error {
-	wait, req, err := forwardBody(f.body)
+	call, err := forwardBody(f.body)
 	if err != nil {
 		return err
 	}
 	if s.serving.Add(1) > forwardsServedMax {
-		s.answer(f.id, outcomeNotDone, resp.Result{})
+		s.answer(f.id, answer{outcome: outcomeNotDone})
 		return nil
 	}
-	if wait == 0 {
-		wait = forwardWaitMax
-	}
-	s.p.handler.serveForward(req, after(wait), func(o outcome, res resp.Result) { s.answer(f.id, o, res) })
+	s.p.handler.serveForward(call, func(a answer) { s.answer(f.id, a) })
 	return nil
 }
 
-func (s *servedCalls) answer(id uint64, o outcome, res resp.Result) {
+func (s *servedCalls) answer(id uint64, a answer) {
 	defer func() {
 		if s.serving.Add(-1) == 0 {
 			signal(s.settled)
 		}
 	}()
-	var body []byte
-	if o == outcomeDone {
-		body = resp.AppendResult(nil, res)
-		if len(body) > answerBytesMax {
-			o, body = outcomeUnknown, nil
-		}
+	if a.outcome != outcomeDone {
+		s.send(frameAnswer, id, []byte{byte(a.outcome)}, nil)
+		return
 	}
-	s.send(frameAnswer, id, []byte{byte(o)}, body)
+	body := resp.AppendResult(nil, a.result)
+	if len(body) > answerBytesMax {
+		s.send(frameAnswer, id, []byte{byte(outcomeUnknown)}, nil)
+		return
+	}
+	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(outcomeDone)}, a.index), body)
 }
 
 // send queues a frame. It never blocks.

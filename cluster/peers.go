@@ -45,9 +45,9 @@ type peerHandler interface {
 	// refuses the connection; the other side is told the text.
 	admit(who identity) error
 	// serveForward runs a request that another node's client sent. respond is called
-	// exactly once, from any goroutine, best before deadline: the sender does not wait
+	// exactly once, from any goroutine, best before f.until: the sender does not wait
 	// longer. The request's strings alias a buffer that does not change.
-	serveForward(req resp.Request, deadline time.Time, respond func(outcome, resp.Result))
+	serveForward(f forwarded, respond func(answer))
 	// serveStatus answers a status question that has just arrived.
 	serveStatus() peerStatus
 	// refused reports that the other side would not have us, and why. by is its node
@@ -118,13 +118,20 @@ func (p *peers) listenAddr() string { return p.ln.Addr().String() }
 // forward has the node at addr run req, and waits for the answer until ctx ends.
 // The result is good only if the outcome is outcomeDone.
 func (p *peers) forward(ctx context.Context, addr string, req resp.Request) (outcome, resp.Result) {
-	if size := resp.RequestSize(req); size > forwardBytesMax {
-		return outcomeDone, tooLargeToForward(len(req.Cmds))
-	}
-	c := newCall(frameForward, resp.AppendRequest(make([]byte, 0, resp.RequestSize(req)), req))
-	c.deadline, _ = ctx.Deadline()
-	a := p.call(ctx, addr, c)
+	a := p.forwardAttempt(ctx, addr, req, &attempt{})
 	return a.outcome, a.result
+}
+
+// forwardAttempt is forward for an attempt that the log will show.
+func (p *peers) forwardAttempt(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
+	size := resp.RequestSize(req)
+	if size > forwardBytesMax {
+		return answer{outcome: outcomeDone, result: tooLargeToForward(len(req.Cmds))}
+	}
+	body := appendBinding(make([]byte, 0, size+bindingBytesMax), a)
+	c := newCall(frameForward, resp.AppendRequest(body, req))
+	c.deadline, _ = ctx.Deadline()
+	return p.call(ctx, addr, c).answer
 }
 
 func tooLargeToForward(cmds int) resp.Result {

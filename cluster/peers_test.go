@@ -29,7 +29,9 @@ func (f *fakePeer) admit(who identity) error {
 	return f.admits(who)
 }
 
-func (f *fakePeer) serveForward(req resp.Request, deadline time.Time, respond func(outcome, resp.Result)) {
+func (f *fakePeer) serveForward(in forwarded, answered func(answer)) {
+	req, deadline := in.req, in.until
+	respond := func(o outcome, res resp.Result) { answered(answer{outcome: o, result: res}) }
 	if f.forward != nil {
 		f.forward(req, deadline, respond)
 		return

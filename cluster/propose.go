@@ -18,9 +18,12 @@ type op struct {
 	ctx    context.Context // of the client that waits; nil: it is another node's
 	until  time.Time       // then that node does not wait any more; zero: it waits
 	req    resp.Request
+	origin origin // of req
+	term   uint64 // the only one in which it may be logged; 0: any
 	change *rosterChange
-	size   int  // upper bound of its bytes in an entry
-	try    bool // it writes, and would change nothing when it came
+	size   int    // upper bound of its bytes in an entry, its origin aside
+	try    bool   // it writes, and would change nothing when it came
+	index  uint64 // of the entry that did it, before done is called; 0: none
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)
@@ -49,6 +52,7 @@ type proposer struct {
 	storing  bool          // the newest of them is not on this node's disk yet
 	held     int           // hand-overs of leadership under way: entries wait
 	refused  time.Duration // monotonic: when Raft has refused an entry without ops
+	opened   uint64        // newest term in which an entry was applied: every node will see it
 	closed   bool
 	gather   gathering
 }
@@ -117,9 +121,10 @@ func (p *proposer) step() time.Duration {
 }
 
 // take takes what goes into the next entry, or returns how long to wait for it. No ops
-// and no wait: a lease has run out and nothing else is there to end it. Each decision
-// comes from one look at the clock: the wait for others that is over at a second look
-// would be a wait for nobody.
+// and no wait: a lease has run out and nothing else is there to end it, or this is the
+// first entry of a term, by which every node knows what is not done any more. Each
+// decision comes from one look at the clock: the wait for others that is over at a second
+// look would be a wait for nobody.
 func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +151,11 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 		return nil, idleMax
 	}
 	if count == 0 {
-		if wait := max(lead.until(p.n.deadline.Load()), p.refused+tickPause-now); wait > 0 {
+		due := lead.until(p.n.deadline.Load())
+		if p.opened < lead.term {
+			due = 0
+		}
+		if wait := max(due, p.refused+tickPause-now); wait > 0 {
 			return nil, max(wait, time.Millisecond)
 		}
 	}
@@ -198,12 +207,15 @@ func (p *proposer) close() {
 
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *leadership, ops []*op) {
-	e := entry{kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(), reqs: make([]resp.Request, 0, len(ops))}
-	fl := &flight{p: p, took: len(ops), ops: make([]*op, 0, len(ops))}
+	e := entry{
+		kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(),
+		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
+	}
+	fl := &flight{p: p, term: lead.term, took: len(ops), ops: make([]*op, 0, len(ops))}
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
-		case o.deserted():
+		case o.deserted() || !lead.takes(o.term): // it may have waited since an earlier reign
 			o.done(outcomeNotDone, resp.Result{})
 			continue
 		case o.change == nil && p.refuseUnfit(o):
@@ -211,27 +223,27 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		case o.change != nil:
 			e.kind, e.change = entryRoster, *o.change
 		default:
-			e.reqs = append(e.reqs, o.req)
+			e.reqs, e.origins = append(e.reqs, o.req), append(e.origins, o.origin)
 		}
 		fl.ops = append(fl.ops, o)
-		size += o.size
+		size += o.size + originBytes
 	}
 	if len(fl.ops) == 0 && len(ops) > 0 {
-		fl.settle(outcomeNotDone, nil)
+		fl.settle(outcomeNotDone, nil, 0)
 		return
 	}
 	e.tick = lead.tick() // as late as may be: time in the queue is not taken from a lease
 	fl.began = p.n.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {
-		fl.settle(outcomeNotDone, nil)
+		fl.settle(outcomeNotDone, nil, 0)
 		return
 	}
 	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
 	if fault.Planted(fault.AckBeforeCommit) {
 		ackEarly(fl.ops)
 	}
-	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil) })
+	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil, 0) })
 	go fl.await(f)
 }
 
@@ -248,6 +260,7 @@ func (p *proposer) refuseUnfit(o *op) bool {
 // flight is an entry on its way.
 type flight struct {
 	p       *proposer
+	term    uint64
 	took    int   // ops that were taken for it
 	ops     []*op // those of them whose clients have not hung up
 	began   time.Duration
@@ -266,7 +279,7 @@ func (fl *flight) await(f raft.ApplyFuture) {
 		o, results = appliedOutcome(f.Response(), len(fl.ops))
 	}
 	fl.timer.Stop()
-	fl.settle(o, results)
+	fl.settle(o, results, f.Index())
 }
 
 // outcomeOf says what an error of Raft means for the entry.
@@ -298,8 +311,8 @@ func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
 	return outcomeDone, a.results
 }
 
-// settle answers everybody who waits for the entry, once.
-func (fl *flight) settle(o outcome, results []resp.Result) {
+// settle answers everybody who waits for the entry, once. The index counts if it is done.
+func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
 	if fl.settled.Swap(true) {
 		return
 	}
@@ -307,6 +320,9 @@ func (fl *flight) settle(o outcome, results []resp.Result) {
 	p.mu.Lock()
 	p.inFlight--
 	p.flying -= fl.took
+	if o == outcomeDone {
+		p.opened = max(p.opened, fl.term)
+	}
 	if fl.took == 0 && o != outcomeDone {
 		p.refused = now
 	}
@@ -317,6 +333,7 @@ func (fl *flight) settle(o outcome, results []resp.Result) {
 	p.mu.Unlock()
 	for i, op := range fl.ops {
 		if o == outcomeDone {
+			op.index = index
 			op.done(o, results[i])
 		} else {
 			op.done(o, resp.Result{})

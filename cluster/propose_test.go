@@ -50,7 +50,7 @@ func TestSecondEntryFollows(t *testing.T) {
 
 // settle ends an entry of these ops.
 func settle(p *proposer, ops []*op) {
-	(&flight{p: p, took: len(ops), ops: ops}).settle(outcomeNotDone, nil)
+	(&flight{p: p, took: len(ops), ops: ops}).settle(outcomeNotDone, nil, 0)
 }
 
 // However the proposer's looks at the clock fall, an op that waits is not left alone: it

@@ -129,6 +129,7 @@ func TestUnknownCommands(t *testing.T) {
 		defer c.close()
 		leader := c.settle()
 		follower := c.others(leader)[0]
+		c.expect(leader, "SET a b", "+OK") // the first entry of the term is in
 		before := leader.raft.LastIndex()
 		unknown, few, set := resp.Cmd{Args: resp.Args{"NOSUCH", "k"}}, resp.Cmd{Args: resp.Args{"SET", "k"}}, resp.Cmd{Args: resp.Args{"SET", "k", "v"}}
 		sub := resp.Cmd{Args: resp.Args{"SCRIPT", "NOSUCH"}}
@@ -140,7 +141,7 @@ func TestUnknownCommands(t *testing.T) {
 						t.Errorf("%v at %s: %+v", cmds, n.id, res)
 					}
 					ch := make(chan outcome, 1)
-					leader.serveForward(resp.Request{Cmds: cmds, Multi: multi}, after(time.Second), func(o outcome, _ resp.Result) { ch <- o })
+					leader.serveForward(forwarded{req: resp.Request{Cmds: cmds, Multi: multi}, until: after(time.Second)}, func(a answer) { ch <- a.outcome })
 					if o := <-ch; o != outcomeDone {
 						t.Errorf("%v forwarded: %v", cmds, o)
 					}

@@ -67,7 +67,7 @@ func TestTriedAndFree(t *testing.T) {
 		leader := c.leader()
 		done := make(chan answer, 1)
 		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SETNX", "free", "1"}}}}
-		leader.reader.submit(&op{req: req, size: resp.RequestSize(req), try: true, done: func(o outcome, res resp.Result) { done <- answer{o, res} }})
+		leader.reader.submit(&op{req: req, size: resp.RequestSize(req), try: true, done: func(o outcome, res resp.Result) { done <- answer{outcome: o, result: res} }})
 		if a := <-done; a.outcome != outcomeDone || a.result.Replies[0].Int != 1 {
 			t.Errorf("%v, %v", a.outcome, a.result)
 		}

@@ -56,6 +56,20 @@ func TestVersion2Opens(t *testing.T) {
 	}
 }
 
+// The same of the entries of version 3, which are written today.
+func TestVersion3Opens(t *testing.T) {
+	for i, want := range thirdEntries() {
+		b, err := os.ReadFile(filepath.Join("testdata", "v3", fmt.Sprintf("entry%d.bin", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeEntry(b)
+		if err != nil || !reflect.DeepEqual(got, want) || !bytes.Equal(appendEntry(nil, &want), b) {
+			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
+		}
+	}
+}
+
 func sampleRoster() *roster {
 	m := member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
 	r := emptyRoster.with(rosterChange{cluster: "c", upsert: []member{m}})

@@ -20,6 +20,7 @@ const (
 	LeaseReset       = "lease-reset"        // an election gives every lease a minute more
 	GapCounted       = "gap-counted"        // time without a leader is taken from leases
 	ResendUnknown    = "resend-unknown"     // a write with an unknown outcome is sent again
+	UnboundForward   = "unbound-forward"    // a leader takes requests that are bound to another term
 	UnknownAsNil     = "unknown-as-nil"     // an unknown outcome is answered with nil
 	FenceForgotten   = "fence-forgotten"    // a snapshot does not keep fences
 	PublishOnLeader  = "publish-on-leader"  // followers' subscribers hear nothing
@@ -30,7 +31,7 @@ const (
 // Bugs lists all of them.
 var Bugs = []string{
 	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
-	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder,
+	GapCounted, ResendUnknown, UnboundForward, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder,
 }
 
 // The points at which a fault can be armed.

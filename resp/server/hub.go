@@ -74,6 +74,9 @@ func (h *Hub) Publish(msgs []resp.Message) {
 	}
 }
 
+// Listening reports whether there are subscribers, or clients that track keys.
+func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.trackers.Load() > 0 }
+
 // DropSubscribers closes every subscribed connection, so that its client
 // subscribes again and looks again: it may have missed messages. Clients that track
 // are told to forget what they have cached.
