@@ -98,6 +98,19 @@ func (n *Node) ledSinceApplied() time.Duration {
 // senders try again elsewhere.
 func (n *Node) stopLeading() {
 	n.lead.Store(nil)
+	n.stoppedLeading()
+}
+
+// noteLoss forgets a leadership that Raft has lost and does not tell of: where a new leader
+// was heard first, Raft takes his entries before it says so, and the disk may hang.
+func (n *Node) noteLoss() {
+	lead := n.lead.Load()
+	if lead != nil && n.raft.State() != raft.Leader && n.lead.CompareAndSwap(lead, nil) {
+		n.stoppedLeading()
+	}
+}
+
+func (n *Node) stoppedLeading() {
 	n.changed.tell()
 	signal(n.proposer.wake)
 	signal(n.reader.wake)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -56,6 +57,8 @@ type transport struct {
 	requests chan raft.RPC // of all connections
 	stop     chan struct{}
 	stopOnce sync.Once
+	heard    sync.Map // raft.ServerID to time.Duration: when a member last answered, monotonic
+	yielding atomic.Bool
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
@@ -81,9 +84,15 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 	for {
+		if t.yields() {
+			return errYields
+		}
 		who, met := t.n.identityOf(string(id))
 		owned := t.n.owned(who)
 		err := t.replicas.call(target, args, resp)
+		if err == nil {
+			t.heard.Store(id, t.n.clock.Monotonic())
+		}
 		if err == nil && !alive && met && resp.LastLog < owned {
 			t.n.condemnLost(who, resp.LastLog, owned)
 			err = errLostLog

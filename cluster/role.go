@@ -72,6 +72,7 @@ func (k *roleKeeper) watch() {
 			k.end()
 			return
 		}
+		k.n.noteLoss()
 		k.look()
 		k.listen()
 	}

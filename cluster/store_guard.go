@@ -20,6 +20,7 @@ import (
 type storeGuard struct {
 	fatal    func(error)
 	stallMax time.Duration
+	slow     atomic.Int64  // appends to the log that have taken longer than a tick of the watchdog
 	stored   func()        // hears of each append to the log once it is on disk; nil: nobody does
 	failed   atomic.Bool   // after that no write succeeds any more
 	down     chan struct{} // closed then
@@ -58,8 +59,11 @@ func (g *storeGuard) write(op string, do func() error) error {
 	return nil
 }
 
-// stallTicks is how often a write is looked at before it counts as stalled.
+// stallTicks is how often a write is looked at before it counts as stalled. An append to
+// the log counts as slow from the first look on: then a leader lets another one lead.
 const stallTicks = 5
+
+const opAppend = "StoreLogs"
 
 // watchdog ends the process over a write that does not return. It counts its own
 // looks at the write and no clock: a process that was stopped (SIGSTOP, a virtual
@@ -97,6 +101,9 @@ func (w *watchdog) stalled() bool {
 		return false
 	}
 	w.looks++
+	if w.looks == 1 && w.op == opAppend {
+		w.guard.slow.Add(1)
+	}
 	if w.looks < stallTicks {
 		w.timer.Reset(w.guard.stallMax / stallTicks)
 		return false
@@ -109,6 +116,9 @@ func (w *watchdog) stop() {
 	defer w.mu.Unlock()
 	w.done = true
 	w.timer.Stop()
+	if w.looks > 0 && w.op == opAppend {
+		w.guard.slow.Add(-1)
+	}
 }
 
 // safely turns a panic of a store into an error.
@@ -160,7 +170,7 @@ func (l *guardedLog) GetLog(index uint64, entry *raft.Log) error {
 func (l *guardedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
 func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
-	err := l.guard.write("StoreLogs", func() error { return l.log.StoreLogs(entries) })
+	err := l.guard.write(opAppend, func() error { return l.log.StoreLogs(entries) })
 	if err == nil && l.guard.stored != nil {
 		l.guard.stored()
 	}

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// While the leader's disk hangs another node leads, soon; nothing acknowledged is lost, and
+// nothing is done twice.
+func TestLeaderWithHangingDiskYields(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("its disk forgets %v", lost), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { hang(t, lost) })
+		})
+	}
+}
+
+func hang(t *testing.T, lost bool) {
+	c := startCluster(t, 3, votesOnAnotherDisk)
+	defer c.close()
+	lead := c.settle()
+	others := c.others(lead)
+	k, stop := &counters{other: map[string]int{}}, make(chan struct{})
+	for range 5 {
+		k.run(others[0], stop)
+		k.run(others[1], stop)
+	}
+	time.Sleep(time.Second)
+	lead.disk.gate.close()
+	began := time.Now()
+	time.Sleep(100 * time.Millisecond) // what comes now is not answered by it
+	for others[0].do("SET a 1") != "+OK" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if took := time.Since(began); took > 2500*time.Millisecond {
+		t.Errorf("writes went on after %v", took)
+	}
+	time.Sleep(3500*time.Millisecond - time.Since(began))
+	if lead.leads() {
+		t.Error("it still leads")
+	}
+	if lost {
+		lead.disk.gate.open(errPower)
+		c.kill(lead.id)
+		lead.disk.gate = gate{}
+		c.start(lead.id)
+	} else {
+		lead.disk.gate.open(nil)
+	}
+	time.Sleep(time.Second)
+	close(stop)
+	k.running.Wait()
+	c.agree()
+	var count, unknown int
+	if _, err := fmt.Sscanf(lead.do("GET count"), "$%d %d", new(int), &count); err != nil {
+		t.Fatal(err)
+	}
+	for _, times := range k.other {
+		unknown += times
+	}
+	if count < k.acked || count > k.acked+unknown {
+		t.Errorf("%d were acknowledged and %v answered otherwise, and %d were done", k.acked, k.other, count)
+	}
+	c.expect(lead, "SET b 1", "+OK")
+}
+
+// votesOnAnotherDisk keeps Raft from a panic while a test lets the power fail.
+func votesOnAnotherDisk(cfg *Config) {
+	open := cfg.stores
+	cfg.stores = func() (*stores, error) {
+		s, err := open()
+		if err == nil {
+			s.Stable.(*guardedVotes).guard = newStoreGuard(storeOptions{Fatal: func(error) {}})
+		}
+		return s, err
+	}
+}
+
+// A leader stays where nobody could lead in its place, and where its disk is only slow.
+func TestLeaderWithSlowDiskStays(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes int
+		away  int // of the others
+		hang  int // others whose disks hang as well
+		slow  time.Duration
+	}{
+		{"slow", 3, 0, 0, 900 * time.Millisecond},
+		{"alone", 1, 0, 0, 3 * time.Second},
+		{"of two", 2, 0, 0, 3 * time.Second},
+		{"a member is away", 3, 1, 0, 3 * time.Second},
+		{"all disks", 3, 0, 2, 3 * time.Second},
+		{"enough disks of five", 5, 1, 1, 3 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := startCluster(t, tt.nodes)
+				defer c.close()
+				lead := c.settle()
+				term := lead.raft.CurrentTerm()
+				hang := []*testNode{lead}
+				for i, n := range c.others(lead) {
+					if i < tt.away {
+						c.cut(n)
+					} else if i < tt.away+tt.hang {
+						hang = append(hang, n)
+					}
+				}
+				for _, n := range hang {
+					n.disk.gate.close()
+				}
+				reply := make(chan string, 1)
+				go func() { reply <- lead.do("SET a 1") }()
+				time.Sleep(tt.slow)
+				for _, n := range hang {
+					n.disk.gate.open(nil)
+				}
+				if got := <-reply; got != "+OK" {
+					t.Errorf("answered %q", got)
+				}
+				if now := lead.raft.CurrentTerm(); now != term || !lead.leads() {
+					t.Errorf("term %d, and %d when the disk hung; it leads: %v", now, term, lead.leads())
+				}
+			})
+		})
+	}
+}
+
+// They notice also where nobody is told: a leader that yields sends nothing.
+func TestYieldingLeaderIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		lead.trans.yielding.Store(true)
+		lead.stores.guard.slow.Add(1)
+		time.Sleep(3 * time.Second)
+		if lead.leads() || lead.raft.State() == raft.Leader {
+			t.Error("it still leads")
+		}
+		if c.leader() == lead {
+			t.Error("it was elected again")
+		}
+		lead.stores.guard.slow.Add(-1)
+		c.expect(lead, "SET a 1", "+OK")
+	})
+}
