@@ -239,9 +239,7 @@ func TestSnapshotInPlaceOfTheEntry(t *testing.T) {
 // A request lies on its way to a leader that is deposed, and arrives when that one leads
 // again. Its node has learned from the log of the reign between that it was not done, and
 // has tried it again: it is executed once.
-func TestForwardAfterReelection(t *testing.T) { testForwardAfterReelection(t) }
-
-func testForwardAfterReelection(t *testing.T) {
+func TestForwardAfterReelection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()

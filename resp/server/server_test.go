@@ -304,6 +304,27 @@ func TestDropSubscribers(t *testing.T) {
 	eventually(t, "nobody is subscribed", func() bool { return srv.Hub().subscribers.Load() == 0 })
 }
 
+// A node listens while one of its clients subscribes or tracks keys.
+func TestListening(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	c := dial(t, addr)
+	for _, step := range []struct {
+		send, want string
+		listens    bool
+	}{
+		{"PING\r\n", "+PONG\r\n", false},
+		{"SSUBSCRIBE a\r\n", "*3\r\n$10\r\nssubscribe\r\n$1\r\na\r\n:1\r\n", true},
+		{"SUNSUBSCRIBE a\r\n", "*3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n", false},
+		{"HELLO 3\r\nCLIENT TRACKING ON\r\nPING\r\n", "", true},
+	} {
+		c.send(step.send)
+		if step.want != "" {
+			c.want(step.want)
+		}
+		eventually(t, step.send, func() bool { return srv.Hub().Listening() == step.listens })
+	}
+}
+
 // Shutdown closes idle connections, lets a session finish what it has read, and
 // refuses new ones.
 func TestShutdown(t *testing.T) {
