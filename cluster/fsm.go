@@ -22,6 +22,7 @@ type fsm struct {
 	settled  bool        // and are known to be committed
 	opened   atomic.Bool // NewRaft has returned: a snapshot from now on comes from the leader
 	halted   bool        // an entry could not be read: nothing is applied any more
+	digests  [digestsKept]digestAt
 }
 
 // applied is what Apply hands to the future of an entry.
@@ -42,6 +43,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if err == nil && l.Index <= f.n.applied {
 		err = fmt.Errorf("it came after entry %d", f.n.applied)
 	}
+	if err == nil && e.term == l.Term {
+		err = f.checkDigest(l.Index, &e)
+	}
 	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // before, commands could be unknown
 		for _, req := range e.reqs {
 			if why, found := f.n.unfit(req); found {
@@ -61,6 +65,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	f.n.mark.note(l.Index)
+	f.noteDigest()
 	f.settle(l.Index)
 	f.deliver(l.Index, msgs)
 	f.n.attempts.applied(l.Term, &e, a)
@@ -87,7 +92,13 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		n.setRoster(n.roster.Load().with(e.change))
 		return &applied{}, nil
 	}
+	if l.Data[4] >= 3 && n.machine.Digest() == 0 {
+		n.machine.BeginDigest() // with the first entry that may say one: the same on every node
+	}
 	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
+	if fault.Planted(fault.FlippedDigit) {
+		flipDigit(e.reqs)
+	}
 	results, msgs := n.machine.Apply(stamp, e.reqs)
 	n.appliedAt, n.appliedWall = n.clock.Monotonic(), e.wall
 	n.noteDeadline()
@@ -252,6 +263,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err == nil {
 		f.n.toldNow.Store(f.n.appliedNow.Load())
 		f.n.attempts.restored()
+		f.noteDigest()
 	}
 	return err
 }

@@ -50,6 +50,12 @@ type Machine interface {
 	// Info reports the machine's sections of INFO.
 	Info() []resp.Section
 
+	// Digest is a number that follows from all that Apply has done since BeginDigest, and
+	// is a part of the image; 0: it has not begun. Machines that have done the same have the
+	// same.
+	Digest() uint64
+	BeginDigest()
+
 	// Snapshot marks the present state in O(1) and returns a function that writes
 	// its image: sorted, so that equal states have equal images. The function may
 	// run later, on another goroutine, while Apply goes on; it may run twice.

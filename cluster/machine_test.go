@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"slices"
@@ -23,6 +25,7 @@ type testMachine struct {
 	conf  string
 	empty int          // Apply calls without a request
 	more  []*resp.Spec // rows that others do not have
+	sum   uint64       // the digest
 	most  int          // commands it executes of one entry, or read; 0: all
 }
 
@@ -91,8 +94,14 @@ func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, 
 			msgs = append(msgs, pub...)
 		}
 	}
+	if m.sum != 0 {
+		m.sum = mix(m.sum ^ uint64(crc32.ChecksumIEEE(fmt.Append(nil, at, m.tick, results, msgs, m.vars))))
+	}
 	return results, msgs
 }
+
+func (m *testMachine) Digest() uint64 { return m.sum }
+func (m *testMachine) BeginDigest()   { m.sum = 1 }
 
 func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 	key := strings.Clone(args[1])
@@ -192,11 +201,12 @@ type testImage struct {
 	Tick int64
 	Conf string
 	Vars map[string]testVar
+	Sum  uint64 `json:",omitempty"`
 }
 
 func (m *testMachine) Snapshot() func(io.Writer) error {
 	defer m.enter()()
-	i := testImage{m.tick, m.conf, maps.Clone(m.vars)}
+	i := testImage{m.tick, m.conf, maps.Clone(m.vars), m.sum}
 	return func(w io.Writer) error { return json.NewEncoder(w).Encode(i) }
 }
 
@@ -206,7 +216,7 @@ func (m *testMachine) Restore(r io.Reader) error {
 	if err := json.NewDecoder(r).Decode(&i); err != nil {
 		return err
 	}
-	m.tick, m.conf, m.vars = i.Tick, i.Conf, i.Vars
+	m.tick, m.conf, m.vars, m.sum = i.Tick, i.Conf, i.Vars, i.Sum
 	if m.vars == nil {
 		m.vars = map[string]testVar{}
 	}

@@ -54,6 +54,7 @@ type Node struct {
 	lead       atomic.Pointer[leadership] // nil: this node does not lead, or not yet
 	deadline   atomic.Int64               // tick after which the leader must propose a tick; noDeadline if no lease runs
 	appliedNow atomic.Uint64              // as applied, without the lock
+	digest     atomic.Pointer[digestAt]   // as of the last entry applied; nil: none
 	toldNow    atomic.Uint64              // the last entry of which this node's clients have heard
 
 	elected  chan bool // from Raft: this node was elected, or does not lead any more

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -58,6 +60,19 @@ func (n *Node) sinceStamped() time.Duration {
 		return 0
 	}
 	return max(time.Duration(n.clock.Wall()-n.appliedWall)*time.Microsecond, 0)
+}
+
+// flipDigit changes what a SET of one digit stores, now and then.
+func flipDigit(reqs []resp.Request) {
+	for _, req := range reqs {
+		for _, c := range req.Cmds {
+			if len(c.Args) >= 3 && resp.Is(c.Args[0], "SET") && rand.IntN(100) == 0 {
+				if n, ok := resp.ParseInt(c.Args[2]); ok {
+					c.Args[2] = strconv.FormatInt(n^1, 10)
+				}
+			}
+		}
+	}
 }
 
 // nils answers every command of a request with nil.

@@ -233,6 +233,9 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		return
 	}
 	e.tick = lead.tick() // as late as may be: time in the queue is not taken from a lease
+	if d := p.n.digest.Load(); d != nil {
+		e.checked, e.digest = d.index, d.digest
+	}
 	fl.began = p.n.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {

@@ -158,8 +158,7 @@ func TestUnknownCommands(t *testing.T) {
 
 		e := &entry{kind: entryBatch, term: leader.lead.Load().term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
 		data := appendEntry(nil, e)
-		head := binary.AppendUvarint([]byte{2, entryBatch}, e.term) // version 2: tick, wall, count
-		old := sealEntry(resp.AppendRequest(append(head, 0, 0, 1), e.reqs[0]))
+		old := secondEntry(e.term, unknown.Args...)
 		if f := leader.raft.Apply(old, time.Second); f.Error() != nil {
 			t.Fatal(f.Error())
 		}
@@ -172,6 +171,13 @@ func TestUnknownCommands(t *testing.T) {
 			t.Error("the next leader has applied it")
 		}
 	})
+}
+
+// secondEntry is an entry of one command as version 2 wrote it.
+func secondEntry(term uint64, args ...string) []byte {
+	b := binary.AppendUvarint([]byte{2, entryBatch}, term)
+	b = append(b, 0, 0, 1) // tick, wall, requests
+	return sealEntry(resp.AppendRequest(b, resp.Request{Cmds: []resp.Cmd{{Args: args}}}))
 }
 
 // stopsOver waits until a node has ended its process with these words.

@@ -37,7 +37,7 @@ var plantedRuns = []plantedRun{
 	{"verify-leader-read", "raft's VerifyLeader confirms a read",
 		"--workload fresh --nemesis late --time 60s --seed 1", []string{"stale read", "went back"}},
 	{"local-expiry", "a lease ends by the wall clock of each node",
-		"--workload expiry --nemesis clock --time 20s --seed 1", []string{"gone early", "gone late", "came back"}},
+		"--workload expiry --nemesis clock --time 20s --seed 1", []string{"gone early", "gone late", "came back", "a node died"}},
 	{"lease-reset", "an election gives every lease a minute more",
 		"--workload expiry --nemesis kill --time 15s --seed 1", []string{"remaining time grew", "remaining time too long", "gone late"}},
 	{"gap-counted", "time without a leader is taken from leases",
@@ -47,13 +47,15 @@ var plantedRuns = []plantedRun{
 	{"unknown-as-nil", "an unknown outcome is answered with nil",
 		"--workload lock --nemesis kill,slow,partition --mixed --time 30s --seed 1", []string{"refused although free", "unexpected error"}},
 	{"fence-forgotten", "a snapshot does not keep fences",
-		"--workload lock --nemesis snapshot,kill --mixed --time 20s --seed 1", []string{"fence not greater", "fence changed", "states differ"}},
+		"--workload lock --nemesis snapshot,kill --mixed --time 20s --seed 1", []string{"fence not greater", "fence changed", "states differ", "a node died"}},
 	{"publish-on-leader", "followers' subscribers hear nothing",
 		"--workload wakeup --nemesis none --time 6s --seed 1", []string{"not woken", "missed"}},
 	{"random-script", "math.random differs from node to node",
-		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ"}},
+		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ", "a node died"}},
 	{"map-order", "HKEYS answers in the order of a Go map",
-		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ"}},
+		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ", "a node died"}},
+	{"flipped-digit", "a node stores another digit now and then",
+		"--workload register --nemesis none --time 4s --seed 1", []string{"a node died"}},
 }
 
 type plantedCmd struct {

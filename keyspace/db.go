@@ -44,6 +44,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 		m.stamp(db, key, was, next)
 		m.spend(int64(len(next.str()))) // a string is copied when it is changed
 	}
+	m.digest.stored(db, key, next)
 	m.dbs[db].replace(was, next)
 	m.noteChange(was, next)
 	if was == nil && next != nil {

@@ -24,10 +24,15 @@ func TestReplicasAgree(t *testing.T) {
 			stamp.Index++
 			stamp.Seed = rng.Uint64()
 			reqs := anyRequests(rng)
+			if i == 20 {
+				for _, m := range []*Machine{plain, reborn, busy} {
+					m.BeginDigest()
+				}
+			}
 			want, wantMsgs := plain.Apply(stamp, reqs)
 			for name, m := range map[string]*Machine{"reborn": reborn, "busy": busy} {
 				got, msgs := m.Apply(stamp, reqs)
-				if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(msgs, wantMsgs) {
+				if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(msgs, wantMsgs) || m.Digest() != plain.Digest() {
 					t.Fatalf("seed %d entry %d, %s:\n%v\n%+v %+v\nwant\n%+v %+v", seed, i, name, reqs, got, msgs, want, wantMsgs)
 				}
 			}
@@ -36,6 +41,7 @@ func TestReplicasAgree(t *testing.T) {
 			}
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
+				busy.Try(stamp, request(0, "SET lock 1 NX"))
 				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0", "watch lock"))
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings library functions 16 x database blocked crc
+//	image     magic version clock settings library functions 16 x database blocked digest crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
 //	library   turn n { sha source loaded turn }   by sha
@@ -40,7 +40,7 @@ import (
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic   = "lockdkey"
-	imageVersion = 5 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor
+	imageVersion = 5 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest
 )
 
 // kindString is the kind of a string in an image; those of aggregates are in kinds.
@@ -62,6 +62,7 @@ type frozen struct {
 	functions           functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
+	digest              digest
 }
 
 type frozenDatabase struct {
@@ -77,7 +78,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
 		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
-		functions: m.functions.copy(), blocked: m.blocked.copy(),
+		functions: m.functions.copy(), blocked: m.blocked.copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
@@ -109,6 +110,7 @@ func (f *frozen) write(dst io.Writer) error {
 		})
 	}
 	f.blocked.write(w)
+	w.u64(uint64(f.digest))
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
@@ -190,6 +192,9 @@ func (m *Machine) Restore(src io.Reader) error {
 	}
 	if version >= 3 {
 		next.readBlocked(r)
+	}
+	if version >= 5 {
+		next.digest = digest(r.u64())
 	}
 	r.end()
 	if r.err != nil {

@@ -25,6 +25,7 @@ type Machine struct {
 	functions functions
 	stats     stats
 	blocked   blocked
+	digest    digest
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64 // of the entry that is being applied
@@ -106,6 +107,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
 	m.tellChanges()
+	m.foldEntry()
 	messages := m.messages
 	m.messages, m.changed, m.applying = nil, nil, false
 	return results, messages
@@ -176,6 +178,9 @@ func (c *ctx) execute(args resp.Args) resp.Reply {
 	}
 	c.reads = onlyReads(row)
 	reply := row.Run(c, args)
+	if c.m.applying && row.Flags&changes != 0 {
+		c.m.digest.reply(reply)
+	}
 	if row.Flags&changes == 0 && reply.Size() > replyBytesMax {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}

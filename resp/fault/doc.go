@@ -25,6 +25,7 @@ const (
 	PublishOnLeader  = "publish-on-leader"  // followers' subscribers hear nothing
 	RandomScript     = "random-script"      // math.random differs from node to node
 	MapOrder         = "map-order"          // HKEYS answers in the order of a Go map
+	FlippedDigit     = "flipped-digit"      // a node stores another digit now and then
 )
 
 // UnboundForward is one more: a leader takes requests that are bound to another term.
@@ -34,7 +35,7 @@ const UnboundForward = "unbound-forward"
 // Bugs lists all that jepsen-lite plants.
 var Bugs = []string{
 	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
-	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder,
+	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit,
 }
 
 // The points at which a fault can be armed.

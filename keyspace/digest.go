@@ -1,0 +1,116 @@
+package keyspace
+
+import (
+	"math/bits"
+
+	"lockd/resp"
+)
+
+// The digest is a number into which each entry folds what it did: what it stored and removed,
+// what its writes answered and told, and where the counters stand. It never forgets, so two
+// machines that once did something else differ from then on, until an image is restored.
+// Only what all nodes must agree on may go in, and nothing that says how a value is kept.
+type digest uint64
+
+const (
+	digestBegin = 1
+	digestBytes = 1 << 10 // that are looked at, at each end of a long string
+	digestElems = 64      // that are looked at of an aggregate of replies
+)
+
+// Digest is the digest as of the last entry; 0: it has not begun.
+func (m *Machine) Digest() uint64 { return uint64(m.digest) }
+
+// BeginDigest begins the digest with the next entry. All nodes must do so at the same one.
+func (m *Machine) BeginDigest() { m.digest = digestBegin }
+
+// add folds a number in. A digest that has not begun stays so.
+func (d *digest) add(n uint64) {
+	if *d == 0 {
+		return
+	}
+	h := bits.RotateLeft64(uint64(*d)^n, 29)*xxh64Prime1 + xxh64Prime4
+	h ^= h >> 32
+	*d = digest(max(h, digestBegin))
+}
+
+// text folds a string in; of a long one its ends.
+func (d *digest) text(s string) {
+	if *d == 0 {
+		return
+	}
+	d.add(uint64(len(s)))
+	if len(s) > 2*digestBytes {
+		d.add(xxh3(s[:digestBytes]))
+		s = s[len(s)-digestBytes:]
+	}
+	d.add(xxh3(s))
+}
+
+// stored folds in what a key holds from now on; nil: nothing.
+func (d *digest) stored(db int, key string, e *entry) {
+	if *d == 0 {
+		return
+	}
+	d.add(uint64(db))
+	d.text(key)
+	if e == nil {
+		d.add(0)
+		return
+	}
+	d.add(uint64(e.deadline.tick))
+	if agg := e.agg(); agg != nil {
+		d.add(uint64(agg.kind().image)<<48 ^ uint64(agg.len()))
+		d.add(uint64(e.size()))
+		return
+	}
+	d.text(e.str())
+}
+
+// reply folds in what a write answered. Of an error only that it is one: its words are for
+// people.
+func (d *digest) reply(r resp.Reply) {
+	d.add(uint64(r.Kind))
+	if r.IsErr() {
+		return
+	}
+	d.add(uint64(r.Int))
+	d.text(r.Str)
+	d.add(uint64(len(r.Elems)))
+	for _, e := range r.Elems[:min(len(r.Elems), digestElems)] {
+		d.reply(e)
+	}
+}
+
+// message folds in what subscribers and those who wait are told.
+func (d *digest) message(m *resp.Message) {
+	switch m.Kind {
+	case resp.MessageChanges: // told to who tracks; what changed was stored
+	case resp.MessageBlock:
+		d.add(m.Block.ID.Session)
+		d.add(m.Block.ID.Number)
+		d.add(uint64(m.Block.How))
+		d.reply(m.Block.Reply)
+	default:
+		d.add(uint64(m.Kind))
+		d.text(m.Channel)
+		d.text(m.Payload)
+	}
+}
+
+// foldEntry ends an entry.
+func (m *Machine) foldEntry() {
+	d := &m.digest
+	if *d == 0 {
+		return
+	}
+	for i := range m.messages {
+		d.message(&m.messages[i])
+	}
+	for _, n := range [...]uint64{
+		m.index, uint64(m.tick), m.draws, m.sequence, m.lastFence, uint64(m.stats.expiredKeys),
+		uint64(m.usedBytes()), m.blocked.lastSeq, m.blocked.lastSession, uint64(m.blocked.waiters.Len()),
+	} {
+		d.add(n)
+	}
+}

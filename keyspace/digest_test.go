@@ -1,0 +1,58 @@
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// What one machine does otherwise than another shows in its digest with the same entry, and
+// for ever; what only serves reads, or is refused, does not.
+func TestDigest(t *testing.T) {
+	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000}
+	long := strings.Repeat("v", 5000)
+	start := func() *Machine {
+		m := New(fakeScripts{})
+		at.Index = 1
+		mustApply(t, m, at, 0, "SET a 1", "RPUSH list x y", "CONFIG SET notify-keyspace-events KEA")
+		if m.Digest() != 0 {
+			t.Fatal("a digest that has not begun moves")
+		}
+		m.BeginDigest()
+		return m
+	}
+	apply := func(m *Machine, lines ...string) uint64 {
+		at.Index++
+		m.Apply(at, []resp.Request{request(0, lines...)})
+		return m.Digest()
+	}
+	for _, tc := range []struct{ one, other string }{
+		{"SET a 2", "SET a 3"}, {"SET a 2 PX 100", "SET a 2 PX 101"}, {"SET a " + long + "x", "SET a " + long + "y"},
+		{"SET a x" + long, "SET a y" + long}, {"DEL a", "DEL b"}, {"RPUSH list z", "RPUSH list z z"},
+		{"LPOP list", "RPOP list"}, {"INCR a", "DECR a"}, {"PUBLISH c m", "PUBLISH c n"}, {"PERSIST a", "PEXPIRE a 1"},
+		{"SCRIPT LOAD 'return 1'", "SCRIPT LOAD 'return 2'"}, {"CONFIG SET maxmemory 1gb", "CONFIG SET maxmemory 2gb"},
+	} {
+		m, other := start(), start()
+		from := at
+		one := apply(m, tc.one)
+		at = from
+		if apply(other, tc.other) == one {
+			t.Errorf("%.40s and %.40s have the same digest", tc.one, tc.other)
+		}
+		from = at
+		one = apply(m, "SET a 9")
+		at = from
+		if apply(other, "SET a 9") == one {
+			t.Errorf("after %.40s and %.40s the difference is forgotten", tc.one, tc.other)
+		}
+	}
+	m := start()
+	before := m.Digest()
+	m.View(at, request(0, "GET a", "RANDOMKEY"))
+	m.Try(at, request(0, "SET a 2 NX"))
+	m.Try(at, request(0, "SET free 2 NX"))
+	if m.Digest() != before {
+		t.Error("a read has changed the digest")
+	}
+}
