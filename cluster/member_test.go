@@ -486,6 +486,46 @@ func TestHoldsAddUp(t *testing.T) {
 	}
 }
 
+// INFO and ROLE of a leader tell of a member that is gone that it is: how long it has been
+// silent, and how far it had come.
+func TestInfoTellsOfSilentMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		gone := c.others(leader)[0]
+		c.expect(leader, "SET a 1", "+OK")
+		time.Sleep(time.Second)
+		had := leader.appliedNow.Load()
+		line := func(n *testNode) string {
+			for _, word := range strings.Fields(leader.do("INFO replication")) {
+				if strings.Contains(word, ":ip="+n.id+",") {
+					return word[len("slave0:"):]
+				}
+			}
+			return ""
+		}
+		want := func(n *testNode, state string, offset uint64, lag int) {
+			t.Helper()
+			if got := line(n); got != fmt.Sprintf("ip=%s,port=6379,state=%s,offset=%d,lag=%d", n.id, state, offset, lag) {
+				t.Errorf("%s", got)
+			}
+		}
+		want(gone, "online", had, 0)
+		c.kill(gone.id)
+		c.expect(leader, "SET a 2", "+OK")
+		time.Sleep(20 * time.Second)
+		want(gone, "offline", had, 20)
+		want(c.others(leader)[0], "online", had+1, 0)
+		if role := leader.do("ROLE"); !strings.Contains(role, fmt.Sprint(" ", had)) || !strings.Contains(leader.do("INFO replication"), "connected_slaves:2") {
+			t.Error(role)
+		}
+		c.start(gone.id)
+		time.Sleep(2 * time.Second)
+		want(gone, "online", had+1, 0)
+	})
+}
+
 // WAIT, connected_slaves and the list in ROLE give the same figure, on every node,
 // whoever is up.
 func TestReplicaFiguresAreStable(t *testing.T) {

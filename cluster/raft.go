@@ -57,7 +57,6 @@ type transport struct {
 	requests chan raft.RPC // of all connections
 	stop     chan struct{}
 	stopOnce sync.Once
-	heard    sync.Map // raft.ServerID to time.Duration: when a member last answered, monotonic
 	yielding atomic.Bool
 }
 
@@ -91,7 +90,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		owned := t.n.owned(who)
 		err := t.replicas.call(target, args, resp)
 		if err == nil {
-			t.heard.Store(id, t.n.clock.Monotonic())
+			t.n.noteHeard(id)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
 			t.n.condemnLost(who, resp.LastLog, owned)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -204,6 +205,7 @@ func (b *startBook) condemn(who identity, why string) error {
 type acknowledged struct {
 	mu      sync.Mutex
 	folders map[string]ack
+	heard   map[raft.ServerID]time.Duration // monotonic: when a member last answered this leader
 }
 
 // ack is what a data folder is known to hold.
@@ -231,6 +233,27 @@ func (n *Node) noteAck(id raft.ServerID, term, index uint64) {
 		n.acked.folders = map[string]ack{}
 	}
 	n.acked.folders[key] = a
+}
+
+// noteHeard hears that a member has answered this leader.
+func (n *Node) noteHeard(id raft.ServerID) {
+	n.acked.mu.Lock()
+	defer n.acked.mu.Unlock()
+	if n.acked.heard == nil {
+		n.acked.heard = map[raft.ServerID]time.Duration{}
+	}
+	n.acked.heard[id] = n.clock.Monotonic()
+}
+
+// silent is how long a member has not answered this leader, or since this node was opened.
+func (n *Node) silent(id raft.ServerID) time.Duration {
+	n.acked.mu.Lock()
+	defer n.acked.mu.Unlock()
+	last, ok := n.acked.heard[id]
+	if !ok {
+		last = n.openedAt
+	}
+	return n.clock.Monotonic() - last
 }
 
 // owned is the index up to which a member must have the log.

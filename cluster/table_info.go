@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -107,7 +108,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 		for _, v := range n.voters() {
 			if string(v.ID) != n.cfg.ID {
 				host, port := n.clientHostPort(v)
-				replicas = append(replicas, resp.Bulks(host, port, strconv.FormatInt(applied, 10)))
+				replicas = append(replicas, resp.Bulks(host, port, u64(n.offsetOf(v.ID))))
 			}
 		}
 		return resp.Array(resp.Bulk("master"), resp.Int(applied), resp.Array(replicas...))
@@ -119,6 +120,12 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 		state = "connect"
 	}
 	return resp.Array(resp.Bulk("slave"), resp.Bulk(host), resp.Int(portNumber), resp.Bulk(state), resp.Int(applied))
+}
+
+// offsetOf is how far a member is known to have the log of this node, which leads: no
+// further than what this node has applied, which is its own offset.
+func (n *Node) offsetOf(id raft.ServerID) uint64 {
+	return min(n.announcer.has(id), n.appliedNow.Load())
 }
 
 // clientHostPort is where clients reach a member, or its peer address while that
@@ -248,7 +255,11 @@ func (n *Node) infoReplication() resp.Section {
 				continue
 			}
 			host, port := n.clientHostPort(v)
-			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state=online,offset="+applied+",lag=0")
+			state, silent := "online", n.silent(v.ID)
+			if silent > downAfter {
+				state = "offline"
+			}
+			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state="+state+",offset="+u64(n.offsetOf(v.ID))+",lag="+i64(int64(silent/time.Second)))
 			i++
 		}
 	} else {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -48,12 +47,11 @@ func (t *transport) yields() bool {
 // answer, are no majority without this node: then they wait for their disks, too.
 func (t *transport) prepared() *raft.Server {
 	n := t.n
-	voters, now, last := n.voters(), n.clock.Monotonic(), n.raft.LastIndex()
+	voters, last := n.voters(), n.raft.LastIndex()
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		heard, ok := t.heard.Load(v.ID)
-		if ok && now-heard.(time.Duration) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
+		if n.silent(v.ID) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}
