@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -49,6 +50,8 @@ type Config struct {
 	PeerAdvertise string            // how the others reach it; default its entry in Members, else PeerListen. Resolved again at each dial
 	ClientAddrs   []string          // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
 	Members       map[string]string // id -> peer address of the first members, the same on every node; none: a single node
+	PeerSecret    []byte            // known to every node of the cluster, PeerSecretMin bytes at least: peers prove it to each other, over TLS. None: peers are on loopback only
+	PeerInsecure  bool              // without PeerSecret: peers may be anywhere, and whoever reaches the peer port may read and change everything
 	Join          bool              // the node is empty and waits until it is added (Node.Join)
 	LogStore      string            // where the log is kept: "wal" (default) or "boltdb"
 	Version       string            // of lockd, for INFO
@@ -90,6 +93,8 @@ func (c *Config) complete() error {
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
+	case len(c.PeerSecret) > 0 && len(c.PeerSecret) < PeerSecretMin:
+		return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(c.PeerSecret), PeerSecretMin)
 	}
 	c.Heartbeat = orDefault(c.Heartbeat, heartbeatDefault)
 	c.LeaderWait = orDefault(c.LeaderWait, leaderWaitDefault)
@@ -99,7 +104,7 @@ func (c *Config) complete() error {
 	c.LogStore = orDefault(c.LogStore, logStoreWAL)
 	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
 	if c.Network == nil {
-		c.Network = TCPNetwork{}
+		c.Network = TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}
 	}
 	if c.Clock == nil {
 		c.Clock = NewSystemClock()
@@ -114,7 +119,20 @@ func (c *Config) complete() error {
 			os.Exit(1)
 		}
 	}
-	return nil
+	return c.checkPeers()
+}
+
+// checkPeers refuses peers on other machines where there is no secret.
+func (c *Config) checkPeers() error {
+	if err := c.needsSecret("peer address", c.PeerListen); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Members)) {
+		if err := c.needsSecret("the address of peer "+id, c.Members[id]); err != nil {
+			return err
+		}
+	}
+	return c.needsSecret("advertised peer address", c.PeerAdvertise)
 }
 
 // SentinelConfig makes a node answer as a Redis Sentinel besides.

@@ -115,6 +115,9 @@ func readHello(r io.Reader) (helloKind, []byte, error) {
 	if _, err := io.ReadFull(r, head[:1]); err != nil {
 		return 0, nil, err
 	}
+	if head[0] == tlsHandshake {
+		return 0, nil, errPlainPeer
+	}
 	if head[0] != helloMagic[0] {
 		return 0, nil, fmt.Errorf("%w: %q", errStranger, readSome(r, head[0]))
 	}
@@ -226,7 +229,7 @@ func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) er
 		err = fmt.Errorf("%w: it answered %q", errHello, byte(answer))
 	}
 	if err == nil {
-		err = refusing(admit(who))
+		err = admit(who)
 	}
 	if err != nil {
 		refuse(conn, self.ID, err)
@@ -238,7 +241,7 @@ func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) er
 
 // welcome is the listener's side of a new connection. Its error is a
 // *refusedError when the other side refused.
-func welcome(conn net.Conn, self identity, admit func(identity) error) (helloKind, identity, error) {
+func welcome(conn net.Conn, self identity, admit func(helloKind, identity) error) (helloKind, identity, error) {
 	kind, body, err := readHello(conn)
 	var who identity
 	if err == nil {
@@ -248,7 +251,7 @@ func welcome(conn net.Conn, self identity, admit func(identity) error) (helloKin
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {
-		err = refusing(admit(who))
+		err = admit(kind, who)
 	}
 	if err != nil {
 		refuse(conn, self.ID, err)

@@ -50,7 +50,7 @@ func TestHelloStrangers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn := &scriptedConn{in: strings.NewReader(tc.sent)}
-			_, _, err := welcome(conn, testIdentity("b"), func(identity) error { return nil })
+			_, _, err := welcome(conn, testIdentity("b"), func(helloKind, identity) error { return nil })
 			if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
 				t.Errorf("error %v, want %s", err, tc.err)
 			}
@@ -90,7 +90,7 @@ func TestHelloIdentities(t *testing.T) {
 	}
 	served := make(chan result, 1)
 	go func() {
-		kind, who, err := welcome(b, testIdentity("b"), func(identity) error { return nil })
+		kind, who, err := welcome(b, testIdentity("b"), func(helloKind, identity) error { return nil })
 		served <- result{kind, who, err}
 	}()
 	who, err := greet(a, helloRaft, testIdentity("a"), func(identity) error { return nil })
@@ -167,7 +167,7 @@ func FuzzHello(f *testing.F) {
 				t.Errorf("admitted %+v", who)
 			}
 		}
-		_, who, err := welcome(&scriptedConn{in: bytes.NewReader(in)}, testIdentity("b"), admit)
+		_, who, err := welcome(&scriptedConn{in: bytes.NewReader(in)}, testIdentity("b"), func(_ helloKind, who identity) error { return admit(who) })
 		judge(who, err)
 		who, err = greet(&scriptedConn{in: bytes.NewReader(in)}, helloRaft, testIdentity("a"), admit)
 		judge(who, err)

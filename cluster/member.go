@@ -19,8 +19,11 @@ import (
 const metMax = 1024
 
 // admit implements peerHandler.
-func (n *Node) admit(who identity) error {
+func (n *Node) admit(who identity, kind helloKind) error {
 	if err := n.judge(who); err != nil {
+		return err
+	}
+	if err := n.judgeCaller(who, kind); err != nil {
 		return err
 	}
 	if err := judgeRules(who, n.cfg.ID, n.rules); err != nil {
@@ -60,6 +63,29 @@ func (n *Node) judge(who identity) error {
 	return nil
 }
 
+// judgeCaller says whether a node that has connected may do what it has connected for. A
+// node that joins is called, and calls nobody before it has learnt which cluster it is in.
+// A member of which this node has not heard, because it has been away, may replicate, for
+// that is how this node hears of it, and nothing else: its clients' requests it may not
+// bring.
+func (n *Node) judgeCaller(who identity, kind helloKind) error {
+	switch {
+	case kind == 0 || n.identity().Cluster == "": // this node has called, or it joins itself
+		return nil
+	case who.Cluster == "":
+		return fmt.Errorf("%w: node %s does not say in which cluster it is", errUninvited, who.ID)
+	case kind == helloCalls && !n.knows(who.ID):
+		return fmt.Errorf("%w: node %s is no member as far as is known here", errUninvited, who.ID)
+	}
+	return nil
+}
+
+// knows reports whether a node is a member.
+func (n *Node) knows(id string) bool {
+	_, member := n.roster.Load().members[id]
+	return member || slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+}
+
 // foundingMax is how long after its first start a founder looks for a node with data
 // at the addresses of its list. Later a stranger at the address of a dead member must
 // not stop the living ones.
@@ -75,9 +101,6 @@ func (n *Node) refused(by string, err error) {
 		// To found a cluster beside it would let both grant the same lock.
 		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes to that one with --join", err, by))
 		return
-	}
-	if n.refusals.due(by + err.Error()) {
-		n.log.Warn("refused by a peer", "peer", by, "why", err)
 	}
 }
 
@@ -306,6 +329,9 @@ func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (identity{ID: id, PeerAddr: addr}).check() != nil {
 		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at", oneLine(id+" "+addr, 128))
+	}
+	if err := n.cfg.needsSecret("peer address", addr); err != nil {
+		return resp.Errf("ERR %s", err)
 	}
 	for _, s := range n.servers() {
 		switch {

@@ -105,8 +105,9 @@ type Node struct {
 	exposed         atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
 	spared          atomic.Uint64            // as exposed, when there was a spare again
 
-	started    atomic.Bool  // Raft may be asked
-	serving    atomic.Int64 // requests that are being answered
+	started    atomic.Bool   // Raft may be asked
+	ready      chan struct{} // closed when it may
+	serving    atomic.Int64  // requests that are being answered
 	fatalOnce  sync.Once
 	broken     atomic.Bool // after fatal: this node must not lead any more
 	stopOnce   sync.Once
@@ -128,6 +129,7 @@ func Open(cfg Config) (*Node, error) {
 		membersDue:  make(chan struct{}, 1),
 		snapshotDue: make(chan struct{}, 1),
 		saves:       make(chan chan<- error),
+		ready:       make(chan struct{}),
 
 		snapshotting: make(chan struct{}, 1),
 		stop:         make(chan struct{}),
@@ -171,6 +173,7 @@ func (n *Node) open() error {
 	p, err := newPeers(peersConfig{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.identity,
 		Heartbeat: n.cfg.Heartbeat, Log: n.log, Expect: n.idAt,
+		Secret: n.cfg.PeerSecret, Ready: n.ready,
 	}, n)
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
@@ -261,6 +264,14 @@ func (n *Node) serversOfSnapshot() []raft.Server {
 // or out of date. A node that has been alone must not start under it: it would go
 // on alone, beside the cluster that the others found.
 func (n *Node) checkMembers(servers []raft.Server) error {
+	for _, s := range servers {
+		if string(s.ID) == n.cfg.ID {
+			continue // the others hear where it is now
+		}
+		if err := n.cfg.needsSecret("the address of peer "+string(s.ID), string(s.Address)); err != nil {
+			return err
+		}
+	}
 	if n.stores.Empty || len(n.cfg.Members) == 0 || len(servers) == 0 {
 		return nil
 	}
@@ -282,6 +293,7 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 func (n *Node) start() {
 	n.fsm.opened.Store(true)
 	n.started.Store(true)
+	close(n.ready)
 	if n.lacksSpare() {
 		n.expose()
 	}

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -17,20 +19,32 @@ type Network interface {
 }
 
 // TCPNetwork is the Network of a real node.
-type TCPNetwork struct{}
+type TCPNetwork struct {
+	// LoopbackOnly refuses to listen on, and to dial, what is not on this machine, also
+	// where a name leads there.
+	LoopbackOnly bool
+}
 
 // keepAliveEvery makes the kernel look after connections that nobody writes to
 // (those of Raft, between elections); the calls connection has pings of its own.
 const keepAliveEvery = 5 * time.Second
 
 // Listen opens a TCP port.
-func (TCPNetwork) Listen(addr string) (net.Listener, error) {
-	lc := net.ListenConfig{KeepAlive: keepAliveEvery}
+func (n TCPNetwork) Listen(addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAlive: keepAliveEvery, Control: n.control}
 	return lc.Listen(context.Background(), "tcp", addr)
 }
 
 // Dial connects over TCP. The name in addr is resolved at each call.
-func (TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery}
+func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery, Control: n.control}
 	return d.Dial("tcp", addr)
+}
+
+// control judges an address after its name was resolved, before it is used.
+func (n TCPNetwork) control(_, addr string, _ syscall.RawConn) error {
+	if n.LoopbackOnly && !IsLoopback(addr) {
+		return fmt.Errorf("%s is not on loopback, and peers have no secret (--peer-secret-file)", addr)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 
 // Limits and times of the peer network.
 const (
-	dialTimeoutDefault = 700 * time.Millisecond // dial and hello; short, so that a peer that swallows packets is noticed
+	dialTimeoutDefault = 700 * time.Millisecond // dial, proofs and hello; short, so that a peer that swallows packets is noticed
 	heartbeatDefault   = 500 * time.Millisecond
 	helloWaitMax       = 2 * time.Second // a stranger that connects and says nothing
-	servedConnsMax     = 1024            // incoming connections of all kinds
+	servedConnsMax     = 1024            // incoming connections of all kinds, once they are admitted
 	forwardWaitMax     = time.Hour       // a forwarded request that is to wait longer is malformed
 	acceptPauseMax     = time.Second
 )
@@ -33,17 +34,20 @@ type peersConfig struct {
 	// everywhere. Raft counts votes and acknowledgements by address: those of another
 	// node that has taken over the address must not count for the member.
 	Expect      func(addr string) (id string)
-	DialTimeout time.Duration // for the dial and the hello; 0: the default
-	Heartbeat   time.Duration // a peer that is silent for about two of them is given up; 0: the default
-	Log         *slog.Logger  // nil: none
+	Secret      []byte          // of the cluster; nil: peers are believed without a proof
+	Ready       <-chan struct{} // closed when the handler can judge who connects; nil: it can at once
+	DialTimeout time.Duration   // for the dial, the proofs and the hello; 0: the default
+	Heartbeat   time.Duration   // a peer that is silent for about two of them is given up; 0: the default
+	Log         *slog.Logger    // nil: none
 }
 
 // peerHandler is the node behind a peer network. Its methods are called
 // concurrently, and none may block.
 type peerHandler interface {
 	// admit judges the other side of a new connection, on both sides. Its error
-	// refuses the connection; the other side is told the text.
-	admit(who identity) error
+	// refuses the connection; the other side is told the text. kind is what it has
+	// connected for, 0 if this node has dialled.
+	admit(who identity, kind helloKind) error
 	// serveForward runs a request that another node's client sent. respond is called
 	// exactly once, from any goroutine, best before f.until: the sender does not wait
 	// longer. The request's strings alias a buffer that does not change.
@@ -62,6 +66,7 @@ var errPeersClosed = errors.New("the peer network is closed")
 // requests and status questions. All methods may be called concurrently.
 type peers struct {
 	cfg     peersConfig
+	secret  *peerSecret // nil: there is none
 	handler peerHandler
 	ln      net.Listener
 	raftIn  *raftStreams
@@ -70,18 +75,21 @@ type peers struct {
 	warned  rarely
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	links  map[string]*link      // by address
-	conns  map[net.Conn]openConn // every open connection
-	served int                   // incoming ones among them
+	mu       sync.Mutex
+	closed   bool
+	links    map[string]*link      // by address
+	conns    map[net.Conn]openConn // every open connection
+	unproven []net.Conn            // incoming ones among them whose hello is not over, oldest first
+	served   int                   // the other incoming ones
 }
 
 // openConn is what is known about an open connection.
 type openConn struct {
-	id     string // of the node at its other end, once it has said so
+	id     string // of the node at its other end, once it has been admitted
 	served bool   // calls of that node are answered on it
 }
+
+var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
 
 // newPeers opens the peer port and serves it.
 func newPeers(cfg peersConfig, handler peerHandler) (*peers, error) {
@@ -97,12 +105,16 @@ func newPeers(cfg peersConfig, handler peerHandler) (*peers, error) {
 	if err := cfg.Self().check(); err != nil {
 		return nil, err
 	}
+	secret, err := newPeerSecret(cfg.Secret)
+	if err != nil {
+		return nil, err
+	}
 	ln, err := cfg.Network.Listen(cfg.Listen)
 	if err != nil {
 		return nil, err
 	}
 	p := &peers{
-		cfg: cfg, handler: handler, ln: ln,
+		cfg: cfg, secret: secret, handler: handler, ln: ln,
 		stop:  make(chan struct{}),
 		links: map[string]*link{},
 		conns: map[net.Conn]openConn{},
@@ -188,27 +200,52 @@ func (p *peers) close() {
 }
 
 // track notes an open connection, so that close and disconnect reach it. It
-// refuses when the network is closed or, for an incoming one, full.
+// refuses when the network is closed. Where too many have connected and not been
+// admitted, the one that has had the longest time for it makes room: strangers, however
+// many, must not keep out the peers.
 func (p *peers) track(conn net.Conn, incoming bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || incoming && p.served >= servedConnsMax {
+	if p.closed {
 		return false
 	}
 	p.conns[conn] = openConn{}
-	if incoming {
-		p.served++
+	if !incoming {
+		return true
 	}
+	if len(p.unproven) >= unprovenConnsMax {
+		_ = p.unproven[0].Close()
+		p.unproven = p.unproven[1:]
+	}
+	p.unproven = append(p.unproven, conn)
 	return true
 }
 
-// note keeps what the hello told about an open connection.
+// note keeps who is at the other end of a connection that this node has dialled.
 func (p *peers) note(conn net.Conn, c openConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, open := p.conns[conn]; open {
 		p.conns[conn] = c
 	}
+}
+
+// keep takes an incoming connection, whose other end has been admitted, from those that
+// may have to make room.
+func (p *peers) keep(conn net.Conn, c openConn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.unproven, conn)
+	switch {
+	case i < 0 || p.closed:
+		return net.ErrClosed
+	case p.served >= servedConnsMax:
+		return errPeersFull
+	}
+	p.unproven = slices.Delete(p.unproven, i, i+1)
+	p.served++
+	p.conns[conn] = c
+	return nil
 }
 
 func (p *peers) untrack(conn net.Conn, incoming bool) {
@@ -218,8 +255,11 @@ func (p *peers) untrack(conn net.Conn, incoming bool) {
 	if _, open := p.conns[conn]; !open {
 		return
 	}
+	c := p.conns[conn]
 	delete(p.conns, conn)
-	if incoming {
+	if i := slices.Index(p.unproven, conn); i >= 0 {
+		p.unproven = slices.Delete(p.unproven, i, i+1)
+	} else if incoming && c.id != "" {
 		p.served--
 	}
 }
@@ -227,6 +267,13 @@ func (p *peers) untrack(conn net.Conn, incoming bool) {
 // accept takes connections until the network closes. A failure (no file
 // descriptors left) is waited out.
 func (p *peers) accept() {
+	if p.cfg.Ready != nil {
+		select {
+		case <-p.cfg.Ready:
+		case <-p.stop:
+			return
+		}
+	}
 	pause := 5 * time.Millisecond
 	for {
 		conn, err := p.ln.Accept()
@@ -239,6 +286,7 @@ func (p *peers) accept() {
 			continue
 		}
 		pause = 5 * time.Millisecond
+		conn = p.secret.secure(conn, sideListener)
 		if !p.track(conn, true) {
 			_ = conn.Close()
 			continue
@@ -249,21 +297,42 @@ func (p *peers) accept() {
 
 // serve greets an incoming connection and hands it to whom it is for.
 func (p *peers) serve(conn net.Conn) {
-	_ = conn.SetDeadline(after(helloWaitMax))
-	kind, who, err := welcome(conn, p.cfg.Self(), p.handler.admit)
+	kind, err := p.receive(conn)
 	if err != nil {
-		p.failedHello(conn.RemoteAddr().String(), err)
+		addr := conn.RemoteAddr().String()
+		host, _, _ := net.SplitHostPort(addr)
+		p.failedHello(addr, host, err)
 		p.untrack(conn, true)
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	p.note(conn, openConn{id: who.ID, served: kind == helloCalls})
 	if kind != helloCalls {
 		p.raftIn.deliver(kind, &trackedConn{Conn: conn, p: p, incoming: true})
 		return
 	}
 	defer p.untrack(conn, true)
 	p.serveCalls(conn)
+}
+
+// receive finds out who has connected, and why.
+func (p *peers) receive(conn net.Conn) (helloKind, error) {
+	self := p.cfg.Self()
+	_ = conn.SetDeadline(after(handshakeWaitMax))
+	claim, err := p.secret.introduce(conn, self)
+	if err != nil {
+		return 0, err
+	}
+	_ = conn.SetDeadline(after(helloWaitMax))
+	kind, _, err := welcome(conn, self, func(kind helloKind, who identity) error {
+		if err := claim.is(who); err != nil {
+			return refusing(err)
+		}
+		if err := p.handler.admit(who, kind); err != nil {
+			return refusing(err)
+		}
+		return p.keep(conn, openConn{id: who.ID, served: kind == helloCalls})
+	})
+	return kind, err
 }
 
 // dial connects to a peer and greets it.
@@ -273,14 +342,15 @@ func (p *peers) dial(addr string, kind helloKind, timeout time.Duration) (net.Co
 	if err != nil {
 		return nil, err
 	}
+	conn = p.secret.secure(conn, sideDialler)
 	if !p.track(conn, false) {
 		_ = conn.Close()
 		return nil, errPeersClosed
 	}
 	_ = conn.SetDeadline(deadline)
-	who, err := greet(conn, kind, p.cfg.Self(), func(who identity) error { return p.admitAt(addr, who) })
+	who, err := p.approach(conn, addr, kind)
 	if err != nil {
-		p.failedHello(addr, err)
+		p.failedHello(addr, addr, err)
 		p.untrack(conn, false)
 		return nil, err
 	}
@@ -289,34 +359,57 @@ func (p *peers) dial(addr string, kind helloKind, timeout time.Duration) (net.Co
 	return conn, nil
 }
 
-// admitAt judges the node that answers at an address.
-func (p *peers) admitAt(addr string, who identity) error {
-	if p.cfg.Expect != nil {
-		if id := p.cfg.Expect(addr); id != "" && id != who.ID {
-			return fmt.Errorf("node %s answers at %s, which is the address of node %s", who.ID, addr, id)
-		}
+// approach greets the node at the other end of a connection that was dialled.
+func (p *peers) approach(conn net.Conn, addr string, kind helloKind) (identity, error) {
+	self := p.cfg.Self()
+	claim, err := p.secret.approach(conn, self)
+	if err != nil {
+		return identity{}, err
 	}
-	return p.handler.admit(who)
+	return greet(conn, kind, self, func(who identity) error {
+		err := claim.is(who)
+		if err == nil {
+			err = p.admitAt(addr, who, self.Cluster)
+		}
+		if err != nil {
+			return refusing(err)
+		}
+		return nil
+	})
 }
 
-func (p *peers) failedHello(addr string, err error) {
-	var refused *refusedError
-	if errors.As(err, &refused) {
-		p.handler.refused(refused.By, errors.New(refused.Text))
-		return
-	}
-	level, what := slog.LevelDebug, "peer connection failed"
-	host, _, _ := net.SplitHostPort(addr)
-	var refuses *unwelcome
-	switch {
-	case errors.As(err, &refuses):
-		if what = "a peer is refused"; p.warned.due(host + err.Error()) {
-			level = slog.LevelWarn
+// admitAt judges the node that answers at an address. One that joins is in no cluster
+// yet: it must be the one that was added with this address.
+func (p *peers) admitAt(addr string, who identity, cluster string) error {
+	if p.cfg.Expect != nil {
+		id := p.cfg.Expect(addr)
+		if id != "" && id != who.ID {
+			return fmt.Errorf("node %s answers at %s, which is the address of node %s", who.ID, addr, id)
 		}
-	case errors.Is(err, errHello) && p.warned.due(host):
-		level = slog.LevelWarn // a wrong address, or a client on the wrong port
+		if id == "" && who.Cluster == "" && cluster != "" {
+			return fmt.Errorf("%w: node %s at %s is in no cluster", errUninvited, who.ID, addr)
+		}
+	}
+	return p.handler.admit(who, 0)
+}
+
+// failedHello says why there is no connection. Of one source it warns once in a while: it
+// may be a stranger who wants to fill the log.
+func (p *peers) failedHello(addr, source string, err error) {
+	var refused *refusedError
+	var refuses *unwelcome
+	level, what := slog.LevelDebug, "peer connection failed"
+	if errors.As(err, &refuses) {
+		what = "a peer is refused"
+	}
+	// A node that is not wanted, a wrong address, or a client on the wrong port.
+	if (errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, errUninvited)) && p.warned.due(source) {
+		level = slog.LevelWarn
 	}
 	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
+	if refused != nil {
+		p.handler.refused(refused.By, errors.New(refused.Text))
+	}
 }
 
 // sleep waits for d; false if the network closes.

@@ -22,7 +22,7 @@ type fakePeer struct {
 	refusals []string
 }
 
-func (f *fakePeer) admit(who identity) error {
+func (f *fakePeer) admit(who identity, _ helloKind) error {
 	if f.admits == nil {
 		return nil
 	}

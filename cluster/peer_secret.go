@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"time"
+)
+
+// Where a cluster has a secret, every connection between nodes is TLS 1.3, and begins
+// with three messages of the hello's form, before the hello:
+//
+//	listener  name    who I am
+//	dialler   proof   who I am, in which cluster, and a proof   | (closes)
+//	listener  proof   likewise                                  | refuse  why not
+//
+// A proof shows that its sender knows the secret. It covers keys that only the two ends
+// of this one TLS connection have, the side, both ids and the sender's cluster: it is
+// worth nothing on another connection, in the other direction, or to somebody in the
+// middle, who has two connections. Until it has been verified nothing that the other side
+// says is believed, not even a refusal. The hello then has to name the same node.
+
+const (
+	// PeerSecretMin is how many bytes the secret of a cluster has at least.
+	PeerSecretMin = 16
+
+	handshakeWaitMax = 2 * time.Second // for TLS and the proofs of who has connected
+	unprovenConnsMax = 256             // incoming connections on which nobody has been admitted yet
+
+	exporterLabel = "EXPORTER-lockd-peer-proof"
+	exporterBytes = 32
+)
+
+const (
+	helloName  helloKind = 'i'
+	helloProof helloKind = 'p'
+)
+
+// The two sides of a connection, as a proof names them.
+const (
+	sideDialler  = "dialler"
+	sideListener = "listener"
+)
+
+// makeSecret is the command that makes a good secret.
+const makeSecret = "head -c 32 /dev/urandom | base64 > lockd.secret"
+
+var (
+	errUninvited = errors.New("not a peer of this cluster")
+	errNoProof   = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", errUninvited)
+	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", errUninvited)
+)
+
+// peerSecret is what a node of a cluster with a secret needs for its connections. A
+// nil one leaves connections as they are, and believes everybody. Its methods may be
+// called concurrently.
+type peerSecret struct {
+	key []byte
+	tls *tls.Config
+}
+
+// newPeerSecret returns nil for an empty secret.
+func newPeerSecret(secret []byte) (*peerSecret, error) {
+	if len(secret) == 0 {
+		return nil, nil
+	}
+	cert, err := ephemeralCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("a certificate for the peers: %w", err)
+	}
+	return &peerSecret{key: secret, tls: &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{cert},
+		// The certificate says nothing about who has it: the proof does. Certificates that
+		// an operator gives would be verified here, as well as that.
+		InsecureSkipVerify:          true,
+		SessionTicketsDisabled:      true,
+		DynamicRecordSizingDisabled: true, // messages are read whole
+	}}, nil
+}
+
+// ephemeralCertificate makes a key that lives as long as the process.
+func ephemeralCertificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// secureConn is a TLS connection whose Close never waits for the other side, as TLS's
+// own word of farewell may. Nobody needs that: what is read here has a length.
+type secureConn struct{ *tls.Conn }
+
+func (c secureConn) Close() error { return c.NetConn().Close() }
+
+// secure makes a TLS connection of a new one. Nothing is sent yet.
+func (s *peerSecret) secure(conn net.Conn, side string) net.Conn {
+	switch {
+	case s == nil:
+		return conn
+	case side == sideDialler:
+		return secureConn{tls.Client(conn, s.tls)}
+	}
+	return secureConn{tls.Server(conn, s.tls)}
+}
+
+// peerClaim is the body of a name or a proof message.
+type peerClaim struct {
+	ID      string
+	Cluster string `json:",omitempty"`
+	Proof   []byte `json:",omitempty"`
+}
+
+// is reports whether an identity is that of the node that has proven itself.
+func (c *peerClaim) is(who identity) error {
+	if c != nil && (c.ID != who.ID || c.Cluster != who.Cluster) {
+		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q", errUninvited, who.ID, who.Cluster, c.ID, c.Cluster)
+	}
+	return nil
+}
+
+// introduce is the listener's side: it returns what the dialler has proven itself as.
+func (s *peerSecret) introduce(conn net.Conn, self identity) (*peerClaim, error) {
+	if s == nil {
+		return nil, nil
+	}
+	tc := conn.(secureConn)
+	if err := handshake(tc); err != nil {
+		if errors.Is(err, errHello) || errors.Is(err, errUninvited) {
+			refuse(tc.NetConn(), self.ID, err)
+		}
+		return nil, err
+	}
+	if _, err := tc.Write(appendHello(nil, helloName, peerClaim{ID: self.ID})); err != nil {
+		return nil, err
+	}
+	who, err := readClaim(tc, helloProof)
+	if err == nil {
+		err = s.verify(tc, who, sideDialler, who.ID, self.ID)
+	}
+	if err != nil {
+		refuse(tc, self.ID, err)
+		return nil, err
+	}
+	return who, s.send(tc, self, sideListener, who.ID, self.ID)
+}
+
+// approach is the dialler's side: it returns what the listener has proven itself as.
+func (s *peerSecret) approach(conn net.Conn, self identity) (*peerClaim, error) {
+	if s == nil {
+		return nil, nil
+	}
+	tc := conn.(secureConn)
+	if err := handshake(tc); err != nil {
+		return nil, err
+	}
+	named, err := readClaim(tc, helloName)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.send(tc, self, sideDialler, self.ID, named.ID); err != nil {
+		return nil, err
+	}
+	who, err := readClaim(tc, helloProof)
+	if err != nil {
+		return nil, err
+	}
+	return who, s.verify(tc, who, sideListener, self.ID, who.ID)
+}
+
+// handshake does TLS's own, and says in our words that the other side speaks no TLS.
+func handshake(tc secureConn) error {
+	err := tc.Handshake()
+	var plain tls.RecordHeaderError
+	switch {
+	case !errors.As(err, &plain):
+		return err
+	case strings.HasPrefix(helloMagic, string(plain.RecordHeader[:])):
+		return errPlainPeer
+	}
+	return fmt.Errorf("%w: %q", errStranger, plain.RecordHeader[:])
+}
+
+// readClaim reads a message of the given kind. A refusal is an error like any other: the
+// other side has proven nothing.
+func readClaim(r io.Reader, want helloKind) (*peerClaim, error) {
+	kind, body, err := readHello(r)
+	if err != nil {
+		return nil, err
+	}
+	if kind == helloRefuse {
+		return nil, fmt.Errorf("%w: it says %q", errUninvited, decodeRefusal(body).Text)
+	}
+	claim := &peerClaim{}
+	if err := json.Unmarshal(body, claim); err != nil || kind != want {
+		return nil, fmt.Errorf("%w: a message of kind %q where %q is due", errHello, byte(kind), byte(want))
+	}
+	if err := (identity{ID: claim.ID, Cluster: claim.Cluster}).check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHello, err)
+	}
+	return claim, nil
+}
+
+func (s *peerSecret) send(tc secureConn, self identity, side, dialler, listener string) error {
+	proof, err := s.proof(tc, side, dialler, listener, self.Cluster)
+	if err != nil {
+		return err
+	}
+	_, err = tc.Write(appendHello(nil, helloProof, peerClaim{ID: self.ID, Cluster: self.Cluster, Proof: proof}))
+	return err
+}
+
+// verify judges the proof of the node on one side.
+func (s *peerSecret) verify(tc secureConn, who *peerClaim, side, dialler, listener string) error {
+	want, err := s.proof(tc, side, dialler, listener, who.Cluster)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(want, who.Proof) {
+		return errNoProof
+	}
+	return nil
+}
+
+// proof is what the node on one side of a connection, which says that it is in cluster,
+// has to show.
+func (s *peerSecret) proof(tc secureConn, side, dialler, listener, cluster string) ([]byte, error) {
+	state := tc.ConnectionState()
+	keys, err := state.ExportKeyingMaterial(exporterLabel, nil, exporterBytes)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, s.key)
+	_, _ = mac.Write(appendTexts(nil, []string{side, dialler, listener, cluster, string(keys)})) // never fails
+	return mac.Sum(nil), nil
+}
+
+// tlsHandshake is the first byte of a TLS connection.
+const tlsHandshake = 0x16
+
+// IsLoopback reports whether an address, host:port, can be on this machine only. A name
+// other than localhost may be anywhere.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// needsSecret is nil if peers may be at an address.
+func (c *Config) needsSecret(what, addr string) error {
+	if !c.onlyLoopback() || IsLoopback(addr) {
+		return nil
+	}
+	return fmt.Errorf("%s %s is not on loopback: peers on other machines need a secret that every node has: make one with `%s` and give it to each by --peer-secret-file (--peer-insecure does without, on a network where everybody may read and change everything)", what, oneLine(addr, helloNameMax), makeSecret)
+}
+
+// onlyLoopback reports whether peers must be on this machine. Networks of tests have
+// addresses of their own.
+func (c *Config) onlyLoopback() bool {
+	tcp, ok := c.Network.(TCPNetwork)
+	return ok && tcp.LoopbackOnly
+}
