@@ -67,8 +67,9 @@ func (c *devCmd) plan() ([]*serveCmd, error) {
 		return nil, err
 	}
 	var list []string
+	peers := loopbackHost(c.Listen, host)
 	for i := range c.Nodes {
-		list = append(list, fmt.Sprintf("n%d=%s", i+1, net.JoinHostPort(host, strconv.Itoa(port+i+peerPortOffset))))
+		list = append(list, fmt.Sprintf("n%d=%s", i+1, net.JoinHostPort(peers, strconv.Itoa(port+i+peerPortOffset))))
 	}
 	var nodes []*serveCmd
 	for i := range c.Nodes {

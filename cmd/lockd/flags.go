@@ -115,12 +115,15 @@ type serveCmd struct {
 	ID            string   `default:"n1" help:"This node's name in the cluster (default: ${default})." placeholder:"NAME"`
 	Listen        []string `default:"127.0.0.1:6379" help:"Address for clients; may be given more than once (default: ${default})." placeholder:"HOST:PORT"`
 	Unixsocket    string   `help:"Path of a Unix socket for clients." placeholder:"PATH"`
-	PeerListen    string   `help:"Address for the other nodes (default: the client port + 10000)." placeholder:"HOST:PORT"`
+	PeerListen    string   `help:"Address for the other nodes (default: that of the first --listen, the port + 10000; on loopback where there is no secret)." placeholder:"HOST:PORT"`
 	Advertise     string   `help:"Client address as others reach it (default: the first --listen)." placeholder:"HOST:PORT"`
 	PeerAdvertise string   `help:"Peer address as the other nodes reach it; a name is resolved again on each dial (default: this node's entry in --cluster, else --peer-listen)." placeholder:"HOST:PORT"`
 	Dir           string   `default:"lockd-data" help:"Data folder (default: ${default})." placeholder:"DIR"`
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
 	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join." placeholder:"HOST:PORT"`
+
+	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback." placeholder:"FILE"`
+	PeerInsecure   bool   `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
 
@@ -130,6 +133,7 @@ type serveCmd struct {
 
 	members map[string]string // --cluster, parsed: id -> peer address
 	seats   *server.Seats     // what the process has descriptors for; nil: no bound
+	secret  peerSecret
 }
 
 type devCmd struct {
@@ -193,6 +197,7 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 	case "version":
 		return c.Version, false, nil
 	}
+	c.Serve.secret.env, c.Serve.secret.inEnv = given.env("peer-secret")
 	return &c.Serve, false, c.Serve.check()
 }
 
@@ -304,6 +309,9 @@ func (c *serveCmd) check() error {
 		return err
 	}
 	c.members = members
+	if err := c.readSecret(); err != nil {
+		return err
+	}
 	if err := c.fillAddrs(); err != nil {
 		return err
 	}
@@ -338,6 +346,9 @@ func (c *serveCmd) fillAddrs() error {
 		}
 		if port+peerPortOffset > 65535 {
 			return usagef("--listen port %d + %d is no port: give --peer-listen", port, peerPortOffset)
+		}
+		if len(c.secret.bytes) == 0 && !c.PeerInsecure {
+			host = loopbackHost(c.Listen[0], host) // who lets clients in has not let in peers
 		}
 		c.PeerListen = net.JoinHostPort(host, strconv.Itoa(port+peerPortOffset))
 	}

@@ -21,6 +21,10 @@ func TestUsageErrors(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("listen = \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	short := filepath.Join(dir, "short")
+	if err := os.WriteFile(short, []byte("fifteen bytes..  \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args []string
 		env  []string
@@ -52,6 +56,13 @@ func TestUsageErrors(t *testing.T) {
 		{args: []string{"--cluster-protocol", "--listen", "127.0.0.1:0"}, want: "lockd: --advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to 127.0.0.1:0"},
 		{args: []string{"dev", "--sentinel-listen", "127.0.0.1:65534"}, want: "lockd: --sentinel-listen port 65534 leaves no room for 3 nodes"},
 		{args: []string{"dev", "--nodes", "0"}, want: "lockd: --nodes 0 is not between 1 and 9"},
+		{args: []string{"--peer-secret-file", filepath.Join(dir, "none")}, want: "lockd: --peer-secret-file: open " + filepath.Join(dir, "none") + ": no such file"},
+		{args: []string{"--peer-secret-file", dir}, want: "lockd: --peer-secret-file: read " + dir + ": is a directory"},
+		{args: []string{"--peer-secret-file", short}, want: "lockd: --peer-secret-file " + short + " holds 15 bytes besides white space, not 16 to 4096"},
+		{args: []string{"--peer-secret-file", "/dev/zero"}, want: "lockd: --peer-secret-file /dev/zero holds 8192 bytes besides white space, not 16 to 4096"},
+		{args: []string{"--peer-secret-file", bad}, env: []string{"LOCKD_PEER_SECRET=0123456789abcdef"}, want: "lockd: --peer-secret-file and LOCKD_PEER_SECRET exclude each other"},
+		{args: []string{"--peer-secret-file", bad, "--peer-insecure"}, want: "lockd: --peer-insecure is for nodes without a secret, and this one has one"},
+		{env: []string{"LOCKD_PEER_SECRET="}, want: "lockd: LOCKD_PEER_SECRET holds 0 bytes besides white space, not 16 to 4096"},
 	} {
 		var stdout, stderr bytes.Buffer
 		status := run(tt.args, tt.env, &stdout, &stderr)
@@ -78,6 +89,44 @@ func TestPrecedence(t *testing.T) {
 	if got.ID != "n7" || got.Dir != "from-env" || got.Heartbeat != time.Second || strings.Join(got.Listen, " ") != "127.0.0.1:1001 127.0.0.1:1002" ||
 		got.LeaderWait != 3*time.Second || got.PeerListen != "127.0.0.1:11001" || got.Advertise != "127.0.0.1:1001" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The peer port is never open wider than that for clients, unless that was asked for, and
+// without a secret not beyond this machine.
+func TestPeerListenDefault(t *testing.T) {
+	secret := []string{"LOCKD_PEER_SECRET=0123456789abcdef"}
+	for _, tt := range []struct {
+		args string
+		env  []string
+		want string
+	}{
+		{args: "", want: "127.0.0.1:16379"},
+		{args: "--listen 0.0.0.0:6379", want: "127.0.0.1:16379"},
+		{args: "--listen :6379", want: "127.0.0.1:16379"},
+		{args: "--listen db1.example:6379", want: "127.0.0.1:16379"},
+		{args: "--listen [::1]:6379", want: "[::1]:16379"},
+		{args: "--listen 0.0.0.0:6379 --peer-insecure", want: "0.0.0.0:16379"},
+		{args: "--listen 10.0.0.1:6379", env: secret, want: "10.0.0.1:16379"},
+		{args: "--listen 127.0.0.1:6379", env: secret, want: "127.0.0.1:16379"},
+		{args: "--listen 127.0.0.1:6379 --peer-listen 10.0.0.1:1", env: secret, want: "10.0.0.1:1"},
+	} {
+		cmd, _, err := parse(strings.Fields(tt.args), tt.env, &bytes.Buffer{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.args, err)
+			continue
+		}
+		if got := cmd.(*serveCmd).PeerListen; got != tt.want {
+			t.Errorf("%s %s: peers on %s, want %s", tt.args, tt.env, got, tt.want)
+		}
+	}
+	cmd, _, err := parse([]string{"dev", "--listen", "0.0.0.0:7001"}, nil, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := cmd.(*devCmd).plan()
+	if err != nil || nodes[2].PeerListen != "127.0.0.1:17003" || nodes[0].members["n3"] != "127.0.0.1:17003" {
+		t.Errorf("dev: %+v, %v", nodes[2], err)
 	}
 }
 

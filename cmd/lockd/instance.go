@@ -71,7 +71,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	}
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
-		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, ClientAddrs: []string{c.Advertise},
+		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecret: c.secret.bytes, PeerInsecure: c.PeerInsecure, ClientAddrs: []string{c.Advertise},
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
 		Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,

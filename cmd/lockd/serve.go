@@ -22,6 +22,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	if c.seats, err = systemFiles.seats(1, log); err != nil {
 		return usageError{err}
 	}
+	c.warnOfPeers(log)
 	i, err := start(c, log)
 	if err != nil {
 		return usageError{err}
