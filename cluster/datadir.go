@@ -216,12 +216,24 @@ func (d *dataDir) clearUnfinished() error {
 
 // damaged is the refusal of a folder that cannot be trusted.
 func (d *dataDir) damaged(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		return d.full(err)
+	}
 	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add it under a new id with an empty folder; an older copy of the folder has forgotten what the node has promised since, and is refused)", d.path, err)
+}
+
+// full is the error of a folder whose disk is full. Nothing is wrong with the folder.
+func (d *dataDir) full(err error) error {
+	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written to files of %d MiB, one of which is rebuilt after a crash) and start again",
+		d.path, err, 2*segmentBytes()>>20, segmentBytes()>>20)
 }
 
 // save writes the meta file.
 func (d *dataDir) save(meta dirMeta) error {
 	if err := replaceFile(d.path, metaFile, encodeMeta(meta)); err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			return d.full(err)
+		}
 		return fmt.Errorf("data folder %s: %w", d.path, err)
 	}
 	d.meta = meta

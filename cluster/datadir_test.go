@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -261,5 +264,20 @@ func TestDataDirMakesFoldersAbove(t *testing.T) {
 	}
 	if _, err := openDataDir(filepath.Join("file", "data"), "n1"); err == nil || !strings.Contains(err.Error(), "cannot be made") {
 		t.Errorf("a folder in a file: %v", err)
+	}
+}
+
+// A full disk is never called damage: who removes the folder then, or the node, loses what is
+// in order.
+func TestFullDiskIsNoDamage(t *testing.T) {
+	d := &dataDir{path: "DIR"}
+	for _, err := range []error{
+		fmt.Errorf("its log: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}),
+		errors.New("panic: write x: no space left on device"),
+	} {
+		got := d.damaged(err).Error()
+		if strings.Contains(got, "is damaged") || !strings.Contains(got, "the folder is in order; make at least ") || !strings.Contains(got, " MiB of space") {
+			t.Errorf("%v: %s", err, got)
+		}
 	}
 }

@@ -176,9 +176,33 @@ func (n *Node) keepMembers() {
 		case n.role.silence() > n.cfg.LeaderWait:
 			// Nobody speaks to this node. If it was removed, the others say so when it
 			// asks; Raft itself does not ask once it has seen the removal.
-			n.survey(context.Background())
+			n.tellAwaited(n.survey(context.Background()))
 		}
 	}
+}
+
+// awaitedEvery is how often a node without a majority says for whom it waits.
+const awaitedEvery = 10 * time.Second
+
+// tellAwaited says which voters do not answer, if there are too many for a leader. Only
+// keepMembers calls it.
+func (n *Node) tellAwaited(members []surveyed) {
+	var away []string
+	voters := 0
+	for _, m := range members {
+		if m.Suffrage != raft.Voter {
+			continue
+		}
+		if voters++; m.err != nil {
+			away = append(away, string(m.ID)+" ("+string(m.Address)+")")
+		}
+	}
+	now := n.clock.Monotonic()
+	if voters-len(away) > voters/2 || n.toldAwaited != 0 && now-n.toldAwaited < awaitedEvery {
+		return
+	}
+	n.toldAwaited = now
+	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.role.silence().Round(time.Second))
 }
 
 // introduceEvery is after how many ticks a node introduces itself again to members that have
@@ -455,15 +479,19 @@ func (n *Node) whyNotRemove(ctx context.Context, id string) string {
 	return ""
 }
 
-// joinPause is the pause between two tries to join.
-const joinPause = 500 * time.Millisecond
+// joinPause is the first pause between two tries to join; it doubles up to joinPauseMax.
+const (
+	joinPause    = 500 * time.Millisecond
+	joinPauseMax = 5 * time.Second
+)
 
 // Join makes this node, which was opened with Config.Join, a member of the cluster
 // that a member's client address belongs to. It returns when the node has its vote,
 // at once if it has one already. What may pass is tried again until ctx ends; a
 // refusal is returned.
 func (n *Node) Join(ctx context.Context, hostPort, password string) error {
-	for {
+	var said rarely
+	for pause := joinPause; ; pause = min(2*pause, joinPauseMax) {
 		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
@@ -476,9 +504,11 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 		case err == nil:
 			err = errors.New(answer[1:])
 		}
-		n.log.Info("joining the cluster", "through", hostPort, "state", err)
+		if said.due(err.Error()) {
+			n.log.Info("joining the cluster", "through", hostPort, "state", err)
+		}
 		select {
-		case <-time.After(joinPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return fmt.Errorf("joining through %s: %w (last: %w)", hostPort, ctx.Err(), err)
 		case <-n.stop:

@@ -66,13 +66,14 @@ type Node struct {
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none
 
-	metMu      sync.Mutex
-	met        map[string]identity // peers that introduced themselves, by id
-	membersDue chan struct{}
-	refusals   rarely
-	book       *startBook
-	mark       *appliedMark // nil in memory
-	acked      acknowledged
+	metMu       sync.Mutex
+	met         map[string]identity // peers that introduced themselves, by id
+	membersDue  chan struct{}
+	toldAwaited time.Duration // monotonic
+	refusals    rarely
+	book        *startBook
+	mark        *appliedMark // nil in memory
+	acked       acknowledged
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder

@@ -89,6 +89,28 @@ func TestNodesOfOtherRules(t *testing.T) {
 	})
 }
 
+// A node without a majority says again and again for whom it waits.
+func TestAwaitedMembersAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, keep := warned()
+		c := startCluster(t, 3, keep)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		time.Sleep(20 * time.Second)
+		c.kill(others[0].id)
+		time.Sleep(20 * time.Second)
+		if n := logs[leader.id].count("waits for others"); n != 0 {
+			t.Errorf("with a majority: %d lines", n)
+		}
+		c.kill(others[1].id)
+		time.Sleep(35 * time.Second)
+		if n := logs[leader.id].count("waits for others", others[0].id+" ("+others[0].addr+"), "+others[1].id); n < 3 || n > 4 {
+			t.Errorf("%d lines: %q", n, logs[leader.id].said)
+		}
+	})
+}
+
 // The rules are those of all rows, subcommands too, and of the formats.
 func TestRules(t *testing.T) {
 	rules := rulesOf(keyspace.New(nil))
