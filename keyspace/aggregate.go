@@ -84,8 +84,15 @@ func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit fu
 		v = fresh(c.m.generation)
 	} else {
 		v, d = was.agg().own(c.m.generation).(T), was.deadline
+		if aggregate(v) != was.agg() {
+			c.m.spend(cloneWork(v))
+		}
 	}
+	form := v.form()
 	edit(v)
+	if v.form() != form {
+		c.m.spend(int64(v.len())*treeWork(v.len()) + hashWork*v.size())
+	}
 	if v.len() > 0 || v.kind().keepsEmpty {
 		c.m.store(c.db, key, was, newEntry(key, was, aggregateValue(v), d))
 		return false
@@ -94,4 +101,26 @@ func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit fu
 		c.m.store(c.db, key, was, nil)
 	}
 	return was != nil
+}
+
+// cloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
+func cloneWork(v aggregate) int64 {
+	if v.len() > smallMax {
+		return compareWork * smallMax
+	}
+	return 64 * int64(v.len())
+}
+
+// smallMax and smallValueMax bound the small forms, whatever the settings say: whoever
+// looks for an element in one looks at all, and no setting may make that the work of
+// millions, or of megabytes each.
+const (
+	smallMax      = 4096
+	smallValueMax = 4096
+)
+
+// smallWork is the work of looking for a name in a small form of n elements, which have
+// so many bytes together: only those of its length are compared with it.
+func smallWork(n int, bytes int64, name string) int64 {
+	return compareWork*int64(1+n) + min(bytes, int64(n*len(name)))/4
 }

@@ -319,8 +319,15 @@ func (m *Machine) forgetReady(from int) {
 }
 
 // noteSwapped notes all keys of a database that somebody waits for: its content is
-// another one now.
+// another one now. It visits who waits, or the keys, whichever are fewer.
 func (m *Machine) noteSwapped(db int) {
+	d, waiting := m.dbs[db], m.blocked.places.Len()
+	if d.keys.len() < waiting {
+		m.spend((visitWork + treeWork(waiting)) * int64(d.keys.len()))
+		m.noteReadyKeys(db)
+		return
+	}
+	m.spend((visitWork + treeWork(d.keys.len())) * int64(waiting))
 	var keys []string
 	m.blocked.places.Ascend(waitPlace{db: db}, func(p waitPlace) bool {
 		if p.db == db && (len(keys) == 0 || keys[len(keys)-1] != p.key) {
@@ -329,9 +336,24 @@ func (m *Machine) noteSwapped(db int) {
 		return p.db == db
 	})
 	for _, key := range keys {
-		if e, ok := m.dbs[db].keys.get(key); ok {
+		if e, ok := d.keys.get(key); ok {
 			m.noteReady(db, e)
 		}
+	}
+}
+
+// noteReadyKeys notes the keys of a database that somebody waits for, in their order.
+func (m *Machine) noteReadyKeys(db int) {
+	var found []*entry
+	m.dbs[db].keys.each(func(e *entry) bool {
+		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().kind()}, 0) != nil {
+			found = append(found, e)
+		}
+		return true
+	})
+	slices.SortFunc(found, func(a, b *entry) int { return strings.Compare(a.key(), b.key()) })
+	for _, e := range found {
+		m.noteReady(db, e)
 	}
 }
 
@@ -363,14 +385,15 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // it asks again, in another entry
 			continue
 		}
-		if m.spend(visitWork); w.ready != nil && !w.ready(c, k.key) {
+		m.spend(treeWork(m.blocked.places.Len()) + compareWork*int64(len(w.keys)))
+		if w.ready != nil && !w.ready(c, k.key) {
 			continue
 		}
 		m.blocked.remove(w)
 		began := m.toldNow()
 		reply := w.take(c, k.key)
 		m.servedBytes += reply.Size()
-		m.spend(commandWork + reply.Size())
+		m.spend(commandWork + replyWork(reply))
 		m.emitServed(w.id, reply, began)
 	}
 }

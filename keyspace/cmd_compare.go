@@ -85,6 +85,7 @@ func (c *ctx) meets(cond condition, e *entry) (met bool, fail resp.Reply, ok boo
 	case e.agg() != nil:
 		return false, resp.Err(resp.ErrWrongType), false
 	case !cond.digest:
+		c.m.spend(int64(len(cond.operand)))
 		return (e.str() == cond.operand) == cond.equal, resp.Reply{}, true
 	case len(cond.operand) != digestDigits:
 		return false, resp.Err(errDigestLength), false
@@ -94,9 +95,12 @@ func (c *ctx) meets(cond condition, e *entry) (met bool, fail resp.Reply, ok boo
 
 const digestDigits = 16
 
+// digestWork is the work of a byte.
+const digestWork = 2
+
 // digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
 func (c *ctx) digest(e *entry) string {
-	c.m.spend(int64(len(e.str())))
+	c.m.spend(digestWork * int64(len(e.str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3(e.str()))
 }
 
@@ -176,6 +180,9 @@ func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
 		if there := c.lookup(pairs[i]) != nil; there && opts.onlyNew || !there && opts.onlyOld {
 			return resp.Int(0)
 		}
+	}
+	if !c.m.hasRoom(2 * c.m.dbs[c.db].editWork(pairs, 2)) {
+		return resp.Err(errWorkMeter)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		c.setString(pairs[i], stringValue(pairs[i+1]), opts.keptOr(c.lookup(pairs[i]), until), opts.expiry != nil)

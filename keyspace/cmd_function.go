@@ -86,6 +86,9 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	if readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
 	}
+	if !c.m.affordsProgram("library "+f.library.sha, len(f.library.source)) {
+		return resp.Err(errWorkMeter)
+	}
 	run := &scriptRun{db: c.db, readOnly: noWrites, full: full}
 	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Call(f.library.code(), f.function.Name, keys, argv, c.m.settings.script, call)
@@ -160,7 +163,7 @@ func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
 		return pattern == nil || !pattern.exceeded()
 	})
 	if pattern != nil {
-		c.m.spend(int64(pattern.steps))
+		c.m.spend(globWork * int64(pattern.steps))
 		if pattern.exceeded() {
 			return resp.Err(errGlob)
 		}
@@ -188,7 +191,13 @@ func (l *functionLibrary) describe(withCode bool) resp.Reply {
 	return reply
 }
 
-func cmdFunctionDump(c *ctx, _ resp.Args) resp.Reply { return resp.Bulk(c.m.functions.dump()) }
+func cmdFunctionDump(c *ctx, _ resp.Args) resp.Reply {
+	c.m.spend(dumpWork * c.m.functions.bytes)
+	return resp.Bulk(c.m.functions.dump())
+}
+
+// dumpWork is the work of a byte of a dump.
+const dumpWork = 8
 
 // cmdFunctionRestore loads the libraries of a dump, all of them within the limits of
 // one script.
@@ -203,6 +212,7 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 	if policy != "APPEND" && policy != "REPLACE" && policy != "FLUSH" {
 		return resp.Err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
 	}
+	c.m.spend(dumpWork * int64(len(args[2])))
 	sources, ok := parseDump(args[2])
 	if !ok {
 		return resp.Err("ERR DUMP payload version or checksum are wrong")
@@ -212,6 +222,9 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 	for _, source := range sources {
 		if _, fail, ok := c.m.create(&restored, source, false, &left); !ok {
 			return fail
+		}
+		if restored.full() {
+			return resp.Err(errFunctionsFull)
 		}
 	}
 	if policy != "FLUSH" {

@@ -120,12 +120,15 @@ func (c *ctx) setFields(args resp.Args, command string) (created int64, fail res
 	if len(args)%2 != 0 {
 		return 0, resp.WrongArity(command), false
 	}
-	if _, fail, ok = c.lookupHash(args[1]); !ok {
+	h, fail, ok := c.lookupHash(args[1])
+	if !ok {
 		return 0, fail, false
+	}
+	if !c.m.affords(h.setWork(args[2:])) {
+		return 0, resp.Err(errWorkMeter), false
 	}
 	c.editHash(args[1], func(h *hash) {
 		for i := 2; i < len(args); i += 2 {
-			c.m.spend(h.findWork())
 			if h.set(args[i], args[i+1]) {
 				created++
 			}
@@ -154,13 +157,16 @@ func (c *ctx) lookupField(key, name string) (val string, had bool, fail resp.Rep
 	if !ok || h == nil {
 		return "", false, fail, ok
 	}
-	c.m.spend(h.findWork())
+	c.m.spend(h.findWork(name))
 	val, had = h.get(name)
 	return val, had, fail, true
 }
 
 func (c *ctx) setField(key, name, val, event string) {
-	c.editHash(key, func(h *hash) { h.set(name, val) })
+	c.editHash(key, func(h *hash) {
+		c.m.spend(h.setWork([]string{name, val}))
+		h.set(name, val)
+	})
 	c.notify(notifyHash, event, key)
 }
 
@@ -183,7 +189,7 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 		if h == nil {
 			continue
 		}
-		c.m.spend(h.findWork())
+		c.m.spend(h.findWork(name))
 		if val, had := h.get(name); had {
 			replies[i] = resp.Bulk(val)
 		}
@@ -237,6 +243,13 @@ func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, fail res
 	if !ok || h == nil {
 		return nil, fail, ok
 	}
+	n := h.len()
+	if names && vals {
+		n *= 2
+	}
+	if why := c.listable(n); why != "" {
+		return nil, resp.Err(why), false
+	}
 	h.each(func(name, val string) bool {
 		if names {
 			items = append(items, resp.Bulk(name))
@@ -258,7 +271,9 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	if h == nil {
 		return resp.Int(0)
 	}
-	c.m.spend(h.findWork() * int64(len(args)-2))
+	if !c.m.affords(2 * findAll(h, args[2:])) {
+		return resp.Err(errWorkMeter)
+	}
 	if !h.hasAny(args[2:]) {
 		return resp.Int(0)
 	}
@@ -354,6 +369,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if !had {
 		val = "0"
 	}
+	c.m.spend(longDoubleWork(val) + longDoubleWork(args[3]))
 	old, ok := parseLongDouble(val)
 	if !ok {
 		return resp.Err(errHashNotFloat)
@@ -362,6 +378,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
+	c.m.spend(2 * longDoubleWork(sum.String()))
 	c.setField(args[1], args[2], sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }
@@ -383,7 +400,9 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	opts.count = min(opts.count, h.len())
+	if fail, ok := opts.begin(c, h.len(), h.large != nil); !ok {
+		return fail
+	}
 	next := h.scan(opts.cursor, opts.count, func(name, val string) {
 		if opts.wants(name) {
 			items = append(items, name, val)
@@ -400,6 +419,7 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 	if !ok || h == nil {
 		return orNil(fail, ok)
 	}
+	c.m.spend(treeWork(h.len()))
 	name, _ := h.at(c.randN(h.len()))
 	return resp.Bulk(name)
 }
@@ -417,6 +437,9 @@ func (c *ctx) randomFields(args resp.Args) resp.Reply {
 	}
 	if h == nil || count == 0 {
 		return resp.Array()
+	}
+	if why := c.drawable(h.len(), count); why != "" {
+		return resp.Err(why)
 	}
 	var items []resp.Reply
 	for _, i := range c.choose(h.len(), count) {
@@ -449,6 +472,17 @@ func randomCount(args resp.Args, with string) (count int64, withValues bool, fai
 		return 0, false, resp.Err(resp.ErrOutOfRange), false
 	}
 	return count, withValues, resp.Reply{}, true
+}
+
+// drawable counts the work of drawing from n elements, and of finding what was drawn, and
+// says why that is too much, or "".
+func (c *ctx) drawable(n int, count int64) (why string) {
+	draws := min(count, int64(n))
+	draws = max(draws, -draws)
+	if !c.m.affords(2 * draws * treeWork(n)) {
+		return errWorkMeter
+	}
+	return ""
 }
 
 // choose draws from the n numbers below n: count different ones, all of them in

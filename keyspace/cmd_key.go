@@ -172,6 +172,9 @@ var keyRows = []resp.Row[command]{
 }
 
 func cmdDel(c *ctx, args resp.Args) resp.Reply {
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 1)) {
+		return resp.Err(errWorkMeter)
+	}
 	var n int64
 	for _, key := range args[1:] {
 		if c.delete(key) {
@@ -187,6 +190,9 @@ func cmdUnlink(c *ctx, args resp.Args) resp.Reply { return cmdDel(c, args) }
 func cmdExists(c *ctx, args resp.Args) resp.Reply {
 	var n int64
 	for _, key := range args[1:] {
+		if c.m.tired() {
+			return resp.Err(errWorkMeter)
+		}
 		if c.lookup(key) != nil {
 			n++
 		}
@@ -253,6 +259,9 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 	if there != nil {
 		c.m.store(to, args[2], there, nil)
 	}
+	if agg := e.agg(); agg != nil {
+		c.m.spend(cloneWork(agg))
+	}
 	c.m.store(to, args[2], nil, newEntry(args[2], nil, e.value().clone(), e.deadline))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
@@ -317,27 +326,45 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
-	first := c.randN(n)
-	for i := range n {
-		if e := keys.at((first + i) % n); !c.m.expired(e) {
-			return resp.Bulk(e.key())
+	c.m.spend(treeWork(n))
+	var found *entry
+	stays := func(e *entry) bool {
+		if !c.m.expired(e) {
+			found = e
 		}
+		return found == nil && c.m.affords(visitWork)
+	}
+	if keys.from(keys.at(c.randN(n)), stays); found == nil && !c.m.tired() {
+		keys.each(stays)
+	}
+	switch {
+	case found != nil:
+		return resp.Bulk(found.key())
+	case c.m.tired():
+		return resp.Err(errWorkMeter)
 	}
 	return resp.Nil()
 }
 
 func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	g, found := newGlob(args[1]), []string{}
-	defer func() { c.m.spend(int64(g.steps)) }()
-	c.m.spend(visitWork * int64(c.m.dbs[c.db].keys.len()))
+	if !c.m.affords(visitWork * int64(c.m.dbs[c.db].keys.len())) {
+		return resp.Err(errWorkMeter)
+	}
+	before := int64(0)
 	c.m.dbs[c.db].keys.each(func(e *entry) bool {
 		if g.match(e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
-		return !g.exceeded()
+		c.m.spend(globWork * (int64(g.steps) - before))
+		before = int64(g.steps)
+		return !g.exceeded() && !c.m.tired()
 	})
-	if g.exceeded() {
+	switch {
+	case g.exceeded():
 		return resp.Err(errGlob)
+	case c.m.tired():
+		return resp.Err(errWorkMeter)
 	}
 	return resp.Bulks(found...)
 }
@@ -348,7 +375,9 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	found := []string{}
-	o.count = min(o.count, max(c.m.dbs[c.db].keys.len(), 1))
+	if fail, ok := o.begin(c, c.m.dbs[c.db].keys.len(), true); !ok {
+		return fail
+	}
 	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
 		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
 		if kindFits && o.wants(e.key()) && !c.m.expired(e) {
@@ -366,6 +395,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 	if !flushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
+	c.m.spend(flushWork)
 	c.m.replaceDatabases()
 	c.m.dbs[c.db] = newDatabase()
 	return resp.OK()
@@ -375,6 +405,7 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	if !flushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
+	c.m.spend(databases * flushWork)
 	c.m.replaceDatabases()
 	for i := range c.m.dbs {
 		c.m.dbs[i] = newDatabase()
@@ -661,6 +692,7 @@ func cmdFence(c *ctx, args resp.Args) resp.Reply {
 func cmdWatch(c *ctx, args resp.Args) resp.Reply {
 	versions := make([]resp.Reply, len(args)-1)
 	for i, key := range args[1:] {
+		c.m.spend(2 * c.m.dbs[c.db].findWork(key))
 		versions[i] = resp.Int(int64(c.m.version(c.db, key)))
 	}
 	return resp.Array(versions...)

@@ -14,9 +14,9 @@ var lcsRows = []resp.Row[command]{
 // for four times as many; but every command waits while a table is filled.
 const lcsCellsMax = 32 << 20
 
-// cellWork is the work of one cell: sixteen of the largest tables are all that one
-// request may ask for.
-const cellWork = 8
+// cellWork is the work of one cell: eight of the largest tables are all that one request
+// may ask for.
+const cellWork = 16
 
 // The error texts that only LCS uses.
 const (

@@ -116,6 +116,9 @@ func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, right
 func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, leftEnd, true) }
 func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, rightEnd, true) }
 
+// pushWork is the work of putting an element at an end of a list.
+const pushWork = 2 * visitWork
+
 // pushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
 func (c *ctx) pushAll(args resp.Args, end listEnd, onlyThere bool) resp.Reply {
@@ -130,6 +133,7 @@ func (c *ctx) pushAll(args resp.Args, end listEnd, onlyThere bool) resp.Reply {
 	n := 0
 	c.editList(key, func(l *list) {
 		for _, s := range args[2:] {
+			c.m.spend(pushWork + copyWork*int64(len(s)))
 			l.push(end, s)
 		}
 		n = l.len()
@@ -190,7 +194,7 @@ func parseAtLeast(least int64, number, text string) (n int64, fail resp.Reply, o
 // nothing and answers so.
 func (c *ctx) pop(key string, l *list, end listEnd, count int64) resp.Reply {
 	from, to := l.end(end, count)
-	popped := l.replies(from, to, end)
+	popped := c.listReplies(l, from, to, end)
 	if popped.IsErr() {
 		return popped
 	}
@@ -202,8 +206,11 @@ func (c *ctx) pop(key string, l *list, end listEnd, count int64) resp.Reply {
 	return popped
 }
 
-// replies is an array of the elements of a range, the first at the given end.
-func (l *list) replies(from, to int, first listEnd) resp.Reply {
+// listReplies is an array of the elements of a range, the first at the given end.
+func (c *ctx) listReplies(l *list, from, to int, first listEnd) resp.Reply {
+	if why := c.listable(to - from); why != "" {
+		return resp.Err(why)
+	}
 	elems := []resp.Reply{}
 	size := int64(0)
 	take := func(s string) bool {
@@ -248,7 +255,7 @@ func cmdLRange(c *ctx, args resp.Args) resp.Reply {
 		return resp.Array()
 	}
 	from, to := l.span(first, last)
-	return l.replies(from, to, leftEnd)
+	return c.listReplies(l, from, to, leftEnd)
 }
 
 // parseSpan reads the two indexes that follow the key.
@@ -322,7 +329,10 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 		at = i
 		return false
 	})
-	if at < 0 {
+	switch {
+	case c.m.tired():
+		return resp.Err(errWorkMeter)
+	case at < 0:
 		return resp.Int(insertNoPivot)
 	}
 	if after {
@@ -338,7 +348,8 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 }
 
 // search visits the positions of the elements that equal want, from an end on, until
-// visit returns false. It looks at most elements at the most, and each is work.
+// visit returns false. It looks at most elements at the most, and each is work: where the
+// request is tired then, it has given up.
 func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == rightEnd {
@@ -353,7 +364,7 @@ func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(
 			goOn = s != want || visit(at)
 		}
 		at += step
-		return goOn && most > 0
+		return goOn && most > 0 && c.m.request.work+work <= workMax
 	}
 	if from == rightEnd {
 		l.items.descend(at, look)
@@ -362,6 +373,9 @@ func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(
 	}
 	c.m.spend(work)
 }
+
+// removeWork is the work of taking an element out of a list.
+const removeWork = 4 * visitWork
 
 // cmdLRem removes the first elements that equal one, or the last ones if the count is
 // negative; all if it is 0.
@@ -379,11 +393,13 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 		return resp.Int(0)
 	}
 	found := c.positions(l, args[3], count)
-	if len(found) == 0 {
+	switch {
+	case !c.m.affords(removeWork * int64(len(found))):
+		return resp.Err(errWorkMeter)
+	case len(found) == 0:
 		return resp.Int(0)
 	}
 	emptied := c.editList(key, func(l *list) { l.remove(found) })
-	c.m.spend(visitWork * int64(len(found)))
 	c.notify(notifyList, "lrem", key)
 	if emptied {
 		c.notify(notifyGeneric, "del", key)
@@ -457,6 +473,8 @@ func cmdLPos(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case !ok:
 		return resp.Err(errReplyTooLarge)
+	case c.m.tired():
+		return resp.Err(errWorkMeter)
 	case o.counted:
 		return resp.Array(found...)
 	case len(found) == 0:
@@ -582,7 +600,10 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 		if !ok {
 			return fail
 		}
-		if l == nil {
+		switch {
+		case c.m.tired():
+			return resp.Err(errWorkMeter)
+		case l == nil:
 			continue
 		}
 		popped := c.pop(key, l, end, count)

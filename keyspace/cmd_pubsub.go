@@ -19,11 +19,13 @@ var pubsubRows = []resp.Row[command]{
 // counted by the session, on the node that serves the client; inside a script the
 // answer is always 0, because it must be the same on every node.
 func cmdPublish(c *ctx, args resp.Args) resp.Reply {
+	c.m.spend(publishWork)
 	c.publish(resp.MessageChannel, args[1], args[2])
 	return resp.Int(0)
 }
 
 func cmdSpublish(c *ctx, args resp.Args) resp.Reply {
+	c.m.spend(publishWork)
 	c.publish(resp.MessageShard, args[1], args[2])
 	return resp.Int(0)
 }

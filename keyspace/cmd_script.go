@@ -76,7 +76,7 @@ func (c *ctx) eval(args resp.Args, readOnly bool) resp.Reply {
 			return fail
 		}
 		if c.m.applying { // a read leaves no trace
-			c.m.library.remember(sha, known)
+			c.m.spendLibrary(func(l *library) { l.remember(sha, known) })
 		}
 	}
 	return c.runScript(sha, known, keys, argv, readOnly)
@@ -127,13 +127,18 @@ func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
 			return fail
 		}
 	}
-	if !c.m.library.keep(sha, known) {
+	kept := false
+	c.m.spendLibrary(func(l *library) { kept = l.keep(sha, known) })
+	if !kept {
 		return resp.Err(errLibraryFull)
 	}
 	return resp.Bulk(sha)
 }
 
 func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
+	if !c.m.affords(treeWork(c.m.library.bySHA.Len()) * int64(len(args)-2)) {
+		return resp.Err(errWorkMeter)
+	}
 	known := make([]resp.Reply, len(args)-2)
 	for i, sha := range args[2:] {
 		known[i] = resp.Int(0)

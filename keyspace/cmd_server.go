@@ -58,28 +58,39 @@ var serverRows = []resp.Row[command]{
 // cmdConfigGet answers the parameters that match any of the patterns, each once,
 // also under their older names. One asked for by its name is called as it was asked.
 func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
+	globs := make([]*glob, len(args)-2)
+	for i, p := range args[2:] {
+		c.m.spend(numeralWork * int64(len(p)))
+		globs[i] = newGlob(strings.ToLower(p))
+	}
 	found := []resp.Reply{}
 	for i := range parameters {
 		for _, name := range []string{parameters[i].name, parameters[i].alias} {
-			if as, ok := askedAs(args[2:], name); ok {
+			if !c.m.affords(visitWork * int64(len(globs))) {
+				return resp.Err(errWorkMeter)
+			}
+			if as, ok := askedAs(args[2:], globs, name); ok {
 				found = append(found, resp.Bulk(as), resp.Bulk(c.m.settings.shown(i)))
 			}
 		}
+	}
+	for _, g := range globs {
+		c.m.spend(globWork * int64(g.steps))
 	}
 	return resp.Map(found...)
 }
 
 // askedAs finds a parameter among what CONFIG GET was asked for, and the name that
 // the answer gives it: a name without signs is repeated as it was written.
-func askedAs(patterns []string, name string) (as string, ok bool) {
+func askedAs(patterns []string, globs []*glob, name string) (as string, ok bool) {
 	if name == "" {
 		return "", false
 	}
-	for _, p := range patterns {
-		if resp.Is(p, strings.ToUpper(name)) {
+	for i, p := range patterns {
+		if resp.Is(p, name) {
 			return p, true
 		}
-		if newGlob(strings.ToLower(p)).match(name) {
+		if globs[i].match(name) {
 			return name, true
 		}
 	}
@@ -90,6 +101,11 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 	if len(args)%2 != 0 {
 		return resp.Err(resp.ErrSyntax)
 	}
+	bytes := 0
+	for _, a := range args {
+		bytes += len(a)
+	}
+	c.m.spend(configWork + numeralWork*int64(bytes))
 	next, fail, ok := c.m.settings.with(args[2:])
 	if !ok {
 		return fail

@@ -108,15 +108,19 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	c.m.spend(s.findWork() * int64(len(members)))
+	if !c.m.affords(findAll(s, members)) {
+		return resp.Err(errWorkMeter)
+	}
 	if !slices.ContainsFunc(members, func(member string) bool { return !s.has(member) }) {
 		return resp.Int(0)
+	}
+	if !c.m.affords(growWork(s, members)) {
+		return resp.Err(errWorkMeter)
 	}
 	var n int64
 	c.editSet(key, func(s *set) {
 		s.expect(members[0], int64(len(members)))
 		for _, member := range members {
-			c.m.spend(s.findWork())
 			if s.add(strings.Clone(member)) {
 				n++
 			}
@@ -132,7 +136,9 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	c.m.spend(s.findWork() * int64(len(members)))
+	if !c.m.affords(2 * findAll(s, members)) {
+		return resp.Err(errWorkMeter)
+	}
 	if !slices.ContainsFunc(members, s.has) {
 		return resp.Int(0)
 	}
@@ -179,7 +185,7 @@ func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
 
 // isMember answers 1 or 0.
 func (c *ctx) isMember(s *set, member string) resp.Reply {
-	c.m.spend(s.findWork())
+	c.m.spend(s.findWork(member))
 	if s.has(member) {
 		return resp.Int(1)
 	}
@@ -228,14 +234,14 @@ func (c *ctx) popMember(key string) resp.Reply {
 		return orNil(fail, ok)
 	}
 	member := s.at(c.randN(s.len()))
+	c.m.spend(s.findWork(member))
 	c.takeMembers(key, []string{member})
 	return resp.Bulk(member)
 }
 
-// takeMembers removes what SPOP answers.
+// takeMembers removes what SPOP answers, which has paid for it.
 func (c *ctx) takeMembers(key string, members []string) {
 	emptied := c.editSet(key, func(s *set) {
-		c.m.spend(s.findWork() * int64(len(members)))
 		for _, member := range members {
 			s.del(member)
 		}
@@ -260,6 +266,9 @@ func (c *ctx) popMembers(key, number string) resp.Reply {
 	if !ok {
 		return fail
 	}
+	if !c.m.affords(findAll(s, members)) {
+		return resp.Err(errWorkMeter)
+	}
 	c.takeMembers(key, members)
 	return setReply(members)
 }
@@ -273,6 +282,9 @@ func (c *ctx) drawMembers(s *set, count int64) (members []string, fail resp.Repl
 	if frames > replyBytesMax {
 		return nil, resp.Err(errReplyTooLarge), false
 	}
+	if !c.m.affords(2 * n * treeWork(s.len())) { // to draw it, and to find it
+		return nil, resp.Err(errWorkMeter), false
+	}
 	members = make([]string, 0, n)
 	bytes := frames
 	for _, i := range c.choose(s.len(), count) {
@@ -282,7 +294,6 @@ func (c *ctx) drawMembers(s *set, count int64) (members []string, fail resp.Repl
 		}
 		members = append(members, member)
 	}
-	c.m.spend(findWork * n)
 	return members, resp.Reply{}, true
 }
 
@@ -301,6 +312,7 @@ func (c *ctx) randomMember(key string) resp.Reply {
 	if !ok || s == nil {
 		return orNil(fail, ok)
 	}
+	c.m.spend(treeWork(s.len()))
 	return resp.Bulk(s.at(c.randN(s.len())))
 }
 
@@ -343,6 +355,7 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
+	c.m.spend(2*source.findWork(member) + 2*growWork(target, []string{member}))
 	if from == to || !source.has(member) {
 		return c.isMember(source, member)
 	}
@@ -365,6 +378,9 @@ func (c *ctx) lookupSets(keys []string) (sets []*set, fail resp.Reply, ok bool) 
 	for i, key := range keys {
 		if sets[i], fail, ok = c.lookupSet(key); !ok {
 			return nil, fail, false
+		}
+		if c.m.tired() {
+			return nil, resp.Err(errWorkMeter), false
 		}
 	}
 	return sets, resp.Reply{}, true
@@ -491,7 +507,9 @@ func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var members []string
-	opts.count = min(opts.count, s.len())
+	if fail, ok := opts.begin(c, s.len(), s.shape == setLarge); !ok {
+		return fail
+	}
 	next := s.scan(opts.cursor, opts.count, func(member string) {
 		if opts.wants(member) {
 			members = append(members, member)

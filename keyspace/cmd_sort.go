@@ -3,7 +3,6 @@ package keyspace
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -31,6 +30,14 @@ type sortable interface {
 	aggregate
 	// element is the i-th, 0 <= i < len, in the order of the type.
 	element(i int) string
+}
+
+// elementWork is the work of finding an element.
+func elementWork(v sortable) int64 {
+	if v.form() == 0 {
+		return visitWork
+	}
+	return treeWork(v.len())
 }
 
 func (l *list) element(i int) string { return l.items.get(i) }
@@ -141,16 +148,20 @@ func (c *ctx) sortElements(v sortable, o *sorting) (elems []sortElement, why str
 	if o.asIs {
 		return c.elementsAsIs(v, from, to, o.desc)
 	}
-	c.m.spend(visitWork * int64(n) * int64(bits.Len(uint(n))))
-	if c.m.tired() {
+	if !c.m.affords(int64(n)*elementWork(v) + sortWork(n, v.size())) {
 		return nil, errWorkMeter // before they take memory
 	}
 	elems = make([]sortElement, n)
+	bytes := int64(0)
 	for i := range elems {
 		elems[i] = sortElement{text: v.element(i), at: i}
 		if why := c.weigh(&elems[i], o); why != "" {
 			return nil, why
 		}
+		bytes += int64(len(elems[i].weight))
+	}
+	if o.by != nil && !c.m.affords(sortWork(n, bytes)) {
+		return nil, errWorkMeter
 	}
 	slices.SortFunc(elems, o.compare)
 	return elems[from:to], ""
@@ -159,8 +170,7 @@ func (c *ctx) sortElements(v sortable, o *sorting) (elems []sortElement, why str
 // elementsAsIs gives a range of elements in the order of their type; desc turns it
 // round, but that of a set.
 func (c *ctx) elementsAsIs(v sortable, from, to int, desc bool) (elems []sortElement, why string) {
-	c.m.spend(visitWork * int64(to-from))
-	if c.m.tired() {
+	if !c.m.affords(int64(to-from) * elementWork(v)) {
 		return nil, errWorkMeter
 	}
 	_, isSet := v.(*set)
@@ -186,6 +196,7 @@ func (c *ctx) weigh(e *sortElement, o *sorting) (why string) {
 	case o.alpha:
 		e.weight, e.absent = weight, !found
 	case found:
+		c.m.spend(numeralWork * int64(len(weight)))
 		if e.score, found = parseSortScore(weight); !found {
 			return errSortNotDouble
 		}
@@ -267,7 +278,7 @@ func (c *ctx) follow(p *sortPattern, text string) (val string, found bool) {
 		return "", false
 	}
 	key := p.before + text + p.after
-	c.m.spend(findWork + int64(len(key)))
+	c.m.spend(copyWork * int64(len(key)))
 	e := c.lookup(key)
 	if e == nil {
 		return "", false
@@ -276,7 +287,7 @@ func (c *ctx) follow(p *sortPattern, text string) (val string, found bool) {
 		return e.str(), e.agg() == nil
 	}
 	if h, isHash := e.agg().(*hash); isHash {
-		c.m.spend(h.findWork())
+		c.m.spend(h.findWork(p.field))
 		return h.get(p.field)
 	}
 	return "", false
@@ -286,6 +297,7 @@ func (c *ctx) follow(p *sortPattern, text string) (val string, found bool) {
 // for them. It ends with the error of visit, or with that of too much work.
 func (c *ctx) output(elems []sortElement, o *sorting, visit func(val string, found bool) (why string)) (why string) {
 	for i := range elems {
+		c.m.spend(visitWork)
 		if len(o.gets) == 0 {
 			why = visit(elems[i].text, true)
 		}

@@ -285,6 +285,9 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
+	if s != nil && !c.m.hasRoom(trimWork*int64(o.count(s, c.m.settings.streamNodeEntries))) {
+		return resp.Err(errWorkMeter)
+	}
 	c.addItem(key, newItem(id, fields), o.trimming)
 	return resp.Bulk(id.String())
 }
@@ -309,10 +312,14 @@ func (c *ctx) nextStreamID(last streamID, o xaddOptions) (id streamID, fail resp
 	return id, resp.Err(errStreamIDSmall), id.compare(last) > 0
 }
 
+// trimWork is the work of removing the first entry of a stream.
+const trimWork = 2 * findWork
+
 // addItem adds an entry to the stream at key, and trims it.
 func (c *ctx) addItem(key string, it item, t trimming) {
 	trimmed := 0
 	c.editStream(key, func(s *stream) {
+		c.m.spend(treeWork(s.len()) + copyWork*it.bytes())
 		s.add(it)
 		trimmed = c.trimStream(s, t)
 	})
@@ -325,7 +332,7 @@ func (c *ctx) addItem(key string, it item, t trimming) {
 // trimStream trims a stream that may be changed, and counts what has gone.
 func (c *ctx) trimStream(s *stream, t trimming) int {
 	n := t.count(s, c.m.settings.streamNodeEntries)
-	c.m.spend(findWork * int64(n))
+	c.m.spend(trimWork * int64(n))
 	s.trim(n)
 	return n
 }
@@ -344,8 +351,11 @@ func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 		return orZero(fail, ok)
 	}
 	n := o.count(s, c.m.settings.streamNodeEntries)
-	if n == 0 {
+	switch {
+	case n == 0:
 		return resp.Int(0)
+	case n < s.len() && !c.m.hasRoom(trimWork*int64(n)):
+		return resp.Err(errWorkMeter)
 	}
 	c.editStream(key, func(s *stream) { c.trimStream(s, o.trimming) })
 	c.notify(notifyStream, "xtrim", key)
@@ -435,15 +445,23 @@ func parseStreamCount(args resp.Args) (count int64, fail resp.Reply, ok bool) {
 	return count, resp.Reply{}, true
 }
 
+// itemWork is the work of answering an entry, besides its fields.
+const itemWork = 8 * visitWork
+
 // itemsReply answers the entries from one id to another, at most count of them, all
 // where it is 0. It gives up where they are too many for one reply.
 func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
+	c.m.spend(treeWork(s.len()))
 	s.visit(from, to, reverse, func(it item) bool {
+		c.m.spend(itemWork + visitWork*int64(len(it.fields)))
 		r := it.reply()
 		elems, size = append(elems, r), size+r.Size()
-		return size <= replyBytesMax && int64(len(elems)) != count
+		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.tired()
 	})
+	if c.m.tired() {
+		return resp.Err(errWorkMeter)
+	}
 	if size > replyBytesMax {
 		c.m.spend(size)
 		return resp.Err(errReplyTooLarge)
@@ -460,6 +478,9 @@ func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 	s, fail, ok := c.lookupStream(key)
 	if !ok || s == nil {
 		return orZero(fail, ok)
+	}
+	if !c.m.affords(2 * treeWork(s.len()) * int64(len(args)-2)) {
+		return resp.Err(errWorkMeter)
 	}
 	ids := make([]streamID, len(args)-2)
 	found := false

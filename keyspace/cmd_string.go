@@ -361,6 +361,9 @@ func orNil(fail resp.Reply, ok bool) resp.Reply {
 func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 	replies := make([]resp.Reply, len(args)-1)
 	for i, key := range args[1:] {
+		if c.m.tired() {
+			return resp.Err(errWorkMeter)
+		}
 		e, _, _ := c.lookupString(key)
 		replies[i] = bulkOrNil(e)
 	}
@@ -370,6 +373,9 @@ func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 func cmdMSet(c *ctx, args resp.Args) resp.Reply {
 	if len(args)%2 == 0 {
 		return resp.WrongArity("mset")
+	}
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 2)) {
+		return resp.Err(errWorkMeter)
 	}
 	c.setPairs(args[1:])
 	return resp.OK()
@@ -383,6 +389,9 @@ func cmdMSetNX(c *ctx, args resp.Args) resp.Reply {
 		if c.lookup(args[i]) != nil {
 			return resp.Int(0)
 		}
+	}
+	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 2)) {
+		return resp.Err(errWorkMeter)
 	}
 	c.setPairs(args[1:])
 	return resp.Int(1)
@@ -565,6 +574,7 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if e != nil {
 		old = e.str()
 	}
+	c.m.spend(longDoubleWork(old) + longDoubleWork(args[2]))
 	a, ok1 := parseLongDouble(old)
 	b, ok2 := parseLongDouble(args[2])
 	if !ok1 || !ok2 {
@@ -574,6 +584,7 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
+	c.m.spend(2 * longDoubleWork(sum.String()))
 	c.rewrite(args[1], sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }

@@ -183,6 +183,13 @@ func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
 	if !ok {
 		return fail
 	}
+	has := z
+	if has == nil {
+		has = newZset(c.m.generation)
+	}
+	if !c.m.affords(has.growWork(pairs)) {
+		return resp.Err(errWorkMeter)
+	}
 	var n addCount
 	for i, p := range pairs {
 		if score, change := n.judge(z, &o, p); change {
@@ -210,7 +217,6 @@ func parsePairs(words resp.Args) (pairs []scored, ok bool) {
 // addRest writes the first change and goes on from there.
 func (c *ctx) addRest(key string, o *addOptions, n *addCount, first scored, rest []scored) {
 	c.editZset(key, func(z *zset) {
-		c.m.spend(z.findWork() * int64(1+len(rest)))
 		z.set(first.member, first.score)
 		for _, p := range rest {
 			if score, change := n.judge(z, o, p); change {
@@ -246,9 +252,18 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	if z == nil {
 		return resp.Int(0)
 	}
-	c.m.spend(z.findWork() * int64(len(args)-2))
+	if !c.m.affords(findAll(z, args[2:])) {
+		return resp.Err(errWorkMeter)
+	}
 	if !slices.ContainsFunc(args[2:], z.has) {
 		return resp.Int(0)
+	}
+	work := int64(0)
+	for _, member := range args[2:] {
+		work += z.editWork(member)
+	}
+	if z.large != nil && !c.m.affords(work) {
+		return resp.Err(errWorkMeter)
 	}
 	var n int64
 	emptied := c.editZset(key, func(z *zset) {
@@ -296,6 +311,7 @@ func cmdZScore(c *ctx, args resp.Args) resp.Reply {
 	if !ok || z == nil {
 		return orNil(fail, ok)
 	}
+	c.m.spend(z.findWork(args[2]))
 	return z.scoreReply(args[2])
 }
 
@@ -308,7 +324,7 @@ func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
 	for i, member := range args[2:] {
 		replies[i] = resp.Nil()
 		if z != nil {
-			c.m.spend(z.findWork())
+			c.m.spend(z.findWork(member))
 			replies[i] = z.scoreReply(member)
 		}
 	}
@@ -344,6 +360,7 @@ func (c *ctx) rankOf(args resp.Args, command string, reverse bool) resp.Reply {
 	if z == nil {
 		return none
 	}
+	c.m.spend(2 * z.editWork(args[2]))
 	rank, score, had := z.rank(args[2])
 	if !had {
 		return none
@@ -407,6 +424,9 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 // key. What would be too large to answer stays. Where ok is false the reply is the error.
 func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) (popped []scored, fail resp.Reply, ok bool) {
 	n := int(min(count, int64(z.len())))
+	if why := c.listable(n); why != "" {
+		return nil, resp.Err(why), false
+	}
 	if from.reverse {
 		popped = z.members(z.len()-n, z.len())
 		slices.Reverse(popped)
@@ -416,20 +436,34 @@ func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) (popped 
 	if bytesOf(popped, scoredReplyBytes) > replyBytesMax {
 		return nil, resp.Err(errReplyTooLarge), false
 	}
+	if !c.m.affords(z.editAll(popped)) {
+		return nil, resp.Err(errWorkMeter), false
+	}
 	c.removeScored(key, popped, from.event)
 	return popped, resp.Reply{}, true
 }
 
 // removeScored takes members, at least one, out of the sorted set at key, which has
-// them all.
+// them all. The caller has paid for it.
 func (c *ctx) removeScored(key string, members []scored, event string) {
 	emptied := c.editZset(key, func(z *zset) {
-		c.m.spend(z.findWork() * int64(len(members)))
 		for _, m := range members {
 			z.del(m.member)
 		}
 	})
 	c.notifyRemoved(event, key, emptied)
+}
+
+// listable counts the work of listing n members for a reply, and says why that is too
+// much, or "".
+func (c *ctx) listable(n int) (why string) {
+	switch {
+	case int64(n)*memberReplyBytes > replyBytesMax:
+		return errReplyTooLarge
+	case !c.m.affords(visitWork * int64(n)):
+		return errWorkMeter
+	}
+	return ""
 }
 
 // What a member takes in a reply, with its score or without, beside its own bytes.
@@ -460,6 +494,8 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 		switch {
 		case !ok:
 			return fail
+		case c.m.tired():
+			return resp.Err(errWorkMeter)
 		case z == nil:
 			continue
 		}
@@ -523,6 +559,7 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 	if !ok || z == nil {
 		return orNil(fail, ok)
 	}
+	c.m.spend(treeWork(z.len()))
 	return resp.Bulk(z.at(c.randN(z.len())).member)
 }
 
@@ -539,9 +576,11 @@ func (c *ctx) randomScored(args resp.Args) resp.Reply {
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
+	if why := c.drawable(z.len(), count); why != "" {
+		return resp.Err(why)
+	}
 	var chosen []scored
 	for _, rank := range c.choose(z.len(), count) {
-		c.m.spend(z.findWork())
 		chosen = append(chosen, z.at(rank))
 	}
 	items := memberReplies(chosen, withScores)
@@ -568,7 +607,9 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	opts.count = min(opts.count, z.len())
+	if fail, ok := opts.begin(c, z.len(), z.large != nil); !ok {
+		return fail
+	}
 	next := z.scan(opts.cursor, opts.count, func(member string, score float64) {
 		if opts.wants(member) {
 			items = append(items, member, resp.FormatDouble(score))

@@ -148,6 +148,9 @@ func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, fail resp.
 			return nil, fail, false
 		}
 		op.sources[i] = weighted{s, 1}
+		if c.m.tired() {
+			return nil, resp.Err(errWorkMeter), false
+		}
 	}
 	for rest := args[1+n:]; len(rest) > 0; {
 		if rest, fail, ok = a.option(op, rest); !ok {

@@ -259,7 +259,12 @@ func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
 	if z == nil {
 		return resp.Array()
 	}
-	members := z.members(q.ranks(z))
+	c.m.spend(z.rangeWork(args[2], args[3]))
+	from, to := q.ranks(z)
+	if why := c.listable(to - from); why != "" {
+		return resp.Err(why)
+	}
+	members := z.members(from, to)
 	if q.reverse {
 		slices.Reverse(members)
 	}
@@ -281,7 +286,12 @@ func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
 	}
 	var members []scored
 	if z != nil {
-		members = z.members(q.ranks(z))
+		c.m.spend(z.rangeWork(args[3], args[4]))
+		from, to := q.ranks(z)
+		if !c.m.affords(visitWork * int64(to-from)) {
+			return resp.Err(errWorkMeter)
+		}
+		members = z.members(from, to)
 	}
 	return c.storeScored(args[1], members, "zrangestore")
 }
@@ -298,7 +308,9 @@ func (c *ctx) storeScored(key string, members []scored, event string) resp.Reply
 	if bytesOf(members, scoredOverheadBytes) > growthBytesMax {
 		return resp.Err(errGrowthMeter)
 	}
-	c.m.spend(findWork * int64(len(members)))
+	if !c.m.affords(newZset(c.m.generation).growWork(members)) {
+		return resp.Err(errWorkMeter)
+	}
 	z := newZsetOf(c.m.generation, c.m.settings.zsets, members)
 	c.putUntil(key, aggregateValue(z), never)
 	c.notify(notifyZset, event, key)
@@ -318,9 +330,13 @@ func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
 	if !ok || z == nil {
 		return orZero(fail, ok)
 	}
+	c.m.spend(z.rangeWork(args[2], args[3]))
 	from, to := find(z, false)
 	return resp.Int(int64(to - from))
 }
+
+// rangeWork is the work of finding the ends of a range.
+func (z *zset) rangeWork(low, high string) int64 { return 2 * (z.editWork(low) + z.editWork(high)) }
 
 func cmdZRemRangeByRank(c *ctx, args resp.Args) resp.Reply {
 	return c.removeRange(args, byRank, "zremrangebyrank")
@@ -343,10 +359,18 @@ func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply 
 	if !ok || z == nil {
 		return orZero(fail, ok)
 	}
+	c.m.spend(z.rangeWork(args[2], args[3]))
 	from, to := find(z, false)
 	if from == to {
 		return resp.Int(0)
 	}
-	c.removeScored(args[1], z.members(from, to), event)
+	if !c.m.affords(visitWork * int64(to-from)) {
+		return resp.Err(errWorkMeter)
+	}
+	members := z.members(from, to)
+	if !c.m.affords(z.editAll(members)) {
+		return resp.Err(errWorkMeter)
+	}
+	c.removeScored(args[1], members, event)
 	return resp.Int(int64(to - from))
 }

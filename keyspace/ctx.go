@@ -46,6 +46,7 @@ func (c *ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
 func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
 
 func (c *ctx) lookupIn(db int, key string) *entry {
+	c.m.spend(c.m.dbs[db].findWork(key))
 	e, ok := c.m.dbs[db].keys.get(key)
 	if ok && c.m.expired(e) {
 		if c.m.applying {

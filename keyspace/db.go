@@ -42,7 +42,11 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	m.journalEntry(db, key, was)
 	if next != nil {
 		m.stamp(db, key, was, next)
-		m.spend(int64(len(next.str()))) // a string is copied when it is changed
+		m.spend(copyWork * int64(len(next.str()))) // a string is copied when it is changed
+	}
+	m.spend(m.dbs[db].findWork(key))
+	if was != nil && was.deadline.set() || next != nil && next.deadline.set() {
+		m.spend(treeWork(m.dbs[db].leases.count))
 	}
 	m.digest.stored(db, key, next)
 	m.dbs[db].replace(was, next)
@@ -91,6 +95,20 @@ func (d *database) replace(was, next *entry) {
 		d.leases.add(leaseOf(next))
 	}
 	d.keys.set(next)
+}
+
+// findWork is the work of looking for a key, or of storing or deleting one.
+func (d *database) findWork(key string) int64 {
+	return treeWork(d.keys.len()) + hashWork*int64(len(key))
+}
+
+// editWork is the work of storing or deleting keys: one in so many of the names.
+func (d *database) editWork(names []string, step int) (work int64) {
+	each := treeWork(d.keys.len() + len(names)/step)
+	for i := 0; i < len(names); i += step {
+		work += 2 * (each + hashWork*int64(len(names[i])))
+	}
+	return work
 }
 
 // load adds an entry that comes after all that are there: replace for an image. What

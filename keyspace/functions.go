@@ -136,6 +136,9 @@ func (m *Machine) create(f *functions, source string, replace bool, left *resp.S
 	if exists {
 		f.remove(old)
 	}
+	if !m.affords(compileWork + sourceWork*int64(len(source))) {
+		return "", resp.Err(errWorkMeter), false
+	}
 	began := *left
 	l.functions, *left, fail, ok = m.scripts.Load(l.code(), began)
 	m.spendScript(began, *left)

@@ -6,6 +6,9 @@ import "lockd/resp"
 // characters compared, beyond what it takes to look through each key a few times.
 const globStepsMax = 1 << 24
 
+// globWork is the work of a step.
+const globWork = 16
+
 // glob is a pattern that a command matches with many names, under one bound.
 type glob struct {
 	pattern string

@@ -37,10 +37,6 @@ type field struct{ name, val string }
 // hash-max-listpack-entries and hash-max-listpack-value.
 type hashLimits struct{ entries, valueBytes int64 }
 
-// smallHashMax bounds the first of them: whoever looks for a field in a small hash
-// looks at all, and no setting may make that the work of millions.
-const smallHashMax = 4096
-
 func newHash(owner uint64) *hash { return &hash{owner: owner} }
 
 // lookupHash is lookupAs for hashes.
@@ -211,11 +207,24 @@ func (h *hash) scan(cursor uint64, count int, visit func(name, val string)) (nex
 }
 
 // findWork is the work of looking for a field.
-func (h *hash) findWork() int64 {
+func (h *hash) findWork(name string) int64 {
 	if h.large != nil {
-		return findWork
+		return treeWork(h.large.len()) + hashWork*int64(len(name))
 	}
-	return compareWork * int64(1+len(h.small))
+	return smallWork(len(h.small), h.bytes, name)
+}
+
+// setWork is the work of giving fields values, name after value. A nil hash is empty.
+func (h *hash) setWork(pairs []string) (work int64) {
+	n := len(pairs) / 2
+	for i := 0; i+1 < len(pairs); i += 2 {
+		find := treeWork(n) + hashWork*int64(len(pairs[i]))
+		if h != nil {
+			find = max(find, h.findWork(pairs[i]))
+		}
+		work += 2*find + copyWork*int64(len(pairs[i])+len(pairs[i+1]))
+	}
+	return work
 }
 
 func (h *hash) write(w *imageWriter) {

@@ -68,6 +68,11 @@ func (t keyTree) each(visit func(e *entry) bool) {
 	t.b.Scan(func(l keyLeaf) bool { return visit(l.entry) })
 }
 
+// from is each from an entry on.
+func (t keyTree) from(first *entry, visit func(e *entry) bool) {
+	t.b.Ascend(keyLeafOf(first), func(l keyLeaf) bool { return visit(l.entry) })
+}
+
 // scan is scanFrom for entries.
 func (t keyTree) scan(cursor uint64, count int, visit func(e *entry)) (next uint64) {
 	return scanFrom(t.b, keyLeaf{cursor, &t.probe.entry}, count, func(l keyLeaf) { visit(l.entry) })

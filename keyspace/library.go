@@ -57,7 +57,13 @@ func (m *Machine) compile(sha string, s *script) (fail resp.Reply, ok bool) {
 	if why := s.readShebang(); why != "" {
 		return resp.Err(why), false
 	}
-	return m.scripts.Compile(s.body(sha))
+	if !m.affordsProgram(sha, len(s.source)) {
+		return resp.Err(errWorkMeter), false
+	}
+	if fail, ok = m.scripts.Compile(s.body(sha)); !ok {
+		delete(m.entry.compiled, sha) // it is not kept: whoever comes again pays again
+	}
+	return fail, ok
 }
 
 // body is what is compiled: the first line is cut off, but not its end, so that
@@ -134,6 +140,15 @@ func (l *library) remember(sha string, s *script) {
 	}
 	l.evals++
 	l.add(sha, s)
+}
+
+// spendLibrary counts the work of adding a script: for each that it has to forget, all
+// are visited.
+func (m *Machine) spendLibrary(add func(l *library)) {
+	l := &m.library
+	before, n := l.evals, l.bySHA.Len()
+	add(l)
+	m.spend(treeWork(n) + visitWork*int64(n*max(0, before+1-l.evals)))
 }
 
 // keep adds a script that came by SCRIPT LOAD, or makes one that is there stay.

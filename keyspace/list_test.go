@@ -244,7 +244,7 @@ func TestListSearchIsWork(t *testing.T) {
 		{resp.Args{"LINDEX", "long", "50000"}, 0},
 		{resp.Args{"LSET", "long", "50000", "x"}, 0},
 		{resp.Args{"RPUSH", "long", "x"}, 0},
-		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (2*visitWork + 1)},
+		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (visitWork + removeWork + 1)},
 	} {
 		ask(m, c.args)
 		if got := m.request.work; got < c.work || got > c.work+c.work/10+10*commandWork {

@@ -53,6 +53,17 @@ func mantissa(s string) string {
 	return m
 }
 
+// longDoubleWork is the work of reading or writing a number of this text: that of its
+// digits, and of an exponent, which takes as long as thousands of them.
+func longDoubleWork(s string) int64 {
+	s = s[:min(len(s), longDoubleTextMax)]
+	work := 4 * numeralWork * int64(len(s))
+	if strings.ContainsAny(s, "eEpP") {
+		work += 4 * numeralWork * longDoubleTextMax
+	}
+	return work
+}
+
 // plus adds; false where the sum is no finite number.
 func (a longDouble) plus(b longDouble) (longDouble, bool) {
 	if a.f.IsInf() || b.f.IsInf() {

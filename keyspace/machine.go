@@ -147,7 +147,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		m.reads.endCommand(m.position())
 		size := reply.Size()
 		m.request.replyBytes += size
-		m.spend(commandWork + size)
+		m.spend(commandWork + replyWork(reply))
 		if !req.Multi {
 			m.serveReady(at)
 		}

@@ -1,6 +1,11 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"math/bits"
+	"strings"
+
+	"lockd/resp"
+)
 
 // What one request, and one entry of the log, may ask of every replica at once. A
 // few bytes can ask for much: SETRANGE far beyond the end, APPEND to a large string
@@ -11,21 +16,52 @@ import "lockd/resp"
 const (
 	replyBytesMax  = 64 << 20  // replies of one request
 	growthBytesMax = 256 << 20 // growth of the data by one request
-	workMax        = 4 << 30   // work of one request: bytes copied or answered, keys visited
+	workMax        = 4 << 30   // work of one request: less than a second
 
 	entryReplyBytesMax  = 256 << 20 // the same for all requests of an entry
 	entryGrowthBytesMax = 512 << 20
 	entryWorkMax        = 8 << 30
 )
 
-// The work of things that are not bytes, in bytes that take about as long.
+// The unit of work is a byte that is read in a row: five of them take a nanosecond. All
+// else counts for as many as take as long at the worst, with memory that is in no cache.
 const (
-	commandWork = 64
-	visitWork   = 64
-	findWork    = 512 // an element of a tree found, added or removed
-	compareWork = 8   // an element of a small aggregate compared in search of one
-	stepWork    = 256 // a step of a script, 200 ns at most: a script of ten million takes more than half of workMax
+	commandWork = 1024
+	visitWork   = 256     // an element, or a key, visited in their order
+	findWork    = 512     // of which treeWork makes that of a tree
+	compareWork = 8       // an element of a small aggregate compared in search of one
+	copyWork    = 2       // a byte copied into memory of its own
+	hashWork    = 12      // a byte of what is looked for in a tree
+	numeralWork = 32      // a byte read as a number
+	flushWork   = 8 << 10 // a database made anew
+	configWork  = 128 << 10
+	publishWork = 4 << 10
+	compileWork = 1 << 20 // a script, besides
+	sourceWork  = 8 << 10 // a byte of it
+	limitWork   = 2 << 20 // a script that meets a limit: the next one needs a new state of Lua
+	stepWork    = 512     // a step of a script, 100 ns at most: one script of ten million takes all of workMax
 )
+
+// treeWork is the work of finding, adding or removing one of n elements of a tree.
+func treeWork(n int) int64 { return findWork * int64(3+bits.Len(uint(n))) / 3 }
+
+// sortWork is the work of sorting n texts that have so many bytes together.
+func sortWork(n int, bytes int64) int64 {
+	return int64(bits.Len(uint(n))) * (visitWork/2*int64(n) + bytes)
+}
+
+// replyWork is the work of a reply: that of its elements, and of its bytes.
+func replyWork(r resp.Reply) int64 { return r.Size() + visitWork*elements(r) }
+
+func elements(r resp.Reply) int64 {
+	n := int64(len(r.Elems))
+	for i := range r.Elems {
+		if r.Elems[i].Elems != nil {
+			n += elements(r.Elems[i])
+		}
+	}
+	return n
+}
 
 // The answers beyond those limits.
 const (
@@ -40,12 +76,67 @@ type meter struct {
 	replyBytes int64
 	work       int64
 	baseBytes  int64 // of the data when it began
+
+	// Of an entry: the programs it has paid for, and the bytes of their sources.
+	compiled      map[string]struct{}
+	compiledBytes int
 }
 
 func (m *Machine) newMeter() meter { return meter{baseBytes: m.usedBytes()} }
 
 // spend counts work for the running request.
 func (m *Machine) spend(work int64) { m.request.work += work }
+
+// affords counts work that a command is about to do, and reports whether it may.
+func (m *Machine) affords(work int64) bool {
+	m.spend(work)
+	return !m.tired()
+}
+
+// hasRoom reports whether the request may do work that is counted as it is done, by a
+// command that cannot give up any more once it has begun.
+func (m *Machine) hasRoom(work int64) bool { return m.request.work+work <= workMax }
+
+// findAll is the work of finding each of some names in an aggregate.
+func findAll(in interface{ findWork(name string) int64 }, names []string) (work int64) {
+	for _, name := range names {
+		work += in.findWork(name)
+	}
+	return work
+}
+
+// growWork is the work of adding names, which may be many more than there are.
+func growWork(in interface{ findWork(name string) int64 }, names []string) int64 {
+	n, bytes := int64(len(names)), int64(0)
+	for _, name := range names {
+		bytes += int64(len(name))
+	}
+	return max(findAll(in, names), n*treeWork(len(names))+hashWork*bytes)
+}
+
+// What an entry has paid for is certain to be kept compiled up to these bounds: then it
+// pays anew. They are far below those of luavm, which counts what a program takes.
+const (
+	compiledMax      = 128
+	compiledBytesMax = 128 << 10
+)
+
+// affordsProgram counts the work of compiling a program where an entry needs it for the
+// first time, and reports whether the request may go on. Whether the scripts' machine has
+// it compiled already differs from node to node, so it must not matter.
+func (m *Machine) affordsProgram(key string, sourceBytes int) bool {
+	sourceBytes = min(sourceBytes, 64<<10) // a longer one is refused at once
+	e := &m.entry
+	if _, paid := e.compiled[key]; paid {
+		return true
+	}
+	if e.compiled == nil || len(e.compiled) >= compiledMax || e.compiledBytes+sourceBytes > compiledBytesMax {
+		e.compiled, e.compiledBytes = map[string]struct{}{}, 0
+	}
+	e.compiled[strings.Clone(key)] = struct{}{}
+	e.compiledBytes += sourceBytes
+	return m.affords(compileWork + sourceWork*int64(sourceBytes))
+}
 
 // spendScript counts what a script that began with lim has used of it.
 func (m *Machine) spendScript(lim, left resp.ScriptLimits) {

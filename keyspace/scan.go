@@ -66,14 +66,25 @@ func parseCursor(s string) (uint64, bool) {
 	return n, err == nil
 }
 
+// begin bounds COUNT by the n elements that there are, and counts the work of a step; an
+// aggregate that is no tree is visited whole. Where ok is false the reply is the error.
+func (o *scanOptions) begin(c *ctx, n int, tree bool) (fail resp.Reply, ok bool) {
+	if o.count = min(o.count, max(n, 1)); !tree {
+		o.count = max(n, 1)
+	}
+	if !c.m.affords(visitWork*int64(o.count) + treeWork(n)) {
+		return resp.Err(errWorkMeter), false
+	}
+	return resp.Reply{}, true
+}
+
 // wants reports whether a key or field passes MATCH.
 func (o *scanOptions) wants(name string) bool { return o.match == nil || o.match.match(name) }
 
 // reply is the answer of a scan: the cursor to go on with, and the items.
 func (o *scanOptions) reply(c *ctx, next uint64, items []string) resp.Reply {
-	c.m.spend(visitWork * int64(o.count))
 	if o.match != nil {
-		c.m.spend(int64(o.match.steps))
+		c.m.spend(globWork * int64(o.match.steps))
 	}
 	if o.match != nil && o.match.exceeded() {
 		return resp.Err(errGlob)

@@ -31,6 +31,9 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	case full && s.shebang > 0 && !s.noWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
+	if !c.m.affordsProgram(sha, len(s.source)) {
+		return resp.Err(errWorkMeter)
+	}
 	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full}
 	if c.m.applying {
 		c.m.library.used(sha, s)
@@ -49,6 +52,9 @@ func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply)
 	}
 	reply, left, limited := start(func(args resp.Args) resp.Reply { return c.call(run, args) })
 	c.m.spendScript(c.m.settings.script, left)
+	if limited {
+		c.m.spend(limitWork)
+	}
 	switch {
 	case run.exhausted != "":
 		reply, limited = resp.Err(run.exhausted), true
@@ -93,7 +99,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: onlyReads(row)}
 	reply := row.Run(&inner, args)
 	c.m.reads.note(&row.Spec, args, c.m.position())
-	c.m.spend(commandWork + reply.Size())
+	c.m.spend(commandWork + replyWork(reply))
 	return reply
 }
 

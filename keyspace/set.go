@@ -40,9 +40,6 @@ type set struct {
 // set-max-intset-entries, set-max-listpack-entries and set-max-listpack-value.
 type setLimits struct{ ints, entries, valueBytes int64 }
 
-// smallSetMax bounds the first two of them, for the reason of smallHashMax.
-const smallSetMax = 4096
-
 func newSet(owner uint64) *set { return &set{owner: owner} }
 
 // lookupSet is lookupAs for sets.
@@ -320,11 +317,16 @@ func (s *set) scan(cursor uint64, count int, visit func(member string)) (next ui
 }
 
 // findWork is the work of looking for a member, or of adding or removing one.
-func (s *set) findWork() int64 {
-	if s != nil && s.shape == setSmall {
-		return compareWork * int64(1+len(s.small))
+func (s *set) findWork(member string) int64 {
+	switch {
+	case s == nil:
+		return findWork
+	case s.shape == setSmall:
+		return smallWork(len(s.small), s.bytes, member)
+	case s.shape == setInts:
+		return treeWork(len(s.ints))
 	}
-	return findWork
+	return treeWork(s.large.len()) + hashWork*int64(len(member))
 }
 
 func (s *set) write(w *imageWriter) {

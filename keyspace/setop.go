@@ -32,20 +32,26 @@ func (op *setOp) spend(work int64) bool {
 // add puts a member into the result, and reports whether the operation may go on.
 // The member is shared with its source: strings do not change.
 func (op *setOp) add(member string) bool {
+	form := op.result.shape
+	if !op.spend(op.result.findWork(member)) {
+		return false
+	}
 	op.result.add(member)
+	if op.result.shape != form {
+		op.spend(int64(op.result.len())*treeWork(op.result.len()) + hashWork*op.result.size())
+	}
 	switch {
 	case op.stored && op.result.size() > growthBytesMax:
 		op.why = errGrowthMeter
 	case !op.stored && op.result.replyBytes() > replyBytesMax:
 		op.why = errReplyTooLarge
 	}
-	return op.spend(op.result.findWork())
+	return op.why == ""
 }
 
 // isIn looks for a member in one of the sources.
 func (op *setOp) isIn(s *set, member string) bool {
-	op.spend(s.findWork())
-	return s.has(member)
+	return op.spend(s.findWork(member)) && s.has(member)
 }
 
 // union adds all members of all sets, in their order.
@@ -61,12 +67,15 @@ func (op *setOp) union(sets []*set) {
 // of them, until it returns false. The smallest should be the first.
 func (op *setOp) inter(sets []*set, visit func(member string) bool) {
 	sets[0].each(func(member string) bool {
+		if !op.spend(visitWork) {
+			return false
+		}
 		for _, s := range sets[1:] {
 			if s != sets[0] && !op.isIn(s, member) {
 				return op.why == ""
 			}
 		}
-		return op.spend(visitWork) && visit(member)
+		return op.why == "" && visit(member)
 	})
 }
 
@@ -95,12 +104,15 @@ func (op *setOp) diff(first *set, others []*set) {
 		others = []*set{op.common(first, others)}
 	}
 	first.each(func(member string) bool {
+		if !op.spend(visitWork) {
+			return false
+		}
 		for _, s := range others {
 			if op.isIn(s, member) {
 				return op.why == ""
 			}
 		}
-		return op.spend(visitWork) && op.add(member)
+		return op.why == "" && op.add(member)
 	})
 }
 
@@ -109,8 +121,8 @@ func (op *setOp) diff(first *set, others []*set) {
 func cheaperFromOthers(first *set, others []*set) bool {
 	var inOthers, inFirst int64
 	for _, s := range others {
-		inOthers += int64(first.len()) * s.findWork()
-		inFirst += int64(s.len()) * first.findWork()
+		inOthers += int64(first.len()) * s.findWork("")
+		inFirst += int64(s.len()) * first.findWork("")
 	}
 	return inFirst+int64(first.len())*findWork < inOthers
 }
@@ -120,7 +132,7 @@ func (op *setOp) common(first *set, others []*set) *set {
 	found := newSet(op.c.m.generation)
 	for _, s := range others {
 		s.each(func(member string) bool {
-			if op.isIn(first, member) {
+			if op.isIn(first, member) && op.spend(growWork(found, []string{member})) {
 				found.add(member)
 			}
 			return op.spend(visitWork)

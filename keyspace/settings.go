@@ -195,11 +195,14 @@ func (s *settings) read() {
 	s.hashListpackValBytes = s.number(nameHashValue)
 	s.listListpackSize = s.number(nameListSize)
 	s.sets = setLimits{
-		ints:       min(s.number(nameSetInts), smallSetMax),
-		entries:    min(s.number(nameSetEntries), smallSetMax),
-		valueBytes: s.number(nameSetValue),
+		ints:       min(s.number(nameSetInts), smallMax),
+		entries:    min(s.number(nameSetEntries), smallMax),
+		valueBytes: min(s.number(nameSetValue), smallValueMax),
 	}
-	s.zsets = zsetLimits{entries: min(s.number(nameZsetEntries), smallZsetMax), valueBytes: s.number(nameZsetValue)}
+	s.zsets = zsetLimits{
+		entries:    min(s.number(nameZsetEntries), smallMax),
+		valueBytes: min(s.number(nameZsetValue), smallValueMax),
+	}
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries
@@ -229,7 +232,7 @@ func (s *settings) message(i int) resp.Message {
 }
 
 func (s *settings) hashLimits() hashLimits {
-	return hashLimits{entries: min(s.hashListpackEntries, smallHashMax), valueBytes: s.hashListpackValBytes}
+	return hashLimits{entries: min(s.hashListpackEntries, smallMax), valueBytes: min(s.hashListpackValBytes, smallValueMax)}
 }
 
 // listPackBytes are the sizes that the negative values of list-max-listpack-size

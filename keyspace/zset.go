@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"strings"
@@ -68,9 +69,6 @@ type zsetTrees struct {
 // zsetLimits say up to where a sorted set stays small: the settings
 // zset-max-listpack-entries and zset-max-listpack-value.
 type zsetLimits struct{ entries, valueBytes int64 }
-
-// smallZsetMax bounds the first of them, for the reason of smallHashMax.
-const smallZsetMax = 4096
 
 func newZset(owner uint64) *zset { return &zset{owner: owner} }
 
@@ -319,12 +317,37 @@ func (z *zset) scan(cursor uint64, count int, visit func(member string, score fl
 	return 0
 }
 
-// findWork is the work of looking for a member, or of adding or removing one.
-func (z *zset) findWork() int64 {
+// findWork is the work of looking for a member by its name.
+func (z *zset) findWork(member string) int64 {
 	if z.large != nil {
-		return findWork
+		return treeWork(z.len()) + hashWork*int64(len(member))
 	}
-	return compareWork * int64(1+len(z.small))
+	return smallWork(len(z.small), z.bytes, member)
+}
+
+// editWork is the work of adding a member, of removing one, or of finding its rank: also
+// in the order of the scores, where the members of one score are compared.
+func (z *zset) editWork(member string) int64 {
+	depth := bits.Len(uint(z.len()))
+	if z.large == nil {
+		return z.findWork(member) + int64(depth*len(member))
+	}
+	return z.findWork(member) + 2*treeWork(z.len()) + int64(depth*len(member))
+}
+
+// growWork is growWork for members.
+func (z *zset) growWork(members []scored) int64 {
+	n := len(members)
+	each := 3*treeWork(n) + visitWork
+	return max(z.editAll(members), int64(n)*each+(hashWork+int64(bits.Len(uint(n))))*bytesOf(members, 0))
+}
+
+// editAll is the work of adding members to z, or of removing them.
+func (z *zset) editAll(members []scored) (work int64) {
+	for _, m := range members {
+		work += z.editWork(m.member)
+	}
+	return work
 }
 
 func (z *zset) write(w *imageWriter) {
@@ -339,7 +362,7 @@ func readZset(r *imageReader, n uint64, form int, generation uint64) aggregate {
 	z := newZset(generation)
 	if form == zsetLarge {
 		z.enlarge()
-	} else if n > smallZsetMax {
+	} else if n > smallMax {
 		r.fail("a small sorted set of many members")
 	}
 	var last scored

@@ -279,7 +279,7 @@ func TestDamagedZsetIsRefused(t *testing.T) {
 		}
 	}
 	r := readerOf(nil)
-	if zsetKind.read(r, smallZsetMax+1, zsetSmall, 1); !strings.Contains(fmt.Sprint(r.err), "many members") {
+	if zsetKind.read(r, smallMax+1, zsetSmall, 1); !strings.Contains(fmt.Sprint(r.err), "many members") {
 		t.Errorf("a small sorted set of many members: %v", r.err)
 	}
 }

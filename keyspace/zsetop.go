@@ -13,7 +13,7 @@ type scores interface {
 	len() int
 	get(member string) (score float64, had bool)
 	each(visit func(m scored) bool)
-	findWork() int64
+	findWork(member string) int64
 }
 
 // setScores is a set as scores.
@@ -92,11 +92,15 @@ func (op *zsetOp) add(m scored) bool {
 	if op.bytes += op.room.overheadBytes + int64(len(m.member)); op.bytes > op.room.bytesMax {
 		op.why = op.room.why
 	}
-	return op.spend(findWork) // to sort it
+	return op.spend(visitWork)
 }
 
 // sort brings the result into the order of a sorted set.
-func (op *zsetOp) sort() { slices.SortFunc(op.result, compareScored) }
+func (op *zsetOp) sort() {
+	if op.why == "" && op.spend(sortWork(len(op.result), op.bytes)) {
+		slices.SortFunc(op.result, compareScored)
+	}
+}
 
 // smallestFirst orders the sources by their size, as Redis does: where the sum of
 // scores is rounded, it depends on that.
@@ -110,10 +114,13 @@ func (op *zsetOp) union() {
 	at := map[string]int{} // in result; it is only asked, its order never matters
 	for _, source := range op.sources {
 		source.each(func(m scored) bool {
+			if !op.spend(treeWork(len(op.result)) + copyWork*int64(len(m.member))) {
+				return false
+			}
 			score := numberOr0(source.of(m.score))
 			if i, had := at[m.member]; had {
 				op.result[i].score = op.combine(op.result[i].score, score)
-				return op.spend(findWork)
+				return true
 			}
 			at[m.member] = len(op.result)
 			return op.add(scored{score, m.member})
@@ -136,15 +143,21 @@ func (op *zsetOp) common(visit func(m scored) bool) {
 	op.smallestFirst()
 	first, others := op.sources[0], op.sources[1:]
 	first.each(func(m scored) bool {
+		if !op.spend(visitWork) {
+			return false
+		}
 		score := numberOr0(first.of(m.score))
 		for _, source := range others {
+			if !op.spend(source.findWork(m.member)) {
+				return false
+			}
 			other, had := source.get(m.member)
-			if !op.spend(source.findWork()) || !had {
-				return op.why == ""
+			if !had {
+				return true
 			}
 			score = op.combine(score, source.of(other))
 		}
-		return op.spend(visitWork) && visit(scored{score, m.member})
+		return visit(scored{score, m.member})
 	})
 }
 
@@ -152,13 +165,18 @@ func (op *zsetOp) common(visit func(m scored) bool) {
 // weights.
 func (op *zsetOp) diff() {
 	op.sources[0].each(func(m scored) bool {
+		if !op.spend(visitWork) {
+			return false
+		}
 		for _, source := range op.sources[1:] {
-			_, had := source.get(m.member)
-			if !op.spend(source.findWork()) || had {
-				return op.why == ""
+			if !op.spend(source.findWork(m.member)) {
+				return false
+			}
+			if _, had := source.get(m.member); had {
+				return true
 			}
 		}
-		return op.spend(visitWork) && op.add(m)
+		return op.add(m)
 	})
 	op.sort()
 }

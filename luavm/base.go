@@ -356,7 +356,7 @@ func toNumber(c libCall) int {
 	if base < 2 || base > 36 {
 		c.argError(2, "base out of range")
 	}
-	c.touch(len(s))
+	c.touch(numeralPrice * len(s))
 	if n, ok := parseBase(s, base); ok {
 		return c.pushNumber(n)
 	}
@@ -447,7 +447,7 @@ func (v *VM) unpack(c libCall) int {
 }
 
 // loadSteps and loadBytes are what compiling a byte of source costs.
-const loadSteps, loadBytes = 8, 64
+const loadSteps, loadBytes = 16, 64
 
 func (v *VM) loadString(c libCall) int {
 	source := c.text(1)

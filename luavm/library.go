@@ -108,12 +108,15 @@ func (c libCall) number(n int) float64 {
 	return f
 }
 
+// numeralPrice is the price of a byte that is read as a number, in bytes touched.
+const numeralPrice = 4
+
 func (c libCall) asNumber(v lua.LValue) (float64, bool) {
 	switch v := v.(type) {
 	case lua.LNumber:
 		return float64(v), true
 	case lua.LString:
-		c.touch(len(v))
+		c.touch(numeralPrice * len(v))
 		return c.parse(string(v))
 	}
 	return 0, false

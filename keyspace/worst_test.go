@@ -1,0 +1,561 @@
+package keyspace
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockd/luavm"
+	"lockd/resp"
+)
+
+// worstSize is how large the arguments and the data of the worst cases are.
+type worstSize struct {
+	elements  int // of a large aggregate, keys of a database
+	bigs      int // elements of an aggregate of long ones
+	bigBytes  int // of such an element, of a long key
+	small     int // elements of a small form
+	names     int // arguments of one command
+	text      int // bytes of a long string
+	lcs       int // bytes of each string of LCS
+	waiters   int
+	libraries int
+	sources   int
+	functions int // of a source that takes long to compile
+}
+
+var (
+	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, lcs: 200, waiters: 50, libraries: 3, sources: 3, functions: 40}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: smallMax, names: 1 << 20, text: stringBytesMax - 1, lcs: 5700, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
+)
+
+// worstCase is a call of a command with the worst arguments: needs are the data that it
+// finds. least is how much of one of them it must count for, in elements or bytes.
+type worstCase struct {
+	needs, line string
+	least       int
+}
+
+// cheap are the commands that take the same time whatever they are given, but for the
+// length of their arguments.
+var cheap = strings.Fields(`time select ping echo dbsize
+	config|resetstat config|rewrite config|help memory|doctor memory|malloc-stats memory|purge memory|help memory|stats
+	object|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help
+	block|open block|cancel block|keep tracked`)
+
+// keyed are those of them that look for one key: what stands behind it.
+var keyed = map[string]string{
+	"get": "", "getdel": "", "getex": "PX 5000", "getset": "v", "set": "v", "setnx": "v", "setex": "10 v", "psetex": "10 v", "append": "v", "strlen": "",
+	"getrange": "0 -1", "substr": "0 -1", "setrange": "0 v", "incr": "", "decr": "", "incrby": "1", "decrby": "1", "incrbyfloat": "1", "setbit": "0 1", "getbit": "0",
+	"type": "", "expire": "100", "pexpire": "100", "expireat": "9999999999", "pexpireat": "9999999999999", "ttl": "", "pttl": "", "expiretime": "", "pexpiretime": "",
+	"persist": "", "fence": "", "move": "1", "rename": "to", "renamenx": "to", "copy": "to REPLACE", "delex": "", "delifeq": "v", "digest": "",
+	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
+	"object|encoding": "", "object|freq": "", "object|idletime": "", "object|refcount": "", "memory|usage": "",
+}
+
+// worstCases has the others, and the worst of the above where it is not the key.
+func worstCases(z worstSize) map[string][]worstCase {
+	n, big, bytes := z.elements, z.bigBytes, z.bigs*z.bigBytes
+	names, pairs := z.names, z.names/2
+	fields := min(names, n)
+	cases := map[string][]worstCase{
+		// strings
+		"setrange": {{"text", "SETRANGE S 0 y", z.text - 100}}, "append": {{"text", "APPEND S y", z.text - 100}}, "setbit": {{"text", "SETBIT S 7 {bit}", z.text - 100}},
+		"digest": {{"text", "DIGEST S", z.text - 100}}, "incrbyfloat": {{"numeral", "INCRBYFLOAT F 1e-3000", 5000}, {"", "INCRBYFLOAT F2 1e4000", 100}},
+		"mget": {{"keys", "MGET {names:k}", names * 100}}, "mset": {{"", "MSET {pairs:n}", pairs * 100}, {"keys notify", "MSET {pairs:k}", pairs * 100}},
+		"msetnx": {{"", "MSETNX {pairs:n}", pairs * 100}}, "msetex": {{"keys", "MSETEX {npairs} {pairs:k} PX 50000", pairs * 100}},
+		"lcs": {{"lcs", "LCS A B IDX", z.lcs * z.lcs}}, "get": {{"text", "GET S", z.text - 100}}, "getset": {{"text", "GETSET S y", 1}},
+		"set": {{"text", "SET S2 {text} IFEQ x", 1}, {"text", "SET S {text} IFEQ {text}", 1}},
+		// keys
+		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
+		"exists": {{"keys", "EXISTS {names:k}", names * 100}, {"", "EXISTS {big}", big}}, "touch": {{"keys", "TOUCH {names:k}", names * 100}},
+		"watch": {{"keys", "watch {names:k}", names * 100}}, "randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
+		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
+		"rename": {{"hash", "RENAME H H2", 1}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
+		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
+		// hashes
+		"hset": {{"", "HSET H {pairs:f}", pairs * 100}, {"smallhash", "HSET HS f1 v", z.small}, {"bighash", "HSET HB {big} v", big}}, "hmset": {{"hash", "HMSET H {pairs:f}", pairs * 100}},
+		"hsetnx": {{"smallhash", "HSETNX HS none v", z.small}}, "hget": {{"smallhash", "HGET HS none", z.small}, {"bighash", "HGET HB {big}", big}}, "hmget": {{"hash", "HMGET H {names:f}", names * 100}},
+		"hgetall": {{"hash", "HGETALL H", n}, {"bighash", "HGETALL HB", bytes}}, "hkeys": {{"hash", "HKEYS H", n}}, "hvals": {{"hash", "HVALS H", n}}, "hexists": {{"smallhash", "HEXISTS HS none", z.small}},
+		"hstrlen": {{"smallhash", "HSTRLEN HS none", z.small}}, "hdel": {{"hash", "HDEL H {names:f}", names * 100}, {"smallhash", "HDEL HS {names:f}", z.small * min(names, z.small)}},
+		"hincrby": {{"smallhash", "HINCRBY HS none 1", z.small}}, "hincrbyfloat": {{"numeral", "HINCRBYFLOAT HF f 1e-3000", 5000}},
+		"hscan": {{"hash", "HSCAN H 0 COUNT 100000000 MATCH *a*a*b", n}, {"smallhash", "HSCAN HS 0 COUNT 1", z.small}}, "hrandfield": {{"hash", "HRANDFIELD H -{draws} WITHVALUES", 1000}, {"hash", "HRANDFIELD H {most}", n / 2}},
+		// lists
+		"lpush": {{"", "LPUSH L {names:e}", names * 10}, {"biglist", "LPUSH LB {big}", big}}, "rpush": {{"", "RPUSH L {names:e}", names * 10}}, "lpop": {{"list", "LPOP L {n}", n}}, "rpop": {{"list", "RPOP L {n}", n}},
+		"lrange": {{"list", "LRANGE L 0 -1", n}, {"biglist", "LRANGE LB 0 -1", 1}}, "lset": {{"list", "LSET L 1 v", 1}, {"biglist", "LSET LB 1 v", 1}}, "linsert": {{"list", "LINSERT L BEFORE none v", n}, {"biglist", "LINSERT LB BEFORE {big} v", bytes}},
+		"lrem": {{"list", "LREM L 0 none", n}, {"alternating", "LREM LA 0 a", n}, {"biglist", "LREM LB 0 {big}", bytes}}, "ltrim": {{"list", "LTRIM L 1 -2", 1}}, "lpos": {{"list", "LPOS L none", n}, {"biglist", "LPOS LB {big}", bytes}, {"alternating", "LPOS LA a COUNT 0", n}},
+		"lmove": {{"list", "LMOVE L L LEFT RIGHT", 1}}, "rpoplpush": {{"list", "RPOPLPUSH L L", 1}}, "lmpop": {{"list", "LMPOP 1 L LEFT COUNT {n}", n}, {"", "LMPOP {nnames} {names:k} LEFT", names * 100}},
+		// sets
+		"sadd": {{"", "SADD T {names:m}", names * 100}, {"set", "SADD T {names:m}", names * 100}, {"smallset", "SADD TS none{big}", z.small}, {"ints", "SADD TI none", z.small}, {"bigset", "SADD TB {big}", big}}, "srem": {{"set", "SREM T {names:m}", names * 100}, {"smallset", "SREM TS {names:none}", z.small * names}},
+		"sismember": {{"smallset", "SISMEMBER TS none", z.small}, {"bigset", "SISMEMBER TB {big}", big}}, "smismember": {{"set", "SMISMEMBER T {names:m}", names * 100}}, "smembers": {{"set", "SMEMBERS T", n}, {"ints", "SMEMBERS TI", z.small}},
+		"spop": {{"set", "SPOP T {most}", n / 2}, {"smallset", "SPOP TS", z.small}}, "srandmember": {{"set", "SRANDMEMBER T -{draws}", 1000}, {"set", "SRANDMEMBER T {most}", n / 2}}, "smove": {{"bigset smallset", "SMOVE TB TS {bigmember}", big}},
+		"sinter": {{"set", "SINTER T T2", n * 100}, {"bigset", "SINTER TB TB2", bytes}}, "sinterstore": {{"set", "SINTERSTORE d T T2", n * 100}, {"bigset", "SINTERSTORE d TB TB2", bytes}}, "sintercard": {{"set", "SINTERCARD 2 T T2", n * 100}, {"bigset", "SINTERCARD 2 TB TB2", bytes}},
+		"sunion": {{"set", "SUNION T T2", n * 100}, {"bigset", "SUNION TB TB2", bytes}}, "sunionstore": {{"set", "SUNIONSTORE d T T2", n * 100}, {"bigset", "SUNIONSTORE d {200:TB}", bytes}, {"bigset", "SUNIONSTORE d TB TB2", bytes}, {"smallset", "SUNIONSTORE d TS TS", z.small}},
+		"sdiff": {{"set", "SDIFF T T2", n * 100}, {"bigset", "SDIFF TB TB2", bytes}}, "sdiffstore": {{"set", "SDIFFSTORE d T none", n * 100}, {"bigset", "SDIFFSTORE d TB TB2", bytes}},
+		"sscan": {{"set", "SSCAN T 0 COUNT 100000000 MATCH *a*a*b", n}, {"bigset", "SSCAN TB 0 COUNT 1000 MATCH *x*x*y", bytes}},
+		// sorted sets
+		"zadd": {{"", "ZADD Z {scored:m}", pairs * 100}, {"zset", "ZADD Z {scored:m}", pairs * 100}, {"smallzset", "ZADD ZS 1 {big}", z.small}, {"bigzset", "ZADD ZB 1 {big}", big}, {"", "ZADD Z 0.{digits} m", 1}}, "zincrby": {{"zset", "ZINCRBY Z 1 m1", 1}, {"bigzset", "ZINCRBY ZB 1 {bigmember}", big}},
+		"zrem": {{"zset", "ZREM Z {names:m}", names * 100}}, "zscore": {{"smallzset", "ZSCORE ZS none", z.small}, {"bigzset", "ZSCORE ZB {big}", big}}, "zmscore": {{"zset", "ZMSCORE Z {names:m}", names * 100}}, "zrank": {{"bigzset", "ZRANK ZB {bigmember}", big}}, "zrevrank": {{"bigzset", "ZREVRANK ZB {bigmember}", big}},
+		"zpopmin": {{"zset", "ZPOPMIN Z {n}", n * 100}}, "zpopmax": {{"zset", "ZPOPMAX Z {n}", n * 100}, {"bigzset", "ZPOPMAX ZB 5", 5 * big}}, "zmpop": {{"zset", "ZMPOP 1 Z MIN COUNT {n}", n * 100}}, "zrandmember": {{"zset", "ZRANDMEMBER Z -{draws} WITHSCORES", 1000}, {"zset", "ZRANDMEMBER Z {most}", n / 2}},
+		"zscan": {{"zset", "ZSCAN Z 0 COUNT 100000000 MATCH *a*a*b", n}}, "zrange": {{"zset", "ZRANGE Z 0 -1 WITHSCORES", n}, {"bigzset", "ZRANGE ZB [{bigmember} [{bigmember} BYLEX", big}}, "zrevrange": {{"zset", "ZREVRANGE Z 0 -1", n}},
+		"zrangebyscore": {{"zset", "ZRANGEBYSCORE Z -inf +inf", n}}, "zrevrangebyscore": {{"zset", "ZREVRANGEBYSCORE Z +inf -inf", n}}, "zrangebylex": {{"zset", "ZRANGEBYLEX Z - +", n}}, "zrevrangebylex": {{"zset", "ZREVRANGEBYLEX Z + -", n}},
+		"zrangestore": {{"zset", "ZRANGESTORE d Z 0 -1", n * 100}, {"bigzset", "ZRANGESTORE d ZB 0 -1", bytes}}, "zcount": {{"zset", "ZCOUNT Z 0 500", 1}}, "zlexcount": {{"bigzset", "ZLEXCOUNT ZB [{bigmember} +", big}},
+		"zremrangebyrank": {{"zset", "ZREMRANGEBYRANK Z 0 -2", n * 100}}, "zremrangebyscore": {{"zset", "ZREMRANGEBYSCORE Z 1 +inf", n * 100}}, "zremrangebylex": {{"zset", "ZREMRANGEBYLEX Z - +", 1}},
+		"zunion": {{"zset set", "ZUNION 2 Z T", n * 100}, {"bigzset", "ZUNION 2 ZB ZB", bytes}}, "zinter": {{"zset set", "ZINTER 2 Z T", n * 100}}, "zdiff": {{"zset set", "ZDIFF 2 Z T", n * 100}}, "zintercard": {{"zset set", "ZINTERCARD 2 Z T", n * 100}, {"bigzset bigset", "ZINTERCARD 2 ZB TB", 1}},
+		"zunionstore": {{"zset set", "ZUNIONSTORE d 2 Z T", n * 100}, {"bigzset", "ZUNIONSTORE d 1 ZB WEIGHTS 0", bytes}}, "zinterstore": {{"zset set", "ZINTERSTORE d 2 Z T", n * 100}, {"bigzset", "ZINTERSTORE d 2 ZB ZB", bytes}}, "zdiffstore": {{"zset", "ZDIFFSTORE d 1 Z", n * 100}, {"bigzset", "ZDIFFSTORE d 1 ZB", bytes}},
+		// streams
+		"xadd": {{"readers", "XADD X 1-* f v", z.waiters}, {"stream", "XADD X MAXLEN 1 * f v", n}, {"", "XADD X * f {big}", big}}, "xtrim": {{"stream", "XTRIM X MAXLEN 1", n}}, "xrange": {{"stream", "XRANGE X - +", n}}, "xrevrange": {{"stream", "XREVRANGE X + -", n}},
+		"xdel": {{"stream", "XDEL X {names:1-}", names * 100}}, "xsetid": {{"stream", "XSETID X 99999999-1", 1}}, "xinfo|stream": {{"stream", "XINFO STREAM X FULL COUNT 0", n}}, "xread": {{"stream", "XREAD STREAMS X 0", n}, {"", "XREAD STREAMS {half:k} {half:1-}", names * 50}},
+		// SORT
+		"sort":    {{"list", "SORT L ALPHA STORE d", n * 10}, {"biglist", "SORT LB ALPHA STORE d", bytes}, {"bigset", "SORT TB BY nosort STORE d", bytes}, {"list keys", "SORT L BY k* GET k* ALPHA STORE d", n * 100}},
+		"sort_ro": {{"biglist", "SORT_RO LB ALPHA LIMIT 0 0", bytes * 2}, {"numerals", "SORT_RO LN LIMIT 0 0", bytes}, {"biglist", "SORT_RO LB BY {big}* GET # ALPHA LIMIT 0 0", bytes}, {"zset", "SORT_RO Z BY nosort LIMIT 0 {n} GET x*->y", n * 100}, {"set", "SORT_RO T BY nosort LIMIT 0 {most}", n}},
+		// scripts
+		"eval": {{"", "EVAL {source} 0", z.functions * 16}, {"", "EVAL {small} 0", 1000}}, "eval_ro": {{"", "EVAL_RO {source} 0", z.functions * 16}}, "script|load": {{"", "SCRIPT LOAD {source}", z.functions * 16}, {"scripts", "EVAL {small} 0", z.elements}},
+		"evalsha": {{"sources", "EVALSHA {sha} 0", z.functions * 16}}, "evalsha_ro": {{"sources", "EVALSHA_RO {sha} 0", z.functions * 16}}, "script|exists": {{"", "SCRIPT EXISTS {names:s}", names * 10}},
+		"fcall": {{"libraries", "FCALL {function} 0", 1000}}, "fcall_ro": {{"libraries", "FCALL_RO {function} 0", 1000}}, "function|load": {{"", "FUNCTION LOAD REPLACE {library}", z.functions * 16}}, "function|delete": {{"libraries", "FUNCTION DELETE lib1", 1}},
+		"function|list": {{"libraries", "FUNCTION LIST WITHCODE", z.libraries * 100}}, "function|dump": {{"libraries", "FUNCTION DUMP", z.libraries * 100}}, "function|restore": {{"libraries", "FUNCTION RESTORE {dump} REPLACE", z.libraries * 1000}},
+		// others
+		"config|get": {{"", "CONFIG GET {names:*a*b}", names * 1000}, {"", "CONFIG GET {big}", big}}, "config|set": {{"", "CONFIG SET timeout {n}", 1000}, {"", "CONFIG SET notify-keyspace-events {letters}", 1}},
+		"publish": {{"", "PUBLISH c v", 1000}}, "spublish": {{"", "SPUBLISH c v", 1000}},
+		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
+		"bzpopmin": {{"zset", "BZPOPMIN Z 0", 1}}, "bzpopmax": {{"zset", "BZPOPMAX Z 0", 1}}, "bzmpop": {{"zset", "BZMPOP 0 1 Z MIN COUNT {n}", n}},
+		"block|ask": {{"session", "block ask 1 {unique} 0 BLPOP {few:k} 0", 1}}, "block|close": {{"waiters", "block close 1", 1}},
+	}
+	for name, rest := range keyed {
+		line := strings.ReplaceAll(name, "|", " ") + " {big} " + rest
+		cases[name] = append(cases[name], worstCase{"", line, big})
+	}
+	for _, name := range cheap {
+		cases[name] = append(cases[name], worstCase{"session", cheapLine(name), 1})
+	}
+	return cases
+}
+
+func cheapLine(name string) string {
+	line := strings.ReplaceAll(name, "|", " ")
+	switch name {
+	case "select":
+		line += " 1"
+	case "echo":
+		line += " {big}"
+	case "block|cancel":
+		line += " 1 {unique}"
+	case "block|keep":
+		line += " 1"
+	}
+	return line
+}
+
+// worstStage is a machine with what a case needs.
+type worstStage struct {
+	testing.TB
+	z     worstSize
+	m     *Machine
+	index uint64
+	dump  string
+}
+
+func newWorstStage(t testing.TB, z worstSize, needs string) *worstStage {
+	s := &worstStage{TB: t, z: z, m: New(luavm.New())}
+	for _, need := range strings.Fields(needs) {
+		s.provide(need)
+	}
+	return s
+}
+
+func (s *worstStage) do(args ...string) resp.Reply {
+	s.index++
+	results, _ := s.m.Apply(resp.Stamp{Tick: 10, Index: s.index}, []resp.Request{{Cmds: []resp.Cmd{{Args: args}}}})
+	if len(results[0].Replies) == 0 || results[0].Replies[0].IsErr() {
+		s.Fatalf("%.100q: %.200q", args, fmt.Sprint(results[0].Replies))
+	}
+	return results[0].Replies[0]
+}
+
+// fill calls a command with n elements, some at a time.
+func (s *worstStage) fill(n int, name, key string, element func(i int) []string) {
+	for i := 0; i < n; {
+		args := []string{name}
+		if key != "" {
+			args = append(args, key)
+		}
+		for range 1000 {
+			if i < n {
+				args = append(args, element(i)...)
+			}
+			i++
+		}
+		s.do(args...)
+	}
+}
+
+func prefixed(prefix string) func(i int) []string {
+	return func(i int) []string { return []string{prefix + strconv.Itoa(i)} }
+}
+
+// big is a long element: all have the same beginning and the same length.
+func (s *worstStage) big(i int) string {
+	return strings.Repeat("x", s.z.bigBytes-8) + fmt.Sprintf("%08d", i)
+}
+
+func (s *worstStage) fillBig(name, key string, more ...string) {
+	for i := range s.z.bigs {
+		s.do(append(append([]string{name, key}, more...), s.big((i*37)%s.z.bigs))...)
+	}
+}
+
+// source is a script, different for each i, that takes long to compile.
+func (s *worstStage) source(i int) string {
+	return "local n = " + strconv.Itoa(i) + "\nif n < 0 then " + strings.Repeat("f(function()end)", s.z.functions) + " end "
+}
+
+func (s *worstStage) provide(need string) {
+	z := s.z
+	pairs := func(prefix string) func(i int) []string {
+		return func(i int) []string { return []string{prefix + strconv.Itoa(i), "v"} }
+	}
+	scored := func(i int) []string { return []string{strconv.Itoa(i), "m" + strconv.Itoa(i)} }
+	config := func(kind string) {
+		s.do("CONFIG", "SET", kind+"-max-listpack-entries", "1000000", kind+"-max-listpack-value", "100000000")
+	}
+	switch need {
+	case "text":
+		s.do("SETRANGE", "S", strconv.Itoa(z.text-100), "x")
+	case "numeral":
+		s.do("SET", "F", "0."+strings.Repeat("3", 5000))
+		s.do("HSET", "HF", "f", "0."+strings.Repeat("3", 5000))
+	case "lcs":
+		s.do("SET", "A", strings.Repeat("ab", z.lcs/2))
+		s.do("SET", "B", strings.Repeat("ba", z.lcs/2))
+	case "keys":
+		s.fill(z.elements, "MSET", "", pairs("k"))
+	case "leased":
+		for i := range z.elements {
+			s.do("SET", "k"+strconv.Itoa(i), "v", "PX", "100000")
+		}
+	case "due":
+		for i := range z.elements {
+			s.do("SET", "k"+strconv.Itoa(i), "v", "PX", "1")
+		}
+	case "bigkeys":
+		for i := range z.bigs {
+			s.do("SET", s.big(i), "v")
+		}
+	case "notify":
+		s.do("CONFIG", "SET", "notify-keyspace-events", "KEA")
+	case "hash":
+		s.fill(z.elements, "HSET", "H", pairs("f"))
+	case "smallhash":
+		config("hash")
+		s.fill(z.small, "HSET", "HS", pairs("f"))
+	case "bighash":
+		s.fillBig("HSET", "HB", "f")
+		for i := range z.bigs {
+			s.do("HSET", "HB", s.big(i), "v")
+		}
+	case "list":
+		s.fill(z.elements, "RPUSH", "L", prefixed("e"))
+	case "alternating":
+		s.fill(z.elements, "RPUSH", "LA", func(int) []string { return []string{"a", "b"} })
+	case "biglist":
+		s.fillBig("RPUSH", "LB")
+	case "numerals":
+		for range z.bigs {
+			s.do("RPUSH", "LN", "0."+strings.Repeat("7", z.bigBytes))
+		}
+	case "set":
+		s.fill(z.elements, "SADD", "T", prefixed("m"))
+		s.fill(z.elements, "SADD", "T2", prefixed("m"))
+	case "smallset":
+		config("set")
+		s.fill(z.small, "SADD", "TS", prefixed("m"))
+	case "ints":
+		s.do("CONFIG", "SET", "set-max-intset-entries", "1000000")
+		s.fill(z.small, "SADD", "TI", prefixed(""))
+	case "bigset":
+		s.fillBig("SADD", "TB")
+		s.fillBig("SADD", "TB2")
+	case "zset":
+		s.fill(z.elements, "ZADD", "Z", scored)
+	case "smallzset":
+		config("zset")
+		s.fill(z.small, "ZADD", "ZS", scored)
+	case "bigzset":
+		s.fillBig("ZADD", "ZB", "1")
+	case "stream":
+		for i := range z.elements {
+			s.do("XADD", "X", "1-"+strconv.Itoa(i+1), "f", "v")
+		}
+	case "session":
+		s.do(resp.BlockOpen()...)
+	case "readers", "waiters":
+		s.do(resp.BlockOpen()...)
+		for i := range z.waiters {
+			args := resp.Args{"XREAD", "BLOCK", "0", "STREAMS", "X", "99999999-0"}
+			if need == "waiters" {
+				args = resp.Args{"BLPOP"}
+				for j := range 60 {
+					args = append(args, fmt.Sprintf("w%d.%d", i, j))
+				}
+				args = append(args, "0")
+			}
+			s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: uint64(i + 1)}, 0, args)...)
+		}
+	case "scripts":
+		for i := range z.elements / 10 {
+			s.do("SCRIPT", "LOAD", "return "+strconv.Itoa(i))
+		}
+		for i := range min(evalScriptsMax, z.elements/10) {
+			s.do("EVAL", "return 'x"+strconv.Itoa(i)+"'", "0")
+		}
+	case "sources":
+		for i := range z.sources {
+			s.do("SCRIPT", "LOAD", s.source(i))
+		}
+	case "libraries":
+		for i := range z.libraries {
+			s.do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=lib%d\n%s\nredis.register_function{function_name='f%d', callback=function() end, flags={'no-writes'}}", i, strings.Repeat("local a = {} ", 100), i))
+		}
+		s.dump = s.do("FUNCTION", "DUMP").Str
+	default:
+		s.Fatalf("nobody provides %q", need)
+	}
+}
+
+// args are the arguments of a line; i tells the calls of one request apart.
+func (s *worstStage) args(line string, i int) resp.Args {
+	var args resp.Args
+	for _, word := range strings.Fields(line) {
+		before, name, found := strings.Cut(word, "{")
+		name, after, _ := strings.Cut(name, "}")
+		if !found {
+			args = append(args, word)
+			continue
+		}
+		what, of, _ := strings.Cut(name, ":")
+		list := func(n int, element func(i int) []string) {
+			for j := range n {
+				args = append(args, element(j)...)
+			}
+		}
+		one := ""
+		switch what {
+		case "names":
+			list(s.z.names-2, prefixed(of))
+			continue
+		case "half":
+			list(s.z.names/2-2, prefixed(of))
+			continue
+		case "few":
+			list(min(s.z.names, 1000), prefixed(of+strconv.Itoa(i)+"."))
+			continue
+		case "200":
+			list(200, func(int) []string { return []string{of} })
+			continue
+		case "pairs":
+			list(s.z.names/2-3, func(i int) []string { return []string{of + strconv.Itoa(i), "v"} })
+			continue
+		case "scored":
+			list(s.z.names/2-3, func(i int) []string { return []string{strconv.Itoa(i ^ 0x155), of + strconv.Itoa(i)} })
+			continue
+		case "big":
+			one = s.big(-1)
+		case "bigmember":
+			one = s.big(s.z.bigs / 2)
+		case "text":
+			one = strings.Repeat("\x00", s.z.text/2)
+		case "digits":
+			one = strings.Repeat("7", s.z.text/2)
+		case "letters":
+			one = strings.Repeat("A", s.z.text/2)
+		case "nnames":
+			one = strconv.Itoa(s.z.names - 2)
+		case "npairs":
+			one = strconv.Itoa(s.z.names/2 - 3)
+		case "n":
+			one = strconv.Itoa(s.z.elements + i%2)
+		case "draws":
+			one = strconv.Itoa(2 * s.z.elements)
+		case "most":
+			one = strconv.Itoa(s.z.elements - 1)
+		case "bit":
+			one = strconv.Itoa(1 - i%2)
+		case "unique":
+			one = strconv.Itoa(i + 1)
+		case "source":
+			one = s.source(i)
+		case "small":
+			one = "return " + strconv.Itoa(-i)
+		case "sha":
+			one = scriptSHA(s.source(i % s.z.sources))
+		case "function":
+			one = "f" + strconv.Itoa(i%s.z.libraries)
+		case "library":
+			one = "#!lua name=large\n" + s.source(i) + "\nredis.register_function('large', function() end)"
+		case "dump":
+			one = s.dump
+		default:
+			s.Fatalf("%s: what is {%s}?", line, name)
+		}
+		args = append(args, before+one+after)
+	}
+	return args
+}
+
+// The bounds of what a client may queue: those of the server, for a transaction.
+const (
+	worstMultiBytes = 12 << 20
+	worstMultiCmds  = 1 << 16
+	worstAlone      = "alone"
+	worstMulti      = "MULTI"
+	worstScript     = "script"
+)
+
+// request asks for a case alone, again and again in a transaction, or in a script, which
+// calls it until a limit stops it.
+func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool) {
+	args := s.args(c.line, 0)
+	switch how {
+	case worstMulti:
+		bytes, most := 0, worstMultiCmds
+		if s.z == worstGate {
+			most = 3
+		}
+		for i := 0; i < most; i++ {
+			if strings.ContainsAny(c.line, "{") {
+				args = s.args(c.line, i)
+			}
+			for _, a := range args {
+				bytes += len(a) + 8
+			}
+			if bytes > worstMultiBytes {
+				break
+			}
+			req.Cmds = append(req.Cmds, resp.Cmd{Args: args})
+		}
+		req.Multi = true
+		return req, len(req.Cmds) > 1
+	case worstScript:
+		row, fail := table.Find(args)
+		if row == nil {
+			s.Errorf("%s: %s", c.line, fail.Str)
+			return req, false
+		}
+		if row.Flags&(resp.NoScript|resp.Internal) != 0 {
+			return req, false
+		}
+		args = args[:min(len(args), 7000)]
+		if strings.Contains(c.line, "{npairs}") || strings.Contains(c.line, "{nnames}") {
+			return req, false
+		}
+		loops := "1e9"
+		if s.z == worstGate {
+			loops = "3"
+		}
+		args = append(resp.Args{"EVAL", "for i = 1, " + loops + " do redis.pcall(unpack(ARGV)) end", "0"}, args...)
+	}
+	req.Cmds = []resp.Cmd{{Args: args}}
+	return req, true
+}
+
+// cpuTime is what the calling thread has used of a processor: a busy machine does not
+// add to it.
+func cpuTime() time.Duration {
+	const thread = 1 // RUSAGE_THREAD
+	var u syscall.Rusage
+	if runtime.GOOS != "linux" || syscall.Getrusage(thread, &u) != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// delay runs a case, and gives the time for which every other client waits.
+func (c worstCase) delay(t testing.TB, z worstSize, stages map[string]*worstStage, how string) (took time.Duration, work int64, ok bool) {
+	s := stages[c.needs]
+	if s == nil {
+		s = newWorstStage(t, z, c.needs)
+	}
+	delete(stages, c.needs)
+	req, ok := s.request(c, how)
+	row, _ := table.Find(s.args(c.line, 0))
+	if row != nil && row.Flags&resp.ReadOnly != 0 || !ok {
+		stages[c.needs] = s // it stays as it is
+	}
+	if !ok {
+		return 0, 0, false
+	}
+	at := resp.Stamp{Tick: 10_000, Wall: 10_000_000, Index: s.index + 1, Seed: 7}
+	if z != worstGate {
+		runtime.GC()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := cpuTime()
+	s.m.Apply(at, []resp.Request{req})
+	return cpuTime() - began, s.m.request.work, true
+}
+
+// Every command, with the worst that its limits allow, counts for what it takes: in the
+// gate, as much as the elements and bytes that it cannot do without; at full size, where
+// times are asserted, no other client waits for longer than a second. A new command
+// needs a case.
+func TestWorstCases(t *testing.T) {
+	strict := os.Getenv("LOCKD_STRICT_TIMES") == "1"
+	z := worstGate
+	if strict {
+		z = worstFull
+	}
+	cases := worstCases(z)
+	known := map[string]bool{}
+	for _, spec := range table.Specs() {
+		rows := spec.Subs
+		if len(rows) == 0 {
+			rows = []*resp.Spec{spec}
+		}
+		for _, row := range rows {
+			known[row.Name] = true
+			if len(cases[row.Name]) == 0 {
+				t.Errorf("%s: a new command needs a worst case", row.Name)
+			}
+		}
+	}
+	stages := map[string]*worstStage{} // that a command which only reads has left
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		if !known[name] {
+			t.Errorf("%s: no such command", name)
+		}
+		for _, c := range cases[name] {
+			c.check(t, z, stages, strict)
+		}
+	}
+}
+
+func (c worstCase) check(t *testing.T, z worstSize, stages map[string]*worstStage, strict bool) {
+	const longest = time.Second
+	for _, how := range []string{worstAlone, worstMulti, worstScript} {
+		took, work, ok := c.delay(t, z, stages, how)
+		if !ok {
+			continue
+		}
+		for tries := 1; strict && took > longest && tries < 3; tries++ {
+			again, _, _ := c.delay(t, z, stages, how) // the machine may have been busy
+			took = min(took, again)
+		}
+		if strict {
+			t.Logf("%5d ms  %6d million  %-6s %s", took.Milliseconds(), work/1e6, how, c.line)
+		}
+		if strict && took > longest {
+			t.Errorf("%s, %s: others wait for %v", c.line, how, took)
+		}
+		if work < int64(c.least) {
+			t.Errorf("%s, %s: work %d, want at least %d", c.line, how, work, c.least)
+		}
+	}
+}
