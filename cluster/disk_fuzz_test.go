@@ -189,7 +189,7 @@ func (f *diskFuzz) client(r *rand.Rand, stop <-chan struct{}) {
 
 // saw checks an answer: floor had been acknowledged before the question.
 func (f *diskFuzz) saw(reply string, read bool, floor int64) {
-	v, ok := counted(reply)
+	v, ok := countOf(reply)
 	if !ok {
 		return
 	}
@@ -207,8 +207,8 @@ func (f *diskFuzz) saw(reply string, read bool, floor int64) {
 	f.highest = max(f.highest, v)
 }
 
-// counted is the number that INCR or GET has answered.
-func counted(reply string) (int64, bool) {
+// countOf is the number that INCR or GET has answered.
+func countOf(reply string) (int64, bool) {
 	_, text, bulk := strings.Cut(reply, " ")
 	if !bulk {
 		text = strings.TrimPrefix(reply, ":")
@@ -300,7 +300,7 @@ func (f *diskFuzz) check() {
 	if len(states) > 1 {
 		f.fail("the states differ: %q", states)
 	}
-	if v, _ := counted(got[0]); v < f.highest {
+	if v, _ := countOf(got[0]); v < f.highest {
 		f.fail("the last value is %d, although %d had been acknowledged", v, f.highest)
 	}
 	if f.highest < fuzzSteps {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -199,16 +198,8 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 
 // openSnapshots clears away what a crash left half-written, and opens the rest.
 func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
-	left, err := os.ReadDir(filepath.Join(dir, snapshotFolder))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeUnfinished(filepath.Join(dir, snapshotFolder)); err != nil {
 		return nil, err
-	}
-	for _, e := range left {
-		if strings.HasSuffix(e.Name(), tmpSuffix) {
-			if err := os.RemoveAll(filepath.Join(dir, snapshotFolder, e.Name())); err != nil {
-				return nil, err
-			}
-		}
 	}
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/raft"
 )
@@ -24,19 +25,37 @@ const (
 func (s syncedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, removeUnfinished(s.dir))
 	}
 	file, err := os.OpenFile(filepath.Join(s.dir, sink.ID()+tmpSuffix, stateFile), os.O_WRONLY, 0)
 	if err != nil {
 		return nil, errors.Join(err, sink.Cancel())
 	}
-	return &syncedSink{SnapshotSink: sink, file: file}, nil
+	return &syncedSink{SnapshotSink: sink, file: file, dir: s.dir}, nil
+}
+
+// removeUnfinished removes snapshots that were not written to their end. There is at most
+// one at a time (Node.snapshotting), and the library leaves it where the disk is full.
+func removeUnfinished(dir string) error {
+	left, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range left {
+		if strings.HasSuffix(e.Name(), tmpSuffix) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 type syncedSink struct {
 	raft.SnapshotSink
 	file  *os.File // the one that the sink writes to, opened once more
-	dirty int      // bytes since the last sync
+	dir   string
+	dirty int // bytes since the last sync
 }
 
 // Write implements io.Writer.
@@ -50,10 +69,18 @@ func (s *syncedSink) Write(b []byte) (int, error) {
 }
 
 // Close implements raft.SnapshotSink.
-func (s *syncedSink) Close() error { return errors.Join(s.SnapshotSink.Close(), s.closeFile()) }
+func (s *syncedSink) Close() error {
+	err := errors.Join(s.SnapshotSink.Close(), s.closeFile())
+	if err != nil {
+		err = errors.Join(err, removeUnfinished(s.dir))
+	}
+	return err
+}
 
 // Cancel implements raft.SnapshotSink.
-func (s *syncedSink) Cancel() error { return errors.Join(s.SnapshotSink.Cancel(), s.closeFile()) }
+func (s *syncedSink) Cancel() error {
+	return errors.Join(s.SnapshotSink.Cancel(), s.closeFile(), removeUnfinished(s.dir))
+}
 
 // closeFile may be called twice, as a sink may be closed twice.
 func (s *syncedSink) closeFile() error {

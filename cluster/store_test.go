@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -70,5 +74,32 @@ func TestStoresReopen(t *testing.T) {
 				t.Error("stores with entries are empty")
 			}
 		})
+	}
+}
+
+// A snapshot that cannot be written to its end leaves nothing behind: the disk may be full.
+func TestFailedSnapshotLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	snaps, err := openSnapshots(dir, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, end := range map[string]func(raft.SnapshotSink) error{"closed": raft.SnapshotSink.Close, "cancelled": raft.SnapshotSink.Cancel} {
+		sink, err := snaps.Create(1, 7, 2, raft.Configuration{}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sink.Write([]byte("something")); err != nil {
+			t.Fatal(err)
+		}
+		// The place of the description is taken, and the file is closed: neither can be written.
+		meta := filepath.Join(dir, snapshotFolder, sink.ID()+tmpSuffix, "meta.json")
+		if err := errors.Join(os.Remove(meta), os.Mkdir(meta, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		_ = end(sink)
+		if left, err := os.ReadDir(filepath.Join(dir, snapshotFolder)); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", name, left, err)
+		}
 	}
 }
