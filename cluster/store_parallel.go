@@ -24,7 +24,14 @@ import (
 // long as there is no crash, the log in memory is the log.
 //
 // Raft's own entries, and those that this node stores for a leader, are on disk when
-// StoreLogs returns. All methods may be called concurrently.
+// StoreLogs returns.
+//
+// It rests on raft 1.7.3 in this: nothing tells others of Raft's commit index but
+// AppendEntries, which transport clamps (a pipeline would go past it: there is none); a
+// failed write really ends the process (storeGuard), as Raft goes on; and what is not on
+// disk is shown to nobody who counts on it (GetLog), but to Raft as the leader's log.
+//
+// All methods may be called concurrently.
 type parallelLog struct {
 	raft.LogStore
 	guard   *storeGuard

@@ -341,3 +341,11 @@ func TestLogStandsInForSnapshot(t *testing.T) {
 		t.Errorf("to a leader: %+v, %v", e, err)
 	}
 }
+
+// No message of Raft goes past what holds back the commit index.
+func TestNoPipeline(t *testing.T) {
+	pipeline, err := (&transport{}).AppendEntriesPipeline("n2", "n2:1")
+	if pipeline != nil || !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+		t.Errorf("%v, %v", pipeline, err)
+	}
+}
