@@ -239,19 +239,22 @@ func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, own ex
 		out := n.local(ctx, req, write, &attempt{})
 		return out.outcome, out.result
 	}
-	addr, ok := n.leaderAddr()
+	addr, ctx, cancel, ok := n.leaderElsewhere(ctx)
 	if !ok {
 		return outcomeNotDone, resp.Result{}
 	}
-	ctx, cancel := n.role.reign(ctx)
 	defer cancel()
 	return n.peers.forward(ctx, addr, req)
 }
 
-// leaderAddr is where another node leads.
-func (n *Node) leaderAddr() (string, bool) {
-	addr, id := n.raft.LeaderWithID()
-	return string(addr), addr != "" && string(id) != n.cfg.ID
+// leaderElsewhere is where another node leads, and a context that ends with its reign.
+func (n *Node) leaderElsewhere(ctx context.Context) (addr string, reign context.Context, cancel context.CancelFunc, ok bool) {
+	at, id := n.raft.LeaderWithID()
+	if at == "" || string(id) == n.cfg.ID {
+		return "", nil, nil, false
+	}
+	reign, cancel, ok = n.role.reign(ctx, string(id))
+	return string(at), reign, cancel, ok
 }
 
 // answer is how a request has ended.

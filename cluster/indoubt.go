@@ -146,11 +146,10 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 		defer n.attempts.end(a)
 		out = n.local(ctx, req, true, a)
 	} else {
-		addr, ok := n.leaderAddr()
+		addr, reign, cancel, ok := n.leaderElsewhere(ctx)
 		if !ok {
 			return answer{outcome: outcomeNotDone}, false
 		}
-		reign, cancel := n.role.reign(ctx)
 		defer cancel()
 		if a = n.attempts.begin(n.raft.CurrentTerm(), cancel); a == nil {
 			return answer{outcome: outcomeNotDone}, false

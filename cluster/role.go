@@ -69,7 +69,9 @@ func (k *roleKeeper) watch() {
 		case <-tick.C:
 		case <-k.due:
 		case <-k.n.stop:
+			k.mu.Lock()
 			k.end()
+			k.mu.Unlock()
 			return
 		}
 		k.n.noteLoss()
@@ -186,15 +188,19 @@ func (k *roleKeeper) listen() {
 	}
 }
 
-// reign returns a context that ends with ctx, or some time after the leader it
-// was made under has lost its rule: an answer will hardly come then.
-func (k *roleKeeper) reign(ctx context.Context) (context.Context, context.CancelFunc) {
+// reign returns a context that ends with ctx, or some time after a leader has lost its
+// rule: an answer will hardly come then. It returns false if another one rules by now.
+func (k *roleKeeper) reign(ctx context.Context, leader string) (context.Context, context.CancelFunc, bool) {
+	k.look() // just after an election the reign before it would end the request
 	k.mu.Lock()
-	current := k.current
+	current, now := k.current, k.last.leader
 	k.mu.Unlock()
+	if now != leader {
+		return nil, nil, false
+	}
 	ctx, cancel := context.WithTimeout(ctx, commitWaitMax)
 	stop := context.AfterFunc(current, cancel)
-	return ctx, func() { stop(); cancel() }
+	return ctx, func() { stop(); cancel() }, true
 }
 
 func (k *roleKeeper) handingOver(to string) {
