@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -144,6 +145,11 @@ func TestDigestBeginsAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, withKeyspace)
 		defer c.close()
+		for _, n := range c.others(nil) {
+			n.proposer.mu.Lock()
+			n.proposer.opened = math.MaxUint64 // an older version logged nothing at once
+			n.proposer.mu.Unlock()
+		}
 		leader := c.settle()
 		for _, n := range c.others(nil) {
 			if d := n.digest.Load(); d != nil {
