@@ -71,7 +71,7 @@ func newDiskFuzz(t *testing.T, seed uint64) *diskFuzz {
 	f.ids = slices.Sorted(maps.Keys(c.first))
 	for _, id := range f.ids {
 		n := c.add(id)
-		snaps, err := raft.NewFileSnapshotStoreWithLogger(quickDir(t), snapshotsKept, hclog.NewNullLogger())
+		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,16 +82,6 @@ func newDiskFuzz(t *testing.T, seed uint64) *diskFuzz {
 		f.start(id)
 	}
 	return f
-}
-
-// quickDir is a folder in memory where there is one: hundreds of snapshots are synced.
-func quickDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "lockd-fuzz-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // monotonicStore is a log as the real ones are.

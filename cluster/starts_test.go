@@ -167,10 +167,10 @@ func TestStartBook(t *testing.T) {
 		}
 	}
 	copied := dirMeta{}.begin().begin()
-	real := copied.begin()
+	lived := copied.begin()
 	meet(copied, true)
-	meet(real, true)
-	meet(real, true)
+	meet(lived, true)
+	meet(lived, true)
 	meet(copied, false)         // a lower number
 	meet(copied.begin(), false) // the same number, another token
 	for range tokensKept - 2 {
@@ -178,17 +178,17 @@ func TestStartBook(t *testing.T) {
 	}
 	meet(copied, false)
 	for range tokensKept + 5 {
-		real = real.begin()
+		lived = lived.begin()
 	}
-	meet(real, true) // it was not met for long: nothing to compare
-	if len(real.Tokens) != tokensKept*tokenLen || who(real).check() != nil {
-		t.Errorf("%d bytes of tokens, %v", len(real.Tokens), who(real).check())
+	meet(lived, true) // it was not met for long: nothing to compare
+	if len(lived.Tokens) != tokensKept*tokenLen || who(lived).check() != nil {
+		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), who(lived).check())
 	}
 	b := open()
-	if err := b.condemn(who(real), "node n1 "+saysLost); err != nil {
+	if err := b.condemn(who(lived), "node n1 "+saysLost); err != nil {
 		t.Fatal(err)
 	}
-	meet(real.begin(), false)
+	meet(lived.begin(), false)
 
 	for i := range 3 * seenMax {
 		b.seen[fmt.Sprint(i)] = startSeen{ID: fmt.Sprint(i)}
