@@ -522,7 +522,7 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 // was lost, is asked about again: doing it twice does no harm.
 func refusesForGood(answer string) bool {
 	switch {
-	case strings.HasPrefix(answer, "-NOAUTH"), strings.HasPrefix(answer, "-WRONGPASS"):
+	case strings.HasPrefix(answer, "-NOAUTH"), strings.HasPrefix(answer, "-WRONGPASS"), strings.HasPrefix(answer, "-DENIED"):
 		return true
 	case strings.Contains(answer, saysMemberNow), strings.Contains(answer, saysInDoubt):
 		return false

@@ -605,9 +605,16 @@ func TestMixedRequest(t *testing.T) {
 
 // A node that is opened to join, and its client port, are enough to join.
 func TestJoinIsRefusedForGood(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	for _, why := range []string{"NOAUTH Authentication required.", "DENIED it is in protected mode"} {
+		joinIsRefused(t, why)
+	}
+}
+
+func joinIsRefused(t *testing.T, why string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	addr := answerOnce(t, "-NOAUTH Authentication required.\r\n")
+	addr := answerOnce(t, "-"+why+"\r\n")
 	n, err := Open(Config{
 		ID: "n1", PeerListen: "127.0.0.1:0", Join: true, Dir: t.TempDir(),
 		Machine: newTestMachine(), Publisher: &testPublisher{},
@@ -617,7 +624,7 @@ func TestJoinIsRefusedForGood(t *testing.T) {
 	}
 	defer n.Close(ctx)
 	err = n.Join(ctx, addr, "")
-	if err == nil || err.Error() != addr+" refuses this node: NOAUTH Authentication required." {
+	if err == nil || err.Error() != addr+" refuses this node: "+why {
 		t.Errorf("got %v", err)
 	}
 }

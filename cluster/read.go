@@ -23,6 +23,7 @@ type reader struct {
 
 	mu      sync.Mutex
 	waiting []*op
+	bytes   int // of those waiting
 	closed  bool
 	gather  gathering
 }
@@ -31,15 +32,20 @@ func newReader(n *Node) *reader {
 	return &reader{n: n, wake: make(chan struct{}, 1), gather: gatherRound}
 }
 
+// readsWaitingMax bounds the bytes of the requests that wait for a round; what comes
+// beside them is not done, and tried again.
+const readsWaitingMax = queueBytesMax
+
 // submit queues a read.
 func (r *reader) submit(o *op) {
 	r.mu.Lock()
-	closed := r.closed
-	if !closed {
+	full := r.closed || r.bytes+o.size > readsWaitingMax && len(r.waiting) > 0
+	if !full {
 		r.waiting = append(r.waiting, o)
+		r.bytes += o.size
 	}
 	r.mu.Unlock()
-	if closed {
+	if full {
 		o.done(outcomeNotDone, resp.Result{})
 		return
 	}
@@ -89,7 +95,7 @@ func (r *reader) take(closing bool) []*op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ops := r.waiting
-	r.waiting, r.closed = nil, closing
+	r.waiting, r.bytes, r.closed = nil, 0, closing
 	return ops
 }
 

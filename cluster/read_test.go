@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/resp"
 )
 
 // A read asks the member that answered last, and the other one as soon as that one is
@@ -60,4 +62,27 @@ func TestPrompt(t *testing.T) {
 	want("c has answered", "c", "b", "a")
 	p.note("c", false)
 	want("c has not", "b", "a", "c")
+}
+
+// The bytes of those that wait for a round are bounded; a round makes room again, and one
+// request finds room however large it is.
+func TestReadsWaitingAreBounded(t *testing.T) {
+	r := newReader(nil)
+	var outcomes []outcome
+	submit := func(size int) {
+		r.submit(&op{size: size, done: func(o outcome, _ resp.Result) { outcomes = append(outcomes, o) }})
+	}
+	submit(2 * readsWaitingMax)
+	submit(1)
+	if len(outcomes) != 1 || outcomes[0] != outcomeNotDone {
+		t.Errorf("beside one that is too large: %v", outcomes)
+	}
+	if ops := r.take(false); len(ops) != 1 {
+		t.Errorf("%d wait", len(ops))
+	}
+	submit(readsWaitingMax - 1)
+	submit(1)
+	if len(outcomes) != 1 {
+		t.Errorf("there is room: %v", outcomes)
+	}
 }
