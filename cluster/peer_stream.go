@@ -44,15 +44,15 @@ func (s *raftStreams) deliver(kind helloKind, conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. It fails only when Raft's transport has closed it: as long
+// as that runs it would complain, and try again.
 func (s *raftStreams) Accept() (net.Conn, error) {
 	select {
 	case conn := <-s.incoming:
 		return conn, nil
 	case <-s.stop:
-	case <-s.p.stop:
+		return nil, net.ErrClosed
 	}
-	return nil, net.ErrClosed
 }
 
 // acceptLog waits for a connection on which a leader replicates.

@@ -108,7 +108,7 @@ func cloneWork(v aggregate) int64 {
 	if v.len() > smallMax {
 		return compareWork * smallMax
 	}
-	return 64 * int64(v.len())
+	return 160 * int64(v.len())
 }
 
 // smallMax and smallValueMax bound the small forms, whatever the settings say: whoever

@@ -348,7 +348,7 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 
 func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	g, found := newGlob(args[1]), []string{}
-	if !c.m.affords(visitWork * int64(c.m.dbs[c.db].keys.len())) {
+	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
 		return resp.Err(errWorkMeter)
 	}
 	before := int64(0)
@@ -378,6 +378,7 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	if fail, ok := o.begin(c, c.m.dbs[c.db].keys.len(), true); !ok {
 		return fail
 	}
+	c.m.spend((keyWork - visitWork) * int64(o.count))
 	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
 		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
 		if kindFits && o.wants(e.key()) && !c.m.expired(e) {

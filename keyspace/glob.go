@@ -7,7 +7,7 @@ import "lockd/resp"
 const globStepsMax = 1 << 24
 
 // globWork is the work of a step.
-const globWork = 16
+const globWork = 32
 
 // glob is a pattern that a command matches with many names, under one bound.
 type glob struct {

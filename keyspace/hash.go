@@ -222,7 +222,7 @@ func (h *hash) setWork(pairs []string) (work int64) {
 		if h != nil {
 			find = max(find, h.findWork(pairs[i]))
 		}
-		work += 2*find + copyWork*int64(len(pairs[i])+len(pairs[i+1]))
+		work += 3*find + copyWork*int64(len(pairs[i])+len(pairs[i+1]))
 	}
 	return work
 }

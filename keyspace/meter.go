@@ -27,7 +27,8 @@ const (
 // else counts for as many as take as long at the worst, with memory that is in no cache.
 const (
 	commandWork = 1024
-	visitWork   = 256     // an element, or a key, visited in their order
+	visitWork   = 256     // an element visited in their order
+	keyWork     = 512     // a key of a database: each is in memory of its own
 	findWork    = 512     // of which treeWork makes that of a tree
 	compareWork = 8       // an element of a small aggregate compared in search of one
 	copyWork    = 2       // a byte copied into memory of its own
