@@ -21,7 +21,7 @@ func BenchmarkPropose(b *testing.B) {
 		for _, nodes := range []int{1, 3} {
 			for _, clients := range []int{1, 50} {
 				b.Run(fmt.Sprintf("store=%s/nodes=%d/clients=%d", store, nodes, clients), func(b *testing.B) {
-					leader := benchCluster(b, store, nodes)
+					leader, _ := benchCluster(b, store, nodes, "")
 					benchDo(b, leader, clients, resp.Args{"SET", "key", "value", "30000"})
 				})
 			}
@@ -34,14 +34,33 @@ func BenchmarkRead(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, clients := range []int{1, 50} {
 			b.Run(fmt.Sprintf("nodes=%d/clients=%d", nodes, clients), func(b *testing.B) {
-				benchDo(b, benchCluster(b, "memory", nodes), clients, resp.Args{"GET", "key"})
+				leader, _ := benchCluster(b, "memory", nodes, "")
+				benchDo(b, leader, clients, resp.Args{"GET", "key"})
 			})
 		}
 	}
 }
 
-// benchCluster starts nodes that speak TCP, and returns their leader.
-func benchCluster(b *testing.B, store string, nodes int) *Node {
+// BenchmarkPeerSecret measures what it costs three nodes to speak TLS with each other: a
+// write to the leader and one that a follower forwards.
+func BenchmarkPeerSecret(b *testing.B) {
+	for _, at := range []string{"leader", "follower"} {
+		for _, clients := range []int{1, 50} {
+			for _, secret := range []string{"", testSecret} {
+				b.Run(fmt.Sprintf("at=%s/clients=%d/secret=%t", at, clients, secret != ""), func(b *testing.B) {
+					n, follower := benchCluster(b, logStoreWAL, 3, secret)
+					if at == "follower" {
+						n = follower
+					}
+					benchDo(b, n, clients, resp.Args{"SET", "lock:resource", "0123456789abcdef", "PX", "30000"})
+				})
+			}
+		}
+	}
+}
+
+// benchCluster starts nodes that speak TCP, and returns their leader and one of the others.
+func benchCluster(b *testing.B, store string, nodes int, secret string) (leader, follower *Node) {
 	b.Helper()
 	dir, members := b.TempDir(), map[string]string{}
 	for i := range nodes {
@@ -51,7 +70,7 @@ func benchCluster(b *testing.B, store string, nodes int) *Node {
 	for id, addr := range members {
 		cfg := Config{
 			ID: id, PeerListen: addr, Members: members, Dir: filepath.Join(dir, id), LogStore: store,
-			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler),
+			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler), PeerSecret: []byte(secret),
 		}
 		if store == "memory" {
 			cfg.stores, cfg.incarnation = newTestDisk(id).open, id
@@ -64,14 +83,14 @@ func benchCluster(b *testing.B, store string, nodes int) *Node {
 		all = append(all, n)
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		for _, n := range all {
+		for i, n := range all {
 			if n.leads() {
-				return n
+				return n, all[(i+1)%len(all)]
 			}
 		}
 	}
 	b.Fatal("no leader")
-	return nil
+	return nil, nil
 }
 
 func freeAddr(b testing.TB) string {
