@@ -296,7 +296,7 @@ func (n *Node) follow() {
 		if s.Suffrage != raft.Voter {
 			change = n.raft.AddNonvoter
 		}
-		if err := n.reconfigure(func() raft.Future { return change(s.ID, addr, 0, reconfigureMax) }); err != nil {
+		if err := n.reconfigure(&s, func() raft.Future { return change(s.ID, addr, 0, reconfigureMax) }); err != nil {
 			n.log.Debug("a member's address was not changed", "member", s.ID, "why", err)
 			continue
 		}
@@ -321,7 +321,7 @@ func (n *Node) promote() {
 		if _, known := n.roster.Load().members[string(m.ID)]; !known {
 			continue // first the cluster remembers who it is
 		}
-		err := n.reconfigure(func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) })
+		err := n.reconfigure(&m.Server, func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) })
 		if err != nil {
 			n.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
 			continue
@@ -333,9 +333,16 @@ func (n *Node) promote() {
 // reconfigureMax bounds one change of Raft's configuration.
 const reconfigureMax = 5 * time.Second
 
-func (n *Node) reconfigure(change func() raft.Future) error {
+var errMemberChanged = errors.New("the member has been changed or removed meanwhile")
+
+// reconfigure has Raft change its configuration. A change of a member takes it as it was when
+// that was decided: Raft would add one again that was removed since.
+func (n *Node) reconfigure(member *raft.Server, change func() raft.Future) error {
 	n.membersMu.Lock()
 	defer n.membersMu.Unlock()
+	if member != nil && !slices.Contains(n.servers(), *member) {
+		return errMemberChanged
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*reconfigureMax)
 	defer cancel()
 	return n.wait(ctx, change())
@@ -367,7 +374,7 @@ func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 			return resp.Errf("ERR %s is the address of node %s", addr, s.ID)
 		}
 	}
-	err := n.reconfigure(func() raft.Future {
+	err := n.reconfigure(nil, func() raft.Future {
 		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, reconfigureMax)
 	})
 	if err != nil {
@@ -437,7 +444,7 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 		if id == n.cfg.ID {
 			return n.leaveToOther(ctx)
 		}
-		err := n.reconfigure(func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) })
+		err := n.reconfigure(nil, func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) })
 		if err != nil {
 			return reconfigureReply(err)
 		}

@@ -106,6 +106,39 @@ func TestRemoveMember(t *testing.T) {
 	})
 }
 
+// A member that is removed while it is about to get its vote does not come back with one.
+func TestRemovedBeforeItsVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		far := c.others(leader)[1]
+		c.add("n4")
+		c.start("n4")
+		c.net.setCut(true, []string{far.addr}, []string{leader.addr}) // to ask all members takes a while now
+		if err := leader.raft.AddNonvoter("n4", "n4:1", 0, 0).Error(); err != nil {
+			t.Fatal(err)
+		}
+		for tries := 0; leader.roster.Load().members["n4"].ID == ""; tries++ {
+			if tries == 10000 {
+				t.Fatal("the new member did not introduce itself")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if len(leader.voters()) != 3 || len(leader.servers()) != 4 {
+			t.Fatalf("members: %v", leader.servers())
+		}
+		if err := leader.raft.RemoveServer("n4", 0, 0).Error(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if len(leader.servers()) != 3 {
+			t.Errorf("members: %v", leader.servers())
+		}
+		c.net.heal()
+	})
+}
+
 // The cluster refuses to lose the majority it works with.
 func TestRemoveKeepsMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
