@@ -20,6 +20,9 @@ type memNetwork struct {
 	cut       map[memLink]bool
 	conns     map[*memConn]bool
 	changed   chan struct{} // closed and replaced when a link is cut or healed
+
+	rate int64                 // bytes a second that each link carries; 0: any number, at once
+	busy map[memLink]time.Time // until when a link carries what it was given
 }
 
 type memLink struct{ from, to string }
@@ -30,6 +33,7 @@ func newMemNetwork() *memNetwork {
 		cut:       map[memLink]bool{},
 		conns:     map[*memConn]bool{},
 		changed:   make(chan struct{}),
+		busy:      map[memLink]time.Time{},
 	}
 }
 
@@ -83,6 +87,30 @@ func (n *memNetwork) kill(addr string) {
 	for _, c := range dead {
 		_ = c.Close()
 	}
+}
+
+// setRate says how many bytes a second each link carries from now on.
+func (n *memNetwork) setRate(rate int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rate = rate
+}
+
+// carry waits as long as a link takes for so many bytes, behind what it was given before.
+func (n *memNetwork) carry(l memLink, size int) {
+	n.mu.Lock()
+	if n.rate == 0 {
+		n.mu.Unlock()
+		return
+	}
+	at := time.Now()
+	if n.busy[l].After(at) {
+		at = n.busy[l]
+	}
+	at = at.Add(time.Duration(size) * time.Second / time.Duration(n.rate))
+	n.busy[l] = at
+	n.mu.Unlock()
+	time.Sleep(time.Until(at))
 }
 
 func (n *memNetwork) isCut(l memLink) (bool, chan struct{}) {
@@ -171,8 +199,10 @@ func (l *memListener) Close() error {
 
 func (l *memListener) Addr() net.Addr { return namedAddr(l.addr) }
 
-// memQueueMax is how many bytes a link holds before its writer must wait.
-const memQueueMax = 4 << 20
+const (
+	memQueueMax = 4 << 20  // bytes that a link holds before its writer must wait
+	memPiece    = 64 << 10 // bytes that it carries at a time; the connections of a link take turns
+)
 
 // memQueue is one direction of a connection.
 type memQueue struct {
@@ -269,7 +299,8 @@ func (c *memConn) Write(b []byte) (int, error) {
 		case c.wd.passed():
 			return done, os.ErrDeadlineExceeded
 		case room > 0:
-			n := min(room, len(b)-done)
+			n := min(room, len(b)-done, memPiece)
+			c.n.carry(c.link, n)
 			c.out.change(func() { c.out.data = append(c.out.data, b[done:done+n]...) })
 			done += n
 			continue

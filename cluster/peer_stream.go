@@ -97,6 +97,25 @@ type trackedConn struct {
 	net.Conn
 	p        *peers
 	incoming bool
+	patience time.Duration // a Read waits no longer; 0: for ever
+	broken   error         // what a Read has ended with that had patience; Raft tries again
+}
+
+// Read implements net.Conn. Raft's main goroutine reads a leader's snapshot, and neither votes nor
+// stands for election meanwhile: a leader that is gone without a word must not hold it.
+func (c *trackedConn) Read(b []byte) (int, error) {
+	if c.patience == 0 {
+		return c.Conn.Read(b)
+	}
+	if c.broken != nil {
+		return 0, c.broken
+	}
+	if c.broken = c.SetReadDeadline(after(c.patience)); c.broken != nil {
+		return 0, c.broken
+	}
+	n, err := c.Conn.Read(b)
+	c.broken = err
+	return n, err
 }
 
 func (c *trackedConn) Close() error {

@@ -307,7 +307,11 @@ func (p *peers) serve(conn net.Conn) {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	if kind != helloCalls {
-		p.raftIn.deliver(kind, &trackedConn{Conn: conn, p: p, incoming: true})
+		c := &trackedConn{Conn: conn, p: p, incoming: true}
+		if kind == helloRaft { // one message comes, at once; a connection for replication may be idle
+			c.patience = peerTimeout
+		}
+		p.raftIn.deliver(kind, c)
 		return
 	}
 	defer p.untrack(conn, true)

@@ -421,6 +421,52 @@ func TestInstallPreemptsSnapshot(t *testing.T) {
 	})
 }
 
+// A leader that falls silent while a member installs its snapshot does not keep that member
+// from voting.
+func TestSnapshotOfSilentLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		defer c.close()
+		lead, member := c.installSlowly()
+		c.cut(lead)
+		c.net.setRate(0)
+		began := time.Now()
+		var rest []string
+		for _, o := range c.others(lead) {
+			rest = append(rest, o.id)
+		}
+		c.expect(c.leader(rest...), "SET b 1", "+OK")
+		if took := time.Since(began); took > peerTimeout+2*time.Second {
+			t.Errorf("writes went on after %v", took)
+		}
+		c.net.heal()
+		c.expect(member, "GET b", "$1 1")
+		c.agree()
+	})
+}
+
+// installSlowly has a member install a snapshot of the leader that is ten seconds on its way.
+func (c *testCluster) installSlowly() (lead, member *testNode) {
+	c.t.Helper()
+	lead = c.settle()
+	member = c.others(lead)[0]
+	c.cut(member)
+	for i := range 10 {
+		c.expect(lead, fmt.Sprintf("SET k%d %s", i, strings.Repeat("x", 1<<20)), "+OK")
+	}
+	c.forget(lead)
+	c.net.setRate(1 << 20)
+	c.net.heal()
+	for tries := 0; member.installs.Load() == 0; tries++ {
+		if tries == 1000 {
+			c.t.Fatal("no snapshot is installed")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	return lead, member
+}
+
 // A log that goes another way than a snapshot of the leader, and past it, ends the
 // process before Raft forgets that the log is gone; the next start finishes.
 func TestInstallOverLongerLog(t *testing.T) {
