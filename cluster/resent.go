@@ -113,7 +113,9 @@ func (t *transport) install(rpc raft.RPC) {
 		return
 	}
 	answers := make(chan raft.RPCResponse, 1)
-	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: rpc.Reader, RespChan: answers}, answers)
+	in := &watchedReader{in: rpc.Reader, guard: n.stores.guard}
+	defer in.rest()
+	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
 	if !ok {
 		return
 	}
@@ -121,6 +123,33 @@ func (t *transport) install(rpc raft.RPC) {
 		n.noteBase()
 	}
 	rpc.Respond(a.Response, a.Error)
+}
+
+// watchedReader ends the process where the disk does not take what was read: Raft's main
+// goroutine writes a leader's snapshot, and the node would hang beside a disk that hangs, while
+// its heartbeats are answered.
+type watchedReader struct {
+	in    io.Reader
+	guard *storeGuard
+	wrote *watchdog // of what the last Read gave
+}
+
+// Read implements io.Reader.
+func (r *watchedReader) Read(b []byte) (int, error) {
+	r.rest()
+	n, err := r.in.Read(b)
+	if err == nil {
+		r.wrote = r.guard.watch("InstallSnapshot")
+	}
+	return n, err
+}
+
+// rest ends the watch.
+func (r *watchedReader) rest() {
+	if r.wrote != nil {
+		r.wrote.stop()
+		r.wrote = nil
+	}
 }
 
 // errRestart stops a node whose log goes another way than the leader's and past his

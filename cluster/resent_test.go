@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -465,6 +466,63 @@ func (c *testCluster) installSlowly() (lead, member *testNode) {
 	}
 	time.Sleep(time.Second)
 	return lead, member
+}
+
+// gatedSnapshots is a snapshot store on a disk that may hang.
+type gatedSnapshots struct {
+	raft.SnapshotStore
+	disk *gate
+}
+
+func (s gatedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
+	return gatedSink{sink, s.disk}, err
+}
+
+type gatedSink struct {
+	raft.SnapshotSink
+	disk *gate
+}
+
+func (s gatedSink) Write(b []byte) (int, error) {
+	if err := s.disk.pass(); err != nil {
+		return 0, err
+	}
+	return s.SnapshotSink.Write(b)
+}
+
+// A disk that hangs while a leader's snapshot is written ends the process, as one that does
+// not take the log; a network that is slow does not.
+func TestInstallOnHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disks := map[string]*gate{}
+		c := startCluster(t, 3, func(cfg *Config) {
+			snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			disk, open, fatal := &gate{}, cfg.stores, cfg.Fatal
+			disks[cfg.ID] = disk
+			cfg.stores = func() (*stores, error) {
+				s, err := open()
+				s.Snaps, s.guard.fatal = gatedSnapshots{snaps, disk}, fatal
+				return s, err
+			}
+		}, votesOnAnotherDisk)
+		defer c.close()
+		lead, member := c.installSlowly()
+		time.Sleep(2 * time.Second)
+		if member.installs.Load() == 0 || member.stopped() != "" {
+			t.Fatalf("while the snapshot is under way it says %q", member.stopped())
+		}
+		disks[member.id].close()
+		time.Sleep(storeStallMax + time.Second)
+		if said := member.stopped(); !strings.Contains(said, "InstallSnapshot") {
+			t.Errorf("it said %q", said)
+		}
+		disks[member.id].open(nil)
+		c.expect(lead, "SET a 1", "+OK")
+	})
 }
 
 // A log that goes another way than a snapshot of the leader, and past it, ends the
