@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -137,9 +138,12 @@ func (t *transport) relay() {
 	for {
 		select {
 		case rpc := <-t.NetworkTransport.Consumer():
-			if req, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok {
+			switch req := rpc.Command.(type) {
+			case *raft.InstallSnapshotRequest:
 				go t.takeSnapshot(rpc, req)
 				continue
+			case *raft.RequestVoteRequest:
+				nameCandidate(req)
 			}
 			select {
 			case t.requests <- rpc:
@@ -150,6 +154,23 @@ func (t *transport) relay() {
 			return
 		}
 	}
+}
+
+// nameCandidate has Raft store a vote under the candidate's id as well. It takes the address
+// alone for the candidate, and would give a vote again, without a look at the log, to whoever
+// has that address later in the same term: two nodes that have changed addresses could both be
+// elected in it.
+func nameCandidate(req *raft.RequestVoteRequest) {
+	req.Addr = slices.Concat(req.Addr, []byte{candidateMark}, req.ID)
+}
+
+// candidateMark stands between a candidate's address and its id.
+const candidateMark = 0
+
+// DecodePeer implements raft.Transport.
+func (*transport) DecodePeer(b []byte) raft.ServerAddress {
+	addr, _, _ := bytes.Cut(b, []byte{candidateMark})
+	return raft.ServerAddress(addr)
 }
 
 // elect has Raft stand for election now, as if a leader had handed over: the only voter

@@ -525,6 +525,34 @@ func TestInstallOnHangingDisk(t *testing.T) {
 	})
 }
 
+// A vote is given to a node, not to whoever has its address later in the same term.
+func TestVoteIsForANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		voter, other := c.others(lead)[0], c.others(lead)[1]
+		term := lead.raft.CurrentTerm() + 10
+		for _, tt := range []struct {
+			id      string
+			lastLog uint64
+			granted bool
+		}{
+			{other.id, 1000, true}, {lead.id, 1, false}, {other.id, 1000, true}, // its answer was lost
+		} {
+			req := &raft.RequestVoteRequest{
+				RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(tt.id), Addr: []byte("moved:1")},
+				Term:      term, LastLogIndex: tt.lastLog, LastLogTerm: tt.lastLog, LeadershipTransfer: true,
+			}
+			var resp raft.RequestVoteResponse
+			err := lead.trans.NetworkTransport.RequestVote(raft.ServerID(voter.id), raft.ServerAddress(voter.addr), req, &resp)
+			if err != nil || resp.Granted != tt.granted {
+				t.Errorf("%s: %+v, %v", tt.id, resp, err)
+			}
+		}
+	})
+}
+
 // A log that goes another way than a snapshot of the leader, and past it, ends the
 // process before Raft forgets that the log is gone; the next start finishes.
 func TestInstallOverLongerLog(t *testing.T) {
