@@ -417,6 +417,36 @@ func TestModesFollowMembers(t *testing.T) {
 	})
 }
 
+// A node that leads no longer and knows of no leader does not pass for one that is well.
+func TestClusterNodesWithoutMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startModes(t)
+		defer c.close()
+		n1 := c.nodes["n1"]
+		lines := func(n *testNode, want ...string) {
+			t.Helper()
+			got := n.do("CLUSTER NODES")
+			for _, w := range want {
+				if !strings.Contains(got, w) {
+					t.Errorf("CLUSTER NODES at %s: no %q in %s", n.id, w, got)
+				}
+			}
+		}
+		lines(n1, " myself,master - ")
+		c.cut(n1)
+		next := c.leader("n2", "n3")
+		time.Sleep(leaderWaitDefault + downAfter + 2*heraldEvery)
+		lines(n1, " myself,master,fail? - ", " connected 0-16383", " slave,fail ")
+		lines(next, " myself,master - ", " slave,fail ")
+		if got := next.do("CLUSTER NODES"); strings.Contains(got, "fail?") {
+			t.Errorf("CLUSTER NODES beside a leader: %s", got)
+		}
+		c.net.heal()
+		c.await(func(s *standing) bool { return !s.vacant && s.ledBy(next.id) })
+		lines(n1, " myself,slave ")
+	})
+}
+
 // The last leader keeps its place, also one that is no member any more, until there
 // is another; then the switch is announced from it.
 func TestTheLastLeaderStays(t *testing.T) {

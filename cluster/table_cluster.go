@@ -89,6 +89,7 @@ var clusterHelp = resp.Array(statuses(
 type shard struct {
 	*standing
 	masterID string // run id
+	failed   bool   // no leader serves, for longer than a request waits for one
 }
 
 // Redirect says where clients have to send commands with keys, host:port, where they
@@ -106,6 +107,7 @@ func (n *Node) Redirect() string {
 // slots without one, and every node serves every key.
 func (n *Node) shard() shard {
 	s := shard{standing: n.herald.told.Load()}
+	s.failed = s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
 	} else if len(s.seats) > 0 {
@@ -182,12 +184,17 @@ func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	))
 }
 
-// nodeLine is a node's line of CLUSTER NODES, without its end.
+// nodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
+// when it is lost, as clients throw where a slot has no node, but not its good name: of the
+// views that nodes give, clients prefer those with more nodes that are well.
 func (n *Node) nodeLine(s shard, p seat) string {
 	flags, master, link, slots := "slave", s.masterID, "connected", ""
 	switch {
 	case p.runID == s.masterID:
 		flags, master, slots = "master", "-", fmt.Sprintf(" 0-%d", resp.Slots-1)
+		if s.failed {
+			flags = "master,fail?"
+		}
 	case p.down:
 		flags, link = "slave,fail", "disconnected"
 	}
@@ -234,7 +241,7 @@ func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
 func cmdClusterInfo(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	s := n.shard()
 	state := "ok"
-	if s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait {
+	if s.failed {
 		state = "fail"
 	}
 	var b strings.Builder
