@@ -198,6 +198,9 @@ func (n *Node) tellAwaited(members []surveyed) {
 		}
 	}
 	now := n.clock.Monotonic()
+	if voters == 0 { // it has not joined yet, and Join says how that goes
+		return
+	}
 	if voters-len(away) > voters/2 || n.toldAwaited != 0 && now-n.toldAwaited < awaitedEvery {
 		return
 	}

@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -660,6 +663,71 @@ func joinIsRefused(t *testing.T, why string) {
 	if err == nil || err.Error() != addr+" refuses this node: "+why {
 		t.Errorf("got %v", err)
 	}
+}
+
+// countingLog counts what is said, by its message.
+type countingLog struct {
+	slog.Handler
+	mu   *sync.Mutex
+	said map[string]int
+}
+
+func (l countingLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Level >= slog.LevelInfo {
+		l.said[r.Message]++
+	}
+	return nil
+}
+
+func (l countingLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l countingLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// A node that joins through an address where nobody answers says so at once, and then once in
+// a while; it goes on trying.
+func TestJoinWaitsQuietly(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := countingLog{slog.DiscardHandler, &sync.Mutex{}, map[string]int{}}
+		c := startCluster(t, 0)
+		defer c.close()
+		c.add("n1", func(cfg *Config) { cfg.Log = slog.New(log) })
+		c.start("n1")
+		joined := make(chan error, 1)
+		const minutes = 10
+		ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+		defer cancel()
+		go func() { joined <- c.nodes["n1"].Join(ctx, dead, "") }()
+		time.Sleep(time.Second)
+		log.mu.Lock()
+		if n := log.said["joining the cluster"]; n != 1 {
+			t.Errorf("in the first second it was said %d times", n)
+		}
+		log.mu.Unlock()
+		if err := <-joined; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), dead) {
+			t.Errorf("it ended with %v", err)
+		}
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		if n := log.said["joining the cluster"]; n < minutes/2 || n > minutes+1 {
+			t.Errorf("in %d minutes it was said %d times", minutes, n)
+		}
+		delete(log.said, "joining the cluster")
+		for msg, n := range log.said {
+			if n > minutes {
+				t.Errorf("in %d minutes it was said %d times: %s", minutes, n, msg)
+			}
+		}
+	})
 }
 
 // A joining node gives up only when asking again would change nothing: the leader's
