@@ -2,6 +2,7 @@
 
 GO ?= go
 FUZZTIME ?= 20000x
+FUZZ_SEEDS ?= 20
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
@@ -44,7 +45,8 @@ golden: ## replay the transcripts against a real redis-server 7.0.15, byte for b
 	until redis-cli -p $(GOLDEN_PORT) ping >/dev/null 2>&1; do kill -0 $$pid || exit 1; sleep 0.1; done; \
 	LOCKD_GOLDEN_REDIS=127.0.0.1:$(GOLDEN_PORT) $(GO) test -p 1 -count=1 -tags golden -run 'Golden|Rows' ./...
 
-fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time)
+fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time), and clusters on bad disks for FUZZ_SEEDS
+	LOCKD_FUZZ_SEEDS=$(FUZZ_SEEDS) $(GO) test -count=1 -timeout 50m -run '^TestFuzzDisks' ./cluster
 	@for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "fuzz $$pkg $$target"; \

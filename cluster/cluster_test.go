@@ -50,6 +50,7 @@ type testDisk struct {
 	snaps       *raft.InmemSnapshotStore
 	incarnation string
 	gate        gate         // in front of the log
+	synced      uint64       // the last entry when diskFuzz shut it
 	writes      atomic.Int64 // to the log
 }
 

@@ -34,7 +34,7 @@ func TestFuzzDisks(t *testing.T) {
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if wrong := newDiskFuzz(t, seed+1).run(fuzzSteps); len(wrong) > 0 {
+				if wrong := newDiskFuzz(t, seed+1, false).run(fuzzSteps); len(wrong) > 0 {
 					t.Error(strings.Join(wrong, "\n"))
 				}
 			})
@@ -47,11 +47,29 @@ const (
 	fuzzClients = 3
 )
 
+// Disks that say too early that they have taken something lose acknowledged writes, and the same
+// faults and checks show it.
+func TestFuzzDisksFindsLostWrites(t *testing.T) {
+	const tries = 20
+	for seed := range uint64(tries) {
+		var wrong []string
+		synctest.Test(t, func(t *testing.T) {
+			wrong = newDiskFuzz(t, seed+1, true).run(fuzzSteps)
+		})
+		if i := slices.IndexFunc(wrong, func(s string) bool { return strings.Contains(s, saysAcknowledged) }); i >= 0 {
+			t.Logf("seed %d: %s", seed+1, wrong[i])
+			return
+		}
+	}
+	t.Errorf("%d runs on disks that forget what they have taken, and no lost write was seen", tries)
+}
+
 // diskFuzz is a cluster under random faults, and what its clients have seen.
 type diskFuzz struct {
 	*testCluster
-	r   *rand.Rand
-	ids []string
+	r     *rand.Rand
+	ids   []string
+	lying bool // a planted bug: while a disk is slow it says that it has what it forgets when the power fails
 
 	mu      sync.Mutex
 	up      map[string]*Node
@@ -61,9 +79,9 @@ type diskFuzz struct {
 }
 
 // newDiskFuzz starts three or five nodes.
-func newDiskFuzz(t *testing.T, seed uint64) *diskFuzz {
+func newDiskFuzz(t *testing.T, seed uint64, lying bool) *diskFuzz {
 	c := &testCluster{t: t, net: newMemNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
-	f := &diskFuzz{testCluster: c, r: rand.New(rand.NewPCG(seed, 7)), up: map[string]*Node{}, acked: map[int64]bool{}}
+	f := &diskFuzz{testCluster: c, r: rand.New(rand.NewPCG(seed, 7)), up: map[string]*Node{}, acked: map[int64]bool{}, lying: lying}
 	for i := range 3 + 2*f.r.IntN(2) {
 		id := fmt.Sprintf("n%d", i+1)
 		c.first[id] = id + ":1"
@@ -77,7 +95,7 @@ func newDiskFuzz(t *testing.T, seed uint64) *diskFuzz {
 		}
 		n.config = func(cfg *Config) {
 			cfg.SnapshotEntries = 400
-			cfg.stores = func() (*stores, error) { return n.disk.openFuzzed(snaps) }
+			cfg.stores = func() (*stores, error) { return n.disk.openFuzzed(snaps, f.lying) }
 		}
 		f.start(id)
 	}
@@ -89,13 +107,17 @@ type monotonicStore struct{ *hookedStore }
 
 func (monotonicStore) IsMonotonic() bool { return true }
 
-func (d *testDisk) openFuzzed(snaps raft.SnapshotStore) (*stores, error) {
+func (d *testDisk) openFuzzed(snaps raft.SnapshotStore, lying bool) (*stores, error) {
 	fatal := func(err error) {
 		if !errors.Is(err, errPower) {
 			panic(err)
 		}
 	}
-	s, err := joinStores(storeOptions{Fatal: fatal}, monotonicStore{&hookedStore{InmemStore: d.log, before: d.gate.pass}}, d.votes, snaps)
+	log := &hookedStore{InmemStore: d.log, before: d.gate.pass}
+	if lying {
+		log.before = nil
+	}
+	s, err := joinStores(storeOptions{Fatal: fatal}, monotonicStore{log}, d.votes, snaps)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +146,27 @@ func (f *diskFuzz) crash(n *testNode) {
 	n.disk.gate.open(errPower)
 	f.kill(n.id)
 	n.disk.gate = gate{}
+	if f.lying {
+		f.lose(n)
+	}
 }
+
+// shut makes a disk slow.
+func (f *diskFuzz) shut(n *testNode) {
+	n.disk.synced, _ = n.disk.log.LastIndex()
+	n.disk.gate.close()
+}
+
+// lose has a disk forget what it has taken since it was shut.
+func (f *diskFuzz) lose(n *testNode) {
+	last, _ := n.disk.log.LastIndex()
+	if last > n.disk.synced {
+		_ = n.disk.log.DeleteRange(n.disk.synced+1, last) // in memory: it does not fail
+	}
+}
+
+// saysAcknowledged is in what is wrong with a write of which a client was told.
+const saysAcknowledged = " had been acknowledged"
 
 func (f *diskFuzz) fail(format string, args ...any) {
 	f.wrong = append(f.wrong, fmt.Sprintf(format, args...))
@@ -235,16 +277,16 @@ func (f *diskFuzz) cutSome(n *testNode) {
 // step makes a fault, and ends it.
 func (f *diskFuzz) step() {
 	n := f.victim()
-	switch f.r.IntN(8) {
+	switch f.r.IntN(9) {
 	case 0: // a slow disk
-		n.disk.gate.close()
+		f.shut(n)
 		f.pause(3000)
 		n.disk.gate.open(nil)
 	case 1, 2: // the power fails while the disk writes
 		if f.r.IntN(2) == 0 {
 			f.cutSome(n)
 		}
-		n.disk.gate.close()
+		f.shut(n)
 		f.pause(700)
 		f.crash(n)
 		if f.r.IntN(2) == 0 {
@@ -254,7 +296,7 @@ func (f *diskFuzz) step() {
 		f.start(n.id)
 	case 3: // a slow disk, and nobody hears of it
 		f.cutSome(n)
-		n.disk.gate.close()
+		f.shut(n)
 		f.pause(2500)
 		n.disk.gate.open(nil)
 		f.pause(1500)
@@ -271,6 +313,18 @@ func (f *diskFuzz) step() {
 		n.do("SAVE")
 		n.do("SAVE")
 		f.loseAnswer(n, f.others(n)[0])
+	case 8: // the power fails everywhere
+		all := f.others(nil)
+		for _, n := range all {
+			f.shut(n)
+		}
+		f.pause(700)
+		for _, n := range all {
+			f.crash(n)
+		}
+		for _, n := range all {
+			f.start(n.id)
+		}
 	}
 }
 
@@ -290,11 +344,13 @@ func (f *diskFuzz) check() {
 	if len(states) > 1 {
 		f.fail("the states differ: %q", states)
 	}
-	if v, _ := countOf(got[0]); v < f.highest {
+	if v, ok := countOf(got[0]); !ok {
+		f.fail("the last value is %q", got[0])
+	} else if v < f.highest {
 		f.fail("the last value is %d, although %d had been acknowledged", v, f.highest)
 	}
 	if f.highest < fuzzSteps {
-		f.fail("only %d writes were acknowledged", f.highest)
+		f.fail("only %d writes were done", f.highest)
 	}
 	for _, n := range f.others(nil) {
 		if said := n.stopped(); said != "" {
