@@ -6,7 +6,7 @@ FUZZ_SEEDS ?= 20
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
 
-.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen planted clients tcl
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -60,6 +60,9 @@ planted: ## plant bugs in lockd, and fail if jepsen-lite misses one
 jepsen: ## break real clusters for an hour and judge what clients saw
 	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500
 	$(GO) run ./jepsen-lite --time 30m --nemesis all --mixed --rate 500 --nodes 5
+
+marathon: ## the same with one seed after the other until interrupted, keeping what failed (ARGS='--nemesis kill --time 8h')
+	$(GO) run ./jepsen-lite marathon $(or $(ARGS),--nemesis all --mixed --rate 500)
 
 bench: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchmem ./...

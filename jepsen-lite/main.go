@@ -17,13 +17,14 @@ import (
 )
 
 type cli struct {
-	Run     runCmd     `cmd:"" default:"withargs" help:"Run workloads under faults and judge them (the default command)."`
-	Check   checkCmd   `cmd:"" help:"Judge a recorded run again, without running anything."`
-	Planted plantedCmd `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
+	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" set:"times=Length of the whole run; the workloads share it." help:"Run workloads under faults and judge them (the default command)."`
+	Marathon marathonCmd `cmd:"" set:"time=0s" set:"times=Length of all runs together (default: until it is told to stop)." help:"Run with one seed after the other until told to stop, and keep what failed."`
+	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
+	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
 }
 
 type runCmd struct {
-	Time     time.Duration `default:"60s" help:"Length of the whole run; the workloads share it."`
+	Time     time.Duration `default:"${time}" help:"${times}"`
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
@@ -45,30 +46,48 @@ type checkCmd struct {
 	Judge string `default:"all" enum:"all,safety" help:"What is judged: all, or safety: what took long is told, and fails nothing." placeholder:"WHAT"`
 }
 
-func main() {
+func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// command carries out a command line and returns the exit status.
+func command(args []string, stdout, stderr io.Writer) int {
 	var c cli
-	ctx := kong.Parse(&c, kong.Name("jepsen-lite"), kong.UsageOnError(),
+	helped := false
+	parser, err := kong.New(&c, kong.Name("jepsen-lite"), kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }),
 		kong.Description("Breaks a cluster of lockd in every way, and checks what its clients saw."))
-	var passed bool
-	var err error
-	switch name, _, _ := strings.Cut(ctx.Command(), " "); {
+	passed := false
+	if err == nil {
+		var ctx *kong.Context
+		ctx, err = parser.Parse(args)
+		switch {
+		case helped:
+			return 0
+		case err == nil:
+			passed, err = c.do(ctx.Command(), stdout)
+		}
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "jepsen-lite:", err)
+		return 2
+	case !passed:
+		return 1
+	}
+	return 0
+}
+
+func (c *cli) do(command string, out io.Writer) (passed bool, err error) {
+	switch name, _, _ := strings.Cut(command, " "); {
+	case c.Run.List || c.Marathon.Flags.List:
+		list(out)
+		return true, nil
+	case name == "marathon":
+		return c.Marathon.run(out)
 	case name == "check":
-		passed, err = c.Check.run(os.Stdout)
+		return c.Check.run(out)
 	case name == "planted":
-		passed, err = c.Planted.run(os.Stdout)
-	case c.Run.List:
-		list(os.Stdout)
-		passed = true
-	default:
-		passed, err = c.Run.run(os.Stdout)
+		return c.Planted.run(out)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "jepsen-lite:", err)
-		os.Exit(2)
-	}
-	if !passed {
-		os.Exit(1)
-	}
+	return c.Run.run(out)
 }
 
 // list prints the tables.

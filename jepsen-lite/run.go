@@ -54,12 +54,22 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 
 // results runs the workloads. It is complete if nobody interrupted it.
 func (c *runCmd) results(out io.Writer) (results []report.Result, complete bool, err error) {
+	ctx, stop := untilTold()
+	defer stop()
+	return c.resultsUntil(ctx, out)
+}
+
+// untilTold ends when the process is told to.
+func untilTold() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// resultsUntil is results that the end of ctx interrupts.
+func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []report.Result, complete bool, err error) {
 	s := &session{cmd: c, out: out}
 	if err := s.prepare(); err != nil {
 		return nil, false, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	defer s.target.Stop()
 	fmt.Fprintf(out, "target %s, %d nodes, seed %d, output in %s\n", c.Target, c.Nodes, c.Seed, c.Out)
 	starting, cancel := context.WithTimeout(ctx, startMax)
@@ -97,27 +107,12 @@ func (c *runCmd) results(out io.Writer) (results []report.Result, complete bool,
 }
 
 // prepare checks the flags, makes the output folder and the target.
-func (s *session) prepare() (err error) {
+func (s *session) prepare() error {
+	kind, err := s.check()
+	if err != nil {
+		return err
+	}
 	c := s.cmd
-	var loads, kinds []string
-	for _, w := range workload.Table {
-		loads = append(loads, w.Name)
-	}
-	for _, k := range nemesis.Table {
-		kinds = append(kinds, k.Name)
-	}
-	if s.workloads, err = names("workload", c.Workload, loads); err != nil {
-		return err
-	}
-	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
-		return err
-	}
-	if c.Plant != "" && !slices.Contains(target.Bugs, c.Plant) {
-		return fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(target.Bugs, ", "))
-	}
-	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
-		return errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
-	}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e9) + 1
 	}
@@ -132,12 +127,39 @@ func (s *session) prepare() (err error) {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	for _, k := range target.Kinds {
-		if k.Name == c.Target {
-			return s.open(k)
-		}
+	return s.open(kind)
+}
+
+// check checks the flags and resolves the names among them.
+func (s *session) check() (kind target.Kind, err error) {
+	c := s.cmd
+	var loads, kinds []string
+	for _, w := range workload.Table {
+		loads = append(loads, w.Name)
 	}
-	return fmt.Errorf("there is no target %q: see --list", c.Target)
+	for _, k := range nemesis.Table {
+		kinds = append(kinds, k.Name)
+	}
+	if s.workloads, err = names("workload", c.Workload, loads); err != nil {
+		return kind, err
+	}
+	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
+		return kind, err
+	}
+	if c.Plant != "" && !slices.Contains(target.Bugs, c.Plant) {
+		return kind, fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(target.Bugs, ", "))
+	}
+	if c.Time <= 0 {
+		return kind, errors.New("--time must be greater than 0")
+	}
+	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
+		return kind, errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
+	}
+	i := slices.IndexFunc(target.Kinds, func(k target.Kind) bool { return k.Name == c.Target })
+	if i < 0 {
+		return kind, fmt.Errorf("there is no target %q: see --list", c.Target)
+	}
+	return target.Kinds[i], nil
 }
 
 func (s *session) open(k target.Kind) (err error) {

@@ -60,6 +60,22 @@ func writes(h *history.History) []int64 {
 	return ends
 }
 
+// Silence is the longest time without a successful write: between two of them, or
+// from the last one to where a later one was tried.
+func Silence(h *history.History) time.Duration {
+	var tried int64
+	for _, o := range h.Ops {
+		if o.Node != "" && !notWrites[o.Name] {
+			tried = max(tried, o.Start)
+		}
+	}
+	longest, last := int64(0), int64(0)
+	for _, end := range append(writes(h), tried) {
+		longest, last = max(longest, end-last), end
+	}
+	return time.Duration(longest)
+}
+
 // outages writes a table of them, and what all workloads did together.
 func outages(w io.Writer, results []Result) {
 	faults, sum := map[string]int{}, Figures{}

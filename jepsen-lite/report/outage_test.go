@@ -60,3 +60,24 @@ func TestOutageTable(t *testing.T) {
 		}
 	}
 }
+
+// A silence begins with the history or a successful write, and ends with one, or where
+// the last one was tried; reads and failures end none.
+func TestSilence(t *testing.T) {
+	read, failed := write(9), write(30)
+	read.Name, failed.Outcome = "get", history.Fail
+	for _, c := range []struct {
+		ops  []history.Op
+		want time.Duration
+	}{
+		{nil, 0},
+		{[]history.Op{read}, 0},
+		{[]history.Op{write(4), write(5)}, 4 * time.Second},
+		{[]history.Op{write(1), read, write(12)}, 11 * time.Second},
+		{[]history.Op{write(1), write(7), failed}, 23*time.Second - 1},
+	} {
+		if got := Silence(&history.History{Ops: c.ops}); got != c.want {
+			t.Errorf("%v: %s, want %s", c.ops, got, c.want)
+		}
+	}
+}

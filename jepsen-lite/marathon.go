@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/report"
+	"lockd/jepsen-lite/target"
+)
+
+type marathonCmd struct {
+	Flags runCmd        `embed:""`
+	Each  time.Duration `default:"10m" help:"Length of the run of one seed."`
+}
+
+// player makes one run, until ctx ends.
+type player func(ctx context.Context, run *runCmd, out io.Writer) (results []report.Result, complete bool, err error)
+
+// run runs with one seed after the other until it is told to stop.
+func (c *marathonCmd) run(out io.Writer) (passed bool, err error) {
+	if err := c.prepare(); err != nil {
+		return false, err
+	}
+	ctx, stop := untilTold()
+	defer stop()
+	return c.rounds(ctx, out, func(ctx context.Context, run *runCmd, out io.Writer) ([]report.Result, bool, error) {
+		return run.resultsUntil(ctx, out)
+	})
+}
+
+// prepare checks the flags, makes the folder, and builds the server once for all runs.
+func (c *marathonCmd) prepare() error {
+	if c.Each <= 0 {
+		return errors.New("--each must be greater than 0")
+	}
+	if c.Flags.Time < 0 {
+		return errors.New("--time must not be less than 0")
+	}
+	one := c.Flags
+	one.Time = c.Each
+	kind, err := (&session{cmd: &one}).check()
+	if err != nil {
+		return err
+	}
+	if c.Flags.Out, err = folder(c.Flags.Out, "marathon"); err != nil {
+		return err
+	}
+	return c.Flags.buildOnce(kind)
+}
+
+// folder makes an output folder: the one that is named, or a new one.
+func folder(name, command string) (path string, err error) {
+	if name == "" {
+		return os.MkdirTemp("", "jepsen-lite-"+command+"-")
+	}
+	if path, err = filepath.Abs(name); err != nil {
+		return "", err
+	}
+	return path, os.MkdirAll(path, 0o755)
+}
+
+// buildOnce builds the server in the output folder, for all runs there.
+func (c *runCmd) buildOnce(kind target.Kind) error {
+	if c.Binary != "" || kind.Package == "" {
+		return nil
+	}
+	c.Binary = filepath.Join(c.Out, "server")
+	return build(kind, c.Binary)
+}
+
+// errorsMax is how many runs in a row may not even begin.
+const errorsMax = 3
+
+// rounds makes one run after the other. A run that cannot be made ends it if it is the
+// first, or if several in a row cannot.
+func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (passed bool, err error) {
+	sum := tally{began: time.Now()}
+	fmt.Fprintf(out, "output in %s\n", c.Flags.Out)
+	fmt.Fprintf(out, "%9s  %-36s %9s %8s %7s %15s  %s\n", "seed", "verdict", "ok", "unknown", "faults", "without a write", "folder")
+	errorsInRow := 0
+	for seed := range seeds(c.Flags.Seed) {
+		length, ok := c.length(time.Since(sum.began), sum.rounds == 0)
+		if !ok || ctx.Err() != nil {
+			break
+		}
+		r := c.round(ctx, play, seed, length)
+		sum.add(r)
+		fmt.Fprintln(out, r)
+		if errorsInRow++; r.err == nil {
+			errorsInRow = 0
+		}
+		if r.err != nil && (sum.rounds == 1 || errorsInRow == errorsMax) {
+			return false, r.err
+		}
+		if r.interrupted {
+			break
+		}
+	}
+	fmt.Fprint(out, sum)
+	return len(sum.bad) == 0, nil
+}
+
+// seeds are the first seed, or one by chance, and those that follow from it: not the
+// next numbers, as a run with several workloads uses these, too.
+func seeds(first uint64) func(yield func(uint64) bool) {
+	if first == 0 {
+		first = rand.Uint64N(1e9) + 1
+	}
+	return func(yield func(uint64) bool) {
+		rng := rand.New(rand.NewPCG(first, 0x6d61726174686f6e))
+		for seed := first; yield(seed); {
+			seed = rng.Uint64N(1e9) + 1
+		}
+	}
+}
+
+// length is how long the next run may be; false: it would be shorter than half of one,
+// which tests little. The first one is made in any case.
+func (c *marathonCmd) length(spent time.Duration, first bool) (time.Duration, bool) {
+	if c.Flags.Time == 0 {
+		return c.Each, true
+	}
+	left := c.Flags.Time - spent.Truncate(time.Second)
+	return min(c.Each, left), first || left >= c.Each/2
+}
+
+// saidFile has the lines that a run says meanwhile.
+const saidFile = "run.txt"
+
+// round makes the run of one seed, and removes its folder unless it failed.
+func (c *marathonCmd) round(ctx context.Context, play player, seed uint64, length time.Duration) (r round) {
+	run := c.Flags
+	run.Seed, run.Time, run.Out = seed, length, filepath.Join(c.Flags.Out, fmt.Sprint("seed-", seed))
+	r = round{seed: seed, dir: run.Out}
+	results, complete, err := c.play(ctx, play, &run)
+	if r.interrupted = ctx.Err() != nil || err == nil && !complete; !r.interrupted {
+		r.err = err
+	}
+	r.count(results)
+	if r.verdict == "" {
+		r.dir = ""
+		r.err = os.RemoveAll(run.Out)
+	}
+	return r
+}
+
+// play makes a run whose words go into a file. No run gets the folder of another one.
+func (c *marathonCmd) play(ctx context.Context, play player, run *runCmd) ([]report.Result, bool, error) {
+	if err := os.Mkdir(run.Out, 0o755); err != nil {
+		return nil, false, err
+	}
+	said, err := os.Create(filepath.Join(run.Out, saidFile))
+	if err != nil {
+		return nil, false, err
+	}
+	defer said.Close()
+	return play(ctx, run, said)
+}
+
+// round is what became of the run of one seed.
+type round struct {
+	seed        uint64
+	dir         string // "": it was removed
+	verdict     string // "": passed
+	interrupted bool   // before its end
+	err         error  // it could not be made
+
+	report.Figures
+	silence time.Duration
+}
+
+// count takes the figures and the first thing that is wrong. Nothing that is only
+// undecided is held against a run that was interrupted.
+func (r *round) count(results []report.Result) {
+	if r.err != nil {
+		r.verdict = "NOT MADE: " + r.err.Error()
+	}
+	for _, res := range results {
+		f := report.Count(res.History)
+		r.OK, r.Info, r.Faults = r.OK+f.OK, r.Info+f.Info, r.Faults+f.Faults
+		r.silence = max(r.silence, report.Silence(res.History))
+		if r.verdict == "" && !res.Verdict.OK() && (len(res.Verdict.Problems) > 0 || !r.interrupted) {
+			r.verdict = res.Workload + " " + report.Word(res.Verdict)
+		}
+	}
+}
+
+// String is a line of the table.
+func (r round) String() string {
+	verdict, dir := r.verdict, r.dir
+	if verdict == "" {
+		verdict, dir = "ok", "-"
+		if r.interrupted {
+			verdict = "interrupted"
+		}
+	}
+	return fmt.Sprintf("%9d  %-36s %9d %8d %7d %15s  %s", r.seed, verdict, r.OK, r.Info, r.Faults, r.silence.Round(time.Millisecond), dir)
+}
+
+// tally sums rounds up.
+type tally struct {
+	began       time.Time
+	rounds      int
+	interrupted int // and nothing was wrong until then
+	bad         []round
+	report.Figures
+	silence   time.Duration
+	silentest uint64 // the seed of silence
+}
+
+func (t *tally) add(r round) {
+	t.rounds++
+	t.OK, t.Info, t.Faults = t.OK+r.OK, t.Info+r.Info, t.Faults+r.Faults
+	if r.silence > t.silence {
+		t.silence, t.silentest = r.silence, r.seed
+	}
+	switch {
+	case r.verdict != "":
+		t.bad = append(t.bad, r)
+	case r.interrupted:
+		t.interrupted++
+	}
+}
+
+// String is the end of the table.
+func (t tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds in %s: %d passed, %d did not, %d interrupted; %d operations ok, %d unknown, %d faults; longest time without a successful write %s",
+		t.rounds, time.Since(t.began).Round(time.Second), t.rounds-len(t.bad)-t.interrupted, len(t.bad), t.interrupted, t.OK, t.Info, t.Faults, t.silence.Round(time.Millisecond))
+	if t.silentest > 0 {
+		fmt.Fprintf(&b, " (seed %d)", t.silentest)
+	}
+	b.WriteByte('\n')
+	for _, r := range t.bad {
+		fmt.Fprintf(&b, "seed %d: %s: %s\n", r.seed, r.verdict, r.dir)
+	}
+	return b.String()
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/report"
+)
+
+// outcome is what a run gives that took two seconds from its first to its last write.
+func outcome(problems ...string) []report.Result {
+	v := &model.Verdict{}
+	for _, p := range problems {
+		v.Add(p, nil, "so it was seen")
+	}
+	second := int64(time.Second)
+	return []report.Result{{Workload: "register", Verdict: v, History: &history.History{
+		Ops: []history.Op{
+			{Name: "set", Node: "n1", Outcome: history.OK, End: second},
+			{Name: "set", Node: "n1", Outcome: history.OK, Start: second, End: 3 * second},
+			{Name: "set", Node: "n1", Outcome: history.Info, Start: 2 * second},
+		},
+		Faults: []history.Window{{Kind: "kill"}},
+	}}}
+}
+
+// marathon runs with a player of which only the number of the run matters, and which
+// leaves a file.
+func marathon(ctx context.Context, t *testing.T, c *marathonCmd, play func(n int, run *runCmd) ([]report.Result, bool, error)) (passed bool, said string, err error) {
+	t.Helper()
+	c.Flags.Out = t.TempDir()
+	n := 0
+	var out strings.Builder
+	passed, err = c.rounds(ctx, &out, func(_ context.Context, run *runCmd, words io.Writer) ([]report.Result, bool, error) {
+		n++
+		fmt.Fprintln(words, "run", n)
+		return play(n, run)
+	})
+	return passed, out.String(), err
+}
+
+// kept are the folders that are left.
+func kept(t *testing.T, c *marathonCmd) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(c.Flags.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A marathon keeps the folders of what failed or was undecided, with what the run said,
+// removes the others, and sums up. The first seed decides the others.
+func TestMarathonKeepsWhatFailed(t *testing.T) {
+	seen := map[uint64]int{}
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &marathonCmd{Each: time.Minute, Flags: runCmd{Seed: 7}}
+		var failed string
+		passed, said, err := marathon(ctx, t, c, func(n int, run *runCmd) ([]report.Result, bool, error) {
+			seen[run.Seed]++
+			if run.Time != time.Minute || n == 1 && run.Seed != 7 {
+				t.Errorf("run %d: %s, seed %d", n, run.Time, run.Seed)
+			}
+			if n == 4 {
+				cancel()
+				return outcome(), false, nil
+			}
+			if n == 2 {
+				failed = filepath.Base(run.Out)
+				return outcome("two holders"), true, nil
+			}
+			return outcome(), true, nil
+		})
+		if left := kept(t, c); err != nil || passed || len(left) != 1 || left[0] != failed {
+			t.Fatalf("passed %v, error %v, kept %q, not only %s\n%s", passed, err, left, failed, said)
+		}
+		words, err := os.ReadFile(filepath.Join(c.Flags.Out, failed, saidFile))
+		if err != nil || string(words) != "run 2\n" {
+			t.Errorf("the run said %q, %v", words, err)
+		}
+		lines := strings.Split(strings.TrimSpace(said), "\n")
+		for i, want := range []string{
+			"output in ", "seed verdict ok unknown faults without a write folder", "7 ok 2 1 1 2s -",
+			strings.TrimPrefix(failed, "seed-") + " register FAILED: two holders 2 1 1 2s " + filepath.Join(c.Flags.Out, failed), " ok 2 1 1 2s -", " interrupted 2 1 1 2s -",
+			"4 seeds in 0s: 2 passed, 1 did not, 1 interrupted; 8 operations ok, 4 unknown, 4 faults; longest time without a successful write 2s (seed 7)",
+			"seed " + strings.TrimPrefix(failed, "seed-") + ": register FAILED: two holders: ",
+		} {
+			if i >= len(lines) || !strings.Contains(strings.Join(strings.Fields(lines[i]), " "), want) {
+				t.Errorf("line %d is not %q:\n%s", i, want, said)
+			}
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("two marathons with the same first seed had the seeds %v", seen)
+	}
+}
+
+// A marathon ends when its time is over; the last run may be shorter, but not by more
+// than half.
+func TestMarathonOfALength(t *testing.T) {
+	for _, c := range []struct {
+		time, each time.Duration
+		want       string
+	}{
+		{25 * time.Minute, 10 * time.Minute, "[10m0s 10m0s 5m0s]"},
+		{24 * time.Minute, 10 * time.Minute, "[10m0s 10m0s]"},
+		{5 * time.Second, 10 * time.Minute, "[5s]"},
+		{20 * time.Minute, 10 * time.Minute, "[10m0s 10m0s]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var lengths []time.Duration
+			m := &marathonCmd{Each: c.each, Flags: runCmd{Time: c.time}}
+			passed, said, err := marathon(t.Context(), t, m, func(_ int, run *runCmd) ([]report.Result, bool, error) {
+				lengths = append(lengths, run.Time)
+				time.Sleep(run.Time)
+				return outcome(), true, nil
+			})
+			if got := fmt.Sprint(lengths); err != nil || !passed || got != c.want {
+				t.Errorf("%s of %s: runs of %s, want %s; passed %v, error %v\n%s", c.time, c.each, got, c.want, passed, err, said)
+			}
+		})
+	}
+}
+
+// What was interrupted is not held against it, unless something was wrong already.
+func TestMarathonInterrupted(t *testing.T) {
+	for _, c := range []struct {
+		problems, undecided []string
+		err                 error
+		passes              bool
+		want                string
+	}{
+		{nil, nil, nil, true, "interrupted"},
+		{nil, []string{"the run was interrupted"}, nil, true, "interrupted"},
+		{nil, nil, context.Canceled, true, "interrupted"},
+		{[]string{"lost"}, nil, nil, false, "register FAILED: lost"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &marathonCmd{Each: time.Minute}
+		passed, said, err := marathon(ctx, t, m, func(int, *runCmd) ([]report.Result, bool, error) {
+			cancel()
+			results := outcome(c.problems...)
+			results[0].Verdict.Undecided = c.undecided
+			if c.err != nil {
+				results = nil
+			}
+			return results, false, c.err
+		})
+		if left := kept(t, m); err != nil || passed != c.passes || !strings.Contains(said, " "+c.want+" ") || (len(left) == 0) != c.passes {
+			t.Errorf("%q %q %v: passed %v, error %v, kept %q\n%s", c.problems, c.undecided, c.err, passed, err, left, said)
+		}
+	}
+}
+
+// Runs that cannot be made end the marathon if the first is one, or several in a row;
+// one of them is told like a failure.
+func TestMarathonOfErrors(t *testing.T) {
+	bad := errors.New("no port is free")
+	for _, c := range []struct {
+		broken map[int]bool
+		runs   int
+		err    error
+		not    string
+	}{
+		{map[int]bool{1: true}, 1, bad, ""},
+		{map[int]bool{2: true, 3: true, 4: true}, 4, bad, ""},
+		{map[int]bool{2: true, 3: true, 5: true}, 6, nil, "6 seeds in 0s: 2 passed, 3 did not, 1 interrupted"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &marathonCmd{Each: time.Minute}
+		runs := 0
+		passed, said, err := marathon(ctx, t, m, func(n int, _ *runCmd) ([]report.Result, bool, error) {
+			if runs = n; n == 6 {
+				cancel()
+				return nil, false, nil
+			}
+			if c.broken[n] {
+				return nil, false, bad
+			}
+			return outcome(), true, nil
+		})
+		if passed || runs != c.runs || !errors.Is(err, c.err) || !strings.Contains(said, c.not) || !strings.Contains(said, " NOT MADE: no port is free ") {
+			t.Errorf("%v: %d runs, passed %v, error %v\n%s", c.broken, runs, passed, err, said)
+		}
+		cancel()
+	}
+}
+
+// A mistake in a command line is told in a sentence, with exit status 2.
+func TestBadFlags(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"--time 0s", "--time must be greater than 0"},
+		{"--nodes many", "--nodes: "},
+		{"--shout", "unknown flag --shout"},
+		{"marathon --each 0s", "--each must be greater than 0"},
+		{"marathon --each soon", "--each: "},
+		{"marathon --time=-1s", "--time must not be less than 0"},
+		{"marathon --workload nothing", `there is no workload "nothing": choose from register, `},
+		{"marathon --nemesis nothing", `there is no nemesis "nothing": choose from kill, `},
+		{"marathon --workload none", "there must be a workload"},
+		{"marathon --rate 0", "--rate must be at least 1"},
+		{"marathon --target nothing", `there is no target "nothing"`},
+		{"marathon --plant nothing", `there is no bug "nothing" to plant`},
+		{"marathon DIR", "unexpected argument DIR"},
+		{"marathon --out /dev/null/x", "mkdir /dev/null: not a directory"},
+	} {
+		var out, errs strings.Builder
+		code := command(strings.Fields(c.line), &out, &errs)
+		if code != 2 || out.Len() > 0 || !strings.HasPrefix(errs.String(), "jepsen-lite: ") || !strings.Contains(errs.String(), c.want) || strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%s: status %d, said %q, %q", c.line, code, out.String(), errs.String())
+		}
+	}
+}
