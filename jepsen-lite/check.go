@@ -59,29 +59,71 @@ func judge(dir string, w *workload.Workload, what string) (report.Result, error)
 }
 
 func (c *checkCmd) run(out io.Writer) (passed bool, err error) {
-	var results []report.Result
-	dir, err := filepath.Abs(c.Dir)
+	runs, err := recorded(c.Dir)
 	if err != nil {
 		return false, err
 	}
-	dirs := []string{dir}
-	for _, w := range workload.Table {
-		dirs = append(dirs, filepath.Join(dir, w.Name))
-	}
-	for _, d := range dirs {
-		w := workload.Find(filepath.Base(d))
-		if _, err := os.Stat(filepath.Join(d, historyFile)); err != nil || w == nil {
-			continue
-		}
-		r, err := judge(d, w, c.Judge)
+	var results []report.Result
+	for _, run := range runs {
+		r, err := run.judge(c.Judge)
 		if err != nil {
 			return false, err
 		}
 		results = append(results, r)
 	}
-	if len(results) == 0 {
-		return false, fmt.Errorf("%s holds no recorded run: a run's folder has one folder per workload, with a %s", c.Dir, historyFile)
-	}
 	report.Table(out, results)
 	return report.Passed(results), nil
+}
+
+// recording is the folder of a workload that was run.
+type recording struct {
+	dir      string
+	workload *workload.Workload
+}
+
+// judge judges what was recorded. Unlike the history of a run of this process, it may be
+// anything: what a checker cannot make sense of is an error.
+func (r recording) judge(what string) (result report.Result, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("%s is damaged, or no history of %s: %v", filepath.Join(r.dir, historyFile), r.workload.Name, why)
+		}
+	}()
+	result, err = judge(r.dir, r.workload, what)
+	if err == nil && len(result.History.Ops) == 0 {
+		err = fmt.Errorf("%s holds no operation", filepath.Join(r.dir, historyFile))
+	}
+	return result, err
+}
+
+// recorded finds the recordings in the folder of a run, or of one workload of it.
+func recorded(name string) (found []recording, err error) {
+	dir, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.ReadDir(dir); err != nil {
+		return nil, err
+	}
+	has := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, historyFile))
+		return err == nil
+	}
+	if has(dir) {
+		w := workload.Find(filepath.Base(dir))
+		if w == nil {
+			return nil, fmt.Errorf("%s holds a %s, and there is no workload %q", name, historyFile, filepath.Base(dir))
+		}
+		return []recording{{dir, w}}, nil
+	}
+	for i := range workload.Table {
+		w := &workload.Table[i]
+		if d := filepath.Join(dir, w.Name); has(d) {
+			found = append(found, recording{d, w})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s holds no recorded run: a run's folder has one folder per workload, with a %s", name, historyFile)
+	}
+	return found, nil
 }

@@ -20,6 +20,7 @@ type cli struct {
 	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" set:"times=Length of the whole run; the workloads share it." help:"Run workloads under faults and judge them (the default command)."`
 	Marathon marathonCmd `cmd:"" set:"time=0s" set:"times=Length of all runs together (default: until it is told to stop)." help:"Run with one seed after the other until told to stop, and keep what failed."`
 	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
+	Shrink   shrinkCmd   `cmd:"" help:"Run a schedule that failed with fewer and fewer faults, as long as it fails."`
 	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
 }
 
@@ -28,6 +29,7 @@ type runCmd struct {
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
+	Schedule string        `help:"Play the faults of this schedule.json instead of those that --nemesis and the seed decide." placeholder:"FILE"`
 	Nodes    int           `default:"3" help:"Nodes of the cluster."`
 	Workers  int           `default:"12" help:"Clients that work at the same time."`
 	Rate     int           `default:"300" help:"Operations a second that the clients aim at, together."`
@@ -84,6 +86,8 @@ func (c *cli) do(command string, out io.Writer) (passed bool, err error) {
 		return c.Marathon.run(out)
 	case name == "check":
 		return c.Check.run(out)
+	case name == "shrink":
+		return c.Shrink.run(out)
 	case name == "planted":
 		return c.Planted.run(out)
 	}

@@ -97,14 +97,14 @@ func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (p
 			errorsInRow = 0
 		}
 		if r.err != nil && (sum.rounds == 1 || errorsInRow == errorsMax) {
-			return false, r.err
+			err = r.err
 		}
-		if r.interrupted {
+		if r.interrupted || err != nil {
 			break
 		}
 	}
 	fmt.Fprint(out, sum)
-	return len(sum.bad) == 0, nil
+	return len(sum.bad) == 0, err
 }
 
 // seeds are the first seed, or one by chance, and those that follow from it: not the
@@ -131,15 +131,17 @@ func (c *marathonCmd) length(spent time.Duration, first bool) (time.Duration, bo
 	return min(c.Each, left), first || left >= c.Each/2
 }
 
-// saidFile has the lines that a run says meanwhile.
-const saidFile = "run.txt"
-
 // round makes the run of one seed, and removes its folder unless it failed.
 func (c *marathonCmd) round(ctx context.Context, play player, seed uint64, length time.Duration) (r round) {
 	run := c.Flags
 	run.Seed, run.Time, run.Out = seed, length, filepath.Join(c.Flags.Out, fmt.Sprint("seed-", seed))
 	r = round{seed: seed, dir: run.Out}
-	results, complete, err := c.play(ctx, play, &run)
+	var results []report.Result
+	complete := false
+	err := os.Mkdir(run.Out, 0o755) // no run gets the folder of another one
+	if err == nil {
+		results, complete, err = playAside(ctx, play, &run)
+	}
 	if r.interrupted = ctx.Err() != nil || err == nil && !complete; !r.interrupted {
 		r.err = err
 	}
@@ -151,11 +153,11 @@ func (c *marathonCmd) round(ctx context.Context, play player, seed uint64, lengt
 	return r
 }
 
-// play makes a run whose words go into a file. No run gets the folder of another one.
-func (c *marathonCmd) play(ctx context.Context, play player, run *runCmd) ([]report.Result, bool, error) {
-	if err := os.Mkdir(run.Out, 0o755); err != nil {
-		return nil, false, err
-	}
+// saidFile has the lines that a run says meanwhile.
+const saidFile = "run.txt"
+
+// playAside makes a run whose words go into a file of its folder.
+func playAside(ctx context.Context, play player, run *runCmd) ([]report.Result, bool, error) {
 	said, err := os.Create(filepath.Join(run.Out, saidFile))
 	if err != nil {
 		return nil, false, err

@@ -218,10 +218,16 @@ func TestBadFlags(t *testing.T) {
 		{"marathon DIR", "unexpected argument DIR"},
 		{"marathon --out /dev/null/x", "mkdir /dev/null: not a directory"},
 	} {
-		var out, errs strings.Builder
-		code := command(strings.Fields(c.line), &out, &errs)
-		if code != 2 || out.Len() > 0 || !strings.HasPrefix(errs.String(), "jepsen-lite: ") || !strings.Contains(errs.String(), c.want) || strings.Count(errs.String(), "\n") != 1 {
-			t.Errorf("%s: status %d, said %q, %q", c.line, code, out.String(), errs.String())
-		}
+		refused(t, c.want, strings.Fields(c.line)...)
+	}
+}
+
+// refused runs a command line that must be refused in a sentence.
+func refused(t *testing.T, want string, args ...string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code := command(args, &out, &errs)
+	if code != 2 || out.Len() > 0 || !strings.HasPrefix(errs.String(), "jepsen-lite: ") || !strings.Contains(errs.String(), want) || strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("%q: status %d, said %q, %q, want %q", args, code, out.String(), errs.String(), want)
 	}
 }

@@ -41,6 +41,7 @@ type session struct {
 	target    target.Target
 	workloads []string
 	kinds     []string
+	steps     []nemesis.Step // of --schedule
 
 	ports      bool             // the nodes have fault ports
 	levels     map[string]level // of the nodes before the first workload
@@ -143,6 +144,9 @@ func (s *session) check() (kind target.Kind, err error) {
 	if s.workloads, err = names("workload", c.Workload, loads); err != nil {
 		return kind, err
 	}
+	if err := s.plan(); err != nil {
+		return kind, err
+	}
 	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
 		return kind, err
 	}
@@ -225,6 +229,9 @@ func (c *runCmd) again() string {
 	if c.Mixed {
 		s += " --mixed"
 	}
+	if c.Schedule != "" {
+		s += " --schedule " + c.Schedule
+	}
 	if c.Judge == judgeSafety {
 		s += " --judge " + c.Judge
 	}
@@ -247,7 +254,8 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return report.Result{}, err
 	}
-	rec, err := history.Create(filepath.Join(dir, historyFile), time.Now())
+	began := time.Now()
+	rec, err := history.Create(filepath.Join(dir, historyFile), began)
 	if err != nil {
 		return report.Result{}, err
 	}
@@ -256,8 +264,8 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		Pause: time.Duration(c.Workers) * time.Second / time.Duration(c.Rate),
 	}
 	length := c.Time / time.Duration(len(s.workloads))
-	plan := nemesis.Plan(c.Seed+turn, length, s.kinds, c.Mixed)
-	if err := writeJSON(filepath.Join(dir, "schedule.json"), map[string]any{"seed": c.Seed + turn, "steps": plan}); err != nil {
+	plan := s.schedule(c.Seed+turn, length)
+	if err := writeJSON(filepath.Join(dir, scheduleFile), c.scheduleOf(c.Seed+turn, began, length, plan)); err != nil {
 		return report.Result{}, err
 	}
 	after := &model.Verdict{} // what is wrong with the cluster itself

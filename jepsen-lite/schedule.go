@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"lockd/jepsen-lite/nemesis"
+)
+
+// scheduleFile has the faults that a workload's run was to meet.
+const scheduleFile = "schedule.json"
+
+// schedule is what a scheduleFile says: the faults, and how the run was made, so that
+// it can be made again.
+type schedule struct {
+	Seed    uint64         `json:"seed"`   // of what clients do; of the faults, too, if they come from one
+	Began   time.Time      `json:"began"`  // when the history's time was 0, as the nodes' logs count
+	Length  time.Duration  `json:"length"` // of the workload, ns
+	Target  string         `json:"target"`
+	Nodes   int            `json:"nodes"`
+	Workers int            `json:"workers"`
+	Rate    int            `json:"rate"`
+	Judge   string         `json:"judge"`
+	Plant   string         `json:"plant,omitempty"`
+	Args    []string       `json:"args,omitempty"`
+	Steps   []nemesis.Step `json:"steps"`
+}
+
+// scheduleOf is the schedule of a workload that begins now.
+func (c *runCmd) scheduleOf(seed uint64, began time.Time, length time.Duration, steps []nemesis.Step) schedule {
+	return schedule{
+		Seed: seed, Began: began, Length: length, Target: c.Target, Nodes: c.Nodes, Workers: c.Workers,
+		Rate: c.Rate, Judge: c.Judge, Plant: c.Plant, Args: c.Args, Steps: steps,
+	}
+}
+
+// loadSchedule reads a schedule whose faults can be played.
+func loadSchedule(path string) (s schedule, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	if err = json.Unmarshal(text, &s); err == nil {
+		err = nemesis.Check(s.Steps)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// plan takes the faults of the run from its --schedule, if it has one.
+func (s *session) plan() error {
+	c := s.cmd
+	if c.Schedule == "" {
+		return nil
+	}
+	given, err := loadSchedule(c.Schedule)
+	if err != nil {
+		return err
+	}
+	s.steps = given.Steps
+	if c.Nemesis = nemesis.Kinds(s.steps); len(c.Nemesis) == 0 {
+		c.Nemesis = []string{"none"}
+	}
+	return nil
+}
+
+// schedule is what the workload with a seed is to meet, in a time.
+func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
+	if s.cmd.Schedule != "" {
+		return s.steps
+	}
+	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed)
+}
