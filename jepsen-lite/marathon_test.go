@@ -65,6 +65,10 @@ func kept(t *testing.T, c *marathonCmd) (names []string) {
 // A marathon keeps the folders of what failed or was undecided, with what the run said,
 // removes the others, and sums up. The first seed decides the others.
 func TestMarathonKeepsWhatFailed(t *testing.T) {
+	synctest.Test(t, testMarathonKeepsWhatFailed)
+}
+
+func testMarathonKeepsWhatFailed(t *testing.T) {
 	seen := map[uint64]int{}
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,6 +173,10 @@ func TestMarathonInterrupted(t *testing.T) {
 // Runs that cannot be made end the marathon if the first is one, or several in a row;
 // one of them is told like a failure.
 func TestMarathonOfErrors(t *testing.T) {
+	synctest.Test(t, testMarathonOfErrors)
+}
+
+func testMarathonOfErrors(t *testing.T) {
 	bad := errors.New("no port is free")
 	for _, c := range []struct {
 		broken map[int]bool

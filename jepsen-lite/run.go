@@ -27,7 +27,8 @@ import (
 // Times of a run.
 const (
 	startMax    = 60 * time.Second
-	healthyMax  = 10 * time.Second // after the last fault all nodes take writes again
+	startLook   = 100 * time.Millisecond // for nodes that have ended
+	healthyMax  = 10 * time.Second       // after the last fault all nodes take writes again
 	convergeMax = 20 * time.Second
 	patience    = 2 * time.Minute // instead of both where only safety is judged
 	finalMax    = 20 * time.Second
@@ -73,9 +74,7 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	}
 	defer s.target.Stop()
 	fmt.Fprintf(out, "target %s, %d nodes, seed %d, output in %s\n", c.Target, c.Nodes, c.Seed, c.Out)
-	starting, cancel := context.WithTimeout(ctx, startMax)
-	defer cancel()
-	if err := s.target.Start(starting); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, false, err
 	}
 	if err := s.checkFaultPorts(); err != nil {
@@ -105,6 +104,29 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	}
 	fmt.Fprintf(out, "again: %s\n", c.again())
 	return results, complete, nil
+}
+
+// start starts the nodes. One that ends by itself, because its port is in use for
+// example, would do so again: its last words are the error.
+func (s *session) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- s.target.Start(ctx) }()
+	look := time.NewTicker(startLook)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-started:
+			return err
+		case <-look.C:
+			if deaths := s.target.Deaths(); len(deaths) > 0 {
+				cancel()
+				<-started
+				return errors.New("the nodes do not start: " + deaths[0])
+			}
+		}
+	}
 }
 
 // prepare checks the flags, makes the output folder and the target.

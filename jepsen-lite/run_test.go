@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -48,6 +50,39 @@ func TestFaultPorts(t *testing.T) {
 	s := &session{cmd: &runCmd{Nemesis: []string{"all"}}, out: &out, target: portless{err: none}, kinds: []string{"kill", "point", "clock"}}
 	if err := s.checkFaultPorts(); err != nil || !slices.Equal(s.kinds, []string{"kill"}) || !strings.HasPrefix(out.String(), "left out: point, clock: ") {
 		t.Errorf("all: %v, left %v, said %q", err, s.kinds, out.String())
+	}
+}
+
+// stillborn is a target whose node ends as soon as it is started, again and again.
+type stillborn struct {
+	target.Target
+	deaths []string
+}
+
+func (s *stillborn) Deaths() []string { return s.deaths }
+
+func (s *stillborn) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A node that ends at its start is not waited for; its last words say why.
+func TestStartOfNodeThatEnds(t *testing.T) {
+	for _, c := range []struct {
+		deaths []string
+		want   string
+		after  time.Duration
+	}{
+		{[]string{"n1 ended by itself: exit status 1: address already in use"}, "the nodes do not start: n1 ended by itself: exit status 1: address already in use", startLook},
+		{nil, context.DeadlineExceeded.Error(), startMax},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			err := (&session{target: &stillborn{deaths: c.deaths}}).start(t.Context())
+			if err == nil || err.Error() != c.want || time.Since(began) != c.after {
+				t.Errorf("after %s: %v", time.Since(began), err)
+			}
+		})
 	}
 }
 

@@ -2,9 +2,11 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -99,8 +101,24 @@ func sameStates(a, b []any) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(s any) bool { return !slices.Contains(b, s) })
 }
 
+// search panics as m does, of a history that is none of its kind. Porcupine searches in
+// goroutines of its own, where nobody could recover.
 func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
-	res, _ := porcupine.CheckOperationsVerbose(m.model(ops), operations(ops), timeout)
+	var why atomic.Value
+	model := m.model(ops)
+	step := model.Step
+	model.Step = func(states, input, output any) (ok bool, next any) {
+		defer func() {
+			if r := recover(); r != nil {
+				why.CompareAndSwap(nil, fmt.Sprint(r))
+			}
+		}()
+		return step(states, input, output)
+	}
+	res, _ := porcupine.CheckOperationsVerbose(model, operations(ops), timeout)
+	if why := why.Load(); why != nil {
+		panic(why)
+	}
 	return res
 }
 
