@@ -300,6 +300,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 	}
 	r, err := judge(dir, w, c.Judge)
 	if err == nil {
+		r.Reigns = report.Reigns(c.Out, began, r.History)
 		fmt.Fprintf(s.out, "%-10s %s\n", w.Name, report.Word(r.Verdict))
 	}
 	return r, err

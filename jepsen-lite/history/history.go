@@ -182,6 +182,7 @@ type Window struct {
 
 // History is a whole run of one workload.
 type History struct {
+	Marks  []Event  // those of Nemesis of type Info, in order
 	Ops    []Op     // in the order of their invocations
 	Faults []Window // in the order of their starts
 	Halts  []Halt   // in the order of their starts; none overlap
@@ -242,6 +243,9 @@ type pairing struct {
 }
 
 func (p *pairing) add(e Event, line int) error {
+	if e.Process == Nemesis && e.Type == Info {
+		p.h.Marks = append(p.h.Marks, e)
+	}
 	if e.Time < p.h.End {
 		return fmt.Errorf("time %d lies before that of the line above", e.Time)
 	}

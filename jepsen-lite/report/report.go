@@ -16,6 +16,7 @@ type Result struct {
 	Workload string
 	History  *history.History
 	Verdict  *model.Verdict
+	Reigns   []Reign // for the picture
 }
 
 // Passed reports whether all workloads passed.
