@@ -124,7 +124,8 @@ func (f *failure) fewer(keep []int) schedule {
 	s.Steps = []nemesis.Step{}
 	length, number := shrunkAfter, 0
 	for _, step := range f.Steps {
-		some := nemesis.Step{After: step.After, For: step.For}
+		some := step
+		some.Faults = nil
 		lasts := step.For
 		for _, fault := range step.Faults {
 			if slices.Contains(keep, number) {
