@@ -60,6 +60,6 @@ func (f *Field) lateOnce(leader string, dice uint64) {
 // answers shapes what the others send to a node from now on.
 func (f *Field) answers(node string, others []string, s target.Shape) {
 	for _, o := range others {
-		f.Target.Net().Set(o, node, s)
+		f.links.Set(o, node, s)
 	}
 }

@@ -101,8 +101,14 @@ type Field struct {
 	Target  target.Target
 	History *history.Recorder
 
+	links   *target.Layer // of one fault
 	ids     atomic.Int64
 	current atomic.Pointer[string]
+}
+
+// own is the field for one fault: what others do to links is not undone with it.
+func (f *Field) own() *Field {
+	return &Field{Target: f.Target, History: f.History, links: f.Target.Net().Layer()}
 }
 
 // Current is what is broken now, "" if nothing is.
@@ -133,7 +139,7 @@ func (f *Field) step(ctx context.Context, s Step) {
 		// The window begins before the fault does: its victim is not known yet.
 		ev.Value = []string{fault.Variant}
 		f.History.Record(ev)
-		what, end := Find(fault.Kind).Do(f, fault)
+		what, end := Find(fault.Kind).Do(f.own(), fault)
 		all += what + "; "
 		undo = append(undo, func() {
 			if end != nil {

@@ -13,26 +13,23 @@ func (f *Field) cut(from, to []string) {
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				f.Target.Net().Set(a, b, target.Shape{Cut: true})
+				f.links.Set(a, b, target.Shape{Cut: true})
 			}
 		}
 	}
 }
 
-// healPeers makes the links between nodes healthy. Every other time, connections
-// that were cut are broken, too: what was held back on them never arrives.
+// healPeers takes back what the fault did to the links between nodes. Every other time,
+// connections that were cut are broken, too: what was held back on them never arrives.
 func (f *Field) healPeers(dice uint64) {
-	nodes := f.Target.Nodes()
-	for _, a := range nodes {
-		for _, b := range nodes {
-			if a != b {
-				if dice&1 == 0 {
-					f.Target.Net().Reset(a, b)
-				}
-				f.Target.Net().Set(a, b, target.Shape{})
+	if nodes := f.Target.Nodes(); dice&1 == 0 {
+		for _, a := range nodes {
+			for _, b := range f.others(a) {
+				f.Target.Net().Reset(a, b)
 			}
 		}
 	}
+	f.links.Clear()
 }
 
 // partition separates nodes from each other; clients reach them all.
@@ -123,7 +120,7 @@ func slow(f *Field, fault Fault) (string, func()) {
 			}
 		}
 	}
-	undo := func() { each(func(a, b string) { f.Target.Net().Set(a, b, target.Shape{}) }) }
+	undo := f.links.Clear
 	one := f.victims("leader", fault.Dice)[0]
 	shape := target.Shape{Delay: time.Duration(5+fault.Dice%100) * time.Millisecond}
 	switch fault.Variant {
@@ -131,56 +128,50 @@ func slow(f *Field, fault Fault) (string, func()) {
 		return "slow reset", repeat(150*time.Millisecond, func() { each(f.Target.Net().Reset) })
 	case "drip":
 		for _, b := range f.others(one) {
-			f.Target.Net().Set(one, b, target.Shape{BytesPerSecond: 20_000})
+			f.links.Set(one, b, target.Shape{BytesPerSecond: 20_000})
 		}
 		return "slow drip from " + one, undo
 	case "half-open": // the node takes what the leader says, and the leader hears nothing of it
 		for _, b := range f.others(one)[:1] {
-			f.Target.Net().Set(b, one, target.Shape{Cut: true})
+			f.links.Set(b, one, target.Shape{Cut: true})
 			one += " from " + b
 		}
 		return "slow half-open to " + one, undo
 	case "torn":
-		each(func(a, b string) { f.Target.Net().Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
+		each(func(a, b string) { f.links.Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
 		return "slow torn", undo
 	case "jitter":
 		shape.Jitter = 2 * shape.Delay
 	}
-	each(func(a, b string) { f.Target.Net().Set(a, b, shape) })
+	each(func(a, b string) { f.links.Set(a, b, shape) })
 	return fmt.Sprintf("slow %s %s", fault.Variant, shape.Delay), undo
 }
 
 // clients disturbs the links between clients and nodes.
 func clients(f *Field, fault Fault) (string, func()) {
-	net := f.Target.Net()
 	nodes := f.victims("all", fault.Dice)
-	undo := func() {
-		for _, n := range nodes {
-			net.Set(target.Clients, n, target.Shape{})
-			net.Set(n, target.Clients, target.Shape{})
-		}
-	}
+	undo := f.links.Clear
 	switch fault.Variant {
 	case "reset":
 		return "clients reset", repeat(200*time.Millisecond, func() {
 			for _, n := range nodes {
-				net.Reset(target.Clients, n)
+				f.Target.Net().Reset(target.Clients, n)
 			}
 		})
 	case "cut answers": // what is asked for is done
-		net.Set(nodes[0], target.Clients, target.Shape{Cut: true})
+		f.links.Set(nodes[0], target.Clients, target.Shape{Cut: true})
 	case "half-open": // connections are taken, and nothing comes of them
-		net.Set(target.Clients, nodes[0], target.Shape{Cut: true})
-		net.Set(nodes[0], target.Clients, target.Shape{Cut: true})
+		f.links.Set(target.Clients, nodes[0], target.Shape{Cut: true})
+		f.links.Set(nodes[0], target.Clients, target.Shape{Cut: true})
 	case "torn":
 		for _, n := range nodes {
-			net.Set(n, target.Clients, target.Shape{BreakOneIn: breakOneIn})
+			f.links.Set(n, target.Clients, target.Shape{BreakOneIn: breakOneIn})
 		}
 	case "drip":
-		net.Set(nodes[0], target.Clients, target.Shape{BytesPerSecond: 2_000})
+		f.links.Set(nodes[0], target.Clients, target.Shape{BytesPerSecond: 2_000})
 	default:
 		for _, n := range nodes {
-			net.Set(n, target.Clients, target.Shape{Delay: 10 * time.Millisecond, Jitter: 100 * time.Millisecond})
+			f.links.Set(n, target.Clients, target.Shape{Delay: 10 * time.Millisecond, Jitter: 100 * time.Millisecond})
 		}
 	}
 	return "clients " + fault.Variant + " " + nodes[0], undo

@@ -203,8 +203,8 @@ func installs(f *Field, a target.Armed) (stop func()) {
 		}
 		for _, other := range others {
 			f.Target.Net().Reset(a.Node, other) // what was held back may be all that it lacks
-			f.Target.Net().Set(a.Node, other, target.Shape{})
-			f.Target.Net().Set(other, a.Node, target.Shape{})
+			f.links.Set(a.Node, other, target.Shape{})
+			f.links.Set(other, a.Node, target.Shape{})
 		}
 		for until := time.Now().Add(installMax); !a.Over() && time.Now().Before(until); {
 			time.Sleep(50 * time.Millisecond)

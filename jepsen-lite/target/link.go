@@ -1,7 +1,9 @@
 package target
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,15 +17,40 @@ type Net struct {
 	mu    sync.Mutex
 	links map[[2]string]*Link
 	conns map[*pair]bool // what is open now
+	base  *Layer
 }
 
-func newNet() *Net { return &Net{links: map[[2]string]*Link{}, conns: map[*pair]bool{}} }
+func newNet() *Net {
+	n := &Net{links: map[[2]string]*Link{}, conns: map[*pair]bool{}}
+	n.base = n.Layer()
+	return n
+}
 
-// Link is the way of bytes from one end to another. Its zero Shape is a healthy
-// one.
+// Layer is the shapes that one cause gives to links. What several layers give to a link
+// adds up, so that the end of one leaves the others as they are. Its methods may be called
+// concurrently.
+type Layer struct{ net *Net }
+
+// Layer makes a layer that gives no link a shape yet.
+func (n *Net) Layer() *Layer { return &Layer{n} }
+
+// Set gives the link in one direction a shape, instead of the one that this layer gave it
+// before.
+func (y *Layer) Set(from, to string, s Shape) { y.net.Link(from, to).set(y, s) }
+
+// Clear takes back all shapes of the layer.
+func (y *Layer) Clear() {
+	for _, l := range y.net.all() {
+		l.set(y, Shape{})
+	}
+}
+
+// Link is the way of bytes from one end to another. It is healthy while no layer gives it
+// a shape.
 type Link struct {
 	mu      sync.Mutex
-	shape   Shape
+	layers  map[*Layer]Shape
+	shape   Shape         // all of them together
 	changed chan struct{} // closed at the next change
 }
 
@@ -35,31 +62,47 @@ type Shape struct {
 	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
 }
 
+// plus is what two shapes do together.
+func (s Shape) plus(o Shape) Shape {
+	return Shape{
+		Cut: s.Cut || o.Cut, Delay: s.Delay + o.Delay, Jitter: s.Jitter + o.Jitter,
+		BytesPerSecond: lower(s.BytesPerSecond, o.BytesPerSecond), BreakOneIn: lower(s.BreakOneIn, o.BreakOneIn),
+	}
+}
+
+// lower is the lower of two limits, of which 0 is none.
+func lower(a, b int) int {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
 // Link returns the link in one direction.
 func (n *Net) Link(from, to string) *Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.links[[2]string{from, to}]
 	if l == nil {
-		l = &Link{changed: make(chan struct{})}
+		l = &Link{layers: map[*Layer]Shape{}, changed: make(chan struct{})}
 		n.links[[2]string{from, to}] = l
 	}
 	return l
 }
 
-// Set gives the link in one direction a shape.
-func (n *Net) Set(from, to string, s Shape) { n.Link(from, to).set(s) }
-
-// Heal makes every link healthy.
-func (n *Net) Heal() {
+func (n *Net) all() []*Link {
 	n.mu.Lock()
-	links := make([]*Link, 0, len(n.links))
-	for _, l := range n.links {
-		links = append(links, l)
-	}
-	n.mu.Unlock()
-	for _, l := range links {
-		l.set(Shape{})
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Values(n.links))
+}
+
+// Set gives the link in one direction a shape besides those of all layers.
+func (n *Net) Set(from, to string, s Shape) { n.base.Set(from, to, s) }
+
+// Heal makes every link healthy: all layers are taken back.
+func (n *Net) Heal() {
+	for _, l := range n.all() {
+		l.heal()
 	}
 }
 
@@ -84,10 +127,34 @@ func (n *Net) track(p *pair, open bool) {
 	}
 }
 
-func (l *Link) set(s Shape) {
+// set gives the link the shape that a layer wants.
+func (l *Link) set(y *Layer, s Shape) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shape = s
+	delete(l.layers, y)
+	if s != (Shape{}) {
+		l.layers[y] = s
+	}
+	l.sum()
+}
+
+func (l *Link) heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.layers)
+	l.sum()
+}
+
+// sum has the shape be that of all layers. l.mu is held.
+func (l *Link) sum() {
+	sum := Shape{}
+	for _, s := range l.layers {
+		sum = sum.plus(s)
+	}
+	if sum == l.shape {
+		return
+	}
+	l.shape = sum
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
