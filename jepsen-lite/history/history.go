@@ -187,6 +187,9 @@ type History struct {
 	Faults []Window // in the order of their starts
 	Halts  []Halt   // in the order of their starts; none overlap
 	End    int64    // time of the last event
+
+	Quorums []Quorum // in the order of their starts; none overlap
+	Marked  bool     // the recording has the marks that Quorums is made of
 }
 
 // Halt is a time in which certainly no majority of the nodes ran.
@@ -217,7 +220,7 @@ const lineBytesMax = 16 << 20
 func Read(r io.Reader) (*History, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
-	p := pairing{open: map[int]int{}, faults: map[string]int{}, nodes: map[string]bool{}, h: &History{}}
+	p := pairing{open: map[int]int{}, faults: map[string]int{}, nodes: map[string]bool{}, quorums: newQuorums(), h: &History{}}
 	line := 0
 	for scan.Scan() {
 		line++
@@ -235,11 +238,12 @@ func Read(r io.Reader) (*History, error) {
 
 // pairing joins events to operations as they come.
 type pairing struct {
-	open   map[int]int    // process -> index of its operation that has not completed
-	faults map[string]int // a fault's name -> index of its window that has not ended
-	nodes  map[string]bool
-	halted bool // the last of h.Halts has not ended
-	h      *History
+	open    map[int]int    // process -> index of its operation that has not completed
+	faults  map[string]int // a fault's name -> index of its window that has not ended
+	nodes   map[string]bool
+	halted  bool // the last of h.Halts has not ended
+	quorums quorums
+	h       *History
 }
 
 func (p *pairing) add(e Event, line int) error {
@@ -254,6 +258,8 @@ func (p *pairing) add(e Event, line int) error {
 	case e.Process == Nemesis && e.Type == Info && (e.Op == Down || e.Op == Up):
 		p.nodes[e.Node] = e.Op == Up
 		p.halt(e.Time)
+		return nil
+	case p.quorums.add(e):
 		return nil
 	case e.Process == Nemesis:
 		p.fault(e)
@@ -328,6 +334,7 @@ func (p *pairing) finish() {
 	if p.halted {
 		p.h.Halts[len(p.h.Halts)-1].End = p.h.End
 	}
+	p.h.Quorums, p.h.Marked = p.quorums.finish(p.h.End), len(p.quorums.serving) > 0
 	for i := range p.h.Faults {
 		p.h.Faults[i].End = min(p.h.Faults[i].End, p.h.End)
 	}

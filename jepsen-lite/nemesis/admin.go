@@ -5,7 +5,7 @@ import "time"
 // transfer hands leadership to another node.
 func transfer(f *Field, fault Fault) (string, func()) {
 	once := func() {
-		to := f.victims("follower", fault.Dice+uint64(time.Now().UnixNano()))[0]
+		to := f.pick("follower", fault.Dice+uint64(time.Now().UnixNano()))[0]
 		_, _ = f.Target.Do(to, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to)) // refused when the cluster is broken
 	}
 	if fault.Variant == "often" {
@@ -20,7 +20,7 @@ func transfer(f *Field, fault Fault) (string, func()) {
 func snapshot(f *Field, fault Fault) (string, func()) {
 	victim := ""
 	if fault.Variant == "kill" {
-		victim = f.victims("all", fault.Dice)[0]
+		victim = f.victims("any", fault.Dice)[0]
 	}
 	for _, n := range f.Target.Nodes() {
 		go func() { _, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") }()

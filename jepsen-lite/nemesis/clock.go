@@ -21,7 +21,7 @@ const (
 // another day, swing, or run at another speed. At the end they are right.
 func clock(f *Field, fault Fault) (string, func()) {
 	how, who, _ := strings.Cut(fault.Variant, " ")
-	nodes := f.victims(strings.Replace(who, "one", "follower", 1), fault.Dice)
+	nodes := f.pick(strings.Replace(who, "one", "follower", 1), fault.Dice)
 	d := dice(fault.Dice)
 	set := func(stepMs int64, percent int) {
 		for _, n := range nodes {

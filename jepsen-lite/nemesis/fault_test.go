@@ -36,7 +36,7 @@ func field(t *testing.T) *Field {
 		turn++
 		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some of them while nobody leads
 	}))
-	return (&Field{Target: tgt}).own()
+	return (&Field{Target: tgt}).own(nil)
 }
 
 // whole waits until all nodes serve again.

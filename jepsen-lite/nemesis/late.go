@@ -25,7 +25,8 @@ func late(f *Field, fault Fault) (string, func()) {
 	dice := fault.Dice
 	return "late answers", repeat(lateSettle, func() {
 		dice = dice*6364136223846793005 + 1442695040888963407
-		f.lateOnce(f.victims("leader", dice)[0], dice>>32)
+		leader := f.pick("leader", dice)[0]
+		f.toll.briefly(leader, func() { f.lateOnce(leader, dice>>32) })
 	})
 }
 

@@ -18,32 +18,45 @@ type Kind struct {
 	Name, Summary string
 	Variants      []string
 	Port          bool // it needs the fault ports of a test build
+	Undo          turn // when it is ended, among the faults of a step
 	// Do begins a fault. It returns what it did, for the history, and how to end it;
 	// undo may be nil.
 	Do func(f *Field, fault Fault) (what string, undo func())
 }
 
+// turn is the place of a fault among those that end together. A node that comes back finds
+// the links whole, and one that joins finds all others.
+type turn int
+
+const (
+	links    turn = iota // heal, and what asks too much ends
+	resumes              // what was paused goes on
+	disarms              // no point is armed any more
+	restarts             // what is down is started
+	joins                // what lost its disk is replaced
+)
+
 // Table is every kind of fault.
 var Table = []Kind{
-	{"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s", []string{"leader", "follower", "majority", "all", "storm"}, false, kill},
-	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, pause},
-	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, partition},
-	{"late", "the leader stops until another is elected; then the last answers to it arrive", []string{"leader"}, false, late},
-	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, slow},
-	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, clients},
-	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, transfer},
-	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, false, restart},
-	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, snapshot},
-	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, disk},
-	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, flip},
-	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, member},
-	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, load},
-	{"clock", "the wall clock steps, strobes, or runs 5 % fast or slow", []string{"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one", "fast leader", "slow one", "slow leader"}, true, clock},
-	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, point},
-	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, store},
-	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, stall},
-	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, unsynced},
-	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, vote},
+	{"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s", []string{"leader", "follower", "majority", "all", "storm"}, false, restarts, kill},
+	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause},
+	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, links, partition},
+	{"late", "the leader stops until another is elected; then the last answers to it arrive", []string{"leader"}, false, links, late},
+	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, links, slow},
+	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients},
+	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
+	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, false, restarts, restart},
+	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, restarts, snapshot},
+	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, restarts, disk},
+	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, restarts, flip},
+	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, joins, member},
+	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, links, load},
+	{"clock", "the wall clock steps, strobes, or runs 5 % fast or slow", []string{"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one", "fast leader", "slow one", "slow leader"}, true, disarms, clock},
+	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, disarms, point},
+	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store},
+	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
+	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
+	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 }
 
 // Find returns the row of a name, or nil.
@@ -66,11 +79,16 @@ type Fault struct {
 type Step struct {
 	After  time.Duration // pause before it, with nothing broken
 	For    time.Duration // how long it lasts
+	Wide   bool          // its faults may harm a majority
 	Faults []Fault
 }
 
+// wideOneIn is how many steps of a mixed plan there are for one that is wide.
+const wideOneIn = 8
+
 // Plan makes a schedule that is at least as long as total. Steps have one fault
-// each, or, if mixed, up to four of different kinds.
+// each, or, if mixed, up to four of different kinds; most of these together spare a
+// majority of the nodes, as otherwise most of the time nothing could be answered.
 func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
@@ -83,7 +101,9 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 			s.For *= 3
 		}
 		count := 1
+		s.Wide = true
 		if mixed {
+			s.Wide = rng.IntN(wideOneIn) == 0
 			count = 1 + rng.IntN(min(4, len(kinds)))
 		}
 		for _, i := range rng.Perm(len(kinds))[:count] {
@@ -102,13 +122,14 @@ type Field struct {
 	History *history.Recorder
 
 	links   *target.Layer // of one fault
+	toll    *toll         // of one step
 	ids     atomic.Int64
 	current atomic.Pointer[string]
 }
 
-// own is the field for one fault: what others do to links is not undone with it.
-func (f *Field) own() *Field {
-	return &Field{Target: f.Target, History: f.History, links: f.Target.Net().Layer()}
+// own is the field for one fault of a step: what others do to links is not undone with it.
+func (f *Field) own(t *toll) *Field {
+	return &Field{Target: f.Target, History: f.History, links: f.Target.Net().Layer(), toll: t}
 }
 
 // Current is what is broken now, "" if nothing is.
@@ -131,31 +152,45 @@ func (f *Field) Run(ctx context.Context, plan []Step) {
 }
 
 func (f *Field) step(ctx context.Context, s Step) {
-	var undo []func()
+	var t *toll
+	if !s.Wide {
+		t = newToll(len(f.Target.Nodes()))
+	}
+	undo := make([]func(), len(s.Faults))
 	all := ""
-	for _, fault := range s.Faults {
+	for i, fault := range s.Faults {
 		id := fmt.Sprint(f.ids.Add(1))
 		ev := history.Event{Process: history.Nemesis, Type: history.Invoke, Op: fault.Kind, Key: id}
 		// The window begins before the fault does: its victim is not known yet.
 		ev.Value = []string{fault.Variant}
 		f.History.Record(ev)
-		what, end := Find(fault.Kind).Do(f.own(), fault)
+		what, end := Find(fault.Kind).Do(f.own(t), fault)
 		all += what + "; "
-		undo = append(undo, func() {
+		undo[i] = func() {
 			if end != nil {
 				end()
 			}
 			ev.Type, ev.Value = history.OK, []string{what}
 			f.History.Record(ev)
-		})
+		}
 	}
 	f.current.Store(&all)
 	sleep(ctx, s.For)
-	for _, u := range undo {
-		u()
+	for _, i := range undoOrder(s.Faults) {
+		undo[i]()
 	}
 	none := ""
 	f.current.Store(&none)
+}
+
+// undoOrder is the order in which faults are ended, as indexes.
+func undoOrder(faults []Fault) []int {
+	order := make([]int, len(faults))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(Find(faults[a].Kind).Undo - Find(faults[b].Kind).Undo) })
+	return order
 }
 
 // Heal makes the cluster whole.
@@ -167,23 +202,39 @@ func (f *Field) Heal() {
 	}
 }
 
-// victims chooses nodes: "leader", "follower", "majority" or "all".
-func (f *Field) victims(which string, dice uint64) []string {
+// victims chooses nodes to harm, as pick does. If the step spares a majority, they may be
+// fewer, or others that are harmed already.
+func (f *Field) victims(which string, dice uint64) []string { return f.toll.take(f.pick(which, dice)) }
+
+// pick chooses nodes: "leader", "follower", "any", "few" (as many as are never a majority,
+// with the leader), "others" (as many without it), "majority" or "all". There is always one.
+func (f *Field) pick(which string, dice uint64) []string {
 	nodes := slices.Clone(f.Target.Nodes())
 	rand.New(rand.NewPCG(dice, 1)).Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	few := max(1, (len(nodes)-1)/2)
 	switch which {
 	case "all":
 		return nodes
 	case "majority":
 		return nodes[:len(nodes)/2+1]
+	case "any":
+		return nodes[:1]
 	}
 	leader := f.Target.Leader()
-	for _, n := range nodes {
-		if (n == leader) == (which == "leader") {
-			return []string{n}
-		}
+	first := slices.Index(nodes, leader)
+	if first < 0 || len(nodes) == 1 {
+		return nodes[:1] // nobody leads
 	}
-	return nodes[:1] // nobody leads
+	nodes = slices.Insert(slices.Delete(nodes, first, first+1), 0, leader)
+	switch which {
+	case "leader":
+		return nodes[:1]
+	case "few":
+		return nodes[:few]
+	case "others":
+		return nodes[1 : 1+few]
+	}
+	return nodes[1:2]
 }
 
 func (f *Field) others(node string) []string {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,106 @@ func TestPlanFollowsTheSeed(t *testing.T) {
 	}
 	if sum < time.Minute {
 		t.Errorf("a minute's schedule ends after %s", sum)
+	}
+}
+
+// Most steps of a mixed plan spare a majority; a plan of single faults spares none.
+func TestPlanSparesAMajority(t *testing.T) {
+	kinds := []string{"kill", "pause", "partition", "slow"}
+	wide := func(plan []Step) (n int) {
+		for _, s := range plan {
+			if s.Wide {
+				n++
+			}
+		}
+		return n
+	}
+	mixed, single := Plan(1, time.Hour, kinds, true), Plan(1, time.Hour, kinds, false)
+	if n := wide(mixed); n == 0 || n > len(mixed)/5 {
+		t.Errorf("%d of %d mixed steps are wide", n, len(mixed))
+	}
+	if n := wide(single); n != len(single) {
+		t.Errorf("%d of %d single steps are wide", n, len(single))
+	}
+}
+
+// Links heal first, then what was paused goes on, is disarmed, and is started; who joins
+// finds all others. What ends together does so in the order of the plan.
+func TestUndoOrder(t *testing.T) {
+	var faults []Fault
+	for _, kind := range []string{"member", "kill", "point", "pause", "slow", "restart", "partition"} {
+		faults = append(faults, Fault{Kind: kind})
+	}
+	var got []string
+	for _, i := range undoOrder(faults) {
+		got = append(got, faults[i].Kind)
+	}
+	if want := []string{"slow", "partition", "pause", "point", "kill", "restart", "member"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// Whatever the faults of a step want, they harm at most a minority together; what is over
+// leaves room for others. Without a toll they have what they want.
+func TestToll(t *testing.T) {
+	take := func(l *toll, want string, wanted ...string) {
+		t.Helper()
+		if got := strings.Join(l.take(wanted), " "); got != want {
+			t.Errorf("of %v: %q, want %q", wanted, got, want)
+		}
+	}
+	take(newToll(2), "n1 n2", "n1", "n2") // to spare one of two is to spare both
+	three := newToll(3)
+	done := ""
+	three.briefly("n2", func() {
+		done += "n2 "
+		three.briefly("n2", func() { done += "twice " })
+		three.briefly("n1", func() { done += "n1 " })
+		take(three, "n2", "n1")
+		take(three, "n2", "n3", "n2", "n1")
+	})
+	three.briefly("n1", func() { done += "n1 " })
+	take(three, "n2", "n3")
+	if done != "n2 twice " {
+		t.Errorf("done: %s", done)
+	}
+	three = newToll(3)
+	three.briefly("n1", func() {})
+	take(three, "n2", "n2", "n3")
+	take(newToll(5), "n4 n2", "n4", "n2", "n1")
+}
+
+// roles is a target of which only the nodes and their leader matter.
+type roles struct {
+	target.Target
+	nodes  []string
+	leader string
+}
+
+func (r roles) Nodes() []string { return r.nodes }
+func (r roles) Leader() string  { return r.leader }
+
+// Victims are what they are called, whoever leads and whatever the dice say.
+func TestPick(t *testing.T) {
+	for _, nodes := range [][]string{{"n1"}, {"n1", "n2"}, {"n1", "n2", "n3"}, {"n1", "n2", "n3", "n4", "n5"}} {
+		few := max(1, (len(nodes)-1)/2)
+		f := &Field{Target: roles{nodes: nodes, leader: "n1"}}
+		for dice := range uint64(20) {
+			for which, want := range map[string]struct {
+				count  int
+				leader bool // is among them
+			}{"leader": {1, true}, "follower": {1, false}, "few": {few, true}, "others": {few, false}, "all": {len(nodes), true}} {
+				got := f.pick(which, dice)
+				slices.Sort(got)
+				alone := len(nodes) == 1
+				if len(slices.Compact(got)) != want.count || slices.Contains(got, "n1") != (want.leader || alone) {
+					t.Errorf("%s of %v: %v", which, nodes, got)
+				}
+			}
+			if got := (&Field{Target: roles{nodes: nodes}}).pick("leader", dice); len(got) != 1 {
+				t.Errorf("nobody leads: %v", got)
+			}
+		}
 	}
 }
 

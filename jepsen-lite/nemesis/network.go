@@ -32,36 +32,36 @@ func (f *Field) healPeers(dice uint64) {
 	f.links.Clear()
 }
 
+// parted is whom the variants of partition part from the rest.
+var parted = map[string]string{"follower alone": "follower", "minority": "few", "halves": "others", "bridge": "others", "ring": "follower"}
+
 // partition separates nodes from each other; clients reach them all.
 func partition(f *Field, fault Fault) (string, func()) {
-	which := "leader"
-	if fault.Variant == "follower alone" {
-		which = "follower"
+	which := parted[fault.Variant]
+	if which == "" {
+		which = "leader"
 	}
-	one := f.victims(which, fault.Dice)
-	rest := f.others(one[0])
+	lost := f.victims(which, fault.Dice)
+	rest := slices.DeleteFunc(slices.Clone(f.Target.Nodes()), func(n string) bool { return slices.Contains(lost, n) })
 	dice(fault.Dice).Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	all := slices.Concat(one, rest)
-	few := (len(all) - 1) / 2 // as many as are never a majority
+	if i := slices.Index(rest, f.Target.Leader()); i > 0 {
+		rest[0], rest[i] = rest[i], rest[0] // the hub of a bridge
+	}
 	undo := func() { f.healPeers(fault.Dice >> 8) }
 	switch fault.Variant {
 	case "leader deaf":
-		f.cut(rest, one)
+		f.cut(rest, lost)
 	case "leader mute":
-		f.cut(one, rest)
+		f.cut(lost, rest)
 	case "bridge": // one node sees all, the others are two halves
-		f.split(rest[:len(rest)/2], rest[len(rest)/2:])
+		f.split(lost, rest[1:])
 	case "ring": // everybody sees a majority, and no two the same one
-		f.ring(all)
-	case "minority": // with the leader in it
-		f.split(all[:few], all[few:])
-	case "halves":
-		f.split(rest[:few], slices.Concat(rest[few:], one))
+		f.ring(slices.Concat(rest, lost))
 	case "flapping":
 		on := false
 		stop := repeat(time.Duration(50+fault.Dice%450)*time.Millisecond, func() {
 			if on = !on; on {
-				f.split(one, rest)
+				f.split(lost, rest)
 			} else {
 				f.healPeers(fault.Dice >> 8)
 			}
@@ -71,9 +71,9 @@ func partition(f *Field, fault Fault) (string, func()) {
 			f.healPeers(fault.Dice >> 8)
 		}
 	default:
-		f.split(one, rest)
+		f.split(lost, rest)
 	}
-	return fmt.Sprintf("partition %s %v", fault.Variant, all), undo
+	return fmt.Sprintf("partition %s %v from %v", fault.Variant, lost, rest), undo
 }
 
 // split cuts the links between two sets of nodes, both ways.
@@ -121,17 +121,18 @@ func slow(f *Field, fault Fault) (string, func()) {
 		}
 	}
 	undo := f.links.Clear
-	one := f.victims("leader", fault.Dice)[0]
 	shape := target.Shape{Delay: time.Duration(5+fault.Dice%100) * time.Millisecond}
 	switch fault.Variant {
 	case "reset":
 		return "slow reset", repeat(150*time.Millisecond, func() { each(f.Target.Net().Reset) })
 	case "drip":
+		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one) {
 			f.links.Set(one, b, target.Shape{BytesPerSecond: 20_000})
 		}
 		return "slow drip from " + one, undo
 	case "half-open": // the node takes what the leader says, and the leader hears nothing of it
+		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one)[:1] {
 			f.links.Set(b, one, target.Shape{Cut: true})
 			one += " from " + b
@@ -149,7 +150,7 @@ func slow(f *Field, fault Fault) (string, func()) {
 
 // clients disturbs the links between clients and nodes.
 func clients(f *Field, fault Fault) (string, func()) {
-	nodes := f.victims("all", fault.Dice)
+	nodes := f.pick("all", fault.Dice)
 	undo := f.links.Clear
 	switch fault.Variant {
 	case "reset":

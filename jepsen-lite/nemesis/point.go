@@ -130,14 +130,18 @@ func vote(f *Field, fault Fault) (string, func()) {
 	if err != nil {
 		what += fmt.Sprintf(" (%v)", err)
 	}
-	back := f.comeBack(fault.Dice, []string{follower})
+	back := f.comeBackAtOnce
+	if f.toll == nil { // no majority is spared: the leader is away meanwhile
+		back = func(nodes []string) func() { return f.comeBack(fault.Dice, nodes) }
+	}
+	end := back([]string{follower})
 	return what, func() {
 		if err == nil {
 			f.Target.Disarm(a)
 		}
 		f.Target.Resume(leader)
 		f.restartAll([]string{leader})
-		back()
+		end()
 	}
 }
 

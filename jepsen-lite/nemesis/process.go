@@ -24,9 +24,22 @@ func (f *Field) storm(dice uint64) func() {
 		nodes := f.Target.Nodes()
 		n := nodes[turn%len(nodes)]
 		turn++
-		f.Target.Kill(n)
-		_ = f.Target.Restart(n)
+		f.toll.briefly(n, func() {
+			f.Target.Kill(n)
+			f.bringBack(n)
+		})
 	})
+}
+
+// backMax is how long is waited for a node that was started, where a majority is spared.
+const backMax = 5 * time.Second
+
+// bringBack starts a node, and waits until it serves if the step spares a majority.
+func (f *Field) bringBack(node string) {
+	_ = f.Target.Restart(node) // what cannot start is found by the health check
+	for until := time.Now().Add(backMax); f.toll != nil && time.Now().Before(until) && !f.Target.Serving(node); {
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // awayMax is how long nodes stay away at the longest.
@@ -39,17 +52,7 @@ func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 	end := func() { f.restartAll(nodes) }
 	switch dice >> 32 % 8 {
 	case 0, 1:
-		stop := repeat(20*time.Millisecond, func() {
-			for _, n := range nodes {
-				if !f.Target.Running(n) {
-					_ = f.Target.Restart(n)
-				}
-			}
-		})
-		return func() {
-			stop()
-			end()
-		}
+		return f.comeBackAtOnce(nodes)
 	case 2:
 		return func() {
 			time.Sleep(time.Until(began.Add(awayMax)))
@@ -57,6 +60,20 @@ func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 		}
 	}
 	return end
+}
+
+func (f *Field) comeBackAtOnce(nodes []string) (undo func()) {
+	stop := repeat(20*time.Millisecond, func() {
+		for _, n := range nodes {
+			if !f.Target.Running(n) {
+				_ = f.Target.Restart(n)
+			}
+		}
+	})
+	return func() {
+		stop()
+		f.restartAll(nodes)
+	}
 }
 
 func (f *Field) restartAll(nodes []string) {
@@ -86,27 +103,37 @@ func pause(f *Field, fault Fault) (string, func()) {
 // that it was replaced.
 func (f *Field) flutter(dice uint64) func() {
 	return repeat(300*time.Millisecond, func() {
-		nodes := f.victims("leader", dice)
-		f.Target.Pause(nodes[0])
-		time.Sleep(time.Duration(250+dice%2500) * time.Millisecond)
+		leader := f.pick("leader", dice)[0]
+		f.toll.briefly(leader, func() {
+			f.Target.Pause(leader)
+			time.Sleep(time.Duration(250+dice%2500) * time.Millisecond)
+			f.Target.Resume(leader)
+		})
 		dice = dice*6364136223846793005 + 1442695040888963407
-		f.Target.Resume(nodes[0])
 	})
 }
 
 // restart ends nodes in order and starts them again at the end.
 func restart(f *Field, fault Fault) (string, func()) {
-	which := fault.Variant
-	if which == "rolling" {
-		which = "all"
-	}
-	nodes := f.victims(which, fault.Dice)
-	for _, n := range nodes {
-		f.Target.Resume(n) // a paused node cannot obey
-		f.Target.Shutdown(n)
-		if fault.Variant == "rolling" {
-			_ = f.Target.Restart(n)
+	if fault.Variant == "rolling" {
+		nodes := f.pick("all", fault.Dice)
+		for _, n := range nodes {
+			f.toll.briefly(n, func() {
+				f.stop(n)
+				f.bringBack(n)
+			})
 		}
+		return fmt.Sprintf("restart rolling %v", nodes), func() { f.restartAll(nodes) }
+	}
+	nodes := f.victims(fault.Variant, fault.Dice)
+	for _, n := range nodes {
+		f.stop(n)
 	}
 	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+}
+
+// stop ends a node in order.
+func (f *Field) stop(node string) {
+	f.Target.Resume(node) // a paused node cannot obey
+	f.Target.Shutdown(node)
 }

@@ -2,28 +2,36 @@ package nemesis
 
 import (
 	"sync"
+	"time"
 
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/target"
 )
 
-// watched is a target whose processes' ends and starts are written into the
-// history: leases do not run while no majority can. An end is written when the
-// process has gone and a start before it is made, so what lies between them is
-// certainly without it. A process that dies at an armed point is not marked.
+// watched is a target of which the history tells two things. Down and Up say when a
+// process certainly did not run: leases do not run while no majority can. A process
+// that dies at an armed point is not marked so. Serves, Leaves and Link say when a node
+// certainly served, and whom it reached: then the cluster must answer.
 type watched struct {
 	target.Target
 	history *history.Recorder
 	nodes   map[string]*sync.Mutex // the marks of one node come in the order of what they tell
+
+	mu    sync.Mutex           // held by no one who calls the target
+	turns map[string]int       // of Leaves: who waits for a node to serve waits no longer after the next one
+	links map[[2]string]string // as they were told last
 }
 
-// Watch returns t with marks in the history. All nodes count as running now.
+// Watch returns t with marks in the history. All nodes count as running and serving now,
+// and all links as whole.
 func Watch(t target.Target, h *history.Recorder) target.Target {
-	w := &watched{t, h, map[string]*sync.Mutex{}}
+	w := &watched{Target: t, history: h, nodes: map[string]*sync.Mutex{}, turns: map[string]int{}, links: map[[2]string]string{}}
 	for _, n := range t.Nodes() {
 		w.nodes[n] = &sync.Mutex{}
 		w.mark(history.Up, n)
+		w.mark(history.Serves, n)
 	}
+	t.Observe(target.Observer{Ended: w.leaves, Link: w.link})
 	return w
 }
 
@@ -31,11 +39,75 @@ func (w *watched) mark(op, node string) {
 	w.history.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: op, Node: node})
 }
 
+// leaves marks that a node serves no longer.
+func (w *watched) leaves(node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns[node]++
+	w.mark(history.Leaves, node)
+}
+
+// serveMax bounds the wait for a node to serve, and serveLook is between two looks.
+const (
+	serveMax  = time.Minute
+	serveLook = 50 * time.Millisecond
+)
+
+// attend marks the node when it serves again, unless something else happens to it before.
+func (w *watched) attend(node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	turn := w.turns[node]
+	go func() {
+		for until := time.Now().Add(serveMax); time.Now().Before(until); time.Sleep(serveLook) {
+			serves := w.Serving(node)
+			w.mu.Lock()
+			over := w.turns[node] != turn
+			if serves && !over {
+				w.turns[node]++
+				w.mark(history.Serves, node)
+			}
+			w.mu.Unlock()
+			if serves || over {
+				return
+			}
+		}
+	}()
+}
+
+// link marks what has become of a link.
+func (w *watched) link(from, to string, s target.Shape) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	state := linkStates[s.State()]
+	if last := w.links[[2]string{from, to}]; last == state || last == "" && state == history.LinkWhole {
+		return
+	}
+	w.links[[2]string{from, to}] = state
+	w.history.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Link, Node: from, Key: to, Value: []string{state}})
+}
+
+// linkStates are the words of the history.
+var linkStates = map[target.LinkState]string{target.Whole: history.LinkWhole, target.Slow: history.LinkSlow, target.Cut: history.LinkCut}
+
 func (w *watched) end(node string, do func(string)) {
 	w.nodes[node].Lock()
 	defer w.nodes[node].Unlock()
+	w.leaves(node)
 	do(node)
 	w.mark(history.Down, node)
+}
+
+// Pause implements target.Target.
+func (w *watched) Pause(node string) {
+	w.leaves(node)
+	w.Target.Pause(node)
+}
+
+// Resume implements target.Target.
+func (w *watched) Resume(node string) {
+	w.Target.Resume(node)
+	w.attend(node)
 }
 
 // Kill implements target.Target.
@@ -63,5 +135,6 @@ func (w *watched) Restart(node string) error {
 	w.nodes[node].Lock()
 	defer w.nodes[node].Unlock()
 	w.mark(history.Up, node)
+	defer w.attend(node)
 	return w.Target.Restart(node)
 }

@@ -2,9 +2,13 @@ package nemesis
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockd/jepsen-lite/history"
@@ -17,7 +21,14 @@ type scene struct {
 	target.Target
 	marks func() int
 	told  []string
+	sees  target.Observer
+	away  atomic.Bool // no node serves
 }
+
+func (s *scene) Observe(o target.Observer) { s.sees = o }
+func (s *scene) Serving(string) bool       { return !s.away.Load() }
+func (s *scene) Pause(node string)         { s.note("pause", node) }
+func (s *scene) Resume(node string)        { s.note("resume", node) }
 
 func (s *scene) note(what, node string) {
 	s.told = append(s.told, fmt.Sprintf("%s %s after %d", what, node, s.marks()))
@@ -29,15 +40,38 @@ func (s *scene) Shutdown(node string)      { s.note("shutdown", node) }
 func (s *scene) Replace(node string)       { s.note("replace", node) }
 func (s *scene) Restart(node string) error { s.note("restart", node); return nil }
 
+// recording is a recorder with a function that returns its lines so far.
+func recording() (rec *history.Recorder, lines func() []history.Event) {
+	var text bytes.Buffer
+	rec = history.NewRecorder(&text, time.Now())
+	return rec, func() (all []history.Event) {
+		_ = rec.Close()
+		for d := json.NewDecoder(strings.NewReader(text.String())); d.More(); {
+			var e history.Event
+			if d.Decode(&e) != nil {
+				return all
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+}
+
+// marksOf are those of some operations, in a line.
+func marksOf(events []history.Event, ops ...string) string {
+	var marks []string
+	for _, e := range events {
+		if slices.Contains(ops, e.Op) {
+			marks = append(marks, strings.TrimSpace(strings.Join(append([]string{e.Op, e.Node, e.Key}, e.Value...), " ")))
+		}
+	}
+	return strings.Join(marks, ", ")
+}
+
 // A process's end is marked when it is over, a start before it is made.
 func TestWatchMarks(t *testing.T) {
-	var text bytes.Buffer
-	rec := history.NewRecorder(&text, time.Now())
-	flushed := func() int {
-		_ = rec.Close()
-		return strings.Count(text.String(), "\n")
-	}
-	s := &scene{marks: flushed}
+	rec, lines := recording()
+	s := &scene{marks: func() int { return strings.Count(marksOf(lines(), history.Up, history.Down), ",") + 1 }}
 	w := Watch(s, rec) // two marks: both nodes run
 	w.Kill("n1")
 	_ = w.Restart("n1")
@@ -48,18 +82,52 @@ func TestWatchMarks(t *testing.T) {
 	if got := fmt.Sprint(s.told); got != want {
 		t.Errorf("told %s, want %s", got, want)
 	}
-	_ = rec.Close()
-	var marks []string
-	for _, line := range strings.Split(strings.TrimSpace(text.String()), "\n") {
-		for _, op := range []string{history.Down, history.Up} {
-			for _, n := range s.Nodes() {
-				if strings.Contains(line, `"op":"`+op+`"`) && strings.Contains(line, `"node":"`+n+`"`) {
-					marks = append(marks, op+" "+n)
-				}
-			}
-		}
-	}
-	if got := strings.Join(marks, ", "); got != "up n1, up n2, down n1, up n1, down n2, up n2, down n1" {
+	if got := marksOf(lines(), history.Up, history.Down); got != "up n1, up n2, down n1, up n1, down n2, up n2, down n1" {
 		t.Errorf("marks %s", got)
+	}
+}
+
+// A node leaves before anything is done to it, and when it ends by itself; it serves when
+// it has said so.
+func TestWatchServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, lines := recording()
+		s := &scene{marks: func() int { return strings.Count(marksOf(lines(), history.Serves, history.Leaves), ",") + 1 }}
+		w := Watch(s, rec) // two marks: both nodes serve
+		s.away.Store(true)
+		w.Pause("n1")
+		w.Resume("n1")
+		time.Sleep(time.Second) // it has not answered yet
+		synctest.Wait()
+		if got, want := marksOf(lines(), history.Serves, history.Leaves), "serves n1, serves n2, leaves n1"; got != want {
+			t.Errorf("marks %s, want %s", got, want)
+		}
+		s.away.Store(false)
+		time.Sleep(time.Second)
+		s.away.Store(true)
+		s.sees.Ended("n2")
+		_ = w.Restart("n2")
+		w.Kill("n2") // before it has served
+		s.away.Store(false)
+		time.Sleep(time.Second)
+		if got, want := marksOf(lines(), history.Serves, history.Leaves), "serves n1, serves n2, leaves n1, serves n1, leaves n2, leaves n2"; got != want {
+			t.Errorf("marks %s, want %s", got, want)
+		}
+		if got, want := fmt.Sprint(s.told), "[pause n1 after 3 resume n1 after 3 restart n2 after 5 kill n2 after 6]"; got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+	})
+}
+
+// A link is marked when it becomes another, and not for each shape.
+func TestWatchLinks(t *testing.T) {
+	rec, lines := recording()
+	s := &scene{marks: func() int { return 0 }}
+	Watch(s, rec)
+	for _, shape := range []target.Shape{{}, {Delay: 1}, {Delay: 2}, {Cut: true, Delay: 2}, {Cut: true}, {}, {}} {
+		s.sees.Link("n1", "n2", shape)
+	}
+	if got, want := marksOf(lines(), history.Link), "link n1 n2 slow, link n1 n2 cut, link n1 n2 whole"; got != want {
+		t.Errorf("marks %s, want %s", got, want)
 	}
 }

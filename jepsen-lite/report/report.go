@@ -69,6 +69,7 @@ func Table(w io.Writer, results []Result) {
 	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n", sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
 	_ = tw.Flush()
 	outages(w, results)
+	quorums(w, results)
 	for _, r := range results {
 		Problems(w, r)
 	}

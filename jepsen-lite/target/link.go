@@ -18,6 +18,7 @@ type Net struct {
 	links map[[2]string]*Link
 	conns map[*pair]bool // what is open now
 	base  *Layer
+	told  func(from, to string, s Shape) // may be nil
 }
 
 func newNet() *Net {
@@ -48,6 +49,9 @@ func (y *Layer) Clear() {
 // Link is the way of bytes from one end to another. It is healthy while no layer gives it
 // a shape.
 type Link struct {
+	net      *Net
+	from, to string
+
 	mu      sync.Mutex
 	layers  map[*Layer]Shape
 	shape   Shape         // all of them together
@@ -78,16 +82,54 @@ func lower(a, b int) int {
 	return min(a, b)
 }
 
+// State says in a word what a link of this shape is.
+func (s Shape) State() LinkState {
+	switch {
+	case s.Cut:
+		return Cut
+	case s != Shape{}:
+		return Slow
+	}
+	return Whole
+}
+
+// LinkState is what a link is.
+type LinkState int
+
+// States of links, the best first.
+const (
+	Whole LinkState = iota
+	Slow            // what passes may be late, or in pieces
+	Cut
+)
+
 // Link returns the link in one direction.
 func (n *Net) Link(from, to string) *Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.links[[2]string{from, to}]
 	if l == nil {
-		l = &Link{layers: map[*Layer]Shape{}, changed: make(chan struct{})}
+		l = &Link{net: n, from: from, to: to, layers: map[*Layer]Shape{}, changed: make(chan struct{})}
 		n.links[[2]string{from, to}] = l
 	}
 	return l
+}
+
+// observe has told called, under the lock of the link, with each shape that one gets.
+func (n *Net) observe(told func(from, to string, s Shape)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = told
+}
+
+// tell tells the shape of a link, if somebody wants to know.
+func (l *Link) tell(s Shape) {
+	l.net.mu.Lock()
+	told := l.net.told
+	l.net.mu.Unlock()
+	if told != nil {
+		told(l.from, l.to, s)
+	}
 }
 
 func (n *Net) all() []*Link {
@@ -154,9 +196,16 @@ func (l *Link) sum() {
 	if sum == l.shape {
 		return
 	}
+	worse := sum.State() >= l.shape.State()
+	if worse {
+		l.tell(sum)
+	}
 	l.shape = sum
 	close(l.changed)
 	l.changed = make(chan struct{})
+	if !worse {
+		l.tell(sum)
+	}
 }
 
 func (l *Link) state() (Shape, <-chan struct{}) {

@@ -101,6 +101,34 @@ func (t *lockd) Resume(node string) { t.nodes[node].pause(false) }
 // Running implements Target.
 func (t *lockd) Running(node string) bool { return t.nodes[node].alive() }
 
+// Observe implements Target.
+func (t *lockd) Observe(o Observer) {
+	t.net.observe(o.Link)
+	for name, n := range t.nodes {
+		n.observe(func() {
+			if o.Ended != nil {
+				o.Ended(name)
+			}
+		})
+	}
+}
+
+// Serving implements Target.
+func (t *lockd) Serving(node string) bool {
+	id := t.ID(node)
+	r, err := t.Do(node, time.Second, "LOCKD", "MEMBERS")
+	if err != nil {
+		return false
+	}
+	for _, m := range r.Elems {
+		text := strings.Join(m.Texts(), " ")
+		if strings.HasPrefix(text, "id "+id+" ") && strings.Contains(text, " suffrage voter ") {
+			return true
+		}
+	}
+	return false
+}
+
 // stopMax is longer than a node waits for its clients and for its successor.
 const stopMax = 30 * time.Second
 

@@ -30,8 +30,9 @@ type proc struct {
 	met      *End          // how it did, if that was expected
 	deaths   []string      // ends nobody asked for, and orders that were not obeyed
 	paused   bool
-	started  int   // how often
-	logStart int64 // where in its log the last start begins
+	started  int    // how often
+	logStart int64  // where in its log the last start begins
+	onEnd    func() // called when the process has ended; with mu held
 }
 
 // starts carries the starts of processes to one thread that never ends: the
@@ -58,6 +59,13 @@ func (p *proc) setArgs(args []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.args = args
+}
+
+// observe has do called when the process ends.
+func (p *proc) observe(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onEnd = do
 }
 
 // start starts the process if it does not run. The new process may end by itself
@@ -99,6 +107,9 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 		p.met = p.expected[i]
 	} else if !p.told || cmd.ProcessState.ExitCode() > 0 { // also one that fails while it obeys
 		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s: %s", p.name, status, strings.Join(last, " | ")))
+	}
+	if p.onEnd != nil {
+		p.onEnd()
 	}
 	p.cmd = nil
 	p.mu.Unlock()

@@ -230,6 +230,24 @@ func (t *redis) Restart(node string) error {
 	return errors.Join(t.nodes[node].server.start(), t.nodes[node].sentinel.start())
 }
 
+// Observe implements Target.
+func (t *redis) Observe(o Observer) {
+	t.net.observe(o.Link)
+	for name, n := range t.nodes {
+		n.server.observe(func() {
+			if o.Ended != nil {
+				o.Ended(name)
+			}
+		})
+	}
+}
+
+// Serving implements Target.
+func (t *redis) Serving(node string) bool {
+	_, err := t.Do(node, time.Second, "PING")
+	return err == nil
+}
+
 // Running implements Target.
 func (t *redis) Running(node string) bool { return t.nodes[node].server.alive() }
 

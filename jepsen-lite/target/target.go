@@ -24,6 +24,10 @@ type Target interface {
 	Net() *Net
 	// Leader is the node that says it leads, "" if none does.
 	Leader() string
+	// Observe has o told from now on what becomes of processes and links.
+	Observe(o Observer)
+	// Serving reports whether a node answers, as a member with a vote.
+	Serving(node string) bool
 
 	// Kill ends a node with SIGKILL.
 	Kill(node string)
@@ -77,6 +81,13 @@ type Target interface {
 	Unknown(text string) bool
 	// Fence is the command that asks for a lock's fencing token; nil: there is none.
 	Fence(key string) []string
+}
+
+// Observer is told what is recorded. Its functions may be nil; they must be quick, and call
+// no method of the target.
+type Observer struct {
+	Ended func(node string)              // a process has ended, for whatever reason; no other one of the node has begun yet
+	Link  func(from, to string, s Shape) // a link gets a shape: told before it is so if it gets worse, else after
 }
 
 // Config says what to start.

@@ -1,0 +1,29 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"lockd/jepsen-lite/history"
+)
+
+// The share is that of the time with faults of all workloads together; recordings that do
+// not tell are left out.
+func TestQuorumShare(t *testing.T) {
+	faulty := []history.Window{{Kind: "kill", Start: 10, End: 20}}
+	results := []Result{
+		{Workload: "half", History: &history.History{Marked: true, Faults: faulty, Quorums: []history.Quorum{{Start: 0, End: 12}, {Start: 17, End: 30}}}},
+		{Workload: "all", History: &history.History{Marked: true, Faults: faulty, Quorums: []history.Quorum{{Start: 0, End: 30}}}},
+		{Workload: "old", History: &history.History{Faults: faulty}},
+	}
+	var b strings.Builder
+	quorums(&b, results)
+	if want := "a majority served and was connected for 75 % of the time with faults (half: 50 %)\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	b.Reset()
+	quorums(&b, results[2:])
+	if b.String() != "" {
+		t.Errorf("without marks: %q", b.String())
+	}
+}
