@@ -311,7 +311,7 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.Env, plan []nemesis.Step, length time.Duration, after *model.Verdict) {
 	p := w.New(env)
 	workload.Once(ctx, env, 1, finalMax, p.Setup)
-	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History}
+	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History, Quiet: env.Quiet}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	broken := make(chan struct{})
@@ -322,6 +322,9 @@ func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.
 	go s.say(timed, w.Name, time.Now().Add(length), env.History, field)
 	p.Run(timed, env)
 	<-broken
+	for _, f := range field.Found() {
+		after.Add(f.Kind, nil, "%s", f.Text)
+	}
 	s.inspect(ctx, env.History, after)
 	workload.Once(ctx, env, env.Workers, finalMax, p.Final)
 }

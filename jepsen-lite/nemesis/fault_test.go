@@ -6,6 +6,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,31 @@ func TestFaultStore(t *testing.T) {
 		}
 		f.restartAll([]string{node})
 		whole(t, f)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// Every scenario comes to its end, finds nothing, and leaves a cluster that is whole; the
+// folder that was put back is replaced.
+func TestFaultScenario(t *testing.T) {
+	f := field(t)
+	for _, which := range Find("scenario").Variants {
+		what, undo := scenario(f.own(nil), Fault{Kind: "scenario", Variant: which, Dice: 3})
+		if undo == nil {
+			t.Fatal(what)
+		}
+		before := ids(f)
+		undo()
+		whole(t, f)
+		t.Logf("%s: now %v", what, ids(f))
+		if replaced := !slices.Equal(before, ids(f)); replaced != (which == "folder") {
+			t.Errorf("%s: %v, and then %v", what, before, ids(f))
+		}
+	}
+	if found := f.Found(); len(found) > 0 {
+		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))

@@ -57,6 +57,7 @@ var Table = []Kind{
 	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
 	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
+	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "folder"}, true, restarts, scenario},
 }
 
 // Find returns the row of a name, or nil.
@@ -110,6 +111,9 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 			k := Find(kinds[i])
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}
+		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return f.Kind == "scenario" }); i >= 0 {
+			s.Faults = s.Faults[i : i+1] // others would spoil its order
+		}
 		steps = append(steps, s)
 		sum += s.After + s.For
 	}
@@ -120,16 +124,52 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 type Field struct {
 	Target  target.Target
 	History *history.Recorder
+	Quiet   func(on bool) // has the clients ask for nothing, or again; may be nil
 
+	found   *findings
 	links   *target.Layer // of one fault
 	toll    *toll         // of one step
 	ids     atomic.Int64
 	current atomic.Pointer[string]
 }
 
+// Finding is something wrong that a fault has seen itself.
+type Finding struct{ Kind, Text string }
+
+// findings are collected; add may be called concurrently.
+type findings struct {
+	mu  sync.Mutex
+	all []Finding
+}
+
+func (f *findings) add(kind, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, Finding{kind, text})
+}
+
+func (f *Field) finds() *findings {
+	if f.found == nil {
+		f.found = &findings{}
+	}
+	return f.found
+}
+
+// Found is what was wrong. It may be called when Run has returned.
+func (f *Field) Found() []Finding { return f.finds().all }
+
+// hush has the clients ask for nothing until speak is called. What is under way goes on.
+func (f *Field) hush() (speak func()) {
+	if f.Quiet == nil {
+		return func() {}
+	}
+	f.Quiet(true)
+	return sync.OnceFunc(func() { f.Quiet(false) })
+}
+
 // own is the field for one fault of a step: what others do to links is not undone with it.
 func (f *Field) own(t *toll) *Field {
-	return &Field{Target: f.Target, History: f.History, links: f.Target.Net().Layer(), toll: t}
+	return &Field{Target: f.Target, History: f.History, Quiet: f.Quiet, links: f.Target.Net().Layer(), toll: t, found: f.finds()}
 }
 
 // Current is what is broken now, "" if nothing is.

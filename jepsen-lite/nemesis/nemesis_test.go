@@ -61,6 +61,29 @@ func TestPlanSparesAMajority(t *testing.T) {
 	}
 }
 
+// A scenario has its step to itself.
+func TestScenarioIsAlone(t *testing.T) {
+	seen := 0
+	for _, s := range Plan(1, time.Hour, []string{"kill", "pause", "scenario", "slow"}, true) {
+		for _, f := range s.Faults {
+			if f.Kind == "scenario" {
+				seen++
+				if len(s.Faults) > 1 {
+					t.Errorf("step %+v", s)
+				}
+			}
+		}
+	}
+	for _, v := range Find("scenario").Variants {
+		if scenarios[v] == nil {
+			t.Errorf("there is no scenario %s", v)
+		}
+	}
+	if seen == 0 || len(scenarios) != len(Find("scenario").Variants) {
+		t.Errorf("%d scenarios played, %d known", seen, len(scenarios))
+	}
+}
+
 // Links heal first, then what was paused goes on, is disarmed, and is started; who joins
 // finds all others. What ends together does so in the order of the plan.
 func TestUndoOrder(t *testing.T) {

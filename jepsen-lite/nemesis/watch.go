@@ -125,6 +125,12 @@ func (w *watched) Damage(node string, do func(dir string) (late string)) (damage
 	return damaged
 }
 
+// PutBack implements target.Target.
+func (w *watched) PutBack(node, copied string) (done bool) {
+	w.end(node, func(node string) { done = w.Target.PutBack(node, copied) })
+	return done
+}
+
 // Die implements target.Target.
 func (w *watched) Die(node string, how target.Act) {
 	w.end(node, func(node string) { w.Target.Die(node, how) })

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 type disk struct {
 	lost    bool     // it counts as lost, and the others have not agreed to the node's removal yet
 	hurt    int      // start number that must serve before the folder counts as sound; 0: none
+	copied  bool     // it was put back as it was before
 	wounded []string // files that are damaged, and may be found so at any start while they are there
 }
 
@@ -30,7 +32,7 @@ func (n *lockdNode) mayRefuse() bool {
 		_, err := os.Stat(file)
 		return err != nil
 	})
-	return int(n.answered.Load()) < n.disk.hurt || len(n.disk.wounded) > 0
+	return int(n.answered.Load()) < n.disk.hurt || len(n.disk.wounded) > 0 || n.disk.copied
 }
 
 // spare reports whether the cluster can do without the disk of a node: every node is
@@ -87,6 +89,23 @@ func (t *lockd) Damage(node string, do func(dir string) (late string)) bool {
 	return true
 }
 
+// PutBack implements Target.
+func (t *lockd) PutBack(node, copied string) bool {
+	n := t.nodes[node]
+	spare := !slices.ContainsFunc(t.names, func(other string) bool { return other != node && t.nodes[other].doubtful() })
+	n.mu.Lock() // nobody starts it meanwhile
+	defer n.mu.Unlock()
+	n.kill()
+	if !spare || n.mayRefuse() || n.disk.lost {
+		return false
+	}
+	n.disk.copied = true
+	if err := errors.Join(os.RemoveAll(n.dir), os.CopyFS(n.dir, os.DirFS(copied))); err != nil {
+		n.accuse("cannot be put back: %v", err)
+	}
+	return true
+}
+
 // Restart implements Target. A node whose disk is lost is removed first, and comes
 // back under a new id; the old one must never vote again. So does one that has
 // refused to start on a folder that was damaged on purpose.
@@ -107,17 +126,17 @@ func (t *lockd) Restart(node string) error {
 		n.begin("--join", t.nodes[via].client.Addr())
 	}
 	if n.mayRefuse() {
-		return n.start(&folderDamaged)
+		return n.start(&folderDamaged, &folderCopied)
 	}
 	return n.start()
 }
 
-// refused reports whether the last process refused to start on a folder that was
-// damaged on purpose.
+// refused reports whether the last process refused a folder that was damaged on purpose,
+// or put back.
 func (p *proc) refused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cmd == nil && p.met == &folderDamaged
+	return p.cmd == nil && (p.met == &folderDamaged || p.met == &folderCopied)
 }
 
 // removeMax bounds the tries to have a node removed.

@@ -20,6 +20,7 @@ type End struct {
 var (
 	diskFailed    = End{"exit status 1", "the disk cannot be trusted, this node stops: "}
 	folderDamaged = End{"exit status 2", "is damaged: "}
+	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}
 )
 
 // The end of a log: so many bytes of it are looked at, and so many lines. A sentence

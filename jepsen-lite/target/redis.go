@@ -333,6 +333,12 @@ func (t *redis) Damage(node string, _ func(string) string) bool {
 	return false
 }
 
+// PutBack implements Target: nothing is put back, since Redis would go on without the rest.
+func (t *redis) PutBack(node, _ string) bool {
+	t.Kill(node)
+	return false
+}
+
 // Replace implements Target: the server begins anew, with nothing.
 func (t *redis) Replace(node string) {
 	t.Kill(node)

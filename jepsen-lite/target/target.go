@@ -50,6 +50,11 @@ type Target interface {
 	// finds it or nobody ever will.
 	Damage(node string, do func(dir string) (late string)) bool
 
+	// PutBack kills a node and has its data folder be as it was in the folder copied, before
+	// its last start, unless another disk is in doubt: then it only kills, and reports
+	// false. Its next process may end by that, and it is then replaced.
+	PutBack(node, copied string) bool
+
 	// Fault sends a line to the fault port of a node and returns its answer.
 	Fault(node, line string) (answer string, err error)
 	// Arm arms a fault point of a node, which may end by it, once. Every Armed must be

@@ -23,12 +23,22 @@ type Env struct {
 	Pause   time.Duration // mean time between two operations of a worker
 	Seed    uint64
 
+	quiet     atomic.Int64 // how many want silence
 	processes atomic.Int64
 	counter   atomic.Int64
 }
 
 // Unique returns a number that no one else gets.
 func (e *Env) Unique() int64 { return e.counter.Add(1) }
+
+// Quiet has the workers begin no operation, from Quiet(true) until as many Quiet(false).
+func (e *Env) Quiet(on bool) {
+	if on {
+		e.quiet.Add(1)
+	} else {
+		e.quiet.Add(-1)
+	}
+}
 
 // Times of a client.
 const (
@@ -69,8 +79,15 @@ func (c *Client) Close() {
 // Key is a key of this run.
 func (c *Client) Key(name string) string { return c.env.Prefix + name }
 
-// Pace waits until the next operation is due.
-func (c *Client) Pace() { c.Sleep(time.Duration(c.Rand.ExpFloat64() * float64(c.env.Pause))) }
+// Pace waits until the next operation is due, and while the workers are to be quiet.
+func (c *Client) Pace() {
+	c.Sleep(time.Duration(c.Rand.ExpFloat64() * float64(c.env.Pause)))
+	for c.env.quiet.Load() > 0 && c.ctx.Err() == nil {
+		c.Sleep(quietLook)
+	}
+}
+
+const quietLook = 5 * time.Millisecond
 
 // Sleep waits, but not beyond the end of the run.
 func (c *Client) Sleep(d time.Duration) {

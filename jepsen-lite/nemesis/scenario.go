@@ -1,0 +1,298 @@
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// scenarios are sequences of steps in which nothing is healed between two of them. Each
+// has led to the loss of data or to an outage, or could have.
+var scenarios = map[string]func(p *play){
+	"save twice":  saveTwice,
+	"hand over":   handOverToHung,
+	"stop leader": stopLeaderWithMemberAway,
+	"join":        loseLeaderOfJoin,
+	"install":     cutAfterInstall,
+	"folder":      putFolderBack,
+}
+
+// scenario plays one of them.
+func scenario(f *Field, fault Fault) (string, func()) {
+	p := &play{Field: f, d: dice(fault.Dice), touched: map[string]bool{}}
+	p.cast()
+	if p.leader == "" || len(p.others) < 2 {
+		return "scenario " + fault.Variant + ": nobody leads", nil
+	}
+	scenarios[fault.Variant](p)
+	what := "scenario " + fault.Variant + ": " + strings.Join(p.told, ", ")
+	if f.toll != nil { // it may have taken a majority away
+		p.end()
+		return what, nil
+	}
+	return what, p.end
+}
+
+// play is one scenario while it is played.
+type play struct {
+	*Field
+	d       *rand.Rand
+	leader  string
+	others  []string // in an order by chance
+	told    []string
+	touched map[string]bool // nodes that may be down or paused
+	undo    []func()
+}
+
+// castMax bounds the wait for a leader.
+const castMax = 3 * time.Second
+
+// cast finds out who leads.
+func (p *play) cast() {
+	for until := time.Now().Add(castMax); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if p.leader = p.Target.Leader(); p.leader != "" {
+			break
+		}
+	}
+	p.others = p.Field.others(p.leader)
+	p.d.Shuffle(len(p.others), func(i, j int) { p.others[i], p.others[j] = p.others[j], p.others[i] })
+}
+
+// end makes whole what the scenario has broken. The first of the others comes last: it may
+// have to be replaced, and for that the rest must agree.
+func (p *play) end() {
+	p.links.Clear()
+	for n := range p.touched {
+		p.Target.Resume(n)
+	}
+	for _, u := range p.undo {
+		u()
+	}
+	nodes := append([]string{p.leader}, p.others...)
+	slices.Reverse(nodes[1:])
+	p.restartAll(slices.DeleteFunc(nodes, func(n string) bool { return !p.touched[n] }))
+}
+
+func (p *play) say(format string, args ...any) { p.told = append(p.told, fmt.Sprintf(format, args...)) }
+
+// between waits for a time by chance.
+func (p *play) between(from, to time.Duration) {
+	time.Sleep(from + time.Duration(p.d.Int64N(int64(to-from))))
+}
+
+func (p *play) kill(node string) {
+	p.touched[node] = true
+	p.say("kill %s", node)
+	p.Target.Kill(node)
+}
+
+// write has a node take a write, whatever becomes of it.
+func (p *play) write(via string) {
+	_, _ = p.Target.Do(via, 3*time.Second, "SET", provokeKey, time.Now().String())
+}
+
+func (p *play) save(nodes []string) {
+	p.say("save %v", nodes)
+	for _, n := range nodes {
+		_, _ = p.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT")
+	}
+}
+
+// loseAnswers has a node's answers to the leader never come, from before a write until
+// after it.
+func (p *play) loseAnswers(node string) {
+	p.say("lose an answer of %s", node)
+	p.links.Set(node, p.leader, target.Shape{Cut: true})
+	go p.write(p.leader)
+	p.between(10*time.Millisecond, 100*time.Millisecond)
+	p.Target.Net().Reset(node, p.leader)
+	p.links.Clear()
+}
+
+// saveTwice has a follower of an idle cluster trim its log up to its end; then the leader
+// sends again what it has.
+func saveTwice(p *play) {
+	speak := p.hush()
+	defer speak()
+	p.between(300*time.Millisecond, 1300*time.Millisecond)
+	who := p.others[:1]
+	if p.d.IntN(3) == 0 {
+		who = p.Target.Nodes()
+	}
+	p.save(who)
+	if p.d.IntN(2) == 0 {
+		p.write(p.leader)
+	}
+	p.save(who)
+	p.between(0, 300*time.Millisecond)
+	p.loseAnswers(p.others[0])
+	p.between(0, 200*time.Millisecond)
+	for range p.d.IntN(6) {
+		p.write(p.leader)
+	}
+	if p.d.IntN(3) > 0 {
+		p.kill(p.leader)
+	}
+}
+
+// handOverToHung asks for two hand-overs to a follower whose disk hangs.
+func handOverToHung(p *play) {
+	to := p.others[0]
+	a, err := p.Target.Arm(to, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second})
+	if err != nil {
+		p.say("not armed: %v", err)
+		return
+	}
+	p.touched[to] = true
+	p.undo = append(p.undo, func() { p.Target.Disarm(a) })
+	p.say("%s hangs", to)
+	go p.write(p.leader)
+	for range 2 {
+		p.between(50*time.Millisecond, 300*time.Millisecond)
+		p.say("transfer to %s", to)
+		_, _ = p.Target.Do(p.leader, 2*time.Second, "LOCKD", "TRANSFER", p.Target.ID(to))
+	}
+}
+
+// away takes a node away: its links are cut, or it is paused or killed.
+func (p *play) away(node string) {
+	switch p.d.IntN(3) {
+	case 0:
+		p.say("cut %s", node)
+		p.split([]string{node}, p.Field.others(node))
+	case 1:
+		p.say("pause %s", node)
+		p.touched[node] = true
+		p.Target.Pause(node)
+	default:
+		p.kill(node)
+	}
+}
+
+// stopLeaderWithMemberAway stops a leader in order while another member cannot be reached.
+func stopLeaderWithMemberAway(p *play) {
+	p.away(p.others[0])
+	p.between(50*time.Millisecond, 800*time.Millisecond)
+	p.say("stop %s", p.leader)
+	p.touched[p.leader] = true
+	p.stop(p.leader)
+}
+
+// joinLook bounds the wait for a member that joins.
+const joinLook = 3 * time.Second
+
+// loseLeaderOfJoin kills the leader when a new member has been added and has no vote yet.
+func loseLeaderOfJoin(p *play) {
+	node := p.others[0]
+	p.touched[node] = true
+	before := p.Target.ID(node)
+	p.Target.Replace(node)
+	_ = p.Target.Restart(node)
+	id := p.Target.ID(node)
+	if id == before {
+		p.say("%s cannot be spared", node)
+		return
+	}
+	p.say("%s joins", id)
+	for until := time.Now().Add(joinLook); time.Now().Before(until) && !p.listed(id); time.Sleep(2 * time.Millisecond) {
+	}
+	p.between(0, 20*time.Millisecond)
+	p.kill(p.leader)
+}
+
+// listed reports whether the leader counts somebody among the members.
+func (p *play) listed(id string) bool {
+	r, err := p.Target.Do(p.leader, time.Second, "LOCKD", "MEMBERS")
+	return err == nil && slices.ContainsFunc(r.Elems, func(m target.Reply) bool {
+		return strings.HasPrefix(strings.Join(m.Texts(), " "), "id "+id+" ")
+	})
+}
+
+// cutAfterInstall has a follower that was away get a snapshot, and cuts one way to it
+// about when it has it.
+func cutAfterInstall(p *play) {
+	node := p.others[0]
+	rest := p.Field.others(node)
+	p.split([]string{node}, rest)
+	p.lengthen(p.leader)
+	for range 2 {
+		p.write(p.leader)
+		p.save(rest)
+	}
+	for _, other := range rest {
+		p.Target.Net().Reset(node, other) // what was held back may be all that it lacks
+	}
+	p.links.Clear()
+	p.say("%s installs", node)
+	p.between(10*time.Millisecond, 500*time.Millisecond)
+	if p.d.IntN(2) == 0 {
+		p.say("mute")
+		p.cut([]string{node}, rest)
+	} else {
+		p.say("deaf")
+		p.cut(rest, []string{node})
+	}
+	p.between(200*time.Millisecond, 1500*time.Millisecond)
+	if p.d.IntN(2) == 0 {
+		p.kill(p.leader)
+	}
+}
+
+// Times of the scenario folder.
+const (
+	folderServes = 10 * time.Second // for a node that was restarted
+	folderKnown  = time.Second      // until all have met it
+	folderFound  = 10 * time.Second // for a node on a copy to be told so by one that it has met
+)
+
+// putFolderBack starts a follower on a copy of its data folder from before its last start,
+// together with one that was away since: they are a majority, and have forgotten what it
+// has promised since. It must not serve.
+func putFolderBack(p *play) {
+	node, other := p.others[0], p.others[1]
+	p.touched[node] = true
+	p.Target.Shutdown(node)
+	copied, err := os.MkdirTemp(filepath.Dir(p.Target.Dir(node)), "copy-")
+	if err == nil {
+		p.undo = append(p.undo, func() { _ = os.RemoveAll(copied) })
+		err = os.CopyFS(filepath.Join(copied, "dir"), os.DirFS(p.Target.Dir(node)))
+	}
+	_ = p.Target.Restart(node)
+	if !p.until(folderServes, func() bool { return p.Target.Serving(node) }) || err != nil {
+		p.say("%s cannot be copied: %v", node, err)
+		return
+	}
+	time.Sleep(folderKnown)
+	p.say("copy of %s", node)
+	p.kill(other)
+	p.between(100*time.Millisecond, 500*time.Millisecond)
+	p.write(p.leader)
+	p.kill(p.leader)
+	if !p.Target.PutBack(node, filepath.Join(copied, "dir")) {
+		p.say("its disk cannot be spared")
+		return
+	}
+	p.say("put back")
+	_ = p.Target.Restart(other)
+	_ = p.Target.Restart(node)
+	if !p.until(folderFound, func() bool { return !p.Target.Running(node) }) {
+		p.found.add("trusts a copy", fmt.Sprintf("%s goes on for %s on a copy of its data folder from before its last start, beside %s, which knows that start", node, folderFound, other))
+		p.Target.Kill(node)
+	}
+}
+
+// until waits until something is so; it reports whether it is.
+func (p *play) until(within time.Duration, so func() bool) bool {
+	for until := time.Now().Add(within); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if so() {
+			return true
+		}
+	}
+	return false
+}
