@@ -45,7 +45,7 @@ var Table = []Kind{
 	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, links, slow},
 	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
-	{"restart", "SIGTERM, and a restart at the end of the fault", []string{"leader", "follower", "rolling"}, false, restarts, restart},
+	{"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s", []string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart},
 	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, restarts, snapshot},
 	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, restarts, disk},
 	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, restarts, flip},
@@ -129,6 +129,7 @@ type Field struct {
 	found   *findings
 	links   *target.Layer // of one fault
 	toll    *toll         // of one step
+	kinds   []string      // of the faults of the step
 	ids     atomic.Int64
 	current atomic.Pointer[string]
 }
@@ -167,9 +168,10 @@ func (f *Field) hush() (speak func()) {
 	return sync.OnceFunc(func() { f.Quiet(false) })
 }
 
-// own is the field for one fault of a step: what others do to links is not undone with it.
-func (f *Field) own(t *toll) *Field {
-	return &Field{Target: f.Target, History: f.History, Quiet: f.Quiet, links: f.Target.Net().Layer(), toll: t, found: f.finds()}
+// own is the field for one fault of a step of some kinds: what others do to links is not
+// undone with it.
+func (f *Field) own(t *toll, kinds ...string) *Field {
+	return &Field{Target: f.Target, History: f.History, Quiet: f.Quiet, links: f.Target.Net().Layer(), toll: t, kinds: kinds, found: f.finds()}
 }
 
 // Current is what is broken now, "" if nothing is.
@@ -196,6 +198,10 @@ func (f *Field) step(ctx context.Context, s Step) {
 	if !s.Wide {
 		t = newToll(len(f.Target.Nodes()))
 	}
+	var kinds []string
+	for _, fault := range s.Faults {
+		kinds = append(kinds, fault.Kind)
+	}
 	undo := make([]func(), len(s.Faults))
 	all := ""
 	for i, fault := range s.Faults {
@@ -204,7 +210,7 @@ func (f *Field) step(ctx context.Context, s Step) {
 		// The window begins before the fault does: its victim is not known yet.
 		ev.Value = []string{fault.Variant}
 		f.History.Record(ev)
-		what, end := Find(fault.Kind).Do(f.own(t), fault)
+		what, end := Find(fault.Kind).Do(f.own(t, kinds...), fault)
 		all += what + "; "
 		undo[i] = func() {
 			if end != nil {

@@ -112,28 +112,3 @@ func (f *Field) flutter(dice uint64) func() {
 		dice = dice*6364136223846793005 + 1442695040888963407
 	})
 }
-
-// restart ends nodes in order and starts them again at the end.
-func restart(f *Field, fault Fault) (string, func()) {
-	if fault.Variant == "rolling" {
-		nodes := f.pick("all", fault.Dice)
-		for _, n := range nodes {
-			f.toll.briefly(n, func() {
-				f.stop(n)
-				f.bringBack(n)
-			})
-		}
-		return fmt.Sprintf("restart rolling %v", nodes), func() { f.restartAll(nodes) }
-	}
-	nodes := f.victims(fault.Variant, fault.Dice)
-	for _, n := range nodes {
-		f.stop(n)
-	}
-	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
-}
-
-// stop ends a node in order.
-func (f *Field) stop(node string) {
-	f.Target.Resume(node) // a paused node cannot obey
-	f.Target.Shutdown(node)
-}

@@ -21,7 +21,8 @@ type Net struct {
 	told  func(from, to string, s Shape) // may be nil
 }
 
-func newNet() *Net {
+// NewNet makes a net whose links are whole.
+func NewNet() *Net {
 	n := &Net{links: map[[2]string]*Link{}, conns: map[*pair]bool{}}
 	n.base = n.Layer()
 	return n
@@ -140,6 +141,12 @@ func (n *Net) all() []*Link {
 
 // Set gives the link in one direction a shape besides those of all layers.
 func (n *Net) Set(from, to string, s Shape) { n.base.Set(from, to, s) }
+
+// State is what the link in one direction is now.
+func (n *Net) State(from, to string) LinkState {
+	s, _ := n.Link(from, to).state()
+	return s.State()
+}
 
 // Heal makes every link healthy: all layers are taken back.
 func (n *Net) Heal() {

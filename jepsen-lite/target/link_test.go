@@ -7,7 +7,7 @@ import (
 
 // Shapes of several layers add up, and the end of one leaves the others.
 func TestLayersAddUp(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	partition, slow := n.Layer(), n.Layer()
 	check := func(what string, want Shape) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestLayersAddUp(t *testing.T) {
 
 // What waits at a cut passes when the last layer that cuts has gone, and no earlier.
 func TestCutOfTwoLayers(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	one, two := n.Layer(), n.Layer()
 	one.Set("a", "b", Shape{Cut: true})
 	two.Set("a", "b", Shape{Cut: true})

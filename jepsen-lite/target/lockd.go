@@ -44,7 +44,7 @@ func newLockd(c Config) (Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &lockd{net: newNet(), nodes: map[string]*lockdNode{}}
+	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}}
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)

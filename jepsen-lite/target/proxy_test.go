@@ -82,7 +82,7 @@ func say(conn net.Conn, r *bufio.Reader, text string, within time.Duration) erro
 // A cut holds back one direction of one pair of nodes, and nobody else's; what was
 // held back arrives when it heals.
 func TestCutIsDirected(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestCutIsDirected(t *testing.T) {
 
 // Behind a cut nobody learns that the other side has closed.
 func TestCutHidesTheEnd(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestCutHidesTheEnd(t *testing.T) {
 
 // A delay is a delay, and a reset breaks the pair's connections only.
 func TestDelayAndReset(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, false), anyClient)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestDelayAndReset(t *testing.T) {
 // A link that breaks does so in the middle of a piece: its beginning arrives, its end
 // never does.
 func TestBreak(t *testing.T) {
-	n := newNet()
+	n := NewNet()
 	p, err := newProxy(n, "b", echo(t, false), anyClient)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestBreak(t *testing.T) {
 
 // Whoever does not begin like a node of lockd is hung up on.
 func TestStrangerAtPeerPort(t *testing.T) {
-	p, err := newProxy(newNet(), "b", echo(t, true), lockdPeer)
+	p, err := newProxy(NewNet(), "b", echo(t, true), lockdPeer)
 	if err != nil {
 		t.Fatal(err)
 	}

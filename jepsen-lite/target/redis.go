@@ -46,7 +46,7 @@ func newRedis(c Config) (Target, error) {
 		}
 		c.Binary = path
 	}
-	t := &redis{net: newNet(), nodes: map[string]*redisNode{}, byPort: map[string]string{}}
+	t := &redis{net: NewNet(), nodes: map[string]*redisNode{}, byPort: map[string]string{}}
 	for i := range c.Nodes {
 		if err := t.add(c, i); err != nil {
 			return nil, err

@@ -1,0 +1,80 @@
+package nemesis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// restart ends nodes in order and starts them again at the end.
+func restart(f *Field, fault Fault) (string, func()) {
+	switch fault.Variant {
+	case "rolling":
+		nodes := f.pick("all", fault.Dice)
+		for _, n := range nodes {
+			f.toll.briefly(n, func() {
+				f.stop(n)
+				f.bringBack(n)
+			})
+		}
+		return fmt.Sprintf("restart rolling %v", nodes), func() { f.restartAll(nodes) }
+	case "leader at once": // whoever else is harmed: it is away for a moment only
+		nodes := f.pick("leader", fault.Dice)
+		f.stop(nodes[0])
+		f.restartAll(nodes)
+		return fmt.Sprintf("restart leader at once %v", nodes), nil
+	}
+	nodes := f.victims(fault.Variant, fault.Dice)
+	for _, n := range nodes {
+		f.stop(n)
+	}
+	return fmt.Sprintf("restart %s %v", fault.Variant, nodes), func() { f.restartAll(nodes) }
+}
+
+// Times of a node that is told to end. It hands leadership over and answers what it has
+// taken; while others can do their part, that takes a moment.
+const (
+	stopIn    = 2 * time.Second
+	stopReady = 500 * time.Millisecond // within which a node that has little to do answers a write
+)
+
+// timely are the faults beside which a node must end in time: they leave disks, and what
+// clients send and read, alone.
+var timely = []string{"kill", "pause", "partition", "transfer", "restart", "clock", "scenario"}
+
+// stop ends a node in order, and finds fault with it if that takes too long.
+func (f *Field) stop(node string) {
+	f.Target.Resume(node) // a paused node cannot obey
+	ready := f.canStop(node) && f.ready(node)
+	began := time.Now()
+	f.Target.Shutdown(node)
+	if took := time.Since(began); ready && took > stopIn && f.canStop(node) {
+		f.found.add("stopped late", fmt.Sprintf("%s ended %.1f s after SIGTERM, with a majority that it could reach; %s are well", node, took.Seconds(), stopIn))
+	}
+}
+
+// canStop reports whether nothing keeps a node from ending in time: its clients reach it,
+// and it reaches enough others for a majority.
+func (f *Field) canStop(node string) bool {
+	whole := func(other string) bool {
+		return f.Target.Net().State(node, other) == target.Whole && f.Target.Net().State(other, node) == target.Whole
+	}
+	if slices.ContainsFunc(f.kinds, func(kind string) bool { return !slices.Contains(timely, kind) }) || !whole(target.Clients) {
+		return false
+	}
+	reached := 1
+	for _, o := range f.others(node) {
+		if whole(o) && f.Target.Serving(o) {
+			reached++
+		}
+	}
+	return reached > len(f.Target.Nodes())/2
+}
+
+// ready reports whether a node answers a write soon.
+func (f *Field) ready(node string) bool {
+	r, err := f.Target.Do(node, stopReady, "SET", provokeKey, time.Now().String())
+	return err == nil && !r.IsErr()
+}
