@@ -36,6 +36,7 @@ func field(t *testing.T) *Field {
 	t.Cleanup(repeat(5*time.Millisecond, func() {
 		turn++
 		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "SET", "test", "1") // some of them while nobody leads
+		_, _ = tgt.Do(tgt.Nodes()[turn%3], time.Second, "GET", "test")
 	}))
 	return (&Field{Target: tgt}).own(nil)
 }
@@ -172,6 +173,29 @@ func TestFaultScenario(t *testing.T) {
 	}
 	if found := f.Found(); len(found) > 0 {
 		t.Errorf("found: %v", found)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// Messages of every kind are found on the way between real nodes, and whatever becomes of
+// them, the cluster is whole afterwards.
+func TestFaultFrame(t *testing.T) {
+	f := field(t)
+	for _, kind := range frameKinds {
+		node := f.victims("follower", 1)[0]
+		struck, seed := 0, uint64(0)
+		for ; struck == 0 && seed < 8; seed++ {
+			stop := f.own(nil).catchMany(kind, node, dice(seed))
+			time.Sleep(2 * time.Second)
+			struck = stop()
+		}
+		t.Logf("%s: %d caught in try %d", kind, struck, seed)
+		if struck == 0 {
+			t.Errorf("no %s was caught", kind)
+		}
+		whole(t, f)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))

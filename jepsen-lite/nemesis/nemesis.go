@@ -57,6 +57,7 @@ var Table = []Kind{
 	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
 	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
+	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
 	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "folder"}, true, restarts, scenario},
 }
 

@@ -84,6 +84,23 @@ func TestScenarioIsAlone(t *testing.T) {
 	}
 }
 
+// Every kind of message is lost, held and doubled, but answers come once.
+func TestCatches(t *testing.T) {
+	for _, kind := range Find("frame").Variants {
+		seen := map[target.CatchAct]bool{}
+		for seed := range uint64(50) {
+			c := catchOf(kind, "n1", dice(seed))
+			seen[c.Act] = true
+			if c.Kind != kind || c.Node != "n1" || c.Answer && c.Act == target.Double || (c.Hold > 0) != (c.Act == target.Hold) {
+				t.Errorf("%+v", c)
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("%s: %v", kind, seen)
+		}
+	}
+}
+
 // Links heal first, then what was paused goes on, is disarmed, and is started; who joins
 // finds all others. What ends together does so in the order of the plan.
 func TestUndoOrder(t *testing.T) {

@@ -199,17 +199,8 @@ func elections(f *Field, a target.Armed) (stop func()) {
 func installs(f *Field, a target.Armed) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
-		others := f.others(a.Node)
-		f.split([]string{a.Node}, others)
-		f.lengthen(others[0])
-		for range 2 { // the log is trimmed up to the end of the older snapshot
-			f.save(others...)
-		}
-		for _, other := range others {
-			f.Target.Net().Reset(a.Node, other) // what was held back may be all that it lacks
-			f.links.Set(a.Node, other, target.Shape{})
-			f.links.Set(other, a.Node, target.Shape{})
-		}
+		f.outrun(a.Node)
+		f.links.Clear()
 		for until := time.Now().Add(installMax); !a.Over() && time.Now().Before(until); {
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -219,15 +219,7 @@ func (p *play) listed(id string) bool {
 func cutAfterInstall(p *play) {
 	node := p.others[0]
 	rest := p.Field.others(node)
-	p.split([]string{node}, rest)
-	p.lengthen(p.leader)
-	for range 2 {
-		p.write(p.leader)
-		p.save(rest)
-	}
-	for _, other := range rest {
-		p.Target.Net().Reset(node, other) // what was held back may be all that it lacks
-	}
+	p.outrun(node)
 	p.links.Clear()
 	p.say("%s installs", node)
 	p.between(10*time.Millisecond, 500*time.Millisecond)

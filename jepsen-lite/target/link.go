@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,10 @@ type Net struct {
 	conns map[*pair]bool // what is open now
 	base  *Layer
 	told  func(from, to string, s Shape) // may be nil
+
+	catching sync.Mutex
+	catches  []*Caught    // that wait
+	waiting  atomic.Int64 // how many
 }
 
 // NewNet makes a net whose links are whole.
@@ -65,6 +70,7 @@ type Shape struct {
 	Delay, Jitter  time.Duration // each piece takes Delay and up to Jitter more
 	BytesPerSecond int           // 0: as fast as they come
 	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
+	Caught         bool          // nothing by itself: some of its messages are caught (Net.Catch)
 }
 
 // plus is what two shapes do together.
@@ -72,6 +78,7 @@ func (s Shape) plus(o Shape) Shape {
 	return Shape{
 		Cut: s.Cut || o.Cut, Delay: s.Delay + o.Delay, Jitter: s.Jitter + o.Jitter,
 		BytesPerSecond: lower(s.BytesPerSecond, o.BytesPerSecond), BreakOneIn: lower(s.BreakOneIn, o.BreakOneIn),
+		Caught: s.Caught || o.Caught,
 	}
 }
 
@@ -148,8 +155,12 @@ func (n *Net) State(from, to string) LinkState {
 	return s.State()
 }
 
-// Heal makes every link healthy: all layers are taken back.
+// Heal makes every link healthy: all layers, and what waits for messages, are taken back.
 func (n *Net) Heal() {
+	n.catching.Lock()
+	n.catches = nil
+	n.waiting.Store(0)
+	n.catching.Unlock()
 	for _, l := range n.all() {
 		l.heal()
 	}

@@ -72,8 +72,9 @@ func (p *Proxy) serve(conn net.Conn) {
 	pr := &pair{from: from, to: p.node, caller: conn, callee: up, done: make(chan struct{})}
 	p.net.track(pr, true)
 	var both sync.WaitGroup
-	both.Go(func() { pr.pump(conn, up, head, p.net.Link(from, p.node)) })
-	both.Go(func() { pr.pump(up, conn, nil, p.net.Link(p.node, from)) })
+	t := newTalk(p.net, from, p.node, head)
+	both.Go(func() { pr.pump(conn, up, head, p.net.Link(from, p.node), t.stream(true)) })
+	both.Go(func() { pr.pump(up, conn, nil, p.net.Link(p.node, from), t.stream(false)) })
 	both.Wait()
 	p.net.track(pr, false)
 	pr.reset()
@@ -106,7 +107,8 @@ func (p *pair) reset() {
 // piece is bytes on their way through a link.
 type piece struct {
 	due  time.Time
-	data []byte // empty: the end of the stream
+	data []byte
+	last bool // the connection breaks after it
 }
 
 // piecesMax bounds what one connection has on its way in one direction; beyond it
@@ -115,19 +117,27 @@ const piecesMax = 256
 
 // pump carries bytes from src to dst through a link. The end of the stream
 // travels the same way: behind a cut, nobody learns that the other side is gone.
-func (p *pair) pump(src, dst net.Conn, head []byte, link *Link) {
+// s cuts them into messages; nil: they are bytes.
+func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 	pieces := make(chan piece, piecesMax)
 	go func() {
 		defer close(pieces)
 		if len(head) > 0 {
-			pieces <- piece{time.Now().Add(link.delay()), head}
+			pieces <- piece{due: time.Now().Add(link.delay()), data: head}
 		}
 		for {
 			buf := make([]byte, 16<<10)
 			n, err := src.Read(buf)
-			if n > 0 {
+			parcels := []parcel{{data: buf[:n]}}
+			if s != nil {
+				parcels = s.feed(buf[:n])
+			}
+			for _, c := range parcels {
+				if len(c.data) == 0 && !c.last {
+					continue
+				}
 				select {
-				case pieces <- piece{time.Now().Add(link.delay()), buf[:n]}:
+				case pieces <- piece{time.Now().Add(link.delay() + c.hold), c.data, c.last}:
 				case <-p.done:
 					return
 				}
@@ -151,7 +161,10 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link) {
 			return
 		}
 		_, err := dst.Write(pc.data)
-		broken = err != nil
+		if broken = err != nil; pc.last {
+			p.reset()
+			return
+		}
 	}
 	if !link.pass(0, p.done) {
 		return

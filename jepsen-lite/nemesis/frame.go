@@ -1,0 +1,143 @@
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// Times of the fault frame.
+const (
+	frameEvery   = 250 * time.Millisecond // between two messages that are caught
+	frameHoldMax = 700 * time.Millisecond
+	frameSkips   = 4 // messages that pass before, at most
+	framePause   = time.Second
+)
+
+// frameKinds are the kinds of messages that are caught.
+var frameKinds = []string{
+	target.MsgForward, target.MsgAnswer, target.MsgAsk, target.MsgStatus, target.MsgPing, target.MsgPong, target.MsgBye,
+	target.MsgAppend, target.MsgHeartbeat, target.MsgVote, target.MsgPreVote, target.MsgInstall, target.MsgTimeoutNow,
+}
+
+// frame catches single messages of one kind, between a node and the others, again and
+// again: it loses them or what is answered to them, with their connection or without, holds
+// them, or has them come twice.
+func frame(f *Field, fault Fault) (string, func()) {
+	which := "any"
+	if f.toll != nil {
+		which = "follower" // whatever it does not hear, the others are a majority
+	}
+	node := f.victims(which, fault.Dice)[0]
+	for _, o := range f.others(node) { // so that the links are recorded as disturbed
+		f.links.Set(node, o, target.Shape{Caught: true})
+		f.links.Set(o, node, target.Shape{Caught: true})
+	}
+	stop := f.catchMany(fault.Variant, node, dice(fault.Dice))
+	return fmt.Sprintf("frame %s of %s", fault.Variant, node), func() {
+		stop()
+		f.links.Clear()
+	}
+}
+
+// catchMany catches one message of a kind after the other, and leads to them, until the
+// returned function is called, which says how many were caught.
+func (f *Field) catchMany(kind, node string, d *rand.Rand) (stop func() (struck int)) {
+	var caught *target.Caught
+	struck := 0
+	cancel := func() {
+		if caught != nil && caught.Cancel() {
+			struck++
+		}
+	}
+	catching := repeat(frameEvery, func() {
+		cancel()
+		caught = f.Target.Net().Catch(catchOf(kind, node, d))
+	})
+	leading := func() {}
+	if lead := frameLeads[kind]; lead != nil {
+		leading = lead(f, node)
+	}
+	return func() int {
+		leading()
+		catching()
+		cancel()
+		return struck
+	}
+}
+
+// catchOf draws what becomes of the next message of a kind.
+func catchOf(kind, node string, d *rand.Rand) target.Catch {
+	c := target.Catch{Node: node, Kind: kind, Skip: d.IntN(frameSkips + 1), Answer: d.IntN(2) == 0, Break: d.IntN(2) == 0}
+	if _, rare := frameLeads[kind]; rare {
+		c.Skip = 0
+	}
+	c.Act = []target.CatchAct{target.Swallow, target.Hold, target.Double}[d.IntN(3)]
+	switch c.Act {
+	case target.Hold:
+		c.Hold = time.Duration(d.Int64N(int64(frameHoldMax)))
+	case target.Double:
+		c.Answer = false
+	}
+	return c
+}
+
+// frameLeads lead to messages that are seldom sent otherwise, to or from a node.
+var frameLeads = map[string]func(f *Field, node string) (stop func()){
+	target.MsgTimeoutNow: func(f *Field, node string) func() {
+		return repeat(500*time.Millisecond, func() { f.handTo(node) })
+	},
+	target.MsgVote: func(f *Field, node string) func() {
+		return repeat(500*time.Millisecond, func() {
+			leader := f.Target.Leader()
+			for _, o := range f.others(node) {
+				if o != leader {
+					f.handTo(o)
+					return
+				}
+			}
+		})
+	},
+	target.MsgPreVote: func(f *Field, _ string) func() {
+		return repeat(3*framePause, func() {
+			leader := f.pick("leader", 0)[0]
+			f.Target.Pause(leader)
+			time.Sleep(framePause)
+			f.Target.Resume(leader)
+		})
+	},
+	target.MsgInstall: func(f *Field, node string) func() {
+		return repeat(time.Second, func() {
+			own := f.own(nil)
+			own.outrun(node)
+			own.links.Clear()
+		})
+	},
+	target.MsgBye: func(f *Field, node string) func() {
+		return repeat(time.Second, func() {
+			f.stop(node)
+			f.bringBack(node)
+		})
+	},
+}
+
+// handTo hands leadership to a node.
+func (f *Field) handTo(node string) {
+	_, _ = f.Target.Do(node, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(node)) // it may lead already, or be away
+}
+
+// outrun cuts a node off until the others have trimmed from their logs what it lacks. What
+// was held back meanwhile is lost.
+func (f *Field) outrun(node string) {
+	others := f.others(node)
+	f.split([]string{node}, others)
+	f.lengthen(others[0])
+	for range 2 { // the log is trimmed up to the end of the older snapshot
+		f.save(others...)
+	}
+	for _, other := range others {
+		f.Target.Net().Reset(node, other) // it may be all that it lacks
+	}
+}
