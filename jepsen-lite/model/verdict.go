@@ -26,7 +26,7 @@ type Verdict struct {
 // a machine that has other work too.
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late", "overslept",
-	"goroutines not back", "memory not back", "stopped late",
+	"goroutines not back", "memory not back", "stopped late", "left alone",
 }
 
 // SafetyOnly no longer judges what depends on how fast the machine is.

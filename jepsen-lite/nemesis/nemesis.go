@@ -58,6 +58,7 @@ var Table = []Kind{
 	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
+	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script"}, false, links, quiet},
 	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "folder"}, true, restarts, scenario},
 }
 
@@ -84,6 +85,9 @@ type Step struct {
 	Wide   bool          // its faults may harm a majority
 	Faults []Fault
 }
+
+// alone are the kinds of faults that have a step to themselves.
+var alone = []string{"scenario", "quiet"}
 
 // wideOneIn is how many steps of a mixed plan there are for one that is wide.
 const wideOneIn = 8
@@ -112,7 +116,7 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 			k := Find(kinds[i])
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}
-		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return f.Kind == "scenario" }); i >= 0 {
+		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return slices.Contains(alone, f.Kind) }); i >= 0 {
 			s.Faults = s.Faults[i : i+1] // others would spoil its order
 		}
 		steps = append(steps, s)

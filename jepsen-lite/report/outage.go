@@ -33,6 +33,9 @@ func Outages(results []Result) map[string]Outage {
 	for _, r := range results {
 		ends := writes(r.History)
 		for _, w := range r.History.Faults {
+			if w.Kind == "quiet" {
+				continue // nobody asked for a write
+			}
 			// The first write that ends in the fault ends an outage, and so does each one
 			// after it, up to the first that ends after the fault.
 			for i := sort.Search(len(ends), func(i int) bool { return ends[i] > w.Start }); i < len(ends); i++ {
