@@ -137,6 +137,7 @@ func TestFaultStore(t *testing.T) {
 		{Point: target.LogSync, Act: target.ActFull},
 		{Point: target.VoteWrite, Act: target.ActFull},
 		{Point: target.LogSync, Act: target.ActStall, Stall: 500 * time.Millisecond},
+		{Point: target.LogSync, Act: target.ActSlow, Stall: 300 * time.Millisecond},
 		{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second},
 	} {
 		node := f.victims("follower", 1)[0]

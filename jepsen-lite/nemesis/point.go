@@ -114,6 +114,25 @@ func stall(f *Field, fault Fault) (string, func()) {
 	}
 }
 
+// How much longer a sync may take. A majority of slow disks makes every write slow, and
+// what must come in time is judged; one disk that is slow need not hold up anybody.
+const (
+	dragMin    = 20 * time.Millisecond
+	dragMax    = 300 * time.Millisecond
+	dragAllMax = 100 * time.Millisecond
+)
+
+// drag has every sync of a node's disk, or of all, take longer.
+func drag(f *Field, fault Fault) (string, func()) {
+	most := dragMax
+	if fault.Variant == "all" {
+		most = dragAllMax
+	}
+	length := dragMin + time.Duration(dice(fault.Dice).Int64N(int64(most-dragMin)))
+	what, disarm := f.strike(f.pick(fault.Variant, fault.Dice), target.Strike{Point: target.LogSync, Act: target.ActSlow, Stall: length.Round(time.Millisecond)})
+	return "drag " + what, disarm
+}
+
 // vote has a follower die between the two halves of a vote, in an election that the
 // loss of the leader brings about.
 func vote(f *Field, fault Fault) (string, func()) {

@@ -65,9 +65,11 @@ const (
 	ActError Act = "error" // the operation fails with EIO
 	ActFull  Act = "full"  // the operation fails with ENOSPC
 	ActStall Act = "stall" // the operation takes Stall longer
+	ActSlow  Act = "slow"  // it takes up to Stall longer, each time until it is disarmed
 )
 
-// Strike is what happens once at a point, after it was passed Skip times.
+// Strike is what happens once at a point, after it was passed Skip times; or, if it is
+// slow, each time from then on.
 type Strike struct {
 	Point string
 	Act   Act
@@ -96,7 +98,7 @@ func (s Strike) end() *End {
 // survivable reports whether the node may go on all the same: a snapshot that could
 // not be written is missed by nobody, as long as the log is not trimmed.
 func (s Strike) survivable() bool {
-	return s.Act == ActStall && s.Stall <= storeStallMax || s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull)
+	return s.Act == ActSlow || s.Act == ActStall && s.Stall <= storeStallMax || s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull)
 }
 
 // told is what the process says when the point strikes.
@@ -105,8 +107,11 @@ func (s Strike) told() string { return fmt.Sprintf("fault: %s at %s", s.Act, s.P
 // String is the strike as the nemesis reports it.
 func (s Strike) String() string {
 	text := fmt.Sprintf("%s at %s", s.Act, s.Point)
-	if s.Act == ActStall {
+	switch s.Act {
+	case ActStall:
 		text = fmt.Sprintf("%s stalls %s", s.Point, s.Stall)
+	case ActSlow:
+		text = fmt.Sprintf("%s takes up to %s longer", s.Point, s.Stall)
 	}
 	if s.Skip > 0 {
 		text += fmt.Sprintf(" after %d", s.Skip)

@@ -19,6 +19,7 @@ import (
 // "error ...":
 //
 //	arm POINT kill|drop|tear|error|full|stall [MS] [SKIP]   the point strikes once, after SKIP times
+//	arm POINT slow MS [SKIP]                                from then on it waits each time, up to MS
 //	reset                                                   nothing is armed, the clock is right
 //	clock STEP_MS FAST_PERCENT                              the wall clock steps, and runs fast
 //	die kill|drop|tear                                      the process dies now

@@ -76,6 +76,30 @@ func TestFaultStall(t *testing.T) {
 	}
 }
 
+// A slow operation waits each time, until a reset.
+func TestFaultSlow(t *testing.T) {
+	defer reset()
+	const most = 40 * time.Millisecond
+	if err := arm(LogSync, actSlow, most, 1); err != nil {
+		t.Fatal(err)
+	}
+	for i, least := range []time.Duration{0, most / 4, most / 4, 0} {
+		if i == 3 {
+			reset()
+			state.Lock()
+			left := len(state.points)
+			state.Unlock()
+			if left > 0 {
+				t.Error("still slow after a reset")
+			}
+		}
+		start := time.Now()
+		if err := At(LogSync); err != nil || time.Since(start) < least {
+			t.Errorf("time %d: %v after %s", i, err, time.Since(start))
+		}
+	}
+}
+
 // The wall clock steps and drifts, one step on top of the other, until a reset.
 func TestFaultClock(t *testing.T) {
 	defer reset()

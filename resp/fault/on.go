@@ -35,9 +35,10 @@ const (
 	actError = "error" // the operation fails with EIO
 	actFull  = "full"  // the operation fails with ENOSPC
 	actStall = "stall" // the operation waits
+	actSlow  = "slow"  // the operation waits, for a quarter of the time to all of it, each time
 )
 
-var actions = []string{actKill, actDrop, actTear, actError, actFull, actStall}
+var actions = []string{actKill, actDrop, actTear, actError, actFull, actStall, actSlow}
 
 // armed is what waits at a point.
 type armed struct {
@@ -56,7 +57,7 @@ var state struct {
 }
 
 // At is called at a point; its error is that of the operation. It may be called
-// concurrently. An armed point strikes once.
+// concurrently. An armed point strikes once, unless it is slow.
 func At(point string) error {
 	state.Lock()
 	a := state.points[point]
@@ -67,6 +68,11 @@ func At(point string) error {
 	if a.skip > 0 {
 		a.skip--
 		state.Unlock()
+		return nil
+	}
+	if a.act == actSlow {
+		state.Unlock()
+		time.Sleep(a.stall/4 + rand.N(a.stall*3/4+1))
 		return nil
 	}
 	delete(state.points, point)
