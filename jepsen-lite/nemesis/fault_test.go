@@ -187,7 +187,7 @@ func TestFaultFrame(t *testing.T) {
 	for _, kind := range frameKinds {
 		node := f.victims("follower", 1)[0]
 		struck, seed := 0, uint64(0)
-		for ; struck == 0 && seed < 8; seed++ {
+		for ; struck == 0 && seed < 30; seed++ {
 			stop := f.own(nil).catchMany(kind, node, dice(seed))
 			time.Sleep(2 * time.Second)
 			struck = stop()

@@ -42,7 +42,7 @@ var Table = []Kind{
 	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause},
 	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, links, partition},
 	{"late", "the leader stops until another is elected; then the last answers to it arrive", []string{"leader"}, false, links, late},
-	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, or take and never answer", []string{"delay", "jitter", "drip", "reset", "torn", "half-open"}, false, links, slow},
+	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, take and never answer, or open no connection", []string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials"}, false, links, slow},
 	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
 	{"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s", []string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart},
@@ -60,7 +60,7 @@ var Table = []Kind{
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
 	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script"}, false, links, quiet},
-	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "folder"}, true, restarts, scenario},
+	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping"}, true, restarts, scenario},
 }
 
 // Find returns the row of a name, or nil.

@@ -138,6 +138,17 @@ func slow(f *Field, fault Fault) (string, func()) {
 			one += " from " + b
 		}
 		return "slow half-open to " + one, undo
+	case "no dials": // one link is lost for good, on the others it shows when they break
+		one := f.victims("any", fault.Dice)[0]
+		others := f.others(one)
+		for _, b := range others {
+			f.links.Set(one, b, target.Shape{Refuse: true})
+			f.links.Set(b, one, target.Shape{Refuse: true})
+		}
+		for _, b := range others[:1] {
+			f.Target.Net().Reset(one, b)
+		}
+		return "slow no dials of " + one, undo
 	case "torn":
 		each(func(a, b string) { f.links.Set(a, b, target.Shape{BreakOneIn: breakOneIn}) })
 		return "slow torn", undo

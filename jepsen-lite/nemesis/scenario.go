@@ -1,12 +1,14 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -21,6 +23,9 @@ var scenarios = map[string]func(p *play){
 	"join":        loseLeaderOfJoin,
 	"install":     cutAfterInstall,
 	"folder":      putFolderBack,
+	"large":       installLarge,
+	"elected":     loseElected,
+	"stopping":    disturbStopping,
 }
 
 // scenario plays one of them.
@@ -158,7 +163,16 @@ func handOverToHung(p *play) {
 		p.say("transfer to %s", to)
 		_, _ = p.Target.Do(p.leader, 2*time.Second, "LOCKD", "TRANSFER", p.Target.ID(to))
 	}
+	if via := p.others[1]; !p.until(handOverMax, func() bool {
+		r, err := p.Target.Do(via, time.Second, "SET", provokeKey, "1")
+		return err == nil && !r.IsErr()
+	}) {
+		p.found.add("left alone", fmt.Sprintf("%s takes no write for %s after two hand-overs to %s, whose disk hangs; the others are well", via, handOverMax, to))
+	}
 }
+
+// handOverMax is how long a cluster may take no write while one disk hangs.
+const handOverMax = 3 * time.Second
 
 // away takes a node away: its links are cut, or it is paused or killed.
 func (p *play) away(node string) {
@@ -182,6 +196,108 @@ func stopLeaderWithMemberAway(p *play) {
 	p.say("stop %s", p.leader)
 	p.touched[p.leader] = true
 	p.stop(p.leader)
+}
+
+// What a follower lacks in the scenario large, and how fast it may come.
+const (
+	largeValues   = 40 // of largeBytes
+	largeKeys     = 10_000
+	largeScript   = "for i = 1, 1000 do redis.call('set', KEYS[1] .. i, i, 'ex', ARGV[1]) end"
+	largePerS     = 2 << 20 // bytes a second
+	largeInstalls = 20 * time.Second
+)
+
+// installLarge has a follower that was away get a large state over a link that drips; the
+// link breaks in the middle, or the leader is lost, or nothing happens.
+func installLarge(p *play) {
+	node, rest := p.others[0], p.Field.others(p.others[0])
+	p.split([]string{node}, rest)
+	value, del := strings.Repeat("v", largeBytes), []string{"DEL"}
+	for i := range largeValues {
+		key := loadKey(i)
+		del = append(del, key)
+		_, _ = p.Target.Do(p.leader, loadAnswerMax, "SET", key, value, "EX", loadLease)
+	}
+	for i := range largeKeys / 1000 {
+		_, _ = p.Target.Do(p.leader, loadAnswerMax, "EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i), loadLease)
+	}
+	p.undo = append(p.undo, func() { // once there is a majority
+		p.restartAll(p.others)
+		for attempt, until := 0, time.Now().Add(loadCleanMax); time.Now().Before(until) && !p.tell(attempt, del); attempt++ {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	for range 2 {
+		p.write(p.leader)
+		p.save(rest)
+	}
+	for _, other := range rest {
+		p.Target.Net().Reset(node, other)
+	}
+	p.links.Clear()
+	for _, other := range rest {
+		p.links.Set(other, node, target.Shape{BytesPerSecond: largePerS})
+	}
+	p.say("%s installs %d MiB at %d MiB/s", node, largeValues*largeBytes>>20, largePerS>>20)
+	p.between(500*time.Millisecond, 6*time.Second)
+	switch p.d.IntN(3) {
+	case 0:
+		p.say("break the link")
+		p.Target.Net().Reset(node, p.leader)
+	case 1:
+		p.kill(p.leader)
+	}
+	p.say("caught up: %v", p.until(largeInstalls, func() bool { return p.level(node) }))
+}
+
+// level reports whether a node has applied about as much as another one.
+func (p *play) level(node string) bool {
+	mine, err := p.applied(node)
+	other, errOther := p.applied(p.others[1])
+	return err == nil && errOther == nil && mine+100 > other
+}
+
+func (p *play) applied(node string) (index int64, err error) {
+	r, err := p.Target.Do(node, time.Second, "LOCKD", "HASH")
+	if err != nil || len(r.Elems) != 2 {
+		return 0, errors.Join(err, errors.New(r.Text()))
+	}
+	return r.Elems[0].Int, nil
+}
+
+// electedLook bounds the wait for a node that was handed leadership.
+const electedLook = 2 * time.Second
+
+// loseElected takes a leader away as soon as it leads.
+func loseElected(p *play) {
+	to := p.others[0]
+	p.say("hand over to %s", to)
+	go p.handTo(to)
+	p.until(electedLook, func() bool {
+		r, err := p.Target.Do(to, time.Second, "ROLE")
+		return err == nil && len(r.Elems) > 0 && r.Elems[0].Str == "master"
+	})
+	p.between(0, 30*time.Millisecond)
+	p.away(to)
+}
+
+// disturbStopping pauses a leader while it stops, or cuts it off.
+func disturbStopping(p *play) {
+	p.say("stop %s", p.leader)
+	p.touched[p.leader] = true
+	var stopping sync.WaitGroup
+	stopping.Go(func() { p.Target.Shutdown(p.leader) })
+	p.between(0, 150*time.Millisecond)
+	if p.d.IntN(2) == 0 {
+		p.say("pause it")
+		p.Target.Pause(p.leader)
+		p.between(500*time.Millisecond, 3*time.Second)
+		p.Target.Resume(p.leader)
+	} else {
+		p.say("cut it")
+		p.split([]string{p.leader}, p.others)
+	}
+	stopping.Wait()
 }
 
 // joinLook bounds the wait for a member that joins.

@@ -70,6 +70,7 @@ type Shape struct {
 	Delay, Jitter  time.Duration // each piece takes Delay and up to Jitter more
 	BytesPerSecond int           // 0: as fast as they come
 	BreakOneIn     int           // of so many pieces one is cut short, and its connection reset; 0: none
+	Refuse         bool          // no connection is opened this way; those that are open stay
 	Caught         bool          // nothing by itself: some of its messages are caught (Net.Catch)
 }
 
@@ -78,7 +79,7 @@ func (s Shape) plus(o Shape) Shape {
 	return Shape{
 		Cut: s.Cut || o.Cut, Delay: s.Delay + o.Delay, Jitter: s.Jitter + o.Jitter,
 		BytesPerSecond: lower(s.BytesPerSecond, o.BytesPerSecond), BreakOneIn: lower(s.BreakOneIn, o.BreakOneIn),
-		Caught: s.Caught || o.Caught,
+		Refuse: s.Refuse || o.Refuse, Caught: s.Caught || o.Caught,
 	}
 }
 
@@ -239,6 +240,12 @@ func (l *Link) delay() time.Duration {
 		return s.Delay + rand.N(s.Jitter)
 	}
 	return s.Delay
+}
+
+// refuses reports whether no connection may be opened.
+func (l *Link) refuses() bool {
+	s, _ := l.state()
+	return s.Refuse
 }
 
 // breaks reports whether the connection breaks in the middle of this piece.

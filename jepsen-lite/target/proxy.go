@@ -60,7 +60,7 @@ const dialMax = time.Second
 
 func (p *Proxy) serve(conn net.Conn) {
 	from, head, err := p.who(conn)
-	if err != nil {
+	if err != nil || p.net.Link(from, p.node).refuses() {
 		abort(conn)
 		return
 	}

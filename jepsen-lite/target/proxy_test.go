@@ -190,6 +190,37 @@ func TestBreak(t *testing.T) {
 	}
 }
 
+// A link that refuses opens no connection; what is open stays, and other links open theirs.
+func TestRefuse(t *testing.T) {
+	n := NewNet()
+	p, err := newProxy(n, "b", echo(t, true), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	before, rb := dialAs(t, p.Addr(), "a")
+	if err := say(before, rb, "before", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	n.Set("a", "b", Shape{Refuse: true})
+	if err := say(before, rb, "still there", time.Minute); err != nil {
+		t.Errorf("an open connection: %v", err)
+	}
+	a, ra := dialAs(t, p.Addr(), "a")
+	if err := say(a, ra, "new", time.Minute); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a new connection: %v", err)
+	}
+	c, rc := dialAs(t, p.Addr(), "c")
+	if err := say(c, rc, "other", time.Minute); err != nil {
+		t.Errorf("another node: %v", err)
+	}
+	n.Heal()
+	a, ra = dialAs(t, p.Addr(), "a")
+	if err := say(a, ra, "healed", time.Minute); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
+
 // Whoever does not begin like a node of lockd is hung up on.
 func TestStrangerAtPeerPort(t *testing.T) {
 	p, err := newProxy(NewNet(), "b", echo(t, true), lockdPeer)
