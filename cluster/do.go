@@ -363,7 +363,7 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 // the request is bound to, says so.
 func (n *Node) serveForward(f forwarded, respond func(answer)) {
 	req, lead := f.req, n.lead.Load()
-	if lead == nil || !lead.takes(f.term) || len(req.Cmds) == 0 {
+	if lead == nil || !lead.takes(f.term) || isRecall(req) && f.origin.number == 0 {
 		respond(answer{outcome: outcomeNotDone})
 		return
 	}
@@ -377,6 +377,10 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 	o.done = func(out outcome, res resp.Result) {
 		respond(answer{out, res, o.index})
 		n.serving.Add(-1)
+	}
+	if isRecall(req) {
+		n.proposer.submit(o)
+		return
 	}
 	if n.protocol.rows.Lookup(req.Cmds[0].Args[0]) != nil {
 		go func() {

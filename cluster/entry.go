@@ -24,7 +24,7 @@ import (
 //	                     each, little endian; n, then n requests, each after its
 //	                     origin: uvarints, the place of its session counted from 1
 //	                     and its number there (0, 0: it has none), then as
-//	                     resp.AppendRequest writes it
+//	                     resp.AppendRequest writes it; without commands it is a recall
 //	        entryRoster: one change as appendRosterChange writes it
 //
 // Old versions are read for ever: a version is only ever added. Version 1 has

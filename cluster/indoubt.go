@@ -93,6 +93,10 @@ func (r *attempts) applied(term uint64, e *entry, did *applied) {
 		}
 		a := r.open[from.number]
 		switch {
+		case isRecall(e.reqs[i]):
+			if !did.void {
+				r.recalled(term, from.number)
+			}
 		case a == nil:
 		case did.void:
 			r.show(a, outcomeNotDone, resp.Result{})
@@ -105,13 +109,27 @@ func (r *attempts) applied(term uint64, e *entry, did *applied) {
 	}
 	r.term = term
 	for _, a := range r.open {
-		switch {
-		case a.term >= term:
-		case a.missed:
-			r.show(a, outcomeUnknown, resp.Result{})
-		default:
-			r.show(a, outcomeNotDone, resp.Result{}) // it can not come any more
+		if a.term < term {
+			r.absent(a)
 		}
+	}
+}
+
+// recalled hears that a term takes no attempt up to a number any more. mu is held.
+func (r *attempts) recalled(term, number uint64) {
+	for _, a := range r.open {
+		if a.term == term && a.number <= number {
+			r.absent(a)
+		}
+	}
+}
+
+// absent completes an attempt that was not seen and can not come any more. mu is held.
+func (r *attempts) absent(a *attempt) {
+	if a.missed {
+		r.show(a, outcomeUnknown, resp.Result{})
+	} else {
+		r.show(a, outcomeNotDone, resp.Result{})
 	}
 }
 
@@ -166,9 +184,15 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 	return n.resolve(ctx, a), true
 }
 
-// resolve waits until the log shows what became of an attempt.
+// resolve waits until the log shows what became of an attempt, and has the leader log what
+// does, as far as nothing has yet.
 func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 	if n.attempts.leave(a) {
+		if len(a.shown) == 0 {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go n.recall(ctx, a)
+		}
 		if out, ok := n.awaitShown(ctx, a); ok {
 			return out
 		}

@@ -354,7 +354,13 @@ func TestReplyComesAfterTheEvent(t *testing.T) {
 
 // The attempts of a node, one case after the other.
 func TestAttempts(t *testing.T) {
-	entryOf := func(from ...origin) *entry { return &entry{origins: from} }
+	entryOf := func(from ...origin) *entry {
+		e := &entry{origins: from}
+		for range from {
+			e.reqs = append(e.reqs, command("INCR", "count"))
+		}
+		return e
+	}
 	did := func(n int) *applied {
 		a := &applied{}
 		for i := range n {

@@ -23,7 +23,8 @@ type Machine interface {
 	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
 	// come, and runs the requests in order. The same calls in the same order give
 	// the same state, results and messages on every node. Strings of the requests
-	// may alias the entry: what the machine keeps it has cloned. Commands at the end of
+	// may alias the entry: what the machine keeps it has cloned. A request without commands
+	// does nothing. Commands at the end of
 	// a request may be left for another entry (resp.Result.Left), but never the first
 	// command of the first request.
 	Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message)

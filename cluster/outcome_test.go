@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,7 @@ type counters struct {
 	running sync.WaitGroup
 	acked   int
 	other   map[string]int
+	pause   time.Duration // between two requests of a client; 0: 3 ms
 }
 
 func (k *counters) run(n *testNode, stop <-chan struct{}) {
@@ -134,7 +136,7 @@ func (k *counters) run(n *testNode, stop <-chan struct{}) {
 				k.other[reply]++
 			}
 			k.mu.Unlock()
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(cmp.Or(k.pause, 3*time.Millisecond))
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 //	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
-//	         little endian); then a request
+//	         little endian); then a request, with no commands for a recall
 //	answer   outcome(1); if that is done, uvarint: index of the entry that did it
 //	         (0: there is none), then a result
 //	ask      nothing: what is your status?

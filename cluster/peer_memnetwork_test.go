@@ -19,7 +19,8 @@ type memNetwork struct {
 	listeners map[string]*memListener // by address
 	cut       map[memLink]bool
 	conns     map[*memConn]bool
-	changed   chan struct{} // closed and replaced when a link is cut or healed
+	stalled   map[*memConn]bool // ends that nothing arrives at
+	changed   chan struct{}     // closed and replaced when a link is cut or healed, an end stalls or goes on
 
 	rate int64                 // bytes a second that each link carries; 0: any number, at once
 	busy map[memLink]time.Time // until when a link carries what it was given
@@ -32,6 +33,7 @@ func newMemNetwork() *memNetwork {
 		listeners: map[string]*memListener{},
 		cut:       map[memLink]bool{},
 		conns:     map[*memConn]bool{},
+		stalled:   map[*memConn]bool{},
 		changed:   make(chan struct{}),
 		busy:      map[memLink]time.Time{},
 	}
@@ -67,6 +69,48 @@ func (n *memNetwork) heal() {
 	clear(n.cut)
 	close(n.changed)
 	n.changed = make(chan struct{})
+}
+
+// stall holds back what one node sends on the connections that it has dialled to another
+// and that are open now, their end included, until resume is called. What it dials later is
+// free of it, as past a proxy that hangs.
+func (n *memNetwork) stall(from, to string) (resume func()) {
+	held := n.dialled(from, to)
+	n.setStalled(true, held)
+	return func() { n.setStalled(false, held) }
+}
+
+func (n *memNetwork) setStalled(stalled bool, conns []*memConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range conns {
+		if !c.dialled {
+			n.stalled[c] = stalled
+		}
+	}
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// reset breaks the connections that one node has dialled to another. What lies in them is
+// lost.
+func (n *memNetwork) reset(from, to string) {
+	for _, c := range n.dialled(from, to) {
+		_ = c.Close()
+	}
+}
+
+// dialled are both ends of the connections that one node has dialled to another.
+func (n *memNetwork) dialled(from, to string) []*memConn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var ends []*memConn
+	for c := range n.conns {
+		if c.dialled && c.link == (memLink{from, to}) || !c.dialled && c.link == (memLink{to, from}) {
+			ends = append(ends, c)
+		}
+	}
+	return ends
 }
 
 // kill resets every connection of a node and frees its port, as the end of its
@@ -117,6 +161,13 @@ func (n *memNetwork) isCut(l memLink) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cut[l], n.changed
+}
+
+// isHeld reports whether nothing arrives at an end of a connection now.
+func (n *memNetwork) isHeld(c *memConn) (bool, chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut[memLink{c.link.to, c.link.from}] || n.stalled[c], n.changed
 }
 
 type memView struct {
@@ -226,7 +277,7 @@ func (q *memQueue) change(f func()) {
 // pipe makes a connection from one node to another: both its ends.
 func (n *memNetwork) pipe(from, to string) (dialled, accepted *memConn) {
 	there, back := newMemQueue(), newMemQueue()
-	dialled = &memConn{n: n, link: memLink{from, to}, out: there, in: back}
+	dialled = &memConn{n: n, link: memLink{from, to}, dialled: true, out: there, in: back}
 	accepted = &memConn{n: n, link: memLink{to, from}, out: back, in: there}
 	for _, c := range []*memConn{dialled, accepted} {
 		c.rd.init()
@@ -242,6 +293,7 @@ func (n *memNetwork) pipe(from, to string) (dialled, accepted *memConn) {
 type memConn struct {
 	n       *memNetwork
 	link    memLink // from this end to the other
+	dialled bool    // this end has
 	out, in *memQueue
 	rd, wd  memDeadline
 	once    sync.Once
@@ -251,7 +303,7 @@ type memConn struct {
 func (c *memConn) Read(b []byte) (int, error) {
 	for {
 		late := c.rd.wait()
-		cut, relinked := c.n.isCut(memLink{c.link.to, c.link.from})
+		cut, relinked := c.n.isHeld(c)
 		c.in.mu.Lock()
 		moved := c.in.moved
 		switch {

@@ -55,6 +55,8 @@ type proposer struct {
 	opened   uint64        // newest term in which an entry was applied: every node will see it
 	closed   bool
 	gather   gathering
+
+	recalls recalls // of the goroutine that proposes
 }
 
 func newProposer(n *Node) *proposer {
@@ -215,7 +217,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
-		case o.deserted() || !lead.takes(o.term): // it may have waited since an earlier reign
+		case o.deserted(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
+			// It may have waited since an earlier reign, or longer than its node's connection lived.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
 		case o.change == nil && p.refuseUnfit(o):

@@ -47,6 +47,12 @@ func TestDigest(t *testing.T) {
 			t.Errorf("after %.40s and %.40s the difference is forgotten", tc.one, tc.other)
 		}
 	}
+	tick, recall := start(), start()
+	tick.Apply(at, nil)
+	results, messages := recall.Apply(at, make([]resp.Request, 2))
+	if len(results) != 2 || len(results[0].Replies)+len(results[1].Replies)+len(messages) > 0 || tick.Digest() != recall.Digest() {
+		t.Error("requests without commands do something")
+	}
 	m := start()
 	before := m.Digest()
 	m.View(at, request(0, "GET a", "RANDOMKEY"))

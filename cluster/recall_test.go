@@ -1,0 +1,387 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/resp"
+)
+
+// lossyNetwork breaks the connections that carry a forwarded request, as many as lose
+// says, before the other side has read it: the sender sees that it was sent.
+type lossyNetwork struct {
+	Network
+	lose *atomic.Int32
+}
+
+func (l lossyNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := l.Network.Dial(addr, timeout)
+	return lossyConn{conn, l.lose}, err
+}
+
+type lossyConn struct {
+	net.Conn
+	lose *atomic.Int32
+}
+
+func (c lossyConn) Write(b []byte) (int, error) {
+	if len(b) > 4 && b[4] == byte(frameForward) && c.lose.Add(-1) >= 0 {
+		return len(b), c.Close()
+	}
+	return c.Conn.Write(b)
+}
+
+// startLossy starts three nodes; lose breaks connections to which requests are forwarded.
+func startLossy(t *testing.T) (c *testCluster, lose *atomic.Int32) {
+	lose = &atomic.Int32{}
+	return startCluster(t, 3, func(cfg *Config) { cfg.Network = lossyNetwork{cfg.Network, lose} }), lose
+}
+
+// reign checks that nobody has been elected since a leader had a term.
+func (n *testNode) reign(t *testing.T, term uint64) {
+	t.Helper()
+	if lead := n.lead.Load(); lead == nil || lead.term != term {
+		t.Errorf("%s does not lead in term %d any more", n.id, term)
+	}
+}
+
+// A connection breaks with a request in it, and then with the question for it, and the
+// leader goes on leading: the request is done once, soon, and who comes later does not
+// notice.
+func TestConnectionBreaksWithTheRequest(t *testing.T) {
+	for lost := range int32(4) {
+		synctest.Test(t, func(t *testing.T) {
+			c, lose := startLossy(t)
+			defer c.close()
+			lead := c.settle()
+			term := lead.lead.Load().term
+			n := c.others(lead)[0]
+			c.expect(n, "SET count 0", "+OK")
+			lose.Store(lost)
+			start := time.Now()
+			wantReply(t, fmt.Sprintf("INCR, %d broke", lost), n.ask("INCR count"), ":1")
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("%d broke, and it took %s", lost, took)
+			}
+			if left := lose.Load(); left > 0 {
+				t.Errorf("%d connections did not break", left)
+			}
+			start = time.Now()
+			c.expect(n, "INCR count", ":2")
+			if took := time.Since(start); took > 100*time.Millisecond {
+				t.Errorf("the next request took %s", took)
+			}
+			c.expect(lead, "GET count", "$1 2")
+			lead.reign(t, term)
+			c.forgotten()
+		})
+	}
+}
+
+// A connection breaks when the leader has taken the request and has not made an entry of
+// it yet: it is done before the question is answered, and once.
+func TestConnectionBreaksBehindTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		term := lead.lead.Load().term
+		n := c.others(lead)[0]
+		c.expect(n, "SET count 0", "+OK")
+		if !lead.proposer.hold(t.Context()) {
+			t.Fatal("the leader does not hold")
+		}
+		reply := n.ask("INCR count")
+		time.Sleep(50 * time.Millisecond)
+		c.net.reset(n.addr, lead.addr)
+		time.Sleep(50 * time.Millisecond)
+		lead.proposer.mu.Lock()
+		if waiting := len(lead.proposer.waiting); waiting != 2 {
+			t.Errorf("%d wait at the leader, want the request and the question", waiting)
+		}
+		lead.proposer.mu.Unlock()
+		if len(reply) > 0 {
+			t.Errorf("answered %q", <-reply)
+		}
+		lead.proposer.release()
+		wantReply(t, "INCR", reply, ":1")
+		time.Sleep(time.Second)
+		c.expect(lead, "GET count", "$1 1")
+		lead.reign(t, term)
+		c.forgotten()
+	})
+}
+
+// A request arrives by its old connection after the question for it came by a new one, and
+// was answered: the leader does not take it any more. What was sent behind the question is
+// taken.
+func TestRequestArrivesBehindTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		term := lead.lead.Load().term
+		n := c.others(lead)[0]
+		c.expect(n, "SET count 0", "+OK")
+		resume := c.net.stall(n.addr, lead.addr)
+		start := time.Now()
+		reply := n.ask("INCR count")
+		wantReply(t, "INCR", reply, ":1")
+		if took := time.Since(start); took > leaderWaitDefault {
+			t.Errorf("it took %s", took)
+		}
+		resume()
+		synctest.Wait()
+		c.expect(n, "INCR count", ":2")
+		time.Sleep(time.Second)
+		c.expect(lead, "GET count", "$1 2")
+		lead.reign(t, term)
+		c.forgotten()
+	})
+}
+
+// Nothing of the node arrives at the leader for a while, whose own messages arrive: the
+// question waits until it can be asked.
+func TestQuestionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		n := c.others(lead)[0]
+		c.expect(n, "SET count 0", "+OK")
+		resume := c.net.stall(n.addr, lead.addr)
+		c.net.setCut(true, []string{n.addr}, []string{lead.addr})
+		reply := n.ask("INCR count")
+		time.Sleep(3 * time.Second)
+		if len(reply) > 0 {
+			t.Errorf("answered %q", <-reply)
+		}
+		c.net.heal()
+		wantReply(t, "INCR", reply, ":1")
+		resume()
+		time.Sleep(time.Second)
+		c.expect(lead, "GET count", "$1 1")
+		c.forgotten()
+	})
+}
+
+// The leader's process stands still with the request in its socket, and another one leads
+// or the same one goes on.
+func TestLeaderPausesWithTheRequest(t *testing.T) {
+	for _, pause := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3)
+			defer c.close()
+			lead := c.settle()
+			n := c.others(lead)[0]
+			c.expect(n, "SET count 0", "+OK")
+			c.cut(lead)
+			reply := n.ask("INCR count")
+			time.Sleep(pause)
+			c.net.heal()
+			wantReply(t, fmt.Sprintf("INCR, the leader stood still for %s", pause), reply, ":1")
+			time.Sleep(2 * time.Second)
+			c.expect(n, "GET count", "$1 1")
+			c.forgotten()
+		})
+	}
+}
+
+// The leader changes, and changes back, while a request lies on its way: the question of
+// the first reign is refused in the others, and the request is.
+func TestLeaderChangesBeforeTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		n, other := c.others(lead)[0], c.others(lead)[1]
+		c.expect(n, "SET count 0", "+OK")
+		resume := c.net.stall(n.addr, lead.addr)
+		reply := n.ask("INCR count")
+		time.Sleep(50 * time.Millisecond)
+		c.transfer(lead, other)
+		c.transfer(other, lead)
+		wantReply(t, "INCR", reply, ":1")
+		resume()
+		time.Sleep(time.Second)
+		c.expect(lead, "GET count", "$1 1")
+		c.forgotten()
+	})
+}
+
+// Whatever becomes of the connections, each command is done exactly once and every client
+// is told so, as long as the leader can be reached in the end.
+func TestConnectionsBreakAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lose := startLossy(t)
+		defer c.close()
+		lead := c.settle()
+		k := &counters{other: map[string]int{}, pause: 20 * time.Millisecond}
+		stop := make(chan struct{})
+		for _, n := range c.others(nil) {
+			for range 2 {
+				k.run(n, stop)
+			}
+		}
+		for range 15 {
+			n := c.others(lead)[rand.N(2)]
+			switch rand.N(5) {
+			case 0, 1:
+				lose.Store(rand.N[int32](4))
+			case 2, 3:
+				resume := c.net.stall(n.addr, lead.addr)
+				time.Sleep(rand.N(2 * time.Second))
+				resume()
+			case 4:
+				c.net.reset(n.addr, lead.addr)
+			}
+			time.Sleep(rand.N(200 * time.Millisecond))
+			if rand.N(8) == 0 {
+				c.transfer(lead, n)
+				lead = n
+			}
+		}
+		close(stop)
+		k.running.Wait()
+		if len(k.other) > 0 {
+			t.Errorf("clients heard %v", k.other)
+		}
+		c.agree()
+		c.expect(lead, "GET count", fmt.Sprintf("$%d %d", len(fmt.Sprint(k.acked)), k.acked))
+		t.Logf("%d commands", k.acked)
+		c.forgotten()
+	})
+}
+
+// What a leader remembers of recalls, one case after the other.
+func TestRecalls(t *testing.T) {
+	r := &recalls{}
+	ask := func(term, session, number uint64) bool {
+		return r.refuses(term, &op{origin: origin{session, number}})
+	}
+	take := func(when string, term uint64, from origin, want bool) {
+		t.Helper()
+		if got := !r.refuses(term, &op{req: command("INCR", "a"), origin: from}); got != want {
+			t.Errorf("%s: taken %v", when, got)
+		}
+	}
+	take("nothing is recalled", 5, origin{1, 3}, true)
+	if ask(5, 1, 3) {
+		t.Fatal("a recall is refused")
+	}
+	take("it is recalled", 5, origin{1, 3}, false)
+	take("an older one", 5, origin{1, 2}, false)
+	take("a later one", 5, origin{1, 4}, true)
+	take("another session's", 5, origin{2, 1}, true)
+	take("nobody's", 5, origin{}, true)
+	if ask(5, 1, 2) {
+		t.Fatal("a recall that comes late is refused")
+	}
+	take("a recall of less came late", 5, origin{1, 3}, false)
+	take("another term", 6, origin{1, 3}, true)
+	for session := range uint64(recallSessionsMax) {
+		if ask(6, session+1, 1) {
+			t.Fatal("too few sessions")
+		}
+	}
+	if !ask(6, recallSessionsMax+1, 1) || ask(6, 1, 2) {
+		t.Error("more sessions than the limit, or not again")
+	}
+	take("too many have recalled", 6, origin{recallSessionsMax + 1, 1}, true)
+	take("recalled again", 6, origin{1, 2}, false)
+}
+
+// What a recall in the log says of a node's attempts, one case after the other.
+func TestAttemptsRecalled(t *testing.T) {
+	r := newAttempts()
+	begin := func(term uint64) *attempt { return r.begin(term, func() {}) }
+	want := func(when string, a *attempt, shown bool, o outcome) {
+		t.Helper()
+		select {
+		case got := <-a.shown:
+			if !shown || got.outcome != o {
+				t.Errorf("%s: shown %v", when, got.outcome)
+			}
+		default:
+			if shown {
+				t.Errorf("%s: nothing was shown", when)
+			}
+		}
+	}
+	recall := func(term uint64, from origin, void bool) {
+		did := &applied{void: void}
+		if !void {
+			did.results = make([]resp.Result, 2)
+		}
+		r.applied(term, &entry{reqs: make([]resp.Request, 2), origins: []origin{{}, from}}, did)
+	}
+	a, next, b, c := begin(5), begin(6), begin(5), begin(5)
+	recall(5, origin{b.session + 1, c.number}, false)
+	want("another session's", a, false, 0)
+	recall(5, origin{}, false)
+	want("nobody's", a, false, 0)
+	recall(5, b.origin, true)
+	want("it is void", b, false, 0)
+	recall(5, b.origin, false)
+	want("one before it", a, true, outcomeNotDone)
+	want("itself", b, true, outcomeNotDone)
+	want("one behind it", c, false, 0)
+	want("one before it, of a later term", next, false, 0)
+	r.restored()
+	recall(5, c.origin, false)
+	want("a snapshot came before", c, true, outcomeUnknown)
+	if len(r.open) != 1 {
+		t.Errorf("%d are left", len(r.open))
+	}
+}
+
+// A leader takes a recall that a peer forwards in its own term only, and then none of what
+// was recalled, whichever way it comes; a request without commands of nobody is none.
+func TestForwardedRecall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		term := lead.lead.Load().term
+		forward := func(req resp.Request, from origin, term uint64) outcome {
+			answers := make(chan outcome, 1)
+			lead.serveForward(forwarded{req: req, origin: from, term: term, until: after(time.Second)}, func(a answer) { answers <- a.outcome })
+			return <-answers
+		}
+		incr, setnx := command("INCR", "count"), command("SETNX", "lock", "1")
+		for _, step := range []struct {
+			what string
+			req  resp.Request
+			from origin
+			term uint64
+			want outcome
+		}{
+			{"a recall of an earlier term", resp.Request{}, origin{1, 7}, term - 1, outcomeNotDone},
+			{"no commands and no origin", resp.Request{}, origin{}, term, outcomeNotDone},
+			{"before the recall", incr, origin{1, 6}, term, outcomeDone},
+			{"the recall", resp.Request{}, origin{1, 7}, term, outcomeDone},
+			{"the recall again", resp.Request{}, origin{1, 7}, term, outcomeDone},
+			{"what was recalled", incr, origin{1, 7}, term, outcomeNotDone},
+			{"what was recalled, and is tried first", setnx, origin{1, 5}, term, outcomeNotDone},
+			{"what comes later", incr, origin{1, 8}, term, outcomeDone},
+			{"the like that comes later", setnx, origin{1, 9}, term, outcomeDone},
+		} {
+			if got := forward(step.req, step.from, step.term); got != step.want {
+				t.Errorf("%s: %v, want %v", step.what, got, step.want)
+			}
+		}
+		lead.lead.Store(nil) // Raft may tell of one reign twice
+		if !lead.startClock(term) {
+			t.Fatal("it does not lead any more")
+		}
+		if got := forward(incr, origin{1, 7}, term); got != outcomeNotDone {
+			t.Errorf("what was recalled, after a second start in the term: %v", got)
+		}
+		c.expect(lead, "GET count", "$1 2")
+	})
+}
