@@ -143,6 +143,9 @@ func (f *diskFuzz) crash(n *testNode) {
 	f.mu.Lock()
 	f.up[n.id] = nil
 	f.mu.Unlock()
+	if snaps, err := n.stores.Snaps.List(); err == nil && len(snaps) > 0 {
+		n.disk.synced = max(n.disk.synced, snaps[0].Index) // what is in a snapshot is not lost
+	}
 	n.disk.gate.open(errPower)
 	f.kill(n.id)
 	n.disk.gate = gate{}
@@ -182,7 +185,7 @@ func (f *diskFuzz) run(steps int) []string {
 		r := rand.New(rand.NewPCG(f.r.Uint64(), uint64(w)))
 		clients.Go(func() { f.client(r, stop) })
 	}
-	for range steps {
+	for i := 0; i < steps && !f.failed(); i++ {
 		f.step()
 		f.pause(1500)
 	}
@@ -190,8 +193,17 @@ func (f *diskFuzz) run(steps int) []string {
 	time.Sleep(5 * time.Second)
 	close(stop)
 	clients.Wait()
-	f.check()
+	if !f.failed() {
+		f.check()
+	}
 	return f.wrong
+}
+
+// failed reports whether a client has seen something wrong.
+func (f *diskFuzz) failed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.wrong) > 0
 }
 
 // client counts up and reads, at any node.
