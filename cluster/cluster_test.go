@@ -52,6 +52,7 @@ type testDisk struct {
 	gate        gate         // in front of the log
 	synced      uint64       // the last entry when diskFuzz shut it
 	writes      atomic.Int64 // to the log
+	rate        atomic.Int64 // bytes of entries that it takes in a second; 0: any number, at once
 }
 
 func newTestDisk(incarnation string) *testDisk {
@@ -64,7 +65,7 @@ func (d *testDisk) open() (*stores, error) {
 			panic(err)
 		}
 	}
-	log := &hookedStore{InmemStore: d.log, before: func() error {
+	log := &hookedStore{InmemStore: d.log, takes: d.take, before: func() error {
 		d.writes.Add(1)
 		return d.gate.pass()
 	}}
@@ -79,6 +80,19 @@ func (d *testDisk) open() (*stores, error) {
 	snaps, err := d.snaps.List()
 	s.Empty = last == 0 && len(snaps) == 0
 	return s, err
+}
+
+// take waits as long as the disk takes for so many entries.
+func (d *testDisk) take(entries []*raft.Log) {
+	rate := d.rate.Load()
+	if rate == 0 {
+		return
+	}
+	size := 0
+	for _, e := range entries {
+		size += len(e.Data)
+	}
+	time.Sleep(time.Duration(size) * time.Second / time.Duration(rate))
 }
 
 // testClock is a clock whose wall time can be stepped.

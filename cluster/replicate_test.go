@@ -200,6 +200,41 @@ func TestSlowDisksElectNobody(t *testing.T) {
 	})
 }
 
+// Many large writes at a time, over slow links to slow disks, take their time and cost no
+// leader; reads go on beside them.
+func TestManyLargeWritesKeepTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		term := lead.raft.CurrentTerm()
+		c.net.setRate(4 << 20)
+		for _, n := range c.others(nil) {
+			n.disk.rate.Store(512 << 10)
+		}
+		const writes = 32
+		value := strings.Repeat("x", 256<<10)
+		replies := make(chan string, writes)
+		for i := range writes {
+			go func() { replies <- lead.do(fmt.Sprintf("SET k%d %s", i%4, value)) }()
+			time.Sleep(20 * time.Millisecond)
+		}
+		for len(replies) < writes {
+			if reply := lead.do("GET k"); reply != "_" {
+				t.Fatalf("a read was answered %q", reply)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		got := map[string]int{}
+		for range writes {
+			got[<-replies]++
+		}
+		if got["+OK"] != writes || lead.raft.CurrentTerm() != term || !lead.leads() {
+			t.Errorf("the writes were answered %v; the term was %d and is %d", got, term, lead.raft.CurrentTerm())
+		}
+	})
+}
+
 // A member that is busy does not answer for another term: Raft itself does, when it can.
 func TestHeartbeatOfAnotherTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 type hookedStore struct {
 	*raft.InmemStore
 	before, after func() error
+	takes         func(entries []*raft.Log) // its time for so much; nil: none
 }
 
 func (h *hookedStore) write(do func() error) error {
@@ -33,6 +34,9 @@ func (h *hookedStore) write(do func() error) error {
 }
 
 func (h *hookedStore) StoreLogs(entries []*raft.Log) error {
+	if h.takes != nil {
+		h.takes(entries)
+	}
 	return h.write(func() error { return h.InmemStore.StoreLogs(entries) })
 }
 
