@@ -197,7 +197,7 @@ func (p *picture) latency(took int64) float64 {
 	return float64(p.y) - (l-low)/(high-low)*dotsHigh
 }
 
-// dots draws the operations.
+// dots draws the operations that a node was asked for.
 func (p *picture) dots() {
 	p.y += dotsHigh
 	for d := int64(latencyMin); d <= latencyMax; d *= 10 {
@@ -207,7 +207,7 @@ func (p *picture) dots() {
 	}
 	every := len(p.h.Ops)/dotsMax + 1
 	for i, o := range p.h.Ops {
-		if o.Outcome == history.OK && i%every != 0 {
+		if o.Node == "" || o.Outcome == history.OK && i%every != 0 {
 			continue
 		}
 		fmt.Fprintf(&p.b, "<circle cx='%.1f' cy='%.1f' r='1.5' fill='%s'/>\n", p.x(o.Start), p.latency(took(&o)), fillOf(o.Outcome))

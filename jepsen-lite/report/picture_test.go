@@ -27,7 +27,7 @@ func drawn() Result {
 	v.Add("states differ", nil, "at index 7")
 	v.Add("stale read", &bad, "it saw less")
 	return Result{Workload: "fresh", Verdict: v, Reigns: []Reign{{"n1", "2", 0, 4 * second}}, History: &history.History{
-		Ops:    []history.Op{write(2), bad, {Name: "set", Node: "n1", Outcome: history.Info, Start: 5 * second, End: history.Forever}},
+		Ops:    []history.Op{write(2), bad, {Name: "setting", Outcome: history.OK, End: second}, {Name: "set", Node: "n1", Outcome: history.Info, Start: 5 * second, End: history.Forever}},
 		Faults: []history.Window{{Kind: "kill", What: "kill leader [n1]", Start: 4 * second, End: 8 * second}, {Kind: "slow", What: "slow drip", Start: 4 * second, End: 6 * second}, {Kind: "kill", What: "kill all [n10]", Start: 14 * second, End: 20 * second}},
 		Marks:  []history.Event{mark(0, history.Up, "n2"), mark(0, history.Up, "n1"), mark(4, history.Down, "n1"), mark(8, history.Up, "n1"), mark(15, history.Down, "n2")},
 		End:    20 * second,
@@ -100,7 +100,7 @@ func TestPictureOfManyProblems(t *testing.T) {
 	r := drawn()
 	r.Verdict = &model.Verdict{}
 	for i := range int64(10) {
-		r.History.Ops = append(r.History.Ops, history.Op{Name: "get", Outcome: history.OK, Start: second, End: (10 + i/5*10) * second, Line: int(100 + i)})
+		r.History.Ops = append(r.History.Ops, history.Op{Name: "get", Node: "n1", Outcome: history.OK, Start: second, End: (10 + i/5*10) * second, Line: int(100 + i)})
 		r.Verdict.Add("went back", &r.History.Ops[len(r.History.Ops)-1], "so it was seen")
 	}
 	svg := Picture(r)
