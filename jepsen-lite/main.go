@@ -17,15 +17,15 @@ import (
 )
 
 type cli struct {
-	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" set:"times=Length of the whole run; the workloads share it." help:"Run workloads under faults and judge them (the default command)."`
-	Marathon marathonCmd `cmd:"" set:"time=0s" set:"times=Length of all runs together (default: until it is told to stop)." help:"Run with one seed after the other until told to stop, and keep what failed."`
+	Run      runCmd      `cmd:"" default:"withargs" set:"time=60s" help:"Run workloads under faults and judge them (the default command)."`
+	Marathon marathonCmd `cmd:"" set:"time=0s" help:"Run with one seed after the other until told to stop, and keep what failed."`
 	Check    checkCmd    `cmd:"" help:"Judge a recorded run again, without running anything."`
 	Shrink   shrinkCmd   `cmd:"" help:"Run a schedule that failed with fewer and fewer faults, as long as it fails."`
 	Planted  plantedCmd  `cmd:"" help:"Plant one bug after the other in the server, and say whether it was caught."`
 }
 
 type runCmd struct {
-	Time     time.Duration `default:"${time}" help:"${times}"`
+	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share; of a marathon: of all its runs, 0s: until it is told to stop."`
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
 	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`

@@ -103,7 +103,7 @@ func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (p
 			break
 		}
 	}
-	fmt.Fprint(out, sum)
+	fmt.Fprintf(out, "%s", sum)
 	return len(sum.bad) == 0, err
 }
 

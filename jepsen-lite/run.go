@@ -111,13 +111,17 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 func (s *session) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
-	started := make(chan error, 1)
-	go func() { started <- s.target.Start(ctx) }()
+	started := make(chan struct{})
+	var err error
+	go func() {
+		defer close(started)
+		err = s.target.Start(ctx)
+	}()
 	look := time.NewTicker(startLook)
 	defer look.Stop()
 	for {
 		select {
-		case err := <-started:
+		case <-started:
 			return err
 		case <-look.C:
 			if deaths := s.target.Deaths(); len(deaths) > 0 {
