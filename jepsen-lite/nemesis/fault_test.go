@@ -155,6 +155,27 @@ func TestFaultStore(t *testing.T) {
 	}
 }
 
+// A node without space ends, again and again, and serves when there is space again.
+func TestFaultFull(t *testing.T) {
+	f := field(t)
+	for dice := range uint64(3) {
+		what, undo := full(f, Fault{Kind: "full", Variant: "follower", Dice: dice << 32}) // it is started at once, or at the end
+		node := strings.Trim(strings.Fields(what)[2], "[]")
+		for until := time.Now().Add(time.Minute); f.Target.Running(node); time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%s: it goes on", what)
+			}
+		}
+		time.Sleep(time.Second)
+		undo()
+		whole(t, f)
+		t.Log(what)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
 // Every scenario comes to its end, finds nothing, and leaves a cluster that is whole; the
 // folder that was put back is replaced.
 func TestFaultScenario(t *testing.T) {

@@ -102,6 +102,22 @@ func store(f *Field, fault Fault) (string, func()) {
 	}
 }
 
+// full has the disks of nodes have no space until the fault ends. They stop, and do so
+// again when they are started meanwhile.
+func full(f *Field, fault Fault) (string, func()) {
+	nodes := f.victims(fault.Variant, fault.Dice)
+	for _, n := range nodes {
+		f.Target.Fill(n, true)
+	}
+	back := f.comeBack(fault.Dice, nodes)
+	return fmt.Sprintf("full %s %v", fault.Variant, nodes), func() {
+		for _, n := range nodes {
+			f.Target.Fill(n, false)
+		}
+		back()
+	}
+}
+
 // stall has one sync of a node's disk take long. After 5 s the node must end itself.
 func stall(f *Field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)

@@ -125,10 +125,14 @@ func (t *lockd) Restart(node string) error {
 		n.dir = filepath.Join(filepath.Dir(n.dir), n.id)
 		n.begin("--join", t.nodes[via].client.Addr())
 	}
+	var expected []*End
 	if n.mayRefuse() {
-		return n.start(&folderDamaged, &folderCopied)
+		expected = append(expected, &folderDamaged, &folderCopied)
 	}
-	return n.start()
+	if n.full {
+		expected = append(expected, &diskFailed)
+	}
+	return n.start(expected...)
 }
 
 // refused reports whether the last process refused a folder that was damaged on purpose,

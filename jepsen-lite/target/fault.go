@@ -15,6 +15,7 @@ import (
 const (
 	faultListenVar = "LOCKD_FAULT_LISTEN"
 	plantedVar     = "LOCKD_PLANTED"
+	fullVar        = "LOCKD_FAULT_FULL"
 	segmentVar     = "LOCKD_SEGMENT_BYTES" // of the files of the log
 )
 
@@ -191,6 +192,22 @@ func (t *lockd) disarm(a Armed, patience time.Duration) {
 		a.x.ended(a.Stall)
 	case !a.x.ended(patience):
 		n.accuse("goes on after %q", a.told())
+	}
+}
+
+// Fill implements Target. A process that has met the full disk may end by it later, too.
+func (t *lockd) Fill(node string, full bool) {
+	n := t.nodes[node]
+	n.mu.Lock() // nobody starts it meanwhile
+	defer n.mu.Unlock()
+	n.full = full
+	if !full {
+		_ = os.Remove(n.fullFile)
+		return
+	}
+	n.expect(&diskFailed)
+	if err := os.WriteFile(n.fullFile, nil, 0o600); err != nil {
+		n.accuse("cannot be filled: %v", err)
 	}
 }
 

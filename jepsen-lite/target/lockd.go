@@ -34,6 +34,8 @@ type lockdNode struct {
 	id, dir    string
 	generation int
 	disk       disk
+	full       bool   // its disk has no space,
+	fullFile   string // as long as this is there
 }
 
 // newLockd prepares a cluster. Every node announces the address of its peer proxy,
@@ -57,7 +59,8 @@ func newLockd(c Config) (Target, error) {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
-		n.env = []string{faultListenVar + "=" + n.faultAddr, plantedVar + "=" + c.Plant, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
+		n.fullFile = filepath.Join(c.Dir, "data", name+".full")
+		n.env = []string{faultListenVar + "=" + n.faultAddr, fullVar + "=" + n.fullFile, plantedVar + "=" + c.Plant, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
 			"--peer-listen", at(1), "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n

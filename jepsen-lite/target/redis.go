@@ -321,6 +321,9 @@ func (noFaults) Arm(string, Strike) (Armed, error) { return Armed{}, errNoFaults
 // Disarm implements Target.
 func (noFaults) Disarm(Armed) {}
 
+// Fill implements Target.
+func (noFaults) Fill(string, bool) {}
+
 // ResetFaults implements Target.
 func (noFaults) ResetFaults(string) {}
 

@@ -62,6 +62,9 @@ type Target interface {
 	// it must end is reported with the deaths.
 	Arm(node string, s Strike) (Armed, error)
 	Disarm(a Armed)
+	// Fill has a node's disk have no space until it is told otherwise: each process that
+	// writes may end by that.
+	Fill(node string, full bool)
 	// ResetFaults disarms all points of a node, and sets its clock right.
 	ResetFaults(node string)
 	// Die has a node die by itself, as it would by a kill or a power failure.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -97,6 +98,32 @@ func TestFaultSlow(t *testing.T) {
 		if err := At(LogSync); err != nil || time.Since(start) < least {
 			t.Errorf("time %d: %v after %s", i, err, time.Since(start))
 		}
+	}
+}
+
+// As long as a file is there, whatever writes finds no space.
+func TestFaultFull(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "full")
+	t.Setenv(fullVar, file)
+	if err := At(LogWrite); err != nil {
+		t.Errorf("with space: %v", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, point := range Points {
+			writes := point == LogWrite || point == VoteWrite || point == SnapshotWrite
+			if err := At(point); errors.Is(err, syscall.ENOSPC) != writes {
+				t.Errorf("%s without space: %v", point, err)
+			}
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := At(LogWrite); err != nil {
+		t.Errorf("with space again: %v", err)
 	}
 }
 

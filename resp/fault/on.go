@@ -20,6 +20,7 @@ const On = true
 const (
 	plantedVar = "LOCKD_PLANTED"      // name of a bug
 	listenVar  = "LOCKD_FAULT_LISTEN" // address of the control port
+	fullVar    = "LOCKD_FAULT_FULL"   // a file: while it is there, the disk has no space
 )
 
 var planted = os.Getenv(plantedVar)
@@ -56,9 +57,23 @@ var state struct {
 	dying  []func(how string)
 }
 
+// full reports whether a point writes, and there is no space.
+func full(point string) bool {
+	file := os.Getenv(fullVar)
+	if file == "" || point != LogWrite && point != VoteWrite && point != SnapshotWrite {
+		return false
+	}
+	_, err := os.Stat(file)
+	return err == nil
+}
+
 // At is called at a point; its error is that of the operation. It may be called
 // concurrently. An armed point strikes once, unless it is slow.
 func At(point string) error {
+	if full(point) {
+		fmt.Fprintf(os.Stderr, "fault: no space at %s\n", point)
+		return syscall.ENOSPC
+	}
 	state.Lock()
 	a := state.points[point]
 	if a == nil {
