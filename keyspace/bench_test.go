@@ -25,11 +25,13 @@ type unlockScripts struct{ fakeScripts }
 
 func (unlockScripts) Compile(resp.Script) (resp.Reply, bool) { return resp.Reply{}, true }
 
-func (unlockScripts) Run(_ resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
-	if call(resp.Args{"get", keys[0]}).Str == argv[0] {
-		return call(resp.Args{"del", keys[0]}), lim, false
+func (unlockScripts) Run(_ resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+	reply, _ := call(resp.Args{"get", keys[0]}, lim.Steps)
+	if reply.Str != argv[0] {
+		return resp.Int(0), lim, false
 	}
-	return resp.Int(0), lim, false
+	reply, _ = call(resp.Args{"del", keys[0]}, lim.Steps)
+	return reply, lim, false
 }
 
 // Lock and unlock one of n keys, each in an entry of its own.

@@ -90,8 +90,8 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 		return resp.Err(errWorkMeter)
 	}
 	run := &scriptRun{db: c.db, readOnly: noWrites, full: full}
-	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Call(f.library.code(), f.function.Name, keys, argv, c.m.settings.script, call)
+	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+		return c.m.scripts.Call(f.library.code(), f.function.Name, keys, argv, lim, call)
 	})
 }
 

@@ -183,13 +183,15 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
+	if h != nil && !c.m.affords(findAll(h, args[2:])+farWork*int64(len(args)-2)) {
+		return resp.Err(errWorkMeter)
+	}
 	replies := make([]resp.Reply, len(args)-2)
 	for i, name := range args[2:] {
 		replies[i] = resp.Nil()
 		if h == nil {
 			continue
 		}
-		c.m.spend(h.findWork(name))
 		if val, had := h.get(name); had {
 			replies[i] = resp.Bulk(val)
 		}

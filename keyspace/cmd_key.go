@@ -332,7 +332,7 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 		if !c.m.expired(e) {
 			found = e
 		}
-		return found == nil && c.m.affords(visitWork)
+		return found == nil && c.m.affords(keyWork/2)
 	}
 	if keys.from(keys.at(c.randN(n)), stays); found == nil && !c.m.tired() {
 		keys.each(stays)
@@ -378,7 +378,7 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	if fail, ok := o.begin(c, c.m.dbs[c.db].keys.len(), true); !ok {
 		return fail
 	}
-	c.m.spend((keyWork - visitWork) * int64(o.count))
+	c.m.spend((keyWork - farWork) * int64(o.count))
 	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
 		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
 		if kindFits && o.wants(e.key()) && !c.m.expired(e) {

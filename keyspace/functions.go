@@ -139,10 +139,15 @@ func (m *Machine) create(f *functions, source string, replace bool, left *resp.S
 	if !m.affords(compileWork + sourceWork*int64(len(source))) {
 		return "", resp.Err(errWorkMeter), false
 	}
-	began := *left
-	l.functions, *left, fail, ok = m.scripts.Load(l.code(), began)
-	m.spendScript(began, *left)
-	if !ok {
+	lim := m.scriptLimits(*left)
+	l.functions, *left, fail, ok = m.scripts.Load(l.code(), lim)
+	steps := lim.Steps - left.Steps
+	m.spendSteps(steps)
+	m.spend(lim.MemBytes - left.MemBytes)
+	switch {
+	case !ok && workMet(lim, steps, left.Steps):
+		return "", resp.Err(errWorkMeter), false
+	case !ok:
 		return "", fail, false
 	}
 	if len(l.functions) == 0 {

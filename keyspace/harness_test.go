@@ -20,7 +20,7 @@ func (fakeScripts) Compile(s resp.Script) (resp.Reply, bool) {
 	return resp.Reply{}, true
 }
 
-func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
+func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 	last := resp.Nil()
 	for _, line := range strings.Split(s.Source, "\n") {
 		words := split(line)
@@ -41,7 +41,10 @@ func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits
 		case words[0] == "fail":
 			return resp.Err("ERR script failed"), lim, false
 		default:
-			last = call(words)
+			if last, lim.Steps = call(words, lim.Steps); lim.Steps < 0 {
+				lim.Steps = 0
+				return resp.Err("ERR script limit"), lim, true
+			}
 		}
 	}
 	return last, lim, false
@@ -77,7 +80,7 @@ func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Fun
 	return list, lim, resp.Reply{}, true
 }
 
-func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
+func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 	var lines []string
 	inside := false
 	for _, line := range strings.Split(lib.Source, "\n") {

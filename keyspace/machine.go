@@ -136,7 +136,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	before := int64(0) // work of a pipeline's commands that are done: each may do as much as a request
 	for _, cmd := range req.Cmds {
 		if !req.Multi {
-			before, m.request.work = before+m.request.work, 0
+			before += m.request.takeWork()
 		}
 		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
 			break // the rest goes on in another entry: in between others have their turn
@@ -153,7 +153,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		}
 	}
 	m.serveReady(at)
-	m.request.work += before
+	m.request.work = before + m.request.takeWork()
 	return res
 }
 

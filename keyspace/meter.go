@@ -28,7 +28,8 @@ const (
 const (
 	commandWork = 1024
 	visitWork   = 256     // an element visited in their order
-	keyWork     = 512     // a key of a database: each is in memory of its own
+	keyWork     = 1024    // a key of a database: each is in memory of its own
+	farWork     = 768     // an element of a tree, which is so too
 	findWork    = 512     // of which treeWork makes that of a tree
 	compareWork = 8       // an element of a small aggregate compared in search of one
 	copyWork    = 2       // a byte copied into memory of its own
@@ -40,7 +41,8 @@ const (
 	compileWork = 1 << 20 // a script, besides
 	sourceWork  = 8 << 10 // a byte of it
 	limitWork   = 2 << 20 // a script that meets a limit: the next one needs a new state of Lua
-	stepWork    = 512     // a step of a script, 100 ns at most: one script of ten million takes all of workMax
+	stepWork    = 512     // a step of a script, 100 ns at most (see settings.stepWork)
+	calledSteps = 40      // of the fifty steps that a call takes in a script, those that stand for the command
 )
 
 // treeWork is the work of finding, adding or removing one of n elements of a tree.
@@ -76,6 +78,7 @@ const (
 type meter struct {
 	replyBytes int64
 	work       int64
+	moreWork   int64 // that steps of scripts take, above what they count for in work
 	baseBytes  int64 // of the data when it began
 
 	// Of an entry: the programs it has paid for, and the bytes of their sources.
@@ -139,9 +142,29 @@ func (m *Machine) affordsProgram(key string, sourceBytes int) bool {
 	return m.affords(compileWork + sourceWork*int64(sourceBytes))
 }
 
-// spendScript counts what a script that began with lim has used of it.
-func (m *Machine) spendScript(lim, left resp.ScriptLimits) {
-	m.spend(stepWork*(lim.Steps-left.Steps) + lim.MemBytes - left.MemBytes)
+// scriptLimits are lim for a script that begins now: of its steps, as many as the work of
+// the request leaves.
+func (m *Machine) scriptLimits(lim resp.ScriptLimits) resp.ScriptLimits {
+	lim.StepsOf = lim.Steps
+	lim.Steps = m.stepsLeft(lim.Steps)
+	return lim
+}
+
+// stepsLeft are those of some steps for which the work of the request leaves room.
+func (m *Machine) stepsLeft(steps int64) int64 {
+	return min(steps, max(0, workMax-m.request.work)/m.settings.stepWork)
+}
+
+// spendSteps counts steps of a script: for the entry they always are what they take.
+func (m *Machine) spendSteps(steps int64) {
+	m.spend(m.settings.stepWork * steps)
+	m.request.moreWork += (stepWork - m.settings.stepWork) * steps
+}
+
+// workMet reports whether what ended a script that began with lim was the work of its
+// request more than the steps that it took itself: of the two errors, the one that helps.
+func workMet(lim resp.ScriptLimits, steps, left int64) bool {
+	return left == 0 && steps < lim.StepsOf/2
 }
 
 // tired reports whether the running request has done as much as one may. A command
@@ -166,6 +189,13 @@ func (m *Machine) exhausted(row *resp.Row[command]) string {
 func (m *Machine) entryExhausted() bool {
 	return m.entry.replyBytes > entryReplyBytesMax || m.entry.work > entryWorkMax ||
 		m.usedBytes()-m.entry.baseBytes > entryGrowthBytesMax
+}
+
+// takeWork empties the meter of its work.
+func (r *meter) takeWork() int64 {
+	work := r.work + r.moreWork
+	r.work, r.moreWork = 0, 0
+	return work
 }
 
 // settle adds the request that has ended to its entry.

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,6 +128,68 @@ func TestScriptsTireARequest(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A script may do what its request has left, in steps and in commands together: where that
+// is not enough it is undone at once, whatever it catches, and what is left is enough for
+// one that needs less.
+func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
+	const spin = "for i = 1, 1e9 do end"
+	for name, tt := range map[string]struct {
+		left string // steps
+		line resp.Args
+		want string
+	}{
+		"enough":                 {"1000", resp.Args{"EVAL", "return redis.call('set', 'k', 'v')", "0"}, "OK"},
+		"none":                   {"0", resp.Args{"EVAL", "return redis.call('set', 'k', 'v')", "0"}, errWorkMeter},
+		"steps":                  {"1000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') " + spin, "0"}, errWorkMeter},
+		"most steps":             {"90000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') " + spin, "0"}, "ERR Script stopped: it needs more than its limit of 100000 steps"},
+		"caught":                 {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') while true do pcall(function() " + spin + " end) end", "0"}, errWorkMeter},
+		"work":                   {"5000", resp.Args{"EVAL", "redis.call('set', 'k', 'v') for i = 1, 9 do redis.pcall('setrange', 'k', 999999, 'x') end", "0"}, errWorkMeter},
+		"work before steps":      {"60000", resp.Args{"EVAL", "redis.call('setrange', 'k', 9999999, 'x') " + spin, "0"}, errWorkMeter},
+		"steps before work":      {"6000", resp.Args{"EVAL", "for i = 1, 3000 do end redis.call('setrange', 'k', 999999, 'x')", "0"}, errWorkMeter},
+		"work alone":             {"6000", resp.Args{"EVAL", "redis.call('setrange', 'k', 999999, 'x') return 'done'", "0"}, "done"},
+		"a function":             {"1000", resp.Args{"FCALL", "spin", "0"}, errWorkMeter},
+		"a library":              {"5000", resp.Args{"FUNCTION", "LOAD", "#!lua name=more\n" + spin}, errWorkMeter},
+		"many small commands":    {"40000", resp.Args{"EVAL", "for i = 1, 400 do redis.call('set', 'k', 'v') end return 'done'", "0"}, "done"},
+		"too many small of them": {"40000", resp.Args{"EVAL", "for i = 1, 900 do redis.call('set', 'k', 'v') end return 'done'", "0"}, errWorkMeter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newSpinner(t)
+			ask(m, []string{"CONFIG", "SET", nameScriptSteps, "100000"})
+			m.request, m.applying = m.newMeter(), true
+			steps, _ := strconv.ParseInt(tt.left, 10, 64)
+			const program = compileWork + 100*sourceWork
+			if m.request.work = workMax - steps*m.settings.stepWork; steps > 0 {
+				m.request.work -= program
+			}
+			if got := (&ctx{m: m}).execute(tt.line).Str; got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if m.request.work > workMax+limitWork+program+4<<20 { // a command may end what it has begun
+				t.Errorf("the request has done %d more than it may", m.request.work-workMax)
+			}
+			if e, _ := m.dbs[0].keys.get("k"); strings.HasPrefix(tt.want, "ERR") && e != nil {
+				t.Error("the script was not undone")
+			}
+		})
+	}
+}
+
+// However many steps a script is allowed, it may take all of them. What they are for its
+// request, they are not for its entry: there they count for the time that they take.
+func TestStepsCountForTheirEntry(t *testing.T) {
+	for _, most := range []int64{1000, 10_000_000, 1_000_000_000} {
+		m := New(luavm.New())
+		ask(m, []string{"CONFIG", "SET", nameScriptSteps, strconv.FormatInt(most, 10)})
+		if lim := m.scriptLimits(m.settings.script); lim.Steps != most {
+			t.Errorf("of %d steps a script may take %d", most, lim.Steps)
+		}
+		ask(m, []string{"EVAL", "for i = 1, 900 do end return redis.call('set', 'k', 'v')", "0"})
+		if steps := int64(900); m.entry.work < stepWork*steps || m.entry.work > stepWork*steps*3/2+compileWork+100*sourceWork {
+			t.Errorf("of %d steps, %d count for %d", most, steps, m.entry.work)
+		}
 	}
 }
 
@@ -277,7 +340,6 @@ func TestOthersDoNotPay(t *testing.T) {
 		results, messages := m.Apply(at, []resp.Request{req})
 		return results[0], messages
 	}
-	do(resp.Args{"CONFIG", "SET", "lockd-script-steps", "40000000"})
 	session, _ := do(resp.BlockOpen())
 	wait := resp.BlockAsk(resp.BlockID{Session: uint64(session.Replies[0].Int), Number: 1}, 0, resp.Args{"BLPOP", "list", "0"})
 	do(wait)

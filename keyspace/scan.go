@@ -72,7 +72,11 @@ func (o *scanOptions) begin(c *ctx, n int, tree bool) (fail resp.Reply, ok bool)
 	if o.count = min(o.count, max(n, 1)); !tree {
 		o.count = max(n, 1)
 	}
-	if !c.m.affords(visitWork*int64(o.count) + treeWork(n)) {
+	each := int64(visitWork)
+	if tree {
+		each = farWork
+	}
+	if !c.m.affords(each*int64(o.count) + treeWork(n)) {
 		return resp.Err(errWorkMeter), false
 	}
 	return resp.Reply{}, true

@@ -9,7 +9,17 @@ type scriptRun struct {
 	full     bool // memory was over maxmemory when the script began
 	wrote    bool // a write has been run: from then on memory is not asked any more
 
+	steps int64 // that it has taken itself
+	left  int64 // that it may take
+
 	exhausted string // the limit of a request that the script has met; it is undone then
+}
+
+// take counts the steps that the script has taken since it was asked last.
+func (run *scriptRun) take(m *Machine, left int64) {
+	steps := run.left - left
+	run.steps, run.left = run.steps+steps, left
+	m.spendSteps(steps)
 }
 
 // The answers of redis.call to what a script may not do, in Redis's words.
@@ -38,26 +48,31 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	if c.m.applying {
 		c.m.library.used(sha, s)
 	}
-	return c.runLua(run, func(call func(resp.Args) resp.Reply) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Run(s.body(sha), keys, argv, c.m.settings.script, call)
+	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+		return c.m.scripts.Run(s.body(sha), keys, argv, lim, call)
 	})
 }
 
 // runLua runs a script, or a function, and takes back what it has written where it
-// meets a limit. What it has used counts once it has ended: no step of a script is
-// refused for what the request has done, but the next command is.
-func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool)) resp.Reply {
+// meets a limit. Its steps and the work of its commands are taken from what its request
+// may do, both as they come: the more it does of one, the less is left of the other.
+func (c *ctx) runLua(run *scriptRun, start func(lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
 	}
-	reply, left, limited := start(func(args resp.Args) resp.Reply { return c.call(run, args) })
-	c.m.spendScript(c.m.settings.script, left)
+	lim := c.m.scriptLimits(c.m.settings.script)
+	run.left = lim.Steps
+	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) { return c.call(run, args, left) })
+	run.take(c.m, left.Steps)
+	c.m.spend(lim.MemBytes - left.MemBytes)
 	if limited {
 		c.m.spend(limitWork)
 	}
 	switch {
 	case run.exhausted != "":
 		reply, limited = resp.Err(run.exhausted), true
+	case limited && workMet(lim, run.steps, left.Steps):
+		reply = resp.Err(errWorkMeter)
 	case reply.Size() > replyBytesMax:
 		reply, limited = resp.Err(errReplyTooLarge), true
 	}
@@ -70,8 +85,27 @@ func (c *ctx) runLua(run *scriptRun, start func(call func(resp.Args) resp.Reply)
 	return reply
 }
 
-// call runs one command for redis.call.
-func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
+// call runs one command for redis.call; see resp.ScriptCall. The steps of the call have
+// paid for the first of the command's work: a script of many small ones has all its steps.
+func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
+	m := c.m
+	run.take(m, left)
+	before := m.request.work
+	reply = c.runCalled(run, args)
+	m.request.work = max(before, m.request.work-calledSteps*m.settings.stepWork)
+	if run.exhausted == "" && m.tired() {
+		run.exhausted = errWorkMeter
+	}
+	if run.exhausted != "" {
+		run.left = 0
+		return reply, -1 // it is undone, whatever it would do
+	}
+	run.left = m.stepsLeft(left)
+	return reply, run.left
+}
+
+// runCalled runs a command that a script calls.
+func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
@@ -91,7 +125,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args) resp.Reply {
 		run.exhausted = c.m.exhausted(row)
 	}
 	if run.exhausted != "" {
-		return resp.Err(run.exhausted) // the script may catch it, but is undone all the same
+		return resp.Err(run.exhausted)
 	}
 	if row.Flags&changes != 0 {
 		run.wrote = true

@@ -8,17 +8,16 @@ type Scripts interface {
 	// Compile checks a script without running it: ok is false and the reply is the
 	// error Redis gives where it does not compile.
 	Compile(s resp.Script) (fail resp.Reply, ok bool)
-	// Run runs s with KEYS and ARGV. call runs one command for redis.call and
-	// redis.pcall and returns its reply, which may be an error. The reply is what
+	// Run runs s with KEYS and ARGV. call runs its commands. The reply is what
 	// EVAL answers. limited is true when the script met one of its limits: the
 	// caller takes back what the script wrote, and the reply says which limit. left is
 	// what is left of lim, the same on every node.
-	Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+	Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 	// Load runs the code of a library of functions and returns the functions that it
 	// registers, in any order, and what is left of lim. ok is false and the reply is the
 	// error Redis gives where it does not compile, fails, or meets a limit.
 	Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
 	// Call runs a function that Load has returned, with its keys and arguments, as Run
 	// runs a script. It knows of no other call: it finds the library as Load left it.
-	Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+	Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 }

@@ -16,6 +16,7 @@ type settings struct {
 	maxMemoryBytes       int64
 	notify               notifyClass
 	script               resp.ScriptLimits
+	stepWork             int64 // what a step counts for in its request: one script may take all that it is allowed
 	hashListpackEntries  int64
 	hashListpackValBytes int64
 	listListpackSize     int64
@@ -191,6 +192,7 @@ func (s *settings) read() {
 	s.maxMemoryBytes = s.number(nameMaxMemory)
 	s.notify, _ = parseNotify(s.value(nameNotify))
 	s.script = resp.ScriptLimits{Steps: s.number(nameScriptSteps), MemBytes: s.number(nameScriptMemory)}
+	s.stepWork = min(stepWork, workMax/s.script.Steps)
 	s.hashListpackEntries = s.number(nameHashEntries)
 	s.hashListpackValBytes = s.number(nameHashValue)
 	s.listListpackSize = s.number(nameListSize)

@@ -531,9 +531,11 @@ func TestWorstCases(t *testing.T) {
 		if !known[name] {
 			t.Errorf("%s: no such command", name)
 		}
-		for _, c := range cases[name] {
-			c.check(t, z, stages, strict)
-		}
+		t.Run(name, func(t *testing.T) {
+			for _, c := range cases[name] {
+				c.check(t, z, stages, strict)
+			}
+		})
 	}
 }
 
@@ -554,7 +556,7 @@ func (c worstCase) check(t *testing.T, z worstSize, stages map[string]*worstStag
 		if strict && took > longest {
 			t.Errorf("%s, %s: others wait for %v", c.line, how, took)
 		}
-		if work < int64(c.least) {
+		if !strict && work < int64(c.least) { // strictly, some are refused before they begin
 			t.Errorf("%s, %s: work %d, want at least %d", c.line, how, work, c.least)
 		}
 	}

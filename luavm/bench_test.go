@@ -23,20 +23,20 @@ func BenchmarkRun(b *testing.B) {
 	for _, c := range []struct {
 		name, source string
 		keys, argv   []string
-		call         func(resp.Args) resp.Reply
+		call         resp.ScriptCall
 	}{
-		{"unlock", unlockScript, []string{"lock:a"}, []string{"0123456789abcdef"}, func(a resp.Args) resp.Reply {
+		{"unlock", unlockScript, []string{"lock:a"}, []string{"0123456789abcdef"}, func(a resp.Args, left int64) (resp.Reply, int64) {
 			if a[0] == "get" {
-				return resp.Bulk("0123456789abcdef")
+				return resp.Bulk("0123456789abcdef"), left
 			}
-			return one
+			return one, left
 		}},
-		{"redisson", redissonLock, []string{"lock:a"}, []string{"30000", "uuid:1"}, func(resp.Args) resp.Reply { return one }},
+		{"redisson", redissonLock, []string{"lock:a"}, []string{"30000", "uuid:1"}, func(_ resp.Args, left int64) (resp.Reply, int64) { return one, left }},
 		{"empty", `return 1`, nil, nil, nil},
 		{"loop", `local s = 0 for i = 1, 1000 do s = s + i * 2 end return s`, nil, nil, nil},
 		{"table", `local t = {} for i = 1, 1000 do t[#t + 1] = i end return #t`, nil, nil, nil},
 		{"concat", `local s = '' for i = 1, 100 do s = s .. i .. ',' end return s`, nil, nil, nil},
-		{"error", `return redis.call('nosuch')`, nil, nil, func(resp.Args) resp.Reply { return resp.Err("ERR x") }},
+		{"error", `return redis.call('nosuch')`, nil, nil, func(_ resp.Args, left int64) (resp.Reply, int64) { return resp.Err("ERR x"), left }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			v, s := New(), script(c.source)

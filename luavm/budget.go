@@ -82,7 +82,7 @@ func (b *budget) spend(what string) {
 	if b.spent != "" {
 		return
 	}
-	most := b.limit.Steps
+	most := max(b.limit.Steps, b.limit.StepsOf)
 	if what == limitBytes {
 		most = b.limit.MemBytes
 	}

@@ -46,7 +46,7 @@ return look(redis.call('x'))`
 			if proto != "" {
 				argv = []string{proto}
 			}
-			got, _, _ := New().Run(script(look), nil, argv, limits, func(resp.Args) resp.Reply { return c.reply })
+			got, _, _ := New().Run(script(look), nil, argv, limits, func(_ resp.Args, left int64) (resp.Reply, int64) { return c.reply, left })
 			if got.Str != want {
 				t.Errorf("%+v in RESP%s is %s, want %s", c.reply, proto, render(got), want)
 			}
@@ -80,7 +80,7 @@ func TestLuaToReply(t *testing.T) {
 
 // An error of a command keeps its code, and the script's position follows.
 func TestCommandErrors(t *testing.T) {
-	fail := func(resp.Args) resp.Reply { return resp.Err(resp.ErrWrongType) }
+	fail := func(_ resp.Args, left int64) (resp.Reply, int64) { return resp.Err(resp.ErrWrongType), left }
 	s := script("\nreturn redis.call('x')")
 	got, _, limited := New().Run(s, nil, nil, limits, fail)
 	if want := resp.ErrWrongType + " script: " + s.SHA + ", on @user_script:2."; got.Str != want || limited {
@@ -103,7 +103,7 @@ func TestLongReply(t *testing.T) {
 	for i := range elems {
 		elems[i] = resp.Int(int64(i))
 	}
-	list := func(resp.Args) resp.Reply { return resp.Array(elems...) }
+	list := func(_ resp.Args, left int64) (resp.Reply, int64) { return resp.Array(elems...), left }
 	got, _, limited := New().Run(script(`local t = redis.call('x') t[#t + 1] = 'end' return {#t, t[#t - 1], t}`), nil, nil, limits, list)
 	if limited || got.IsErr() {
 		t.Fatalf("reply %s", render(got))

@@ -52,7 +52,7 @@ func (v *VM) Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Func
 
 // Call runs a function of a library that Load has accepted: name is that of the
 // function as it was registered. Otherwise it is Run.
-func (v *VM) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
+func (v *VM) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	p, fail, ok := v.program(&libraries, lib)
 	if !ok {
 		return fail, lim, false

@@ -161,9 +161,9 @@ func FuzzLibrary(f *testing.F) {
 }
 
 func tracedCall(v *VM, source, name string, lim resp.ScriptLimits) (reply resp.Reply, limited bool, calls []resp.Args) {
-	reply, _, limited = v.Call(script(source), name, []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
+	reply, _, limited = v.Call(script(source), name, []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		calls = append(calls, args)
-		return resp.Int(int64(len(calls)))
+		return resp.Int(int64(len(calls))), left
 	})
 	return reply, limited, calls
 }

@@ -186,9 +186,9 @@ func traced(v *VM, source string) (reply resp.Reply, left resp.ScriptLimits, lim
 		resp.Int(1), resp.Bulk("x"), resp.Nil(), resp.OK(), resp.Err("ERR x"), resp.Array(resp.Int(1), resp.Nil(), resp.Bulk("y")),
 		resp.Map(resp.Bulk("k"), resp.Double(1.5)), resp.Set(resp.Bulk("m")), resp.Bool(true), resp.Verbatim("text"),
 	}
-	reply, left, limited = v.Run(script(source), []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args) resp.Reply {
+	reply, left, limited = v.Run(script(source), []string{"k1", "k2"}, []string{"a1"}, lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		calls = append(calls, args)
-		return replies[len(calls)%len(replies)]
+		return replies[len(calls)%len(replies)], left
 	})
 	return reply, left, limited, calls
 }

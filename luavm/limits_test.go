@@ -122,6 +122,30 @@ func TestBudgetIsExact(t *testing.T) {
 	}
 }
 
+// A command may take steps of the script that calls it. It is told how many are left, and
+// where it takes more than those, the script ends: no pcall helps, and the error names
+// the whole limit of which the script was given a part.
+func TestCommandTakesSteps(t *testing.T) {
+	lim := resp.ScriptLimits{Steps: 3000, MemBytes: 1 << 20, StepsOf: 5000}
+	var told []int64
+	take := func(_ resp.Args, left int64) (resp.Reply, int64) {
+		told = append(told, left)
+		return resp.Int(1), left - 1000
+	}
+	source := script(`for i = 1, 100 do pcall(redis.pcall, 'x') end return 'survived'`)
+	reply, left, limited := New().Run(source, nil, nil, lim, take)
+	if want := "ERR Script stopped: it needs more than its limit of 5000 steps"; !limited || reply.Str != want || left.Steps != 0 {
+		t.Errorf("limited: %v, %d steps left, %s, want %s", limited, left.Steps, render(reply), want)
+	}
+	if len(told) != 3 || told[0] >= 3000 || told[0]-told[1] <= 1000 || told[1]-told[2] <= 1000 {
+		t.Errorf("at the calls, %v steps are left", told)
+	}
+	reply, left, limited = New().Run(script(`redis.call('x') return 'done'`), nil, nil, lim, take)
+	if limited || reply.Str != "done" || left.Steps < 1800 || left.Steps >= 2000 {
+		t.Errorf("limited: %v, %d steps left, %s", limited, left.Steps, render(reply))
+	}
+}
+
 // Compiled scripts are kept up to a number of bytes, however big each is, and what is
 // kept or was dropped changes no result.
 func TestCacheIsBounded(t *testing.T) {

@@ -165,6 +165,6 @@ func panicOf(v *VM, source string) (text string) {
 			text = fmt.Sprint(r)
 		}
 	}()
-	v.Run(script(source), nil, nil, limits, func(resp.Args) resp.Reply { panic("half of a change") })
+	v.Run(script(source), nil, nil, limits, func(resp.Args, int64) (resp.Reply, int64) { panic("half of a change") })
 	return ""
 }

@@ -141,6 +141,7 @@ func (v *VM) command(c libCall, raise bool) int {
 	}
 	c.b.charge(c.L, callSteps+size/16)
 	reply := v.runCommand(args)
+	c.b.charge(c.L, 0) // it may have taken the last steps
 	if reply.IsErr() {
 		t := v.errorTable(c, "-"+reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
@@ -150,14 +151,15 @@ func (v *VM) command(c libCall, raise bool) int {
 }
 
 // runCommand notes a panic of the command, which gopher-lua takes for one of its own.
-func (v *VM) runCommand(args resp.Args) resp.Reply {
+func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
 			v.broken = fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
 			panic(v.broken)
 		}
 	}()
-	return v.run(args)
+	reply, v.b.steps = v.run(args, v.b.steps)
+	return reply
 }
 
 func (v *VM) failed(c libCall, t *lua.LTable, raise bool) int {

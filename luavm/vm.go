@@ -56,7 +56,7 @@ type VM struct {
 	functionGlobals *lua.LTable // ... and in a call
 
 	// Of the present run:
-	run     func(resp.Args) resp.Reply
+	run     resp.ScriptCall
 	proto   int    // of replies, as redis.setresp chose
 	nested  int    // calls from Go into Lua
 	origin  string // where the last error was raised
@@ -197,12 +197,11 @@ func compile(name, source, key, text string) (p *program, message string) {
 	return &program{key: key, chunk: c, proto: proto}, ""
 }
 
-// Run runs a script with KEYS and ARGV. call runs one command for redis.call and
-// redis.pcall and returns its reply, which may be an error. The reply is what
+// Run runs a script with KEYS and ARGV. call runs its commands. The reply is what
 // EVAL answers. limited is true when the script met one of its limits: the
 // caller takes back what the script wrote, and the reply says which limit. left is
 // what is left of the limits, the same on every node.
-func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call func(resp.Args) resp.Reply) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
+func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	p, fail, ok := v.program(&scripts, s)
 	if !ok {
 		return fail, lim, false
@@ -218,7 +217,7 @@ func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call
 }
 
 // prepare makes a state ready for a run of a program, and the program a function of it.
-func (v *VM) prepare(p *program, call func(resp.Args) resp.Reply) *lua.LFunction {
+func (v *VM) prepare(p *program, call resp.ScriptCall) *lua.LFunction {
 	if v.L == nil {
 		v.open()
 	}
@@ -258,7 +257,7 @@ func (v *VM) limitMet() resp.Reply {
 }
 
 // begin resets what belongs to one run.
-func (v *VM) begin(call func(resp.Args) resp.Reply) {
+func (v *VM) begin(call resp.ScriptCall) {
 	v.run, v.proto, v.nested, v.broken = call, 2, 0, ""
 	for ; v.loaded > 0; v.loaded-- {
 		delete(v.b.chunks, loadedKey(v.loaded))

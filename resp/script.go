@@ -12,7 +12,13 @@ type Script struct {
 type ScriptLimits struct {
 	Steps    int64 // instructions and library work, in steps
 	MemBytes int64 // growth of strings and tables, in bytes
+	StepsOf  int64 // the limit of which Steps are what is left: it is the one that an error names; 0 for Steps
 }
+
+// ScriptCall runs one command for redis.call and redis.pcall, and returns its reply,
+// which may be an error. left are the steps that the script has left: the command may take
+// some of them. Where less than none are left then, the script ends, as at its own limit.
+type ScriptCall func(args Args, left int64) (reply Reply, leftThen int64)
 
 // Function is a function as redis.register_function describes it.
 type Function struct {
