@@ -251,8 +251,8 @@ func (l *memListener) Close() error {
 func (l *memListener) Addr() net.Addr { return namedAddr(l.addr) }
 
 const (
-	memQueueMax = 4 << 20  // bytes that a link holds before its writer must wait
-	memPiece    = 64 << 10 // bytes that it carries at a time; the connections of a link take turns
+	memQueueMax = 4 << 20 // bytes that a link holds before its writer must wait
+	memPiece    = 8 << 10 // bytes that it carries at a time; the connections of a link take turns
 )
 
 // memQueue is one direction of a connection.

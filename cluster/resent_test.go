@@ -453,10 +453,10 @@ func (c *testCluster) installSlowly() (lead, member *testNode) {
 	member = c.others(lead)[0]
 	c.cut(member)
 	for i := range 10 {
-		c.expect(lead, fmt.Sprintf("SET k%d %s", i, strings.Repeat("x", 1<<20)), "+OK")
+		c.expect(lead, fmt.Sprintf("SET k%d %s", i, strings.Repeat("x", 128<<10)), "+OK")
 	}
 	c.forget(lead)
-	c.net.setRate(1 << 20)
+	c.net.setRate(128 << 10)
 	c.net.heal()
 	for tries := 0; member.installs.Load() == 0; tries++ {
 		if tries == 1000 {
