@@ -157,6 +157,9 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, own execut
 	if size := resp.RequestSize(req); size > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
+	if fault.Planted(fault.Unanswered) && n.clock.Monotonic().Microseconds()%300 == 0 {
+		<-ctx.Done()
+	}
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
 	start, pause := n.clock.Monotonic(), retryPauseMin

@@ -32,6 +32,9 @@ func (n *Node) watchElections() {
 // barrierPause is the pause after a barrier that failed while still leading.
 const barrierPause = 10 * time.Millisecond
 
+// plantedPause is how long a new leader waits that was planted to.
+const plantedPause = 8 * time.Second
+
 // startLeading makes a freshly elected leader ready: everything logged before its
 // term, and an entry of its own term, have been applied. From then on it may stamp
 // entries and answer reads.
@@ -40,6 +43,9 @@ func (n *Node) startLeading() {
 		term := n.raft.CurrentTerm()
 		err := n.barrier()
 		n.transfer.note(n, err)
+		if fault.Planted(fault.SlowStart) {
+			sleep(context.Background(), n.stop, plantedPause)
+		}
 		if err == nil && n.lead.Load() == nil && n.startClock(term) {
 			n.changed.tell()
 			signal(n.proposer.wake)

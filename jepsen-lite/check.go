@@ -34,7 +34,7 @@ func judge(dir string, w *workload.Workload, what string) (report.Result, error)
 	if err != nil {
 		return report.Result{}, err
 	}
-	v := model.All(w.Check, model.Errors)(h)
+	v := model.All(w.Check, model.Errors, model.Live, model.Least(w.Least...))(h)
 	var cluster model.Verdict
 	text, err := os.ReadFile(filepath.Join(dir, clusterFile))
 	if err == nil {

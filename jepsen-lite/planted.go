@@ -56,6 +56,10 @@ var plantedRuns = []plantedRun{
 		"--workload scripts --nemesis none --time 4s --seed 1", []string{"states differ", "a node died"}},
 	{"flipped-digit", "a node stores another digit now and then",
 		"--workload register --nemesis none --time 4s --seed 1", []string{"a node died"}},
+	{"slow-start", "a new leader waits 8 s before it serves",
+		"--workload register --nemesis kill --time 30s --seed 1", []string{"silence"}},
+	{"unanswered", "one request of 300 is never answered",
+		"--workload register --nemesis none --time 10s --seed 1", []string{"unknown without a fault"}},
 }
 
 type plantedCmd struct {

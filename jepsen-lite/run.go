@@ -32,6 +32,7 @@ const (
 	convergeMax = 20 * time.Second
 	patience    = 2 * time.Minute // instead of both where only safety is judged
 	finalMax    = 20 * time.Second
+	calm        = 2 * time.Second // after the last fault, in which clients go on
 	sayEvery    = 5 * time.Second
 )
 
@@ -318,19 +319,36 @@ func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.
 	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History, Quiet: env.Quiet}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
+	working, rest := context.WithCancel(ctx)
+	defer rest()
 	broken := make(chan struct{})
 	go func() {
 		defer close(broken)
 		field.Run(timed, plan)
+		<-timed.Done()
+		if len(plan) > 0 {
+			wait(ctx, calm)
+		}
+		rest()
 	}()
-	go s.say(timed, w.Name, time.Now().Add(length), env.History, field)
-	p.Run(timed, env)
+	go s.say(working, w.Name, time.Now().Add(length), env.History, field)
+	p.Run(working, env)
 	<-broken
 	for _, f := range field.Found() {
 		after.Add(f.Kind, nil, "%s", f.Text)
 	}
 	s.inspect(ctx, env.History, after)
 	workload.Once(ctx, env, env.Workers, finalMax, p.Final)
+}
+
+// wait waits for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // inspect looks at the cluster after the last fault.

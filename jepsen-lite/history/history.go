@@ -41,6 +41,7 @@ type Event struct {
 	Value   []string `json:"value"`           // of invoke: what is asked for; of ok: the result
 	Node    string   `json:"node,omitempty"`  // which node was asked
 	Error   string   `json:"error,omitempty"` // of fail and info
+	Slept   int64    `json:"slept,omitempty"` // of it, ns that the client let pass itself
 }
 
 // Recorder writes a history. Its methods may be called concurrently.
@@ -151,6 +152,8 @@ type Op struct {
 	Error      string
 	Node       string
 	Start, End int64 // End is Forever if the outcome is Info
+	Told       int64 // when its client knew the outcome, or gave up; Start if there is no completion
+	Slept      int64 // of that, what the client let pass itself
 	Line       int   // of the completion in the file, from 1; of the invocation if there is no completion
 }
 
@@ -273,7 +276,7 @@ func (p *pairing) add(e Event, line int) error {
 		p.open[e.Process] = len(p.h.Ops)
 		p.h.Ops = append(p.h.Ops, Op{
 			Process: e.Process, Name: e.Op, Key: e.Key, In: e.Value, Node: e.Node,
-			Outcome: Info, Error: "no completion", Start: e.Time, End: Forever, Line: line,
+			Outcome: Info, Error: "no completion", Start: e.Time, End: Forever, Told: e.Time, Line: line,
 		})
 		return nil
 	case !open || p.h.Ops[i].Name != e.Op:
@@ -281,7 +284,7 @@ func (p *pairing) add(e Event, line int) error {
 	}
 	delete(p.open, e.Process)
 	o := &p.h.Ops[i]
-	o.Outcome, o.Out, o.Error, o.Line = e.Type, e.Value, e.Error, line
+	o.Outcome, o.Out, o.Error, o.Line, o.Told, o.Slept = e.Type, e.Value, e.Error, line, e.Time, e.Slept
 	if e.Type != Info {
 		o.End = e.Time
 	}

@@ -33,6 +33,7 @@ const (
 // of them from its first answer on: it may still have to hear of the leader.
 type Quorum struct {
 	Start, End int64
+	Nodes      []string
 	Slow       bool // only by links of which one at least was slow
 }
 
@@ -75,7 +76,7 @@ func (q *quorums) follow(now int64) {
 		q.found[len(q.found)-1].End = now
 	}
 	if members != nil {
-		q.found = append(q.found, Quorum{Start: now, Slow: slow})
+		q.found = append(q.found, Quorum{Start: now, Nodes: members, Slow: slow})
 	}
 	q.members = members
 }

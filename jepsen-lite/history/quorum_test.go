@@ -27,27 +27,48 @@ func read(t *testing.T, end int, marks ...string) *History {
 	return h
 }
 
+// during is when a quorum is there.
+type during struct {
+	start, end int64
+	slow       bool
+}
+
 // A quorum lasts as long as the same majority serves and is joined both ways. What
 // happens to others, and to clients, does not end it.
 func TestQuorums(t *testing.T) {
 	all := []string{"serves n1", "serves n2", "serves n3"} // 0, 1, 2; two of two from 1 on
 	for name, c := range map[string]struct {
 		marks []string
-		want  []Quorum
+		want  []during
 	}{
-		"all":           {nil, []Quorum{{0, 1, false}, {1, 20, false}}},
-		"another ends":  {[]string{"leaves n3", "serves n3"}, []Quorum{{0, 1, false}, {1, 20, false}}},
-		"one of it":     {[]string{"leaves n1", "serves n1"}, []Quorum{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
-		"two":           {[]string{"leaves n1", "leaves n2", "serves n1"}, []Quorum{{0, 1, false}, {1, 3, false}, {3, 4, false}, {5, 20, false}}},
-		"one way":       {[]string{"leaves n3", "link n2 n1 cut", "link n2 n1 whole"}, []Quorum{{0, 1, false}, {1, 4, false}, {5, 20, false}}},
-		"a bridge":      {[]string{"link n1 n2 cut", "link n2 n1 cut"}, []Quorum{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
-		"clients":       {[]string{"link clients n1 cut", "link n2 clients cut"}, []Quorum{{0, 1, false}, {1, 20, false}}},
-		"slow":          {[]string{"leaves n3", "link n2 n1 slow", "link n2 n1 whole"}, []Quorum{{0, 1, false}, {1, 4, false}, {4, 5, true}, {5, 20, false}}},
-		"a healthy way": {[]string{"link n2 n1 slow"}, []Quorum{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
+		"all":           {nil, []during{{0, 1, false}, {1, 20, false}}},
+		"another ends":  {[]string{"leaves n3", "serves n3"}, []during{{0, 1, false}, {1, 20, false}}},
+		"one of it":     {[]string{"leaves n1", "serves n1"}, []during{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
+		"two":           {[]string{"leaves n1", "leaves n2", "serves n1"}, []during{{0, 1, false}, {1, 3, false}, {3, 4, false}, {5, 20, false}}},
+		"one way":       {[]string{"leaves n3", "link n2 n1 cut", "link n2 n1 whole"}, []during{{0, 1, false}, {1, 4, false}, {5, 20, false}}},
+		"a bridge":      {[]string{"link n1 n2 cut", "link n2 n1 cut"}, []during{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
+		"clients":       {[]string{"link clients n1 cut", "link n2 clients cut"}, []during{{0, 1, false}, {1, 20, false}}},
+		"slow":          {[]string{"leaves n3", "link n2 n1 slow", "link n2 n1 whole"}, []during{{0, 1, false}, {1, 4, false}, {4, 5, true}, {5, 20, false}}},
+		"a healthy way": {[]string{"link n2 n1 slow"}, []during{{0, 1, false}, {1, 3, false}, {3, 20, false}}},
 	} {
-		if got := read(t, 20, append(slices.Clone(all), c.marks...)...).Quorums; !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		quorums := read(t, 20, append(slices.Clone(all), c.marks...)...).Quorums
+		if !slices.EqualFunc(quorums, c.want, func(q Quorum, w during) bool {
+			return q.Start == w.start && q.End == w.end && q.Slow == w.slow
+		}) {
+			t.Errorf("%s: %v, want %v", name, quorums, c.want)
 		}
+	}
+}
+
+// A quorum names those that make it.
+func TestQuorumNodes(t *testing.T) {
+	h := read(t, 20, "serves n1", "serves n2", "serves n3", "leaves n1", "serves n1", "leaves n2")
+	var got []string
+	for _, q := range h.Quorums {
+		got = append(got, strings.Join(q.Nodes, " "))
+	}
+	if want := []string{"n1", "n1 n2", "n2 n3", "n1 n3"}; !slices.Equal(got, want) {
+		t.Errorf("quorums of %q, want %q", got, want)
 	}
 }
 

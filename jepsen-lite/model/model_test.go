@@ -12,10 +12,13 @@ import (
 //
 //	start-end process op key in,in = out      an operation that was done; times in ms
 //	start-? process op key in,in              one whose outcome is unknown
+//	start-?end process op key in,in           and its client waited until then
 //	start-end process op key in,in failed     one that was not done
 //	start-end fault kind                      a fault
 //	start-end halt                            no majority of the nodes ran
 //	start-end dark                            no node ran
+//	start-end away node                       a node did not serve
+//	start-end link node other state           what it sends to another one came slowly, or not
 func story(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{}
@@ -26,7 +29,8 @@ func story(t *testing.T, text string) *history.History {
 		w := strings.Fields(left)
 		from, to, _ := strings.Cut(w[0], "-")
 		o := history.Op{Line: i + 1, Start: ms(from), End: history.Forever, Outcome: history.Info}
-		if to != "?" {
+		to, doubt := strings.CutPrefix(to, "?")
+		if !doubt {
 			o.End = ms(to)
 		}
 		h.End = max(h.End, o.Start)
@@ -37,6 +41,18 @@ func story(t *testing.T, text string) *history.History {
 		if w[1] == "halt" || w[1] == "dark" {
 			h.Halts = append(h.Halts, history.Halt{Start: o.Start, End: o.End, Dark: w[1] == "dark"})
 			continue
+		}
+		if w[1] == "away" {
+			h.Marks = append(h.Marks, nodeMark(o.Start, history.Leaves, w[2]), nodeMark(o.End, history.Serves, w[2]))
+			continue
+		}
+		if w[1] == "link" {
+			h.Marks = append(h.Marks, linkMark(o.Start, w[2], w[3], w[4]), linkMark(o.End, w[2], w[3], history.LinkWhole))
+			continue
+		}
+		o.Told = o.Start
+		if to != "" {
+			o.Told = ms(to)
 		}
 		fmt.Sscan(w[1], &o.Process)
 		o.Name, o.Key = w[2], w[3]
@@ -51,6 +67,11 @@ func story(t *testing.T, text string) *history.History {
 		} else if w[len(w)-1] == "failed" {
 			o.Outcome = history.Fail
 		}
+		if process, node, asked := strings.Cut(w[1], "@"); asked {
+			o.Node = node
+			fmt.Sscan(process, &o.Process)
+		}
+		h.End = max(h.End, o.Told)
 		h.Ops = append(h.Ops, o)
 	}
 	return h

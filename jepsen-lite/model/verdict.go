@@ -27,6 +27,7 @@ type Verdict struct {
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late", "overslept",
 	"goroutines not back", "memory not back", "stopped late", "left alone",
+	"silence", "answered late", "refused without a fault", "unknown without a fault",
 }
 
 // SafetyOnly no longer judges what depends on how fast the machine is.
@@ -68,6 +69,10 @@ func (v *Verdict) Add(kind string, o *history.Op, format string, args ...any) {
 		p.Text = o.String() + ": " + p.Text
 	}
 	v.Problems = append(v.Problems, p)
+}
+
+func (v *Verdict) undecided(format string, args ...any) {
+	v.Undecided = append(v.Undecided, fmt.Sprintf(format, args...))
 }
 
 // Note adds a remark.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
 )
 
 // Outage is a time between two successful writes of a workload, while a fault was on.
@@ -17,13 +18,6 @@ type Outage struct {
 	Length   time.Duration
 	Workload string
 	What     string // the fault, as the nemesis told it
-}
-
-// notWrites are the operations that a node answers without writing anything. What
-// has no node is not the cluster's.
-var notWrites = map[string]bool{
-	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
-	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true, "cut": true,
 }
 
 // Outages finds the longest outage for each kind of fault. One that overlaps faults
@@ -55,7 +49,7 @@ func Outages(results []Result) map[string]Outage {
 func writes(h *history.History) []int64 {
 	var ends []int64
 	for _, o := range h.Ops {
-		if o.OK() && o.Node != "" && !notWrites[o.Name] {
+		if o.OK() && model.Writes(&o) {
 			ends = append(ends, o.End)
 		}
 	}
@@ -68,7 +62,7 @@ func writes(h *history.History) []int64 {
 func Silence(h *history.History) time.Duration {
 	var tried int64
 	for _, o := range h.Ops {
-		if o.Node != "" && !notWrites[o.Name] {
+		if model.Writes(&o) {
 			tried = max(tried, o.Start)
 		}
 	}

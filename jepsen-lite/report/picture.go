@@ -173,15 +173,10 @@ func told(m history.Event) (s spell, begins, ok bool) {
 	switch m.Op {
 	case history.Down, history.Up:
 		return spell{what: "down", fill: downFill, high: rowHigh}, m.Op == history.Down, true
-	case "leaves", "serves":
-		return spell{what: "not serving", fill: awayFill, high: rowHigh}, m.Op == "leaves", true
-	case "link":
-		return cutTo(m.Key), !slices.Equal(m.Value, []string{"whole"}), true
-	case "ill", "well":
-		if other, link := strings.CutPrefix(m.Key, "to "); link {
-			return cutTo(other), m.Op == "ill", true
-		}
-		return spell{what: m.Key, fill: awayFill, high: rowHigh}, m.Op == "ill", true
+	case history.Leaves, history.Serves:
+		return spell{what: "not serving", fill: awayFill, high: rowHigh}, m.Op == history.Leaves, true
+	case history.Link:
+		return cutTo(m.Key), !slices.Equal(m.Value, []string{history.LinkWhole}), true
 	}
 	return s, false, false
 }

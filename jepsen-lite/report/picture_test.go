@@ -83,13 +83,13 @@ func TestSpells(t *testing.T) {
 		mark(0, history.Up, "n1"), mark(0, "serves", "n1"), mark(1, "leaves", "n1"), mark(2, history.Down, "n1"), mark(3, "leaves", "n2"),
 		mark(4, history.Up, "n1"), mark(5, "serves", "n1"),
 		link(6, "link", "n2", "slow"), link(7, "link", "n3", "cut"), link(8, "link", "n2", "cut"), link(9, "link", "n2", "whole"),
-		link(10, "ill", "paused"), link(11, "ill", "to n2"), link(12, "well", "paused"), link(13, "well", "to n2"), mark(14, "rests", "n1"),
+		mark(14, "rests", "n1"),
 	}}
 	var got []string
 	for _, s := range spells(h, "n1") {
 		got = append(got, fmt.Sprintf("%s %d..%d", s.what, s.start/second, s.end/second))
 	}
-	want := "not serving 1..5, down 2..4, cut or slow to n2 6..9, cut or slow to n3 7..20, paused 10..12, cut or slow to n2 11..13"
+	want := "not serving 1..5, down 2..4, cut or slow to n2 6..9, cut or slow to n3 7..20"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("spells %s, want %s", strings.Join(got, ", "), want)
 	}

@@ -152,7 +152,7 @@ func (c *Client) Do(call Call) (out []string, ok bool) {
 	ev.Type, ev.Value = history.Invoke, call.In
 	c.env.History.Record(ev)
 	replies, err := c.exchange(call)
-	ev.Type, ev.Value = history.OK, nil
+	ev.Type, ev.Value, ev.Slept = history.OK, nil, int64(call.Pause)
 	if err != nil {
 		c.Close()
 		c.attempt++
@@ -171,7 +171,7 @@ func (c *Client) Do(call Call) (out []string, ok bool) {
 }
 
 // errDied is the outcome of a call whose client died.
-var errDied = errors.New("the client died before the answer came")
+var errDied = errors.New(model.Died)
 
 // exchange sends a call and reads its answers, if the client lives.
 func (c *Client) exchange(call Call) ([]target.Reply, error) {

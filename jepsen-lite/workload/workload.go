@@ -15,6 +15,7 @@ type Workload struct {
 	// does again and again; final is done once by each worker after the faults.
 	New   func(env *Env) Plan
 	Check model.Checker
+	Least []string // without which Check could find nothing, as model.Least takes them
 	// Machine draws a key that is not linearizable; nil: there is no such picture.
 	Machine *model.Machine
 }
@@ -28,21 +29,21 @@ type Plan struct {
 
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
-	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, &model.RegisterMachine},
-	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.Counter, nil},
-	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, &model.LockMachine},
-	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, nil},
-	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, &model.ReentrantMachine},
-	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.Counter, nil},
-	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, nil},
-	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, nil},
-	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, &model.ListMachine},
-	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.Queue, nil},
-	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, nil},
-	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, nil},
-	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, &model.LockMachine},
-	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, nil},
-	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, nil},
+	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, []string{"get", "set OK", "setnx", "cas", "del"}, &model.RegisterMachine},
+	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.Counter, []string{"add", "read"}, nil},
+	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, []string{"acquire OK", "acquire nil", "release 1"}, &model.LockMachine},
+	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, []string{"set", "get", "pttl", "exists", "exists 0", "pttl -2", "beat"}, nil},
+	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, []string{"lock nil", "lock held", "unlock 1", "renew", "count"}, &model.ReentrantMachine},
+	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.Counter, []string{"add", "read", "mark", "sum"}, nil},
+	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, []string{"take", "read", "sold"}, nil},
+	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, []string{"add", "read"}, nil},
+	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
+	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.Queue, []string{"push", "pop", "move", "left"}, nil},
+	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, []string{"transfer done", "read"}, nil},
+	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "listen", "message"}, nil},
+	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "release 1", "wait"}, &model.LockMachine},
+	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, []string{"set", "listen", "message"}, nil},
+	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, []string{"script", "poison", "left"}, nil},
 }
 
 // Find returns the row of a name, or nil.

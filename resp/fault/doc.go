@@ -26,6 +26,8 @@ const (
 	RandomScript     = "random-script"      // math.random differs from node to node
 	MapOrder         = "map-order"          // HKEYS answers in the order of a Go map
 	FlippedDigit     = "flipped-digit"      // a node stores another digit now and then
+	SlowStart        = "slow-start"         // a new leader waits 8 s before it serves
+	Unanswered       = "unanswered"         // one request of 300 is never answered
 )
 
 // UnboundForward is one more: a leader takes requests that are bound to another term.
@@ -35,7 +37,7 @@ const UnboundForward = "unbound-forward"
 // Bugs lists all that jepsen-lite plants.
 var Bugs = []string{
 	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
-	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit,
+	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit, SlowStart, Unanswered,
 }
 
 // The points at which a fault can be armed.

@@ -1,0 +1,243 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Bounds on how long a cluster may keep its clients waiting, in ns.
+const (
+	silenceMax = int64(3 * time.Second)         // without a successful write, while a majority serves
+	answerMax  = int64(1500 * time.Millisecond) // for one answer, without a fault
+)
+
+// leastOK is how many operations must have been done for a history to say anything,
+// and leastSightings how many of each kind that a checker lives on.
+const (
+	leastOK        = 10
+	leastSightings = 2
+)
+
+// unmarked are the faults that the marks of the history do not describe, each a kind, or
+// a kind and a variant: while one lasts, a majority that serves may not be able to write
+// in time, or nobody may reach it; or nobody asks it.
+var unmarked = []string{
+	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
+	"quiet", "scenario save twice", // which have the clients ask for nothing
+}
+
+// isUnmarked reports whether a fault is one of them. What it is called begins with its
+// variant, or, when it is over, with its kind.
+func isUnmarked(f history.Window) bool {
+	what := f.Kind + " " + strings.TrimPrefix(f.What, f.Kind+" ") + " "
+	return slices.ContainsFunc(unmarked, func(u string) bool { return strings.HasPrefix(what, u) })
+}
+
+// onlyRead are the operations that a node answers without writing anything. What has
+// no node is not the cluster's.
+var onlyRead = map[string]bool{
+	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
+	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true, "cut": true,
+	"range": true, "all": true, "last": true,
+}
+
+// Writes reports whether an operation asks a node for a write.
+func Writes(o *history.Op) bool { return o.Node != "" && !onlyRead[o.Name] }
+
+// Live judges how long clients waited: writes go on while a majority of the nodes serves
+// and is connected, and without a fault every answer comes, and soon. It knows nothing
+// else about the operations.
+func Live(h *history.History) *Verdict {
+	v := &Verdict{}
+	if !h.Marked {
+		v.Note("how long clients waited is not judged: nothing tells when nodes served")
+		return v
+	}
+	silences(v, h)
+	undisturbed(v, h)
+	return v
+}
+
+// silences finds times without a successful write in which one majority served all the
+// time, and was asked for some.
+func silences(v *Verdict, h *history.History) {
+	var acked []int64
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.OK() && Writes(o) {
+			acked = append(acked, o.End)
+		}
+	}
+	slices.Sort(acked)
+	excused := excused(h)
+	for _, q := range h.Quorums {
+		if q.Slow {
+			continue
+		}
+		for _, well := range outside(excused, span{q.Start, q.End}) {
+			from := well.from
+			i, _ := slices.BinarySearch(acked, from)
+			for ; from < well.to; i++ {
+				to := well.to
+				if i < len(acked) {
+					to = min(to, acked[i])
+				}
+				if first, asked := demand(h, q.Nodes, span{from, to}); asked > silenceMax {
+					v.Add("silence", first, "no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked for %.1f s",
+						sec(from), sec(to), strings.Join(q.Nodes, ", "), sec(asked))
+				}
+				from = to
+			}
+		}
+	}
+}
+
+func sec(ns int64) float64 { return float64(ns) / 1e9 }
+
+// excused are the times, in the order of their starts, in which a majority that serves
+// need not write.
+func excused(h *history.History) []span {
+	spans := poisoned(h)
+	for _, f := range h.Faults {
+		if isUnmarked(f) {
+			spans = append(spans, span{f.Start, f.End})
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return spans
+}
+
+// outside is what is left of a time without spans, which are in the order of their starts.
+func outside(spans []span, in span) (left []span) {
+	from := in.from
+	for _, s := range append(slices.Clone(spans), span{in.to, in.to}) {
+		if to := min(s.from, in.to); to > from {
+			left = append(left, span{from, to})
+		}
+		from = max(from, s.to)
+	}
+	return left
+}
+
+// poisoned are the times in which scripts kept every node busy, on purpose.
+func poisoned(h *history.History) (spans []span) {
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "poison" {
+			spans = append(spans, span{o.Start, o.Told})
+		}
+	}
+	return spans
+}
+
+// unwell are the times in which a node did not serve, or a link was not whole.
+func unwell(h *history.History) (spans []span) {
+	open := map[[2]string]int{} // node, or both ends of a link -> index of the span that has not ended
+	for _, m := range h.Marks {
+		var bad bool
+		switch m.Op {
+		case history.Serves, history.Leaves:
+			bad = m.Op == history.Leaves
+		case history.Link:
+			bad = !slices.Equal(m.Value, []string{history.LinkWhole})
+		default:
+			continue
+		}
+		key := [2]string{m.Node, m.Key}
+		i, was := open[key]
+		switch {
+		case bad && !was:
+			open[key] = len(spans)
+			spans = append(spans, span{m.Time, h.End})
+		case !bad && was:
+			spans[i].to = m.Time
+			delete(open, key)
+		}
+	}
+	return spans
+}
+
+// demand is for how much of a time one of nodes had been asked for a write, in that
+// time, and had not answered, and which write was the first. One that was sent before
+// may have been lost with its connection.
+func demand(h *history.History, nodes []string, in span) (first *history.Op, asked int64) {
+	if in.to-in.from <= silenceMax {
+		return nil, 0
+	}
+	reach := in.from
+	for i := range h.Ops { // in the order of their starts
+		o := &h.Ops[i]
+		from, to := max(o.Start, reach), min(o.Told, in.to)
+		if o.Start < in.from || to <= from || !Writes(o) || !slices.Contains(nodes, o.Node) || died(o) {
+			continue
+		}
+		if first == nil {
+			first = o
+		}
+		asked += to - from
+		reach = to
+	}
+	return first, asked
+}
+
+// Died is the error of an operation whose client did not wait for its answer.
+const Died = "the client died before the answer came"
+
+func died(o *history.Op) bool { return o.Error == Died }
+
+// undisturbed judges every operation near which there was no fault.
+func undisturbed(v *Verdict, h *history.History) {
+	var faults []span
+	for _, f := range h.Faults {
+		faults = append(faults, span{f.Start, f.End})
+	}
+	faults = slices.Concat(faults, unwell(h), poisoned(h))
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		took := o.Told - o.Start - o.Slept
+		late := o.OK() && took > answerMax
+		if o.Node == "" || died(o) || o.OK() && !late {
+			continue
+		}
+		if slices.ContainsFunc(faults, func(f span) bool { return f.from < o.Told && f.to+settleTime > o.Start }) {
+			continue
+		}
+		switch {
+		case late:
+			v.Add("answered late", o, "it took %.3f s, without a fault", sec(took))
+		case o.Outcome == history.Fail:
+			v.Add("refused without a fault", o, "there was none within %.0f s", sec(settleTime))
+		default:
+			v.Add("unknown without a fault", o, "there was none within %.0f s", sec(settleTime))
+		}
+	}
+}
+
+// Least makes a checker that cannot decide anything on a history which has too few
+// operations: of all kinds, or of one of these, each an operation's name, or that and
+// the first word of its result.
+func Least(sightings ...string) Checker {
+	return func(h *history.History) *Verdict {
+		v, all, seen := &Verdict{}, 0, map[string]int{}
+		for i := range h.Ops {
+			if o := &h.Ops[i]; o.OK() {
+				all++
+				seen[o.Name]++
+				if len(o.Out) > 0 {
+					seen[o.Name+" "+o.Out[0]]++
+				}
+			}
+		}
+		if all < leastOK {
+			v.undecided("only %d operations were done, and %d are the least that says anything", all, leastOK)
+		}
+		for _, s := range sightings {
+			if seen[s] < leastSightings {
+				v.undecided("%q was seen %d times, and %d are the least", s, seen[s], leastSightings)
+			}
+		}
+		return v
+	}
+}

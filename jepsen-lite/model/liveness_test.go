@@ -1,0 +1,193 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/jepsen-lite/history"
+)
+
+func nodeMark(at int64, op, node string) history.Event {
+	return history.Event{Time: at, Process: history.Nemesis, Type: history.Info, Op: op, Node: node}
+}
+
+func linkMark(at int64, from, to, state string) history.Event {
+	return history.Event{Time: at, Process: history.Nemesis, Type: history.Info, Op: history.Link, Node: from, Key: to, Value: []string{state}}
+}
+
+// live is Live on three nodes.
+func live(h *history.History) *Verdict {
+	marks := []history.Event{nodeMark(0, history.Serves, "n1"), nodeMark(0, history.Serves, "n2"), nodeMark(0, history.Serves, "n3")}
+	for _, m := range append(h.Marks, nodeMark(h.End, "end", "")) {
+		if m.Time <= h.End {
+			marks = append(marks, m)
+		}
+	}
+	slices.SortStableFunc(marks, func(a, b history.Event) int { return cmp.Compare(a.Time, b.Time) })
+	var text strings.Builder
+	for _, m := range marks {
+		line, _ := json.Marshal(m)
+		text.Write(append(line, '\n'))
+	}
+	read, err := history.Read(strings.NewReader(text.String()))
+	if err != nil {
+		panic(err)
+	}
+	h.Marks, h.Quorums, h.Marked = read.Marks, read.Quorums, read.Marked
+	return Live(h)
+}
+
+// asks are writes that a node is asked for from time to time, one after the other, each
+// of which is in doubt after 400 ms.
+func asks(node string, from, to int) string {
+	s := ""
+	for at := from; at < to; at += 400 {
+		s += fmt.Sprintf("\n%d-?%d 9@%s set b", at, at+399, node)
+	}
+	return s
+}
+
+// Writes go on while a majority is up and connected, and is asked for some.
+func TestSilence(t *testing.T) {
+	const kill = "0-1 1@n1 set a = OK\n 10-200 fault kill\n " // lines 1 and 2
+	const end = "\n 9000-9001 1@n1 set a = OK"
+	good := []string{
+		kill + "10-20000 away n1\n 10-20000 away n2" + asks("n3", 20, 9000) + end,        // two are down
+		kill + "10-20000 away n1\n 10-20000 link n2 n3 cut" + asks("n3", 20, 9000) + end, // one is, and two cannot talk
+		kill + "10-20000 away n1\n 10-20000 link n3 n2 cut" + asks("n3", 20, 9000) + end, // nor the other way round
+		kill + "10-20000 away n1\n 10-9000 fault clients" + asks("n2", 20, 9000) + end,   // nobody gets there
+		kill + "10-20000 away n1\n 10-9000 link n2 n3 slow" + asks("n2", 20, 9000) + end, // or each message takes its time
+		kill + "10-9000 fault quiet" + asks("n2", 20, 9000) + end,                        // nobody was to ask
+		kill + "10-9000 7@n1 poison p = 1" + asks("n2", 20, 9000) + end,                  // they asked for too much
+
+		kill + "10-20000 away n1\n 3000-3001 away n2\n 6000-6001 away n3" + asks("n3", 20, 9000) + end, // not all the time, below
+		kill + "10-20000 away n1" + asks("n3", 20, 3000) + "\n 3001-3002 1@n2 set a = OK" + end,        // three seconds are allowed
+		kill + "10-20000 away n1" + asks("n3", 20, 2000) + asks("n3", 8000, 9000) + end,                // nobody asked
+		kill + "10-20000 away n1" + asks("n1", 20, 9000) + end,                                         // nor here, of those who are well
+		kill + "10-20000 away n1\n 10-9000 fault load" + asks("n3", 20, 9000) + end,                    // which may be anywhere
+		kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n2", 3001, 5400) + end,                   // less than three seconds of asking
+		"0-1 1@n1 set a = OK\n 0-9000 2@n1 set b = OK",                                                 // one that is lost
+	}
+	for _, s := range good {
+		h := story(t, s)
+		if v := onlyKind(live(h), "silence"); len(v) > 0 {
+			t.Errorf("%v in\n%s", v, s)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		line int
+	}{
+		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + end, 4},
+		{kill + "10-20000 away n1\n 10-20000 link n2 n1 cut\n 10-20000 link n1 n3 cut" + asks("n3", 20, 9000) + end, 6}, // cut off, too
+		{kill + "10-500 away n1\n 10-500 away n2\n 10-500 away n3\n 600-8900 1@n1 set c = OK" + end, 6},                 // all were, and came back
+		{kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n3", 20, 9000) + end, 13},                                // after that
+		{"0-1 1@n1 set a = OK" + asks("n1", 400, 9000) + "\n 9000-9001 1@n1 get a = OK", 2},                             // never again
+		{"0-1 1@n1 set a = OK" + asks("n1", 400, 9000) + "\n 10-9000 fault transfer" + end, 2},                          // which costs nobody three seconds
+		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + "\n 5000-5001 1@n3 get a = x" + end, 4},                     // a read is no write
+		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + "\n 5000-5001 1 unfenced a = accepted" + end, 4},            // nor what no node did
+	} {
+		v := onlyKind(live(story(t, c.text)), "silence")
+		if len(v) != 1 || v[0].Line != c.line {
+			t.Errorf("%v, want a silence at line %d in\n%s", v, c.line, c.text)
+		}
+	}
+	if v := Live(story(t, "0-1 1@n1 set a = OK"+asks("n3", 20, 9000)+end)); len(v.Problems) > 0 || len(v.Notes) != 1 {
+		t.Errorf("without marks: %v, %q", v.Problems, v.Notes)
+	}
+}
+
+func onlyKind(v *Verdict, kind string) (found []Problem) {
+	for _, p := range v.Problems {
+		if p.Kind == kind {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// What the marks do not describe is known by the name of the fault, before its end and
+// after it.
+func TestIsUnmarked(t *testing.T) {
+	for _, c := range []struct {
+		kind, what string
+		want       bool
+	}{
+		{"load", "burst", true},
+		{"quiet", "quiet for 1.0 s, then one write at each node", true},
+		{"scenario", "save twice", true},
+		{"scenario", "scenario save twice: save [n1]", true},
+		{"scenario", "scenario hand over: n2 hangs", true},
+		{"scenario", "scenario elected: hand over to n2, kill n2", false},
+		{"kill", "kill leader [n1]", false},
+		{"transfer", "", false},
+	} {
+		if got := isUnmarked(history.Window{Kind: c.kind, What: c.what}); got != c.want {
+			t.Errorf("%s %q: %v", c.kind, c.what, got)
+		}
+	}
+}
+
+// Without a fault near it everything is answered, in time, and done.
+func TestUndisturbed(t *testing.T) {
+	good := []string{
+		"0-1499 1@n1 get a = OK",
+		"0-9000 1 wait a = timeout", // of which no node knows
+		"0-10 fault kill\n 5009-5010 1@n1 get a failed",
+		"0-10 fault kill\n 5009-?9000 1@n1 get a",
+		"0-10 fault kill\n 5009-9000 1@n1 get a = OK",
+		"0-10 away n2\n 5009-9000 1@n1 get a = OK",
+		"8000-9999 fault kill\n 5009-9000 1@n1 get a = OK",
+		"0-10 2@n1 poison p = 1\n 5009-9000 1@n1 get a = OK",
+	}
+	for _, s := range good {
+		expect(t, live, s)
+	}
+	expect(t, live, "0-1501 1@n1 get a = OK", "answered late@1")
+	expect(t, live, "0-1 1@n1 get a failed", "refused without a fault@1")
+	expect(t, live, "0-? 1@n1 get a", "unknown without a fault@1")
+	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed", "refused without a fault@2")
+	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed\n 6000-6001 fault kill", "refused without a fault@2")
+	for _, c := range []struct {
+		op   history.Op
+		fine bool
+	}{
+		{history.Op{Node: "n1", Outcome: history.OK, Told: 3e9, Slept: 2e9}, true},
+		{history.Op{Node: "n1", Outcome: history.OK, Told: 4e9, Slept: 2e9}, false},
+		{history.Op{Node: "n1", Outcome: history.Info, Error: Died}, true},
+		{history.Op{Node: "n1", Outcome: history.Info, Error: "connection reset"}, false},
+	} {
+		if v := Live(&history.History{Ops: []history.Op{c.op}, Marked: true}); v.OK() != c.fine {
+			t.Errorf("%+v: %v", c.op, v.Problems)
+		}
+	}
+}
+
+// A history of too few operations decides nothing.
+func TestLeast(t *testing.T) {
+	text := ""
+	for i := range leastOK {
+		text += fmt.Sprintf("%d-%d 1 get a = %d\n", 2*i, 2*i+1, i%5)
+	}
+	for _, c := range []struct {
+		text  string
+		least []string
+		want  string
+	}{
+		{text, nil, ""},
+		{text, []string{"get", "get 1"}, ""},
+		{text, []string{"set"}, `"set" was seen 0 times, and 2 are the least`},
+		{text, []string{"get 7"}, `"get 7" was seen 0 times, and 2 are the least`},
+		{text + "100-101 1 get a = 7", []string{"get 7"}, `"get 7" was seen 1 times, and 2 are the least`},
+		{text[:len(text)-len("18-19 1 get a = 4\n")], nil, "only 9 operations were done, and 10 are the least that says anything"},
+		{strings.ReplaceAll(text, " = ", " "), nil, "only 0 operations were done, and 10 are the least that says anything"},
+	} {
+		if v := Least(c.least...)(story(t, c.text)); strings.Join(v.Undecided, "; ") != c.want || len(v.Problems) > 0 {
+			t.Errorf("%v, want %q of %q", v.Undecided, c.want, c.least)
+		}
+	}
+}
