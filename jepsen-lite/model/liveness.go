@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -236,6 +237,39 @@ func Least(sightings ...string) Checker {
 		for _, s := range sightings {
 			if seen[s] < leastSightings {
 				v.undecided("%q was seen %d times, and %d are the least", s, seen[s], leastSightings)
+			}
+		}
+		return v
+	}
+}
+
+// Seen makes a checker that cannot decide about writes that nobody looked for: of each
+// key with one of them that was acknowledged there must be a read that was asked for
+// after that.
+func Seen(writes, reads []string) Checker {
+	return func(h *history.History) *Verdict {
+		v, wrote, read := &Verdict{}, map[string]*history.Op{}, map[string]int64{}
+		for i := range h.Ops {
+			o := &h.Ops[i]
+			switch {
+			case !o.OK():
+			case slices.Contains(reads, o.Name):
+				read[o.Key] = max(read[o.Key], o.Start)
+			case slices.Contains(writes, o.Name):
+				keys := []string{o.Key}
+				if o.Name == "take" {
+					keys = append(keys, o.In[1]) // of its buyers
+				}
+				for _, k := range keys {
+					if wrote[k] == nil || wrote[k].End < o.End {
+						wrote[k] = o
+					}
+				}
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(wrote)) {
+			if read[key] < wrote[key].End {
+				v.undecided("nobody has read %s since %s", key, wrote[key])
 			}
 		}
 		return v

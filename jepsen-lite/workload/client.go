@@ -44,7 +44,8 @@ func (e *Env) Quiet(on bool) {
 const (
 	connectMax = 700 * time.Millisecond // to a node that may be paused
 	answerMax  = 4 * time.Second        // longer than a node holds a command without a leader
-	moveOften  = 50                     // after so many operations on average a client moves to another node
+	retryPause = 20 * time.Millisecond
+	moveOften  = 50 // after so many operations on average a client moves to another node
 )
 
 // Client is one worker's view of the cluster. One goroutine uses it.
@@ -59,6 +60,7 @@ type Client struct {
 	node    string
 	attempt int
 	doubts  int64 // operations whose outcome is unknown
+	insists bool  // on an answer to what it reads
 }
 
 // NewClient makes the client of worker number id.
@@ -145,6 +147,17 @@ type Call struct {
 // Do runs an operation and records it. ok is false when it was not done, or nobody
 // can tell; out is its result.
 func (c *Client) Do(call Call) (out []string, ok bool) {
+	for {
+		out, ok = c.try(call)
+		reads := !model.Writes(&history.Op{Name: call.Op, Node: c.node})
+		if ok || !c.insists || !reads || call.Same != nil || c.ctx.Err() != nil {
+			return out, ok
+		}
+		c.Sleep(retryPause)
+	}
+}
+
+func (c *Client) try(call Call) (out []string, ok bool) {
 	if call.Same == nil && !c.connect() || call.Same != nil && c.conn != call.Same {
 		return nil, false
 	}

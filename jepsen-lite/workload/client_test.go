@@ -1,11 +1,93 @@
 package workload
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/target"
 )
+
+// fickle is a target whose only node breaks the connection on the first command of each
+// kind, and answers the others.
+type fickle struct {
+	target.Target
+	addr string
+}
+
+func (f *fickle) Endpoint(int, int) (string, string, error) { return f.addr, "n1", nil }
+func (f *fickle) Nodes() []string                           { return []string{"n1"} }
+
+func newFickle(t *testing.T) *fickle {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	var gets, sets atomic.Int64
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go serveFickle(conn, &gets, &sets)
+		}
+	}()
+	return &fickle{addr: ln.Addr().String()}
+}
+
+func serveFickle(conn net.Conn, gets, sets *atomic.Int64) {
+	defer conn.Close()
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		switch lines.Text() {
+		case "PING":
+			fmt.Fprint(conn, "+PONG\r\n")
+		case "GET":
+			if gets.Add(1) == 1 {
+				return
+			}
+			fmt.Fprint(conn, "+1\r\n")
+		case "SET":
+			if sets.Add(1) == 1 {
+				return
+			}
+			fmt.Fprint(conn, "+OK\r\n")
+		}
+	}
+}
+
+// What is read once is asked for again until it is answered, and no write is.
+func TestOnceInsistsOnReads(t *testing.T) {
+	for _, c := range []struct{ cmd, op, want string }{{"GET", "read", "info ok"}, {"SET", "add", "info"}} {
+		var text bytes.Buffer
+		rec := history.NewRecorder(&text, time.Now())
+		env := &Env{Target: newFickle(t), History: rec, Workers: 1}
+		Once(t.Context(), env, 1, time.Minute, func(cl *Client) {
+			cl.Do(Call{Op: c.op, Key: "k", Cmds: [][]string{{c.cmd}}})
+		})
+		_ = rec.Close()
+		h, err := history.Read(&text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range h.Ops {
+			got = append(got, string(o.Outcome))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: outcomes %v, want %s", c.cmd, got, c.want)
+		}
+	}
+}
 
 // Workers begin nothing as long as somebody wants silence, unless the run ends.
 func TestQuiet(t *testing.T) {

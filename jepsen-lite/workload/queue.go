@@ -29,19 +29,16 @@ func newQueue(env *Env) Plan {
 		Final: func(c *Client) {
 			for n := int64(c.ID); n < queuesMax; n += int64(env.Workers) {
 				key := c.Key("q" + itoa(n))
-				for done := false; !done && c.ctx.Err() == nil; {
-					done = c.left(key)
-				}
+				c.left(key)
 			}
 		},
 	}
 }
 
 // left reads what is left of a queue, and what was moved, at one moment.
-func (c *Client) left(key string) bool {
-	_, ok := c.Do(Call{Op: "left", Key: key,
+func (c *Client) left(key string) {
+	c.Do(Call{Op: "left", Key: key,
 		Cmds: [][]string{{"MULTI"}, {"LRANGE", key, "0", "-1"}, {"LRANGE", key + ":moved", "0", "-1"}, {"EXEC"}}, Out: leftAndMoved})
-	return ok
 }
 
 // patience is for how many seconds a client waits: 10 ms to half a second.

@@ -30,16 +30,16 @@ type Plan struct {
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
 	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, []string{"get", "set OK", "setnx", "cas", "del"}, &model.RegisterMachine},
-	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.Counter, []string{"add", "read"}, nil},
+	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.All(model.Counter, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
 	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, []string{"acquire OK", "acquire nil", "release 1"}, &model.LockMachine},
 	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, []string{"set", "get", "pttl", "exists", "exists 0", "pttl -2", "beat"}, nil},
 	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, []string{"lock nil", "lock held", "unlock 1", "renew", "count"}, &model.ReentrantMachine},
-	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.Counter, []string{"add", "read", "mark", "sum"}, nil},
-	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.Stock, []string{"take", "read", "sold"}, nil},
-	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.Set, []string{"add", "read"}, nil},
-	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.List, []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
-	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.Queue, []string{"push", "pop", "move", "left"}, nil},
-	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.Bank, []string{"transfer done", "read"}, nil},
+	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.All(model.Counter, model.Seen([]string{"add", "mark"}, []string{"read", "sum"})), []string{"add", "read", "mark", "sum"}, nil},
+	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.All(model.Stock, model.Seen([]string{"take"}, []string{"read", "sold"})), []string{"take", "read", "sold"}, nil},
+	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.All(model.Set, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
+	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.All(model.List, model.Seen([]string{"append"}, []string{"all"})), []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
+	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})), []string{"push", "pop", "move", "left"}, nil},
+	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"read"})), []string{"transfer done", "read"}, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "listen", "message"}, nil},
 	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "release 1", "wait"}, &model.LockMachine},
 	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, []string{"set", "listen", "message"}, nil},
@@ -72,7 +72,8 @@ func (p Plan) Run(ctx context.Context, env *Env) {
 	all.Wait()
 }
 
-// Once has one worker, or all of them, do something once, within a time.
+// Once has one worker, or all of them, do something once, within a time. What they read
+// they ask for again until it is answered.
 func Once(ctx context.Context, env *Env, workers int, within time.Duration, do func(c *Client)) {
 	if do == nil {
 		return
@@ -84,6 +85,7 @@ func Once(ctx context.Context, env *Env, workers int, within time.Duration, do f
 		all.Go(func() {
 			c := NewClient(ctx, env, id)
 			defer c.Close()
+			c.insists = true
 			do(c)
 		})
 	}
