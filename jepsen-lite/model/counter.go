@@ -56,13 +56,9 @@ func Stock(h *history.History) *Verdict {
 		if o.Name != "sold" || !o.OK() {
 			continue
 		}
-		has := map[string]int64{}
-		for j := 0; j+1 < len(o.Out); j += 2 {
-			has[o.Out[j]], _ = strconv.ParseInt(o.Out[j+1], 10, 64)
-		}
 		short := *o
 		short.Out = []string{"..."}
-		takes[o.Key].check(v, &short, has)
+		takes[o.Key].check(v, &short, timesOf(o.Out))
 	}
 	return v
 }

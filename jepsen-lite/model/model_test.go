@@ -125,13 +125,16 @@ func TestRegister(t *testing.T) {
 	for _, s := range good {
 		expect(t, Register, s)
 	}
-	expect(t, Register, "0-1 1 set r a = OK\n 2-3 2 get r = nil", "acknowledged write lost@2")                                           // lost
-	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 2 get r = a", "acknowledged write lost@3")                        // stale
-	expect(t, Register, "0-1 1 set r a failed\n 2-3 2 get r = a", "not linearizable@2")                                                  // done all the same
-	expect(t, Register, "0-1 1 get r = x", "not linearizable@1")                                                                         // never written
-	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 cas r a,b = 1\n 2-4 2 cas r a,c = 1", "not linearizable@3")                          // both won
-	expect(t, Register, "0-1 1 setnx r a = OK\n 2-3 2 setnx r b = OK", "acknowledged write lost@2")                                      //
-	expect(t, Register, "0-? 1 set r a\n 5-6 2 get r = a\n 7-8 2 get r = nil", "not linearizable@3")                                     // there and back
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 2 get r = nil", "acknowledged write lost@2")                    // lost
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 2 get r = a", "acknowledged write lost@3") // stale
+	expect(t, Register, "0-1 1 set r a failed\n 2-3 2 get r = a", "not linearizable@2")                           // done all the same
+	expect(t, Register, "0-1 1 get r = x", "not linearizable@1")                                                  // never written
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 cas r a,b = 1\n 2-4 2 cas r a,c = 1", "not linearizable@3")   // both won
+	expect(t, Register, "0-1 1 setnx r a = OK\n 2-3 2 setnx r b = OK", "acknowledged write lost@2")               //
+	expect(t, Register, "0-? 1 set r a\n 5-6 2 get r = a\n 7-8 2 get r = nil", "not linearizable@3")              // there and back
+	expect(t, Register, "0-1 1 swap r a = nil\n 2-3 2 swap r b = a\n 4-5 1 get r = b")
+	expect(t, Register, "0-1 1 set r a = OK\n 2-3 2 swap r b = nil", "acknowledged write lost@2")
+	expect(t, Register, "0-1 1 swap r a = nil\n 2-3 2 get r = nil", "acknowledged write lost@2")
 	expect(t, Register, "0-1 1 del r = 1", "not linearizable@1")                                                                         //
 	expect(t, Register, "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n 4-5 1 get r = b\n 6-7 2 get r = a\n 8-9 1 get r = b", "stale read@4") // the event, not its key alone
 }
@@ -392,6 +395,7 @@ func TestSet(t *testing.T) {
 	expect(t, Set, "0-1 1 add s a failed\n 4-5 1 read s = a", "failed but done@2")
 	expect(t, Set, "4-5 1 read s = x\n 0-1 1 add s a = 1", "never added@1", "lost@1")
 	expect(t, Set, "0-1 1 add s a = 0", "added twice@1")
+	expect(t, Set, "0-1 1 add s a = 1\n 2-3 1 read s = a,a", "listed twice@2")
 }
 
 // The sum of all accounts never changes.
@@ -519,4 +523,52 @@ func TestSafetyOnly(t *testing.T) {
 	if v.SafetyOnly(); !v.OK() || len(v.NotJudged) != 1 {
 		t.Errorf("undecided: %+v", v)
 	}
+}
+
+// The versions of a register show every write that was done, once, however soon another
+// one came after it.
+func TestVersions(t *testing.T) {
+	const two = "0-1 1 set r a = OK\n 2-3 1 set r b = OK\n "
+	good := []string{
+		two + "4-5 2 versions r = a,b",
+		two + "4-5 2 cas r a,c = 0\n 4-5 2 versions r = a,b",
+		two + "4-5 2 cas r b,c = 1\n 4-5 3 versions r = a,b",
+		two + "4-5 2 cas r b,c = 1\n 6-7 3 versions r = a,b,c",
+		two + "1-? 2 set r c\n 4-5 3 versions r = a,c,b\n 6-7 3 versions r = a,c,b",
+		two + "1-? 2 set r c\n 4-5 3 versions r = a,b\n 6-7 3 get r = b",
+		two + "4-5 2 set r c failed\n 6-7 3 versions r = a,b",
+		two + "4-5 2 versions s =",
+	}
+	for _, s := range good {
+		expect(t, Register, s)
+	}
+	expect(t, Register, two+"4-5 2 versions r = b", "update lost@3")
+	expect(t, Register, two+"4-5 2 versions r = a,b,a", "done twice@3")
+	expect(t, Register, two+"1-? 2 set r c\n 4-5 2 versions r = c,a,c,b", "done twice@4")
+	expect(t, Register, two+"4-5 2 cas r b,c = 1\n 6-7 2 versions r = a,b", "update lost@4")
+	expect(t, Register, two+"4-5 2 cas r a,c = 0\n 6-7 2 versions r = a,b,c", "failed but done@4")
+	expect(t, Register, two+"4-5 2 set r c failed\n 6-7 2 versions r = a,b,c", "failed but done@4")
+	expect(t, Register, two+"4-5 2 versions r = a,b,x", "never sent@3")
+}
+
+// Each transfer is in the ledger once, if it says so, and otherwise once at most.
+func TestLedger(t *testing.T) {
+	const done = "0-1 1 transfer l 0,1,7,a = done\n "
+	good := []string{
+		done + "2-3 2 ledger l = a,1",
+		done + "0-9 1 transfer l 0,1,7,b = done\n 2-3 2 ledger l = a,1",
+		done + "0-? 1 transfer l 0,1,7,b\n 2-3 2 ledger l = a,1,b,1",
+		done + "0-? 1 transfer l 0,1,7,b\n 2-3 2 ledger l = a,1",
+		done + "0-1 1 transfer l 0,1,7,b = poor\n 2-3 2 ledger l = a,1",
+		done + "0-1 1 transfer m 0,1,7,b = done\n 2-3 2 ledger m = b,1",
+	}
+	for _, s := range good {
+		expect(t, Bank, s)
+	}
+	expect(t, Bank, done+"2-3 2 ledger l = a,2", "done twice@2")
+	expect(t, Bank, done+"2-3 2 ledger l =", "update lost@2")
+	expect(t, Bank, done+"2-? 1 transfer l 0,1,7,b\n 4-5 2 ledger l = a,1,b,2", "done twice@3")
+	expect(t, Bank, done+"2-3 1 transfer l 0,1,7,b = aborted\n 4-5 2 ledger l = a,1,b,1", "failed but done@3")
+	expect(t, Bank, done+"2-3 1 transfer l 0,1,7,b failed\n 4-5 2 ledger l = a,1,b,1", "failed but done@3")
+	expect(t, Bank, done+"2-3 2 ledger l = a,1,x,1", "never sent@2")
 }

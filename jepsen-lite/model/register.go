@@ -5,8 +5,8 @@ import "lockd/jepsen-lite/history"
 // absent is the value of a register that does not exist.
 const absent = "nil"
 
-// register: get = value | nil; set v = OK; setnx v = OK | nil; cas old new = 1 | 0;
-// del = 1 | 0.
+// register: get = value | nil; set v = OK; swap v = the value before | nil; setnx v = OK |
+// nil; cas old new = 1 | 0; del = 1 | 0.
 var register = machine{
 	kind:  "not linearizable",
 	init:  absent,
@@ -17,12 +17,41 @@ var register = machine{
 // RegisterMachine is for Picture.
 var RegisterMachine = Machine{register}
 
-// Register judges single keys that are read, written, compared and deleted.
+// Register judges single keys that are read, written, compared and deleted. Each "set"
+// and each "cas" that is done adds what it writes to the versions of its key, which are
+// read by "versions" = all of them: so one shows that is lost, or done again, although
+// another one has written over it.
 func Register(h *history.History) *Verdict {
-	v := linearizable(h, register)
+	only := &history.History{Faults: h.Faults, End: h.End}
+	writes := map[string]changes{}
+	for _, o := range h.Ops {
+		if o.Name != "versions" {
+			only.Ops = append(only.Ops, o)
+		}
+		if o.Name != "set" && o.Name != "cas" {
+			continue
+		}
+		if writes[o.Key] == nil {
+			writes[o.Key] = changes{}
+		}
+		if o.OK() && o.Out[0] == "0" {
+			o.Outcome, o.Error = history.Fail, "it was another value"
+		}
+		writes[o.Key][o.In[len(o.In)-1]] = &o
+	}
+	v := linearizable(only, register)
 	for i := range v.Problems {
 		if o := h.At(v.Problems[i].Line); o != nil {
 			v.Problems[i].Kind = registerKind(h, o)
+		}
+	}
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "versions" && o.OK() {
+			seen := map[string]int64{}
+			for _, value := range o.Out {
+				seen[value]++
+			}
+			writes[o.Key].check(v, brief(o), seen)
 		}
 	}
 	return v
@@ -40,7 +69,7 @@ func registerKind(h *history.History, o *history.Op) string {
 		}
 	}
 	switch {
-	case last == nil || o.Name != "get" && o.Out[0] == "1" || o.Out[0] == wrote(last):
+	case last == nil || o.Name != "get" && o.Name != "swap" && o.Out[0] == "1" || o.Out[0] == wrote(last):
 		return register.kind
 	case removed(h, last, o):
 		return register.kind
@@ -57,7 +86,7 @@ func registerKind(h *history.History, o *history.Op) string {
 // wrote is the value that an acknowledged operation left, "" if it left none.
 func wrote(o *history.Op) string {
 	switch {
-	case o.Name == "set", o.Name == "setnx" && o.Out[0] == "OK":
+	case o.Name == "set", o.Name == "swap", o.Name == "setnx" && o.Out[0] == "OK":
 		return o.In[0]
 	case o.Name == "cas" && o.Out[0] == "1":
 		return o.In[1]
@@ -72,7 +101,7 @@ func removed(h *history.History, w, o *history.Op) bool {
 		if x == w || x == o || x.Key != w.Key || !x.Maybe() || x.End < w.Start || x.Start > o.End {
 			continue
 		}
-		if x.Name == "del" || x.Name == "set" || x.Name == "cas" && !(x.OK() && x.Out[0] == "0") || x.Name == "setnx" && !x.OK() {
+		if x.Name == "del" || x.Name == "set" || x.Name == "swap" || x.Name == "cas" && !(x.OK() && x.Out[0] == "0") || x.Name == "setnx" && !x.OK() {
 			return true
 		}
 	}
@@ -81,12 +110,13 @@ func removed(h *history.History, w, o *history.Op) bool {
 
 func registerStep(state any, o *history.Op, _ int64) []any {
 	now := state.(string)
-	next, out := now, ""
+	next, out := now, now
 	switch o.Name {
 	case "get":
-		out = now
 	case "set":
 		next, out = o.In[0], "OK"
+	case "swap":
+		next = o.In[0]
 	case "setnx":
 		out = "nil"
 		if now == absent {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strconv"
 	"strings"
 
 	"lockd/jepsen-lite/history"
@@ -41,6 +42,9 @@ func Set(h *history.History) *Verdict {
 func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*history.Op, r *history.Op) {
 	has := map[string]bool{}
 	for _, m := range r.Out {
+		if has[m] {
+			v.Add("listed twice", brief(r), "%q is there twice", m)
+		}
 		has[m] = true
 		switch a := adds[m]; {
 		case a == nil || a.Start > r.End:
@@ -69,10 +73,13 @@ func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*his
 	}
 }
 
-// Bank judges transfers between accounts: read = all balances; transfer = "done",
-// "aborted" or "poor". The sum never changes, and no account is overdrawn.
+// Bank judges transfers between accounts: read = all balances; transfer from to amount
+// id = "done", "aborted" or "poor", on the ledger that it writes its id to; ledger = ids
+// and how often each was done. The sum never changes, no account is overdrawn, and each
+// transfer is done once, if it says so.
 func Bank(h *history.History) *Verdict {
 	v := &Verdict{}
+	ledgers(v, h)
 	sum := int64(-1)
 	reads := 0
 	for i := range h.Ops {
@@ -109,4 +116,37 @@ func total(balances []string) int64 {
 		sum += n
 	}
 	return sum
+}
+
+// ledgers judges what was noted of the transfers.
+func ledgers(v *Verdict, h *history.History) {
+	books := map[string]changes{}
+	for _, o := range h.Ops {
+		if o.Name != "transfer" || len(o.In) < 4 {
+			continue
+		}
+		if o.OK() && o.Out[0] != "done" {
+			o.Outcome, o.Error = history.Fail, o.Out[0]
+		}
+		if books[o.Key] == nil {
+			books[o.Key] = changes{}
+		}
+		books[o.Key][o.In[3]] = &o
+	}
+	for i := range h.Ops {
+		if o := &h.Ops[i]; o.Name == "ledger" && o.OK() {
+			short := *o
+			short.Out = []string{"..."}
+			books[o.Key].check(v, &short, timesOf(o.Out))
+		}
+	}
+}
+
+// timesOf are names, each with how often it was noted.
+func timesOf(out []string) map[string]int64 {
+	times := map[string]int64{}
+	for i := 0; i+1 < len(out); i += 2 {
+		times[out[i]], _ = strconv.ParseInt(out[i+1], 10, 64)
+	}
+	return times
 }

@@ -4,7 +4,8 @@ import (
 	"sync/atomic"
 )
 
-const casScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) return 1 end return 0`
+const casScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) ` +
+	`redis.call('rpush', KEYS[2], ARGV[2]) return 1 end return 0`
 
 // Keys are used by few workers and not for long, so that the search for an order
 // stays small.
@@ -33,31 +34,61 @@ func (s *shortLived) key(c *Client) string {
 	return c.Key(s.name + itoa(int64(slot)) + "-" + itoa(n/opsPerKey))
 }
 
+// all are the keys that there were, a share of them for each worker.
+func (s *shortLived) all(c *Client) (keys []string) {
+	for slot := c.ID; slot < len(s.used); slot += len(s.seen) {
+		for n := range s.used[slot].Load()/opsPerKey + 1 {
+			keys = append(keys, c.Key(s.name+itoa(int64(slot))+"-"+itoa(n)))
+		}
+	}
+	return keys
+}
+
 func newRegister(env *Env) Plan {
 	keys := newShortLived(env, "r")
 	seen := make([]string, env.Workers) // the last value each worker saw
-	return Plan{Step: func(c *Client) {
-		key := keys.key(c)
-		switch c.Rand.IntN(10) {
-		case 0, 1, 2, 3:
-			if out, ok := c.Do(Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}}); ok {
-				seen[c.ID] = out[0]
+	return Plan{
+		Step: func(c *Client) {
+			key := keys.key(c)
+			switch v := itoa(env.Unique()); c.Rand.IntN(20) {
+			case 0, 1, 2, 3, 4, 5, 6:
+				if out, ok := c.Do(Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}}); ok {
+					seen[c.ID] = out[0]
+				}
+			case 7, 8:
+				c.Do(Call{Op: "set", Key: key, In: []string{v}, Out: executed("OK"),
+					Cmds: [][]string{{"MULTI"}, {"SET", key, v}, {"RPUSH", versionsOf(key), v}, {"EXEC"}}})
+				seen[c.ID] = v
+			case 9, 10:
+				c.Do(Call{Op: "swap", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v, "GET"}}})
+				seen[c.ID] = v
+			case 11, 12:
+				c.Do(Call{Op: "setnx", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v, "NX"}}, Out: word("OK", "nil")})
+			case 13, 14, 15, 16:
+				old := seen[c.ID]
+				if old == "nil" {
+					old = ""
+				}
+				c.Do(Call{Op: "cas", Key: key, In: []string{old, v}, Out: word("0", "1"),
+					Cmds: [][]string{{"EVAL", casScript, "2", key, versionsOf(key), old, v}}})
+			case 17, 18:
+				c.Do(Call{Op: "del", Key: key, Cmds: [][]string{{"DEL", key}}, Out: word("0", "1")})
+			case 19:
+				c.versions(key)
 			}
-		case 4, 5:
-			v := itoa(env.Unique())
-			c.Do(Call{Op: "set", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v}}, Out: word("OK")})
-			seen[c.ID] = v
-		case 6:
-			v := itoa(env.Unique())
-			c.Do(Call{Op: "setnx", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v, "NX"}}, Out: word("OK", "nil")})
-		case 7, 8:
-			v, old := itoa(env.Unique()), seen[c.ID]
-			if old == "nil" {
-				old = ""
+		},
+		Final: func(c *Client) {
+			for _, key := range keys.all(c) {
+				c.Do(Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}})
+				c.versions(key)
 			}
-			c.Do(Call{Op: "cas", Key: key, In: []string{old, v}, Cmds: [][]string{{"EVAL", casScript, "1", key, old, v}}, Out: word("0", "1")})
-		case 9:
-			c.Do(Call{Op: "del", Key: key, Cmds: [][]string{{"DEL", key}}, Out: word("0", "1")})
-		}
-	}}
+		},
+	}
+}
+
+// versionsOf is where what was written to a register is kept.
+func versionsOf(key string) string { return key + ":versions" }
+
+func (c *Client) versions(key string) {
+	c.Do(Call{Op: "versions", Key: key, Cmds: [][]string{{"LRANGE", versionsOf(key), "0", "-1"}}, Out: members})
 }

@@ -29,7 +29,7 @@ type Plan struct {
 
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
-	{"register", "GET, SET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.Register, []string{"get", "set OK", "setnx", "cas", "del"}, &model.RegisterMachine},
+	{"register", "GET, SET, SET GET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.All(model.Register, model.Seen([]string{"set", "cas"}, []string{"versions"})), []string{"get", "set OK", "swap", "setnx", "cas", "del", "versions"}, &model.RegisterMachine},
 	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.All(model.Counter, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
 	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, []string{"acquire OK", "acquire nil", "release 1"}, &model.LockMachine},
 	{"expiry", "keys of 50 ms to 5 s: not gone early, gone in time, never back; PTTL does not grow", newExpiry, model.Expiry, []string{"set", "get", "pttl", "exists", "exists 0", "pttl -2", "beat"}, nil},
@@ -39,7 +39,7 @@ var Table = []Workload{
 	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.All(model.Set, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
 	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.All(model.List, model.Seen([]string{"append"}, []string{"all"})), []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
 	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})), []string{"push", "pop", "move", "left"}, nil},
-	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"read"})), []string{"transfer done", "read"}, nil},
+	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"ledger"})), []string{"transfer done", "ledger", "read"}, nil},
 	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "listen", "message"}, nil},
 	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "release 1", "wait"}, &model.LockMachine},
 	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, []string{"set", "listen", "message"}, nil},
