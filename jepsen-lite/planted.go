@@ -60,6 +60,8 @@ var plantedRuns = []plantedRun{
 		"--workload register --nemesis kill --time 30s --seed 1", []string{"silence"}},
 	{"unanswered", "one request of 300 is never answered",
 		"--workload register --nemesis none --time 10s --seed 1", []string{"unknown without a fault"}},
+	{"long-lease", "PEXPIRE gives a thousand times as much",
+		"--workload reentrant --nemesis none --time 20s --seed 1", []string{"lock never ends"}},
 }
 
 type plantedCmd struct {

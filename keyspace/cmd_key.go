@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/fault"
 )
 
 var keyRows = []resp.Row[command]{
@@ -478,6 +479,9 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	invalid := invalidExpire(strings.ToLower(args[0]))
 	if n > maxInt/x.unitMs || n < minInt/x.unitMs {
 		return invalid
+	}
+	if fault.Planted(fault.LongLease) && x == expiryPX {
+		n *= 1000
 	}
 	until, ok := c.deadlineIn(x, n*x.unitMs)
 	if !ok {

@@ -129,7 +129,8 @@ func fenceStep(s lease, o *history.Op) (lease, string) {
 // lockOps are the operations of a lock itself.
 var lockOps = []string{"acquire", "renew", "release", "holder", "fence"}
 
-// Lock judges plain locks: SET NX PX with a token. Operations named "write" are
+// Lock judges plain locks: SET NX PX with a token. Nobody holds one for longer than its
+// lease. Operations named "write" are
 // those of the fenced resource: In is the token and the fence, Out "accepted" or
 // "refused"; "unfenced" those of a resource that knows no fences.
 func Lock(h *history.History) *Verdict {
@@ -142,6 +143,7 @@ func Lock(h *history.History) *Verdict {
 	v := linearizable(only, lock)
 	explain(v, only)
 	fences(v, h)
+	overlong(v, h, lockLeasing, "acquire", "renew", "release")
 	return v
 }
 

@@ -572,3 +572,50 @@ func TestLedger(t *testing.T) {
 	expect(t, Bank, done+"2-3 1 transfer l 0,1,7,b failed\n 4-5 2 ledger l = a,1,b,1", "failed but done@3")
 	expect(t, Bank, done+"2-3 2 ledger l = a,1,x,1", "never sent@2")
 }
+
+// Nobody holds a lock for longer than the leases that it was given.
+func TestLockEnds(t *testing.T) {
+	writes := ""
+	for at := 5; at < 9000; at += 100 {
+		writes += fmt.Sprintf("\n%d-%d 9 release z x = 0", at, at+1)
+	}
+	const taken = "0-1 1 acquire l a,100 = OK\n "
+	good := []string{
+		taken + "600-601 2 acquire l b,100 = nil" + writes,                                           // half a second is allowed
+		taken + "3000-3001 2 acquire l b,100 = nil",                                                  // nobody led meanwhile, as far as is known
+		taken + "90-91 1 renew l a,3000 = 1\n 3500-3501 2 holder l = a" + writes,                     //
+		taken + "90-? 1 renew l a,100\n 2600-2601 2 holder l = a" + writes,                           // it may have come two seconds later
+		taken + "80-7000 fault pause\n 90-? 1 renew l a,100\n 8900-8901 2 holder l = a" + writes,     // or much later
+		taken + "2-3 1 release l a = 1\n 4-? 2 acquire l b,2000\n 4000-4001 3 holder l = b" + writes, //
+		taken + "700-701 2 holder l = nil\n 702-703 1 release l a = 0" + writes,
+	}
+	for _, s := range good {
+		expect(t, Lock, s)
+	}
+	expect(t, Lock, taken+"602-603 2 acquire l b,100 = nil"+writes, "lock never ends@2")
+	expect(t, Lock, taken+"602-603 2 holder l = a"+writes, "lock never ends@2")
+	expect(t, Lock, taken+"602-603 2 fence l = 7"+writes, "lock never ends@2")
+	expect(t, Lock, taken+"602-603 1 release l a = 1"+writes, "lock never ends@2")
+	expect(t, Lock, taken+"602-603 1 renew l a,100 = 1"+writes, "lock never ends@2")
+	expect(t, Lock, taken+"90-91 1 renew l a,3000 = 1\n 3800-3801 2 holder l = a"+writes, "lock never ends@3")
+	expect(t, Lock, taken+"90-? 1 renew l a,100\n 2800-2801 2 holder l = a"+writes, "lock never ends@3")
+	expect(t, Waiters, taken+"602-603 2 acquire l b,100 = nil,9,a"+writes, "lock never ends@2")
+
+	writes = strings.ReplaceAll(writes, "release z x", "renew z x,9")
+	const locked = "0-1 1 lock l a,100 = nil\n "
+	good = []string{
+		locked + "600-601 2 lock l b,100 = held" + writes,
+		locked + "602-603 2 lock l b,100 = nil" + writes,
+		locked + "90-91 1 renew l a,3000 = 1\n 3500-3501 2 lock l b,9 = held" + writes,
+		locked + "2-3 1 lock l a,100 = nil\n 90-91 1 unlock l a,3000 = 0\n 3500-3501 2 lock l b,9 = held" + writes,
+		locked + "602-603 1 count l a,1 = nil" + writes,
+	}
+	for _, s := range good {
+		expect(t, Reentrant, s)
+	}
+	expect(t, Reentrant, locked+"602-603 2 lock l b,100 = held"+writes, "lock never ends@2")
+	expect(t, Reentrant, locked+"602-603 1 count l a,1 = 1"+writes, "lock never ends@2")
+	expect(t, Reentrant, locked+"602-603 1 renew l a,100 = 1"+writes, "lock never ends@2")
+	expect(t, Reentrant, locked+"602-603 1 unlock l a,100 = 1"+writes, "lock never ends@2")
+	expect(t, Reentrant, locked+"2-3 1 lock l a,100 = nil\n 90-91 1 unlock l a,3000 = 0\n 3700-3701 2 lock l b,9 = held"+writes, "lock never ends@4")
+}

@@ -21,7 +21,11 @@ var reentrant = machine{
 var ReentrantMachine = Machine{reentrant}
 
 // Reentrant judges Redisson's lock: who holds it, how often, and until when.
-func Reentrant(h *history.History) *Verdict { return linearizable(h, reentrant) }
+func Reentrant(h *history.History) *Verdict {
+	v := linearizable(h, reentrant)
+	overlong(v, h, reentrantLeasing, "lock", "unlock", "renew")
+	return v
+}
 
 func reentrantStep(s lease, o *history.Op) (lease, string) {
 	mine := s.owner == o.In[0]

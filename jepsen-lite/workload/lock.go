@@ -44,7 +44,7 @@ type holder struct {
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
-	return Plan{Step: func(c *Client) {
+	return Plan{Final: keys.holders, Step: func(c *Client) {
 		h := &holder{c, keys.key(c), "t" + itoa(env.Unique()), leaseMs(c), res}
 		if c.Rand.IntN(10) == 0 {
 			h.look(0)
@@ -121,4 +121,11 @@ func (h *holder) renew(die bool) {
 func (h *holder) release(die bool) {
 	h.c.Do(Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
 		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")})
+}
+
+// holders asks who holds the locks that there were: their leases have ended long since.
+func (s *shortLived) holders(c *Client) {
+	for _, key := range s.all(c) {
+		(&holder{c: c, key: key}).look(0)
+	}
 }

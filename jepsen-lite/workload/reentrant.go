@@ -20,10 +20,10 @@ const (
 )
 
 // newReentrant: each worker is one owner, who locks up to three times, renews,
-// unlocks, and now and then does it in the wrong order.
+// unlocks, and now and then does it in the wrong order, or not at all.
 func newReentrant(env *Env) Plan {
 	keys := newShortLived(env, "re")
-	return Plan{Step: func(c *Client) {
+	return Plan{Final: func(c *Client) { c.lockOnce(keys.all(c)) }, Step: func(c *Client) {
 		key, owner := keys.key(c), "o"+itoa(int64(c.ID))
 		depth := 0
 		for range 1 + c.Rand.IntN(5) {
@@ -44,10 +44,24 @@ func newReentrant(env *Env) Plan {
 			}
 			c.Sleep(time.Duration(c.Rand.IntN(15)) * time.Millisecond)
 		}
+		if c.Rand.IntN(12) == 0 {
+			return // as one who dies
+		}
 		for ; depth > 0; depth-- {
 			c.unlock(key, owner, itoa(leaseMs(c)))
 		}
 	}}
+}
+
+// lockOnce takes each of these locks as another owner, and lets it go: those who held them
+// have lost them long since.
+func (c *Client) lockOnce(keys []string) {
+	for _, key := range keys {
+		owner, ms := "last"+itoa(int64(c.ID)), itoa(leaseMs(c))
+		if out, ok := c.Do(Call{Op: "lock", Key: key, In: []string{owner, ms}, Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}, Out: taken}); ok && out[0] == "nil" {
+			c.unlock(key, owner, ms)
+		}
+	}
 }
 
 func (c *Client) unlock(key, owner, ms string) {

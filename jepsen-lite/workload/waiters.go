@@ -24,7 +24,7 @@ const patience = 10 * time.Second
 // told. Some holders die and never release.
 func newWaiters(env *Env) Plan {
 	keys := newShortLived(env, "w")
-	return Plan{Step: func(c *Client) {
+	return Plan{Final: keys.holders, Step: func(c *Client) {
 		h := &holder{c: c, key: keys.key(c), ms: leaseMs(c)}
 		told, ok := h.try()
 		if told != nil {

@@ -28,6 +28,7 @@ const (
 	FlippedDigit     = "flipped-digit"      // a node stores another digit now and then
 	SlowStart        = "slow-start"         // a new leader waits 8 s before it serves
 	Unanswered       = "unanswered"         // one request of 300 is never answered
+	LongLease        = "long-lease"         // PEXPIRE gives a thousand times as much
 )
 
 // UnboundForward is one more: a leader takes requests that are bound to another term.
@@ -37,7 +38,7 @@ const UnboundForward = "unbound-forward"
 // Bugs lists all that jepsen-lite plants.
 var Bugs = []string{
 	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
-	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit, SlowStart, Unanswered,
+	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit, SlowStart, Unanswered, LongLease,
 }
 
 // The points at which a fault can be armed.

@@ -1,0 +1,96 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+
+	"lockd/jepsen-lite/history"
+)
+
+// leasing is what a kind of lock does with leases.
+type leasing struct {
+	sets  func(o *history.Op) bool // o set the lease of its key to In[1] ms, or may have
+	shows func(o *history.Op) bool // o shows that somebody held the lock before it
+}
+
+var lockLeasing = leasing{
+	sets: func(o *history.Op) bool {
+		return o.Name == "acquire" && (!o.OK() || o.Out[0] == "OK") || o.Name == "renew" && (!o.OK() || o.Out[0] == "1")
+	},
+	shows: func(o *history.Op) bool {
+		switch o.Name {
+		case "acquire", "holder", "fence":
+			return (o.Out[0] == "nil") == (o.Name == "acquire")
+		}
+		return (o.Name == "renew" || o.Name == "release") && o.Out[0] == "1"
+	},
+}
+
+var reentrantLeasing = leasing{
+	sets: func(o *history.Op) bool {
+		switch o.Name {
+		case "lock":
+			return !o.OK() || o.Out[0] == "nil"
+		case "unlock":
+			return !o.OK() || o.Out[0] == "0"
+		}
+		return o.Name == "renew" && (!o.OK() || o.Out[0] == "1")
+	},
+	shows: func(o *history.Op) bool {
+		switch o.Name {
+		case "lock":
+			return o.Out[0] == "held"
+		case "renew":
+			return o.Out[0] == "1"
+		}
+		return (o.Name == "unlock" || o.Name == "count") && o.Out[0] != "nil"
+	},
+}
+
+// overlong checks that no lock is held for longer than all the leases that it was
+// given before. Writes are what shows that somebody leads, as for newLogClock.
+func overlong(v *Verdict, h *history.History, l leasing, writes ...string) {
+	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
+	sets := map[string][]*history.Op{}
+	held := 0
+	for i := range h.Ops { // in the order of their starts
+		o := &h.Ops[i]
+		if o.OK() && l.shows(o) {
+			held++
+			l.judge(v, h, clock, sets[o.Key], o)
+		}
+		if o.Maybe() && l.sets(o) {
+			sets[o.Key] = append(sets[o.Key], o)
+		}
+	}
+	v.Note("%d times somebody held a lock, each within a lease", held)
+}
+
+// judge judges an operation that shows that the lock was held, after these had set its
+// lease, or may have.
+func (l leasing) judge(v *Verdict, h *history.History, clock *logClock, sets []*history.Op, o *history.Op) {
+	var last *history.Op
+	least := int64(0)
+	for _, s := range sets {
+		ms, err := strconv.ParseInt(s.In[1], 10, 64)
+		until := latest(h, s) + ms*msNs + expiryBound
+		if err != nil || o.Start <= until || o.Start <= until+clock.lostMax(s.Start, o.Start) {
+			return
+		}
+		if over := o.Start - until; last == nil || over < least {
+			last, least = s, over
+		}
+	}
+	if last != nil {
+		v.Add("lock never ends", o, "the last lease it can have had was of %s: %.3f s too long", last, sec(least))
+	}
+}
+
+// latest is when an operation was done at the latest, if it was. Of one that nobody
+// answered this is when a node that has its request has certainly come to it.
+func latest(h *history.History, o *history.Op) int64 {
+	if o.OK() {
+		return o.End
+	}
+	return dueAt(h, o.Told)
+}
