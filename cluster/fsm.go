@@ -150,7 +150,8 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 // publish hands on messages of an entry to the subscribers. Those of entries that were in the log
 // at the start have been heard before; only settings are of use.
 func (f *fsm) publish(index uint64, msgs []resp.Message) {
-	if index <= f.replayTo || fault.Planted(fault.PublishOnLeader) && !f.n.leads() {
+	if index <= f.replayTo || fault.Planted(fault.PublishOnLeader) && !f.n.leads() ||
+		fault.Planted(fault.DroppedMessages) && index%3 == 0 {
 		kept := msgs[:0:0]
 		for _, m := range msgs {
 			if m.Kind == resp.MessageConfig {

@@ -62,6 +62,8 @@ var plantedRuns = []plantedRun{
 		"--workload register --nemesis none --time 10s --seed 1", []string{"unknown without a fault"}},
 	{"long-lease", "PEXPIRE gives a thousand times as much",
 		"--workload reentrant --nemesis none --time 20s --seed 1", []string{"lock never ends"}},
+	{"dropped-messages", "no subscriber hears what every third entry tells",
+		"--workload wakeup --nemesis kill,pause,partition --time 30s --seed 1", []string{"missed"}},
 }
 
 type plantedCmd struct {

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"maps"
+	"slices"
+
 	"lockd/jepsen-lite/history"
 )
 
@@ -31,6 +34,7 @@ func Events(h *history.History) *Verdict {
 		for _, k := range keys {
 			k.untold(v, h, e)
 		}
+		skipped(v, keys, e)
 	}
 	orders(v, ears)
 	holes(v, ears, func(key string) *history.Op {
@@ -107,5 +111,24 @@ func (k *leased) untold(v *Verdict, h *history.History, e *ear) {
 		v.Add("not told", k.set, "process %d listened since %s, was not cut off, and was not told of the key's end", e.process, e.start)
 	case heard != nil && heard.Start > due:
 		v.Add("told late", heard, "its time counts from %s: %.3f s late", k.until[len(k.until)-1], float64(heard.Start-k.high)/1e9)
+	}
+}
+
+// skipped checks that an ear which was told of an end was told of those that came before
+// it: of a lease that was shorter, and given before the other one was asked for. It
+// holds without any bound on time.
+func skipped(v *Verdict, keys map[string]*leased, e *ear) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		k := keys[name]
+		if !k.must || len(k.until) != 1 || e.from > k.set.Start || e.heard[name] != nil {
+			continue
+		}
+		for _, other := range e.order {
+			o := keys[other]
+			if o != nil && len(o.until) == 1 && o.until[0].Start > k.until[0].End && millis(o.until[0].In[0]) > millis(k.until[0].In[0]) {
+				v.Add("missed", e.heard[other], "the lease of %s had ended before, and process %d was not told of it", k.until[0], e.process)
+				break
+			}
+		}
 	}
 }

@@ -432,6 +432,47 @@ func TestWakeUp(t *testing.T) {
 		"4-5 1 message ch = a\n 6-7 1 message ch = b\n 4-5 3 message ch = b\n 0-9000 fault kill", "missed@7")
 }
 
+// Numbered messages show what is missing by themselves, whatever is broken, and who else
+// heard it.
+func TestNumbers(t *testing.T) {
+	const ear = "0-9000 fault kill\n 0-1 1 listen ch = OK\n " // lines 1 and 2
+	good := []string{
+		ear + "2-3 2 count-publish ch a = 7\n 4-5 2 count-publish ch b = 8\n 6-7 1 message ch = a,7\n 8-9 1 message ch = b,8",
+		ear + "2-? 2 count-publish ch a\n 4-5 2 count-publish ch b = 8\n 6-7 1 message ch = a,7\n 8-9 1 message ch = b,8",
+		ear + "2-? 2 count-publish ch a\n 4-5 2 count-publish ch b = 8\n 8-9 1 message ch = b,8", // it came never, or before it listened
+		ear + "0-1 2 count-publish ch a = 7\n 4-5 2 count-publish ch b = 8\n 8-9 1 message ch = b,8",
+		ear + "2-3 2 count-publish ch a = 7\n 4-5 2 publish ch x = 1\n 6-7 1 message ch = a,7\n 8-9 1 message ch = x",
+		ear + "2-3 2 count-publish ch a = 7\n 4-5 2 count-publish d b = 6\n 6-7 1 message ch = a,7",
+		ear + "2-3 2 count-publish ch a = 7\n 4-5 1 cut ch = x\n 6-7 1 listen ch = OK\n 8-9 2 count-publish ch b = 9\n 10-11 1 message ch = b,9",
+	}
+	for _, s := range good {
+		expect(t, WakeUp, s)
+	}
+	expect(t, WakeUp, ear+"2-? 2 count-publish ch a\n 2-? 3 count-publish ch b\n 6-7 1 message ch = a,7\n 8-9 1 message ch = b,9", "missed@6")
+	expect(t, WakeUp, ear+"2-? 2 count-publish ch a\n 2-? 3 count-publish ch b\n 6-7 1 message ch = a,7\n 8-9 1 message ch = b,6", "order differs@6")
+	expect(t, WakeUp, ear+"2-3 2 count-publish ch a = 7\n 4-5 2 count-publish ch b = 8\n 8-9 1 message ch = b,8", "missed@3")
+	expect(t, WakeUp, ear+"2-3 2 count-publish ch a = 7\n 6-7 1 message ch = a,8", "wrong number@4")
+}
+
+// Who is told of the end of a lease was told of those that ended before it.
+func TestEventsSkipped(t *testing.T) {
+	const ear = "0-90000 fault kill\n 0-1 1 listen e = OK\n 3-4 2 set k 100 = OK\n " // lines 1 to 3
+	good := []string{
+		ear + "5-6 2 set j 200 = OK\n 150-151 1 message e = k\n 250-251 1 message e = j",
+		ear + "5-6 2 set j 100 = OK\n 250-251 1 message e = j",                                             // at the same time
+		ear + "3-6 2 set j 200 = OK\n 250-251 1 message e = j",                                             // it may have been set before
+		ear + "5-6 2 set j 200 = OK\n 20-? 2 del k\n 250-251 1 message e = j",                              // it may be deleted
+		ear + "5-6 2 set j 200 = OK\n 90-91 2 renew k 900 = 1\n 250-251 1 message e = j",                   // it ends later
+		ear + "5-6 2 set j 200 = OK\n 90-? 2 renew k 900\n 250-251 1 message e = j",                        // or may
+		ear + "5-6 2 set j 200 = OK\n 40-41 1 cut e = x\n 42-43 1 listen e = OK\n 250-251 1 message e = j", // it was not there
+	}
+	for _, s := range good {
+		expect(t, Events, s)
+	}
+	expect(t, Events, ear+"5-6 2 set j 200 = OK\n 250-251 1 message e = j", "missed@5")
+	expect(t, Events, ear+"90-91 2 renew k 100 = 1\n 95-96 2 set j 200 = OK\n 350-351 1 message e = j", "missed@6")
+}
+
 // Who listens is told of every lease that ends by itself, once and in time.
 func TestEvents(t *testing.T) {
 	const ears = "0-1 1 listen e = OK\n 0-1 2 listen e = OK\n " // lines 1 and 2

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"lockd/jepsen-lite/history"
@@ -19,8 +22,9 @@ type ear struct {
 	order       []string
 }
 
-// WakeUp judges releases that publish: publish message = receivers. A subscriber's
-// process records listen = OK, message = text, and cut when its connection ended.
+// WakeUp judges releases that publish: publish message = receivers; count-publish message
+// = its number on the channel, on which they have no gaps. A subscriber's process records
+// listen = OK, message = text, and its number, and cut when its connection ended.
 // Who listens hears every acknowledged message, or is cut off; in one order for
 // all; and nothing that was not sent.
 func WakeUp(h *history.History) *Verdict {
@@ -28,11 +32,12 @@ func WakeUp(h *history.History) *Verdict {
 	ears := earsOf(v, h)
 	sent := map[string]*history.Op{}
 	for i := range h.Ops {
-		if o := &h.Ops[i]; o.Name == "publish" {
+		if o := &h.Ops[i]; o.Name == "publish" || o.Name == "count-publish" {
 			sent[o.In[0]] = o
 		}
 	}
 	for _, e := range ears {
+		e.gaps(v, sent)
 		for text, o := range e.heard {
 			if p := sent[text]; p == nil || p.Start > o.End || p.Outcome == history.Fail {
 				v.Add("never published", o, "nobody sent it, or it was refused")
@@ -79,6 +84,39 @@ func (e *ear) hear(v *Verdict, o *history.Op) {
 	}
 	e.heard[text] = o
 	e.order = append(e.order, text)
+}
+
+// gaps checks that the numbers that e heard follow each other, and begin before those of
+// messages that were sent since it listened.
+func (e *ear) gaps(v *Verdict, sent map[string]*history.Op) {
+	first, before := int64(0), int64(0)
+	for _, text := range e.order {
+		o := e.heard[text]
+		if len(o.Out) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseInt(o.Out[1], 10, 64)
+		switch p := sent[text]; {
+		case p != nil && p.OK() && p.Out[0] != o.Out[1]:
+			v.Add("wrong number", o, "%s", p)
+		case first == 0:
+			first = n
+		case n > before+1:
+			v.Add("missed", o, "before it, number %d was the last that process %d heard", before, e.process)
+		case n <= before:
+			v.Add("order differs", o, "number %d came before it", before)
+		}
+		before = n
+	}
+	for _, text := range slices.Sorted(maps.Keys(sent)) {
+		p := sent[text]
+		if p.Name != "count-publish" || !p.OK() || p.Key != e.key || p.Start < e.from || e.heard[text] != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(p.Out[0], 10, 64); err == nil && n < first {
+			v.Add("missed", p, "process %d had listened since %s, and number %d was the first that it heard", e.process, e.start, first)
+		}
+	}
 }
 
 // listened reports whether e was not cut off until a message had to be there.

@@ -52,7 +52,7 @@ var Points = []string{
 // Bugs are those that can be planted in a test build of lockd.
 var Bugs = []string{
 	"ack-before-commit", "skip-sync", "leader-local-read", "follower-read", "verify-leader-read", "local-expiry", "lease-reset",
-	"gap-counted", "resend-unknown", "unknown-as-nil", "fence-forgotten", "publish-on-leader", "random-script", "map-order", "flipped-digit", "slow-start", "unanswered", "long-lease",
+	"gap-counted", "resend-unknown", "unknown-as-nil", "fence-forgotten", "publish-on-leader", "random-script", "map-order", "flipped-digit", "slow-start", "unanswered", "long-lease", "dropped-messages",
 }
 
 // Act is what an armed point does when it strikes.

@@ -26,6 +26,7 @@ type Env struct {
 	quiet     atomic.Int64 // how many want silence
 	processes atomic.Int64
 	counter   atomic.Int64
+	ending    atomic.Bool // nobody works any more, and listeners wait for the last
 }
 
 // Unique returns a number that no one else gets.

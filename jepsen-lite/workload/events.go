@@ -26,12 +26,19 @@ func newEvents(env *Env) Plan {
 			}
 			c.notify("Ex")
 		},
-		Step: func(c *Client) {
-			if c.ID%2 == 0 {
-				c.listen(expiredChannel, func(key string) bool { return strings.HasPrefix(key, env.Prefix) })
-				return
+		Listen: func(c *Client) {
+			c.listen(expiredChannel, func(key string) []string {
+				if !strings.HasPrefix(key, env.Prefix) {
+					return nil
+				}
+				return []string{key}
+			}, func(key string) bool { return strings.HasPrefix(key, c.Key("last")) })
+		},
+		Step: func(c *Client) { c.lease(c.Key("x" + itoa(env.Unique()))) },
+		Last: func(c *Client) { // it ends after all others
+			for done := false; !done && c.ctx.Err() == nil; {
+				done = c.setLease(c.Key("last"+itoa(env.Unique())), leaseLow+leaseRange)
 			}
-			c.lease(c.Key("x" + itoa(env.Unique())))
 		},
 		Final: func(c *Client) {
 			if c.ID == 0 {
@@ -50,16 +57,24 @@ func (c *Client) notify(classes string) {
 	}
 }
 
+// Bounds of leases, ms.
+const leaseLow, leaseRange = 50, 2500
+
+func (c *Client) setLease(key string, ms int64) bool {
+	_, ok := c.Do(Call{Op: "set", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"SET", key, "1", "PX", itoa(ms)}}, Out: word("OK")})
+	return ok
+}
+
 // lease sets a key and perhaps renews or deletes it, now and then too late.
 func (c *Client) lease(key string) {
-	ms := 50 + c.Rand.Int64N(2500)
-	_, ok := c.Do(Call{Op: "set", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"SET", key, "1", "PX", itoa(ms)}}, Out: word("OK")})
+	ms := leaseLow + c.Rand.Int64N(leaseRange)
+	ok := c.setLease(key, ms)
 	if !ok || c.Rand.IntN(2) == 0 {
 		return
 	}
 	for c.Rand.IntN(3) > 0 && ok {
 		c.Sleep(time.Duration(c.Rand.Int64N(ms*6/5)) * time.Millisecond)
-		ms = 50 + c.Rand.Int64N(2500)
+		ms = leaseLow + c.Rand.Int64N(leaseRange)
 		_, ok = c.Do(Call{Op: "renew", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"PEXPIRE", key, itoa(ms)}}, Out: word("0", "1")})
 	}
 	if ok && c.Rand.IntN(2) == 0 {

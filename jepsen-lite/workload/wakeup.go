@@ -1,13 +1,15 @@
 package workload
 
 import (
+	"strings"
 	"time"
 
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/target"
 )
 
-const wakeScript = `redis.call('incr', KEYS[1]) redis.call('publish', KEYS[2], ARGV[1]) return 1`
+// Messages carry a number, without gaps on each channel, so that a gap shows.
+const wakeScript = `local n = redis.call('incr', KEYS[1]) redis.call('publish', KEYS[2], n .. ':' .. ARGV[1]) return n`
 
 // A listener pings, so that it notices a node that does not answer any more.
 const (
@@ -15,27 +17,49 @@ const (
 	listenMax  = 20 * time.Second // then it listens elsewhere
 )
 
-// newWakeUp: half of the workers listen through all nodes, half publish, by PUBLISH
-// and from scripts.
+const wakeChannels = 2
+
+// newWakeUp: half of the workers listen through all nodes, half publish, from scripts
+// that count, and now and then by PUBLISH.
 func newWakeUp(env *Env) Plan {
-	return Plan{Step: func(c *Client) {
-		channel := c.Key("ch" + itoa(int64(c.Rand.IntN(2))))
-		if c.ID%2 == 0 {
-			c.listen(channel, nil)
-			return
-		}
-		text := "m" + itoa(env.Unique())
-		cmd := []string{"PUBLISH", channel, text}
-		if c.Rand.IntN(2) == 0 {
-			cmd = []string{"EVAL", wakeScript, "2", c.Key("n"), channel, text}
-		}
-		c.Do(Call{Op: "publish", Key: channel, In: []string{text}, Cmds: [][]string{cmd}, Out: number})
-	}}
+	const lastText = "last"
+	channel := func(c *Client, n int) string { return c.Key("ch" + itoa(int64(n))) }
+	return Plan{
+		Listen: func(c *Client) {
+			c.listen(channel(c, c.Rand.IntN(wakeChannels)), func(text string) []string {
+				if number, rest, counted := strings.Cut(text, ":"); counted {
+					return []string{rest, number}
+				}
+				return []string{text}
+			}, func(text string) bool { return strings.HasPrefix(text, lastText) })
+		},
+		Step: func(c *Client) {
+			ch, text := channel(c, c.Rand.IntN(wakeChannels)), "m"+itoa(env.Unique())
+			if c.Rand.IntN(4) > 0 {
+				c.publish(ch, text)
+				return
+			}
+			c.Do(Call{Op: "publish", Key: ch, In: []string{text}, Cmds: [][]string{{"PUBLISH", ch, text}}, Out: number})
+		},
+		Last: func(c *Client) {
+			for n := range wakeChannels {
+				for c.ctx.Err() == nil && !c.publish(channel(c, n), lastText+itoa(env.Unique())) {
+				}
+			}
+		},
+	}
 }
 
-// listen subscribes and records what it hears, until it is cut off or has listened
-// for long; keep chooses messages, nil keeps all.
-func (c *Client) listen(channel string, keep func(text string) bool) {
+// publish publishes a message with the next number of its channel.
+func (c *Client) publish(channel, text string) bool {
+	_, ok := c.Do(Call{Op: "count-publish", Key: channel, In: []string{text},
+		Cmds: [][]string{{"EVAL", wakeScript, "2", channel + ":n", channel, text}}, Out: number})
+	return ok
+}
+
+// listen subscribes and records what it hears, until it is cut off, has listened for
+// long, or has heard the last; what says how to record a message, nil: not at all.
+func (c *Client) listen(channel string, what func(text string) []string, last func(text string) bool) {
 	out, ok := c.Do(Call{Op: "listen", Key: channel, Cmds: [][]string{{"SUBSCRIBE", channel}}, Out: subscribed})
 	if !ok || out[0] != "OK" || c.conn == nil {
 		return
@@ -43,7 +67,7 @@ func (c *Client) listen(channel string, keep func(text string) bool) {
 	defer c.Close()
 	until := time.Now().Add(time.Duration(c.Rand.Int64N(int64(listenMax))))
 	pinged, answered := time.Now(), time.Now()
-	for time.Now().Before(until) && c.ctx.Err() == nil {
+	for (time.Now().Before(until) || c.env.ending.Load()) && c.ctx.Err() == nil {
 		if time.Since(pinged) > listenPing {
 			pinged = time.Now()
 			if c.conn.Send(answerMax, []string{"PING"}) != nil {
@@ -53,27 +77,34 @@ func (c *Client) listen(channel string, keep func(text string) bool) {
 		r, err := c.conn.Wait(100 * time.Millisecond)
 		switch {
 		case err == target.ErrQuiet && time.Since(answered) > answerMax:
-			c.mark("cut", channel, "") // a client would look again
+			c.mark("cut", channel) // a client would look again
 			return
 		case err == target.ErrQuiet:
 			continue
 		case err != nil:
-			c.mark("cut", channel, "")
+			c.mark("cut", channel)
 			return
 		}
 		answered = time.Now()
-		if r.Kind == '*' && len(r.Elems) == 3 && r.Elems[0].Str == "message" && (keep == nil || keep(r.Elems[2].Str)) {
-			c.mark("message", channel, r.Elems[2].Str)
+		if r.Kind != '*' || len(r.Elems) != 3 || r.Elems[0].Str != "message" {
+			continue
+		}
+		heard := what(r.Elems[2].Str)
+		if heard == nil {
+			continue
+		}
+		if c.mark("message", channel, heard...); last(heard[0]) {
+			break
 		}
 	}
-	c.mark("cut", channel, "")
+	c.mark("cut", channel)
 }
 
 // mark records something that happened to the client.
-func (c *Client) mark(op, key, value string) {
+func (c *Client) mark(op, key string, value ...string) {
 	ev := history.Event{Process: c.process, Type: history.Invoke, Op: op, Key: key, Node: c.node}
 	c.env.History.Record(ev)
-	ev.Type, ev.Value = history.OK, []string{value}
+	ev.Type, ev.Value = history.OK, value
 	c.env.History.Record(ev)
 }
 

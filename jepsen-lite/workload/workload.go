@@ -20,12 +20,19 @@ type Workload struct {
 	Machine *model.Machine
 }
 
-// Plan is what the workers of one run do. Setup and Final may be nil.
+// Plan is what the workers of one run do. Only Step must be there.
 type Plan struct {
 	Setup func(c *Client)
 	Step  func(c *Client)
 	Final func(c *Client)
+	// Listen is what every other worker does instead of Step, again and again: it listens
+	// until it has heard what Last says, after all the others have come to their ends.
+	Listen func(c *Client)
+	Last   func(c *Client)
 }
+
+// lastMax bounds how long Last is tried, and then waited for.
+const lastMax = 10 * time.Second
 
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
@@ -40,7 +47,7 @@ var Table = []Workload{
 	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.All(model.List, model.Seen([]string{"append"}, []string{"all"})), []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
 	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})), []string{"push", "pop", "move", "left"}, nil},
 	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"ledger"})), []string{"transfer done", "ledger", "read"}, nil},
-	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "listen", "message"}, nil},
+	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "count-publish", "listen", "message"}, nil},
 	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder nil", "release 1", "wait"}, &model.LockMachine},
 	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, []string{"set", "listen", "message"}, nil},
 	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, []string{"script", "poison", "left"}, nil},
@@ -56,20 +63,32 @@ func Find(name string) *Workload {
 	return nil
 }
 
-// Run has all workers work until ctx ends.
+// Run has all workers work until ctx ends, and listen until they have heard the last.
 func (p Plan) Run(ctx context.Context, env *Env) {
-	var all sync.WaitGroup
+	listening, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	defer context.AfterFunc(ctx, func() { env.ending.Store(true) })()
+	var ears, all sync.WaitGroup
 	for id := range env.Workers {
-		all.Go(func() {
-			c := NewClient(ctx, env, id)
+		own, step, group := ctx, p.Step, &all
+		if p.Listen != nil && id%2 == 0 {
+			own, step, group = listening, p.Listen, &ears
+		}
+		group.Go(func() {
+			c := NewClient(own, env, id)
 			defer c.Close()
 			for ctx.Err() == nil {
 				c.Pace()
-				p.Step(c)
+				step(c)
 			}
 		})
 	}
 	all.Wait()
+	if p.Last != nil {
+		Once(listening, env, 1, lastMax, p.Last)
+		time.AfterFunc(lastMax, hangUp)
+		ears.Wait()
+	}
 }
 
 // Once has one worker, or all of them, do something once, within a time. What they read

@@ -29,6 +29,7 @@ const (
 	SlowStart        = "slow-start"         // a new leader waits 8 s before it serves
 	Unanswered       = "unanswered"         // one request of 300 is never answered
 	LongLease        = "long-lease"         // PEXPIRE gives a thousand times as much
+	DroppedMessages  = "dropped-messages"   // no subscriber hears what every third entry tells
 )
 
 // UnboundForward is one more: a leader takes requests that are bound to another term.
@@ -38,7 +39,7 @@ const UnboundForward = "unbound-forward"
 // Bugs lists all that jepsen-lite plants.
 var Bugs = []string{
 	AckBeforeCommit, UnsyncedLog, LeaderLocalRead, FollowerRead, VerifyLeaderRead, LocalExpiry, LeaseReset,
-	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit, SlowStart, Unanswered, LongLease,
+	GapCounted, ResendUnknown, UnknownAsNil, FenceForgotten, PublishOnLeader, RandomScript, MapOrder, FlippedDigit, SlowStart, Unanswered, LongLease, DroppedMessages,
 }
 
 // The points at which a fault can be armed.
