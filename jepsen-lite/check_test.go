@@ -22,6 +22,8 @@ func record(t *testing.T, dir string, answers []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rec.Record(history.Event{Process: 3, Type: history.Invoke, Op: "versions", Key: "r"})
+	rec.Record(history.Event{Process: 3, Type: history.OK, Op: "versions", Key: "r"})
 	for i, answer := range answers {
 		v := fmt.Sprint(i)
 		rec.Record(history.Event{Process: 1, Type: history.Invoke, Op: "set", Key: "r", Value: []string{v}})
@@ -67,11 +69,11 @@ func TestCheckNamesTheAlteredEvent(t *testing.T) {
 	if err != nil || !passed {
 		t.Fatalf("a good history: passed %v, error %v\n%s", passed, err, out.String())
 	}
-	answers[3] = "2" // the read of the fourth pair, on line 16, saw what had been overwritten
+	answers[3] = "2" // the read of the fourth pair, on line 18, saw what had been overwritten
 	record(t, filepath.Join(dir, "register"), answers)
 	out.Reset()
 	passed, err = (&checkCmd{Dir: dir}).run(&out)
-	if err != nil || passed || !strings.Contains(out.String(), "register: acknowledged write lost: line 16: process 2 get") {
+	if err != nil || passed || !strings.Contains(out.String(), "register: acknowledged write lost: line 18: process 2 get") {
 		t.Fatalf("an altered history: passed %v, error %v\n%s", passed, err, out.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "register", pictureFile)); err != nil {
