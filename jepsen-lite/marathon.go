@@ -83,7 +83,7 @@ const errorsMax = 3
 func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (passed bool, err error) {
 	sum := tally{began: time.Now()}
 	fmt.Fprintf(out, "output in %s\n", c.Flags.Out)
-	fmt.Fprintf(out, "%9s  %-36s %9s %8s %7s %15s  %s\n", "seed", "verdict", "ok", "unknown", "faults", "without a write", "folder")
+	fmt.Fprintf(out, "%9s  %-36s %9s %8s %7s %8s %15s  %s\n", "seed", "verdict", "ok", "unknown", "faults", "majority", "without a write", "folder")
 	errorsInRow := 0
 	for seed := range seeds(c.Flags.Seed) {
 		length, ok := c.length(time.Since(sum.began), sum.rounds == 0)
@@ -175,7 +175,8 @@ type round struct {
 	err         error  // it could not be made
 
 	report.Figures
-	silence time.Duration
+	silence  time.Duration
+	majority string // the share of the time with faults in which there was one; "-": nothing tells
 }
 
 // count takes the figures and the first thing that is wrong. Nothing that is only
@@ -183,6 +184,10 @@ type round struct {
 func (r *round) count(results []report.Result) {
 	if r.err != nil {
 		r.verdict = "NOT MADE: " + r.err.Error()
+	}
+	r.majority = "-"
+	if share, ok := report.QuorumShare(results); ok {
+		r.majority = fmt.Sprintf("%.0f%%", 100*share)
 	}
 	for _, res := range results {
 		f := report.Count(res.History)
@@ -203,7 +208,7 @@ func (r round) String() string {
 			verdict = "interrupted"
 		}
 	}
-	return fmt.Sprintf("%9d  %-36s %9d %8d %7d %15s  %s", r.seed, verdict, r.OK, r.Info, r.Faults, r.silence.Round(time.Millisecond), dir)
+	return fmt.Sprintf("%9d  %-36s %9d %8d %7d %8s %15s  %s", r.seed, verdict, r.OK, r.Info, r.Faults, r.majority, r.silence.Round(time.Millisecond), dir)
 }
 
 // tally sums rounds up.

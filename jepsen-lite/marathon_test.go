@@ -17,7 +17,8 @@ import (
 	"lockd/jepsen-lite/report"
 )
 
-// outcome is what a run gives that took two seconds from its first to its last write.
+// outcome is what a run gives that took two seconds from its first to its last write, and had
+// a majority for one second of four.
 func outcome(problems ...string) []report.Result {
 	v := &model.Verdict{}
 	for _, p := range problems {
@@ -30,7 +31,9 @@ func outcome(problems ...string) []report.Result {
 			{Name: "set", Node: "n1", Outcome: history.OK, Start: second, End: 3 * second},
 			{Name: "set", Node: "n1", Outcome: history.Info, Start: 2 * second},
 		},
-		Faults: []history.Window{{Kind: "kill"}},
+		Faults:  []history.Window{{Kind: "kill", End: 4 * second}},
+		Quorums: []history.Quorum{{End: second}},
+		Marked:  true,
 	}}}
 }
 
@@ -98,8 +101,8 @@ func testMarathonKeepsWhatFailed(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(said), "\n")
 		for i, want := range []string{
-			"output in ", "seed verdict ok unknown faults without a write folder", "7 ok 2 1 1 2s -",
-			strings.TrimPrefix(failed, "seed-") + " register FAILED: two holders 2 1 1 2s " + filepath.Join(c.Flags.Out, failed), " ok 2 1 1 2s -", " interrupted 2 1 1 2s -",
+			"output in ", "seed verdict ok unknown faults majority without a write folder", "7 ok 2 1 1 25% 2s -",
+			strings.TrimPrefix(failed, "seed-") + " register FAILED: two holders 2 1 1 25% 2s " + filepath.Join(c.Flags.Out, failed), " ok 2 1 1 25% 2s -", " interrupted 2 1 1 25% 2s -",
 			"4 seeds in 0s: 2 passed, 1 did not, 1 interrupted; 8 operations ok, 4 unknown, 4 faults; longest time without a successful write 2s (seed 7)",
 			"seed " + strings.TrimPrefix(failed, "seed-") + ": register FAILED: two holders: ",
 		} {
