@@ -123,7 +123,7 @@ func (h *holder) release(die bool) {
 		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")})
 }
 
-// holders asks who holds the locks that there were: their leases have ended long since.
+// holders asks who holds the locks that there were. Most of their leases have ended long since.
 func (s *shortLived) holders(c *Client) {
 	for _, key := range s.all(c) {
 		(&holder{c: c, key: key}).look(0)
