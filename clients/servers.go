@@ -115,6 +115,15 @@ func (t *target) stop() {
 	_ = os.RemoveAll(t.dir)
 }
 
+// whole heals a target that was made just now, or ends what of it has started.
+func (t *target) whole(ctx context.Context) (*target, error) {
+	if err := t.heal(ctx); err != nil {
+		t.stop()
+		return nil, err
+	}
+	return t, nil
+}
+
 // startMax bounds the start of all nodes.
 const startMax = 30 * time.Second
 
@@ -272,11 +281,18 @@ const (
 	portMax = 31_000
 )
 
-// freeAddrs finds n free addresses on loopback.
+// addrsGiven are those that freeAddrs has returned: nobody may listen there yet.
+var addrsGiven = map[string]bool{}
+
+// freeAddrs finds n addresses on loopback that are free now and were not given before. It
+// may not be called concurrently.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	for try := 0; len(addrs) < n; try++ {
 		addr := fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))
+		if addrsGiven[addr] {
+			continue
+		}
 		ln, err := net.Listen("tcp", addr)
 		if err != nil && try < 100*n {
 			continue
@@ -285,6 +301,7 @@ func freeAddrs(n int) ([]string, error) {
 			return nil, err
 		}
 		defer ln.Close()
+		addrsGiven[addr] = true
 		addrs = append(addrs, addr)
 	}
 	return addrs, nil
@@ -316,7 +333,7 @@ func startLockd(ctx context.Context) (*target, error) {
 	if t.cluster, err = lockdNodes(binary, dir, "c", func(int) []string { return []string{"--cluster-protocol"} }); err != nil {
 		return nil, err
 	}
-	return t, t.heal(ctx)
+	return t.whole(ctx)
 }
 
 const lockdCount = 3
@@ -370,7 +387,7 @@ func startRedis(ctx context.Context) (*target, error) {
 	if err := giveAllSlots(ctx, addrs[2]); err != nil {
 		return nil, err
 	}
-	return t, t.heal(ctx)
+	return t.whole(ctx)
 }
 
 // watch prepares a sentinel, which wants to write its own configuration file.
