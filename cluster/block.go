@@ -153,30 +153,31 @@ func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (r
 	if leftMs < 0 {
 		patience.Stop()
 	}
-	unblock := w.unblock
+	unblock, cancelled := w.unblock, false
 	for {
 		select {
 		case end := <-call.ended:
 			return w.answer(end)
 		case w.why = <-unblock:
+			w.told, unblock = true, nil
 		case <-patience.C:
-			if w.told {
+			if cancelled {
 				return resp.Err(resp.ErrUnknown), false // it goes on being cancelled
 			}
-			w.why = resp.UnblockTimeout // its time is over, and the log does not say so
 		case <-ctx.Done():
 			w.n.blocker.cancel(call.id)
 			return resp.Err(resp.ErrUnknown), false
 		case <-w.n.stop:
 			return resp.Err(resp.ErrUnknown), false
 		}
-		w.told, unblock = true, nil
+		cancelled = true // also where its time is over, and the log does not say so
 		w.n.blocker.cancel(call.id)
 		patience.Reset(w.n.cfg.LeaderWait)
 	}
 }
 
-// answer says what an ending means for the client.
+// answer says what an ending means for the client. Nothing but the log tells it that there
+// was nothing: what has ended otherwise is asked for again, also when its time is over.
 func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	switch end.How {
 	case resp.BlockServed:
@@ -185,6 +186,10 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 		return resp.NilArray(), false
 	case blockMissed:
 		return resp.Err(resp.ErrUnknown), false
+	case resp.BlockCancelled:
+		if !w.told {
+			return resp.NilArray(), false // it waited until its time was over, and longer
+		}
 	case resp.BlockLapsed:
 		w.n.blocker.lapse(end.ID.Session)
 	}

@@ -352,6 +352,42 @@ func TestBlockedOverdue(t *testing.T) {
 	})
 }
 
+// A node that is behind hears late that its session is over. Its clients have not waited
+// out their time then, whatever its own clock says: they are asked for again, and the log
+// decides.
+func TestBlockedWhileBehind(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"BLPOP list 2", popped("list", "a")}, // its time is over when the node hears of it
+		{"BLPOP list 0", popped("list", "a")},
+		{"BLPOP none 2", "_"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { blockedWhileBehind(t, c.line, c.want) })
+		})
+	}
+}
+
+func blockedWhileBehind(t *testing.T, line, want string) {
+	c := startCluster(t, 3, withKeyspace)
+	defer c.close()
+	leader := c.settle()
+	behind := c.others(leader)[0]
+	resume := make(chan struct{})
+	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, nil, func(resp.Reply) { <-resume })
+	c.waiting(1)
+	c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
+	c.expect(leader, "block close 1", "+OK")
+	c.expect(leader, "RPUSH list a", ":1")
+	client := c.block(behind, line)
+	time.Sleep(3 * time.Second)
+	if got := client.answer(); got != "" {
+		t.Fatalf("answered %q before the node has heard of anything", got)
+	}
+	close(resume)
+	c.want(client, want)
+	c.waiting(0)
+}
+
 // CLIENT UNBLOCK ends a wait, wherever the leader is.
 func TestUnblock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
