@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"lockd/resp"
 )
 
@@ -101,7 +103,7 @@ const digestWork = 2
 // digest is the XXH3 hash of a string, 64 bits, with the default secret and no seed.
 func (c *ctx) digest(e *entry) string {
 	c.m.spend(digestWork * int64(len(e.str())))
-	return fmt.Sprintf("%0*x", digestDigits, xxh3(e.str()))
+	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.str()))
 }
 
 func cmdDigest(c *ctx, args resp.Args) resp.Reply {

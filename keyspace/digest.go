@@ -3,6 +3,8 @@ package keyspace
 import (
 	"math/bits"
 
+	"github.com/zeebo/xxh3"
+
 	"lockd/resp"
 )
 
@@ -16,6 +18,10 @@ const (
 	digestBegin = 1
 	digestBytes = 1 << 10 // that are looked at, at each end of a long string
 	digestElems = 64      // that are looked at of an aggregate of replies
+
+	// Two odd numbers with many bits set, those by which XXH64 multiplies.
+	digestPrime1 = 0x9E3779B185EBCA87
+	digestPrime2 = 0x85EBCA77C2B2AE63
 )
 
 // Digest is the digest as of the last entry; 0: it has not begun.
@@ -29,7 +35,7 @@ func (d *digest) add(n uint64) {
 	if *d == 0 {
 		return
 	}
-	h := bits.RotateLeft64(uint64(*d)^n, 29)*xxh64Prime1 + xxh64Prime4
+	h := bits.RotateLeft64(uint64(*d)^n, 29)*digestPrime1 + digestPrime2
 	h ^= h >> 32
 	*d = digest(max(h, digestBegin))
 }
@@ -41,10 +47,10 @@ func (d *digest) text(s string) {
 	}
 	d.add(uint64(len(s)))
 	if len(s) > 2*digestBytes {
-		d.add(xxh3(s[:digestBytes]))
+		d.add(xxh3.HashString(s[:digestBytes]))
 		s = s[len(s)-digestBytes:]
 	}
-	d.add(xxh3(s))
+	d.add(xxh3.HashString(s))
 }
 
 // stored folds in what a key holds from now on; nil: nothing.

@@ -1,6 +1,10 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"github.com/zeebo/xxh3"
+
+	"lockd/resp"
+)
 
 // sweepMax bounds how many leases one entry of the log ends before it runs its
 // requests. What is left is due: NextDeadline reports it, and the leader proposes
@@ -85,7 +89,7 @@ func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 // Formats are versions of what the state follows from besides the rows; see
 // cluster.Machine.
 func (m *Machine) Formats() map[string]uint64 {
-	return map[string]uint64{"image": imageVersion, "names for scripts": xxh3(elsewhereList)}
+	return map[string]uint64{"image": imageVersion, "names for scripts": xxh3.HashString(elsewhereList)}
 }
 
 // Tick is the log clock, in milliseconds, as of the last Apply.
