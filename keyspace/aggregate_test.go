@@ -92,7 +92,7 @@ var keptOf = map[*kind]func(a aggregate) []string{
 
 // kindWrites draw, for each kind, a command that may change one of it; key is one
 // that may hold anything.
-var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomStreamWrite, randomSort}
+var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomStreamWrite}
 
 // onKey fills in the key.
 func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }

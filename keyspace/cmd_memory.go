@@ -29,10 +29,6 @@ var memoryRows = []resp.Row[command]{
 			Group: "server", Since: "4.0.0", Summary: "Show allocator internal stats",
 		}, Run: cmdMemoryMallocStats},
 		{Spec: resp.Spec{
-			Name: "memory|doctor", Arity: 2,
-			Group: "server", Since: "4.0.0", Summary: "Outputs memory problems report",
-		}, Run: cmdMemoryDoctor},
-		{Spec: resp.Spec{
 			Name: "memory|help", Arity: 2, Flags: resp.Loading | resp.Stale,
 			Group: "server", Since: "4.0.0", Summary: "Show helpful text about the different subcommands",
 		}, Run: cmdMemoryHelp},
@@ -63,8 +59,6 @@ func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 
 const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +
 	"It does not look into its allocator.\n"
-
-func cmdMemoryDoctor(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
 
 func cmdMemoryMallocStats(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
 
@@ -102,8 +96,6 @@ func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
 
 func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
 	return helpReply("MEMORY",
-		"DOCTOR",
-		"    Return memory problems reports.",
 		"MALLOC-STATS",
 		"    Return internal statistics report from the memory allocator.",
 		"PURGE",

@@ -11,6 +11,6 @@ type command func(c *ctx, args resp.Args) resp.Reply
 var table *resp.Table[command]
 
 func init() {
-	table = resp.NewTable(stringRows, bitRows, lcsRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows, streamRows, streamReadRows,
-		keyRows, sortRows, blockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, trackingRows)
+	table = resp.NewTable(stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows, streamRows, streamReadRows,
+		keyRows, blockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, trackingRows)
 }

@@ -24,7 +24,7 @@ cluster|replicas:3 cluster|replicate:3 cluster|reset:-2 cluster|saveconfig:2 clu
 cluster|shards:2 cluster|slaves:3 cluster|slots:2
 command:-1 command|count:2 command|docs:-2 command|getkeys:-4 command|getkeysandflags:-4 command|help:2 command|info:-2 command|list:-2
 debug:-2 discard:1 exec:1 failover:-1 hello:-1 info:-1 lastsave:1
-latency:-2 latency|doctor:2 latency|graph:3 latency|help:2 latency|histogram:-2 latency|history:3 latency|latest:2 latency|reset:-2
+latency:-2 latency|help:2 latency|histogram:-2 latency|history:3 latency|latest:2 latency|reset:-2
 lockd:-2 lockd|add:4 lockd|hash:2 lockd|help:2 lockd|members:2 lockd|remove:3 lockd|snapshot:2 lockd|transfer:-2
 monitor:1 multi:1 psubscribe:-2
 pubsub:-2 pubsub|channels:-2 pubsub|help:2 pubsub|numpat:2 pubsub|numsub:-2 pubsub|shardchannels:-2 pubsub|shardnumsub:-2

@@ -132,7 +132,6 @@ ZLEXCOUNT lex $l $l
 ZREMRANGEBYLEX lex $l $l
 CONFIG SET zset-max-listpack-entries [0|2|5|128]
 OBJECT ENCODING [y|z]
-SORT [$k|l] ALPHA [ASC|DESC|] [LIMIT $i $i|] [GET #|GET *|GET $k*|] STORE [$k|l]
 XADD $x [5-*|$j|$j|$j] $n $v
 XADD $x [NOMKSTREAM|] [MAXLEN|MINID] [=|~|] $j [LIMIT $i|] $j $n $v $n $v
 XADD $x MAXLEN [3|5|20] $j $n $v

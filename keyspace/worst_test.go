@@ -24,7 +24,6 @@ type worstSize struct {
 	small     int // elements of a small form
 	names     int // arguments of one command
 	text      int // bytes of a long string
-	lcs       int // bytes of each string of LCS
 	waiters   int
 	libraries int
 	sources   int
@@ -32,8 +31,8 @@ type worstSize struct {
 }
 
 var (
-	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, lcs: 200, waiters: 50, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: smallMax, names: 1 << 20, text: stringBytesMax - 1, lcs: 5700, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
+	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, libraries: 3, sources: 3, functions: 40}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: smallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
@@ -46,14 +45,14 @@ type worstCase struct {
 // cheap are the commands that take the same time whatever they are given, but for the
 // length of their arguments.
 var cheap = strings.Fields(`time select ping echo dbsize
-	config|resetstat config|rewrite config|help memory|doctor memory|malloc-stats memory|purge memory|help memory|stats
+	config|resetstat config|rewrite config|help memory|malloc-stats memory|purge memory|help memory|stats
 	object|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help
 	block|open block|cancel block|keep tracked`)
 
 // keyed are those of them that look for one key: what stands behind it.
 var keyed = map[string]string{
 	"get": "", "getdel": "", "getex": "PX 5000", "getset": "v", "set": "v", "setnx": "v", "setex": "10 v", "psetex": "10 v", "append": "v", "strlen": "",
-	"getrange": "0 -1", "substr": "0 -1", "setrange": "0 v", "incr": "", "decr": "", "incrby": "1", "decrby": "1", "incrbyfloat": "1", "setbit": "0 1", "getbit": "0",
+	"getrange": "0 -1", "substr": "0 -1", "setrange": "0 v", "incr": "", "decr": "", "incrby": "1", "decrby": "1", "incrbyfloat": "1",
 	"type": "", "expire": "100", "pexpire": "100", "expireat": "9999999999", "pexpireat": "9999999999999", "ttl": "", "pttl": "", "expiretime": "", "pexpiretime": "",
 	"persist": "", "fence": "", "move": "1", "rename": "to", "renamenx": "to", "copy": "to REPLACE", "delex": "", "delifeq": "v", "digest": "",
 	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
@@ -67,11 +66,11 @@ func worstCases(z worstSize) map[string][]worstCase {
 	fields := min(names, n)
 	cases := map[string][]worstCase{
 		// strings
-		"setrange": {{"text", "SETRANGE S 0 y", z.text - 100}}, "append": {{"text", "APPEND S y", z.text - 100}}, "setbit": {{"text", "SETBIT S 7 {bit}", z.text - 100}},
+		"setrange": {{"text", "SETRANGE S 0 y", z.text - 100}}, "append": {{"text", "APPEND S y", z.text - 100}},
 		"digest": {{"text", "DIGEST S", z.text - 100}}, "incrbyfloat": {{"numeral", "INCRBYFLOAT F 1e-3000", 5000}, {"", "INCRBYFLOAT F2 1e4000", 100}},
 		"mget": {{"keys", "MGET {names:k}", names * 100}}, "mset": {{"", "MSET {pairs:n}", pairs * 100}, {"keys notify", "MSET {pairs:k}", pairs * 100}},
 		"msetnx": {{"", "MSETNX {pairs:n}", pairs * 100}}, "msetex": {{"keys", "MSETEX {npairs} {pairs:k} PX 50000", pairs * 100}},
-		"lcs": {{"lcs", "LCS A B IDX", z.lcs * z.lcs}}, "get": {{"text", "GET S", z.text - 100}}, "getset": {{"text", "GETSET S y", 1}},
+		"get": {{"text", "GET S", z.text - 100}}, "getset": {{"text", "GETSET S y", 1}},
 		"set": {{"text", "SET S2 {text} IFEQ x", 1}, {"text", "SET S {text} IFEQ {text}", 1}},
 		// keys
 		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
@@ -113,9 +112,6 @@ func worstCases(z worstSize) map[string][]worstCase {
 		// streams
 		"xadd": {{"readers", "XADD X 1-* f v", z.waiters}, {"stream", "XADD X MAXLEN 1 * f v", n}, {"", "XADD X * f {big}", big}}, "xtrim": {{"stream", "XTRIM X MAXLEN 1", n}}, "xrange": {{"stream", "XRANGE X - +", n}}, "xrevrange": {{"stream", "XREVRANGE X + -", n}},
 		"xdel": {{"stream", "XDEL X {names:1-}", names * 100}}, "xsetid": {{"stream", "XSETID X 99999999-1", 1}}, "xinfo|stream": {{"stream", "XINFO STREAM X FULL COUNT 0", n}}, "xread": {{"stream", "XREAD STREAMS X 0", n}, {"", "XREAD STREAMS {half:k} {half:1-}", names * 50}},
-		// SORT
-		"sort":    {{"list", "SORT L ALPHA STORE d", n * 10}, {"biglist", "SORT LB ALPHA STORE d", bytes}, {"bigset", "SORT TB BY nosort STORE d", bytes}, {"list keys", "SORT L BY k* GET k* ALPHA STORE d", n * 100}},
-		"sort_ro": {{"biglist", "SORT_RO LB ALPHA LIMIT 0 0", bytes * 2}, {"numerals", "SORT_RO LN LIMIT 0 0", bytes}, {"biglist", "SORT_RO LB BY {big}* GET # ALPHA LIMIT 0 0", bytes}, {"zset", "SORT_RO Z BY nosort LIMIT 0 {n} GET x*->y", n * 100}, {"set", "SORT_RO T BY nosort LIMIT 0 {most}", n}},
 		// scripts
 		"eval": {{"", "EVAL {source} 0", z.functions * 16}, {"", "EVAL {small} 0", 1000}}, "eval_ro": {{"", "EVAL_RO {source} 0", z.functions * 16}}, "script|load": {{"", "SCRIPT LOAD {source}", z.functions * 16}, {"scripts", "EVAL {small} 0", z.elements}},
 		"evalsha": {{"sources", "EVALSHA {sha} 0", z.functions * 16}}, "evalsha_ro": {{"sources", "EVALSHA_RO {sha} 0", z.functions * 16}}, "script|exists": {{"", "SCRIPT EXISTS {names:s}", names * 10}},
@@ -231,9 +227,6 @@ func (s *worstStage) provide(need string) {
 	case "numeral":
 		s.do("SET", "F", "0."+strings.Repeat("3", 5000))
 		s.do("HSET", "HF", "f", "0."+strings.Repeat("3", 5000))
-	case "lcs":
-		s.do("SET", "A", strings.Repeat("ab", z.lcs/2))
-		s.do("SET", "B", strings.Repeat("ba", z.lcs/2))
 	case "keys":
 		s.fill(z.elements, "MSET", "", pairs("k"))
 	case "leased":
@@ -266,10 +259,6 @@ func (s *worstStage) provide(need string) {
 		s.fill(z.elements, "RPUSH", "LA", func(int) []string { return []string{"a", "b"} })
 	case "biglist":
 		s.fillBig("RPUSH", "LB")
-	case "numerals":
-		for range z.bigs {
-			s.do("RPUSH", "LN", "0."+strings.Repeat("7", z.bigBytes))
-		}
 	case "set":
 		s.fill(z.elements, "SADD", "T", prefixed("m"))
 		s.fill(z.elements, "SADD", "T2", prefixed("m"))
@@ -385,8 +374,6 @@ func (s *worstStage) args(line string, i int) resp.Args {
 			one = strconv.Itoa(2 * s.z.elements)
 		case "most":
 			one = strconv.Itoa(s.z.elements - 1)
-		case "bit":
-			one = strconv.Itoa(1 - i%2)
 		case "unique":
 			one = strconv.Itoa(i + 1)
 		case "source":

@@ -64,12 +64,11 @@ func (f Flags) Names() []string {
 // Keys says where a command's keys stand among its arguments (the name is
 // argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
 // argument at NumAt is a count and the keys follow it (EVAL), after the one that First
-// names, if it does (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Word: the argument after the last of this word is a
-// key, too (SORT's STORE). Half: of the arguments after the first of this word the first half
+// names, if it does (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Half: of the arguments after the first of this word the first half
 // are keys (XREAD's STREAMS).
 type Keys struct {
 	First, Last, Step, NumAt int
-	Word, Half               string
+	Half                     string
 }
 
 // The usual key positions.
@@ -121,7 +120,7 @@ func (k Keys) Of(args Args) ([]string, bool) {
 	for i := k.First; i <= last && i < len(args); i += k.Step {
 		keys = append(keys, args[i])
 	}
-	return append(keys, k.behindWord(args)...), true
+	return keys, true
 }
 
 func (k Keys) firstHalf(args Args) ([]string, bool) {
@@ -134,26 +133,17 @@ func (k Keys) firstHalf(args Args) ([]string, bool) {
 	return nil, false
 }
 
-func (k Keys) behindWord(args Args) []string {
-	for i := len(args) - 2; k.Word != "" && i > k.Last; i-- {
-		if Is(args[i], k.Word) {
-			return args[i+1 : i+2]
-		}
-	}
-	return nil
-}
-
 // KeyUse is what a command does with some of its keys, as a key specification of
 // COMMAND INFO says it.
 type KeyUse struct {
 	Flags []string // RW, access, update ...
-	At    int      // the argument where these keys begin; 0 where only the command knows
+	At    int      // the argument where these keys begin
 	Last  bool     // ... and they go on to the last argument
 }
 
 // KeyUses reads Access: "RW insert" for all keys, or a list as "1 OW update; 2- RO access",
 // which begins each of its parts with the argument it is about, 2- being that one and all
-// after it, and ? what cannot be said. It is empty where Access is.
+// after it. It is empty where Access is.
 func (s *Spec) KeyUses() []KeyUse {
 	var uses []KeyUse
 	for part := range strings.SplitSeq(s.Access, ";") {
@@ -162,7 +152,7 @@ func (s *Spec) KeyUses() []KeyUse {
 			continue
 		}
 		use := KeyUse{Flags: words, At: max(s.Keys.First, s.Keys.NumAt), Last: s.Keys.Last < 0}
-		if at, rest := strings.CutSuffix(words[0], "-"); at == "?" || at[0] >= '1' && at[0] <= '9' {
+		if at, rest := strings.CutSuffix(words[0], "-"); at[0] >= '1' && at[0] <= '9' {
 			n, _ := ParseInt(at)
 			use = KeyUse{Flags: words[1:], At: int(n), Last: rest}
 		}

@@ -137,7 +137,6 @@ func TestNewTableRefuses(t *testing.T) {
 
 // Keys are found among the arguments as Redis's COMMAND GETKEYS finds them.
 func TestKeysOf(t *testing.T) {
-	sortKeys := Keys{First: 1, Last: 1, Step: 1, Word: "STORE"}
 	for _, c := range []struct {
 		keys Keys
 		args string
@@ -153,9 +152,6 @@ func TestKeysOf(t *testing.T) {
 		{PairKeys, "MSET a 1 b 2", "a b", true},
 		{PairKeys, "MSET a 1 b", "a b", true},
 		{FirstKey, "GET", "", true},
-		{sortKeys, "SORT a", "a", true},
-		{sortKeys, "SORT a BY w_* store b LIMIT 0 1 STORE c ALPHA", "a c", true},
-		{sortKeys, "SORT STORE STORE", "STORE", true},
 		{EvalKeys, "EVAL src 0", "", true},
 		{EvalKeys, "EVAL src 2 a b c", "a b", true},
 		{EvalKeys, "EVAL src 2 a", "", false},

@@ -20,7 +20,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 units=${*:-unit/type/string unit/type/incr unit/type/hash unit/type/list unit/type/list-2
   unit/type/list-3 unit/type/set unit/type/zset unit/expire unit/keyspace unit/scan
   unit/scripting unit/functions unit/multi unit/pubsub unit/pubsubshard unit/protocol unit/introspection
-  unit/introspection-2 unit/querybuf unit/quit unit/sort unit/tracking unit/slowlog
+  unit/introspection-2 unit/querybuf unit/quit unit/tracking unit/slowlog
   unit/other unit/wait}
 targets=${TARGETS:-redis single cluster}
 port=${TCL_PORT:-27100}

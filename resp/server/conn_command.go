@@ -153,11 +153,9 @@ func useOf(spec *resp.Spec, call resp.Args, i int) []string {
 	uses, k := usesOf(spec), spec.Keys
 	at := k.First + i*k.Step
 	use := uses[len(uses)-1]
-	if k.Word == "" || at <= k.Last {
-		for _, u := range uses {
-			if u.At == at || u.At > 0 && u.At < at && u.Last {
-				use = u
-			}
+	for _, u := range uses {
+		if u.At == at || u.At < at && u.Last {
+			use = u
 		}
 	}
 	if n := len(use.Flags) - 1; use.Flags[n] == "variable_flags" {
@@ -185,8 +183,6 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 		switch {
 		case k.Half != "":
 			one = wordKeySpec(use.Flags, k.Half)
-		case use.At == 0:
-			one = unknownKeySpec(use.Flags)
 		case use.At == k.NumAt:
 			one = keySpec(use.Flags, k.NumAt, "keynum",
 				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
@@ -219,13 +215,6 @@ func lastKey(spec *resp.Spec, use resp.KeyUse) int64 {
 		return 0
 	}
 	return int64(spec.Keys.Last - spec.Keys.First)
-}
-
-func unknownKeySpec(flags []string) resp.Reply {
-	unknown := func() resp.Reply {
-		return resp.Map(resp.Bulk("type"), resp.Bulk("unknown"), resp.Bulk("spec"), resp.Map())
-	}
-	return resp.Map(resp.Bulk("flags"), statuses(resp.KindSet, flags), resp.Bulk("begin_search"), unknown(), resp.Bulk("find_keys"), unknown())
 }
 
 func keySpec(flags []string, at int, kind string, find ...resp.Reply) resp.Reply {

@@ -124,10 +124,6 @@ var slowlogHelp = []string{
 }
 
 var latencyHelp = []string{
-	"DOCTOR",
-	"    Return a human readable latency analysis report.",
-	"GRAPH <event>",
-	"    Return an ASCII latency graph for the <event> class.",
 	"HISTORY <event>",
 	"    Return time-latency samples for the <event> class.",
 	"LATEST",

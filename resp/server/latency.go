@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -61,8 +60,6 @@ func latencyRows() []row {
 			sub("history", 3, "2.8.13", "Return timestamp-latency samples for the event.", "event", latencyHistory),
 			sub("reset", -2, "2.8.13", "Reset latency data for one or more events.", "[event [event ...]]", latencyReset),
 			sub("histogram", -2, "7.0.0", "Return the cumulative distribution of latencies of a subset of commands or all.", "[command [command ...]]", latencyHistogram),
-			sub("graph", 3, "2.8.13", "Return a latency graph for the event.", "event", latencyGraph),
-			sub("doctor", 2, "2.8.13", "Return a human readable latency analysis report.", "", latencyDoctor),
 			helpRow("latency", "server", "2.8.13", latencyHelp),
 		},
 	}}
@@ -151,25 +148,4 @@ func (c *commandStats) distribution() []resp.Reply {
 		}
 	}
 	return elems
-}
-
-func latencyDoctor(s *session, _ resp.Args) resp.Reply {
-	threshold := s.srv.hub.settings.latencyMillis.Load()
-	if threshold == 0 {
-		return resp.Verbatim("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. If we weren't in a deep space mission I'd suggest to take a look at https://redis.io/topics/latency-monitor.\n")
-	}
-	l := &s.srv.latency
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := ""
-	for i := range l.events {
-		if e := &l.events[i]; e.allCount > 0 {
-			text += fmt.Sprintf("%d. %s: %d latency spikes (average %dms). Worst all time event %dms.\n",
-				i+1, latencyNames[i], e.allCount, e.sumMs/e.allCount, e.maxMs)
-		}
-	}
-	if text == "" {
-		return resp.Verbatim("Dave, no latency spike was observed during the lifetime of this Redis instance, not in the slightest bit. I honestly think you ought to sit down calmly, take a stress pill, and think things over.\n")
-	}
-	return resp.Verbatim("Dave, I have observed latency spikes in this Redis instance. The time of a command includes its way through the log.\n\n" + text)
 }
