@@ -30,6 +30,7 @@ func quiet(f *Field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	speak := f.hush()
 	defer speak()
+	f.drain()
 	length := quietMin + time.Duration(d.Float64()*d.Float64()*float64(quietMax-quietMin)) // mostly short
 	time.Sleep(length)
 	what := fmt.Sprintf("quiet for %.1f s, then one %s at each node", length.Seconds(), fault.Variant)
@@ -42,6 +43,14 @@ func quiet(f *Field, fault Fault) (string, func()) {
 	time.Sleep(quietBurst)
 	stop()
 	return what, nil
+}
+
+// drain waits, at each node, until what was asked for before has been executed, as far as
+// one more write tells: a script that meets its limits takes a while.
+func (f *Field) drain() {
+	for _, n := range f.Target.Nodes() {
+		_, _ = f.Target.Do(n, settleMax, lone["write"]...) // one that fails is not settled, either
+	}
 }
 
 // settled waits until all nodes serve, and one leads.
