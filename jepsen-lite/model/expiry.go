@@ -25,25 +25,26 @@ type life struct {
 	left int64       // and what it said, ns
 }
 
-// Expiry judges keys that are set once with a time to live: set value ms = OK;
-// get = value | nil; pttl = ms | -2; exists = 1 | 0. Operations named "beat" are
-// writes beside them, which show that somebody leads.
+// Expiry judges keys that are set once with a time to live, by real time: set value ms
+// = OK; grant value ms; get = value | nil; pttl = ms | -2; exists = 1 | 0. Operations
+// named "beat" are writes beside them, which show that somebody leads. What scripts see
+// is judged by Leases.
 //
 // A key's time does not run while nobody can lead (logClock.ranMax), so until then
 // it must be there; and it runs on while somebody does (logClock.lostMax), so after
 // that it must be gone, and until then what is left of it shrinks like real time.
 func Expiry(h *history.History) *Verdict {
 	v := &Verdict{}
-	clock := newLogClock(h, func(o *history.Op) bool { return o.Name == "set" || o.Name == "beat" })
+	clock := newLogClock(h, leaseWrites)
 	lives := map[string]*life{}
 	ended := 0
 	for i := range h.Ops {
 		o := &h.Ops[i]
-		if o.Name == "set" && o.OK() {
+		if (o.Name == "set" || o.Name == "grant") && o.OK() {
 			lives[o.Key] = &life{set: o, ttl: millis(o.In[1])}
 		}
 		l := lives[o.Key]
-		if l == nil || l.set == o || !o.OK() {
+		if l == nil || l.set == o || !o.OK() || o.Name == "observe" || o.Name == "glance" {
 			continue
 		}
 		if o.Out[0] == "nil" || o.Name == "pttl" && o.Out[0] == "-2" || o.Name == "exists" && o.Out[0] == "0" {

@@ -43,7 +43,7 @@ func isUnmarked(f history.Window) bool {
 var onlyRead = map[string]bool{
 	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
 	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true, "cut": true,
-	"range": true, "all": true, "ledger": true, "versions": true,
+	"range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
 }
 
 // Writes reports whether an operation asks a node for a write.

@@ -27,7 +27,7 @@ type Verdict struct {
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late", "overslept",
 	"goroutines not back", "memory not back", "stopped late", "left alone",
-	"lock never ends", "silence", "answered late", "refused without a fault", "unknown without a fault",
+	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault", "unknown without a fault",
 }
 
 // SafetyOnly no longer judges what depends on how fast the machine is.

@@ -1,27 +1,51 @@
 package workload
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
-// lookAfter is for how long after its time a key is looked at.
-const lookAfter = 15 * time.Second
+	"lockd/jepsen-lite/target"
+)
 
-// newExpiry: set a key with a time to live and look at it until it is gone, and a
-// little longer, through changing nodes; and write something beside it now and then.
+// lookAfter is for how long after its time a key is looked at, and looksAfter how often
+// it is seen to be gone.
+const (
+	lookAfter  = 15 * time.Second
+	looksAfter = 4
+)
+
+// newExpiry: set a key with a time to live, by a command or a script, and look at it
+// until it is gone, and a little longer, through changing nodes; and write something
+// beside it now and then.
 func newExpiry(env *Env) Plan {
-	return Plan{Step: func(c *Client) {
+	return Plan{Setup: (*Client).startClock, Step: func(c *Client) {
 		key, value, ms := c.Key("e"+itoa(env.Unique())), itoa(env.Unique()), c.timeToLive()
-		if _, ok := c.Do(Call{Op: "set", Key: key, In: []string{value, itoa(ms)}, Cmds: [][]string{{"SET", key, value, "PX", itoa(ms)}}, Out: word("OK")}); !ok {
+		call := Call{Op: "set", Key: key, In: []string{value, itoa(ms)}, Cmds: [][]string{{"SET", key, value, "PX", itoa(ms)}}, Out: word("OK")}
+		if c.Rand.IntN(4) > 0 {
+			call.Op, call.Cmds, call.Out = "grant", c.seeing("EVAL", grantScript, key, value, itoa(ms)), seen
+		}
+		if _, ok := c.Do(call); !ok {
 			return
 		}
-		after := 0 // looks after it was gone
-		for until := time.Now().Add(time.Duration(ms)*time.Millisecond + lookAfter); time.Now().Before(until) && after < 3 && c.ctx.Err() == nil; {
-			if c.look(key) {
+		end := time.Now().Add(time.Duration(ms) * time.Millisecond)
+		after, leads := 0, true // looks after it was gone; the node may lead
+		for until := end.Add(lookAfter); time.Now().Before(until) && after < looksAfter && c.ctx.Err() == nil; {
+			if leads || c.Rand.IntN(leadsOften) == 0 {
+				leads = c.reign()
+			}
+			left, ok := c.look(key)
+			switch {
+			case ok && left == gone:
 				after++
+			case ok && left > 0:
+				end = time.Now().Add(left)
 			}
 			if c.Rand.IntN(2) == 0 {
 				c.Do(Call{Op: "beat", Key: c.Key("beat"), Cmds: [][]string{{"SET", c.Key("beat"), "1"}}, Out: word("OK")})
 			}
-			c.Sleep(time.Duration(1+c.Rand.Int64N(1+min(ms/8, 300))) * time.Millisecond)
+			c.Sleep(c.untilLook(ms, end))
 		}
 	}}
 }
@@ -38,15 +62,111 @@ func (c *Client) timeToLive() int64 {
 	return 5000 + c.Rand.Int64N(5000)
 }
 
-// look asks for the key in one of three ways and reports whether it was gone.
-func (c *Client) look(key string) bool {
+// untilLook draws when to look again. The last look before the end is just before it.
+func (c *Client) untilLook(ms int64, end time.Time) time.Duration {
+	d := time.Duration(1+c.Rand.Int64N(1+min(ms/8, 300))) * time.Millisecond
+	left := time.Until(end)
+	if aim := left - time.Duration(c.Rand.Int64N(int64(aimMax))); left > 0 && aim < d {
+		return aim
+	}
+	return d
+}
+
+// aimMax is how long before its end a key is looked at.
+const aimMax = 10 * time.Millisecond
+
+// The log clock is what has passed of the lease of a key that never ends.
+const clockSpan = int64(1e12) // ms
+
+func (c *Client) clockKey() string { return c.Key("clock") }
+
+// startClock gives that lease.
+func (c *Client) startClock() {
+	for c.ctx.Err() == nil {
+		if _, ok := c.Do(Call{Op: "start", Key: c.clockKey(), Cmds: [][]string{{"SET", c.clockKey(), "1", "PX", itoa(clockSpan), "NX"}}, Out: word("OK", "nil")}); ok {
+			return
+		}
+		c.Sleep(retryPause)
+	}
+}
+
+// seeScript tells whether the key is there, what is left of it, its value, and what is
+// left of the clock's. Before it, grantScript sets the key, and observeScript writes
+// something else, so that it certainly goes through the log.
+const (
+	seeScript     = `return {redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[2])}`
+	grantScript   = `redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) ` + seeScript
+	observeScript = `redis.call('SET', KEYS[3], '1') ` + seeScript
+)
+
+func (c *Client) seeing(command, script, key string, args ...string) [][]string {
+	return [][]string{append([]string{command, script, "3", key, c.clockKey(), c.Key("beat")}, args...)}
+}
+
+// seen makes a result of what seeScript answers, with the log clock in its last place.
+func seen(replies []target.Reply) ([]string, error) {
+	out := replies[0].Texts()
+	if len(out) != 4 {
+		return nil, errShape
+	}
+	left, err := strconv.ParseInt(out[3], 10, 64)
+	if err != nil || left <= 0 {
+		return nil, fmt.Errorf("%q is left of the clock, which was to run for %d ms", out[3], clockSpan)
+	}
+	out[3] = itoa(clockSpan - left)
+	return out, nil
+}
+
+// leadsOften is after how many looks on average a node that did not lead is asked again.
+const leadsOften = 4
+
+// reign asks whether the client's node leads, and in which term.
+func (c *Client) reign() (leads bool) {
+	out, ok := c.Do(Call{Op: "reign", Cmds: [][]string{{"INFO", "raft"}}, Out: termLed})
+	return ok && out[0] != "nil"
+}
+
+// termLed makes a result of what INFO says of Raft: the term, or nil where another node
+// leads.
+func termLed(replies []target.Reply) ([]string, error) {
+	_, term, _ := strings.Cut(replies[0].Text(), "\nterm:")
+	term, _, _ = strings.Cut(term, "\r")
+	if !strings.Contains(replies[0].Text(), "\nstate:leader\r") || term == "" {
+		term = "nil"
+	}
+	return []string{term}, nil
+}
+
+// gone is what is left of a key that is not there.
+const gone = time.Duration(-1)
+
+// look asks for the key in one of five ways. ok is false if nothing came of it; left is
+// 0 if the answer does not tell what is left.
+func (c *Client) look(key string) (left time.Duration, ok bool) {
 	call := Call{Op: "get", Key: key, Cmds: [][]string{{"GET", key}}}
-	switch c.Rand.IntN(3) {
-	case 0:
+	switch c.Rand.IntN(8) {
+	case 0, 1:
 		call = Call{Op: "pttl", Key: key, Cmds: [][]string{{"PTTL", key}}, Out: number}
-	case 1:
+	case 2:
 		call = Call{Op: "exists", Key: key, Cmds: [][]string{{"EXISTS", key}}, Out: word("0", "1")}
+	case 3, 4, 5:
+		call = Call{Op: "observe", Key: key, Cmds: c.seeing("EVAL", observeScript, key), Out: seen}
+	case 6:
+		call = Call{Op: "glance", Key: key, Cmds: c.seeing("EVAL_RO", seeScript, key), Out: seen}
 	}
 	out, ok := c.Do(call)
-	return ok && (out[0] == "nil" || out[0] == "-2" || call.Op == "exists" && out[0] == "0")
+	if !ok {
+		return 0, false
+	}
+	text := out[0]
+	if len(out) > 1 {
+		text = out[1]
+	}
+	switch ms, err := strconv.ParseInt(text, 10, 64); {
+	case text == "nil" || text == "-2" || call.Op == "exists" && text == "0":
+		return gone, true
+	case err == nil && len(out) > 1 || call.Op == "pttl":
+		return time.Duration(ms) * time.Millisecond, true
+	}
+	return 0, true
 }

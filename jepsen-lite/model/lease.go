@@ -1,0 +1,292 @@
+package model
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Bounds on the log clock, in ns. It counts whole milliseconds.
+const (
+	clockGrain = msNs
+	clockSlack = int64(30 * time.Millisecond) // that it may lose where nobody has seen who leads
+)
+
+// Leases judges leases by the log clock, and the log clock by real time. A script tells
+// what it sees of a key, and the log clock beside it: grant value ms, observe and glance
+// = 1 | 0 (the key is there), PTTL, value | nil, log clock in ms. The first two write, so
+// their log clock is that of their entry; glance only reads. reign = term | nil tells
+// that the node which was asked leads, and in which term.
+//
+// By its log clock a lease is judged exactly, whatever is broken. Other looks (get, pttl,
+// exists) and grants (set) happen between two moments of the log clock that the scripts
+// before and after them leave open, and are judged by these.
+func Leases(h *history.History) *Verdict {
+	v := &Verdict{}
+	ticks := newTicks(h)
+	ticks.judge(v)
+	leases := map[string]*granted{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if !o.OK() {
+			continue
+		}
+		if o.Name == "grant" || o.Name == "set" {
+			from, to := ticks.during(o)
+			leases[o.Key] = &granted{grant: o, from: from + millis(o.In[1]), to: to + millis(o.In[1])}
+		}
+		if l := leases[o.Key]; l != nil {
+			l.look(v, ticks, o)
+		}
+	}
+	v.Note("the log clock was seen %d times, %d of them at a node that led throughout", len(ticks.seen), ticks.led)
+	return v
+}
+
+// sight is a moment at which a script told the log clock.
+type sight struct {
+	op     *history.Op
+	tick   int64 // ns
+	logged bool  // it is that of an entry, not what a leader made of it for a read
+	term   string
+}
+
+// ticks is what a history tells of the log clock.
+type ticks struct {
+	seen  []*sight // in the order in which they were asked for
+	of    map[*history.Op]*sight
+	led   int
+	clock *logClock
+
+	reached crest            // the log clock of entries, by their ends
+	behind  crest            // by how much it was behind what it can have run, by the ends of sights: the least of each
+	later   crest            // by how much it was before that, by the starts of sights, the last one first
+	kept    crest            // by how much it was before the time in which it must run, by the ends of entries
+	reigns  map[string]crest // by how much it was before real time, by the ends of the sights of a term
+}
+
+func newTicks(h *history.History) *ticks {
+	t := &ticks{of: map[*history.Op]*sight{}, reigns: map[string]crest{}}
+	t.clock = newLogClock(h, leaseWrites)
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if !o.OK() || o.Name != "grant" && o.Name != "observe" && o.Name != "glance" {
+			continue
+		}
+		s := &sight{op: o, tick: millis(o.Out[3]), logged: o.Name != "glance"}
+		t.seen, t.of[o] = append(t.seen, s), s
+	}
+	t.findReigns(h)
+	terms := map[string][]crestPoint{}
+	var reached, behind, later, kept []crestPoint
+	for _, s := range t.seen {
+		o := s.op
+		behind = append(behind, crestPoint{o.End, t.ran(o.Start) - s.tick, o})
+		later = append(later, crestPoint{-o.Start, s.tick - t.ran(o.End), o})
+		if s.logged {
+			reached = append(reached, crestPoint{o.End, s.tick, o})
+			kept = append(kept, crestPoint{o.End, s.tick - t.mustRun(o.End), o})
+		}
+		if s.term != "" {
+			t.led++
+			terms[s.term] = append(terms[s.term], crestPoint{o.End, s.tick - o.End, o})
+		}
+	}
+	t.reached, t.behind, t.later, t.kept = newCrest(reached), newCrest(behind), newCrest(later), newCrest(kept)
+	for term, points := range terms {
+		t.reigns[term] = newCrest(points)
+	}
+	return t
+}
+
+// leaseWrites are the writes that show that somebody leads.
+func leaseWrites(o *history.Op) bool {
+	return slices.Contains([]string{"set", "beat", "grant", "observe"}, o.Name)
+}
+
+// findReigns finds what a node was asked while it led: it said so before and after, in
+// one term.
+func (t *ticks) findReigns(h *history.History) {
+	type reign struct {
+		of    *history.Op
+		seen  []*sight
+		known bool
+	}
+	last := map[int]reign{} // by process
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		r := last[o.Process]
+		switch {
+		case o.Name == "reign":
+			if o.OK() && r.known && r.of.Node == o.Node && r.of.Out[0] == o.Out[0] {
+				for _, s := range r.seen {
+					s.term = o.Out[0]
+				}
+			}
+			last[o.Process] = reign{of: o, known: o.OK() && o.Out[0] != "nil"}
+		case t.of[o] != nil && r.known && r.of.Node == o.Node:
+			r.seen = append(r.seen, t.of[o])
+			last[o.Process] = r
+		}
+	}
+}
+
+// ran is the longest that the log clock can have run until a moment, and mustRun the
+// time until then in which certainly somebody led.
+func (t *ticks) ran(at int64) int64     { return t.clock.ranMax(0, at) }
+func (t *ticks) mustRun(at int64) int64 { return at - t.clock.lostMax(0, at) }
+
+// judge judges the log clock. Real time is that of the clients, who are on the same
+// machine.
+func (t *ticks) judge(v *Verdict) {
+	for _, s := range t.seen {
+		o := s.op
+		if most, by := t.reached.before(o.Start); s.tick < most {
+			v.Add("log clock went back", o, "%s had seen it at %s", by, clockMs(most))
+		}
+		if most, by := t.most(o); s.tick > most {
+			v.Add("log clock fast", o, "since %s it ran %.3f ms longer than there was time", by, float64(s.tick-most)/1e6)
+		}
+		least, by := t.reigns[s.term].before(o.Start)
+		if lost := least + o.Start - s.tick - clockGrain; by != nil && lost > 0 {
+			v.Add("log clock slow", o, "since %s it lost %.3f ms, and one node led throughout, in term %s", by, float64(lost)/1e6, s.term)
+			continue
+		}
+		least, by = t.kept.before(o.Start)
+		if lost := least + t.mustRun(o.Start) - s.tick; by != nil && lost > clockSlack {
+			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which somebody led", by, float64(lost)/1e6)
+		}
+	}
+}
+
+// most is what the log clock can be at most when o is done, by what was seen before.
+func (t *ticks) most(o *history.Op) (most int64, by *history.Op) {
+	behind, by := t.behind.before(o.Start)
+	if by == nil {
+		return math.MaxInt64 / 2, nil
+	}
+	return t.ran(o.End) - behind + clockGrain, by
+}
+
+// during is between which two moments of the log clock o was done.
+func (t *ticks) during(o *history.Op) (from, to int64) {
+	if s := t.of[o]; s != nil {
+		return s.tick, s.tick
+	}
+	from, _ = t.reached.before(o.Start)
+	if ahead, by := t.later.before(-o.End); by != nil {
+		from = max(from, ahead+t.ran(o.Start)-clockGrain)
+	}
+	to, _ = t.most(o)
+	return from, to
+}
+
+// passed is what the log clock of the state that o saw had reached at least.
+func (t *ticks) passed(o *history.Op) int64 {
+	if s := t.of[o]; s != nil && s.logged {
+		return s.tick
+	}
+	passed, _ := t.reached.before(o.Start)
+	return passed
+}
+
+// granted is what is known of the lease of one key: the last moment of the log clock at
+// which it is there lies from one to another.
+type granted struct {
+	grant    *history.Op
+	from, to int64
+}
+
+// look judges what an operation saw of the key.
+func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
+	there, value, left := "", l.grant.In[0], ""
+	switch o.Name {
+	case "get":
+		there, value = "1", o.Out[0]
+		if value == "nil" {
+			there = "0"
+		}
+	case "pttl":
+		there, left = "1", o.Out[0]
+		if left == "-2" {
+			there = "0"
+		}
+	case "exists":
+		there = o.Out[0]
+	case "grant", "observe", "glance":
+		there, left, value = o.Out[0], o.Out[1], o.Out[2]
+		if (there == "0") != (left == "-2") || (there == "0") != (value == "nil") {
+			v.Add("half a key", o, "one script saw it there, and not there")
+			return
+		}
+	default:
+		return
+	}
+	from, to := t.during(o)
+	switch {
+	case there == "0":
+		if to <= l.from {
+			v.Add("ended early", o, "%s gave it until %s of the log clock, which was %s at most", l.grant, clockMs(l.from), clockMs(to))
+		}
+		return
+	case value != l.grant.In[0]:
+		v.Add("wrong value", o, "only %q was ever set", l.grant.In[0])
+	case t.passed(o) > l.to:
+		v.Add("ended late", o, "%s gave it until %s of the log clock, which was %s at least", l.grant, clockMs(l.to), clockMs(t.passed(o)))
+	}
+	if left != "" {
+		l.remaining(v, o, left, from, to)
+	}
+}
+
+// remaining judges what is left of the lease: its deadline less the log clock, which was
+// from one moment to another. It tells the deadline more precisely.
+func (l *granted) remaining(v *Verdict, o *history.Op, text string, from, to int64) {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 {
+		v.Add("wrong remaining time", o, "the key exists and has a time to live")
+		return
+	}
+	from, to = from+ms*msNs, to+ms*msNs
+	if ms == 0 {
+		from = min(from, l.from) // it may have been over for a while, and nothing of the log has said so yet
+	}
+	if to < l.from || from > l.to {
+		v.Add("wrong remaining time", o, "%s gave it until %s to %s of the log clock: this says until %s to %s", l.grant, clockMs(l.from), clockMs(l.to), clockMs(from), clockMs(to))
+		return
+	}
+	l.from, l.to = max(l.from, from), min(l.to, to)
+}
+
+func clockMs(tick int64) string { return strconv.FormatFloat(float64(tick)/1e6, 'f', -1, 64) + " ms" }
+
+// crest is the greatest of values until a time.
+type crest []crestPoint
+
+type crestPoint struct {
+	at, most int64
+	op       *history.Op
+}
+
+func newCrest(points []crestPoint) crest {
+	slices.SortStableFunc(points, func(a, b crestPoint) int { return cmp.Compare(a.at, b.at) })
+	for i := 1; i < len(points); i++ {
+		if points[i].most < points[i-1].most {
+			points[i].most, points[i].op = points[i-1].most, points[i-1].op
+		}
+	}
+	return points
+}
+
+// before is the greatest value before a time, and whose it is; none: a very small one.
+func (c crest) before(at int64) (most int64, op *history.Op) {
+	i, _ := slices.BinarySearchFunc(c, at, func(p crestPoint, at int64) int { return cmp.Compare(p.at, at) })
+	if i == 0 {
+		return math.MinInt64 / 2, nil
+	}
+	return c[i-1].most, c[i-1].op
+}

@@ -1,0 +1,60 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// The log clock is what has passed of the clock's lease; a script that cannot tell it
+// makes no sense.
+func TestSeen(t *testing.T) {
+	integer := func(n int64) target.Reply { return target.Reply{Kind: ':', Int: n} }
+	null := target.Reply{Kind: '$', Nil: true}
+	for _, c := range []struct {
+		answer []target.Reply
+		want   string
+	}{
+		{[]target.Reply{integer(1), integer(70), {Kind: '$', Str: "v"}, integer(clockSpan - 1234)}, "[1 70 v 1234] <nil>"},
+		{[]target.Reply{integer(0), integer(-2), null, integer(clockSpan)}, "[0 -2 nil 0] <nil>"},
+		{[]target.Reply{integer(0), integer(-2), null, integer(-2)}, `[] "-2" is left of the clock, which was to run for 1000000000000 ms`},
+		{[]target.Reply{integer(0), integer(-2)}, "[] the answer has another shape"},
+	} {
+		out, err := seen([]target.Reply{{Kind: '*', Elems: c.answer}})
+		if got := fmt.Sprint(out, " ", err); got != c.want {
+			t.Errorf("%v: %s, want %s", c.answer, got, c.want)
+		}
+	}
+}
+
+// A term counts only of the node that leads it.
+func TestTermLed(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Raft\r\nnode_id:n1\r\nstate:leader\r\nterm:12\r\nlast_log_term:11\r\n":   "[12] <nil>",
+		"# Raft\r\nnode_id:n1\r\nstate:follower\r\nterm:12\r\nlast_log_term:11\r\n": "[nil] <nil>",
+		"": "[nil] <nil>",
+	} {
+		out, err := termLed([]target.Reply{{Kind: '$', Str: info}})
+		if got := fmt.Sprint(out, " ", err); got != want {
+			t.Errorf("%q: %s, want %s", info, got, want)
+		}
+	}
+}
+
+// A key is looked at just before its end, and often.
+func TestUntilLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewClient(t.Context(), &Env{}, 1)
+		for range 1000 {
+			if d := c.untilLook(10_000, time.Now().Add(20*time.Millisecond)); d > 20*time.Millisecond {
+				t.Fatalf("the next look comes %s after the end", d-20*time.Millisecond)
+			}
+			if d := c.untilLook(400, time.Now().Add(-time.Second)); d <= 0 || d > 51*time.Millisecond {
+				t.Fatalf("after the end the next look comes in %s", d)
+			}
+		}
+	})
+}
