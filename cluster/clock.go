@@ -41,7 +41,7 @@ type leadership struct {
 
 // takes reports whether what is bound to a term, 0 for none, may be logged in this one.
 func (l *leadership) takes(term uint64) bool {
-	return term == 0 || term == l.term || fault.Planted(fault.UnboundForward)
+	return term == 0 || term == l.term
 }
 
 // tick is the leader's estimate of the log clock, in milliseconds. Time in which

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/resp"
-	"lockd/resp/fault"
 )
 
 // Lookup finds the row of a command; nil if the cluster does not know it.
@@ -157,9 +156,6 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, own execut
 	if size := resp.RequestSize(req); size > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
-	if fault.Planted(fault.Unanswered) && n.clock.Monotonic().Microseconds()%300 == 0 {
-		<-ctx.Done()
-	}
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
 	start, pause := n.clock.Monotonic(), retryPauseMin
@@ -181,12 +177,6 @@ func (n *Node) run(ctx context.Context, req resp.Request, write bool, own execut
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = n.clock.Monotonic(), retryPauseMin
 		case o == outcomeUnknown && write:
-			if fault.Planted(fault.ResendUnknown) {
-				break // of the switch: to the next attempt
-			}
-			if fault.Planted(fault.UnknownAsNil) {
-				return behind(done, nils(req))
-			}
 			return behind(done, fail(req, resp.ErrUnknown))
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
@@ -232,9 +222,6 @@ func (n *Node) attemptAny(ctx context.Context, req resp.Request, write bool, own
 // attempt runs a request once, here if this node leads, otherwise at the leader. Nobody
 // finds it in the log again.
 func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, own executor) (outcome, resp.Result) {
-	if fault.Planted(fault.FollowerRead) && !write {
-		return outcomeDone, n.viewOwn(req)
-	}
 	if n.lead.Load() != nil {
 		if own != nil {
 			return own(ctx, req)

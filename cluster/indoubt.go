@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lockd/resp"
-	"lockd/resp/fault"
 )
 
 // origin says which attempt of which node's client a request in the log is. The zero
@@ -178,7 +177,7 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 			return n.hold(ctx, a, out), false
 		}
 	}
-	if out.outcome != outcomeUnknown || fault.Planted(fault.ResendUnknown) || fault.Planted(fault.UnknownAsNil) {
+	if out.outcome != outcomeUnknown {
 		return out, false
 	}
 	return n.resolve(ctx, a), true

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"lockd/resp/fault"
 )
 
 // watchElections follows what Raft says about this node's own leadership.
@@ -32,9 +30,6 @@ func (n *Node) watchElections() {
 // barrierPause is the pause after a barrier that failed while still leading.
 const barrierPause = 10 * time.Millisecond
 
-// plantedPause is how long a new leader waits that was planted to.
-const plantedPause = 8 * time.Second
-
 // startLeading makes a freshly elected leader ready: everything logged before its
 // term, and an entry of its own term, have been applied. From then on it may stamp
 // entries and answer reads.
@@ -43,9 +38,6 @@ func (n *Node) startLeading() {
 		term := n.raft.CurrentTerm()
 		err := n.barrier()
 		n.transfer.note(n, err)
-		if fault.Planted(fault.SlowStart) {
-			sleep(context.Background(), n.stop, plantedPause)
-		}
 		if err == nil && n.lead.Load() == nil && n.startClock(term) {
 			n.changed.tell()
 			signal(n.proposer.wake)
@@ -72,12 +64,6 @@ func (n *Node) barrier() error {
 func (n *Node) startClock(term uint64) bool {
 	n.mu.Lock()
 	base := n.machine.Tick() + n.ledSinceApplied().Milliseconds()
-	if fault.Planted(fault.LeaseReset) {
-		base -= time.Minute.Milliseconds()
-	}
-	if fault.Planted(fault.GapCounted) {
-		base = n.machine.Tick() + n.sinceStamped().Milliseconds()
-	}
 	n.mu.Unlock()
 	lead := &leadership{term: term, base: base, origin: n.clock.Monotonic(), clock: n.clock}
 	if n.broken.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {

@@ -46,8 +46,7 @@ type Node struct {
 	machine Machine
 	applied uint64 // index of the last entry applied
 	// appliedAt is the monotonic time at which the machine's tick was last set.
-	appliedAt   time.Duration
-	appliedWall int64 // wall clock of that entry; only a planted bug looks at it
+	appliedAt time.Duration
 
 	roster     atomic.Pointer[roster]     // replaced under mu
 	hints      atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not

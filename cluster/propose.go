@@ -246,9 +246,6 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		return
 	}
 	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
-	if fault.Planted(fault.AckBeforeCommit) {
-		ackEarly(fl.ops)
-	}
 	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil, 0) })
 	go fl.await(f)
 }

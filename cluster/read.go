@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/resp"
-	"lockd/resp/fault"
 )
 
 // reader answers requests that only read. They wait in a queue; one round of
@@ -154,12 +153,6 @@ func (n *Node) readStamp(lead *leadership) resp.Stamp {
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
 func (n *Node) confirm(lead *leadership) bool {
-	if fault.Planted(fault.LeaderLocalRead) {
-		return true
-	}
-	if fault.Planted(fault.VerifyLeaderRead) {
-		return n.verifyLeader()
-	}
 	voters := n.voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))

@@ -31,9 +31,13 @@ type lossyFiles struct {
 	types.VFS
 
 	clock SystemClock
+	lying bool       // it says that it has synced, and has not
 	mu    sync.Mutex // not held at a fault point: a dying process takes it for good
 	files map[string]*unsynced
 }
+
+// lyingDisk has the disk of this process lie.
+var lyingDisk bool
 
 // unsynced is what is not on the disk yet of one file. It is a short list: after
 // writebackMax the kernel has written by itself what nobody has synced.
@@ -62,7 +66,7 @@ type overwrite struct {
 }
 
 func newLossyFiles(files types.VFS) *lossyFiles {
-	return &lossyFiles{VFS: files, clock: NewSystemClock(), files: map[string]*unsynced{}}
+	return &lossyFiles{VFS: files, clock: NewSystemClock(), lying: lyingDisk, files: map[string]*unsynced{}}
 }
 
 // faultyFiles puts the points and the memory of losses in front of files.
@@ -84,7 +88,7 @@ func (l *lossyFiles) Create(dir, name string, size uint64) (types.WritableFile, 
 	if err != nil {
 		return nil, err
 	}
-	if fault.Planted(fault.UnsyncedLog) {
+	if l.lying {
 		// raft-wal's list of files, which is synced, says by now that the others are
 		// full: without what they hold the folder would be refused, not read wrongly.
 		l.files = map[string]*unsynced{}
@@ -176,7 +180,7 @@ func (f *lossyFile) write(p []byte, offset int64) (int, error) {
 }
 
 func (f *lossyFile) sync() error {
-	if fault.Planted(fault.UnsyncedLog) {
+	if f.all.lying {
 		return nil
 	}
 	f.all.mu.Lock()
@@ -200,7 +204,7 @@ func (l *lossyFiles) lose(how string) error {
 	if how != dieDrop && how != dieTear {
 		return nil
 	}
-	if fault.Planted(fault.UnsyncedLog) {
+	if l.lying {
 		how = dieDrop // the mark would give it away: the clients shall find it
 	}
 	l.mu.Lock()

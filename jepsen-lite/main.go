@@ -38,7 +38,7 @@ type runCmd struct {
 	Out      string        `help:"Folder for histories, logs and reports (default: a new one in the temporary folder)." placeholder:"DIR"`
 	Target   string        `default:"lockd" help:"What to test; see --list."`
 	Binary   string        `help:"The server to test (default: built from this repository, as a test build)." placeholder:"FILE"`
-	Plant    string        `help:"Start the nodes with a bug planted in them, to see it caught; see --list." placeholder:"NAME"`
+	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
 	List     bool          `help:"List workloads, nemeses, targets and bugs to plant, and do nothing."`
 }
@@ -108,7 +108,7 @@ func list(w io.Writer) {
 	for _, r := range target.Kinds {
 		fmt.Fprintf(w, "  %-14s %s\n", r.Name, r.Summary)
 	}
-	fmt.Fprintf(w, "bugs to plant:\n  %s\n", strings.Join(target.Bugs, ", "))
+	fmt.Fprintf(w, "bugs to plant:\n  %s\n", strings.Join(bugs(), ", "))
 }
 
 // names resolves a list of names against a table: "all", "none" or names of it.

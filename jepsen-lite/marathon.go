@@ -49,6 +49,9 @@ func (c *marathonCmd) prepare() error {
 	if err != nil {
 		return err
 	}
+	if err := one.checkBinary(); err != nil {
+		return err
+	}
 	if c.Flags.Out, err = folder(c.Flags.Out, "marathon"); err != nil {
 		return err
 	}
@@ -72,7 +75,7 @@ func (c *runCmd) buildOnce(kind target.Kind) error {
 		return nil
 	}
 	c.Binary = filepath.Join(c.Out, "server")
-	return build(kind, c.Binary)
+	return build(kind, c.Binary, c.Plant)
 }
 
 // errorsMax is how many runs in a row may not even begin.

@@ -226,6 +226,9 @@ func TestBadFlags(t *testing.T) {
 		{"marathon --rate 0", "--rate must be at least 1"},
 		{"marathon --target nothing", `there is no target "nothing"`},
 		{"marathon --plant nothing", `there is no bug "nothing" to plant`},
+		{"marathon --plant skip-sync --binary lockd", "--plant skip-sync: a bug is planted before the server is built"},
+		{"--plant skip-sync --binary lockd", "--plant skip-sync: a bug is planted before the server is built"},
+		{"--plant skip-sync --target redis-sentinel", "--plant skip-sync: the target redis-sentinel is not built here"},
 		{"marathon DIR", "unexpected argument DIR"},
 		{"marathon --out /dev/null/x", "mkdir /dev/null: not a directory"},
 	} {

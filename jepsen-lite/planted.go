@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,12 +20,11 @@ import (
 // plantedRun is a run that catches a bug which was planted in the server.
 type plantedRun struct {
 	bug, breaks string
-	flags       string
-	as          []string // it is caught as one of these problems
+	flags       string   // of jepsen-lite; if they begin with a package, of go test: what runs seldom show
+	as          []string // it is caught as one of these problems, or by a test that says one of these words
 }
 
-// plantedRuns has a run for every bug of target.Bugs, in their order. The README's
-// table is the same.
+// plantedRuns has a run for every patch of patchDir. The README's table is the same.
 var plantedRuns = []plantedRun{
 	{"ack-before-commit", "SET and HSET are answered before they are committed",
 		"--workload set --nemesis kill --time 20s --seed 1", []string{"lost"}},
@@ -64,6 +64,16 @@ var plantedRuns = []plantedRun{
 		"--workload reentrant --nemesis none --time 20s --seed 1", []string{"lock never ends"}},
 	{"dropped-messages", "no subscriber hears what every third entry tells",
 		"--workload wakeup --nemesis kill,pause,partition --time 30s --seed 1", []string{"missed"}},
+	{"unbound-forward", "a leader takes requests that are bound to another term",
+		"./cluster -run ^TestForwardAfterReelection$", []string{`got "$1 2"`}},
+}
+
+// bugs are those that can be planted.
+func bugs() (names []string) {
+	for _, p := range plantedRuns {
+		names = append(names, p.bug)
+	}
+	return names
 }
 
 type plantedCmd struct {
@@ -74,22 +84,20 @@ type plantedCmd struct {
 
 // run plants one bug after the other and says whether each was caught.
 func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
-	bugs := c.Name
-	if len(bugs) == 0 {
-		bugs = target.Bugs
+	chosen := c.Name
+	if len(chosen) == 0 {
+		chosen = bugs()
 	}
-	if bugs, err = names("bug", bugs, target.Bugs); err != nil {
+	if chosen, err = names("bug", chosen, bugs()); err != nil {
 		return false, err
 	}
-	if c.Out == "" {
-		if c.Out, err = os.MkdirTemp("", "jepsen-lite-planted-"); err != nil {
-			return false, err
-		}
+	if c.Out, err = folder(c.Out, "planted"); err != nil {
+		return false, err
 	}
 	fmt.Fprintf(out, "output in %s\n", c.Out)
 	missed := 0
 	for _, p := range plantedRuns {
-		if !slices.Contains(bugs, p.bug) {
+		if !slices.Contains(chosen, p.bug) {
 			continue
 		}
 		ok, err := c.try(out, p)
@@ -101,49 +109,104 @@ func (c *plantedCmd) run(out io.Writer) (passed bool, err error) {
 		}
 	}
 	if missed > 0 {
-		fmt.Fprintf(out, "%d of %d runs did not end as they must\n", missed, len(bugs))
+		fmt.Fprintf(out, "%d of %d runs did not end as they must\n", missed, len(chosen))
 	}
 	return missed == 0, nil
 }
 
 // try makes one run and reports whether it ended as it must.
 func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
-	run, err := p.parse()
-	if err != nil {
-		return false, err
-	}
-	run.Out, run.Binary = filepath.Join(c.Out, p.bug), filepath.Join(c.Out, "server")
-	if !c.Sound {
-		run.Plant = p.bug
-	}
-	if _, err := os.Stat(run.Binary); err != nil {
-		if err := os.MkdirAll(c.Out, 0o755); err != nil {
-			return false, err
-		}
-		if err := build(target.Kinds[0], run.Binary); err != nil {
-			return false, err
-		}
+	play := c.play
+	if p.isTest() {
+		play = c.test
 	}
 	var said bytes.Buffer
 	began := time.Now()
-	results, complete, err := run.results(&said)
-	if err != nil || !complete {
+	word, again, ok, err := play(&said, p)
+	if word != "" {
+		fmt.Fprintf(out, "%-18s %-50s %4.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), again)
+	}
+	if !ok {
 		_, _ = said.WriteTo(out)
 		return false, err
 	}
-	word, ok := p.judge(results)
+	return true, os.RemoveAll(filepath.Join(c.Out, p.bug))
+}
+
+// play makes one run of jepsen-lite. There is no word for one that was interrupted.
+func (c *plantedCmd) play(said io.Writer, p plantedRun) (word, again string, ok bool, err error) {
+	run, err := p.parse()
+	if err != nil {
+		return "", "", false, err
+	}
+	run.Out = filepath.Join(c.Out, p.bug)
 	if c.Sound {
-		word, ok = "passes without it", report.Passed(results)
-		if !ok {
-			word = "FAILS WITHOUT IT"
-		}
+		run.Binary, err = c.soundServer()
+	} else {
+		run.Plant = p.bug
 	}
-	fmt.Fprintf(out, "%-18s %-50s %4.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), run.again())
-	if !ok {
-		_, _ = said.WriteTo(out)
-		return false, nil
+	if err != nil {
+		return "", "", false, err
 	}
-	return true, os.RemoveAll(run.Out)
+	results, complete, err := run.results(said)
+	if err != nil || !complete {
+		return "", "", false, err
+	}
+	if c.Sound {
+		word, ok = soundly(report.Passed(results))
+	} else {
+		word, ok = p.judge(results)
+	}
+	return word, run.again(), ok, nil
+}
+
+// soundServer is the server without a bug, which is built once.
+func (c *plantedCmd) soundServer() (path string, err error) {
+	path = filepath.Join(c.Out, "server")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, build(target.Kinds[0], path, "")
+}
+
+func soundly(passed bool) (word string, ok bool) {
+	if !passed {
+		return "FAILS WITHOUT IT", false
+	}
+	return "passes without it", true
+}
+
+// isTest reports whether the bug is caught by go test.
+func (p plantedRun) isTest() bool { return strings.HasPrefix(p.flags, "./") }
+
+// test runs go test.
+func (c *plantedCmd) test(said io.Writer, p plantedRun) (word, again string, ok bool, err error) {
+	bug, repo := p.bug, ""
+	if c.Sound {
+		bug = ""
+	}
+	if repo, err = repository(); err != nil {
+		return "", "", false, err
+	}
+	args := append([]string{"test", "-count=1", "-tags", target.Kinds[0].Tags}, strings.Fields(p.flags)...)
+	var out []byte
+	var failed error
+	err = withBug(bug, func(flags []string) error {
+		cmd := exec.Command("go", slices.Insert(slices.Clone(args), 1, flags...)...)
+		cmd.Dir = repo
+		out, failed = cmd.CombinedOutput()
+		return nil
+	})
+	if err != nil {
+		return "", "", false, err
+	}
+	_, _ = said.Write(out)
+	if c.Sound {
+		word, ok = soundly(failed == nil)
+	} else {
+		word, ok = p.judgeTest(string(out), failed)
+	}
+	return word, "go " + strings.Join(args, " "), ok, nil
 }
 
 // parse makes a run of the flags.
@@ -166,8 +229,23 @@ func (p plantedRun) judge(results []report.Result) (word string, caught bool) {
 			}
 		}
 	}
-	if len(kinds) == 0 {
+	return caughtAs(kinds)
+}
+
+// judgeTest says by which words of a test that failed the bug was caught.
+func (p plantedRun) judgeTest(out string, failed error) (word string, caught bool) {
+	var words []string
+	for _, w := range p.as {
+		if failed != nil && strings.Contains(out, w) {
+			words = append(words, w)
+		}
+	}
+	return caughtAs(words)
+}
+
+func caughtAs(what []string) (word string, caught bool) {
+	if len(what) == 0 {
 		return "NOT CAUGHT", false
 	}
-	return "caught: " + strings.Join(kinds, ", "), true
+	return "caught: " + strings.Join(what, ", "), true
 }

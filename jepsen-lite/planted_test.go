@@ -1,18 +1,20 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/report"
-	"lockd/jepsen-lite/target"
 	"lockd/jepsen-lite/workload"
 )
 
-// Every bug that can be planted has its run, and the README says which.
+// Every bug that can be planted has its run or its test, and the README says which.
 func TestPlantedRuns(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -25,6 +27,9 @@ func TestPlantedRuns(t *testing.T) {
 		if !strings.Contains(string(readme), row) {
 			t.Errorf("the README has no row that begins %s", row)
 		}
+		if p.isTest() {
+			continue
+		}
 		run, err := p.parse()
 		switch {
 		case err != nil:
@@ -33,8 +38,37 @@ func TestPlantedRuns(t *testing.T) {
 			t.Errorf("%s: %+v", p.bug, run)
 		}
 	}
-	if !slices.Equal(bugs, target.Bugs) {
-		t.Errorf("there are runs for %q, and bugs %q", bugs, target.Bugs)
+	var planted []string
+	for _, patch := range patches(t) {
+		planted = append(planted, strings.TrimSuffix(filepath.Base(patch), ".patch"))
+	}
+	if slices.Sort(bugs); !slices.Equal(bugs, planted) {
+		t.Errorf("there are runs for %q, and patches for %q", bugs, planted)
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+) \| .* \| `+"`(--workload|\\./)").FindAllStringSubmatch(string(readme), -1) {
+		if !slices.Contains(bugs, row[1]) {
+			t.Errorf("the README has a row for %s, which nobody plants", row[1])
+		}
+	}
+}
+
+// A bug for which there is a test is caught by a test that fails, and by its words.
+func TestPlantedJudgeTest(t *testing.T) {
+	p := plantedRun{as: []string{"done twice"}}
+	failed := errors.New("exit status 1")
+	for _, c := range []struct {
+		out    string
+		failed error
+		want   string
+		ok     bool
+	}{
+		{"done twice", nil, "NOT CAUGHT", false},
+		{"build failed", failed, "NOT CAUGHT", false},
+		{"it was done twice", failed, "caught: done twice", true},
+	} {
+		if word, ok := p.judgeTest(c.out, c.failed); word != c.want || ok != c.ok {
+			t.Errorf("%q, %v: %s, %v, want %s", c.out, c.failed, word, ok, c.want)
+		}
 	}
 }
 

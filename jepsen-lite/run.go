@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -51,8 +50,19 @@ type session struct {
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
+	if err := c.checkBinary(); err != nil {
+		return false, err
+	}
 	results, complete, err := c.results(out)
 	return complete && report.Passed(results), err
+}
+
+// checkBinary refuses a bug for a server that is built already.
+func (c *runCmd) checkBinary() error {
+	if c.Plant != "" && c.Binary != "" {
+		return fmt.Errorf("--plant %s: a bug is planted before the server is built, so --binary cannot have it", c.Plant)
+	}
+	return nil
 }
 
 // results runs the workloads. It is complete if nobody interrupted it.
@@ -75,6 +85,9 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	}
 	defer s.target.Stop()
 	fmt.Fprintf(out, "target %s, %d nodes, seed %d, output in %s\n", c.Target, c.Nodes, c.Seed, c.Out)
+	if c.Plant != "" {
+		fmt.Fprintf(out, "with a bug planted: %s\n", c.Plant)
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, false, err
 	}
@@ -177,8 +190,8 @@ func (s *session) check() (kind target.Kind, err error) {
 	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
 		return kind, err
 	}
-	if c.Plant != "" && !slices.Contains(target.Bugs, c.Plant) {
-		return kind, fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(target.Bugs, ", "))
+	if c.Plant != "" && !slices.Contains(bugs(), c.Plant) {
+		return kind, fmt.Errorf("there is no bug %q to plant: choose from %s", c.Plant, strings.Join(bugs(), ", "))
 	}
 	if c.Time <= 0 {
 		return kind, errors.New("--time must be greater than 0")
@@ -190,15 +203,18 @@ func (s *session) check() (kind target.Kind, err error) {
 	if i < 0 {
 		return kind, fmt.Errorf("there is no target %q: see --list", c.Target)
 	}
-	return target.Kinds[i], nil
+	if kind = target.Kinds[i]; c.Plant != "" && kind.Package == "" {
+		return kind, fmt.Errorf("--plant %s: the target %s is not built here", c.Plant, c.Target)
+	}
+	return kind, nil
 }
 
 func (s *session) open(k target.Kind) (err error) {
 	c := s.cmd
-	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args, Plant: c.Plant}
+	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		if err := build(k, conf.Binary); err != nil {
+		if err := build(k, conf.Binary, c.Plant); err != nil {
 			return err
 		}
 	}
@@ -206,18 +222,8 @@ func (s *session) open(k target.Kind) (err error) {
 	return err
 }
 
-// build builds the server of a target.
-func build(k target.Kind, path string) error {
-	cmd := exec.Command("go", "build", "-tags", k.Tags, "-o", path, k.Package)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
-	}
-	return nil
-}
-
-// checkFaultPorts asks every node for its fault port. Without it some nemeses, and
-// planted bugs, would do nothing: that is an error, unless "all" chose the nemesis.
+// checkFaultPorts asks every node for its fault port. Without it some nemeses would do
+// nothing: that is an error, unless "all" chose the nemesis.
 func (s *session) checkFaultPorts() error {
 	var why error
 	for _, n := range s.target.Nodes() {
@@ -228,9 +234,6 @@ func (s *session) checkFaultPorts() error {
 	}
 	if s.ports = why == nil; s.ports {
 		return nil
-	}
-	if s.cmd.Plant != "" {
-		return fmt.Errorf("--plant %s: %w", s.cmd.Plant, why)
 	}
 	var without, kept []string
 	for _, k := range s.kinds {

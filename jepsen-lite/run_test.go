@@ -23,27 +23,25 @@ func (portless) Nodes() []string { return []string{"n1"} }
 func (p portless) Fault(string, string) (string, error) { return "", p.err }
 
 // Without fault ports, nemeses that need them are refused, or left out if only "all"
-// chose them; a planted bug is refused.
+// chose them.
 func TestFaultPorts(t *testing.T) {
 	none := errors.New("connection refused")
 	for _, c := range []struct {
 		nemesis []string
-		plant   string
 		err     error
 		want    string // of the error
 		left    []string
 	}{
-		{[]string{"kill", "point"}, "", nil, "", []string{"kill", "point"}},
-		{[]string{"kill", "point"}, "", none, "--nemesis point: the fault port of node n1 does not answer (connection refused)", nil},
-		{[]string{"all", "point"}, "", none, "--nemesis point: ", nil},
-		{[]string{"kill"}, "", none, "", []string{"kill"}},
-		{[]string{"kill"}, "skip-sync", none, "--plant skip-sync: the fault port", nil},
+		{[]string{"kill", "point"}, nil, "", []string{"kill", "point"}},
+		{[]string{"kill", "point"}, none, "--nemesis point: the fault port of node n1 does not answer (connection refused)", nil},
+		{[]string{"all", "point"}, none, "--nemesis point: ", nil},
+		{[]string{"kill"}, none, "", []string{"kill"}},
 	} {
 		var out strings.Builder
-		s := &session{cmd: &runCmd{Nemesis: c.nemesis, Plant: c.plant}, out: &out, target: portless{err: c.err}, kinds: slices.DeleteFunc(slices.Clone(c.nemesis), func(k string) bool { return k == "all" })}
+		s := &session{cmd: &runCmd{Nemesis: c.nemesis}, out: &out, target: portless{err: c.err}, kinds: slices.DeleteFunc(slices.Clone(c.nemesis), func(k string) bool { return k == "all" })}
 		err := s.checkFaultPorts()
 		if c.want == "" && (err != nil || !slices.Equal(s.kinds, c.left) || out.Len() > 0) || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
-			t.Errorf("%v %s: %v, left %v, said %q", c.nemesis, c.plant, err, s.kinds, out.String())
+			t.Errorf("%v: %v, left %v, said %q", c.nemesis, err, s.kinds, out.String())
 		}
 	}
 	var out strings.Builder

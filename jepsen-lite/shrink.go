@@ -36,6 +36,9 @@ func (c *shrinkCmd) run(out io.Writer) (passed bool, err error) {
 		return false, err
 	}
 	one.Binary = c.Binary
+	if err := one.checkBinary(); err != nil {
+		return false, err
+	}
 	if one.Out, err = folder(c.Out, "shrink"); err != nil {
 		return false, err
 	}

@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"lockd/resp"
-	"lockd/resp/fault"
 )
 
 var hashRows = []resp.Row[command]{
@@ -212,23 +211,7 @@ func cmdHKeys(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if fault.Planted(fault.MapOrder) {
-		items = inMapOrder(items)
-	}
 	return resp.Array(items...)
-}
-
-// inMapOrder is a planted bug (package fault).
-func inMapOrder(items []resp.Reply) []resp.Reply {
-	byName := make(map[string]resp.Reply, len(items))
-	for _, item := range items {
-		byName[item.Str] = item
-	}
-	items = make([]resp.Reply, 0, len(items))
-	for _, item := range byName {
-		items = append(items, item)
-	}
-	return items
 }
 
 func cmdHVals(c *ctx, args resp.Args) resp.Reply {

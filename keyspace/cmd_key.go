@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"lockd/resp"
-	"lockd/resp/fault"
 )
 
 var keyRows = []resp.Row[command]{
@@ -479,9 +478,6 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	invalid := invalidExpire(strings.ToLower(args[0]))
 	if n > maxInt/x.unitMs || n < minInt/x.unitMs {
 		return invalid
-	}
-	if fault.Planted(fault.LongLease) && x == expiryPX {
-		n *= 1000
 	}
 	until, ok := c.deadlineIn(x, n*x.unitMs)
 	if !ok {

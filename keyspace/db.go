@@ -1,10 +1,6 @@
 package keyspace
 
-import (
-	"slices"
-
-	"lockd/resp/fault"
-)
+import "slices"
 
 // databases is how many databases there are, as in Redis by default.
 const databases = 16
@@ -130,9 +126,6 @@ func (d *database) loadLeases(leases []lease) {
 // expired reports whether the lease of e has ended by the machine's clock. The
 // machine's, never the reader's: see law 4 of the design.
 func (m *Machine) expired(e *entry) bool {
-	if fault.Planted(fault.LocalExpiry) {
-		return e.deadline.set() && fault.WallNow()/1000 > e.deadline.wallMs
-	}
 	return m.tick > e.deadline.tick
 }
 

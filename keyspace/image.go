@@ -9,8 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"unsafe"
-
-	"lockd/resp/fault"
 )
 
 // An image is the whole state as a stream of bytes. Equal states have equal images,
@@ -206,7 +204,7 @@ func (m *Machine) Restore(src io.Reader) error {
 
 func (m *Machine) readClock(r *imageReader) {
 	m.tick, m.wallUs = r.i64(), r.i64()
-	m.sequence, m.lastFence = r.u64(), r.fence()
+	m.sequence, m.lastFence = r.u64(), r.u64()
 	m.stats.expiredKeys = r.i64()
 	for i := range m.createdAt {
 		m.createdAt[i] = r.u64()
@@ -217,7 +215,7 @@ func (m *Machine) readDatabase(r *imageReader, db int, version uint64) {
 	d := m.dbs[db]
 	d.swapped = r.u64()
 	if version >= 5 {
-		if d.floor = r.fence(); d.floor > m.lastFence {
+		if d.floor = r.u64(); d.floor > m.lastFence {
 			r.fail("a database has a fence that was not given")
 		}
 	}
@@ -244,7 +242,7 @@ func (m *Machine) readDatabase(r *imageReader, db int, version uint64) {
 }
 
 func (m *Machine) readEntry(r *imageReader) *entry {
-	key, fence, version := r.shortText(&r.key), r.fence(), r.u64()
+	key, fence, version := r.shortText(&r.key), r.u64(), r.u64()
 	until := deadline{tick: r.i64(), wallMs: r.i64()}
 	if !until.set() && until != never {
 		r.fail("a deadline that is none")
@@ -318,14 +316,6 @@ func (r *imageReader) lost(err error) {
 func (r *imageReader) u64() uint64 {
 	r.fill(r.num[:])
 	return binary.LittleEndian.Uint64(r.num[:])
-}
-
-func (r *imageReader) fence() uint64 {
-	n := r.u64()
-	if fault.Planted(fault.FenceForgotten) {
-		return 0
-	}
-	return n
 }
 
 func (r *imageReader) i64() int64 { return int64(r.u64()) }

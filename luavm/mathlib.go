@@ -5,8 +5,6 @@ import (
 	"math/bits"
 
 	lua "github.com/yuin/gopher-lua"
-
-	"lockd/resp/fault"
 )
 
 // The math library (lmathlib.c), with Redis's random numbers.
@@ -130,12 +128,7 @@ func extreme(better func(a, b float64) bool) func(libCall) int {
 // lrand48 is the generator of Redis's rand.c: 48 bits, x*a + c.
 type lrand48 uint64
 
-func newLrand48(seed int32) lrand48 {
-	if fault.Planted(fault.RandomScript) {
-		seed ^= int32(fault.Chance())
-	}
-	return lrand48(uint32(seed))<<16 | 0x330E
-}
+func newLrand48(seed int32) lrand48 { return lrand48(uint32(seed))<<16 | 0x330E }
 
 // next draws a number from 0 to 2^31-1.
 func (r *lrand48) next() int32 {

@@ -20,8 +20,8 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":      {}, // empty in a normal build
 	"lockd/internal/strict": {}, // for tests
 	"lockd/resp/server":     {"lockd/resp", "lockd/resp/fault"},
-	"lockd/keyspace":        {"lockd/resp", "lockd/resp/fault"},
-	"lockd/luavm":           {"lockd/resp", "lockd/resp/fault"},
+	"lockd/keyspace":        {"lockd/resp"},
+	"lockd/luavm":           {"lockd/resp"},
 	"lockd/cluster":         {"lockd/resp", "lockd/resp/fault"},
 	"lockd/clients":         {}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},

@@ -14,7 +14,6 @@ import (
 // What the environment of a test build of lockd says (package lockd/resp/fault).
 const (
 	faultListenVar = "LOCKD_FAULT_LISTEN"
-	plantedVar     = "LOCKD_PLANTED"
 	fullVar        = "LOCKD_FAULT_FULL"
 	segmentVar     = "LOCKD_SEGMENT_BYTES" // of the files of the log
 )
@@ -47,12 +46,6 @@ const (
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
 	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Replicated, Applied,
-}
-
-// Bugs are those that can be planted in a test build of lockd.
-var Bugs = []string{
-	"ack-before-commit", "skip-sync", "leader-local-read", "follower-read", "verify-leader-read", "local-expiry", "lease-reset",
-	"gap-counted", "resend-unknown", "unknown-as-nil", "fence-forgotten", "publish-on-leader", "random-script", "map-order", "flipped-digit", "slow-start", "unanswered", "long-lease", "dropped-messages",
 }
 
 // Act is what an armed point does when it strikes.

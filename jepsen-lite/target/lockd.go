@@ -60,7 +60,7 @@ func newLockd(c Config) (Target, error) {
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
 		n.fullFile = filepath.Join(c.Dir, "data", name+".full")
-		n.env = []string{faultListenVar + "=" + n.faultAddr, fullVar + "=" + n.fullFile, plantedVar + "=" + c.Plant, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
+		n.env = []string{faultListenVar + "=" + n.faultAddr, fullVar + "=" + n.fullFile, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
 			"--peer-listen", at(1), "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n

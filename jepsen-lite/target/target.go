@@ -104,7 +104,6 @@ type Config struct {
 	Dir    string // for data and logs
 	Nodes  int
 	Args   []string // more arguments for the server
-	Plant  string   // a bug of Bugs; "": none
 }
 
 // Kind is one row of the table of targets.

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Serve opens the control port, if the environment names one, and says what bug
-// was planted. Each line on it is a command, each answer a line, "ok ..." or
-// "error ...":
+// Serve opens the control port, if the environment names one. Each line on it is a
+// command, each answer a line, "ok ..." or "error ...":
 //
 //	arm POINT kill|drop|tear|error|full|stall [MS] [SKIP]   the point strikes once, after SKIP times
 //	arm POINT slow MS [SKIP]                                from then on it waits each time, up to MS
@@ -26,9 +25,6 @@ import (
 //	stat                                                    ok goroutines N heap BYTES
 //	stacks                                                  what the goroutines do goes to stderr
 func Serve() error {
-	if planted != "" {
-		fmt.Fprintln(os.Stderr, "fault: planted", planted)
-	}
 	addr := os.Getenv(listenVar)
 	if addr == "" {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 		if err := Serve(); err != nil {
 			fmt.Println(err)
 		}
-		fmt.Println("planted:", Planted(UnsyncedLog), Planted(LeaseReset))
+		fmt.Println("started")
 		for At(Applied) == nil {
 			time.Sleep(time.Millisecond)
 		}
@@ -146,9 +145,6 @@ func TestFaultClock(t *testing.T) {
 	if time.Sleep(time.Millisecond); off() != kept || kept < hour/2 {
 		t.Errorf("a clock that is no longer fast went from %d to %d", kept, off())
 	}
-	if ahead := WallNow() - time.Now().UnixMicro(); ahead < hour/2 {
-		t.Errorf("planted bugs see a clock that is %d µs ahead", ahead)
-	}
 	reset()
 	if off() != 0 {
 		t.Errorf("off by %d after a reset", off())
@@ -199,9 +195,7 @@ func TestFaultDie(t *testing.T) {
 	} {
 		addr := freeAddr(t)
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), doomedEnv+"=1", listenVar+"="+addr, plantedVar+"="+UnsyncedLog)
-		var errs strings.Builder
-		cmd.Stderr = &errs
+		cmd.Env = append(os.Environ(), doomedEnv+"=1", listenVar+"="+addr)
 		pipe, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +204,7 @@ func TestFaultDie(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := bufio.NewScanner(pipe)
-		if out.Scan(); out.Text() != "planted: true false" {
+		if out.Scan(); out.Text() != "started" {
 			t.Errorf("%s: it began with %q", say, out.Text())
 		}
 		if got := dial(t, addr)(say); got != "ok" && got != "" { // it may die before it has answered
@@ -223,9 +217,6 @@ func TestFaultDie(t *testing.T) {
 		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 		if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; killed != (want != "") {
 			t.Errorf("%s: it ended with %v", say, err)
-		}
-		if !strings.Contains(errs.String(), "fault: planted "+UnsyncedLog) {
-			t.Errorf("%s: its log does not name the bug: %q", say, errs.String())
 		}
 	}
 }

@@ -18,15 +18,9 @@ const On = true
 
 // What the environment of a test build says.
 const (
-	plantedVar = "LOCKD_PLANTED"      // name of a bug
-	listenVar  = "LOCKD_FAULT_LISTEN" // address of the control port
-	fullVar    = "LOCKD_FAULT_FULL"   // a file: while it is there, the disk has no space
+	listenVar = "LOCKD_FAULT_LISTEN" // address of the control port
+	fullVar   = "LOCKD_FAULT_FULL"   // a file: while it is there, the disk has no space
 )
-
-var planted = os.Getenv(plantedVar)
-
-// Planted reports whether a bug was planted. It may be called concurrently.
-func Planted(bug string) bool { return planted == bug }
 
 // What an armed point does.
 const (
@@ -163,11 +157,3 @@ func Wall(us int64) int64 {
 	defer state.Unlock()
 	return us + state.step + drift(state.rate, time.Since(state.since))
 }
-
-// WallNow is the wall clock that planted bugs read, in microseconds since 1970.
-func WallNow() int64 { return Wall(time.Now().UnixMicro()) }
-
-var chance = rand.Uint64()
-
-// Chance is a number that differs from process to process, for planted bugs.
-func Chance() uint64 { return chance }
