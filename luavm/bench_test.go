@@ -50,7 +50,7 @@ func BenchmarkRun(b *testing.B) {
 
 func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
-		if _, message := compile(scriptName, scriptName, "key", unlockScript); message != "" {
+		if _, message := compileChunk("@"+scriptName, "key", unlockScript); message != "" {
 			b.Fatal(message)
 		}
 	}

@@ -9,28 +9,30 @@ import (
 
 // bitLibrary is Lua BitOp: operations on 32 bits, with signed results.
 var bitLibrary = []libFunc{
-	{"tobit", func(c libCall) int { return c.pushBits(c.bits(1)) }},
-	{"bnot", func(c libCall) int { return c.pushBits(^c.bits(1)) }},
-	{"band", func(c libCall) int { return c.foldBits(func(x, y uint32) uint32 { return x & y }) }},
-	{"bor", func(c libCall) int { return c.foldBits(func(x, y uint32) uint32 { return x | y }) }},
-	{"bxor", func(c libCall) int { return c.foldBits(func(x, y uint32) uint32 { return x ^ y }) }},
-	{"lshift", func(c libCall) int { return c.shiftBits(func(x uint32, n int) uint32 { return x << n }) }},
-	{"rshift", func(c libCall) int { return c.shiftBits(func(x uint32, n int) uint32 { return x >> n }) }},
-	{"arshift", func(c libCall) int { return c.shiftBits(func(x uint32, n int) uint32 { return uint32(int32(x) >> n) }) }},
-	{"rol", func(c libCall) int { return c.shiftBits(bits.RotateLeft32) }},
-	{"ror", func(c libCall) int {
-		return c.shiftBits(func(x uint32, n int) uint32 { return bits.RotateLeft32(x, -n) })
+	{"tobit", func(c libCall) int { return pushBits(c, bitsOf(c, 1)) }},
+	{"bnot", func(c libCall) int { return pushBits(c, ^bitsOf(c, 1)) }},
+	{"band", func(c libCall) int { return foldBits(c, func(x, y uint32) uint32 { return x & y }) }},
+	{"bor", func(c libCall) int { return foldBits(c, func(x, y uint32) uint32 { return x | y }) }},
+	{"bxor", func(c libCall) int { return foldBits(c, func(x, y uint32) uint32 { return x ^ y }) }},
+	{"lshift", func(c libCall) int { return shiftBits(c, func(x uint32, n int) uint32 { return x << n }) }},
+	{"rshift", func(c libCall) int { return shiftBits(c, func(x uint32, n int) uint32 { return x >> n }) }},
+	{"arshift", func(c libCall) int {
+		return shiftBits(c, func(x uint32, n int) uint32 { return uint32(int32(x) >> n) })
 	}},
-	{"bswap", func(c libCall) int { return c.pushBits(bits.ReverseBytes32(c.bits(1))) }},
+	{"rol", func(c libCall) int { return shiftBits(c, bits.RotateLeft32) }},
+	{"ror", func(c libCall) int {
+		return shiftBits(c, func(x uint32, n int) uint32 { return bits.RotateLeft32(x, -n) })
+	}},
+	{"bswap", func(c libCall) int { return pushBits(c, bits.ReverseBytes32(bitsOf(c, 1))) }},
 	{"tohex", bitToHex},
 }
 
 // openBit makes the table of the library bit.
 func openBit(L *lua.LState, b *budget) *lua.LTable { return newLibrary(L, b, bitLibrary) }
 
-// bits reads argument n as BitOp does: adding 2^52+2^51 rounds the number to an
+// bitsOf reads argument n as BitOp does: adding 2^52+2^51 rounds the number to an
 // integer whose low 32 bits are those of the sum. Beyond 2^51 that is what it is.
-func (c libCall) bits(n int) uint32 {
+func bitsOf(c libCall, n int) uint32 {
 	f := c.number(n)
 	if math.IsNaN(f) {
 		return 0
@@ -38,32 +40,32 @@ func (c libCall) bits(n int) uint32 {
 	return uint32(math.Float64bits(f + 0x1.8p52))
 }
 
-func (c libCall) pushBits(x uint32) int {
+func pushBits(c libCall, x uint32) int {
 	c.L.Push(lua.LNumber(int32(x)))
 	return 1
 }
 
 // foldBits joins all arguments. Like BitOp it reads them from the last on, which
 // shows in which of two bad arguments is reported.
-func (c libCall) foldBits(op func(x, y uint32) uint32) int {
-	c.b.charge(c.L, c.L.GetTop())
-	x := c.bits(1)
+func foldBits(c libCall, op func(x, y uint32) uint32) int {
+	c.charge(c.L.GetTop())
+	x := bitsOf(c, 1)
 	for n := c.L.GetTop(); n > 1; n-- {
-		x = op(x, c.bits(n))
+		x = op(x, bitsOf(c, n))
 	}
-	return c.pushBits(x)
+	return pushBits(c, x)
 }
 
-func (c libCall) shiftBits(op func(x uint32, n int) uint32) int {
-	x := c.bits(1)
-	return c.pushBits(op(x, int(c.bits(2)&31)))
+func shiftBits(c libCall, op func(x uint32, n int) uint32) int {
+	x := bitsOf(c, 1)
+	return pushBits(c, op(x, int(bitsOf(c, 2)&31)))
 }
 
 // bitToHex writes the last n digits, in capitals where n is negative.
 func bitToHex(c libCall) int {
-	x, n := c.bits(1), int64(8)
+	x, n := bitsOf(c, 1), int64(8)
 	if c.L.GetTop() >= 2 {
-		n = int64(int32(c.bits(2)))
+		n = int64(int32(bitsOf(c, 2)))
 	}
 	digits := "0123456789abcdef"
 	if n < 0 {

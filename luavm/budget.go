@@ -32,6 +32,7 @@ type budget struct {
 	chunks map[string]*chunk // compiled chunks by their key, to explain errors
 	thrown lua.LValue        // what raise is raising
 	run    uint64            // counts the runs, so that what a run sets can end with it
+	nested int               // calls from Go into Lua that run within each other
 }
 
 // newBudget returns an empty budget; fill makes it usable.
@@ -40,7 +41,7 @@ func newBudget() *budget { return &budget{Context: context.Background()} }
 // fill prepares the budget for a run within lim.
 func (b *budget) fill(lim resp.ScriptLimits) {
 	b.steps, b.bytes, b.limit, b.spent = lim.Steps, lim.MemBytes, lim, ""
-	b.price, b.chain, b.open = 1, 0, 0
+	b.price, b.chain, b.open, b.nested = 1, 0, 0, 0
 	b.run++
 }
 
@@ -48,6 +49,48 @@ func (b *budget) fill(lim resp.ScriptLimits) {
 func (b *budget) left() resp.ScriptLimits {
 	return resp.ScriptLimits{Steps: max(b.steps, 0), MemBytes: max(b.bytes, 0)}
 }
+
+// suspend gives a budget of its own to what the machine does for itself, until the function that
+// it returns is called.
+func (b *budget) suspend() (restore func()) {
+	was := *b
+	b.fill(resp.ScriptLimits{Steps: 1 << 20, MemBytes: 1 << 20})
+	return func() { *b = was }
+}
+
+// stepsLeft is how many steps are left; setSteps sets that.
+func (b *budget) stepsLeft() int64 { return b.steps }
+
+func (b *budget) setSteps(steps int64) { b.steps = steps }
+
+// take takes steps and raises nothing: the next instruction or charge does.
+func (b *budget) take(steps int) {
+	b.steps -= int64(steps)
+	if b.steps < 0 {
+		b.spend(limitSteps)
+	}
+}
+
+// takeBytes takes bytes and raises nothing: the next alloc does.
+func (b *budget) takeBytes(bytes int) { b.bytes -= int64(bytes) }
+
+// raiseChain lets each instruction cost at least so many steps more, for a chain of tables.
+func (b *budget) raiseChain(steps int) {
+	b.chain = max(b.chain, int64(steps))
+	b.price = 1 + b.chain + b.open
+}
+
+// setOpen lets each instruction cost so many steps more, for open upvalues.
+func (b *budget) setOpen(steps int) {
+	b.open = int64(steps)
+	b.price = 1 + b.chain + b.open
+}
+
+// limitMet is the error of the limit that ended the run; "" as long as there is none.
+func (b *budget) limitMet() string { return b.spent }
+
+// stop ends the run as a limit does, with an error of its own.
+func (b *budget) stop(text string) { b.spent = text }
 
 // over is a closed channel: the answer of Done once the steps are used up.
 var over = func() chan struct{} {
@@ -120,4 +163,11 @@ func (b *budget) alloc(L *lua.LState, bytes int) {
 func (b *budget) raise(L *lua.LState, object lua.LValue) {
 	b.thrown = object
 	L.Error(object, 0)
+}
+
+// caught reports whether an error was raised by raise.
+func (b *budget) caught(object lua.LValue) bool {
+	ours := object == b.thrown
+	b.thrown = nil
+	return ours
 }

@@ -32,17 +32,17 @@ func (ch *chains) clear() {
 const linkBytes = 128
 
 // linked notes that a table has been given a metatable.
-func (v *VM) linked(c libCall, t *lua.LTable) {
-	for hops := v.chains.toTable[t]; hops < metaLoopMax; {
+func (st *State) linked(c libCall, t *lua.LTable) {
+	for hops := st.chains.toTable[t]; hops < metaLoopMax; {
 		mt, ok := t.Metatable.(*lua.LTable)
-		if !ok || v.locked(t) {
+		if !ok || st.locked(t) {
 			return
 		}
-		if known, ok := v.chains.toMeta[mt]; !ok || known < hops {
+		if known, ok := st.chains.toMeta[mt]; !ok || known < hops {
 			c.need(linkBytes)
-			v.chains.toMeta[mt] = hops
+			st.chains.toMeta[mt] = hops
 		}
-		if t = v.hop(c, mt, hops); t == nil {
+		if t = st.hop(c, mt, hops); t == nil {
 			return
 		}
 		hops++
@@ -51,26 +51,25 @@ func (v *VM) linked(c libCall, t *lua.LTable) {
 
 // redirected notes that the __index of a table has been set, which matters if it is
 // a metatable.
-func (v *VM) redirected(c libCall, mt *lua.LTable) {
-	hops, ok := v.chains.toMeta[mt]
+func (st *State) redirected(c libCall, mt *lua.LTable) {
+	hops, ok := st.chains.toMeta[mt]
 	if !ok {
 		return
 	}
-	if next := v.hop(c, mt, hops); next != nil {
-		v.linked(c, next)
+	if next := st.hop(c, mt, hops); next != nil {
+		st.linked(c, next)
 	}
 }
 
 // hop notes the step from the table with metatable mt to its __index. It returns
 // that table if it is farther now than was known.
-func (v *VM) hop(c libCall, mt *lua.LTable, hops int) *lua.LTable {
+func (st *State) hop(c libCall, mt *lua.LTable, hops int) *lua.LTable {
 	next, ok := mt.RawGetString("__index").(*lua.LTable)
-	if !ok || v.chains.toTable[next] > hops {
+	if !ok || st.chains.toTable[next] > hops {
 		return nil
 	}
 	c.need(linkBytes)
-	v.chains.toTable[next] = hops + 1
-	v.b.chain = max(v.b.chain, int64(hops-freeHops))
-	v.b.price = 1 + v.b.chain + v.b.open
+	st.chains.toTable[next] = hops + 1
+	st.b.raiseChain(hops - freeHops)
 	return next
 }

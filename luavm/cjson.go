@@ -72,22 +72,22 @@ func openCJSON(L *lua.LState, b *budget) *lua.LTable {
 		{"decode", one(cjsonDecode)},
 		{"encode_sparse_array", with(3, cjsonSparseArray)},
 		{"encode_max_depth", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.intSetting(1, &s.encodeDepthMax, 1, math.MaxInt32)
+			return intSetting(c, 1, &s.encodeDepthMax, 1, math.MaxInt32)
 		})},
 		{"decode_max_depth", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.intSetting(1, &s.decodeDepthMax, 1, math.MaxInt32)
+			return intSetting(c, 1, &s.decodeDepthMax, 1, math.MaxInt32)
 		})},
 		{"encode_number_precision", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.intSetting(1, &s.precision, 1, 14)
+			return intSetting(c, 1, &s.precision, 1, 14)
 		})},
 		{"encode_keep_buffer", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.enumSetting(1, &s.keepBuffer, "off", "on")
+			return enumSetting(c, 1, &s.keepBuffer, "off", "on")
 		})},
 		{"encode_invalid_numbers", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.enumSetting(1, &s.encodeInvalid, "off", "on", "null")
+			return enumSetting(c, 1, &s.encodeInvalid, "off", "on", "null")
 		})},
 		{"decode_invalid_numbers", with(1, func(c libCall, s *cjsonSettings) int {
-			return c.enumSetting(1, &s.decodeInvalid, "off", "on")
+			return enumSetting(c, 1, &s.decodeInvalid, "off", "on")
 		})},
 		{"new", func(c libCall) int {
 			c.need(10 * (tableBytes + entryBytes))
@@ -103,7 +103,7 @@ func openCJSON(L *lua.LState, b *budget) *lua.LTable {
 
 // intSetting takes argument n, if it is there, and pushes the setting. A value
 // out of range is reported as argument 1, whichever it is, as in the original.
-func (c libCall) intSetting(n int, setting *int, least, most int) int {
+func intSetting(c libCall, n int, setting *int, least, most int) int {
 	if c.L.Get(n) != lua.LNil {
 		v := int(int32(c.integer(n)))
 		if v < least || v > most {
@@ -116,7 +116,7 @@ func (c libCall) intSetting(n int, setting *int, least, most int) int {
 }
 
 // enumSetting takes argument n, if it is there: a boolean or one of the words.
-func (c libCall) enumSetting(n int, setting *int, words ...string) int {
+func enumSetting(c libCall, n int, setting *int, words ...string) int {
 	switch v := c.L.Get(n).(type) {
 	case *lua.LNilType:
 	case lua.LBool:
@@ -143,9 +143,9 @@ func (c libCall) enumSetting(n int, setting *int, words ...string) int {
 
 func cjsonSparseArray(c libCall, s *cjsonSettings) int {
 	c.L.SetTop(3) // missing arguments are nil, not the results pushed below
-	c.enumSetting(1, &s.sparseConvert, "off", "on")
-	c.intSetting(2, &s.sparseRatio, 0, math.MaxInt32)
-	c.intSetting(3, &s.sparseSafe, 0, math.MaxInt32)
+	enumSetting(c, 1, &s.sparseConvert, "off", "on")
+	intSetting(c, 2, &s.sparseRatio, 0, math.MaxInt32)
+	intSetting(c, 3, &s.sparseSafe, 0, math.MaxInt32)
 	return 3
 }
 

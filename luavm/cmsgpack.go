@@ -289,7 +289,7 @@ func (r *msgpackReader) text(n uint64) lua.LValue {
 
 // value reads one value, with used values on the original's stack before it.
 func (r *msgpackReader) value(used int) lua.LValue {
-	r.c.b.charge(r.c.L, 1)
+	r.c.charge(1)
 	mark := r.take(1)[0]
 	r.c.checkStack(used, 1, "too many return values at once; use unpack_one or unpack_limit instead.")
 	switch mark {

@@ -120,14 +120,14 @@ func (v *VM) fromKeyed(c libCall, r resp.Reply, depth int) *lua.LTable {
 	inner := v.recordTable(c, 0)
 	if r.Kind == resp.KindSet {
 		for i := range r.Elems {
-			v.rawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
+			v.state.rawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
 		}
 		outer.RawSetString("set", inner)
 		return outer
 	}
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		key := v.fromReply(c, r.Elems[i], depth+1)
-		v.rawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
+		v.state.rawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
 	}
 	outer.RawSetString("map", inner)
 	return outer
@@ -138,7 +138,7 @@ func (v *VM) toReply(c libCall, value lua.LValue, depth int) resp.Reply {
 	if depth > replyNestingMax {
 		return resp.Err(nestedTooDeeply)
 	}
-	c.b.charge(c.L, 1)
+	c.charge(1)
 	switch x := value.(type) {
 	case lua.LString:
 		return resp.Bulk(string(x))
@@ -209,7 +209,7 @@ const replyBytes = 64
 // toElems lists the keys of a table, with their values if they are wanted.
 func (v *VM) toElems(c libCall, t *lua.LTable, values bool, depth int) []resp.Reply {
 	var elems []resp.Reply
-	for key, value := v.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.nextKey(c, t, key) {
+	for key, value := v.state.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.nextKey(c, t, key) {
 		c.need(2 * replyBytes)
 		elems = append(elems, v.toReply(c, key, depth+1))
 		if values {

@@ -57,18 +57,17 @@ func (b *budget) where(L *lua.LState) string {
 
 // raised is the state's panic function: gopher-lua calls it with the error on top
 // of the stack. It translates the error, notes where it came from, and unwinds.
-func (v *VM) raised(L *lua.LState) {
+func (st *State) raised(L *lua.LState) {
 	object := L.Get(-1)
-	ours := object == v.b.thrown
-	v.b.thrown = nil
-	v.chargeUnwinding(L)
+	ours := st.b.caught(object)
+	st.chargeUnwinding(L)
 	switch s, isText := object.(lua.LString); {
-	case v.b.spent != "":
-		object = lua.LString(v.b.spent)
+	case st.b.limitMet() != "":
+		object = lua.LString(st.b.limitMet())
 	case isText && !ours && strings.HasPrefix(string(s), keyMark):
-		object = lua.LString(v.translate(L, string(s)))
+		object = lua.LString(st.translate(L, string(s)))
 	}
-	v.noteOrigin(L)
+	st.noteOrigin(L)
 	// A stack trace that is not empty keeps PCall from making one, which takes
 	// time quadratic in the depth of the stack.
 	panic(&lua.ApiError{Type: lua.ApiErrorRun, Object: object, StackTrace: "-"})
@@ -76,7 +75,7 @@ func (v *VM) raised(L *lua.LState) {
 
 // chargeUnwinding charges for what raising an error costs gopher-lua: for each
 // function on the stack it walks the list of open upvalues.
-func (v *VM) chargeUnwinding(L *lua.LState) {
+func (st *State) chargeUnwinding(L *lua.LState) {
 	depth := 16
 	for depth < callsMax {
 		if _, ok := L.GetStack(depth); !ok {
@@ -84,39 +83,36 @@ func (v *VM) chargeUnwinding(L *lua.LState) {
 		}
 		depth *= 2
 	}
-	v.b.steps -= int64(depth) * int64(depth) / 64
-	if v.b.steps < 0 {
-		v.b.spend(limitSteps)
-	}
+	st.b.take(depth * depth / 64)
 }
 
 // noteOrigin remembers what Redis's error handler adds to an error: the source
 // and the line of the function that raised it, or of its caller if it is not Lua.
-func (v *VM) noteOrigin(L *lua.LState) {
-	p, _ := v.b.placeAt(L, 0)
+func (st *State) noteOrigin(L *lua.LState) {
+	p, _ := st.b.placeAt(L, 0)
 	if p.chunk == nil {
-		p, _ = v.b.placeAt(L, 1)
+		p, _ = st.b.placeAt(L, 1)
 	}
-	v.origin = "=[C]:-1"
+	st.origin = "=[C]:-1"
 	if p.chunk != nil {
-		v.origin = p.chunk.source + ":" + strconv.Itoa(p.site.line)
+		st.origin = p.chunk.source + ":" + strconv.Itoa(p.site.line)
 	}
 }
 
 // translate turns a message of gopher-lua's machine into Lua 5.1's.
-func (v *VM) translate(L *lua.LState, text string) string {
+func (st *State) translate(L *lua.LState, text string) string {
 	var p place
 	for level := 0; p.chunk == nil; level++ {
 		var ok bool
-		if p, ok = v.b.placeAt(L, level); !ok {
+		if p, ok = st.b.placeAt(L, level); !ok {
 			break
 		}
 	}
 	_, message, _ := strings.Cut(text, ": ")
-	return p.String() + v.reword(L, p.site, message)
+	return p.String() + st.reword(L, p.site, message)
 }
 
-func (v *VM) reword(L *lua.LState, s site, m string) string {
+func (st *State) reword(L *lua.LState, s site, m string) string {
 	var first desc
 	if len(s.operands) > 0 {
 		first = s.operands[0]

@@ -35,7 +35,7 @@ func (v *VM) Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Func
 	code := v.prepare(p, nil)
 	v.b.fill(lim)
 	v.loading = &loading{names: map[string]struct{}{}}
-	err := v.execute(func(L *lua.LState) {
+	err := v.state.execute(func(L *lua.LState) {
 		v.register(L, code)
 		functions = v.loading.functions
 	})
@@ -44,7 +44,7 @@ func (v *VM) Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Func
 	if err == nil {
 		return functions, left, resp.Reply{}, true
 	}
-	if v.b.spent != "" {
+	if v.b.limitMet() != "" {
 		return nil, left, v.limitMet(), false
 	}
 	return nil, left, resp.Err("ERR Error registering functions: " + v.errorText(err)), false
@@ -60,7 +60,7 @@ func (v *VM) Call(lib resp.Script, name string, keys, argv []string, lim resp.Sc
 	code := v.prepare(p, call)
 	v.b.fill(lim)
 	v.loading = &loading{wanted: name, callback: lua.LNil}
-	return v.finish(name, v.execute(func(L *lua.LState) {
+	return v.finish(name, v.state.execute(func(L *lua.LState) {
 		v.register(L, code)
 		L.Push(v.loading.callback)
 		v.loading = nil
@@ -82,20 +82,20 @@ func (v *VM) register(L *lua.LState, code *lua.LFunction) {
 // environment of all their functions, and what it refers to: while the code of a
 // library runs, next to nothing; in a call, what scripts see, but for KEYS and ARGV.
 func (v *VM) openLibraries() {
-	v.loadGlobals = v.L.CreateTable(0, 1)
-	v.loadGlobals.RawSetString("redis", v.strictly(v.registrar()))
-	v.strictly(v.loadGlobals)
+	v.loadGlobals = v.state.L.CreateTable(0, 1)
+	v.loadGlobals.RawSetString("redis", v.state.strictly(v.registrar()))
+	v.state.strictly(v.loadGlobals)
 
-	v.functionGlobals = v.L.CreateTable(0, 32)
-	for name, value := v.env.Next(lua.LNil); name != lua.LNil; name, value = v.env.Next(name) {
+	v.functionGlobals = v.state.L.CreateTable(0, 32)
+	for name, value := v.state.globals.Next(lua.LNil); name != lua.LNil; name, value = v.state.globals.Next(name) {
 		v.functionGlobals.RawSet(name, value)
 	}
 	v.functionGlobals.RawSetString("_G", v.functionGlobals)
-	v.functionGlobals.RawSetString("redis", v.locking(v.commandLibrary()))
-	v.strictly(v.functionGlobals)
+	v.functionGlobals.RawSetString("redis", v.state.locking(v.commandLibrary()))
+	v.state.strictly(v.functionGlobals)
 
-	v.libraryEnv = v.L.CreateTable(0, 0)
-	v.libraryEnv.Metatable = v.locking(v.L.CreateTable(0, 1))
+	v.libraryEnv = v.state.L.CreateTable(0, 0)
+	v.libraryEnv.Metatable = v.state.locking(v.state.L.CreateTable(0, 1))
 }
 
 // seeGlobals lets the functions of libraries see the globals of a table.
@@ -105,14 +105,14 @@ func (v *VM) seeGlobals(globals *lua.LTable) {
 
 // registrar is the table redis that the code of a library sees.
 func (v *VM) registrar() *lua.LTable {
-	t := newLibrary(v.L, v.b, []libFunc{{"register_function", v.registerFunction}, {"log", v.redisLog}})
+	t := newLibrary(v.state.L, v.b, []libFunc{{"register_function", v.registerFunction}, {"log", v.redisLog}})
 	addLogLevels(t)
 	addVersion(t)
 	return t
 }
 
 func (v *VM) registerFunction(c libCall) int {
-	c.b.charge(c.L, callSteps)
+	c.charge(callSteps)
 	why := "redis.register_function can only be called on FUNCTION LOAD command"
 	if v.loading != nil {
 		why = v.readFunction(c)
@@ -150,7 +150,7 @@ func (v *VM) readNamed(c libCall) (why string) {
 		return "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
 	}
 	var a namedArguments
-	for key, value := v.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.nextKey(c, t, key) {
+	for key, value := v.state.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.nextKey(c, t, key) {
 		name, ok := asText(key)
 		if !ok {
 			return "named argument key given to redis.register_function is not a string"
@@ -207,7 +207,7 @@ func (a *namedArguments) readFlags(c libCall, value lua.LValue) (why string) {
 	}
 	a.function.Flags = 0
 	for i := 1; ; i++ {
-		c.b.charge(c.L, 1)
+		c.charge(1)
 		item := list.RawGet(lua.LNumber(i))
 		if item == lua.LNil {
 			return ""

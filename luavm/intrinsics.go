@@ -11,17 +11,18 @@ import (
 // What the lowered tree calls (lower.go): the operations of the Lua machine that
 // gopher-lua does otherwise than Lua 5.1, or without a bound.
 
-// intrinsicFuncs provides the functions of intrinsicNames, in its order.
-func (v *VM) intrinsicFuncs() []func(libCall) int {
-	return []func(libCall) int{
-		v.concatOp, v.indexOp, v.setIndexOp, setGlobalOp, v.equalOp,
-		func(c libCall) int { return c.result(v.less(c, c.L.Get(1), c.L.Get(2))) },
-		func(c libCall) int { return c.result(v.lessEqual(c, c.L.Get(1), c.L.Get(2))) },
-		func(c libCall) int { return c.result(v.less(c, c.L.Get(2), c.L.Get(1))) },
-		func(c libCall) int { return c.result(v.lessEqual(c, c.L.Get(2), c.L.Get(1))) },
-		func(c libCall) int { return v.arithmetic(c, "__mod", modulo) },
-		func(c libCall) int { return v.arithmetic(c, "__pow", pow) },
-		v.lenOp, forPrepOp, closureOp, tableOp, v.itemOp, v.fieldOp, varargOp, v.argOp,
+// operators are the functions of intrinsicNames.
+func (st *State) operators() map[string]func(libCall) int {
+	return map[string]func(libCall) int{
+		"(concat)": st.concatOp, "(index)": st.indexOp, "(setindex)": st.setIndexOp, "(setglobal)": setGlobalOp, "(eq)": st.equalOp,
+		"(lt)":  func(c libCall) int { return c.result(st.less(c, c.L.Get(1), c.L.Get(2))) },
+		"(le)":  func(c libCall) int { return c.result(st.lessEqual(c, c.L.Get(1), c.L.Get(2))) },
+		"(gt)":  func(c libCall) int { return c.result(st.less(c, c.L.Get(2), c.L.Get(1))) },
+		"(ge)":  func(c libCall) int { return c.result(st.lessEqual(c, c.L.Get(2), c.L.Get(1))) },
+		"(mod)": func(c libCall) int { return st.arithmetic(c, "__mod", modulo) },
+		"(pow)": func(c libCall) int { return st.arithmetic(c, "__pow", pow) },
+		"(len)": st.lenOp, "(forprep)": forPrepOp, "(closure)": closureOp, "(table)": tableOp, "(item)": st.itemOp, "(field)": st.fieldOp,
+		"(vararg)": varargOp, "(arg)": st.argOp,
 	}
 }
 
@@ -49,7 +50,7 @@ func (c libCall) pushNumber(f float64) int {
 }
 
 // operandDesc names operand i (from 0) of the running intrinsic or metamethod.
-func (c libCall) operandDesc(i int) desc {
+func operandDesc(c libCall, i int) desc {
 	p, _ := c.b.placeAt(c.L, 1)
 	if i < len(p.site.operands) {
 		return p.site.operands[i]
@@ -58,54 +59,8 @@ func (c libCall) operandDesc(i int) desc {
 }
 
 // blame raises a type error about operand i of the running intrinsic.
-func (c libCall) blame(op string, i int, value lua.LValue) {
-	c.fail("%s", typeMessage(op, c.operandDesc(i), typeName(value)))
-}
-
-// meta is a value's metamethod.
-func (v *VM) meta(L *lua.LState, value lua.LValue, event string) lua.LValue {
-	switch x := value.(type) {
-	case *lua.LTable:
-		if mt, ok := x.Metatable.(*lua.LTable); ok {
-			return mt.RawGetString(event)
-		}
-	case lua.LString:
-		return v.strings.RawGetString(event)
-	}
-	return lua.LNil
-}
-
-// call calls a value with arguments and returns its first result. Calls from Go
-// nest on Go's stack, so their depth is bounded, as in Lua.
-func (v *VM) call(L *lua.LState, fn lua.LValue, args ...lua.LValue) lua.LValue {
-	L.Push(fn)
-	for _, a := range args {
-		L.Push(a)
-	}
-	v.callStack(L, len(args), 1)
-	result := L.Get(-1)
-	L.Pop(1)
-	return result
-}
-
-// callStack is L.Call with its depth bounded and its callee checked.
-func (v *VM) callStack(L *lua.LState, nargs, nret int) {
-	c := libCall{L, v.b}
-	if fn := L.Get(-nargs - 1); !v.callable(L, fn) {
-		c.failBare("attempt to call a " + typeName(fn) + " value")
-	}
-	if v.nested++; v.nested > nestedCallsMax {
-		c.failBare("C stack overflow")
-	}
-	L.Call(nargs, nret)
-	v.nested--
-}
-
-func (v *VM) callable(L *lua.LState, fn lua.LValue) bool {
-	if fn.Type() == lua.LTFunction {
-		return true
-	}
-	return v.meta(L, fn, "__call").Type() == lua.LTFunction
+func blame(c libCall, op string, i int, value lua.LValue) {
+	c.fail("%s", typeMessage(op, operandDesc(c, i), typeName(value)))
 }
 
 // asText is a value as .. and the string functions take it: strings and numbers.
@@ -120,14 +75,14 @@ func asText(v lua.LValue) (string, bool) {
 }
 
 // concatOp is "..", of all its operands at once.
-func (v *VM) concatOp(c libCall) int {
+func (st *State) concatOp(c libCall) int {
 	var room [8]string
 	n, size := c.L.GetTop(), 0
 	parts := room[:0]
 	for i := 1; i <= n; i++ {
 		text, ok := asText(c.L.Get(i))
 		if !ok {
-			return v.concatSlowly(c, n)
+			return st.concatSlowly(c, n)
 		}
 		parts = append(parts, text)
 		size += len(text)
@@ -138,7 +93,7 @@ func (v *VM) concatOp(c libCall) int {
 }
 
 // concatSlowly joins from the right, two at a time, by metamethods where needed.
-func (v *VM) concatSlowly(c libCall, n int) int {
+func (st *State) concatSlowly(c libCall, n int) int {
 	right := c.L.Get(n)
 	for i := n - 1; i >= 1; i-- {
 		left := c.L.Get(i)
@@ -149,24 +104,24 @@ func (v *VM) concatSlowly(c libCall, n int) int {
 			right = lua.LString(a + b)
 			continue
 		}
-		handler := v.meta(c.L, left, "__concat")
+		handler := c.L.GetMetaField(left, "__concat")
 		if handler == lua.LNil {
-			handler = v.meta(c.L, right, "__concat")
+			handler = c.L.GetMetaField(right, "__concat")
 		}
 		if handler == lua.LNil {
 			if aText {
-				c.blame("concatenate", i, right)
+				blame(c, "concatenate", i, right)
 			}
-			c.blame("concatenate", i-1, left)
+			blame(c, "concatenate", i-1, left)
 		}
-		right = v.call(c.L, handler, left, right)
+		right = c.call(handler, left, right)
 	}
 	c.L.Push(right)
 	return 1
 }
 
 // indexOp is t[k] for a key that may be a long string.
-func (v *VM) indexOp(c libCall) int {
+func (st *State) indexOp(c libCall) int {
 	object, key := c.L.Get(1), c.L.Get(2)
 	if s, ok := key.(lua.LString); ok {
 		c.touch(len(s))
@@ -176,49 +131,43 @@ func (v *VM) indexOp(c libCall) int {
 			c.L.Push(value)
 			return 1
 		}
-	} else if v.meta(c.L, object, "__index") == lua.LNil {
-		c.blame("index", 0, object)
+	} else if c.L.GetMetaField(object, "__index") == lua.LNil {
+		blame(c, "index", 0, object)
 	}
-	c.L.Push(v.index(c, object, key))
+	c.L.Push(c.index(object, key))
 	return 1
-}
-
-// index is t[k] by the machine itself, at the price of an instruction.
-func (v *VM) index(c libCall, object, key lua.LValue) lua.LValue {
-	c.b.charge(c.L, int(c.b.price))
-	return c.L.GetTable(object, key)
 }
 
 // metaLoopMax is Lua's MAXTAGLOOP: how many tables __newindex may lead through.
 const metaLoopMax = 100
 
-// setIndexOp is t[k] = v.
-func (v *VM) setIndexOp(c libCall) int {
+// setIndexOp is t[k] = st.
+func (st *State) setIndexOp(c libCall) int {
 	object, key, value := c.L.Get(1), c.L.Get(2), c.L.Get(3)
 	target := object
 	for hops := range metaLoopMax {
 		if hops > 0 {
-			c.b.charge(c.L, 1)
+			c.charge(1)
 		}
 		t, isTable := target.(*lua.LTable)
 		if isTable {
-			if v.locked(t) {
+			if st.locked(t) {
 				c.fail(readonlyTable)
 			}
 			if t.Metatable == lua.LNil || t.RawGet(key) != lua.LNil {
-				v.rawSet(c, t, key, value)
+				st.rawSet(c, t, key, value)
 				return 0
 			}
 		}
-		handler := v.meta(c.L, target, "__newindex")
+		handler := c.L.GetMetaField(target, "__newindex")
 		switch {
 		case handler == lua.LNil && isTable:
-			v.rawSet(c, t, key, value)
+			st.rawSet(c, t, key, value)
 			return 0
 		case handler == lua.LNil:
-			c.blame("index", 0, target)
+			blame(c, "index", 0, target)
 		case handler.Type() == lua.LTFunction:
-			v.call(c.L, handler, target, key, value)
+			c.call(handler, target, key, value)
 			return 0
 		}
 		target = handler
@@ -247,18 +196,18 @@ func checkKey(c libCall, key lua.LValue) {
 
 // rawSet stores into a table and pays for its growth. It keeps the last slot of
 // the array filled, so that # need not look for it.
-func (v *VM) rawSet(c libCall, t *lua.LTable, key, value lua.LValue) {
+func (st *State) rawSet(c libCall, t *lua.LTable, key, value lua.LValue) {
 	checkKey(c, key)
 	index, isIndex := arrayIndex(key)
 	if value == lua.LNil {
-		v.rawDelete(t, key, index)
+		st.rawDelete(t, key, index)
 		return
 	}
 	if isIndex {
 		if slots := t.Len(); index > slots {
 			if index > slots+1 {
-				v.sparse[t] = struct{}{}
-				v.deleted[t] += index - slots
+				st.sparse[t] = struct{}{}
+				st.deleted[t] += index - slots
 			}
 			c.need((index - slots) * slotBytes)
 		}
@@ -276,7 +225,7 @@ func (v *VM) rawSet(c libCall, t *lua.LTable, key, value lua.LValue) {
 	}
 	t.RawSetH(key, value)
 	if isText && s == "__index" {
-		v.redirected(c, t)
+		st.redirected(c, t)
 	}
 }
 
@@ -284,11 +233,11 @@ func (v *VM) rawSet(c libCall, t *lua.LTable, key, value lua.LValue) {
 // table gets its first.
 const firstEntryBytes = 2048
 
-func (v *VM) rawDelete(t *lua.LTable, key lua.LValue, index int) {
+func (st *State) rawDelete(t *lua.LTable, key lua.LValue, index int) {
 	if t.RawGet(key) == lua.LNil {
 		return
 	}
-	v.deleted[t]++
+	st.deleted[t]++
 	if index == 0 {
 		t.RawSetH(key, lua.LNil)
 		return
@@ -305,9 +254,9 @@ func trim(t *lua.LTable) {
 }
 
 // length is #t: a border, the one Lua 5.1 would find where that is known.
-func (v *VM) length(c libCall, t *lua.LTable) int {
+func (st *State) length(c libCall, t *lua.LTable) int {
 	n := t.Len()
-	if _, gaps := v.sparse[t]; !gaps && n < lua.MaxArrayIndex-1 {
+	if _, gaps := st.sparse[t]; !gaps && n < lua.MaxArrayIndex-1 {
 		return n
 	}
 	// Lua keeps the elements behind a gap in the hash part and finds the border
@@ -315,7 +264,7 @@ func (v *VM) length(c libCall, t *lua.LTable) int {
 	low, high := 0, 1
 	for has(t, high) {
 		low, high = high, high*2
-		c.b.charge(c.L, 1)
+		c.charge(1)
 	}
 	for high-low > 1 {
 		if mid := (low + high) / 2; has(t, mid) {
@@ -323,17 +272,17 @@ func (v *VM) length(c libCall, t *lua.LTable) int {
 		} else {
 			high = mid
 		}
-		c.b.charge(c.L, 1)
+		c.charge(1)
 	}
 	return low
 }
 
 func has(t *lua.LTable, i int) bool { return t.RawGet(lua.LNumber(i)) != lua.LNil }
 
-func (v *VM) equalOp(c libCall) int { return c.result(v.equal(c, c.L.Get(1), c.L.Get(2))) }
+func (st *State) equalOp(c libCall) int { return c.result(st.equal(c, c.L.Get(1), c.L.Get(2))) }
 
 // equal is ==.
-func (v *VM) equal(c libCall, a, b lua.LValue) bool {
+func (st *State) equal(c libCall, a, b lua.LValue) bool {
 	if rawEqual(c, a, b) {
 		return true
 	}
@@ -342,11 +291,11 @@ func (v *VM) equal(c libCall, a, b lua.LValue) bool {
 	if !ok1 || !ok2 {
 		return false
 	}
-	handler := v.meta(c.L, x, "__eq")
-	if handler == lua.LNil || !rawEqual(c, handler, v.meta(c.L, y, "__eq")) {
+	handler := c.L.GetMetaField(x, "__eq")
+	if handler == lua.LNil || !rawEqual(c, handler, c.L.GetMetaField(y, "__eq")) {
 		return false
 	}
-	return lua.LVAsBool(v.call(c.L, handler, a, b))
+	return lua.LVAsBool(c.call(handler, a, b))
 }
 
 // rawEqual compares without metamethods and pays for long strings.
@@ -356,18 +305,18 @@ func rawEqual(c libCall, a, b lua.LValue) bool {
 		if !ok || len(x) != len(y) {
 			return false
 		}
-		c.b.charge(c.L, len(x)/64)
+		c.charge(len(x) / 64)
 		return x == y
 	}
 	return a == b
 }
 
 // less is a < b.
-func (v *VM) less(c libCall, a, b lua.LValue) bool {
+func (st *State) less(c libCall, a, b lua.LValue) bool {
 	if less, ok := plainLess(c, a, b); ok {
 		return less
 	}
-	result, ok := v.compareBy(c, "__lt", a, b)
+	result, ok := st.compareBy(c, "__lt", a, b)
 	if !ok {
 		c.fail("%s", compareMessage(typeName(a), typeName(b)))
 	}
@@ -375,7 +324,7 @@ func (v *VM) less(c libCall, a, b lua.LValue) bool {
 }
 
 // lessEqual is a <= b; without __le, not (b < a).
-func (v *VM) lessEqual(c libCall, a, b lua.LValue) bool {
+func (st *State) lessEqual(c libCall, a, b lua.LValue) bool {
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
 			return x <= y
@@ -384,10 +333,10 @@ func (v *VM) lessEqual(c libCall, a, b lua.LValue) bool {
 	if less, ok := plainLess(c, b, a); ok {
 		return !less
 	}
-	if result, ok := v.compareBy(c, "__le", a, b); ok {
+	if result, ok := st.compareBy(c, "__le", a, b); ok {
 		return result
 	}
-	result, ok := v.compareBy(c, "__lt", b, a)
+	result, ok := st.compareBy(c, "__lt", b, a)
 	if !ok {
 		c.fail("%s", compareMessage(typeName(a), typeName(b)))
 	}
@@ -403,22 +352,22 @@ func plainLess(c libCall, a, b lua.LValue) (less, ok bool) {
 		}
 	case lua.LString:
 		if y, ok := b.(lua.LString); ok {
-			c.b.charge(c.L, min(len(x), len(y))/64)
+			c.charge(min(len(x), len(y)) / 64)
 			return x < y, true
 		}
 	}
 	return false, false
 }
 
-func (v *VM) compareBy(c libCall, event string, a, b lua.LValue) (result, ok bool) {
+func (st *State) compareBy(c libCall, event string, a, b lua.LValue) (result, ok bool) {
 	if a.Type() != b.Type() {
 		return false, false
 	}
-	handler := v.meta(c.L, a, event)
-	if handler == lua.LNil || !rawEqual(c, handler, v.meta(c.L, b, event)) {
+	handler := c.L.GetMetaField(a, event)
+	if handler == lua.LNil || !rawEqual(c, handler, c.L.GetMetaField(b, event)) {
 		return false, false
 	}
-	return lua.LVAsBool(v.call(c.L, handler, a, b)), true
+	return lua.LVAsBool(c.call(handler, a, b)), true
 }
 
 // modulo is Lua 5.1's %: a - floor(a/b)*b.
@@ -430,7 +379,7 @@ func modulo(a, b float64) float64 {
 
 // arithmetic applies op to two operands as luaV_arith does. It serves %, ^ and,
 // as a metamethod of strings, the other operators.
-func (v *VM) arithmetic(c libCall, event string, op func(a, b float64) float64) int {
+func (st *State) arithmetic(c libCall, event string, op func(a, b float64) float64) int {
 	a, b := c.L.Get(1), c.L.Get(2)
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
@@ -442,17 +391,17 @@ func (v *VM) arithmetic(c libCall, event string, op func(a, b float64) float64) 
 	if ok1 && ok2 {
 		return c.pushNumber(nanLikeX86(op(x, y), x, y))
 	}
-	handler := v.tableMeta(a, event)
+	handler := st.tableMeta(a, event)
 	if handler == lua.LNil {
-		handler = v.tableMeta(b, event)
+		handler = st.tableMeta(b, event)
 	}
 	if handler == lua.LNil {
 		if ok1 {
-			c.blame("perform arithmetic on", 1, b)
+			blame(c, "perform arithmetic on", 1, b)
 		}
-		c.blame("perform arithmetic on", 0, a)
+		blame(c, "perform arithmetic on", 0, a)
 	}
-	c.L.Push(v.call(c.L, handler, a, b))
+	c.L.Push(c.call(handler, a, b))
 	return 1
 }
 
@@ -472,7 +421,7 @@ func nanLikeX86(f, a, b float64) float64 {
 }
 
 // tableMeta is a table's metamethod: strings have none of their own in Lua.
-func (v *VM) tableMeta(value lua.LValue, event string) lua.LValue {
+func (st *State) tableMeta(value lua.LValue, event string) lua.LValue {
 	if t, ok := value.(*lua.LTable); ok {
 		if mt, ok := t.Metatable.(*lua.LTable); ok {
 			return mt.RawGetString(event)
@@ -482,14 +431,14 @@ func (v *VM) tableMeta(value lua.LValue, event string) lua.LValue {
 }
 
 // lenOp is #.
-func (v *VM) lenOp(c libCall) int {
+func (st *State) lenOp(c libCall) int {
 	switch x := c.L.Get(1).(type) {
 	case lua.LString:
 		return c.pushNumber(float64(len(x)))
 	case *lua.LTable:
-		return c.pushNumber(float64(v.length(c, x)))
+		return c.pushNumber(float64(st.length(c, x)))
 	default:
-		c.blame("get length of", 0, x)
+		blame(c, "get length of", 0, x)
 	}
 	return 0
 }
@@ -515,10 +464,9 @@ const closureBytes = 192
 func closureOp(c libCall) int {
 	fn := c.L.Get(1).(*lua.LFunction)
 	open := openUpvalues(c.L)
-	c.b.open = int64(open / openUpvaluesFree)
-	c.b.price = 1 + c.b.chain + c.b.open
-	c.b.charge(c.L, open/2)
-	c.b.alloc(c.L, closureBytes+64*len(fn.Upvalues))
+	c.b.setOpen(open / openUpvaluesFree)
+	c.charge(open / 2)
+	c.alloc(closureBytes + 64*len(fn.Upvalues))
 	c.L.Push(fn)
 	return 1
 }
@@ -539,7 +487,7 @@ func openUpvalues(L *lua.LState) (n int) {
 // tableOp pays for a constructor's table, with a number of named fields.
 func tableOp(c libCall) int {
 	t := c.L.Get(1).(*lua.LTable)
-	if named := c.count(2); named > 0 {
+	if named := count(c, 2); named > 0 {
 		c.need(firstEntryBytes + named*entryBytes)
 	}
 	c.need(tableBytes + arraySlots(t)*slotBytes)
@@ -548,30 +496,30 @@ func tableOp(c libCall) int {
 }
 
 // count reads a number that the lowered tree passes; nil is 0.
-func (c libCall) count(n int) int {
+func count(c libCall, n int) int {
 	f, _ := c.L.Get(n).(lua.LNumber)
 	return int(f)
 }
 
 // itemOp sets positional fields of a constructor, from the given place on.
-func (v *VM) itemOp(c libCall) int {
+func (st *State) itemOp(c libCall) int {
 	t := c.L.Get(1).(*lua.LTable)
-	place := c.count(2)
+	place := count(c, 2)
 	for i := 3; i <= c.L.GetTop(); i++ {
-		v.rawSet(c, t, lua.LNumber(place+i-3), c.L.Get(i))
+		st.rawSet(c, t, lua.LNumber(place+i-3), c.L.Get(i))
 	}
 	return c.push(t)
 }
 
 // fieldOp sets a field with a computed key, unless one of the positional fields
 // so far has its place.
-func (v *VM) fieldOp(c libCall) int {
+func (st *State) fieldOp(c libCall) int {
 	t := c.L.Get(1).(*lua.LTable)
 	key := c.L.Get(3)
 	index, isIndex := arrayIndex(key)
-	if !isIndex || index > c.count(2) {
+	if !isIndex || index > count(c, 2) {
 		checkKey(c, key)
-		v.rawSet(c, t, key, c.L.Get(4))
+		st.rawSet(c, t, key, c.L.Get(4))
 	}
 	return c.push(t)
 }
@@ -579,12 +527,12 @@ func (v *VM) fieldOp(c libCall) int {
 // varargOp hands its arguments on and pays for their number.
 func varargOp(c libCall) int {
 	n := c.L.GetTop()
-	c.b.charge(c.L, n/8)
+	c.charge(n / 8)
 	return n
 }
 
 // argOp makes the table "arg" of a vararg function.
-func (v *VM) argOp(c libCall) int {
+func (st *State) argOp(c libCall) int {
 	n := c.L.GetTop()
 	c.need(tableBytes + firstEntryBytes + n*slotBytes)
 	t := c.L.CreateTable(n, 1)
@@ -599,7 +547,7 @@ func (v *VM) argOp(c libCall) int {
 
 // stringArithmetic gives strings the operators that gopher-lua's machine leaves
 // to metamethods: Lua reads "010" as ten where gopher-lua reads eight.
-func (v *VM) stringArithmetic(mt *lua.LTable) {
+func (st *State) stringArithmetic(mt *lua.LTable) {
 	ops := []struct {
 		event string
 		op    func(a, b float64) float64
@@ -610,19 +558,18 @@ func (v *VM) stringArithmetic(mt *lua.LTable) {
 		{"__div", func(a, b float64) float64 { return a / b }},
 	}
 	for _, o := range ops {
-		mt.RawSetString(o.event, v.goFunction(func(c libCall) int { return v.arithmetic(c, o.event, o.op) }))
+		mt.RawSetString(o.event, st.b.function(st.L, func(c libCall) int { return st.arithmetic(c, o.event, o.op) }))
 	}
-	mt.RawSetString("__unm", v.goFunction(v.negateString))
+	mt.RawSetString("__unm", st.b.function(st.L, st.negateString))
 }
 
-func (v *VM) negateString(c libCall) int {
+func (st *State) negateString(c libCall) int {
 	f, ok := c.asNumber(c.L.Get(1))
 	if !ok {
-		c.blame("perform arithmetic on", 0, c.L.Get(1))
+		blame(c, "perform arithmetic on", 0, c.L.Get(1))
 	}
 	return c.pushNumber(-f)
 }
 
-func (v *VM) goFunction(run func(libCall) int) *lua.LFunction {
-	return v.L.NewFunction(func(L *lua.LState) int { return run(libCall{L, v.b}) })
-}
+// setInt sets t[i] for i > 0.
+func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSet(lua.LNumber(i), value) }

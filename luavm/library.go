@@ -40,20 +40,31 @@ const cStackMax = 8000
 func newLibrary(L *lua.LState, b *budget, funcs []libFunc) *lua.LTable {
 	t := L.CreateTable(0, len(funcs))
 	for _, f := range funcs {
-		t.RawSetString(f.name, L.NewFunction(func(L *lua.LState) int {
-			return f.run(libCall{L, b})
-		}))
+		t.RawSetString(f.name, b.function(L, f.run))
 	}
 	return t
 }
 
+func (c libCall) charge(steps int) { c.b.charge(c.L, steps) }
+
+func (c libCall) alloc(bytes int) { c.b.alloc(c.L, bytes) }
+
+func (c libCall) raise(object lua.LValue) { c.b.raise(c.L, object) }
+
+// raiseSpent raises the error of a limit that has been met.
+func (c libCall) raiseSpent() {
+	if c.b.spent != "" {
+		c.raise(lua.LString(c.b.spent))
+	}
+}
+
 // touch charges for n bytes that are read or compared.
-func (c libCall) touch(n int) { c.b.charge(c.L, 1+n/16) }
+func (c libCall) touch(n int) { c.charge(1 + n/16) }
 
 // need charges for n bytes that are about to be built.
 func (c libCall) need(n int) {
-	c.b.alloc(c.L, n)
-	c.b.charge(c.L, 1+n/16)
+	c.alloc(n)
+	c.charge(1 + n/16)
 }
 
 // fail raises an error as luaL_error does: with the script's position where Lua
@@ -62,12 +73,12 @@ func (c libCall) fail(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	c.need(len(msg))
 	msg = c.b.where(c.L) + msg
-	c.b.raise(c.L, lua.LString(msg))
+	c.raise(lua.LString(msg))
 }
 
 // failBare raises an error without a position, as the Lua machine itself does
 // when a C function offends it.
-func (c libCall) failBare(msg string) { c.b.raise(c.L, lua.LString(msg)) }
+func (c libCall) failBare(msg string) { c.raise(lua.LString(msg)) }
 
 // callee is how the caller named the function that runs. Without a name, or
 // where no Lua code made the call, it is "?".
@@ -134,7 +145,7 @@ func (c libCall) parse(s string) (float64, bool) {
 
 func (c libCall) chargeTiny(f float64, s string) {
 	if isTiny(f, s) {
-		c.b.charge(c.L, tinySteps)
+		c.charge(tinySteps)
 	}
 }
 
@@ -280,7 +291,7 @@ func (t *libTable) checkKey(key lua.LValue) {
 // scan charges for a walk through the whole of t with Next, which also passes
 // over the holes of its array and over keys that were deleted.
 func (c libCall) scan(t *lua.LTable) {
-	c.b.charge(c.L, 1+arraySlots(t)/16+hashKeys(t))
+	c.charge(1 + arraySlots(t)/16 + hashKeys(t))
 }
 
 // gopher-lua does not tell how long a table's array and its list of keys are, yet

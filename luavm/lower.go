@@ -60,17 +60,10 @@ type site struct {
 	operands []desc // of the values that may be wrong: receiver, operands, arguments of an intrinsic
 }
 
-// chunk is a lowered chunk: the tree is compiled, the rest explains errors.
-type chunk struct {
-	name   string // as messages show it
-	source string // as Redis's error handler shows it: "@user_script"
-	stmts  []ast.Stmt
-	sites  []site
-}
-
 type lowerer struct {
 	*parsed
-	*chunk
+	name   string // of the chunk, as messages show it
+	sites  []site
 	fn     *function
 	lines  map[int]int // line -> its plain site
 	known  map[siteKey]int
@@ -81,27 +74,30 @@ type lowerer struct {
 	labels int
 }
 
-// lower rewrites p. message is an error as the parser would give it.
-func lower(name, source string, p *parsed) (c *chunk, message string) {
-	l := &lowerer{parsed: p, chunk: &chunk{name: name, source: source}, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{}}
+// lower rewrites p. sites are the places that its nodes have in place of lines. message is an error as
+// the parser would give it; name is that of the chunk in messages.
+func lower(name string, p *parsed) (stmts []ast.Stmt, sites []site, message string) {
+	l := &lowerer{
+		parsed: p, name: name, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{},
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(syntaxError)
 			if !ok {
 				panic(r)
 			}
-			c, message = nil, e.message
+			stmts, sites, message = nil, nil, e.message
 		}
 	}()
 	main := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: l.block(p.body)}
-	l.stmts = []ast.Stmt{
+	stmts = []ast.Stmt{
 		&ast.LocalAssignStmt{Names: intrinsicNames, Exprs: []ast.Expr{&ast.Comma3Expr{}}},
 		&ast.ReturnStmt{Exprs: []ast.Expr{main}},
 	}
-	return l.chunk, ""
+	return stmts, l.sites, ""
 }
 
-// at gives node the plain site of a line.
+// line is the index of the plain site of a line.
 func (l *lowerer) line(line int) int {
 	id, ok := l.lines[line]
 	if !ok {

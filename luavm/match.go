@@ -39,13 +39,13 @@ type matcher struct {
 func (m *matcher) step() {
 	if m.steps++; m.steps == matchBatch {
 		m.steps = 0
-		m.c.b.charge(m.c.L, matchBatch)
+		m.c.charge(matchBatch)
 	}
 }
 
 // settle charges for the steps not charged yet.
 func (m *matcher) settle() {
-	m.c.b.charge(m.c.L, m.steps)
+	m.c.charge(m.steps)
 	m.steps = 0
 }
 
@@ -354,7 +354,7 @@ func (m *matcher) back(s int, l byte) int {
 		m.c.fail("invalid capture index")
 	}
 	text := m.text(i)
-	m.c.b.charge(m.c.L, len(text)/16)
+	m.c.charge(len(text) / 16)
 	if !strings.HasPrefix(m.src[s:], text) {
 		return -1
 	}
@@ -375,7 +375,7 @@ func (m *matcher) value(i, start, end int) lua.LValue {
 		if i != 0 {
 			m.c.fail("invalid capture index")
 		}
-		m.c.b.charge(m.c.L, 1)
+		m.c.charge(1)
 		return lua.LString(m.src[start:end])
 	}
 	switch capture := m.captures[i]; capture.length {
@@ -394,7 +394,7 @@ func (m *matcher) push(start, end int, wholeToo bool) int {
 		n = 1
 	}
 	for i := range n {
-		m.c.b.alloc(m.c.L, slotBytes)
+		m.c.alloc(slotBytes)
 		m.c.L.Push(m.value(i, start, end))
 	}
 	return n

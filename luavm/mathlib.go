@@ -9,8 +9,9 @@ import (
 
 // The math library (lmathlib.c), with Redis's random numbers.
 
-func (v *VM) mathLibrary() *lua.LTable {
-	t := v.library(v.mathFuncs())
+// openMath makes the table of the library math.
+func openMath(L *lua.LState, b *budget) *lua.LTable {
+	t := newLibrary(L, b, mathFuncs(&random{}))
 	t.RawSetString("pi", lua.LNumber(math.Pi))
 	t.RawSetString("huge", lua.LNumber(math.Inf(1)))
 	return t
@@ -46,7 +47,7 @@ func two(f func(a, b float64) float64) func(libCall) int {
 	}
 }
 
-func (v *VM) mathFuncs() []libFunc {
+func mathFuncs(r *random) []libFunc {
 	return []libFunc{
 		{"abs", one(math.Abs)}, {"acos", inside(math.Acos)}, {"asin", inside(math.Asin)}, {"atan", one(math.Atan)},
 		{"atan2", two(math.Atan2)}, {"ceil", one(math.Ceil)}, {"cos", one(math.Cos)}, {"cosh", one(cosh)},
@@ -55,7 +56,7 @@ func (v *VM) mathFuncs() []libFunc {
 		{"max", extreme(func(a, b float64) bool { return a > b })}, {"min", extreme(func(a, b float64) bool { return a < b })},
 		{"mod", two(fmod)}, {"modf", modf}, {"pow", two(pow)},
 		{"rad", one(func(x float64) float64 { return x * (math.Pi / 180) })},
-		{"random", v.randomFunc}, {"randomseed", v.randomSeed},
+		{"random", r.number}, {"randomseed", r.seed},
 		{"sin", one(math.Sin)}, {"sinh", one(sinh)}, {"sqrt", one(math.Sqrt)}, {"tan", one(math.Tan)}, {"tanh", one(tanh)},
 	}
 }
@@ -115,7 +116,7 @@ func extreme(better func(a, b float64) bool) func(libCall) int {
 	return func(c libCall) int {
 		best := c.number(1)
 		n := c.L.GetTop()
-		c.b.charge(c.L, n/8)
+		c.charge(n / 8)
 		for i := 2; i <= n; i++ {
 			if x := c.number(i); better(x, best) {
 				best = x
@@ -136,30 +137,44 @@ func (r *lrand48) next() int32 {
 	return int32(*r >> 17)
 }
 
-func (v *VM) randomFunc(c libCall) int {
-	r := float64(v.random.next()%math.MaxInt32) / math.MaxInt32
+// random is the generator of a library table. It begins anew with each run.
+type random struct {
+	generator lrand48
+	run       uint64 // the run of the budget that the generator belongs to
+}
+
+// of returns the generator of the run.
+func (r *random) of(c libCall) *lrand48 {
+	if r.run != c.b.run {
+		r.generator, r.run = newLrand48(0), c.b.run
+	}
+	return &r.generator
+}
+
+func (r *random) number(c libCall) int {
+	drawn := float64(r.of(c).next()%math.MaxInt32) / math.MaxInt32
 	switch c.L.GetTop() {
 	case 0:
-		return c.pushNumber(r)
+		return c.pushNumber(drawn)
 	case 1:
 		high := c.small(1)
 		if high < 1 {
 			c.argError(1, "interval is empty")
 		}
-		return c.pushNumber(math.Floor(r*float64(high)) + 1)
+		return c.pushNumber(math.Floor(drawn*float64(high)) + 1)
 	case 2:
 		low, high := c.small(1), c.small(2)
 		if low > high {
 			c.argError(2, "interval is empty")
 		}
 		width := int32(high) - int32(low) + 1 // overflows as C's int
-		return c.pushNumber(math.Floor(r*float64(width)) + float64(low))
+		return c.pushNumber(math.Floor(drawn*float64(width)) + float64(low))
 	}
 	c.fail("wrong number of arguments")
 	return 0
 }
 
-func (v *VM) randomSeed(c libCall) int {
-	v.random = newLrand48(int32(c.small(1)))
+func (r *random) seed(c libCall) int {
+	*r.of(c) = newLrand48(int32(c.small(1)))
 	return 0
 }

@@ -115,3 +115,26 @@ func onlyBytes(s, set string) bool {
 	}
 	return true
 }
+
+// parseBase reads an integer as strtoul does, with space around it.
+func parseBase(s string, base int) (float64, bool) {
+	s = strings.Trim(cText(s), cSpace)
+	negative := strings.HasPrefix(s, "-")
+	if negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	if base == 16 && len(s) > 2 && (s[:2] == "0x" || s[:2] == "0X") {
+		s = s[2:]
+	}
+	if strings.ContainsAny(s, "_+-") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, base, 64)
+	if err != nil && !isOutOfRange(err) {
+		return 0, false
+	}
+	if negative && err == nil {
+		n = -n
+	}
+	return float64(n), true
+}

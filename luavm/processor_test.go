@@ -53,7 +53,7 @@ func numbers() (lines []string) {
 		functions = append(functions, "function(a, b) return a "+op+" b end", "function(a, b) return tostring(a) "+op+" tostring(b) end")
 	}
 	v := New()
-	for _, f := range v.mathFuncs() {
+	for _, f := range mathFuncs(nil) {
 		functions = append(functions, "math."+f.name)
 	}
 	argv := numberPairs()

@@ -26,14 +26,14 @@ func (v *VM) redisLibrary() *lua.LTable {
 		{"replicate_commands", func(c libCall) int { return c.push(lua.LTrue) }},
 		{"breakpoint", func(c libCall) int { return c.push(lua.LFalse) }}, {"debug", func(libCall) int { return 0 }},
 	} {
-		t.RawSetString(f.name, v.goFunction(f.run))
+		t.RawSetString(f.name, v.b.function(v.state.L, f.run))
 	}
-	return v.locking(t)
+	return v.state.locking(t)
 }
 
 // commandLibrary is the table redis of functions, which that of scripts begins with.
 func (v *VM) commandLibrary() *lua.LTable {
-	t := newLibrary(v.L, v.b, []libFunc{
+	t := newLibrary(v.state.L, v.b, []libFunc{
 		{"call", func(c libCall) int { return v.command(c, true) }},
 		{"pcall", func(c libCall) int { return v.command(c, false) }},
 		{"log", v.redisLog}, {"setresp", v.setResp}, {"sha1hex", v.sha1Hex},
@@ -89,7 +89,7 @@ func (v *VM) recordTable(c libCall, fields int) *lua.LTable {
 }
 
 // refuse raises an error of the API itself.
-func (v *VM) refuse(c libCall, text string) { c.b.raise(c.L, v.errorTable(c, text)) }
+func (v *VM) refuse(c libCall, text string) { c.raise(v.errorTable(c, text)) }
 
 // Texts of the API's own errors.
 const (
@@ -98,12 +98,12 @@ const (
 )
 
 // arguments reads all arguments as those of a command. why is an error's text.
-func (c libCall) arguments() (args resp.Args, why string) {
+func arguments(c libCall) (args resp.Args, why string) {
 	n := c.L.GetTop()
 	if n == 0 {
 		return nil, noArguments
 	}
-	c.b.charge(c.L, n)
+	c.charge(n)
 	args = make(resp.Args, n)
 	for i := range args {
 		switch x := c.L.Get(i + 1).(type) {
@@ -131,7 +131,7 @@ const callSteps = 50
 
 // command is redis.call, which raises errors, and redis.pcall, which returns them.
 func (v *VM) command(c libCall, raise bool) int {
-	args, why := c.arguments()
+	args, why := arguments(c)
 	if why != "" {
 		return v.failed(c, v.errorTable(c, why), raise)
 	}
@@ -139,9 +139,9 @@ func (v *VM) command(c libCall, raise bool) int {
 	for _, a := range args {
 		size += len(a)
 	}
-	c.b.charge(c.L, callSteps+size/16)
+	c.charge(callSteps + size/16)
 	reply := v.runCommand(args)
-	c.b.charge(c.L, 0) // it may have taken the last steps
+	c.charge(0) // it may have taken the last steps
 	if reply.IsErr() {
 		t := v.errorTable(c, "-"+reply.Str)
 		t.RawSetString("ignore_error_stats_update", lua.LTrue)
@@ -154,17 +154,17 @@ func (v *VM) command(c libCall, raise bool) int {
 func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			v.broken = fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
-			panic(v.broken)
+			v.state.crash(fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack()))
 		}
 	}()
-	reply, v.b.steps = v.run(args, v.b.steps)
+	reply, left := v.run(args, v.b.stepsLeft())
+	v.b.setSteps(left)
 	return reply
 }
 
 func (v *VM) failed(c libCall, t *lua.LTable, raise bool) int {
 	if raise {
-		c.b.raise(c.L, t)
+		c.raise(t)
 	}
 	return c.push(t)
 }
@@ -202,7 +202,7 @@ func (v *VM) statusReply(c libCall) int {
 }
 
 // toInt reads argument n as a C int: what is no number is 0.
-func (c libCall) toInt(n int) int {
+func toInt(c libCall, n int) int {
 	f, _ := c.asNumber(c.L.Get(n))
 	return int(truncInt32(f))
 }
@@ -215,7 +215,7 @@ func (v *VM) redisLog(c libCall) int {
 	} else if _, ok := c.asNumber(c.L.Get(1)); !ok {
 		v.refuse(c, "First argument must be a number (log level).")
 	}
-	if level := c.toInt(1); level < 0 || level > 3 {
+	if level := toInt(c, 1); level < 0 || level > 3 {
 		v.refuse(c, "Invalid debug level.")
 	}
 	return 0
@@ -225,7 +225,7 @@ func (v *VM) setResp(c libCall) int {
 	if c.L.GetTop() != 1 {
 		v.refuse(c, "redis.setresp() requires one argument.")
 	}
-	proto := c.toInt(1)
+	proto := toInt(c, 1)
 	if proto != 2 && proto != 3 {
 		v.refuse(c, "RESP version must be 2 or 3.")
 	}
@@ -238,7 +238,7 @@ func (v *VM) setRepl(c libCall) int {
 	if c.L.GetTop() != 1 {
 		v.refuse(c, "redis.set_repl() requires two arguments.")
 	}
-	if flags := c.toInt(1); flags&^3 != 0 {
+	if flags := toInt(c, 1); flags&^3 != 0 {
 		v.refuse(c, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
@@ -246,7 +246,7 @@ func (v *VM) setRepl(c libCall) int {
 
 // aclCheck answers true: there are no access lists.
 func (v *VM) aclCheck(c libCall) int {
-	if _, why := c.arguments(); why != "" {
+	if _, why := arguments(c); why != "" {
 		v.refuse(c, why)
 	}
 	return c.push(lua.LTrue)

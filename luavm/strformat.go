@@ -16,17 +16,17 @@ type formatSpec struct {
 	verb                          byte
 }
 
-func (v *VM) format(c libCall) int {
-	format := c.text(1)
-	c.touch(len(format))
+func format(c libCall) int {
+	text := c.text(1)
+	c.touch(len(text))
 	out := libBuffer{c: c}
 	arg := 1
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' {
-			out.addByte(format[i])
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			out.addByte(text[i])
 			continue
 		}
-		if i++; i < len(format) && format[i] == '%' {
+		if i++; i < len(text) && text[i] == '%' {
 			out.addByte('%')
 			continue
 		}
@@ -35,8 +35,8 @@ func (v *VM) format(c libCall) int {
 			c.argError(arg, "no value")
 		}
 		var spec formatSpec
-		spec, i = c.parseSpec(format, i)
-		out.convert(spec, arg)
+		spec, i = parseSpec(c, text, i)
+		convert(&out, spec, arg)
 	}
 	return out.push()
 }
@@ -46,7 +46,7 @@ func (v *VM) format(c libCall) int {
 const fastDigitsMax, manyDigitsSteps = 17, 200
 
 // parseSpec reads a conversion behind its %, and tells where its verb stands.
-func (c libCall) parseSpec(format string, i int) (formatSpec, int) {
+func parseSpec(c libCall, format string, i int) (formatSpec, int) {
 	spec := formatSpec{precision: -1}
 	from := i
 	for ; i < len(format) && strings.IndexByte("-+ #0", format[i]) >= 0; i++ {
@@ -77,7 +77,7 @@ func (c libCall) parseSpec(format string, i int) (formatSpec, int) {
 		spec.verb = format[i]
 	}
 	if spec.precision > fastDigitsMax {
-		c.b.charge(c.L, manyDigitsSteps)
+		c.charge(manyDigitsSteps)
 	}
 	if spec.verb == 0 || strings.IndexByte("cdiouxXeEfgGqs", spec.verb) < 0 {
 		// C shows the conversion up to the byte that it does not know.
@@ -94,22 +94,19 @@ func twoDigits(s string, i int) (n, end int) {
 }
 
 // convert writes argument arg.
-func (w *libBuffer) convert(spec formatSpec, arg int) {
+func convert(w *libBuffer, spec formatSpec, arg int) {
 	c := w.c
 	switch spec.verb {
 	case 'c':
-		spec.zero = false
-		w.add(cText(spec.pad(string([]byte{byte(truncInt32(c.number(arg)))}), "")))
+		w.add(cText(spec.text(string([]byte{byte(truncInt32(c.number(arg)))}))))
 	case 'd', 'i':
-		n := truncInt64(c.number(arg))
-		digits := strconv.FormatUint(magnitude(n), 10)
-		w.add(spec.integer(digits, spec.sign(n < 0)))
+		w.add(spec.signed(truncInt64(c.number(arg))))
 	case 'o', 'u', 'x', 'X':
 		w.add(spec.unsigned(truncUint64(c.number(arg))))
 	case 'e', 'E', 'f', 'g', 'G':
 		w.add(spec.float(c.number(arg)))
 	case 'q':
-		w.quote(c.text(arg))
+		quote(w, c.text(arg))
 	case 's':
 		s := c.text(arg)
 		if spec.precision < 0 && len(s) >= 100 {
@@ -120,8 +117,7 @@ func (w *libBuffer) convert(spec formatSpec, arg int) {
 		if spec.precision >= 0 && len(s) > spec.precision {
 			s = s[:spec.precision]
 		}
-		spec.zero = false
-		w.add(spec.pad(s, ""))
+		w.add(spec.text(s))
 	}
 }
 
@@ -156,6 +152,16 @@ func (f formatSpec) pad(body, prefix string) string {
 		return prefix + strings.Repeat("0", missing) + body
 	}
 	return strings.Repeat(" ", missing) + prefix + body
+}
+
+// text writes s; it is no shorter than the width.
+func (f formatSpec) text(s string) string {
+	f.zero = false
+	return f.pad(s, "")
+}
+
+func (f formatSpec) signed(n int64) string {
+	return f.integer(strconv.FormatUint(magnitude(n), 10), f.sign(n < 0))
 }
 
 func (f formatSpec) integer(digits, prefix string) string {
@@ -263,7 +269,7 @@ func withPoint(s string) string {
 }
 
 // quote writes s as Lua source.
-func (w *libBuffer) quote(s string) {
+func quote(w *libBuffer, s string) {
 	w.addByte('"')
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

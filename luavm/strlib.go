@@ -10,13 +10,14 @@ import (
 
 // The string library (lstrlib.c). Strings are bytes; letters are those of ASCII.
 
-func (v *VM) stringFuncs() []libFunc {
-	return []libFunc{
-		{"byte", byteFunc}, {"char", charFunc}, {"dump", dump}, {"find", func(c libCall) int { return find(c, true) }},
-		{"format", v.format}, {"gfind", v.gmatch}, {"gmatch", v.gmatch}, {"gsub", v.gsub}, {"len", lenFunc}, {"lower", lowerFunc},
-		{"match", func(c libCall) int { return find(c, false) }}, {"rep", rep}, {"reverse", reverse}, {"sub", sub}, {"upper", upperFunc},
-	}
+var stringLibrary = []libFunc{
+	{"byte", byteFunc}, {"char", charFunc}, {"dump", dump}, {"find", func(c libCall) int { return find(c, true) }},
+	{"format", format}, {"gfind", gmatch}, {"gmatch", gmatch}, {"gsub", gsub}, {"len", lenFunc}, {"lower", lowerFunc},
+	{"match", func(c libCall) int { return find(c, false) }}, {"rep", rep}, {"reverse", reverse}, {"sub", sub}, {"upper", upperFunc},
 }
+
+// openString makes the table of the library string.
+func openString(L *lua.LState, b *budget) *lua.LTable { return newLibrary(L, b, stringLibrary) }
 
 // position is posrelat: a negative one counts from the end.
 func position(pos int64, length int) int64 {
@@ -86,7 +87,7 @@ func byteFunc(c libCall) int {
 	}
 	n := int(to - from + 1)
 	c.checkStack(c.L.GetTop(), n, "string slice too long")
-	c.b.charge(c.L, n)
+	c.charge(n)
 	for i := range n {
 		c.L.Push(lua.LNumber(s[int(from)-1+i]))
 	}
@@ -123,7 +124,7 @@ func find(c libCall, indexes bool) int {
 	start := int(min(max(init, 0), int64(len(s))))
 	if indexes && (lua.LVAsBool(c.L.Get(4)) || !strings.ContainsAny(p, specials)) {
 		// Searching is a comparison at each place in the worst case.
-		c.b.charge(c.L, (len(s)-start)/16+len(p)/16)
+		c.charge((len(s)-start)/16 + len(p)/16)
 		if i := strings.Index(s[start:], p); i >= 0 {
 			return c.push(lua.LNumber(start+i+1), lua.LNumber(start+i+len(p)))
 		}
@@ -144,11 +145,11 @@ func find(c libCall, indexes bool) int {
 	return m.push(from, to, true)
 }
 
-func (v *VM) gmatch(c libCall) int {
+func gmatch(c libCall) int {
 	s, p := c.text(1), c.text(2)
 	c.need(closureBytes)
 	pos := 0
-	return c.push(v.goFunction(func(c libCall) int {
+	return c.push(c.b.function(c.L, func(c libCall) int {
 		m := &matcher{c: c, src: s, pat: p}
 		from, to := m.find(pos, 0, false)
 		if from < 0 {
@@ -163,13 +164,13 @@ func (v *VM) gmatch(c libCall) int {
 	}))
 }
 
-func (v *VM) gsub(c libCall) int {
+func gsub(c libCall) int {
 	src, p := c.text(1), c.text(2)
 	pattern, anchored := 0, strings.HasPrefix(p, "^")
 	if anchored {
 		pattern = 1
 	}
-	replace := v.replacement(c)
+	replace := replacement(c)
 	most := c.optInteger(4, int64(len(src))+1)
 	most = int64(int32(most))
 	m := &matcher{c: c, src: src, pat: p}
@@ -203,7 +204,7 @@ func (v *VM) gsub(c libCall) int {
 }
 
 // replacement makes what gsub does with a match, by the type of argument 3.
-func (v *VM) replacement(c libCall) func(m *matcher, out *libBuffer, start, end int) {
+func replacement(c libCall) func(m *matcher, out *libBuffer, start, end int) {
 	switch r := c.L.Get(3).(type) {
 	case lua.LNumber, lua.LString:
 		text, _ := asText(r)
@@ -211,14 +212,14 @@ func (v *VM) replacement(c libCall) func(m *matcher, out *libBuffer, start, end 
 	case *lua.LFunction:
 		return func(m *matcher, out *libBuffer, start, end int) {
 			c.L.Push(r)
-			v.callStack(c.L, m.push(start, end, true), 1)
+			c.callStack(m.push(start, end, true), 1)
 			value := c.L.Get(-1)
 			c.L.Pop(1)
 			m.substitute(out, value, start, end)
 		}
 	case *lua.LTable:
 		return func(m *matcher, out *libBuffer, start, end int) {
-			m.substitute(out, v.index(c, r, m.value(0, start, end)), start, end)
+			m.substitute(out, c.index(r, m.value(0, start, end)), start, end)
 		}
 	}
 	c.argError(3, "string/function/table expected")

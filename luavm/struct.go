@@ -38,7 +38,7 @@ type structFormat struct {
 	align uint64
 }
 
-func (c libCall) newFormat(format string) *structFormat {
+func newFormat(c libCall, format string) *structFormat {
 	if nul := strings.IndexByte(format, 0); nul >= 0 {
 		format = format[:nul] // a C string ends there
 	}
@@ -52,7 +52,7 @@ func (f *structFormat) next(pos uint64) (opt byte, size, pad uint64, ok bool) {
 	if f.rest == "" {
 		return 0, 0, 0, false
 	}
-	f.c.b.charge(f.c.L, 1)
+	f.c.charge(1)
 	opt = f.rest[0]
 	f.rest = f.rest[1:]
 	size = f.size(opt)
@@ -94,7 +94,7 @@ func (f *structFormat) count(def uint64) uint64 {
 	if i == 0 {
 		return def
 	}
-	f.c.b.charge(f.c.L, i)
+	f.c.charge(i)
 	f.rest = f.rest[i:]
 	return n
 }
@@ -127,7 +127,7 @@ func (f *structFormat) control(opt byte) {
 }
 
 func structPack(c libCall) int {
-	f := c.newFormat(c.text(1))
+	f := newFormat(c, c.text(1))
 	c.L.Push(lua.LNil) // as the original: a missing argument is nil, not "no value"
 	out := &libBuffer{c: c}
 	arg := 2
@@ -202,7 +202,7 @@ type structReader struct {
 }
 
 func structUnpack(c libCall) int {
-	r := &structReader{structFormat: c.newFormat(c.text(1)), data: c.text(2)}
+	r := &structReader{structFormat: newFormat(c, c.text(1)), data: c.text(2)}
 	args := c.L.GetTop()
 	r.pos = uint64(c.optInteger(3, 1))
 	if r.pos == 0 {
@@ -313,7 +313,7 @@ func (r *structReader) pushText(s string) {
 }
 
 func structSize(c libCall) int {
-	f := c.newFormat(c.text(1))
+	f := newFormat(c, c.text(1))
 	pos := uint64(0)
 	for {
 		opt, size, pad, ok := f.next(pos)

@@ -6,14 +6,14 @@ import (
 
 // The table library (ltablib.c).
 
-func (v *VM) tableFuncs() []libFunc {
+func (st *State) tableFuncs() []libFunc {
 	return []libFunc{
-		{"concat", v.concat}, {"foreach", v.foreach}, {"foreachi", v.foreachi}, {"getn", v.getn}, {"insert", v.insert},
-		{"maxn", v.maxn}, {"remove", v.remove}, {"setn", setn}, {"sort", v.sort},
+		{"concat", st.concat}, {"foreach", st.foreach}, {"foreachi", st.foreachi}, {"getn", st.getn}, {"insert", st.insert},
+		{"maxn", st.maxn}, {"remove", st.remove}, {"setn", setn}, {"sort", st.sort},
 	}
 }
 
-func (v *VM) getn(c libCall) int { return c.pushNumber(float64(v.length(c, c.table(1)))) }
+func (st *State) getn(c libCall) int { return c.pushNumber(float64(st.length(c, c.table(1)))) }
 
 func setn(c libCall) int {
 	c.table(1)
@@ -21,12 +21,12 @@ func setn(c libCall) int {
 	return 0
 }
 
-func (v *VM) foreachi(c libCall) int {
+func (st *State) foreachi(c libCall) int {
 	t := c.table(1)
-	n := v.length(c, t)
+	n := st.length(c, t)
 	fn := c.function(2)
 	for i := 1; i <= n; i++ {
-		result := v.call(c.L, fn, lua.LNumber(i), t.RawGet(lua.LNumber(i)))
+		result := c.call(fn, lua.LNumber(i), t.RawGet(lua.LNumber(i)))
 		if result != lua.LNil {
 			return c.push(result)
 		}
@@ -34,21 +34,21 @@ func (v *VM) foreachi(c libCall) int {
 	return 0
 }
 
-func (v *VM) foreach(c libCall) int {
+func (st *State) foreach(c libCall) int {
 	t, fn := c.table(1), c.function(2)
-	for key, value := v.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.nextKey(c, t, key) {
-		if result := v.call(c.L, fn, key, value); result != lua.LNil {
+	for key, value := st.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = st.nextKey(c, t, key) {
+		if result := c.call(fn, key, value); result != lua.LNil {
 			return c.push(result)
 		}
 	}
 	return 0
 }
 
-func (v *VM) maxn(c libCall) int {
+func (st *State) maxn(c libCall) int {
 	t := c.table(1)
 	most := lua.LNumber(0)
-	for key, _ := v.nextKey(c, t, lua.LNil); key != lua.LNil; key, _ = v.nextKey(c, t, key) {
-		c.b.charge(c.L, 1)
+	for key, _ := st.nextKey(c, t, lua.LNil); key != lua.LNil; key, _ = st.nextKey(c, t, key) {
+		c.charge(1)
 		if n, ok := key.(lua.LNumber); ok && n > most {
 			most = n
 		}
@@ -57,44 +57,44 @@ func (v *VM) maxn(c libCall) int {
 }
 
 // set is lua_rawseti on a table that may be read-only.
-func (v *VM) set(c libCall, t *lua.LTable, i int, value lua.LValue) {
-	v.rawSet(c, t, lua.LNumber(i), value)
+func (st *State) set(c libCall, t *lua.LTable, i int, value lua.LValue) {
+	st.rawSet(c, t, lua.LNumber(i), value)
 }
 
 // writable refuses a table that scripts may not change.
-func (v *VM) writable(c libCall, t *lua.LTable) {
-	if v.locked(t) {
+func (st *State) writable(c libCall, t *lua.LTable) {
+	if st.locked(t) {
 		c.failBare(readonlyTable)
 	}
 }
 
-func (v *VM) insert(c libCall) int {
+func (st *State) insert(c libCall) int {
 	t := c.table(1)
-	end := v.length(c, t) + 1
+	end := st.length(c, t) + 1
 	pos, value := end, c.L.Get(2)
 	switch c.L.GetTop() {
 	case 2:
 	case 3:
 		pos, value = c.small(2), c.L.Get(3)
 		end = max(end, pos)
-		v.writable(c, t)
-		v.shiftUp(c, t, pos, end)
+		st.writable(c, t)
+		st.shiftUp(c, t, pos, end)
 	default:
 		c.fail("wrong number of arguments to 'insert'")
 	}
-	v.writable(c, t)
-	v.set(c, t, pos, value)
+	st.writable(c, t)
+	st.set(c, t, pos, value)
 	return 0
 }
 
 // shiftUp moves t[pos..end-1] one place up.
-func (v *VM) shiftUp(c libCall, t *lua.LTable, pos, end int) {
+func (st *State) shiftUp(c libCall, t *lua.LTable, pos, end int) {
 	chargeShift(c, pos, end)
 	for i := end; i > pos; i-- {
 		if i%1024 == 0 {
-			c.b.charge(c.L, 0)
+			c.charge(0)
 		}
-		v.set(c, t, i, t.RawGet(lua.LNumber(i-1)))
+		st.set(c, t, i, t.RawGet(lua.LNumber(i-1)))
 	}
 }
 
@@ -102,31 +102,31 @@ func (v *VM) shiftUp(c libCall, t *lua.LTable, pos, end int) {
 // a Go map.
 func chargeShift(c libCall, pos, end int) {
 	if pos < end {
-		c.b.charge(c.L, (end-pos)/2)
+		c.charge((end - pos) / 2)
 	}
 	if beyond := max(pos, arrayIndexMax); beyond < end {
-		c.b.charge(c.L, 8*(end-beyond))
+		c.charge(8 * (end - beyond))
 	}
 }
 
-func (v *VM) remove(c libCall) int {
+func (st *State) remove(c libCall) int {
 	t := c.table(1)
-	end := v.length(c, t)
+	end := st.length(c, t)
 	pos := c.optSmall(2, end)
 	if pos < 1 || pos > end {
 		return 0
 	}
-	v.writable(c, t)
+	st.writable(c, t)
 	removed := t.RawGet(lua.LNumber(pos))
 	chargeShift(c, pos, end)
 	for ; pos < end; pos++ {
-		v.set(c, t, pos, t.RawGet(lua.LNumber(pos+1)))
+		st.set(c, t, pos, t.RawGet(lua.LNumber(pos+1)))
 	}
-	v.set(c, t, end, lua.LNil)
+	st.set(c, t, end, lua.LNil)
 	return c.push(removed)
 }
 
-func (v *VM) concat(c libCall) int {
+func (st *State) concat(c libCall) int {
 	separator := ""
 	if c.L.Get(2) != lua.LNil {
 		separator = c.text(2)
@@ -135,7 +135,7 @@ func (v *VM) concat(c libCall) int {
 	first := c.optSmall(3, 1)
 	var last int
 	if c.L.Get(4) == lua.LNil {
-		last = v.length(c, t)
+		last = st.length(c, t)
 	} else {
 		last = c.small(4)
 	}
@@ -154,14 +154,14 @@ func (v *VM) concat(c libCall) int {
 	return w.push()
 }
 
-func (v *VM) sort(c libCall) int {
+func (st *State) sort(c libCall) int {
 	t := c.table(1)
-	n := v.length(c, t)
-	s := sorter{v: v, c: c, t: t}
+	n := st.length(c, t)
+	s := sorter{st: st, c: c, t: t}
 	if c.L.Get(2) != lua.LNil {
 		s.before = c.function(2)
 	}
-	v.writable(c, t)
+	st.writable(c, t)
 	s.sort(1, n)
 	return 0
 }
@@ -169,7 +169,7 @@ func (v *VM) sort(c libCall) int {
 // sorter is Lua's own quicksort, step by step: what it makes of an order that is
 // none, and the order of the calls of the comparison, show.
 type sorter struct {
-	v      *VM
+	st     *State
 	c      libCall
 	t      *lua.LTable
 	before *lua.LFunction // nil: by <
@@ -178,19 +178,19 @@ type sorter struct {
 func (s *sorter) get(i int) lua.LValue { return s.t.RawGet(lua.LNumber(i)) }
 
 func (s *sorter) set(i, j int, a, b lua.LValue) {
-	s.v.set(s.c, s.t, i, a)
-	s.v.set(s.c, s.t, j, b)
+	s.st.set(s.c, s.t, i, a)
+	s.st.set(s.c, s.t, j, b)
 }
 
 func (s *sorter) less(a, b lua.LValue) bool {
-	s.c.b.charge(s.c.L, 2)
+	s.c.charge(2)
 	if s.before != nil {
-		return lua.LVAsBool(s.v.call(s.c.L, s.before, a, b))
+		return lua.LVAsBool(s.c.call(s.before, a, b))
 	}
 	if less, ok := plainLess(s.c, a, b); ok {
 		return less
 	}
-	less, ok := s.v.compareBy(s.c, "__lt", a, b)
+	less, ok := s.st.compareBy(s.c, "__lt", a, b)
 	if !ok {
 		s.c.failBare(compareMessage(typeName(a), typeName(b)))
 	}

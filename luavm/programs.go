@@ -1,0 +1,96 @@
+package luavm
+
+import (
+	"strings"
+
+	"lockd/resp"
+)
+
+const (
+	programsMax      = 512      // compiled scripts kept
+	programsBytesMax = 32 << 20 // what they may take by estimate
+)
+
+// program is a compiled script, or the code of a library.
+type program struct {
+	kind   *programKind
+	source string
+	chunk  *chunk
+}
+
+// programKind is a kind of program: of them all, one text has one program.
+type programKind struct {
+	name    string // in messages
+	mark    string // begins the keys in the cache
+	compile string // begins the error where a program does not compile
+	library bool
+}
+
+// scriptName is what Redis calls every script in messages.
+const scriptName = "user_script"
+
+var (
+	scripts   = programKind{name: scriptName, compile: "ERR Error compiling script (new function): "}
+	libraries = programKind{name: "user_function", mark: "library ", compile: "ERR Error compiling function: ", library: true}
+)
+
+// program finds or makes the compiled form of a script.
+func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bool) {
+	key := kind.mark + s.SHA
+	if p := v.programs[key]; p != nil && p.source == s.Source {
+		return p, resp.Reply{}, true
+	}
+	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
+	source, why := skipShebang(text)
+	if why != "" {
+		return nil, resp.Err("ERR " + why), false
+	}
+	chunk, message := compileChunk("@"+kind.name, keyMark+key, source)
+	if message != "" {
+		return nil, resp.Err(kind.compile + message), false
+	}
+	p := &program{kind: kind, source: text, chunk: chunk}
+	v.keep(p, strings.Clone(key))
+	return p, resp.Reply{}, true
+}
+
+// keep puts a program into the cache, and empties it before where it is full.
+func (v *VM) keep(p *program, key string) {
+	size := len(p.source) + p.chunk.bytes()
+	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
+		v.programs, v.bytes = map[string]*program{}, 0
+		clear(v.mains)
+		clear(v.b.chunks)
+	}
+	v.programs[key] = p
+	v.bytes += size
+}
+
+// skipShebang drops a first line "#!lua flags=..." but for its line feed.
+func skipShebang(source string) (rest, why string) {
+	if !strings.HasPrefix(source, "#!") {
+		return source, ""
+	}
+	end := strings.IndexByte(source, '\n')
+	if end < 0 {
+		return "", "Invalid script shebang"
+	}
+	parts := strings.Fields(source[:end])
+	if parts[0] != "#!lua" {
+		return "", "Unexpected engine in script shebang: " + parts[0]
+	}
+	for _, part := range parts[1:] {
+		flags, ok := strings.CutPrefix(part, "flags=")
+		if !ok {
+			return "", "Unknown lua shebang option: " + part
+		}
+		for flag := range strings.SplitSeq(flags, ",") {
+			switch flag {
+			case "no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "":
+			default:
+				return "", "Unexpected flag in script shebang: " + flag
+			}
+		}
+	}
+	return source[end:], ""
+}
