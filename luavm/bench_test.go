@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/luavm/compiler"
 	"lockd/resp"
 )
 
@@ -50,7 +51,7 @@ func BenchmarkRun(b *testing.B) {
 
 func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
-		if _, message := compileChunk("@"+scriptName, "key", unlockScript); message != "" {
+		if _, message := compiler.Compile("@"+scriptName, "key", unlockScript); message != "" {
 			b.Fatal(message)
 		}
 	}

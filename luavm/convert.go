@@ -3,6 +3,8 @@ package luavm
 import (
 	"strings"
 
+	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
 	"lockd/resp"
 
 	lua "github.com/yuin/gopher-lua"
@@ -19,7 +21,7 @@ const nestedTooDeeply = "ERR reached lua stack limit"
 
 // fromReply is the Lua value for a command's reply, in the protocol that the
 // script chose with redis.setresp.
-func (v *VM) fromReply(c libCall, r resp.Reply, depth int) lua.LValue {
+func (v *VM) fromReply(c lauxlib.Call, r resp.Reply, depth int) lua.LValue {
 	if depth > replyNestingMax {
 		v.refuse(c, nestedTooDeeply)
 	}
@@ -74,12 +76,12 @@ func (v *VM) fromReply(c libCall, r resp.Reply, depth int) lua.LValue {
 	return v.fromElems(c, r.Elems, depth)
 }
 
-func (v *VM) fromText(c libCall, s string) lua.LValue {
-	c.need(len(s))
+func (v *VM) fromText(c lauxlib.Call, s string) lua.LValue {
+	c.Need(len(s))
 	return lua.LString(s)
 }
 
-func (v *VM) fromVerbatim(c libCall, r resp.Reply, v3 bool) lua.LValue {
+func (v *VM) fromVerbatim(c lauxlib.Call, r resp.Reply, v3 bool) lua.LValue {
 	if !v3 {
 		return v.fromText(c, r.Str)
 	}
@@ -91,22 +93,22 @@ func (v *VM) fromVerbatim(c libCall, r resp.Reply, v3 bool) lua.LValue {
 }
 
 // fromElems is a table of the elements. A nil leaves a hole.
-func (v *VM) fromElems(c libCall, elems []resp.Reply, depth int) *lua.LTable {
-	c.need(tableBytes + len(elems)*slotBytes)
+func (v *VM) fromElems(c lauxlib.Call, elems []resp.Reply, depth int) *lua.LTable {
+	c.Need(lauxlib.TableBytes + len(elems)*lauxlib.SlotBytes)
 	t := c.L.CreateTable(len(elems), 0)
 	for i := range elems {
-		if i+1 >= arrayIndexMax {
-			c.need(entryBytes)
+		if i+1 >= lauxlib.ArrayIndexMax {
+			c.Need(lauxlib.EntryBytes)
 		}
 		setInt(t, i+1, v.fromReply(c, elems[i], depth+1))
 	}
-	trim(t)
+	lauxlib.Trim(t)
 	return t
 }
 
 // fromPairs is a table of two-element tables.
-func (v *VM) fromPairs(c libCall, r resp.Reply, depth int) *lua.LTable {
-	c.need(tableBytes + len(r.Elems)/2*slotBytes)
+func (v *VM) fromPairs(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
+	c.Need(lauxlib.TableBytes + len(r.Elems)/2*lauxlib.SlotBytes)
 	t := c.L.CreateTable(len(r.Elems)/2, 0)
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		setInt(t, i/2+1, v.fromElems(c, r.Elems[i:i+2], depth+1))
@@ -115,35 +117,35 @@ func (v *VM) fromPairs(c libCall, r resp.Reply, depth int) *lua.LTable {
 }
 
 // fromKeyed is {map = {...}} or {set = {...}}.
-func (v *VM) fromKeyed(c libCall, r resp.Reply, depth int) *lua.LTable {
+func (v *VM) fromKeyed(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	outer := v.recordTable(c, 1)
 	inner := v.recordTable(c, 0)
 	if r.Kind == resp.KindSet {
 		for i := range r.Elems {
-			v.state.rawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
+			v.state.RawSet(c, inner, v.fromReply(c, r.Elems[i], depth+1), lua.LTrue)
 		}
 		outer.RawSetString("set", inner)
 		return outer
 	}
 	for i := 0; i+1 < len(r.Elems); i += 2 {
 		key := v.fromReply(c, r.Elems[i], depth+1)
-		v.state.rawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
+		v.state.RawSet(c, inner, key, v.fromReply(c, r.Elems[i+1], depth+1))
 	}
 	outer.RawSetString("map", inner)
 	return outer
 }
 
 // toReply is the reply for a script's value.
-func (v *VM) toReply(c libCall, value lua.LValue, depth int) resp.Reply {
+func (v *VM) toReply(c lauxlib.Call, value lua.LValue, depth int) resp.Reply {
 	if depth > replyNestingMax {
 		return resp.Err(nestedTooDeeply)
 	}
-	c.charge(1)
+	c.Charge(1)
 	switch x := value.(type) {
 	case lua.LString:
 		return resp.Bulk(string(x))
 	case lua.LNumber:
-		return resp.Int(truncInt64(float64(x)))
+		return resp.Int(libc.Int64(float64(x)))
 	case lua.LBool:
 		switch {
 		case v.proto >= 3:
@@ -161,8 +163,8 @@ func (v *VM) toReply(c libCall, value lua.LValue, depth int) resp.Reply {
 }
 
 // toTyped is the reply for a table with a field that says what it stands for.
-func (v *VM) toTyped(c libCall, t *lua.LTable, depth int) (resp.Reply, bool) {
-	if hashKeys(t) == 0 {
+func (v *VM) toTyped(c lauxlib.Call, t *lua.LTable, depth int) (resp.Reply, bool) {
+	if lauxlib.HashKeys(t) == 0 {
 		return resp.Reply{}, false
 	}
 	field := func(name string) (string, bool) {
@@ -170,10 +172,10 @@ func (v *VM) toTyped(c libCall, t *lua.LTable, depth int) (resp.Reply, bool) {
 		return string(s), ok
 	}
 	if s, ok := field("err"); ok {
-		return resp.Err(strings.TrimRight(cText(s), "\r\n")), true
+		return resp.Err(strings.TrimRight(libc.CString(s), "\r\n")), true
 	}
 	if s, ok := field("ok"); ok {
-		return resp.Status(cText(s)), true
+		return resp.Status(libc.CString(s)), true
 	}
 	if f, ok := t.RawGetString("double").(lua.LNumber); ok {
 		return resp.Double(float64(f)), true
@@ -207,10 +209,10 @@ func verbatimText(t *lua.LTable) (string, bool) {
 const replyBytes = 64
 
 // toElems lists the keys of a table, with their values if they are wanted.
-func (v *VM) toElems(c libCall, t *lua.LTable, values bool, depth int) []resp.Reply {
+func (v *VM) toElems(c lauxlib.Call, t *lua.LTable, values bool, depth int) []resp.Reply {
 	var elems []resp.Reply
-	for key, value := v.state.nextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.nextKey(c, t, key) {
-		c.need(2 * replyBytes)
+	for key, value := v.state.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.NextKey(c, t, key) {
+		c.Need(2 * replyBytes)
 		elems = append(elems, v.toReply(c, key, depth+1))
 		if values {
 			elems = append(elems, v.toReply(c, value, depth+1))
@@ -220,14 +222,48 @@ func (v *VM) toElems(c libCall, t *lua.LTable, values bool, depth int) []resp.Re
 }
 
 // toArray lists t[1], t[2] ... up to the first nil.
-func (v *VM) toArray(c libCall, t *lua.LTable, depth int) resp.Reply {
+func (v *VM) toArray(c lauxlib.Call, t *lua.LTable, depth int) resp.Reply {
 	var elems []resp.Reply
 	for i := 1; ; i++ {
 		value := t.RawGet(lua.LNumber(i))
 		if value == lua.LNil {
 			return resp.Array(elems...)
 		}
-		c.need(2 * replyBytes)
+		c.Need(2 * replyBytes)
 		elems = append(elems, v.toReply(c, value, depth+1))
 	}
 }
+
+// errorTable is an error as redis.pcall returns it (luaPushErrorBuff). text may
+// begin with '-' and a code; without a code it gets ERR.
+func (v *VM) errorTable(c lauxlib.Call, text string) *lua.LTable {
+	text = libc.CString(text)
+	code, message := "ERR", text
+	if rest, ok := strings.CutPrefix(text, "-"); ok {
+		message = rest
+		if before, after, ok := strings.Cut(rest, " "); ok {
+			code, message = before, after
+		}
+	}
+	return v.fieldTable(c, "err", code+" "+strings.Trim(message, "\r\n"))
+}
+
+// fieldTable is a table with one field.
+func (v *VM) fieldTable(c lauxlib.Call, name, value string) *lua.LTable {
+	t := v.recordTable(c, 1)
+	c.Need(len(value))
+	t.RawSetString(name, lua.LString(value))
+	return t
+}
+
+// recordTable is a table for a few named fields.
+func (v *VM) recordTable(c lauxlib.Call, fields int) *lua.LTable {
+	c.Need(lauxlib.TableBytes + fields*lauxlib.EntryBytes)
+	return c.L.CreateTable(0, fields)
+}
+
+// refuse raises an error of the API itself.
+func (v *VM) refuse(c lauxlib.Call, text string) { c.Raise(v.errorTable(c, text)) }
+
+// setInt sets t[i] for i > 0.
+func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSet(lua.LNumber(i), value) }

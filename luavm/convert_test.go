@@ -3,6 +3,7 @@ package luavm
 import (
 	"testing"
 
+	"lockd/luavm/lauxlib"
 	"lockd/resp"
 )
 
@@ -98,7 +99,7 @@ func TestCommandErrors(t *testing.T) {
 
 // Lists longer than gopher-lua's array part are whole in both directions.
 func TestLongReply(t *testing.T) {
-	const n = arrayIndexMax + 100
+	const n = lauxlib.ArrayIndexMax + 100
 	elems := make([]resp.Reply, n)
 	for i := range elems {
 		elems[i] = resp.Int(int64(i))

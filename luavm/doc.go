@@ -9,8 +9,15 @@
 // recursion; in the size and nesting of its source. A limit cannot be caught by
 // pcall, and the reply names it.
 //
-//	source --parse--> tree --lower--> tree of intrinsics --gopher-lua--> code
+// The rooms below it, each of which calls those under it only:
 //
-// The package imports gopher-lua and resp only. A VM is used by one goroutine
-// at a time and starts none.
+//	luavm      Redis: programs, replies, the table redis, libraries of functions
+//	state      a Lua state: operators, tables, basic functions, errors
+//	lib        string, math, bit, struct, cjson, cmsgpack
+//	lauxlib    a call from Lua: arguments, results, errors, the budget
+//	compiler   source to code
+//	libc       C's numbers
+//
+// In each folder a file calls those after it: here functions, vm, programs, sandbox, register, redis,
+// convert. A VM is used by one goroutine at a time and starts none.
 package luavm

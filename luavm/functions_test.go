@@ -89,10 +89,11 @@ func TestLibraryBudgetIsExact(t *testing.T) {
 		redis.register_function('f', function(k, a) redis.call('echo', t[1]) return t end)`)
 	v := New()
 	need := func() resp.ScriptLimits {
-		if _, _, limited := v.Call(source, "f", nil, nil, limits, stubCall); limited {
+		_, left, limited := v.Call(source, "f", nil, nil, limits, stubCall)
+		if limited {
 			t.Fatal("met a limit")
 		}
-		return resp.ScriptLimits{Steps: limits.Steps - v.b.steps, MemBytes: limits.MemBytes - v.b.bytes}
+		return resp.ScriptLimits{Steps: limits.Steps - left.Steps, MemBytes: limits.MemBytes - left.MemBytes}
 	}
 	first := need()
 	v.called("redis.register_function('f', function() error({}) end)", "f")

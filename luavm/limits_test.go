@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"lockd/internal/strict"
+	"lockd/luavm/compiler"
+	"lockd/luavm/lauxlib"
 	"lockd/resp"
 )
 
@@ -17,7 +19,7 @@ func repeat(before, pattern, after string) string {
 	b.WriteString(before)
 	for i := 0; ; i++ {
 		piece := strings.ReplaceAll(pattern, "#", fmt.Sprint(i))
-		if b.Len()+len(piece)+len(after) > sourceBytesMax {
+		if b.Len()+len(piece)+len(after) > compiler.SourceBytesMax {
 			return b.String() + after
 		}
 		b.WriteString(piece)
@@ -29,7 +31,7 @@ func repeat(before, pattern, after string) string {
 func TestCompileBounds(t *testing.T) {
 	const longest = 2 * time.Second // under the race detector, on a busy machine; by itself it takes a thirtieth
 	for _, c := range []struct{ name, source, want string }{
-		{"too long", strings.Repeat(" ", sourceBytesMax+1), "script longer than 65536 bytes"},
+		{"too long", strings.Repeat(" ", compiler.SourceBytesMax+1), "script longer than 65536 bytes"},
 		{"tables in tables", "return " + strings.Repeat("{", 50000), "chunk has too many syntax levels"},
 		{"parentheses", "return " + strings.Repeat("(", 50000), "chunk has too many syntax levels"},
 		{"functions in functions", strings.Repeat("return function() ", 3000), "chunk has too many syntax levels"},
@@ -90,10 +92,11 @@ func TestBudgetIsExact(t *testing.T) {
 	source := script(`local t = {} for i = 1, 20 do t[#t + 1] = i .. 'x' end table.sort(t) redis.call('echo', t[1]) ` +
 		`return pcall(string.gsub, table.concat(t, ','), '%d', function(d) return d + 1 end)`)
 	used := func(v *VM) resp.ScriptLimits {
-		if reply, _, limited := v.Run(source, nil, nil, limits, stubCall); limited || reply.IsErr() {
+		reply, left, limited := v.Run(source, nil, nil, limits, stubCall)
+		if limited || reply.IsErr() {
 			t.Fatalf("reply %s", render(reply))
 		}
-		return resp.ScriptLimits{Steps: limits.Steps - v.b.steps, MemBytes: limits.MemBytes - v.b.bytes}
+		return resp.ScriptLimits{Steps: limits.Steps - left.Steps, MemBytes: limits.MemBytes - left.MemBytes}
 	}
 	need := used(New())
 	v := New()
@@ -107,12 +110,12 @@ func TestBudgetIsExact(t *testing.T) {
 		t.Errorf("with just enough: %s", render(reply))
 	}
 	for name, lim := range map[string]resp.ScriptLimits{
-		limitSteps: {Steps: need.Steps - 1, MemBytes: need.MemBytes},
-		limitBytes: {Steps: need.Steps, MemBytes: need.MemBytes - 1},
+		lauxlib.LimitSteps: {Steps: need.Steps - 1, MemBytes: need.MemBytes},
+		lauxlib.LimitBytes: {Steps: need.Steps, MemBytes: need.MemBytes - 1},
 	} {
 		reply, _, limited := v.Run(source, nil, nil, lim, stubCall)
 		most := lim.Steps
-		if name == limitBytes {
+		if name == lauxlib.LimitBytes {
 			most = lim.MemBytes
 		}
 		want := fmt.Sprintf("ERR Script stopped: it needs more than its limit of %d %s", most, name)
@@ -167,8 +170,8 @@ func TestCacheIsBounded(t *testing.T) {
 	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > programsBytesMax {
 		t.Errorf("the cache holds %d KiB", held>>10)
 	}
-	if v.bytes > programsBytesMax || len(v.b.chunks) > len(v.programs) {
-		t.Errorf("%d bytes by estimate, %d programs, %d chunks", v.bytes, len(v.programs), len(v.b.chunks))
+	if v.bytes > programsBytesMax || len(v.b.Chunks) > len(v.programs) {
+		t.Errorf("%d bytes by estimate, %d programs, %d chunks", v.bytes, len(v.programs), len(v.b.Chunks))
 	}
 	runtime.KeepAlive(v)
 }
@@ -184,6 +187,7 @@ func localFunctions(n int) string {
 // A function with almost as many locals as there are registers computes what one with
 // few computes, or is refused.
 func TestFullRegisters(t *testing.T) {
+	const localsMax = 200 // of Lua
 	refused, v := 0, New()
 	for n := 170; n <= localsMax; n++ {
 		for _, use := range []string{

@@ -166,10 +166,10 @@ func measurePace(t *testing.T, name, source string) (stepNs int64) {
 	const steps = 150_000
 	v := New()
 	began := time.Now()
-	reply, _, limited := v.Run(script(source), nil, nil, resp.ScriptLimits{Steps: steps, MemBytes: 64 << 20}, stubCall)
+	reply, left, limited := v.Run(script(source), nil, nil, resp.ScriptLimits{Steps: steps, MemBytes: 64 << 20}, stubCall)
 	took := time.Since(began)
 	if !limited || !strings.Contains(reply.Str, "limit of") {
 		t.Errorf("%s: %s", name, render(reply))
 	}
-	return took.Nanoseconds() / max(steps-max(v.b.steps, 0), 1)
+	return took.Nanoseconds() / max(steps-left.Steps, 1)
 }

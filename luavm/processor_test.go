@@ -53,8 +53,9 @@ func numbers() (lines []string) {
 		functions = append(functions, "function(a, b) return a "+op+" b end", "function(a, b) return tostring(a) "+op+" tostring(b) end")
 	}
 	v := New()
-	for _, f := range mathFuncs(nil) {
-		functions = append(functions, "math."+f.name)
+	names, _, _ := v.Run(script(`local o = {} for name, f in pairs(math) do if type(f) == 'function' then o[#o + 1] = name end end return o`), nil, nil, plenty, stubCall)
+	for _, name := range names.Elems {
+		functions = append(functions, "math."+name.Str)
 	}
 	argv := numberPairs()
 	for _, f := range functions {

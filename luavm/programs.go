@@ -3,6 +3,7 @@ package luavm
 import (
 	"strings"
 
+	"lockd/luavm/compiler"
 	"lockd/resp"
 )
 
@@ -15,7 +16,7 @@ const (
 type program struct {
 	kind   *programKind
 	source string
-	chunk  *chunk
+	chunk  *compiler.Chunk
 }
 
 // programKind is a kind of program: of them all, one text has one program.
@@ -31,7 +32,9 @@ const scriptName = "user_script"
 
 var (
 	scripts   = programKind{name: scriptName, compile: "ERR Error compiling script (new function): "}
-	libraries = programKind{name: "user_function", mark: "library ", compile: "ERR Error compiling function: ", library: true}
+	libraries = programKind{
+		name: "user_function", mark: "library ", compile: "ERR Error compiling function: ", library: true,
+	}
 )
 
 // program finds or makes the compiled form of a script.
@@ -45,7 +48,7 @@ func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bo
 	if why != "" {
 		return nil, resp.Err("ERR " + why), false
 	}
-	chunk, message := compileChunk("@"+kind.name, keyMark+key, source)
+	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, source)
 	if message != "" {
 		return nil, resp.Err(kind.compile + message), false
 	}
@@ -56,11 +59,11 @@ func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bo
 
 // keep puts a program into the cache, and empties it before where it is full.
 func (v *VM) keep(p *program, key string) {
-	size := len(p.source) + p.chunk.bytes()
+	size := len(p.source) + p.chunk.Bytes()
 	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
 		v.programs, v.bytes = map[string]*program{}, 0
 		clear(v.mains)
-		clear(v.b.chunks)
+		clear(v.b.Chunks)
 	}
 	v.programs[key] = p
 	v.bytes += size

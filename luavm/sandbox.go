@@ -1,6 +1,10 @@
 package luavm
 
 import (
+	"lockd/luavm/lauxlib"
+	"lockd/luavm/lib"
+	"lockd/luavm/state"
+
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -8,36 +12,61 @@ import (
 // read-only, so a state serves one script after another and none finds a trace
 // of the one before.
 func (v *VM) open() {
-	v.state = newState(v.b)
+	v.state = state.New(v.b)
 	v.mains = map[*program]*lua.LFunction{}
 	v.openGlobals()
 	v.openLibraries()
 }
 
 func (v *VM) openGlobals() {
-	globals, L := v.state.globals, v.state.L
+	globals, L := v.state.Globals, v.state.L
 	add := func(name string, value lua.LValue) { globals.RawSetString(name, value) }
-	for _, f := range v.state.baseFuncs() {
-		add(f.name, v.b.function(L, f.run))
+	for _, f := range v.state.BaseFuncs() {
+		add(f.Name, v.b.Function(L, f.Run))
 	}
 	add("_G", globals)
 	add("_VERSION", lua.LString("Lua 5.1"))
-	strings := v.library(openString)
+	strings := v.library(lib.OpenString)
 	add("string", strings)
-	add("table", v.state.locking(newLibrary(L, v.b, v.state.tableFuncs())))
-	add("math", v.library(openMath))
+	add("table", v.state.Lock(lauxlib.NewLibrary(L, v.b, v.state.TableFuncs())))
+	add("math", v.library(lib.OpenMath))
 	add("redis", v.redisLibrary())
-	add("bit", v.library(openBit))
-	add("struct", v.library(openStruct))
-	add("cjson", v.library(openCJSON))
-	add("cmsgpack", v.library(openCMsgpack))
+	add("bit", v.library(lib.OpenBit))
+	add("struct", v.library(lib.OpenStruct))
+	add("cjson", v.library(lib.OpenCJSON))
+	add("cmsgpack", v.library(lib.OpenCMsgpack))
 	add("KEYS", lua.LNil)
 	add("ARGV", lua.LNil)
-	v.state.useStrings(strings)
-	v.state.strictly(globals)
+	v.state.UseStrings(strings)
+	v.state.LockStrictly(globals)
 }
 
 // library makes a library that scripts cannot change.
-func (v *VM) library(open func(*lua.LState, *budget) *lua.LTable) *lua.LTable {
-	return v.state.locking(open(v.state.L, v.b))
+func (v *VM) library(open func(*lua.LState, *lauxlib.Budget) *lua.LTable) *lua.LTable {
+	return v.state.Lock(open(v.state.L, v.b))
+}
+
+// openLibraries makes what libraries see. Their globals are an empty table, the
+// environment of all their functions, and what it refers to: while the code of a
+// library runs, next to nothing; in a call, what scripts see, but for KEYS and ARGV.
+func (v *VM) openLibraries() {
+	v.loadGlobals = v.state.L.CreateTable(0, 1)
+	v.loadGlobals.RawSetString("redis", v.state.LockStrictly(v.registrar()))
+	v.state.LockStrictly(v.loadGlobals)
+
+	v.functionGlobals = v.state.L.CreateTable(0, 32)
+	for name, value := v.state.Globals.Next(lua.LNil); name != lua.LNil; name, value = v.state.Globals.Next(name) {
+		v.functionGlobals.RawSet(name, value)
+	}
+	v.functionGlobals.RawSetString("_G", v.functionGlobals)
+	v.functionGlobals.RawSetString("redis", v.state.Lock(v.commandLibrary()))
+	v.state.LockStrictly(v.functionGlobals)
+
+	v.libraryEnv = v.state.L.CreateTable(0, 0)
+	v.libraryEnv.Metatable = v.state.Lock(v.state.L.CreateTable(0, 1))
+}
+
+// seeGlobals lets the functions of libraries see the globals of a table.
+func (v *VM) seeGlobals(globals *lua.LTable) {
+	v.libraryEnv.Metatable.(*lua.LTable).RawSetString("__index", globals)
 }

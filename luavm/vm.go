@@ -1,6 +1,9 @@
 package luavm
 
 import (
+	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
+	"lockd/luavm/state"
 	"lockd/resp"
 
 	lua "github.com/yuin/gopher-lua"
@@ -9,13 +12,13 @@ import (
 // VM runs scripts. It is not safe for concurrent use. What it keeps between runs
 // (a Lua state, compiled scripts) makes runs faster and changes no result.
 type VM struct {
-	b        *budget
-	state    *State // nil after a limit was met: the next run makes a new one
+	b        *lauxlib.Budget
+	state    *state.State // nil after a limit was met: the next run makes a new one
 	programs map[string]*program
 	bytes    int                         // of programs, by estimate
 	mains    map[*program]*lua.LFunction // the programs as functions of the state
 
-	// Of libraries (functions.go):
+	// Of libraries of functions:
 	libraryEnv      *lua.LTable // the environment of their functions
 	loadGlobals     *lua.LTable // what it refers to while their code runs
 	functionGlobals *lua.LTable // ... and in a call
@@ -29,7 +32,7 @@ type VM struct {
 
 // New returns a VM.
 func New() *VM {
-	return &VM{b: newBudget(), programs: map[string]*program{}}
+	return &VM{b: lauxlib.NewBudget(), programs: map[string]*program{}}
 }
 
 // Compile checks a script without running it: ok is false and the reply is the
@@ -43,16 +46,18 @@ func (v *VM) Compile(s resp.Script) (fail resp.Reply, ok bool) {
 // EVAL answers. limited is true when the script met one of its limits: the
 // caller takes back what the script wrote, and the reply says which limit. left is
 // what is left of the limits, the same on every node.
-func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
+func (v *VM) Run(
+	s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
+) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	p, fail, ok := v.program(&scripts, s)
 	if !ok {
 		return fail, lim, false
 	}
 	main := v.prepare(p, call)
-	v.state.globals.RawSetString("KEYS", stringTable(v.state.L, keys))
-	v.state.globals.RawSetString("ARGV", stringTable(v.state.L, argv))
-	v.b.fill(lim)
-	return v.finish(s.SHA, v.state.execute(func(L *lua.LState) {
+	v.state.Globals.RawSetString("KEYS", stringTable(v.state.L, keys))
+	v.state.Globals.RawSetString("ARGV", stringTable(v.state.L, argv))
+	v.b.Fill(lim)
+	return v.finish(s.SHA, v.state.Execute(func(L *lua.LState) {
 		L.Push(main)
 		v.answer(L, 0)
 	}))
@@ -60,11 +65,11 @@ func (v *VM) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call
 
 // prepare makes a state ready for a run of a program, and the program a function of it.
 func (v *VM) prepare(p *program, call resp.ScriptCall) *lua.LFunction {
-	if v.state == nil || v.state.broken != "" {
+	if v.state == nil || v.state.Crashed() {
 		v.open()
 	}
 	v.begin(call)
-	v.state.L.Env = v.state.globals
+	v.state.L.Env = v.state.Globals
 	if p.kind.library {
 		v.state.L.Env = v.libraryEnv
 	}
@@ -75,40 +80,40 @@ func (v *VM) prepare(p *program, call resp.ScriptCall) *lua.LFunction {
 // the reply.
 func (v *VM) answer(L *lua.LState, nargs int) {
 	L.Call(nargs, 1)
-	v.reply = v.toReply(libCall{L, v.b}, L.Get(-1), 0)
+	v.reply = v.toReply(lauxlib.Call{L: L, Budget: v.b}, L.Get(-1), 0)
 }
 
 // finish is what a run answers that ended with err. name is what Redis calls it.
 func (v *VM) finish(name string, err error) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	v.run, v.loading = nil, nil
-	left = v.b.left()
+	left = v.b.Left()
 	switch {
 	case err == nil:
 		return v.reply, left, false
-	case v.b.limitMet() != "":
+	case v.b.LimitMet() != "":
 		return v.limitMet(), left, true
 	}
-	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.state.origin + "."), left, false
+	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.state.Origin + "."), left, false
 }
 
-// limitMet is the reply of a run that has met a limit. The state is given up,
+// LimitMet is the reply of a run that has met a limit. The state is given up,
 // whatever it holds.
 func (v *VM) limitMet() resp.Reply {
 	v.state = nil
-	return resp.Err(v.b.limitMet())
+	return resp.Err(v.b.LimitMet())
 }
 
 // begin resets what belongs to one run.
 func (v *VM) begin(call resp.ScriptCall) {
 	v.run, v.proto, v.reply = call, 2, resp.Reply{}
-	v.state.begin()
+	v.state.Begin()
 }
 
 // main is a program as a function of the present state.
 func (v *VM) main(p *program) *lua.LFunction {
 	fn := v.mains[p]
 	if fn == nil {
-		fn = v.state.instantiate(p.chunk)
+		fn = v.state.Instantiate(p.chunk)
 		v.mains[p] = fn
 	}
 	return fn
@@ -126,11 +131,11 @@ func stringTable(L *lua.LState, items []string) *lua.LTable {
 func (v *VM) errorText(err error) string {
 	object := err.(*lua.ApiError).Object
 	if t, ok := object.(*lua.LTable); ok {
-		text, ok := asText(t.RawGetString("err"))
+		text, ok := lauxlib.AsText(t.RawGetString("err"))
 		if !ok {
 			text = "ERR execution failure" // Redis crashes here
 		}
-		return cText(text)
+		return libc.CString(text)
 	}
-	return "ERR " + cText(v.state.display(object))
+	return "ERR " + libc.CString(v.state.Display(object))
 }

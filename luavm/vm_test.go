@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/luavm/compiler"
 	"lockd/resp"
 )
 
@@ -159,7 +160,7 @@ func TestScripts(t *testing.T) {
 // A script that writes what gopher-lua's own messages begin with gets it back as it
 // is, caught or not.
 func TestErrorsAreNotForged(t *testing.T) {
-	const forged = keyMark + "abc:1: def"
+	const forged = compiler.KeyMark + "abc:1: def"
 	for _, source := range []string{
 		`error("\27abc:1: def", 0)`, `error({err = "\27abc:1: def"})`, `return {err = "\27abc:1: def"}`,
 		`local _, e = pcall(error, "\27abc:1: def", 0) error(e, 0)`,

@@ -1,0 +1,73 @@
+package compiler
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// Between parse and compile a chunk is rewritten ("lowered"), so that what
+// gopher-lua's machine does by itself is what Lua 5.1 would do, and bounded:
+//
+//   - concatenation, stores into tables, reads with a computed key, %, ^, #, table
+//     constructors, closures and "..." become calls of intrinsics, which charge the
+//     budget. So do comparisons of two operands that may both be long strings.
+//   - The bounds of a numeric for go through an intrinsic unless they are plainly
+//     numbers.
+//   - A local that an inner function shares and somebody assigns to lives in a
+//     one-element table (variable.boxed).
+//   - break becomes goto where a captured local may be in scope: gopher-lua's break
+//     leaves upvalues open.
+//
+// Arithmetic stays as it is; strings among its operands are met by metamethods of
+// the string type, so that numbers pay nothing.
+
+// plainBytesMax is the length, in bytes, up to which a string constant may be
+// hashed or compared by one instruction, at the price of one step.
+const plainBytesMax = 1024
+
+// sumMax is how many operators in a row are left to gopher-lua's compiler, which at
+// each of them looks for constants in all that are before it.
+const sumMax = 32
+
+// Intrinsics are the functions that the code of a chunk calls, in the order in which it takes them. They
+// are locals of a function around the chunk, under names no source can contain.
+var Intrinsics = []string{
+	"(concat)", "(index)", "(setindex)", "(setglobal)", "(eq)", "(lt)", "(le)", "(gt)", "(ge)",
+	"(mod)", "(pow)", "(len)", "(forprep)", "(closure)", "(table)", "(item)", "(field)", "(vararg)", "(arg)",
+}
+
+type lowerer struct {
+	*parsed
+	name   string // of the chunk, as messages show it
+	sites  []Site
+	fn     *function
+	lines  map[int]int // line -> its plain site
+	known  map[siteKey]int
+	folds  map[ast.Expr]bool // lowered expressions that the compiler makes one constant of
+	work   int               // comparisons of constants, see constantWorkMax
+	active int               // locals in scope, so registers taken
+	breaks []string          // label of each open loop of the function; "" where break may stay
+	labels int
+}
+
+// lower rewrites p. sites are the places that its nodes have in place of lines. message is an error as
+// the parser would give it; name is that of the chunk in messages.
+func lower(name string, p *parsed) (stmts []ast.Stmt, sites []Site, message string) {
+	l := &lowerer{
+		parsed: p, name: name, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(syntaxError)
+			if !ok {
+				panic(r)
+			}
+			stmts, sites, message = nil, nil, e.message
+		}
+	}()
+	main := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: l.block(p.body)}
+	stmts = []ast.Stmt{
+		&ast.LocalAssignStmt{Names: Intrinsics, Exprs: []ast.Expr{&ast.Comma3Expr{}}},
+		&ast.ReturnStmt{Exprs: []ast.Expr{main}},
+	}
+	return stmts, l.sites, ""
+}

@@ -1,0 +1,59 @@
+package compiler
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// The parser is Lua 5.1's (lparser.c): its grammar, scoping, limits and error
+// texts. It makes gopher-lua's syntax tree and notes beside it what that tree
+// cannot say: which variable a name means, and what happens to the variable.
+
+// Limits of a script's source. All but the first two and the last two are Lua's own.
+const (
+	SourceBytesMax     = 64 << 10
+	expressionDepthMax = 1000 // operators and calls in a row; Lua has no such limit
+	syntaxLevelsMax    = 200
+	localsMax          = 200
+	upvaluesMax        = 60
+	nameBytesMax       = 1024
+	functionsMax       = 1000 // gopher-lua's compiler takes 12 KiB for each
+)
+
+type parser struct {
+	*lexer
+	*parsed
+	fn     *function
+	levels int
+	count  int // functions
+}
+
+// parse reads a chunk. message is the error of luaL_loadbuffer, "" if there is none.
+func parse(chunkname, source string) (p *parsed, message string) {
+	ps := &parser{
+		lexer: newLexer(chunkname, source),
+		parsed: &parsed{
+			uses: map[*ast.IdentExpr]*variable{}, decls: map[ast.PositionHolder][]*variable{},
+			funcs: map[*ast.FunctionExpr]*function{}, localFunc: map[*ast.LocalAssignStmt]bool{},
+		},
+	}
+	if len(source) > SourceBytesMax {
+		return nil, fmt.Sprintf("%s:1: script longer than %d bytes", chunkname, SourceBytesMax)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(syntaxError)
+			if !ok {
+				panic(r)
+			}
+			p, message = nil, e.message
+		}
+	}()
+	ps.fn = &function{vararg: true, upvals: map[*variable]bool{}}
+	ps.main = ps.fn
+	ps.next()
+	ps.parsed.body = ps.chunk()
+	ps.check(tokEOS)
+	return ps.parsed, ""
+}

@@ -1,0 +1,268 @@
+package compiler
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// expkind says what may be done with an expression.
+type expkind int
+
+const (
+	expValue expkind = iota
+	expVar           // may stand left of =
+	expCall          // may be a statement
+)
+
+type expr struct {
+	ast.Expr
+	kind  expkind
+	depth int
+}
+
+// Expressions.
+
+func (p *parser) exprList() []ast.Expr {
+	list := []ast.Expr{p.expr().Expr}
+	for p.accept(',') {
+		list = append(list, p.expr().Expr)
+	}
+	return list
+}
+
+func (p *parser) variable() expr {
+	id := at(&ast.IdentExpr{}, p.line)
+	id.Value = p.name()
+	if v := p.find(id.Value); v != nil {
+		p.uses[id] = v
+	}
+	return expr{id, expVar, 1}
+}
+
+func (p *parser) field(object expr) expr {
+	p.next()
+	line := p.line
+	key := at(&ast.StringExpr{Value: p.name()}, line)
+	return p.deep(expr{at(&ast.AttrGetExpr{Object: object.Expr, Key: key}, line), expVar, object.depth + 1})
+}
+
+// deep bounds how deep a tree may become, whatever the grammar allows.
+func (p *parser) deep(e expr) expr {
+	if e.depth > expressionDepthMax {
+		p.fail(fmt.Sprintf("expression has more than %d operators in a row", expressionDepthMax), 0)
+	}
+	return e
+}
+
+func (p *parser) prefix() expr {
+	switch p.tok {
+	case '(':
+		line := p.line
+		p.next()
+		e := p.expr()
+		p.match(')', '(', line)
+		switch x := e.Expr.(type) {
+		case *ast.FuncCallExpr:
+			x.AdjustRet = true
+		case *ast.Comma3Expr:
+			x.AdjustRet = true
+		}
+		return expr{e.Expr, expValue, e.depth}
+	case tokName:
+		return p.variable()
+	}
+	p.syntaxError("unexpected symbol")
+	return expr{}
+}
+
+func (p *parser) primary() expr {
+	e := p.prefix()
+	for {
+		switch p.tok {
+		case '.':
+			e = p.field(e)
+		case '[':
+			e = p.index(e)
+		case ':':
+			p.next()
+			e = p.call(e, p.name())
+		case '(', tokString, '{':
+			e = p.call(e, "")
+		default:
+			return e
+		}
+	}
+}
+
+func (p *parser) index(object expr) expr {
+	line := p.line
+	key := p.bracketed()
+	depth := max(object.depth, key.depth) + 1
+	return p.deep(expr{at(&ast.AttrGetExpr{Object: object.Expr, Key: key.Expr}, line), expVar, depth})
+}
+
+func (p *parser) bracketed() expr {
+	p.next()
+	key := p.expr()
+	p.expect(']')
+	return key
+}
+
+func (p *parser) call(fn expr, method string) expr {
+	depth := fn.depth
+	var args []ast.Expr
+	add := func(e expr) {
+		args = append(args, e.Expr)
+		depth = max(depth, e.depth)
+	}
+	line := p.line
+	switch p.tok {
+	case '(':
+		if line != p.lastLine {
+			p.syntaxError("ambiguous syntax (function call x new statement)")
+		}
+		p.next()
+		if p.tok != ')' {
+			for add(p.expr()); p.accept(','); {
+				add(p.expr())
+			}
+		}
+		p.match(')', '(', line)
+	case '{':
+		add(p.table())
+	case tokString:
+		add(expr{at(&ast.StringExpr{Value: p.text}, line), expValue, 1})
+		p.next()
+	default:
+		p.syntaxError("function arguments expected")
+	}
+	c := at(&ast.FuncCallExpr{Args: args}, line)
+	if method == "" {
+		c.Func = fn.Expr
+	} else {
+		c.Receiver, c.Method = fn.Expr, method
+	}
+	return p.deep(expr{c, expCall, depth + 1})
+}
+
+func (p *parser) table() expr {
+	line := p.line
+	t := at(&ast.TableExpr{}, line)
+	depth := 0
+	p.expect('{')
+	for p.tok != '}' {
+		f := &ast.Field{}
+		switch {
+		case p.tok == '[':
+			key := p.bracketed()
+			f.Key, depth = key.Expr, max(depth, key.depth)
+			p.expect('=')
+		case p.tok == tokName && p.peek() == '=':
+			f.Key = at(&ast.StringExpr{Value: p.name()}, p.line)
+			p.expect('=')
+		}
+		value := p.expr()
+		f.Value, depth = value.Expr, max(depth, value.depth)
+		t.Fields = append(t.Fields, f)
+		if !p.accept(',') && !p.accept(';') {
+			break
+		}
+	}
+	p.match('}', '{', line)
+	return p.deep(expr{t, expValue, depth + 1})
+}
+
+func (p *parser) simple() expr {
+	line := p.line
+	var e ast.Expr
+	switch p.tok {
+	case tokNumber:
+		e = at(numberExpr(p.num), line)
+	case tokString:
+		e = at(&ast.StringExpr{Value: p.text}, line)
+	case tokNil:
+		e = at(&ast.NilExpr{}, line)
+	case tokTrue:
+		e = at(&ast.TrueExpr{}, line)
+	case tokFalse:
+		e = at(&ast.FalseExpr{}, line)
+	case tokDots:
+		if !p.fn.vararg {
+			p.syntaxError("cannot use '...' outside a vararg function")
+		}
+		p.fn.dots = true
+		e = at(&ast.Comma3Expr{}, line)
+	case '{':
+		return p.table()
+	case tokFunction:
+		p.next()
+		return expr{p.function(false, p.line), expValue, 1}
+	default:
+		return p.primary()
+	}
+	p.next()
+	return expr{e, expValue, 1}
+}
+
+// Priorities of the binary operators, left and right (lparser.c).
+var priorities = map[token][2]int{
+	'+': {6, 6}, '-': {6, 6}, '*': {7, 7}, '/': {7, 7}, '%': {7, 7}, '^': {10, 9}, tokConcat: {5, 4},
+	tokNe: {3, 3}, tokEq: {3, 3}, '<': {3, 3}, tokLe: {3, 3}, '>': {3, 3}, tokGe: {3, 3}, tokAnd: {2, 2}, tokOr: {1, 1},
+}
+
+const unaryPriority = 8
+
+func (p *parser) expr() expr { return p.operand(0) }
+
+// operand parses an expression of operators that bind tighter than limit.
+func (p *parser) operand(limit int) expr {
+	p.enter()
+	var e expr
+	switch op := p.tok; op {
+	case tokNot, '-', '#':
+		p.next()
+		e = p.unary(op, p.operand(unaryPriority))
+	default:
+		e = p.simple()
+	}
+	for {
+		op := p.tok
+		pr, ok := priorities[op]
+		if !ok || pr[0] <= limit {
+			break
+		}
+		p.next()
+		e = p.binary(op, e, p.operand(pr[1]))
+	}
+	p.leave()
+	return e
+}
+
+func (p *parser) unary(op token, x expr) expr {
+	var e ast.Expr
+	switch op {
+	case tokNot:
+		e = &ast.UnaryNotOpExpr{Expr: x.Expr}
+	case '-':
+		e = &ast.UnaryMinusOpExpr{Expr: x.Expr}
+	default:
+		e = &ast.UnaryLenOpExpr{Expr: x.Expr}
+	}
+	return p.deep(expr{at(e, p.lastLine), expValue, x.depth + 1})
+}
+
+func (p *parser) binary(op token, a, b expr) expr {
+	var e ast.Expr
+	switch op {
+	case tokAnd, tokOr:
+		e = &ast.LogicalOpExpr{Operator: op.String(), Lhs: a.Expr, Rhs: b.Expr}
+	case tokConcat:
+		e = &ast.StringConcatOpExpr{Lhs: a.Expr, Rhs: b.Expr}
+	case tokEq, tokNe, tokLe, tokGe, '<', '>':
+		e = &ast.RelationalOpExpr{Operator: op.String(), Lhs: a.Expr, Rhs: b.Expr}
+	default:
+		e = &ast.ArithmeticOpExpr{Operator: op.String(), Lhs: a.Expr, Rhs: b.Expr}
+	}
+	return p.deep(expr{at(e, p.lastLine), expValue, max(a.depth, b.depth) + 1})
+}

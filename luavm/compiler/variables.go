@@ -1,0 +1,55 @@
+package compiler
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// slots are the names under which variables are compiled.
+func slots(vars []*variable) []string {
+	names := make([]string, len(vars))
+	for i, v := range vars {
+		names[i] = v.slot
+	}
+	return names
+}
+
+// boxes puts those of vars that must be boxed into their boxes.
+func (l *lowerer) boxes(vars []*variable, line int) []ast.Stmt {
+	var out []ast.Stmt
+	for _, v := range vars {
+		if v.boxed() {
+			box := at(&ast.TableExpr{Fields: []*ast.Field{{Value: l.slot(v.slot, line)}}}, line)
+			out = append(out, at(&ast.AssignStmt{Lhs: []ast.Expr{l.slot(v.slot, line)}, Rhs: []ast.Expr{box}}, line))
+		}
+	}
+	return out
+}
+
+func (l *lowerer) slot(name string, line int) ast.Expr {
+	return at(&ast.IdentExpr{Value: name}, line)
+}
+
+// store assigns a lowered value to a local variable. The value is computed into a
+// local of its own first: gopher-lua computes some into the variable itself, while
+// their operands still need what it held.
+func (l *lowerer) store(v *variable, line int, value ast.Expr) ast.Stmt {
+	assign := func(value ast.Expr) ast.Stmt {
+		return at(&ast.AssignStmt{Lhs: []ast.Expr{l.load(v, line)}, Rhs: []ast.Expr{value}}, line)
+	}
+	switch value.(type) {
+	case *ast.NumberExpr, *ast.StringExpr, *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.IdentExpr:
+		return assign(value)
+	}
+	first := at(&ast.LocalAssignStmt{Names: []string{"(value)"}, Exprs: []ast.Expr{value}}, line)
+	return at(&ast.DoBlockStmt{Stmts: []ast.Stmt{first, assign(l.slot("(value)", line))}}, line)
+}
+
+// load is the expression for a local variable.
+func (l *lowerer) load(v *variable, line int) ast.Expr {
+	id := l.slot(v.slot, line)
+	if !v.boxed() {
+		return id
+	}
+	l.constant(number("1"), l.sites[line].Line)
+	return at(&ast.AttrGetExpr{Object: id, Key: at(numberExpr(1), line)}, line)
+}

@@ -1,0 +1,56 @@
+package lauxlib
+
+import lua "github.com/yuin/gopher-lua"
+
+// Call is one call of a function that Go provides to Lua.
+type Call struct {
+	L      *lua.LState
+	Budget *Budget
+}
+
+// Func is a library function. Run pushes its results and returns their number.
+type Func = struct {
+	Name string
+	Run  func(c Call) int
+}
+
+// NewLibrary makes a table of functions.
+func NewLibrary(L *lua.LState, b *Budget, funcs []Func) *lua.LTable {
+	t := L.CreateTable(0, len(funcs))
+	for _, f := range funcs {
+		t.RawSetString(f.Name, b.Function(L, f.Run))
+	}
+	return t
+}
+
+// Charge takes steps for work that one instruction cannot stand for: as a rule one for each element
+// and each 16 bytes touched. Where the budget is spent it raises an error that no pcall catches.
+func (c Call) Charge(steps int) { c.Budget.charge(c.L, steps) }
+
+// Alloc takes bytes for a string or table that is about to be built. What the garbage collector frees
+// is not given back: the budget bounds what a script builds in all.
+func (c Call) Alloc(bytes int) { c.Budget.alloc(c.L, bytes) }
+
+// Raise raises an error as it is.
+func (c Call) Raise(object lua.LValue) { c.Budget.raise(c.L, object) }
+
+// RaiseSpent raises the error of the limit that was met, if one was.
+func (c Call) RaiseSpent() {
+	if c.Budget.spent != "" {
+		c.Raise(lua.LString(c.Budget.spent))
+	}
+}
+
+// Touch charges for n bytes that are read or compared.
+func (c Call) Touch(n int) { c.Charge(1 + n/16) }
+
+// Need charges for n bytes that are about to be built.
+func (c Call) Need(n int) {
+	c.Alloc(n)
+	c.Charge(1 + n/16)
+}
+
+// Function makes a Lua function of run.
+func (b *Budget) Function(L *lua.LState, run func(c Call) int) *lua.LFunction {
+	return L.NewFunction(func(L *lua.LState) int { return run(Call{L: L, Budget: b}) })
+}

@@ -1,0 +1,104 @@
+package lauxlib
+
+import (
+	"fmt"
+
+	"lockd/luavm/compiler"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Place is where a function on the stack stands.
+type Place struct {
+	Chunk *compiler.Chunk // nil in a Go function
+	Site  compiler.Site
+}
+
+// String is the position as messages begin with it.
+func (p Place) String() string {
+	if p.Chunk == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", p.Chunk.Name, p.Site.Line)
+}
+
+// PlaceAt finds the function at a level of the stack, 0 being the running one;
+// false if the stack is not that deep.
+func (b *Budget) PlaceAt(L *lua.LState, level int) (Place, bool) {
+	dbg, ok := L.GetStack(level)
+	if !ok {
+		return Place{}, false
+	}
+	if _, err := L.GetInfo("Sl", dbg, lua.LNil); err != nil || dbg.CurrentLine < 0 {
+		return Place{}, true
+	}
+	c := b.Chunks[dbg.Source]
+	if c == nil || dbg.CurrentLine >= len(c.Sites) {
+		return Place{}, true
+	}
+	return Place{c, c.Sites[dbg.CurrentLine]}, true
+}
+
+// where is luaL_where: the position of the function that called the running one.
+func (b *Budget) where(L *lua.LState) string {
+	p, _ := b.PlaceAt(L, 1)
+	return p.String()
+}
+
+// TypeName is the name of a value's type.
+func TypeName(v lua.LValue) string { return v.Type().String() }
+
+// CStackMax is LUAI_MAXCSTACK: how many values a C function may have on its
+// stack. It bounds results and nesting as it does in Redis.
+const CStackMax = 8000
+
+// Fail raises an error as luaL_error does: with the script's position where Lua
+// code made the call, without one where another function did (pcall).
+func (c Call) Fail(format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	c.Need(len(msg))
+	msg = c.Budget.where(c.L) + msg
+	c.Raise(lua.LString(msg))
+}
+
+// FailBare raises an error without a position, as the Lua machine itself does
+// when a C function offends it.
+func (c Call) FailBare(msg string) { c.Raise(lua.LString(msg)) }
+
+// callee is how the caller named the function that runs. Without a name, or
+// where no Lua code made the call, it is "?".
+func (c Call) callee() compiler.Desc {
+	p, _ := c.Budget.PlaceAt(c.L, 1)
+	if p.Site.Callee.Kind == "" {
+		return compiler.Desc{Name: "?"}
+	}
+	return p.Site.Callee
+}
+
+// ArgError raises luaL_argerror's error for argument n.
+func (c Call) ArgError(n int, why string) {
+	callee := c.callee()
+	if callee.Kind == "method" {
+		if n--; n == 0 {
+			c.Fail("calling '%s' on bad self (%s)", callee.Name, why)
+		}
+	}
+	c.Fail("bad argument #%d to '%s' (%s)", n, callee.Name, why)
+}
+
+// typeError raises luaL_typerror's error for argument n.
+func (c Call) typeError(n int, want string) {
+	got := "no value"
+	if n <= c.L.GetTop() {
+		got = c.L.Get(n).Type().String()
+	}
+	c.ArgError(n, want+" expected, got "+got)
+}
+
+// CheckStack raises luaL_checkstack's error where n more values would not fit
+// beside the used ones.
+func (c Call) CheckStack(used, n int, what string) {
+	if used+n > CStackMax {
+		c.Fail("stack overflow (%s)", what)
+	}
+}

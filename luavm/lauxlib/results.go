@@ -1,0 +1,39 @@
+package lauxlib
+
+import lua "github.com/yuin/gopher-lua"
+
+// Push pushes values and returns their number.
+func (c Call) Push(values ...lua.LValue) int {
+	for _, v := range values {
+		c.L.Push(v)
+	}
+	return len(values)
+}
+
+// PushText pushes a string.
+func (c Call) PushText(s string) int { return c.Push(lua.LString(s)) }
+
+// PushBool pushes a boolean.
+func (c Call) PushBool(b bool) int {
+	c.L.Push(lua.LBool(b))
+	return 1
+}
+
+// smallInts are the integers that most scripts count with, so that they need not
+// be allocated each time.
+var smallInts = func() (values [1024]lua.LValue) {
+	for i := range values {
+		values[i] = lua.LNumber(i)
+	}
+	return values
+}()
+
+// PushNumber pushes a number.
+func (c Call) PushNumber(f float64) int {
+	if i := int(f); f >= 1 && f < float64(len(smallInts)) && float64(i) == f {
+		c.L.Push(smallInts[i])
+		return 1
+	}
+	c.L.Push(lua.LNumber(f))
+	return 1
+}

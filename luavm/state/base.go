@@ -1,0 +1,295 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// The basic functions (lbaselib.c), without those that Redis removes and without
+// coroutines (DESIGN.md).
+
+// BaseFuncs are the basic functions.
+func (st *State) BaseFuncs() []lauxlib.Func {
+	return []lauxlib.Func{
+		{"assert", st.assert}, {"collectgarbage", collectGarbage}, {"error", st.error}, {"gcinfo", gcInfo},
+		{"getmetatable", st.getMetatable}, {"ipairs", st.ipairs}, {"load", st.load}, {"loadstring", st.loadString},
+		{"next", st.next}, {"pairs", st.pairs}, {"pcall", st.pcall}, {"rawequal", st.rawEqual}, {"rawget", st.rawGet},
+		{"rawset", st.rawSetFunc}, {"select", st.selectFunc}, {"setmetatable", st.setMetatable}, {"tonumber", toNumber},
+		{"tostring", st.toString}, {"type", typeFunc}, {"unpack", st.unpack}, {"xpcall", st.xpcall},
+	}
+}
+
+func (st *State) assert(c lauxlib.Call) int {
+	c.Any(1)
+	if lua.LVIsFalse(c.L.Get(1)) {
+		message := "assertion failed!"
+		if c.L.Get(2) != lua.LNil {
+			message = c.Text(2)
+		}
+		c.Fail("%s", message)
+	}
+	return c.L.GetTop()
+}
+
+func collectGarbage(c lauxlib.Call) int { return c.PushNumber(0) }
+
+// gcInfo answers a constant where Redis tells the memory in use.
+func gcInfo(c lauxlib.Call) int { return c.PushNumber(0) }
+
+func (st *State) error(c lauxlib.Call) int {
+	level := c.OptSmall(2, 1)
+	object := c.L.Get(1)
+	if text, ok := lauxlib.AsText(object); ok && level > 0 {
+		p, _ := c.Budget.PlaceAt(c.L, level)
+		text = p.String() + text
+		c.Need(len(text))
+		object = lua.LString(text)
+	}
+	c.Raise(object)
+	return 0
+}
+
+func (st *State) getMetatable(c lauxlib.Call) int {
+	value := c.Any(1)
+	mt := lua.LNil
+	switch x := value.(type) {
+	case *lua.LTable:
+		mt = x.Metatable
+	case lua.LString:
+		mt = st.strings
+	}
+	t, ok := mt.(*lua.LTable)
+	if !ok || t == st.lock {
+		return c.Push(lua.LNil)
+	}
+	if protected := t.RawGetString("__metatable"); protected != lua.LNil {
+		return c.Push(protected)
+	}
+	return c.Push(t)
+}
+
+func (st *State) setMetatable(c lauxlib.Call) int {
+	t := c.Table(1)
+	mt := c.L.Get(2)
+	if c.L.GetTop() < 2 || mt != lua.LNil && mt.Type() != lua.LTTable {
+		c.ArgError(2, "nil or table expected")
+	}
+	if c.L.GetMetaField(t, "__metatable") != lua.LNil {
+		c.Fail("cannot change a protected metatable")
+	}
+	if st.locked(t) {
+		c.FailBare(readonlyTable)
+	}
+	t.Metatable = mt
+	st.linked(c, t)
+	return c.Push(t)
+}
+
+func (st *State) ipairs(c lauxlib.Call) int {
+	t := c.Table(1)
+	return c.Push(st.ipairsStep, t, lua.LNumber(0))
+}
+
+func (st *State) ipairsNext(c lauxlib.Call) int {
+	i := c.Small(2) + 1
+	value := c.Table(1).RawGet(lua.LNumber(i))
+	if value == lua.LNil {
+		return 0
+	}
+	return c.Push(lua.LNumber(i), value)
+}
+
+func (st *State) pairs(c lauxlib.Call) int {
+	t := c.Table(1)
+	return c.Push(st.Globals.RawGetString("next"), t, lua.LNil)
+}
+
+func (st *State) next(c lauxlib.Call) int {
+	t := c.Table(1)
+	key, value := st.NextKey(c, t, c.L.Get(2))
+	if key == lua.LNil {
+		return c.Push(lua.LNil)
+	}
+	return c.Push(key, value)
+}
+
+// pcall is Redis's: of an error that is a table with a field err, only that field.
+func (st *State) pcall(c lauxlib.Call) int {
+	if c.L.GetTop() == 0 {
+		return c.Push(lua.LFalse, lua.LString("attempt to call a boolean value")) // Redis calls its own place holder
+	}
+	fn := c.L.Get(1)
+	if !c.Callable(fn) {
+		return c.Push(lua.LFalse, lua.LString("attempt to call a "+lauxlib.TypeName(fn)+" value"))
+	}
+	err := st.protect(c, c.L.GetTop()-1)
+	if err == nil {
+		c.L.Insert(lua.LTrue, 1)
+		return c.L.GetTop()
+	}
+	object := err.Object
+	if t, ok := object.(*lua.LTable); ok {
+		if text, ok := lauxlib.AsText(c.L.GetField(t, "err")); ok {
+			object = lua.LString(text)
+		}
+	}
+	return c.Push(lua.LFalse, object)
+}
+
+func (st *State) xpcall(c lauxlib.Call) int {
+	handler := c.Any(2)
+	fn := c.L.Get(1)
+	c.L.SetTop(2)
+	var object lua.LValue
+	if !c.Callable(fn) {
+		object = lua.LString("attempt to call a " + lauxlib.TypeName(fn) + " value")
+	} else {
+		c.L.Push(fn)
+		err := st.protect(c, 0)
+		if err == nil {
+			c.L.Insert(lua.LTrue, 3)
+			return c.L.GetTop() - 2
+		}
+		object = err.Object
+	}
+	c.L.SetTop(2)
+	if !c.Callable(handler) {
+		return c.Push(lua.LFalse, lua.LString("error in error handling"))
+	}
+	c.Push(handler, object)
+	if err := st.protect(c, 1); err != nil {
+		return c.Push(lua.LFalse, lua.LString("error in error handling"))
+	}
+	c.L.SetTop(3) // the handler's first result
+	return c.Push(lua.LFalse, c.L.Get(3))
+}
+
+func (st *State) rawEqual(c lauxlib.Call) int {
+	a, b := c.Any(1), c.Any(2)
+	return c.PushBool(rawEqual(c, a, b))
+}
+
+func (st *State) rawGet(c lauxlib.Call) int {
+	t, key := c.Table(1), c.Any(2)
+	if s, ok := key.(lua.LString); ok {
+		c.Touch(len(s))
+	}
+	return c.Push(t.RawGet(key))
+}
+
+func (st *State) rawSetFunc(c lauxlib.Call) int {
+	t, key, value := c.Table(1), c.Any(2), c.Any(3)
+	if st.locked(t) {
+		c.FailBare(readonlyTable)
+	}
+	if key == lua.LNil {
+		c.FailBare("table index is nil")
+	}
+	if f, ok := key.(lua.LNumber); ok && f != f {
+		c.FailBare("table index is NaN")
+	}
+	st.RawSet(c, t, key, value)
+	return c.Push(t)
+}
+
+func (st *State) selectFunc(c lauxlib.Call) int {
+	n := c.L.GetTop()
+	c.Charge(n / 8)
+	if s, ok := c.L.Get(1).(lua.LString); ok && strings.HasPrefix(string(s), "#") {
+		return c.PushNumber(float64(n - 1))
+	}
+	i := c.Small(1)
+	if i < 0 {
+		i += n
+	} else if i > n {
+		i = n
+	}
+	if i < 1 {
+		c.ArgError(1, "index out of range")
+	}
+	return n - i
+}
+
+func toNumber(c lauxlib.Call) int {
+	base := c.OptSmall(2, 10)
+	if base == 10 {
+		if f, ok := c.AsNumber(c.Any(1)); ok {
+			return c.PushNumber(f)
+		}
+		return c.Push(lua.LNil)
+	}
+	s := c.Text(1)
+	if base < 2 || base > 36 {
+		c.ArgError(2, "base out of range")
+	}
+	c.Touch(lauxlib.NumeralPrice * len(s))
+	if n, ok := libc.ParseBase(s, base); ok {
+		return c.PushNumber(n)
+	}
+	return c.Push(lua.LNil)
+}
+
+func typeFunc(c lauxlib.Call) int { return c.PushText(lauxlib.TypeName(c.Any(1))) }
+
+func (st *State) toString(c lauxlib.Call) int {
+	value := c.Any(1)
+	handler := c.L.GetMetaField(value, "__tostring")
+	if handler != lua.LNil {
+		return c.Push(c.Call(handler, value))
+	}
+	return c.PushText(st.Display(value))
+}
+
+// Display is what tostring shows. Instead of addresses, which differ from node to
+// node, tables and functions show a number in the order in which a script asks.
+func (st *State) Display(value lua.LValue) string {
+	switch x := value.(type) {
+	case lua.LNumber:
+		return libc.FormatNumber(float64(x))
+	case *lua.LUserData:
+		return "userdata: (nil)" // cjson.null, the only one there is
+	case *lua.LTable, *lua.LFunction:
+		n, ok := st.names[x]
+		if !ok {
+			n = len(st.names) + 1
+			st.names[x] = n
+			st.b.TakeBytes(nameBytes)
+		}
+		return fmt.Sprintf("%s: 0x%014x", lauxlib.TypeName(x), n*16)
+	}
+	return value.String()
+}
+
+// nameBytes is the price of a table or function that was shown and so is kept.
+const nameBytes = 128
+
+// unpackMax is how many values fit on Lua's stack.
+const unpackMax = lauxlib.CStackMax
+
+func (st *State) unpack(c lauxlib.Call) int {
+	t := c.Table(1)
+	first := c.OptSmall(2, 1)
+	var last int
+	if c.L.Get(3) == lua.LNil {
+		last = st.length(c, t)
+	} else {
+		last = c.Small(3)
+	}
+	if first > last {
+		return 0
+	}
+	n := last - first + 1
+	if n >= unpackMax {
+		c.Fail("too many results to unpack")
+	}
+	c.Charge(n / 4)
+	for i := first; i <= last; i++ {
+		c.L.Push(t.RawGet(lua.LNumber(i)))
+	}
+	return n
+}

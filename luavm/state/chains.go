@@ -1,0 +1,77 @@
+package state
+
+import (
+	"lockd/luavm/lauxlib"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// An __index that is a table sends the machine on to that table, up to metaLoopMax
+// times within one instruction, and nothing tells us how often it did. So we keep
+// the length of the longest such chain in any table of the run: the longer it is,
+// the more each instruction costs. Chains of one or two hops cost nothing.
+
+// freeHops is how many hops the price of one step covers.
+const freeHops = 2
+
+// chains knows for each table how many hops may lead to it, and to it as a
+// metatable. It never counts too few; of links that were cut it is not told.
+type chains struct {
+	toTable map[*lua.LTable]int
+	toMeta  map[*lua.LTable]int
+}
+
+func newChains() chains {
+	return chains{map[*lua.LTable]int{}, map[*lua.LTable]int{}}
+}
+
+func (ch *chains) clear() {
+	clear(ch.toTable)
+	clear(ch.toMeta)
+}
+
+// linkBytes is the price of what chains keeps about a table.
+const linkBytes = 128
+
+// linked notes that a table has been given a metatable.
+func (st *State) linked(c lauxlib.Call, t *lua.LTable) {
+	for hops := st.chains.toTable[t]; hops < metaLoopMax; {
+		mt, ok := t.Metatable.(*lua.LTable)
+		if !ok || st.locked(t) {
+			return
+		}
+		if known, ok := st.chains.toMeta[mt]; !ok || known < hops {
+			c.Need(linkBytes)
+			st.chains.toMeta[mt] = hops
+		}
+		if t = st.hop(c, mt, hops); t == nil {
+			return
+		}
+		hops++
+	}
+}
+
+// redirected notes that the __index of a table has been set, which matters if it is
+// a metatable.
+func (st *State) redirected(c lauxlib.Call, mt *lua.LTable) {
+	hops, ok := st.chains.toMeta[mt]
+	if !ok {
+		return
+	}
+	if next := st.hop(c, mt, hops); next != nil {
+		st.linked(c, next)
+	}
+}
+
+// hop notes the step from the table with metatable mt to its __index. It returns
+// that table if it is farther now than was known.
+func (st *State) hop(c lauxlib.Call, mt *lua.LTable, hops int) *lua.LTable {
+	next, ok := mt.RawGetString("__index").(*lua.LTable)
+	if !ok || st.chains.toTable[next] > hops {
+		return nil
+	}
+	c.Need(linkBytes)
+	st.chains.toTable[next] = hops + 1
+	st.b.RaiseChain(hops - freeHops)
+	return next
+}

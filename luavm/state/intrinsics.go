@@ -1,0 +1,132 @@
+package state
+
+import (
+	"reflect"
+
+	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// What the code of a chunk calls: the operations of the Lua machine that
+// gopher-lua does otherwise than Lua 5.1, or without a bound.
+
+// intrinsicFuncs are the functions of compiler.Intrinsics.
+func (st *State) intrinsicFuncs() map[string]func(lauxlib.Call) int {
+	return map[string]func(lauxlib.Call) int{
+		"(concat)": st.concatOp, "(index)": st.indexOp, "(setindex)": st.setIndexOp, "(setglobal)": setGlobalOp,
+		"(eq)":  st.equalOp,
+		"(lt)":  func(c lauxlib.Call) int { return c.PushBool(st.less(c, c.L.Get(1), c.L.Get(2))) },
+		"(le)":  func(c lauxlib.Call) int { return c.PushBool(st.lessEqual(c, c.L.Get(1), c.L.Get(2))) },
+		"(gt)":  func(c lauxlib.Call) int { return c.PushBool(st.less(c, c.L.Get(2), c.L.Get(1))) },
+		"(ge)":  func(c lauxlib.Call) int { return c.PushBool(st.lessEqual(c, c.L.Get(2), c.L.Get(1))) },
+		"(mod)": func(c lauxlib.Call) int { return st.arithmetic(c, "__mod", modulo) },
+		"(pow)": func(c lauxlib.Call) int { return st.arithmetic(c, "__pow", libc.Pow) },
+		"(len)": st.lenOp, "(forprep)": forPrepOp, "(closure)": closureOp,
+		"(table)": tableOp, "(item)": st.itemOp, "(field)": st.fieldOp,
+		"(vararg)": varargOp, "(arg)": st.argOp,
+	}
+}
+
+// forPrepOp makes numbers of the bounds of a numeric for.
+func forPrepOp(c lauxlib.Call) int {
+	for i, what := range []string{"initial value", "limit", "step"} {
+		f, ok := c.AsNumber(c.L.Get(i + 1))
+		if !ok {
+			c.Fail("'for' %s must be a number", what)
+		}
+		c.L.Push(lua.LNumber(f))
+	}
+	return 3
+}
+
+// closureOp pays for a function value. gopher-lua keeps the variables that functions
+// share in one list as long as they are on the stack. It walks through it for each new
+// one, and at each return: so while there are many, each instruction costs more.
+func closureOp(c lauxlib.Call) int {
+	fn := c.L.Get(1).(*lua.LFunction)
+	open := openUpvalues(c.L)
+	c.Budget.SetOpen(open / openUpvaluesFree)
+	c.Charge(open / 2)
+	c.Alloc(lauxlib.FunctionBytes + 64*len(fn.Upvalues))
+	c.L.Push(fn)
+	return 1
+}
+
+// openUpvaluesFree is how many open upvalues the price of one step covers.
+const openUpvaluesFree = 64
+
+var (
+	upvaluesField    = lauxlib.PrivateField[lua.LState]("uvcache")
+	nextUpvalueField = lauxlib.PrivateField[lua.Upvalue]("next")
+)
+
+// openUpvalues counts the variables on the stack that functions share.
+func openUpvalues(L *lua.LState) (n int) {
+	for uv := reflect.ValueOf(L).Elem().FieldByIndex(upvaluesField); !uv.IsNil(); n++ {
+		uv = uv.Elem().FieldByIndex(nextUpvalueField)
+	}
+	return n
+}
+
+// tableOp pays for a constructor's table, with a number of named fields.
+func tableOp(c lauxlib.Call) int {
+	t := c.L.Get(1).(*lua.LTable)
+	if named := count(c, 2); named > 0 {
+		c.Need(firstEntryBytes + named*lauxlib.EntryBytes)
+	}
+	c.Need(lauxlib.TableBytes + lauxlib.ArraySlots(t)*lauxlib.SlotBytes)
+	lauxlib.Trim(t)
+	return c.Push(t)
+}
+
+// count reads a number that the lowered tree passes; nil is 0.
+func count(c lauxlib.Call, n int) int {
+	f, _ := c.L.Get(n).(lua.LNumber)
+	return int(f)
+}
+
+// itemOp sets positional fields of a constructor, from the given place on.
+func (st *State) itemOp(c lauxlib.Call) int {
+	t := c.L.Get(1).(*lua.LTable)
+	place := count(c, 2)
+	for i := 3; i <= c.L.GetTop(); i++ {
+		st.RawSet(c, t, lua.LNumber(place+i-3), c.L.Get(i))
+	}
+	return c.Push(t)
+}
+
+// fieldOp sets a field with a computed key, unless one of the positional fields
+// so far has its place.
+func (st *State) fieldOp(c lauxlib.Call) int {
+	t := c.L.Get(1).(*lua.LTable)
+	key := c.L.Get(3)
+	index, isIndex := lauxlib.ArrayIndex(key)
+	if !isIndex || index > count(c, 2) {
+		checkKey(c, key)
+		st.RawSet(c, t, key, c.L.Get(4))
+	}
+	return c.Push(t)
+}
+
+// varargOp hands its arguments on and pays for their number.
+func varargOp(c lauxlib.Call) int {
+	n := c.L.GetTop()
+	c.Charge(n / 8)
+	return n
+}
+
+// argOp makes the table "arg" of a vararg function.
+func (st *State) argOp(c lauxlib.Call) int {
+	n := c.L.GetTop()
+	c.Need(lauxlib.TableBytes + firstEntryBytes + n*lauxlib.SlotBytes)
+	t := c.L.CreateTable(n, 1)
+	for i := 1; i <= n; i++ {
+		t.RawSetInt(i, c.L.Get(i))
+	}
+	lauxlib.Trim(t)
+	t.RawSetString("n", lua.LNumber(n))
+	c.L.Push(t)
+	return 1
+}

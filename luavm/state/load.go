@@ -1,0 +1,69 @@
+package state
+
+import (
+	"strconv"
+	"strings"
+
+	"lockd/luavm/compiler"
+	"lockd/luavm/lauxlib"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// loadSteps and loadBytes are what compiling a byte of source costs.
+const loadSteps, loadBytes = 16, 64
+
+func (st *State) loadString(c lauxlib.Call) int {
+	source := c.Text(1)
+	name := source
+	if c.L.Get(2) != lua.LNil {
+		name = c.Text(2)
+	}
+	return st.loadChunk(c, source, name)
+}
+
+// load compiles what a function returns piece by piece.
+func (st *State) load(c lauxlib.Call) int {
+	fn := c.Function(1)
+	name := "=(load)"
+	if c.L.Get(2) != lua.LNil {
+		name = c.Text(2)
+	}
+	var source strings.Builder
+	for {
+		piece := c.Call(fn)
+		if piece == lua.LNil {
+			break
+		}
+		text, ok := lauxlib.AsText(piece)
+		if !ok {
+			return c.Push(lua.LNil, lua.LString("reader function must return a string"))
+		}
+		if text == "" {
+			break
+		}
+		c.Need(2 * len(text))
+		source.WriteString(text)
+	}
+	return st.loadChunk(c, source.String(), name)
+}
+
+func (st *State) loadChunk(c lauxlib.Call, source, name string) int {
+	size := min(len(source), compiler.SourceBytesMax) + 256
+	c.Charge(size * loadSteps)
+	c.Alloc(size * loadBytes)
+	if strings.HasPrefix(source, "\x1bLua") {
+		return c.Push(lua.LNil, lua.LString(compiler.ChunkID(name)+": bad header in precompiled chunk"))
+	}
+	st.loaded++
+	chunk, message := compiler.Compile(name, loadedKey(st.loaded), source)
+	if message != "" {
+		return c.Push(lua.LNil, lua.LString(message))
+	}
+	return c.Push(st.Instantiate(chunk))
+}
+
+// loadedMark begins the keys of chunks that loadstring compiled.
+const loadedMark = compiler.KeyMark + "+"
+
+func loadedKey(n int) string { return loadedMark + strconv.Itoa(n) }

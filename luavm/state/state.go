@@ -1,0 +1,109 @@
+package state
+
+import (
+	"lockd/luavm/compiler"
+	"lockd/luavm/lauxlib"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Fixed sizes of the Lua state. They are part of what a script computes, so they
+// are the same everywhere and no setting.
+const (
+	callsMax          = 16000   // functions on the stack, each 96 bytes
+	registersStart    = 4 << 10 // values of all functions on the stack, each 16 bytes
+	registersGrow     = 64 << 10
+	registersTotalMax = 512 << 10
+)
+
+func init() { lua.MaxTableGetLoop = metaLoopMax }
+
+// State is a Lua state in which Lua code runs within a budget. It is not safe for concurrent use. What a
+// script can see in it is read-only, so one run finds no trace of the one before.
+type State struct {
+	L       *lua.LState
+	Globals *lua.LTable
+	Origin  string // where the last error was raised
+	b       *lauxlib.Budget
+
+	lock       *lua.LTable    // metatable of what scripts cannot change
+	strict     *lua.LTable    // the same of tables where what is absent is an error
+	stricts    []*lua.LTable  // those tables
+	strings    *lua.LTable    // metatable of strings
+	body       *lua.LFunction // does what Execute is asked to
+	enter      *lua.LFunction // calls what protect is asked to
+	intrinsics []*lua.LFunction
+	ipairsStep *lua.LFunction
+
+	// Of the present run:
+	act     func(*lua.LState)
+	names   map[lua.LValue]int // numbers that tostring gave to tables and functions
+	chains  chains
+	sparse  map[*lua.LTable]struct{}
+	deleted map[*lua.LTable]int // how many keys a table has lost
+	walks   [walksMax]walk
+	loaded  int    // chunks that loadstring compiled
+	broken  string // the panic of a command
+}
+
+// New makes a state with the functions of Lua itself that need no library of their own.
+func New(b *lauxlib.Budget) *State {
+	st := &State{
+		L: lua.NewState(lua.Options{
+			SkipOpenLibs: true, CallStackSize: callsMax,
+			RegistrySize: registersStart, RegistryMaxSize: registersTotalMax, RegistryGrowStep: registersGrow,
+		}),
+		b: b, names: map[lua.LValue]int{}, chains: newChains(),
+		sparse: map[*lua.LTable]struct{}{}, deleted: map[*lua.LTable]int{},
+	}
+	st.L.SetContext(b)
+	b.Chunks = map[string]*compiler.Chunk{}
+	st.Globals = st.L.G.Global
+	st.L.Env = st.Globals
+	st.lock = st.L.CreateTable(0, 0)
+	st.lock.Metatable = st.lock
+	st.strict = st.L.CreateTable(0, 1)
+	st.strict.RawSetString("__index", b.Function(st.L, unknownGlobal))
+	st.Lock(st.strict)
+	st.openIntrinsics()
+	return st
+}
+
+// UseStrings makes a library the methods of strings.
+func (st *State) UseStrings(library *lua.LTable) {
+	st.strings = st.Lock(st.L.CreateTable(0, 8))
+	st.strings.RawSetString("__index", library)
+	st.stringArithmetic(st.strings)
+	st.L.SetMetatable(lua.LString(""), st.strings)
+}
+
+func (st *State) openIntrinsics() {
+	funcs := st.intrinsicFuncs()
+	for _, name := range compiler.Intrinsics {
+		st.intrinsics = append(st.intrinsics, st.b.Function(st.L, funcs[name]))
+	}
+	st.ipairsStep = st.b.Function(st.L, st.ipairsNext)
+	st.body = st.L.NewFunction(func(L *lua.LState) int {
+		L.Panic = st.raised
+		st.act(L)
+		return 0
+	})
+	st.enter = st.L.NewFunction(func(L *lua.LState) int {
+		L.Panic = st.raised // PCall has put its own in place
+		L.Call(L.GetTop()-1, lua.MultRet)
+		return L.GetTop()
+	})
+}
+
+// Begin resets what belongs to one run.
+func (st *State) Begin() {
+	st.broken = ""
+	for ; st.loaded > 0; st.loaded-- {
+		delete(st.b.Chunks, loadedKey(st.loaded))
+	}
+	st.walks = [walksMax]walk{}
+	clear(st.names)
+	st.chains.clear()
+	clear(st.sparse)
+	clear(st.deleted)
+}
