@@ -35,8 +35,11 @@ const (
 	// PeerSecretMin is how many bytes the secret of a cluster has at least.
 	PeerSecretMin = 16
 
+	// UnprovenConnsMax bounds the incoming connections on which nobody has been admitted
+	// yet; each has a file descriptor.
+	UnprovenConnsMax = 256
+
 	handshakeWaitMax = 2 * time.Second // for TLS and the proofs of who has connected
-	unprovenConnsMax = 256             // incoming connections on which nobody has been admitted yet
 
 	exporterLabel = "EXPORTER-lockd-peer-proof"
 	exporterBytes = 32

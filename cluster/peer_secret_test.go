@@ -497,8 +497,8 @@ func TestPeerPortBearsStrangers(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if got := b.count(); got != unprovenConnsMax {
-				t.Errorf("%d connections are kept, want %d", got, unprovenConnsMax)
+			if got := b.count(); got != UnprovenConnsMax {
+				t.Errorf("%d connections are kept, want %d", got, UnprovenConnsMax)
 			}
 			if o, _ := a.forward(t.Context(), "b:1", command("get", "k")); o != outcomeDone {
 				t.Errorf("a peer beside them: %v", o)

@@ -213,7 +213,7 @@ func (p *peers) track(conn net.Conn, incoming bool) bool {
 	if !incoming {
 		return true
 	}
-	if len(p.unproven) >= unprovenConnsMax {
+	if len(p.unproven) >= UnprovenConnsMax {
 		_ = p.unproven[0].Close()
 		p.unproven = p.unproven[1:]
 	}

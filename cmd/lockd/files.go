@@ -3,14 +3,17 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"syscall"
 
+	"lockd/cluster"
 	"lockd/resp/server"
 )
 
 // filesReserved are the file descriptors of a node that clients do not get: those of
-// the log, snapshots, peers and listeners. A node of three that is busy has 30.
-const filesReserved = 64
+// the log, snapshots, peers and listeners, of which a node of three that is busy has 30,
+// and those of strangers who connect to the port of the peers.
+const filesReserved = 64 + cluster.UnprovenConnsMax
 
 // clientsWanted is how many clients a process should have descriptors for: the default
 // of maxclients.
@@ -27,7 +30,8 @@ var systemFiles = files{
 }
 
 // seats fits the number of clients of all servers of a process to its limit of open files,
-// which it raises if it must and may. Go has raised the soft limit to the hard one.
+// which it raises if it must and may. Go has raised the soft limit to the hard one. The
+// number follows the limit, which can be changed from outside (prlimit).
 func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
 	reserved := uint64(nodes * filesReserved)
 	need := clientsWanted + reserved
@@ -50,5 +54,13 @@ func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
 				"If you need higher maxclients increase 'ulimit -n'.", have.Cur, have.Cur-reserved))
 		}
 	}
-	return server.NewSeats(int64(min(have.Cur-reserved, 1<<30))), nil
+	var last atomic.Uint64
+	last.Store(have.Cur)
+	return server.NewSeats(func() int64 {
+		var now syscall.Rlimit
+		if err := f.get(&now); err == nil {
+			last.Store(now.Cur)
+		}
+		return max(0, int64(min(last.Load(), 1<<30))-int64(reserved))
+	}), nil
 }

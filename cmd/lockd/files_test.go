@@ -23,9 +23,9 @@ func TestSeatsFitFiles(t *testing.T) {
 		says      string
 	}{
 		"enough":        {need + 5, need + 5, clientsWanted + 5, ""},
-		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10064 (it was originally set to 1024)."},
-		"too low":       {120, 120, 56, "maxclients has been reduced to 56 to compensate for low ulimit"},
-		"far too low":   {64, 64, math.MaxInt64, "your current 'ulimit -n' of 64 is not enough for the server to start: increase your open file limit to at least 10064"},
+		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10320 (it was originally set to 1024)."},
+		"too low":       {400, 400, 80, "maxclients has been reduced to 80 to compensate for low ulimit"},
+		"far too low":   {320, 320, math.MaxInt64, "your current 'ulimit -n' of 320 is not enough for the server to start: increase your open file limit to at least 10320"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &logBuffer{}
@@ -35,6 +35,7 @@ func TestSeatsFitFiles(t *testing.T) {
 					if l.Cur > tt.hard {
 						return syscall.EPERM
 					}
+					tt.cur = l.Cur
 					return nil
 				},
 			}
@@ -49,12 +50,38 @@ func TestSeatsFitFiles(t *testing.T) {
 	}
 }
 
+// The number of clients follows a limit that changes while the process runs.
+func TestSeatsFollowFiles(t *testing.T) {
+	const enough = clientsWanted + filesReserved
+	now, failure := uint64(enough), error(nil)
+	f := files{get: func(l *syscall.Rlimit) error { l.Cur, l.Max = now, enough; return failure }}
+	s, err := f.seats(1, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		limit   uint64
+		failure error
+		want    int64
+	}{
+		{filesReserved + 7, nil, 7},
+		{filesReserved - 1, nil, 0},
+		{1, syscall.EPERM, 0}, // as it was
+		{enough, nil, clientsWanted},
+		{math.MaxUint64, nil, 1<<30 - filesReserved},
+	} {
+		if now, failure = step.limit, step.failure; s.Max() != step.want {
+			t.Errorf("%d clients with %d files (%v), want %d", s.Max(), step.limit, failure, step.want)
+		}
+	}
+}
+
 // A node with few file descriptors turns the clients away that it has none for, and
 // goes on.
 func TestIdleClientsLeaveDescriptors(t *testing.T) {
 	ports := freePorts(t, 2)
 	p := &proc{t: t, name: "single", addr: "127.0.0.1:" + strconv.Itoa(ports[0]), log: &logBuffer{},
-		wrap: []string{"sh", "-c", `ulimit -n 120; exec "$0" "$@"`}}
+		wrap: []string{"sh", "-c", `ulimit -n 400; exec "$0" "$@"`}}
 	p.args = []string{"serve", "--listen", p.addr, "--peer-listen", "127.0.0.1:" + strconv.Itoa(ports[1]), "--dir", t.TempDir()}
 	p.start()
 	t.Cleanup(p.kill)

@@ -9,26 +9,27 @@ import (
 // process share them, whatever maxclients says: what the log, snapshots and peers need is
 // left to them. Its methods may be called concurrently; a nil Seats has no bound.
 type Seats struct {
-	most  int64
+	most  func() int64
 	taken atomic.Int64
 }
 
-// NewSeats makes seats for so many connections.
-func NewSeats(most int64) *Seats { return &Seats{most: most} }
+// NewSeats makes seats for as many connections as most says, which is asked for each of
+// them, from several goroutines: the limit of a process can change while it runs.
+func NewSeats(most func() int64) *Seats { return &Seats{most: most} }
 
-// Max is how many there are.
+// Max is how many there are now. More may be taken, if there were more before.
 func (s *Seats) Max() int64 {
 	if s == nil {
 		return math.MaxInt64
 	}
-	return s.most
+	return s.most()
 }
 
 func (s *Seats) take() bool {
 	if s == nil {
 		return true
 	}
-	if s.taken.Add(1) > s.most {
+	if s.taken.Add(1) > s.most() {
 		s.taken.Add(-1)
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,11 @@ import (
 )
 
 // Clients beyond the seats of the process are told so, whichever server they come to; who
-// leaves makes room.
+// leaves makes room. Where there are fewer seats than before, who has one keeps it.
 func TestSeats(t *testing.T) {
-	seats := NewSeats(2)
+	var most atomic.Int64
+	most.Store(2)
+	seats := NewSeats(most.Load)
 	srv, _, addr := startServer(t, func(c *Config) { c.Seats = seats })
 	_, _, other := startServer(t, func(c *Config) { c.Seats = seats })
 	first, second := dial(t, addr), dial(t, other)
@@ -32,8 +35,20 @@ func TestSeats(t *testing.T) {
 		"the specified number of clients, try with 2\r\n+OK\r\n")
 	second.conn.Close()
 	eventually(t, "there is room", func() bool { return seats.taken.Load() == 1 })
-	dial(t, addr).send("PING\r\n")
-	eventually(t, "it is taken", func() bool { return seats.taken.Load() == 2 && srv.count() == 2 })
+	third = dial(t, addr)
+	third.send("PING\r\n")
+	third.want("+PONG\r\n")
+	if taken, open := seats.taken.Load(), srv.count(); taken != 2 || open != 2 {
+		t.Errorf("%d seats are taken by %d clients", taken, open)
+	}
+	most.Store(1)
+	dial(t, other).want("-ERR max number of clients reached\r\n")
+	third.send("PING\r\n")
+	third.want("+PONG\r\n")
+	most.Store(3)
+	more := dial(t, other)
+	more.send("PING\r\n")
+	more.want("+PONG\r\n")
 }
 
 // failing is a listener that has no descriptors for a while.
