@@ -6,6 +6,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,38 @@ func TestFaultFull(t *testing.T) {
 		time.Sleep(time.Second)
 		undo()
 		whole(t, f)
+		t.Log(what)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// A node with few file descriptors turns clients away, and neither stops nor loses its
+// place; with more of them it takes clients again.
+func TestFaultDescriptors(t *testing.T) {
+	f := field(t)
+	for i, variant := range Find("descriptors").Variants {
+		what, undo := descriptors(f.own(nil), Fault{Kind: "descriptors", Variant: variant, Dice: uint64(i)})
+		if undo == nil {
+			t.Fatal(what)
+		}
+		node := strings.Trim(regexp.MustCompile(` n\d`).FindString(what), " ")
+		refused := func() bool {
+			_, err := f.Target.Do(node, time.Second, "PING")
+			return err != nil && strings.Contains(err.Error(), "max number of clients reached")
+		}
+		for until := time.Now().Add(time.Minute); !refused(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%s: it takes them all", what)
+			}
+		}
+		time.Sleep(3 * time.Second) // its log goes on
+		undo()
+		whole(t, f)
+		if refused() {
+			t.Errorf("%s: it refuses clients afterwards", what)
+		}
 		t.Log(what)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {

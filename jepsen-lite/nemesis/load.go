@@ -135,7 +135,7 @@ func connections(f *Field, _ uint64) (string, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for part := range idlePingers {
-		all.Go(func() { f.idle(ctx, part, count/idlePingers) })
+		all.Go(func() { idle(ctx, count/idlePingers, func(i int) (*target.Conn, error) { return f.dial(part+i, 0) }) })
 	}
 	return what, func() {
 		cancel()
@@ -143,8 +143,8 @@ func connections(f *Field, _ uint64) (string, func()) {
 	}
 }
 
-// idle opens count connections and has one of them PING now and then.
-func (f *Field) idle(ctx context.Context, part, count int) {
+// idle opens count connections and has one of them PING now and then. dial makes number i.
+func idle(ctx context.Context, count int, dial func(i int) (*target.Conn, error)) {
 	var open []*target.Conn
 	defer func() {
 		for _, c := range open {
@@ -152,7 +152,7 @@ func (f *Field) idle(ctx context.Context, part, count int) {
 		}
 	}()
 	for i := 0; len(open) < count && ctx.Err() == nil; i++ {
-		c, err := f.dial(part+i, 0)
+		c, err := dial(i)
 		if err != nil {
 			sleep(ctx, 50*time.Millisecond)
 			continue

@@ -51,6 +51,7 @@ var Table = []Kind{
 	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, restarts, flip},
 	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, joins, member},
 	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, links, load},
+	{"descriptors", "a node has few file descriptors left, and more clients come than there are; or strangers to its peer port, too", []string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors},
 	{"clock", "the wall clock steps, strobes, or runs 5 % fast or slow", []string{"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one", "fast leader", "slow one", "slow leader"}, true, disarms, clock},
 	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, disarms, point},
 	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store},

@@ -24,6 +24,7 @@ type lockd struct {
 type lockdNode struct {
 	proc
 	addr      string // of clients, past the proxy
+	peerAddr  string // of peers, likewise
 	faultAddr string // of the fault port
 	common    []string
 	client    *Proxy
@@ -51,7 +52,7 @@ func newLockd(c Config) (Target, error) {
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
 		at := func(part int) string { return fmt.Sprintf("%s:%d", host, ports[part*c.Nodes+i]) }
-		n := &lockdNode{addr: at(0), faultAddr: at(2), id: name, dir: filepath.Join(c.Dir, "data", name)}
+		n := &lockdNode{addr: at(0), peerAddr: at(1), faultAddr: at(2), id: name, dir: filepath.Join(c.Dir, "data", name)}
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err
 		}
@@ -115,6 +116,12 @@ func (t *lockd) Observe(o Observer) {
 		})
 	}
 }
+
+// LimitFiles implements Target.
+func (t *lockd) LimitFiles(node string, room int) error { return t.nodes[node].limitFiles(room) }
+
+// PeerAddr implements Target.
+func (t *lockd) PeerAddr(node string) string { return t.nodes[node].peerAddr }
 
 // Serving implements Target.
 func (t *lockd) Serving(node string) bool {

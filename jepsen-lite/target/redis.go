@@ -312,6 +312,9 @@ type noFaults struct{}
 
 var errNoFaults = errors.New("this target has no fault port")
 
+// LimitFiles implements Target.
+func (noFaults) LimitFiles(string, int) error { return errNoFaults }
+
 // Fault implements Target.
 func (noFaults) Fault(string, string) (string, error) { return "", errNoFaults }
 
@@ -347,6 +350,9 @@ func (t *redis) Replace(node string) {
 	t.Kill(node)
 	_ = os.RemoveAll(filepath.Join(t.nodes[node].dir, "appendonlydir"))
 }
+
+// PeerAddr implements Target: the server has one port for all.
+func (t *redis) PeerAddr(node string) string { return t.nodes[node].addr }
 
 // ID implements Target.
 func (t *redis) ID(node string) string { return node }

@@ -65,6 +65,9 @@ type Target interface {
 	// Fill has a node's disk have no space until it is told otherwise: each process that
 	// writes may end by that.
 	Fill(node string, full bool)
+	// LimitFiles gives the present process of a node so many file descriptors more than it
+	// has open; 0: as many as it may have at all.
+	LimitFiles(node string, room int) error
 	// ResetFaults disarms all points of a node, and sets its clock right.
 	ResetFaults(node string)
 	// Die has a node die by itself, as it would by a kill or a power failure.
@@ -73,6 +76,8 @@ type Target interface {
 	ID(node string) string
 	// Do sends a command to a node, past the proxies.
 	Do(node string, timeout time.Duration, args ...string) (Reply, error)
+	// PeerAddr is the address at which a node listens for the others, past the proxies.
+	PeerAddr(node string) string
 	// Dir is a node's data folder.
 	Dir(node string) string
 

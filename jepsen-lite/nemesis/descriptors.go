@@ -1,0 +1,90 @@
+package nemesis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// A node may have room file descriptors more than it has open, and more clients come than
+// that. It keeps 320 for itself and for who has just come to its peer port, and lets few of
+// the clients in; strangers never say a word.
+const (
+	scarceRoom      = 340
+	scarceClients   = 400
+	scarceStrangers = 300
+	scarceDiallers  = 8
+	scarceStay      = time.Second // of a stranger
+	scarceWrites    = time.Second // between two times that a file of the log is filled
+)
+
+// descriptors leaves a node few file descriptors, and has many connect. It must turn away
+// for whom it has none, and go on: its log needs new files meanwhile.
+func descriptors(f *Field, fault Fault) (string, func()) {
+	who, strangers, _ := strings.Cut(fault.Variant, " ")
+	node := f.victims(who, fault.Dice)[0]
+	what := fmt.Sprintf("descriptors %s %s: %d more, %d clients", fault.Variant, node, scarceRoom, scarceClients)
+	if err := f.Target.LimitFiles(node, scarceRoom); err != nil {
+		return fmt.Sprintf("%s (%v)", what, err), nil
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range scarceDiallers {
+		all.Go(func() { f.crowdIn(ctx, node, scarceClients/scarceDiallers) })
+		if strangers != "" {
+			all.Go(func() { intrude(ctx, f.Target.PeerAddr(node), scarceStrangers/scarceDiallers) })
+		}
+	}
+	value := strings.Repeat("x", lackBytes)
+	stop := repeat(scarceWrites, func() {
+		_, _ = f.Target.Do(f.others(node)[0], scarceWrites, "SET", provokeKey, value) // some while nobody leads
+	})
+	return what, func() {
+		stop()
+		_ = f.Target.LimitFiles(node, 0) // one that has ended has as many again when it starts
+		leave()
+		all.Wait()
+	}
+}
+
+// crowdIn has count clients connect to a node and stay.
+func (f *Field) crowdIn(ctx context.Context, node string, count int) {
+	idle(ctx, count, func(int) (*target.Conn, error) { return f.dialNode(node) })
+}
+
+// dialNode connects to one node as its clients do.
+func (f *Field) dialNode(node string) (*target.Conn, error) {
+	for id := range f.Target.Nodes() {
+		if addr, at, err := f.Target.Endpoint(id, 0); err != nil || at == node {
+			if err != nil {
+				return nil, err
+			}
+			return target.Dial(addr, time.Second)
+		}
+	}
+	return nil, fmt.Errorf("no client comes to %s", node)
+}
+
+// intrude keeps count connections to an address open on which nothing is said, each for a
+// while.
+func intrude(ctx context.Context, addr string, count int) {
+	open := make([]net.Conn, count)
+	defer func() {
+		for _, c := range open {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	for i := 0; sleep(ctx, scarceStay/time.Duration(count)); i = (i + 1) % count {
+		if open[i] != nil {
+			_ = open[i].Close()
+		}
+		open[i], _ = net.DialTimeout("tcp", addr, time.Second) // whoever has no descriptor for it takes it later, or never
+	}
+}
