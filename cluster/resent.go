@@ -115,6 +115,8 @@ func (t *transport) install(rpc raft.RPC) {
 	answers := make(chan raft.RPCResponse, 1)
 	in := &watchedReader{in: rpc.Reader, guard: n.stores.guard}
 	defer in.rest()
+	n.stores.guard.installing.Store(true)
+	defer n.stores.guard.installing.Store(false)
 	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
 	if !ok {
 		return

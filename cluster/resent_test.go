@@ -471,10 +471,13 @@ func (c *testCluster) installSlowly() (lead, member *testNode) {
 // gatedSnapshots is a snapshot store on a disk that may hang.
 type gatedSnapshots struct {
 	raft.SnapshotStore
-	disk *gate
+	begin, disk *gate // of making one, and of writing a piece of it
 }
 
 func (s gatedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	if err := s.begin.pass(); err != nil {
+		return nil, err
+	}
 	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 	return gatedSink{sink, s.disk}, err
 }
@@ -491,36 +494,78 @@ func (s gatedSink) Write(b []byte) (int, error) {
 	return s.SnapshotSink.Write(b)
 }
 
+// startOnGatedDisks starts three nodes whose snapshots are on disks that may hang.
+func startOnGatedDisks(t *testing.T) (c *testCluster, disks map[string]gatedSnapshots) {
+	t.Helper()
+	disks = map[string]gatedSnapshots{}
+	c = startCluster(t, 3, func(cfg *Config) {
+		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk, open, fatal := gatedSnapshots{snaps, &gate{}, &gate{}}, cfg.stores, cfg.Fatal
+		disks[cfg.ID] = disk
+		cfg.stores = func() (*stores, error) {
+			s, err := open()
+			s.Snaps, s.guard.fatal = watchedSnapshots{disk, s.guard}, fatal
+			return s, err
+		}
+	}, votesOnAnotherDisk)
+	return c, disks
+}
+
+// A disk that hangs before the first byte of a leader's snapshot ends the process as well;
+// one of the node's own may wait for it.
+func TestInstallBeginsOnHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, disks := startOnGatedDisks(t)
+		defer c.close()
+		lead := c.settle()
+		for _, m := range c.others(lead) {
+			disks[m.id].begin.close()
+			defer disks[m.id].begin.open(nil)
+			m.askSnapshot()
+		}
+		time.Sleep(storeStallMax + time.Second)
+		for _, m := range c.others(lead) {
+			if said := m.stopped(); said != "" || len(m.snapshotting) == 0 {
+				t.Errorf("over a snapshot of its own it said %q", said)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, disks := startOnGatedDisks(t)
+		defer c.close()
+		for _, m := range c.others(c.settle()) {
+			disks[m.id].begin.close()
+			defer disks[m.id].begin.open(nil)
+		}
+		lead, member := c.installSlowly()
+		time.Sleep(storeStallMax + time.Second)
+		if said := member.stopped(); !strings.Contains(said, "InstallSnapshot has not returned") {
+			t.Errorf("it said %q", said)
+		}
+		c.expect(lead, "SET a 1", "+OK")
+	})
+}
+
 // A disk that hangs while a leader's snapshot is written ends the process, as one that does
 // not take the log; a network that is slow does not.
 func TestInstallOnHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disks := map[string]*gate{}
-		c := startCluster(t, 3, func(cfg *Config) {
-			snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
-			if err != nil {
-				t.Fatal(err)
-			}
-			disk, open, fatal := &gate{}, cfg.stores, cfg.Fatal
-			disks[cfg.ID] = disk
-			cfg.stores = func() (*stores, error) {
-				s, err := open()
-				s.Snaps, s.guard.fatal = gatedSnapshots{snaps, disk}, fatal
-				return s, err
-			}
-		}, votesOnAnotherDisk)
+		c, disks := startOnGatedDisks(t)
 		defer c.close()
 		lead, member := c.installSlowly()
 		time.Sleep(2 * time.Second)
 		if member.installs.Load() == 0 || member.stopped() != "" {
 			t.Fatalf("while the snapshot is under way it says %q", member.stopped())
 		}
-		disks[member.id].close()
+		disks[member.id].disk.close()
 		time.Sleep(storeStallMax + time.Second)
 		if said := member.stopped(); !strings.Contains(said, "InstallSnapshot") {
 			t.Errorf("it said %q", said)
 		}
-		disks[member.id].open(nil)
+		disks[member.id].disk.open(nil)
 		c.expect(lead, "SET a 1", "+OK")
 	})
 }

@@ -153,7 +153,7 @@ func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, sn
 	return &stores{
 		Log:    &parallelLog{LogStore: cache, guard: guard},
 		Stable: &guardedVotes{guard: guard, votes: votes},
-		Snaps:  snaps,
+		Snaps:  watchedSnapshots{snaps, guard},
 		Empty:  true,
 		guard:  guard,
 	}, nil

@@ -25,6 +25,8 @@ type storeGuard struct {
 	failed   atomic.Bool   // after that no write succeeds any more
 	down     chan struct{} // closed then
 	retired  atomic.Bool   // closed in good order
+
+	installing atomic.Bool // Raft's main goroutine may be writing a leader's snapshot
 }
 
 // errStoreFailed is the answer to every write after the first failure, for the

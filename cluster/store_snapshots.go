@@ -34,6 +34,21 @@ func (s syncedSnapshots) Create(version raft.SnapshotVersion, index, term uint64
 	return &syncedSink{SnapshotSink: sink, file: file, dir: s.dir}, nil
 }
 
+// watchedSnapshots ends the process where the disk does not let a leader's snapshot begin:
+// that is Raft's main goroutine as well (watchedReader). One of the node's own may wait.
+type watchedSnapshots struct {
+	raft.SnapshotStore
+	guard *storeGuard
+}
+
+// Create implements raft.SnapshotStore.
+func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	if s.guard.installing.Load() { // then no other is written (Node.snapshotting)
+		defer s.guard.watch("InstallSnapshot").stop()
+	}
+	return s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
+}
+
 // removeUnfinished removes snapshots that were not written to their end. There is at most
 // one at a time (Node.snapshotting), and the library leaves it where the disk is full.
 func removeUnfinished(dir string) error {
