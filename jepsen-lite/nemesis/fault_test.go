@@ -140,17 +140,50 @@ func TestFaultStore(t *testing.T) {
 		{Point: target.LogSync, Act: target.ActStall, Stall: 500 * time.Millisecond},
 		{Point: target.LogSync, Act: target.ActSlow, Stall: 300 * time.Millisecond},
 		{Point: target.LogSync, Act: target.ActStall, Stall: 30 * time.Second},
+		{Point: target.LogWrite, Act: target.ActStall, Stall: 500 * time.Millisecond},
+		{Point: target.LogWrite, Act: target.ActStall, Stall: 30 * time.Second},
+		{Point: target.VoteWrite, Act: target.ActStall, Stall: 500 * time.Millisecond},
+		{Point: target.VoteWrite, Act: target.ActStall, Stall: 30 * time.Second},
+		{Point: target.SnapshotWrite, Act: target.ActStall, Stall: 6 * time.Second},
 	} {
 		node := f.victims("follower", 1)[0]
 		what, undo := f.strike([]string{node}, s)
 		time.Sleep(time.Second) // the point is reached
 		undo()
-		if ended := !f.Target.Running(node); ended == (s.Stall > 0 && s.Stall < time.Second) {
+		if ended := !f.Target.Running(node); ended == survives(s) {
 			t.Errorf("%s: ended %v", what, ended)
 		}
 		f.restartAll([]string{node})
 		whole(t, f)
 	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// survives reports whether a node goes on after it.
+func survives(s target.Strike) bool {
+	return s.Stall > 0 && (s.Stall < time.Second || s.Point == target.SnapshotWrite)
+}
+
+// A disk that does not let a leader's snapshot begin ends its node.
+func TestFaultInstallHangs(t *testing.T) {
+	f := field(t)
+	node := f.victims("follower", 1)[0]
+	a, err := f.Target.Arm(node, target.Strike{Point: target.SnapshotWrite, Act: target.ActStall, Stall: 40 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := installs(f, a)
+	for began := time.Now(); !a.Over() && time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
+	}
+	if !a.Over() {
+		t.Error("it goes on")
+	}
+	stop()
+	f.Target.Disarm(a)
+	f.restartAll([]string{node})
+	whole(t, f)
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
 	}

@@ -56,7 +56,7 @@ var Table = []Kind{
 	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, disarms, point},
 	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store},
 	{"full", "the disk has no space until the fault ends; the node must stop, again and again", []string{"leader", "follower", "majority"}, true, disarms, full},
-	{"stall", "the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
+	{"stall", "a write or a sync of the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
 	{"drag", "every sync takes 20 to 300 ms longer, on all nodes up to 100 ms", []string{"leader", "follower", "all"}, true, disarms, drag},
 	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},

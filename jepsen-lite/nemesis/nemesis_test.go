@@ -239,6 +239,26 @@ func TestSpotsAreAllPoints(t *testing.T) {
 	}
 }
 
+// A disk hangs in every kind of write, and for every time; a snapshot is not waited for long.
+func TestStalls(t *testing.T) {
+	seen := map[string]map[time.Duration]bool{}
+	for seed := range uint64(300) {
+		s := stallOf(dice(seed))
+		if seen[s.Point] == nil {
+			seen[s.Point] = map[time.Duration]bool{}
+		}
+		seen[s.Point][s.Stall] = true
+		if s.Act != target.ActStall || s.Point == target.SnapshotWrite && s.Stall > snapshotHang {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, point := range stallable {
+		if len(seen[point]) != len(hangs) {
+			t.Errorf("%s hangs for %v", point, seen[point])
+		}
+	}
+}
+
 // One bit is flipped, in the part of the file that is used.
 func TestFlipBit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.wal")

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -118,12 +119,32 @@ func full(f *Field, fault Fault) (string, func()) {
 	}
 }
 
-// stall has one sync of a node's disk take long. After 5 s the node must end itself.
+// stallable are the points at which a disk hangs: in half of the cases in a sync of the log.
+// The rest are writes.
+var stallable = []string{target.LogSync, target.LogSync, target.LogSync, target.LogWrite, target.VoteWrite, target.SnapshotWrite}
+
+// hangs are how long it does.
+var hangs = []time.Duration{500 * time.Millisecond, 3 * time.Second, 30 * time.Second}
+
+// snapshotHang is the longest for a snapshot, which need not end the node: the fault lasts
+// as long.
+const snapshotHang = 8 * time.Second
+
+// stallOf is a hang of a disk.
+func stallOf(d *rand.Rand) target.Strike {
+	s := spotOf(stallable[d.IntN(len(stallable))])
+	length := hangs[d.IntN(len(hangs))]
+	if s.name == target.SnapshotWrite {
+		length = min(length, snapshotHang)
+	}
+	return target.Strike{Point: s.name, Act: target.ActStall, Stall: length, Skip: int(d.Uint64N(s.skipMax + 1))}
+}
+
+// stall has one write or sync of a node's disk take long. After 5 s the node must end itself,
+// unless nobody waits for what is written.
 func stall(f *Field, fault Fault) (string, func()) {
-	d := dice(fault.Dice)
-	length := []time.Duration{500 * time.Millisecond, 3 * time.Second, 30 * time.Second}[d.IntN(3)]
 	nodes := f.victims(fault.Variant, fault.Dice)
-	what, disarm := f.strike(nodes, target.Strike{Point: target.LogSync, Act: target.ActStall, Stall: length, Skip: d.IntN(20)})
+	what, disarm := f.strike(nodes, stallOf(dice(fault.Dice)))
 	return "stall " + what, func() {
 		disarm()
 		f.restartAll(nodes)
