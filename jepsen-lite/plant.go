@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"lockd/jepsen-lite/target"
@@ -18,10 +19,11 @@ import (
 // sources.
 const patchDir = "jepsen-lite/planted"
 
-// build builds the server of a target, with a bug planted in it; "": none.
-func build(k target.Kind, path, bug string) error {
-	return withBug(bug, func(flags []string) error {
-		cmd := exec.Command("go", append(append([]string{"build", "-tags", k.Tags, "-o", path}, flags...), k.Package)...)
+// build builds the server of a target, with a bug planted in it ("": none), and with more
+// flags of go build.
+func build(k target.Kind, path, bug string, flags ...string) error {
+	return withBug(bug, func(planted []string) error {
+		cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, planted, flags, []string{k.Package})...)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)

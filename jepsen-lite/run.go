@@ -149,6 +149,9 @@ func (s *session) start(ctx context.Context) error {
 
 // prepare checks the flags, makes the output folder and the target.
 func (s *session) prepare() error {
+	if s.cmd.Race { // its nodes are several times slower
+		s.cmd.Judge = judgeSafety
+	}
 	kind, err := s.check()
 	if err != nil {
 		return err
@@ -214,12 +217,20 @@ func (s *session) open(k target.Kind) (err error) {
 	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		if err := build(k, conf.Binary, c.Plant); err != nil {
+		if err := build(k, conf.Binary, c.Plant, c.buildFlags()...); err != nil {
 			return err
 		}
 	}
 	s.target, err = k.New(conf)
 	return err
+}
+
+// buildFlags are those that go build is given for this run.
+func (c *runCmd) buildFlags() (flags []string) {
+	if c.Race {
+		flags = append(flags, "-race")
+	}
+	return flags
 }
 
 // checkFaultPorts asks every node for its fault port. Without it some nemeses would do
@@ -264,6 +275,9 @@ func (c *runCmd) again() string {
 	}
 	if c.Judge == judgeSafety {
 		s += " --judge " + c.Judge
+	}
+	if c.Race {
+		s += " --race"
 	}
 	if c.Target != "lockd" {
 		s += " --target " + c.Target
@@ -377,6 +391,9 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	s.checkLevels(ctx, rec.Counts(), v)
 	for _, d := range s.target.Deaths() {
 		v.Add("a node died", nil, "%s", d)
+	}
+	for _, r := range s.target.Races() {
+		v.Add("data race", nil, "%s", r)
 	}
 }
 

@@ -92,6 +92,17 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// With the race detector the server is built so, again as well, and only safety is judged.
+func TestRaceRun(t *testing.T) {
+	c := &runCmd{Workload: []string{"nothing"}, Target: "lockd", Judge: "all", Race: true}
+	if err := (&session{cmd: c}).prepare(); err == nil {
+		t.Error("a workload that nobody knows")
+	}
+	if !slices.Equal(c.buildFlags(), []string{"-race"}) || c.Judge != judgeSafety || !strings.Contains(c.again(), " --judge safety --race") {
+		t.Errorf("flags %q, judged for %s, again %s", c.buildFlags(), c.Judge, c.again())
+	}
+}
+
 // A bug that nobody knows is refused with the list of those that can be planted.
 func TestPlantUnknown(t *testing.T) {
 	s := &session{cmd: &runCmd{Plant: "nothing"}}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,31 @@ func waitEnd(t *testing.T, p *proc) {
 	for until := time.Now().Add(time.Minute); p.running(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the process does not end")
+		}
+	}
+}
+
+// Each report of the race detector is told once, with its log and its place.
+func TestRacesAreTold(t *testing.T) {
+	p := shell(t, "")
+	report := func(n int) string {
+		return fmt.Sprintf("==================\nWARNING: DATA RACE\nWrite at 0x00c%d by goroutine 8:\n  lockd/x.f%d()\n      /x.go:%d +0x1\n\nPrevious read\n==================\n", n, n, n)
+	}
+	var text string
+	for i, want := range [][]int{{}, {1, 2}, {}, {3}} {
+		text += "---- start ----\n"
+		for _, n := range want {
+			text += report(n)
+		}
+		if err := os.WriteFile(p.logPath, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var wanted []string
+		for _, n := range want {
+			wanted = append(wanted, fmt.Sprintf("%s: Write at 0x00c%d by goroutine 8: lockd/x.f%d() /x.go:%d +0x1", p.logPath, n, n, n))
+		}
+		if got := p.takeRaces(); !slices.Equal(got, wanted) {
+			t.Errorf("time %d: %q, want %q", i, got, wanted)
 		}
 	}
 }

@@ -270,6 +270,15 @@ func (t *lockd) Deaths() []string {
 	return all
 }
 
+// Races implements Target.
+func (t *lockd) Races() []string {
+	var all []string
+	for _, name := range t.names {
+		all = append(all, t.nodes[name].takeRaces()...)
+	}
+	return all
+}
+
 // NotDone implements Target.
 func (t *lockd) NotDone(text string) bool {
 	return strings.HasPrefix(text, "LOADING ") || strings.HasPrefix(text, "CLUSTERDOWN ")

@@ -32,6 +32,7 @@ type proc struct {
 	paused   bool
 	started  int    // how often
 	logStart int64  // where in its log the last start begins
+	races    int    // reports of the race detector in its log that were taken
 	onEnd    func() // called when the process has ended; with mu held
 }
 
@@ -175,6 +176,25 @@ func (p *proc) takeDeaths() []string {
 	d := p.deaths
 	p.deaths = nil
 	return d
+}
+
+// raceReport begins a report of the race detector, and so many lines of it say enough.
+const (
+	raceReport      = "WARNING: DATA RACE\n"
+	raceReportLines = 3 // what was done, in which function, on which line
+)
+
+// takeRaces returns the reports of the race detector that were not taken before.
+func (p *proc) takeRaces() (races []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	reports := strings.Split(p.logFrom(0), raceReport)[1:]
+	for _, r := range reports[min(p.races, len(reports)):] {
+		lines := strings.SplitN(r, "\n", raceReportLines+1)
+		races = append(races, fmt.Sprintf("%s: %s", p.logPath, strings.Join(strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " ")), " ")))
+	}
+	p.races = len(reports)
+	return races
 }
 
 // alive reports whether there is a process.

@@ -291,6 +291,9 @@ func (t *redis) Deaths() []string {
 	return all
 }
 
+// Races implements Target.
+func (t *redis) Races() []string { return nil }
+
 // NotDone implements Target.
 func (t *redis) NotDone(text string) bool {
 	word, _, _ := strings.Cut(text, " ")

@@ -88,6 +88,8 @@ type Target interface {
 	// Deaths are the ends of processes that nobody asked for or expected, and orders
 	// they did not obey, since the last call.
 	Deaths() []string
+	// Races are the reports of Go's race detector in the nodes' logs since the last call.
+	Races() []string
 	// NotDone reports whether an error reply means that a command was certainly not done.
 	NotDone(text string) bool
 	// Unknown reports whether an error reply means that nobody can tell.
