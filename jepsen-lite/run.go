@@ -221,8 +221,26 @@ func (s *session) open(k target.Kind) (err error) {
 			return err
 		}
 	}
+	if slices.Contains(s.kinds, nemesis.OtherBuild) && k.Package != "" {
+		if conf.Other, err = c.buildOther(k); err != nil && slices.Contains(c.Nemesis, nemesis.OtherBuild) {
+			return fmt.Errorf("--nemesis %s: %w", nemesis.OtherBuild, err)
+		} else if err != nil { // "all" chose it
+			s.kinds = slices.DeleteFunc(s.kinds, func(kind string) bool { return kind == nemesis.OtherBuild })
+			fmt.Fprintf(s.out, "left out: %s: %v\n", nemesis.OtherBuild, err)
+		}
+	}
 	s.target, err = k.New(conf)
 	return err
+}
+
+// buildOther builds the server of a target with one command more, in the output folder.
+func (c *runCmd) buildOther(k target.Kind) (path string, err error) {
+	flags, err := target.OtherBuild(c.Out)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(c.Out, "server-other")
+	return path, build(k, path, "", append(flags, c.buildFlags()...)...)
 }
 
 // buildFlags are those that go build is given for this run.

@@ -15,15 +15,28 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
+// server makes a test build of the server.
+func server(t *testing.T, flags ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "server")
+	args := slices.Concat([]string{"build", "-tags", "faults", "-o", path}, flags, []string{"lockd/cmd/lockd"})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
 // field starts three nodes of a test build, with a client that writes.
 func field(t *testing.T) *Field {
 	t.Helper()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "server")
-	if out, err := exec.Command("go", "build", "-tags", "faults", "-o", binary, "lockd/cmd/lockd").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	tgt, err := target.Kinds[0].New(target.Config{Binary: binary, Dir: dir, Nodes: 3})
+	return fieldOf(t, target.Config{})
+}
+
+// fieldOf starts them with something special.
+func fieldOf(t *testing.T, c target.Config) *Field {
+	t.Helper()
+	c.Binary, c.Dir, c.Nodes = server(t), t.TempDir(), 3
+	tgt, err := target.Kinds[0].New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +249,38 @@ func TestFaultDescriptors(t *testing.T) {
 			t.Errorf("%s: it refuses clients afterwards", what)
 		}
 		t.Log(what)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// A node of another build is refused and refuses, does nothing, and is a member again in its
+// own build.
+func TestFaultBuild(t *testing.T) {
+	flags, err := target.OtherBuild(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fieldOf(t, target.Config{Other: server(t, flags...)})
+	for i, variant := range Find("build").Variants {
+		what, undo := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
+		if undo == nil {
+			t.Fatal(what)
+		}
+		node := what[len(what)-2:]
+		if f.Target.Serving(node) || !f.Target.Running(node) {
+			t.Errorf("%s: serving %v, running %v", what, f.Target.Serving(node), f.Target.Running(node))
+		}
+		if r, err := f.Target.Do(f.others(node)[0], 5*time.Second, "SET", "test", "2"); err != nil || r.IsErr() {
+			t.Errorf("%s: the others answer a write with %q, %v", what, r.Text(), err)
+		}
+		undo()
+		whole(t, f)
+		t.Log(what)
+	}
+	if found := f.Found(); len(found) > 0 {
+		t.Errorf("found: %v", found)
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))

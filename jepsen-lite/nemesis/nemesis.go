@@ -61,6 +61,7 @@ var Table = []Kind{
 	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
+	{"build", "a node is started from a build that knows one command more: it is refused, and refuses, until it has its own build again; in a step of its own", []string{"leader", "follower"}, false, restarts, build},
 	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script"}, false, links, quiet},
 	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping"}, true, restarts, scenario},
 }
@@ -90,7 +91,7 @@ type Step struct {
 }
 
 // alone are the kinds of faults that have a step to themselves.
-var alone = []string{"scenario", "quiet"}
+var alone = []string{"scenario", "quiet", "build"}
 
 // wideOneIn is how many steps of a mixed plan there are for one that is wide.
 const wideOneIn = 8

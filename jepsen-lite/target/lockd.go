@@ -19,6 +19,8 @@ type lockd struct {
 	net   *Net
 	names []string
 	nodes map[string]*lockdNode
+
+	own, other string // builds
 }
 
 type lockdNode struct {
@@ -35,6 +37,7 @@ type lockdNode struct {
 	id, dir    string
 	generation int
 	disk       disk
+	strange    bool   // it is of the other build
 	full       bool   // its disk has no space,
 	fullFile   string // as long as this is there
 }
@@ -47,7 +50,7 @@ func newLockd(c Config) (Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}}
+	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, own: c.Binary, other: c.Other}
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
@@ -127,7 +130,7 @@ func (t *lockd) PeerAddr(node string) string { return t.nodes[node].peerAddr }
 func (t *lockd) Serving(node string) bool {
 	id := t.ID(node)
 	r, err := t.Do(node, time.Second, "LOCKD", "MEMBERS")
-	if err != nil {
+	if err != nil || t.isStrange(node) { // what it remembers of the members is no place among them
 		return false
 	}
 	for _, m := range r.Elems {
@@ -137,6 +140,13 @@ func (t *lockd) Serving(node string) bool {
 		}
 	}
 	return false
+}
+
+func (t *lockd) isStrange(node string) bool {
+	n := t.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.strange
 }
 
 // stopMax is longer than a node waits for its clients and for its successor.

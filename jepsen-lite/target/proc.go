@@ -62,6 +62,13 @@ func (p *proc) setArgs(args []string) {
 	p.args = args
 }
 
+// setPath changes which program the next start runs.
+func (p *proc) setPath(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.path = path
+}
+
 // observe has do called when the process ends.
 func (p *proc) observe(do func()) {
 	p.mu.Lock()

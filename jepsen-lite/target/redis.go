@@ -313,7 +313,15 @@ func (t *redis) Fence(string) []string { return nil }
 // noFaults is a target that has no fault port.
 type noFaults struct{}
 
+var errNoOtherBuild = errors.New("there is no other build of this target's server")
+
 var errNoFaults = errors.New("this target has no fault port")
+
+// SetBuild implements Target.
+func (noFaults) SetBuild(string, bool) error { return errNoOtherBuild }
+
+// Said implements Target.
+func (noFaults) Said(string, string) bool { return false }
 
 // LimitFiles implements Target.
 func (noFaults) LimitFiles(string, int) error { return errNoFaults }

@@ -68,6 +68,10 @@ type Target interface {
 	// LimitFiles gives the present process of a node so many file descriptors more than it
 	// has open; 0: as many as it may have at all.
 	LimitFiles(node string, room int) error
+	// SetBuild has the next processes of a node be of the other build, or of its own again.
+	SetBuild(node string, other bool) error
+	// Said reports whether the log of a node's present process, or its last, has a text.
+	Said(node, text string) bool
 	// ResetFaults disarms all points of a node, and sets its clock right.
 	ResetFaults(node string)
 	// Die has a node die by itself, as it would by a kill or a power failure.
@@ -111,6 +115,7 @@ type Config struct {
 	Dir    string // for data and logs
 	Nodes  int
 	Args   []string // more arguments for the server
+	Other  string   // the server in another build, of OtherBuild; "": there is none
 }
 
 // Kind is one row of the table of targets.
