@@ -38,6 +38,7 @@ type runCmd struct {
 	Out      string        `help:"Folder for histories, logs and reports (default: a new one in the temporary folder)." placeholder:"DIR"`
 	Target   string        `default:"lockd" help:"What to test; see --list."`
 	Binary   string        `help:"The server to test (default: built from this repository, as a test build)." placeholder:"FILE"`
+	State    int           `help:"So many MiB of data, in a thousand keys each, are there before the faults begin, and must be there at the end." placeholder:"MIB"`
 	Race     bool          `help:"Build the server with Go's race detector; what it reports fails the run, what took long does not (--judge safety)."`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`

@@ -94,6 +94,9 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	if err := s.checkFaultPorts(); err != nil {
 		return nil, false, err
 	}
+	if err := s.loadState(ctx); err != nil {
+		return nil, false, err
+	}
 	if err := s.warmUp(ctx); err != nil {
 		return nil, false, err
 	}
@@ -199,6 +202,9 @@ func (s *session) check() (kind target.Kind, err error) {
 	if c.Time <= 0 {
 		return kind, errors.New("--time must be greater than 0")
 	}
+	if c.State < 0 || c.State > stateMax {
+		return kind, fmt.Errorf("--state must be from 0 to %d", stateMax)
+	}
 	if c.Nodes < 1 || c.Workers < 1 || c.Rate < 1 || len(s.workloads) == 0 {
 		return kind, errors.New("--nodes, --workers and --rate must be at least 1, and there must be a workload")
 	}
@@ -293,6 +299,9 @@ func (c *runCmd) again() string {
 	}
 	if c.Judge == judgeSafety {
 		s += " --judge " + c.Judge
+	}
+	if c.State > 0 {
+		s += fmt.Sprint(" --state ", c.State)
 	}
 	if c.Race {
 		s += " --race"
@@ -406,6 +415,7 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	if err := s.target.Converged(same); err != nil {
 		v.Add("states differ", nil, "%v", err)
 	}
+	s.checkState(ctx, v)
 	s.checkLevels(ctx, rec.Counts(), v)
 	for _, d := range s.target.Deaths() {
 		v.Add("a node died", nil, "%s", d)

@@ -24,6 +24,7 @@ type schedule struct {
 	Rate    int            `json:"rate"`
 	Judge   string         `json:"judge"`
 	Plant   string         `json:"plant,omitempty"`
+	State   int            `json:"state,omitempty"` // MiB
 	Race    bool           `json:"race,omitempty"`
 	Args    []string       `json:"args,omitempty"`
 	Steps   []nemesis.Step `json:"steps"`
@@ -33,7 +34,7 @@ type schedule struct {
 func (c *runCmd) scheduleOf(seed uint64, began time.Time, length time.Duration, steps []nemesis.Step) schedule {
 	return schedule{
 		Seed: seed, Began: began, Length: length, Target: c.Target, Nodes: c.Nodes, Workers: c.Workers,
-		Rate: c.Rate, Judge: c.Judge, Plant: c.Plant, Race: c.Race, Args: c.Args, Steps: steps,
+		Rate: c.Rate, Judge: c.Judge, Plant: c.Plant, State: c.State, Race: c.Race, Args: c.Args, Steps: steps,
 	}
 }
 

@@ -255,6 +255,42 @@ func TestFaultDescriptors(t *testing.T) {
 	}
 }
 
+// In each way of the fault install a follower gets a snapshot from its leader.
+func TestFaultInstall(t *testing.T) {
+	f := field(t)
+	const installed = "fault: stall at " + target.Installed
+	for i, variant := range Find("install").Variants {
+		var armed []target.Armed
+		for _, n := range f.Target.Nodes() {
+			f.Target.Kill(n) // its log begins here
+			_ = f.Target.Restart(n)
+		}
+		whole(t, f)
+		for _, n := range f.Target.Nodes() {
+			a, err := f.Target.Arm(n, target.Strike{Point: target.Installed, Act: target.ActStall, Stall: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			armed = append(armed, a)
+		}
+		what, undo := install(f.own(nil), Fault{Kind: "install", Variant: variant, Dice: uint64(i)})
+		undo()
+		whole(t, f)
+		for until := time.Now().Add(time.Minute); !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return f.Target.Said(n, installed) }); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%s: nobody has installed a snapshot", what)
+			}
+		}
+		for _, a := range armed {
+			f.Target.Disarm(a)
+		}
+		t.Log(what)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
 // A node of another build is refused and refuses, does nothing, and is a member again in its
 // own build.
 func TestFaultBuild(t *testing.T) {

@@ -47,6 +47,7 @@ var Table = []Kind{
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
 	{"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s", []string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart},
 	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, restarts, snapshot},
+	{"install", "a follower needs a snapshot from its leader, over links that drip, break or are cut; or the leader is killed meanwhile, and started at once", []string{"drip", "break", "cut", "kill"}, false, links, install},
 	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, restarts, disk},
 	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, restarts, flip},
 	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, joins, member},

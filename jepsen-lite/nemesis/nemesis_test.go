@@ -239,6 +239,19 @@ func TestSpotsAreAllPoints(t *testing.T) {
 	}
 }
 
+// Every variant of install has its way, and no way is without a variant.
+func TestInstallVariants(t *testing.T) {
+	variants := Find("install").Variants
+	for _, v := range variants {
+		if installLinks[v] == nil {
+			t.Errorf("there is no way %q", v)
+		}
+	}
+	if len(variants) != len(installLinks) {
+		t.Errorf("%d variants, %d ways", len(variants), len(installLinks))
+	}
+}
+
 // A disk hangs in every kind of write, and for every time; a snapshot is not waited for long.
 func TestStalls(t *testing.T) {
 	seen := map[string]map[time.Duration]bool{}
