@@ -64,6 +64,8 @@ var plantedRuns = []plantedRun{
 		"--workload reentrant --nemesis none --time 20s --seed 1", []string{"lock never ends"}},
 	{"dropped-messages", "no subscriber hears what every third entry tells",
 		"--workload wakeup --nemesis kill,pause,partition --time 30s --seed 1", []string{"missed"}},
+	{"late-lease", "a lease ends late, by a hundredth of its time",
+		"--workload expiry --nemesis none --time 10s --seed 1", []string{"ended late", "wrong remaining time"}},
 	{"unbound-forward", "a leader takes requests that are bound to another term",
 		"./cluster -run ^TestForwardAfterReelection$", []string{`got "$1 2"`}},
 }
