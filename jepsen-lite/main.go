@@ -104,7 +104,7 @@ func list(w io.Writer) {
 	}
 	fmt.Fprintln(w, "nemeses:")
 	for _, r := range nemesis.Table {
-		fmt.Fprintf(w, "  %-10s %s (%s)\n", r.Name, r.Summary, strings.Join(r.Variants, ", "))
+		fmt.Fprintf(w, "  %-11s %s (%s)\n", r.Name, r.Summary, strings.Join(r.Variants, ", "))
 	}
 	fmt.Fprintln(w, "targets:")
 	for _, r := range target.Kinds {

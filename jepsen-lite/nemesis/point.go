@@ -276,7 +276,7 @@ const (
 func (f *Field) lengthen(via string) {
 	value := strings.Repeat("x", lackBytes/lackEntries)
 	for range lackEntries {
-		if _, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, value); err != nil {
+		if r, err := f.Target.Do(via, 4*time.Second, "SET", provokeKey, value); err != nil || r.IsErr() {
 			return // another fault is in the way
 		}
 	}
