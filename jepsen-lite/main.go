@@ -27,7 +27,7 @@ type cli struct {
 type runCmd struct {
 	Time     time.Duration `default:"${time}" help:"Length of the whole run, which the workloads share; of a marathon: of all its runs, 0s: until it is told to stop."`
 	Workload []string      `default:"all" help:"Workloads, in turn." placeholder:"NAME,..."`
-	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults; none: no faults; all: every kind." placeholder:"NAME,..."`
+	Nemesis  []string      `default:"kill,pause,partition" help:"Kinds of faults, or variants of one, as scenario:save-twice; none: no faults; all: every kind." placeholder:"NAME,..."`
 	Mixed    bool          `help:"Up to four faults at once."`
 	Schedule string        `help:"Play the faults of this schedule.json instead of those that --nemesis and the seed decide." placeholder:"FILE"`
 	Nodes    int           `default:"3" help:"Nodes of the cluster."`

@@ -193,6 +193,11 @@ func (s *session) check() (kind target.Kind, err error) {
 	if err := s.plan(); err != nil {
 		return kind, err
 	}
+	for _, given := range c.Nemesis { // a variant of one, which "all" has already
+		if strings.Contains(given, ":") && nemesis.Find(given) != nil && !slices.Contains(c.Nemesis, "all") {
+			kinds = append(kinds, given)
+		}
+	}
 	if s.kinds, err = names("nemesis", c.Nemesis, kinds); err != nil {
 		return kind, err
 	}

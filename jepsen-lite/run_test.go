@@ -103,6 +103,18 @@ func TestRaceRun(t *testing.T) {
 	}
 }
 
+// A nemesis may be one variant of a kind; "all" has it already.
+func TestNemesisVariant(t *testing.T) {
+	for given, want := range map[string]string{
+		"kill:leader,slow": "kill:leader,slow", "kill:nobody": "", "leader": "",
+	} {
+		s := &session{cmd: &runCmd{Time: time.Second, Workload: []string{"lock"}, Nemesis: strings.Split(given, ","), Nodes: 1, Workers: 1, Rate: 1, Target: "lockd"}}
+		if _, err := s.check(); (err == nil) != (want != "") || err == nil && strings.Join(s.kinds, ",") != want {
+			t.Errorf("%s: %v, %v", given, s.kinds, err)
+		}
+	}
+}
+
 // A bug that nobody knows is refused with the list of those that can be planted.
 func TestPlantUnknown(t *testing.T) {
 	s := &session{cmd: &runCmd{Plant: "nothing"}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,14 +68,23 @@ var Table = []Kind{
 	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping"}, true, restarts, scenario},
 }
 
-// Find returns the row of a name, or nil.
+// Find returns the row of a name, or nil. The name may be followed by a colon and one
+// variant, with "-" for each space: that has its row alone.
 func Find(name string) *Kind {
-	for i := range Table {
-		if Table[i].Name == name {
-			return &Table[i]
-		}
+	name, variant, one := strings.Cut(name, ":")
+	i := slices.IndexFunc(Table, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	k := Table[i]
+	if one {
+		v := slices.IndexFunc(k.Variants, func(v string) bool { return strings.ReplaceAll(v, " ", "-") == variant })
+		if v < 0 {
+			return nil
+		}
+		k.Variants = k.Variants[v : v+1]
+	}
+	return &k
 }
 
 // Fault is one planned fault.

@@ -84,6 +84,24 @@ func TestScenarioIsAlone(t *testing.T) {
 	}
 }
 
+// One variant of a kind has a row of its own, and its steps alone; there is no other.
+func TestFindVariant(t *testing.T) {
+	for name, want := range map[string][]string{
+		"scenario:save-twice": {"save twice"}, "slow:half-open": {"half-open"}, "kill": Find("kill").Variants,
+		"kill:nobody": nil, "nothing:leader": nil, "kill:": nil,
+	} {
+		k := Find(name)
+		if (k == nil) != (want == nil) || k != nil && !slices.Equal(k.Variants, want) {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+	for _, s := range Plan(1, time.Minute, []string{"kill:all"}, false) {
+		if f := s.Faults[0]; f.Kind != "kill" || f.Variant != "all" {
+			t.Errorf("step %+v", s)
+		}
+	}
+}
+
 // Every kind of message is lost, held and doubled, but answers come once.
 func TestCatches(t *testing.T) {
 	for _, kind := range Find("frame").Variants {
