@@ -26,6 +26,8 @@ var scenarios = map[string]func(p *play){
 	"large":       installLarge,
 	"elected":     loseElected,
 	"stopping":    disturbStopping,
+	"mute":        leaveWithoutAnswers,
+	"stale":       holdRequests,
 }
 
 // scenario plays one of them.
@@ -109,34 +111,76 @@ func (p *play) save(nodes []string) {
 	}
 }
 
-// loseAnswers has a node's answers to the leader never come, from before a write until
-// after it.
-func (p *play) loseAnswers(node string) {
-	p.say("lose an answer of %s", node)
-	p.links.Set(node, p.leader, target.Shape{Cut: true})
-	go p.write(p.leader)
-	p.between(10*time.Millisecond, 100*time.Millisecond)
-	p.Target.Net().Reset(node, p.leader)
-	p.links.Clear()
+// catch has messages of some kinds, from and to a node, be caught until let is called, which
+// reports whether one was. The links are recorded as disturbed.
+func (p *play) catch(node string, c target.Catch, kinds ...string) (let func() (struck bool)) {
+	for _, o := range p.Field.others(node) {
+		p.links.Set(node, o, target.Shape{Caught: true})
+		p.links.Set(o, node, target.Shape{Caught: true})
+	}
+	var caught []*target.Caught
+	for _, kind := range kinds {
+		c.Node, c.Kind = node, kind
+		caught = append(caught, p.Target.Net().Catch(c))
+	}
+	return func() (struck bool) {
+		for _, k := range caught {
+			struck = k.Cancel() || struck
+		}
+		p.links.Clear()
+		return struck
+	}
 }
 
-// saveTwice has a follower of an idle cluster trim its log up to its end; then the leader
-// sends again what it has.
+// loseAnswer has a node's answer to one write never come: the leader sends that again.
+func (p *play) loseAnswer(node string) {
+	let := p.catch(node, target.Catch{Answer: true, Act: target.Swallow, Break: true}, target.MsgAppend)
+	p.write(p.leader)
+	p.between(10*time.Millisecond, 100*time.Millisecond)
+	if let() {
+		p.say("lose an answer of %s", node)
+	} else {
+		p.say("no answer of %s to lose", node)
+	}
+}
+
+// Times of a cluster that nobody asks for anything.
+const (
+	stillMax = 5 * time.Second // until the last lease that was given has ended
+	stillFor = 400 * time.Millisecond
+)
+
+// still waits until all nodes have applied the same, and nothing comes for a while.
+func (p *play) still() {
+	var last int64
+	since := time.Now()
+	p.until(stillMax, func() bool {
+		for _, n := range p.Target.Nodes() {
+			if at, err := p.applied(n); err != nil || at != last {
+				last, since = at, time.Now()
+			}
+		}
+		return time.Since(since) > stillFor
+	})
+}
+
+// saveTwice has nodes of an idle cluster trim their logs up to their ends; then an answer is
+// lost, and the leader sends again what it has, which may be its snapshot alone.
 func saveTwice(p *play) {
 	speak := p.hush()
 	defer speak()
-	p.between(300*time.Millisecond, 1300*time.Millisecond)
-	who := p.others[:1]
+	p.still()
+	who := p.Target.Nodes()
 	if p.d.IntN(3) == 0 {
-		who = p.Target.Nodes()
+		who = p.others[:1]
 	}
 	p.save(who)
-	if p.d.IntN(2) == 0 {
+	if p.d.IntN(4) == 0 {
 		p.write(p.leader)
+		p.still()
 	}
 	p.save(who)
-	p.between(0, 300*time.Millisecond)
-	p.loseAnswers(p.others[0])
+	p.loseAnswer(p.others[0])
 	p.between(0, 200*time.Millisecond)
 	for range p.d.IntN(6) {
 		p.write(p.leader)
@@ -271,14 +315,70 @@ const electedLook = 2 * time.Second
 // loseElected takes a leader away as soon as it leads.
 func loseElected(p *play) {
 	to := p.others[0]
+	p.elect(to)
+	p.between(0, 30*time.Millisecond)
+	p.away(to)
+}
+
+// elect hands leadership to a node, and waits until it says that it leads.
+func (p *play) elect(to string) {
 	p.say("hand over to %s", to)
 	go p.handTo(to)
 	p.until(electedLook, func() bool {
 		r, err := p.Target.Do(to, time.Second, "ROLE")
 		return err == nil && len(r.Elems) > 0 && r.Elems[0].Str == "master"
 	})
-	p.between(0, 30*time.Millisecond)
-	p.away(to)
+}
+
+// leaveWithoutAnswers has a follower hear nothing of what became of its requests, neither
+// from the leader nor from the log; then the leader goes. What was done is not done again.
+func leaveWithoutAnswers(p *play) {
+	node, other := p.others[0], p.others[1]
+	p.say("no entries and no answers for %s", node)
+	let := p.catch(node, target.Catch{Each: true, Act: target.Swallow}, target.MsgAppend, target.MsgAnswer)
+	defer let()
+	p.between(50*time.Millisecond, 700*time.Millisecond)
+	switch p.d.IntN(8) {
+	case 0:
+		p.kill(p.leader)
+	case 1:
+		p.say("reset")
+		p.Target.Net().Reset(node, p.leader)
+	case 2:
+		p.elect(other)
+	default:
+		p.say("stop %s", p.leader)
+		p.touched[p.leader] = true
+		p.stop(p.leader)
+	}
+}
+
+// Times of the scenario stale.
+const (
+	staleMin  = 1500 * time.Millisecond // longer than a node waits for a sign of life of another one
+	staleMax  = 3500 * time.Millisecond
+	staleBack = 300 * time.Millisecond // it takes so long to hand leadership back
+)
+
+// holdRequests has requests of a follower arrive late at the leader, on a connection that the
+// follower has given up; meanwhile that leader goes on leading, or another one leads and
+// hands it back. By then the follower knows what became of them: nothing comes of them now.
+func holdRequests(p *play) {
+	node, other := p.others[0], p.others[1]
+	hold := staleMin + time.Duration(p.d.Int64N(int64(staleMax-staleMin)))
+	p.say("what %s asks for comes after %.1f s", node, hold.Seconds())
+	until := time.Now().Add(hold)
+	let := p.catch(node, target.Catch{Act: target.Hold, Hold: hold}, target.MsgForward)
+	defer let()
+	if p.d.IntN(2) == 0 {
+		p.between(20*time.Millisecond, 200*time.Millisecond)
+		p.elect(other)
+		// What the follower asks for goes there, until shortly before what is held arrives.
+		time.Sleep(time.Until(until) - staleBack - time.Duration(p.d.Int64N(int64(staleBack))))
+		p.elect(p.leader)
+	}
+	time.Sleep(time.Until(until))
+	p.between(50*time.Millisecond, 500*time.Millisecond)
 }
 
 // disturbStopping pauses a leader while it stops, or cuts it off.

@@ -49,12 +49,13 @@ const (
 	Double  CatchAct = "double"  // it arrives twice, as if it had been sent again, and is answered once; not calls, which are sent once
 )
 
-// Catch says which message is caught, once, and what becomes of it.
+// Catch says which message is caught, once or each time, and what becomes of it.
 type Catch struct {
 	Node   string // it comes from or goes to this node
 	Kind   string
 	Answer bool // not it, but what is answered to it, is swallowed or held
 	Skip   int  // after so many
+	Each   bool // and all that follow, until it is taken back
 	Act    CatchAct
 	Hold   time.Duration
 	Break  bool // then its connection breaks
@@ -77,7 +78,7 @@ func (n *Net) Catch(c Catch) *Caught {
 	return caught
 }
 
-// Cancel takes it back, if it has not struck. It reports whether it has.
+// Cancel takes it back, unless it has struck, once, and is over. It reports whether it has struck.
 func (c *Caught) Cancel() (struck bool) {
 	c.net.catching.Lock()
 	defer c.net.catching.Unlock()
@@ -103,8 +104,9 @@ func (n *Net) catch(from, to string, m message) *Catch {
 			continue
 		}
 		if c.Skip--; c.Skip < 0 {
-			c.struck = true
-			n.forget(c)
+			if c.struck = true; !c.Each {
+				n.forget(c)
+			}
 			return &c.Catch
 		}
 	}

@@ -125,6 +125,7 @@ func TestCatch(t *testing.T) {
 		"not twice":          {Catch{Kind: MsgInstall, Act: Double}, 'r', [2]string{snapshot, ""}, [2]string{snapshot, ""}},
 		"an answer to a set": {Catch{Kind: MsgForward, Answer: true, Act: Swallow}, 'c', [2]string{sets, second + pong + first}, [2]string{sets, second + pong}},
 		"any answer":         {Catch{Kind: MsgAnswer, Act: Swallow}, 'c', [2]string{sets, pong + second + first}, [2]string{sets, pong + first}},
+		"every answer":       {Catch{Kind: MsgAnswer, Skip: 1, Each: true, Act: Swallow}, 'c', [2]string{sets, first + pong + second + second}, [2]string{sets, first + pong}},
 		"another node":       {Catch{Node: "c", Kind: MsgAnswer, Act: Swallow}, 'c', [2]string{sets, first}, [2]string{sets, first}},
 	} {
 		for _, step := range []int{2, 1 << 20} {
