@@ -64,7 +64,7 @@ var Table = []Kind{
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
 	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
 	{"build", "a node is started from a build that knows one command more: it is refused, and refuses, until it has its own build again; in a step of its own", []string{"leader", "follower"}, false, restarts, build},
-	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script"}, false, links, quiet},
+	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script", "straggler"}, false, links, quiet},
 	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping", "mute", "stale"}, true, restarts, scenario},
 }
 

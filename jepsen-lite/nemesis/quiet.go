@@ -1,10 +1,13 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"lockd/jepsen-lite/target"
 )
 
 // Times of the fault quiet.
@@ -13,7 +16,11 @@ const (
 	quietMax   = 10 * time.Second
 	loneMax    = time.Second // for the one command of the one client
 	quietBurst = 300 * time.Millisecond
-	settleMax  = 10 * time.Second // for what was broken before
+	lateFor    = 20 * time.Second        // for how long one comes late, again and again
+	lateFrom   = -200 * time.Microsecond // than the others are answered as a rule
+	lateTo     = 400 * time.Microsecond
+	lateMax    = 5 * time.Millisecond // of what is the rule
+	settleMax  = 10 * time.Second     // for what was broken before
 )
 
 // lone is what the one client asks for.
@@ -23,14 +30,24 @@ var lone = map[string][]string{
 	"script": {"EVAL", "return redis.call('incr', KEYS[1])", "1", provokeKey + ":count"},
 }
 
+// lateCrowd is how many come before the one that is late.
+const lateCrowd = 5
+
 // quiet has the clients ask for nothing for a while. Then one client has one command, at
 // one node after the other, and nobody else: whoever sleeps until somebody else comes
-// leaves it waiting. Then all come at once.
+// leaves it waiting. Then all come at once. Or, instead, several come at once and one a moment later,
+// again and again, while whoever has answered the others looks whether more come.
 func quiet(f *Field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	speak := f.hush()
 	defer speak()
 	f.drain()
+	if fault.Variant == "straggler" {
+		if !f.settled() {
+			return "quiet: straggler (not settled)", nil
+		}
+		return fmt.Sprintf("quiet: straggler after %d others, %d times", lateCrowd, f.straggle(d, lateFor)), nil
+	}
 	length := quietMin + time.Duration(d.Float64()*d.Float64()*float64(quietMax-quietMin)) // mostly short
 	time.Sleep(length)
 	what := fmt.Sprintf("quiet for %.1f s, then one %s at each node", length.Seconds(), fault.Variant)
@@ -76,4 +93,66 @@ func (f *Field) askAlone(which string, d *rand.Rand) {
 			time.Sleep(time.Duration(d.Int64N(int64(quietMin))))
 		}
 	}
+}
+
+// straggle has a crowd come and, once it is answered, one more client, again and again. It
+// finds fault with a cluster that leaves the one waiting, and returns how often it came.
+func (f *Field) straggle(d *rand.Rand, length time.Duration) (times int) {
+	leader := f.Target.Leader()
+	var crowd []*target.Conn
+	defer func() {
+		for _, c := range crowd {
+			c.Close()
+		}
+	}()
+	for range lateCrowd + 1 {
+		c, err := f.Target.Dial(leader, loneMax)
+		if err != nil {
+			return 0
+		}
+		crowd = append(crowd, c)
+	}
+	usual := lateMax // for the others to be answered
+	for until := time.Now().Add(length); time.Now().Before(until); times++ {
+		late := usual + lateFrom + time.Duration(d.Int64N(int64(lateTo-lateFrom)))
+		took, err := together(crowd[1:], crowd[0], late)
+		if err != nil {
+			f.found.add("left alone", fmt.Sprintf("one of %d writes at once, or of one more %s later, at try %d: %v; %s are well", lateCrowd, late, times+1, err, loneMax))
+			return times
+		}
+		usual += (min(took, lateMax) - usual) / 8
+	}
+	return times
+}
+
+// together has each of some clients write, and one more a moment later, and all be answered.
+// It returns how long the others waited.
+func together(crowd []*target.Conn, one *target.Conn, late time.Duration) (took time.Duration, err error) {
+	began := time.Now()
+	for _, c := range crowd {
+		if err := c.Send(loneMax, lone["write"]); err != nil {
+			return 0, err
+		}
+	}
+	sent := make(chan error, 1)
+	time.AfterFunc(late, func() { sent <- one.Send(loneMax, lone["write"]) })
+	for _, c := range crowd {
+		if err := answered(c); err != nil {
+			return 0, err
+		}
+	}
+	took = time.Since(began)
+	if err := <-sent; err != nil {
+		return 0, err
+	}
+	return took, answered(one)
+}
+
+// answered waits for the answer to a write.
+func answered(c *target.Conn) error {
+	r, err := c.Wait(loneMax)
+	if err == nil && r.IsErr() {
+		err = errors.New(r.Str)
+	}
+	return err
 }

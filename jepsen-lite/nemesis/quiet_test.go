@@ -1,7 +1,10 @@
 package nemesis
 
 import (
+	"bufio"
+	"net"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,5 +62,69 @@ func TestQuietFinds(t *testing.T) {
 				t.Errorf("%q sleeps: found %v", sleeps, found)
 			}
 		})
+	}
+}
+
+// forgetful is a target whose leader answers everything with OK, but for one write that came
+// alone: that is answered when another one comes.
+type forgetful struct {
+	hermit
+	addr string
+}
+
+func (f *forgetful) Dial(_ string, timeout time.Duration) (*target.Conn, error) {
+	return target.Dial(f.addr, timeout)
+}
+
+// serveForgetful serves until the test ends. The write number forgets is left waiting; 0: none.
+func serveForgetful(t *testing.T, forgets int) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		writes := make(chan int, 1)
+		writes <- 0
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					switch answer := "+OK\r\n"; lines.Text() {
+					case "PING":
+						answer = "+PONG\r\n"
+						fallthrough
+					case "lone":
+						n := <-writes
+						if strings.Contains(answer, "OK") {
+							n++
+						}
+						writes <- n
+						if n == forgets && strings.Contains(answer, "OK") {
+							continue
+						}
+						if _, err := conn.Write([]byte(answer)); err != nil {
+							return
+						}
+					}
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// Whoever leaves one client waiting that came after the others is found; nobody else is.
+func TestStragglerIsFound(t *testing.T) {
+	for forgets, length := range map[int]time.Duration{0: 50 * time.Millisecond, 3 * (lateCrowd + 1): time.Minute} {
+		f := (&Field{Target: &forgetful{addr: serveForgetful(t, forgets)}}).own(nil)
+		times := f.straggle(dice(1), length)
+		if found := f.Found(); (len(found) > 0) != (forgets > 0) || forgets > 0 && times != 2 || times == 0 {
+			t.Errorf("write %d is forgotten: after %d times found %v", forgets, times, found)
+		}
 	}
 }

@@ -182,18 +182,26 @@ func (n *lockdNode) begin(more ...string) {
 
 // Do implements Target.
 func (t *lockd) Do(node string, timeout time.Duration, args ...string) (Reply, error) {
-	n := t.nodes[node]
-	start, ok := n.present()
-	if !ok {
-		return Reply{}, errNotRunning
-	}
-	c, err := Dial(n.addr, timeout)
+	c, err := t.Dial(node, timeout)
 	if err != nil {
 		return Reply{}, err
 	}
 	defer c.Close()
-	n.answered.Store(int64(start))
 	return c.Do(timeout, args...)
+}
+
+// Dial implements Target.
+func (t *lockd) Dial(node string, timeout time.Duration) (*Conn, error) {
+	n := t.nodes[node]
+	start, ok := n.present()
+	if !ok {
+		return nil, errNotRunning
+	}
+	c, err := Dial(n.addr, timeout)
+	if err == nil {
+		n.answered.Store(int64(start))
+	}
+	return c, err
 }
 
 var errNotRunning = errors.New("it does not run")

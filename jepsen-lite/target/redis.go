@@ -261,6 +261,14 @@ func (t *redis) Do(node string, timeout time.Duration, args ...string) (Reply, e
 	return ask(t.nodes[node].addr, timeout, args...)
 }
 
+// Dial implements Target.
+func (t *redis) Dial(node string, timeout time.Duration) (*Conn, error) {
+	if !t.nodes[node].server.running() {
+		return nil, errNotRunning
+	}
+	return Dial(t.nodes[node].addr, timeout)
+}
+
 // Healthy implements Target: the primary takes a write.
 func (t *redis) Healthy(ctx context.Context) error {
 	attempt := 0

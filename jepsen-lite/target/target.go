@@ -82,6 +82,8 @@ type Target interface {
 	Do(node string, timeout time.Duration, args ...string) (Reply, error)
 	// PeerAddr is the address at which a node listens for the others, past the proxies.
 	PeerAddr(node string) string
+	// Dial connects to a node, past the proxies.
+	Dial(node string, timeout time.Duration) (*Conn, error)
 	// Dir is a node's data folder.
 	Dir(node string) string
 
