@@ -336,7 +336,12 @@ func leaveWithoutAnswers(p *play) {
 	node, other := p.others[0], p.others[1]
 	p.say("no entries and no answers for %s", node)
 	let := p.catch(node, target.Catch{Each: true, Act: target.Swallow}, target.MsgAppend, target.MsgAnswer)
-	defer let()
+	defer func() {
+		let()
+		for _, o := range p.Field.others(node) { // who waits for what was lost must not wait on
+			p.Target.Net().Reset(node, o)
+		}
+	}()
 	p.between(50*time.Millisecond, 700*time.Millisecond)
 	switch p.d.IntN(8) {
 	case 0:
