@@ -37,7 +37,7 @@ const (
 
 	// UnprovenConnsMax bounds the incoming connections on which nobody has been admitted
 	// yet; each has a file descriptor.
-	UnprovenConnsMax = 256
+	UnprovenConnsMax = 128
 
 	handshakeWaitMax = 2 * time.Second // for TLS and the proofs of who has connected
 

@@ -23,9 +23,9 @@ func TestSeatsFitFiles(t *testing.T) {
 		says      string
 	}{
 		"enough":        {need + 5, need + 5, clientsWanted + 5, ""},
-		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10320 (it was originally set to 1024)."},
-		"too low":       {400, 400, 80, "maxclients has been reduced to 80 to compensate for low ulimit"},
-		"far too low":   {320, 320, math.MaxInt64, "your current 'ulimit -n' of 320 is not enough for the server to start: increase your open file limit to at least 10320"},
+		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10256 (it was originally set to 1024)."},
+		"too low":       {336, 336, 80, "maxclients has been reduced to 80 to compensate for low ulimit"},
+		"far too low":   {256, 256, math.MaxInt64, "your current 'ulimit -n' of 256 is not enough for the server to start: increase your open file limit to at least 10256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &logBuffer{}
@@ -81,7 +81,7 @@ func TestSeatsFollowFiles(t *testing.T) {
 func TestIdleClientsLeaveDescriptors(t *testing.T) {
 	ports := freePorts(t, 2)
 	p := &proc{t: t, name: "single", addr: "127.0.0.1:" + strconv.Itoa(ports[0]), log: &logBuffer{},
-		wrap: []string{"sh", "-c", `ulimit -n 400; exec "$0" "$@"`}}
+		wrap: []string{"sh", "-c", `ulimit -n 336; exec "$0" "$@"`}}
 	p.args = []string{"serve", "--listen", p.addr, "--peer-listen", "127.0.0.1:" + strconv.Itoa(ports[1]), "--dir", t.TempDir()}
 	p.start()
 	t.Cleanup(p.kill)

@@ -12,10 +12,10 @@ import (
 )
 
 // A node may have room file descriptors more than it has open, and more clients come than
-// that. It keeps 320 for itself and for who has just come to its peer port, and lets few of
+// that. It keeps 256 for itself and for who has just come to its peer port, and lets few of
 // the clients in; strangers never say a word.
 const (
-	scarceRoom      = 340
+	scarceRoom      = 276
 	scarceClients   = 400
 	scarceStrangers = 300
 	scarceDiallers  = 8
