@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,9 +26,6 @@ func TestPlantedRuns(t *testing.T) {
 		if !strings.Contains(string(readme), row) {
 			t.Errorf("the README has no row that begins %s", row)
 		}
-		if p.isTest() {
-			continue
-		}
 		run, err := p.parse()
 		switch {
 		case err != nil:
@@ -48,26 +44,6 @@ func TestPlantedRuns(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+) \| .* \| `+"`(--workload|\\./)").FindAllStringSubmatch(string(readme), -1) {
 		if !slices.Contains(bugs, row[1]) {
 			t.Errorf("the README has a row for %s, which nobody plants", row[1])
-		}
-	}
-}
-
-// A bug for which there is a test is caught by a test that fails, and by its words.
-func TestPlantedJudgeTest(t *testing.T) {
-	p := plantedRun{as: []string{"done twice"}}
-	failed := errors.New("exit status 1")
-	for _, c := range []struct {
-		out    string
-		failed error
-		want   string
-		ok     bool
-	}{
-		{"done twice", nil, "NOT CAUGHT", false},
-		{"build failed", failed, "NOT CAUGHT", false},
-		{"it was done twice", failed, "caught: done twice", true},
-	} {
-		if word, ok := p.judgeTest(c.out, c.failed); word != c.want || ok != c.ok {
-			t.Errorf("%q, %v: %s, %v, want %s", c.out, c.failed, word, ok, c.want)
 		}
 	}
 }
