@@ -167,6 +167,7 @@ type journal struct {
 	sequence  uint64
 	lastFence uint64
 	stats     stats
+	noted     uint64 // whatever is of a later sequence stands where something is noted in undo
 }
 
 // undo is one change to take back: an entry of a database, or all databases.
@@ -185,12 +186,15 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, noted: m.sequence,
 	}
 }
 
+// journalEntry notes what a key held. What the script itself has put there is not kept: what
+// was there before it is noted already. A string that grows in a loop would else be kept in
+// each of its lengths, gigabytes of it.
 func (m *Machine) journalEntry(db int, key string, was *entry) {
-	if m.journal == nil {
+	if m.journal == nil || was != nil && was.version > m.journal.noted {
 		return
 	}
 	b := bucket(db, key)
@@ -206,6 +210,7 @@ func (m *Machine) replaceDatabases() {
 	}
 	dbs := m.dbs
 	m.journal.undo = append(m.journal.undo, undo{dbs: &dbs})
+	m.journal.noted = m.sequence
 }
 
 // commit ends the journal and keeps what the script did.

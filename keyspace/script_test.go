@@ -27,7 +27,7 @@ func TestLimitedScriptIsTakenBack(t *testing.T) {
 	for range 300 {
 		m := sample(t)
 		m.digest = 0 // it would keep a trace, on every node
-		lines := make([]string, 1+rng.IntN(12))
+		lines := make([]string, 1+rng.IntN(60))
 		for i := range lines {
 			lines[i] = randomWrite(rng)
 		}
@@ -42,6 +42,39 @@ func TestLimitedScriptIsTakenBack(t *testing.T) {
 			t.Fatalf("something is left of\n%s\nmessages %v", strings.Join(lines, "\n"), msgs)
 		}
 		checkDerived(t, m)
+	}
+}
+
+// Of a key that a script writes again and again only what was there before it is kept: what
+// it has made itself is let go, and what it has made of nothing leaves nothing.
+func TestJournalIsBounded(t *testing.T) {
+	const piece = 1000
+	m := New(fakeScripts{})
+	do(m, 1, "SET old v")
+	do(m, 1, "RPUSH list v")
+	before := image(t, m)
+	m.applying = true
+	m.begin()
+	for range 100 {
+		for _, line := range []string{"APPEND old " + strings.Repeat("x", piece), "APPEND new " + strings.Repeat("x", piece), "RPUSH list v", "PERSIST old"} {
+			if r := (&ctx{m: m, at: at(1)}).execute(split(line)); r.IsErr() {
+				t.Fatalf("%s: %s", line, r.Str)
+			}
+		}
+	}
+	kept := 0
+	for _, u := range m.journal.undo {
+		if u.was != nil {
+			kept += len(u.was.str())
+		}
+	}
+	if len(m.journal.undo) != 3 || kept != len("v") {
+		t.Errorf("%d changes are kept, and strings of %d bytes", len(m.journal.undo), kept)
+	}
+	m.rollback()
+	m.applying = false
+	if !bytes.Equal(image(t, m), before) {
+		t.Error("something is left")
 	}
 }
 
