@@ -68,7 +68,7 @@ func newBlocker(n *Node) *blocker {
 // the answer from the goroutine that applies, before what the command did is published.
 func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
-	if resp.RequestSize(w.request(resp.BlockID{})) > RequestBytesMax {
+	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
 	for {
@@ -222,12 +222,13 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	for {
 		changed := n.changed.next()
 		req := request()
-		o, res := n.attempt(ctx, req, true, nil)
+		n.identify(req.Cmds)
+		out := n.attempt(ctx, req, true)
 		switch {
-		case o == outcomeUnknown:
+		case out.outcome == outcomeUnknown:
 			doubt = outcomeUnknown
-		case o == outcomeDone && res.Left(req) == 0 && !res.Replies[0].IsErr():
-			return outcomeDone, res.Replies[0]
+		case out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr():
+			return outcomeDone, out.result.Replies[0]
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {

@@ -10,13 +10,25 @@ import (
 	"lockd/resp"
 )
 
-// Lookup finds the row of a command; nil if the cluster does not know it.
-func (n *Node) Lookup(name string) *resp.Spec {
-	if s := n.protocol.rows.Lookup(name); s != nil {
-		return s
+// identify finds what the commands of a request call, where it is not known yet: the request
+// was made here, or comes from another node. What nobody knows has no Spec; what the node's
+// own table knows, and is called wrongly, that of its name.
+func (n *Node) identify(cmds []resp.Cmd) {
+	for i := range cmds {
+		c := &cmds[i]
+		if c.Spec != nil {
+			continue
+		}
+		if row, _ := n.protocol.rows.Find(c.Args); row != nil {
+			c.Spec = &row.Spec
+		} else if c.Spec = n.protocol.rows.Lookup(c.Args[0]); c.Spec == nil {
+			c.Spec, _ = n.machine.Find(c.Args)
+		}
 	}
-	return n.machine.Lookup(name)
 }
+
+// own is the row of a command that is about the node and not about data; nil if it is not.
+func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.Row(c.Spec) }
 
 // Specs lists the rows of all commands the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
@@ -31,15 +43,16 @@ func (n *Node) Specs() []*resp.Spec {
 // The data commands of a request run first, together, as nothing may come in
 // between; then those about the node (INFO, WAIT ...), in their order.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
+	n.identify(req.Cmds)
 	own := 0
-	for _, c := range req.Cmds {
-		if n.protocol.rows.Lookup(c.Args[0]) != nil {
+	for i := range req.Cmds {
+		if n.own(&req.Cmds[i]) != nil {
 			own++
 		}
 	}
 	switch own {
 	case 0:
-		return n.run(ctx, req, n.writes(req), nil)
+		return n.run(ctx, req, nil)
 	case len(req.Cmds):
 		return n.doOwn(ctx, req.Cmds)
 	}
@@ -71,13 +84,13 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 	data, own := resp.Request{Watch: req.Watch, Multi: req.Multi}, []resp.Cmd(nil)
 	for _, c := range req.Cmds {
-		if n.protocol.rows.Lookup(c.Args[0]) != nil {
+		if n.own(&c) != nil {
 			own = append(own, c)
 		} else {
 			data.Cmds = append(data.Cmds, c)
 		}
 	}
-	first := n.run(ctx, data, n.writes(data), nil)
+	first := n.run(ctx, data, nil)
 	if first.Aborted {
 		return first
 	}
@@ -85,7 +98,7 @@ func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 	replies := make([]resp.Reply, 0, len(req.Cmds))
 	for _, c := range req.Cmds {
 		from := &first.Replies
-		if n.protocol.rows.Lookup(c.Args[0]) != nil {
+		if n.own(&c) != nil {
 			from = &then.Replies
 		}
 		replies = append(replies, (*from)[0])
@@ -104,30 +117,18 @@ func (n *Node) doOwn(ctx context.Context, cmds []resp.Cmd) resp.Result {
 }
 
 func (n *Node) doOne(ctx context.Context, c resp.Cmd) resp.Reply {
-	row, fail := n.protocol.rows.Find(c.Args)
-	if row == nil {
-		return fail
-	}
-	if !row.Run.onLeader {
-		return row.Run.run(ctx, n, c.Args)
+	if !n.own(&c).Run.onLeader {
+		return n.runOwn(ctx, c)
 	}
 	req := resp.Request{Cmds: []resp.Cmd{c}}
-	return n.run(ctx, req, true, n.localOwn).Replies[0]
+	return n.run(ctx, req, n.localOwn).Replies[0]
 }
 
-// writes reports whether a request must go through the log: as a whole, if one of
-// its commands must.
-func (n *Node) writes(req resp.Request) bool {
-	for _, c := range req.Cmds {
-		spec := n.machine.Lookup(c.Args[0])
-		if spec == nil {
-			continue
-		}
-		if leaf, _ := spec.Check(c.Args); leaf != nil && leaf.Flags&(resp.Write|resp.MayReplicate) != 0 {
-			return true
-		}
+func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
+	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
+		return fail
 	}
-	return false
+	return n.own(&c).Run.run(ctx, n, c.Args)
 }
 
 // fail answers every command of a request alike.
@@ -151,32 +152,35 @@ const (
 // run tries a request until its outcome is known, or can not be known, or there
 // has been no leader for it for LeaderWait. What is certainly not done is tried
 // again: so a failover looks like latency. A write whose outcome is unknown is never
-// tried again, a read always may be. Own runs what is not for the machine; nil: it is.
-func (n *Node) run(ctx context.Context, req resp.Request, write bool, own executor) resp.Result {
-	if size := resp.RequestSize(req); size > RequestBytesMax {
+// tried again, a read always may be. Own runs what is not for the machine, and is taken
+// for a write; nil: it is for the machine.
+func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Result {
+	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
+	write := own != nil || req.Writes()
 	start, pause := n.clock.Monotonic(), retryPauseMin
 	var done []resp.Reply // to the commands before those of req, if not all were executed at once
 	for {
 		changed := n.changed.next()
-		o, res, doubted := n.attemptAny(ctx, req, write, own)
+		out, doubted := n.try(ctx, req, write, own)
 		if doubted {
 			start = n.clock.Monotonic() // there is a leader, or there will be no other try
 		}
+		res := out.result
 		switch {
-		case o == outcomeDone && res.Left(req) == 0:
+		case out.outcome == outcomeDone && res.Left(req) == 0:
 			return behind(done, res)
-		case o == outcomeDone && len(res.Replies) > 0:
+		case out.outcome == outcomeDone && len(res.Replies) > 0:
 			if req.Partly {
 				return res
 			}
 			done = append(done, res.Replies...)
-			req.Cmds = req.Cmds[len(res.Replies):]
+			req = req.Rest(len(res.Replies))
 			start, pause = n.clock.Monotonic(), retryPauseMin
-		case o == outcomeUnknown && write:
+		case out.outcome == outcomeUnknown && write:
 			return behind(done, fail(req, resp.ErrUnknown))
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
@@ -209,32 +213,30 @@ func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	}
 }
 
-// attemptAny runs a request once, in its way. doubted: the log has told the outcome.
-func (n *Node) attemptAny(ctx context.Context, req resp.Request, write bool, own executor) (o outcome, res resp.Result, doubted bool) {
-	if write && own == nil {
-		out, doubted := n.attemptWrite(ctx, req)
-		return out.outcome, out.result, doubted
+// try runs a request once, in its way. doubted: the log has told the outcome.
+func (n *Node) try(ctx context.Context, req resp.Request, write bool, own executor) (out answer, doubted bool) {
+	switch {
+	case own == nil && write:
+		return n.attemptWrite(ctx, req)
+	case own != nil && n.lead.Load() != nil:
+		o, res := own(ctx, req)
+		return answer{outcome: o, result: res}, false
 	}
-	o, res = n.attempt(ctx, req, write, own)
-	return o, res, false
+	return n.attempt(ctx, req, write), false
 }
 
 // attempt runs a request once, here if this node leads, otherwise at the leader. Nobody
 // finds it in the log again.
-func (n *Node) attempt(ctx context.Context, req resp.Request, write bool, own executor) (outcome, resp.Result) {
+func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer {
 	if n.lead.Load() != nil {
-		if own != nil {
-			return own(ctx, req)
-		}
-		out := n.local(ctx, req, write, &attempt{})
-		return out.outcome, out.result
+		return n.local(ctx, req, write, &attempt{})
 	}
 	addr, ctx, cancel, ok := n.leaderElsewhere(ctx)
 	if !ok {
-		return outcomeNotDone, resp.Result{}
+		return answer{outcome: outcomeNotDone}
 	}
 	defer cancel()
-	return n.peers.forward(ctx, addr, req)
+	return n.peers.forwardAttempt(ctx, addr, req, &attempt{})
 }
 
 // leaderElsewhere is where another node leads, and a context that ends with its reign.
@@ -262,7 +264,7 @@ func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attem
 		}
 	}
 	ch := make(chan answer, 1)
-	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: resp.RequestSize(req)}
+	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res, o.index} }
 	n.submit(o, write)
 	select {
@@ -298,12 +300,8 @@ func (n *Node) mayTry(o *op) bool {
 	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
 		return false
 	}
-	args := o.req.Cmds[0].Args
-	spec := n.machine.Lookup(args[0])
-	if spec != nil {
-		spec, _ = spec.Check(args) // a peer's request is not checked yet
-	}
-	return spec != nil && spec.Keys == resp.FirstKey && spec.MayRefuse(args)
+	c := &o.req.Cmds[0]
+	return c.Spec != nil && c.Spec.Keys == resp.FirstKey && c.Spec.MayRefuse(c.Args)
 }
 
 // isRefused reports whether a request would change nothing as things are here. It is no
@@ -313,17 +311,13 @@ func (n *Node) isRefused(req resp.Request) bool {
 	if lead == nil {
 		return false
 	}
-	_, ok := n.try(lead, req)
+	_, ok := n.tryOut(lead, req)
 	return ok
 }
 
 // localOwn runs a command about the cluster on this node, which leads.
 func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
-	row, fail := n.protocol.rows.Find(req.Cmds[0].Args)
-	if row == nil {
-		return outcomeDone, resp.Result{Replies: []resp.Reply{fail}}
-	}
-	reply := row.Run.run(ctx, n, req.Cmds[0].Args)
+	reply := n.runOwn(ctx, req.Cmds[0])
 	switch {
 	case reply.IsErr() && (reply.Str == resp.ErrNotDone || n.raft.State() != raft.Leader):
 		// Another node leads by now, and its word counts. To send one of these commands
@@ -353,17 +347,17 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 // the request is bound to, says so.
 func (n *Node) serveForward(f forwarded, respond func(answer)) {
 	req, lead := f.req, n.lead.Load()
+	n.identify(req.Cmds)
 	if lead == nil || !lead.takes(f.term) || isRecall(req) && f.origin.number == 0 {
 		respond(answer{outcome: outcomeNotDone})
 		return
 	}
-	size := resp.RequestSize(req)
-	if size > RequestBytesMax {
+	if req.Size() > RequestBytesMax {
 		respond(answer{outcome: outcomeDone, result: fail(req, errRequestTooLarge)})
 		return
 	}
 	n.serving.Add(1)
-	o := &op{until: f.until, req: req, origin: f.origin, term: f.term, size: size}
+	o := &op{until: f.until, req: req, origin: f.origin, term: f.term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) {
 		respond(answer{out, res, o.index})
 		n.serving.Add(-1)
@@ -372,7 +366,7 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 		n.proposer.submit(o)
 		return
 	}
-	if n.protocol.rows.Lookup(req.Cmds[0].Args[0]) != nil {
+	if n.own(&req.Cmds[0]) != nil {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), f.until)
 			defer cancel()
@@ -380,7 +374,7 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 		}()
 		return
 	}
-	write := n.writes(req)
+	write := req.Writes()
 	if n.mayTry(o) {
 		go n.submit(o, write) // it looks at the machine, for which the connection must not wait
 		return

@@ -10,9 +10,9 @@ import (
 // It is not safe for concurrent use; Node holds the one lock around it. Only the
 // function that Snapshot returns may run while other methods do.
 type Machine interface {
-	// Lookup finds the row of a command; nil if there is none. Concurrent use is
-	// allowed.
-	Lookup(name string) *resp.Spec
+	// Find returns what a command calls, after the checks of Spec.Check; otherwise nil and
+	// the error. Concurrent use is allowed.
+	Find(args resp.Args) (*resp.Spec, resp.Reply)
 	// Specs lists the rows of all commands. Concurrent use is allowed.
 	Specs() []*resp.Spec
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"lockd/resp"
 )
@@ -27,6 +28,7 @@ type testMachine struct {
 	more  []*resp.Spec // rows that others do not have
 	sum   uint64       // the digest
 	most  int          // commands it executes of one entry, or read; 0: all
+	finds atomic.Int64 // calls of Find
 }
 
 type testVar struct {
@@ -53,13 +55,18 @@ var testTable = resp.NewTable([]resp.Row[struct{}]{
 	{Spec: resp.Spec{Name: "config", Arity: 2, Flags: resp.Write}},
 })
 
-func (m *testMachine) Lookup(name string) *resp.Spec {
+func (m *testMachine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
+	m.finds.Add(1)
 	for _, s := range m.more {
-		if resp.Is(name, s.Name) {
-			return s
+		if resp.Is(args[0], s.Name) {
+			return s.Check(args)
 		}
 	}
-	return testTable.Lookup(name)
+	row, fail := testTable.Find(args)
+	if row == nil {
+		return nil, fail
+	}
+	return &row.Spec, fail
 }
 
 func (m *testMachine) Specs() []*resp.Spec        { return slices.Concat(testTable.Specs(), m.more) }

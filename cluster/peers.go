@@ -136,7 +136,7 @@ func (p *peers) forward(ctx context.Context, addr string, req resp.Request) (out
 
 // forwardAttempt is forward for an attempt that the log will show.
 func (p *peers) forwardAttempt(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
-	size := resp.RequestSize(req)
+	size := req.Size()
 	if size > forwardBytesMax {
 		return answer{outcome: outcomeDone, result: tooLargeToForward(len(req.Cmds))}
 	}

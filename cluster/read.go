@@ -119,7 +119,7 @@ func (r *reader) answer(lead *leadership, o *op) {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
 		o.done(outcomeDone, r.n.view(lead, o.req))
-	} else if res, ok := r.n.try(lead, o.req); ok {
+	} else if res, ok := r.n.tryOut(lead, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.n.claim(o)
@@ -133,9 +133,9 @@ func (n *Node) view(lead *leadership, req resp.Request) resp.Result {
 	return n.machine.View(n.readStamp(lead), req)
 }
 
-// try asks the machine whether a request that may write would change nothing, and what
+// tryOut asks the machine whether a request that may write would change nothing, and what
 // it is answered then.
-func (n *Node) try(lead *leadership, req resp.Request) (resp.Result, bool) {
+func (n *Node) tryOut(lead *leadership, req resp.Request) (resp.Result, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.machine.Try(n.readStamp(lead), req)

@@ -92,14 +92,14 @@ func named(sentence string, names []string) string {
 
 // unfit is the error of the first command that the machine does not know, or not with so
 // many arguments; false if there is none. The log must not hold one: whoever finds it there
-// can only stop.
+// can only stop. Of the others the Spec is known afterwards.
 func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
-	for _, c := range req.Cmds {
-		spec := n.machine.Lookup(c.Args[0])
-		if spec == nil {
-			return resp.UnknownCommand(c.Args), true
+	for i := range req.Cmds {
+		c := &req.Cmds[i]
+		if c.Spec != nil && n.own(c) == nil {
+			continue // it was found and checked when it came
 		}
-		if leaf, fail := spec.Check(c.Args); leaf == nil {
+		if c.Spec, fail = n.machine.Find(c.Args); c.Spec == nil {
 			return fail, true
 		}
 	}

@@ -29,9 +29,6 @@ type sentinelCommand func(context.Context, *Sentinel, resp.Args) resp.Reply
 // sentinelTable holds the commands of a sentinel that are not about the connection.
 var sentinelTable = resp.NewTable(sentinelRows)
 
-// Lookup finds the row of a command; nil if the sentinel does not know it.
-func (s *Sentinel) Lookup(name string) *resp.Spec { return sentinelTable.Lookup(name) }
-
 // Specs lists the rows of all commands that the sentinel knows.
 func (s *Sentinel) Specs() []*resp.Spec { return sentinelTable.Specs() }
 
@@ -39,12 +36,11 @@ func (s *Sentinel) Specs() []*resp.Spec { return sentinelTable.Specs() }
 func (s *Sentinel) Do(ctx context.Context, req resp.Request) resp.Result {
 	replies := make([]resp.Reply, len(req.Cmds))
 	for i, c := range req.Cmds {
-		row, fail := sentinelTable.Find(c.Args)
-		if row == nil {
+		if row, fail := sentinelTable.Find(c.Args); row != nil {
+			replies[i] = row.Run(ctx, s, c.Args)
+		} else {
 			replies[i] = fail
-			continue
 		}
-		replies[i] = row.Run(ctx, s, c.Args)
 	}
 	return resp.Result{Replies: replies}
 }

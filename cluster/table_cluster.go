@@ -345,7 +345,7 @@ const slotScanCount = "1000"
 func (n *Node) keysInSlot(ctx context.Context, slot int, visit func(string) bool) resp.Reply {
 	for cursor := "0"; ctx.Err() == nil; {
 		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SCAN", cursor, "COUNT", slotScanCount}}}}
-		page := n.run(ctx, req, false, nil).Replies[0]
+		page := n.Do(ctx, req).Replies[0]
 		if page.IsErr() {
 			return page
 		}

@@ -58,6 +58,34 @@ func TestDeposedLeaderDoesNotRefuse(t *testing.T) {
 	})
 }
 
+// What a command calls is looked up once by each node that sees it: by who reads it from a
+// client, from a peer or out of the log. The leader reads it out of the log, too.
+func TestFoundOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		follower := c.others(leader)[0]
+		for _, n := range []*testNode{leader, follower} {
+			spec, _ := leader.machine.Find(resp.Args{"SETNX", "k", "v"})
+			for _, other := range c.others(nil) {
+				other.machine.finds.Store(0)
+			}
+			n.Do(t.Context(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SETNX", n.id, "v"}, Spec: spec}}})
+			c.agree()
+			for _, other := range c.others(nil) {
+				want := int64(1)
+				if other == leader && n == follower {
+					want = 2 // from its peer, and from the log
+				}
+				if got := other.machine.finds.Load(); got != want {
+					t.Errorf("asked at %s (%s leads), %s looked it up %d times, want %d", n.id, leader.id, other.id, got, want)
+				}
+			}
+		}
+	})
+}
+
 // What was taken when a request came, and is free when leadership is confirmed, is taken
 // through the log.
 func TestTriedAndFree(t *testing.T) {
@@ -67,7 +95,7 @@ func TestTriedAndFree(t *testing.T) {
 		leader := c.leader()
 		done := make(chan answer, 1)
 		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SETNX", "free", "1"}}}}
-		leader.reader.submit(&op{req: req, size: resp.RequestSize(req), try: true, done: func(o outcome, res resp.Result) { done <- answer{outcome: o, result: res} }})
+		leader.reader.submit(&op{req: req, size: req.Size(), try: true, done: func(o outcome, res resp.Result) { done <- answer{outcome: o, result: res} }})
 		if a := <-done; a.outcome != outcomeDone || a.result.Replies[0].Int != 1 {
 			t.Errorf("%v, %v", a.outcome, a.result)
 		}

@@ -245,14 +245,14 @@ func cmdBlockAsk(c *ctx, args resp.Args) resp.Reply {
 // ask executes a blocking command, or has it wait.
 func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
 	call, began := &blockCall{}, c.m.toldNow()
-	row, reply := table.Find(args)
+	spec, reply := c.m.Find(args)
 	switch {
-	case row == nil:
-	case !row.Blocks(args):
+	case spec == nil:
+	case !spec.Blocks(args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
 		inner := ctx{m: c.m, at: c.at, db: c.db, block: call}
-		reply = inner.execute(args)
+		reply = inner.execute(resp.Cmd{DB: c.db, Args: args, Spec: spec})
 	}
 	w := &waiter{id: id, db: c.db, end: never.tick}
 	if call.args != nil {

@@ -13,7 +13,7 @@ const sweepMax = 1000
 
 // Machine is the replicated state and the commands on it. It implements
 // cluster.Machine, whose contract holds: not safe for concurrent use, except for
-// Lookup, Specs and the function that Snapshot returns.
+// Find, Specs and the function that Snapshot returns.
 type Machine struct {
 	scripts Scripts
 
@@ -80,8 +80,14 @@ func New(scripts Scripts) *Machine {
 	return m
 }
 
-// Lookup finds the row of a command; nil if there is none.
-func (m *Machine) Lookup(name string) *resp.Spec { return table.Lookup(name) }
+// Find returns what a command calls; see cluster.Machine.
+func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
+	row, fail := table.Find(args)
+	if row == nil {
+		return nil, fail
+	}
+	return &row.Spec, resp.Reply{}
+}
 
 // Specs lists the rows of all commands.
 func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
@@ -146,7 +152,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 			break // the rest goes on in another entry: in between others have their turn
 		}
 		c := ctx{m: m, at: at, db: cmd.DB}
-		reply := c.execute(cmd.Args)
+		reply := c.execute(cmd)
 		res.Replies = append(res.Replies, reply)
 		m.reads.endCommand(m.position())
 		size := reply.Size()
@@ -161,17 +167,19 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	return res
 }
 
-// changes are the flags of rows that only an entry of the log may run.
-const changes = resp.Write | resp.MayReplicate
-
-func (c *ctx) execute(args resp.Args) resp.Reply {
-	row, fail := table.Find(args)
+// execute runs a command. Its row is known where it was checked before.
+func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
+	row, args := table.Row(cmd.Spec), cmd.Args
+	if row == nil {
+		var fail resp.Reply
+		if row, fail = table.Find(args); row == nil {
+			return fail
+		}
+	}
 	switch {
-	case row == nil:
-		return fail
 	case c.db < 0 || c.db >= databases:
 		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&changes != 0 && !c.m.applying && !c.m.trial.running:
+	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
 		// Routing has gone wrong. To run it would fork the replicas.
 		return resp.Err("ERR a command that writes was sent as a read: nothing was executed")
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
@@ -182,10 +190,10 @@ func (c *ctx) execute(args resp.Args) resp.Reply {
 	}
 	c.reads = onlyReads(row)
 	reply := row.Run(c, args)
-	if c.m.applying && row.Flags&changes != 0 {
+	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
 	}
-	if row.Flags&changes == 0 && reply.Size() > replyBytesMax {
+	if row.Flags&resp.Changes == 0 && reply.Size() > replyBytesMax {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply

@@ -164,7 +164,7 @@ func TestScriptTakesWhatItsRequestLeaves(t *testing.T) {
 			if m.request.work = workMax - steps*m.settings.stepWork; steps > 0 {
 				m.request.work -= program
 			}
-			if got := (&ctx{m: m}).execute(tt.line).Str; got != tt.want {
+			if got := (&ctx{m: m}).execute(resp.Cmd{Args: tt.line}).Str; got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 			if m.request.work > workMax+limitWork+program+4<<20 { // a command may end what it has begun
@@ -316,7 +316,7 @@ func TestSearchesAreCounted(t *testing.T) {
 		{"ZREM z none never nowhere", 3},
 	} {
 		m.request, m.applying = m.newMeter(), true
-		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() {
+		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
 		keys := 6 * m.dbs[0].findWork("s") // at the most: the key is found and stored

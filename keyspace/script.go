@@ -116,7 +116,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	switch {
 	case row.Flags&resp.NoScript != 0 || row.Flags&resp.Internal != 0:
 		return resp.Err(errScriptNotHere)
-	case row.Flags&changes != 0 && run.readOnly:
+	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
 		return resp.Err(resp.ErrOOM)
@@ -127,7 +127,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if run.exhausted != "" {
 		return resp.Err(run.exhausted)
 	}
-	if row.Flags&changes != 0 {
+	if row.Flags&resp.Changes != 0 {
 		run.wrote = true
 	}
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: onlyReads(row)}

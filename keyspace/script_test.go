@@ -57,7 +57,7 @@ func TestJournalIsBounded(t *testing.T) {
 	m.begin()
 	for range 100 {
 		for _, line := range []string{"APPEND old " + strings.Repeat("x", piece), "APPEND new " + strings.Repeat("x", piece), "RPUSH list v", "PERSIST old"} {
-			if r := (&ctx{m: m, at: at(1)}).execute(split(line)); r.IsErr() {
+			if r := (&ctx{m: m, at: at(1)}).execute(resp.Cmd{Args: split(line)}); r.IsErr() {
 				t.Fatalf("%s: %s", line, r.Str)
 			}
 		}

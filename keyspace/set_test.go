@@ -419,7 +419,7 @@ func TestSetCommandsAreBounded(t *testing.T) {
 	} {
 		m.request, m.applying = m.newMeter(), true
 		m.request.work = tt.work
-		if got := plain((&ctx{m: m}).execute(split(tt.line))); got != tt.want {
+		if got := plain((&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)})); got != tt.want {
 			t.Errorf("%s: %.100s, want %s", tt.line, got, tt.want)
 		}
 	}
@@ -455,7 +455,7 @@ func TestSetWorkIsCounted(t *testing.T) {
 		{"SPOP s 500", 500 * findWork},
 	} {
 		m.request, m.applying = m.newMeter(), true
-		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() {
+		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {
 			t.Fatalf("%s: %s", tt.line, r.Str)
 		}
 		if got := m.request.work; got < tt.least || got > 20*tt.least {

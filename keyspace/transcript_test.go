@@ -123,7 +123,7 @@ func TestFamilies(t *testing.T) {
 				if words[0] == "client" {
 					words = words[2:]
 				}
-				if spec := m.Lookup(words[0]); spec != nil {
+				if spec := table.Lookup(words[0]); spec != nil {
 					if leaf, _ := spec.Check(words); leaf != nil {
 						seen[leaf] = true
 					}
@@ -504,7 +504,7 @@ func (s *stage) command(args resp.Args) resp.Reply {
 // one runs a command by itself. What only reads is run by View too, and both
 // must agree: a client cannot tell by which way its read went.
 func (s *stage) one(args resp.Args) resp.Reply {
-	spec := s.m.Lookup(args[0])
+	spec := table.Lookup(args[0])
 	if spec == nil {
 		return resp.UnknownCommand(args)
 	}

@@ -17,14 +17,17 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 		return resp.Result{}, false
 	}
 	cmd := req.Cmds[0]
-	if row, _ := table.Find(cmd.Args); row == nil || !row.MayRefuse(cmd.Args) {
+	if cmd.Spec == nil {
+		cmd.Spec, _ = m.Find(cmd.Args)
+	}
+	if cmd.Spec == nil || !cmd.Spec.MayRefuse(cmd.Args) {
 		return resp.Result{}, false
 	}
 	at.Tick = max(m.tick, at.Tick)
 	m.draws, m.entry, m.request, m.reads = 0, m.newMeter(), m.newMeter(), nil
 	m.trial = trial{running: true}
 	c := ctx{m: m, at: at, db: cmd.DB}
-	reply := c.execute(cmd.Args)
+	reply := c.execute(cmd)
 	changes := m.trial.changes
 	m.trial, m.messages = trial{}, nil
 	if changes {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockd/resp"
 )
 
 // zsetModel is a sorted set as simple as it can be: a list that is sorted again after
@@ -348,7 +350,7 @@ func TestZsetCommandsAreBounded(t *testing.T) {
 	} {
 		m.request, m.applying = m.newMeter(), true
 		m.request.work = tt.work
-		if got := plain((&ctx{m: m}).execute(split(tt.line))); got != tt.want {
+		if got := plain((&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)})); got != tt.want {
 			t.Errorf("%s: %.100s, want %s", tt.line, got, tt.want)
 		}
 	}
@@ -387,7 +389,7 @@ func TestZsetWorkIsCounted(t *testing.T) {
 		{"ZPOPMIN z 500", 500 * findWork},
 	} {
 		m.request, m.applying = m.newMeter(), true
-		if r := (&ctx{m: m}).execute(split(tt.line)); r.IsErr() || m.request.work < tt.least {
+		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.request.work < tt.least {
 			t.Errorf("%s: %.60s, %d of work, want at least %d", tt.line, plain(r), m.request.work, tt.least)
 		}
 	}

@@ -50,16 +50,24 @@ func AppendRequest(dst []byte, req Request) []byte {
 	return dst
 }
 
-// RequestSize is an upper bound, in bytes, of the binary form of req.
-func RequestSize(req Request) int {
+// Size is an upper bound, in bytes, of the binary form of the request. It is counted once,
+// so the request must not change any more.
+func (r *Request) Size() int {
+	if r.size == 0 {
+		r.size = r.count()
+	}
+	return r.size
+}
+
+func (r *Request) count() int {
 	size := 1 + 2*binary.MaxVarintLen32
-	for _, c := range req.Cmds {
+	for _, c := range r.Cmds {
 		size += 2 * binary.MaxVarintLen32
 		for _, a := range c.Args {
 			size += binary.MaxVarintLen32 + len(a)
 		}
 	}
-	for _, w := range req.Watch {
+	for _, w := range r.Watch {
 		size += 3*binary.MaxVarintLen64 + len(w.Key)
 	}
 	return size

@@ -46,8 +46,8 @@ func sameResult(a, b Result) bool {
 func TestRequestRoundTrip(t *testing.T) {
 	for _, req := range sampleRequests() {
 		b := AppendRequest([]byte("before"), req)[len("before"):]
-		if len(b) > RequestSize(req) {
-			t.Errorf("%v: %d bytes, RequestSize says at most %d", req, len(b), RequestSize(req))
+		if len(b) > req.Size() {
+			t.Errorf("%v: %d bytes, Size says at most %d", req, len(b), req.Size())
 		}
 		got, rest, err := DecodeRequest(append(b, "after"...))
 		if err != nil || string(rest) != "after" || !sameRequest(got, req) {
@@ -157,8 +157,8 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err != nil || len(rest) != 0 || !sameRequest(got, req) {
 			t.Fatalf("%v came back as %v, error %v", req, got, err)
 		}
-		if len(again) > RequestSize(req) {
-			t.Fatalf("%d bytes, RequestSize says at most %d", len(again), RequestSize(req))
+		if len(again) > req.Size() {
+			t.Fatalf("%d bytes, Size says at most %d", len(again), req.Size())
 		}
 	})
 }

@@ -1,10 +1,19 @@
 package resp
 
+import "slices"
+
 // Cmd is one data command and the database (0 to 15) it works on.
 type Cmd struct {
 	DB   int
 	Args Args
+
+	// Spec is what Args call, found and checked by whoever read them (Table.Find). It does
+	// not travel: nil until the node that decodes the command has looked it up.
+	Spec *Spec
 }
+
+// Is reports whether what the command calls has one of the flags.
+func (c *Cmd) Is(any Flags) bool { return c.Spec != nil && c.Spec.Flags&any != 0 }
 
 // Watch is a key a client watched and the version it had then (WATCH).
 type Watch struct {
@@ -24,6 +33,23 @@ type Request struct {
 	// Partly: who asks takes the replies to some first commands, and asks for the rest
 	// again once it has passed them on (see Result.Left). It does not travel.
 	Partly bool
+
+	size int // see Size
+}
+
+// Rest is the request for all but the first n commands.
+func (r Request) Rest(n int) Request {
+	r.Cmds, r.size = r.Cmds[n:], 0
+	return r
+}
+
+// Changes are the flags of rows that only an entry of the log may run.
+const Changes = Write | MayReplicate
+
+// Writes reports whether a request must go through the log: as a whole, if one of its
+// commands must.
+func (r *Request) Writes() bool {
+	return slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
 }
 
 // Result answers a Request.

@@ -178,6 +178,7 @@ type Spec struct {
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
 
 	Subs []*Spec // subcommands of a container; filled by NewTable
+	row  any     // the *Row that this is of; filled by NewTable
 }
 
 // Check finds what args call, spec itself or one of its subcommands, and checks
@@ -240,7 +241,6 @@ type Row[F any] struct {
 // of goroutines may use it.
 type Table[F any] struct {
 	rows  map[string]*Row[F]
-	leafs map[*Spec]*Row[F]
 	specs []*Spec
 }
 
@@ -250,7 +250,7 @@ const nameMax = 64
 // NewTable joins families of rows. Two rows of one name are a programming error
 // and panic.
 func NewTable[F any](families ...[]Row[F]) *Table[F] {
-	t := &Table[F]{rows: map[string]*Row[F]{}, leafs: map[*Spec]*Row[F]{}}
+	t := &Table[F]{rows: map[string]*Row[F]{}}
 	for _, family := range families {
 		for i := range family {
 			t.add(&family[i])
@@ -264,16 +264,15 @@ func (t *Table[F]) add(row *Row[F]) {
 		panic("resp: two rows for command " + row.Name)
 	}
 	t.rows[row.Name] = row
-	t.leafs[&row.Spec] = row
 	t.specs = append(t.specs, &row.Spec)
-	row.Spec.Subs = nil
+	row.Spec.row, row.Spec.Subs = row, nil
 	for i := range row.Subs {
 		sub := &row.Subs[i]
 		if !strings.HasPrefix(sub.Name, row.Name+"|") {
 			panic("resp: subcommand " + sub.Name + " is not named after " + row.Name)
 		}
 		row.Spec.Subs = append(row.Spec.Subs, &sub.Spec)
-		t.leafs[&sub.Spec] = sub
+		sub.Spec.row = sub
 	}
 }
 
@@ -288,9 +287,15 @@ func (t *Table[F]) Lookup(name string) *Spec {
 	return nil
 }
 
-// Row returns the row of a spec that Specs, Lookup or Check returned, a
-// subcommand's too.
-func (t *Table[F]) Row(spec *Spec) *Row[F] { return t.leafs[spec] }
+// Row returns the row of a spec, a subcommand's too; nil if it is of another kind of
+// table, or spec is nil.
+func (t *Table[F]) Row(spec *Spec) *Row[F] {
+	if spec == nil {
+		return nil
+	}
+	row, _ := spec.row.(*Row[F])
+	return row
+}
 
 func (t *Table[F]) row(name string) *Row[F] {
 	if row := t.rows[name]; row != nil {
@@ -321,5 +326,5 @@ func (t *Table[F]) Find(args Args) (*Row[F], Reply) {
 	if spec == nil {
 		return nil, fail
 	}
-	return t.leafs[spec], Reply{}
+	return t.Row(spec), Reply{}
 }

@@ -9,8 +9,6 @@ import (
 // Backend executes everything that is not about the connection itself. Sessions
 // call it concurrently.
 type Backend interface {
-	// Lookup finds the row of a command the backend knows; nil if it does not.
-	Lookup(name string) *resp.Spec
 	// Specs lists the rows of all commands the backend knows.
 	Specs() []*resp.Spec
 	// Do runs a request and returns one reply for each of its commands, in their

@@ -29,7 +29,7 @@ func configRows() []row {
 // configGet joins the values of this node with the replicated ones.
 func configGet(s *session, args resp.Args) resp.Reply {
 	elems := s.srv.localConfig(args[2:])
-	if s.srv.backend.Lookup("config") != nil {
+	if s.srv.index.replicates {
 		shared := s.forward(args)
 		if shared.IsErr() {
 			return shared
@@ -95,7 +95,7 @@ func (s *session) setShared(shared resp.Args) resp.Reply {
 		return resp.Err("ERR CONFIG SET failed (possibly related to argument 'maxclients') - " +
 			"The operating system is not able to handle the specified number of clients, try with " + strconv.FormatInt(most, 10))
 	}
-	if s.srv.backend.Lookup("config") == nil {
+	if !s.srv.index.replicates {
 		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")
 	}
 	return s.configure(shared)

@@ -178,7 +178,7 @@ func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	var cmds []resp.Cmd
 	for _, q := range t.cmds {
 		if q.of.act == nil {
-			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args})
+			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args, Spec: q.of.spec})
 		} else if n, ok := q.selected(p); ok {
 			db = n
 		}

@@ -87,7 +87,6 @@ func fakeRow(name string, arity int, flags resp.Flags, keys resp.Keys, group, si
 		Summary: summary, Syntax: syntax}, Run: run}
 }
 
-func (f *fakeBackend) Lookup(name string) *resp.Spec { return f.table.Lookup(name) }
 func (f *fakeBackend) Specs() []*resp.Spec           { return f.table.Specs() }
 
 func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {

@@ -292,7 +292,7 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	if len(s.run) == 0 {
 		s.runFirst = s.track.caching
 	}
-	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args})
+	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
 	s.runOf = append(s.runOf, c)
 	for _, a := range args {
 		s.runSize += len(a)

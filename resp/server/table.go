@@ -61,6 +61,8 @@ type index struct {
 	specs []*resp.Spec        // all rows that clients see, the connection's own first
 	own   map[string]*resp.Spec
 	all   []*command // leaves and containers, for the statistics, in the order of specs
+
+	replicates bool // the backend has settings of its own (CONFIG)
 }
 
 func newIndex(table *resp.Table[action], backend Backend) *index {
@@ -70,6 +72,7 @@ func newIndex(table *resp.Table[action], backend Backend) *index {
 		x.own[spec.Name] = spec
 	}
 	for _, spec := range backend.Specs() {
+		x.replicates = x.replicates || spec.Name == "config"
 		if x.names[spec.Name] == nil && spec.Flags&resp.Internal == 0 {
 			x.add(spec, func(*resp.Spec) *action { return nil })
 		}
