@@ -95,7 +95,7 @@ type blockWait struct {
 
 func (w *blockWait) request(id resp.BlockID) resp.Request {
 	spent := (w.n.clock.Monotonic() - w.start).Milliseconds()
-	return resp.Request{Cmds: []resp.Cmd{{DB: w.cmd.DB, Args: resp.BlockAsk(id, spent, w.cmd.Args)}}}
+	return resp.BlockAsking(id, spent, w.cmd)
 }
 
 // begin gives the command a name, for which there must be a session. It fails where none
@@ -253,7 +253,7 @@ func (b *blocker) open(ctx context.Context) bool {
 
 // enter opens a session. If nobody hears of it, it is over after its lease.
 func (b *blocker) enter(ctx context.Context) {
-	o, session := b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockOpen()}}} })
+	o, session := b.n.insist(ctx, resp.BlockOpening)
 	b.mu.Lock()
 	b.opening = false
 	if o == outcomeDone && !b.closed {
@@ -372,17 +372,13 @@ func (b *blocker) settle(ctx context.Context, prolong bool) {
 	ids := slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)])
 	sessions, began := b.inUse(), b.n.clock.Monotonic()
 	b.mu.Unlock()
-	var req resp.Request
-	if prolong && len(sessions) > 0 {
-		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.BlockKeep(sessions)})
+	if !prolong {
+		sessions = nil
 	}
-	for _, id := range ids {
-		req.Cmds = append(req.Cmds, resp.Cmd{Args: resp.BlockCancel(id)})
-	}
-	if len(req.Cmds) == 0 {
+	if len(sessions)+len(ids) == 0 {
 		return
 	}
-	o, _ := b.n.insist(ctx, func() resp.Request { return req })
+	o, _ := b.n.insist(ctx, func() resp.Request { return resp.BlockTending(sessions, ids) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o == outcomeDone {
@@ -420,7 +416,7 @@ func (b *blocker) leave(ctx context.Context) {
 	if len(sessions) == 0 {
 		return
 	}
-	b.n.insist(ctx, func() resp.Request { return resp.Request{Cmds: []resp.Cmd{{Args: resp.BlockClose(sessions)}}} })
+	b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
 	for b.waits() && ctx.Err() == nil { // until this node has heard of it, too

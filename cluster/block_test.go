@@ -376,7 +376,9 @@ func blockedWhileBehind(t *testing.T, line, want string) {
 	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, nil, func(resp.Reply) { <-resume })
 	c.waiting(1)
 	c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
-	c.expect(leader, "block close 1", "+OK")
+	if r := leader.Do(t.Context(), resp.BlockClosing([]uint64{1})).Replies[0]; r.Str != "OK" {
+		t.Fatal(r)
+	}
 	c.expect(leader, "RPUSH list a", ":1")
 	client := c.block(behind, line)
 	time.Sleep(3 * time.Second)
@@ -722,8 +724,11 @@ func TestAwait(t *testing.T) {
 		leader := c.settle()
 		for _, n := range c.others(nil) {
 			payload := "of-" + n.id
-			res := n.Do(t.Context(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"PUBLISH", "ch", payload}}, {Args: resp.Args{"tracked"}}}})
-			index := uint64(res.Replies[1].Elems[0].Int)
+			res := n.Do(t.Context(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"PUBLISH", "ch", payload}}}, Trace: true})
+			index := res.Trace.Index
+			if res.Index != index && res.Index != 0 {
+				t.Errorf("entry %d, and its trace says %d", res.Index, index)
+			}
 			start := time.Now()
 			n.Await(t.Context(), index)
 			if said := n.pub.said(); !strings.HasSuffix(said, "ch="+payload) || time.Since(start) > 100*time.Millisecond {

@@ -131,9 +131,9 @@ func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 	return n.own(&c).Run.run(ctx, n, c.Args)
 }
 
-// fail answers every command of a request alike.
+// fail answers every command of a request alike, and one without commands once.
 func fail(req resp.Request, text string) resp.Result {
-	replies := make([]resp.Reply, len(req.Cmds))
+	replies := make([]resp.Reply, max(1, len(req.Cmds)))
 	for i := range replies {
 		replies[i] = resp.Err(text)
 	}
@@ -170,6 +170,7 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 			start = n.clock.Monotonic() // there is a leader, or there will be no other try
 		}
 		res := out.result
+		res.Index = out.index
 		switch {
 		case out.outcome == outcomeDone && res.Left(req) == 0:
 			return behind(done, res)
@@ -195,7 +196,7 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 // behind puts the replies to the first commands of a request before those to the rest.
 func behind(first []resp.Reply, rest resp.Result) resp.Result {
 	if len(first) > 0 {
-		rest.Replies = append(first, rest.Replies...)
+		rest.Replies, rest.Trace = append(first, rest.Replies...), nil // it would be one of a part
 	}
 	return rest
 }
@@ -297,7 +298,7 @@ const tryBytesMax = 64 << 10
 
 // mayTry reports whether a request is of a kind that may well change nothing.
 func (n *Node) mayTry(o *op) bool {
-	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
+	if len(o.req.Cmds) != 1 || o.req.Block != nil || o.size > tryBytesMax {
 		return false
 	}
 	c := &o.req.Cmds[0]
@@ -366,7 +367,7 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 		n.proposer.submit(o)
 		return
 	}
-	if n.own(&req.Cmds[0]) != nil {
+	if len(req.Cmds) > 0 && n.own(&req.Cmds[0]) != nil {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), f.until)
 			defer cancel()

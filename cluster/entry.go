@@ -30,7 +30,8 @@ import (
 // Old versions are read for ever: a version is only ever added. Version 1 has
 // requests that do not say whether they are transactions. Before version 3 an entry has no
 // digest, its requests do not say where they come from, and its commands may be unknown.
-const entryVersion = 3
+// Before version 4 commands stood for what fields of a request say now; see fromCommands.
+const entryVersion = 4
 
 // The kinds of entry.
 const (
@@ -295,6 +296,9 @@ func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 		if f.err != nil {
 			f.rest = nil
 			return nil, nil
+		}
+		if version < 4 {
+			req = fromCommands(req)
 		}
 		reqs[i], f.rest = req, rest
 	}

@@ -38,9 +38,25 @@ func thirdEntries() []entry {
 	})
 }
 
+// fourthEntries are those of version 4, whose requests say what they are.
+func fourthEntries() []entry {
+	set := resp.Cmd{Args: resp.Args{"SET", "k", "v"}}
+	steps := []resp.Request{
+		resp.BlockOpening(), resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 3, resp.Cmd{DB: 1, Args: resp.Args{"BLPOP", "k", "0"}}),
+		resp.BlockTending([]uint64{1}, []resp.BlockID{{Session: 1, Number: 2}}), resp.BlockClosing([]uint64{1}),
+	}
+	for _, i := range []int{0, 2, 3} {
+		steps[i].Cmds = []resp.Cmd{} // as they are decoded
+	}
+	return append(thirdEntries(), entry{
+		kind: entryBatch, term: 5, tick: 11, wall: 10, checked: 1, digest: 2,
+		reqs: []resp.Request{{Cmds: []resp.Cmd{set}, Trace: true}, {Cmds: []resp.Cmd{set, set}, Trace: true, Multi: true}, {Cmds: []resp.Cmd{set}}},
+	}, entry{kind: entryBatch, term: 6, tick: 12, wall: 11, reqs: steps})
+}
+
 // What is written is what is read.
 func TestEntryRoundTrip(t *testing.T) {
-	for _, e := range thirdEntries() {
+	for _, e := range fourthEntries() {
 		got, err := decodeEntry(appendEntry(nil, &e))
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, e)

@@ -6,13 +6,13 @@ import (
 	"lockd/resp"
 )
 
-// A recall is a request without commands that has an origin (session, number): from its
+// A recall is an empty request that has an origin (session, number): from its
 // place in the log on, the term in which it is logged takes no attempt of that session with
 // that number or a lower one. A node logs one where a connection may have swallowed an
 // attempt and no later term is to come (DESIGN.md, "The in-doubt request").
 
 // isRecall reports whether a request with an origin is a recall.
-func isRecall(req resp.Request) bool { return len(req.Cmds) == 0 }
+func isRecall(req resp.Request) bool { return req.Empty() }
 
 // recallSessionsMax bounds the sessions of which a leader remembers recalls; it recalls
 // nothing for more. A member has one for each start of its process.

@@ -117,7 +117,7 @@ func TestRules(t *testing.T) {
 	if len(rules) > rulesMax/2 {
 		t.Errorf("rules of %d bytes: the limit is near", len(rules))
 	}
-	for _, name := range []string{"set", "script|load", "block|ask", "(entry)", "(snapshot)", "(image)"} {
+	for _, name := range []string{"set", "script|load", "(entry)", "(snapshot)", "(image)"} {
 		if parseRules(rules)[name] == "" {
 			t.Errorf("no rule for %s", name)
 		}
@@ -170,12 +170,14 @@ func TestUnknownCommands(t *testing.T) {
 				}
 			}
 		}
+		ask := resp.BlockAsking(resp.BlockID{Session: 1, Number: 1}, 0, unknown)
+		if r := follower.Do(t.Context(), ask).Replies[0]; !r.IsErr() {
+			t.Errorf("a blocking command that is unknown: %v", r)
+		}
 		c.expect(follower, "GET k", "_")
 		if last := leader.raft.LastIndex(); last != before {
 			t.Errorf("%d entries were logged", last-before)
 		}
-		c.expect(follower, "BLOCK OPEN", ":1")
-		c.expect(leader, "BLOCK ASK 1 1 0 NOSUCH k", ":0") // a message says the rest
 		c.expect(leader, "SET k v", "+OK")
 
 		e := &entry{kind: entryBatch, term: leader.lead.Load().term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}

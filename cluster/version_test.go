@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"lockd/resp"
@@ -56,10 +57,76 @@ func TestVersion2Opens(t *testing.T) {
 	}
 }
 
-// The same of the entries of version 3, which are written today.
+// The same of the entries of version 3.
 func TestVersion3Opens(t *testing.T) {
 	for i, want := range thirdEntries() {
 		b, err := os.ReadFile(filepath.Join("testdata", "v3", fmt.Sprintf("entry%d.bin", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeEntry(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
+		}
+	}
+}
+
+// Before version 4 a request asked for a Trace by a command at its end, which had to be
+// there beside another one.
+func TestOldEntryWithTrace(t *testing.T) {
+	get, tracked := resp.Cmd{Args: resp.Args{"GET", "k"}}, resp.Cmd{Args: resp.Args{"tracked"}}
+	for version, want := range map[byte]resp.Request{
+		2: {Cmds: []resp.Cmd{get}, Trace: true}, 3: {Cmds: []resp.Cmd{get}, Trace: true}, 4: {Cmds: []resp.Cmd{get, tracked}},
+	} {
+		e := entry{kind: entryBatch, reqs: []resp.Request{{Cmds: []resp.Cmd{get, tracked}}}}
+		b := appendEntry(nil, &e)
+		if version == 2 { // no digest, no sessions, no origin
+			b = append(b[:9], append([]byte{1}, resp.AppendRequest(nil, e.reqs[0])...)...)
+		}
+		b[4] = version
+		got, err := decodeEntry(sealEntry(b[4:]))
+		if err != nil || !reflect.DeepEqual(got.reqs, []resp.Request{want}) {
+			t.Errorf("version %d: %+v, %v, want %+v", version, got.reqs, err, want)
+		}
+	}
+}
+
+// Before version 4 steps of blocking commands were commands.
+func TestOldEntryWithSteps(t *testing.T) {
+	request := func(lines ...string) (req resp.Request) {
+		for _, line := range lines {
+			req.Cmds = append(req.Cmds, resp.Cmd{DB: 3, Args: strings.Fields(line)})
+		}
+		return req
+	}
+	id := func(session, number uint64) resp.BlockID { return resp.BlockID{Session: session, Number: number} }
+	for lines, want := range map[string]resp.Request{
+		"block open":                 resp.BlockOpening(),
+		"block ask 1 2 30 BLPOP k 0": resp.BlockAsking(id(1, 2), 30, resp.Cmd{DB: 3, Args: resp.Args{"BLPOP", "k", "0"}}),
+		"block keep 1 2":             resp.BlockTending([]uint64{1, 2}, nil),
+		"block keep 1|block cancel 1 9|block cancel 2 8": resp.BlockTending([]uint64{1}, []resp.BlockID{id(1, 9), id(2, 8)}),
+		"block cancel 1 9":            resp.BlockTending(nil, []resp.BlockID{id(1, 9)}),
+		"block close 4 5":             resp.BlockClosing([]uint64{4, 5}),
+		"block ask 1 x 30 BLPOP k 0":  request("block ask 1 x 30 BLPOP k 0"),
+		"block ask 1 2 30":            request("block ask 1 2 30"),
+		"block cancel 1|block keep 1": request("block cancel 1", "block keep 1"),
+		"block cancel 1 2|GET k":      request("block cancel 1 2", "GET k"),
+		"block":                       request("block"),
+	} {
+		e := entry{kind: entryBatch, reqs: []resp.Request{request(strings.Split(lines, "|")...)}}
+		b := appendEntry(nil, &e)
+		b[4] = 3
+		got, err := decodeEntry(sealEntry(b[4:]))
+		if err != nil || !reflect.DeepEqual(got.reqs, []resp.Request{want}) {
+			t.Errorf("%s: %+v, %v, want %+v", lines, got.reqs, err, want)
+		}
+	}
+}
+
+// The same of the entries of version 4, which are written today.
+func TestVersion4Opens(t *testing.T) {
+	for i, want := range fourthEntries() {
+		b, err := os.ReadFile(filepath.Join("testdata", "v4", fmt.Sprintf("entry%d.bin", i)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,14 +52,19 @@ type blockStage struct {
 
 func newBlockStage(t *testing.T) *blockStage {
 	s := &blockStage{t: t, m: New(fakeScripts{}), at: resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000}}
-	s.do(resp.BlockOpen())
+	s.send(resp.BlockOpening())
 	return s
 }
 
 // do applies one command in an entry of its own.
 func (s *blockStage) do(args resp.Args) resp.Reply {
+	return s.send(resp.Request{Cmds: []resp.Cmd{{Args: args}}})
+}
+
+// send applies a request in an entry of its own.
+func (s *blockStage) send(req resp.Request) resp.Reply {
 	s.at.Index++
-	results, msgs := s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: args}}}})
+	results, msgs := s.m.Apply(s.at, []resp.Request{req})
 	s.hear(msgs)
 	checkDerived(s.t, s.m)
 	return results[0].Replies[0]
@@ -69,7 +74,7 @@ func (s *blockStage) run(line string) string { return plain(s.do(split(line))) }
 
 // ask asks for a command in the first session.
 func (s *blockStage) ask(number uint64, line string) int64 {
-	return s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: number}, 0, split(line))).Int
+	return s.send(asking(1, number, 0, split(line))).Int
 }
 
 func (s *blockStage) tick(tick int64) {
@@ -123,11 +128,11 @@ func TestBlockingCommandIsExecutedOnce(t *testing.T) {
 	s.ask(2, "BLPOP none 0") // the first one had been lost on its way, and arrives
 	s.expect("1/2 dropped")
 
-	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 9})) // before it
+	s.send(cancelling(1, 9)) // before it
 	s.expect("1/9 cancelled")
 	s.ask(9, "BLPOP list 0")
 	s.expect("1/9 dropped")
-	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 2})) // has ended
+	s.send(cancelling(1, 2)) // has ended
 	s.expect()
 	if got := s.run("LRANGE list 0 -1"); got != "b c d" {
 		t.Errorf("left are %q", got)
@@ -142,9 +147,8 @@ func TestOnlyBlockingCommandsAreAskedFor(t *testing.T) {
 	s.ask(1, "SET k v")
 	s.ask(2, "NOTHING k")
 	s.ask(3, "BLPOP k")
-	s.ask(4, "BLOCK OPEN")
 	s.expect("1/1 served ERR this is no blocking command", "1/2 served ERR unknown command 'NOTHING', with args beginning with: 'k'",
-		"1/3 served ERR wrong number of arguments for 'blpop' command", "1/4 served ERR this is no blocking command")
+		"1/3 served ERR wrong number of arguments for 'blpop' command")
 	if got := s.run("EXISTS k"); got != "0" {
 		t.Error("it was executed")
 	}
@@ -155,11 +159,11 @@ func TestCancelledWaiter(t *testing.T) {
 	s := newBlockStage(t)
 	s.ask(1, "BLPOP list 0")
 	s.ask(2, "BLPOP list 0")
-	s.do(resp.BlockCancel(resp.BlockID{Session: 1, Number: 1}))
+	s.send(cancelling(1, 1))
 	s.expect("1/1 cancelled")
 	s.run("RPUSH list a b")
 	s.expect("1/2 served list a")
-	s.do(resp.BlockCancel(resp.BlockID{Session: 7, Number: 1})) // of no session
+	s.send(cancelling(7, 1)) // of no session
 	s.expect()
 }
 
@@ -168,15 +172,15 @@ func TestCancelledWaiter(t *testing.T) {
 // comes again.
 func TestSessionLapses(t *testing.T) {
 	s := newBlockStage(t)
-	s.do(resp.BlockOpen())
+	s.send(resp.BlockOpening())
 	s.ask(1, "BLPOP list 0")
 	s.ask(2, "BLPOP list 60")
-	s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 1}, 0, split("BLPOP list 0")))
+	s.send(asking(2, 1, 0, split("BLPOP list 0")))
 	if next, ok := s.m.NextDeadline(); !ok || next != 1000+blockLeaseMs {
 		t.Errorf("the next deadline is %d, %t", next, ok)
 	}
 	s.tick(8000)
-	if n := s.do(resp.BlockKeep([]uint64{2, 3})).Int; n != 1 {
+	if n := s.send(keeping(2, 3)).Int; n != 1 {
 		t.Errorf("%d of two sessions are there", n)
 	}
 	s.tick(1000 + blockLeaseMs)
@@ -187,11 +191,11 @@ func TestSessionLapses(t *testing.T) {
 	s.expect("2/1 served list a")
 	s.ask(3, "BLPOP list 0")
 	s.expect("1/3 lapsed")
-	if id := s.do(resp.BlockOpen()).Int; id != 3 {
+	if id := s.send(resp.BlockOpening()).Int; id != 3 {
 		t.Errorf("the third session is %d", id)
 	}
-	s.do(resp.BlockAsk(resp.BlockID{Session: 3, Number: 1}, 0, split("BLPOP empty 0")))
-	s.do(resp.BlockClose([]uint64{3, 9}))
+	s.send(asking(3, 1, 0, split("BLPOP empty 0")))
+	s.send(resp.BlockClosing([]uint64{3, 9}))
 	s.expect("3/1 lapsed")
 	if got := s.run("LLEN list"); got != "1" {
 		t.Errorf("%s are left", got)
@@ -202,10 +206,10 @@ func TestSessionLapses(t *testing.T) {
 // is at its end at once is still executed if it can be.
 func TestTimeOfWaiter(t *testing.T) {
 	s := newBlockStage(t)
-	if left := s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 1}, 300, split("BLPOP list 1"))).Int; left != 700 {
+	if left := s.send(asking(1, 1, 300, split("BLPOP list 1"))).Int; left != 700 {
 		t.Errorf("%d ms are left", left)
 	}
-	s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 2}, 1000, split("BLPOP list 1")))
+	s.send(asking(1, 2, 1000, split("BLPOP list 1")))
 	s.expect("1/2 timed out")
 	s.tick(1500)
 	if left := s.ask(1, "BLPOP list 1"); left != 200 {
@@ -219,7 +223,7 @@ func TestTimeOfWaiter(t *testing.T) {
 	s.tick(1701)
 	s.expect("1/1 timed out")
 	s.run("RPUSH list x")
-	s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: 3}, 5000, split("BLPOP list 1")))
+	s.send(asking(1, 3, 5000, split("BLPOP list 1")))
 	s.expect("1/3 served list x")
 }
 
@@ -227,7 +231,7 @@ func TestTimeOfWaiter(t *testing.T) {
 func TestManyWaitsEnd(t *testing.T) {
 	s := newBlockStage(t)
 	for n := range uint64(sweepMax + 1) {
-		s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.BlockAsk(resp.BlockID{Session: 1, Number: n + 1}, 0, split("BLPOP list 1"))}}}})
+		s.m.Apply(s.at, []resp.Request{asking(1, n+1, 0, split("BLPOP list 1"))})
 	}
 	s.tick(3000)
 	if len(s.said) != sweepMax {
@@ -259,7 +263,7 @@ func TestLimitsOfWaiters(t *testing.T) {
 	s = newBlockStage(t)
 	reqs := make([]resp.Request, waitersMax)
 	for i := range reqs {
-		reqs[i].Cmds = []resp.Cmd{{Args: resp.BlockAsk(resp.BlockID{Session: 1, Number: uint64(i + 1)}, 0, resp.Args{"BLPOP", "k", "0"})}}
+		reqs[i] = asking(1, uint64(i+1), 0, resp.Args{"BLPOP", "k", "0"})
 	}
 	s.m.Apply(s.at, reqs)
 	s.ask(waitersMax+1, "BLPOP k 0")
@@ -493,9 +497,9 @@ func TestEndComesBeforeWhatTheCommandDid(t *testing.T) {
 	s.ask(1, "BLMOVE list other LEFT LEFT 0")
 	s.ask(2, "BLPOP other 0")
 	s.expect()
-	entry := func(args resp.Args) (list []string) {
+	entry := func(req resp.Request) (list []string) {
 		s.at.Index++
-		_, msgs := s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "x", "1"}}, {Args: args}, {Args: resp.Args{"SET", "y", "1"}}}}})
+		_, msgs := s.m.Apply(s.at, []resp.Request{request(0, "SET x 1"), req, request(0, "SET y 1")})
 		for _, m := range msgs {
 			switch m.Kind {
 			case resp.MessageChanges:
@@ -510,24 +514,24 @@ func TestEndComesBeforeWhatTheCommandDid(t *testing.T) {
 		return list
 	}
 	for _, c := range []struct {
-		args resp.Args
+		req  resp.Request
 		want []string
 	}{
-		{split("RPUSH list a"), []string{
+		{request(0, "RPUSH list a"), []string{
 			"changes after 0: x, list", "rpush list", "end of 1: a",
 			"changes after 2: w list, w other", "lpush other", "lpop list", "end of 2: other a",
 			"changes after 4: w other, y", "lpop other",
 		}},
-		{split("RPUSH list b"), []string{"changes after 0: x, list, y", "rpush list"}},
-		{resp.BlockAsk(resp.BlockID{Session: 1, Number: 3}, 0, split("BLPOP list 0")), []string{
+		{request(0, "RPUSH list b"), []string{"changes after 0: x, list, y", "rpush list"}},
+		{asking(1, 3, 0, split("BLPOP list 0")), []string{
 			"changes after 0: x", "end of 3: list b", "changes after 1: list, y", "lpop list",
 		}},
-		{resp.BlockAsk(resp.BlockID{Session: 1, Number: 4}, 0, split("BLPOP x 0")), []string{
+		{asking(1, 4, 0, split("BLPOP x 0")), []string{
 			"changes after 0: x", "end of 4: WRONGTYPE Operation against a key holding the wrong kind of value", "changes after 1: y",
 		}},
 	} {
-		if got := entry(c.args); !slices.Equal(got, c.want) {
-			t.Errorf("%v tells\n%s\nwant\n%s", c.args, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		if got := entry(c.req); !slices.Equal(got, c.want) {
+			t.Errorf("%v tells\n%s\nwant\n%s", c.req, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
 }

@@ -2,13 +2,10 @@ package keyspace
 
 import (
 	"math/big"
-	"strconv"
 	"strings"
 
 	"lockd/resp"
 )
-
-const internalBlock = resp.Write | resp.NoScript | resp.Internal
 
 var blockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
@@ -51,26 +48,10 @@ var blockRows = []resp.Row[command]{
 		Group: "sorted-set", Since: "7.0.0", Summary: "Remove and return members with scores in a sorted set or block until one is available",
 		Syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
 	}, Run: cmdBZMPop},
-	{Spec: resp.Spec{
-		Name: "block", Arity: -2, Flags: resp.Internal, Group: "lockd", Since: "1.0.0",
-		Summary: "What nodes say of blocking commands; see resp.BlockAsk",
-	}, Subs: []resp.Row[command]{
-		blockRow("open", 2, "Open a session", cmdBlockOpen),
-		blockRow("ask", -6, "Execute a blocking command, or let it wait", cmdBlockAsk),
-		blockRow("cancel", 4, "End the wait of a command", cmdBlockCancel),
-		blockRow("keep", -2, "Prolong sessions", cmdBlockKeep),
-		blockRow("close", -2, "End sessions", cmdBlockClose),
-	}},
 }
 
 // allButLast are the keys of commands that end with a timeout.
 var allButLast = resp.Keys{First: 1, Last: -2, Step: 1}
-
-func blockRow(word string, arity int, summary string, run command) resp.Row[command] {
-	return resp.Row[command]{Spec: resp.Spec{
-		Name: "block|" + word, Arity: arity, Flags: internalBlock, Group: "lockd", Since: "1.0.0", Summary: summary,
-	}, Run: run}
-}
 
 const (
 	errTimeoutFloat    = "ERR timeout is not a float or out of range"
@@ -210,49 +191,80 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 	})
 }
 
-// cmdBlockOpen gives out a number that no session has had before.
-func cmdBlockOpen(c *ctx, _ resp.Args) resp.Reply {
-	b := &c.m.blocked
-	b.lastSession++
-	b.sessions.Set(&blockSession{id: b.lastSession, until: c.m.tick + blockLeaseMs})
-	return resp.Int(int64(b.lastSession))
+// blockStep does what a node has logged about blocking commands, in a request of its own.
+func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
+	if !m.applying {
+		return resp.Err(errNotLogged)
+	}
+	step, reply := req.Block, resp.Reply{}
+	switch step.Kind {
+	case resp.BlockOpen:
+		reply = resp.Int(int64(m.openSession()))
+	case resp.BlockAsk:
+		if !isNumber(step.ID.Session) || !isNumber(step.ID.Number) || len(req.Cmds) != 1 {
+			return resp.Err(errStep)
+		}
+		c := ctx{m: m, at: at, db: req.Cmds[0].DB}
+		reply = resp.Int(c.askOnce(step, req.Cmds[0]))
+	case resp.BlockTend:
+		return m.tend(step)
+	case resp.BlockClose:
+		for _, id := range step.Sessions {
+			m.closeSession(id)
+		}
+		reply = resp.OK()
+	default:
+		return resp.Err(errStep)
+	}
+	m.digest.reply(reply)
+	return reply
 }
 
-// cmdBlockAsk may come again, or late: what has been asked for, or cancelled, is not
-// done again.
-func cmdBlockAsk(c *ctx, args resp.Args) resp.Reply {
-	id, ok := parseBlockID(args)
-	spentMs, isInt := resp.ParseInt(args[4])
-	if !ok || !isInt || spentMs < 0 {
-		return resp.Err(resp.ErrNotInteger)
-	}
-	m := c.m
+const errStep = "ERR a step of blocking commands that can not be"
+
+// isNumber reports whether a session, or a command in one, may have a number.
+func isNumber(n uint64) bool { return n > 0 && n <= blockNumberMax }
+
+// openSession gives out a number that no session has had before.
+func (m *Machine) openSession() uint64 {
+	b := &m.blocked
+	b.lastSession++
+	b.sessions.Set(&blockSession{id: b.lastSession, until: m.tick + blockLeaseMs})
+	return b.lastSession
+}
+
+// askOnce executes a blocking command, or has it wait, unless it was asked for, or cancelled,
+// before: a step may come again, or late. It returns for how long it may wait yet.
+func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
+	m, id := c.m, step.ID
 	switch s, w := m.blocked.session(id.Session), m.blocked.waiter(id); {
 	case s == nil:
 		m.emitEnd(id, resp.BlockLapsed, resp.Reply{})
-		return resp.Int(0)
+		return 0
 	case w != nil:
 		m.keepSession(id.Session, 0)
-		return resp.Int(w.left(m.tick))
+		return w.left(m.tick)
 	case s.used.has(id.Number):
 		m.emitEnd(id, resp.BlockDropped, resp.Reply{}) // who has heard of its end does not listen any more
-		return resp.Int(0)
+		return 0
 	}
 	m.keepSession(id.Session, id.Number)
-	return c.ask(id, spentMs, args[5:])
+	return c.ask(id, step.SpentMs, cmd)
 }
 
 // ask executes a blocking command, or has it wait.
-func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
-	call, began := &blockCall{}, c.m.toldNow()
-	spec, reply := c.m.Find(args)
+func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
+	call, began, args, reply := &blockCall{}, c.m.toldNow(), cmd.Args, resp.Reply{}
+	if cmd.Spec == nil {
+		cmd.Spec, reply = c.m.Find(args)
+	}
 	switch {
-	case spec == nil:
-	case !spec.Blocks(args):
+	case cmd.Spec == nil:
+	case !cmd.Spec.Blocks(args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
 		inner := ctx{m: c.m, at: c.at, db: c.db, block: call}
-		reply = inner.execute(resp.Cmd{DB: c.db, Args: args, Spec: spec})
+		reply = inner.execute(cmd)
 	}
 	w := &waiter{id: id, db: c.db, end: never.tick}
 	if call.args != nil {
@@ -268,13 +280,13 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, args resp.Args) resp.Reply {
 	case !call.waits || reply.IsErr():
 		c.m.request.replyBytes += reply.Size()
 		c.m.emitServed(id, reply, began)
-		return resp.Int(0)
+		return 0
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})
-		return resp.Int(0)
+		return 0
 	}
 	c.m.blocked.add(w)
-	return resp.Int(w.left(c.m.tick))
+	return w.left(c.m.tick)
 }
 
 // admit fills in what a waiter is to keep, or says why it may not wait.
@@ -302,47 +314,33 @@ func (w *waiter) left(tick int64) int64 {
 	return max(w.end-tick, 1)
 }
 
-func cmdBlockCancel(c *ctx, args resp.Args) resp.Reply {
-	id, ok := parseBlockID(args)
-	if !ok {
-		return resp.Err(resp.ErrNotInteger)
+// tend answers how many of the sessions are there.
+func (m *Machine) tend(step *resp.BlockStep) resp.Reply {
+	kept := int64(0)
+	for _, id := range step.Sessions {
+		if m.keepSession(id, 0) {
+			kept++
+		}
 	}
-	m := c.m
+	if len(step.Sessions) > 0 {
+		m.digest.reply(resp.Int(kept))
+	}
+	for _, id := range step.Cancels {
+		m.cancel(id)
+		m.spend(commandWork)
+		m.digest.reply(resp.OK())
+	}
+	return resp.Int(kept)
+}
+
+// cancel ends the wait of a command, and makes sure that it will not begin.
+func (m *Machine) cancel(id resp.BlockID) {
+	if !isNumber(id.Session) || !isNumber(id.Number) {
+		return
+	}
 	if w := m.blocked.waiter(id); w != nil {
 		m.endWait(w, resp.BlockCancelled, resp.Reply{})
 	} else if m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number) {
 		m.emitEnd(id, resp.BlockCancelled, resp.Reply{})
 	}
-	return resp.OK()
-}
-
-// cmdBlockKeep answers how many of the sessions are there.
-func cmdBlockKeep(c *ctx, args resp.Args) resp.Reply {
-	n := int64(0)
-	for _, word := range args[2:] {
-		if id, ok := parseNumber(word); ok && c.m.keepSession(id, 0) {
-			n++
-		}
-	}
-	return resp.Int(n)
-}
-
-func cmdBlockClose(c *ctx, args resp.Args) resp.Reply {
-	for _, word := range args[2:] {
-		if id, ok := parseNumber(word); ok {
-			c.m.closeSession(id)
-		}
-	}
-	return resp.OK()
-}
-
-func parseBlockID(args resp.Args) (id resp.BlockID, ok bool) {
-	session, ok1 := parseNumber(args[2])
-	number, ok2 := parseNumber(args[3])
-	return resp.BlockID{Session: session, Number: number}, ok1 && ok2
-}
-
-func parseNumber(word string) (uint64, bool) {
-	n, err := strconv.ParseUint(word, 10, 64)
-	return n, err == nil && n > 0 && n <= blockNumberMax
 }

@@ -164,11 +164,6 @@ var keyRows = []resp.Row[command]{
 		Group: "lockd", Since: "1.0.0", Summary: "Return the fencing token of a key: the log index at which it came into being",
 		Syntax: "key",
 	}, Run: cmdFence},
-	{Spec: resp.Spec{
-		Name: "watch", Arity: -2, Flags: resp.ReadOnly | resp.NoScript | resp.Internal, Keys: resp.AllKeys,
-		Group: "lockd", Since: "1.0.0", Summary: "Return the versions of keys, which a transaction compares",
-		Syntax: "key [key ...]",
-	}, Run: cmdWatch},
 }
 
 func cmdDel(c *ctx, args resp.Args) resp.Reply {
@@ -687,14 +682,4 @@ func cmdFence(c *ctx, args resp.Args) resp.Reply {
 		return resp.Nil()
 	}
 	return resp.Int(int64(max(e.fence, c.m.dbs[c.db].floor)))
-}
-
-// cmdWatch answers the versions that Request.Watch is compared with.
-func cmdWatch(c *ctx, args resp.Args) resp.Reply {
-	versions := make([]resp.Reply, len(args)-1)
-	for i, key := range args[1:] {
-		c.m.spend(2 * c.m.dbs[c.db].findWork(key))
-		versions[i] = resp.Int(int64(c.m.version(c.db, key)))
-	}
-	return resp.Array(versions...)
 }

@@ -12,5 +12,5 @@ var table *resp.Table[command]
 
 func init() {
 	table = resp.NewTable(stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows, streamRows, streamReadRows,
-		keyRows, blockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, trackingRows)
+		keyRows, blockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
 }

@@ -42,7 +42,7 @@ func TestReplicasAgree(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
 				busy.Try(stamp, request(0, "SET lock 1 NX"))
-				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0", "watch lock"))
+				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}
 		want := image(t, plain)
@@ -65,29 +65,29 @@ func anyRequests(rng *rand.Rand) []resp.Request {
 		reqs[i].Multi = rng.IntN(2) == 0
 	}
 	if rng.IntN(2) == 0 {
-		reqs = append(reqs, resp.Request{Cmds: []resp.Cmd{{DB: rng.IntN(3), Args: anyBlocking(rng)}}})
+		reqs = append(reqs, anyBlocking(rng))
 	}
 	return reqs
 }
 
 // anyBlocking is something that a node may say of blocking commands, true or not.
-func anyBlocking(rng *rand.Rand) resp.Args {
+func anyBlocking(rng *rand.Rand) resp.Request {
 	id := resp.BlockID{Session: 1 + rng.Uint64N(4), Number: 1 + rng.Uint64N(60)}
 	switch rng.IntN(16) {
 	case 0, 1:
-		return resp.BlockOpen()
+		return resp.BlockOpening()
 	case 2, 3:
-		return resp.BlockKeep([]uint64{id.Session})
+		return keeping(id.Session)
 	case 4:
-		return resp.BlockCancel(id)
+		return cancelling(id.Session, id.Number)
 	case 5:
-		return resp.BlockClose([]uint64{1 + rng.Uint64N(30)})
+		return resp.BlockClosing([]uint64{1 + rng.Uint64N(30)})
 	}
 	line := []string{"BLPOP queue list %d", "BRPOP list %d", "BLMOVE queue list LEFT RIGHT %d", "BRPOPLPUSH list queue %d", "BLMPOP %d 2 list queue LEFT COUNT 2",
 		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3",
 		"XREAD BLOCK %d STREAMS stream2 stream $ $", "XREAD COUNT 2 BLOCK %d STREAMS stream stream 0 $"}[rng.IntN(10)]
 	id.Session += rng.Uint64N(8)
-	return resp.BlockAsk(id, rng.Int64N(500), split(fmt.Sprintf(line, rng.IntN(4))))
+	return resp.BlockAsking(id, rng.Int64N(500), resp.Cmd{DB: rng.IntN(3), Args: split(fmt.Sprintf(line, rng.IntN(4)))})
 }
 
 func anyCommand(rng *rand.Rand) string {

@@ -176,3 +176,16 @@ func plain(r resp.Reply) string {
 	}
 	return r.Str
 }
+
+// asking is the request for a blocking command in words.
+func asking(session, number uint64, spentMs int64, words []string) resp.Request {
+	return resp.BlockAsking(resp.BlockID{Session: session, Number: number}, spentMs, resp.Cmd{Args: words})
+}
+
+// cancelling is the request to cancel one.
+func cancelling(session, number uint64) resp.Request {
+	return resp.BlockTending(nil, []resp.BlockID{{Session: session, Number: number}})
+}
+
+// keeping is the request to keep sessions.
+func keeping(sessions ...uint64) resp.Request { return resp.BlockTending(sessions, nil) }

@@ -82,18 +82,17 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.lastFence--
 	}
 	at.Index = 12
-	for _, args := range []resp.Args{
-		resp.BlockOpen(), resp.BlockOpen(),
-		resp.BlockAsk(resp.BlockID{Session: 2, Number: 1}, 0, split("BLPOP nothing never 0")),
-		resp.BlockAsk(resp.BlockID{Session: 1, Number: 2}, 0, split("BLMOVE nothing list LEFT RIGHT 2.5")),
-		resp.BlockAsk(resp.BlockID{Session: 1, Number: 5}, 500, split("BZMPOP 9 2 none nothing MAX COUNT 2")),
-		resp.BlockCancel(resp.BlockID{Session: 2, Number: 3}),
+	for _, req := range []resp.Request{
+		resp.BlockOpening(), resp.BlockOpening(),
+		resp.BlockAsking(resp.BlockID{Session: 2, Number: 1}, 0, resp.Cmd{DB: 3, Args: split("BLPOP nothing never 0")}),
+		resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 0, resp.Cmd{DB: 3, Args: split("BLMOVE nothing list LEFT RIGHT 2.5")}),
+		resp.BlockAsking(resp.BlockID{Session: 1, Number: 5}, 500, resp.Cmd{DB: 3, Args: split("BZMPOP 9 2 none nothing MAX COUNT 2")}),
+		cancelling(2, 3),
 	} {
-		m.Apply(at, []resp.Request{{Cmds: []resp.Cmd{{DB: 3, Args: args}}}})
+		m.Apply(at, []resp.Request{req})
 	}
 	if version >= 4 {
-		ask := resp.BlockAsk(resp.BlockID{Session: 1, Number: 6}, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))
-		m.Apply(at, []resp.Request{{Cmds: []resp.Cmd{{Args: ask}}}})
+		m.Apply(at, []resp.Request{asking(1, 6, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))})
 	}
 	return m
 }

@@ -137,12 +137,24 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		}
 	}
 	res := resp.Result{Replies: make([]resp.Reply, 0, len(req.Cmds))}
-	if m.entryExhausted() {
+	if m.entryExhausted() && len(req.Cmds) > 0 {
 		return res
 	}
 	m.request = m.newMeter()
 	m.reads = m.newReadLog(req)
 	defer m.settle()
+	if req.Block != nil {
+		reply := m.blockStep(at, req)
+		m.request.replyBytes += reply.Size()
+		m.spend(commandWork + replyWork(reply))
+		m.serveReady(at)
+		m.request.work = m.request.takeWork()
+		res.Replies = append(res.Replies, reply)
+		return res
+	}
+	if len(req.Keys) > 0 {
+		res.Versions = m.versions(req.Keys)
+	}
 	before := int64(0) // work of a pipeline's commands that are done: each may do as much as a request
 	for _, cmd := range req.Cmds {
 		if !req.Multi {
@@ -164,8 +176,24 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.serveReady(at)
 	m.request.work = before + m.request.takeWork()
+	res.Trace = m.reads.trace(m.index)
+	m.request.replyBytes += res.Trace.Size()
 	return res
 }
+
+// versions are what Request.Watch is compared with.
+func (m *Machine) versions(keys []resp.Key) []uint64 {
+	versions := make([]uint64, len(keys))
+	for i, k := range keys {
+		if k.DB >= 0 && k.DB < databases {
+			m.spend(2 * m.dbs[k.DB].findWork(k.Name))
+			versions[i] = m.version(k.DB, k.Name)
+		}
+	}
+	return versions
+}
+
+const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
 // execute runs a command. Its row is known where it was checked before.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
@@ -181,14 +209,14 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(resp.ErrDBIndex)
 	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
 		// Routing has gone wrong. To run it would fork the replicas.
-		return resp.Err("ERR a command that writes was sent as a read: nothing was executed")
+		return resp.Err(errNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
 		return resp.Err(resp.ErrOOM)
 	}
 	if why := c.m.exhausted(row); why != "" {
 		return resp.Err(why)
 	}
-	c.reads = onlyReads(row)
+	c.reads = row.Flags&resp.ReadOnly != 0
 	reply := row.Run(c, args)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
@@ -197,11 +225,6 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply
-}
-
-// onlyReads: the internal rows are no reads of a client.
-func onlyReads(row *resp.Row[command]) bool {
-	return row.Flags&(resp.ReadOnly|resp.Internal) == resp.ReadOnly
 }
 
 func (m *Machine) overMemory() bool {

@@ -119,9 +119,9 @@ func TestWallDeadlineIsARemainder(t *testing.T) {
 func TestSameWallDeadlineIsNoChange(t *testing.T) {
 	m := New(nil)
 	mustApply(t, m, at(1000), 0, "CONFIG SET notify-keyspace-events KEA", "SET k v", "PEXPIREAT k 1700000100000")
-	before := plain(view(m, at(1000), 0, "watch k"))
+	before := version(m, 1000, "k")
 	r, msgs := apply(m, at(1500), "PEXPIREAT k 1700000100000")
-	if plain(r) != "1" || len(msgs) != 0 || plain(view(m, at(1500), 0, "watch k")) != before {
+	if plain(r) != "1" || len(msgs) != 0 || version(m, 1500, "k") != before {
 		t.Errorf("reply %s, messages %v", plain(r), msgs)
 	}
 	if _, msgs := apply(m, at(1500), "PEXPIREAT k 1700000100001"); len(msgs) != 3 {
@@ -211,7 +211,7 @@ func TestWatch(t *testing.T) {
 				}
 			}
 			run(1000, c.before)
-			version := uint64(view(m, at(1000), 0, "watch k").Elems[0].Int)
+			version := version(m, 1000, "k")
 			run(2000, c.between)
 			req := request(0, "SET done 1")
 			req.Watch = []resp.Watch{{Key: "k", Version: version}}
@@ -226,6 +226,11 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// version is what WATCH learns of a key.
+func version(m *Machine, tick int64, key string) uint64 {
+	return m.View(at(tick), resp.Request{Keys: []resp.Key{{Name: key}}}).Versions[0]
+}
+
 // To watch a key whose lease has ended, before the sweep has come to it, and to
 // have it swept, is no change: it was absent all the time.
 func TestWatchOfAnEndedLease(t *testing.T) {
@@ -238,7 +243,7 @@ func TestWatchOfAnEndedLease(t *testing.T) {
 	if m.dbs[0].keys.len() != 11 {
 		t.Fatalf("%d keys wait for the sweep", m.dbs[0].keys.len())
 	}
-	version := uint64(view(m, at(2000), 0, "watch z").Elems[0].Int)
+	version := version(m, 2000, "z")
 	m.Apply(at(2001), nil)
 	req := request(0, "PING")
 	req.Watch = []resp.Watch{{Key: "z", Version: version}}

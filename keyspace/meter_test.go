@@ -340,9 +340,7 @@ func TestOthersDoNotPay(t *testing.T) {
 		results, messages := m.Apply(at, []resp.Request{req})
 		return results[0], messages
 	}
-	session, _ := do(resp.BlockOpen())
-	wait := resp.BlockAsk(resp.BlockID{Session: uint64(session.Replies[0].Int), Number: 1}, 0, resp.Args{"BLPOP", "list", "0"})
-	do(wait)
+	m.Apply(at, []resp.Request{resp.BlockOpening(), asking(1, 1, 0, resp.Args{"BLPOP", "list", "0"})})
 	const spin = " for i = 1, 4100000 do local a = i end " // nearly all that one request may do
 	res, messages := do(
 		resp.Args{"EVAL", spin + "return 'done'", "0"},

@@ -114,7 +114,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		return scriptError(args, fail)
 	}
 	switch {
-	case row.Flags&resp.NoScript != 0 || row.Flags&resp.Internal != 0:
+	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
@@ -130,7 +130,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if row.Flags&resp.Changes != 0 {
 		run.wrote = true
 	}
-	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: onlyReads(row)}
+	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	reply := row.Run(&inner, args)
 	c.m.reads.note(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))

@@ -259,13 +259,13 @@ func TestWaiterForNewEntriesMissesNone(t *testing.T) {
 		t.Fatalf("%q, want %q", got, want)
 	}
 	s.run("XADD s 5-1 came between")
-	s.do(resp.BlockOpen())
-	s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 1}, 0, msgs[len(msgs)-1].Block.Args))
+	s.send(resp.BlockOpening())
+	s.send(asking(2, 1, 0, msgs[len(msgs)-1].Block.Args))
 	s.expect("2/1 served s 5-1 came between")
 
 	large := strings.Repeat("v", replyBytesMax/4)
 	for n := range uint64(7) {
-		s.do(resp.BlockAsk(resp.BlockID{Session: 2, Number: 2 + n}, 0, split(line)))
+		s.send(asking(2, 2+n, 0, split(line)))
 	}
 	s.at.Index++
 	_, msgs = s.m.Apply(s.at, []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "s", "6", "a", large}}}}})

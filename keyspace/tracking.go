@@ -8,17 +8,9 @@ import (
 )
 
 // What CLIENT TRACKING needs from the machine. Every entry of the log tells every
-// node which keys it changed, in order, whoever listens. A request whose session
-// tracks ends with the internal command "tracked": its answer says at which place
-// of that order each command of the request stood, and which keys scripts read. The
-// session compares the two, on whichever node it is.
-
-var trackingRows = []resp.Row[command]{
-	{Spec: resp.Spec{
-		Name: "tracked", Arity: 1, Flags: resp.ReadOnly | resp.NoScript | resp.Internal,
-		Group: "lockd", Since: "1.0.0", Summary: "Return where in the log the request took effect, and what its scripts read",
-	}, Run: cmdTracked},
-}
+// node which keys it changed, in order, whoever listens. The Result of a request whose
+// session tracks has a Trace: at which place of that order each of its commands stood, and
+// which keys scripts read. The session compares the two, on whichever node it is.
 
 // noteChange notes that a key was stored or deleted. The name is the entry's own,
 // not the argument, which may be a part of something much larger.
@@ -73,30 +65,27 @@ func (m *Machine) position() int64 {
 	return int64(len(m.changed))
 }
 
-// readsMax bounds the reads that are noted of one request. More are an error of
-// "tracked"; the session then lets its client forget everything.
+// readsMax bounds the reads that are noted of one request. Of one with more there is no
+// Trace; the session then lets its client forget everything.
 const readsMax = 1 << 14
 
-// readLog is what "tracked" answers. A nil one notes nothing.
+// readLog gathers the Trace of a request. A nil one notes nothing.
 type readLog struct {
-	from  int64            // position before the request
-	marks []resp.Reply     // position after each command
-	reads []resp.Reply     // of scripts: number of the command, key, position; three elements each
-	last  map[string]int64 // position of the last read of a key
+	resp.Trace
+	last map[string]int64 // position of the last read of a key
 }
 
 func (m *Machine) newReadLog(req resp.Request) *readLog {
-	n := len(req.Cmds)
-	if n == 0 || req.Cmds[n-1].Args[0] != trackingRows[0].Name {
+	if !req.Trace {
 		return nil
 	}
-	return &readLog{from: m.position()}
+	return &readLog{Trace: resp.Trace{From: m.position(), Marks: make([]int64, 0, len(req.Cmds))}}
 }
 
 // endCommand notes the position at which a command of the request has ended.
 func (l *readLog) endCommand(at int64) {
 	if l != nil {
-		l.marks = append(l.marks, resp.Int(at))
+		l.Marks = append(l.Marks, at)
 		clear(l.last)
 	}
 }
@@ -109,15 +98,24 @@ func (l *readLog) note(spec *resp.Spec, args resp.Args, at int64) {
 	}
 	keys, _ := spec.Keys.Of(args)
 	for _, key := range keys {
-		if was, known := l.last[key]; known && was == at || len(l.reads) > 3*readsMax {
+		if was, known := l.last[key]; known && was == at || len(l.Reads) > readsMax {
 			continue
 		}
 		if l.last == nil {
 			l.last = map[string]int64{}
 		}
 		l.last[key] = at
-		l.reads = append(l.reads, resp.Int(int64(len(l.marks))), resp.Bulk(key), resp.Int(at))
+		l.Reads = append(l.Reads, resp.KeyRead{Cmd: len(l.Marks), Key: key, At: at})
 	}
+}
+
+// trace is what there is to tell of a request that has ended; nil if too much was read.
+func (l *readLog) trace(index uint64) *resp.Trace {
+	if l == nil || len(l.Reads) > readsMax {
+		return nil
+	}
+	l.Index = index
+	return &l.Trace
 }
 
 // len and truncate take back what an undone script has read.
@@ -125,24 +123,11 @@ func (l *readLog) len() int {
 	if l == nil {
 		return 0
 	}
-	return len(l.reads)
+	return len(l.Reads)
 }
 
 func (l *readLog) truncate(n int) {
 	if l != nil {
-		l.reads = l.reads[:n]
+		l.Reads = l.Reads[:n]
 	}
-}
-
-// cmdTracked answers: index of the entry, position before the request, position
-// after each command, what scripts read.
-func cmdTracked(c *ctx, _ resp.Args) resp.Reply {
-	l := c.m.reads
-	switch {
-	case l == nil:
-		return resp.Err("ERR it has to be the last command of a request")
-	case len(l.reads) > 3*readsMax:
-		return resp.Err("ERR a script has read too many keys to track them")
-	}
-	return resp.Array(resp.Int(int64(c.m.index)), resp.Int(l.from), resp.Array(l.marks...), resp.Array(l.reads...))
 }

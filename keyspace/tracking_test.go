@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -35,43 +36,51 @@ func TestChangesOfAnEntry(t *testing.T) {
 // in the entry stands.
 func TestUndoneScriptChangesNothing(t *testing.T) {
 	m := New(fakeScripts{})
-	results, msgs := m.Apply(at(1), []resp.Request{request(0, "SET a 1", "EVAL 'GET a\nSET b 1\nFLUSHALL\nlimit' 0", "SET c 1", "tracked")})
+	results, msgs := m.Apply(at(1), []resp.Request{traced("SET a 1", "EVAL 'GET a\nSET b 1\nFLUSHALL\nlimit' 0", "SET c 1")})
 	if got := strings.Join(changedKeys(msgs), " "); got != "a c" {
 		t.Errorf("changes %q", got)
 	}
-	if got := plain(results[0].Replies[3]); got != fmt.Sprint(at(1).Index)+" 0 1 1 2 " {
-		t.Errorf("tracked: %q", got)
+	if got, want := results[0].Trace, (resp.Trace{Index: at(1).Index, Marks: []int64{1, 1, 2}}); !sameTrace(got, want) {
+		t.Errorf("trace %+v, want %+v", got, want)
 	}
 }
 
-// The command "tracked" tells where among the entry's changes each command of its
-// request stood, and at which place scripts read which keys.
-func TestTracked(t *testing.T) {
+// traced is a request that wants a Trace.
+func traced(lines ...string) resp.Request {
+	req := request(0, lines...)
+	req.Trace = true
+	return req
+}
+
+func sameTrace(got *resp.Trace, want resp.Trace) bool {
+	return got != nil && got.Index == want.Index && got.From == want.From && slices.Equal(got.Marks, want.Marks) && slices.Equal(got.Reads, want.Reads)
+}
+
+// A Trace tells where among the entry's changes each command of its request stood, and at
+// which place scripts read which keys.
+func TestTrace(t *testing.T) {
 	m := New(fakeScripts{})
 	mustApply(t, m, resp.Stamp{Index: 6}, 0, "SET old v")
-	tracked := request(0, "SET k 1", "EVAL 'GET k\nGET k\nEXISTS x y\nSET k 2\nGET k\nTTL x\nDEL k' 0", "GET k", "tracked")
-	results, _ := m.Apply(resp.Stamp{Index: 7}, []resp.Request{request(0, "DEL old"), tracked})
-	// Index; one change before; positions after the three commands; command, key, position.
-	want := "7 1 2 4 4 1 k 2 1 x 2 1 y 2 1 k 3 1 x 3"
-	if got := plain(results[1].Replies[3]); got != want {
-		t.Errorf("%q\nwant %q", got, want)
+	req := traced("SET k 1", "EVAL 'GET k\nGET k\nEXISTS x y\nSET k 2\nGET k\nTTL x\nDEL k' 0", "GET k")
+	results, _ := m.Apply(resp.Stamp{Index: 7}, []resp.Request{request(0, "DEL old"), req})
+	want := resp.Trace{Index: 7, From: 1, Marks: []int64{2, 4, 4}, Reads: []resp.KeyRead{{Cmd: 1, Key: "k", At: 2}, {Cmd: 1, Key: "x", At: 2}, {Cmd: 1, Key: "y", At: 2}, {Cmd: 1, Key: "k", At: 3}, {Cmd: 1, Key: "x", At: 3}}}
+	if got := results[1].Trace; !sameTrace(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	res := m.View(resp.Stamp{}, request(0, "GET k", "EVAL_RO 'GET a\nGET b' 0", "tracked"))
-	want = "7 2147483647 2147483647 2147483647 1 a 2147483647 1 b 2147483647"
-	if got := plain(res.Replies[2]); got != want {
-		t.Errorf("a read comes after all of the last entry: %q\nwant %q", got, want)
+	res := m.View(resp.Stamp{}, traced("GET k", "EVAL_RO 'GET a\nGET b' 0"))
+	const last = math.MaxInt32
+	want = resp.Trace{Index: 7, From: last, Marks: []int64{last, last}, Reads: []resp.KeyRead{{Cmd: 1, Key: "a", At: last}, {Cmd: 1, Key: "b", At: last}}}
+	if !sameTrace(res.Trace, want) {
+		t.Errorf("a read comes after all of the last entry: %+v\nwant %+v", res.Trace, want)
 	}
-	for _, line := range []string{"tracked", "EVAL 'tracked' 0"} {
-		results, _ := m.Apply(at(1), []resp.Request{request(0, line, "GET k")})
-		if r := results[0].Replies[0]; !r.IsErr() {
-			t.Errorf("%s: %+v", line, r)
-		}
+	if _, tried := m.Try(resp.Stamp{}, traced("SETNX old v")); tried {
+		t.Error("a request was tried that wants a trace")
 	}
 }
 
-// A script that reads more keys than are noted makes "tracked" fail, in a bounded
-// reply; to read one key again and again is nothing to note.
-func TestTrackedIsBounded(t *testing.T) {
+// A script that reads more keys than are noted has no Trace; to read one key again and
+// again is nothing to note.
+func TestTraceIsBounded(t *testing.T) {
 	m := New(fakeScripts{})
 	many := []string{}
 	for i := range readsMax + 2 {
@@ -79,10 +88,10 @@ func TestTrackedIsBounded(t *testing.T) {
 	}
 	again := slices.Repeat([]string{"GET k"}, readsMax+2)
 	for script, fails := range map[string]bool{strings.Join(many, "\n"): true, strings.Join(again, "\n"): false} {
-		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"EVAL", script, "0"}}, {Args: resp.Args{"tracked"}}}}
+		req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"EVAL", script, "0"}}}, Trace: true}
 		results, _ := m.Apply(at(1), []resp.Request{req})
-		if r := results[0].Replies[1]; r.IsErr() != fails {
-			t.Errorf("%.20q...: %.200v", script, r)
+		if (results[0].Trace == nil) != fails {
+			t.Errorf("%.20q...: %.200v", script, results[0].Trace)
 		}
 	}
 }

@@ -46,8 +46,7 @@ type worstCase struct {
 // length of their arguments.
 var cheap = strings.Fields(`time select ping echo dbsize
 	config|resetstat config|rewrite config|help memory|malloc-stats memory|purge memory|help memory|stats
-	object|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help
-	block|open block|cancel block|keep tracked`)
+	object|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help`)
 
 // keyed are those of them that look for one key: what stands behind it.
 var keyed = map[string]string{
@@ -75,7 +74,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		// keys
 		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
 		"exists": {{"keys", "EXISTS {names:k}", names * 100}, {"", "EXISTS {big}", big}}, "touch": {{"keys", "TOUCH {names:k}", names * 100}},
-		"watch": {{"keys", "watch {names:k}", names * 100}}, "randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
+		"randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
 		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
 		"rename": {{"hash", "RENAME H H2", 1}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
 		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
@@ -122,8 +121,9 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"publish": {{"", "PUBLISH c v", 1000}}, "spublish": {{"", "SPUBLISH c v", 1000}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
 		"bzpopmin": {{"zset", "BZPOPMIN Z 0", 1}}, "bzpopmax": {{"zset", "BZPOPMAX Z 0", 1}}, "bzmpop": {{"zset", "BZMPOP 0 1 Z MIN COUNT {n}", n}},
-		"block|ask": {{"session", "block ask 1 {unique} 0 BLPOP {few:k} 0", 1}}, "block|close": {{"waiters", "block close 1", 1}},
 	}
+	cases["(ask)"] = []worstCase{{"session", "(ask) BLPOP {few:k} 0", 1}}
+	cases["(close)"] = []worstCase{{"waiters", "(close)", 1}}
 	for name, rest := range keyed {
 		line := strings.ReplaceAll(name, "|", " ") + " {big} " + rest
 		cases[name] = append(cases[name], worstCase{"", line, big})
@@ -141,10 +141,6 @@ func cheapLine(name string) string {
 		line += " 1"
 	case "echo":
 		line += " {big}"
-	case "block|cancel":
-		line += " 1 {unique}"
-	case "block|keep":
-		line += " 1"
 	}
 	return line
 }
@@ -167,10 +163,14 @@ func newWorstStage(t testing.TB, z worstSize, needs string) *worstStage {
 }
 
 func (s *worstStage) do(args ...string) resp.Reply {
+	return s.send(resp.Request{Cmds: []resp.Cmd{{Args: args}}})
+}
+
+func (s *worstStage) send(req resp.Request) resp.Reply {
 	s.index++
-	results, _ := s.m.Apply(resp.Stamp{Tick: 10, Index: s.index}, []resp.Request{{Cmds: []resp.Cmd{{Args: args}}}})
+	results, _ := s.m.Apply(resp.Stamp{Tick: 10, Index: s.index}, []resp.Request{req})
 	if len(results[0].Replies) == 0 || results[0].Replies[0].IsErr() {
-		s.Fatalf("%.100q: %.200q", args, fmt.Sprint(results[0].Replies))
+		s.Fatalf("%.100q: %.200q", fmt.Sprint(req.Cmds), fmt.Sprint(results[0].Replies))
 	}
 	return results[0].Replies[0]
 }
@@ -283,9 +283,9 @@ func (s *worstStage) provide(need string) {
 			s.do("XADD", "X", "1-"+strconv.Itoa(i+1), "f", "v")
 		}
 	case "session":
-		s.do(resp.BlockOpen()...)
+		s.send(resp.BlockOpening())
 	case "readers", "waiters":
-		s.do(resp.BlockOpen()...)
+		s.send(resp.BlockOpening())
 		for i := range z.waiters {
 			args := resp.Args{"XREAD", "BLOCK", "0", "STREAMS", "X", "99999999-0"}
 			if need == "waiters" {
@@ -295,7 +295,7 @@ func (s *worstStage) provide(need string) {
 				}
 				args = append(args, "0")
 			}
-			s.do(resp.BlockAsk(resp.BlockID{Session: 1, Number: uint64(i + 1)}, 0, args)...)
+			s.send(asking(1, uint64(i+1), 0, args))
 		}
 	case "scripts":
 		for i := range z.elements / 10 {
@@ -400,6 +400,7 @@ func (s *worstStage) args(line string, i int) resp.Args {
 const (
 	worstMultiBytes = 12 << 20
 	worstMultiCmds  = 1 << 16
+	worstNumber     = 1 << 40 // of a blocking command: none has it
 	worstAlone      = "alone"
 	worstMulti      = "MULTI"
 	worstScript     = "script"
@@ -409,6 +410,12 @@ const (
 // calls it until a limit stops it.
 func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool) {
 	args := s.args(c.line, 0)
+	switch args[0] {
+	case "(ask)":
+		return asking(1, worstNumber, 0, args[1:]), how == worstAlone
+	case "(close)":
+		return resp.BlockClosing([]uint64{1}), how == worstAlone
+	}
 	switch how {
 	case worstMulti:
 		bytes, most := 0, worstMultiCmds
@@ -435,7 +442,7 @@ func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool
 			s.Errorf("%s: %s", c.line, fail.Str)
 			return req, false
 		}
-		if row.Flags&(resp.NoScript|resp.Internal) != 0 {
+		if row.Flags&(resp.NoScript) != 0 {
 			return req, false
 		}
 		args = args[:min(len(args), 7000)]
@@ -500,7 +507,7 @@ func TestWorstCases(t *testing.T) {
 		z = worstFull
 	}
 	cases := worstCases(z)
-	known := map[string]bool{}
+	known := map[string]bool{"(ask)": true, "(close)": true} // steps of blocking commands
 	for _, spec := range table.Specs() {
 		rows := spec.Subs
 		if len(rows) == 0 {

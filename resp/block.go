@@ -1,11 +1,9 @@
 package resp
 
-import "strconv"
-
 // A blocking command (BLPOP and its like) waits in the machine, in the order of the
 // log. What follows is the vocabulary between the machine and the node whose client
-// waits. The node puts the command into the log, inside of an internal one that gives
-// it a name; how it ends leaves the machine as a message on every node.
+// waits. The node puts the command into the log, with a step that gives it a name; how it
+// ends leaves the machine as a message on every node.
 
 // BlockID names one blocking command.
 type BlockID struct {
@@ -68,36 +66,48 @@ func (s *Spec) Blocks(args Args) bool {
 	return false
 }
 
-// The internal commands by which a node speaks of blocking commands. To apply one
-// of them twice is the same as once.
-
-// BlockOpen opens a session. Its answer is the session's number.
-func BlockOpen() Args { return Args{"block", "open"} }
-
-// BlockAsk executes a blocking command, or has it wait; its client has waited for
-// spentMs before. The answer is how many milliseconds it may wait yet, -1 for ever, 0
-// if it has ended: the rest, in any case, is told by a message.
-func BlockAsk(id BlockID, spentMs int64, command Args) Args {
-	return append(Args{"block", "ask", number(id.Session), number(id.Number), strconv.FormatInt(spentMs, 10)}, command...)
+// BlockStep is what a node has logged about the blocking commands of its clients. To apply
+// one twice is the same as once.
+type BlockStep struct {
+	Kind     BlockKind
+	ID       BlockID   // BlockAsk
+	SpentMs  int64     // BlockAsk: for how long its client has waited before
+	Sessions []uint64  // BlockTend: they are prolonged by a lease from now on; BlockClose
+	Cancels  []BlockID // BlockTend: their waits end, and will not begin any more
 }
 
-// BlockCancel ends the wait of a command, and makes sure that it will not begin.
-func BlockCancel(id BlockID) Args {
-	return Args{"block", "cancel", number(id.Session), number(id.Number)}
+// BlockKind says what a BlockStep is about.
+type BlockKind uint8
+
+// The kinds of step.
+const (
+	// BlockOpen opens a session. The reply is its number.
+	BlockOpen BlockKind = 1 + iota
+	// BlockAsk executes a blocking command, the only one of its request, or has it wait. The
+	// reply is how many milliseconds it may wait yet, -1 for ever, 0 if it has ended: the rest,
+	// in any case, is told by a message.
+	BlockAsk
+	// BlockTend keeps sessions and cancels commands. The reply is how many of the sessions
+	// are there.
+	BlockTend
+	// BlockClose ends sessions and all that waits in them. The reply is OK.
+	BlockClose
+)
+
+// BlockOpening is the request for a session.
+func BlockOpening() Request { return Request{Block: &BlockStep{Kind: BlockOpen}} }
+
+// BlockAsking is the request for a blocking command, whose client has waited for spentMs.
+func BlockAsking(id BlockID, spentMs int64, cmd Cmd) Request {
+	return Request{Cmds: []Cmd{cmd}, Block: &BlockStep{Kind: BlockAsk, ID: id, SpentMs: spentMs}}
 }
 
-// BlockKeep prolongs sessions by a lease from now on.
-func BlockKeep(sessions []uint64) Args { return sessionArgs("keep", sessions) }
-
-// BlockClose ends sessions and all that wait in them.
-func BlockClose(sessions []uint64) Args { return sessionArgs("close", sessions) }
-
-func sessionArgs(word string, sessions []uint64) Args {
-	args := Args{"block", word}
-	for _, s := range sessions {
-		args = append(args, number(s))
-	}
-	return args
+// BlockTending is the request that keeps sessions and cancels commands.
+func BlockTending(sessions []uint64, cancels []BlockID) Request {
+	return Request{Block: &BlockStep{Kind: BlockTend, Sessions: sessions, Cancels: cancels}}
 }
 
-func number(n uint64) string { return strconv.FormatUint(n, 10) }
+// BlockClosing is the request that ends sessions.
+func BlockClosing(sessions []uint64) Request {
+	return Request{Block: &BlockStep{Kind: BlockClose, Sessions: sessions}}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -11,12 +12,27 @@ import (
 // frames between nodes. It is not RESP because it must keep what RESP2 and RESP3
 // each lose, and because it is read back without copying.
 //
-//	request  multi n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
-//	result   flags n(replies) { reply }
+//	request  flags n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
+//	         n(keys) { db len key }, if it has keys
+//	         kind session number spentMs n(sessions) { session } n(cancels) { session number }, if it has a step
+//	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
+//	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
 //
 // All numbers are unsigned varints, but for the zigzag varint of an integer reply;
-// multi is a byte, 0 or 1.
+// flags are a byte.
+const (
+	requestMulti byte = 1 << iota
+	requestTrace
+	requestKeys
+	requestBlock
+)
+
+const (
+	resultAborted byte = 1 << iota // and nothing else
+	resultVersions
+	resultTrace
+)
 
 // Limits of the binary form. They bound what a damaged or hostile frame can
 // make a decoder allocate; what clients send is bounded much earlier.
@@ -29,11 +45,7 @@ var ErrBinary = errors.New("resp: malformed binary form")
 
 // AppendRequest appends the binary form of req.
 func AppendRequest(dst []byte, req Request) []byte {
-	multi := byte(0)
-	if req.Multi {
-		multi = 1
-	}
-	dst = binary.AppendUvarint(append(dst, multi), uint64(len(req.Cmds)))
+	dst = binary.AppendUvarint(append(dst, req.flags()), uint64(len(req.Cmds)))
 	for _, c := range req.Cmds {
 		dst = binary.AppendUvarint(dst, uint64(c.DB))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Args)))
@@ -47,7 +59,50 @@ func AppendRequest(dst []byte, req Request) []byte {
 		dst = appendString(dst, w.Key)
 		dst = binary.AppendUvarint(dst, w.Version)
 	}
+	if len(req.Keys) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(req.Keys)))
+		for _, k := range req.Keys {
+			dst = appendString(binary.AppendUvarint(dst, uint64(k.DB)), k.Name)
+		}
+	}
+	if req.Block != nil {
+		dst = appendBlockStep(dst, req.Block)
+	}
 	return dst
+}
+
+func appendBlockStep(dst []byte, b *BlockStep) []byte {
+	dst = appendBlockID(append(dst, byte(b.Kind)), b.ID)
+	dst = binary.AppendUvarint(dst, uint64(b.SpentMs))
+	dst = binary.AppendUvarint(dst, uint64(len(b.Sessions)))
+	for _, s := range b.Sessions {
+		dst = binary.AppendUvarint(dst, s)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.Cancels)))
+	for _, id := range b.Cancels {
+		dst = appendBlockID(dst, id)
+	}
+	return dst
+}
+
+func appendBlockID(dst []byte, id BlockID) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, id.Session), id.Number)
+}
+
+func (r *Request) flags() (f byte) {
+	if r.Multi {
+		f |= requestMulti
+	}
+	if r.Trace {
+		f |= requestTrace
+	}
+	if len(r.Keys) > 0 {
+		f |= requestKeys
+	}
+	if r.Block != nil {
+		f |= requestBlock
+	}
+	return f
 }
 
 // Size is an upper bound, in bytes, of the binary form of the request. It is counted once,
@@ -60,7 +115,7 @@ func (r *Request) Size() int {
 }
 
 func (r *Request) count() int {
-	size := 1 + 2*binary.MaxVarintLen32
+	size := 1 + 3*binary.MaxVarintLen32
 	for _, c := range r.Cmds {
 		size += 2 * binary.MaxVarintLen32
 		for _, a := range c.Args {
@@ -70,25 +125,55 @@ func (r *Request) count() int {
 	for _, w := range r.Watch {
 		size += 3*binary.MaxVarintLen64 + len(w.Key)
 	}
+	for _, k := range r.Keys {
+		size += 2*binary.MaxVarintLen32 + len(k.Name)
+	}
+	if b := r.Block; b != nil {
+		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
+	}
 	return size
 }
 
 // DecodeRequest reads one request from b and returns what follows it. The
 // strings of the request alias b, which must not change any more.
 func DecodeRequest(b []byte) (Request, []byte, error) {
-	if len(b) == 0 || b[0] > 1 {
-		return Request{}, nil, fmt.Errorf("%w: neither a transaction nor none", ErrBinary)
+	if len(b) == 0 || b[0] >= 2*requestBlock {
+		return Request{}, nil, fmt.Errorf("%w: unknown request flags", ErrBinary)
 	}
-	req, rest, err := DecodeOldRequest(b[1:])
-	req.Multi = b[0] == 1 && err == nil
-	return req, rest, err
+	flags, d := b[0], decoder{rest: b[1:]}
+	req := d.request()
+	req.Multi, req.Trace = flags&requestMulti != 0, flags&requestTrace != 0
+	if flags&requestKeys != 0 {
+		req.Keys = make([]Key, d.count(2))
+		for i := range req.Keys {
+			d.owed -= 2
+			req.Keys[i] = Key{DB: d.small(), Name: d.text()}
+		}
+		if len(req.Keys) == 0 {
+			d.fail("no keys")
+		}
+	}
+	if flags&requestBlock != 0 {
+		req.Block = d.blockStep(len(req.Cmds))
+	}
+	return d.endRequest(req)
 }
 
-// DecodeOldRequest is DecodeRequest for the first form, which did not say whether
-// the request is a transaction.
+// DecodeOldRequest is DecodeRequest for the first form, which had no flags.
 func DecodeOldRequest(b []byte) (Request, []byte, error) {
 	d := decoder{rest: b}
-	var req Request
+	return d.endRequest(d.request())
+}
+
+func (d *decoder) endRequest(req Request) (Request, []byte, error) {
+	if d.err != nil {
+		return Request{}, nil, d.err
+	}
+	return req, d.rest, nil
+}
+
+// request reads the commands of a request and what is watched for it.
+func (d *decoder) request() (req Request) {
 	req.Cmds = make([]Cmd, d.count(2))
 	for i := range req.Cmds {
 		d.owed -= 2
@@ -110,21 +195,74 @@ func DecodeOldRequest(b []byte) (Request, []byte, error) {
 			req.Watch[i] = Watch{DB: d.small(), Key: d.text(), Version: d.uvarint()}
 		}
 	}
-	if d.err != nil {
-		return Request{}, nil, d.err
-	}
-	return req, d.rest, nil
+	return req
 }
+
+// blockStep reads a step, beside so many commands.
+func (d *decoder) blockStep(cmds int) *BlockStep {
+	b := &BlockStep{Kind: BlockKind(d.byte()), ID: d.blockID(), SpentMs: d.place()}
+	if n := d.count(1); n > 0 {
+		b.Sessions = make([]uint64, n)
+	}
+	for i := range b.Sessions {
+		d.owed--
+		b.Sessions[i] = d.uvarint()
+	}
+	if n := d.count(2); n > 0 {
+		b.Cancels = make([]BlockID, n)
+	}
+	for i := range b.Cancels {
+		d.owed -= 2
+		b.Cancels[i] = d.blockID()
+	}
+	if b.Kind < BlockOpen || b.Kind > BlockClose || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
+		d.fail("a step of no kind")
+	}
+	return b
+}
+
+func (d *decoder) blockID() BlockID { return BlockID{Session: d.uvarint(), Number: d.uvarint()} }
 
 // AppendResult appends the binary form of res.
 func AppendResult(dst []byte, res Result) []byte {
 	if res.Aborted {
-		return append(dst, 1)
+		return append(dst, resultAborted)
 	}
-	dst = append(dst, 0)
+	flags := byte(0)
+	if res.Versions != nil {
+		flags |= resultVersions
+	}
+	if res.Trace != nil {
+		flags |= resultTrace
+	}
+	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(len(res.Replies)))
 	for _, r := range res.Replies {
 		dst = appendReply(dst, r)
+	}
+	if res.Versions != nil {
+		dst = binary.AppendUvarint(dst, uint64(len(res.Versions)))
+		for _, v := range res.Versions {
+			dst = binary.AppendUvarint(dst, v)
+		}
+	}
+	if res.Trace != nil {
+		dst = appendTrace(dst, res.Trace)
+	}
+	return dst
+}
+
+func appendTrace(dst []byte, t *Trace) []byte {
+	dst = binary.AppendUvarint(dst, t.Index)
+	dst = binary.AppendUvarint(dst, uint64(t.From))
+	dst = binary.AppendUvarint(dst, uint64(len(t.Marks)))
+	for _, m := range t.Marks {
+		dst = binary.AppendUvarint(dst, uint64(m))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(t.Reads)))
+	for _, r := range t.Reads {
+		dst = appendString(binary.AppendUvarint(dst, uint64(r.Cmd)), r.Key)
+		dst = binary.AppendUvarint(dst, uint64(r.At))
 	}
 	return dst
 }
@@ -133,23 +271,62 @@ func AppendResult(dst []byte, res Result) []byte {
 // of the result alias b.
 func DecodeResult(b []byte) (Result, []byte, error) {
 	d := decoder{rest: b}
-	var res Result
-	switch d.byte() {
-	case 0:
-		res.Replies = make([]Reply, d.count(1))
-		for i := range res.Replies {
-			d.owed--
-			res.Replies[i] = d.reply(0)
-		}
-	case 1:
-		res.Aborted = true
-	default:
-		d.fail("unknown result flags")
-	}
+	res := d.result(d.byte())
 	if d.err != nil {
 		return Result{}, nil, d.err
 	}
 	return res, d.rest, nil
+}
+
+func (d *decoder) result(flags byte) (res Result) {
+	switch {
+	case flags == resultAborted:
+		return Result{Aborted: true}
+	case flags&^(resultVersions|resultTrace) != 0:
+		d.fail("unknown result flags")
+		return Result{}
+	}
+	res.Replies = make([]Reply, d.count(1))
+	for i := range res.Replies {
+		d.owed--
+		res.Replies[i] = d.reply(0)
+	}
+	if flags&resultVersions != 0 {
+		res.Versions = make([]uint64, d.count(1))
+		for i := range res.Versions {
+			d.owed--
+			res.Versions[i] = d.uvarint()
+		}
+	}
+	if flags&resultTrace != 0 {
+		res.Trace = d.trace()
+	}
+	return res
+}
+
+func (d *decoder) trace() *Trace {
+	t := &Trace{Index: d.uvarint(), From: d.place()}
+	t.Marks = make([]int64, d.count(1))
+	for i := range t.Marks {
+		d.owed--
+		t.Marks[i] = d.place()
+	}
+	t.Reads = make([]KeyRead, d.count(3))
+	for i := range t.Reads {
+		d.owed -= 3
+		t.Reads[i] = KeyRead{Cmd: int(d.place()), Key: d.text(), At: d.place()}
+	}
+	return t
+}
+
+// place reads a number of changes.
+func (d *decoder) place() int64 {
+	n := d.uvarint()
+	if n > math.MaxInt64 {
+		d.fail("number out of range")
+		return 0
+	}
+	return int64(n)
 }
 
 func appendReply(dst []byte, r Reply) []byte {

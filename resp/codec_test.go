@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +19,21 @@ func sampleRequests() []Request {
 		{Cmds: []Cmd{{DB: 15, Args: Args{"SET", "", "\x00\xff\r\n"}}, {Args: Args{""}}}},
 		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}},
 		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
+		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
+		BlockOpening(),
+		BlockAsking(BlockID{Session: math.MaxUint64, Number: 1}, math.MaxInt64, Cmd{DB: 1, Args: Args{"BLPOP", "k", "0"}}),
+		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),
+		BlockTending(nil, []BlockID{{Session: 1, Number: 2}}),
+		BlockClosing([]uint64{3}),
+		{Keys: []Key{{DB: 15, Name: "k"}, {}}, Watch: []Watch{{Key: "k", Version: 1}}, Multi: true},
+	}
+}
+
+func sampleResults() []Result {
+	trace := &Trace{Index: math.MaxUint64, From: 1, Marks: []int64{math.MaxInt64, 0}, Reads: []KeyRead{{Cmd: 1 << 20, Key: "k", At: 3}, {}}}
+	return []Result{
+		{}, {Aborted: true}, {Replies: sampleReplies()}, {Versions: []uint64{0, math.MaxUint64}},
+		{Replies: []Reply{OK()}, Trace: trace}, {Versions: []uint64{}, Trace: &Trace{}},
 	}
 }
 
@@ -31,7 +47,8 @@ func sampleReplies() []Reply {
 
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
-	return a.Multi == b.Multi && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch)
+	return a.Multi == b.Multi && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch) &&
+		a.Trace == b.Trace && slices.Equal(a.Keys, b.Keys) && reflect.DeepEqual(a.Block, b.Block)
 }
 
 func sameReply(a, b Reply) bool {
@@ -39,7 +56,13 @@ func sameReply(a, b Reply) bool {
 }
 
 func sameResult(a, b Result) bool {
-	return a.Aborted == b.Aborted && slices.EqualFunc(a.Replies, b.Replies, sameReply)
+	same := a.Aborted == b.Aborted && slices.EqualFunc(a.Replies, b.Replies, sameReply) &&
+		(a.Versions == nil) == (b.Versions == nil) && slices.Equal(a.Versions, b.Versions) && (a.Trace == nil) == (b.Trace == nil)
+	if !same || a.Trace == nil {
+		return same
+	}
+	t, u := a.Trace, b.Trace
+	return t.Index == u.Index && t.From == u.From && slices.Equal(t.Marks, u.Marks) && slices.Equal(t.Reads, u.Reads)
 }
 
 // A request comes back from its binary form as it was, and what follows it is left alone.
@@ -58,7 +81,7 @@ func TestRequestRoundTrip(t *testing.T) {
 
 // A result comes back from its binary form as it was, and what follows it is left alone.
 func TestResultRoundTrip(t *testing.T) {
-	for _, res := range []Result{{}, {Aborted: true}, {Replies: sampleReplies()}} {
+	for _, res := range sampleResults() {
 		got, rest, err := DecodeResult(append(AppendResult(nil, res), "after"...))
 		if err != nil || string(rest) != "after" || !sameResult(got, res) {
 			t.Errorf("%v came back as %v, rest %q, error %v", res, got, rest, err)
@@ -68,16 +91,20 @@ func TestResultRoundTrip(t *testing.T) {
 
 // Every truncation of a valid form is an error, never a panic or a shorter value.
 func TestDecodeCutShort(t *testing.T) {
-	req := AppendRequest(nil, sampleRequests()[3])
-	for n := range req {
-		if _, _, err := DecodeRequest(req[:n]); !errors.Is(err, ErrBinary) {
-			t.Errorf("request of %d bytes cut to %d: %v", len(req), n, err)
+	for _, req := range sampleRequests() {
+		b := AppendRequest(nil, req)
+		for n := range b {
+			if _, _, err := DecodeRequest(b[:n]); !errors.Is(err, ErrBinary) {
+				t.Errorf("request %v of %d bytes cut to %d: %v", req, len(b), n, err)
+			}
 		}
 	}
-	res := AppendResult(nil, Result{Replies: sampleReplies()})
-	for n := range res {
-		if _, _, err := DecodeResult(res[:n]); !errors.Is(err, ErrBinary) {
-			t.Errorf("result of %d bytes cut to %d: %v", len(res), n, err)
+	for _, res := range sampleResults() {
+		b := AppendResult(nil, res)
+		for n := range b {
+			if _, _, err := DecodeResult(b[:n]); !errors.Is(err, ErrBinary) {
+				t.Errorf("result %v of %d bytes cut to %d: %v", res, len(b), n, err)
+			}
 		}
 	}
 }
@@ -94,8 +121,14 @@ func TestDecodeMalformed(t *testing.T) {
 		{"string too long", "\x00\x01\x00\x01\x09abc", "string exceeds the input", requestError},
 		{"database out of range", "\x00\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
 		{"endless number", "\x00" + strings.Repeat("\xff", 11), "bad number", requestError},
-		{"transaction", "\x02\x00\x00", "neither a transaction nor none", requestError},
-		{"flags", "\x02", "unknown result flags", resultError},
+		{"request flags", "\x10\x00\x00", "unknown request flags", requestError},
+		{"no keys", "\x04\x00\x00\x00", "no keys", requestError},
+		{"step of no kind", "\x08\x00\x00\x05\x01\x01\x00\x00\x00", "a step of no kind", requestError},
+		{"ask for nothing", "\x08\x00\x00\x02\x01\x01\x00\x00\x00", "a step of no kind", requestError},
+		{"open with a command", "\x08\x01\x00\x01\x01a\x00\x01\x00\x00\x00\x00\x00", "a step of no kind", requestError},
+		{"flags", "\x08", "unknown result flags", resultError},
+		{"aborted and more", "\x03\x00", "unknown result flags", resultError},
+		{"far away", "\x04\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00", "number out of range", resultError},
 		{"kind", "\x00\x01\x63", "unknown kind of reply", resultError},
 		{"nested too deeply", "\x00\x01" + string(deep) + "\x05", "replies nested too deeply", resultError},
 		{"odd map", "\x00\x01" + string([]byte{byte(KindMap), 1, byte(KindNil)}), "a key without a value", resultError},

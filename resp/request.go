@@ -15,6 +15,12 @@ type Cmd struct {
 // Is reports whether what the command calls has one of the flags.
 func (c *Cmd) Is(any Flags) bool { return c.Spec != nil && c.Spec.Flags&any != 0 }
 
+// Key names a key of a database.
+type Key struct {
+	DB   int
+	Name string
+}
+
 // Watch is a key a client watched and the version it had then (WATCH).
 type Watch struct {
 	DB      int
@@ -29,6 +35,12 @@ type Request struct {
 	Cmds  []Cmd
 	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
 	Multi bool    // it is the body of a MULTI: those who wait for its keys are served after it, not in between
+	Trace bool    // the Result is to have a Trace
+	Keys  []Key   // of which the Result is to have the versions (WATCH)
+
+	// Block: what a node has logged about blocking commands. Cmds is then the command that is
+	// asked for, or empty.
+	Block *BlockStep
 
 	// Partly: who asks takes the replies to some first commands, and asks for the rest
 	// again once it has passed them on (see Result.Left). It does not travel.
@@ -49,13 +61,52 @@ const Changes = Write | MayReplicate
 // Writes reports whether a request must go through the log: as a whole, if one of its
 // commands must.
 func (r *Request) Writes() bool {
-	return slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
+	return r.Block != nil || slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
 }
+
+// Empty reports whether nothing is asked for. The log has such requests for reasons of its own.
+func (r *Request) Empty() bool { return len(r.Cmds) == 0 && len(r.Keys) == 0 && r.Block == nil }
 
 // Result answers a Request.
 type Result struct {
-	Replies []Reply // one for each command of the request, in its order; nil if Aborted. See Left
-	Aborted bool    // a watched key had changed: EXEC answers nil
+	// One for each command of the request, in its order; nil if Aborted. See Left. What goes
+	// wrong with a request without commands is one error.
+	Replies  []Reply
+	Aborted  bool     // a watched key had changed: EXEC answers nil
+	Versions []uint64 // of Request.Keys; nil: it was not executed
+	Trace    *Trace   // of a request that asks for it; nil: not known
+
+	// Index is that of the entry of the log in which the request was executed; 0: in none,
+	// or this node has applied it. It does not travel with the Result.
+	Index uint64
+}
+
+// Trace says where in the order of all changes (Message, MessageChanges) a request took
+// effect, and which keys its scripts read: what CLIENT TRACKING needs to know.
+type Trace struct {
+	Index uint64    // of the entry that the request was, or of the last one before it
+	From  int64     // how many changes of that entry had been made before the request
+	Marks []int64   // and after each of its commands
+	Reads []KeyRead // by its scripts, in their order
+}
+
+// Size is about how many bytes a Trace takes; 0 of none.
+func (t *Trace) Size() int64 {
+	if t == nil {
+		return 0
+	}
+	size := int64(8 * len(t.Marks))
+	for _, r := range t.Reads {
+		size += int64(len(r.Key)) + 16
+	}
+	return size
+}
+
+// KeyRead is a key that a script has read.
+type KeyRead struct {
+	Cmd int // the number of the script among the request's commands, from 0
+	Key string
+	At  int64 // how many changes of the entry had been made
 }
 
 // Left is how many commands at the end of the request were certainly not executed,

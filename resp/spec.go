@@ -34,8 +34,6 @@ const (
 	// session replaces by the number of this node's subscribers to the channel
 	// named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
-	// Internal marks a row that clients do not see: COMMAND leaves it out.
-	Internal
 )
 
 var flagNames = []struct {

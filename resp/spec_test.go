@@ -176,7 +176,7 @@ func TestKeysOf(t *testing.T) {
 
 // Flags are named as COMMAND INFO names them; our own have no name there.
 func TestFlagNames(t *testing.T) {
-	got := strings.Join((Fast | Write | DenyOOM | CountsReceivers | Internal).Names(), " ")
+	got := strings.Join((Fast | Write | DenyOOM | CountsReceivers).Names(), " ")
 	if got != "write denyoom fast" {
 		t.Errorf("got %q", got)
 	}

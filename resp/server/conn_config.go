@@ -112,13 +112,10 @@ func asksClients(pairs []string) (n int64) {
 }
 
 // configure sets replicated settings, and waits until they hold on this node too: the
-// leader may answer before. The internal command tells which entry that is.
+// leader may answer before.
 func (s *session) configure(args resp.Args) resp.Reply {
-	db := int(s.db.Load())
-	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: db, Args: args}, {DB: db, Args: resp.Args{tracked}}}})
-	if at := replyAt(res, 1); len(at.Elems) == 4 {
-		s.srv.backend.Await(s.ctx, uint64(at.Elems[0].Int))
-	}
+	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
+	s.srv.backend.Await(s.ctx, res.Index)
 	return replyAt(res, 0)
 }
 

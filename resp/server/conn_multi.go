@@ -95,8 +95,8 @@ func unwatch(s *session, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// watch learns the present versions of keys from the backend's internal command
-// of the same name. A key that is already watched keeps its older version.
+// watch learns the present versions of keys from the backend. A key that is already watched
+// keeps its older version.
 func watch(s *session, args resp.Args) resp.Reply {
 	if s.tx != nil {
 		return resp.Err("ERR WATCH inside MULTI is not allowed")
@@ -110,12 +110,13 @@ func watch(s *session, args resp.Args) resp.Reply {
 	if len(s.watch)+len(keys) > watchedKeysMax || s.watchLen+size > watchedBytesMax {
 		return resp.Err("ERR too many watched keys")
 	}
-	versions := replyAt(s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: db, Args: lowerName(args)}}}), 0)
-	if versions.IsErr() {
-		return versions
+	req := resp.Request{Keys: make([]resp.Key, len(keys))}
+	for i, key := range keys {
+		req.Keys[i] = resp.Key{DB: db, Name: key}
 	}
-	if len(versions.Elems) != len(keys) {
-		return resp.Err(resp.ErrUnknown)
+	res := s.srv.backend.Do(s.ctx, req)
+	if len(res.Versions) != len(keys) {
+		return replyAt(res, 0)
 	}
 	have := map[string]bool{}
 	for _, w := range s.watch {
@@ -128,17 +129,10 @@ func watch(s *session, args resp.Args) resp.Reply {
 				return resp.Err(errHeld) // what is watched by now stays so
 			}
 			s.watchLen += len(key)
-			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: uint64(versions.Elems[i].Int)})
+			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Versions[i]})
 		}
 	}
 	return resp.OK()
-}
-
-// lowerName returns args with the name as the backend's table has it.
-func lowerName(args resp.Args) resp.Args {
-	named := append(resp.Args{}, args...)
-	named[0] = lower(args[0])
-	return named
 }
 
 // exec runs the transaction. Its data commands are one request, which is one
@@ -159,7 +153,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	s.flight = s.followTransaction(tx, &req)
 	res := s.runData(req)
 	if s.flight != nil {
-		res = s.flight.arrive(res)
+		s.flight.arrive(res)
 	}
 	if res.Aborted {
 		return resp.NilArray()
@@ -202,7 +196,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 		if len(req.Watch) == 0 {
 			return resp.Result{}
 		}
-		req.Cmds = []resp.Cmd{{DB: req.Watch[0].DB, Args: resp.Args{"watch", req.Watch[0].Key}}}
+		req.Keys = []resp.Key{{DB: req.Watch[0].DB, Name: req.Watch[0].Key}}
 	}
 	return s.srv.backend.Do(s.ctx, req)
 }
@@ -211,7 +205,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 // request as a whole was not done, or nobody knows. EXEC then answers it, rather
 // than an array of it, so that a client can resend the whole.
 func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
-	if n == 0 { // at most the reply that stands in for the check of what is watched
+	if n == 0 { // it was asked for no more than the check of what is watched
 		if len(res.Replies) > 0 && res.Replies[0].IsErr() {
 			return res.Replies[0], true
 		}

@@ -29,16 +29,16 @@ type fakeBackend struct {
 	requests []int  // number of commands of each request
 	waiting  chan struct{}
 
-	index   uint64                // of the last entry
-	changes []resp.Change         // of the entry that is being applied
-	reads   []resp.Reply          // of scripts of the request, as "tracked" answers them
-	command int                   // number of the command in the request
-	late    func(resp.Message)    // takes what an entry changed, for a node that applies it later
-	old     bool                  // it does not know "tracked"
-	held    func()                // is called when a request has taken effect and before it is answered
-	served  chan resp.Reply       // what a blocking command is answered
-	awaited []uint64              // entries that a session has waited for
-	answer  chan func(resp.Reply) // hears it before that, where the test asks
+	index    uint64                // of the last entry
+	changes  []resp.Change         // of the entry that is being applied
+	reads    []resp.KeyRead        // of scripts of the request
+	command  int                   // number of the command in the request
+	late     func(resp.Message)    // takes what an entry changed, for a node that applies it later
+	untraced bool                  // it gives no traces
+	held     func()                // is called when a request has taken effect and before it is answered
+	served   chan resp.Reply       // what a blocking command is answered
+	awaited  []uint64              // entries that a session has waited for
+	answer   chan func(resp.Reply) // hears it before that, where the test asks
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
@@ -68,8 +68,6 @@ func newFake() *fakeBackend {
 			"Post a message to a shard channel", "shardchannel message", fakePublish),
 		fakeRow("flushall", -1, resp.Write, resp.NoKeys, "server", "1.0.0", "Remove all keys", "", fakeFlush),
 		fakeRow("mget", -2, resp.ReadOnly|resp.Fast, resp.AllKeys, "string", "1.0.0", "Get the values of all the given keys", "key [key ...]", fakeMget),
-		fakeRow("tracked", 1, resp.ReadOnly|resp.Internal, resp.NoKeys, "lockd", "1.0.0", "", "", nil),
-		fakeRow("watch", -2, resp.ReadOnly|resp.Internal, resp.AllKeys, "transactions", "2.2.0", "", "", fakeWatch),
 		fakeRow("zunionstore", -4, resp.Write|resp.DenyOOM|resp.MovableKeys, resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "sorted-set", "2.0.0",
 			"Add multiple sorted sets and store the resulting sorted set in a new key",
 			"destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", nil),
@@ -87,7 +85,7 @@ func fakeRow(name string, arity int, flags resp.Flags, keys resp.Keys, group, si
 		Summary: summary, Syntax: syntax}, Run: run}
 }
 
-func (f *fakeBackend) Specs() []*resp.Spec           { return f.table.Specs() }
+func (f *fakeBackend) Specs() []*resp.Spec { return f.table.Specs() }
 
 func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	f.mu.Lock()
@@ -98,24 +96,30 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 			return resp.Result{Aborted: true}
 		}
 	}
-	replies := make([]resp.Reply, len(req.Cmds))
-	marks := make([]resp.Reply, 0, len(req.Cmds))
+	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
+	marks := make([]int64, 0, len(req.Cmds))
 	f.changes, f.reads = nil, nil
 	for i, c := range req.Cmds {
-		if c.Args[0] == tracked && f.failing == "" && !f.old {
-			replies[i] = resp.Array(resp.Int(int64(f.index+1)), resp.Int(0), resp.Array(marks...), resp.Array(f.reads...))
-			continue
-		}
 		f.command = i
-		replies[i] = f.one(ctx, c)
-		marks = append(marks, resp.Int(int64(len(f.changes))))
+		res.Replies[i] = f.one(ctx, c)
+		marks = append(marks, int64(len(f.changes)))
+	}
+	for _, k := range req.Keys {
+		if f.failing != "" {
+			return resp.Result{Replies: []resp.Reply{resp.Err(f.failing)}}
+		}
+		res.Versions = append(res.Versions, f.versions[strconv.Itoa(k.DB)+k.Name])
 	}
 	f.index++
+	res.Index = f.index
+	if req.Trace && f.failing == "" && !f.untraced {
+		res.Trace = &resp.Trace{Index: f.index, Marks: marks, Reads: f.reads}
+	}
 	f.publish(resp.Message{Kind: resp.MessageChanges, Index: f.index, Changes: f.changes})
 	if f.held != nil {
 		f.held()
 	}
-	return resp.Result{Replies: replies}
+	return res
 }
 
 // Await notes for which entries a session waits.
@@ -164,9 +168,6 @@ func (f *fakeBackend) one(ctx context.Context, c resp.Cmd) resp.Reply {
 	row, fail := f.table.Find(c.Args)
 	if row == nil {
 		return fail
-	}
-	if row.Name == tracked {
-		return resp.UnknownCommand(c.Args)
 	}
 	if row.Name == "wait" && f.waiting == nil {
 		return resp.Int(0)
@@ -267,7 +268,7 @@ func fakeEval(f *fakeBackend, c resp.Cmd) resp.Reply {
 		row, _ := f.table.Find(args)
 		last = row.Run(f, resp.Cmd{DB: c.DB, Args: args})
 		if row.ReadsKeys() {
-			f.reads = append(f.reads, resp.Int(int64(f.command)), resp.Bulk(args[1]), resp.Int(int64(len(f.changes))))
+			f.reads = append(f.reads, resp.KeyRead{Cmd: f.command, Key: args[1], At: int64(len(f.changes))})
 		}
 	}
 	return last
@@ -280,14 +281,6 @@ func fakePublish(f *fakeBackend, c resp.Cmd) resp.Reply {
 	}
 	f.hub.Publish([]resp.Message{{Kind: kind, Channel: c.Args[1], Payload: c.Args[2]}})
 	return resp.Int(0)
-}
-
-func fakeWatch(f *fakeBackend, c resp.Cmd) resp.Reply {
-	var elems []resp.Reply
-	for _, key := range c.Args[1:] {
-		elems = append(elems, resp.Int(int64(f.versions[strconv.Itoa(c.DB)+key])))
-	}
-	return resp.Array(elems...)
 }
 
 func fakeConfigGet(_ *fakeBackend, c resp.Cmd) resp.Reply {

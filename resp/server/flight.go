@@ -54,21 +54,9 @@ type flight struct {
 	of      []*command
 	tracked []bool // commands whose reads are to be remembered
 	aborted bool   // a transaction that was not run: it has read nothing
-	log     readLog
-}
 
-// readLog is the answer of the backend's internal command "tracked".
-type readLog struct {
-	known bool
-	index uint64       // of the entry the request was, or of the last before it
-	from  int64        // changes of that entry before the request
-	marks []resp.Reply // and after each of its commands
-	reads []resp.Reply // of scripts: number of the command, key, position
+	trace *resp.Trace // nil: not known
 }
-
-// tracked is the command that ends the request of a session that tracks. It asks
-// where in the log the request took effect, and what its scripts read.
-const tracked = "tracked"
 
 // followRun begins the flight of the run that has gathered.
 func (s *session) followRun(req *resp.Request) *flight {
@@ -109,7 +97,7 @@ func (s *session) takeOff(req *resp.Request, of []*command) *flight {
 		return nil
 	}
 	f := &flight{cmds: req.Cmds, of: of, tracked: make([]bool, 0, len(of))}
-	req.Cmds = append(req.Cmds, resp.Cmd{DB: req.Cmds[0].DB, Args: resp.Args{tracked}})
+	req.Trace = true
 	h := s.srv.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,20 +107,16 @@ func (s *session) takeOff(req *resp.Request, of []*command) *flight {
 	return f
 }
 
-// arrive takes the answer of the internal command off the result.
-func (f *flight) arrive(res resp.Result) resp.Result {
-	n := len(f.cmds)
-	last := replyAt(res, n)
-	res.Replies = res.Replies[:min(n, len(res.Replies))]
+// arrive takes the answer of the backend. Of a run it may answer some first commands only:
+// the others are run by themselves.
+func (f *flight) arrive(res resp.Result) {
 	f.aborted = res.Aborted
-	if e := last.Elems; len(e) == 4 && len(e[2].Elems) == n && len(e[3].Elems)%3 == 0 {
-		f.log = readLog{known: true, index: uint64(e[0].Int), from: e[1].Int, marks: e[2].Elems, reads: e[3].Elems}
+	n := min(len(f.cmds), max(1, len(res.Replies)))
+	f.cmds, f.of = f.cmds[:n], f.of[:n]
+	if res.Trace != nil && len(res.Trace.Marks) == n {
+		f.trace = res.Trace
 	}
-	return res
 }
-
-// cut leaves the first n commands: the others are run by themselves.
-func (f *flight) cut(n int) { f.cmds, f.of = f.cmds[:n], f.of[:n] }
 
 // remembers reports whether what command i reads is to be remembered. Of a transaction
 // that was not run it is never said.
@@ -170,43 +154,48 @@ type landing struct {
 	all  []change
 	rest []change // not looked at yet
 	lost bool     // there were too many
+	read int      // of the trace's reads: how many have been looked at
 }
 
 func (g *landing) begin(f *flight) {
 	tr := &g.s.track
 	list, ok := g.t.recent.since(tr.from)
 	g.all, g.rest, g.lost = list, list, !ok
-	tr.flying, tr.seen = false, max(tr.seen, f.log.index)
+	tr.flying = false
 	tr.own = slices.DeleteFunc(tr.own, func(o span) bool {
 		return o.index <= g.t.published && (len(list) == 0 || o.index < list[0].at.index)
 	})
-	if n := len(f.log.marks); tr.noloop && n > 0 && f.log.marks[n-1].Int > f.log.from {
-		tr.own = append(tr.own, span{f.log.index, f.log.from, f.log.marks[n-1].Int})
+	if f.trace == nil {
+		return
+	}
+	tr.seen = max(tr.seen, f.trace.Index)
+	if marks := f.trace.Marks; tr.noloop && marks[len(marks)-1] > f.trace.From {
+		tr.own = append(tr.own, span{f.trace.Index, f.trace.From, marks[len(marks)-1]})
 	}
 }
 
 // command remembers what command i of the request has read.
 func (g *landing) command(f *flight, i int) {
-	log := &f.log
-	if !log.known {
+	if f.trace == nil {
 		return
 	}
-	for ; len(log.reads) > 0 && log.reads[0].Int == int64(i); log.reads = log.reads[3:] {
-		g.read(f, i, log.reads[1].Str, log.reads[2].Int)
+	reads := f.trace.Reads
+	for ; g.read < len(reads) && reads[g.read].Cmd == i; g.read++ {
+		g.remember(f, i, reads[g.read].Key, reads[g.read].At)
 	}
-	spec, mark := f.of[i].spec, log.marks[i].Int
+	spec, mark := f.of[i].spec, f.trace.Marks[i]
 	if spec.ReadsKeys() {
 		keys, _ := spec.Keys.Of(f.cmds[i].Args)
 		for _, key := range keys {
-			g.read(f, i, key, mark)
+			g.remember(f, i, key, mark)
 		}
 	}
-	g.catchUp(place{log.index, mark})
+	g.catchUp(place{f.trace.Index, mark})
 }
 
-// read remembers a read, if it is to be, after the changes that came before it.
-func (g *landing) read(f *flight, i int, key string, pos int64) {
-	at := place{f.log.index, pos}
+// remember remembers a read, if it is to be, after the changes that came before it.
+func (g *landing) remember(f *flight, i int, key string, pos int64) {
+	at := place{f.trace.Index, pos}
 	g.catchUp(at)
 	if f.remembers(i) {
 		g.t.read(g.p, g.s, key, at)
@@ -232,7 +221,7 @@ func (g *landing) catchUp(to place) {
 // that this request was to read (rueidislock does, without a timer) would wait for ever.
 func (g *landing) end(f *flight) {
 	g.catchUp(afterAll)
-	if g.lost || !f.log.known && !f.aborted && !g.s.track.bcast {
+	if g.lost || f.trace == nil && !f.aborted && !g.s.track.bcast {
 		g.t.flushed(g.p, g.s, afterAll)
 	}
 	b := broadcast{}

@@ -328,8 +328,7 @@ func (s *session) runPiece() {
 		n = min(n, got)
 	}
 	if f != nil {
-		res = f.arrive(res)
-		f.cut(n)
+		f.arrive(res)
 	}
 	s.countReceivers(res)
 	reply := func(i int) {

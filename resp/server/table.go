@@ -73,7 +73,7 @@ func newIndex(table *resp.Table[action], backend Backend) *index {
 	}
 	for _, spec := range backend.Specs() {
 		x.replicates = x.replicates || spec.Name == "config"
-		if x.names[spec.Name] == nil && spec.Flags&resp.Internal == 0 {
+		if x.names[spec.Name] == nil {
 			x.add(spec, func(*resp.Spec) *action { return nil })
 		}
 	}

@@ -255,7 +255,7 @@ func TestNoLoopHearsOfExpiry(t *testing.T) {
 // is told to forget all: it may count on being told of what it asked to read.
 func TestLeaderThatDoesNotKnowTracked(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
-	fake.old = true
+	fake.untraced = true
 	c := dialTracker(t, addr, "")
 	c.send("GET k\r\n" + readsK + "\r\n")
 	c.want("_\r\n_\r\n" + toldOf())
@@ -268,7 +268,7 @@ func TestLeaderThatDoesNotKnowTracked(t *testing.T) {
 	b.send("GET k\r\nPING\r\n")
 	b.want("-" + resp.ErrNotDone + "\r\n+PONG\r\n")
 	fake.mu.Lock()
-	fake.failing, fake.old = "", false
+	fake.failing, fake.untraced = "", false
 	fake.mu.Unlock()
 	c.send("WATCH k\r\nSET k 1\r\nMULTI\r\nGET k\r\nEXEC\r\nPING\r\n")
 	c.want("+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n_\r\n+PONG\r\n")
@@ -394,12 +394,6 @@ func TestWaitForThisNode(t *testing.T) {
 	c.send("GET k\r\nCLIENT TRACKING OFF\r\nCLIENT TRACKING ON BCAST\r\n")
 	c.want("_\r\n+OK\r\n+OK\r\n")
 	awaited(2, 2)
-	fake.mu.Lock()
-	fake.old = true
-	fake.mu.Unlock()
-	c.send("CONFIG SET timeout 0\r\n")
-	c.want("+OK\r\n")
-	awaited()
 }
 
 // A table that is larger than a new limit shrinks by itself, however much it is too large;
