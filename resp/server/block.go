@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // parked is what others may know of a blocking command that a session waits for.
@@ -54,7 +55,7 @@ func (s *session) answer(p *parked) func(resp.Reply) {
 			return
 		}
 		form := r.AppendTo(nil, proto)
-		s.out.enqueue(form)
+		s.out.Enqueue(form)
 		s.srv.stats.outputBytes.Add(int64(len(form)))
 	}
 }
@@ -62,7 +63,7 @@ func (s *session) answer(p *parked) func(resp.Reply) {
 // waits reports whether the client waits, in a blocking command or for the end of a pause.
 // Who has hung up waits for no data, though the janitor may not have seen it yet.
 func (s *session) waits() bool {
-	return s.blocked.Load() || s.parked.Load() != nil && !hungUp(s.conn)
+	return s.blocked.Load() || s.parked.Load() != nil && !wire.HungUp(s.conn)
 }
 
 // unpark ends the wait of a session, from any goroutine; nil if it does not wait, or is

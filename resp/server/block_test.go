@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // clientNumber asks a client for its id.
@@ -154,7 +155,7 @@ func TestBlockedClientIsGone(t *testing.T) {
 	gone, _ := strconv.ParseInt(hangsID, 10, 64)
 	session := srv.session(gone)
 	hangs.conn.Close()
-	eventually(t, "the kernel knows", func() bool { return hungUp(session.conn) })
+	eventually(t, "the kernel knows", func() bool { return wire.HungUp(session.conn) })
 	for _, f := range srv.infoClients().Fields {
 		if f.Name == "blocked_clients" && f.Value != "1" {
 			t.Errorf("%s clients wait, and one has hung up", f.Value)

@@ -241,7 +241,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 		b = append(append(append(append(b, key...), '='), value...), ' ')
 	}
 	number := func(key string, n int64) { field(key, strconv.FormatInt(n, 10)) }
-	waiting := int64(s.out.waiting())
+	waiting := int64(s.out.Waiting())
 	number("id", s.id)
 	field("addr", s.addr)
 	field("laddr", s.laddr)
@@ -348,7 +348,7 @@ func (f *killFilter) option(word, value string) resp.Reply {
 func (s *session) killAll(f *killFilter) int {
 	n := 0
 	for _, c := range s.srv.clients() {
-		if !f.matches(c) || f.skipMe && c == s || c.out.ends() {
+		if !f.matches(c) || f.skipMe && c == s || c.out.Ends() {
 			continue
 		}
 		n++

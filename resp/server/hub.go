@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // Hub hands messages to the subscribers of this node, and settings to its
@@ -143,7 +144,7 @@ func (h *Hub) match(channel string, found func(p *pattern, inTime bool)) {
 // each protocol.
 type delivery struct {
 	hub *Hub
-	lim pushLimit
+	lim wire.PushLimit
 }
 
 func (d *delivery) to(subs map[*session]struct{}, words ...string) {
@@ -160,7 +161,7 @@ func (d *delivery) to(subs map[*session]struct{}, words ...string) {
 		if *form == nil {
 			*form = pushOf(words...).AppendTo(nil, proto)
 		}
-		if !s.out.push(*form, d.lim) {
+		if !s.out.Push(*form, d.lim) {
 			d.hub.drop(s, "its output buffer is full")
 		}
 	}

@@ -79,7 +79,7 @@ func (s *Server) infoClients() resp.Section {
 			tracking++
 		}
 		inputMax = max(inputMax, c.inputBytes.Load())
-		outputMax = max(outputMax, int64(c.out.waiting()))
+		outputMax = max(outputMax, int64(c.out.Waiting()))
 	}
 	f.number("connected_clients", int64(len(list)))
 	f.number("cluster_connections", 0)
@@ -103,7 +103,7 @@ func (s *Server) infoMemory() resp.Section {
 	rss, system := residentBytes(), systemBytes()
 	buffers := s.held.Load()
 	for _, c := range s.clients() {
-		buffers += c.inputBytes.Load() + int64(c.out.waiting())
+		buffers += c.inputBytes.Load() + int64(c.out.Waiting())
 	}
 	var f fields
 	f.number("used_memory_rss", rss)

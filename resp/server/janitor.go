@@ -1,11 +1,9 @@
 package server
 
 import (
-	"net"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"lockd/resp/server/wire"
 )
 
 // The janitor is one goroutine that walks over all sessions a few times a second
@@ -67,7 +65,7 @@ func (s *Server) round() {
 				c.kill()
 			}
 		case phaseRunning:
-			if (stands || c.parked.Load() != nil) && hungUp(c.conn) {
+			if (stands || c.parked.Load() != nil) && wire.HungUp(c.conn) {
 				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
@@ -75,7 +73,7 @@ func (s *Server) round() {
 			}
 		case phaseWriting:
 			if stands {
-				c.out.interrupt()
+				c.out.Interrupt()
 			}
 		}
 	}
@@ -86,36 +84,4 @@ func (s *session) mayTimeOut() bool { return !s.subscribed() && !s.monitors.Load
 
 func (s *session) subscribed() bool {
 	return s.subCount.Load()+s.psubCount.Load()+s.ssubCount.Load() > 0
-}
-
-// hungUp asks the kernel whether the client has closed its end.
-func hungUp(conn net.Conn) bool {
-	raw, ok := conn.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	rc, err := raw.SyscallConn()
-	if err != nil {
-		return true
-	}
-	gone := false
-	err = rc.Control(func(fd uintptr) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: pollHangUp}}
-		if _, err := unix.Poll(poll, 0); err == nil {
-			gone = poll[0].Revents&(pollHangUp|unix.POLLHUP|unix.POLLERR) != 0
-		}
-	})
-	return gone || err != nil
-}
-
-// descriptor is the connection's file descriptor, for CLIENT LIST; -1 if it has
-// none.
-func descriptor(conn net.Conn) int64 {
-	n := int64(-1)
-	if raw, ok := conn.(syscall.Conn); ok {
-		if rc, err := raw.SyscallConn(); err == nil {
-			_ = rc.Control(func(fd uintptr) { n = int64(fd) }) // a closed one has none
-		}
-	}
-	return n
 }

@@ -1,46 +1,43 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"lockd/resp/server/wire"
+)
 
 // Limits of what one client may make the server hold or do. Those that are
 // settings can be changed by CONFIG SET; the others are fixed.
 const (
-	inlineBytesMax          = 64 << 10    // one line: an inline command, or a length
-	multibulkMax            = 1024 * 1024 // arguments of one command
-	unauthMultibulkMax      = 10          // the same before AUTH
-	unauthBulkBytesMax      = 16 << 10    // one argument before AUTH
-	bulkBytesMaxDefault     = 8 << 20     // one argument: setting proto-max-bulk-len
-	queryBytesMaxDefault    = 64 << 20    // one command as sent: setting client-query-buffer-limit
-	pipelineCmdsMax         = 1024        // commands of one run, which is one Request
-	pipelineBytesMax        = 1 << 20     // bytes of one run, but for its last command
-	transactionCmdsMax      = 1 << 16     // commands queued by MULTI
-	transactionBytesMax     = 12 << 20    // bytes queued by MULTI: they must fit one entry of the log
-	heldBytesMax            = 64 << 20    // subscriptions, queued commands and watched keys of one client
-	heldBytesOfAllMax       = 512 << 20   // the same of all clients
-	watchedKeysMax          = 1 << 16     // keys watched by one client
-	watchedBytesMax         = 16 << 20    // bytes of those keys
-	subscriptionsMax        = 1 << 17     // channels, patterns and shard channels of one client
-	channelBytesMax         = 64 << 10    // name of a channel to subscribe to
-	patternBytesMax         = 4 << 10     // pattern to subscribe to
-	patternHeadMax          = 64          // bytes of it that are compared before it is matched
-	patternsMax             = 1 << 13     // distinct patterns of all clients
-	monitorsMax             = 64          // clients that monitor (MONITOR)
-	monitorArgBytesMax      = 1 << 20     // bytes shown of each argument
-	prefixBytesMax          = 512         // prefix of keys to be told of (CLIENT TRACKING BCAST)
-	prefixesMax             = 1 << 10     // prefixes of one client
-	trackedKeysMaxDefault   = 1000000     // keys that are tracked, for all clients: setting tracking-table-max-keys
-	trackedBytesMax         = 128 << 20   // bytes of those keys
-	evictionsMax            = 128         // keys that are let go at once to make room for one
-	trimsMax                = 128         // so many times that, in a round of the janitor, where the table must shrink
-	recentChangesMax        = 1 << 16     // changes kept while a request of a client that tracks is on its way
-	recentBytesMax          = 16 << 20    // bytes of their keys
-	clientNameBytesMax      = 4 << 10     // CLIENT SETNAME, SETINFO
-	clientsMaxDefault       = 10000       // setting maxclients
-	pushBytesHardDefault    = 32 << 20    // setting client-output-buffer-limit pubsub
+	bulkBytesMaxDefault     = 8 << 20   // one argument: setting proto-max-bulk-len
+	queryBytesMaxDefault    = 64 << 20  // one command as sent: setting client-query-buffer-limit
+	transactionCmdsMax      = 1 << 16   // commands queued by MULTI
+	transactionBytesMax     = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
+	heldBytesMax            = 64 << 20  // subscriptions, queued commands and watched keys of one client
+	heldBytesOfAllMax       = 512 << 20 // the same of all clients
+	watchedKeysMax          = 1 << 16   // keys watched by one client
+	watchedBytesMax         = 16 << 20  // bytes of those keys
+	subscriptionsMax        = 1 << 17   // channels, patterns and shard channels of one client
+	channelBytesMax         = 64 << 10  // name of a channel to subscribe to
+	patternBytesMax         = 4 << 10   // pattern to subscribe to
+	patternHeadMax          = 64        // bytes of it that are compared before it is matched
+	patternsMax             = 1 << 13   // distinct patterns of all clients
+	monitorsMax             = 64        // clients that monitor (MONITOR)
+	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
+	prefixBytesMax          = 512       // prefix of keys to be told of (CLIENT TRACKING BCAST)
+	prefixesMax             = 1 << 10   // prefixes of one client
+	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
+	trackedBytesMax         = 128 << 20 // bytes of those keys
+	evictionsMax            = 128       // keys that are let go at once to make room for one
+	trimsMax                = 128       // so many times that, in a round of the janitor, where the table must shrink
+	recentChangesMax        = 1 << 16   // changes kept while a request of a client that tracks is on its way
+	recentBytesMax          = 16 << 20  // bytes of their keys
+	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
+	clientsMaxDefault       = 10000     // setting maxclients
+	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	replyBytesMax           = 32 << 20 // replies that wait for a slow reader before its session waits too
-	slowlogLenDefault       = 128      // setting slowlog-max-len
+	slowlogLenDefault       = 128 // setting slowlog-max-len
 	slowlogLenMax           = 1 << 14
 	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
 	slowlogArgsMax          = 32      // arguments kept of a slow command
@@ -54,12 +51,16 @@ const (
 	keepAliveSecondsDefault = 300     // setting tcp-keepalive
 )
 
+// A run is bounded like what is taken of the input at once.
+const (
+	pipelineCmdsMax  = wire.PipelineCmdsMax  // commands of one run, which is one Request
+	pipelineBytesMax = wire.PipelineBytesMax // bytes of one run, but for its last command
+)
+
 // Sizes that trade memory for system calls.
 const (
-	inputBytesMin  = 4 << 10  // a connection's input buffer when it is quiet
-	inputBytesKeep = 64 << 10 // a larger one is given back as soon as it is empty
-	outputKeep     = 64 << 10 // the same for output
-	flushBytes     = 64 << 10 // replies are written when so many wait, also inside a pipeline
+	outputKeep = 64 << 10 // a larger buffer of replies is given back once they are written
+	flushBytes = 64 << 10 // replies are written when so many wait, also inside a pipeline
 )
 
 // Times of the shell around the sessions.

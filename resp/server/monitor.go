@@ -80,7 +80,7 @@ func (s *session) show(list ...shown) {
 		case m == s && s.closing: // QUIT: nothing comes behind its answer
 		case m == s:
 			s.pending = append(s.pending, lines...)
-		case !m.dropped && !m.out.push(lines, lim):
+		case !m.dropped && !m.out.Push(lines, lim):
 			h.drop(m, "its output buffer is full")
 		}
 	}

@@ -3,12 +3,7 @@ package server
 import (
 	"runtime"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// pollHangUp is the event of a client that has closed its sending side.
-const pollHangUp = unix.POLLRDHUP
 
 func osName() string {
 	var u syscall.Utsname

@@ -28,6 +28,7 @@ func (b *partBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 
 // What a pipeline answers is held only as far as its client has room for it.
 func TestLargeRepliesAreBounded(t *testing.T) {
+	const replyBytesMax = 32 << 20 // that wait for a client, as package wire has it
 	const size, gets = 1 << 20, 200
 	for _, tracks := range []bool{false, true} {
 		t.Run("tracks="+strconv.FormatBool(tracks), func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestLargeRepliesAreBounded(t *testing.T) {
 				}
 			}
 			c.send(strings.Repeat("GET large\r\n", gets) + "PING\r\n")
-			eventually(t, "the session waits for its client", func() bool { return srv.clients()[0].out.waiting() > replyBytesMax })
+			eventually(t, "the session waits for its client", func() bool { return srv.clients()[0].out.Waiting() > replyBytesMax })
 			if held := b.asked.Load() * size; held > replyBytesMax+32<<20 {
 				t.Errorf("%d MiB were read for a client that reads nothing", held>>20)
 			}

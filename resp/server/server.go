@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // Config is what a Server needs. Backend is required.
@@ -190,9 +191,9 @@ func (s *Server) newSession(conn net.Conn) *session {
 		return nil
 	}
 	s.lastID++
-	c := &session{srv: s, conn: conn, out: newOutbox(conn, s.clock), id: s.lastID, since: s.clock(), authed: s.password == ""}
+	c := &session{srv: s, conn: conn, out: wire.NewOutbox(conn, s.clock), id: s.lastID, since: s.clock(), authed: s.password == ""}
 	c.addr, c.laddr, c.unix = addresses(conn)
-	c.fd = descriptor(conn)
+	c.fd = wire.Descriptor(conn)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.proto.Store(2)
 	c.queued.Store(-1)

@@ -268,27 +268,6 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 	quick.want("*4\r\n$8\r\npmessage\r\n$5\r\nquick\r\n$5\r\nquick\r\n$1\r\nx\r\n")
 }
 
-// A subscriber over the soft limit has a while to catch up.
-func TestSoftLimit(t *testing.T) {
-	now := time.Unix(1000, 0)
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	o := newOutbox(a, func() time.Time { return now })
-	lim := pushLimit{soft: 10, softSeconds: 5}
-	if !o.push(make([]byte, 20), lim) {
-		t.Fatal("dropped at once")
-	}
-	now = now.Add(5 * time.Second)
-	if !o.push(nil, lim) {
-		t.Fatal("dropped too early")
-	}
-	now = now.Add(time.Second)
-	if o.push(nil, lim) {
-		t.Fatal("not dropped")
-	}
-}
-
 // DropSubscribers closes subscribed connections and no others.
 func TestDropSubscribers(t *testing.T) {
 	srv, _, addr := startServer(t, nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // phase is what a session is doing, for the janitor. Its two lowest bits are the
@@ -29,7 +30,7 @@ const (
 type session struct {
 	srv   *Server
 	conn  net.Conn
-	out   *outbox
+	out   *wire.Outbox
 	id    int64
 	addr  string // of the client
 	laddr string // ours
@@ -40,7 +41,7 @@ type session struct {
 	ctx    context.Context // ends with the client: the backend then stops waiting for it
 	cancel context.CancelFunc
 
-	in      input
+	in      wire.Input
 	pending []byte // replies not yet written
 	run     []resp.Cmd
 	runOf   []*command // what the commands of run are
@@ -101,10 +102,10 @@ func (s *session) serve() {
 		if s.srv.draining.Load() {
 			break // Shutdown looks at the phase after it has set the flag
 		}
-		n, err := s.in.fill(s.conn)
+		n, err := s.in.Fill(s.conn)
 		s.enter(phaseRunning)
 		if err != nil && !s.srv.draining.Load() {
-			s.out.finish(wallClock().Add(lingerMax)) // it may have closed one direction only
+			s.out.Finish(wallClock().Add(lingerMax)) // it may have closed one direction only
 			return
 		}
 		if err != nil {
@@ -113,11 +114,11 @@ func (s *session) serve() {
 		s.srv.stats.inputBytes.Add(int64(n))
 		s.srv.stats.reads.Add(1)
 		s.activeAt.Store(s.srv.ticks.Load())
-		s.inputBytes.Store(int64(s.in.end - s.in.start))
+		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.process(); s.closing {
 			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
 		}
-		s.inputBytes.Store(int64(s.in.end - s.in.start))
+		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.flush() != nil {
 			return
 		}
@@ -131,13 +132,11 @@ func (s *session) enter(kind phase) {
 
 // process runs every whole command that has arrived. Replies stay in pending.
 func (s *session) process() {
-	defer s.in.release()
+	defer s.in.Release()
 	for !s.closing {
-		g := &s.in.guard
-		g.trusted = s.authed
-		g.maxBulk = int(s.srv.hub.settings.bulkBytesMax.Load())
-		g.maxSize = int(s.srv.hub.settings.queryBytesMax.Load())
-		cmds, err := s.in.take()
+		set := &s.srv.hub.settings
+		cmds, more, err := s.in.Take(wire.Limits{
+			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.authed})
 		for i, args := range cmds {
 			if s.run == nil {
 				s.run = make([]resp.Cmd, 0, len(cmds)-i)
@@ -152,7 +151,7 @@ func (s *session) process() {
 			s.srv.log.Debug("protocol error", "client", s.id, "addr", s.addr, "err", err)
 			s.closing = true
 		}
-		if len(s.in.frames) == 0 {
+		if !more {
 			return
 		}
 	}
@@ -266,7 +265,7 @@ func (s *session) runOwn(c *command, args resp.Args) {
 // without waiting. The hub's lock is held.
 func (s *session) handOver() {
 	if s.pushing {
-		s.out.enqueue(s.pending)
+		s.out.Enqueue(s.pending)
 		s.srv.stats.outputBytes.Add(int64(len(s.pending)))
 		s.pending = s.pending[:0]
 	}
@@ -274,7 +273,7 @@ func (s *session) handOver() {
 
 // waitForRoom keeps a session from filling its outbox without end.
 func (s *session) waitForRoom() {
-	if s.pushing && s.out.waitForRoom() != nil {
+	if s.pushing && s.out.WaitForRoom() != nil {
 		s.closing = true
 	}
 }
@@ -284,7 +283,7 @@ func (s *session) waitForRoom() {
 func (s *session) startPushing() {
 	if !s.pushing {
 		s.pushing = true
-		s.out.startWriter()
+		s.out.StartWriter()
 	}
 }
 
@@ -443,7 +442,7 @@ func (s *session) flush() error {
 	s.srv.stats.writes.Add(1)
 	was := s.phase.Load() % phaseKinds
 	s.enter(phaseWriting)
-	err := s.out.write(s.pending)
+	err := s.out.Write(s.pending)
 	s.enter(was)
 	if s.pending = s.pending[:0]; cap(s.pending) > outputKeep {
 		s.pending = nil
@@ -454,7 +453,7 @@ func (s *session) flush() error {
 // kill ends the session from any goroutine: what waits to be written is lost, and
 // nothing is written any more, also not that a command was given up.
 func (s *session) kill() {
-	s.out.kill()
+	s.out.Kill()
 	s.cancel()
 }
 
@@ -466,7 +465,7 @@ func (s *session) linger() {
 		return
 	}
 	deadline := wallClock().Add(lingerMax)
-	s.out.finish(deadline)
+	s.out.Finish(deadline)
 	half, ok := s.conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // settings are the replicated settings that tune the connections of this node.
@@ -19,12 +20,8 @@ type settings struct {
 	bulkBytesMax     atomic.Int64
 	queryBytesMax    atomic.Int64
 	trackedKeysMax   atomic.Int64 // 0: no limit
-	push             atomic.Pointer[pushLimit]
+	push             atomic.Pointer[wire.PushLimit]
 }
-
-// pushLimit is client-output-buffer-limit pubsub: how many bytes may wait for a
-// subscriber; soft for softSeconds only. 0: no limit.
-type pushLimit struct{ hard, soft, softSeconds int }
 
 func (s *settings) setDefaults() {
 	s.clientsMax.Store(clientsMaxDefault)
@@ -34,10 +31,10 @@ func (s *settings) setDefaults() {
 	s.bulkBytesMax.Store(bulkBytesMaxDefault)
 	s.queryBytesMax.Store(queryBytesMaxDefault)
 	s.trackedKeysMax.Store(trackedKeysMaxDefault)
-	s.push.Store(&pushLimit{pushBytesHardDefault, pushBytesSoftDefault, pushSoftSecondsDefault})
+	s.push.Store(&wire.PushLimit{Hard: pushBytesHardDefault, Soft: pushBytesSoftDefault, SoftSeconds: pushSoftSecondsDefault})
 }
 
-func (s *settings) pushLimit() pushLimit { return *s.push.Load() }
+func (s *settings) pushLimit() wire.PushLimit { return *s.push.Load() }
 
 // apply takes a new value. Names that do not concern connections are none of its
 // business, and a value that is no number was never accepted by CONFIG SET.
@@ -85,7 +82,7 @@ func (s *settings) applyOutputLimit(value string) {
 		soft, ok2 := parseSize(words[2])
 		seconds, ok3 := parseSize(words[3])
 		if ok1 && ok2 && ok3 && resp.Is(words[0], "PUBSUB") {
-			s.push.Store(&pushLimit{int(hard), int(soft), int(seconds)})
+			s.push.Store(&wire.PushLimit{Hard: int(hard), Soft: int(soft), SoftSeconds: int(seconds)})
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/server/wire"
 )
 
 // The hub's part of CLIENT TRACKING: who has read which keys, and what to tell them
@@ -388,7 +389,7 @@ func (inv *invalidation) form(proto int) []byte {
 // replies; other sessions get theirs once those replies are handed over.
 type post struct {
 	hub   *Hub
-	lim   pushLimit
+	lim   wire.PushLimit
 	self  *session
 	later []letter
 }
@@ -402,7 +403,7 @@ type letter struct {
 func (p *post) tell(s *session, inv *invalidation) {
 	to, redirected := s, s.track.redirect != 0
 	if redirected {
-		if to = s.srv.session(s.track.redirect); to == nil || to.out.ends() {
+		if to = s.srv.session(s.track.redirect); to == nil || to.out.Ends() {
 			p.broken(s)
 			return
 		}
@@ -430,7 +431,7 @@ func (p *post) push(to *session, form []byte) {
 		to.pending = append(to.pending, form...)
 	case p.self != nil:
 		p.later = append(p.later, letter{to, form})
-	case !to.out.push(form, p.lim):
+	case !to.out.Push(form, p.lim):
 		p.hub.drop(to, "its output buffer is full")
 	}
 }

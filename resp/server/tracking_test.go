@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -515,38 +513,6 @@ func TestPrefixLimits(t *testing.T) {
 	c.want("-ERR too many prefixes\r\n")
 	c.send(string(resp.AppendCommand(nil, words[:len(words)-2]...)))
 	c.want("+OK\r\n")
-}
-
-// A push for a connection that writes by itself, and stands in that write, goes out
-// behind all of it.
-func TestPushIntoADirectWrite(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	o := newOutbox(ours, wallClock)
-	reply := strings.Repeat("x", 1000)
-	written := make(chan error, 1)
-	go func() { written <- o.write([]byte(reply)) }()
-	eventually(t, "the session writes", func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.direct
-	})
-	o.push([]byte("push"), pushLimit{})
-	got := make([]byte, len(reply)+len("push"))
-	theirs.SetReadDeadline(time.Now().Add(time.Minute))
-	n, err := io.ReadFull(theirs, got[:10])
-	o.interrupt()
-	if werr := <-written; werr != nil || err != nil {
-		t.Fatal(n, err, werr)
-	}
-	if _, err := io.ReadFull(theirs, got[10:]); err != nil || string(got) != reply+"push" {
-		t.Errorf("%v: %q", err, got)
-	}
-	o.push([]byte("more"), pushLimit{})
-	if n, err := io.ReadFull(theirs, got[:4]); err != nil || string(got[:4]) != "more" {
-		t.Errorf("%v: %q", err, got[:n])
-	}
-	o.kill()
 }
 
 // slowBackend answers late, as a leader far away does.

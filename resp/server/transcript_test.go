@@ -200,9 +200,9 @@ func unescaped(text string) string {
 func (c *peer) send(sign, text string) {
 	msg := []byte(unescaped(text))
 	if sign == "$" {
-		words, err := splitInline(text)
-		if err != nil {
-			c.p.t.Fatalf("%s: %v", c.p.at, err)
+		words, ok := resp.SplitWords(text)
+		if !ok {
+			c.p.t.Fatalf("%s: unbalanced quotes", c.p.at)
 		}
 		msg = resp.AppendCommand(nil, words...)
 	}

@@ -1,4 +1,6 @@
-package server
+// Package wire is the bytes of one connection: what arrives becomes whole commands (Input),
+// and replies and pushes go out through one Outbox. It knows no session and runs no command.
+package wire
 
 import (
 	"io"
@@ -10,8 +12,15 @@ import (
 	"lockd/resp"
 )
 
-// input turns the bytes of a connection into commands. Only its session uses it.
-type input struct {
+// Limits are what one client may send. What needs more is an error of the protocol.
+type Limits struct {
+	BulkMax  int  // bytes of one argument
+	QueryMax int  // bytes of one command, with its framing
+	Trusted  bool // the client is authenticated; else Redis's smaller limits hold as well
+}
+
+// Input turns the bytes of a connection into commands. Only one goroutine may use it.
+type Input struct {
 	guard  guard
 	buf    []byte // buf[start:end] is read and not yet taken
 	start  int
@@ -21,9 +30,9 @@ type input struct {
 	cmds   []resp.Args
 }
 
-// fill reads once from r. It makes room first: it gives back a large buffer that
+// Fill reads once from r, and returns how many bytes came. It makes room first: it gives back a large buffer that
 // has become empty, and doubles one that holds an unfinished command.
-func (in *input) fill(r io.Reader) (int, error) {
+func (in *Input) Fill(r io.Reader) (int, error) {
 	switch {
 	case in.start == in.end && (cap(in.buf) > inputBytesKeep || in.buf == nil):
 		in.start, in.end = 0, 0
@@ -41,7 +50,7 @@ func (in *input) fill(r io.Reader) (int, error) {
 	return n, err
 }
 
-func (in *input) makeRoom() {
+func (in *Input) makeRoom() {
 	rest := in.buf[in.start:in.end]
 	if len(rest) > len(in.buf)/2 {
 		in.buf = make([]byte, 2*len(in.buf))
@@ -50,15 +59,16 @@ func (in *input) makeRoom() {
 	in.start, in.end = 0, len(rest)
 }
 
-// take returns whole commands that have arrived: as many as one run may hold,
+// Take returns whole commands that have arrived: as many as one run may hold,
 // but only one while the client is not trusted, because that one may be AUTH. The
-// arguments of all of them are parts of one string, made here. With an error come
-// the commands before it.
-func (in *input) take() ([]resp.Args, error) {
+// arguments of all of them are parts of one string, made here; the list itself is good
+// until the next call. more is false when there was no whole command, not even an empty
+// one. With an error come the commands before it.
+func (in *Input) Take(lim Limits) (cmds []resp.Args, more bool, err error) {
+	in.guard.lim = lim
 	in.frames = in.frames[:0]
 	size, args := 0, 0
-	var err error
-	for len(in.frames) < pipelineCmdsMax && size < pipelineBytesMax {
+	for len(in.frames) < PipelineCmdsMax && size < PipelineBytesMax {
 		f, ok, failed := in.guard.next(in.buf[in.start+size : in.end])
 		if err = failed; !ok {
 			break
@@ -66,7 +76,7 @@ func (in *input) take() ([]resp.Args, error) {
 		size += f.size
 		args += f.args
 		in.frames = append(in.frames, f)
-		if !in.guard.trusted && f.args > 0 {
+		if !lim.Trusted && f.args > 0 {
 			break
 		}
 	}
@@ -76,12 +86,15 @@ func (in *input) take() ([]resp.Args, error) {
 	if failed != nil {
 		err = failed
 	}
-	return cmds, err
+	return cmds, len(in.frames) > 0, err
 }
+
+// Pending is how many bytes have arrived and were not taken yet.
+func (in *Input) Pending() int { return in.end - in.start }
 
 // parse reads the frames of text. The list it returns is good until the next
 // call; the commands in it are the caller's.
-func (in *input) parse(text string, args int) ([]resp.Args, error) {
+func (in *Input) parse(text string, args int) ([]resp.Args, error) {
 	clear(in.cmds)
 	in.cmds = in.cmds[:0]
 	arena := make([]string, 0, args)
@@ -111,16 +124,16 @@ func (in *input) parse(text string, args int) ([]resp.Args, error) {
 	return in.cmds, nil
 }
 
-// release lets go of the last pipeline, so that an idle connection does not keep
+// Release lets go of the last pipeline, so that an idle connection does not keep
 // what it once received.
-func (in *input) release() {
+func (in *Input) Release() {
 	clear(in.cmds)
 	clear(in.words[:cap(in.words)])
 }
 
 // parseOne appends the arguments of one command, which the guard has passed, as
 // parts of it. redcon only reads the bytes it is given.
-func (in *input) parseOne(arena []string, one string) ([]string, error) {
+func (in *Input) parseOne(arena []string, one string) ([]string, error) {
 	packet := unsafe.Slice(unsafe.StringData(one), len(one))
 	complete, words, _, rest, err := redcon.ReadNextCommand(packet, in.words)
 	if err != nil || !complete || len(rest) > 0 || len(words) == 0 {
@@ -129,8 +142,17 @@ func (in *input) parseOne(arena []string, one string) ([]string, error) {
 	for _, w := range words {
 		arena = append(arena, unsafe.String(unsafe.SliceData(w), len(w)))
 	}
-	if in.words = words; cap(words) > pipelineCmdsMax {
+	if in.words = words; cap(words) > PipelineCmdsMax {
 		in.words = nil
 	}
 	return arena, nil
+}
+
+// splitInline splits an inline command.
+func splitInline(line string) ([]string, error) {
+	words, ok := resp.SplitWords(line)
+	if !ok {
+		return nil, errUnbalancedQuotes
+	}
+	return words, nil
 }

@@ -1,10 +1,12 @@
-package server
+package wire
 
 import (
 	"errors"
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +17,7 @@ import (
 // the writer, wherever the outbox's lock allows it.
 type closing struct {
 	net.Conn
-	out    *outbox
+	out    *Outbox
 	once   sync.Once
 	begun  chan struct{} // finish has set its deadline
 	done   chan struct{} // finish has returned
@@ -27,7 +29,7 @@ type closing struct {
 func (c *closing) finish() {
 	c.once.Do(func() {
 		go func() {
-			c.out.finish(wallClock().Add(lingerMax))
+			c.out.Finish(time.Now().Add(200 * time.Millisecond))
 			close(c.done)
 		}()
 		<-c.begun
@@ -48,7 +50,7 @@ func (c *closing) SetWriteDeadline(at time.Time) error {
 		c.finish()
 	}
 	err := c.Conn.SetWriteDeadline(at)
-	if at.After(wallClock()) {
+	if at.After(time.Now()) {
 		close(c.begun)
 	}
 	return err
@@ -71,16 +73,16 @@ func TestFinishAfterLateInterrupt(t *testing.T) {
 				ours, theirs := net.Pipe()
 				c := &closing{Conn: ours, begun: make(chan struct{}), done: make(chan struct{})}
 				tt.change(c)
-				c.out = newOutbox(c, wallClock)
-				c.out.interrupt()
-				c.out.push([]byte("push"), pushLimit{})
+				c.out = NewOutbox(c, time.Now)
+				c.out.Interrupt()
+				c.out.Push([]byte("push"), PushLimit{})
 				synctest.Wait() // the writer stands in its write, or has ended
 				c.finish()
 				var got []byte
 				if tt.reads {
 					go func() {
 						<-c.done
-						c.out.kill()
+						c.out.Kill()
 					}()
 					got, _ = io.ReadAll(theirs)
 				}
@@ -92,9 +94,62 @@ func TestFinishAfterLateInterrupt(t *testing.T) {
 				case <-time.After(time.Minute):
 					t.Error("the session has not ended after a minute")
 				}
-				c.out.kill()
+				c.out.Kill()
 				theirs.Close()
 			})
 		})
 	}
+}
+
+// A subscriber over the soft limit has a while to catch up.
+func TestSoftLimit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	o := NewOutbox(a, func() time.Time { return now })
+	lim := PushLimit{Soft: 10, SoftSeconds: 5}
+	if !o.Push(make([]byte, 20), lim) {
+		t.Fatal("dropped at once")
+	}
+	now = now.Add(5 * time.Second)
+	if !o.Push(nil, lim) {
+		t.Fatal("dropped too early")
+	}
+	now = now.Add(time.Second)
+	if o.Push(nil, lim) {
+		t.Fatal("not dropped")
+	}
+}
+
+// A push for a connection that writes by itself, and stands in that write, goes out
+// behind all of it.
+func TestPushIntoADirectWrite(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	o := NewOutbox(ours, time.Now)
+	reply := strings.Repeat("x", 1000)
+	written := make(chan error, 1)
+	go func() { written <- o.Write([]byte(reply)) }()
+	for writes := false; !writes; runtime.Gosched() {
+		o.mu.Lock()
+		writes = o.direct
+		o.mu.Unlock()
+	}
+	o.Push([]byte("push"), PushLimit{})
+	got := make([]byte, len(reply)+len("push"))
+	theirs.SetReadDeadline(time.Now().Add(time.Minute))
+	n, err := io.ReadFull(theirs, got[:10])
+	o.Interrupt()
+	if werr := <-written; werr != nil || err != nil {
+		t.Fatal(n, err, werr)
+	}
+	if _, err := io.ReadFull(theirs, got[10:]); err != nil || string(got) != reply+"push" {
+		t.Errorf("%v: %q", err, got)
+	}
+	o.Push([]byte("more"), PushLimit{})
+	if n, err := io.ReadFull(theirs, got[:4]); err != nil || string(got[:4]) != "more" {
+		t.Errorf("%v: %q", err, got[:n])
+	}
+	o.Kill()
 }

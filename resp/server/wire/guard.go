@@ -1,9 +1,9 @@
-package server
+package wire
 
 import "bytes"
 
-// protocolError is an error of the framing. The session answers it and closes:
-// where the next command begins is not known any more.
+// protocolError is an error of the framing. Nobody knows any more where the next command
+// begins, so the session answers it and closes.
 type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
@@ -37,9 +37,7 @@ type guard struct {
 	args    int  // arguments announced
 	left    int  // arguments still to come
 	counted bool // the header "*N" is read
-	maxBulk int
-	maxSize int
-	trusted bool // the client is authenticated
+	lim     Limits
 }
 
 // next returns the first whole command of buf, which begins where the last one
@@ -54,7 +52,7 @@ func (g *guard) next(buf []byte) (f frame, ok bool, err error) {
 	} else {
 		ok, err = g.inline(buf)
 	}
-	if err == nil && !ok && (g.at > g.maxSize || len(buf) > g.maxSize) {
+	if err == nil && !ok && (g.at > g.lim.QueryMax || len(buf) > g.lim.QueryMax) {
 		err = errBigQuery
 	}
 	if !ok || err != nil {
@@ -106,7 +104,7 @@ func (g *guard) checkCount(n int64) error {
 	if n > multibulkMax {
 		return errMultibulkLength
 	}
-	if n > unauthMultibulkMax && !g.trusted {
+	if n > unauthMultibulkMax && !g.lim.Trusted {
 		return errUnauthMultibulkLength
 	}
 	return nil
@@ -128,10 +126,10 @@ func (g *guard) bulk(buf []byte) (bool, error) {
 	if !ok {
 		return false, err
 	}
-	if n < 0 || n > int64(g.maxBulk) {
+	if n < 0 || n > int64(g.lim.BulkMax) {
 		return false, errBulkLength
 	}
-	if n > unauthBulkBytesMax && !g.trusted {
+	if n > unauthBulkBytesMax && !g.lim.Trusted {
 		return false, errUnauthBulkLength
 	}
 	g.at += int(n) + 2

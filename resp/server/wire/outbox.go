@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"errors"
@@ -8,14 +8,18 @@ import (
 	"time"
 )
 
-// outbox is the only way to a connection's socket. While nobody pushes to the
+// PushLimit is client-output-buffer-limit pubsub: how many bytes may wait for a
+// subscriber; Soft for SoftSeconds only. 0: no limit.
+type PushLimit struct{ Hard, Soft, SoftSeconds int }
+
+// Outbox is the only way to a connection's socket. While nobody pushes to the
 // client its session writes by itself; from its first subscription on, or when
 // its client has stopped reading, or when somebody pushes to it all the same
 // (CLIENT TRACKING REDIRECT), everything goes through buf and one writer goroutine,
 // so that a publisher only ever appends.
-type outbox struct {
+type Outbox struct {
 	conn  net.Conn
-	clock Clock
+	clock func() time.Time
 
 	mu        sync.Mutex
 	changed   sync.Cond // buf, writing, closed or dead changed
@@ -28,16 +32,17 @@ type outbox struct {
 	softSince time.Time // since when more than the soft limit waits
 }
 
-func newOutbox(conn net.Conn, clock Clock) *outbox {
-	o := &outbox{conn: conn, clock: clock}
+// NewOutbox makes the outbox of a connection. The clock measures how long too much waits.
+func NewOutbox(conn net.Conn, clock func() time.Time) *Outbox {
+	o := &Outbox{conn: conn, clock: clock}
 	o.changed.L = &o.mu
 	return o
 }
 
-// write sends replies. It returns once they are written, or, with a writer
+// Write sends replies. It returns once they are written, or, with a writer
 // goroutine, once they are appended and no more than replyBytesMax wait. b is the
 // caller's again. Only the session calls it.
-func (o *outbox) write(b []byte) error {
+func (o *Outbox) Write(b []byte) error {
 	o.mu.Lock()
 	async, dead := o.async, o.dead
 	o.direct = !async && !dead
@@ -46,8 +51,8 @@ func (o *outbox) write(b []byte) error {
 	case dead:
 		return net.ErrClosed
 	case async:
-		o.enqueue(b)
-		return o.waitForRoom()
+		o.Enqueue(b)
+		return o.WaitForRoom()
 	}
 	n, err := o.conn.Write(b)
 	interrupted := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
@@ -65,18 +70,20 @@ func (o *outbox) write(b []byte) error {
 	if err != nil && !interrupted {
 		return err
 	}
-	return o.waitForRoom()
+	return o.WaitForRoom()
 }
 
-// enqueue appends replies without waiting.
-func (o *outbox) enqueue(b []byte) {
+// Enqueue appends replies without waiting.
+func (o *Outbox) Enqueue(b []byte) {
 	o.mu.Lock()
 	o.buf = append(o.buf, b...)
 	o.changed.Broadcast()
 	o.mu.Unlock()
 }
 
-func (o *outbox) waitForRoom() error {
+// WaitForRoom returns once no more than replyBytesMax wait, or with net.ErrClosed when nothing
+// is written any more.
+func (o *Outbox) WaitForRoom() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.dead && len(o.buf)+o.writing > replyBytesMax {
@@ -88,9 +95,9 @@ func (o *outbox) waitForRoom() error {
 	return nil
 }
 
-// push appends a message and never waits. It returns false when the client is
+// Push appends a message and never waits. It returns false when the client is
 // too slow: more waits than lim allows.
-func (o *outbox) push(b []byte, lim pushLimit) bool {
+func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dead || o.closed {
@@ -102,10 +109,10 @@ func (o *outbox) push(b []byte, lim pushLimit) bool {
 	}
 	o.changed.Broadcast()
 	waiting := len(o.buf) + o.writing
-	if lim.hard > 0 && waiting > lim.hard {
+	if lim.Hard > 0 && waiting > lim.Hard {
 		return false
 	}
-	if lim.soft <= 0 || waiting <= lim.soft {
+	if lim.Soft <= 0 || waiting <= lim.Soft {
 		o.softSince = time.Time{}
 		return true
 	}
@@ -113,20 +120,20 @@ func (o *outbox) push(b []byte, lim pushLimit) bool {
 	if o.softSince.IsZero() {
 		o.softSince = now
 	}
-	return now.Sub(o.softSince) <= time.Duration(lim.softSeconds)*time.Second
+	return now.Sub(o.softSince) <= time.Duration(lim.SoftSeconds)*time.Second
 }
 
-// startWriter hands the socket to a writer goroutine, for good.
-func (o *outbox) startWriter() {
+// StartWriter hands the socket to a writer goroutine, for good.
+func (o *Outbox) StartWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.startLocked()
 }
 
 // startLocked is startWriter for who holds mu. An interruption that was meant for a
-// write of the session ends here, and none comes any more: the only deadline that the
+// Write of the session ends here, and none comes any more: the only deadline that the
 // writer meets is that of finish.
-func (o *outbox) startLocked() {
+func (o *Outbox) startLocked() {
 	if !o.async && !o.dead {
 		o.async = true
 		o.conn.SetWriteDeadline(time.Time{})
@@ -134,7 +141,7 @@ func (o *outbox) startLocked() {
 	}
 }
 
-func (o *outbox) run() {
+func (o *Outbox) run() {
 	var spare []byte
 	for {
 		o.mu.Lock()
@@ -151,7 +158,7 @@ func (o *outbox) run() {
 		o.buf, o.writing = spare[:0], len(batch)
 		o.mu.Unlock()
 		_, err := o.conn.Write(batch)
-		if spare = batch; cap(spare) > outputKeep {
+		if spare = batch; cap(spare) > batchBytesKeep {
 			spare = nil
 		}
 		o.mu.Lock()
@@ -162,8 +169,8 @@ func (o *outbox) run() {
 	}
 }
 
-// interrupt ends a write of the session that stands still.
-func (o *outbox) interrupt() {
+// Interrupt ends a write of the session that stands still.
+func (o *Outbox) Interrupt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.async && !o.closed {
@@ -171,23 +178,23 @@ func (o *outbox) interrupt() {
 	}
 }
 
-// waiting says how many bytes wait to be written.
-func (o *outbox) waiting() int {
+// Waiting says how many bytes wait to be written.
+func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.buf) + o.writing
 }
 
-// ends reports whether nothing more will be sent.
-func (o *outbox) ends() bool {
+// Ends reports whether nothing more will be sent.
+func (o *Outbox) Ends() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.closed || o.dead
 }
 
-// finish waits until everything is written, for a connection that closes in
+// Finish waits until everything is written, for a connection that closes in
 // order, but not beyond the deadline.
-func (o *outbox) finish(deadline time.Time) {
+func (o *Outbox) Finish(deadline time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
@@ -198,8 +205,8 @@ func (o *outbox) finish(deadline time.Time) {
 	}
 }
 
-// kill drops what waits and closes the socket. Anybody may call it, twice too.
-func (o *outbox) kill() {
+// Kill drops what waits and closes the socket. Anybody may call it, twice too.
+func (o *Outbox) Kill() {
 	o.mu.Lock()
 	o.dead = true
 	o.buf = nil

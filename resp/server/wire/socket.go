@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"net"
+	"syscall"
+)
+
+// HungUp asks the kernel whether the client has closed its end. It is false where the kernel
+// cannot be asked. Any goroutine may call it.
+func HungUp(conn net.Conn) bool {
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	rc, err := raw.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = rc.Control(func(fd uintptr) { gone = hungUp(fd) })
+	return gone || err != nil
+}
+
+// Descriptor is the connection's file descriptor; -1 if it has none.
+func Descriptor(conn net.Conn) int64 {
+	n := int64(-1)
+	if raw, ok := conn.(syscall.Conn); ok {
+		if rc, err := raw.SyscallConn(); err == nil {
+			_ = rc.Control(func(fd uintptr) { n = int64(fd) }) // a closed one has none
+		}
+	}
+	return n
+}
