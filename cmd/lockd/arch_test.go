@@ -16,16 +16,17 @@ import (
 // The picture of the house: which packages of lockd each one may import. A
 // package that is not listed may not exist.
 var mayImport = map[string][]string{
-	"lockd/resp":             {},
-	"lockd/resp/fault":       {}, // empty in a normal build
-	"lockd/internal/strict":  {}, // for tests
-	"lockd/resp/server":      {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire"},
-	"lockd/resp/server/wire": {"lockd/resp"}, // bytes of a connection, and commands
-	"lockd/keyspace":         {"lockd/resp"},
-	"lockd/luavm":            {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":          {"lockd/resp", "lockd/resp/fault"},
-	"lockd/clients":          {}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":        {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
+	"lockd/resp":              {},
+	"lockd/resp/fault":        {}, // empty in a normal build
+	"lockd/internal/strict":   {}, // for tests
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats"},
+	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
+	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
+	"lockd/keyspace":          {"lockd/resp"},
+	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
+	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault"},
+	"lockd/clients":           {}, // runs the suites of real clients against the built binary
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},

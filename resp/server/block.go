@@ -56,7 +56,7 @@ func (s *session) answer(p *parked) func(resp.Reply) {
 		}
 		form := r.AppendTo(nil, proto)
 		s.out.Enqueue(form)
-		s.srv.stats.outputBytes.Add(int64(len(form)))
+		s.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
 }
 

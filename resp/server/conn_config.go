@@ -125,10 +125,8 @@ func (s *session) forward(args resp.Args) resp.Reply {
 }
 
 func configResetStat(s *session, _ resp.Args) resp.Reply {
-	s.srv.stats.reset()
-	for _, c := range s.srv.index.all {
-		c.stats.reset()
-	}
+	s.srv.stats.Reset()
+	s.srv.index.figures.Reset()
 	return resp.OK()
 }
 

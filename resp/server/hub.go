@@ -97,7 +97,7 @@ func (h *Hub) drop(s *session, why string) {
 		return
 	}
 	s.dropped = true
-	s.srv.stats.subscribersDropped.Add(1)
+	s.srv.stats.SubscribersDropped.Add(1)
 	s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
 	s.kill()
 }

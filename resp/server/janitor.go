@@ -39,9 +39,7 @@ func (s *Server) keepHouse() {
 		s.ticks.Add(1)
 		now := s.clock()
 		if passed := now.Sub(sampled); passed >= 2*janitorEvery {
-			s.stats.rate.sample(s.stats.commands.Load(), passed.Seconds())
-			s.stats.inputRate.sample(s.stats.inputBytes.Load(), passed.Seconds())
-			s.stats.outputRate.sample(s.stats.outputBytes.Load(), passed.Seconds())
+			s.stats.Sample(passed.Seconds())
 			sampled = now
 		}
 		s.round()

@@ -37,13 +37,8 @@ const (
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128 // setting slowlog-max-len
-	slowlogLenMax           = 1 << 14
+	slowlogLenDefault       = 128     // setting slowlog-max-len
 	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
-	slowlogArgsMax          = 32      // arguments kept of a slow command
-	slowlogArgBytesMax      = 128     // bytes kept of each
-	latencySamplesMax       = 160     // samples kept of one event
-	errorKindsMax           = 128     // kinds of error counted apart
 	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name
 	globStepsPerMessageMax  = 1 << 17 // of all patterns with the channel of a message
 	globStepsPerPattern     = 4       // what it takes to look at a pattern at all

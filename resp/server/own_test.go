@@ -61,7 +61,7 @@ func TestProtectedMode(t *testing.T) {
 				return
 			}
 			c.wantClosed()
-			if srv.stats.rejected.Load() != 1 {
+			if srv.stats.Rejected.Load() != 1 {
 				t.Error("not counted")
 			}
 			admin := dial(t, local)

@@ -53,7 +53,7 @@ func TestMatchingIsBounded(t *testing.T) {
 				t.Errorf("%d receivers", n)
 			}
 			srv.hub.Publish([]resp.Message{{Channel: channel, Payload: "x"}})
-			if got := srv.stats.subscribersDropped.Load(); got != tt.dropped {
+			if got := srv.stats.SubscribersDropped.Load(); got != tt.dropped {
 				t.Errorf("%d subscribers dropped", got)
 			}
 			c.want("*4\r\n$8\r\npmessage\r\n$2\r\na*\r\n$4096\r\n")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 )
 
@@ -51,10 +52,10 @@ type Server struct {
 	seats    *Seats
 	started  time.Time
 
-	stats   stats
+	stats   stats.Totals
+	slowlog stats.Slowlog
+	latency stats.Latency
 	pause   pause
-	slowlog slowlog
-	latency latencyLog
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
@@ -167,7 +168,7 @@ func (s *Server) admit(conn net.Conn) {
 		go c.serve()
 		return
 	}
-	s.stats.rejected.Add(1)
+	s.stats.Rejected.Add(1)
 	conn.SetWriteDeadline(wallClock().Add(lingerMax))
 	_, _ = conn.Write(resp.Err(why).AppendTo(nil, 2)) // it is turned away either way
 	conn.Close()
@@ -200,7 +201,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.redirect.Store(-1)
 	c.activeAt.Store(s.ticks.Load())
 	s.sessions[c.id] = c
-	s.stats.connections.Add(1)
+	s.stats.Connections.Add(1)
 	return c
 }
 

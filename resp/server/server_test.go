@@ -257,7 +257,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 	quick.send("PSUBSCRIBE quick\r\n")
 	quick.want("*3\r\n$10\r\npsubscribe\r\n$5\r\nquick\r\n:1\r\n")
 	payload := strings.Repeat("x", 100000)
-	for i := 0; srv.stats.subscribersDropped.Load() == 0; i++ {
+	for i := 0; srv.stats.SubscribersDropped.Load() == 0; i++ {
 		if i > 10000 {
 			t.Fatal("never dropped")
 		}
@@ -405,7 +405,7 @@ func TestMaxClients(t *testing.T) {
 	second := dial(t, addr)
 	second.want("-ERR max number of clients reached\r\n")
 	second.wantClosed()
-	if srv.stats.rejected.Load() != 1 {
+	if srv.stats.Rejected.Load() != 1 {
 		t.Fatal("not counted")
 	}
 }
@@ -518,7 +518,7 @@ func TestFigures(t *testing.T) {
 	if !strings.HasPrefix(got["cmdstat_incr"], "calls=1,") || !strings.HasSuffix(got["cmdstat_incr"], ",failed_calls=1") {
 		t.Error("cmdstat_incr:" + got["cmdstat_incr"])
 	}
-	entries := srv.slowlog.newest(-1)
+	entries := srv.slowlog.Newest(-1)
 	if len(entries) != 2 || entries[0].Elems[3].Elems[1].Str != "(redacted)" || !strings.HasPrefix(entries[1].Elems[3].Elems[3].Str, "... (1 more") {
 		t.Error("SLOWLOG", entries)
 	}

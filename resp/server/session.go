@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 )
 
@@ -111,8 +112,8 @@ func (s *session) serve() {
 		if err != nil {
 			break
 		}
-		s.srv.stats.inputBytes.Add(int64(n))
-		s.srv.stats.reads.Add(1)
+		s.srv.stats.InputBytes.Add(int64(n))
+		s.srv.stats.Reads.Add(1)
 		s.activeAt.Store(s.srv.ticks.Load())
 		s.inputBytes.Store(int64(s.in.Pending()))
 		if s.process(); s.closing {
@@ -224,12 +225,12 @@ func (s *session) refuse(name string, fail resp.Reply) {
 	if s.tx != nil {
 		s.tx.spoiled = true
 	}
-	s.srv.stats.countError(fail)
+	s.srv.stats.CountError(fail)
 	s.reply(fail)
 }
 
 func (s *session) refuseCommand(c *command, fail resp.Reply) {
-	c.stats.rejected.Add(1)
+	c.stats.Reject()
 	s.refuse(c.spec.Name, fail)
 }
 
@@ -266,7 +267,7 @@ func (s *session) runOwn(c *command, args resp.Args) {
 func (s *session) handOver() {
 	if s.pushing {
 		s.out.Enqueue(s.pending)
-		s.srv.stats.outputBytes.Add(int64(len(s.pending)))
+		s.srv.stats.OutputBytes.Add(int64(len(s.pending)))
 		s.pending = s.pending[:0]
 	}
 }
@@ -392,7 +393,7 @@ func (s *session) account(start time.Time, cmds []*command, first resp.Args, r r
 
 func (s *session) countIfError(r resp.Reply) {
 	if r.IsErr() {
-		s.srv.stats.countError(r)
+		s.srv.stats.CountError(r)
 	}
 }
 
@@ -400,18 +401,26 @@ func (s *session) countIfError(r resp.Reply) {
 // one, and nobody knows more.
 func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
 	took := max(0, s.srv.clock().Sub(start).Microseconds())
-	s.srv.stats.commands.Add(int64(len(cmds)))
+	s.srv.stats.Commands.Add(int64(len(cmds)))
 	share := took / int64(len(cmds))
 	for i, c := range cmds {
-		c.stats.count(share, replyAt(res, i).IsErr())
+		c.stats.Count(share, replyAt(res, i).IsErr())
 	}
 	set := &s.srv.hub.settings
 	if slow := set.slowlogMicros.Load(); slow >= 0 && took >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
-		s.srv.slowlog.add(s, start, took, cmds, first)
+		s.logSlow(start, took, cmds, first)
 	}
 	if limit := set.latencyMillis.Load(); limit > 0 && took >= limit*1000 {
-		s.srv.latency.add(cmds[0].spec, start, took/1000)
+		s.srv.latency.Add(cmds[0].spec.Flags&resp.Fast != 0, start, took/1000)
 	}
+}
+
+func (s *session) logSlow(start time.Time, micros int64, cmds []*command, first resp.Args) {
+	name, _, _ := s.identity.get()
+	s.srv.slowlog.Add(stats.Slow{
+		Start: start, Micros: micros, Addr: s.addr, Name: name, More: len(cmds) - 1,
+		Args: stats.SlowArgs(first, func(i int) bool { return cmds[0].hides(first, i) }),
+	}, s.srv.hub.settings.slowlogLen.Load())
 }
 
 // reply appends a reply to what is pending.
@@ -438,8 +447,8 @@ func (s *session) flush() error {
 	if len(s.pending) == 0 {
 		return nil
 	}
-	s.srv.stats.outputBytes.Add(int64(len(s.pending)))
-	s.srv.stats.writes.Add(1)
+	s.srv.stats.OutputBytes.Add(int64(len(s.pending)))
+	s.srv.stats.Writes.Add(1)
 	was := s.phase.Load() % phaseKinds
 	s.enter(phaseWriting)
 	err := s.out.Write(s.pending)

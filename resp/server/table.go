@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/server/stats"
 )
 
 // action is what the session does for a row of its own.
@@ -46,7 +47,7 @@ func families() [][]row {
 type command struct {
 	spec  *resp.Spec
 	act   *action // nil: the backend runs it
-	stats *commandStats
+	stats *stats.Command
 	subs  map[*resp.Spec]*command
 }
 
@@ -57,19 +58,17 @@ func (c *command) hides(args resp.Args, i int) bool {
 
 // index finds commands of both kinds. It does not change once it is made.
 type index struct {
-	names map[string]*command // in lower case and in capitals
-	specs []*resp.Spec        // all rows that clients see, the connection's own first
-	own   map[string]*resp.Spec
-	all   []*command // leaves and containers, for the statistics, in the order of specs
+	names   map[string]*command // in lower case and in capitals
+	specs   []*resp.Spec        // all rows that clients see, the connection's own first
+	figures stats.Commands      // of leaves and containers, in the order of specs
 
 	replicates bool // the backend has settings of its own (CONFIG)
 }
 
 func newIndex(table *resp.Table[action], backend Backend) *index {
-	x := &index{names: map[string]*command{}, own: map[string]*resp.Spec{}}
+	x := &index{names: map[string]*command{}}
 	for _, spec := range table.Specs() {
 		x.add(spec, func(leaf *resp.Spec) *action { return &table.Row(leaf).Run })
-		x.own[spec.Name] = spec
 	}
 	for _, spec := range backend.Specs() {
 		x.replicates = x.replicates || spec.Name == "config"
@@ -94,9 +93,7 @@ func (x *index) add(spec *resp.Spec, actionOf func(*resp.Spec) *action) {
 }
 
 func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *command {
-	c := &command{spec: spec, act: actionOf(spec), stats: &commandStats{name: spec.Name}}
-	x.all = append(x.all, c)
-	return c
+	return &command{spec: spec, act: actionOf(spec), stats: x.figures.Add(spec.Name)}
 }
 
 // find returns the command that args call, a subcommand where there is one, after
@@ -111,7 +108,7 @@ func (x *index) find(args resp.Args) (*command, resp.Reply) {
 	}
 	spec, fail := c.spec.Check(args)
 	if spec == nil {
-		c.stats.rejected.Add(1)
+		c.stats.Reject()
 		return nil, fail
 	}
 	if sub := c.subs[spec]; sub != nil {

@@ -1,0 +1,95 @@
+package stats
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lockd/resp"
+)
+
+// Slowlog keeps the last slow commands of a server.
+type Slowlog struct {
+	mu      sync.Mutex
+	nextID  int64
+	entries []slowEntry // oldest first
+}
+
+type slowEntry struct {
+	id int64
+	Slow
+}
+
+// Slow is a command that took long, or a pipelined run: that is one request, so it is one
+// entry, its first command.
+type Slow struct {
+	Start      time.Time
+	Micros     int64
+	Args       []string // as SlowArgs has them
+	More       int      // commands of the same run
+	Addr, Name string   // of the client
+}
+
+// Add adds an entry, and keeps so many in all.
+func (l *Slowlog) Add(e Slow, keep int64) {
+	if e.More > 0 {
+		e.Args = append(e.Args, "... ("+strconv.Itoa(e.More)+" more commands in the same run)")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, slowEntry{l.nextID, e})
+	l.nextID++
+	if extra := len(l.entries) - int(max(0, min(keep, slowlogLenMax))); extra > 0 {
+		l.entries = append(l.entries[:0], l.entries[extra:]...)
+		clear(l.entries[len(l.entries) : len(l.entries)+extra])
+	}
+}
+
+// SlowArgs cuts arguments as Redis does, and copies them. Those that hides says are redacted.
+func SlowArgs(args resp.Args, hides func(i int) bool) []string {
+	var kept []string
+	for i, a := range args {
+		if i == slowlogArgsMax-1 && len(args) > slowlogArgsMax {
+			return append(kept, "... ("+strconv.Itoa(len(args)-i)+" more arguments)")
+		}
+		switch {
+		case hides(i):
+			a = "(redacted)"
+		case len(a) > slowlogArgBytesMax:
+			a = a[:slowlogArgBytesMax] + "... (" + strconv.Itoa(len(a)-slowlogArgBytesMax) + " more bytes)"
+		}
+		kept = append(kept, strings.Clone(a))
+	}
+	return kept
+}
+
+// Newest is the answer of SLOWLOG GET: up to n entries, newest first; all if n is negative.
+func (l *Slowlog) Newest(n int64) []resp.Reply {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n > int64(len(l.entries)) {
+		n = int64(len(l.entries))
+	}
+	list := make([]resp.Reply, n)
+	for i := range list {
+		e := l.entries[len(l.entries)-1-i]
+		list[i] = resp.Array(resp.Int(e.id), resp.Int(e.Start.Unix()), resp.Int(e.Micros), resp.Bulks(e.Args...),
+			resp.Bulk(e.Addr), resp.Bulk(e.Name))
+	}
+	return list
+}
+
+// Len is how many entries there are.
+func (l *Slowlog) Len() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.entries))
+}
+
+// Reset forgets them.
+func (l *Slowlog) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = nil
+}
