@@ -19,9 +19,10 @@ var mayImport = map[string][]string{
 	"lockd/resp":              {},
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats"},
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
+	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
 	"lockd/keyspace":          {"lockd/resp"},
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault"},

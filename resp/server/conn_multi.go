@@ -262,7 +262,7 @@ func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	case q.here():
 		return s.timed(q)
 	case q.of.act == nil && s.flight != nil:
-		s.flight.tracked = append(s.flight.tracked, s.track.wants(s.track.caching))
+		s.flight.tracked = append(s.flight.tracked, s.track.Wants(s.track.Caching))
 	}
 	return r
 }

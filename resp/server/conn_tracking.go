@@ -1,11 +1,10 @@
 package server
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/server/track"
 )
 
 // trackingRows are subcommands of CLIENT.
@@ -38,42 +37,33 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 	case !resp.Is(args[2], "ON"):
 		return resp.Err(resp.ErrSyntax)
 	}
-	if why := s.track.refuses(&next, prefixes); why != "" {
+	if why := s.track.Refuses(&next, prefixes); why != "" {
 		return resp.Err(why)
 	}
 	s.startPushing()
-	tr, t := &s.track, &s.srv.hub.tracking
-	t.enter(s.srv.hub, s)
-	tr.on, tr.broken, tr.redirect = true, false, next.redirect
-	tr.bcast, tr.optin, tr.optout, tr.noloop = next.bcast, next.optin, next.optout, next.noloop
-	if tr.bcast && len(prefixes) == 0 {
-		prefixes = []string{""}
-	}
-	for _, prefix := range prefixes {
-		t.follow(s, prefix)
-	}
+	s.srv.hub.tracking.Start(&s.track, next, prefixes)
 	s.showTracking()
 	return resp.OK()
 }
 
 // trackingOptions reads the options of CLIENT TRACKING.
-func (s *session) trackingOptions(words []string) (next tracker, prefixes []string, fail resp.Reply) {
+func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []string, fail resp.Reply) {
 	for ; len(words) > 0; words = words[1:] {
 		hasValue := len(words) > 1
 		switch word := words[0]; {
 		case resp.Is(word, "BCAST"):
-			next.bcast = true
+			next.Broadcast = true
 		case resp.Is(word, "OPTIN"):
-			next.optin = true
+			next.OptIn = true
 		case resp.Is(word, "OPTOUT"):
-			next.optout = true
+			next.OptOut = true
 		case resp.Is(word, "NOLOOP"):
-			next.noloop = true
+			next.NoLoop = true
 		case resp.Is(word, "PREFIX") && hasValue:
 			prefixes = append(prefixes, strings.Clone(words[1]))
 			words = words[1:]
 		case resp.Is(word, "REDIRECT") && hasValue:
-			if next.redirect != 0 {
+			if next.Redirect != 0 {
 				return next, nil, resp.Err("ERR A client can only redirect to a single other client")
 			}
 			id, ok := resp.ParseInt(words[1])
@@ -83,7 +73,7 @@ func (s *session) trackingOptions(words []string) (next tracker, prefixes []stri
 			if s.srv.session(id) == nil {
 				return next, nil, resp.Err("ERR The client ID you want redirect to does not exist")
 			}
-			next.redirect = id
+			next.Redirect = id
 			words = words[1:]
 		default:
 			return next, nil, resp.Err(resp.ErrSyntax)
@@ -92,96 +82,25 @@ func (s *session) trackingOptions(words []string) (next tracker, prefixes []stri
 	return next, prefixes, resp.Reply{}
 }
 
-// refuses says why options do not go together, or not with what is agreed already,
-// in the order in which Redis asks.
-func (tr *tracker) refuses(next *tracker, prefixes []string) (why string) {
-	const before = " mode before disabling tracking for this client, and then re-enabling it with a different mode."
-	switch {
-	case !next.bcast && len(prefixes) > 0:
-		return "ERR PREFIX option requires BCAST mode to be enabled"
-	case tr.on && tr.bcast != next.bcast:
-		return "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
-	case next.bcast && (next.optin || next.optout):
-		return "ERR OPTIN and OPTOUT are not compatible with BCAST"
-	case next.optin && next.optout:
-		return "ERR You can't specify both OPTIN mode and OPTOUT mode"
-	case tr.optin && next.optout || tr.optout && next.optin:
-		return "ERR You can't switch OPTIN/OPTOUT" + before
-	}
-	return tr.overlap(prefixes)
-}
-
-// overlap finds two prefixes of which one begins with the other, or too many.
-func (tr *tracker) overlap(prefixes []string) (why string) {
-	const must = "Prefixes for a single client must not overlap."
-	have := slices.Sorted(maps.Keys(tr.prefixes))
-	for i, p := range prefixes {
-		if len(p) > prefixBytesMax {
-			return "ERR prefix is too long"
-		}
-		for _, old := range have {
-			if strings.HasPrefix(p, old) || strings.HasPrefix(old, p) {
-				return "ERR Prefix '" + p + "' overlaps with an existing prefix '" + old + "'. " + must
-			}
-		}
-		for _, other := range prefixes[i+1:] {
-			if strings.HasPrefix(p, other) || strings.HasPrefix(other, p) {
-				return "ERR Prefix '" + p + "' overlaps with another provided prefix '" + other + "'. " + must
-			}
-		}
-	}
-	if len(have)+len(prefixes) > prefixesMax {
-		return "ERR too many prefixes"
-	}
-	return ""
-}
-
-// untrack ends tracking. What the client has read is forgotten when it changes, as in
-// Redis. The hub's lock is held.
+// untrack ends tracking. The hub's lock is held.
 func (s *session) untrack() {
-	s.srv.hub.tracking.unfollow(s)
-	tr := &s.track
-	tr.on, tr.bcast, tr.optin, tr.optout, tr.noloop, tr.broken, tr.caching = false, false, false, false, false, false, false
-	tr.redirect, tr.own = 0, nil
+	s.srv.hub.tracking.Stop(&s.track)
 	s.showTracking()
-}
-
-// The bits of session.trackFlags.
-const (
-	flagTracks uint32 = 1 << iota
-	flagBroken
-	flagBroadcast
-)
-
-// showTracking puts the state where CLIENT LIST of other sessions sees it.
-func (s *session) showTracking() {
-	flags, redirect := uint32(0), int64(-1)
-	if s.track.on {
-		flags, redirect = flagTracks, s.track.redirect
-	}
-	if s.track.broken {
-		flags |= flagBroken
-	}
-	if s.track.bcast {
-		flags |= flagBroadcast
-	}
-	s.trackFlags.Store(flags)
-	s.redirect.Store(redirect)
 }
 
 func clientCaching(s *session, args resp.Args) resp.Reply {
 	tr := &s.track
 	switch yes, no := resp.Is(args[2], "YES"), resp.Is(args[2], "NO"); {
-	case !tr.on:
+	case !tr.On:
 		return resp.Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case !yes && !no:
 		return resp.Err(resp.ErrSyntax)
-	case yes && !tr.optin:
+	case yes && !tr.OptIn:
 		return resp.Err("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
-	case no && !tr.optout:
+	case no && !tr.OptOut:
 		return resp.Err("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	}
-	tr.caching = true
+	tr.Caching = true
 	return resp.OK()
 }
 
@@ -191,15 +110,15 @@ func clientGetRedir(s *session, _ resp.Args) resp.Reply { return resp.Int(s.redi
 func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 	tr := &s.track
 	flags := []string{"off"}
-	if tr.on {
+	if tr.On {
 		flags[0] = "on"
 	}
 	for _, f := range []struct {
 		set  bool
 		name string
 	}{
-		{tr.bcast, "bcast"}, {tr.optin, "optin"}, {tr.optin && tr.caching, "caching-yes"}, {tr.optout, "optout"},
-		{tr.optout && tr.caching, "caching-no"}, {tr.noloop, "noloop"}, {tr.broken, "broken_redirect"},
+		{tr.Broadcast, "bcast"}, {tr.OptIn, "optin"}, {tr.OptIn && tr.Caching, "caching-yes"}, {tr.OptOut, "optout"},
+		{tr.OptOut && tr.Caching, "caching-no"}, {tr.NoLoop, "noloop"}, {tr.Broken, "broken_redirect"},
 	} {
 		if f.set {
 			flags = append(flags, f.name)
@@ -208,6 +127,6 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 	return resp.Map(
 		resp.Bulk("flags"), resp.Set(resp.Bulks(flags...).Elems...),
 		resp.Bulk("redirect"), resp.Int(s.redirect.Load()),
-		resp.Bulk("prefixes"), resp.Bulks(slices.Sorted(maps.Keys(tr.prefixes))...),
+		resp.Bulk("prefixes"), resp.Bulks(tr.Prefixes()...),
 	)
 }

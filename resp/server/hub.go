@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 )
 
@@ -16,8 +17,8 @@ import (
 // receivers, and who has too much waiting is dropped.
 type Hub struct {
 	settings    settings
+	tracking    *track.Table // guarded by mu, but for InUse
 	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
-	trackers    atomic.Int64 // sessions that track, likewise
 
 	mu       sync.Mutex
 	channels topics
@@ -25,9 +26,11 @@ type Hub struct {
 	patterns []*pattern          // in the order in which they came
 	byGlob   map[string]*pattern // the same by text
 	members  map[*session]struct{}
-	tracking tracking
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
+
+	answering *session  // its replies are appended now, with what it is told in between
+	delayed   []delayed // what others are told behind them
 }
 
 // topics are the sessions subscribed to each name.
@@ -52,9 +55,10 @@ func newPattern(glob string) *pattern {
 // NewHub makes a hub. It may receive settings and messages before there is a
 // server to serve it.
 func NewHub() *Hub {
-	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{}, tracking: newTracking(),
+	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{},
 		monitors: map[*session]struct{}{}}
 	h.settings.setDefaults()
+	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
 }
 
@@ -66,8 +70,8 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		case m.Kind == resp.MessageConfig:
 			h.settings.apply(m.Channel, m.Payload)
 		case m.Kind == resp.MessageChanges:
-			if h.trackers.Load() > 0 {
-				h.invalidate(m)
+			if h.tracking.InUse() {
+				h.changed(m)
 			}
 		case anybody:
 			h.deliver(m)
@@ -76,7 +80,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 }
 
 // Listening reports whether there are subscribers, or clients that track keys.
-func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.trackers.Load() > 0 }
+func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.InUse() }
 
 // DropSubscribers closes every subscribed connection, so that its client
 // subscribes again and looks again: it may have missed messages. Clients that track
@@ -84,7 +88,7 @@ func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.trackers.L
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tracking.missed(&post{hub: h, lim: h.settings.pushLimit()})
+	h.tracking.Missed()
 	for s := range h.members {
 		h.drop(s, why)
 	}
@@ -100,6 +104,13 @@ func (h *Hub) drop(s *session, why string) {
 	s.srv.stats.SubscribersDropped.Add(1)
 	s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
 	s.kill()
+}
+
+// changed tells those who track of what an entry has changed.
+func (h *Hub) changed(m *resp.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tracking.Publish(m)
 }
 
 func (h *Hub) deliver(m *resp.Message) {

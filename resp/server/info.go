@@ -90,7 +90,7 @@ func (s *Server) infoMemory() resp.Section {
 func (s *Server) infoStats() resp.Section {
 	s.hub.mu.Lock()
 	channels, patterns, shards := len(s.hub.channels), len(s.hub.byGlob), len(s.hub.shards)
-	keys, items, prefixes := len(s.hub.tracking.readers), s.hub.tracking.items, len(s.hub.tracking.prefixes)
+	keys, items, prefixes := s.hub.tracking.Sizes()
 	s.hub.mu.Unlock()
 	var l stats.Lines
 	l.Number("pubsub_channels", int64(channels))

@@ -43,8 +43,8 @@ func (s *Server) keepHouse() {
 			sampled = now
 		}
 		s.round()
-		if s.hub.trackers.Load() > 0 {
-			s.hub.trim()
+		if s.hub.tracking.InUse() {
+			s.hub.shrinkTracking()
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (s *Server) round() {
 				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
-				s.hub.relieve(c)
+				s.hub.tellEarly(c)
 			}
 		case phaseWriting:
 			if stands {

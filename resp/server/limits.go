@@ -24,14 +24,8 @@ const (
 	patternsMax             = 1 << 13   // distinct patterns of all clients
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
-	prefixBytesMax          = 512       // prefix of keys to be told of (CLIENT TRACKING BCAST)
-	prefixesMax             = 1 << 10   // prefixes of one client
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
-	trackedBytesMax         = 128 << 20 // bytes of those keys
-	evictionsMax            = 128       // keys that are let go at once to make room for one
-	trimsMax                = 128       // so many times that, in a round of the janitor, where the table must shrink
-	recentChangesMax        = 1 << 16   // changes kept while a request of a client that tracks is on its way
-	recentBytesMax          = 16 << 20  // bytes of their keys
+	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000     // setting maxclients
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub

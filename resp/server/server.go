@@ -193,6 +193,7 @@ func (s *Server) newSession(conn net.Conn) *session {
 	}
 	s.lastID++
 	c := &session{srv: s, conn: conn, out: wire.NewOutbox(conn, s.clock), id: s.lastID, since: s.clock(), authed: s.password == ""}
+	c.track.Conn = c
 	c.addr, c.laddr, c.unix = addresses(conn)
 	c.fd = wire.Descriptor(conn)
 	c.ctx, c.cancel = context.WithCancel(context.Background())

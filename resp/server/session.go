@@ -11,6 +11,7 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/server/stats"
+	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 )
 
@@ -58,7 +59,7 @@ type session struct {
 	watchLen int          // bytes of the watched keys
 	held     atomic.Int64 // what is kept of its commands: see hold
 	subs     subscriptions
-	track    tracker
+	track    track.Client
 	runFirst bool    // CLIENT CACHING came before the first command of run
 	flight   *flight // of EXEC: it is settled when its reply is appended
 
@@ -238,7 +239,7 @@ func (s *session) refuseCommand(c *command, fail resp.Reply) {
 func (s *session) runOwn(c *command, args resp.Args) {
 	start := s.srv.clock()
 	if c.act.tracks {
-		s.srv.backend.Await(s.ctx, s.track.seen) // what the client knows already is not told in its new mode
+		s.srv.backend.Await(s.ctx, s.track.Seen()) // what the client knows already is not told in its new mode
 	}
 	if c.act.hubLocked {
 		s.srv.hub.mu.Lock()
@@ -290,7 +291,7 @@ func (s *session) startPushing() {
 
 func (s *session) addToRun(c *command, args resp.Args) {
 	if len(s.run) == 0 {
-		s.runFirst = s.track.caching
+		s.runFirst = s.track.Caching
 	}
 	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
 	s.runOf = append(s.runOf, c)

@@ -1,0 +1,93 @@
+package track
+
+import (
+	"maps"
+	"slices"
+
+	"lockd/resp"
+)
+
+// broadcast gathers changes by the prefixes that they match.
+type broadcast map[string][]change
+
+// gather adds a change. It looks the key up once for each length that prefixes have.
+func (t *Table) gather(b broadcast, ch change) {
+	for n := range t.lengths {
+		if n > len(ch.Key) {
+			continue
+		}
+		if prefix := ch.Key[:n]; t.prefixes[prefix] != nil {
+			b[prefix] = append(b[prefix], ch)
+		}
+	}
+}
+
+// tellFollowers tells the clients of each prefix: one message for each prefix, as in Redis.
+func (t *Table) tellFollowers(b broadcast) {
+	for _, prefix := range slices.Sorted(maps.Keys(b)) {
+		inv := Invalidation{keys: names(b[prefix], nil)}
+		for c := range t.prefixes[prefix] {
+			switch {
+			case c.waiting:
+			case c.NoLoop:
+				c.tellOf(b[prefix])
+			default:
+				c.Conn.Tell(&inv)
+			}
+		}
+	}
+}
+
+// tellBroadcast tells the client what matches its own prefixes.
+func (c *Client) tellBroadcast(b broadcast) {
+	for _, prefix := range slices.Sorted(maps.Keys(b)) {
+		if _, mine := c.prefixes[prefix]; mine {
+			c.tellOf(b[prefix])
+		}
+	}
+}
+
+func (c *Client) tellOf(list []change) {
+	if keys := names(list, c); len(keys) > 0 {
+		c.Conn.Tell(&Invalidation{keys: keys})
+	}
+}
+
+// names lists the keys of changes, sorted, each once, without those that by has made itself.
+func names(list []change, by *Client) []string {
+	keys := make([]string, 0, len(list))
+	for _, ch := range list {
+		if by == nil || !by.made(ch) {
+			keys = append(keys, ch.Key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// Invalidation is what clients are told: that keys have changed, or that any key may have. It
+// is encoded once for each form.
+type Invalidation struct {
+	keys []string // nil: any key
+	push []byte   // RESP3
+	msg  []byte   // RESP2
+}
+
+// channel is where a RESP2 client hears of the keys of another connection.
+const channel = "__redis__:invalidate"
+
+// Form is the invalidation as it is sent: a push in RESP3, a message of a channel in RESP2.
+func (inv *Invalidation) Form(proto int) []byte {
+	form, head := &inv.push, []resp.Reply{resp.Bulk("invalidate")}
+	if proto < 3 {
+		form, head = &inv.msg, []resp.Reply{resp.Bulk("message"), resp.Bulk(channel)}
+	}
+	if *form == nil {
+		keys := resp.Nil()
+		if inv.keys != nil {
+			keys = resp.Bulks(inv.keys...)
+		}
+		*form = resp.Push(append(head, keys)...).AppendTo(nil, proto)
+	}
+	return *form
+}

@@ -1,0 +1,110 @@
+package track
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
+
+// Conn tells a client of changes.
+type Conn interface {
+	// Tell is called with the table's lock held, and must not wait.
+	Tell(*Invalidation)
+}
+
+// Mode is what a client has agreed to be told of.
+type Mode struct {
+	On        bool
+	Broadcast bool  // all keys with its prefixes, not those that it reads
+	OptIn     bool  // only what is read after CLIENT CACHING YES
+	OptOut    bool  // all but what is read after CLIENT CACHING NO
+	NoLoop    bool  // not what it changes itself
+	Redirect  int64 // id of the connection that is told; 0: this one
+	Broken    bool  // that connection is gone
+}
+
+// Client is a connection that may track. Its goroutine reads Mode without the table's lock, and
+// changes it with the lock.
+type Client struct {
+	Mode
+	Conn    Conn // set before the client is used
+	Caching bool // CLIENT CACHING was the last command; only the client's own goroutine uses it
+
+	prefixes map[string]struct{}
+	keys     map[string]place // what the client may have cached, and where it read it
+	own      []Span           // of NOLOOP: its own changes, until they are published here
+	waiting  bool             // for the answer of a request: nothing is told before that
+	since    uint64           // number of the first change since the request began
+	told     uint64           // changes before this one have been told all the same: see TellEarly
+	seen     uint64           // see Seen
+}
+
+// Seen is the index of the last entry of the log that the client's answers may have shown it.
+// The client's own goroutine needs no lock for it.
+func (c *Client) Seen() uint64 { return c.seen }
+
+// Prefixes lists the prefixes of BCAST, sorted.
+func (c *Client) Prefixes() []string { return slices.Sorted(maps.Keys(c.prefixes)) }
+
+// Wants reports whether what a command reads is to be remembered. caching says that CLIENT
+// CACHING came before it.
+func (c *Client) Wants(caching bool) bool {
+	return c.On && !c.Broadcast && (!c.OptIn || caching) && (!c.OptOut || !caching)
+}
+
+// made reports whether a change is the client's own, of which it does not want to be told. That
+// a lease has ended, or all was flushed, it is told in any case, as in Redis.
+func (c *Client) made(ch change) bool {
+	if !c.NoLoop || ch.Kind != resp.ChangeKey {
+		return false
+	}
+	return slices.ContainsFunc(c.own, func(own Span) bool { return own.has(ch.at) })
+}
+
+// Refuses says why a mode cannot be begun: its options do not go together, or not with the
+// present mode. It asks in Redis's order. "" is a mode that can.
+func (c *Client) Refuses(next *Mode, prefixes []string) (why string) {
+	const before = " before disabling tracking for this client, and then re-enabling it with a different mode."
+	switch {
+	case !next.Broadcast && len(prefixes) > 0:
+		return "ERR PREFIX option requires BCAST mode to be enabled"
+	case c.On && c.Broadcast != next.Broadcast:
+		return "ERR You can't switch BCAST mode on/off" + before
+	case next.Broadcast && (next.OptIn || next.OptOut):
+		return "ERR OPTIN and OPTOUT are not compatible with BCAST"
+	case next.OptIn && next.OptOut:
+		return "ERR You can't specify both OPTIN mode and OPTOUT mode"
+	case c.OptIn && next.OptOut || c.OptOut && next.OptIn:
+		return "ERR You can't switch OPTIN/OPTOUT mode" + before
+	}
+	return c.refusesPrefixes(prefixes)
+}
+
+// refusesPrefixes finds two prefixes of which one begins with the other, or too many.
+func (c *Client) refusesPrefixes(prefixes []string) (why string) {
+	const must = "Prefixes for a single client must not overlap."
+	have := c.Prefixes()
+	for i, p := range prefixes {
+		if len(p) > prefixBytesMax {
+			return "ERR prefix is too long"
+		}
+		for _, old := range have {
+			if overlap(p, old) {
+				return "ERR Prefix '" + p + "' overlaps with an existing prefix '" + old + "'. " + must
+			}
+		}
+		for _, other := range prefixes[i+1:] {
+			if overlap(p, other) {
+				return "ERR Prefix '" + p + "' overlaps with another provided prefix '" + other + "'. " + must
+			}
+		}
+	}
+	if len(have)+len(prefixes) > prefixesMax {
+		return "ERR too many prefixes"
+	}
+	return ""
+}
+
+func overlap(p, q string) bool { return strings.HasPrefix(p, q) || strings.HasPrefix(q, p) }

@@ -1,0 +1,85 @@
+package track
+
+import (
+	"math"
+
+	"lockd/resp"
+)
+
+// place is a place in the order of all changes: behind so many changes of an entry of the log.
+// The next entry's changes come behind all of them.
+type place struct {
+	index uint64
+	pos   int64
+}
+
+// afterAll is later than every change.
+var afterAll = place{index: math.MaxUint64, pos: math.MaxInt64}
+
+func (p place) after(q place) bool {
+	return p.index > q.index || p.index == q.index && p.pos > q.pos
+}
+
+// Span is some changes of one entry of the log: those after number From, up to number To. They
+// are counted from 1.
+type Span struct {
+	Index    uint64
+	From, To int64
+}
+
+func (s Span) has(at place) bool { return s.Index == at.index && s.From < at.pos && at.pos <= s.To }
+
+// change is a change and its place: it is number pos of its entry.
+type change struct {
+	resp.Change
+	at place
+}
+
+// recent keeps the last changes while any request is on its way: what the request has read is
+// known only when its answer comes. Changes are numbered one after the other.
+type recent struct {
+	requests int // on their way
+	first    uint64
+	list     []change // list[0] has the number first
+	bytes    int
+}
+
+// next is the number of the change that comes next.
+func (r *recent) next() uint64 { return r.first + uint64(len(r.list)) }
+
+func (r *recent) add(ch change) {
+	if r.requests == 0 {
+		return
+	}
+	r.list = append(r.list, ch)
+	if r.bytes += len(ch.Key); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
+		r.forget(len(r.list)/2 + 1)
+	}
+}
+
+func (r *recent) forget(n int) {
+	for _, ch := range r.list[:n] {
+		r.bytes -= len(ch.Key)
+	}
+	r.first += uint64(n)
+	r.list = append([]change(nil), r.list[n:]...)
+}
+
+// begin and end bracket a request.
+func (r *recent) begin() { r.requests++ }
+
+func (r *recent) end() {
+	if r.requests--; r.requests == 0 {
+		r.first, r.bytes = r.next(), 0
+		clear(r.list)
+		r.list = r.list[:0]
+	}
+}
+
+// since lists the changes from number n on; ok is false if some of them are forgotten.
+func (r *recent) since(n uint64) (list []change, ok bool) {
+	if n < r.first {
+		return r.list, false
+	}
+	return r.list[n-r.first:], true
+}

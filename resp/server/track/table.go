@@ -1,0 +1,256 @@
+// Package track has the table of CLIENT TRACKING: which keys each client may have cached, and
+// what to tell it when they change. Reads are answered by the leader and changes come from this
+// node's log, so either may be first: DESIGN.md of resp, "Tracking", has the races, and says why
+// no change is lost.
+//
+// The table, its clients and their answers are guarded by one lock, that of their caller; what
+// needs none says so.
+package track
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"lockd/resp"
+)
+
+// Limits of what is kept.
+const (
+	prefixBytesMax   = 512       // prefix of keys to be told of (BCAST)
+	prefixesMax      = 1 << 10   // prefixes of one client
+	trackedBytesMax  = 128 << 20 // bytes of the keys that are tracked, for all clients
+	evictionsMax     = 128       // keys that are let go at once to make room for one
+	recentChangesMax = 1 << 16   // changes kept while a request of a client is on its way
+	recentBytesMax   = 16 << 20  // bytes of their keys
+)
+
+// Table has the clients that track.
+type Table struct {
+	keysMax   func() int64 // 0: no limit
+	inUse     atomic.Int64 // len(clients)
+	clients   map[*Client]struct{}
+	readers   map[string]*readers // by key
+	keyBytes  int                 // of the keys of readers
+	items     int                 // clients in all readers
+	prefixes  map[string]map[*Client]struct{}
+	lengths   map[int]int // of the prefixes: how many have it
+	recent    recent
+	published uint64 // index of the last entry that was published to its end
+}
+
+// readers are the clients that may have cached a key.
+type readers struct {
+	key  string
+	list []*Client
+}
+
+// NewTable makes an empty table. keysMax is asked how many keys it may have, 0 for any number.
+func NewTable(keysMax func() int64) *Table {
+	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, readers: map[string]*readers{},
+		prefixes: map[string]map[*Client]struct{}{}, lengths: map[int]int{}}
+}
+
+// InUse reports whether anybody tracks. It may be called without the lock.
+func (t *Table) InUse() bool { return t.inUse.Load() > 0 }
+
+// Sizes are how many keys are tracked, by how many clients in sum, and how many prefixes.
+func (t *Table) Sizes() (keys, items, prefixes int) { return len(t.readers), t.items, len(t.prefixes) }
+
+// Start begins a mode. Prefixes are added to those that the client has; none at all, of BCAST,
+// stand for every key. Refuses has said that it may be.
+func (t *Table) Start(c *Client, mode Mode, prefixes []string) {
+	t.enter(c)
+	c.Mode = mode
+	c.On, c.Broken = true, false
+	if c.Broadcast && len(prefixes) == 0 {
+		prefixes = []string{""}
+	}
+	for _, prefix := range prefixes {
+		t.addPrefix(c, prefix)
+	}
+}
+
+// Stop ends the mode of a client. What it has read is forgotten when it changes, as in Redis.
+func (t *Table) Stop(c *Client) {
+	t.removePrefixes(c)
+	c.Mode, c.Caching, c.own = Mode{}, false, nil
+}
+
+// Forget lets go of a client that ends.
+func (t *Table) Forget(c *Client) {
+	if _, in := t.clients[c]; !in {
+		return
+	}
+	for key := range c.keys {
+		t.unread(c, key)
+	}
+	t.removePrefixes(c)
+	delete(t.clients, c)
+	t.inUse.Add(-1)
+}
+
+func (t *Table) enter(c *Client) {
+	if _, in := t.clients[c]; !in {
+		t.clients[c] = struct{}{}
+		t.inUse.Add(1)
+	}
+}
+
+func (t *Table) addPrefix(c *Client, prefix string) {
+	if t.prefixes[prefix] == nil {
+		t.prefixes[prefix] = map[*Client]struct{}{}
+		t.lengths[len(prefix)]++
+	}
+	t.prefixes[prefix][c] = struct{}{}
+	if c.prefixes == nil {
+		c.prefixes = map[string]struct{}{}
+	}
+	c.prefixes[prefix] = struct{}{}
+}
+
+func (t *Table) removePrefixes(c *Client) {
+	for prefix := range c.prefixes {
+		followers := t.prefixes[prefix]
+		if delete(followers, c); len(followers) == 0 {
+			delete(t.prefixes, prefix)
+			if t.lengths[len(prefix)]--; t.lengths[len(prefix)] == 0 {
+				delete(t.lengths, len(prefix))
+			}
+		}
+	}
+	c.prefixes = nil
+}
+
+// Publish tells clients what an entry of the log has changed. A client that waits for an answer
+// is told behind it.
+func (t *Table) Publish(m *resp.Message) {
+	t.published = m.Index - 1 // more of this entry may come
+	b := broadcast{}
+	for i, one := range m.Changes {
+		c := change{one, place{m.Index, int64(m.From+i) + 1}}
+		t.recent.add(c)
+		if c.Kind == resp.ChangeAll {
+			t.tellFollowers(b)
+			b = broadcast{}
+			t.tellEverybody(c.at)
+			continue
+		}
+		t.tellReaders(c)
+		t.gather(b, c)
+	}
+	t.tellFollowers(b)
+}
+
+// Missed tells all clients that this node may not have heard of changes.
+func (t *Table) Missed() {
+	t.recent.add(change{resp.Change{Kind: resp.ChangeAll}, afterAll})
+	t.tellEverybody(afterAll)
+}
+
+// tellEverybody tells all clients that any key may have changed.
+func (t *Table) tellEverybody(at place) {
+	for c := range t.clients {
+		if !c.waiting {
+			t.tellAll(c, at)
+		}
+	}
+}
+
+// tellAll tells one client that any key may have changed. It forgets what the client has read
+// before.
+func (t *Table) tellAll(c *Client, at place) {
+	for key, since := range c.keys {
+		if at.after(since) {
+			t.unread(c, key)
+		}
+	}
+	if c.On {
+		c.Conn.Tell(&Invalidation{})
+	}
+}
+
+// tellReaders tells those who have read a key that it has changed.
+func (t *Table) tellReaders(ch change) {
+	r := t.readers[ch.Key]
+	if r == nil {
+		return
+	}
+	inv := Invalidation{keys: []string{r.key}}
+	for _, c := range slices.Clone(r.list) {
+		if !c.waiting {
+			t.tellReader(c, ch, &inv)
+		}
+	}
+}
+
+// tellReader tells one client that a key has changed, unless it knows already: because it has
+// read the key after that, or (NOLOOP) has changed it.
+func (t *Table) tellReader(c *Client, ch change, inv *Invalidation) {
+	since, reads := c.keys[ch.Key]
+	if !reads || !ch.at.after(since) || c.made(ch) {
+		return
+	}
+	t.unread(c, ch.Key)
+	if c.On && !c.Broadcast {
+		c.Conn.Tell(inv)
+	}
+}
+
+// read remembers that a client has read a key, at a place. Of several reads it keeps the place
+// of the first: the client may have cached the answer of any.
+func (t *Table) read(c *Client, key string, at place) {
+	if _, known := c.keys[key]; known {
+		return
+	}
+	r := t.readers[key]
+	if r == nil {
+		t.makeRoom(1, len(key))
+		r = &readers{key: strings.Clone(key)}
+		t.readers[r.key] = r
+		t.keyBytes += len(key)
+	}
+	r.list = append(r.list, c)
+	t.items++
+	if c.keys == nil {
+		c.keys = map[string]place{}
+	}
+	c.keys[r.key] = at
+}
+
+// unread forgets that a client has read a key.
+func (t *Table) unread(c *Client, key string) {
+	delete(c.keys, key)
+	r := t.readers[key]
+	i := slices.Index(r.list, c)
+	r.list = slices.Delete(r.list, i, i+1)
+	t.items--
+	if len(r.list) == 0 {
+		delete(t.readers, key)
+		t.keyBytes -= len(key)
+	}
+}
+
+// Shrink makes the table smaller where its limit has become so, by some keys. It reports
+// whether the table is within its limits now; if not, call again.
+func (t *Table) Shrink() (done bool) { return t.makeRoom(0, 0) }
+
+// makeRoom makes room for so many more keys: it takes out keys by chance, and tells those who
+// have read them. It does a bounded part of that, and reports whether there is room now.
+func (t *Table) makeRoom(keys, bytes int) bool {
+	keysMax := int(t.keysMax())
+	for range evictionsMax {
+		full := keysMax > 0 && len(t.readers)+keys > keysMax || t.keyBytes+bytes > trackedBytesMax
+		if !full || len(t.readers) == 0 {
+			return true
+		}
+		for key, r := range t.readers { // begins anywhere
+			inv := Invalidation{keys: []string{key}}
+			for _, c := range slices.Clone(r.list) {
+				t.tellReader(c, change{resp.Change{Kind: resp.ChangeExpired, Key: key}, afterAll}, &inv)
+			}
+			break
+		}
+	}
+	return false
+}

@@ -1,0 +1,253 @@
+package track
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// told keeps what a client was told: keys, or "*" for any key.
+type told []string
+
+func (l *told) Tell(inv *Invalidation) {
+	if inv.keys == nil {
+		*l = append(*l, "*")
+	}
+	*l = append(*l, inv.keys...)
+}
+
+func (l *told) want(t *testing.T, keys ...string) {
+	t.Helper()
+	if !slices.Equal(*l, keys) {
+		t.Errorf("told of %q, want %q", *l, keys)
+	}
+	*l = nil
+}
+
+func newClient(t *Table, mode Mode, prefixes ...string) (*Client, *told) {
+	l := &told{}
+	c := &Client{Conn: l}
+	t.Start(c, mode, prefixes)
+	return c, l
+}
+
+func unlimited() int64 { return 0 }
+
+// entry is what an entry of the log changed.
+func entry(index uint64, keys ...string) *resp.Message {
+	m := &resp.Message{Kind: resp.MessageChanges, Index: index}
+	for _, key := range keys {
+		m.Changes = append(m.Changes, resp.Change{Kind: resp.ChangeKey, Key: key})
+	}
+	return m
+}
+
+// read is a whole request that reads keys, at the end of an entry, while other entries are
+// published.
+func read(t *Table, c *Client, index uint64, keys []string, meanwhile ...*resp.Message) {
+	t.Begin(c)
+	for _, m := range meanwhile {
+		t.Publish(m)
+	}
+	a := t.Answer(c, Span{Index: index})
+	for _, key := range keys {
+		a.Read(key, 1<<20, true)
+	}
+	a.End(true)
+}
+
+func (t *Table) wantEmpty(test *testing.T) {
+	test.Helper()
+	if n := len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.lengths) + t.recent.requests +
+		len(t.recent.list) + t.recent.bytes; n != 0 || t.InUse() {
+		test.Errorf("left: %+v", t)
+	}
+}
+
+// A client is told of a change after its read, whichever is heard of first, and only once; of
+// one before the read it is not told.
+func TestOrderOfReadsAndChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		meanwhile, behind []*resp.Message
+		during, after     []string
+	}{
+		{"the change is later and comes first", []*resp.Message{entry(6, "k")}, []*resp.Message{entry(7, "k")}, []string{"k"}, nil},
+		{"the change is later and comes later", nil, []*resp.Message{entry(6, "k"), entry(7, "k")}, nil, []string{"k"}},
+		{"the change is earlier and comes first", []*resp.Message{entry(5, "k")}, []*resp.Message{entry(6, "k")}, nil, []string{"k"}},
+		{"the change is earlier and comes later", nil, []*resp.Message{entry(5, "k"), entry(6, "other")}, nil, nil},
+		{"all was flushed", []*resp.Message{{Index: 6, Changes: []resp.Change{{Kind: resp.ChangeAll}}}}, []*resp.Message{entry(7, "k")}, []string{"*"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := NewTable(unlimited)
+			c, l := newClient(table, Mode{})
+			read(table, c, 5, []string{"k"}, tt.meanwhile...)
+			l.want(t, tt.during...)
+			for _, m := range tt.behind {
+				table.Publish(m)
+			}
+			l.want(t, tt.after...)
+			table.Forget(c)
+			table.wantEmpty(t)
+		})
+	}
+}
+
+// With NOLOOP a client is not told of what its own request has changed, also where this node
+// hears of that later than the client; of what others change in the same entry it is.
+func TestOwnChanges(t *testing.T) {
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{NoLoop: true})
+	read(table, c, 4, []string{"a", "b"})
+	table.Begin(c)
+	a := table.Answer(c, Span{Index: 5, From: 1, To: 2}) // the second change of the entry
+	a.End(true)
+	table.Publish(entry(5, "a", "b"))
+	l.want(t, "a")
+	table.Publish(entry(6, "a", "b"))
+	l.want(t, "b")
+	if len(c.own) != 1 {
+		t.Errorf("own changes: %v", c.own)
+	}
+	read(table, c, 6, nil)
+	if len(c.own) != 0 {
+		t.Errorf("own changes that were published are kept: %v", c.own)
+	}
+}
+
+// A client that waits long is told what it had cached before; of what its request reads it is
+// told behind the reply.
+func TestTellEarly(t *testing.T) {
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{})
+	b, lb := newClient(table, Mode{Broadcast: true}, "ea")
+	read(table, c, 1, []string{"early"})
+	table.Begin(c)
+	table.Begin(b)
+	table.Publish(entry(3, "early", "k"))
+	l.want(t)
+	for range 2 {
+		table.TellEarly(c)
+		table.TellEarly(b)
+	}
+	l.want(t, "early")
+	lb.want(t, "early")
+	a := table.Answer(c, Span{Index: 2})
+	a.Read("k", 0, true)
+	a.End(true)
+	l.want(t, "k")
+	a = table.Answer(b, Span{Index: 2})
+	a.End(true)
+	lb.want(t, "early") // once more
+}
+
+// What is not known for sure is told as "any key": an answer without its reads, more changes
+// than are kept, changes that this node has missed.
+func TestNotKnown(t *testing.T) {
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{})
+	table.Begin(c)
+	a := table.Answer(c, Span{})
+	a.End(false)
+	l.want(t, "*")
+	many := make([]string, recentChangesMax+1)
+	read(table, c, 1, []string{"k"}, entry(2, many...))
+	l.want(t, "*")
+	read(table, c, 3, []string{"k"})
+	table.Missed()
+	l.want(t, "*")
+	table.Publish(entry(4, "k"))
+	l.want(t)
+	if keys, items, _ := table.Sizes(); keys+items != 0 {
+		t.Errorf("%d keys are kept", keys)
+	}
+}
+
+// One message goes to all clients of a prefix; with NOLOOP each has its own, without what it
+// has changed itself.
+func TestBroadcast(t *testing.T) {
+	table := NewTable(unlimited)
+	all, la := newClient(table, Mode{Broadcast: true})
+	some, ls := newClient(table, Mode{Broadcast: true, NoLoop: true}, "a:", "bb:")
+	table.Publish(entry(1, "bb:2", "c:1", "a:1", "a:1"))
+	la.want(t, "a:1", "bb:2", "c:1")
+	ls.want(t, "a:1", "bb:2")
+	table.Begin(some)
+	a := table.Answer(some, Span{Index: 2, From: 0, To: 1})
+	a.End(true)
+	table.Publish(entry(2, "a:1", "bb:2"))
+	la.want(t, "a:1", "bb:2")
+	ls.want(t, "bb:2")
+	table.Stop(all)
+	table.Publish(entry(3, "a:1"))
+	la.want(t)
+	table.Forget(all)
+	table.Forget(some)
+	table.wantEmpty(t)
+}
+
+// The table has limits for keys and for their bytes: a key that has to go is told as changed.
+// Where a limit becomes smaller, the table shrinks in steps.
+func TestTableLimits(t *testing.T) {
+	limit := int64(2)
+	table := NewTable(func() int64 { return limit })
+	c, l := newClient(table, Mode{})
+	read(table, c, 1, []string{"a", "b", "a", "c"})
+	if gone := *l; len(gone) != 1 || gone[0] != "a" && gone[0] != "b" {
+		t.Errorf("told of %q", gone)
+	}
+	*l = nil
+	limit = 0
+	var keys []string
+	for i := range 3 * evictionsMax {
+		keys = append(keys, strconv.Itoa(i))
+	}
+	read(table, c, 1, keys)
+	l.want(t)
+	limit = 1
+	steps := 1
+	for ; !table.Shrink(); steps++ {
+		if len(*l) != steps*evictionsMax {
+			t.Fatalf("%d keys in %d steps", len(*l), steps)
+		}
+	}
+	if n, _, _ := table.Sizes(); n != 1 || steps < 3 {
+		t.Errorf("%d keys after %d steps", n, steps)
+	}
+	*l, limit = nil, 0
+	huge := strings.Repeat("x", trackedBytesMax/40)
+	for i := range 40 {
+		read(table, c, 1, []string{fmt.Sprint(i) + huge})
+	}
+	if len(*l) == 0 || table.keyBytes > trackedBytesMax {
+		t.Errorf("%d bytes of names are kept", table.keyBytes)
+	}
+}
+
+// Of prefixes there are so many, of such a length; they must not overlap.
+func TestPrefixes(t *testing.T) {
+	table := NewTable(unlimited)
+	c, _ := newClient(table, Mode{Broadcast: true}, "a")
+	many := make([]string, prefixesMax)
+	for i := range many {
+		many[i] = fmt.Sprintf("%05d", i)
+	}
+	for _, tt := range []struct {
+		prefixes []string
+		why      string
+	}{
+		{[]string{strings.Repeat("x", prefixBytesMax+1)}, "ERR prefix is too long"},
+		{[]string{"ab"}, "ERR Prefix 'ab' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap."},
+		{[]string{"b", "bc"}, "ERR Prefix 'b' overlaps with another provided prefix 'bc'. Prefixes for a single client must not overlap."},
+		{many, "ERR too many prefixes"},
+		{many[1:], ""},
+	} {
+		if why := c.Refuses(&Mode{Broadcast: true}, tt.prefixes); why != tt.why {
+			t.Errorf("%q", why)
+		}
+	}
+}
