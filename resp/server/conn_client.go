@@ -3,13 +3,10 @@ package server
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"lockd/resp"
 )
-
-const ofClient = resp.NoScript | resp.Loading | resp.Stale
 
 func clientRows() []row {
 	return []row{{
@@ -52,28 +49,22 @@ func clientInfo(s *session, _ resp.Args) resp.Reply {
 }
 
 func clientGetName(s *session, _ resp.Args) resp.Reply {
-	if name, _, _ := s.identity.get(); name != "" {
+	if name, _, _ := s.names.get(); name != "" {
 		return resp.Bulk(name)
 	}
 	return resp.Nil()
-}
-
-func (id *identity) get() (name, libName, libVer string) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	return id.name, id.libName, id.libVer
 }
 
 func clientSetName(s *session, args resp.Args) resp.Reply {
 	if !printable(args[2]) {
 		return resp.Err(errClientName)
 	}
-	s.setName(args[2])
+	s.names.setName(args[2])
 	return resp.OK()
 }
 
 func clientSetInfo(s *session, args resp.Args) resp.Reply {
-	field, value := args[2], strings.Clone(args[3])
+	field, value := args[2], args[3]
 	isName := resp.Is(field, "LIB-NAME")
 	if !isName && !resp.Is(field, "LIB-VER") {
 		return resp.Err("ERR Unrecognized option '" + cut(field, 128) + "'")
@@ -81,12 +72,10 @@ func clientSetInfo(s *session, args resp.Args) resp.Reply {
 	if !printable(value) {
 		return resp.Err("ERR " + cut(field, 128) + " cannot contain spaces, newlines or special characters.")
 	}
-	s.identity.mu.Lock()
-	defer s.identity.mu.Unlock()
 	if isName {
-		s.identity.libName = value
+		s.names.setLibName(value)
 	} else {
-		s.identity.libVer = value
+		s.names.setLibVer(value)
 	}
 	return resp.OK()
 }
@@ -155,14 +144,6 @@ func clientType(word string) (class string, ok bool) {
 	return "", false
 }
 
-// class: there are no replicas among the clients, replication has its own port.
-func (s *session) class() string {
-	if s.subscribed() {
-		return "pubsub"
-	}
-	return "normal"
-}
-
 func clientList(s *session, args resp.Args) resp.Reply {
 	keep := func(*session) bool { return true }
 	switch {
@@ -198,41 +179,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 
 // describe appends the line of CLIENT LIST about s. Any goroutine may call it.
 func (s *session) describe(b []byte, now time.Time) []byte {
-	name, libName, libVer := s.identity.get()
-	flags := ""
-	if s.monitors.Load() {
-		flags += "O"
-	}
-	if s.subscribed() {
-		flags += "P"
-	}
-	if s.queued.Load() >= 0 {
-		flags += "x"
-	}
-	if s.blocked.Load() || s.parked.Load() != nil {
-		flags += "b"
-	}
-	track := s.trackFlags.Load()
-	for i, letter := range "tRB" {
-		if track&(1<<i) != 0 {
-			flags += string(letter)
-		}
-	}
-	if s.unix {
-		flags += "U"
-	}
-	if s.readOnly.Load() {
-		flags += "r"
-	}
-	if s.noEvict.Load() {
-		flags += "e"
-	}
-	if s.noTouch.Load() {
-		flags += "T"
-	}
-	if flags == "" {
-		flags = "N"
-	}
+	name, libName, libVer := s.names.get()
 	cmd := "NULL"
 	if spec := s.last.Load(); spec != nil {
 		cmd = spec.Name
@@ -249,7 +196,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	field("name", name)
 	number("age", int64(now.Sub(s.since)/time.Second))
 	number("idle", (s.srv.ticks.Load()-s.activeAt.Load())/int64(time.Second/janitorEvery))
-	field("flags", flags)
+	field("flags", s.flags(s.unix))
 	number("db", int64(s.db.Load()))
 	number("sub", int64(s.subCount.Load()))
 	number("psub", int64(s.psubCount.Load()))
@@ -264,7 +211,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	number("obl", 0)
 	number("oll", 0)
 	number("omem", waiting)
-	number("tot-mem", s.inputBytes.Load()+waiting+s.held.Load())
+	number("tot-mem", s.inputBytes.Load()+waiting+s.held.bytes.Load())
 	field("events", "r")
 	field("cmd", cmd)
 	field("user", "default")
@@ -360,10 +307,3 @@ func (s *session) killAll(f *killFilter) int {
 	}
 	return n
 }
-
-// cut bounds what of an argument an error repeats.
-func cut(text string, bytesMax int) string {
-	return text[:min(len(text), bytesMax)]
-}
-
-func upper(name string) string { return strings.ToUpper(name) }

@@ -7,8 +7,6 @@ import (
 	"lockd/resp"
 )
 
-const administrative = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
-
 func configRows() []row {
 	return []row{{
 		Spec: resp.Spec{Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands"},

@@ -11,8 +11,6 @@ import (
 // choose what they send by it.
 const redisVersion = "7.2.4"
 
-const handshake = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.NoAuth | resp.AllowBusy
-
 func helloRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
@@ -67,7 +65,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	}
 	if named {
-		s.setName(name)
+		s.names.setName(name)
 	}
 	s.proto.Store(int32(proto))
 	greeting := []resp.Reply{
@@ -114,10 +112,4 @@ const errClientName = "ERR Client names cannot contain spaces, newlines or speci
 // printable is what Redis asks of a client's name and library.
 func printable(name string) bool {
 	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
-}
-
-func (s *session) setName(name string) {
-	s.identity.mu.Lock()
-	defer s.identity.mu.Unlock()
-	s.identity.name = strings.Clone(name)
 }

@@ -2,8 +2,6 @@ package server
 
 import "lockd/resp"
 
-const basic = resp.Loading | resp.Stale | resp.Fast
-
 func miscRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "ping", Arity: -1, Flags: resp.Fast, Group: "connection", Since: "1.0.0",
@@ -62,7 +60,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.srv.hub.unmonitor(s)
 	s.proto.Store(2)
 	s.db.Store(0)
-	s.setName("")
+	s.names.setName("")
 	s.replyOff, s.skipping, s.skipNext = false, false, false
 	s.noEvict.Store(false)
 	s.noTouch.Store(false)

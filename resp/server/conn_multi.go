@@ -24,6 +24,16 @@ func multiRows() []row {
 	}
 }
 
+// multiState is what MULTI and WATCH have begun.
+type multiState struct {
+	tx        *transaction // nil: none is open
+	watch     []resp.Watch
+	watchLen  int     // bytes of the watched keys
+	flight    *flight // of EXEC: it is settled when its reply is appended
+	executing bool    // EXEC composes its array
+	executed  func()  // shows to monitors what EXEC has run
+}
+
 // transaction is what was queued since MULTI.
 type transaction struct {
 	cmds    []queued

@@ -154,7 +154,7 @@ func (k *kind) unsubscribe(s *session, args resp.Args) resp.Reply {
 	if len(names) == 0 {
 		s.confirm(k.confirmation(s, k.leaveWord, resp.Nil()))
 	}
-	s.subs.settle(s)
+	s.subs.update(s)
 	return resp.Reply{}
 }
 
@@ -166,8 +166,8 @@ func (k *kind) leave(s *session, name string) {
 	}
 }
 
-// settle brings the hub's view up to date after names were left.
-func (u *subscriptions) settle(s *session) {
+// update brings the hub's view up to date after names were left.
+func (u *subscriptions) update(s *session) {
 	s.srv.hub.sweepPatterns()
 	if u.count() == 0 {
 		s.srv.hub.leave(s)
@@ -197,7 +197,7 @@ func (u *subscriptions) clear(s *session) {
 			k.leave(s, name)
 		}
 	}
-	u.settle(s)
+	u.update(s)
 }
 
 // leaveAll is clear for a session that ends.

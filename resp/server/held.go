@@ -2,12 +2,18 @@ package server
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"lockd/resp"
 )
 
-// What a client makes the node keep between its commands is counted with what it
-// takes to keep it: subscriptions, the commands queued by MULTI, watched keys.
+// held counts what a client makes the node keep between its commands, with what it takes to
+// keep it: subscriptions, the commands queued by MULTI, watched keys. Only the client's session
+// changes it.
+type held struct {
+	bytes atomic.Int64
+	ofAll *atomic.Int64 // of all clients of the server
+}
 
 // What it takes to keep them, beside their bytes.
 const (
@@ -17,26 +23,27 @@ const (
 	heldPerWatch        = 64
 )
 
-const errHeld = "ERR this would take too much memory: subscriptions, queued commands and watched keys may take 64 MiB of a client and 512 MiB of all"
+const errHeld = "ERR this would take too much memory: subscriptions, queued commands and watched keys " +
+	"may take 64 MiB of a client and 512 MiB of all"
 
-// hold counts what is to be kept, if there is room for it. Only the session calls it.
-func (s *session) hold(bytes int) bool {
+// hold counts what is to be kept, if there is room for it.
+func (h *held) hold(bytes int) bool {
 	n := int64(bytes)
-	if s.held.Load()+n > heldBytesMax {
+	if h.bytes.Load()+n > heldBytesMax {
 		return false
 	}
-	if s.srv.held.Add(n) > heldBytesOfAllMax {
-		s.srv.held.Add(-n)
+	if h.ofAll.Add(n) > heldBytesOfAllMax {
+		h.ofAll.Add(-n)
 		return false
 	}
-	s.held.Add(n)
+	h.bytes.Add(n)
 	return true
 }
 
 // letGo takes back what hold has counted.
-func (s *session) letGo(bytes int) {
-	s.held.Add(-int64(bytes))
-	s.srv.held.Add(-int64(bytes))
+func (h *held) letGo(bytes int) {
+	h.bytes.Add(-int64(bytes))
+	h.ofAll.Add(-int64(bytes))
 }
 
 // argBytes is what arguments take, without and with what keeps them.

@@ -17,7 +17,7 @@ func TestSubscriptionsAreBoundedInBytes(t *testing.T) {
 	c.want("+PONG\r\n")
 	const size, most = 1000, 3
 	before := heldBytesMax - most*(size+heldPerSubscription) // stands for those that came before
-	srv.clients()[0].held.Store(int64(before))
+	srv.clients()[0].held.bytes.Store(int64(before))
 	name := func(i int) string { return strings.Repeat("x", size-1) + fmt.Sprint(i) }
 	for i := range most {
 		c.send("SUBSCRIBE " + name(i) + "\r\n")

@@ -1,10 +1,14 @@
 package server
 
-import "lockd/resp"
+import (
+	"strings"
+
+	"lockd/resp"
+)
 
 // helpRow is the HELP subcommand of a container, in Redis's layout.
 func helpRow(container, group, since string, lines []string) row {
-	title := upper(container) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+	title := strings.ToUpper(container) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
 	elems := make([]resp.Reply, 0, len(lines)+3)
 	elems = append(elems, resp.Status(title))
 	for _, line := range lines {
@@ -22,7 +26,12 @@ func helpRow(container, group, since string, lines []string) row {
 // wrongSubcommand is Redis's answer where the word is known and the number of
 // arguments is not.
 func wrongSubcommand(container, word string) resp.Reply {
-	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " + upper(container) + " HELP.")
+	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " + strings.ToUpper(container) + " HELP.")
+}
+
+// cut bounds what of an argument an error repeats.
+func cut(text string, bytesMax int) string {
+	return text[:min(len(text), bytesMax)]
 }
 
 var clientHelp = []string{

@@ -54,7 +54,7 @@ func (s *Server) infoClients() resp.Section {
 	for _, c := range list {
 		if c.waits() {
 			blocked++
-		} else if c.phase.Load()%phaseKinds == phaseRunning {
+		} else if c.kind() == phaseRunning {
 			waiting++
 		}
 		if c.subscribed() {

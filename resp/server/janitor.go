@@ -76,10 +76,3 @@ func (s *Server) round() {
 		}
 	}
 }
-
-// mayTimeOut: who only listens is silent by nature.
-func (s *session) mayTimeOut() bool { return !s.subscribed() && !s.monitors.Load() }
-
-func (s *session) subscribed() bool {
-	return s.subCount.Load()+s.psubCount.Load()+s.ssubCount.Load() > 0
-}

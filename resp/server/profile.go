@@ -36,6 +36,12 @@ var (
 	}
 )
 
+// families are the connection's commands; each stands in the file of its name.
+func families() [][]row {
+	return [][]row{helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
+		configRows(), slowlogRows(), latencyRows(), monitorRows()}
+}
+
 func (p *Profile) table() *resp.Table[action] { return resp.NewTable(p.rows()...) }
 
 // sentinelRows keeps of families what a sentinel's clients find.

@@ -192,27 +192,27 @@ func (s *Server) newSession(conn net.Conn) *session {
 		return nil
 	}
 	s.lastID++
-	c := &session{srv: s, conn: conn, out: wire.NewOutbox(conn, s.clock), id: s.lastID, since: s.clock(), authed: s.password == ""}
+	c := &session{srv: s, authed: s.password == "", endpoint: newEndpoint(conn, s.lastID, s.clock())}
+	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
+	c.held.ofAll = &s.held
 	c.track.Conn = c
-	c.addr, c.laddr, c.unix = addresses(conn)
-	c.fd = wire.Descriptor(conn)
+	c.status.begin(s.ticks.Load())
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.proto.Store(2)
-	c.queued.Store(-1)
-	c.redirect.Store(-1)
-	c.activeAt.Store(s.ticks.Load())
 	s.sessions[c.id] = c
 	s.stats.Connections.Add(1)
 	return c
 }
 
-// addresses writes both ends as Redis does: a unix socket is its path with port 0.
-func addresses(conn net.Conn) (addr, laddr string, unix bool) {
-	laddr = conn.LocalAddr().String()
-	if conn.LocalAddr().Network() == "unix" {
-		return laddr + ":0", laddr + ":0", true
+// newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
+func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
+	e := endpoint{conn: conn, id: id, since: now, fd: wire.Descriptor(conn), laddr: conn.LocalAddr().String()}
+	if e.unix = conn.LocalAddr().Network() == "unix"; e.unix {
+		e.laddr += ":0"
+		e.addr = e.laddr
+	} else {
+		e.addr = conn.RemoteAddr().String()
 	}
-	return conn.RemoteAddr().String(), laddr, false
+	return e
 }
 
 func (s *Server) forget(c *session) {

@@ -314,7 +314,7 @@ func TestShutdown(t *testing.T) {
 	fake.mu.Lock()
 	busy.send("SET a 1\r\nINCR a\r\n")
 	eventually(t, "the session is busy", func() bool {
-		return slices.ContainsFunc(srv.clients(), func(c *session) bool { return c.phase.Load()%phaseKinds == phaseRunning })
+		return slices.ContainsFunc(srv.clients(), func(c *session) bool { return c.kind() == phaseRunning })
 	})
 	done := make(chan error, 1)
 	go func() { done <- srv.Shutdown(context.Background()) }()

@@ -3,98 +3,60 @@ package server
 import (
 	"context"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"lockd/resp"
-	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 )
 
-// phase is what a session is doing, for the janitor. Its two lowest bits are the
-// kind, the rest a counter: a value seen twice is a session that has stood still.
-type phase = uint64
-
-const (
-	phaseReading phase = iota // waits for its client
-	phaseRunning              // runs commands; may wait in the backend
-	phaseWriting              // writes to its socket
-	phaseKinds   = 4
-)
-
-// session is one connection and what it has agreed with its client. Its own
-// goroutine reads, runs and answers; other goroutines use the atomic fields, the
-// outbox, what identity.mu or hub.mu guards, and kill.
+// session is one connection and what it has agreed with its client. Its own goroutine reads,
+// runs and answers. Other goroutines use what does not change, status and held, the outbox, what
+// the hub's lock guards, and kill.
 type session struct {
-	srv   *Server
+	endpoint
+	srv    *Server
+	ctx    context.Context // ends with the client: the backend then stops waiting for it
+	cancel context.CancelFunc
+
+	// These are the session's goroutine's.
+	in wire.Input
+	gathered
+	multiState
+	replies
+	authed  bool
+	closing bool // close when all is answered
+
+	// The session's goroutine changes these with the hub's lock, and reads them without it; the
+	// hub reads them with it.
+	subs  subscriptions
+	track track.Client
+
+	dropped bool  // by the hub; guarded by its lock
+	seen    phase // in the janitor's last round; only the janitor uses it
+
+	status
+	held
+}
+
+// endpoint is a connection and what is known of it from the start.
+type endpoint struct {
 	conn  net.Conn
-	out   *wire.Outbox
 	id    int64
 	addr  string // of the client
 	laddr string // ours
 	unix  bool
 	fd    int64
 	since time.Time
-
-	ctx    context.Context // ends with the client: the backend then stops waiting for it
-	cancel context.CancelFunc
-
-	in      wire.Input
-	pending []byte // replies not yet written
-	run     []resp.Cmd
-	runOf   []*command // what the commands of run are
-	runSize int
-
-	authed   bool
-	closing  bool // close when all is answered
-	replyOff bool // CLIENT REPLY OFF
-	skipping bool // CLIENT REPLY SKIP: this command's reply is left out
-	skipNext bool // ... the next one's
-	tx       *transaction
-	watch    []resp.Watch
-	watchLen int          // bytes of the watched keys
-	held     atomic.Int64 // what is kept of its commands: see hold
-	subs     subscriptions
-	track    track.Client
-	runFirst bool    // CLIENT CACHING came before the first command of run
-	flight   *flight // of EXEC: it is settled when its reply is appended
-
-	executing bool   // EXEC composes its array
-	executed  func() // shows to monitors what EXEC has run
-	pushing   bool   // messages may come: the outbox has its writer goroutine
-
-	dropped bool  // by the hub; guarded by hub.mu
-	seen    phase // in the janitor's last round; only the janitor uses it
-
-	proto      atomic.Int32
-	db         atomic.Int32
-	phase      atomic.Uint64
-	activeAt   atomic.Int64 // in ticks of the janitor
-	last       atomic.Pointer[resp.Spec]
-	queued     atomic.Int32 // commands in the open transaction; -1: none
-	subCount   atomic.Int32 // channels
-	psubCount  atomic.Int32
-	ssubCount  atomic.Int32
-	inputBytes atomic.Int64 // in the input buffer
-	noEvict    atomic.Bool
-	noTouch    atomic.Bool
-	readOnly   atomic.Bool            // READONLY: a follower may serve its reads
-	monitors   atomic.Bool            // MONITOR
-	blocked    atomic.Bool            // waits until clients are not paused
-	trackFlags atomic.Uint32          // flagTracks ...
-	redirect   atomic.Int64           // of tracking; -1: does not track
-	parked     atomic.Pointer[parked] // nil: no blocking command waits
-	identity   identity
 }
 
-// identity is what a client says about itself.
-type identity struct {
-	mu                    sync.Mutex
-	name, libName, libVer string
+// gathered are the commands that will be the next run.
+type gathered struct {
+	run      []resp.Cmd
+	runOf    []*command // what the commands of run are
+	runSize  int        // bytes of their arguments
+	runFirst bool       // CLIENT CACHING came before the first of them
 }
 
 func (s *session) serve() {
@@ -126,10 +88,6 @@ func (s *session) serve() {
 		}
 	}
 	s.linger()
-}
-
-func (s *session) enter(kind phase) {
-	s.phase.Store((s.phase.Load()/phaseKinds+1)*phaseKinds + kind)
 }
 
 // process runs every whole command that has arrived. Replies stay in pending.
@@ -263,32 +221,6 @@ func (s *session) runOwn(c *command, args resp.Args) {
 	s.account(start, []*command{c}, args, r)
 }
 
-// handOver gives what is pending to the writer goroutine, if there is one,
-// without waiting. The hub's lock is held.
-func (s *session) handOver() {
-	if s.pushing {
-		s.out.Enqueue(s.pending)
-		s.srv.stats.OutputBytes.Add(int64(len(s.pending)))
-		s.pending = s.pending[:0]
-	}
-}
-
-// waitForRoom keeps a session from filling its outbox without end.
-func (s *session) waitForRoom() {
-	if s.pushing && s.out.WaitForRoom() != nil {
-		s.closing = true
-	}
-}
-
-// startPushing prepares for messages that come between replies. What is pending goes
-// its way, ahead of them.
-func (s *session) startPushing() {
-	if !s.pushing {
-		s.pushing = true
-		s.out.StartWriter()
-	}
-}
-
 func (s *session) addToRun(c *command, args resp.Args) {
 	if len(s.run) == 0 {
 		s.runFirst = s.track.Caching
@@ -358,15 +290,6 @@ func (s *session) flushFull() {
 	}
 }
 
-// replyAt is the reply to command i. One that is missing breaks the contract of
-// Do; its outcome is then not known.
-func replyAt(res resp.Result, i int) resp.Reply {
-	if i < len(res.Replies) {
-		return res.Replies[i]
-	}
-	return resp.Err(resp.ErrUnknown)
-}
-
 // countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
 // hub, so it comes before settle, which holds the hub's lock.
 func (s *session) countReceivers(res resp.Result) {
@@ -385,79 +308,11 @@ func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Re
 	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
 }
 
-// account keeps the figures of commands that ran together; first are the
-// arguments of the first.
-func (s *session) account(start time.Time, cmds []*command, first resp.Args, r resp.Reply) {
-	s.countIfError(r)
-	s.accountRun(start, cmds, first, resp.Result{Replies: []resp.Reply{r}})
-}
-
-func (s *session) countIfError(r resp.Reply) {
-	if r.IsErr() {
-		s.srv.stats.CountError(r)
+// waitForRoom keeps a session from filling its outbox without end.
+func (s *session) waitForRoom() {
+	if s.pushing && s.out.WaitForRoom() != nil {
+		s.closing = true
 	}
-}
-
-// accountRun shares the time of a run out among its commands: it took effect as
-// one, and nobody knows more.
-func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
-	took := max(0, s.srv.clock().Sub(start).Microseconds())
-	s.srv.stats.Commands.Add(int64(len(cmds)))
-	share := took / int64(len(cmds))
-	for i, c := range cmds {
-		c.stats.Count(share, replyAt(res, i).IsErr())
-	}
-	set := &s.srv.hub.settings
-	if slow := set.slowlogMicros.Load(); slow >= 0 && took >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
-		s.logSlow(start, took, cmds, first)
-	}
-	if limit := set.latencyMillis.Load(); limit > 0 && took >= limit*1000 {
-		s.srv.latency.Add(cmds[0].spec.Flags&resp.Fast != 0, start, took/1000)
-	}
-}
-
-func (s *session) logSlow(start time.Time, micros int64, cmds []*command, first resp.Args) {
-	name, _, _ := s.identity.get()
-	s.srv.slowlog.Add(stats.Slow{
-		Start: start, Micros: micros, Addr: s.addr, Name: name, More: len(cmds) - 1,
-		Args: stats.SlowArgs(first, func(i int) bool { return cmds[0].hides(first, i) }),
-	}, s.srv.hub.settings.slowlogLen.Load())
-}
-
-// reply appends a reply to what is pending.
-func (s *session) reply(r resp.Reply) {
-	if !s.replyOff && !s.skipping {
-		s.pending = r.AppendTo(s.pending, int(s.proto.Load()))
-	}
-}
-
-// replyHead appends the head of an array whose elements follow one by one.
-func (s *session) replyHead(elems int) {
-	if !s.replyOff && !s.skipping {
-		s.pending = append(strconv.AppendInt(append(s.pending, '*'), int64(elems), 10), "\r\n"...)
-	}
-}
-
-// confirm appends the confirmation of a subscription: a push in RESP3, and
-// written even where replies are switched off.
-func (s *session) confirm(r resp.Reply) {
-	s.pending = r.AppendTo(s.pending, int(s.proto.Load()))
-}
-
-func (s *session) flush() error {
-	if len(s.pending) == 0 {
-		return nil
-	}
-	s.srv.stats.OutputBytes.Add(int64(len(s.pending)))
-	s.srv.stats.Writes.Add(1)
-	was := s.phase.Load() % phaseKinds
-	s.enter(phaseWriting)
-	err := s.out.Write(s.pending)
-	s.enter(was)
-	if s.pending = s.pending[:0]; cap(s.pending) > outputKeep {
-		s.pending = nil
-	}
-	return err
 }
 
 // kill ends the session from any goroutine: what waits to be written is lost, and

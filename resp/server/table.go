@@ -37,11 +37,13 @@ type action struct {
 
 type row = resp.Row[action]
 
-// families are the connection's commands; each stands in the file of its name.
-func families() [][]row {
-	return [][]row{helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
-		configRows(), slowlogRows(), latencyRows(), monitorRows()}
-}
+// The flags of rows, where those of several files have the same.
+const (
+	basic          = resp.Loading | resp.Stale | resp.Fast
+	handshake      = resp.NoScript | resp.Loading | resp.Stale | resp.Fast | resp.NoAuth | resp.AllowBusy
+	administrative = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
+	ofClient       = resp.NoScript | resp.Loading | resp.Stale
+)
 
 // command is what a session needs to know about a name, found with one look-up.
 type command struct {

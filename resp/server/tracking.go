@@ -92,13 +92,6 @@ func (h *Hub) forget(s *session) {
 	h.unmonitor(s)
 }
 
-// The bits of session.trackFlags.
-const (
-	flagTracks uint32 = 1 << iota
-	flagBroken
-	flagBroadcast
-)
-
 // showTracking puts the mode where CLIENT LIST of other sessions sees it.
 func (s *session) showTracking() {
 	flags, redirect := uint32(0), int64(-1)

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"strconv"
+
+	"lockd/resp"
+	"lockd/resp/server/stats"
+	"lockd/resp/server/wire"
+)
+
+// replies are a session's replies on their way to its client: they gather in pending and go into
+// the outbox. The outbox is for everybody, the rest for the session's goroutine alone.
+type replies struct {
+	out    *wire.Outbox
+	status *status
+	totals *stats.Totals
+
+	pending  []byte // not yet written
+	replyOff bool   // CLIENT REPLY OFF
+	skipping bool   // CLIENT REPLY SKIP: this command's reply is left out
+	skipNext bool   // ... the next one's
+	pushing  bool   // messages may come: the outbox has its writer goroutine
+}
+
+// reply appends a reply to what is pending.
+func (o *replies) reply(r resp.Reply) {
+	if !o.replyOff && !o.skipping {
+		o.confirm(r)
+	}
+}
+
+// replyHead appends the head of an array whose elements follow one by one.
+func (o *replies) replyHead(elems int) {
+	if !o.replyOff && !o.skipping {
+		o.pending = append(strconv.AppendInt(append(o.pending, '*'), int64(elems), 10), "\r\n"...)
+	}
+}
+
+// confirm appends the confirmation of a subscription: a push in RESP3, and
+// written even where replies are switched off.
+func (o *replies) confirm(r resp.Reply) {
+	o.pending = r.AppendTo(o.pending, int(o.status.proto.Load()))
+}
+
+// startPushing prepares for messages that come between replies. What is pending goes
+// its way, ahead of them.
+func (o *replies) startPushing() {
+	if !o.pushing {
+		o.pushing = true
+		o.out.StartWriter()
+	}
+}
+
+// handOver gives what is pending to the writer goroutine, if there is one,
+// without waiting. The hub's lock is held.
+func (o *replies) handOver() {
+	if o.pushing {
+		o.out.Enqueue(o.pending)
+		o.totals.OutputBytes.Add(int64(len(o.pending)))
+		o.pending = o.pending[:0]
+	}
+}
+
+// flush writes what is pending.
+func (o *replies) flush() error {
+	if len(o.pending) == 0 {
+		return nil
+	}
+	o.totals.OutputBytes.Add(int64(len(o.pending)))
+	o.totals.Writes.Add(1)
+	was := o.status.kind()
+	o.status.enter(phaseWriting)
+	err := o.out.Write(o.pending)
+	o.status.enter(was)
+	if o.pending = o.pending[:0]; cap(o.pending) > outputKeep {
+		o.pending = nil
+	}
+	return err
+}
+
+// replyAt is the reply to command i. One that is missing breaks the contract of
+// Do; its outcome is then not known.
+func replyAt(res resp.Result, i int) resp.Reply {
+	if i < len(res.Replies) {
+		return res.Replies[i]
+	}
+	return resp.Err(resp.ErrUnknown)
+}
