@@ -43,5 +43,5 @@ func (s *session) logSlow(start time.Time, micros int64, cmds []*command, first 
 	s.srv.slowlog.Add(stats.Slow{
 		Start: start, Micros: micros, Addr: s.addr, Name: name, More: len(cmds) - 1,
 		Args: stats.SlowArgs(first, func(i int) bool { return cmds[0].hides(first, i) }),
-	}, s.srv.hub.settings.slowlogLen.Load())
+	}, s.srv.hub.settings.slowlogMax.Load())
 }

@@ -11,19 +11,26 @@ const informative = resp.Loading | resp.Stale
 
 func commandRows() []row {
 	sub := func(name string, arity int, since, summary, syntax string, run func(*session, resp.Args) resp.Reply) row {
-		return row{Spec: resp.Spec{Name: "command|" + name, Arity: arity, Flags: informative, Group: "server", Since: since,
+		return row{Spec: resp.Spec{Name: "command|" + name, Arity: arity, Flags: informative,
+			Group: "server", Since: since,
 			Summary: summary, Syntax: syntax}, Run: action{run: run}}
 	}
 	return []row{{
-		Spec: resp.Spec{Name: "command", Arity: -1, Flags: informative, Group: "server", Since: "2.8.13", Summary: "Get array of Redis command details"},
-		Run:  action{run: commandAll, onSentinel: true},
+		Spec: resp.Spec{Name: "command", Arity: -1, Flags: informative, Group: "server", Since: "2.8.13",
+			Summary: "Get array of Redis command details"},
+		Run: action{run: commandAll, onSentinel: true},
 		Subs: []row{
 			sub("count", 2, "2.8.13", "Get total number of Redis commands", "", commandCount),
-			sub("info", -2, "2.8.13", "Get array of specific Redis command details, or all when no argument is given.", "[command-name [command-name ...]]", commandInfo),
-			sub("docs", -2, "7.0.0", "Get array of specific Redis command documentation", "[command-name [command-name ...]]", commandDocs),
-			sub("getkeys", -4, "2.8.13", "Extract keys given a full Redis command", "command [arg [arg ...]]", commandGetKeys),
-			sub("getkeysandflags", -4, "7.0.0", "Extract keys and access flags given a full Redis command", "command [arg [arg ...]]", commandGetKeysAndFlags),
-			sub("list", -2, "7.0.0", "Get an array of Redis command names", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", commandList),
+			sub("info", -2, "2.8.13", "Get array of specific Redis command details, or all when no argument is given.",
+				"[command-name [command-name ...]]", commandInfo),
+			sub("docs", -2, "7.0.0", "Get array of specific Redis command documentation",
+				"[command-name [command-name ...]]", commandDocs),
+			sub("getkeys", -4, "2.8.13", "Extract keys given a full Redis command", "command [arg [arg ...]]",
+				commandGetKeys),
+			sub("getkeysandflags", -4, "7.0.0", "Extract keys and access flags given a full Redis command",
+				"command [arg [arg ...]]", commandGetKeysAndFlags),
+			sub("list", -2, "7.0.0", "Get an array of Redis command names",
+				"[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", commandList),
 			helpRow("command", "server", "5.0.0", commandHelp),
 		},
 	}}
@@ -77,17 +84,10 @@ func describeCommand(spec *resp.Spec) resp.Reply {
 		resp.Set(), keySpecs(spec), subs)
 }
 
-func statuses(kind resp.Kind, words []string) resp.Reply {
-	elems := make([]resp.Reply, len(words))
-	for i, w := range words {
-		elems[i] = resp.Status(w)
-	}
-	return resp.Reply{Kind: kind, Elems: elems}
-}
-
 // typeCategories are the categories of the groups that are a type of value.
 var typeCategories = map[string]string{
-	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset", "bitmap": "@bitmap",
+	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset",
+	"bitmap": "@bitmap",
 	"stream": "@stream",
 }
 
@@ -143,7 +143,10 @@ func usesOf(spec *resp.Spec) []resp.KeyUse {
 	}
 	k := spec.Keys
 	if k.First > 0 && k.NumAt > 0 {
-		return []resp.KeyUse{{Flags: []string{"OW", "update"}, At: k.First}, {Flags: []string{"RO", "access"}, At: k.NumAt}}
+		return []resp.KeyUse{
+			{Flags: []string{"OW", "update"}, At: k.First},
+			{Flags: []string{"RO", "access"}, At: k.NumAt},
+		}
 	}
 	return []resp.KeyUse{{Flags: access(spec), At: max(k.First, k.NumAt), Last: k.Last < 0}}
 }
@@ -185,10 +188,12 @@ func keySpecs(spec *resp.Spec) resp.Reply {
 			one = wordKeySpec(use.Flags, k.Half)
 		case use.At == k.NumAt:
 			one = keySpec(use.Flags, k.NumAt, "keynum",
-				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
+				resp.Bulk("keynumidx"), resp.Int(0), resp.Bulk("firstkey"), resp.Int(1),
+				resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))))
 		default:
 			one = keySpec(use.Flags, use.At, "range",
-				resp.Bulk("lastkey"), resp.Int(lastKey(spec, use)), resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))), resp.Bulk("limit"), resp.Int(0))
+				resp.Bulk("lastkey"), resp.Int(lastKey(spec, use)),
+				resp.Bulk("keystep"), resp.Int(int64(max(k.Step, 1))), resp.Bulk("limit"), resp.Int(0))
 		}
 		specs.Elems = append(specs.Elems, one)
 	}
@@ -202,7 +207,8 @@ func wordKeySpec(flags []string, word string) resp.Reply {
 		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("keyword"), resp.Bulk("spec"),
 			resp.Map(resp.Bulk("keyword"), resp.Bulk(word), resp.Bulk("startfrom"), resp.Int(1))),
 		resp.Bulk("find_keys"), resp.Map(resp.Bulk("type"), resp.Bulk("range"), resp.Bulk("spec"),
-			resp.Map(resp.Bulk("lastkey"), resp.Int(-1), resp.Bulk("keystep"), resp.Int(1), resp.Bulk("limit"), resp.Int(2))),
+			resp.Map(resp.Bulk("lastkey"), resp.Int(-1), resp.Bulk("keystep"), resp.Int(1), resp.Bulk("limit"),
+				resp.Int(2))),
 	)
 }
 
@@ -220,7 +226,8 @@ func lastKey(spec *resp.Spec, use resp.KeyUse) int64 {
 func keySpec(flags []string, at int, kind string, find ...resp.Reply) resp.Reply {
 	return resp.Map(
 		resp.Bulk("flags"), statuses(resp.KindSet, flags),
-		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("index"), resp.Bulk("spec"), resp.Map(resp.Bulk("index"), resp.Int(int64(at)))),
+		resp.Bulk("begin_search"), resp.Map(resp.Bulk("type"), resp.Bulk("index"), resp.Bulk("spec"),
+			resp.Map(resp.Bulk("index"), resp.Int(int64(at)))),
 		resp.Bulk("find_keys"), resp.Map(resp.Bulk("type"), resp.Bulk(kind), resp.Bulk("spec"), resp.Map(find...)),
 	)
 }

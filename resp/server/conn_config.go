@@ -9,16 +9,21 @@ import (
 
 func configRows() []row {
 	return []row{{
-		Spec: resp.Spec{Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands"},
+		Spec: resp.Spec{Name: "config", Arity: -2, Group: "server", Since: "2.0.0",
+			Summary: "A container for server configuration commands"},
 		Subs: []row{
 			{Spec: resp.Spec{Name: "config|get", Arity: -3, Flags: administrative, Group: "server", Since: "2.0.0",
-				Summary: "Get the values of configuration parameters", Syntax: "parameter [parameter ...]"}, Run: action{run: configGet, asksBackend: true}},
+				Summary: "Get the values of configuration parameters", Syntax: "parameter [parameter ...]"},
+				Run: action{run: configGet, asksBackend: true}},
 			{Spec: resp.Spec{Name: "config|set", Arity: -4, Flags: administrative, Group: "server", Since: "2.0.0",
-				Summary: "Set configuration parameters to the given values", Syntax: "parameter value [parameter value ...]"}, Run: action{run: configSet, asksBackend: true}},
+				Summary: "Set configuration parameters to the given values",
+				Syntax:  "parameter value [parameter value ...]"},
+				Run: action{run: configSet, asksBackend: true}},
 			{Spec: resp.Spec{Name: "config|resetstat", Arity: 2, Flags: administrative, Group: "server", Since: "2.0.0",
 				Summary: "Reset the stats returned by INFO"}, Run: action{run: configResetStat}},
 			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
-				Summary: "Rewrite the configuration file with the in memory configuration"}, Run: action{run: configRewrite}},
+				Summary: "Rewrite the configuration file with the in memory configuration"},
+				Run: action{run: configRewrite}},
 			helpRow("config", "server", "5.0.0", configHelp),
 		},
 	}}
@@ -53,12 +58,6 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 	return elems
 }
 
-// globOne matches a name that is not long.
-func globOne(pattern, name string) bool {
-	left := globStepsMax
-	return resp.Glob(pattern, name, &left)
-}
-
 // configSet changes what belongs to this node and can be changed; the rest is replicated
 // state, and goes first, as it may be refused.
 func configSet(s *session, args resp.Args) resp.Reply {
@@ -91,7 +90,8 @@ func (s *session) setShared(shared resp.Args) resp.Reply {
 	}
 	if most := s.srv.seats.Max(); asksClients(shared[2:]) > most {
 		return resp.Err("ERR CONFIG SET failed (possibly related to argument 'maxclients') - " +
-			"The operating system is not able to handle the specified number of clients, try with " + strconv.FormatInt(most, 10))
+			"The operating system is not able to handle the specified number of clients, try with " +
+			strconv.FormatInt(most, 10))
 	}
 	if !s.srv.index.replicates {
 		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")

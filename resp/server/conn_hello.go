@@ -2,20 +2,16 @@ package server
 
 import (
 	"crypto/subtle"
-	"strings"
 
 	"lockd/resp"
 )
-
-// redisVersion is the version of Redis whose commands are all here. Clients
-// choose what they send by it.
-const redisVersion = "7.2.4"
 
 func helloRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
 			Summary: "Handshake with Redis",
-			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"}, Run: action{run: hello, secret: secretOfHello, onSentinel: true}},
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"},
+			Run: action{run: hello, secret: secretOfHello, onSentinel: true}},
 		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
 			Summary: "Authenticate to the server",
 			Syntax:  "[username] password"}, Run: action{run: auth, secret: secretOfAuth, onSentinel: true}},
@@ -62,7 +58,9 @@ func hello(s *session, args resp.Args) resp.Reply {
 		}
 	}
 	if !s.authed {
-		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO " +
+			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version " +
+			"at the same time")
 	}
 	if named {
 		s.names.setName(name)
@@ -89,7 +87,8 @@ func auth(s *session, args resp.Args) resp.Reply {
 	case len(args) == 3:
 		user, password = args[1], args[2]
 	case s.srv.password == "":
-		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
+			"sure your configuration is correct?")
 	}
 	if !s.srv.passes(user, password) {
 		return resp.Err(resp.ErrWrongPass)
@@ -105,11 +104,4 @@ func (s *Server) passes(user, password string) bool {
 		return false
 	}
 	return s.password == "" || subtle.ConstantTimeCompare([]byte(password), []byte(s.password)) == 1
-}
-
-const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
-
-// printable is what Redis asks of a client's name and library.
-func printable(name string) bool {
-	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
 }

@@ -5,17 +5,22 @@ import "lockd/resp"
 func miscRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "ping", Arity: -1, Flags: resp.Fast, Group: "connection", Since: "1.0.0",
-			Summary: "Ping the server", Syntax: "[message]"}, Run: action{run: ping, whileSubscribed: true, onSentinel: true}},
+			Summary: "Ping the server", Syntax: "[message]"},
+			Run: action{run: ping, whileSubscribed: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "echo", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
 			Summary: "Echo the given string", Syntax: "message"}, Run: action{run: echo}},
 		{Spec: resp.Spec{Name: "quit", Arity: -1, Flags: handshake, Group: "connection", Since: "1.0.0",
-			Summary: "Close the connection"}, Run: action{run: quit, unqueued: true, whileSubscribed: true, onSentinel: true}},
+			Summary: "Close the connection"},
+			Run: action{run: quit, unqueued: true, whileSubscribed: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "reset", Arity: 1, Flags: handshake, Group: "connection", Since: "6.2.0",
-			Summary: "Reset the connection"}, Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true, onSentinel: true}},
+			Summary: "Reset the connection"},
+			Run: action{run: reset, unqueued: true, whileSubscribed: true, hubLocked: true, onSentinel: true}},
 		{Spec: resp.Spec{Name: "select", Arity: 2, Flags: basic, Group: "connection", Since: "1.0.0",
-			Summary: "Change the selected database for the current connection", Syntax: "index"}, Run: action{run: selectDB, selects: true}},
+			Summary: "Change the selected database for the current connection", Syntax: "index"},
+			Run: action{run: selectDB, selects: true}},
 		{Spec: resp.Spec{Name: "debug", Arity: -2, Flags: administrative, Group: "server", Since: "1.0.0",
-			Summary: "Refused: nothing here is open to debugging by clients.", Syntax: "subcommand [arg [arg ...]]"}, Run: action{run: debug}},
+			Summary: "Refused: nothing here is open to debugging by clients.", Syntax: "subcommand [arg [arg ...]]"},
+			Run: action{run: debug}},
 	}
 }
 
@@ -43,8 +48,9 @@ func echo(_ *session, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
 // debug refuses as a Redis does that has not been told otherwise; here nothing can
 // tell it.
 func debug(*session, resp.Args) resp.Reply {
-	return resp.Err(`ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local ` +
-		"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
+	return resp.Err(`ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can ` +
+		"run it from a local connection, otherwise you need to set this option in the configuration file, " +
+		"and then restart the server.")
 }
 
 func quit(s *session, _ resp.Args) resp.Reply {
@@ -76,20 +82,4 @@ func selectDB(s *session, args resp.Args) resp.Reply {
 	}
 	s.db.Store(int32(db))
 	return resp.OK()
-}
-
-// databases is how many there are.
-const databases = 16
-
-func (p *Profile) parseDB(text string) (int, resp.Reply) {
-	n, ok := resp.ParseInt(text)
-	switch {
-	case !ok:
-		return 0, resp.Err(resp.ErrNotInteger)
-	case n > 1<<31-1 || n < -1<<31:
-		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647")
-	case n < 0 || n >= int64(p.databases):
-		return 0, resp.Err(p.noDatabase)
-	}
-	return int(n), resp.Reply{}
 }

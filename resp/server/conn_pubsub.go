@@ -21,33 +21,49 @@ func pubsubRows() []row {
 		if leave {
 			run = k.unsubscribe
 		}
-		return action{run: run, whileSubscribed: true, hubLocked: true, onSentinel: k != shards}
+		return action{run: run, whileSubscribed: true, hubLocked: true, onSentinel: k != shardKind}
 	}
 	return []row{
 		{Spec: resp.Spec{Name: "subscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
-			Summary: "Listen for messages published to the given channels", Syntax: "channel [channel ...]"}, Run: sub(channels, false)},
+			Summary: "Listen for messages published to the given channels",
+			Syntax:  "channel [channel ...]"}, Run: sub(channelKind, false)},
 		{Spec: resp.Spec{Name: "unsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
-			Summary: "Stop listening for messages posted to the given channels", Syntax: "[channel [channel ...]]"}, Run: sub(channels, true)},
+			Summary: "Stop listening for messages posted to the given channels",
+			Syntax:  "[channel [channel ...]]"}, Run: sub(channelKind, true)},
 		{Spec: resp.Spec{Name: "psubscribe", Arity: -2, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
-			Summary: "Listen for messages published to channels matching the given patterns", Syntax: "pattern [pattern ...]"}, Run: sub(patterns, false)},
+			Summary: "Listen for messages published to channels matching the given patterns",
+			Syntax:  "pattern [pattern ...]"}, Run: sub(patternKind, false)},
 		{Spec: resp.Spec{Name: "punsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
-			Summary: "Stop listening for messages posted to channels matching the given patterns", Syntax: "[pattern [pattern ...]]"}, Run: sub(patterns, true)},
-		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: everyArg, Group: "pubsub", Since: "7.0.0",
-			Summary: "Listen for messages published to the given shard channels", Syntax: "shardchannel [shardchannel ...]"}, Run: sub(shards, false)},
-		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: everyArg, Group: "pubsub", Since: "7.0.0",
-			Summary: "Stop listening for messages posted to the given shard channels", Syntax: "[shardchannel [shardchannel ...]]"}, Run: sub(shards, true)},
-		{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0", Summary: "A container for Pub/Sub commands"},
+			Summary: "Stop listening for messages posted to channels matching the given patterns",
+			Syntax:  "[pattern [pattern ...]]"}, Run: sub(patternKind, true)},
+		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: everyArg,
+			Group: "pubsub", Since: "7.0.0",
+			Summary: "Listen for messages published to the given shard channels",
+			Syntax:  "shardchannel [shardchannel ...]"}, Run: sub(shardKind, false)},
+		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: everyArg,
+			Group: "pubsub", Since: "7.0.0",
+			Summary: "Stop listening for messages posted to the given shard channels",
+			Syntax:  "[shardchannel [shardchannel ...]]"}, Run: sub(shardKind, true)},
+		{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0",
+			Summary: "A container for Pub/Sub commands"},
 			Subs: []row{
 				{Spec: resp.Spec{Name: "pubsub|channels", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
-					Summary: "List active channels", Syntax: "[pattern]"}, Run: action{run: pubsubChannels, hubLocked: true}},
+					Summary: "List active channels", Syntax: "[pattern]"},
+					Run: action{run: pubsubChannels, hubLocked: true}},
 				{Spec: resp.Spec{Name: "pubsub|numsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
-					Summary: "Get the count of subscribers for channels", Syntax: "[channel [channel ...]]"}, Run: action{run: pubsubNumSub, hubLocked: true}},
+					Summary: "Get the count of subscribers for channels", Syntax: "[channel [channel ...]]"},
+					Run: action{run: pubsubNumSub, hubLocked: true}},
 				{Spec: resp.Spec{Name: "pubsub|numpat", Arity: 2, Flags: listing, Group: "pubsub", Since: "2.8.0",
-					Summary: "Get the count of unique patterns pattern subscriptions"}, Run: action{run: pubsubNumPat, hubLocked: true}},
-				{Spec: resp.Spec{Name: "pubsub|shardchannels", Arity: -2, Flags: listing, Group: "pubsub", Since: "7.0.0",
-					Summary: "List active shard channels", Syntax: "[pattern]"}, Run: action{run: pubsubShardChannels, hubLocked: true}},
+					Summary: "Get the count of unique patterns pattern subscriptions"},
+					Run: action{run: pubsubNumPat, hubLocked: true}},
+				{Spec: resp.Spec{Name: "pubsub|shardchannels", Arity: -2, Flags: listing,
+					Group: "pubsub", Since: "7.0.0",
+					Summary: "List active shard channels", Syntax: "[pattern]"},
+					Run: action{run: pubsubShardChannels, hubLocked: true}},
 				{Spec: resp.Spec{Name: "pubsub|shardnumsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "7.0.0",
-					Summary: "Get the count of subscribers for shard channels", Syntax: "[shardchannel [shardchannel ...]]"}, Run: action{run: pubsubShardNumSub, hubLocked: true}},
+					Summary: "Get the count of subscribers for shard channels",
+					Syntax:  "[shardchannel [shardchannel ...]]"},
+					Run: action{run: pubsubShardNumSub, hubLocked: true}},
 				helpRow("pubsub", "pubsub", "6.2.0", pubsubHelp),
 			}},
 	}
@@ -72,19 +88,22 @@ type kind struct {
 }
 
 var (
-	channels = &kind{at: 0, word: "subscribe", leaveWord: "unsubscribe", nameMax: channelBytesMax, tooLong: "ERR channel name is too long",
-		others: []int{0, 1},
-		add:    func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
-		remove: func(h *Hub, name string, s *session) bool { h.channels.remove(name, s); return true }}
-	patterns = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax, tooLong: "ERR pattern is too long",
-		others: []int{0, 1},
-		add:    (*Hub).addPattern,
-		remove: func(h *Hub, name string, s *session) bool { h.removePattern(name, s); return true }}
-	shards = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax, tooLong: "ERR channel name is too long",
-		others: []int{2},
-		add:    func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
-		remove: func(h *Hub, name string, s *session) bool { h.shards.remove(name, s); return true }}
-	kinds = []*kind{channels, patterns, shards}
+	channelKind = &kind{at: 0, word: "subscribe", leaveWord: "unsubscribe", nameMax: channelBytesMax,
+		tooLong: "ERR channel name is too long",
+		others:  []int{0, 1},
+		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
+		remove:  func(h *Hub, name string, s *session) bool { h.channels.remove(name, s); return true }}
+	patternKind = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax,
+		tooLong: "ERR pattern is too long",
+		others:  []int{0, 1},
+		add:     (*Hub).addPattern,
+		remove:  func(h *Hub, name string, s *session) bool { h.removePattern(name, s); return true }}
+	shardKind = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax,
+		tooLong: "ERR channel name is too long",
+		others:  []int{2},
+		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
+		remove:  func(h *Hub, name string, s *session) bool { h.shards.remove(name, s); return true }}
+	kinds = []*kind{channelKind, patternKind, shardKind}
 )
 
 func (u *subscriptions) count() int {

@@ -5,7 +5,8 @@ import "lockd/resp"
 func slowlogRows() []row {
 	const flags = resp.Admin | resp.Loading | resp.Stale
 	return []row{{
-		Spec: resp.Spec{Name: "slowlog", Arity: -2, Group: "server", Since: "2.2.12", Summary: "A container for slow log commands"},
+		Spec: resp.Spec{Name: "slowlog", Arity: -2, Group: "server", Since: "2.2.12",
+			Summary: "A container for slow log commands"},
 		Subs: []row{
 			{Spec: resp.Spec{Name: "slowlog|get", Arity: -2, Flags: flags, Group: "server", Since: "2.2.12",
 				Summary: "Get the slow log's entries", Syntax: "[count]"}, Run: action{run: slowlogGet}},

@@ -12,10 +12,12 @@ func trackingRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "client|tracking", Arity: -3, Flags: ofClient, Group: "connection", Since: "6.0.0",
 			Summary: "Enable or disable server assisted client side caching support",
-			Syntax:  "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"},
+			Syntax: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] " +
+				"[NOLOOP]"},
 			Run: action{run: clientTracking, hubLocked: true, tracks: true}},
 		{Spec: resp.Spec{Name: "client|caching", Arity: 3, Flags: ofClient, Group: "connection", Since: "6.0.0",
-			Summary: "Instruct the server about tracking or not keys in the next request", Syntax: "<YES | NO>"}, Run: action{run: clientCaching}},
+			Summary: "Instruct the server about tracking or not keys in the next request", Syntax: "<YES | NO>"},
+			Run: action{run: clientCaching}},
 		{Spec: resp.Spec{Name: "client|getredir", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.0.0",
 			Summary: "Get tracking notifications redirection client ID if any"}, Run: action{run: clientGetRedir}},
 		{Spec: resp.Spec{Name: "client|trackinginfo", Arity: 2, Flags: ofClient, Group: "connection", Since: "6.2.0",
@@ -92,7 +94,8 @@ func clientCaching(s *session, args resp.Args) resp.Reply {
 	tr := &s.track
 	switch yes, no := resp.Is(args[2], "YES"), resp.Is(args[2], "NO"); {
 	case !tr.On:
-		return resp.Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+		return resp.Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or " +
+			"OPTOUT mode enabled")
 	case !yes && !no:
 		return resp.Err(resp.ErrSyntax)
 	case yes && !tr.OptIn:

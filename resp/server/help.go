@@ -17,7 +17,8 @@ func helpRow(container, group, since string, lines []string) row {
 	elems = append(elems, resp.Status("HELP"), resp.Status("    Prints this help."))
 	reply := resp.Array(elems...)
 	return row{
-		Spec: resp.Spec{Name: container + "|help", Arity: 2, Flags: resp.Loading | resp.Stale, Group: group, Since: since,
+		Spec: resp.Spec{Name: container + "|help", Arity: 2, Flags: resp.Loading | resp.Stale,
+			Group: group, Since: since,
 			Summary: "Show helpful text about the different subcommands"},
 		Run: action{run: func(*session, resp.Args) resp.Reply { return reply }},
 	}
@@ -26,7 +27,8 @@ func helpRow(container, group, since string, lines []string) row {
 // wrongSubcommand is Redis's answer where the word is known and the number of
 // arguments is not.
 func wrongSubcommand(container, word string) resp.Reply {
-	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " + strings.ToUpper(container) + " HELP.")
+	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " +
+		strings.ToUpper(container) + " HELP.")
 }
 
 // cut bounds what of an argument an error repeats.

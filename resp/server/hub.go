@@ -71,7 +71,7 @@ func (h *Hub) Publish(msgs []resp.Message) {
 			h.settings.apply(m.Channel, m.Payload)
 		case m.Kind == resp.MessageChanges:
 			if h.tracking.InUse() {
-				h.changed(m)
+				h.publishChanges(m)
 			}
 		case anybody:
 			h.deliver(m)
@@ -106,8 +106,8 @@ func (h *Hub) drop(s *session, why string) {
 	s.kill()
 }
 
-// changed tells those who track of what an entry has changed.
-func (h *Hub) changed(m *resp.Message) {
+// publishChanges tells those who track of what an entry has changed.
+func (h *Hub) publishChanges(m *resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Publish(m)
@@ -184,6 +184,35 @@ func (d *delivery) refuse(p *pattern) {
 	for s := range p.subs {
 		d.hub.drop(s, "a pattern takes too long to match")
 	}
+}
+
+// delayed is a push that waits until the session that answers has handed over its replies.
+type delayed struct {
+	to   *session
+	form []byte
+}
+
+// push sends a push to a session. To the one that is answering it is appended behind its
+// replies; others get theirs when those replies are handed over.
+func (h *Hub) push(to *session, form []byte) {
+	switch {
+	case to.dropped:
+	case to == h.answering:
+		to.pending = append(to.pending, form...)
+	case h.answering != nil:
+		h.delayed = append(h.delayed, delayed{to, form})
+	case !to.out.Push(form, h.settings.pushLimit()):
+		h.drop(to, "its output buffer is full")
+	}
+}
+
+// endAnswer sends what had to wait for the replies of the session that answers.
+func (h *Hub) endAnswer() {
+	h.answering = nil
+	for _, d := range h.delayed {
+		h.push(d.to, d.form)
+	}
+	h.delayed = nil
 }
 
 func pushOf(words ...string) resp.Reply {

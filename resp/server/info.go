@@ -50,7 +50,7 @@ func (s *Server) infoServer() resp.Section {
 func (s *Server) infoClients() resp.Section {
 	var l stats.Lines
 	list := s.clients()
-	waiting, subscribed, tracking, blocked, inputMax, outputMax := int64(0), int64(0), int64(0), int64(0), int64(0), int64(0)
+	var waiting, subscribed, tracking, blocked, inputMax, outputMax int64
 	for _, c := range list {
 		if c.waits() {
 			blocked++

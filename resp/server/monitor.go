@@ -13,7 +13,8 @@ import (
 func monitorRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "monitor", Arity: 1, Flags: administrative, Group: "server", Since: "1.0.0",
-			Summary: "Listen for all requests received by the server in real time"}, Run: action{run: monitor, hubLocked: true}},
+			Summary: "Listen for all requests received by the server in real time"},
+			Run: action{run: monitor, hubLocked: true}},
 	}
 }
 

@@ -30,7 +30,9 @@ const (
 )
 
 // logLevels are Redis's words. verbose is more than notice there, and the same here.
-var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn}
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+}
 
 func ownSettings(cfg *Config) map[string]*ownSetting {
 	protect := &ownSetting{words: []string{"yes", "no"}, wrong: "argument must be 'yes' or 'no'"}
@@ -92,15 +94,17 @@ func (s *Server) setOwn(name, value string) (change func(), why string) {
 }
 
 // errProtected begins as in Redis, whose clients look for DENIED, and names lockd's ways out.
-const errProtected = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+const errProtected = "DENIED Redis is running in protected mode because protected mode is enabled and no password " +
+	"is set for the default user. " +
 	"In this mode connections are only accepted from the loopback interface. " +
 	"If you want to connect from external computers to lockd you may adopt one of the following solutions: " +
 	"1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface " +
-	"by connecting to lockd from the same host the server is running, however MAKE SURE lockd is not publicly accessible " +
-	"from internet if you do so: it holds for this node until it is restarted. " +
+	"by connecting to lockd from the same host the server is running, however MAKE SURE lockd is not publicly " +
+	"accessible from internet if you do so: it holds for this node until it is restarted. " +
 	"2) Start each node with the '--protected-mode no' option, or protected-mode = \"no\" in its settings file. " +
 	"3) Set up an authentication password: start all nodes with the same '--requirepass'. " +
-	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside."
+	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from " +
+	"the outside."
 
 // protects reports whether a client must not come in: it is of another machine, and
 // nobody has said who may.

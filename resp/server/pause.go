@@ -118,7 +118,8 @@ func (s *session) mayWrite(c *command) bool {
 func pauseRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "client|pause", Arity: -3, Flags: administrative, Group: "connection", Since: "2.9.50",
-			Summary: "Stop processing commands from clients for some time", Syntax: "timeout [WRITE | ALL]"}, Run: action{run: clientPause}},
+			Summary: "Stop processing commands from clients for some time", Syntax: "timeout [WRITE | ALL]"},
+			Run: action{run: clientPause}},
 		{Spec: resp.Spec{Name: "client|unpause", Arity: 2, Flags: administrative, Group: "connection", Since: "6.2.0",
 			Summary: "Resume processing of clients that were paused"}, Run: action{run: clientUnpause}},
 	}

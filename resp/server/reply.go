@@ -20,6 +20,7 @@ type replies struct {
 	skipping bool   // CLIENT REPLY SKIP: this command's reply is left out
 	skipNext bool   // ... the next one's
 	pushing  bool   // messages may come: the outbox has its writer goroutine
+	closing  bool   // the connection closes when all is written
 }
 
 // reply appends a reply to what is pending.
@@ -76,6 +77,20 @@ func (o *replies) flush() error {
 		o.pending = nil
 	}
 	return err
+}
+
+// flushFull writes what is pending if it is much.
+func (o *replies) flushFull() {
+	if len(o.pending) >= flushBytes && o.flush() != nil {
+		o.closing = true
+	}
+}
+
+// waitForRoom keeps a session from filling its outbox without end.
+func (o *replies) waitForRoom() {
+	if o.pushing && o.out.WaitForRoom() != nil {
+		o.closing = true
+	}
 }
 
 // replyAt is the reply to command i. One that is missing breaks the contract of

@@ -76,7 +76,8 @@ var ErrServerClosed = errors.New("server: closed")
 // New makes a server that serves nobody yet.
 func New(cfg Config) *Server {
 	s := &Server{
-		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub, password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
+		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
+		password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
 		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, local: map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}

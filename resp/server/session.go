@@ -25,8 +25,7 @@ type session struct {
 	gathered
 	multiState
 	replies
-	authed  bool
-	closing bool // close when all is answered
+	authed bool
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the
 	// hub reads them with it.
@@ -283,13 +282,6 @@ func (s *session) runPiece() {
 	s.flushFull()
 }
 
-// flushFull writes what is pending if it is much.
-func (s *session) flushFull() {
-	if len(s.pending) >= flushBytes && s.flush() != nil {
-		s.closing = true
-	}
-}
-
 // countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
 // hub, so it comes before settle, which holds the hub's lock.
 func (s *session) countReceivers(res resp.Result) {
@@ -306,13 +298,6 @@ func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Re
 		return r
 	}
 	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
-}
-
-// waitForRoom keeps a session from filling its outbox without end.
-func (s *session) waitForRoom() {
-	if s.pushing && s.out.WaitForRoom() != nil {
-		s.closing = true
-	}
 }
 
 // kill ends the session from any goroutine: what waits to be written is lost, and

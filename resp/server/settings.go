@@ -15,7 +15,7 @@ type settings struct {
 	idleSeconds      atomic.Int64 // 0: never
 	keepAliveSeconds atomic.Int64 // 0: off
 	slowlogMicros    atomic.Int64 // negative: nothing is logged
-	slowlogLen       atomic.Int64
+	slowlogMax       atomic.Int64
 	latencyMillis    atomic.Int64 // 0: off
 	bulkBytesMax     atomic.Int64
 	queryBytesMax    atomic.Int64
@@ -27,11 +27,12 @@ func (s *settings) setDefaults() {
 	s.clientsMax.Store(clientsMaxDefault)
 	s.keepAliveSeconds.Store(keepAliveSecondsDefault)
 	s.slowlogMicros.Store(slowlogMicrosDefault)
-	s.slowlogLen.Store(slowlogLenDefault)
+	s.slowlogMax.Store(slowlogLenDefault)
 	s.bulkBytesMax.Store(bulkBytesMaxDefault)
 	s.queryBytesMax.Store(queryBytesMaxDefault)
 	s.trackedKeysMax.Store(trackedKeysMaxDefault)
-	s.push.Store(&wire.PushLimit{Hard: pushBytesHardDefault, Soft: pushBytesSoftDefault, SoftSeconds: pushSoftSecondsDefault})
+	s.push.Store(&wire.PushLimit{Hard: pushBytesHardDefault, Soft: pushBytesSoftDefault,
+		SoftSeconds: pushSoftSecondsDefault})
 }
 
 func (s *settings) pushLimit() wire.PushLimit { return *s.push.Load() }
@@ -60,7 +61,7 @@ func (s *settings) number(name string) *atomic.Int64 {
 	case "slowlog-log-slower-than":
 		return &s.slowlogMicros
 	case "slowlog-max-len":
-		return &s.slowlogLen
+		return &s.slowlogMax
 	case "latency-monitor-threshold":
 		return &s.latencyMillis
 	case "proto-max-bulk-len":

@@ -109,6 +109,14 @@ type clientNames struct {
 	name, libName, libVer string
 }
 
+const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// printable is what Redis asks of a client's name and library.
+func printable(name string) bool {
+	strange := func(r rune) bool { return r < '!' || r > '~' }
+	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, strange)
+}
+
 func (n *clientNames) get() (name, libName, libVer string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/resp"
@@ -122,6 +123,10 @@ func join(list []argument) argument {
 	return argument{name: strings.Join(names, "_"), kind: "block", parts: list}
 }
 
+// integerNames are values that are integers.
+var integerNames = []string{"seconds", "milliseconds", "count", "numkeys", "cursor", "index", "increment", "decrement",
+	"offset", "start", "end", "client-id"}
+
 func kindOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, "key") || name == "source" || name == "destination":
@@ -130,8 +135,7 @@ func kindOf(name string) string {
 		return "pattern"
 	case strings.HasPrefix(name, "unix-time"):
 		return "unix-time"
-	case name == "seconds" || name == "milliseconds" || name == "count" || name == "numkeys" || name == "cursor" || name == "index" ||
-		name == "increment" || name == "decrement" || name == "offset" || name == "start" || name == "end" || name == "client-id":
+	case slices.Contains(integerNames, name):
 		return "integer"
 	}
 	return "string"
@@ -163,4 +167,12 @@ func argumentDocs(list []argument) resp.Reply {
 		docs[i] = resp.Map(elems...)
 	}
 	return resp.Array(docs...)
+}
+
+func statuses(kind resp.Kind, words []string) resp.Reply {
+	elems := make([]resp.Reply, len(words))
+	for i, w := range words {
+		elems[i] = resp.Status(w)
+	}
+	return resp.Reply{Kind: kind, Elems: elems}
 }

@@ -150,3 +150,9 @@ func lower(name string) string {
 	}
 	return string(b)
 }
+
+// globOne matches a name that is not long.
+func globOne(pattern, name string) bool {
+	left := globStepsMax
+	return resp.Glob(pattern, name, &left)
+}

@@ -35,35 +35,6 @@ func (s *session) redirectBroke() {
 	}
 }
 
-// delayed is a push that waits until the session that answers has handed over its replies.
-type delayed struct {
-	to   *session
-	form []byte
-}
-
-// push sends a push to a session. To the one that is answering it is appended behind its
-// replies; others get theirs when those replies are handed over.
-func (h *Hub) push(to *session, form []byte) {
-	switch {
-	case to.dropped:
-	case to == h.answering:
-		to.pending = append(to.pending, form...)
-	case h.answering != nil:
-		h.delayed = append(h.delayed, delayed{to, form})
-	case !to.out.Push(form, h.settings.pushLimit()):
-		h.drop(to, "its output buffer is full")
-	}
-}
-
-// endAnswer sends what had to wait for the replies of the session that answers.
-func (h *Hub) endAnswer() {
-	h.answering = nil
-	for _, d := range h.delayed {
-		h.push(d.to, d.form)
-	}
-	h.delayed = nil
-}
-
 // tellEarly tells a session that waits long for an answer what it can be told before.
 func (h *Hub) tellEarly(s *session) {
 	h.mu.Lock()
