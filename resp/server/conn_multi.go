@@ -32,10 +32,10 @@ func multiRows() []row {
 type multiState struct {
 	tx        *transaction // nil: none is open
 	watch     []resp.Watch
-	watchLen  int     // bytes of the watched keys
-	flight    *flight // of EXEC: it is settled when its reply is appended
-	executing bool    // EXEC composes its array
-	executed  func()  // shows to monitors what EXEC has run
+	watchLen  int       // bytes of the watched keys
+	followed  *followed // of EXEC, until its reply is appended
+	executing bool      // EXEC composes its array
+	executed  func()    // shows to monitors what EXEC has run
 }
 
 // transaction is what was queued since MULTI.
@@ -164,10 +164,10 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	}
 	start := s.srv.clock()
 	n := len(req.Cmds)
-	s.flight = s.followTransaction(tx, &req)
+	s.followed = s.followTransaction(tx, &req)
 	res := s.runData(req)
-	if s.flight != nil {
-		s.flight.arrive(res)
+	if s.followed != nil {
+		s.followed.answered(res)
 	}
 	if res.Aborted {
 		return resp.NilArray()
@@ -275,8 +275,8 @@ func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	switch {
 	case q.here():
 		return s.timed(q)
-	case q.of.act == nil && s.flight != nil:
-		s.flight.tracked = append(s.flight.tracked, s.track.Wants(s.track.Caching))
+	case q.of.act == nil && s.followed != nil:
+		s.followed.tracked = append(s.followed.tracked, s.track.Wants(s.track.Caching))
 	}
 	return r
 }

@@ -8,23 +8,24 @@ import (
 	"lockd/resp/server/track"
 )
 
-// flight is a request of a session that tracks, on its way to the backend and back.
-type flight struct {
+// followed is a request of a session that tracks, on its way to the backend and back. Its reads
+// and the changes that are published meanwhile are put in order when the answer comes.
+type followed struct {
 	cmds    []resp.Cmd
 	of      []*command
 	tracked []bool // commands whose reads are to be remembered
-	aborted bool   // a transaction that was not run: it has read nothing
+	aborted bool   // the transaction was not run, so it has read nothing
 
 	trace *resp.Trace // nil: not known
 	gone  int         // reads of the trace that were gone through
 }
 
-// followRun begins the flight of the run that has gathered.
-func (s *session) followRun(req *resp.Request) *flight {
+// followRun follows the run that has gathered; nil if nobody needs to.
+func (s *session) followRun(req *resp.Request) *followed {
 	if !s.track.On {
 		return nil
 	}
-	f := s.takeOff(req, s.runOf)
+	f := s.follow(req, s.runOf)
 	if f != nil {
 		for i := range s.runOf {
 			f.tracked = append(f.tracked, s.track.Wants(s.runFirst && i == 0))
@@ -33,9 +34,9 @@ func (s *session) followRun(req *resp.Request) *flight {
 	return f
 }
 
-// followTransaction begins the flight of a transaction's data commands. Which of
-// their reads are to be remembered is decided while its array is composed.
-func (s *session) followTransaction(tx *transaction, req *resp.Request) *flight {
+// followTransaction follows the data commands of a transaction; nil if nobody needs to. Which of
+// their reads are to be remembered is decided while EXEC composes its array.
+func (s *session) followTransaction(tx *transaction, req *resp.Request) *followed {
 	follow := s.track.On
 	var of []*command
 	for _, q := range tx.cmds {
@@ -48,16 +49,16 @@ func (s *session) followTransaction(tx *transaction, req *resp.Request) *flight 
 	if !follow {
 		return nil
 	}
-	return s.takeOff(req, of)
+	return s.follow(req, of)
 }
 
-// takeOff begins the flight of a request; nil if nobody needs to follow it.
-func (s *session) takeOff(req *resp.Request, of []*command) *flight {
+// follow begins to follow a request; nil if none of its commands is about data.
+func (s *session) follow(req *resp.Request, of []*command) *followed {
 	const data = resp.ReadOnly | resp.Write | resp.MayReplicate
 	if !slices.ContainsFunc(of, func(c *command) bool { return c.spec.Flags&data != 0 }) {
 		return nil
 	}
-	f := &flight{cmds: req.Cmds, of: of, tracked: make([]bool, 0, len(of))}
+	f := &followed{cmds: req.Cmds, of: of, tracked: make([]bool, 0, len(of))}
 	req.Trace = true
 	h := s.srv.hub
 	h.mu.Lock()
@@ -66,9 +67,9 @@ func (s *session) takeOff(req *resp.Request, of []*command) *flight {
 	return f
 }
 
-// arrive takes the answer of the backend. Of a run it may answer some first commands only:
+// answered takes the answer of the backend. Of a run it may answer some first commands only:
 // the others are run by themselves.
-func (f *flight) arrive(res resp.Result) {
+func (f *followed) answered(res resp.Result) {
 	f.aborted = res.Aborted
 	n := min(len(f.cmds), max(1, len(res.Replies)))
 	f.cmds, f.of = f.cmds[:n], f.of[:n]
@@ -77,14 +78,14 @@ func (f *flight) arrive(res resp.Result) {
 	}
 }
 
-// remembers reports whether what command i reads is to be remembered. Of a transaction
-// that was not run it is never said.
-func (f *flight) remembers(i int) bool { return i < len(f.tracked) && f.tracked[i] }
+// remembers reports whether what command i reads is to be remembered. It is not, where a
+// transaction was not run.
+func (f *followed) remembers(i int) bool { return i < len(f.tracked) && f.tracked[i] }
 
-// settle ends a flight: it appends the replies of its commands (or finds them appended, where
-// reply is nil), remembers what was read, and tells the client what has changed since. Under the
-// hub's lock all of it is one step: no change comes between a reply and the memory of it.
-func (s *session) settle(f *flight, reply func(i int)) {
+// answerFollowed answers a followed request: it appends the replies of its commands (unless reply
+// is nil: then they are appended already), remembers what was read, and tells the client what has
+// changed since. It holds the hub's lock all the while, so no change is published in between.
+func (s *session) answerFollowed(f *followed, reply func(i int)) {
 	h := s.srv.hub
 	h.mu.Lock()
 	h.answering = s
@@ -105,7 +106,7 @@ func (s *session) settle(f *flight, reply func(i int)) {
 }
 
 // made are the changes that the request itself has made; zero where that is not known.
-func (f *flight) made() track.Span {
+func (f *followed) made() track.Span {
 	t := f.trace
 	if t == nil {
 		return track.Span{}
@@ -115,7 +116,7 @@ func (f *flight) made() track.Span {
 
 // goThrough hands on what command i has read: first what its scripts read, in their order, then
 // its own keys. Commands are gone through one after the other.
-func (f *flight) goThrough(a *track.Answer, i int) {
+func (f *followed) goThrough(a *track.Answer, i int) {
 	for ; f.gone < len(f.trace.Reads) && f.trace.Reads[f.gone].Cmd == i; f.gone++ {
 		a.Read(f.trace.Reads[f.gone].Key, f.trace.Reads[f.gone].At, f.remembers(i))
 	}
@@ -129,8 +130,8 @@ func (f *flight) goThrough(a *track.Answer, i int) {
 	a.UpTo(mark)
 }
 
-// endCaching ends what CLIENT CACHING asked for, after the one command it was for: a
-// transaction counts as one, and other commands of CLIENT do not count, as in Redis.
+// endCaching ends what CLIENT CACHING asked for: it holds for one command. As in Redis a
+// transaction counts as one command, and commands of CLIENT do not count.
 func (s *session) endCaching(c *command) {
 	if s.track.Caching && s.tx == nil && (c == nil || !strings.HasPrefix(c.spec.Name, "client|")) {
 		s.track.Caching = false

@@ -11,10 +11,10 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// Hub hands messages to the subscribers of this node, and settings to its
-// server. Publish is called by the goroutine that applies the log, so it does
-// bounded work and waits for nobody: a message is appended to the outboxes of its
-// receivers, and who has too much waiting is dropped.
+// Hub hands messages to the subscribers of this node, changes of keys to its clients that track,
+// and settings to its server. The goroutine that applies the log calls Publish, so Publish does
+// bounded work and waits for nobody: it appends a message to the outboxes of its receivers, and
+// drops a receiver that has too much waiting.
 type Hub struct {
 	settings    settings
 	tracking    *track.Table // guarded by mu, but for InUse
@@ -29,8 +29,8 @@ type Hub struct {
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
 
-	answering *session  // its replies are appended now, with what it is told in between
-	delayed   []delayed // what others are told behind them
+	answering *session  // the session whose followed request is being answered, with the lock held
+	delayed   []delayed // pushes to others, until the replies of that session are handed over
 }
 
 // topics are the sessions subscribed to each name.
@@ -38,7 +38,7 @@ type topics map[string]map[*session]struct{}
 
 type pattern struct {
 	glob string
-	head string // what every channel that matches begins with: most patterns are ruled out by it
+	head string // what every matching channel begins with: it rules most patterns out
 	rest string // of the pattern, behind the head
 	subs map[*session]struct{}
 }
@@ -82,9 +82,9 @@ func (h *Hub) Publish(msgs []resp.Message) {
 // Listening reports whether there are subscribers, or clients that track keys.
 func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.InUse() }
 
-// DropSubscribers closes every subscribed connection, so that its client
-// subscribes again and looks again: it may have missed messages. Clients that track
-// are told to forget what they have cached.
+// DropSubscribers closes every subscribed connection, because it may have missed messages: its
+// client then subscribes again, and reads again. Clients that track are told to forget what they
+// have cached.
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,8 +94,8 @@ func (h *Hub) DropSubscribers(why string) {
 	}
 }
 
-// drop closes a session that cannot have all its messages. The session itself
-// then leaves the hub. Called with mu held.
+// drop closes a session that cannot have all its messages. Later the session leaves the hub by
+// itself. mu is held.
 func (h *Hub) drop(s *session, why string) {
 	if s.dropped {
 		return
@@ -131,8 +131,8 @@ func (h *Hub) deliver(m *resp.Message) {
 	})
 }
 
-// match finds the patterns that match a channel, and those of which it is not known
-// in time. It takes a millisecond at most.
+// match calls found with each pattern that matches a channel, and with each that takes too long to
+// match: inTime is false for those. It takes a millisecond at most.
 func (h *Hub) match(channel string, found func(p *pattern, inTime bool)) {
 	left := globStepsPerMessageMax
 	for _, p := range h.patterns {
@@ -151,13 +151,13 @@ func (h *Hub) match(channel string, found func(p *pattern, inTime bool)) {
 	}
 }
 
-// delivery is one message on its way to some sessions. It is encoded once for
-// each protocol.
+// delivery sends one message to sessions.
 type delivery struct {
 	hub *Hub
 	lim wire.PushLimit
 }
 
+// to sends the words to sessions. It encodes them once for each protocol.
 func (d *delivery) to(subs map[*session]struct{}, words ...string) {
 	if len(subs) == 0 {
 		return
@@ -178,22 +178,22 @@ func (d *delivery) to(subs map[*session]struct{}, words ...string) {
 	}
 }
 
-// refuse drops the subscribers of a pattern that takes too long to match: they
-// may miss this message, and must not do so silently.
+// refuse drops the subscribers of a pattern that takes too long to match. They may have missed
+// this message, and a client must never miss one without noticing.
 func (d *delivery) refuse(p *pattern) {
 	for s := range p.subs {
 		d.hub.drop(s, "a pattern takes too long to match")
 	}
 }
 
-// delayed is a push that waits until the session that answers has handed over its replies.
+// delayed is a push that waits until the session that is being answered has its replies.
 type delayed struct {
 	to   *session
 	form []byte
 }
 
-// push sends a push to a session. To the one that is answering it is appended behind its
-// replies; others get theirs when those replies are handed over.
+// push sends a push to a session. The session that is being answered gets it behind its replies so
+// far; others get theirs when those replies are handed over. mu is held.
 func (h *Hub) push(to *session, form []byte) {
 	switch {
 	case to.dropped:
@@ -206,7 +206,7 @@ func (h *Hub) push(to *session, form []byte) {
 	}
 }
 
-// endAnswer sends what had to wait for the replies of the session that answers.
+// endAnswer sends the pushes that had to wait. mu is held.
 func (h *Hub) endAnswer() {
 	h.answering = nil
 	for _, d := range h.delayed {
@@ -263,8 +263,7 @@ func (t topics) remove(name string, s *session) {
 	}
 }
 
-// names lists the channels that match, sorted: a map has no order. ok is false if that
-// takes too long.
+// names lists the channels that match, sorted. ok is false if that takes too long.
 func (t topics) names(matching string) (names []string, ok bool) {
 	left := globStepsPerListMax
 	for name := range t {
@@ -293,8 +292,8 @@ func (h *Hub) addPattern(text string, s *session) bool {
 	return true
 }
 
-// removePattern leaves an empty pattern in the list; who is done removing calls
-// sweepPatterns, once for however many.
+// removePattern leaves the pattern in the list, even if nobody subscribes to it now. After one or
+// more calls sweepPatterns has to be called once.
 func (h *Hub) removePattern(text string, s *session) {
 	p := h.byGlob[text]
 	if p == nil {

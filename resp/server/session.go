@@ -208,9 +208,9 @@ func (s *session) runOwn(c *command, args resp.Args) {
 		s.srv.hub.mu.Unlock()
 		s.waitForRoom()
 	}
-	if f := s.flight; f != nil {
-		s.flight = nil
-		s.settle(f, nil)
+	if f := s.followed; f != nil {
+		s.followed = nil
+		s.answerFollowed(f, nil)
 	}
 	if s.executed != nil {
 		s.executed()
@@ -260,7 +260,7 @@ func (s *session) runPiece() {
 		n = min(n, got)
 	}
 	if f != nil {
-		f.arrive(res)
+		f.answered(res)
 	}
 	s.countReceivers(res)
 	reply := func(i int) {
@@ -269,7 +269,7 @@ func (s *session) runPiece() {
 		s.countIfError(r)
 	}
 	if f != nil {
-		s.settle(f, reply)
+		s.answerFollowed(f, reply)
 	} else {
 		for i := 0; i < n && !s.closing; i++ {
 			reply(i)
@@ -283,7 +283,7 @@ func (s *session) runPiece() {
 }
 
 // countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
-// hub, so it comes before settle, which holds the hub's lock.
+// hub, so it comes before answerFollowed, which holds the hub's lock.
 func (s *session) countReceivers(res resp.Result) {
 	for i, c := range s.runOf[:min(len(s.runOf), len(res.Replies))] {
 		if c.spec.Flags&resp.CountsReceivers != 0 {

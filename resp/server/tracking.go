@@ -5,11 +5,11 @@ import (
 	"lockd/resp/server/track"
 )
 
-// What the sessions and the hub do for CLIENT TRACKING: package track says who is to be told of
-// what, and here it is delivered. How a request is followed stands in flight.go, the commands in
-// conn_tracking.go. Unless something else is said, the hub's lock is held.
+// Package track says which client is to be told of what; this file tells it. flight.go follows the
+// requests of clients that track, conn_tracking.go has their commands.
 
-// Tell tells a session that tracks, on the connection that it has chosen for that.
+// Tell tells a session that tracks of changes, on the connection that it has chosen for that. The
+// hub's lock is held.
 func (s *session) Tell(inv *track.Invalidation) {
 	to, redirected := s, s.track.Redirect != 0
 	if redirected {
@@ -25,7 +25,7 @@ func (s *session) Tell(inv *track.Invalidation) {
 	// A RESP2 client that is in no Pub/Sub mode cannot be told anything.
 }
 
-// redirectBroke tells a session that the connection it has chosen is gone.
+// redirectBroke tells a session that the connection it has chosen is gone. The hub's lock is held.
 func (s *session) redirectBroke() {
 	s.track.Broken = true
 	s.showTracking()
@@ -35,15 +35,15 @@ func (s *session) redirectBroke() {
 	}
 }
 
-// tellEarly tells a session that waits long for an answer what it can be told before.
+// tellEarly tells a session that has waited long for an answer what it need not wait for.
 func (h *Hub) tellEarly(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.TellEarly(&s.track)
 }
 
-// shrinkTracking makes the table smaller where the setting has become so. It lets go of the
-// lock in between: others wait for it.
+// shrinkTracking makes the table of tracked keys smaller when its limit was lowered. Between two
+// steps it lets go of the lock, for which others wait.
 func (h *Hub) shrinkTracking() {
 	for range shrinksMax {
 		h.mu.Lock()
@@ -63,7 +63,7 @@ func (h *Hub) forget(s *session) {
 	h.unmonitor(s)
 }
 
-// showTracking puts the mode where CLIENT LIST of other sessions sees it.
+// showTracking copies the mode into the status, for CLIENT LIST. The hub's lock is held.
 func (s *session) showTracking() {
 	flags, redirect := uint32(0), int64(-1)
 	if s.track.On {
