@@ -5,7 +5,7 @@ import (
 	"lockd/resp/server/track"
 )
 
-// Package track says which client is to be told of what; this file tells it. flight.go follows the
+// Package track says which client is to be told of what; this file tells it. followed.go follows the
 // requests of clients that track, conn_tracking.go has their commands.
 
 // Tell tells a session that tracks of changes, on the connection that it has chosen for that. The
