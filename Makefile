@@ -24,7 +24,7 @@ race: ## all tests under the race detector
 	$(GO) test -race -cpu 1 ./...
 
 faults: ## tests of the test build, whose fault points jepsen-lite strikes
-	$(GO) test -count=1 -tags faults -run TestFault ./resp/fault ./cluster ./jepsen-lite/nemesis
+	$(GO) test -count=1 -tags faults -run TestFault ./resp/fault ./cluster/... ./jepsen-lite/nemesis
 
 lint: format vet lint-only ## gofmt, go vet and golangci-lint
 

@@ -11,17 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
 // BenchmarkPropose measures writes through the log, from Do to its return, with
 // clients that each wait for their reply; ops/entry is how many shared an entry.
 func BenchmarkPropose(b *testing.B) {
-	for _, store := range []string{"memory", logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{"memory", store.WAL, store.BoltDB} {
 		for _, nodes := range []int{1, 3} {
 			for _, clients := range []int{1, 50} {
-				b.Run(fmt.Sprintf("store=%s/nodes=%d/clients=%d", store, nodes, clients), func(b *testing.B) {
-					leader, _ := benchCluster(b, store, nodes, "")
+				b.Run(fmt.Sprintf("store=%s/nodes=%d/clients=%d", kind, nodes, clients), func(b *testing.B) {
+					leader, _ := benchCluster(b, kind, nodes, "")
 					benchDo(b, leader, clients, resp.Args{"SET", "key", "value", "30000"})
 				})
 			}
@@ -48,7 +49,7 @@ func BenchmarkPeerSecret(b *testing.B) {
 		for _, clients := range []int{1, 50} {
 			for _, secret := range []string{"", testSecret} {
 				b.Run(fmt.Sprintf("at=%s/clients=%d/secret=%t", at, clients, secret != ""), func(b *testing.B) {
-					n, follower := benchCluster(b, logStoreWAL, 3, secret)
+					n, follower := benchCluster(b, store.WAL, 3, secret)
 					if at == "follower" {
 						n = follower
 					}
@@ -60,7 +61,7 @@ func BenchmarkPeerSecret(b *testing.B) {
 }
 
 // benchCluster starts nodes that speak TCP, and returns their leader and one of the others.
-func benchCluster(b *testing.B, store string, nodes int, secret string) (leader, follower *Node) {
+func benchCluster(b *testing.B, kind string, nodes int, secret string) (leader, follower *Node) {
 	b.Helper()
 	dir, members := b.TempDir(), map[string]string{}
 	for i := range nodes {
@@ -69,10 +70,10 @@ func benchCluster(b *testing.B, store string, nodes int, secret string) (leader,
 	var all []*Node
 	for id, addr := range members {
 		cfg := Config{
-			ID: id, PeerListen: addr, Members: members, Dir: filepath.Join(dir, id), LogStore: store,
+			ID: id, PeerListen: addr, Members: members, Dir: filepath.Join(dir, id), LogStore: kind,
 			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler), PeerSecret: []byte(secret),
 		}
-		if store == "memory" {
+		if kind == "memory" {
 			cfg.stores, cfg.incarnation = newTestDisk(id).open, id
 		}
 		n, err := Open(cfg)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -587,7 +588,7 @@ func TestReaderMissesNothingWhileAway(t *testing.T) {
 // are told that nobody knows how; the others wait on.
 func TestBlockedThroughSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, withKeyspace, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }))
+		c := startCluster(t, 3, withKeyspace, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, store.BoltDB }))
 		defer c.close()
 		leader := c.settle()
 		away := c.others(leader)[0]

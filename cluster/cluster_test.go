@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -59,17 +60,17 @@ func newTestDisk(incarnation string) *testDisk {
 	return &testDisk{log: raft.NewInmemStore(), votes: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore(), incarnation: incarnation}
 }
 
-func (d *testDisk) open() (*stores, error) {
+func (d *testDisk) open() (*store.Stores, error) {
 	fatal := func(err error) {
 		if !errors.Is(err, errPower) {
 			panic(err)
 		}
 	}
-	log := &hookedStore{InmemStore: d.log, takes: d.take, before: func() error {
+	log := &hookedLog{InmemStore: d.log, takes: d.take, before: func() error {
 		d.writes.Add(1)
 		return d.gate.pass()
 	}}
-	s, err := joinStores(storeOptions{Fatal: fatal}, log, d.votes, d.snaps)
+	s, err := store.Join(store.Options{Fatal: fatal}, log, d.votes, d.snaps)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +81,47 @@ func (d *testDisk) open() (*stores, error) {
 	snaps, err := d.snaps.List()
 	s.Empty = last == 0 && len(snaps) == 0
 	return s, err
+}
+
+// hookedLog is a log in memory whose writes call a function before; nil does nothing.
+type hookedLog struct {
+	*raft.InmemStore
+	before func() error
+	takes  func(entries []*raft.Log) // its time for so much; nil: none
+}
+
+func (h *hookedLog) StoreLogs(entries []*raft.Log) error {
+	if h.takes != nil {
+		h.takes(entries)
+	}
+	if err := h.pass(); err != nil {
+		return err
+	}
+	return h.InmemStore.StoreLogs(entries)
+}
+
+func (h *hookedLog) DeleteRange(first, last uint64) error {
+	if err := h.pass(); err != nil {
+		return err
+	}
+	return h.InmemStore.DeleteRange(first, last)
+}
+
+func (h *hookedLog) pass() error {
+	if h.before == nil {
+		return nil
+	}
+	return h.before()
+}
+
+// onAnotherDisk guards votes by themselves, as if they lay on a disk of their own: Raft panics
+// where they cannot be written, and a test may let the power of the log's disk fail.
+func onAnotherDisk(votes raft.StableStore) (raft.StableStore, error) {
+	s, err := store.Join(store.Options{Fatal: func(error) {}}, raft.NewInmemStore(), votes, raft.NewInmemSnapshotStore())
+	if err != nil {
+		return nil, err
+	}
+	return s.Stable, nil
 }
 
 // take waits as long as the disk takes for so many entries.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -77,9 +78,9 @@ type Config struct {
 	// applies and answers nothing any more. Default: log the sentence, exit status 1.
 	Fatal func(error)
 
-	commitTimeout time.Duration           // for tests that let hours pass
-	stores        func() (*stores, error) // instead of Dir, for tests
-	incarnation   string                  // with stores
+	commitTimeout time.Duration                 // for tests that let hours pass
+	stores        func() (*store.Stores, error) // instead of Dir, for tests
+	incarnation   string                        // with stores
 }
 
 // complete checks c and fills in the defaults.
@@ -101,7 +102,7 @@ func (c *Config) complete() error {
 	c.SnapshotEntries = orDefault(c.SnapshotEntries, snapshotEntriesDefault)
 	c.SnapshotBytes = orDefault(c.SnapshotBytes, snapshotBytesDefault)
 	c.PeerAdvertise = orDefault(orDefault(c.PeerAdvertise, c.Members[c.ID]), c.PeerListen)
-	c.LogStore = orDefault(c.LogStore, logStoreWAL)
+	c.LogStore = orDefault(c.LogStore, store.WAL)
 	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
 	if c.Network == nil {
 		c.Network = TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
 )
 
 // fuzzSeeds is how many seeds are tried; LOCKD_FUZZ_SEEDS asks for more.
@@ -89,39 +91,41 @@ func newDiskFuzz(t *testing.T, seed uint64, lying bool) *diskFuzz {
 	f.ids = slices.Sorted(maps.Keys(c.first))
 	for _, id := range f.ids {
 		n := c.add(id)
-		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
+		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), store.SnapshotsKept, hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.config = func(cfg *Config) {
 			cfg.SnapshotEntries = 400
-			cfg.stores = func() (*stores, error) { return n.disk.openFuzzed(snaps, f.lying) }
+			cfg.stores = func() (*store.Stores, error) { return n.disk.openFuzzed(snaps, f.lying) }
 		}
 		f.start(id)
 	}
 	return f
 }
 
-// monotonicStore is a log as the real ones are.
-type monotonicStore struct{ *hookedStore }
+// monotonicLog is a log as the real ones are.
+type monotonicLog struct{ *hookedLog }
 
-func (monotonicStore) IsMonotonic() bool { return true }
+func (monotonicLog) IsMonotonic() bool { return true }
 
-func (d *testDisk) openFuzzed(snaps raft.SnapshotStore, lying bool) (*stores, error) {
+func (d *testDisk) openFuzzed(snaps raft.SnapshotStore, lying bool) (*store.Stores, error) {
 	fatal := func(err error) {
 		if !errors.Is(err, errPower) {
 			panic(err)
 		}
 	}
-	log := &hookedStore{InmemStore: d.log, before: d.gate.pass}
+	log := &hookedLog{InmemStore: d.log, before: d.gate.pass}
 	if lying {
 		log.before = nil
 	}
-	s, err := joinStores(storeOptions{Fatal: fatal}, monotonicStore{log}, d.votes, snaps)
+	s, err := store.Join(store.Options{Fatal: fatal}, monotonicLog{log}, d.votes, snaps)
 	if err != nil {
 		return nil, err
 	}
-	s.Stable = &guardedVotes{guard: newStoreGuard(storeOptions{Fatal: fatal}), votes: d.votes} // Raft panics where a vote fails
+	if s.Stable, err = onAnotherDisk(d.votes); err != nil {
+		return nil, err
+	}
 	last, err := d.log.LastIndex()
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -39,17 +40,17 @@ func snapshotsOf(n *testNode, dir func(string) string) []string {
 // snapshot and the log after it, and from an older snapshot when the newest is
 // damaged or gone.
 func TestRestart(t *testing.T) {
-	for _, store := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{store.WAL, store.BoltDB} {
 		for _, harm := range []string{"nothing", "newest snapshot gone", "newest snapshot damaged"} {
-			t.Run(store+"/"+harm, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { restart(t, store, harm) })
+			t.Run(kind+"/"+harm, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { restart(t, kind, harm) })
 			})
 		}
 	}
 }
 
-func restart(t *testing.T, store, harm string) {
-	config := onDisk(t, func(cfg *Config) { cfg.LogStore = store })
+func restart(t *testing.T, kind, harm string) {
+	config := onDisk(t, func(cfg *Config) { cfg.LogStore = kind })
 	var folder string
 	c := startCluster(t, 1, config, func(cfg *Config) { folder = cfg.Dir })
 	defer c.close()
@@ -64,7 +65,7 @@ func restart(t *testing.T, store, harm string) {
 	before := n.do("LOCKD HASH")
 	c.kill("n1")
 	snaps := snapshotsOf(n, func(string) string { return folder })
-	if len(snaps) != snapshotsKept {
+	if len(snaps) != store.SnapshotsKept {
 		t.Fatalf("snapshots: %q", snaps)
 	}
 	newest := snaps[len(snaps)-1]
@@ -355,7 +356,7 @@ func TestInfoSinceSnapshot(t *testing.T) {
 func TestFollowerIsBroughtUpBySnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// raft-wal still hands out trimmed entries while their file is there.
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, store.BoltDB }))
 		defer c.close()
 		leader := c.settle()
 		away := c.others(leader)[0]
@@ -385,7 +386,7 @@ func TestFollowerIsBroughtUpBySnapshot(t *testing.T) {
 func TestInstalledSnapshotHasSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dirs := map[string]string{}
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }), func(cfg *Config) { dirs[cfg.ID] = cfg.Dir })
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, store.BoltDB }), func(cfg *Config) { dirs[cfg.ID] = cfg.Dir })
 		defer c.close()
 		leader := c.settle()
 		away := c.others(leader)[0]

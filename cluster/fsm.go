@@ -36,7 +36,7 @@ const noDeadline = math.MaxInt64
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
-	if f.halted || !f.n.stores.Log.await(l.Index) {
+	if f.halted || !f.n.stores.Log.Await(l.Index) {
 		return nil
 	}
 	e, err := decodeEntry(l.Data)
@@ -64,7 +64,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
-	f.n.mark.note(l.Index)
+	f.n.mark.Note(l.Index)
 	f.noteDigest()
 	f.settle(l.Index)
 	f.deliver(l.Index, msgs)

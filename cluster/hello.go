@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"lockd/cluster/store"
 )
 
 // Every connection between nodes begins with three messages, so that each side
@@ -166,7 +168,7 @@ func (who identity) check() error {
 	switch {
 	case who.ID == "":
 		return errors.New("a node without an id")
-	case len(who.Tokens) > tokensKept*tokenLen:
+	case len(who.Tokens) > store.TokensMax:
 		return fmt.Errorf("a node with %d bytes of tokens", len(who.Tokens))
 	case len(who.Rules) > rulesMax:
 		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), rulesMax)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -209,7 +210,7 @@ func TestDoubtfulClientHangsUp(t *testing.T) {
 // had the request: it neither waits for it nor tries it again.
 func TestSnapshotInPlaceOfTheEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.SnapshotEntries, cfg.LogStore = 20, store.BoltDB }))
 		defer c.close()
 		lead := c.settle()
 		others := c.others(lead)

@@ -122,10 +122,10 @@ func (n *Node) setRoster(next *roster) {
 }
 
 func (n *Node) noteCluster(cluster string) error {
-	if known := n.dir.meta.Cluster; known != "" && known != cluster {
+	if known := n.dir.Meta().Cluster; known != "" && known != cluster {
 		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
 	}
-	return n.dir.setCluster(cluster)
+	return n.dir.SetCluster(cluster)
 }
 
 // disconnectRefused closes the connections of peers that were admitted before the

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/store"
 	"lockd/resp"
 )
 
@@ -27,8 +28,8 @@ type Node struct {
 	log   *slog.Logger
 	clock Clock
 
-	dir    *dataDir // nil in memory
-	stores *stores
+	dir    *store.Folder // nil in memory
+	stores *store.Stores
 	peers  *peers
 	trans  *transport
 	raft   *raft.Raft
@@ -71,7 +72,7 @@ type Node struct {
 	toldAwaited time.Duration // monotonic
 	refusals    rarely
 	book        *startBook
-	mark        *appliedMark // nil in memory
+	mark        *store.AppliedMark // nil in memory
 	acked       acknowledged
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
@@ -161,10 +162,12 @@ func (n *Node) open() error {
 	if err := n.openStores(); err != nil {
 		return err
 	}
-	n.stores.guard.stored = n.proposer.stored
-	n.stores.Log.applied = n.appliedNow.Load
-	n.stores.Log.base = n.base
-	n.stores.Log.leads = func() bool { return n.started.Load() && n.raft.State() == raft.Leader }
+	n.stores.Attach(store.Hooks{
+		Leads:   func() bool { return n.started.Load() && n.raft.State() == raft.Leader },
+		Applied: n.appliedNow.Load,
+		Base:    n.base,
+		Stored:  n.proposer.stored,
+	})
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.found(); err != nil {
 			return err
@@ -199,18 +202,19 @@ func (n *Node) openStores() (err error) {
 		n.stores, err = n.cfg.stores()
 		return err
 	}
-	if n.dir, err = openDataDir(n.cfg.Dir, n.cfg.ID); err != nil {
+	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, ownArch); err != nil {
 		return err
 	}
-	n.incarnation, n.dirCluster = n.dir.meta.Incarnation, n.dir.meta.Cluster
-	n.starts, n.tokens = n.dir.meta.Starts, n.dir.meta.Tokens
+	meta := n.dir.Meta()
+	n.incarnation, n.dirCluster = meta.Incarnation, meta.Cluster
+	n.starts, n.tokens = meta.Starts, meta.Tokens
 	if err := n.book.open(n.dir); err != nil {
 		return err
 	}
-	if n.mark, err = openApplied(n.dir); err != nil {
+	if n.mark, err = store.OpenApplied(n.dir); err != nil {
 		return err
 	}
-	n.stores, err = openStores(n.dir, storeOptions{
+	n.stores, err = store.Open(n.dir, store.Options{
 		LogStore: n.cfg.LogStore, Fatal: n.fatal,
 		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log, n.clock),
 	})
@@ -374,7 +378,7 @@ func (n *Node) found() error {
 	if n.dir == nil {
 		return nil
 	}
-	return n.dir.setCluster(n.dirCluster)
+	return n.dir.SetCluster(n.dirCluster)
 }
 
 // firstServers is the configuration of a new cluster.
@@ -462,10 +466,10 @@ func (n *Node) release() error {
 		n.peers.close()
 	}
 	if n.stores != nil {
-		errs = append(errs, n.stores.close())
+		errs = append(errs, n.stores.Close())
 	}
 	if n.dir != nil {
-		errs = append(errs, n.mark.close(), n.dir.close())
+		errs = append(errs, n.mark.Close(), n.dir.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -3,11 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
-
-	"github.com/hashicorp/raft"
 )
 
 // BenchmarkForward is the round trip of a small request over loopback TCP.
@@ -38,29 +35,5 @@ func BenchmarkForward(b *testing.B) {
 				<-done
 			}
 		})
-	}
-}
-
-// BenchmarkStoreLogs is one durable append of entries of 256 bytes.
-func BenchmarkStoreLogs(b *testing.B) {
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
-		for _, batch := range []uint64{1, 64} {
-			b.Run(fmt.Sprintf("store=%s/entries=%d", kind, batch), func(b *testing.B) {
-				d, s := openTestStores(b, filepath.Join(b.TempDir(), "data"), kind)
-				defer closeTestStores(b, d, s)
-				next, data := uint64(1), make([]byte, 256)
-				b.ReportAllocs()
-				for b.Loop() {
-					logs := make([]*raft.Log, batch)
-					for i := range logs {
-						logs[i] = &raft.Log{Index: next, Term: 1, Data: data}
-						next++
-					}
-					if err := s.Log.StoreLogs(logs); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }

@@ -79,7 +79,7 @@ const replicatePause = 100 * time.Millisecond
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	alive := heartbeat(args)
-	args.LeaderCommitIndex = t.n.stores.Log.committed(args.LeaderCommitIndex)
+	args.LeaderCommitIndex = t.n.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))

@@ -113,10 +113,8 @@ func (t *transport) install(rpc raft.RPC) {
 		return
 	}
 	answers := make(chan raft.RPCResponse, 1)
-	in := &watchedReader{in: rpc.Reader, guard: n.stores.guard}
-	defer in.rest()
-	n.stores.guard.installing.Store(true)
-	defer n.stores.guard.installing.Store(false)
+	in, done := n.stores.Installing(rpc.Reader)
+	defer done()
 	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
 	if !ok {
 		return
@@ -127,36 +125,9 @@ func (t *transport) install(rpc raft.RPC) {
 	rpc.Respond(a.Response, a.Error)
 }
 
-// watchedReader ends the process where the disk does not take what was read: Raft's main
-// goroutine writes a leader's snapshot, and the node would hang beside a disk that hangs, while
-// its heartbeats are answered.
-type watchedReader struct {
-	in    io.Reader
-	guard *storeGuard
-	wrote *watchdog // of what the last Read gave
-}
-
-// Read implements io.Reader.
-func (r *watchedReader) Read(b []byte) (int, error) {
-	r.rest()
-	n, err := r.in.Read(b)
-	if err == nil {
-		r.wrote = r.guard.watch("InstallSnapshot")
-	}
-	return n, err
-}
-
-// rest ends the watch.
-func (r *watchedReader) rest() {
-	if r.wrote != nil {
-		r.wrote.stop()
-		r.wrote = nil
-	}
-}
-
 // errRestart stops a node whose log goes another way than the leader's and past his
 // snapshot: Raft would remove the log and go on taking its last entry for its own. At the
-// start the log is removed before Raft looks (checkEnds).
+// start the log is removed before Raft looks (store: checkEnds).
 var errRestart = errors.New("this node's log is not the leader's, and longer than his snapshot: start the node again to finish")
 
 // checkInstall checks the snapshot that Raft is about to install. Raft's state, and the

@@ -12,12 +12,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
 )
 
 // startBehind starts a cluster with a member that was brought up by the leader's snapshot and
 // has the entries after it.
 func startBehind(t *testing.T) (c *testCluster, lead, member *testNode) {
-	c = startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB })) // raft-wal keeps what it trims for a while
+	c = startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB })) // raft-wal keeps what it trims for a while
 	t.Cleanup(c.close)
 	lead = c.settle()
 	member = c.others(lead)[0]
@@ -279,7 +281,7 @@ func (c *testCluster) loseAnswer(from, to *testNode) {
 // lost. It keeps the entry, whatever is sent again: it may be on no other node that lives.
 func TestAnswerAfterInstallIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB }))
 		defer c.close()
 		lead := c.settle()
 		member, third := c.others(lead)[0], c.others(lead)[1]
@@ -310,7 +312,7 @@ func TestAnswerAfterInstallIsLost(t *testing.T) {
 // nothing away, also if the member starts again without what the leader has.
 func TestSaveTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB }))
 		defer c.close()
 		lead := c.settle()
 		member, third := c.others(lead)[0], c.others(lead)[1]
@@ -349,7 +351,7 @@ func TestSaveTwice(t *testing.T) {
 // again from before it is known all the same.
 func TestResentOverBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB }))
 		defer c.close()
 		lead := c.settle()
 		member := c.others(lead)[0]
@@ -399,7 +401,7 @@ func TestInstallPreemptsSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var large atomic.Bool
 		c := startCluster(t, 3, onDisk(t, func(cfg *Config) {
-			cfg.LogStore, cfg.Machine = logStoreBoltDB, growingMachine{cfg.Machine, &large}
+			cfg.LogStore, cfg.Machine = store.BoltDB, growingMachine{cfg.Machine, &large}
 		}))
 		defer c.close()
 		lead := c.settle()
@@ -426,7 +428,7 @@ func TestInstallPreemptsSnapshot(t *testing.T) {
 // from voting.
 func TestSnapshotOfSilentLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB }))
 		defer c.close()
 		lead, member := c.installSlowly()
 		c.cut(lead)
@@ -494,23 +496,28 @@ func (s gatedSink) Write(b []byte) (int, error) {
 	return s.SnapshotSink.Write(b)
 }
 
+// stallMax is how long startOnGatedDisks bears with a disk.
+const stallMax = 5 * time.Second
+
 // startOnGatedDisks starts three nodes whose snapshots are on disks that may hang.
 func startOnGatedDisks(t *testing.T) (c *testCluster, disks map[string]gatedSnapshots) {
 	t.Helper()
 	disks = map[string]gatedSnapshots{}
 	c = startCluster(t, 3, func(cfg *Config) {
-		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), snapshotsKept, hclog.NewNullLogger())
+		snaps, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), store.SnapshotsKept, hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}
-		disk, open, fatal := gatedSnapshots{snaps, &gate{}, &gate{}}, cfg.stores, cfg.Fatal
+		disk, fatal := gatedSnapshots{snaps, &gate{}, &gate{}}, cfg.Fatal
 		disks[cfg.ID] = disk
-		cfg.stores = func() (*stores, error) {
-			s, err := open()
-			s.Snaps, s.guard.fatal = watchedSnapshots{disk, s.guard}, fatal
+		cfg.stores = func() (*store.Stores, error) {
+			s, err := store.Join(store.Options{Fatal: fatal, StallMax: stallMax}, raft.NewInmemStore(), raft.NewInmemStore(), disk)
+			if err == nil {
+				s.Empty = true
+			}
 			return s, err
 		}
-	}, votesOnAnotherDisk)
+	}, votesOnAnotherDisk())
 	return c, disks
 }
 
@@ -526,7 +533,7 @@ func TestInstallBeginsOnHangingDisk(t *testing.T) {
 			defer disks[m.id].begin.open(nil)
 			m.askSnapshot()
 		}
-		time.Sleep(storeStallMax + time.Second)
+		time.Sleep(stallMax + time.Second)
 		for _, m := range c.others(lead) {
 			if said := m.stopped(); said != "" || len(m.snapshotting) == 0 {
 				t.Errorf("over a snapshot of its own it said %q", said)
@@ -541,7 +548,7 @@ func TestInstallBeginsOnHangingDisk(t *testing.T) {
 			defer disks[m.id].begin.open(nil)
 		}
 		lead, member := c.installSlowly()
-		time.Sleep(storeStallMax + time.Second)
+		time.Sleep(stallMax + time.Second)
 		if said := member.stopped(); !strings.Contains(said, "InstallSnapshot has not returned") {
 			t.Errorf("it said %q", said)
 		}
@@ -561,7 +568,7 @@ func TestInstallOnHangingDisk(t *testing.T) {
 			t.Fatalf("while the snapshot is under way it says %q", member.stopped())
 		}
 		disks[member.id].disk.close()
-		time.Sleep(storeStallMax + time.Second)
+		time.Sleep(stallMax + time.Second)
 		if said := member.stopped(); !strings.Contains(said, "InstallSnapshot") {
 			t.Errorf("it said %q", said)
 		}
@@ -602,7 +609,7 @@ func TestVoteIsForANode(t *testing.T) {
 // process before Raft forgets that the log is gone; the next start finishes.
 func TestInstallOverLongerLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = logStoreBoltDB }))
+		c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.LogStore = store.BoltDB }))
 		defer c.close()
 		lead := c.settle()
 		member, next := c.others(lead)[0], c.others(lead)[1]
@@ -633,21 +640,21 @@ func addStray(t *testing.T, n *testNode, to uint64) {
 	t.Helper()
 	cfg := Config{ID: n.id}
 	n.config(&cfg)
-	dir, err := openDataDir(cfg.Dir, n.id)
+	dir, err := store.OpenFolder(cfg.Dir, n.id, ownArch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dir.close()
-	s, err := openStores(dir, storeOptions{LogStore: cfg.LogStore, Fatal: func(err error) { t.Error(err) }})
+	defer dir.Close()
+	s, err := store.Open(dir, store.Options{LogStore: cfg.LogStore, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	last, err := s.Log.LastIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
-	term, err := s.Stable.GetUint64([]byte(keyCurrentTerm))
+	term, err := s.Stable.GetUint64([]byte("CurrentTerm"))
 	if err != nil {
 		t.Fatal(err)
 	}

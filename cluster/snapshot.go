@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
 )
 
 // The image in a snapshot:
@@ -28,6 +30,9 @@ const (
 	imageVersion = 1
 	imageBodyMax = 16 << 20 // bytes
 )
+
+// castagnoli is the polynomial of all checksums here.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var (
 	errImage  = errors.New("unreadable snapshot")
@@ -369,7 +374,7 @@ func (n *Node) lacksSpare() bool {
 	if first == 0 {
 		first = snaps[0].Index + 1
 	}
-	return len(snaps) < snapshotsKept || first > spare+1
+	return len(snaps) < store.SnapshotsKept || first > spare+1
 }
 
 // trim deletes the log up to the end of the oldest snapshot kept, without that entry: the
@@ -378,7 +383,7 @@ func (n *Node) lacksSpare() bool {
 // snapshot still reaches the log.
 func (n *Node) trim() error {
 	snaps, err := n.stores.Snaps.List()
-	if err != nil || len(snaps) < snapshotsKept {
+	if err != nil || len(snaps) < store.SnapshotsKept {
 		return err
 	}
 	upTo := snaps[len(snaps)-1].Index

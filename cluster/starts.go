@@ -1,20 +1,16 @@
 package cluster
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
 )
 
 // A data folder that is put back as it was before (a copy, a virtual machine's snapshot) has
@@ -25,108 +21,45 @@ import (
 // before they speak to the node. A node whose own history does not contain that start runs on
 // a copy from before it.
 
-// startsFile holds what this node has seen of others, beside its own meta file.
-const (
-	startsFile  = "peers.json"
-	startsMax   = 1 << 20 // bytes
-	tokenLen    = 10
-	tokensKept  = 128 // of a folder's starts; who was not met for longer is not compared
-	seenMax     = 1024
-	startsTitle = "lockd peers"
-)
+// seenMax is how many data folders of others are remembered that need not be.
+const seenMax = 1024
 
-// begin counts a start.
-func (m dirMeta) begin() dirMeta {
-	m.Format = dirFormat
-	m.Starts++
-	m.Tokens += rand.Text()[:tokenLen]
-	m.Tokens = m.Tokens[max(0, len(m.Tokens)-tokensKept*tokenLen):]
-	return m
-}
-
-// token is what a node drew at a start; false if it does not say.
-func (who identity) token(start uint64) (string, bool) {
-	back := who.Starts - start
-	if start == 0 || start > who.Starts || back >= uint64(len(who.Tokens)/tokenLen) {
-		return "", false
-	}
-	end := len(who.Tokens) - int(back)*tokenLen
-	return who.Tokens[end-tokenLen : end], true
-}
-
-// startSeen is the last start of a data folder that this node has met.
-type startSeen struct {
-	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"`
-	Start       uint64 `json:"start"`
-	Token       string `json:"token"`
-	Lost        string `json:"lost,omitempty"` // what it was found to have lost: it is refused for ever
+// history is what a node says of its starts.
+func (who identity) history() store.History {
+	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
 // startBook keeps the starts of others that this node has met.
 type startBook struct {
-	path string               // of the data folder; "" in memory
-	keep func(id string) bool // whether it must not be forgotten, however many come
+	folder *store.Folder        // nil in memory
+	keep   func(id string) bool // whether it must not be forgotten, however many come
 
 	saving sync.Mutex // one change at a time
 	mu     sync.Mutex
-	seen   map[string]startSeen // by folderKey; replaced as a whole
+	seen   map[string]store.LastSeen // by folderKey; replaced as a whole
 }
 
 // folderKey names a data folder.
 func folderKey(id, incarnation string) string { return id + " " + incarnation }
 
 // open reads the book of a data folder.
-func (b *startBook) open(d *dataDir) error {
-	b.path = d.path
-	text, err := readFileMax(filepath.Join(d.path, startsFile), startsMax)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+func (b *startBook) open(d *store.Folder) error {
+	b.folder = d
+	list, err := d.LastSeen()
+	if err != nil || len(list) == 0 {
+		return err
 	}
-	if err == nil {
-		b.seen, err = decodeBook(text)
-	}
-	if err != nil {
-		return d.damaged(fmt.Errorf("%s: %w", startsFile, err))
+	b.seen = map[string]store.LastSeen{}
+	for _, s := range list {
+		b.seen[folderKey(s.ID, s.Incarnation)] = s
 	}
 	return nil
 }
 
-// bookText is the book as it stands in its file: a line of JSON, and one with its checksum.
-type bookText struct {
-	Program string      `json:"program"` // startsTitle
-	Seen    []startSeen `json:"seen"`
-}
-
-func decodeBook(text []byte) (map[string]startSeen, error) {
-	line, sum, _ := bytes.Cut(text, []byte("\n"))
-	var t bookText
-	if err := json.Unmarshal(line, &t); err != nil {
-		return nil, fmt.Errorf("unreadable: %w", err)
-	}
-	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want || t.Program != startsTitle {
-		return nil, errors.New("its checksum does not match")
-	}
-	seen := map[string]startSeen{}
-	for _, s := range t.Seen {
-		seen[folderKey(s.ID, s.Incarnation)] = s
-	}
-	return seen, nil
-}
-
 // save writes a whole new book, and takes it into use once it is on the disk.
-func (b *startBook) save(seen map[string]startSeen) error {
-	if b.path != "" {
-		t := bookText{Program: startsTitle}
-		for _, s := range seen {
-			t.Seen = append(t.Seen, s)
-		}
-		line, err := json.Marshal(t)
-		if err != nil {
-			return err
-		}
-		text := fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
-		if err := replaceFile(b.path, startsFile, text); err != nil {
+func (b *startBook) save(seen map[string]store.LastSeen) error {
+	if b.folder != nil {
+		if err := b.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
 			return err
 		}
 	}
@@ -136,7 +69,7 @@ func (b *startBook) save(seen map[string]startSeen) error {
 	return nil
 }
 
-func (b *startBook) last(who identity) startSeen {
+func (b *startBook) last(who identity) store.LastSeen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen[folderKey(who.ID, who.Incarnation)]
@@ -156,14 +89,14 @@ func (b *startBook) meet(who identity) error {
 		return err
 	}
 	last.ID, last.Incarnation, last.Start = who.ID, who.Incarnation, who.Starts
-	last.Token, _ = who.token(who.Starts)
+	last.Token, _ = who.history().Token(who.Starts)
 	return b.note(last)
 }
 
 // note remembers what was seen of a folder. saving is held.
-func (b *startBook) note(s startSeen) error {
+func (b *startBook) note(s store.LastSeen) error {
 	b.mu.Lock()
-	next := map[string]startSeen{}
+	next := map[string]store.LastSeen{}
 	maps.Copy(next, b.seen)
 	b.mu.Unlock()
 	for key, old := range next {
@@ -180,8 +113,8 @@ func (b *startBook) note(s startSeen) error {
 
 // judgeStart compares a node's history with its last start that was seen. news says that
 // this one is later.
-func judgeStart(who identity, last startSeen) (news bool, err error) {
-	token, known := who.token(last.Start)
+func judgeStart(who identity, last store.LastSeen) (news bool, err error) {
+	token, known := who.history().Token(last.Start)
 	switch {
 	case last.Lost != "":
 		return false, errors.New(last.Lost)
@@ -286,55 +219,13 @@ func (n *Node) condemnLost(who identity, last, owned uint64) {
 	n.peers.disconnect(who.ID)
 }
 
-// appliedMark remembers over restarts how far this node has applied the log: what is before it
-// is committed. It is written without a sync, so after a crash of the machine it may lag behind;
-// it is never ahead of the log, which is on the disk before it is applied.
-type appliedMark struct {
-	f     *os.File
-	begin uint64 // as it was at the start
-}
-
-const appliedFile = "applied"
-
-func openApplied(d *dataDir) (*appliedMark, error) {
-	f, err := os.OpenFile(filepath.Join(d.path, appliedFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("data folder %s: %w", d.path, err)
-	}
-	m := &appliedMark{f: f}
-	var text [markLen]byte
-	if _, err := f.ReadAt(text[:], 0); err == nil {
-		if index := binary.BigEndian.Uint64(text[:]); bytes.Equal(encodeMark(index), text[:]) {
-			m.begin = index
-		}
-	}
-	return m, nil
-}
-
-// note writes down an index. If that fails the older one is there, and promises less.
-func (m *appliedMark) note(index uint64) {
-	if m != nil && index > m.begin {
-		_, _ = m.f.WriteAt(encodeMark(index), 0)
-	}
-}
-
-func (m *appliedMark) close() error {
-	if m == nil {
-		return nil
-	}
-	return m.f.Close()
-}
-
 // contradiction says that a leader has another log than what this node has applied, which
 // cannot be while every node keeps its promises. nil: it has not.
 func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
 	if !n.started.Load() || term < n.raft.CurrentTerm() {
 		return nil
 	}
-	applied := n.appliedNow.Load()
-	if n.mark != nil {
-		applied = max(applied, n.mark.begin)
-	}
+	applied := max(n.appliedNow.Load(), n.mark.Begin())
 	for _, e := range entries {
 		var own raft.Log
 		if e.Index == 0 || e.Index > applied || n.stores.Log.GetLog(e.Index, &own) != nil || own.Term == e.Term {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/cluster/store"
 )
 
 // putCopy is what a backup does.
@@ -81,7 +84,7 @@ func TestAppliedIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rollBack(t, func(dirs map[string]string) {
 			for _, id := range []string{"n2", "n3"} {
-				if err := os.Remove(filepath.Join(dirs[id], startsFile)); err != nil {
+				if err := os.Remove(filepath.Join(dirs[id], "peers.json")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -149,7 +152,12 @@ func TestMemberThatLostItsLog(t *testing.T) {
 // A start is compared with the last one that was met, however many came between, as long as
 // its token is kept; what was met is on the disk.
 func TestStartBook(t *testing.T) {
-	dir := &dataDir{path: t.TempDir()}
+	path := filepath.Join(t.TempDir(), "data")
+	dir, err := store.OpenFolder(path, "n0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
 	open := func() *startBook {
 		b := &startBook{keep: func(string) bool { return false }}
 		if err := b.open(dir); err != nil {
@@ -157,50 +165,52 @@ func TestStartBook(t *testing.T) {
 		}
 		return b
 	}
-	who := func(m dirMeta) identity {
-		return identity{ID: "n1", Incarnation: "i", Starts: m.Starts, Tokens: m.Tokens}
+	const tokenLen = 10
+	const kept = store.TokensMax / tokenLen
+	start := func(who identity, times int) identity {
+		for range times {
+			who.Starts++
+			who.Tokens += rand.Text()[:tokenLen]
+		}
+		who.Tokens = who.Tokens[max(0, len(who.Tokens)-store.TokensMax):]
+		return who
 	}
-	meet := func(m dirMeta, ok bool) {
+	meet := func(who identity, ok bool) {
 		t.Helper()
-		if err := open().meet(who(m)); (err == nil) != ok || err != nil && !isFinal(err.Error()) {
-			t.Errorf("start %d: %v", m.Starts, err)
+		if err := open().meet(who); (err == nil) != ok || err != nil && !isFinal(err.Error()) {
+			t.Errorf("start %d: %v", who.Starts, err)
 		}
 	}
-	copied := dirMeta{}.begin().begin()
-	lived := copied.begin()
+	copied := start(identity{ID: "n1", Incarnation: "i"}, 2)
+	lived := start(copied, 1)
 	meet(copied, true)
 	meet(lived, true)
 	meet(lived, true)
-	meet(copied, false)         // a lower number
-	meet(copied.begin(), false) // the same number, another token
-	for range tokensKept - 2 {
-		copied = copied.begin()
-	}
+	meet(copied, false)           // a lower number
+	meet(start(copied, 1), false) // the same number, another token
+	copied = start(copied, kept-2)
 	meet(copied, false)
-	for range tokensKept + 5 {
-		lived = lived.begin()
-	}
+	lived = start(lived, kept+5)
 	meet(lived, true) // it was not met for long: nothing to compare
-	if len(lived.Tokens) != tokensKept*tokenLen || who(lived).check() != nil {
-		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), who(lived).check())
+	if err := lived.check(); err != nil {
+		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), err)
 	}
 	b := open()
-	if err := b.condemn(who(lived), "node n1 "+saysLost); err != nil {
+	if err := b.condemn(lived, "node n1 "+saysLost); err != nil {
 		t.Fatal(err)
 	}
-	meet(lived.begin(), false)
+	meet(start(lived, 1), false)
 
 	for i := range 3 * seenMax {
-		b.seen[fmt.Sprint(i)] = startSeen{ID: fmt.Sprint(i)}
+		b.seen[fmt.Sprint(i)] = store.LastSeen{ID: fmt.Sprint(i)}
 	}
 	if err := b.meet(identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
 		t.Errorf("%v, %d remembered", err, len(b.seen))
 	}
-	path := filepath.Join(dir.path, startsFile)
-	if err := os.WriteFile(path, []byte(`{"program":"lockd peers"}`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(path, "peers.json"), []byte(`{"program":"lockd peers"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&startBook{}).open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: "+startsFile) {
+	if err := (&startBook{}).open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: peers.json") {
 		t.Errorf("altered: %v", err)
 	}
 }

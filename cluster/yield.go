@@ -7,7 +7,7 @@ import (
 )
 
 // A leader whose disk hangs answers nobody, and Raft goes on leading (raft#503), until the
-// watchdog ends the process after storeStallMax. The others can do without it: they have
+// store ends the process (store.Options.StallMax). The others can do without it: they have
 // what it has sent while its disk did not write. So a leader whose append has not ended
 // after a fifth of that time has the best of them stand for election, and sends nothing
 // more until its disk is back, so that they elect another also if that message is lost.
@@ -19,7 +19,7 @@ var errYields = errors.New("the disk of this node hangs: it lets another one lea
 // yields reports whether this node must not lead now, nor stand for election.
 func (t *transport) yields() bool {
 	n := t.n
-	if n.stores.guard.slow.Load() == 0 {
+	if !n.stores.Slow() {
 		t.yielding.Store(false)
 		return false
 	}
@@ -34,7 +34,7 @@ func (t *transport) yields() bool {
 		return false // nobody could lead without this node
 	}
 	if !t.yielding.Swap(true) {
-		n.log.Warn("the disk has not taken an entry for a while: another node shall lead", "limit", n.stores.guard.stallMax/stallTicks, "next", next.ID)
+		n.log.Warn("the disk has not taken an entry for a while: another node shall lead", "limit", n.stores.SlowAfter(), "next", next.ID)
 		go func() {
 			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.cfg.ID), Addr: []byte(*n.advertise.Load())}}
 			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence

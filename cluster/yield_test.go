@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
 )
 
 // While the leader's disk hangs another node leads, soon; nothing acknowledged is lost, and
@@ -20,7 +22,7 @@ func TestLeaderWithHangingDiskYields(t *testing.T) {
 }
 
 func hang(t *testing.T, lost bool) {
-	c := startCluster(t, 3, votesOnAnotherDisk)
+	c := startCluster(t, 3, votesOnAnotherDisk())
 	defer c.close()
 	lead := c.settle()
 	others := c.others(lead)
@@ -69,14 +71,20 @@ func hang(t *testing.T, lost bool) {
 }
 
 // votesOnAnotherDisk keeps Raft from a panic while a test lets the power fail.
-func votesOnAnotherDisk(cfg *Config) {
-	open := cfg.stores
-	cfg.stores = func() (*stores, error) {
-		s, err := open()
-		if err == nil {
-			s.Stable.(*guardedVotes).guard = newStoreGuard(storeOptions{Fatal: func(error) {}})
+func votesOnAnotherDisk() func(*Config) {
+	disks := map[string]*raft.InmemStore{}
+	return func(cfg *Config) {
+		if disks[cfg.ID] == nil {
+			disks[cfg.ID] = raft.NewInmemStore()
 		}
-		return s, err
+		open, votes := cfg.stores, disks[cfg.ID]
+		cfg.stores = func() (*store.Stores, error) {
+			s, err := open()
+			if err == nil {
+				s.Stable, err = onAnotherDisk(votes)
+			}
+			return s, err
+		}
 	}
 }
 
@@ -136,8 +144,17 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
+		other := c.others(lead)[0]
+		lead.disk.gate.close()
+		other.disk.gate.close() // so nobody could lead in its place, and nobody is told
+		reply := make(chan string, 1)
+		go func() { reply <- lead.do("SET a 1") }()
+		time.Sleep(1500 * time.Millisecond)
+		if !lead.stores.Slow() || !lead.leads() {
+			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.leads())
+		}
 		lead.trans.yielding.Store(true)
-		lead.stores.guard.slow.Add(1)
+		other.disk.gate.open(nil)
 		time.Sleep(3 * time.Second)
 		if lead.leads() || lead.raft.State() == raft.Leader {
 			t.Error("it still leads")
@@ -145,7 +162,8 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		if c.leader() == lead {
 			t.Error("it was elected again")
 		}
-		lead.stores.guard.slow.Add(-1)
+		lead.disk.gate.open(nil)
+		<-reply
 		c.expect(lead, "SET a 1", "+OK")
 	})
 }

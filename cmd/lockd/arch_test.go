@@ -19,15 +19,19 @@ var mayImport = map[string][]string{
 	"lockd/resp":              {},
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
+	"lockd/internal/crash":    {}, // likewise
 	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
 	"lockd/keyspace":          {"lockd/resp"},
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault"},
+	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store"},
 	"lockd/clients":           {}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
+
+	// The rooms of cluster, which know nothing of nodes.
+	"lockd/cluster/store": {"lockd/resp/fault"}, // the disk
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -66,6 +70,7 @@ var doors = []struct {
 }{
 	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
 	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
+	{"lockd/cluster/store", "time.Now", "fault.go", "a store counts and waits, but reads no clock; only the faults of a test build do"},
 }
 
 // The packages import each other only downwards, as drawn in the README.

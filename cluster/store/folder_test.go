@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 // says what to do.
 func TestDataDirRefusals(t *testing.T) {
 	made := func(t *testing.T, dir string) {
-		d, s := openTestStores(t, dir, logStoreWAL)
+		d, s := openTestStores(t, dir, WAL)
 		closeTestStores(t, d, s)
 	}
 	write := func(t *testing.T, path, text string) {
@@ -25,7 +25,7 @@ func TestDataDirRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remake := func(t *testing.T, dir string, change func(*dirMeta)) {
+	remake := func(t *testing.T, dir string, change func(*Meta)) {
 		made(t, dir)
 		text, err := os.ReadFile(filepath.Join(dir, metaFile))
 		if err != nil {
@@ -43,11 +43,11 @@ func TestDataDirRefusals(t *testing.T) {
 		make func(t *testing.T, dir string)
 		want string
 	}{
-		{"newer format", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.Format = 3 }) },
+		{"newer format", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.Format = 3 }) },
 			`data folder DIR was written by a newer lockd (format 3, this is 2): start that version, or name another folder`},
-		{"other node", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.ID = "n7" }) },
+		{"other node", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.ID = "n7" }) },
 			`data folder DIR belongs to node "n7", not to "n1"`},
-		{"other log store", func(t *testing.T, dir string) { remake(t, dir, func(m *dirMeta) { m.LogStore = logStoreBoltDB }) },
+		{"other log store", func(t *testing.T, dir string) { remake(t, dir, func(m *Meta) { m.LogStore = BoltDB }) },
 			`data folder DIR keeps its log in boltdb, not in wal`},
 		{"another program's", func(t *testing.T, dir string) { write(t, filepath.Join(dir, "dump.rdb"), "REDIS") },
 			`folder DIR is not lockd's: it holds "dump.rdb"; name an empty or a new folder`},
@@ -73,7 +73,7 @@ func TestDataDirRefusals(t *testing.T) {
 		{"log missing", func(t *testing.T, dir string) { made(t, dir); os.RemoveAll(filepath.Join(dir, walFolder)) },
 			`data folder DIR is damaged: wal: `},
 		{"log emptied", func(t *testing.T, dir string) {
-			d, s := openTestStores(t, dir, logStoreWAL)
+			d, s := openTestStores(t, dir, WAL)
 			if err := s.Log.StoreLogs(entries(1, 9)); err != nil {
 				t.Fatal(err)
 			}
@@ -82,14 +82,14 @@ func TestDataDirRefusals(t *testing.T) {
 			os.Mkdir(filepath.Join(dir, walFolder), 0o700)
 		}, `data folder DIR is damaged: the log ends at entry 0, but entry 9 had been stored`},
 		{"old votes", func(t *testing.T, dir string) {
-			d, s := openTestStores(t, dir, logStoreWAL)
+			d, s := openTestStores(t, dir, WAL)
 			if err := s.Log.StoreLogs([]*raft.Log{{Index: 1, Term: 4}}); err != nil {
 				t.Fatal(err)
 			}
 			closeTestStores(t, d, s)
 		}, `data folder DIR is damaged: the record of votes has term 0, but there is an entry of term 4 and a vote of term 0`},
 		{"snapshot missing", func(t *testing.T, dir string) {
-			d, s := openTestStores(t, dir, logStoreWAL)
+			d, s := openTestStores(t, dir, WAL)
 			if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestDataDirRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.make(t, dir)
-			d, s, err := tryOpen(dir, logStoreWAL)
+			d, s, err := tryOpen(dir, WAL)
 			if err == nil {
 				closeTestStores(t, d, s)
 				t.Fatal("opened")
@@ -126,11 +126,11 @@ func TestDataDirRefusals(t *testing.T) {
 // is nobody else's to read.
 func TestDataDirLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	d, err := openDataDir(dir, "n1")
+	d, err := OpenFolder(dir, "n1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = openDataDir(dir, "n1")
+	_, err = OpenFolder(dir, "n1", "")
 	want := "data folder " + dir + " is in use by another lockd process (pid " + strings.TrimSpace(readFile(t, filepath.Join(dir, lockFile))) + ")"
 	if err == nil || err.Error() != want {
 		t.Errorf("second open: %v, want %s", err, want)
@@ -138,27 +138,27 @@ func TestDataDirLock(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = openDataDir(dir, "n1"); err != nil {
+	if d, err = OpenFolder(dir, "n1", ""); err != nil {
 		t.Fatalf("after close: %v", err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
 // A folder keeps its incarnation and its cluster; a new one is a new incarnation.
 func TestDataDirIdentity(t *testing.T) {
-	open := func(dir string) dirMeta {
+	open := func(dir string) Meta {
 		t.Helper()
-		d, err := openDataDir(dir, "n1")
+		d, err := OpenFolder(dir, "n1", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.close()
-		if err := d.setCluster("c1"); err != nil {
+		defer d.Close()
+		if err := d.SetCluster("c1"); err != nil {
 			t.Fatal(err)
 		}
 		return d.meta
@@ -177,12 +177,12 @@ func TestDataDirIdentity(t *testing.T) {
 // folder for one that has been set up, and wait for a leader for ever.
 func TestStoresInterruptedBootstrap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	d, s := openTestStores(t, dir, logStoreWAL)
+	d, s := openTestStores(t, dir, WAL)
 	if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil { // BootstrapCluster's first write
 		t.Fatal(err)
 	}
 	closeTestStores(t, d, s)
-	d, s = openTestStores(t, dir, logStoreWAL)
+	d, s = openTestStores(t, dir, WAL)
 	defer closeTestStores(t, d, s)
 	conf := raft.DefaultConfig()
 	conf.LocalID, conf.LogOutput = "n1", io.Discard
@@ -196,7 +196,7 @@ func TestStoresInterruptedBootstrap(t *testing.T) {
 // A crash between the installation of a snapshot and the removal of the older log
 // leaves a log that ends before the snapshot: raft-wal would take no further entry.
 func TestStoresInterruptedInstall(t *testing.T) {
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			d, s := openTestStores(t, dir, kind)
@@ -237,12 +237,12 @@ func readFile(t *testing.T, path string) string {
 
 // FuzzMeta: whatever the meta file holds, it is read or refused.
 func FuzzMeta(f *testing.F) {
-	f.Add(encodeMeta(dirMeta{Program: metaProgram, Format: 1, ID: "n1"}))
+	f.Add(encodeMeta(Meta{Program: metaProgram, Format: 1, ID: "n1"}))
 	f.Add([]byte("{}\n"))
 	f.Add([]byte(`{"program":"lockd data folder","format":2}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		meta, err := decodeMeta(text)
-		if err == nil && meta.Format <= dirFormat && meta.Program != metaProgram {
+		if err == nil && meta.Format <= folderFormat && meta.Program != metaProgram {
 			t.Errorf("took %q", text)
 		}
 	})
@@ -252,17 +252,17 @@ func FuzzMeta(f *testing.F) {
 // the process runs.
 func TestDataDirMakesFoldersAbove(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d, err := openDataDir(filepath.Join("a", "b", "data"), "n1")
+	d, err := OpenFolder(filepath.Join("a", "b", "data"), "n1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDataDir(filepath.Join("file", "data"), "n1"); err == nil || !strings.Contains(err.Error(), "cannot be made") {
+	if _, err := OpenFolder(filepath.Join("file", "data"), "n1", ""); err == nil || !strings.Contains(err.Error(), "cannot be made") {
 		t.Errorf("a folder in a file: %v", err)
 	}
 }
@@ -270,7 +270,7 @@ func TestDataDirMakesFoldersAbove(t *testing.T) {
 // A full disk is never called damage: who removes the folder then, or the node, loses what is
 // in order.
 func TestFullDiskIsNoDamage(t *testing.T) {
-	d := &dataDir{path: "DIR"}
+	d := &Folder{path: "DIR"}
 	for _, err := range []error{
 		fmt.Errorf("its log: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}),
 		errors.New("panic: write x: no space left on device"),

@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"bytes"
@@ -12,43 +12,42 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 const (
-	dirFormat   = 2 // of the folder's layout; a folder of a newer one is refused
-	lockFile    = "lock"
-	metaFile    = "lockd.json"
-	metaMax     = 64 << 10 // bytes
-	metaProgram = "lockd data folder"
+	folderFormat = 2 // of the folder's layout; a folder of a newer one is refused
+	lockFile     = "lock"
+	metaFile     = "lockd.json"
+	metaMax      = 64 << 10 // bytes
+	metaProgram  = "lockd data folder"
 )
 
-// dirMeta is what a data folder says about itself: one line of JSON, and a line
+// Meta is what a data folder says about itself: one line of JSON, and a line
 // with its checksum.
-type dirMeta struct {
+type Meta struct {
 	Program     string `json:"program"` // metaProgram
 	Format      int    `json:"format"`
 	ID          string `json:"id"`          // node id
 	Incarnation string `json:"incarnation"` // made anew with the folder: a node that lost its data is another one
 	Cluster     string `json:"cluster"`     // cluster id; empty until it is known
-	Arch        string `json:"arch"`        // archName of the process that made the folder
+	Arch        string `json:"arch"`        // architecture of the process that made the folder
 	LogStore    string `json:"log_store"`   // kind of the log; empty until there is one
-	Starts      uint64 `json:"starts"`      // how often a node was started on the folder, since format 2
-	Tokens      string `json:"tokens"`      // what the last of them drew, each of tokenLen, the newest last
+	History            // of its starts, since format 2
 }
 
-// dataDir is a locked data folder. It belongs to one process at a time.
-type dataDir struct {
+// Folder is a locked data folder. It belongs to one process at a time. Its methods must
+// not be called concurrently, except LastSeen and SaveLastSeen.
+type Folder struct {
 	path string
-	meta dirMeta
+	meta Meta
 	lock *os.File
 }
 
-// openDataDir opens the data folder of node id, or makes it. It refuses, with a
-// sentence a person can act upon, a folder that another process uses, that belongs
-// to another node, that a newer lockd has written, that is damaged, or that is not
-// lockd's.
-func openDataDir(path, id string) (*dataDir, error) {
+// OpenFolder opens the data folder of node id, or makes it; arch is the architecture
+// that a new one notes. It refuses, with a sentence a person can act upon, a folder that
+// another process uses, that belongs to another node, that a newer lockd has written,
+// that is damaged, or that is not lockd's.
+func OpenFolder(path, id, arch string) (*Folder, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, fmt.Errorf("data folder %s cannot be made: %w", path, err)
 	}
@@ -59,16 +58,19 @@ func openDataDir(path, id string) (*dataDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dataDir{path: path, lock: lock}
-	if err := d.load(id); err != nil {
+	d := &Folder{path: path, lock: lock}
+	if err := d.load(id, arch); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// close unlocks the folder. Its stores must have been closed.
-func (d *dataDir) close() error { return d.lock.Close() }
+// Close unlocks the folder. Its stores must have been closed.
+func (d *Folder) Close() error { return d.lock.Close() }
+
+// Meta is what the folder says about itself now.
+func (d *Folder) Meta() Meta { return d.meta }
 
 // checkOurs refuses a folder with files that no lockd has made.
 func checkOurs(path string) error {
@@ -76,7 +78,8 @@ func checkOurs(path string) error {
 	if err != nil {
 		return fmt.Errorf("data folder %s cannot be read: %w", path, err)
 	}
-	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, startsFile, startsFile + tmpSuffix, appliedFile, walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
+	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, lastSeenFile, lastSeenFile + tmpSuffix, appliedFile,
+		walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
 	for _, e := range entries {
 		if !slices.Contains(ours, e.Name()) {
 			return fmt.Errorf("folder %s is not lockd's: it holds %q; name an empty or a new folder", path, e.Name())
@@ -85,6 +88,9 @@ func checkOurs(path string) error {
 	return nil
 }
 
+// errLocked says that another process holds the lock.
+var errLocked = errors.New("locked by another process")
+
 // lockFolder takes the lock that keeps a second process out. The kernel frees it
 // when the process ends, however it ends.
 func lockFolder(path string) (*os.File, error) {
@@ -92,15 +98,14 @@ func lockFolder(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
+	if err = tryLock(f); err == nil {
 		err = notePID(f)
 	}
 	if err == nil {
 		return f, nil
 	}
 	defer f.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, errLocked) {
 		return nil, fmt.Errorf("data folder %s is in use by another lockd process (pid %s)", path, readPID(f))
 	}
 	return nil, fmt.Errorf("data folder %s cannot be locked: %w", path, err)
@@ -124,10 +129,10 @@ func readPID(f *os.File) string {
 }
 
 // load reads the folder's meta file, or writes the first one.
-func (d *dataDir) load(id string) error {
+func (d *Folder) load(id, arch string) error {
 	text, err := readFileMax(filepath.Join(d.path, metaFile), metaMax)
 	if errors.Is(err, os.ErrNotExist) {
-		return d.create(id)
+		return d.create(id, arch)
 	}
 	if err != nil {
 		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
@@ -136,26 +141,33 @@ func (d *dataDir) load(id string) error {
 	switch {
 	case err != nil:
 		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
-	case meta.Format > dirFormat:
-		return fmt.Errorf("data folder %s was written by a newer lockd (format %d, this is %d): start that version, or name another folder", d.path, meta.Format, dirFormat)
+	case meta.Format > folderFormat:
+		return fmt.Errorf("data folder %s was written by a newer lockd (format %d, this is %d): start that version, or name another folder", d.path, meta.Format, folderFormat)
 	case meta.ID != id:
 		return fmt.Errorf("data folder %s belongs to node %q, not to %q", d.path, meta.ID, id)
 	}
 	return d.save(meta.begin())
 }
 
-func (d *dataDir) create(id string) error {
+func (d *Folder) create(id, arch string) error {
 	for _, name := range []string{walFolder, logFile, votesFile, snapshotFolder} {
 		if _, err := os.Lstat(filepath.Join(d.path, name)); err == nil {
 			return d.damaged(fmt.Errorf("%s is missing, but there is %s", metaFile, name))
 		}
 	}
-	meta := dirMeta{Program: metaProgram, ID: id, Incarnation: rand.Text(), Arch: ownArch}
+	meta := Meta{Program: metaProgram, ID: id, Incarnation: rand.Text(), Arch: arch}
 	return d.save(meta.begin())
 }
 
-// setCluster notes the cluster that the node belongs to, once it is known.
-func (d *dataDir) setCluster(cluster string) error {
+// begin counts a start.
+func (m Meta) begin() Meta {
+	m.Format = folderFormat
+	m.History = m.next()
+	return m
+}
+
+// SetCluster notes on the disk the cluster that the node belongs to, once it is known.
+func (d *Folder) SetCluster(cluster string) error {
 	if d.meta.Cluster == cluster {
 		return nil
 	}
@@ -165,7 +177,7 @@ func (d *dataDir) setCluster(cluster string) error {
 }
 
 // noteStores records that the stores have been made, and of which kind.
-func (d *dataDir) noteStores(logStore string) error {
+func (d *Folder) noteStores(logStore string) error {
 	if d.meta.LogStore == logStore {
 		return nil
 	}
@@ -177,9 +189,9 @@ func (d *dataDir) noteStores(logStore string) error {
 // checkStores refuses a folder that was made with the other kind of log, or whose
 // stores have been lost: a node that forgot its log or its vote would harm the
 // others.
-func (d *dataDir) checkStores(logStore string) error {
-	if logStore != logStoreWAL && logStore != logStoreBoltDB {
-		return fmt.Errorf("unknown log store %q: it is %s or %s", logStore, logStoreWAL, logStoreBoltDB)
+func (d *Folder) checkStores(logStore string) error {
+	if logStore != WAL && logStore != BoltDB {
+		return fmt.Errorf("unknown log store %q: it is %s or %s", logStore, WAL, BoltDB)
 	}
 	if d.meta.LogStore == "" {
 		return d.clearUnfinished()
@@ -188,7 +200,7 @@ func (d *dataDir) checkStores(logStore string) error {
 		return fmt.Errorf("data folder %s keeps its log in %s, not in %s", d.path, d.meta.LogStore, logStore)
 	}
 	log := walFolder
-	if logStore == logStoreBoltDB {
+	if logStore == BoltDB {
 		log = logFile
 	}
 	for _, name := range []string{log, votesFile, markFile} {
@@ -205,7 +217,7 @@ func (d *dataDir) checkStores(logStore string) error {
 
 // clearUnfinished removes stores whose making was cut short. Nothing can have been
 // stored in them: that begins after noteStores.
-func (d *dataDir) clearUnfinished() error {
+func (d *Folder) clearUnfinished() error {
 	for _, name := range []string{walFolder, logFile, votesFile, markFile, snapshotFolder} {
 		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
 			return fmt.Errorf("data folder %s: %w", d.path, err)
@@ -215,23 +227,23 @@ func (d *dataDir) clearUnfinished() error {
 }
 
 // damaged is the refusal of a folder that cannot be trusted.
-func (d *dataDir) damaged(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+func (d *Folder) damaged(err error) error {
+	if errors.Is(err, errDiskFull) || strings.Contains(err.Error(), errDiskFull.Error()) {
 		return d.full(err)
 	}
 	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add it under a new id with an empty folder; an older copy of the folder has forgotten what the node has promised since, and is refused)", d.path, err)
 }
 
 // full is the error of a folder whose disk is full. Nothing is wrong with the folder.
-func (d *dataDir) full(err error) error {
+func (d *Folder) full(err error) error {
 	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written to files of %d MiB, one of which is rebuilt after a crash) and start again",
 		d.path, err, 2*segmentBytes()>>20, segmentBytes()>>20)
 }
 
 // save writes the meta file.
-func (d *dataDir) save(meta dirMeta) error {
+func (d *Folder) save(meta Meta) error {
 	if err := replaceFile(d.path, metaFile, encodeMeta(meta)); err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
+		if errors.Is(err, errDiskFull) {
 			return d.full(err)
 		}
 		return fmt.Errorf("data folder %s: %w", d.path, err)
@@ -252,7 +264,7 @@ func replaceFile(folder, name string, text []byte) error {
 	return syncFolder(folder)
 }
 
-func encodeMeta(meta dirMeta) []byte {
+func encodeMeta(meta Meta) []byte {
 	line, err := json.Marshal(meta)
 	if err != nil {
 		panic(err) // strings and integers only
@@ -260,16 +272,16 @@ func encodeMeta(meta dirMeta) []byte {
 	return fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
 }
 
-func decodeMeta(text []byte) (dirMeta, error) {
+func decodeMeta(text []byte) (Meta, error) {
 	line, sum, _ := bytes.Cut(text, []byte("\n"))
-	var meta dirMeta
+	var meta Meta
 	if err := json.Unmarshal(line, &meta); err != nil {
 		return meta, fmt.Errorf("unreadable: %w", err)
 	}
 	if meta.Program != metaProgram || meta.Format < 1 {
 		return meta, errors.New("it does not describe a lockd data folder")
 	}
-	if meta.Format > dirFormat {
+	if meta.Format > folderFormat {
 		return meta, nil // its checksum may be another one
 	}
 	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
@@ -326,12 +338,4 @@ func makeFolder(path string) error {
 		}
 	}
 	return nil
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -1,6 +1,6 @@
 //go:build !faults
 
-package cluster
+package store
 
 import (
 	"github.com/hashicorp/raft"
@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// What a test build puts around the stores (store_fault.go). Nothing in this build.
+// What a test build puts around the stores (fault.go). Nothing in this build.
 
 func faultyFiles(files types.VFS) types.VFS { return files }
 

@@ -1,7 +1,8 @@
-package cluster
+package store
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,22 +36,59 @@ func (s syncedSnapshots) Create(version raft.SnapshotVersion, index, term uint64
 }
 
 // watchedSnapshots ends the process where the disk does not let a leader's snapshot begin:
-// that is Raft's main goroutine as well (watchedReader). One of the node's own may wait.
+// that is Raft's main goroutine as well (Installing). One of the node's own may wait.
 type watchedSnapshots struct {
 	raft.SnapshotStore
-	guard *storeGuard
+	guard *guard
 }
 
 // Create implements raft.SnapshotStore.
 func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	if s.guard.installing.Load() { // then no other is written (Node.snapshotting)
+	if s.guard.installing.Load() { // then no other is written
 		defer s.guard.watch("InstallSnapshot").stop()
 	}
 	return s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 }
 
+// Installing watches a leader's snapshot that Raft reads from in and writes, until done is
+// called: it ends the process where the disk does not take what was read. Raft's main
+// goroutine writes it, and the node would hang beside a disk that hangs, while its heartbeats
+// are answered. One is installed at a time, and no other snapshot is written beside it.
+func (s *Stores) Installing(in io.Reader) (watched io.Reader, done func()) {
+	r := &watchedReader{in: in, guard: s.guard}
+	s.guard.installing.Store(true)
+	return r, func() {
+		s.guard.installing.Store(false)
+		r.rest()
+	}
+}
+
+type watchedReader struct {
+	in    io.Reader
+	guard *guard
+	wrote *watchdog // of what the last Read gave
+}
+
+// Read implements io.Reader.
+func (r *watchedReader) Read(b []byte) (int, error) {
+	r.rest()
+	n, err := r.in.Read(b)
+	if err == nil {
+		r.wrote = r.guard.watch("InstallSnapshot")
+	}
+	return n, err
+}
+
+// rest ends the watch.
+func (r *watchedReader) rest() {
+	if r.wrote != nil {
+		r.wrote.stop()
+		r.wrote = nil
+	}
+}
+
 // removeUnfinished removes snapshots that were not written to their end. There is at most
-// one at a time (Node.snapshotting), and the library leaves it where the disk is full.
+// one at a time, and the library leaves it where the disk is full.
 func removeUnfinished(dir string) error {
 	left, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

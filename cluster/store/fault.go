@@ -1,6 +1,6 @@
 //go:build faults
 
-package cluster
+package store
 
 import (
 	"errors"
@@ -30,14 +30,15 @@ import (
 type lossyFiles struct {
 	types.VFS
 
-	clock SystemClock
-	lying bool       // it says that it has synced, and has not
-	mu    sync.Mutex // not held at a fault point: a dying process takes it for good
-	files map[string]*unsynced
+	opened time.Time  // moments count from here
+	lying  bool       // it says that it has synced, and has not
+	mu     sync.Mutex // not held at a fault point: a dying process takes it for good
+	files  map[string]*unsynced
 }
 
-// lyingDisk has the disk of this process lie.
-var lyingDisk bool
+// LyingDisk has the disk of this process lie. It is set before a folder is opened, in a
+// test build only.
+var LyingDisk bool
 
 // unsynced is what is not on the disk yet of one file. It is a short list: after
 // writebackMax the kernel has written by itself what nobody has synced.
@@ -66,7 +67,7 @@ type overwrite struct {
 }
 
 func newLossyFiles(files types.VFS) *lossyFiles {
-	return &lossyFiles{VFS: files, clock: NewSystemClock(), lying: lyingDisk, files: map[string]*unsynced{}}
+	return &lossyFiles{VFS: files, opened: time.Now(), lying: LyingDisk, files: map[string]*unsynced{}}
 }
 
 // faultyFiles puts the points and the memory of losses in front of files.
@@ -94,7 +95,7 @@ func (l *lossyFiles) Create(dir, name string, size uint64) (types.WritableFile, 
 		l.files = map[string]*unsynced{}
 	}
 	path := filepath.Join(dir, name)
-	l.files[path] = &unsynced{created: l.clock.Monotonic()}
+	l.files[path] = &unsynced{created: time.Since(l.opened)}
 	return &lossyFile{WritableFile: f, all: l, path: path}, nil
 }
 
@@ -169,7 +170,7 @@ func (f *lossyFile) write(p []byte, offset int64) (int, error) {
 	if err != nil && err != io.EOF {
 		return 0, err
 	}
-	u, now := f.all.files[f.path], f.all.clock.Monotonic()
+	u, now := f.all.files[f.path], time.Since(f.all.opened)
 	if u == nil {
 		u = &unsynced{}
 		f.all.files[f.path] = u
@@ -209,7 +210,7 @@ func (l *lossyFiles) lose(how string) error {
 	}
 	l.mu.Lock()
 	var errs []error
-	now := l.clock.Monotonic() // the same for all, or the mark might know more than the log
+	now := time.Since(l.opened) // the same for all, or the mark might know more than the log
 	for path, u := range l.files {
 		u.forget(now)
 		switch {

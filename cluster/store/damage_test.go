@@ -1,13 +1,11 @@
-package cluster
+package store
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,26 +13,27 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/internal/crash"
 	"lockd/resp/fault"
 )
 
 const testSegmentBytes = 64 << 10
 
-func tryOpen(dir, kind string) (*dataDir, *stores, error) {
-	d, err := openDataDir(dir, "n1")
+func tryOpen(dir, kind string) (*Folder, *Stores, error) {
+	d, err := OpenFolder(dir, "n1", "")
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openStores(d, storeOptions{LogStore: kind, SegmentBytes: testSegmentBytes, Fatal: func(err error) { panic(err) }})
+	s, err := Open(d, Options{LogStore: kind, SegmentBytes: testSegmentBytes, Fatal: func(err error) { panic(err) }})
 	if err != nil {
-		_ = d.close()
+		_ = d.Close()
 		return nil, nil, err
 	}
 	return d, s, nil
 }
 
 // takeSnapshot stores a snapshot of the state after an entry.
-func takeSnapshot(s *stores, index, term uint64) error {
+func takeSnapshot(s *Stores, index, term uint64) error {
 	_, trans := raft.NewInmemTransport("n1")
 	sink, err := s.Snaps.Create(1, index, term, raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "n1"}}}, 1, trans)
 	if err != nil {
@@ -76,7 +75,7 @@ func buildFolder(t *testing.T, kind string, last uint64) string {
 }
 
 // checkIntact reports what of a folder from buildFolder is not as it was stored.
-func checkIntact(s *stores, last uint64) error {
+func checkIntact(s *Stores, last uint64) error {
 	if got, err := s.Log.LastIndex(); err != nil || got != last {
 		return fmt.Errorf("last entry %d, %v", got, err)
 	}
@@ -103,7 +102,7 @@ func checkIntact(s *stores, last uint64) error {
 // snapshot.
 func TestStoresReopenAfterInstall(t *testing.T) {
 	const last, installed = 60, 100
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
 			dir := buildFolder(t, kind, last)
 			d, s := openTestStores(t, dir, kind)
@@ -140,7 +139,7 @@ func TestStoresDamage(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
 			whole := buildFolder(t, kind, last)
 			rnd := rand.New(rand.NewPCG(1, 2))
@@ -226,21 +225,18 @@ func damage(t *testing.T, dir string, rnd *rand.Rand) string {
 	}
 }
 
-// crashDirEnv tells the test binary to be the process that is killed.
-const crashDirEnv = "LOCKD_TEST_CRASH_DIR"
-
 // Whenever the process is killed, its folder opens again with every entry and every
 // vote that was acknowledged.
 func TestStoresCrash(t *testing.T) {
-	if dir := os.Getenv(crashDirEnv); dir != "" {
-		appendUntilKilled(dir, os.Getenv(crashDirEnv+"_KIND"))
+	if dir := os.Getenv(crash.DirEnv); dir != "" {
+		appendUntilKilled(dir, os.Getenv(crash.KindEnv))
 		return
 	}
 	rounds := 18
 	if testing.Short() {
 		rounds = 3
 	}
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -250,7 +246,7 @@ func TestStoresCrash(t *testing.T) {
 					dir = filepath.Join(t.TempDir(), "data")
 					killAfter /= 10
 				}
-				acked := crashOnce(t, dir, kind, func(p *os.Process) {
+				acked := crash.Once(t, dir, kind, func(p *os.Process) {
 					time.Sleep(killAfter)
 					if err := p.Kill(); err != nil {
 						t.Error(err)
@@ -273,50 +269,6 @@ func TestStoresCrash(t *testing.T) {
 	}
 }
 
-// crashOnce runs this test again as a process of its own, which finds crashDirEnv
-// set and says what it acknowledges; has it killed once it has started; and returns
-// the last index it acknowledged.
-func crashOnce(t *testing.T, dir, kind string, kill func(*os.Process)) uint64 {
-	t.Helper()
-	name, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$")
-	cmd.Env = append(os.Environ(), crashDirEnv+"="+dir, crashDirEnv+"_KIND="+kind)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	acked := make(chan uint64, 1)
-	started := make(chan struct{})
-	go func() {
-		var last uint64
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			var n uint64
-			if lines.Text() == "started" {
-				close(started)
-			} else if k, err := fmt.Sscanf(lines.Text(), "acked %d.", &n); k == 1 && err == nil {
-				last = n
-			} else {
-				t.Errorf("the process said %q", lines.Text())
-			}
-		}
-		acked <- last
-	}()
-	select {
-	case <-started:
-	case <-time.After(time.Minute):
-		t.Error("the process did not start")
-	}
-	kill(cmd.Process)
-	last := <-acked
-	_ = cmd.Wait()
-	return last
-}
-
 // appendUntilKilled is what the killed process does: it appends batches, cuts the
 // log at both ends and takes snapshots, as Raft does, and says what it has stored.
 func appendUntilKilled(dir, kind string) {
@@ -330,7 +282,7 @@ func appendUntilKilled(dir, kind string) {
 	fmt.Println("started")
 	d, s, err := tryOpen(dir, kind)
 	check(err)
-	defer d.close()
+	defer d.Close()
 	next, err := s.Log.LastIndex()
 	check(err)
 	for round := 0; ; round++ {

@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"errors"
@@ -17,7 +17,16 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// What a data folder holds besides its own files (datadir.go).
+// The kinds of a log (Options.LogStore).
+const (
+	WAL    = "wal"    // kept by raft-wal
+	BoltDB = "boltdb" // kept by bbolt
+)
+
+// SnapshotsKept is how many snapshots a data folder holds: the newest and its spare.
+const SnapshotsKept = 2
+
+// What a data folder holds besides its own files (folder.go).
 const (
 	walFolder      = "wal"         // the log, kept by raft-wal
 	walMetaFile    = "wal-meta.db" // raft-wal's list of its files
@@ -25,28 +34,26 @@ const (
 	votesFile      = "votes.db"    // term and vote
 	snapshotFolder = "snapshots"   // the name is raft's
 
-	snapshotsKept  = 2
-	storeStallMax  = 5 * time.Second // larger than any election timeout
-	logCacheMin    = 512             // entries; raft advises 4 x MaxAppendEntries at least
-	boltLockWait   = time.Second
-	tmpSuffix      = ".tmp"
-	logStoreWAL    = "wal"
-	logStoreBoltDB = "boltdb"
+	stallMaxDefault = 5 * time.Second // larger than any election timeout
+	logCacheMin     = 512             // entries; raft advises 4 x MaxAppendEntries at least
+	boltLockWait    = time.Second
+	tmpSuffix       = ".tmp"
 )
 
-// storeOptions tune openStores.
-type storeOptions struct {
-	LogStore     string        // logStoreWAL (also if empty) or logStoreBoltDB
-	Fatal        func(error)   // ends the process with a sentence; what a store reports here it never survives
-	StallMax     time.Duration // a store call that takes longer is fatal; 0: storeStallMax
-	CacheSize    int           // entries kept in memory; 0: logCacheMin
+// Options tune Open and Join.
+type Options struct {
+	LogStore     string        // WAL (also if empty) or BoltDB
+	Fatal        func(error)   // ends the process with a sentence; what a store reports here it never survives. Called once at most, from any goroutine
+	StallMax     time.Duration // a store call that takes longer is fatal; 0: 5 s
+	CacheSize    int           // entries kept in memory, 512 at least
 	SegmentBytes int           // of raft-wal's files; 0: its default
 	Log          hclog.Logger  // for raft-wal and the snapshot store; nil: none
 }
 
-// stores is where Raft keeps what must survive a crash.
-type stores struct {
-	Log    *parallelLog
+// Stores is where Raft keeps what must survive a crash. All methods, and those of
+// what it holds, may be called concurrently, except Attach and Close.
+type Stores struct {
+	Log    *ParallelLog
 	Stable raft.StableStore
 	Snaps  raft.SnapshotStore
 
@@ -55,12 +62,35 @@ type stores struct {
 	// it says yes after a bootstrap that a crash cut short.
 	Empty bool
 
-	guard   *storeGuard
+	guard   *guard
 	closers []io.Closer
 }
 
-// close releases the files. Raft must have been shut down.
-func (s *stores) close() error {
+// Hooks are what the stores ask their node, and tell it. They are called from many
+// goroutines, and must not wait for the stores.
+type Hooks struct {
+	Leads   func() bool                 // whether this node leads; nil: never
+	Applied func() uint64               // the last entry that its machine has taken; nil: all
+	Base    func() (index, term uint64) // of the entry with which the snapshot ends that Raft goes by, 0 for none; nil: none
+	Stored  func()                      // hears of each append to the log once it is on disk; nil: nobody does
+}
+
+// Attach lets a node hear of its stores. It is called once, before they are used.
+func (s *Stores) Attach(h Hooks) {
+	s.guard.stored = h.Stored
+	s.Log.leads, s.Log.applied, s.Log.base = h.Leads, h.Applied, h.Base
+}
+
+// Slow reports whether an append to the log is under way that has taken longer than
+// SlowAfter.
+func (s *Stores) Slow() bool { return s.guard.slow.Load() > 0 }
+
+// SlowAfter is when an append to the log counts as slow: a part of the time after which
+// it ends the process.
+func (s *Stores) SlowAfter() time.Duration { return s.guard.stallMax / stallTicks }
+
+// Close releases the files. Raft must have been shut down.
+func (s *Stores) Close() error {
 	var errs []error
 	_ = s.Log.flush() // its error is the guard's, which has told it
 	s.guard.retire()
@@ -71,11 +101,12 @@ func (s *stores) close() error {
 	return errors.Join(errs...)
 }
 
-// openStores opens the stores of a data folder, or makes them in a new one. What
-// is damaged is refused with a sentence, before Raft could panic over it.
-func openStores(d *dataDir, opts storeOptions) (s *stores, err error) {
+// Open opens the stores of a data folder, or makes them in a new one. What
+// is damaged is refused with a sentence, before Raft could panic over it. The folder
+// must stay open until they are closed.
+func Open(d *Folder, opts Options) (s *Stores, err error) {
 	if opts.LogStore == "" {
-		opts.LogStore = logStoreWAL
+		opts.LogStore = WAL
 	}
 	if opts.Log == nil {
 		opts.Log = hclog.NewNullLogger()
@@ -97,7 +128,7 @@ func openStores(d *dataDir, opts storeOptions) (s *stores, err error) {
 	if err != nil {
 		return nil, d.damaged(err)
 	}
-	if s, err = joinStores(opts, files.log, files.votes, files.snaps); err != nil {
+	if s, err = Join(opts, files.log, files.votes, files.snaps); err != nil {
 		return nil, err
 	}
 	if last, _ := files.log.LastIndex(); last > files.mark { // the crash came between an append and its mark
@@ -110,7 +141,7 @@ func openStores(d *dataDir, opts storeOptions) (s *stores, err error) {
 }
 
 // openFiles opens what there is and makes what is missing.
-func openFiles(d *dataDir, opts storeOptions, opened *closerList) (*storeFiles, error) {
+func openFiles(d *Folder, opts Options, opened *closerList) (*storeFiles, error) {
 	f := &storeFiles{log: &sealedLog{}}
 	files := faultyFiles(fs.New())
 	log, err := openLog(files, d.path, opts)
@@ -143,15 +174,16 @@ func (l closerList) closeAll() {
 	}
 }
 
-// joinStores puts the guard and the cache in front of the bare stores.
-func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore) (*stores, error) {
-	guard := newStoreGuard(opts)
+// Join puts the guard and the cache in front of bare stores, as Open does with those of
+// a folder. Whoever joins others, in memory, says himself whether they are empty.
+func Join(opts Options, log raft.LogStore, votes raft.StableStore, snaps raft.SnapshotStore) (*Stores, error) {
+	guard := newGuard(opts)
 	cache, err := raft.NewLogCache(max(opts.CacheSize, logCacheMin), &guardedLog{guard: guard, log: log})
 	if err != nil {
 		return nil, err
 	}
-	return &stores{
-		Log:    &parallelLog{LogStore: cache, guard: guard},
+	return &Stores{
+		Log:    &ParallelLog{log: cache, guard: guard},
 		Stable: &guardedVotes{guard: guard, votes: votes},
 		Snaps:  watchedSnapshots{snaps, guard},
 		Empty:  true,
@@ -159,8 +191,8 @@ func joinStores(opts storeOptions, log raft.LogStore, votes raft.StableStore, sn
 	}, nil
 }
 
-func openLog(files types.VFS, dir string, opts storeOptions) (raft.LogStore, error) {
-	if opts.LogStore == logStoreBoltDB {
+func openLog(files types.VFS, dir string, opts Options) (raft.LogStore, error) {
+	if opts.LogStore == BoltDB {
 		log, err := openBolt(filepath.Join(dir, logFile))
 		if err != nil {
 			return nil, err
@@ -201,7 +233,7 @@ func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
 	if err := removeUnfinished(filepath.Join(dir, snapshotFolder)); err != nil {
 		return nil, err
 	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, SnapshotsKept, log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 	"lockd/resp/fault"
 )
 
-// storeGuard stands in front of the stores, because Raft goes on where it must
+// guard stands in front of the stores, because Raft goes on where it must
 // not: a leader whose disk fails keeps leading (raft#614), one whose disk hangs as
 // well (raft#503). Any error of a write, and any write that takes longer than
 // stallMax, ends the process: stopping is a fault the cluster survives. After a
 // failed fsync in particular nothing is known of the file's pages.
-type storeGuard struct {
+type guard struct {
 	fatal    func(error)
 	stallMax time.Duration
 	slow     atomic.Int64  // appends to the log that have taken longer than a tick of the watchdog
@@ -33,18 +33,18 @@ type storeGuard struct {
 // moments until the process has ended.
 var errStoreFailed = errors.New("the store has failed")
 
-func newStoreGuard(opts storeOptions) *storeGuard {
+func newGuard(opts Options) *guard {
 	if opts.StallMax <= 0 {
-		opts.StallMax = storeStallMax
+		opts.StallMax = stallMaxDefault
 	}
-	return &storeGuard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{})}
+	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{})}
 }
 
 // retire makes late errors harmless: the stores are being closed.
-func (g *storeGuard) retire() { g.retired.Store(true) }
+func (g *guard) retire() { g.retired.Store(true) }
 
 // write runs one write operation. It returns nil only if all went well in time.
-func (g *storeGuard) write(op string, do func() error) error {
+func (g *guard) write(op string, do func() error) error {
 	if g.failed.Load() {
 		return errStoreFailed
 	}
@@ -72,7 +72,7 @@ const opAppend = "StoreLogs"
 // machine that moves) finds any amount of time gone when it goes on, and its disk
 // has had no chance to answer.
 type watchdog struct {
-	guard *storeGuard
+	guard *guard
 	op    string
 
 	mu    sync.Mutex
@@ -81,7 +81,7 @@ type watchdog struct {
 	done  bool
 }
 
-func (g *storeGuard) watch(op string) *watchdog {
+func (g *guard) watch(op string) *watchdog {
 	w := &watchdog{guard: g, op: op}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,14 +134,14 @@ func safely(do func() error) (err error) {
 }
 
 // read passes on the error of a read; what is not simply absent is fatal.
-func (g *storeGuard) read(op string, err error) error {
+func (g *guard) read(op string, err error) error {
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) && err.Error() != keyNotFound {
 		g.fail(fmt.Errorf("%s: %w", op, err))
 	}
 	return err
 }
 
-func (g *storeGuard) fail(err error) {
+func (g *guard) fail(err error) {
 	if g.retired.Load() || g.failed.Swap(true) {
 		return
 	}
@@ -151,7 +151,7 @@ func (g *storeGuard) fail(err error) {
 
 // guardedLog is the raft.LogStore behind Raft's cache.
 type guardedLog struct {
-	guard *storeGuard
+	guard *guard
 	log   raft.LogStore
 }
 
@@ -204,7 +204,7 @@ const (
 // reads as "no vote", and the log is looked at. The older vote may be forgotten
 // then, because Raft has stored the new term as its current one before it votes.
 type guardedVotes struct {
-	guard *storeGuard
+	guard *guard
 	votes raft.StableStore
 }
 

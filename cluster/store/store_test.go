@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"errors"
@@ -12,26 +12,26 @@ import (
 )
 
 // openTestStores opens the stores of a data folder; a fatal error fails the test.
-func openTestStores(t testing.TB, dir, kind string) (*dataDir, *stores) {
+func openTestStores(t testing.TB, dir, kind string) (*Folder, *Stores) {
 	t.Helper()
-	d, err := openDataDir(dir, "n1")
+	d, err := OpenFolder(dir, "n1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStores(d, storeOptions{LogStore: kind, Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
+	s, err := Open(d, Options{LogStore: kind, Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
 	if err != nil {
-		_ = d.close()
+		_ = d.Close()
 		t.Fatal(err)
 	}
 	return d, s
 }
 
-func closeTestStores(t testing.TB, d *dataDir, s *stores) {
+func closeTestStores(t testing.TB, d *Folder, s *Stores) {
 	t.Helper()
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -46,7 +46,7 @@ func entries(from, to uint64) []*raft.Log {
 
 // What the stores have taken is there after they have been opened again.
 func TestStoresReopen(t *testing.T) {
-	for _, kind := range []string{logStoreWAL, logStoreBoltDB} {
+	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			d, s := openTestStores(t, dir, kind)

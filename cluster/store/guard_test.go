@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"errors"
@@ -18,7 +18,6 @@ import (
 type hookedStore struct {
 	*raft.InmemStore
 	before, after func() error
-	takes         func(entries []*raft.Log) // its time for so much; nil: none
 }
 
 func (h *hookedStore) write(do func() error) error {
@@ -34,9 +33,6 @@ func (h *hookedStore) write(do func() error) error {
 }
 
 func (h *hookedStore) StoreLogs(entries []*raft.Log) error {
-	if h.takes != nil {
-		h.takes(entries)
-	}
 	return h.write(func() error { return h.InmemStore.StoreLogs(entries) })
 }
 
@@ -71,10 +67,10 @@ func (f *fatalRecorder) all() []string {
 }
 
 // guardedMem are guarded stores over one in memory.
-func guardedMem(t *testing.T, opts storeOptions, disk *hookedStore) *stores {
+func guardedMem(t *testing.T, opts Options, disk *hookedStore) *Stores {
 	t.Helper()
 	disk.InmemStore = raft.NewInmemStore()
-	s, err := joinStores(opts, disk, disk, raft.NewInmemSnapshotStore())
+	s, err := Join(opts, disk, disk, raft.NewInmemSnapshotStore())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,11 +80,11 @@ func guardedMem(t *testing.T, opts storeOptions, disk *hookedStore) *stores {
 // Every kind of write that fails, before or after the disk, is fatal, is never
 // reported as a success, and nothing succeeds after it.
 func TestGuardFailure(t *testing.T) {
-	writes := map[string]func(*stores) error{
-		"StoreLogs":   func(s *stores) error { return s.Log.StoreLogs(entries(1, 2)) },
-		"DeleteRange": func(s *stores) error { return s.Log.DeleteRange(1, 1) },
-		"Set":         func(s *stores) error { return s.Stable.Set([]byte("k"), []byte("v")) },
-		"SetUint64":   func(s *stores) error { return s.Stable.SetUint64([]byte("k"), 1) },
+	writes := map[string]func(*Stores) error{
+		"StoreLogs":   func(s *Stores) error { return s.Log.StoreLogs(entries(1, 2)) },
+		"DeleteRange": func(s *Stores) error { return s.Log.DeleteRange(1, 1) },
+		"Set":         func(s *Stores) error { return s.Stable.Set([]byte("k"), []byte("v")) },
+		"SetUint64":   func(s *Stores) error { return s.Stable.SetUint64([]byte("k"), 1) },
 	}
 	for op, write := range writes {
 		for _, when := range []string{"before", "after"} {
@@ -99,7 +95,7 @@ func TestGuardFailure(t *testing.T) {
 				if when == "after" {
 					disk = &hookedStore{after: broken}
 				}
-				s := guardedMem(t, storeOptions{Fatal: rec.fatal}, disk)
+				s := guardedMem(t, Options{Fatal: rec.fatal}, disk)
 				if err := write(s); err == nil {
 					t.Error("a write that failed was reported as a success")
 				}
@@ -124,7 +120,7 @@ func TestGuardStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec fatalRecorder
 		hang := func() error { time.Sleep(time.Minute); return nil }
-		s := guardedMem(t, storeOptions{Fatal: rec.fatal, StallMax: 3 * time.Second}, &hookedStore{before: hang})
+		s := guardedMem(t, Options{Fatal: rec.fatal, StallMax: 3 * time.Second}, &hookedStore{before: hang})
 		result := make(chan error, 1)
 		go func() { result <- s.Log.StoreLogs(entries(1, 1)) }()
 		time.Sleep(3*time.Second - 1)
@@ -146,7 +142,7 @@ func TestGuardStall(t *testing.T) {
 // A panic of a store is an error like any other.
 func TestGuardPanic(t *testing.T) {
 	var rec fatalRecorder
-	s := guardedMem(t, storeOptions{Fatal: rec.fatal}, &hookedStore{before: func() error { panic("page 7 freed twice") }})
+	s := guardedMem(t, Options{Fatal: rec.fatal}, &hookedStore{before: func() error { panic("page 7 freed twice") }})
 	if err := s.Log.StoreLogs(entries(1, 1)); err == nil {
 		t.Error("success")
 	}
@@ -198,7 +194,7 @@ func TestTornVote(t *testing.T) {
 			disk := &dyingVotes{InmemStore: raft.NewInmemStore(), writesLeft: 100}
 			var votes raft.StableStore = disk
 			if tc.guarded {
-				votes = &guardedVotes{guard: newStoreGuard(storeOptions{Fatal: func(error) {}}), votes: disk}
+				votes = &guardedVotes{guard: newGuard(Options{Fatal: func(error) {}}), votes: disk}
 			}
 			must := func(err error) {
 				if err != nil {
@@ -220,7 +216,7 @@ func TestTornVote(t *testing.T) {
 			disk.writesLeft = 100
 			var restarted raft.StableStore = disk
 			if tc.guarded {
-				restarted = &guardedVotes{guard: newStoreGuard(storeOptions{Fatal: func(error) {}}), votes: disk}
+				restarted = &guardedVotes{guard: newGuard(Options{Fatal: func(error) {}}), votes: disk}
 			}
 			if got := askVote(t, restarted, "stale", 5); got != tc.granted {
 				t.Errorf("vote granted to a candidate with an older log: %v, want %v", got, tc.granted)
@@ -271,7 +267,7 @@ func askVote(t *testing.T, votes raft.StableStore, candidate string, term uint64
 // Raft compares.
 func TestGuardAbsent(t *testing.T) {
 	dir := t.TempDir()
-	d, s := openTestStores(t, dir, logStoreWAL)
+	d, s := openTestStores(t, dir, WAL)
 	defer closeTestStores(t, d, s)
 	if _, err := s.Stable.Get([]byte("x")); fmt.Sprint(err) != "not found" {
 		t.Errorf("Get: %v", err)
@@ -289,7 +285,7 @@ func TestGuardAbsent(t *testing.T) {
 // looked at several times in vain.
 func TestPausedProcessIsNoStall(t *testing.T) {
 	var fatal error
-	g := newStoreGuard(storeOptions{StallMax: time.Hour, Fatal: func(err error) { fatal = err }})
+	g := newGuard(Options{StallMax: time.Hour, Fatal: func(err error) { fatal = err }})
 	w := g.watch("StoreLogs")
 	w.look() // the timer, late by any amount
 	if fatal != nil {

@@ -1,4 +1,4 @@
-package cluster
+package store
 
 import (
 	"bytes"
@@ -15,19 +15,19 @@ import (
 // takes entries again, and has lost none that was acknowledged.
 func TestSealedTail(t *testing.T) {
 	const first, last = 6, 30
-	for name, seal := range map[string]func(s *stores) error{
-		"full": func(s *stores) error {
+	for name, seal := range map[string]func(s *Stores) error{
+		"full": func(s *Stores) error {
 			more := entries(last+1, last+3)
 			for _, e := range more {
 				e.Data = bytes.Repeat([]byte("x"), testSegmentBytes/2)
 			}
 			return s.Log.StoreLogs(more)
 		},
-		"cut": func(s *stores) error { return s.Log.DeleteRange(last, last) },
+		"cut": func(s *Stores) error { return s.Log.DeleteRange(last, last) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
-			withLog(t, before, func(s *stores) error {
+			withLog(t, before, func(s *Stores) error {
 				return errors.Join(
 					s.Stable.SetUint64([]byte(keyCurrentTerm), 1),
 					s.Log.StoreLogs(entries(1, last)),
@@ -44,14 +44,14 @@ func TestSealedTail(t *testing.T) {
 					t.Fatal(err)
 				}
 				var next uint64
-				withLog(t, dir, func(s *stores) (err error) {
+				withLog(t, dir, func(s *Stores) (err error) {
 					if next, err = s.Log.LastIndex(); err != nil || next < last {
 						t.Fatalf("%s: the log ends at %d, %v", torn.what, next, err)
 					}
 					next++
 					return s.Log.StoreLogs(entries(next, next))
 				})
-				withLog(t, dir, func(s *stores) error {
+				withLog(t, dir, func(s *Stores) error {
 					for _, i := range []uint64{first, last, next} {
 						var e raft.Log
 						if err := s.Log.GetLog(i, &e); err != nil || string(e.Data) != fmt.Sprintf("entry %d", i) {
@@ -69,9 +69,9 @@ func TestSealedTail(t *testing.T) {
 }
 
 // withLog opens the stores of a folder for a while.
-func withLog(t *testing.T, dir string, do func(*stores) error) {
+func withLog(t *testing.T, dir string, do func(*Stores) error) {
 	t.Helper()
-	d, s, err := tryOpen(dir, logStoreWAL)
+	d, s, err := tryOpen(dir, WAL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,118 @@
+//go:build faults
+
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/raft-wal/fs"
+
+	"lockd/internal/crash"
+	"lockd/resp/fault"
+)
+
+// The fault points that a process of appendUntilKilled comes to.
+var storePoints = []string{
+	fault.LogWrite, fault.LogWritten, fault.LogSync, fault.LogSynced, fault.LogTrim, fault.LogTrimmed,
+	fault.VoteWrite, fault.VoteTorn, fault.VoteWritten,
+	fault.SnapshotWrite, fault.SnapshotRename, fault.SnapshotRenamed,
+}
+
+// Wherever the process dies, and whatever it leaves of what was not synced, its
+// folder opens again with every entry and every vote that was acknowledged.
+func TestFaultCrash(t *testing.T) {
+	if dir := os.Getenv(crash.DirEnv); dir != "" {
+		appendUntilKilled(dir, os.Getenv(crash.KindEnv))
+		return
+	}
+	for _, kind := range []string{WAL, BoltDB} {
+		for _, act := range []string{"kill", dieDrop, dieTear} {
+			t.Run(kind+"/"+act, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "data")
+				for _, point := range storePoints {
+					acked := crash.At(t, dir, kind, fmt.Sprintf("arm %s %s 0 %d", point, act, rand.IntN(40)))
+					d, s, err := tryOpen(dir, kind)
+					if err != nil {
+						t.Fatalf("%s: after acknowledged entry %d: %v", point, acked, err)
+					}
+					if last, err := s.Log.LastIndex(); err != nil || last < acked {
+						t.Fatalf("%s: entry %d was acknowledged, the log ends at %d, %v", point, acked, last, err)
+					}
+					if term, err := s.Stable.GetUint64([]byte(keyCurrentTerm)); acked > 0 && (err != nil || term < acked) {
+						t.Fatalf("%s: term %d was acknowledged, the store has %d, %v", point, acked, term, err)
+					}
+					closeTestStores(t, d, s)
+				}
+			})
+		}
+	}
+}
+
+// What was synced stays; what was not is lost by a drop, and by a tear all but a part
+// of the last write.
+func TestFaultLoss(t *testing.T) {
+	const room = 100 // bytes that the file is made with; the last write goes beyond
+	synced, second, last := bytes.Repeat([]byte("s"), 50), bytes.Repeat([]byte("m"), 40), bytes.Repeat([]byte("l"), 60)
+	before := append(append([]byte{}, synced...), make([]byte, room-50)...)
+	after := append(append(append([]byte{}, synced[:30]...), second...), last...)
+	partly := 0
+	for _, how := range []string{"kill", dieDrop, dieTear, dieTear, dieTear, dieTear, dieTear, dieTear, dieTear, dieTear} {
+		dir := t.TempDir()
+		l := newLossyFiles(fs.New())
+		f, err := l.Create(dir, "log", room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(b []byte, offset int64) {
+			t.Helper()
+			if _, err := f.WriteAt(b, offset); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(synced, 0)
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		write(second, 30)
+		write(last, 70)
+		if _, err := l.Create(dir, "new", room); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.lose(how); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, missing := os.Stat(filepath.Join(dir, "new"))
+		if (missing != nil) != (how == dieDrop) {
+			t.Errorf("%s: the file that was never synced: %v", how, missing)
+		}
+		switch how {
+		case "kill":
+			if !bytes.Equal(got, after) {
+				t.Errorf("kill left %q", got)
+			}
+		case dieDrop:
+			if !bytes.Equal(got, before) {
+				t.Errorf("drop left %q", got)
+			}
+		default:
+			if !bytes.HasPrefix(got, before[:70]) {
+				t.Fatalf("tear left %q", got)
+			}
+			if kept := bytes.Count(got[70:], []byte("l")); kept > 0 && kept < len(last) {
+				partly++
+			}
+		}
+	}
+	if partly == 0 {
+		t.Error("no write was torn")
+	}
+}

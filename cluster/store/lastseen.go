@@ -1,0 +1,73 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+)
+
+// What a node has seen of others lies beside its own meta file.
+const (
+	lastSeenFile  = "peers.json"
+	lastSeenMax   = 1 << 20 // bytes
+	lastSeenTitle = "lockd peers"
+)
+
+// LastSeen is the last start of another node's data folder that this node has met.
+type LastSeen struct {
+	ID          string `json:"id"`
+	Incarnation string `json:"incarnation"`
+	Start       uint64 `json:"start"`
+	Token       string `json:"token"`
+	Lost        string `json:"lost,omitempty"` // what it was found to have lost: it is refused for ever
+}
+
+// lastSeenText is the file: a line of JSON, and one with its checksum.
+type lastSeenText struct {
+	Program string     `json:"program"` // lastSeenTitle
+	Seen    []LastSeen `json:"seen"`
+}
+
+// LastSeen reads what this node has seen of others; nothing if there is no file yet. One
+// that cannot be read is damage of the folder.
+func (d *Folder) LastSeen() ([]LastSeen, error) {
+	text, err := readFileMax(filepath.Join(d.path, lastSeenFile), lastSeenMax)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var seen []LastSeen
+	if err == nil {
+		seen, err = decodeLastSeen(text)
+	}
+	if err != nil {
+		return nil, d.damaged(fmt.Errorf("%s: %w", lastSeenFile, err))
+	}
+	return seen, nil
+}
+
+// SaveLastSeen replaces what this node has seen of others. It is on the disk when it
+// returns nil. One call at a time.
+func (d *Folder) SaveLastSeen(seen []LastSeen) error {
+	line, err := json.Marshal(lastSeenText{Program: lastSeenTitle, Seen: seen})
+	if err != nil {
+		return err
+	}
+	text := fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
+	return replaceFile(d.path, lastSeenFile, text)
+}
+
+func decodeLastSeen(text []byte) ([]LastSeen, error) {
+	line, sum, _ := bytes.Cut(text, []byte("\n"))
+	var t lastSeenText
+	if err := json.Unmarshal(line, &t); err != nil {
+		return nil, fmt.Errorf("unreadable: %w", err)
+	}
+	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want || t.Program != lastSeenTitle {
+		return nil, errors.New("its checksum does not match")
+	}
+	return t.Seen, nil
+}

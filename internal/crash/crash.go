@@ -1,0 +1,98 @@
+// Package crash is for tests alone: it runs a test again in a process of its own, which is
+// killed, or dies at a fault point of a test build, and says how far it had come.
+package crash
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What tells a test that it is the process that dies.
+const (
+	DirEnv  = "LOCKD_TEST_CRASH_DIR"      // the folder that it works on
+	KindEnv = "LOCKD_TEST_CRASH_DIR_KIND" // Once's kind
+)
+
+// Once runs this test again as a process of its own, which finds DirEnv and KindEnv set,
+// prints "started" and then "acked N." for what it acknowledges; has it killed once it has
+// started; and returns the last N, 0 if there was none.
+func Once(t *testing.T, dir, kind string, kill func(*os.Process)) uint64 {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$")
+	cmd.Env = append(os.Environ(), DirEnv+"="+dir, KindEnv+"="+kind)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	acked := make(chan uint64, 1)
+	started := make(chan struct{})
+	go func() {
+		var last uint64
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			var n uint64
+			if lines.Text() == "started" {
+				close(started)
+			} else if k, err := fmt.Sscanf(lines.Text(), "acked %d.", &n); k == 1 && err == nil {
+				last = n
+			} else {
+				t.Errorf("the process said %q", lines.Text())
+			}
+		}
+		acked <- last
+	}()
+	select {
+	case <-started:
+	case <-time.After(time.Minute):
+		t.Error("the process did not start")
+	}
+	kill(cmd.Process)
+	last := <-acked
+	_ = cmd.Wait()
+	return last
+}
+
+// At is Once for a process of a test build that has called fault.Serve: it dies by a command
+// to its control port.
+func At(t *testing.T, dir, kind, command string) uint64 {
+	t.Helper()
+	addr := freeAddr(t)
+	t.Setenv("LOCKD_FAULT_LISTEN", addr)
+	return Once(t, dir, kind, func(*os.Process) { control(t, addr, command) })
+}
+
+// freeAddr is an address of this machine where nobody listens.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// control sends a command to a control port.
+func control(t *testing.T, addr, command string) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintln(conn, command)
+	if answer, err := bufio.NewReader(conn).ReadString('\n'); answer != "ok\n" {
+		t.Fatalf("%s: %q, %v", command, answer, err)
+	}
+}
