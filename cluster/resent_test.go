@@ -511,7 +511,8 @@ func startOnGatedDisks(t *testing.T) (c *testCluster, disks map[string]gatedSnap
 		disk, fatal := gatedSnapshots{snaps, &gate{}, &gate{}}, cfg.Fatal
 		disks[cfg.ID] = disk
 		cfg.stores = func() (*store.Stores, error) {
-			s, err := store.Join(store.Options{Fatal: fatal, StallMax: stallMax}, raft.NewInmemStore(), raft.NewInmemStore(), disk)
+			opts := store.Options{Fatal: fatal, StallMax: stallMax}
+			s, err := store.Join(opts, raft.NewInmemStore(), raft.NewInmemStore(), disk)
 			if err == nil {
 				s.Empty = true
 			}

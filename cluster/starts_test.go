@@ -207,7 +207,8 @@ func TestStartBook(t *testing.T) {
 	if err := b.meet(identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
 		t.Errorf("%v, %d remembered", err, len(b.seen))
 	}
-	if err := os.WriteFile(filepath.Join(path, "peers.json"), []byte(`{"program":"lockd peers"}`+"\n"), 0o600); err != nil {
+	altered := []byte(`{"program":"lockd peers"}` + "\n")
+	if err := os.WriteFile(filepath.Join(path, "peers.json"), altered, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := (&startBook{}).open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: peers.json") {

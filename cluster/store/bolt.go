@@ -95,7 +95,7 @@ func (b *boltFile) meta() (root, free uint64, err error) {
 		size := int(num32(m[8:]))
 		if num32(m) != boltMagic || num32(m[4:]) != boltVersion || num64(m[56:]) != sum.Sum64() ||
 			size < 1024 || size > boltPageMax || i > 0 && size != b.pageSize {
-			return 0, 0, fmt.Errorf("meta page %d: %w", i, errSeal)
+			return 0, 0, fmt.Errorf("meta page %d: %w", i, errChecksum)
 		}
 		b.pageSize = size
 		if tx := num64(m[48:]); i == 0 || tx > newest {

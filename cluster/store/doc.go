@@ -9,7 +9,7 @@
 //	ParallelLog       the leader's disk writes beside the others' (parallel.go)
 //	raft.LogCache     the newest entries, in memory
 //	guardedLog        an error, a panic, or a write that hangs ends the process (guard.go)
-//	sealedLog         a checksum for each entry, and the mark: how far it had reached (seal.go)
+//	checkedLog        a checksum for each entry, and the mark: how far it had reached (checksum.go)
 //	raft-wal | bbolt  the files; tailFiler repairs the end of raft-wal's (tail.go)
 //
 // Votes lie below the same guard and checksums, in a file of bbolt, which is read through

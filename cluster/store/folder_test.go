@@ -15,7 +15,7 @@ import (
 
 // Each folder that cannot be used is refused with a sentence that names it and
 // says what to do.
-func TestDataDirRefusals(t *testing.T) {
+func TestFolderRefusals(t *testing.T) {
 	made := func(t *testing.T, dir string) {
 		d, s := openTestStores(t, dir, WAL)
 		closeTestStores(t, d, s)
@@ -124,7 +124,7 @@ func TestDataDirRefusals(t *testing.T) {
 
 // A folder is one process's: the second is told which process has it. The folder
 // is nobody else's to read.
-func TestDataDirLock(t *testing.T) {
+func TestFolderLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d, err := OpenFolder(dir, "n1", "")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestDataDirLock(t *testing.T) {
 }
 
 // A folder keeps its incarnation and its cluster; a new one is a new incarnation.
-func TestDataDirIdentity(t *testing.T) {
+func TestFolderIdentity(t *testing.T) {
 	open := func(dir string) Meta {
 		t.Helper()
 		d, err := OpenFolder(dir, "n1", "")
@@ -250,7 +250,7 @@ func FuzzMeta(f *testing.F) {
 
 // A data folder may lie in folders that are not there yet, and be named from where
 // the process runs.
-func TestDataDirMakesFoldersAbove(t *testing.T) {
+func TestFolderIsMadeWithThoseAbove(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d, err := OpenFolder(filepath.Join("a", "b", "data"), "n1", "")
 	if err != nil {

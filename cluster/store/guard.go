@@ -183,7 +183,7 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 	return l.guard.write("DeleteRange", func() error { return l.log.DeleteRange(first, last) })
 }
 
-// IsMonotonic passes on what the log below says (sealedLog).
+// IsMonotonic passes on what the log below says (checkedLog).
 func (l *guardedLog) IsMonotonic() bool {
 	m, ok := l.log.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()

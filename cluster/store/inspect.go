@@ -14,17 +14,17 @@ import (
 
 const keyCurrentTerm = "CurrentTerm" // raft's
 
-// storeFiles are the bare stores of a folder while they are inspected.
-type storeFiles struct {
-	log   *sealedLog
-	votes sealedVotes
+// bareStores are the bare stores of a folder while they are inspected.
+type bareStores struct {
+	log   *checkedLog
+	votes checkedVotes
 	snaps raft.SnapshotStore
 	mark  uint64
 }
 
 // inspect checks the stores against each other, and reports whether they are
 // empty: no entry and no snapshot.
-func (f *storeFiles) inspect() (empty bool, err error) {
+func (f *bareStores) inspect() (empty bool, err error) {
 	snapshot, err := f.newestSnapshot()
 	if err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (f *storeFiles) inspect() (empty bool, err error) {
 
 // newestSnapshot is the snapshot that Raft will start from: the newest one that
 // can be read whole. Its zero value stands for none.
-func (f *storeFiles) newestSnapshot() (raft.SnapshotMeta, error) {
+func (f *bareStores) newestSnapshot() (raft.SnapshotMeta, error) {
 	list, err := f.snaps.List()
 	if err != nil {
 		return raft.SnapshotMeta{}, err
@@ -79,7 +79,7 @@ func namedAfter(meta *raft.SnapshotMeta) bool {
 
 // checkEnds checks that the log begins where the snapshot ends, or before, and
 // that it has not lost its tail. It returns the last index.
-func (f *storeFiles) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err error) {
+func (f *bareStores) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err error) {
 	first, err := f.log.FirstIndex()
 	if err != nil {
 		return 0, err
@@ -108,7 +108,7 @@ func (f *storeFiles) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err err
 }
 
 // checkEntries reads every entry and returns the last term.
-func (f *storeFiles) checkEntries(last uint64) (topTerm uint64, err error) {
+func (f *bareStores) checkEntries(last uint64) (topTerm uint64, err error) {
 	first, err := f.log.FirstIndex()
 	if err != nil || last == 0 {
 		return 0, err
@@ -129,7 +129,7 @@ func (f *storeFiles) checkEntries(last uint64) (topTerm uint64, err error) {
 
 // checkVotes checks that the current term is readable and not older than the log:
 // a node that forgot its term might vote twice.
-func (f *storeFiles) checkVotes(topTerm uint64) error {
+func (f *bareStores) checkVotes(topTerm uint64) error {
 	current, err := f.number(keyCurrentTerm)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (f *storeFiles) checkVotes(topTerm uint64) error {
 // undoBootstrap resets the term of a folder whose bootstrap was cut short: Raft
 // stores term 1 first and the configuration next, and would take the term alone
 // for a node that has been set up. Nobody can have led or voted in term 1.
-func (f *storeFiles) undoBootstrap() error {
+func (f *bareStores) undoBootstrap() error {
 	current, err := f.number(keyCurrentTerm)
 	if err != nil || current != 1 {
 		return err
@@ -161,7 +161,7 @@ func (f *storeFiles) undoBootstrap() error {
 	return f.votes.SetUint64([]byte(keyCurrentTerm), 0)
 }
 
-func (f *storeFiles) number(key string) (uint64, error) {
+func (f *bareStores) number(key string) (uint64, error) {
 	n, err := f.votes.GetUint64([]byte(key))
 	if err != nil && err.Error() == keyNotFound {
 		return 0, nil
@@ -169,9 +169,9 @@ func (f *storeFiles) number(key string) (uint64, error) {
 	return n, err
 }
 
-// guarded turns a panic over a damaged file, also a fault of mapped memory, into an
+// withoutPanic turns a panic over a damaged file, also a fault of mapped memory, into an
 // error.
-func guarded[T any](open func() (T, error)) (v T, err error) {
+func withoutPanic[T any](open func() (T, error)) (v T, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {

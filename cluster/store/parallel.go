@@ -271,7 +271,7 @@ func (l *ParallelLog) DeleteRange(first, last uint64) error {
 	return l.log.DeleteRange(first, last)
 }
 
-// IsMonotonic passes on what the log below says (sealedLog).
+// IsMonotonic passes on what the log below says (checkedLog).
 func (l *ParallelLog) IsMonotonic() bool {
 	m, ok := l.log.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()

@@ -43,7 +43,7 @@ const (
 // Options tune Open and Join.
 type Options struct {
 	LogStore     string        // WAL (also if empty) or BoltDB
-	Fatal        func(error)   // ends the process with a sentence; what a store reports here it never survives. Called once at most, from any goroutine
+	Fatal        func(error)   // ends the process with a sentence: a store never survives it. Once at most, on any goroutine
 	StallMax     time.Duration // a store call that takes longer is fatal; 0: 5 s
 	CacheSize    int           // entries kept in memory, 512 at least
 	SegmentBytes int           // of raft-wal's files; 0: its default
@@ -71,7 +71,7 @@ type Stores struct {
 type Hooks struct {
 	Leads   func() bool                 // whether this node leads; nil: never
 	Applied func() uint64               // the last entry that its machine has taken; nil: all
-	Base    func() (index, term uint64) // of the entry with which the snapshot ends that Raft goes by, 0 for none; nil: none
+	Base    func() (index, term uint64) // of the entry that ends the snapshot Raft goes by; 0, nil: none
 	Stored  func()                      // hears of each append to the log once it is on disk; nil: nobody does
 }
 
@@ -124,7 +124,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 	if err != nil {
 		return nil, d.damaged(err)
 	}
-	empty, err := guarded(files.inspect)
+	empty, err := withoutPanic(files.inspect)
 	if err != nil {
 		return nil, d.damaged(err)
 	}
@@ -141,8 +141,8 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 }
 
 // openFiles opens what there is and makes what is missing.
-func openFiles(d *Folder, opts Options, opened *closerList) (*storeFiles, error) {
-	f := &storeFiles{log: &sealedLog{}}
+func openFiles(d *Folder, opts Options, opened *closerList) (*bareStores, error) {
+	f := &bareStores{log: &checkedLog{}}
 	files := faultyFiles(fs.New())
 	log, err := openLog(files, d.path, opts)
 	if err != nil {
@@ -210,7 +210,7 @@ func openLog(files types.VFS, dir string, opts Options) (raft.LogStore, error) {
 	if size <= 0 {
 		size = segmentBytes()
 	}
-	return guarded(func() (raft.LogStore, error) {
+	return withoutPanic(func() (raft.LogStore, error) {
 		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(newTailFiler(dir, files)))
 	})
 }
@@ -219,7 +219,7 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 	if err := checkBolt(path); err != nil {
 		return nil, err
 	}
-	return guarded(func() (*boltstore.BoltStore, error) {
+	return withoutPanic(func() (*boltstore.BoltStore, error) {
 		return boltstore.New(boltstore.Options{
 			Path:                    path,
 			MsgpackUseNewTimeFormat: true,

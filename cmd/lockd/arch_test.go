@@ -70,7 +70,7 @@ var doors = []struct {
 }{
 	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
 	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
-	{"lockd/cluster/store", "time.Now", "fault.go", "a store counts and waits, but reads no clock; only the faults of a test build do"},
+	{"lockd/cluster/store", "time.Now", "fault.go", "a store reads no clock; only the faults of a test build do"},
 }
 
 // The packages import each other only downwards, as drawn in the README.

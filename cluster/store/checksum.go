@@ -20,38 +20,38 @@ import (
 // meta pages only. So each entry carries a checksum of ours, each vote as well, and
 // the mark (below) remembers how far the log had reached.
 
-// sealLen is the length of the checksum at the end of what is stored.
-const sealLen = crc32.Size
+// checksumLen is the length of the checksum at the end of what is stored.
+const checksumLen = crc32.Size
 
-var errSeal = errors.New("its checksum does not match")
+var errChecksum = errors.New("its checksum does not match")
 
-// sealedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
+// checkedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
 // of their extensions. Raft, and the nodes it sends entries to, never see it.
-type sealedLog struct {
+type checkedLog struct {
 	raft.LogStore
 	mark *logMark
 }
 
-func (l *sealedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+func (l *checkedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-func (l *sealedLog) StoreLogs(entries []*raft.Log) error {
+func (l *checkedLog) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	sealed := make([]raft.Log, len(entries))
+	summed := make([]raft.Log, len(entries))
 	refs := make([]*raft.Log, len(entries))
 	size := 0
 	for _, e := range entries {
-		size += len(e.Extensions) + sealLen
+		size += len(e.Extensions) + checksumLen
 	}
 	buf := make([]byte, 0, size)
 	for i, e := range entries {
 		start := len(buf)
 		buf = append(buf, e.Extensions...)
-		buf = binary.BigEndian.AppendUint32(buf, entrySum(e, e.Extensions))
-		sealed[i] = *e
-		sealed[i].Extensions = buf[start:len(buf):len(buf)]
-		refs[i] = &sealed[i]
+		buf = binary.BigEndian.AppendUint32(buf, entryChecksum(e, e.Extensions))
+		summed[i] = *e
+		summed[i].Extensions = buf[start:len(buf):len(buf)]
+		refs[i] = &summed[i]
 	}
 	if err := l.LogStore.StoreLogs(refs); err != nil {
 		return err
@@ -59,13 +59,13 @@ func (l *sealedLog) StoreLogs(entries []*raft.Log) error {
 	return l.mark.set(entries[len(entries)-1].Index)
 }
 
-func (l *sealedLog) GetLog(index uint64, entry *raft.Log) error {
+func (l *checkedLog) GetLog(index uint64, entry *raft.Log) error {
 	if err := l.LogStore.GetLog(index, entry); err != nil {
 		return err
 	}
-	n := len(entry.Extensions) - sealLen
-	if n < 0 || entry.Index != index || entrySum(entry, entry.Extensions[:n]) != binary.BigEndian.Uint32(entry.Extensions[n:]) {
-		return fmt.Errorf("entry %d: %w", index, errSeal)
+	n := len(entry.Extensions) - checksumLen
+	if n < 0 || entry.Index != index || entryChecksum(entry, entry.Extensions[:n]) != binary.BigEndian.Uint32(entry.Extensions[n:]) {
+		return fmt.Errorf("entry %d: %w", index, errChecksum)
 	}
 	if entry.Extensions = entry.Extensions[:n:n]; n == 0 {
 		entry.Extensions = nil
@@ -75,7 +75,7 @@ func (l *sealedLog) GetLog(index uint64, entry *raft.Log) error {
 
 // DeleteRange cuts the log at one end. Before it is cut at its tail the mark goes
 // back, on the disk, or a crash right after would look like lost entries.
-func (l *sealedLog) DeleteRange(first, last uint64) error {
+func (l *checkedLog) DeleteRange(first, last uint64) error {
 	end, err := l.LogStore.LastIndex()
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (l *sealedLog) DeleteRange(first, last uint64) error {
 }
 
 // trim cuts the log at its head.
-func (l *sealedLog) trim(first, last uint64) error {
+func (l *checkedLog) trim(first, last uint64) error {
 	if err := fault.At(fault.LogTrim); err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func (l *sealedLog) trim(first, last uint64) error {
 // removes the old log when it has installed a snapshot. raft-wal takes no gap;
 // bbolt would, but then entries would be missing between two that are there, and
 // their loss could not be told from damage.
-func (l *sealedLog) IsMonotonic() bool { return true }
+func (l *checkedLog) IsMonotonic() bool { return true }
 
-func entrySum(e *raft.Log, extensions []byte) uint32 {
+func entryChecksum(e *raft.Log, extensions []byte) uint32 {
 	var head [8 + 8 + 1 + 8]byte
 	binary.BigEndian.PutUint64(head[0:], e.Index)
 	binary.BigEndian.PutUint64(head[8:], e.Term)
@@ -123,31 +123,31 @@ func entrySum(e *raft.Log, extensions []byte) uint32 {
 	return crc32.Update(sum, castagnoli, extensions)
 }
 
-// sealedVotes is a raft.StableStore whose values carry a checksum over key and
+// checkedVotes is a raft.StableStore whose values carry a checksum over key and
 // value.
-type sealedVotes struct{ raft.StableStore }
+type checkedVotes struct{ raft.StableStore }
 
-func (v sealedVotes) Set(key, val []byte) error {
-	return v.StableStore.Set(key, binary.BigEndian.AppendUint32(val[:len(val):len(val)], valueSum(key, val)))
+func (v checkedVotes) Set(key, val []byte) error {
+	return v.StableStore.Set(key, binary.BigEndian.AppendUint32(val[:len(val):len(val)], valueChecksum(key, val)))
 }
 
-func (v sealedVotes) Get(key []byte) ([]byte, error) {
+func (v checkedVotes) Get(key []byte) ([]byte, error) {
 	val, err := v.StableStore.Get(key)
 	if err != nil {
 		return nil, err
 	}
-	n := len(val) - sealLen
-	if n < 0 || valueSum(key, val[:n]) != binary.BigEndian.Uint32(val[n:]) {
-		return nil, fmt.Errorf("%s: %w", key, errSeal)
+	n := len(val) - checksumLen
+	if n < 0 || valueChecksum(key, val[:n]) != binary.BigEndian.Uint32(val[n:]) {
+		return nil, fmt.Errorf("%s: %w", key, errChecksum)
 	}
 	return val[:n:n], nil
 }
 
-func (v sealedVotes) SetUint64(key []byte, val uint64) error {
+func (v checkedVotes) SetUint64(key []byte, val uint64) error {
 	return v.Set(key, binary.BigEndian.AppendUint64(nil, val))
 }
 
-func (v sealedVotes) GetUint64(key []byte) (uint64, error) {
+func (v checkedVotes) GetUint64(key []byte) (uint64, error) {
 	val, err := v.Get(key)
 	if err == nil && len(val) != 8 {
 		err = fmt.Errorf("%s: not a number", key)
@@ -158,7 +158,7 @@ func (v sealedVotes) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(val), nil
 }
 
-func valueSum(key, val []byte) uint32 {
+func valueChecksum(key, val []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
 }
 
@@ -170,7 +170,7 @@ type logMark struct{ f types.WritableFile }
 
 const (
 	markFile = "mark"
-	markLen  = 8 + sealLen
+	markLen  = 8 + checksumLen
 )
 
 // openMark opens the mark of a folder, or makes one if the folder is new.
@@ -202,7 +202,7 @@ func (m *logMark) read() (uint64, error) {
 		return 0, err
 	}
 	if len(text) != markLen || crc32.Checksum(text[:8], castagnoli) != binary.BigEndian.Uint32(text[8:]) {
-		return 0, errSeal
+		return 0, errChecksum
 	}
 	return binary.BigEndian.Uint64(text), nil
 }
