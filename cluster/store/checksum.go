@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/raft"
-	"github.com/hashicorp/raft-wal/types"
 
 	"lockd/resp/fault"
 )
@@ -18,12 +16,19 @@ import (
 // where it recovers the tail, and takes a damaged batch there for one that was
 // never finished, so that stored entries vanish silently; bbolt has sums on its
 // meta pages only. So each entry carries a checksum of ours, each vote as well, and
-// the mark (below) remembers how far the log had reached.
+// the mark (mark.go) remembers how far the log had reached.
 
 // checksumLen is the length of the checksum at the end of what is stored.
 const checksumLen = crc32.Size
 
 var errChecksum = errors.New("its checksum does not match")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// withChecksum adds to a line of text a second one, with the checksum of the first.
+func withChecksum(line []byte) []byte {
+	return fmt.Appendf(slices.Clip(line), "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
+}
 
 // checkedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
 // of their extensions. Raft, and the nodes it sends entries to, never see it.
@@ -160,69 +165,4 @@ func (v checkedVotes) GetUint64(key []byte) (uint64, error) {
 
 func valueChecksum(key, val []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
-}
-
-// logMark is a small file that holds the index of the last entry that was stored.
-// It is written after each append without a sync of its own: after a crash of the
-// process it is exact, after one of the machine it may lag behind, and it is never
-// ahead. A log that ends before its mark has lost entries.
-type logMark struct{ f types.WritableFile }
-
-const (
-	markFile = "mark"
-	markLen  = 8 + checksumLen
-)
-
-// openMark opens the mark of a folder, or makes one if the folder is new.
-func openMark(files types.VFS, dir string, isNew bool) (*logMark, uint64, error) {
-	if isNew {
-		if err := writeSynced(filepath.Join(dir, markFile), encodeMark(0)); err != nil {
-			return nil, 0, err
-		}
-		if err := syncFolder(dir); err != nil {
-			return nil, 0, err
-		}
-	}
-	f, err := files.OpenWriter(dir, markFile)
-	if err != nil {
-		return nil, 0, err
-	}
-	m := &logMark{f: f}
-	index, err := m.read()
-	if err != nil {
-		_ = f.Close()
-		return nil, 0, err
-	}
-	return m, index, nil
-}
-
-func (m *logMark) read() (uint64, error) {
-	text, err := io.ReadAll(io.NewSectionReader(m.f, 0, markLen+1))
-	if err != nil {
-		return 0, err
-	}
-	if len(text) != markLen || crc32.Checksum(text[:8], castagnoli) != binary.BigEndian.Uint32(text[8:]) {
-		return 0, errChecksum
-	}
-	return binary.BigEndian.Uint64(text), nil
-}
-
-func (m *logMark) set(index uint64) error {
-	_, err := m.f.WriteAt(encodeMark(index), 0)
-	return err
-}
-
-func (m *logMark) lower(index uint64) error {
-	if err := m.set(index); err != nil {
-		return err
-	}
-	return m.f.Sync()
-}
-
-// Close implements io.Closer.
-func (m *logMark) Close() error { return m.f.Close() }
-
-func encodeMark(index uint64) []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, markLen), index)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }

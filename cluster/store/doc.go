@@ -9,7 +9,7 @@
 //	ParallelLog       the leader's disk writes beside the others' (parallel.go)
 //	raft.LogCache     the newest entries, in memory
 //	guardedLog        an error, a panic, or a write that hangs ends the process (guard.go)
-//	checkedLog        a checksum for each entry, and the mark: how far it had reached (checksum.go)
+//	checkedLog        a checksum for each entry (checksum.go), and how far it had reached (mark.go)
 //	raft-wal | bbolt  the files; tailFiler repairs the end of raft-wal's (tail.go)
 //
 // Votes lie below the same guard and checksums, in a file of bbolt, which is read through

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -269,11 +268,11 @@ func encodeMeta(meta Meta) []byte {
 	if err != nil {
 		panic(err) // strings and integers only
 	}
-	return fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
+	return withChecksum(line)
 }
 
 func decodeMeta(text []byte) (Meta, error) {
-	line, sum, _ := bytes.Cut(text, []byte("\n"))
+	line, _, _ := bytes.Cut(text, []byte("\n"))
 	var meta Meta
 	if err := json.Unmarshal(line, &meta); err != nil {
 		return meta, fmt.Errorf("unreadable: %w", err)
@@ -284,13 +283,11 @@ func decodeMeta(text []byte) (Meta, error) {
 	if meta.Format > folderFormat {
 		return meta, nil // its checksum may be another one
 	}
-	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
-		return meta, errors.New("its checksum does not match")
+	if !bytes.Equal(text, withChecksum(line)) {
+		return meta, errChecksum
 	}
 	return meta, nil
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func readFileMax(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)

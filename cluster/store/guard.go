@@ -49,7 +49,7 @@ func (g *guard) write(op string, do func() error) error {
 		return errStoreFailed
 	}
 	w := g.watch(op)
-	err := safely(do)
+	err := safely("panic", do)
 	w.stop()
 	if err != nil {
 		g.fail(fmt.Errorf("%s: %w", op, err))
@@ -123,11 +123,11 @@ func (w *watchdog) stop() {
 	}
 }
 
-// safely turns a panic of a store into an error.
-func safely(do func() error) (err error) {
+// safely turns a panic of a store into an error that begins with what.
+func safely(what string, do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = fmt.Errorf("%s: %v", what, r)
 		}
 	}()
 	return do()

@@ -173,10 +173,9 @@ func (f *bareStores) number(key string) (uint64, error) {
 // error.
 func withoutPanic[T any](open func() (T, error)) (v T, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("unreadable: %v", r)
-		}
-	}()
-	return open()
+	err = safely("unreadable", func() (err error) {
+		v, err = open()
+		return err
+	})
+	return v, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 )
@@ -56,18 +55,17 @@ func (d *Folder) SaveLastSeen(seen []LastSeen) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Appendf(line, "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
-	return replaceFile(d.path, lastSeenFile, text)
+	return replaceFile(d.path, lastSeenFile, withChecksum(line))
 }
 
 func decodeLastSeen(text []byte) ([]LastSeen, error) {
-	line, sum, _ := bytes.Cut(text, []byte("\n"))
+	line, _, _ := bytes.Cut(text, []byte("\n"))
 	var t lastSeenText
 	if err := json.Unmarshal(line, &t); err != nil {
 		return nil, fmt.Errorf("unreadable: %w", err)
 	}
-	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want || t.Program != lastSeenTitle {
-		return nil, errors.New("its checksum does not match")
+	if !bytes.Equal(text, withChecksum(line)) || t.Program != lastSeenTitle {
+		return nil, errChecksum
 	}
 	return t.Seen, nil
 }
