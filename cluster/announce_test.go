@@ -51,7 +51,7 @@ func TestCommitIsAnnouncedLater(t *testing.T) {
 		c.cut(away)
 		c.expect(lead, "SET k v", "+OK")
 		time.Sleep(time.Second)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(5 * time.Second)
 		next := c.leader()
 		c.expect(next, "SET k w", "+OK")

@@ -200,7 +200,7 @@ func TestBlockedAskedAgain(t *testing.T) {
 		if got := client.answer(); got != "" {
 			t.Fatalf("it was answered %q", got)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.waiting(1)
 		c.expect(old, "RPUSH list a b c", ":3")
 		c.want(client, popped("list", "a"))
@@ -219,7 +219,7 @@ func TestBlockedUnknown(t *testing.T) {
 		c.cut(old)
 		c.want(c.block(old, "BLPOP list 0"), "-"+resp.ErrUnknown)
 		c.want(c.block(old, "BLPOP list 0"), "-"+resp.ErrNotDone)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(5 * time.Second)
 		c.waiting(0)
 		c.expect(old, "RPUSH list a", ":1")
@@ -293,7 +293,7 @@ func TestBlockedUntilSession(t *testing.T) {
 		if first.answer() == "" {
 			t.Error("Block waits on for a client that is gone")
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.waiting(10)
 		away.blocker.mu.Lock()
 		defer away.blocker.mu.Unlock()
@@ -348,7 +348,7 @@ func TestBlockedOverdue(t *testing.T) {
 			t.Errorf("it took %s", client.took)
 		}
 		c.expect(leader, "LLEN list", ":0")
-		c.net.heal()
+		c.net.Heal()
 		c.waiting(0)
 	})
 }
@@ -517,7 +517,7 @@ func TestBlockedNodeComesBack(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		second := c.block(leader, "BLPOP list 0")
 		c.waiting(1, c.others(away)...) // it stands in line before the others are back
-		c.net.heal()
+		c.net.Heal()
 		c.waiting(3)
 		c.expect(leader, "RPUSH list a b", ":2")
 		c.want(second, popped("list", "a"))
@@ -577,7 +577,7 @@ func TestReaderMissesNothingWhileAway(t *testing.T) {
 		c.cut(away)
 		time.Sleep(15 * time.Second)
 		c.expect(leader, "XADD s 2 a 1", "$3 2-0")
-		c.net.heal()
+		c.net.Heal()
 		c.want(client, read("s", "2-0"))
 		c.waiting(0)
 		c.agree()
@@ -604,7 +604,7 @@ func TestBlockedThroughSnapshot(t *testing.T) {
 			c.expect(leader, fmt.Sprintf("SET k%d v", i%7), "+OK")
 			synctest.Wait()
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.want(served, "-"+resp.ErrUnknown)
 		c.waiting(1)
 		c.expect(away, "RPUSH b 2", ":1")
@@ -671,7 +671,7 @@ func queueOverFaults(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		c.cut(c.leader())
 		time.Sleep(2 * time.Second)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(2 * time.Second)
 		c.leader().handOver(context.Background(), "")
 	}

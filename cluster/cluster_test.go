@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer/peertest"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -25,7 +26,7 @@ import (
 // in a moment, and partitions are a call.
 type testCluster struct {
 	t     *testing.T
-	net   *memNetwork
+	net   *peertest.Network
 	nodes map[string]*testNode
 	first map[string]string // Members
 }
@@ -158,7 +159,7 @@ func (c *testClock) stepWall(d time.Duration) {
 
 // startCluster starts n nodes, n1 to nn.
 func startCluster(t *testing.T, n int, config ...func(*Config)) *testCluster {
-	c := &testCluster{t: t, net: newMemNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
+	c := &testCluster{t: t, net: peertest.NewNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
 	for i := range n {
 		id := fmt.Sprintf("n%d", i+1)
 		c.first[id] = id + ":1"
@@ -196,7 +197,7 @@ func (c *testCluster) tryStart(id string) error {
 	}
 	cfg := Config{
 		ID: id, PeerListen: n.addr, PeerAdvertise: n.addr, ClientAddrs: []string{id + ":6379"}, Members: c.first,
-		Machine: n.machine, Publisher: n.pub, Network: c.net.from(n.addr), Clock: n.clock,
+		Machine: n.machine, Publisher: n.pub, Network: c.net.From(n.addr), Clock: n.clock,
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("node", id),
 		Fatal: n.fatal, stores: n.disk.open, incarnation: n.disk.incarnation,
 	}
@@ -226,7 +227,7 @@ func (n *testNode) stopped() string {
 func (c *testCluster) kill(id string) {
 	synctest.Wait() // nothing is inside Raft's queues, where futures are forgotten
 	n := c.nodes[id]
-	c.net.kill(n.addr)
+	c.net.Kill(n.addr)
 	n.stopOnce.Do(func() { _ = n.shutdown() })
 	n.Node = nil
 }
@@ -273,7 +274,7 @@ func (c *testCluster) others(n *testNode) []*testNode {
 // cut separates a node from all others.
 func (c *testCluster) cut(n *testNode) {
 	for _, o := range c.others(n) {
-		c.net.partition([]string{n.addr}, []string{o.addr})
+		c.net.Partition([]string{n.addr}, []string{o.addr})
 	}
 }
 

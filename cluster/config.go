@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -51,7 +52,7 @@ type Config struct {
 	PeerAdvertise string            // how the others reach it; default its entry in Members, else PeerListen. Resolved again at each dial
 	ClientAddrs   []string          // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
 	Members       map[string]string // id -> peer address of the first members, the same on every node; none: a single node
-	PeerSecret    []byte            // known to every node of the cluster, PeerSecretMin bytes at least: peers prove it to each other, over TLS. None: peers are on loopback only
+	PeerSecret    []byte            // known to every node of the cluster, peer.SecretMin bytes at least: peers prove it to each other, over TLS. None: peers are on loopback only
 	PeerInsecure  bool              // without PeerSecret: peers may be anywhere, and whoever reaches the peer port may read and change everything
 	Join          bool              // the node is empty and waits until it is added (Node.Join)
 	LogStore      string            // where the log is kept: "wal" (default) or "boltdb"
@@ -69,7 +70,7 @@ type Config struct {
 	Machine   Machine
 	Publisher Publisher
 	Info      func() []resp.Section // sections of INFO that others know; may be nil
-	Network   Network               // default TCPNetwork
+	Network   peer.Network          // default peer.TCPNetwork
 	Clock     Clock                 // default SystemClock
 	Log       *slog.Logger          // default slog.Default
 
@@ -94,10 +95,10 @@ func (c *Config) complete() error {
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
-	case len(c.PeerSecret) > 0 && len(c.PeerSecret) < PeerSecretMin:
-		return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(c.PeerSecret), PeerSecretMin)
+	case len(c.PeerSecret) > 0 && len(c.PeerSecret) < peer.SecretMin:
+		return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(c.PeerSecret), peer.SecretMin)
 	}
-	c.Heartbeat = orDefault(c.Heartbeat, heartbeatDefault)
+	c.Heartbeat = orDefault(c.Heartbeat, peer.HeartbeatDefault)
 	c.LeaderWait = orDefault(c.LeaderWait, leaderWaitDefault)
 	c.SnapshotEntries = orDefault(c.SnapshotEntries, snapshotEntriesDefault)
 	c.SnapshotBytes = orDefault(c.SnapshotBytes, snapshotBytesDefault)
@@ -105,7 +106,7 @@ func (c *Config) complete() error {
 	c.LogStore = orDefault(c.LogStore, store.WAL)
 	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
 	if c.Network == nil {
-		c.Network = TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}
+		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}
 	}
 	if c.Clock == nil {
 		c.Clock = NewSystemClock()
@@ -150,6 +151,24 @@ func (c *Config) checkPeers() error {
 		}
 	}
 	return c.needsSecret("advertised peer address", c.PeerAdvertise)
+}
+
+// needsSecret is nil if peers may be at an address.
+func (c *Config) needsSecret(what, addr string) error {
+	if !c.onlyLoopback() || peer.IsLoopback(addr) {
+		return nil
+	}
+	return fmt.Errorf("%s %s is not on loopback: peers on other machines need a secret that every node has: make one with `%s` and give it to each by --peer-secret-file (--peer-insecure does without, on a network where everybody may read and change everything)", what, peer.OneLine(addr, peer.NameMax), makeSecret)
+}
+
+// makeSecret is the command that makes a good secret.
+const makeSecret = "head -c 32 /dev/urandom | base64 > lockd.secret"
+
+// onlyLoopback reports whether peers must be on this machine. Networks of tests have
+// addresses of their own.
+func (c *Config) onlyLoopback() bool {
+	tcp, ok := c.Network.(peer.TCPNetwork)
+	return ok && tcp.LoopbackOnly
 }
 
 // SentinelConfig makes a node answer as a Redis Sentinel besides.

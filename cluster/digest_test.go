@@ -113,11 +113,11 @@ func TestDigestNeverWrong(t *testing.T) {
 			case 0:
 				c.expect(leader, "LOCKD TRANSFER", "+OK")
 			case 1:
-				c.net.partition([]string{leader.addr}, []string{others[0].addr, others[1].addr})
+				c.net.Partition([]string{leader.addr}, []string{others[0].addr, others[1].addr})
 				go leader.do("SET lost 1")
 				time.Sleep(3 * time.Second)
 				c.expect(c.leader(others[0].id, others[1].id), "SET a 1", "+OK")
-				c.net.heal()
+				c.net.Heal()
 			case 2:
 				for _, n := range c.others(nil) {
 					c.kill(n.id)

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer/peertest"
 	"lockd/cluster/store"
 )
 
@@ -82,7 +83,7 @@ type diskFuzz struct {
 
 // newDiskFuzz starts three or five nodes.
 func newDiskFuzz(t *testing.T, seed uint64, lying bool) *diskFuzz {
-	c := &testCluster{t: t, net: newMemNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
+	c := &testCluster{t: t, net: peertest.NewNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}
 	f := &diskFuzz{testCluster: c, r: rand.New(rand.NewPCG(seed, 7)), up: map[string]*Node{}, acked: map[int64]bool{}, lying: lying}
 	for i := range 3 + 2*f.r.IntN(2) {
 		id := fmt.Sprintf("n%d", i+1)
@@ -193,7 +194,7 @@ func (f *diskFuzz) run(steps int) []string {
 		f.step()
 		f.pause(1500)
 	}
-	f.net.heal()
+	f.net.Heal()
 	time.Sleep(5 * time.Second)
 	close(stop)
 	clients.Wait()
@@ -283,9 +284,9 @@ func (f *diskFuzz) cutSome(n *testNode) {
 	for _, o := range f.others(n) {
 		switch f.r.IntN(4) {
 		case 0:
-			f.net.setCut(true, []string{n.addr}, []string{o.addr})
+			f.net.SetCut(true, []string{n.addr}, []string{o.addr})
 		case 1:
-			f.net.partition([]string{n.addr}, []string{o.addr})
+			f.net.Partition([]string{n.addr}, []string{o.addr})
 		}
 	}
 }
@@ -308,7 +309,7 @@ func (f *diskFuzz) step() {
 		if f.r.IntN(2) == 0 {
 			f.pause(3000)
 		}
-		f.net.heal()
+		f.net.Heal()
 		f.start(n.id)
 	case 3: // a slow disk, and nobody hears of it
 		f.cutSome(n)
@@ -316,13 +317,13 @@ func (f *diskFuzz) step() {
 		f.pause(2500)
 		n.disk.gate.open(nil)
 		f.pause(1500)
-		f.net.heal()
+		f.net.Heal()
 	case 4:
 		n.do("LOCKD TRANSFER")
 	case 5:
 		f.cut(n)
 		f.pause(4000)
-		f.net.heal()
+		f.net.Heal()
 	case 6: // an answer is lost
 		f.loseAnswer(n, f.others(n)[0])
 	case 7: // the log is as short as it can be, and the next answer is lost

@@ -366,7 +366,7 @@ func TestFollowerIsBroughtUpBySnapshot(t *testing.T) {
 			synctest.Wait()
 		}
 		c.expect(leader, "CONFIG on", "+OK")
-		c.net.heal()
+		c.net.Heal()
 		c.expect(away, "SET after v", "+OK")
 		c.agree()
 		c.expect(away, "PUBLISH ch live", ":0")
@@ -395,7 +395,7 @@ func TestInstalledSnapshotHasSpare(t *testing.T) {
 			c.expect(leader, fmt.Sprintf("SET k%d v", i%7), "+OK")
 			synctest.Wait()
 		}
-		c.net.heal()
+		c.net.Heal()
 		for range 2 {
 			c.agree()
 			for tries := 0; away.lacksSpare(); tries++ {
@@ -424,7 +424,7 @@ func TestFolderInUse(t *testing.T) {
 		c := startCluster(t, 1, func(cfg *Config) { cfg.stores, cfg.Dir = nil, dir })
 		defer c.close()
 		c.settle()
-		_, err := Open(Config{ID: "n1", PeerListen: "n9:1", Dir: dir, Machine: newTestMachine(), Publisher: &testPublisher{}, Network: c.net.from("n9:1")})
+		_, err := Open(Config{ID: "n1", PeerListen: "n9:1", Dir: dir, Machine: newTestMachine(), Publisher: &testPublisher{}, Network: c.net.From("n9:1")})
 		if err == nil || !strings.Contains(err.Error(), "is in use by another lockd process") {
 			t.Errorf("a second process: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -237,7 +238,7 @@ func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer
 		return answer{outcome: outcomeNotDone}
 	}
 	defer cancel()
-	return n.peers.forwardAttempt(ctx, addr, req, &attempt{})
+	return n.forward(ctx, addr, req, &attempt{})
 }
 
 // leaderElsewhere is where another node leads, and a context that ends with its reign.
@@ -343,24 +344,24 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 	return answer{outcome: outcomeDone, result: n.view(lead, req)}
 }
 
-// serveForward implements peerHandler: it runs a request of another node's client.
+// serveForward is peer.Handler's: it runs a request of another node's client.
 // It never forwards it again: a node that does not lead, or leads in another term than
 // the request is bound to, says so.
-func (n *Node) serveForward(f forwarded, respond func(answer)) {
-	req, lead := f.req, n.lead.Load()
+func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
+	req, lead := f.Req, n.lead.Load()
 	n.identify(req.Cmds)
-	if lead == nil || !lead.takes(f.term) || isRecall(req) && f.origin.number == 0 {
-		respond(answer{outcome: outcomeNotDone})
+	if lead == nil || !lead.takes(f.Term) || isRecall(req) && f.Number == 0 {
+		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
 	}
 	if req.Size() > RequestBytesMax {
-		respond(answer{outcome: outcomeDone, result: fail(req, errRequestTooLarge)})
+		respond(peer.Answer{Outcome: outcomeDone, Result: fail(req, errRequestTooLarge)})
 		return
 	}
 	n.serving.Add(1)
-	o := &op{until: f.until, req: req, origin: f.origin, term: f.term, size: req.Size()}
+	o := &op{until: f.Until, req: req, origin: origin{f.Session, f.Number}, term: f.Term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) {
-		respond(answer{out, res, o.index})
+		respond(peer.Answer{Outcome: out, Result: res, Index: o.index})
 		n.serving.Add(-1)
 	}
 	if isRecall(req) {
@@ -369,7 +370,7 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 	}
 	if len(req.Cmds) > 0 && n.own(&req.Cmds[0]) != nil {
 		go func() {
-			ctx, cancel := context.WithDeadline(context.Background(), f.until)
+			ctx, cancel := context.WithDeadline(context.Background(), f.Until)
 			defer cancel()
 			o.done(n.localOwn(ctx, req))
 		}()
@@ -383,12 +384,12 @@ func (n *Node) serveForward(f forwarded, respond func(answer)) {
 	n.submit(o, write)
 }
 
-// serveStatus implements peerHandler.
-func (n *Node) serveStatus() peerStatus {
+// serveStatus is peer.Handler's.
+func (n *Node) serveStatus() peer.Status {
 	if !n.started.Load() {
-		return peerStatus{} // term 0 is nobody's
+		return peer.Status{} // term 0 is nobody's
 	}
-	return peerStatus{
+	return peer.Status{
 		Term:      n.raft.CurrentTerm(),
 		Leader:    n.leads(),
 		Applied:   n.appliedNow.Load(),

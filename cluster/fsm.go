@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 	"lockd/resp/fault"
 )
@@ -49,7 +50,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // before, commands could be unknown
 		for _, req := range e.reqs {
 			if why, found := f.n.unfit(req); found {
-				err = fmt.Errorf("a command that this version of lockd does not know: %s", oneLine(why.Str, 128))
+				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(why.Str, 128))
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (h *herald) serves(was *standing, id string, addr raft.ServerAddress, term 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.n.cfg.Heartbeat)
 	defer cancel()
-	st, err := h.n.peers.status(ctx, string(addr))
+	st, err := h.n.peers.Status(ctx, string(addr))
 	return err == nil && st.Leader
 }
 
@@ -222,7 +222,7 @@ func (n *Node) memberOf(id string) member {
 		return m
 	}
 	who, _ := n.identityOf(id)
-	return who.member()
+	return memberFrom(who)
 }
 
 // runID names a node for as long as its data folder lives, the same everywhere.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -30,7 +31,7 @@ type attempts struct {
 
 // attemptsMax bounds the writes of this node's clients that are under way; more are not
 // done, and tried again.
-const attemptsMax = callsPendingMax
+const attemptsMax = peer.CallsPendingMax
 
 // attempt is one try to have a write logged.
 type attempt struct {
@@ -172,7 +173,7 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 			return answer{outcome: outcomeNotDone}, false
 		}
 		defer n.attempts.end(a)
-		out = n.peers.forwardAttempt(reign, addr, req, a)
+		out = n.forward(reign, addr, req, a)
 		if n.mustHold(out) {
 			return n.hold(ctx, a, out), false
 		}

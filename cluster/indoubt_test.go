@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -63,7 +64,7 @@ func TestLeaderDiesBeforeItsAnswer(t *testing.T) {
 		if last, _ := others[1].disk.log.LastIndex(); last != lead.raft.LastIndex() || len(reply) > 0 {
 			t.Fatal("the others do not have the entry, or it was answered")
 		}
-		c.net.kill(lead.addr)
+		c.net.Kill(lead.addr)
 		lead.disk.gate.open(errPower)
 		start := time.Now()
 		c.kill(lead.id)
@@ -84,7 +85,7 @@ func TestLeaderDiesWithTheEntry(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		others := c.others(lead)
-		c.net.setCut(true, []string{lead.addr}, []string{others[0].addr, others[1].addr})
+		c.net.SetCut(true, []string{lead.addr}, []string{others[0].addr, others[1].addr})
 		last := lead.raft.LastIndex()
 		reply := others[0].ask("INCR count")
 		time.Sleep(100 * time.Millisecond)
@@ -92,7 +93,7 @@ func TestLeaderDiesWithTheEntry(t *testing.T) {
 			t.Fatalf("the leader has stored up to entry %d, want %d", stored, last+1)
 		}
 		c.kill(lead.id)
-		c.net.heal()
+		c.net.Heal()
 		wantReply(t, "INCR", reply, ":1")
 		c.start(lead.id)
 		c.agree()
@@ -112,8 +113,8 @@ func TestDeposedLeadersClients(t *testing.T) {
 			lead := c.settle()
 			others := c.others(lead)
 			for _, o := range others {
-				c.net.setCut(true, []string{o.addr}, []string{lead.addr})
-				c.net.setCut(!stored, []string{lead.addr}, []string{o.addr})
+				c.net.SetCut(true, []string{o.addr}, []string{lead.addr})
+				c.net.SetCut(!stored, []string{lead.addr}, []string{o.addr})
 			}
 			start := time.Now()
 			reply := lead.ask("INCR count")
@@ -124,7 +125,7 @@ func TestDeposedLeadersClients(t *testing.T) {
 			c.expect(others[0], "SET other v", "+OK")
 			// It has waited for longer than for a leader, and is tried again nevertheless.
 			time.Sleep(leaderWaitDefault + 200*time.Millisecond - time.Since(start))
-			c.net.heal()
+			c.net.Heal()
 			wantReply(t, fmt.Sprintf("INCR, stored %v", stored), reply, ":1")
 			c.agree()
 			c.expect(others[1], "GET count", "$1 1")
@@ -140,7 +141,7 @@ func TestAnswerIsLost(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		away := c.others(lead)[0]
-		c.net.setCut(true, []string{lead.addr}, []string{away.addr})
+		c.net.SetCut(true, []string{lead.addr}, []string{away.addr})
 		reply := away.ask("INCR count")
 		time.Sleep(2 * time.Second) // away has given up its connection
 		if len(reply) > 0 {
@@ -152,14 +153,14 @@ func TestAnswerIsLost(t *testing.T) {
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("a node that stops has its client wait %s", took)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.start(away.id)
 		c.settle()
 
-		c.net.setCut(true, []string{lead.addr}, []string{away.addr})
+		c.net.SetCut(true, []string{lead.addr}, []string{away.addr})
 		reply = away.ask("INCR count")
 		time.Sleep(2 * time.Second)
-		c.net.heal()
+		c.net.Heal()
 		wantReply(t, "INCR", reply, ":2")
 		c.expect(lead, "GET count", "$1 2")
 		c.forgotten()
@@ -175,14 +176,14 @@ func TestDoubtEnds(t *testing.T) {
 		lead := c.settle()
 		away := c.others(lead)[0]
 		for _, o := range c.others(away) {
-			c.net.setCut(true, []string{o.addr}, []string{away.addr})
+			c.net.SetCut(true, []string{o.addr}, []string{away.addr})
 		}
 		start := time.Now()
 		wantReply(t, "INCR", away.ask("INCR count"), "-"+resp.ErrUnknown)
 		if took := time.Since(start); took < leaderWaitDefault || took > leaderWaitDefault+3*time.Second {
 			t.Errorf("told after %s", took)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.expect(lead, "GET count", "$1 1")
 		c.forgotten()
 	})
@@ -215,7 +216,7 @@ func TestSnapshotInPlaceOfTheEntry(t *testing.T) {
 		lead := c.settle()
 		others := c.others(lead)
 		away := others[0]
-		c.net.setCut(true, []string{lead.addr, others[1].addr}, []string{away.addr})
+		c.net.SetCut(true, []string{lead.addr, others[1].addr}, []string{away.addr})
 		// What is logged first after the cut is sent again and again, and arrives in the end.
 		c.expect(lead, "SET first v", "+OK")
 		synctest.Wait()
@@ -229,7 +230,7 @@ func TestSnapshotInPlaceOfTheEntry(t *testing.T) {
 		time.Sleep(2 * time.Second) // it is in doubt
 		c.transfer(lead, others[1])
 		c.expect(others[1], "SET later v", "+OK")
-		c.net.heal()
+		c.net.Heal()
 		wantReply(t, "INCR", reply, "-"+resp.ErrUnknown)
 		c.agree()
 		c.expect(lead, "GET count", "$1 1")
@@ -247,13 +248,13 @@ func TestForwardAfterReelection(t *testing.T) {
 		lead := c.settle()
 		origin, other := c.others(lead)[0], c.others(lead)[1]
 		c.expect(origin, "SET count 0", "+OK") // there is a connection
-		c.net.setCut(true, []string{origin.addr}, []string{lead.addr})
+		c.net.SetCut(true, []string{origin.addr}, []string{lead.addr})
 		reply := origin.ask("INCR count")
 		time.Sleep(50 * time.Millisecond)
 		c.transfer(lead, other)
 		wantReply(t, "INCR", reply, ":1")
 		c.transfer(other, lead)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(time.Second)
 		c.expect(other, "GET count", "$1 1")
 		c.forgotten()
@@ -276,7 +277,7 @@ func TestQueueOutlivesAReign(t *testing.T) {
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("bound to an earlier term: %v", o)
 		}
-		lead.serveForward(forwarded{req: command("INCR", "count"), term: term - 1, until: after(time.Second)}, func(a answer) { answers <- a.outcome })
+		lead.serveForward(peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("a forward that is bound to an earlier term: %v", o)
 		}
@@ -446,7 +447,7 @@ func TestRestOfADoubtfulRequest(t *testing.T) {
 		reply := make(chan string, 1)
 		go func() { reply <- n.doCtx(context.Background(), "INCR count", "INCR count", "INCR count") }()
 		time.Sleep(100 * time.Millisecond)
-		c.net.kill(lead.addr)
+		c.net.Kill(lead.addr)
 		lead.disk.gate.open(errPower)
 		c.kill(lead.id)
 		wantReply(t, "three commands", reply, ":1 | :2 | :3")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 )
 
 // watchElections follows what Raft says about this node's own leadership.
@@ -227,7 +229,7 @@ func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
 // surveyed is a member, and what it answered when it was asked.
 type surveyed struct {
 	raft.Server
-	peerStatus
+	peer.Status
 	err error // it did not answer
 }
 
@@ -245,9 +247,9 @@ func (n *Node) survey(ctx context.Context) []surveyed {
 		members[i].Server = s
 		go func() {
 			if string(s.ID) == n.cfg.ID {
-				members[i].peerStatus = n.serveStatus()
+				members[i].Status = n.serveStatus()
 			} else {
-				members[i].peerStatus, members[i].err = n.peers.status(ctx, string(s.Address))
+				members[i].Status, members[i].err = n.peers.Status(ctx, string(s.Address))
 			}
 			answers <- i
 		}()

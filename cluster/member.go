@@ -12,14 +12,15 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
 // metMax bounds the peers that a node remembers having met.
 const metMax = 1024
 
-// admit implements peerHandler.
-func (n *Node) admit(who identity, kind helloKind) error {
+// admit is peer.Handler's.
+func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 	if err := n.judge(who); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (n *Node) admit(who identity, kind helloKind) error {
 // another's, whose place the node has taken since; refusing it could keep out the
 // leader, the only one from whom that can be learnt. Where an answer counts for the
 // member at an address, admitAt sees that it is that member who gives it.
-func (n *Node) judge(who identity) error {
+func (n *Node) judge(who peer.Identity) error {
 	if who.ID == n.cfg.ID {
 		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node", who.ID)
 	}
@@ -68,14 +69,14 @@ func (n *Node) judge(who identity) error {
 // A member of which this node has not heard, because it has been away, may replicate, for
 // that is how this node hears of it, and nothing else: its clients' requests it may not
 // bring.
-func (n *Node) judgeCaller(who identity, kind helloKind) error {
+func (n *Node) judgeCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
 	case kind == 0 || n.identity().Cluster == "": // this node has called, or it joins itself
 		return nil
 	case who.Cluster == "":
-		return fmt.Errorf("%w: node %s does not say in which cluster it is", errUninvited, who.ID)
-	case kind == helloCalls && !n.knows(who.ID):
-		return fmt.Errorf("%w: node %s is no member as far as is known here", errUninvited, who.ID)
+		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
+	case kind == peer.ForCalls && !n.knows(who.ID):
+		return fmt.Errorf("%w: node %s is no member as far as is known here", peer.ErrUninvited, who.ID)
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (n *Node) knows(id string) bool {
 // not stop the living ones.
 const foundingMax = 30 * time.Second
 
-// refused implements peerHandler.
+// refused is peer.Handler's.
 func (n *Node) refused(by string, err error) {
 	if isFinal(err.Error()) {
 		n.fatal(fmt.Errorf("%w (says %s)", err, by))
@@ -138,9 +139,9 @@ func (n *Node) disconnectRefused() {
 			delete(n.met, id)
 			if n.roster.Load().removed[id] {
 				// It may be the one that asked for it, and waits for the answer.
-				time.AfterFunc(removedGrace, func() { n.peers.disconnect(id) })
+				time.AfterFunc(removedGrace, func() { n.peers.Disconnect(id) })
 			} else {
-				n.peers.disconnect(id)
+				n.peers.Disconnect(id)
 			}
 		}
 	}
@@ -235,7 +236,7 @@ func (n *Node) keepRoster() {
 		if !ok {
 			continue
 		}
-		m := who.member()
+		m := memberFrom(who)
 		if old, ok := known.members[m.ID]; !ok || old.Incarnation == m.Incarnation && !old.equal(m) {
 			c.upsert = append(c.upsert, m)
 		}
@@ -249,7 +250,7 @@ func (n *Node) keepRoster() {
 }
 
 // identityOf is what a member has said of itself.
-func (n *Node) identityOf(id string) (identity, bool) {
+func (n *Node) identityOf(id string) (peer.Identity, bool) {
 	if id == n.cfg.ID {
 		return n.identity(), true
 	}
@@ -361,8 +362,8 @@ func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 	if n.roster.Load().removed[id] {
 		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
 	}
-	if _, _, err := net.SplitHostPort(addr); err != nil || (identity{ID: id, PeerAddr: addr}).check() != nil {
-		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at", oneLine(id+" "+addr, 128))
+	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
+		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at", peer.OneLine(id+" "+addr, 128))
 	}
 	if err := n.cfg.needsSecret("peer address", addr); err != nil {
 		return resp.Errf("ERR %s", err)
@@ -427,7 +428,7 @@ func reconfigureReply(err error) resp.Reply {
 	case outcomeNotDone:
 		return resp.Err(resp.ErrNotDone)
 	}
-	return resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, oneLine(err.Error(), 256))
+	return resp.Errf("ERR %s, look at LOCKD MEMBERS: %s", saysInDoubt, peer.OneLine(err.Error(), 256))
 }
 
 // removeMember removes a node for ever.
@@ -438,7 +439,7 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 	case !member && n.roster.Load().removed[id]:
 		return resp.OK() // done before
 	case !member && !known:
-		return resp.Errf("ERR node %s is not a member of this cluster", oneLine(id, 64))
+		return resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64))
 	}
 	if member {
 		if text := n.whyNotRemove(ctx, id); text != "" {
@@ -463,7 +464,7 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 // the command is sent there again.
 func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 	if err := n.handOver(ctx, ""); err != nil {
-		return resp.Errf("ERR the leader cannot be removed before another node leads: %s", oneLine(err.Error(), 256))
+		return resp.Errf("ERR the leader cannot be removed before another node leads: %s", peer.OneLine(err.Error(), 256))
 	}
 	return resp.Err(resp.ErrNotDone)
 }
@@ -500,7 +501,7 @@ const (
 // at once if it has one already. What may pass is tried again until ctx ends; a
 // refusal is returned.
 func (n *Node) Join(ctx context.Context, hostPort, password string) error {
-	var said rarely
+	var said peer.Rarely
 	for pause := joinPause; ; pause = min(2*pause, joinPauseMax) {
 		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
@@ -514,7 +515,7 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 		case err == nil:
 			err = errors.New(answer[1:])
 		}
-		if said.due(err.Error()) {
+		if said.Due(err.Error()) {
 			n.log.Info("joining the cluster", "through", hostPort, "state", err)
 		}
 		select {

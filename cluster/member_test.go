@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -102,7 +103,7 @@ func TestRemoveMember(t *testing.T) {
 		c.start(old.id)
 		time.Sleep(time.Second)
 		c.expect(other, "GET a", "$1 1")
-		_, err := old.peers.status(t.Context(), other.addr)
+		_, err := old.peers.Status(t.Context(), other.addr)
 		if err == nil || !strings.Contains(old.stopped(), want) {
 			t.Errorf("back under the old id: %v; it said %q", err, old.stopped())
 		}
@@ -118,7 +119,7 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 		far := c.others(leader)[1]
 		c.add("n4")
 		c.start("n4")
-		c.net.setCut(true, []string{far.addr}, []string{leader.addr}) // to ask all members takes a while now
+		c.net.SetCut(true, []string{far.addr}, []string{leader.addr}) // to ask all members takes a while now
 		if err := leader.raft.AddNonvoter("n4", "n4:1", 0, 0).Error(); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 		if len(leader.servers()) != 3 {
 			t.Errorf("members: %v", leader.servers())
 		}
-		c.net.heal()
+		c.net.Heal()
 	})
 }
 
@@ -257,10 +258,10 @@ func TestReplacementLeadsWhoKnewItsPredecessor(t *testing.T) {
 		joins := c.add("joins")
 		c.start(joins.id)
 		c.expect(next, "LOCKD ADD joins "+joins.addr, "+OK")
-		c.net.partition([]string{away.addr}, []string{leader.addr, next.addr, c.others(leader)[1].addr, joins.addr})
+		c.net.Partition([]string{away.addr}, []string{leader.addr, next.addr, c.others(leader)[1].addr, joins.addr})
 		c.start(away.id)
 		time.Sleep(time.Second)
-		c.net.heal()
+		c.net.Heal()
 		c.expect(away, "SET a 1", "+OK")
 		if now := c.leader(); now != next {
 			t.Fatalf("%s leads, so that nothing was tested", now.id)
@@ -345,15 +346,15 @@ func TestJudge(t *testing.T) {
 	r = r.with(rosterChange{remove: []string{"n2"}})
 	r = r.with(rosterChange{cluster: "blue", upsert: []member{{ID: "n2", Incarnation: "b"}, {ID: "n1", Incarnation: "z"}}})
 	for _, tc := range []struct {
-		who  identity
+		who  peer.Identity
 		want string
 	}{
-		{identity{ID: "n1", Incarnation: "a", Arch: "amd64"}, ""},
-		{identity{ID: "n1", Incarnation: "a", Arch: "amd64", Cluster: "red"}, ""},
-		{identity{ID: "n3", Incarnation: "c", Arch: "amd64"}, ""},
-		{identity{ID: "n1", Incarnation: "x", Arch: "amd64"}, "node n1 has lost its data: what it had promised is forgotten, so it must not vote again; remove it with LOCKD REMOVE n1 and add it under a new id with an empty data folder"},
-		{identity{ID: "n2", Incarnation: "b", Arch: "amd64"}, "node n2 was removed from this cluster: give it a new id and an empty data folder"},
-		{identity{ID: "n3", Arch: "arm64"}, "node n3 runs on arm64, here it is amd64: nodes of one cluster share an architecture, so that they compute floating-point numbers alike"},
+		{peer.Identity{ID: "n1", Incarnation: "a", Arch: "amd64"}, ""},
+		{peer.Identity{ID: "n1", Incarnation: "a", Arch: "amd64", Cluster: "red"}, ""},
+		{peer.Identity{ID: "n3", Incarnation: "c", Arch: "amd64"}, ""},
+		{peer.Identity{ID: "n1", Incarnation: "x", Arch: "amd64"}, "node n1 has lost its data: what it had promised is forgotten, so it must not vote again; remove it with LOCKD REMOVE n1 and add it under a new id with an empty data folder"},
+		{peer.Identity{ID: "n2", Incarnation: "b", Arch: "amd64"}, "node n2 was removed from this cluster: give it a new id and an empty data folder"},
+		{peer.Identity{ID: "n3", Arch: "arm64"}, "node n3 runs on arm64, here it is amd64: nodes of one cluster share an architecture, so that they compute floating-point numbers alike"},
 	} {
 		got := ""
 		if err := r.judge(tc.who, "amd64"); err != nil {
@@ -471,7 +472,7 @@ func TestTransferThatNeverEnds(t *testing.T) {
 			t.Errorf("it said %q", said)
 		}
 		clients.Wait()
-		c.net.heal()
+		c.net.Heal()
 		c.kill(lead.id)
 		c.expect(other, "SET c 1", "+OK")
 	})

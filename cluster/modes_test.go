@@ -157,7 +157,7 @@ func (c *testCluster) playMode(line string) (answer []string, ok bool) {
 	case "cut":
 		c.cut(c.nodes[words[1]])
 	case "heal":
-		c.net.heal()
+		c.net.Heal()
 	case "wait":
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
@@ -320,7 +320,7 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 					}
 				}
 			}
-			c.net.heal()
+			c.net.Heal()
 			c.settle()
 			time.Sleep(2 * time.Second)
 		}
@@ -352,7 +352,7 @@ func TestClusterDown(t *testing.T) {
 				t.Errorf("%s sends its clients to %q", n, got)
 			}
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.settle()
 		time.Sleep(heraldEvery)
 		for _, n := range c.others(nil) {
@@ -441,7 +441,7 @@ func TestClusterNodesWithoutMajority(t *testing.T) {
 		if got := next.do("CLUSTER NODES"); strings.Contains(got, "fail?") {
 			t.Errorf("CLUSTER NODES beside a leader: %s", got)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.await(func(s *standing) bool { return !s.vacant && s.ledBy(next.id) })
 		lines(n1, " myself,slave ")
 	})
@@ -468,7 +468,7 @@ func TestTheLastLeaderStays(t *testing.T) {
 		if got := c.askMode("s3", []string{"SENTINEL", "get-master-addr-by-name", "mymaster"}); got[0] != "= *2 $8 10.0.0.9 $4 7000" {
 			t.Errorf("got %q", got)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.await(func(s *standing) bool { return !s.vacant && s.ledBy("n1") })
 		if got := fmt.Sprint(c.events("s3")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.9 7000 10.0.0.1 7000") {
 			t.Errorf("events: %s", got)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -30,7 +31,7 @@ type Node struct {
 
 	dir    *store.Folder // nil in memory
 	stores *store.Stores
-	peers  *peers
+	peers  *peer.Port
 	trans  *transport
 	raft   *raft.Raft
 	fsm    *fsm
@@ -67,10 +68,10 @@ type Node struct {
 	sentinel *Sentinel // nil if this node is none
 
 	metMu       sync.Mutex
-	met         map[string]identity // peers that introduced themselves, by id
+	met         map[string]peer.Identity // peers that introduced themselves, by id
 	membersDue  chan struct{}
 	toldAwaited time.Duration // monotonic
-	refusals    rarely
+	refusals    peer.Rarely
 	book        *startBook
 	mark        *store.AppliedMark // nil in memory
 	acked       acknowledged
@@ -126,7 +127,7 @@ func Open(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine, protocol: cfg.protocol(),
 		elected:     make(chan bool, 16),
-		met:         map[string]identity{},
+		met:         map[string]peer.Identity{},
 		membersDue:  make(chan struct{}, 1),
 		snapshotDue: make(chan struct{}, 1),
 		saves:       make(chan chan<- error),
@@ -173,17 +174,11 @@ func (n *Node) open() error {
 			return err
 		}
 	}
-	p, err := newPeers(peersConfig{
-		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.identity,
-		Heartbeat: n.cfg.Heartbeat, Log: n.log, Expect: n.idAt,
-		Secret: n.cfg.PeerSecret, Ready: n.ready,
-	}, n)
-	if err != nil {
-		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
+	if err := n.openPeers(); err != nil {
+		return err
 	}
-	n.peers = p
 	if _, port, err := net.SplitHostPort(n.cfg.PeerAdvertise); err == nil && port == "0" {
-		addr := p.listenAddr() // the system chose the port
+		addr := n.peers.ListenAddr() // the system chose the port
 		n.advertise.Store(&addr)
 	}
 	if err := n.startRaft(); err != nil {
@@ -331,8 +326,8 @@ func (n *Node) isMember(id string) bool {
 }
 
 // identity is what this node says of itself to the others.
-func (n *Node) identity() identity {
-	who := identity{
+func (n *Node) identity() peer.Identity {
+	who := peer.Identity{
 		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
 		ClientAddrs: n.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: n.rules, Starts: n.starts, Tokens: n.tokens,
@@ -446,7 +441,7 @@ func (n *Node) shutdown() error {
 	close(n.stop)
 	n.goroutines.Wait()
 	down := n.raft.Shutdown()
-	n.peers.close() // what Raft has sent to a member that is away it would wait for; and the others for it
+	n.peers.Close() // what Raft has sent to a member that is away it would wait for; and the others for it
 	return errors.Join(down.Error(), n.release())
 }
 
@@ -463,7 +458,7 @@ func (n *Node) stopping() bool {
 func (n *Node) release() error {
 	var errs []error
 	if n.peers != nil {
-		n.peers.close()
+		n.peers.Close()
 	}
 	if n.stores != nil {
 		errs = append(errs, n.stores.Close())
@@ -472,6 +467,14 @@ func (n *Node) release() error {
 		errs = append(errs, n.mark.Close(), n.dir.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// signal wakes the one goroutine that waits on a channel of capacity 1.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
 }
 
 // broadcast tells any number of waiters that something has changed.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/cluster/peer"
 )
 
 // Three nodes elect a leader, and any of them serves any command.
@@ -31,7 +33,7 @@ func TestAloneLeadsAtOnce(t *testing.T) {
 		for range 2 {
 			began := time.Now()
 			c.expect(c.nodes["n1"], "SET a 1", "+OK")
-			if took := time.Since(began); took > heartbeatDefault/10 {
+			if took := time.Since(began); took > peer.HeartbeatDefault/10 {
 				t.Errorf("it served after %v", took)
 			}
 			c.kill("n1")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -51,7 +52,7 @@ func TestCutOffLeader(t *testing.T) {
 			ids = append(ids, n.id)
 		}
 		c.expect(c.leader(ids...), "GET a", "$1 1")
-		c.net.heal()
+		c.net.Heal()
 		c.expect(old, "GET a", "$1 1")
 		c.agree()
 	})
@@ -220,7 +221,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			if round%2 == 0 {
 				c.cut(leader)
 				time.Sleep(3 * time.Second)
-				c.net.heal()
+				c.net.Heal()
 			} else {
 				c.kill(leader.id)
 				time.Sleep(3 * time.Second)
@@ -264,7 +265,7 @@ func TestReadsAreNeverStale(t *testing.T) {
 			replies := make(chan string, 1)
 			go func() { replies <- old.do("GET a") }()
 			time.Sleep(delay)
-			c.net.heal()
+			c.net.Heal()
 			if reply := <-replies; reply != "$1 2" && reply != "-"+resp.ErrNotDone {
 				t.Errorf("healed after %s: the old leader answered %q", delay, reply)
 			}
@@ -345,7 +346,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		answers := make(chan outcome, 2)
 		forward := func(line string) {
 			req := command(strings.Fields(line)...)
-			leader.serveForward(forwarded{req: req, until: after(time.Second)}, func(a answer) { answers <- a.outcome })
+			leader.serveForward(peer.Forwarded{Req: req, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		}
 		leader.proposer.hold(t.Context())
 		forward("SET late 1")

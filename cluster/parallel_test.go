@@ -147,14 +147,14 @@ func TestLeaderLosesWhatItSent(t *testing.T) {
 		if got := <-reply; got != "-"+resp.ErrUnknown {
 			t.Errorf("SET k v: %q, want %q", got, resp.ErrUnknown)
 		}
-		c.net.heal()
+		c.net.Heal()
 		lead.disk.gate = gate{}
 		c.start(lead.id)
 		c.cut(has)
 		next := c.leader(lead.id, hasNot.id)
 		c.expect(next, "GET k", "_")
 		c.expect(next, "SET after v", "+OK")
-		c.net.heal()
+		c.net.Heal()
 		c.agree()
 		c.expect(has, "GET k", "_")
 	})

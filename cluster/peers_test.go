@@ -1,171 +1,174 @@
 package cluster
 
 import (
-	"context"
-	"fmt"
-	"sync"
+	"log/slog"
+	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
+	"lockd/cluster/peer/peertest"
 	"lockd/resp"
 )
 
-// fakePeer is a peerHandler whose answers a test decides.
-type fakePeer struct {
-	admits  func(identity) error
-	forward func(req resp.Request, deadline time.Time, respond func(outcome, resp.Result))
-	term    atomic.Uint64
-
-	mu       sync.Mutex
-	refusals []string
-}
-
-func (f *fakePeer) admit(who identity, _ helloKind) error {
-	if f.admits == nil {
-		return nil
-	}
-	return f.admits(who)
-}
-
-func (f *fakePeer) serveForward(in forwarded, answered func(answer)) {
-	req, deadline := in.req, in.until
-	respond := func(o outcome, res resp.Result) { answered(answer{outcome: o, result: res}) }
-	if f.forward != nil {
-		f.forward(req, deadline, respond)
-		return
-	}
-	respond(outcomeDone, echo(req))
-}
-
-func (f *fakePeer) serveStatus() peerStatus {
-	return peerStatus{Term: f.term.Load(), Leader: true, Applied: 8, LastIndex: 9}
-}
-
-func (f *fakePeer) refused(by string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.refusals = append(f.refusals, by+": "+err.Error())
-}
-
-func (f *fakePeer) allRefusals() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string(nil), f.refusals...)
-}
-
-// echo answers each command by its name and arguments.
-func echo(req resp.Request) resp.Result {
-	var res resp.Result
-	for _, c := range req.Cmds {
-		res.Replies = append(res.Replies, resp.Bulks(c.Args...))
-	}
-	return res
-}
+const testSecret = "sixteen bytes, or more"
 
 func command(args ...string) resp.Request {
 	return resp.Request{Cmds: []resp.Cmd{{Args: args}}}
 }
 
-func startPeers(t testing.TB, n Network, id, addr string, h peerHandler) *peers {
-	t.Helper()
-	p, err := newPeers(peersConfig{
-		Network: n, Listen: addr,
-		Self: func() identity { return identity{Cluster: "c", ID: id, Incarnation: "i-" + id, PeerAddr: addr} },
-	}, h)
+// Who is no member does nothing in a cluster that has no secret, though he may speak the
+// protocol: with an invented id, without a cluster, in another's name.
+func TestStrangerDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := &peertest.Log{}
+		c := startCluster(t, 3, func(cfg *Config) { cfg.Log = slog.New(slog.NewTextHandler(logs, nil)) })
+		defer c.close()
+		leader := c.settle()
+		other := c.others(leader)[0]
+		c.expect(leader, "SET k v", "+OK")
+		cluster, arch := leader.roster.Load().cluster, leader.identity().Arch
+		for _, tc := range []struct {
+			name    string
+			who     peer.Identity
+			streams bool // Raft's own may pass
+		}{
+			{"invented", peer.Identity{ID: "x", Arch: arch}, false},
+			{"invented, of the cluster", peer.Identity{ID: "x", Cluster: cluster, Arch: arch}, true},
+			{"another's, no cluster", peer.Identity{ID: other.id, Incarnation: other.incarnation, Arch: arch}, false},
+			{"another's, other data", peer.Identity{ID: other.id, Cluster: cluster, Arch: arch, Incarnation: "x"}, false},
+			{"the node's own", peer.Identity{ID: leader.id, Cluster: cluster, Arch: arch, Incarnation: leader.incarnation}, false},
+			{"of another cluster", peer.Identity{ID: "x", Cluster: "x", Arch: arch}, false},
+		} {
+			tc.who.Rules = leader.rules
+			var refusals atomic.Int32
+			stranger := c.stranger(tc.who, &refusals)
+			for _, connect := range []struct {
+				to    string
+				may   bool
+				tries func() error
+			}{
+				{"call", false, func() error {
+					_, err := stranger.Status(t.Context(), leader.addr)
+					return err
+				}},
+				{"send Raft's messages", tc.streams, func() error {
+					return closed(stranger.StreamLayer().Dial(raft.ServerAddress(leader.addr), time.Second))
+				}},
+				{"replicate", tc.streams, func() error {
+					return closed(stranger.DialLog(raft.ServerAddress(leader.addr), time.Second))
+				}},
+			} {
+				refusals.Store(0)
+				err := connect.tries()
+				if connect.may != (err == nil) || connect.may != (refusals.Load() == 0) {
+					t.Errorf("%s, to %s: %v, refused %d times", tc.name, connect.to, err, refusals.Load())
+				}
+			}
+			stranger.Close()
+		}
+		c.expect(leader, "GET k", "$1 v")
+		if got := logs.Warnings(); len(got) != 1 || !strings.Contains(got[0], "peer=x:1") {
+			t.Errorf("warnings %q", got)
+		}
+	})
+}
+
+// stranger opens the port of a node that is none of the cluster's, and believes everybody.
+func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32) *peer.Port {
+	c.t.Helper()
+	p, err := peer.Open(peer.Config{
+		Network: c.net.From("x:1"), Listen: "x:1", Self: func() peer.Identity { return who },
+	}, peer.Handler{
+		Admit:   func(peer.Identity, peer.Kind) error { return nil },
+		Forward: func(_ peer.Forwarded, respond func(peer.Answer)) { respond(peer.Answer{Outcome: peer.NotDone}) },
+		Status:  func() peer.Status { return peer.Status{} },
+		Refused: func(string, error) { refusals.Add(1) },
+	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	return p
 }
 
-// A forwarded request comes back with its answer, and a status question with the
-// peer's status, over one connection.
-func TestPeersForwardAndStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := newMemNetwork()
-		b := &fakePeer{}
-		b.term.Store(7)
-		pa := startPeers(t, net.from("a:1"), "a", "a:1", &fakePeer{})
-		pb := startPeers(t, net.from("b:1"), "b", "b:1", b)
-		defer pb.close()
-		defer pa.close()
-
-		for i := range 3 {
-			o, res := pa.forward(context.Background(), "b:1", command("get", fmt.Sprint(i)))
-			if o != outcomeDone || len(res.Replies) != 1 || res.Replies[0].Elems[1].Str != fmt.Sprint(i) {
-				t.Fatalf("forward %d: %v %v", i, o, res)
-			}
-		}
-		got, err := pa.status(context.Background(), "b:1")
-		if want := (peerStatus{Term: 7, Leader: true, Applied: 8, LastIndex: 9}); err != nil || got != want {
-			t.Fatalf("status: %+v %v, want %+v", got, err, want)
-		}
-		if n := len(net.conns); n != 2 {
-			t.Fatalf("%d ends of connections, want 2", n)
-		}
-	})
-}
-
-// Both sides judge a new connection, and the text of a refusal reaches the other
-// side, whichever side refuses.
-func TestPeersRefuse(t *testing.T) {
-	for _, side := range []string{"dialler", "listener"} {
-		synctest.Test(t, func(t *testing.T) {
-			net := newMemNetwork()
-			no := func(who identity) error { return fmt.Errorf("node %q was removed from the cluster", who.ID) }
-			a, b := &fakePeer{}, &fakePeer{}
-			other, want := a, `b: node "a" was removed from the cluster`
-			if side == "dialler" {
-				a.admits, other, want = no, b, `a: node "b" was removed from the cluster`
-			} else {
-				b.admits = no
-			}
-			pa := startPeers(t, net.from("a:1"), "a", "a:1", a)
-			pb := startPeers(t, net.from("b:1"), "b", "b:1", b)
-			defer pb.close()
-			defer pa.close()
-			if o, _ := pa.forward(context.Background(), "b:1", command("get", "k")); o != outcomeNotDone {
-				t.Errorf("%s refuses: %v, want not done", side, o)
-			}
-			synctest.Wait()
-			if got := other.allRefusals(); len(got) != 1 || got[0] != want {
-				t.Errorf("%s refuses: the other side was told %q, want %q", side, got, want)
-			}
-		})
+// closed closes a connection, if there is one.
+func closed(conn net.Conn, err error) error {
+	if err == nil {
+		_ = conn.Close()
 	}
+	return err
 }
 
-// A node that has taken over another's address is not taken for it: its answers
-// would count as the other's.
-func TestPeersExpect(t *testing.T) {
+// A cluster with a secret works as one without: through every node, over the loss of the
+// leader, and with a node that joins; who does not have the secret cannot join.
+func TestClusterWithSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := newMemNetwork()
-		a, err := newPeers(peersConfig{
-			Network: net.from("a:1"), Listen: "a:1",
-			Self:   func() identity { return identity{ID: "a", PeerAddr: "a:1"} },
-			Expect: func(addr string) string { return map[string]string{"b:1": "b"}[addr] },
-		}, &fakePeer{})
-		if err != nil {
-			t.Fatal(err)
+		secret := func(cfg *Config) { cfg.PeerSecret = []byte(testSecret) }
+		c := startCluster(t, 3, secret)
+		defer c.close()
+		leader := c.settle()
+		for _, n := range c.nodes {
+			c.expect(n, "SET "+n.id+" v", "+OK")
 		}
-		defer a.close()
-		other := &fakePeer{}
-		for _, addr := range []string{"b:1", "c:1"} {
-			p := startPeers(t, net.from(addr), "d", addr, other)
-			defer p.close()
+		c.add("n4", secret)
+		c.start("n4")
+		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
+		c.expect(c.nodes["n4"], "GET n1", "$1 v")
+		c.kill(leader.id)
+		next := c.leader(idsOf(c.others(leader))...)
+		c.expect(next, "GET "+leader.id, "$1 v")
+		c.start(leader.id)
+		c.settle()
+
+		c.add("n5", func(cfg *Config) { cfg.PeerSecret = []byte("another secret, as long") })
+		c.start("n5")
+		c.expect(next, "LOCKD ADD n5 n5:1", "-ERR node n5 is a member now, but does not answer at n5:1: it gets its vote once it has caught up")
+		c.expect(next, "LOCKD REMOVE n5", "+OK")
+		if n5 := c.nodes["n5"]; n5.appliedNow.Load() > 0 || len(n5.servers()) > 0 {
+			t.Error("the node without the secret has data")
 		}
-		if _, err := a.status(t.Context(), "b:1"); err == nil {
-			t.Error("d answered for b")
-		}
-		if _, err := a.status(t.Context(), "c:1"); err != nil {
-			t.Errorf("at an address without an owner: %v", err)
-		}
-		synctest.Wait()
-		want := "a: node d answers at b:1, which is the address of node b"
-		if got := other.allRefusals(); len(got) != 1 || got[0] != want {
-			t.Errorf("d was told %q, want %q", got, want)
-		}
+		c.expect(next, "GET n1", "$1 v")
 	})
+}
+
+func idsOf(nodes []*testNode) (ids []string) {
+	for _, n := range nodes {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// Without a secret nodes are on loopback, or the operator has said that all may be read
+// and changed by everybody.
+func TestPeersOnLoopback(t *testing.T) {
+	secret := []byte(testSecret)
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{"loopback", Config{PeerListen: "127.1.2.3:1"}, ""},
+		{"IPv6", Config{PeerListen: "[::1]:1", Members: map[string]string{"n1": "localhost:1"}}, ""},
+		{"all interfaces", Config{PeerListen: "0.0.0.0:1"}, "peer address 0.0.0.0:1 is not on loopback"},
+		{"no host", Config{PeerListen: ":1"}, "peer address :1 is not on loopback"},
+		{"advertised", Config{PeerListen: "127.0.0.1:1", PeerAdvertise: "node1:1"}, "advertised peer address node1:1 is not on loopback"},
+		{"a member", Config{PeerListen: "127.0.0.1:1", Members: map[string]string{"n1": "127.0.0.1:1", "n2": "10.0.0.2:1"}}, "the address of peer n2 10.0.0.2:1 is not on loopback"},
+		{"secret", Config{PeerListen: "0.0.0.0:1", PeerSecret: secret}, ""},
+		{"insecure", Config{PeerListen: "0.0.0.0:1", PeerInsecure: true}, ""},
+		{"short", Config{PeerListen: "127.0.0.1:1", PeerSecret: secret[:peer.SecretMin-1]}, "the secret of the peers has 15 bytes, fewer than 16"},
+	} {
+		tc.cfg.ID, tc.cfg.Machine, tc.cfg.Publisher = "n1", newTestMachine(), &testPublisher{}
+		err := tc.cfg.complete()
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+		if err != nil && tc.name != "short" && !strings.Contains(err.Error(), makeSecret) {
+			t.Errorf("%s: %v, want the command that makes a secret", tc.name, err)
+		}
+	}
 }

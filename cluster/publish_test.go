@@ -90,7 +90,7 @@ func TestCutOffNodeDropsSubscribers(t *testing.T) {
 			t.Errorf("heard %q, want %q", got, want)
 		}
 		c.expect(leader, "PUBLISH ch late", ":0")
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(5 * time.Second)
 		if got, want := n.pub.said(), "conf= DROP ch=late"; got != want {
 			t.Errorf("heard %q, want %q", got, want)

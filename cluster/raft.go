@@ -187,7 +187,7 @@ func (t *transport) elect() {
 // acceptLogs serves the connections on which a leader replicates.
 func (t *transport) acceptLogs() {
 	for {
-		conn, err := t.n.peers.raftIn.acceptLog(t.stop)
+		conn, err := t.n.peers.AcceptLog(t.stop)
 		if err != nil {
 			return
 		}
@@ -207,10 +207,10 @@ func (n *Node) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool
 func (n *Node) newTransport(log hclog.Logger) *transport {
 	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
 	t.replicas = replicas{idle: map[raft.ServerAddress][]*logConn{}, dial: func(target raft.ServerAddress) (net.Conn, error) {
-		return n.peers.raftIn.dialFor(helloLog, target, peerTimeout)
+		return n.peers.DialLog(target, peerTimeout)
 	}}
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:                  n.peers.streamLayer(),
+		Stream:                  n.peers.StreamLayer(),
 		MaxPool:                 0, // what is left for it is rare: a connection that waited may be dead, and a vote be lost with it
 		Timeout:                 peerTimeout,
 		Logger:                  log,

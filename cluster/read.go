@@ -187,7 +187,7 @@ func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := n.peers.status(ctx, string(o.Address))
+				st, err := n.peers.Status(ctx, string(o.Address))
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}

@@ -26,13 +26,13 @@ func TestReadAsksTheRest(t *testing.T) {
 			return time.Since(start)
 		}
 		for i, silent := range append(c.others(leader), c.others(leader)...) {
-			c.net.partition([]string{silent.addr}, []string{leader.addr})
+			c.net.Partition([]string{silent.addr}, []string{leader.addr})
 			first, second := took(), took()
 			if first != hedgeAfter && i > 0 || first > hedgeAfter || second > 0 {
 				t.Errorf("%s is silent: a read took %s, the next one %s; want %s (the first time it may be nothing), then nothing",
 					silent.id, first, second, hedgeAfter)
 			}
-			c.net.heal()
+			c.net.Heal()
 			time.Sleep(5 * time.Second) // its answers of before arrive
 			c.leader()
 		}

@@ -66,5 +66,5 @@ func (n *Node) attemptRecall(ctx context.Context, a *attempt) outcome {
 		return outcomeNotDone
 	}
 	defer cancel()
-	return n.peers.forwardAttempt(reign, addr, resp.Request{}, a).outcome
+	return n.forward(reign, addr, resp.Request{}, a).outcome
 }

@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
 // lossyNetwork breaks the connections that carry a forwarded request, as many as lose
 // says, before the other side has read it: the sender sees that it was sent.
 type lossyNetwork struct {
-	Network
+	peer.Network
 	lose *atomic.Int32
 }
 
@@ -24,13 +25,16 @@ func (l lossyNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error)
 	return lossyConn{conn, l.lose}, err
 }
 
+// frameForward is the kind of a frame with a forwarded request.
+const frameForward = 1
+
 type lossyConn struct {
 	net.Conn
 	lose *atomic.Int32
 }
 
 func (c lossyConn) Write(b []byte) (int, error) {
-	if len(b) > 4 && b[4] == byte(frameForward) && c.lose.Add(-1) >= 0 {
+	if len(b) > 4 && b[4] == frameForward && c.lose.Add(-1) >= 0 {
 		return len(b), c.Close()
 	}
 	return c.Conn.Write(b)
@@ -98,7 +102,7 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		}
 		reply := n.ask("INCR count")
 		time.Sleep(50 * time.Millisecond)
-		c.net.reset(n.addr, lead.addr)
+		c.net.Reset(n.addr, lead.addr)
 		time.Sleep(50 * time.Millisecond)
 		lead.proposer.mu.Lock()
 		if waiting := len(lead.proposer.waiting); waiting != 2 {
@@ -128,7 +132,7 @@ func TestRequestArrivesBehindTheQuestion(t *testing.T) {
 		term := lead.lead.Load().term
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
-		resume := c.net.stall(n.addr, lead.addr)
+		resume := c.net.Stall(n.addr, lead.addr)
 		start := time.Now()
 		reply := n.ask("INCR count")
 		wantReply(t, "INCR", reply, ":1")
@@ -154,14 +158,14 @@ func TestQuestionWaits(t *testing.T) {
 		lead := c.settle()
 		n := c.others(lead)[0]
 		c.expect(n, "SET count 0", "+OK")
-		resume := c.net.stall(n.addr, lead.addr)
-		c.net.setCut(true, []string{n.addr}, []string{lead.addr})
+		resume := c.net.Stall(n.addr, lead.addr)
+		c.net.SetCut(true, []string{n.addr}, []string{lead.addr})
 		reply := n.ask("INCR count")
 		time.Sleep(3 * time.Second)
 		if len(reply) > 0 {
 			t.Errorf("answered %q", <-reply)
 		}
-		c.net.heal()
+		c.net.Heal()
 		wantReply(t, "INCR", reply, ":1")
 		resume()
 		time.Sleep(time.Second)
@@ -183,7 +187,7 @@ func TestLeaderPausesWithTheRequest(t *testing.T) {
 			c.cut(lead)
 			reply := n.ask("INCR count")
 			time.Sleep(pause)
-			c.net.heal()
+			c.net.Heal()
 			wantReply(t, fmt.Sprintf("INCR, the leader stood still for %s", pause), reply, ":1")
 			time.Sleep(2 * time.Second)
 			c.expect(n, "GET count", "$1 1")
@@ -201,7 +205,7 @@ func TestLeaderChangesBeforeTheQuestion(t *testing.T) {
 		lead := c.settle()
 		n, other := c.others(lead)[0], c.others(lead)[1]
 		c.expect(n, "SET count 0", "+OK")
-		resume := c.net.stall(n.addr, lead.addr)
+		resume := c.net.Stall(n.addr, lead.addr)
 		reply := n.ask("INCR count")
 		time.Sleep(50 * time.Millisecond)
 		c.transfer(lead, other)
@@ -234,11 +238,11 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 			case 0, 1:
 				lose.Store(rand.N[int32](4))
 			case 2, 3:
-				resume := c.net.stall(n.addr, lead.addr)
+				resume := c.net.Stall(n.addr, lead.addr)
 				time.Sleep(rand.N(2 * time.Second))
 				resume()
 			case 4:
-				c.net.reset(n.addr, lead.addr)
+				c.net.Reset(n.addr, lead.addr)
 			}
 			time.Sleep(rand.N(200 * time.Millisecond))
 			if rand.N(8) == 0 {
@@ -350,7 +354,7 @@ func TestForwardedRecall(t *testing.T) {
 		term := lead.lead.Load().term
 		forward := func(req resp.Request, from origin, term uint64) outcome {
 			answers := make(chan outcome, 1)
-			lead.serveForward(forwarded{req: req, origin: from, term: term, until: after(time.Second)}, func(a answer) { answers <- a.outcome })
+			lead.serveForward(peer.Forwarded{Req: req, Binding: peer.Binding{Session: from.session, Number: from.number, Term: term}, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
 		}
 		incr, setnx := command("INCR", "count"), command("SETNX", "lock", "1")

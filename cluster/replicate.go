@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp/fault"
 )
 
@@ -62,7 +63,7 @@ func (c *logConn) send(add func([]byte) []byte) error {
 		c.out = nil
 	}
 	if len(b)-4 > replicateBytesMax {
-		return fmt.Errorf("%w: a message of %d bytes", errFrame, len(b))
+		return fmt.Errorf("%w: a message of %d bytes", peer.ErrFrame, len(b))
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	_, err := c.Write(b)
@@ -77,9 +78,9 @@ func (c *logConn) receive() ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size > replicateBytesMax {
-		return nil, fmt.Errorf("%w: a message of %d bytes", errFrame, size)
+		return nil, fmt.Errorf("%w: a message of %d bytes", peer.ErrFrame, size)
 	}
-	return readBody(c.r, int(size))
+	return peer.ReadBody(c.r, int(size))
 }
 
 // call sends a request and waits for its answer. broken says that the connection is of no
@@ -152,7 +153,7 @@ func decodeReplicate(body []byte) (*raft.AppendEntriesRequest, error) {
 func appendReplicateAnswer(b []byte, resp *raft.AppendEntriesResponse, err error) []byte {
 	said := ""
 	if err != nil {
-		said = oneLine(err.Error(), answerTextMax)
+		said = peer.OneLine(err.Error(), answerTextMax)
 	}
 	if resp == nil {
 		resp = &raft.AppendEntriesResponse{}

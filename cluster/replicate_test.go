@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 )
 
 func replicateRequest() *raft.AppendEntriesRequest {
@@ -85,7 +87,7 @@ func TestReplicateMalformed(t *testing.T) {
 	defer ours.Close()
 	defer theirs.Close()
 	go theirs.Write(binary.BigEndian.AppendUint32(nil, replicateBytesMax+1))
-	if _, err := newLogConn(ours).receive(); !errors.Is(err, errFrame) {
+	if _, err := newLogConn(ours).receive(); !errors.Is(err, peer.ErrFrame) {
 		t.Errorf("a message of more than %d bytes: error %v", replicateBytesMax, err)
 	}
 }
@@ -192,7 +194,7 @@ func TestSlowDisksElectNobody(t *testing.T) {
 		if got := <-reply; got != "+OK" {
 			t.Errorf("the write was answered %q", got)
 		}
-		time.Sleep(2 * heartbeatDefault)
+		time.Sleep(2 * peer.HeartbeatDefault)
 		if now := lead.raft.CurrentTerm(); !lead.leads() || now != term {
 			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.leads())
 		}
@@ -208,7 +210,7 @@ func TestManyLargeWritesKeepTheLeader(t *testing.T) {
 		defer c.close()
 		lead := c.settle()
 		term := lead.raft.CurrentTerm()
-		c.net.setRate(4 << 20)
+		c.net.SetRate(4 << 20)
 		for _, n := range c.others(nil) {
 			n.disk.rate.Store(512 << 10)
 		}
@@ -245,7 +247,7 @@ func TestHeartbeatOfAnotherTerm(t *testing.T) {
 		follower.disk.gate.close()
 		written := make(chan string, 1)
 		go func() { written <- lead.do("SET a 1") }()
-		time.Sleep(heartbeatDefault) // Raft's goroutine waits for the disk
+		time.Sleep(peer.HeartbeatDefault) // Raft's goroutine waits for the disk
 		term := lead.raft.CurrentTerm()
 		beat := func(term uint64) <-chan bool {
 			success := make(chan bool, 1)
@@ -255,7 +257,7 @@ func TestHeartbeatOfAnotherTerm(t *testing.T) {
 				a, _ := follower.trans.askHeartbeat(raft.RPC{Command: req, RespChan: answers}, answers)
 				success <- a.Response.(*raft.AppendEntriesResponse).Success
 			}()
-			time.Sleep(heartbeatDefault)
+			time.Sleep(peer.HeartbeatDefault)
 			return success
 		}
 		old, present := beat(term-1), beat(term)
@@ -305,7 +307,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		writes := away.disk.writes.Load()
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(10 * time.Second)
 		c.agree()
 		if n := away.disk.writes.Load() - writes; n < 4 {

@@ -32,7 +32,7 @@ func startBehind(t *testing.T) (c *testCluster, lead, member *testNode) {
 	}
 	c.expect(lead, "SET lock owner", "+OK")
 	c.expect(lead, "SET lock2 owner", "+OK")
-	c.net.heal()
+	c.net.Heal()
 	time.Sleep(10 * time.Second)
 	c.agree()
 	if now := c.leader(); now != lead {
@@ -261,20 +261,11 @@ func (c *testCluster) forget(n *testNode) {
 // loseAnswer has the connections between two nodes break, while what one has answered the
 // other is under way.
 func (c *testCluster) loseAnswer(from, to *testNode) {
-	c.net.setCut(true, []string{from.addr}, []string{to.addr})
+	c.net.SetCut(true, []string{from.addr}, []string{to.addr})
 	time.Sleep(100 * time.Millisecond)
-	c.net.mu.Lock()
-	var dead []*memConn
-	for k := range c.net.conns {
-		if ends := [2]string{k.link.from, k.link.to}; ends == [2]string{from.addr, to.addr} || ends == [2]string{to.addr, from.addr} {
-			dead = append(dead, k)
-		}
-	}
-	c.net.mu.Unlock()
-	for _, k := range dead {
-		_ = k.Close()
-	}
-	c.net.setCut(false, []string{from.addr}, []string{to.addr})
+	c.net.Reset(from.addr, to.addr)
+	c.net.Reset(to.addr, from.addr)
+	c.net.SetCut(false, []string{from.addr}, []string{to.addr})
 }
 
 // A member was brought up by a snapshot, and its answer to the first entry after that is
@@ -287,16 +278,16 @@ func TestAnswerAfterInstallIsLost(t *testing.T) {
 		member, third := c.others(lead)[0], c.others(lead)[1]
 		c.cut(member)
 		c.forget(lead)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(5 * time.Second)
 		if c.agree(); member.exposed.Load() != 1 {
 			t.Fatalf("the member installed %d snapshots", member.exposed.Load())
 		}
-		c.net.setCut(true, []string{member.addr}, []string{lead.addr})
+		c.net.SetCut(true, []string{member.addr}, []string{lead.addr})
 		c.expect(lead, "SET lock me", "+OK")
 		last := lead.raft.LastIndex()
 		time.Sleep(peerTimeout + 500*time.Millisecond)
-		c.net.heal()
+		c.net.Heal()
 		time.Sleep(2 * time.Second)
 		if has, err := member.stores.Log.LastIndex(); has < last || err != nil || member.exposed.Load() != 1 {
 			t.Errorf("its log ends at %d of %d (%v), and it has installed %d snapshots", has, last, err, member.exposed.Load())
@@ -331,7 +322,7 @@ func TestSaveTwice(t *testing.T) {
 		if first, err := member.stores.Log.FirstIndex(); first != meta.Index || err != nil {
 			t.Errorf("the log begins at %d (%v), the snapshots end at %d", first, err, meta.Index)
 		}
-		c.net.setCut(true, []string{member.addr}, []string{lead.addr})
+		c.net.SetCut(true, []string{member.addr}, []string{lead.addr})
 		answer := make(chan string, 1)
 		go func() { answer <- lead.do("SET y 1") }()
 		c.loseAnswer(member, lead)
@@ -341,7 +332,7 @@ func TestSaveTwice(t *testing.T) {
 		c.kill(lead.id)
 		c.kill(member.id)
 		c.start(member.id)
-		c.net.heal()
+		c.net.Heal()
 		c.expect(third, "GET lock", "$2 me")
 		c.expect(third, "GET y", "$1 1")
 	})
@@ -412,7 +403,7 @@ func TestInstallPreemptsSnapshot(t *testing.T) {
 		own := make(chan string, 1)
 		go func() { own <- member.do("LOCKD SNAPSHOT") }()
 		time.Sleep(100 * time.Millisecond)
-		c.net.heal()
+		c.net.Heal()
 		if got := <-own; !strings.Contains(got, errPreempted.Error()) {
 			t.Errorf("its own snapshot was answered %q", got)
 		}
@@ -432,7 +423,7 @@ func TestSnapshotOfSilentLeader(t *testing.T) {
 		defer c.close()
 		lead, member := c.installSlowly()
 		c.cut(lead)
-		c.net.setRate(0)
+		c.net.SetRate(0)
 		began := time.Now()
 		var rest []string
 		for _, o := range c.others(lead) {
@@ -442,7 +433,7 @@ func TestSnapshotOfSilentLeader(t *testing.T) {
 		if took := time.Since(began); took > peerTimeout+2*time.Second {
 			t.Errorf("writes went on after %v", took)
 		}
-		c.net.heal()
+		c.net.Heal()
 		c.expect(member, "GET b", "$1 1")
 		c.agree()
 	})
@@ -458,8 +449,8 @@ func (c *testCluster) installSlowly() (lead, member *testNode) {
 		c.expect(lead, fmt.Sprintf("SET k%d %s", i, strings.Repeat("x", 128<<10)), "+OK")
 	}
 	c.forget(lead)
-	c.net.setRate(128 << 10)
-	c.net.heal()
+	c.net.SetRate(128 << 10)
+	c.net.Heal()
 	for tries := 0; member.installs.Load() == 0; tries++ {
 		if tries == 1000 {
 			c.t.Fatal("no snapshot is installed")

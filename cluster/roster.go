@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"lockd/cluster/peer"
 )
 
 // member is what the cluster remembers about one of its nodes.
@@ -45,8 +47,8 @@ func (m member) sentinelAddr() string {
 	return ""
 }
 
-// member is a node's own word about itself as the cluster would remember it.
-func (who identity) member() member {
+// memberFrom is a node's own word about itself as the cluster would remember it.
+func memberFrom(who peer.Identity) member {
 	return member{ID: who.ID, Incarnation: who.Incarnation, PeerAddr: who.PeerAddr, ClientAddrs: who.ClientAddrs, Arch: who.Arch}
 }
 
@@ -97,7 +99,7 @@ func (r *roster) with(c rosterChange) *roster {
 
 // judge says whether a node may take part in the cluster; the error is the
 // sentence that its operator reads.
-func (r *roster) judge(who identity, arch string) error {
+func (r *roster) judge(who peer.Identity, arch string) error {
 	switch {
 	case r.removed[who.ID]:
 		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, saysRemoved)

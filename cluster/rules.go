@@ -5,9 +5,8 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -16,11 +15,8 @@ import (
 // format, name:sum, in order. Nodes whose rules differ refuse each other, so nothing has
 // to be remembered when a command is added.
 
-// rulesMax bounds the bytes of a node's rules, rulesNamed how many names an error lists.
-const (
-	rulesMax   = 32 << 10
-	rulesNamed = 5
-)
+// rulesNamed is how many names an error lists.
+const rulesNamed = 5
 
 // rulesOf writes down the rules of this lockd with a machine.
 func rulesOf(m Machine) string {
@@ -45,7 +41,7 @@ func ruleWord(name string, what ...any) string {
 }
 
 // judgeRules says in what a node's rules differ from those of this node.
-func judgeRules(who identity, self, rules string) error {
+func judgeRules(who peer.Identity, self, rules string) error {
 	if who.Rules == rules {
 		return nil
 	}
@@ -87,7 +83,7 @@ func named(sentence string, names []string) string {
 	if len(names) > rulesNamed {
 		list = fmt.Sprintf("%d commands (%s, ...)", len(names), list)
 	}
-	return fmt.Sprintf(sentence, oneLine(list, helloNameMax))
+	return fmt.Sprintf(sentence, peer.OneLine(list, peer.NameMax))
 }
 
 // unfit is the error of the first command that the machine does not know, or not with so
@@ -104,41 +100,4 @@ func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
 		}
 	}
 	return resp.Reply{}, false
-}
-
-// rarely lets the same be said once in a while only. Concurrent use is allowed.
-type rarely struct {
-	mu   sync.Mutex
-	said map[string]time.Time
-}
-
-// The same is said again after sayAgain; of what is different not more than sayingsMax in
-// that time.
-const (
-	sayAgain   = time.Minute
-	sayingsMax = 256
-)
-
-// due reports whether it is time to say something.
-func (r *rarely) due(what string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, ok := r.said[what]; ok && since(at) < sayAgain {
-		return false
-	}
-	if len(r.said) >= sayingsMax {
-		for w, at := range r.said {
-			if since(at) >= sayAgain {
-				delete(r.said, w)
-			}
-		}
-		if len(r.said) >= sayingsMax {
-			return false
-		}
-	}
-	if r.said == nil {
-		r.said = map[string]time.Time{}
-	}
-	r.said[what] = after(0)
-	return true
 }

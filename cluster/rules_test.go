@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/keyspace"
 	"lockd/resp"
 )
@@ -114,7 +115,7 @@ func TestAwaitedMembersAreNamed(t *testing.T) {
 // The rules are those of all rows, subcommands too, and of the formats.
 func TestRules(t *testing.T) {
 	rules := rulesOf(keyspace.New(nil))
-	if len(rules) > rulesMax/2 {
+	if len(rules) > peer.RulesMax/2 {
 		t.Errorf("rules of %d bytes: the limit is near", len(rules))
 	}
 	for _, name := range []string{"set", "script|load", "(entry)", "(snapshot)", "(image)"} {
@@ -137,7 +138,7 @@ func TestRules(t *testing.T) {
 	if summary.Summary = "other words"; alone(&summary) != alone(&base) {
 		t.Error("the summary makes a difference")
 	}
-	err := judgeRules(identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
+	err := judgeRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
 	if want := "it has 6 commands (b, c, d, e, f, ...) that the latter does not know: other rules for a:"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -163,7 +164,7 @@ func TestUnknownCommands(t *testing.T) {
 						t.Errorf("%v at %s: %+v", cmds, n.id, res)
 					}
 					ch := make(chan outcome, 1)
-					leader.serveForward(forwarded{req: resp.Request{Cmds: cmds, Multi: multi}, until: after(time.Second)}, func(a answer) { ch <- a.outcome })
+					leader.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: after(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
 					if o := <-ch; o != outcomeDone {
 						t.Errorf("%v forwarded: %v", cmds, o)
 					}

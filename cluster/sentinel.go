@@ -206,7 +206,7 @@ func instance(name, host, port, runID string, c condition) []string {
 // anybody can know that the other is down, as Redis does: node-redis 5 asks another
 // sentinel then, and would try to reach a master without that word for ever.
 func (s *Sentinel) cut(p *seat) bool {
-	return p.down || p.id != s.n.cfg.ID && s.n.peers.broken(p.peer)
+	return p.down || p.id != s.n.cfg.ID && s.n.peers.Broken(p.peer)
 }
 
 // silence is for how long a node has not answered.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
 
@@ -24,8 +25,11 @@ import (
 // seenMax is how many data folders of others are remembered that need not be.
 const seenMax = 1024
 
-// history is what a node says of its starts.
-func (who identity) history() store.History {
+// What a node says of its starts must fit into its hello.
+const _ = uint(peer.TokensMax - store.TokensMax)
+
+// historyOf is what a node says of its starts.
+func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
@@ -69,7 +73,7 @@ func (b *startBook) save(seen map[string]store.LastSeen) error {
 	return nil
 }
 
-func (b *startBook) last(who identity) store.LastSeen {
+func (b *startBook) last(who peer.Identity) store.LastSeen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen[folderKey(who.ID, who.Incarnation)]
@@ -77,7 +81,7 @@ func (b *startBook) last(who identity) store.LastSeen {
 
 // meet refuses a node that runs on a copy of its folder, and remembers the start of any
 // other before it is spoken to.
-func (b *startBook) meet(who identity) error {
+func (b *startBook) meet(who peer.Identity) error {
 	news, err := judgeStart(who, b.last(who))
 	if err != nil || !news {
 		return err
@@ -89,7 +93,7 @@ func (b *startBook) meet(who identity) error {
 		return err
 	}
 	last.ID, last.Incarnation, last.Start = who.ID, who.Incarnation, who.Starts
-	last.Token, _ = who.history().Token(who.Starts)
+	last.Token, _ = historyOf(who).Token(who.Starts)
 	return b.note(last)
 }
 
@@ -113,8 +117,8 @@ func (b *startBook) note(s store.LastSeen) error {
 
 // judgeStart compares a node's history with its last start that was seen. news says that
 // this one is later.
-func judgeStart(who identity, last store.LastSeen) (news bool, err error) {
-	token, known := who.history().Token(last.Start)
+func judgeStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
+	token, known := historyOf(who).Token(last.Start)
 	switch {
 	case last.Lost != "":
 		return false, errors.New(last.Lost)
@@ -125,7 +129,7 @@ func judgeStart(who identity, last store.LastSeen) (news bool, err error) {
 }
 
 // condemn has a folder refused from now on.
-func (b *startBook) condemn(who identity, why string) error {
+func (b *startBook) condemn(who peer.Identity, why string) error {
 	b.saving.Lock()
 	defer b.saving.Unlock()
 	last := b.last(who)
@@ -190,7 +194,7 @@ func (n *Node) silent(id raft.ServerID) time.Duration {
 }
 
 // owned is the index up to which a member must have the log.
-func (n *Node) owned(who identity) uint64 {
+func (n *Node) owned(who peer.Identity) uint64 {
 	n.acked.mu.Lock()
 	defer n.acked.mu.Unlock()
 	key := folderKey(who.ID, who.Incarnation)
@@ -210,13 +214,13 @@ func (n *Node) owned(who identity) uint64 {
 var errLostLog = errors.New("the member has lost entries that it had confirmed")
 
 // condemnLost refuses a member for ever whose log ends before what it had confirmed.
-func (n *Node) condemnLost(who identity, last, owned uint64) {
+func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
 	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder", who.ID, saysLost, last, owned, who.ID)
 	n.log.Error("a member is refused from now on", "member", who.ID, "why", why)
 	if err := n.book.condemn(who, why); err != nil {
 		n.log.Warn("this will not be remembered after a restart", "why", err)
 	}
-	n.peers.disconnect(who.ID)
+	n.peers.Disconnect(who.ID)
 }
 
 // contradiction says that a leader has another log than what this node has applied, which

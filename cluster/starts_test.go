@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
 
@@ -107,7 +108,7 @@ func TestAppliedIsNotContradicted(t *testing.T) {
 		c.expect(leader, "SETNX lock alice", ":1")
 		time.Sleep(time.Second)
 		has := others[1]
-		c.net.partition([]string{has.addr}, []string{leader.addr, others[0].addr})
+		c.net.Partition([]string{has.addr}, []string{leader.addr, others[0].addr})
 		last := leader.raft.LastIndex()
 		c.kill(leader.id)
 		if err := leader.disk.log.DeleteRange(last, last); err != nil {
@@ -116,7 +117,7 @@ func TestAppliedIsNotContradicted(t *testing.T) {
 		c.start(leader.id)
 		c.start(others[0].id)
 		c.expect(others[0], "SETNX lock bob", ":1")
-		c.net.heal()
+		c.net.Heal()
 		c.stopsOver(has, fmt.Sprintf("this node has applied entry %d of term", last))
 	})
 }
@@ -167,7 +168,7 @@ func TestStartBook(t *testing.T) {
 	}
 	const tokenLen = 10
 	const kept = store.TokensMax / tokenLen
-	start := func(who identity, times int) identity {
+	start := func(who peer.Identity, times int) peer.Identity {
 		for range times {
 			who.Starts++
 			who.Tokens += rand.Text()[:tokenLen]
@@ -175,13 +176,13 @@ func TestStartBook(t *testing.T) {
 		who.Tokens = who.Tokens[max(0, len(who.Tokens)-store.TokensMax):]
 		return who
 	}
-	meet := func(who identity, ok bool) {
+	meet := func(who peer.Identity, ok bool) {
 		t.Helper()
 		if err := open().meet(who); (err == nil) != ok || err != nil && !isFinal(err.Error()) {
 			t.Errorf("start %d: %v", who.Starts, err)
 		}
 	}
-	copied := start(identity{ID: "n1", Incarnation: "i"}, 2)
+	copied := start(peer.Identity{ID: "n1", Incarnation: "i"}, 2)
 	lived := start(copied, 1)
 	meet(copied, true)
 	meet(lived, true)
@@ -192,7 +193,7 @@ func TestStartBook(t *testing.T) {
 	meet(copied, false)
 	lived = start(lived, kept+5)
 	meet(lived, true) // it was not met for long: nothing to compare
-	if err := lived.check(); err != nil {
+	if err := lived.Check(); err != nil {
 		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), err)
 	}
 	b := open()
@@ -204,7 +205,7 @@ func TestStartBook(t *testing.T) {
 	for i := range 3 * seenMax {
 		b.seen[fmt.Sprint(i)] = store.LastSeen{ID: fmt.Sprint(i)}
 	}
-	if err := b.meet(identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
+	if err := b.meet(peer.Identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
 		t.Errorf("%v, %d remembered", err, len(b.seen))
 	}
 	altered := []byte(`{"program":"lockd peers"}` + "\n")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -217,7 +218,7 @@ func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	s := n.shard()
 	if s.find(args[2]) == nil {
-		return resp.Errf("ERR Unknown node %s", oneLine(args[2], 128))
+		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
 	if args[2] != s.masterID {
 		return resp.Err("ERR The specified node is not a master")
@@ -231,7 +232,7 @@ func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
 
 func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if n.shard().find(args[2]) == nil {
-		return resp.Errf("ERR Unknown node %s", oneLine(args[2], 128))
+		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
 	return resp.Int(0) // nodes do not report each other: Raft decides
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -102,7 +103,7 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 		if errors.Is(err, raft.ErrNotLeader) {
 			return resp.Err(resp.ErrNotDone)
 		}
-		return resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, oneLine(err.Error(), 256))
+		return resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256))
 	}
 	return resp.OK()
 }
@@ -111,7 +112,7 @@ func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	i := n.image()
 	hash, err := i.hash()
 	if err != nil {
-		return resp.Errf("ERR the state could not be hashed: %s", oneLine(err.Error(), 256))
+		return resp.Errf("ERR the state could not be hashed: %s", peer.OneLine(err.Error(), 256))
 	}
 	return resp.Array(resp.Int(int64(i.applied)), resp.Bulk(hash))
 }
@@ -119,7 +120,7 @@ func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // cmdSave is SAVE and LOCKD SNAPSHOT.
 func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	if err := n.save(ctx); err != nil {
-		return resp.Errf("ERR no snapshot was taken: %s", oneLine(err.Error(), 256))
+		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
 	}
 	return resp.OK()
 }

@@ -26,12 +26,14 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
 	"lockd/keyspace":          {"lockd/resp"},
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store"},
+	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cmd/lockd/bench"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store": {"lockd/resp/fault"}, // the disk
+	"lockd/cluster/store":         {"lockd/resp/fault"}, // the disk
+	"lockd/cluster/peer":          {"lockd/resp"},       // the network
+	"lockd/cluster/peer/peertest": {},                   // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -71,6 +73,7 @@ var doors = []struct {
 	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
 	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
 	{"lockd/cluster/store", "time.Now", "fault.go", "a store reads no clock; only the faults of a test build do"},
+	{"lockd/cluster/peer", "time.Now", "clock.go", "one place reads the clocks"},
 }
 
 // The packages import each other only downwards, as drawn in the README.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"lockd/cluster"
+	"lockd/cluster/peer"
 	"lockd/resp/server"
 )
 
@@ -14,7 +14,7 @@ import (
 // the log, snapshots, peers and listeners, of which a node of three that is busy has 30 and
 // one of five 50, those of strangers who connect to the port of the peers, and those of
 // connections that are about to be closed.
-const filesReserved = 128 + cluster.UnprovenConnsMax
+const filesReserved = 128 + peer.UnprovenConnsMax
 
 // clientsWanted is how many clients a process should have descriptors for: the default
 // of maxclients.

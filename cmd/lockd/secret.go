@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"os"
 
-	"lockd/cluster"
+	"lockd/cluster/peer"
 )
 
 // peerSecretMax bounds the file of a secret: a larger one is another file.
@@ -45,8 +45,8 @@ func (c *serveCmd) readSecret() error {
 		}
 	}
 	s.bytes = bytes.TrimSpace(s.bytes)
-	if len(s.bytes) < cluster.PeerSecretMin || len(s.bytes) > peerSecretMax {
-		return usagef("%s holds %d bytes besides white space, not %d to %d", source, len(s.bytes), cluster.PeerSecretMin, peerSecretMax)
+	if len(s.bytes) < peer.SecretMin || len(s.bytes) > peerSecretMax {
+		return usagef("%s holds %d bytes besides white space, not %d to %d", source, len(s.bytes), peer.SecretMin, peerSecretMax)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (c *serveCmd) warnOfPeers(log *slog.Logger) {
 // loopbackHost is host where addr, of which it is the host, is on loopback, and a host that
 // is on loopback otherwise.
 func loopbackHost(addr, host string) string {
-	if cluster.IsLoopback(addr) {
+	if peer.IsLoopback(addr) {
 		return host
 	}
 	return "127.0.0.1"

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"crypto/ecdsa"
@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ import (
 // says is believed, not even a refusal. The hello then has to name the same node.
 
 const (
-	// PeerSecretMin is how many bytes the secret of a cluster has at least.
-	PeerSecretMin = 16
+	// SecretMin is how many bytes the secret of a cluster has at least.
+	SecretMin = 16
 
 	// UnprovenConnsMax bounds the incoming connections on which nobody has been admitted
 	// yet; each has a file descriptor.
@@ -46,8 +47,8 @@ const (
 )
 
 const (
-	helloName  helloKind = 'i'
-	helloProof helloKind = 'p'
+	helloName  Kind = 'i'
+	helloProof Kind = 'p'
 )
 
 // The two sides of a connection, as a proof names them.
@@ -56,13 +57,10 @@ const (
 	sideListener = "listener"
 )
 
-// makeSecret is the command that makes a good secret.
-const makeSecret = "head -c 32 /dev/urandom | base64 > lockd.secret"
-
 var (
-	errUninvited = errors.New("not a peer of this cluster")
-	errNoProof   = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", errUninvited)
-	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", errUninvited)
+	ErrUninvited = errors.New("not a peer of this cluster")
+	errNoProof   = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", ErrUninvited)
+	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", ErrUninvited)
 )
 
 // peerSecret is what a node of a cluster with a secret needs for its connections. A
@@ -129,21 +127,21 @@ type peerClaim struct {
 }
 
 // is reports whether an identity is that of the node that has proven itself.
-func (c *peerClaim) is(who identity) error {
+func (c *peerClaim) is(who Identity) error {
 	if c != nil && (c.ID != who.ID || c.Cluster != who.Cluster) {
-		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q", errUninvited, who.ID, who.Cluster, c.ID, c.Cluster)
+		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q", ErrUninvited, who.ID, who.Cluster, c.ID, c.Cluster)
 	}
 	return nil
 }
 
 // introduce is the listener's side: it returns what the dialler has proven itself as.
-func (s *peerSecret) introduce(conn net.Conn, self identity) (*peerClaim, error) {
+func (s *peerSecret) introduce(conn net.Conn, self Identity) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
 	}
 	tc := conn.(secureConn)
 	if err := handshake(tc); err != nil {
-		if errors.Is(err, errHello) || errors.Is(err, errUninvited) {
+		if errors.Is(err, errHello) || errors.Is(err, ErrUninvited) {
 			refuse(tc.NetConn(), self.ID, err)
 		}
 		return nil, err
@@ -163,7 +161,7 @@ func (s *peerSecret) introduce(conn net.Conn, self identity) (*peerClaim, error)
 }
 
 // approach is the dialler's side: it returns what the listener has proven itself as.
-func (s *peerSecret) approach(conn net.Conn, self identity) (*peerClaim, error) {
+func (s *peerSecret) approach(conn net.Conn, self Identity) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -200,25 +198,25 @@ func handshake(tc secureConn) error {
 
 // readClaim reads a message of the given kind. A refusal is an error like any other: the
 // other side has proven nothing.
-func readClaim(r io.Reader, want helloKind) (*peerClaim, error) {
+func readClaim(r io.Reader, want Kind) (*peerClaim, error) {
 	kind, body, err := readHello(r)
 	if err != nil {
 		return nil, err
 	}
 	if kind == helloRefuse {
-		return nil, fmt.Errorf("%w: it says %q", errUninvited, decodeRefusal(body).Text)
+		return nil, fmt.Errorf("%w: it says %q", ErrUninvited, decodeRefusal(body).Text)
 	}
 	claim := &peerClaim{}
 	if err := json.Unmarshal(body, claim); err != nil || kind != want {
 		return nil, fmt.Errorf("%w: a message of kind %q where %q is due", errHello, byte(kind), byte(want))
 	}
-	if err := (identity{ID: claim.ID, Cluster: claim.Cluster}).check(); err != nil {
+	if err := (Identity{ID: claim.ID, Cluster: claim.Cluster}).Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHello, err)
 	}
 	return claim, nil
 }
 
-func (s *peerSecret) send(tc secureConn, self identity, side, dialler, listener string) error {
+func (s *peerSecret) send(tc secureConn, self Identity, side, dialler, listener string) error {
 	proof, err := s.proof(tc, side, dialler, listener, self.Cluster)
 	if err != nil {
 		return err
@@ -248,7 +246,12 @@ func (s *peerSecret) proof(tc secureConn, side, dialler, listener, cluster strin
 		return nil, err
 	}
 	mac := hmac.New(sha256.New, s.key)
-	_, _ = mac.Write(appendTexts(nil, []string{side, dialler, listener, cluster, string(keys)})) // never fails
+	covers := []string{side, dialler, listener, cluster, string(keys)}
+	text := binary.AppendUvarint(nil, uint64(len(covers)))
+	for _, s := range covers {
+		text = append(binary.AppendUvarint(text, uint64(len(s))), s...)
+	}
+	_, _ = mac.Write(text) // never fails
 	return mac.Sum(nil), nil
 }
 
@@ -264,19 +267,4 @@ func IsLoopback(addr string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// needsSecret is nil if peers may be at an address.
-func (c *Config) needsSecret(what, addr string) error {
-	if !c.onlyLoopback() || IsLoopback(addr) {
-		return nil
-	}
-	return fmt.Errorf("%s %s is not on loopback: peers on other machines need a secret that every node has: make one with `%s` and give it to each by --peer-secret-file (--peer-insecure does without, on a network where everybody may read and change everything)", what, oneLine(addr, helloNameMax), makeSecret)
-}
-
-// onlyLoopback reports whether peers must be on this machine. Networks of tests have
-// addresses of their own.
-func (c *Config) onlyLoopback() bool {
-	tcp, ok := c.Network.(TCPNetwork)
-	return ok && tcp.LoopbackOnly
 }

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ const (
 // servedCalls is the listener's end of a calls connection. One goroutine reads
 // and serves, one writes; answers that come meanwhile leave in one write.
 type servedCalls struct {
-	p       *peers
+	p       *Port
 	conn    net.Conn
 	taken   uint64        // id of the last call that was read; a ping is none
 	serving atomic.Int64  // forwards without an answer yet
@@ -39,12 +39,12 @@ type servedCalls struct {
 	wake    chan struct{}
 }
 
-func newServedCalls(p *peers, conn net.Conn) *servedCalls {
+func newServedCalls(p *Port, conn net.Conn) *servedCalls {
 	return &servedCalls{p: p, conn: conn, wake: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 }
 
 // serveCalls serves a calls connection until it breaks or the network closes.
-func (p *peers) serveCalls(conn net.Conn) {
+func (p *Port) serveCalls(conn net.Conn) {
 	s := newServedCalls(p, conn)
 	var writing sync.WaitGroup
 	writing.Go(s.write)
@@ -103,11 +103,11 @@ func (s *servedCalls) serve(f frame) error {
 	case frameForward:
 		return s.forward(f)
 	case frameAsk:
-		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.serveStatus()))
+		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status()))
 	case framePing:
 		s.send(framePong, f.id, nil, nil)
 	default:
-		return errFrame
+		return ErrFrame
 	}
 	return nil
 }
@@ -118,29 +118,29 @@ func (s *servedCalls) forward(f frame) error {
 		return err
 	}
 	if s.serving.Add(1) > forwardsServedMax {
-		s.answer(f.id, answer{outcome: outcomeNotDone})
+		s.answer(f.id, Answer{Outcome: NotDone})
 		return nil
 	}
-	s.p.handler.serveForward(call, func(a answer) { s.answer(f.id, a) })
+	s.p.handler.Forward(call, func(a Answer) { s.answer(f.id, a) })
 	return nil
 }
 
-func (s *servedCalls) answer(id uint64, a answer) {
+func (s *servedCalls) answer(id uint64, a Answer) {
 	defer func() {
 		if s.serving.Add(-1) == 0 {
 			signal(s.settled)
 		}
 	}()
-	if a.outcome != outcomeDone {
-		s.send(frameAnswer, id, []byte{byte(a.outcome)}, nil)
+	if a.Outcome != Done {
+		s.send(frameAnswer, id, []byte{byte(a.Outcome)}, nil)
 		return
 	}
-	body := resp.AppendResult(nil, a.result)
+	body := resp.AppendResult(nil, a.Result)
 	if len(body) > answerBytesMax {
-		s.send(frameAnswer, id, []byte{byte(outcomeUnknown)}, nil)
+		s.send(frameAnswer, id, []byte{byte(Unknown)}, nil)
 		return
 	}
-	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(outcomeDone)}, a.index), body)
+	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(Done)}, a.Index), body)
 }
 
 // send queues a frame. It never blocks.
@@ -216,11 +216,11 @@ func writeChunks(conn net.Conn, b []byte, stuckMax time.Duration) (int, error) {
 }
 
 // deadlineReader gives up on a connection that is silent for too long, and when the
-// network closes: peers.close moves the deadline into the past after closing stop,
+// network closes: Port.Close moves the deadline into the past after closing stop,
 // so that one of the two is seen.
 type deadlineReader struct {
 	net.Conn
-	p *peers
+	p *Port
 }
 
 func (r *deadlineReader) Read(b []byte) (int, error) {

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"bytes"
@@ -12,14 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/peer/peertest"
 	"lockd/resp"
 )
 
-func testIdentity(id string) identity {
-	return identity{Cluster: "c1", ID: id, Incarnation: "i1", PeerAddr: id + ":1", ClientAddrs: []string{id + ":2"}, Arch: "amd64", Format: 1}
+func testIdentity(id string) Identity {
+	return Identity{Cluster: "c1", ID: id, Incarnation: "i1", PeerAddr: id + ":1", ClientAddrs: []string{id + ":2"}, Arch: "amd64", Format: 1}
 }
 
-func helloBytes(kind helloKind, version byte, size uint32, body string) string {
+func helloBytes(kind Kind, version byte, size uint32, body string) string {
 	head := []byte(helloMagic)
 	head = append(head, version, byte(kind))
 	return string(binary.BigEndian.AppendUint32(head, size)) + body
@@ -28,7 +29,7 @@ func helloBytes(kind helloKind, version byte, size uint32, body string) string {
 // Whoever connects to the peer port and is no peer is told so, in words it can
 // show, and is not waited for.
 func TestHelloStrangers(t *testing.T) {
-	good := string(appendHello(nil, helloCalls, testIdentity("a")))
+	good := string(appendHello(nil, ForCalls, testIdentity("a")))
 	many := testIdentity("a")
 	many.ClientAddrs = make([]string, helloAddrsMax+1)
 	for _, tc := range []struct{ name, sent, answer, err string }{
@@ -36,21 +37,21 @@ func TestHelloStrangers(t *testing.T) {
 		{"RESP", "*1\r\n$4\r\nPING\r\n", strangerText, `not a lockd peer: it speaks another protocol: "*1\r\n$4\r\nPING\r\n"`},
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", strangerText, `not a lockd peer: it speaks another protocol: "GET / HTTP/1.1\r\n\r\n"`},
 		{"zeros", strings.Repeat("\x00", 100), strangerText, `not a lockd peer: it speaks another protocol: "\x00\x00\x00\x00\x00\x00\x00\x00"`},
-		{"later version", helloBytes(helloCalls, 9, 2, "{}"), "it speaks version 9 of the peer protocol, this node version ", "it speaks version 9"},
-		{"huge", helloBytes(helloCalls, 1, helloBodyMax+1, ""), "hello of 65537 bytes", "not a lockd peer: hello of 65537 bytes"},
-		{"no JSON", helloBytes(helloCalls, helloVersion, 3, "abc"), "unreadable identity", "not a lockd peer: unreadable identity"},
-		{"nobody", helloBytes(helloCalls, helloVersion, 2, "{}"), "a node without an id", "not a lockd peer: a node without an id"},
+		{"later version", helloBytes(ForCalls, 9, 2, "{}"), "it speaks version 9 of the peer protocol, this node version ", "it speaks version 9"},
+		{"huge", helloBytes(ForCalls, 1, helloBodyMax+1, ""), "hello of 65537 bytes", "not a lockd peer: hello of 65537 bytes"},
+		{"no JSON", helloBytes(ForCalls, helloVersion, 3, "abc"), "unreadable identity", "not a lockd peer: unreadable identity"},
+		{"nobody", helloBytes(ForCalls, helloVersion, 2, "{}"), "a node without an id", "not a lockd peer: a node without an id"},
 		{"unknown kind", string(appendHello(nil, 'x', testIdentity("a"))), "a hello of unknown kind 'x'", "not a lockd peer: a hello of unknown kind 'x'"},
-		{"long name", string(appendHello(nil, helloCalls, identity{ID: strings.Repeat("n", helloNameMax+1)})), "an identity with the name", "not a lockd peer: an identity with the name"},
-		{"control characters", string(appendHello(nil, helloCalls, identity{ID: "a\nb"})), "an identity with the name", "not a lockd peer: an identity with the name"},
-		{"too many addresses", string(appendHello(nil, helloCalls, many)), "17 client addresses", "not a lockd peer: a node with 17 client addresses"},
+		{"long name", string(appendHello(nil, ForCalls, Identity{ID: strings.Repeat("n", NameMax+1)})), "an identity with the name", "not a lockd peer: an identity with the name"},
+		{"control characters", string(appendHello(nil, ForCalls, Identity{ID: "a\nb"})), "an identity with the name", "not a lockd peer: an identity with the name"},
+		{"too many addresses", string(appendHello(nil, ForCalls, many)), "17 client addresses", "not a lockd peer: a node with 17 client addresses"},
 		{"cut short", good[:len(good)-1], "", "unexpected EOF"},
 		{"no verdict", good, "", "EOF"},
 		{"odd verdict", good + string(appendHello(nil, 'z', struct{}{})), "", "not a lockd peer: it answered 'z'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn := &scriptedConn{in: strings.NewReader(tc.sent)}
-			_, _, err := welcome(conn, testIdentity("b"), func(helloKind, identity) error { return nil })
+			_, _, err := welcome(conn, testIdentity("b"), func(Kind, Identity) error { return nil })
 			if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
 				t.Errorf("error %v, want %s", err, tc.err)
 			}
@@ -67,12 +68,12 @@ func TestHelloWrongPort(t *testing.T) {
 		{"a client port", "-ERR unknown command\r\n", `not a lockd peer: it speaks another protocol: "-ERR unknown command\r\n"`},
 		{"refused", string(appendHello(nil, helloRefuse, refusal{By: "b", Text: "another\ncluster"})), `refused by node "b": another cluster`},
 		{"refused for nothing", string(appendHello(nil, helloRefuse, 7)), `refused by node "": for a reason that cannot be read`},
-		{"a hello", string(appendHello(nil, helloCalls, testIdentity("b"))), `not a lockd peer: it answered 'c'`},
+		{"a hello", string(appendHello(nil, ForCalls, testIdentity("b"))), `not a lockd peer: it answered 'c'`},
 		{"nothing", "", "EOF"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn := &scriptedConn{in: strings.NewReader(tc.answer)}
-			_, err := greet(conn, helloCalls, testIdentity("a"), func(identity) error { return nil })
+			_, err := greet(conn, ForCalls, testIdentity("a"), func(Identity) error { return nil })
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
@@ -84,20 +85,20 @@ func TestHelloWrongPort(t *testing.T) {
 func TestHelloIdentities(t *testing.T) {
 	a, b := net.Pipe()
 	type result struct {
-		kind helloKind
-		who  identity
+		kind Kind
+		who  Identity
 		err  error
 	}
 	served := make(chan result, 1)
 	go func() {
-		kind, who, err := welcome(b, testIdentity("b"), func(helloKind, identity) error { return nil })
+		kind, who, err := welcome(b, testIdentity("b"), func(Kind, Identity) error { return nil })
 		served <- result{kind, who, err}
 	}()
-	who, err := greet(a, helloRaft, testIdentity("a"), func(identity) error { return nil })
+	who, err := greet(a, ForRaft, testIdentity("a"), func(Identity) error { return nil })
 	if err != nil || fmt.Sprint(who) != fmt.Sprint(testIdentity("b")) {
 		t.Errorf("dialler: %+v, %v", who, err)
 	}
-	if got := <-served; got.err != nil || got.kind != helloRaft || fmt.Sprint(got.who) != fmt.Sprint(testIdentity("a")) {
+	if got := <-served; got.err != nil || got.kind != ForRaft || fmt.Sprint(got.who) != fmt.Sprint(testIdentity("a")) {
 		t.Errorf("listener: %+v", got)
 	}
 }
@@ -106,7 +107,7 @@ func TestHelloIdentities(t *testing.T) {
 // says nothing is given up by the dialler.
 func TestHelloSilence(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		conn, err := p.net.from("x:1").Dial("b:1", time.Second)
+		conn, err := p.net.From("x:1").Dial("b:1", time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +117,8 @@ func TestHelloSilence(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		ln, err := n.from("b:1").Listen("b:1")
+		n := peertest.NewNetwork()
+		ln, err := n.From("b:1").Listen("b:1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,10 +129,10 @@ func TestHelloSilence(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn)
 			}
 		}()
-		pa := startPeers(t, n.from("a:1"), "a", "a:1", &fakePeer{})
-		defer pa.close()
+		pa := startPeers(t, n.From("a:1"), "a", "a:1", &fakePeer{})
+		defer pa.Close()
 		start := time.Now()
-		if _, err := pa.status(t.Context(), "b:1"); err == nil || time.Since(start) != dialTimeoutDefault {
+		if _, err := pa.Status(t.Context(), "b:1"); err == nil || time.Since(start) != dialWaitMax {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
@@ -155,21 +156,21 @@ func (c *scriptedConn) RemoteAddr() net.Addr             { return namedAddr("x:1
 // without a panic, and nobody is admitted who is beyond the limits.
 func FuzzHello(f *testing.F) {
 	accept := string(appendHello(nil, helloAccept, testIdentity("b")))
-	f.Add([]byte(string(appendHello(nil, helloCalls, testIdentity("a"))) + string(appendHello(nil, helloAccept, struct{}{}))))
-	f.Add([]byte(string(appendHello(nil, helloRaft, testIdentity("a"))) + string(appendHello(nil, helloRefuse, refusal{"b", "no"}))))
+	f.Add([]byte(string(appendHello(nil, ForCalls, testIdentity("a"))) + string(appendHello(nil, helloAccept, struct{}{}))))
+	f.Add([]byte(string(appendHello(nil, ForRaft, testIdentity("a"))) + string(appendHello(nil, helloRefuse, refusal{"b", "no"}))))
 	f.Add([]byte(accept))
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n"))
-	f.Add([]byte(helloBytes(helloCalls, 1, 1<<31, "")))
+	f.Add([]byte(helloBytes(ForCalls, 1, 1<<31, "")))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		admit := func(who identity) error { return who.check() }
-		judge := func(who identity, err error) {
-			if err == nil && who.check() != nil {
+		admit := func(who Identity) error { return who.Check() }
+		judge := func(who Identity, err error) {
+			if err == nil && who.Check() != nil {
 				t.Errorf("admitted %+v", who)
 			}
 		}
-		_, who, err := welcome(&scriptedConn{in: bytes.NewReader(in)}, testIdentity("b"), func(_ helloKind, who identity) error { return admit(who) })
+		_, who, err := welcome(&scriptedConn{in: bytes.NewReader(in)}, testIdentity("b"), func(_ Kind, who Identity) error { return admit(who) })
 		judge(who, err)
-		who, err = greet(&scriptedConn{in: bytes.NewReader(in)}, helloRaft, testIdentity("a"), admit)
+		who, err = greet(&scriptedConn{in: bytes.NewReader(in)}, ForRaft, testIdentity("a"), admit)
 		judge(who, err)
 	})
 }
@@ -177,13 +178,13 @@ func FuzzHello(f *testing.F) {
 // FuzzFrames: whatever comes in on either end of a calls connection, it is taken or
 // refused without a panic, and a frame that is taken encodes to what it was.
 func FuzzFrames(f *testing.F) {
-	bound := &attempt{origin: origin{session: 1 << 63, number: 300}, term: 7}
+	bound := Binding{Session: 1 << 63, Number: 300, Term: 7}
 	forward := resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), bound), command("set", "k", "v"))
 	f.Add(appendFrame(nil, frameForward, 1, nil, forward))
 	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, nil), framePing, 3, nil, nil))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0, 9}, resp.AppendResult(nil, echo(command("get", "k")))))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{2}, nil))
-	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, peerStatus{1, true, 3, 4})))
+	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, Status{1, true, 3, 4})))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for r := bytes.NewReader(in); ; {
@@ -196,7 +197,7 @@ func FuzzFrames(f *testing.F) {
 				t.Errorf("frame %+v encodes to %q", fr, again)
 			}
 		}
-		p := &peers{handler: &fakePeer{}, stop: make(chan struct{})}
+		p := &Port{handler: (&fakePeer{}).handler(), stop: make(chan struct{})}
 		s := newServedCalls(p, &scriptedConn{in: bytes.NewReader(in)})
 		if s.read() == nil {
 			t.Error("the end of the connection was not noticed")

@@ -1,10 +1,9 @@
-package cluster
+package peer
 
 import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,54 +14,32 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockd/cluster/peer/peertest"
 )
 
 const testSecret = "sixteen bytes, or more"
 
-// logLines collects what a node logs.
-type logLines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-// warnings are the lines of level WARN, without their time.
-func (l *logLines) warnings() (lines []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.buf.String()) {
-		if _, rest, ok := strings.Cut(line, "level=WARN "); ok {
-			lines = append(lines, rest)
-		}
-	}
-	return lines
-}
-
 // secretPeer is a node of which a test looks at the peers only.
 type secretPeer struct {
-	*peers
+	*Port
 	fake     fakePeer
-	log      logLines
+	log      peertest.Log
 	admitted atomic.Int64 // how often it was asked to believe who somebody is
 }
 
 func startSecretPeer(t testing.TB, n Network, id, addr, secret string) *secretPeer {
 	t.Helper()
 	s := &secretPeer{}
-	s.fake.admits = func(identity) error {
+	s.fake.admits = func(Identity) error {
 		s.admitted.Add(1)
 		return nil
 	}
 	var err error
-	s.peers, err = newPeers(peersConfig{
+	s.Port, err = Open(Config{
 		Network: n, Listen: addr, Secret: []byte(secret), Log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		Self: func() identity { return identity{Cluster: "c", ID: id, Incarnation: "i-" + id, PeerAddr: addr} },
-	}, &s.fake)
+		Self: func() Identity { return Identity{Cluster: "c", ID: id, Incarnation: "i-" + id, PeerAddr: addr} },
+	}, s.fake.handler())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +49,7 @@ func startSecretPeer(t testing.TB, n Network, id, addr, secret string) *secretPe
 // wantWarning holds the one warning of a node to what must be in it.
 func (s *secretPeer) wantWarning(t *testing.T, parts ...string) {
 	t.Helper()
-	got := s.log.warnings()
+	got := s.log.Warnings()
 	if len(got) != 1 {
 		t.Errorf("%d warnings, want 1: %q", len(got), got)
 		return
@@ -87,16 +64,16 @@ func (s *secretPeer) wantWarning(t *testing.T, parts ...string) {
 // Nodes with one secret talk as ever, and what they say cannot be read on its way.
 func TestPeerSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		tap := &tapped{Network: n.from("a:1")}
+		n := peertest.NewNetwork()
+		tap := &tapped{Network: n.From("a:1")}
 		a := startSecretPeer(t, tap, "a", "a:1", testSecret)
-		b := startSecretPeer(t, n.from("b:1"), "b", "b:1", testSecret)
-		defer b.close()
-		defer a.close()
-		if o, res := a.forward(t.Context(), "b:1", command("get", "the key")); o != outcomeDone || res.Replies[0].Elems[1].Str != "the key" {
+		b := startSecretPeer(t, n.From("b:1"), "b", "b:1", testSecret)
+		defer b.Close()
+		defer a.Close()
+		if o, res := forward(t.Context(), a.Port, "b:1", command("get", "the key")); o != Done || res.Replies[0].Elems[1].Str != "the key" {
 			t.Errorf("%v %v", o, res)
 		}
-		conn, err := a.streamLayer().Dial("b:1", time.Second)
+		conn, err := a.StreamLayer().Dial("b:1", time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +81,7 @@ func TestPeerSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 14)
-		in, err := b.streamLayer().Accept()
+		in, err := b.StreamLayer().Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +93,7 @@ func TestPeerSecret(t *testing.T) {
 				t.Errorf("%q was sent in the clear", word)
 			}
 		}
-		if w := append(a.log.warnings(), b.log.warnings()...); len(w) > 0 {
+		if w := append(a.log.Warnings(), b.log.Warnings()...); len(w) > 0 {
 			t.Errorf("warnings %q", w)
 		}
 		_ = conn.Close()
@@ -167,19 +144,19 @@ func TestPeerSecretsDiffer(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newMemNetwork()
-				a := startSecretPeer(t, n.from("a:1"), "a", "a:1", tc.a)
-				b := startSecretPeer(t, n.from("b:1"), "b", "b:1", tc.b)
-				defer b.close()
-				defer a.close()
+				n := peertest.NewNetwork()
+				a := startSecretPeer(t, n.From("a:1"), "a", "a:1", tc.a)
+				b := startSecretPeer(t, n.From("b:1"), "b", "b:1", tc.b)
+				defer b.Close()
+				defer a.Close()
 				for range 20 {
-					if o, _ := a.forward(t.Context(), "b:1", command("flushall")); o != outcomeNotDone {
+					if o, _ := forward(t.Context(), a.Port, "b:1", command("flushall")); o != NotDone {
 						t.Fatalf("forward: %v", o)
 					}
-					if _, err := a.status(t.Context(), "b:1"); err == nil {
+					if _, err := a.Status(t.Context(), "b:1"); err == nil {
 						t.Error("it was told b's status")
 					}
-					if conn, err := a.streamLayer().Dial("b:1", time.Second); err == nil {
+					if conn, err := a.StreamLayer().Dial("b:1", time.Second); err == nil {
 						t.Errorf("it has a Raft stream %v", conn)
 					}
 				}
@@ -195,9 +172,9 @@ func TestPeerSecretsDiffer(t *testing.T) {
 }
 
 // attack is a connection of somebody who makes TLS by himself.
-func attack(t *testing.T, n *memNetwork, addr string) secureConn {
+func attack(t *testing.T, n *peertest.Network, addr string) secureConn {
 	t.Helper()
-	conn, err := n.from("x:1").Dial(addr, time.Second)
+	conn, err := n.From("x:1").Dial(addr, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +195,7 @@ func wantNoProof(t *testing.T, name string, conn net.Conn) {
 
 // A proof is good for the connection it was made for, and no other.
 func TestPeerProofIsForOneConnection(t *testing.T) {
-	withSecretListener(t, func(t *testing.T, n *memNetwork, b *secretPeer) {
+	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
 		secret, err := newPeerSecret([]byte(testSecret))
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +224,7 @@ func TestPeerProofIsForOneConnection(t *testing.T) {
 
 // A proof is for one side, both ids and one cluster, and nobody may then greet as another.
 func TestPeerProofCovers(t *testing.T) {
-	withSecretListener(t, func(t *testing.T, n *memNetwork, b *secretPeer) {
+	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
 		secret, err := newPeerSecret([]byte(testSecret))
 		if err != nil {
 			t.Fatal(err)
@@ -274,12 +251,12 @@ func TestPeerProofCovers(t *testing.T) {
 			_, _ = conn.Write(appendHello(nil, helloProof, tc.says))
 			wantNoProof(t, name, conn)
 		}
-		for _, who := range []identity{{Cluster: "c", ID: "z"}, {Cluster: "z", ID: "a"}, {ID: "a"}} {
+		for _, who := range []Identity{{Cluster: "c", ID: "z"}, {Cluster: "z", ID: "a"}, {ID: "a"}} {
 			conn := attack(t, n, "b:1")
-			if _, err := secret.approach(conn, identity{ID: "a", Cluster: "c"}); err != nil {
+			if _, err := secret.approach(conn, Identity{ID: "a", Cluster: "c"}); err != nil {
 				t.Fatal(err)
 			}
-			_, err := greet(conn, helloCalls, who, func(identity) error { return nil })
+			_, err := greet(conn, ForCalls, who, func(Identity) error { return nil })
 			if err == nil || !strings.Contains(err.Error(), "has proven itself as node a of cluster") {
 				t.Errorf("a greets as %+v: %v", who, err)
 			}
@@ -290,19 +267,19 @@ func TestPeerProofCovers(t *testing.T) {
 	})
 }
 
-func withSecretListener(t *testing.T, test func(t *testing.T, n *memNetwork, b *secretPeer)) {
+func withSecretListener(t *testing.T, test func(t *testing.T, n *peertest.Network, b *secretPeer)) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		b := startSecretPeer(t, n.from("b:1"), "b", "b:1", testSecret)
-		defer b.close()
+		n := peertest.NewNetwork()
+		b := startSecretPeer(t, n.From("b:1"), "b", "b:1", testSecret)
+		defer b.Close()
 		test(t, n, b)
 	})
 }
 
 // impostor listens at addr and does TLS with whoever dials.
-func impostor(t *testing.T, n *memNetwork, addr string, serve func(conn secureConn)) {
+func impostor(t *testing.T, n *peertest.Network, addr string, serve func(conn secureConn)) {
 	t.Helper()
-	ln, err := n.from(addr).Listen(addr)
+	ln, err := n.From(addr).Listen(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,9 +305,9 @@ func impostor(t *testing.T, n *memNetwork, addr string, serve func(conn secureCo
 // Who sends a node's own proof back to it has proven nothing.
 func TestPeerProofReflected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		a := startSecretPeer(t, n.from("a:1"), "a", "a:1", testSecret)
-		defer a.close()
+		n := peertest.NewNetwork()
+		a := startSecretPeer(t, n.From("a:1"), "a", "a:1", testSecret)
+		defer a.Close()
 		impostor(t, n, "b:1", func(conn secureConn) {
 			_, _ = conn.Write(appendHello(nil, helloName, peerClaim{ID: "b"}))
 			claim, err := readClaim(conn, helloProof)
@@ -341,7 +318,7 @@ func TestPeerProofReflected(t *testing.T) {
 			_, _ = conn.Write(appendHello(nil, helloProof, claim))
 			_, _ = io.Copy(io.Discard, conn)
 		})
-		if o, _ := a.forward(t.Context(), "b:1", command("get", "k")); o != outcomeNotDone || a.admitted.Load() > 0 {
+		if o, _ := forward(t.Context(), a.Port, "b:1", command("get", "k")); o != NotDone || a.admitted.Load() > 0 {
 			t.Errorf("%v, believed %d", o, a.admitted.Load())
 		}
 		a.wantWarning(t, "does not know the secret")
@@ -351,10 +328,11 @@ func TestPeerProofReflected(t *testing.T) {
 // What a node says that has not proven itself is not believed, not even that this node
 // was removed, at which it would stop.
 func TestPeerRefusalWithoutProof(t *testing.T) {
+	const removed = "was removed from this cluster"
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		a := startSecretPeer(t, n.from("a:1"), "a", "a:1", testSecret)
-		defer a.close()
+		n := peertest.NewNetwork()
+		a := startSecretPeer(t, n.From("a:1"), "a", "a:1", testSecret)
+		defer a.Close()
 		for _, before := range []int{0, 1} {
 			addr := fmt.Sprintf("b%d:1", before)
 			impostor(t, n, addr, func(conn secureConn) {
@@ -362,17 +340,17 @@ func TestPeerRefusalWithoutProof(t *testing.T) {
 					_, _ = conn.Write(appendHello(nil, helloName, peerClaim{ID: "b"}))
 					_, _ = readClaim(conn, helloProof)
 				}
-				_, _ = conn.Write(appendHello(nil, helloRefuse, refusal{By: "b", Text: "node a " + saysRemoved}))
+				_, _ = conn.Write(appendHello(nil, helloRefuse, refusal{By: "b", Text: "node a " + removed}))
 				_, _ = io.Copy(io.Discard, conn)
 			})
-			if o, _ := a.forward(t.Context(), addr, command("get", "k")); o != outcomeNotDone {
+			if o, _ := forward(t.Context(), a.Port, addr, command("get", "k")); o != NotDone {
 				t.Errorf("%v", o)
 			}
 		}
 		if got := a.fake.allRefusals(); len(got) > 0 {
 			t.Errorf("it believed %q", got)
 		}
-		if w := a.log.warnings(); len(w) != 2 || !strings.Contains(w[0], saysRemoved) {
+		if w := a.log.Warnings(); len(w) != 2 || !strings.Contains(w[0], removed) {
 			t.Errorf("warnings %q", w)
 		}
 	})
@@ -382,18 +360,18 @@ func TestPeerRefusalWithoutProof(t *testing.T) {
 // gets nowhere.
 func TestPeerManInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		a := startSecretPeer(t, n.from("a:1"), "a", "a:1", testSecret)
-		b := startSecretPeer(t, n.from("b:1"), "b", "b:1", testSecret)
-		defer b.close()
-		defer a.close()
+		n := peertest.NewNetwork()
+		a := startSecretPeer(t, n.From("a:1"), "a", "a:1", testSecret)
+		b := startSecretPeer(t, n.From("b:1"), "b", "b:1", testSecret)
+		defer b.Close()
+		defer a.Close()
 		impostor(t, n, "m:1", func(front secureConn) {
 			back := attack(t, n, "b:1")
 			defer back.Close()
 			go func() { _, _ = io.Copy(back, front) }()
 			_, _ = io.Copy(front, back)
 		})
-		if o, _ := a.forward(t.Context(), "m:1", command("set", "k", "v")); o != outcomeNotDone {
+		if o, _ := forward(t.Context(), a.Port, "m:1", command("set", "k", "v")); o != NotDone {
 			t.Errorf("forward: %v", o)
 		}
 		synctest.Wait()
@@ -409,9 +387,9 @@ func TestPeerManInTheMiddle(t *testing.T) {
 // place for no longer than the waits allow.
 func TestPeerTornHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		b := startSecretPeer(t, n.from("b:1"), "b", "b:1", testSecret)
-		defer b.close()
+		n := peertest.NewNetwork()
+		b := startSecretPeer(t, n.From("b:1"), "b", "b:1", testSecret)
+		defer b.Close()
 		for _, closes := range []bool{true, false} {
 			whole := &limitedConn{left: 1 << 20}
 			dialLimited(t, n, whole)
@@ -444,7 +422,7 @@ func (s *secretPeer) count() int {
 	return len(s.unproven) + s.served
 }
 
-func (s *secretPeer) mu() *sync.Mutex { return &s.peers.mu }
+func (s *secretPeer) mu() *sync.Mutex { return &s.Port.mu }
 
 // limitedConn loses what is written beyond so many bytes, and may close then.
 type limitedConn struct {
@@ -464,20 +442,20 @@ func (c *limitedConn) Write(b []byte) (int, error) {
 }
 
 // dialLimited opens a Raft stream to b over conn, and leaves it to itself.
-func dialLimited(t *testing.T, n *memNetwork, conn *limitedConn) {
+func dialLimited(t *testing.T, n *peertest.Network, conn *limitedConn) {
 	t.Helper()
 	secret, err := newPeerSecret([]byte(testSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conn.Conn, err = n.from("a:1").Dial("b:1", time.Second); err != nil {
+	if conn.Conn, err = n.From("a:1").Dial("b:1", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		self := identity{ID: "a", Cluster: "c"}
+		self := Identity{ID: "a", Cluster: "c"}
 		tc := secret.secure(conn, sideDialler)
 		if _, err := secret.approach(tc, self); err == nil {
-			_, _ = greet(tc, helloCalls, self, func(identity) error { return nil })
+			_, _ = greet(tc, ForCalls, self, func(Identity) error { return nil })
 		}
 	}()
 }
@@ -486,13 +464,13 @@ func dialLimited(t *testing.T, n *memNetwork, conn *limitedConn) {
 func TestPeerPortBearsStrangers(t *testing.T) {
 	for _, secret := range []string{"", testSecret} {
 		synctest.Test(t, func(t *testing.T) {
-			n := newMemNetwork()
-			a := startSecretPeer(t, n.from("a:1"), "a", "a:1", secret)
-			b := startSecretPeer(t, n.from("b:1"), "b", "b:1", secret)
-			defer b.close()
-			defer a.close()
+			n := peertest.NewNetwork()
+			a := startSecretPeer(t, n.From("a:1"), "a", "a:1", secret)
+			b := startSecretPeer(t, n.From("b:1"), "b", "b:1", secret)
+			defer b.Close()
+			defer a.Close()
 			for range 1100 {
-				if _, err := n.from("x:1").Dial("b:1", time.Second); err != nil {
+				if _, err := n.From("x:1").Dial("b:1", time.Second); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -500,15 +478,15 @@ func TestPeerPortBearsStrangers(t *testing.T) {
 			if got := b.count(); got != UnprovenConnsMax {
 				t.Errorf("%d connections are kept, want %d", got, UnprovenConnsMax)
 			}
-			if o, _ := a.forward(t.Context(), "b:1", command("get", "k")); o != outcomeDone {
+			if o, _ := forward(t.Context(), a.Port, "b:1", command("get", "k")); o != Done {
 				t.Errorf("a peer beside them: %v", o)
 			}
 			for range 1100 { // nor do they end what has been admitted
-				if _, err := n.from("x:1").Dial("b:1", time.Second); err != nil {
+				if _, err := n.From("x:1").Dial("b:1", time.Second); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := a.status(t.Context(), "b:1"); err != nil || b.admitted.Load() != 1 {
+			if _, err := a.Status(t.Context(), "b:1"); err != nil || b.admitted.Load() != 1 {
 				t.Errorf("%v, after %d hellos", err, b.admitted.Load())
 			}
 			time.Sleep(handshakeWaitMax + helloWaitMax)
@@ -523,155 +501,23 @@ func TestPeerPortBearsStrangers(t *testing.T) {
 // log.
 func TestPeerComplaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newMemNetwork()
-		b := startSecretPeer(t, n.from("b:1"), "b", "b:1", "")
-		defer b.close()
-		b.fake.admits = func(who identity) error { return fmt.Errorf("%w: %s", errUninvited, who.ID) }
+		n := peertest.NewNetwork()
+		b := startSecretPeer(t, n.From("b:1"), "b", "b:1", "")
+		defer b.Close()
+		b.fake.admits = func(who Identity) error { return fmt.Errorf("%w: %s", ErrUninvited, who.ID) }
 		for i := range 90 {
-			conn, err := n.from("x:1").Dial("b:1", time.Second)
+			conn, err := n.From("x:1").Dial("b:1", time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = greet(conn, helloCalls, identity{ID: fmt.Sprint("x", i)}, func(identity) error { return nil })
+			_, _ = greet(conn, ForCalls, Identity{ID: fmt.Sprint("x", i)}, func(Identity) error { return nil })
 			_ = conn.Close()
 			time.Sleep(time.Second)
 		}
-		if got := b.log.warnings(); len(got) != 2 || !strings.Contains(got[0], "peer=x:1") {
+		if got := b.log.Warnings(); len(got) != 2 || !strings.Contains(got[0], "peer=x:1") {
 			t.Errorf("90 tries in 90 s: warnings %q", got)
 		}
 	})
-}
-
-// Who is no member does nothing in a cluster that has no secret, though he may speak the
-// protocol: with an invented id, without a cluster, in another's name.
-func TestStrangerDoesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		logs := &logLines{}
-		c := startCluster(t, 3, func(cfg *Config) { cfg.Log = slog.New(slog.NewTextHandler(logs, nil)) })
-		defer c.close()
-		leader := c.settle()
-		other := c.others(leader)[0]
-		c.expect(leader, "SET k v", "+OK")
-		cluster, arch := leader.roster.Load().cluster, leader.identity().Arch
-		for _, tc := range []struct {
-			name    string
-			who     identity
-			streams bool // Raft's own may pass
-		}{
-			{"invented", identity{ID: "x", Arch: arch}, false},
-			{"invented, of the cluster", identity{ID: "x", Cluster: cluster, Arch: arch}, true},
-			{"another's, no cluster", identity{ID: other.id, Incarnation: other.incarnation, Arch: arch}, false},
-			{"another's, other data", identity{ID: other.id, Cluster: cluster, Arch: arch, Incarnation: "x"}, false},
-			{"the node's own", identity{ID: leader.id, Cluster: cluster, Arch: arch, Incarnation: leader.incarnation}, false},
-			{"of another cluster", identity{ID: "x", Cluster: "x", Arch: arch}, false},
-		} {
-			tc.who.Rules = leader.rules
-			for _, kind := range []helloKind{helloCalls, helloRaft, helloLog} {
-				conn, err := c.net.from("x:1").Dial(leader.addr, time.Second)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = greet(conn, kind, tc.who, func(identity) error { return nil })
-				var refused *refusedError
-				if admitted := tc.streams && kind != helloCalls; admitted != (err == nil) || !admitted && !errors.As(err, &refused) {
-					t.Errorf("%s, kind %q: %v", tc.name, byte(kind), err)
-				}
-				_ = conn.Close()
-			}
-		}
-		c.expect(leader, "GET k", "$1 v")
-		if got := logs.warnings(); len(got) != 1 || !strings.Contains(got[0], "peer=x:1") {
-			t.Errorf("warnings %q", got)
-		}
-	})
-}
-
-// A cluster with a secret works as one without: through every node, over the loss of the
-// leader, and with a node that joins; who does not have the secret cannot join.
-func TestClusterWithSecret(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		secret := func(cfg *Config) { cfg.PeerSecret = []byte(testSecret) }
-		c := startCluster(t, 3, secret)
-		defer c.close()
-		leader := c.settle()
-		for _, n := range c.nodes {
-			c.expect(n, "SET "+n.id+" v", "+OK")
-		}
-		c.add("n4", secret)
-		c.start("n4")
-		c.expect(leader, "LOCKD ADD n4 n4:1", "+OK")
-		c.expect(c.nodes["n4"], "GET n1", "$1 v")
-		c.kill(leader.id)
-		next := c.leader(idsOf(c.others(leader))...)
-		c.expect(next, "GET "+leader.id, "$1 v")
-		c.start(leader.id)
-		c.settle()
-
-		c.add("n5", func(cfg *Config) { cfg.PeerSecret = []byte("another secret, as long") })
-		c.start("n5")
-		c.expect(next, "LOCKD ADD n5 n5:1", "-ERR node n5 is a member now, but does not answer at n5:1: it gets its vote once it has caught up")
-		c.expect(next, "LOCKD REMOVE n5", "+OK")
-		if n5 := c.nodes["n5"]; n5.appliedNow.Load() > 0 || len(n5.servers()) > 0 {
-			t.Error("the node without the secret has data")
-		}
-		c.expect(next, "GET n1", "$1 v")
-	})
-}
-
-func idsOf(nodes []*testNode) (ids []string) {
-	for _, n := range nodes {
-		ids = append(ids, n.id)
-	}
-	return ids
-}
-
-// Without a secret nodes are on loopback, or the operator has said that all may be read
-// and changed by everybody.
-func TestPeersOnLoopback(t *testing.T) {
-	secret := []byte(testSecret)
-	for _, tc := range []struct {
-		name string
-		cfg  Config
-		want string
-	}{
-		{"loopback", Config{PeerListen: "127.1.2.3:1"}, ""},
-		{"IPv6", Config{PeerListen: "[::1]:1", Members: map[string]string{"n1": "localhost:1"}}, ""},
-		{"all interfaces", Config{PeerListen: "0.0.0.0:1"}, "peer address 0.0.0.0:1 is not on loopback"},
-		{"no host", Config{PeerListen: ":1"}, "peer address :1 is not on loopback"},
-		{"advertised", Config{PeerListen: "127.0.0.1:1", PeerAdvertise: "node1:1"}, "advertised peer address node1:1 is not on loopback"},
-		{"a member", Config{PeerListen: "127.0.0.1:1", Members: map[string]string{"n1": "127.0.0.1:1", "n2": "10.0.0.2:1"}}, "the address of peer n2 10.0.0.2:1 is not on loopback"},
-		{"secret", Config{PeerListen: "0.0.0.0:1", PeerSecret: secret}, ""},
-		{"insecure", Config{PeerListen: "0.0.0.0:1", PeerInsecure: true}, ""},
-		{"short", Config{PeerListen: "127.0.0.1:1", PeerSecret: secret[:PeerSecretMin-1]}, "the secret of the peers has 15 bytes, fewer than 16"},
-	} {
-		tc.cfg.ID, tc.cfg.Machine, tc.cfg.Publisher = "n1", newTestMachine(), &testPublisher{}
-		err := tc.cfg.complete()
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
-		}
-		if err != nil && tc.name != "short" && !strings.Contains(err.Error(), makeSecret) {
-			t.Errorf("%s: %v, want the command that makes a secret", tc.name, err)
-		}
-	}
-	here := TCPNetwork{LoopbackOnly: true}
-	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
-		if ln, err := here.Listen(addr); err == nil {
-			t.Errorf("it listens on %s", ln.Addr())
-		}
-	}
-	ln, err := here.Listen("localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	conn, err := here.Dial(ln.Addr().String(), time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.Close()
-	if _, err := here.Dial("192.0.2.1:1", time.Second); err == nil || !strings.Contains(err.Error(), "192.0.2.1:1 is not on loopback") {
-		t.Errorf("another machine: %v", err)
-	}
 }
 
 // A real TCP connection behaves as those in memory do: a secret's peers talk, and a peer
@@ -683,25 +529,25 @@ func TestPeerSecretOverTCP(t *testing.T) {
 	all := []*secretPeer{a, b, plain}
 	defer func() {
 		for _, p := range all {
-			p.close()
+			p.Close()
 		}
 	}()
-	call := func(from, to *secretPeer) outcome {
+	call := func(from, to *secretPeer) Outcome {
 		for { // a busy machine may not finish the handshake within a dial's time
-			o, _ := from.forward(t.Context(), to.listenAddr(), command("set", "k", strings.Repeat("v", 1<<20)))
-			if o == outcomeDone || len(from.log.warnings()) > 0 {
+			o, _ := forward(t.Context(), from.Port, to.ListenAddr(), command("set", "k", strings.Repeat("v", 1<<20)))
+			if o == Done || len(from.log.Warnings()) > 0 {
 				return o
 			}
 		}
 	}
-	if o := call(a, b); o != outcomeDone {
+	if o := call(a, b); o != Done {
 		t.Errorf("with one secret: %v", o)
 	}
-	if o := call(plain, b); o != outcomeNotDone {
+	if o := call(plain, b); o != NotDone {
 		t.Errorf("without it: %v", o)
 	}
 	plain.wantWarning(t, "one side has a secret")
-	if o := call(a, plain); o != outcomeNotDone {
+	if o := call(a, plain); o != NotDone {
 		t.Errorf("to one without it: %v", o)
 	}
 	b.wantWarning(t, "one side has a secret")
@@ -733,7 +579,7 @@ func FuzzPeerProof(f *testing.F) {
 				_, _ = conn.Write(in)
 			}
 		}()
-		if who, err := secret.introduce(secret.secure(near, sideListener), identity{ID: "b", Cluster: "c"}); err == nil {
+		if who, err := secret.introduce(secret.secure(near, sideListener), Identity{ID: "b", Cluster: "c"}); err == nil {
 			t.Errorf("%+v was believed", who)
 		}
 	})

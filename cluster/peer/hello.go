@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"encoding/binary"
@@ -8,8 +8,6 @@ import (
 	"io"
 	"net"
 	"strings"
-
-	"lockd/cluster/store"
 )
 
 // Every connection between nodes begins with three messages, so that each side
@@ -25,7 +23,7 @@ import (
 //
 // The version also stands for what the commands of an entry do: a lockd that changes what
 // one does raises it. Which commands there are, and in which formats, each node says itself
-// (rules.go). Nodes that would apply the same entry to different ends must not share a log,
+// (Identity.Rules). Nodes that would apply the same entry to different ends must not share a log,
 // and do not even connect. So a cluster is upgraded node by node, and serves as long as a
 // majority has one version.
 
@@ -34,32 +32,42 @@ const (
 	helloVersion  = 7
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
-	helloNameMax  = 256      // bytes of an id, an address, ...
 	helloAddrsMax = 16       // client addresses of a node
 	helloTextMax  = 1 << 10  // bytes of a refusal's text
 )
 
-// helloKind says what a message is.
-type helloKind byte
-
+// Limits of an Identity, in bytes.
 const (
-	helloRaft   helloKind = 'r' // from the dialler: a connection for Raft's own messages
-	helloLog    helloKind = 'l' // from the dialler: a connection on which a leader replicates
-	helloCalls  helloKind = 'c' // from the dialler: forwarded requests and status questions
-	helloAccept helloKind = 'a'
-	helloRefuse helloKind = 'n'
+	NameMax   = 256      // of an id, an address, ...
+	RulesMax  = 32 << 10 // of Rules
+	TokensMax = 128 * 10 // of Tokens
 )
 
-// identity is what a node says about itself.
-type identity struct {
+// Kind says what a message of the hello is; one of the dialler, what the connection is for.
+type Kind byte
+
+// What a node connects for.
+const (
+	ForRaft  Kind = 'r' // Raft's own messages
+	ForLog   Kind = 'l' // a leader's replication
+	ForCalls Kind = 'c' // forwarded requests and status questions
+)
+
+const (
+	helloAccept Kind = 'a'
+	helloRefuse Kind = 'n'
+)
+
+// Identity is what a node says about itself.
+type Identity struct {
 	Cluster     string   // cluster id; empty while the node has not joined one
 	ID          string   // node id
 	Incarnation string   // made anew with each data folder
 	PeerAddr    string   // where peers reach it
 	ClientAddrs []string // where clients reach it
-	Arch        string   // what archName gives
+	Arch        string   // architecture, and level of it
 	Format      int      // format of entries and snapshots it writes
-	Rules       string   // what rulesOf gives
+	Rules       string   // a word for each rule by which it applies the log
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
 	Tokens      string   // what the last starts drew, the newest last
 }
@@ -99,10 +107,10 @@ const strangerText = "-ERR this port is for the other nodes of lockd, not for cl
 
 // appendHello appends one message. A body is never larger than helloBodyMax: the
 // callers have checked or cut what goes into it.
-func appendHello(dst []byte, kind helloKind, body any) []byte {
+func appendHello(dst []byte, kind Kind, body any) []byte {
 	text, err := json.Marshal(body)
 	if err != nil || len(text) > helloBodyMax {
-		panic(fmt.Sprintf("cluster: hello body of %d bytes: %v", len(text), err))
+		panic(fmt.Sprintf("peer: hello body of %d bytes: %v", len(text), err))
 	}
 	dst = append(dst, helloMagic...)
 	dst = append(dst, helloVersion, byte(kind))
@@ -112,7 +120,7 @@ func appendHello(dst []byte, kind helloKind, body any) []byte {
 
 // readHello reads one message and not a byte more. It fails on the first byte
 // that is out of place, so that a stranger is not waited for.
-func readHello(r io.Reader) (helloKind, []byte, error) {
+func readHello(r io.Reader) (Kind, []byte, error) {
 	var head [helloHeadLen]byte
 	if _, err := io.ReadFull(r, head[:1]); err != nil {
 		return 0, nil, err
@@ -141,7 +149,7 @@ func readHello(r io.Reader) (helloKind, []byte, error) {
 	if rest[0] != helloVersion {
 		return 0, nil, &unwelcome{fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion)}
 	}
-	return helloKind(rest[1]), body, nil
+	return Kind(rest[1]), body, nil
 }
 
 // readSome reads what a stranger has sent so far, for the error text.
@@ -152,32 +160,32 @@ func readSome(r io.Reader, first byte) string {
 	return string(buf[:1+max(n, 0)])
 }
 
-func decodeIdentity(body []byte) (identity, error) {
-	var who identity
+func decodeIdentity(body []byte) (Identity, error) {
+	var who Identity
 	if err := json.Unmarshal(body, &who); err != nil {
-		return identity{}, fmt.Errorf("%w: unreadable identity: %v", errHello, err)
+		return Identity{}, fmt.Errorf("%w: unreadable identity: %v", errHello, err)
 	}
-	if err := who.check(); err != nil {
-		return identity{}, fmt.Errorf("%w: %w", errHello, err)
+	if err := who.Check(); err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", errHello, err)
 	}
 	return who, nil
 }
 
-// check holds an identity to the limits of the protocol.
-func (who identity) check() error {
+// Check holds an identity to the limits of the protocol.
+func (who Identity) Check() error {
 	switch {
 	case who.ID == "":
 		return errors.New("a node without an id")
-	case len(who.Tokens) > store.TokensMax:
+	case len(who.Tokens) > TokensMax:
 		return fmt.Errorf("a node with %d bytes of tokens", len(who.Tokens))
-	case len(who.Rules) > rulesMax:
-		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), rulesMax)
+	case len(who.Rules) > RulesMax:
+		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), RulesMax)
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}
 	for _, s := range append([]string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch}, who.ClientAddrs...) {
-		if len(s) > helloNameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, helloNameMax)
+		if len(s) > NameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, NameMax)
 		}
 	}
 	return nil
@@ -188,12 +196,13 @@ func decodeRefusal(body []byte) *refusedError {
 	if err := json.Unmarshal(body, &e.refusal); err != nil {
 		e.Text = "for a reason that cannot be read"
 	}
-	e.By, e.Text = oneLine(e.By, helloNameMax), oneLine(e.Text, helloTextMax)
+	e.By, e.Text = OneLine(e.By, NameMax), OneLine(e.Text, helloTextMax)
 	return e
 }
 
-// oneLine makes foreign text fit to be logged.
-func oneLine(s string, limit int) string {
+// OneLine makes foreign text fit to be logged: without control characters, limit bytes
+// at most.
+func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
@@ -209,22 +218,22 @@ func refuse(conn net.Conn, by string, err error) {
 		_, _ = conn.Write([]byte(strangerText))
 		return
 	}
-	body := refusal{By: by, Text: oneLine(err.Error(), helloTextMax)}
+	body := refusal{By: by, Text: OneLine(err.Error(), helloTextMax)}
 	_, _ = conn.Write(appendHello(nil, helloRefuse, body))
 }
 
 // greet is the dialler's side of a new connection. Its error is a *refusedError
 // when the other side refused.
-func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) error) (identity, error) {
+func greet(conn net.Conn, kind Kind, self Identity, admit func(Identity) error) (Identity, error) {
 	if _, err := conn.Write(appendHello(nil, kind, self)); err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	answer, body, err := readHello(conn)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	if answer == helloRefuse {
-		return identity{}, decodeRefusal(body)
+		return Identity{}, decodeRefusal(body)
 	}
 	who, err := decodeIdentity(body)
 	if err == nil && answer != helloAccept {
@@ -243,13 +252,13 @@ func greet(conn net.Conn, kind helloKind, self identity, admit func(identity) er
 
 // welcome is the listener's side of a new connection. Its error is a
 // *refusedError when the other side refused.
-func welcome(conn net.Conn, self identity, admit func(helloKind, identity) error) (helloKind, identity, error) {
+func welcome(conn net.Conn, self Identity, admit func(Kind, Identity) error) (Kind, Identity, error) {
 	kind, body, err := readHello(conn)
-	var who identity
+	var who Identity
 	if err == nil {
 		who, err = decodeIdentity(body)
 	}
-	if err == nil && kind != helloRaft && kind != helloLog && kind != helloCalls {
+	if err == nil && kind != ForRaft && kind != ForLog && kind != ForCalls {
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {

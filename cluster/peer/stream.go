@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"net"
@@ -15,21 +15,21 @@ const raftQueueMax = 16
 // connection is handed to Accept, what Raft dials begins with a hello. Connections for
 // replication come in beside them.
 type raftStreams struct {
-	p        *peers
+	p        *Port
 	incoming chan net.Conn
 	logs     chan net.Conn
 	stop     chan struct{}
 	stopOnce sync.Once
 }
 
-func newRaftStreams(p *peers) *raftStreams {
+func newRaftStreams(p *Port) *raftStreams {
 	return &raftStreams{p: p, incoming: make(chan net.Conn, raftQueueMax), logs: make(chan net.Conn, raftQueueMax), stop: make(chan struct{})}
 }
 
 // deliver hands a greeted connection to Accept or acceptLog; it never blocks for long.
-func (s *raftStreams) deliver(kind helloKind, conn net.Conn) {
+func (s *raftStreams) deliver(kind Kind, conn net.Conn) {
 	to := s.incoming
-	if kind == helloLog {
+	if kind == ForLog {
 		to = s.logs
 	}
 	t := time.NewTimer(helloWaitMax)
@@ -78,12 +78,12 @@ func (s *raftStreams) Addr() net.Addr { return namedAddr(s.p.cfg.Self().PeerAddr
 
 // Dial implements raft.StreamLayer.
 func (s *raftStreams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.dialFor(helloRaft, addr, timeout)
+	return s.dialFor(ForRaft, addr, timeout)
 }
 
-func (s *raftStreams) dialFor(kind helloKind, addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	if timeout <= 0 || timeout > s.p.cfg.DialTimeout {
-		timeout = s.p.cfg.DialTimeout
+func (s *raftStreams) dialFor(kind Kind, addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	if timeout <= 0 || timeout > dialWaitMax {
+		timeout = dialWaitMax
 	}
 	conn, err := s.p.dial(string(addr), kind, timeout)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *raftStreams) dialFor(kind helloKind, addr raft.ServerAddress, timeout t
 // trackedConn is a connection in Raft's hands: its Close is noted.
 type trackedConn struct {
 	net.Conn
-	p        *peers
+	p        *Port
 	incoming bool
 	patience time.Duration // a Read waits no longer; 0: for ever
 	broken   error         // what a Read has ended with that had patience; Raft tries again

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"bytes"
@@ -49,30 +49,39 @@ const (
 	frameChunk      = 1 << 20   // a larger body is allocated as it arrives, not as it is announced
 )
 
-// outcome is how a forwarded request ended (law 6).
-type outcome uint8
+// Outcome is how a forwarded request ended (law 6).
+type Outcome uint8
 
+// The outcomes. Their numbers travel.
 const (
-	outcomeDone    outcome = iota // the result is the answer
-	outcomeNotDone                // certainly not executed: never sent, or the peer says so
-	outcomeUnknown                // sent, and then the connection broke or the time was up
+	Done    Outcome = iota // the result is the answer
+	NotDone                // certainly not executed: never sent, or the peer says so
+	Unknown                // sent, and then the connection broke or the time was up
 )
 
-func (o outcome) String() string {
+// String implements fmt.Stringer.
+func (o Outcome) String() string {
 	switch o {
-	case outcomeDone:
+	case Done:
 		return "done"
-	case outcomeNotDone:
+	case NotDone:
 		return "not done"
-	case outcomeUnknown:
+	case Unknown:
 		return "unknown"
 	}
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// peerStatus is what a node answers to a status question. Leader confirmation
+// Answer is how a request has ended at the node it was forwarded to.
+type Answer struct {
+	Outcome Outcome
+	Result  resp.Result // good only if the outcome is Done
+	Index   uint64      // of the entry that did it; 0: none
+}
+
+// Status is what a node answers to a status question. Leader confirmation
 // (law 5) rests on Term: it must be read after the question has arrived.
-type peerStatus struct {
+type Status struct {
 	Term      uint64 // raft.CurrentTerm now
 	Leader    bool   // the node leads in Term
 	Applied   uint64 // index the machine has applied
@@ -85,7 +94,8 @@ type frame struct {
 	body []byte
 }
 
-var errFrame = errors.New("malformed frame")
+// ErrFrame is wrapped by every error about what a peer has sent and cannot be read.
+var ErrFrame = errors.New("malformed frame")
 
 // appendFrame appends a frame whose body is in two parts, either may be empty.
 func appendFrame(dst []byte, kind frameKind, id uint64, head, body []byte) []byte {
@@ -122,14 +132,16 @@ func readFrame(r io.Reader) (frame, error) {
 	size := int64(binary.BigEndian.Uint32(head[:])) - frameFixedLen
 	limit, ok := frameLimit(f.kind)
 	if !ok || size < 0 || size > int64(limit) {
-		return frame{}, fmt.Errorf("%w: kind %d of %d bytes", errFrame, f.kind, size)
+		return frame{}, fmt.Errorf("%w: kind %d of %d bytes", ErrFrame, f.kind, size)
 	}
 	var err error
-	f.body, err = readBody(r, int(size))
+	f.body, err = ReadBody(r, int(size))
 	return f, err
 }
 
-func readBody(r io.Reader, size int) ([]byte, error) {
+// ReadBody reads the body of a message whose head has announced its size, in bytes. The
+// caller has held size to a limit; what is large is allocated as it arrives all the same.
+func ReadBody(r io.Reader, size int) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
 	}
@@ -146,76 +158,85 @@ func readBody(r io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// forwarded is a request of another node's client.
-type forwarded struct {
-	req    resp.Request
-	origin origin
-	term   uint64    // the only one in which it may be logged; 0: any
-	until  time.Time // then that node does not wait any more
+// Binding says which attempt of which node's client a request is, and where it may be
+// logged. The zero value: of none that anybody looks for, and anywhere.
+type Binding struct {
+	Session uint64 // of the process that has the client; 0: none
+	Number  uint64 // of the attempt in that session, from 1; 0: none
+	Term    uint64 // the only one in which it may be logged; 0: any
+}
+
+// Forwarded is a request of another node's client. Its strings alias a buffer that does
+// not change.
+type Forwarded struct {
+	Req resp.Request // without commands it is a recall
+	Binding
+	Until time.Time // then that node does not wait any more
 }
 
 // bindingBytesMax bounds what appendBinding appends.
 const bindingBytesMax = 2*binary.MaxVarintLen64 + 8
 
 // appendBinding appends what stands before the request in a forward's body.
-func appendBinding(dst []byte, a *attempt) []byte {
-	dst = binary.AppendUvarint(dst, a.term)
-	dst = binary.AppendUvarint(dst, a.number)
-	if a.number > 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, a.session)
+func appendBinding(dst []byte, b Binding) []byte {
+	dst = binary.AppendUvarint(dst, b.Term)
+	dst = binary.AppendUvarint(dst, b.Number)
+	if b.Number > 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, b.Session)
 	}
 	return dst
 }
 
 // forwardBody reads a forward's body.
-func forwardBody(body []byte) (forwarded, error) {
-	in := fields{rest: body}
-	ms := in.uvarint()
-	f := forwarded{term: in.uvarint()}
-	f.origin.number = in.uvarint()
-	if f.origin.number > 0 && len(in.rest) >= 8 {
-		f.origin.session = binary.LittleEndian.Uint64(in.rest)
-		in.rest = in.rest[8:]
+func forwardBody(body []byte) (Forwarded, error) {
+	var f Forwarded
+	var n [3]uint64
+	body, ok := uvarints(body, n[:])
+	ms := n[0]
+	f.Term, f.Number = n[1], n[2]
+	if f.Number > 0 && len(body) >= 8 {
+		f.Session = binary.LittleEndian.Uint64(body)
+		body = body[8:]
 	}
-	if in.err != nil || ms > uint64(forwardWaitMax/time.Millisecond) || (f.origin.number > 0) != (f.origin.session > 0) {
-		return f, fmt.Errorf("%w: bad forward", errFrame)
+	if !ok || ms > uint64(forwardWaitMax/time.Millisecond) || (f.Number > 0) != (f.Session > 0) {
+		return f, fmt.Errorf("%w: bad forward", ErrFrame)
 	}
 	wait := forwardWaitMax
 	if ms > 0 {
 		wait = time.Duration(ms) * time.Millisecond
 	}
-	req, rest, err := resp.DecodeRequest(in.rest)
+	req, rest, err := resp.DecodeRequest(body)
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes after the request", errFrame, len(rest))
+		err = fmt.Errorf("%w: %d bytes after the request", ErrFrame, len(rest))
 	}
-	f.req, f.until = req, after(wait)
+	f.Req, f.Until = req, after(wait)
 	return f, err
 }
 
 // answerBody reads an answer's body.
-func answerBody(body []byte) (answer, error) {
-	unknown := answer{outcome: outcomeUnknown}
-	if len(body) == 0 || body[0] > byte(outcomeUnknown) || (body[0] != byte(outcomeDone) && len(body) > 1) {
-		return unknown, fmt.Errorf("%w: bad answer", errFrame)
+func answerBody(body []byte) (Answer, error) {
+	unknown := Answer{Outcome: Unknown}
+	if len(body) == 0 || body[0] > byte(Unknown) || (body[0] != byte(Done) && len(body) > 1) {
+		return unknown, fmt.Errorf("%w: bad answer", ErrFrame)
 	}
-	if o := outcome(body[0]); o != outcomeDone {
-		return answer{outcome: o}, nil
+	if o := Outcome(body[0]); o != Done {
+		return Answer{Outcome: o}, nil
 	}
 	index, n := binary.Uvarint(body[1:])
 	if n <= 0 {
-		return unknown, fmt.Errorf("%w: bad index", errFrame)
+		return unknown, fmt.Errorf("%w: bad index", ErrFrame)
 	}
 	res, rest, err := resp.DecodeResult(body[1+n:])
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes after the result", errFrame, len(rest))
+		err = fmt.Errorf("%w: %d bytes after the result", ErrFrame, len(rest))
 	}
 	if err != nil {
 		return unknown, err
 	}
-	return answer{outcome: outcomeDone, result: res, index: index}, nil
+	return Answer{Outcome: Done, Result: res, Index: index}, nil
 }
 
-func appendStatus(dst []byte, s peerStatus) []byte {
+func appendStatus(dst []byte, s Status) []byte {
 	leader := uint64(0)
 	if s.Leader {
 		leader = 1
@@ -226,17 +247,23 @@ func appendStatus(dst []byte, s peerStatus) []byte {
 	return dst
 }
 
-func decodeStatus(body []byte) (peerStatus, error) {
+func decodeStatus(body []byte) (Status, error) {
 	var n [4]uint64
+	rest, ok := uvarints(body, n[:])
+	if !ok || len(rest) > 0 || n[1] > 1 {
+		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
+	}
+	return Status{Term: n[0], Leader: n[1] == 1, Applied: n[2], LastIndex: n[3]}, nil
+}
+
+// uvarints reads as many numbers as n has place for; false if they are not all there.
+func uvarints(b []byte, n []uint64) (rest []byte, ok bool) {
 	for i := range n {
-		v, size := binary.Uvarint(body)
+		v, size := binary.Uvarint(b)
 		if size <= 0 {
-			return peerStatus{}, fmt.Errorf("%w: bad status", errFrame)
+			return nil, false
 		}
-		n[i], body = v, body[size:]
+		n[i], b = v, b[size:]
 	}
-	if len(body) > 0 || n[1] > 1 {
-		return peerStatus{}, fmt.Errorf("%w: bad status", errFrame)
-	}
-	return peerStatus{Term: n[0], Leader: n[1] == 1, Applied: n[2], LastIndex: n[3]}, nil
+	return b, true
 }

@@ -1,4 +1,6 @@
-package cluster
+// Package peertest is a network in memory for tests of the cluster, in virtual time. Only
+// tests import it.
+package peertest
 
 import (
 	"errors"
@@ -10,60 +12,61 @@ import (
 	"time"
 )
 
-// memNetwork is a network in memory, for tests in virtual time: everything in it
-// waits on channels and timers only. Each node has its own view of it (from), so
+// Network is a network in memory, for tests in virtual time: everything in it
+// waits on channels and timers only. Each node has its own view of it (From), so
 // that a directed link between two nodes can be cut: what is sent over a cut link
 // stays under way, as TCP keeps it, and arrives when the link is healed.
-type memNetwork struct {
+type Network struct {
 	mu        sync.Mutex
-	listeners map[string]*memListener // by address
-	cut       map[memLink]bool
-	conns     map[*memConn]bool
-	stalled   map[*memConn]bool // ends that nothing arrives at
-	changed   chan struct{}     // closed and replaced when a link is cut or healed, an end stalls or goes on
+	listeners map[string]*listener // by address
+	cut       map[link]bool
+	conns     map[*conn]bool
+	stalled   map[*conn]bool // ends that nothing arrives at
+	changed   chan struct{}  // closed and replaced when a link is cut or healed, an end stalls or goes on
 
-	rate int64                 // bytes a second that each link carries; 0: any number, at once
-	busy map[memLink]time.Time // until when a link carries what it was given
+	rate int64              // bytes a second that each link carries; 0: any number, at once
+	busy map[link]time.Time // until when a link carries what it was given
 }
 
-type memLink struct{ from, to string }
+type link struct{ from, to string }
 
-func newMemNetwork() *memNetwork {
-	return &memNetwork{
-		listeners: map[string]*memListener{},
-		cut:       map[memLink]bool{},
-		conns:     map[*memConn]bool{},
-		stalled:   map[*memConn]bool{},
+// NewNetwork returns a network without nodes, in which every link is whole.
+func NewNetwork() *Network {
+	return &Network{
+		listeners: map[string]*listener{},
+		cut:       map[link]bool{},
+		conns:     map[*conn]bool{},
+		stalled:   map[*conn]bool{},
 		changed:   make(chan struct{}),
-		busy:      map[memLink]time.Time{},
+		busy:      map[link]time.Time{},
 	}
 }
 
-// from is the network as the node at addr sees it. addr is its peer address.
-func (n *memNetwork) from(addr string) Network { return memView{n, addr} }
+// From is the network as the node at addr sees it. addr is its peer address.
+func (n *Network) From(addr string) View { return View{n, addr} }
 
-// setCut cuts or heals the links from each of one side to each of the other; one
+// SetCut cuts or heals the links from each of one side to each of the other; one
 // direction only.
-func (n *memNetwork) setCut(cut bool, from, to []string) {
+func (n *Network) SetCut(cut bool, from, to []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range from {
 		for _, b := range to {
-			n.cut[memLink{a, b}] = cut
+			n.cut[link{a, b}] = cut
 		}
 	}
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// partition cuts both directions between two groups of nodes.
-func (n *memNetwork) partition(a, b []string) {
-	n.setCut(true, a, b)
-	n.setCut(true, b, a)
+// Partition cuts both directions between two groups of nodes.
+func (n *Network) Partition(a, b []string) {
+	n.SetCut(true, a, b)
+	n.SetCut(true, b, a)
 }
 
-// heal mends every link.
-func (n *memNetwork) heal() {
+// Heal mends every link.
+func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cut)
@@ -71,16 +74,16 @@ func (n *memNetwork) heal() {
 	n.changed = make(chan struct{})
 }
 
-// stall holds back what one node sends on the connections that it has dialled to another
+// Stall holds back what one node sends on the connections that it has dialled to another
 // and that are open now, their end included, until resume is called. What it dials later is
 // free of it, as past a proxy that hangs.
-func (n *memNetwork) stall(from, to string) (resume func()) {
+func (n *Network) Stall(from, to string) (resume func()) {
 	held := n.dialled(from, to)
 	n.setStalled(true, held)
 	return func() { n.setStalled(false, held) }
 }
 
-func (n *memNetwork) setStalled(stalled bool, conns []*memConn) {
+func (n *Network) setStalled(stalled bool, conns []*conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range conns {
@@ -92,32 +95,32 @@ func (n *memNetwork) setStalled(stalled bool, conns []*memConn) {
 	n.changed = make(chan struct{})
 }
 
-// reset breaks the connections that one node has dialled to another. What lies in them is
+// Reset breaks the connections that one node has dialled to another. What lies in them is
 // lost.
-func (n *memNetwork) reset(from, to string) {
+func (n *Network) Reset(from, to string) {
 	for _, c := range n.dialled(from, to) {
 		_ = c.Close()
 	}
 }
 
 // dialled are both ends of the connections that one node has dialled to another.
-func (n *memNetwork) dialled(from, to string) []*memConn {
+func (n *Network) dialled(from, to string) []*conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var ends []*memConn
+	var ends []*conn
 	for c := range n.conns {
-		if c.dialled && c.link == (memLink{from, to}) || !c.dialled && c.link == (memLink{to, from}) {
+		if c.dialled && c.link == (link{from, to}) || !c.dialled && c.link == (link{to, from}) {
 			ends = append(ends, c)
 		}
 	}
 	return ends
 }
 
-// kill resets every connection of a node and frees its port, as the end of its
+// Kill resets every connection of a node and frees its port, as the end of its
 // process would.
-func (n *memNetwork) kill(addr string) {
+func (n *Network) Kill(addr string) {
 	n.mu.Lock()
-	var dead []*memConn
+	var dead []*conn
 	for c := range n.conns {
 		if c.link.from == addr || c.link.to == addr {
 			dead = append(dead, c)
@@ -133,15 +136,15 @@ func (n *memNetwork) kill(addr string) {
 	}
 }
 
-// setRate says how many bytes a second each link carries from now on.
-func (n *memNetwork) setRate(rate int64) {
+// SetRate says how many bytes a second each link carries from now on.
+func (n *Network) SetRate(rate int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rate = rate
 }
 
 // carry waits as long as a link takes for so many bytes, behind what it was given before.
-func (n *memNetwork) carry(l memLink, size int) {
+func (n *Network) carry(l link, size int) {
 	n.mu.Lock()
 	if n.rate == 0 {
 		n.mu.Unlock()
@@ -157,41 +160,52 @@ func (n *memNetwork) carry(l memLink, size int) {
 	time.Sleep(time.Until(at))
 }
 
-func (n *memNetwork) isCut(l memLink) (bool, chan struct{}) {
+// Conns counts the ends of open connections.
+func (n *Network) Conns() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.conns)
+}
+
+func (n *Network) isCut(l link) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cut[l], n.changed
 }
 
 // isHeld reports whether nothing arrives at an end of a connection now.
-func (n *memNetwork) isHeld(c *memConn) (bool, chan struct{}) {
+func (n *Network) isHeld(c *conn) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[memLink{c.link.to, c.link.from}] || n.stalled[c], n.changed
+	return n.cut[link{c.link.to, c.link.from}] || n.stalled[c], n.changed
 }
 
-type memView struct {
-	n    *memNetwork
+// View is a network as one node sees it: the Network of that node's peers.
+type View struct {
+	n    *Network
 	addr string
 }
 
-func (v memView) Listen(addr string) (net.Listener, error) {
+// Listen opens a port of the network. It has one listener at a time.
+func (v View) Listen(addr string) (net.Listener, error) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
 	if v.n.listeners[addr] != nil {
 		return nil, fmt.Errorf("listen %s: address already in use", addr)
 	}
-	ln := &memListener{n: v.n, addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+	ln := &listener{n: v.n, addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 	v.n.listeners[addr] = ln
 	return ln, nil
 }
 
-func (v memView) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+// Dial connects to a listener. Where the link is cut in either direction it waits, for as
+// long as timeout.
+func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	t := time.NewTimer(timeout)
 	defer t.Stop()
 	for {
-		there, changed1 := v.n.isCut(memLink{v.addr, addr})
-		back, changed := v.n.isCut(memLink{addr, v.addr})
+		there, changed1 := v.n.isCut(link{v.addr, addr})
+		back, changed := v.n.isCut(link{addr, v.addr})
 		if changed != changed1 {
 			continue
 		}
@@ -221,15 +235,15 @@ func (v memView) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	}
 }
 
-type memListener struct {
-	n      *memNetwork
+type listener struct {
+	n      *Network
 	addr   string
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (l *memListener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -238,7 +252,7 @@ func (l *memListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *memListener) Close() error {
+func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()
 		delete(l.n.listeners, l.addr)
@@ -248,15 +262,16 @@ func (l *memListener) Close() error {
 	return nil
 }
 
-func (l *memListener) Addr() net.Addr { return namedAddr(l.addr) }
+func (l *listener) Addr() net.Addr { return addrName(l.addr) }
 
-const (
-	memQueueMax = 4 << 20 // bytes that a link holds before its writer must wait
-	memPiece    = 8 << 10 // bytes that it carries at a time; the connections of a link take turns
-)
+// QueueMax is how many bytes a link holds before its writer must wait.
+const QueueMax = 4 << 20
 
-// memQueue is one direction of a connection.
-type memQueue struct {
+// piece is how many bytes a link carries at a time; the connections of a link take turns.
+const piece = 8 << 10
+
+// queue is one direction of a connection.
+type queue struct {
 	mu    sync.Mutex
 	data  []byte
 	eof   bool          // the writer has closed
@@ -264,9 +279,9 @@ type memQueue struct {
 	moved chan struct{} // closed and replaced at each change
 }
 
-func newMemQueue() *memQueue { return &memQueue{moved: make(chan struct{})} }
+func newQueue() *queue { return &queue{moved: make(chan struct{})} }
 
-func (q *memQueue) change(f func()) {
+func (q *queue) change(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f()
@@ -275,11 +290,11 @@ func (q *memQueue) change(f func()) {
 }
 
 // pipe makes a connection from one node to another: both its ends.
-func (n *memNetwork) pipe(from, to string) (dialled, accepted *memConn) {
-	there, back := newMemQueue(), newMemQueue()
-	dialled = &memConn{n: n, link: memLink{from, to}, dialled: true, out: there, in: back}
-	accepted = &memConn{n: n, link: memLink{to, from}, out: back, in: there}
-	for _, c := range []*memConn{dialled, accepted} {
+func (n *Network) pipe(from, to string) (dialled, accepted *conn) {
+	there, back := newQueue(), newQueue()
+	dialled = &conn{n: n, link: link{from, to}, dialled: true, out: there, in: back}
+	accepted = &conn{n: n, link: link{to, from}, out: back, in: there}
+	for _, c := range []*conn{dialled, accepted} {
 		c.rd.init()
 		c.wd.init()
 	}
@@ -289,18 +304,18 @@ func (n *memNetwork) pipe(from, to string) (dialled, accepted *memConn) {
 	return dialled, accepted
 }
 
-// memConn is one end of a connection in memory.
-type memConn struct {
-	n       *memNetwork
-	link    memLink // from this end to the other
-	dialled bool    // this end has
-	out, in *memQueue
-	rd, wd  memDeadline
+// conn is one end of a connection in memory.
+type conn struct {
+	n       *Network
+	link    link // from this end to the other
+	dialled bool // this end has
+	out, in *queue
+	rd, wd  deadline
 	once    sync.Once
 	closed  bool // guarded by in.mu
 }
 
-func (c *memConn) Read(b []byte) (int, error) {
+func (c *conn) Read(b []byte) (int, error) {
 	for {
 		late := c.rd.wait()
 		cut, relinked := c.n.isHeld(c)
@@ -334,12 +349,12 @@ func (c *memConn) Read(b []byte) (int, error) {
 	}
 }
 
-func (c *memConn) Write(b []byte) (int, error) {
+func (c *conn) Write(b []byte) (int, error) {
 	done := 0
 	for {
 		late := c.wd.wait()
 		c.out.mu.Lock()
-		moved, room, gone, eof := c.out.moved, memQueueMax-len(c.out.data), c.out.gone, c.out.eof
+		moved, room, gone, eof := c.out.moved, QueueMax-len(c.out.data), c.out.gone, c.out.eof
 		c.out.mu.Unlock()
 		switch {
 		case done == len(b): // also when the other side has read it all and closed since
@@ -351,7 +366,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 		case c.wd.passed():
 			return done, os.ErrDeadlineExceeded
 		case room > 0:
-			n := min(room, len(b)-done, memPiece)
+			n := min(room, len(b)-done, piece)
 			c.n.carry(c.link, n)
 			c.out.change(func() { c.out.data = append(c.out.data, b[done:done+n]...) })
 			done += n
@@ -364,7 +379,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 	}
 }
 
-func (c *memConn) Close() error {
+func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.out.change(func() { c.out.eof = true })
 		c.in.change(func() { c.in.gone, c.closed, c.in.data = true, true, nil })
@@ -375,29 +390,29 @@ func (c *memConn) Close() error {
 	return nil
 }
 
-func (c *memConn) LocalAddr() net.Addr  { return namedAddr(c.link.from) }
-func (c *memConn) RemoteAddr() net.Addr { return namedAddr(c.link.to) }
+func (c *conn) LocalAddr() net.Addr  { return addrName(c.link.from) }
+func (c *conn) RemoteAddr() net.Addr { return addrName(c.link.to) }
 
-func (c *memConn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error {
 	c.rd.set(t)
 	c.wd.set(t)
 	return nil
 }
-func (c *memConn) SetReadDeadline(t time.Time) error  { c.rd.set(t); return nil }
-func (c *memConn) SetWriteDeadline(t time.Time) error { c.wd.set(t); return nil }
+func (c *conn) SetReadDeadline(t time.Time) error  { c.rd.set(t); return nil }
+func (c *conn) SetWriteDeadline(t time.Time) error { c.wd.set(t); return nil }
 
-// memDeadline is a deadline whose channel closes when it passes or moves. Take the
+// deadline is a deadline whose channel closes when it passes or moves. Take the
 // channel first and ask passed after, or a deadline between the two is missed.
-type memDeadline struct {
+type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
 	timer *time.Timer
 	ch    chan struct{}
 }
 
-func (d *memDeadline) init() { d.ch = make(chan struct{}) }
+func (d *deadline) init() { d.ch = make(chan struct{}) }
 
-func (d *memDeadline) set(t time.Time) {
+func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil {
@@ -421,14 +436,20 @@ func (d *memDeadline) set(t time.Time) {
 	})
 }
 
-func (d *memDeadline) passed() bool {
+func (d *deadline) passed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.at.IsZero() && !time.Now().Before(d.at)
 }
 
-func (d *memDeadline) wait() chan struct{} {
+func (d *deadline) wait() chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ch
 }
+
+// addrName is a net.Addr that keeps the name as it was written.
+type addrName string
+
+func (a addrName) Network() string { return "tcp" }
+func (a addrName) String() string  { return string(a) }

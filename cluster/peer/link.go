@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"bufio"
@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	redialPauseMin  = 10 * time.Millisecond
-	redialPauseMax  = 250 * time.Millisecond
-	linkIdleMax     = time.Minute // then the connection is closed; the next call opens it again
-	callsPendingMax = 1 << 16     // calls of one link, waiting to leave or for an answer
-	queuedBytesMax  = 256 << 20   // bytes of calls that have not left yet
-	silentTicksMax  = 4           // half heartbeats without a byte from the peer
+	redialPauseMin = 10 * time.Millisecond
+	redialPauseMax = 250 * time.Millisecond
+	linkIdleMax    = time.Minute // then the connection is closed; the next call opens it again
+	queuedBytesMax = 256 << 20   // bytes of calls that have not left yet
+	silentTicksMax = 4           // half heartbeats without a byte from the peer
 )
+
+// CallsPendingMax bounds the calls to one peer that wait to leave or for an answer.
+const CallsPendingMax = 1 << 16
 
 var (
 	errLinkFull = errors.New("too much is waiting for this peer")
@@ -47,26 +49,26 @@ const (
 )
 
 type callAnswer struct {
-	answer
-	status peerStatus
+	Answer
+	status Status
 	err    error // nil if there is an answer
 }
 
 // ended is the answer of a call that has none.
-func ended(o outcome, err error) callAnswer { return callAnswer{answer: answer{outcome: o}, err: err} }
+func ended(o Outcome, err error) callAnswer { return callAnswer{Answer: Answer{Outcome: o}, err: err} }
 
 func newCall(kind frameKind, body []byte) *call {
 	return &call{kind: kind, body: body, done: make(chan callAnswer, 1)}
 }
 
 // call sends c to the node at addr and waits for its answer.
-func (p *peers) call(ctx context.Context, addr string, c *call) callAnswer {
+func (p *Port) call(ctx context.Context, addr string, c *call) callAnswer {
 	if err := ctx.Err(); err != nil {
-		return ended(outcomeNotDone, err)
+		return ended(NotDone, err)
 	}
 	l, err := p.enqueue(addr, c)
 	if err != nil {
-		return ended(outcomeNotDone, err)
+		return ended(NotDone, err)
 	}
 	select {
 	case a := <-c.done:
@@ -77,7 +79,7 @@ func (p *peers) call(ctx context.Context, addr string, c *call) callAnswer {
 }
 
 // enqueue puts c into the queue of addr's link and sees to it that the link runs.
-func (p *peers) enqueue(addr string, c *call) (*link, error) {
+func (p *Port) enqueue(addr string, c *call) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -92,10 +94,10 @@ func (p *peers) enqueue(addr string, c *call) (*link, error) {
 	return l, l.add(c)
 }
 
-// broken reports whether the calls connection to addr ended, or could not be made,
+// Broken reports whether the calls connection to addr ended, or could not be made,
 // and has not been made since. A process that dies shows so at once, long before its
 // silence does. Who called nobody there for linkIdleMax learns nothing from it.
-func (p *peers) broken(addr string) bool {
+func (p *Port) Broken(addr string) bool {
 	p.mu.Lock()
 	l := p.links[addr]
 	p.mu.Unlock()
@@ -105,12 +107,12 @@ func (p *peers) broken(addr string) bool {
 // link is the dialler's end of the one calls connection to an address. It dials
 // when there is something to send, and again after the connection broke.
 type link struct {
-	p      *peers
+	p      *Port
 	addr   string
 	wake   chan struct{}
 	broken atomic.Bool // the connection ended, or could not be made, and there is no other yet
 
-	// Taken inside peers.mu where both are held.
+	// Taken inside Port.mu where both are held.
 	mu          sync.Mutex
 	queue       []*call // may hold finished ones: they were abandoned
 	queuedBytes int
@@ -122,7 +124,7 @@ type link struct {
 func (l *link) add(c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue)+len(l.sent) >= callsPendingMax || l.queuedBytes+len(c.body) > queuedBytesMax {
+	if len(l.queue)+len(l.sent) >= CallsPendingMax || l.queuedBytes+len(c.body) > queuedBytesMax {
 		return errLinkFull
 	}
 	l.queue = append(l.queue, c)
@@ -142,10 +144,10 @@ func (l *link) abandon(c *call, why error) callAnswer {
 	case callQueued:
 		l.queuedBytes -= len(c.body)
 		c.body = nil
-		return ended(outcomeNotDone, why)
+		return ended(NotDone, why)
 	case callWritten:
 		delete(l.sent, c.id)
-		return ended(outcomeUnknown, why)
+		return ended(Unknown, why)
 	}
 	return <-c.done // the answer came at the same moment
 }
@@ -165,7 +167,7 @@ func (l *link) run() {
 	defer l.failQueued(errPeersClosed)
 	pause := redialPauseMin
 	for l.awaitWork() {
-		conn, err := l.p.dial(l.addr, helloCalls, l.p.cfg.DialTimeout)
+		conn, err := l.p.dial(l.addr, ForCalls, dialWaitMax)
 		l.broken.Store(err != nil)
 		if err != nil {
 			l.failQueued(err)
@@ -219,7 +221,7 @@ func (l *link) hasQueued() bool {
 	return len(l.queue) > 0
 }
 
-func (p *peers) isClosed() bool {
+func (p *Port) isClosed() bool {
 	select {
 	case <-p.stop:
 		return true
@@ -233,7 +235,7 @@ func (l *link) failQueued(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.queue {
-		l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, err)))
+		l.finish(c, ended(NotDone, fmt.Errorf("peer %s: %w", l.addr, err)))
 	}
 	l.queue, l.queuedBytes = nil, 0
 }
@@ -244,7 +246,7 @@ func (l *link) failSent() {
 	defer l.mu.Unlock()
 	for id, c := range l.sent {
 		delete(l.sent, id)
-		l.finish(c, ended(outcomeUnknown, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
+		l.finish(c, ended(Unknown, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
 	}
 }
 
@@ -359,7 +361,7 @@ func (l *link) unsend(batch []*call, n int) {
 	for _, c := range batch {
 		if c.end > n && c.state == callWritten {
 			delete(l.sent, c.id)
-			l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
+			l.finish(c, ended(NotDone, fmt.Errorf("peer %s: %w", l.addr, errBroken)))
 		}
 	}
 }
@@ -375,7 +377,7 @@ func (l *link) readAnswers(conn *countingReader) error {
 		var a callAnswer
 		switch f.kind {
 		case frameAnswer:
-			a.answer, err = answerBody(f.body)
+			a.Answer, err = answerBody(f.body)
 		case frameStatus:
 			a.status, err = decodeStatus(f.body)
 		case framePong:
@@ -384,7 +386,7 @@ func (l *link) readAnswers(conn *countingReader) error {
 			l.peerLeaves(f.id)
 			continue
 		default:
-			err = errFrame
+			err = ErrFrame
 		}
 		if err != nil {
 			return err
@@ -404,7 +406,7 @@ func (l *link) peerLeaves(taken uint64) {
 	for id, c := range l.sent {
 		if id > taken {
 			delete(l.sent, id)
-			l.finish(c, ended(outcomeNotDone, fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)))
+			l.finish(c, ended(NotDone, fmt.Errorf("peer %s: %w", l.addr, errPeersClosed)))
 		}
 	}
 	signal(l.wake)
@@ -418,7 +420,7 @@ func (l *link) answered(f frame, a callAnswer) error {
 		return nil // abandoned
 	}
 	if (c.kind == frameForward) != (f.kind == frameAnswer) {
-		return fmt.Errorf("%w: answer of kind %d to a call of kind %d", errFrame, f.kind, c.kind)
+		return fmt.Errorf("%w: answer of kind %d to a call of kind %d", ErrFrame, f.kind, c.kind)
 	}
 	delete(l.sent, f.id)
 	l.finish(c, a)

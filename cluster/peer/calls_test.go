@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"context"
@@ -11,25 +11,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/peer/peertest"
 	"lockd/resp"
 )
 
 // pair is two nodes on a network in memory; a calls b.
 type pair struct {
-	net    *memNetwork
-	pa, pb *peers
+	net    *peertest.Network
+	pa, pb *Port
 	a, b   *fakePeer
 }
 
 func withPair(t *testing.T, test func(t *testing.T, p *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &pair{net: newMemNetwork(), a: &fakePeer{}, b: &fakePeer{}}
-		p.pa = startPeers(t, p.net.from("a:1"), "a", "a:1", p.a)
-		p.pb = startPeers(t, p.net.from("b:1"), "b", "b:1", p.b)
+		p := &pair{net: peertest.NewNetwork(), a: &fakePeer{}, b: &fakePeer{}}
+		p.pa = startPeers(t, p.net.From("a:1"), "a", "a:1", p.a)
+		p.pb = startPeers(t, p.net.From("b:1"), "b", "b:1", p.b)
 		defer func() {
-			p.pa.close()
-			p.pb.close()
+			p.pa.Close()
+			p.pb.Close()
 		}()
 		test(t, p)
 	})
@@ -38,31 +39,31 @@ func withPair(t *testing.T, test func(t *testing.T, p *pair)) {
 // connect opens the calls connection from a to b.
 func (p *pair) connect(t *testing.T) {
 	t.Helper()
-	if o, _ := p.pa.forward(context.Background(), "b:1", command("ping")); o != outcomeDone {
+	if o, _ := forward(context.Background(), p.pa, "b:1", command("ping")); o != Done {
 		t.Fatalf("first forward: %v", o)
 	}
 }
 
-func (p *pair) wantForward(t *testing.T, ctx context.Context, want outcome) {
+func (p *pair) wantForward(t *testing.T, ctx context.Context, want Outcome) {
 	t.Helper()
-	if o, _ := p.pa.forward(ctx, "b:1", command("set", "k", "v")); o != want {
+	if o, _ := forward(ctx, p.pa, "b:1", command("set", "k", "v")); o != want {
 		t.Errorf("forward: %v, want %v", o, want)
 	}
 }
 
-func neverAnswers(resp.Request, time.Time, func(outcome, resp.Result)) {}
+func neverAnswers(resp.Request, time.Time, func(Outcome, resp.Result)) {}
 
 // A peer that cannot be reached has not executed anything, and this is known soon,
 // whether it refuses the connection or swallows it.
 func TestForwardUnreachable(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		p.net.kill("b:1")
-		p.wantForward(t, t.Context(), outcomeNotDone)
+		p.net.Kill("b:1")
+		p.wantForward(t, t.Context(), NotDone)
 	})
 	withPair(t, func(t *testing.T, p *pair) {
-		p.net.partition([]string{"a:1"}, []string{"b:1"})
+		p.net.Partition([]string{"a:1"}, []string{"b:1"})
 		start := time.Now()
-		p.wantForward(t, t.Context(), outcomeNotDone)
+		p.wantForward(t, t.Context(), NotDone)
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("noticed after %v", took)
 		}
@@ -72,9 +73,9 @@ func TestForwardUnreachable(t *testing.T) {
 // A peer that dies with the request may have executed it.
 func TestForwardPeerDies(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		p.b.forward = func(resp.Request, time.Time, func(outcome, resp.Result)) { go p.net.kill("b:1") }
-		p.wantForward(t, t.Context(), outcomeUnknown)
-		p.wantForward(t, t.Context(), outcomeNotDone)
+		p.b.forward = func(resp.Request, time.Time, func(Outcome, resp.Result)) { go p.net.Kill("b:1") }
+		p.wantForward(t, t.Context(), Unknown)
+		p.wantForward(t, t.Context(), NotDone)
 	})
 }
 
@@ -82,11 +83,11 @@ func TestForwardPeerDies(t *testing.T) {
 func TestForwardReconnects(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
-		p.pb.close()
-		p.pb = startPeers(t, p.net.from("b:1"), "b", "b:1", p.b)
+		p.pb.Close()
+		p.pb = startPeers(t, p.net.From("b:1"), "b", "b:1", p.b)
 		synctest.Wait()
 		start := time.Now()
-		p.wantForward(t, t.Context(), outcomeDone)
+		p.wantForward(t, t.Context(), Done)
 		if took := time.Since(start); took > redialPauseMax {
 			t.Errorf("took %v", took)
 		}
@@ -100,16 +101,16 @@ func TestForwardHalfOpen(t *testing.T) {
 		withPair(t, func(t *testing.T, p *pair) {
 			p.connect(t)
 			a, b := []string{"a:1"}, []string{"b:1"}
-			p.net.setCut(direction != "back", a, b)
-			p.net.setCut(direction != "there", b, a)
+			p.net.SetCut(direction != "back", a, b)
+			p.net.SetCut(direction != "there", b, a)
 			start := time.Now()
-			p.wantForward(t, t.Context(), outcomeUnknown)
-			if took := time.Since(start); took > 3*heartbeatDefault {
+			p.wantForward(t, t.Context(), Unknown)
+			if took := time.Since(start); took > 3*HeartbeatDefault {
 				t.Errorf("%s: noticed after %v", direction, took)
 			}
-			p.net.heal()
+			p.net.Heal()
 			time.Sleep(redialPauseMax)
-			p.wantForward(t, t.Context(), outcomeDone)
+			p.wantForward(t, t.Context(), Done)
 		})
 	}
 }
@@ -118,12 +119,12 @@ func TestForwardHalfOpen(t *testing.T) {
 // gone.
 func TestForwardSlowPeer(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		p.b.forward = func(req resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
-			time.AfterFunc(20*time.Second, func() { respond(outcomeDone, echo(req)) })
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
+			time.AfterFunc(20*time.Second, func() { respond(Done, echo(req)) })
 		}
-		p.wantForward(t, t.Context(), outcomeDone)
+		p.wantForward(t, t.Context(), Done)
 		time.Sleep(10 * linkIdleMax)
-		p.wantForward(t, t.Context(), outcomeDone)
+		p.wantForward(t, t.Context(), Done)
 	})
 }
 
@@ -133,24 +134,24 @@ func TestForwardCancelled(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
-		p.wantForward(t, done, outcomeNotDone)
+		p.wantForward(t, done, NotDone)
 
-		p.net.partition([]string{"a:1"}, []string{"b:1"}) // it waits for the dial
+		p.net.Partition([]string{"a:1"}, []string{"b:1"}) // it waits for the dial
 		short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		p.wantForward(t, short, outcomeNotDone)
+		p.wantForward(t, short, NotDone)
 		if took := time.Since(start); took != 10*time.Millisecond {
 			t.Errorf("gave up after %v", took)
 		}
-		p.net.heal()
+		p.net.Heal()
 		time.Sleep(time.Second)
 
 		var served int
-		p.b.forward = func(resp.Request, time.Time, func(outcome, resp.Result)) { served++ }
+		p.b.forward = func(resp.Request, time.Time, func(Outcome, resp.Result)) { served++ }
 		short, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		p.wantForward(t, short, outcomeUnknown)
+		p.wantForward(t, short, Unknown)
 		synctest.Wait()
 		if served != 1 {
 			t.Errorf("served %d requests, want only the one that was sent", served)
@@ -162,17 +163,17 @@ func TestForwardCancelled(t *testing.T) {
 func TestForwardDeadline(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		var got time.Duration
-		p.b.forward = func(req resp.Request, deadline time.Time, respond func(outcome, resp.Result)) {
+		p.b.forward = func(req resp.Request, deadline time.Time, respond func(Outcome, resp.Result)) {
 			got = time.Until(deadline)
-			respond(outcomeDone, echo(req))
+			respond(Done, echo(req))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		p.wantForward(t, ctx, outcomeDone)
+		p.wantForward(t, ctx, Done)
 		if got != 3*time.Second {
 			t.Errorf("deadline in %v", got)
 		}
-		p.wantForward(t, t.Context(), outcomeDone)
+		p.wantForward(t, t.Context(), Done)
 		if got != forwardWaitMax {
 			t.Errorf("without one: deadline in %v", got)
 		}
@@ -182,12 +183,12 @@ func TestForwardDeadline(t *testing.T) {
 // What the peer says is passed on.
 func TestForwardOutcomes(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		for _, want := range []outcome{outcomeDone, outcomeNotDone, outcomeUnknown} {
-			p.b.forward = func(_ resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
+		for _, want := range []Outcome{Done, NotDone, Unknown} {
+			p.b.forward = func(_ resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
 				respond(want, resp.Result{Aborted: true})
 			}
-			o, res := p.pa.forward(t.Context(), "b:1", command("exec"))
-			if o != want || res.Aborted != (want == outcomeDone) {
+			o, res := forward(t.Context(), p.pa, "b:1", command("exec"))
+			if o != want || res.Aborted != (want == Done) {
 				t.Errorf("%v %+v, want %v", o, res, want)
 			}
 		}
@@ -199,37 +200,37 @@ func TestForwardOutcomes(t *testing.T) {
 func TestForwardPartlyWritten(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.b.forward = neverAnswers
-		first := make(chan outcome, 1)
-		p.net.setCut(true, []string{"b:1"}, []string{"a:1"})
+		first := make(chan Outcome, 1)
+		p.net.SetCut(true, []string{"b:1"}, []string{"a:1"})
 		go func() { // both wait for the dial, and leave in one write
-			o, _ := p.pa.forward(t.Context(), "b:1", command("set", "small", "v"))
+			o, _ := forward(t.Context(), p.pa, "b:1", command("set", "small", "v"))
 			first <- o
 		}()
 		synctest.Wait()
-		second := make(chan outcome, 1)
+		second := make(chan Outcome, 1)
 		go func() {
-			o, _ := p.pa.forward(t.Context(), "b:1", command("set", "large", strings.Repeat("x", 2*memQueueMax)))
+			o, _ := forward(t.Context(), p.pa, "b:1", command("set", "large", strings.Repeat("x", 2*peertest.QueueMax)))
 			second <- o
 		}()
 		synctest.Wait()
-		conn := &stuckConn{limit: memQueueMax}
+		conn := &stuckConn{limit: peertest.QueueMax}
 		p.pa.mu.Lock()
 		l := p.pa.links["b:1"]
 		p.pa.mu.Unlock()
 		batch, out, _ := l.take(nil, true)
 		n, err := writeChunks(conn, out, time.Second)
-		if err == nil || n != memQueueMax {
+		if err == nil || n != peertest.QueueMax {
 			t.Fatalf("wrote %d, %v", n, err)
 		}
 		l.unsend(batch, n)
 		l.failSent()
-		if o := <-first; o != outcomeUnknown {
+		if o := <-first; o != Unknown {
 			t.Errorf("the request that had left: %v", o)
 		}
-		if o := <-second; o != outcomeNotDone {
+		if o := <-second; o != NotDone {
 			t.Errorf("the request that was cut: %v", o)
 		}
-		p.net.heal()
+		p.net.Heal()
 	})
 }
 
@@ -255,12 +256,12 @@ func (c *stuckConn) Write(b []byte) (int, error) {
 func TestForwardLarge(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		large := strings.Repeat("0123456789abcdef", 1<<20)
-		o, res := p.pa.forward(t.Context(), "b:1", command("set", large))
-		if o != outcomeDone || res.Replies[0].Elems[1].Str != large {
+		o, res := forward(t.Context(), p.pa, "b:1", command("set", large))
+		if o != Done || res.Replies[0].Elems[1].Str != large {
 			t.Fatalf("16 MiB: %v", o)
 		}
-		o, res = p.pa.forward(t.Context(), "b:1", command("set", strings.Repeat("x", forwardBytesMax)))
-		if o != outcomeDone || !strings.HasPrefix(res.Replies[0].Str, "ERR request is larger than") {
+		o, res = forward(t.Context(), p.pa, "b:1", command("set", strings.Repeat("x", forwardBytesMax)))
+		if o != Done || !strings.HasPrefix(res.Replies[0].Str, "ERR request is larger than") {
 			t.Fatalf("too large: %v %.100v", o, res)
 		}
 	})
@@ -270,27 +271,27 @@ func TestForwardLarge(t *testing.T) {
 // own.
 func TestForwardConcurrent(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
-		p.b.forward = func(req resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
 			delay := time.Duration(len(req.Cmds[0].Args[1])%7) * time.Millisecond
-			time.AfterFunc(delay, func() { respond(outcomeDone, echo(req)) })
+			time.AfterFunc(delay, func() { respond(Done, echo(req)) })
 		}
 		var callers sync.WaitGroup
 		for i := range 50 {
 			callers.Go(func() {
 				for j := range 20 {
 					arg := strings.Repeat("x", i*j)
-					o, res := p.pa.forward(t.Context(), "b:1", command("get", arg, fmt.Sprint(i)))
-					if o != outcomeDone || res.Replies[0].Elems[1].Str != arg || res.Replies[0].Elems[2].Str != fmt.Sprint(i) {
+					o, res := forward(t.Context(), p.pa, "b:1", command("get", arg, fmt.Sprint(i)))
+					if o != Done || res.Replies[0].Elems[1].Str != arg || res.Replies[0].Elems[2].Str != fmt.Sprint(i) {
 						t.Errorf("caller %d call %d: %v", i, j, o)
 					}
-					if _, err := p.pa.status(t.Context(), "b:1"); err != nil {
+					if _, err := p.pa.Status(t.Context(), "b:1"); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		callers.Wait()
-		if n := len(p.net.conns); n != 2 {
+		if n := p.net.Conns(); n != 2 {
 			t.Errorf("%d ends of connections, want 2", n)
 		}
 	})
@@ -301,9 +302,9 @@ func TestForwardConcurrent(t *testing.T) {
 func TestStatusIsFresh(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		for term := uint64(1); term < 100; term++ {
-			go p.pa.status(t.Context(), "b:1") // answers under way
+			go p.pa.Status(t.Context(), "b:1") // answers under way
 			p.b.term.Store(term)
-			if s, err := p.pa.status(t.Context(), "b:1"); err != nil || s.Term < term {
+			if s, err := p.pa.Status(t.Context(), "b:1"); err != nil || s.Term < term {
 				t.Fatalf("term %d, %v, want %d or later", s.Term, err, term)
 			}
 		}
@@ -318,23 +319,23 @@ func TestPeersClose(t *testing.T) {
 		p.b.forward = neverAnswers
 		outcomes := make(chan string, 2)
 		go func() {
-			o, _ := p.pa.forward(context.Background(), "b:1", command("set"))
+			o, _ := forward(context.Background(), p.pa, "b:1", command("set"))
 			outcomes <- "sent: " + o.String()
 		}()
 		synctest.Wait()
-		p.net.partition([]string{"a:1"}, []string{"c:1"})
+		p.net.Partition([]string{"a:1"}, []string{"c:1"})
 		go func() {
 			time.Sleep(time.Millisecond)
-			o, _ := p.pa.forward(context.Background(), "c:1", command("set"))
+			o, _ := forward(context.Background(), p.pa, "c:1", command("set"))
 			outcomes <- "queued: " + o.String()
 		}()
 		time.Sleep(2 * time.Millisecond)
-		p.pa.close()
+		p.pa.Close()
 		got := []string{<-outcomes, <-outcomes}
 		if !(got[0] == "sent: unknown" && got[1] == "queued: not done" || got[1] == "sent: unknown" && got[0] == "queued: not done") {
 			t.Errorf("%q", got)
 		}
-		p.wantForward(t, context.Background(), outcomeNotDone)
+		p.wantForward(t, context.Background(), NotDone)
 	})
 }
 
@@ -344,14 +345,14 @@ func TestPeersBye(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
 		busy := make(chan struct{})
-		p.b.forward = func(req resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
 			<-busy // the peer reads nothing meanwhile
-			time.AfterFunc(100*time.Millisecond, func() { respond(outcomeDone, echo(req)) })
+			time.AfterFunc(100*time.Millisecond, func() { respond(Done, echo(req)) })
 		}
-		ask := func() chan outcome {
-			ch := make(chan outcome, 1)
+		ask := func() chan Outcome {
+			ch := make(chan Outcome, 1)
 			go func() {
-				o, _ := p.pa.forward(context.Background(), "b:1", command("set", "k", "v"))
+				o, _ := forward(context.Background(), p.pa, "b:1", command("set", "k", "v"))
 				ch <- o
 			}()
 			synctest.Wait()
@@ -359,13 +360,13 @@ func TestPeersBye(t *testing.T) {
 		}
 		taken, sent := ask(), ask()
 		closed := make(chan struct{})
-		go func() { p.pb.close(); close(closed) }()
+		go func() { p.pb.Close(); close(closed) }()
 		synctest.Wait()
 		close(busy)
-		if o := <-sent; o != outcomeNotDone {
+		if o := <-sent; o != NotDone {
 			t.Errorf("sent, not taken: %v", o)
 		}
-		if o := <-taken; o != outcomeDone {
+		if o := <-taken; o != Done {
 			t.Errorf("taken: %v", o)
 		}
 		start := time.Now()
@@ -380,18 +381,18 @@ func TestPeersBye(t *testing.T) {
 func TestPeersByeInTime(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.b.forward = neverAnswers
-		got := make(chan outcome, 1)
+		got := make(chan Outcome, 1)
 		go func() {
-			o, _ := p.pa.forward(context.Background(), "b:1", command("set"))
+			o, _ := forward(context.Background(), p.pa, "b:1", command("set"))
 			got <- o
 		}()
 		synctest.Wait()
 		start := time.Now()
-		p.pb.close()
+		p.pb.Close()
 		if took := time.Since(start); took != byeWaitMax {
 			t.Errorf("closed after %v", took)
 		}
-		if o := <-got; o != outcomeUnknown {
+		if o := <-got; o != Unknown {
 			t.Errorf("taken, never answered: %v", o)
 		}
 	})
@@ -402,17 +403,17 @@ func TestPeersByeInTime(t *testing.T) {
 func TestPeersByeAfterPing(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
-		p.b.forward = func(req resp.Request, _ time.Time, respond func(outcome, resp.Result)) {
-			time.AfterFunc(heartbeatDefault+byeWaitMax/2, func() { respond(outcomeDone, echo(req)) })
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
+			time.AfterFunc(HeartbeatDefault+byeWaitMax/2, func() { respond(Done, echo(req)) })
 		}
-		got := make(chan outcome, 1)
+		got := make(chan Outcome, 1)
 		go func() {
-			o, _ := p.pa.forward(context.Background(), "b:1", command("incr", "k"))
+			o, _ := forward(context.Background(), p.pa, "b:1", command("incr", "k"))
 			got <- o
 		}()
-		time.Sleep(heartbeatDefault)
-		p.pb.close()
-		if o := <-got; o != outcomeDone {
+		time.Sleep(HeartbeatDefault)
+		p.pb.Close()
+		if o := <-got; o != Done {
 			t.Errorf("taken, then a ping: %v", o)
 		}
 	})
@@ -423,12 +424,12 @@ func TestPeersByeAfterPing(t *testing.T) {
 func TestPeersDisconnect(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		p.connect(t)
-		p.b.admits = func(who identity) error { return fmt.Errorf("%s was removed", who.ID) }
+		p.b.admits = func(who Identity) error { return fmt.Errorf("%s was removed", who.ID) }
 		p.connect(t) // still the old connection
-		p.pb.disconnect("a")
+		p.pb.Disconnect("a")
 		synctest.Wait()
 		time.Sleep(time.Second)
-		p.wantForward(t, t.Context(), outcomeNotDone)
+		p.wantForward(t, t.Context(), NotDone)
 		if got := p.a.allRefusals(); len(got) == 0 || got[0] != "b: a was removed" {
 			t.Errorf("refusals: %q", got)
 		}
@@ -442,7 +443,7 @@ func TestLinkIdle(t *testing.T) {
 		p.connect(t)
 		time.Sleep(3 * linkIdleMax)
 		synctest.Wait()
-		if n := len(p.net.conns); n != 0 {
+		if n := p.net.Conns(); n != 0 {
 			t.Errorf("%d ends of connections after the idle time", n)
 		}
 		if n := len(p.pa.links); n != 0 {
@@ -458,11 +459,11 @@ func TestForwardOverload(t *testing.T) {
 		s := newServedCalls(p.pb, &stuckConn{})
 		p.b.forward = neverAnswers
 		s.serving.Store(forwardsServedMax)
-		if err := s.serve(frame{kind: frameForward, id: 5, body: resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), &attempt{}), command("get", "k"))}); err != nil {
+		if err := s.serve(frame{kind: frameForward, id: 5, body: resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), Binding{}), command("get", "k"))}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := readFrame(strings.NewReader(string(s.out)))
-		if err != nil || f.kind != frameAnswer || f.id != 5 || f.body[0] != byte(outcomeNotDone) {
+		if err != nil || f.kind != frameAnswer || f.id != 5 || f.body[0] != byte(NotDone) {
 			t.Errorf("answer %+v, %v", f, err)
 		}
 		if n := s.serving.Load(); n != forwardsServedMax {

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"context"
@@ -13,9 +13,9 @@ func BenchmarkForward(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			pb := startPeers(b, TCPNetwork{}, "b", "127.0.0.1:0", &fakePeer{})
 			pa := startPeers(b, TCPNetwork{}, "a", "127.0.0.1:0", &fakePeer{})
-			defer pb.close()
-			defer pa.close()
-			req, addr := command("set", "lock:resource", "0123456789abcdef", "NX", "PX", "30000"), pb.listenAddr()
+			defer pb.Close()
+			defer pa.Close()
+			req, addr := command("set", "lock:resource", "0123456789abcdef", "NX", "PX", "30000"), pb.ListenAddr()
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			done := make(chan struct{})
@@ -24,7 +24,7 @@ func BenchmarkForward(b *testing.B) {
 			for range callers {
 				go func() {
 					for left.Add(-1) >= 0 {
-						if o, _ := pa.forward(context.Background(), addr, req); o != outcomeDone {
+						if o, _ := forward(context.Background(), pa, addr, req); o != Done {
 							b.Error(o)
 						}
 					}

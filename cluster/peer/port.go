@@ -1,0 +1,437 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// HeartbeatDefault is Config's Heartbeat where it says none.
+const HeartbeatDefault = 500 * time.Millisecond
+
+// Limits and times of the peer network.
+const (
+	dialWaitMax    = 700 * time.Millisecond // dial, proofs and hello; short, so that a peer that swallows packets is noticed
+	helloWaitMax   = 2 * time.Second        // a stranger that connects and says nothing
+	servedConnsMax = 1024                   // incoming connections of all kinds, once they are admitted
+	forwardWaitMax = time.Hour              // a forwarded request that is to wait longer is malformed
+	acceptPauseMax = time.Second
+)
+
+// Config is what a peer network needs to know.
+type Config struct {
+	Network Network
+	Listen  string          // address to listen on, host:port
+	Self    func() Identity // asked at each hello; called concurrently
+	// Expect names the node that must answer at an address, "" where any may; nil: any
+	// everywhere. Raft counts votes and acknowledgements by address: those of another
+	// node that has taken over the address must not count for the member.
+	Expect    func(addr string) (id string)
+	Secret    []byte          // of the cluster; nil: peers are believed without a proof
+	Ready     <-chan struct{} // closed when the handler can judge who connects; nil: it can at once
+	Heartbeat time.Duration   // a peer that is silent for about two of them is given up; 0: the default
+	// Patience is how long a Read waits on a connection for Raft's own messages that came in;
+	// 0: for ever.
+	Patience time.Duration
+	Log      *slog.Logger // nil: none
+}
+
+// Handler is the node behind a peer network: what is called when something comes in.
+// All of it is required, is called concurrently, and may not block.
+type Handler struct {
+	// Admit judges the other side of a new connection, on both sides. Its error
+	// refuses the connection; the other side is told the text. kind is what it has
+	// connected for, 0 if this node has dialled.
+	Admit func(who Identity, kind Kind) error
+	// Forward runs a request that another node's client sent. respond is called
+	// exactly once, from any goroutine, best before f.Until: the sender does not wait
+	// longer.
+	Forward func(f Forwarded, respond func(Answer))
+	// Status answers a status question that has just arrived.
+	Status func() Status
+	// Refused reports that the other side would not have us, and why. by is its node
+	// id.
+	Refused func(by string, err error)
+}
+
+// errPeersClosed ends calls to a network that has been closed.
+var errPeersClosed = errors.New("the peer network is closed")
+
+// Port is the peer network of a node: one port for Raft's messages, forwarded
+// requests and status questions. All methods may be called concurrently.
+type Port struct {
+	cfg     Config
+	secret  *peerSecret // nil: there is none
+	handler Handler
+	ln      net.Listener
+	raftIn  *raftStreams
+
+	stop    chan struct{} // closed by Close
+	warned  Rarely
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	links    map[string]*link      // by address
+	conns    map[net.Conn]openConn // every open connection
+	unproven []net.Conn            // incoming ones among them whose hello is not over, oldest first
+	served   int                   // the other incoming ones
+}
+
+// openConn is what is known about an open connection.
+type openConn struct {
+	id     string // of the node at its other end, once it has been admitted
+	served bool   // calls of that node are answered on it
+}
+
+var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
+
+// Open opens the peer port and serves it. It fails where the port cannot be listened on, and
+// where the node's own identity is beyond the limits.
+func Open(cfg Config, handler Handler) (*Port, error) {
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = HeartbeatDefault
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := cfg.Self().Check(); err != nil {
+		return nil, err
+	}
+	secret, err := newPeerSecret(cfg.Secret)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := cfg.Network.Listen(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{
+		cfg: cfg, secret: secret, handler: handler, ln: ln,
+		stop:  make(chan struct{}),
+		links: map[string]*link{},
+		conns: map[net.Conn]openConn{},
+	}
+	p.raftIn = newRaftStreams(p)
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// ListenAddr is where the port really is (tests listen on port 0).
+func (p *Port) ListenAddr() string { return p.ln.Addr().String() }
+
+// Forward has the node at addr run req, bound as b says, and waits for the answer until
+// ctx ends.
+func (p *Port) Forward(ctx context.Context, addr string, req resp.Request, b Binding) Answer {
+	size := req.Size()
+	if size > forwardBytesMax {
+		return Answer{Outcome: Done, Result: tooLargeToForward(len(req.Cmds))}
+	}
+	body := appendBinding(make([]byte, 0, size+bindingBytesMax), b)
+	c := newCall(frameForward, resp.AppendRequest(body, req))
+	c.deadline, _ = ctx.Deadline()
+	return p.call(ctx, addr, c).Answer
+}
+
+func tooLargeToForward(cmds int) resp.Result {
+	res := resp.Result{Replies: make([]resp.Reply, cmds)}
+	for i := range res.Replies {
+		res.Replies[i] = resp.Errf("ERR request is larger than the %d bytes one node forwards to another: nothing was executed", forwardBytesMax)
+	}
+	return res
+}
+
+// Status asks the node at addr for its status. The question leaves after the
+// call began, so the answer was true at some moment since: a confirmed read rests
+// on that.
+func (p *Port) Status(ctx context.Context, addr string) (Status, error) {
+	a := p.call(ctx, addr, newCall(frameAsk, nil))
+	return a.status, a.err
+}
+
+// StreamLayer carries Raft's messages over the same port. Closing it leaves the
+// rest of the network open.
+func (p *Port) StreamLayer() raft.StreamLayer { return p.raftIn }
+
+// DialLog connects to a node on whose log this one leads; it gives up after timeout, or
+// when a peer has long been noticed to be away.
+func (p *Port) DialLog(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return p.raftIn.dialFor(ForLog, addr, timeout)
+}
+
+// AcceptLog waits for a connection on which a leader replicates, until stop is closed, or
+// the stream layer, or the network: then the error is net.ErrClosed.
+func (p *Port) AcceptLog(stop <-chan struct{}) (net.Conn, error) {
+	return p.raftIn.acceptLog(stop)
+}
+
+// Disconnect closes every connection to and from a node: it has been removed.
+func (p *Port) Disconnect(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn, c := range p.conns {
+		if c.id == id {
+			_ = conn.Close()
+		}
+	}
+}
+
+// Close ends everything. Its own calls that were not sent are not done, the others
+// unknown; calls of other nodes that had been taken are answered first, if that
+// does not take long, and the callers of the others are told that they are not done.
+// It returns when nothing of the network runs any more.
+func (p *Port) Close() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.stop)
+		_ = p.ln.Close()
+		for conn, c := range p.conns {
+			if c.served {
+				_ = conn.SetReadDeadline(after(-time.Second)) // it says bye
+			} else {
+				_ = conn.Close()
+			}
+		}
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// track notes an open connection, so that Close and Disconnect reach it. It
+// refuses when the network is closed. Where too many have connected and not been
+// admitted, the one that has had the longest time for it makes room: strangers, however
+// many, must not keep out the peers.
+func (p *Port) track(conn net.Conn, incoming bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.conns[conn] = openConn{}
+	if !incoming {
+		return true
+	}
+	if len(p.unproven) >= UnprovenConnsMax {
+		_ = p.unproven[0].Close()
+		p.unproven = p.unproven[1:]
+	}
+	p.unproven = append(p.unproven, conn)
+	return true
+}
+
+// note keeps who is at the other end of a connection that this node has dialled.
+func (p *Port) note(conn net.Conn, c openConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, open := p.conns[conn]; open {
+		p.conns[conn] = c
+	}
+}
+
+// keep takes an incoming connection, whose other end has been admitted, from those that
+// may have to make room.
+func (p *Port) keep(conn net.Conn, c openConn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.unproven, conn)
+	switch {
+	case i < 0 || p.closed:
+		return net.ErrClosed
+	case p.served >= servedConnsMax:
+		return errPeersFull
+	}
+	p.unproven = slices.Delete(p.unproven, i, i+1)
+	p.served++
+	p.conns[conn] = c
+	return nil
+}
+
+func (p *Port) untrack(conn net.Conn, incoming bool) {
+	_ = conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, open := p.conns[conn]; !open {
+		return
+	}
+	c := p.conns[conn]
+	delete(p.conns, conn)
+	if i := slices.Index(p.unproven, conn); i >= 0 {
+		p.unproven = slices.Delete(p.unproven, i, i+1)
+	} else if incoming && c.id != "" {
+		p.served--
+	}
+}
+
+// accept takes connections until the network closes. A failure (no file
+// descriptors left) is waited out.
+func (p *Port) accept() {
+	if p.cfg.Ready != nil {
+		select {
+		case <-p.cfg.Ready:
+		case <-p.stop:
+			return
+		}
+	}
+	pause := 5 * time.Millisecond
+	for {
+		conn, err := p.ln.Accept()
+		if err != nil {
+			if !p.sleep(pause) {
+				return
+			}
+			p.cfg.Log.Warn("peer port: cannot accept", "error", err)
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = 5 * time.Millisecond
+		conn = p.secret.secure(conn, sideListener)
+		if !p.track(conn, true) {
+			_ = conn.Close()
+			continue
+		}
+		p.running.Go(func() { p.serve(conn) })
+	}
+}
+
+// serve greets an incoming connection and hands it to whom it is for.
+func (p *Port) serve(conn net.Conn) {
+	kind, err := p.receive(conn)
+	if err != nil {
+		addr := conn.RemoteAddr().String()
+		host, _, _ := net.SplitHostPort(addr)
+		p.failedHello(addr, host, err)
+		p.untrack(conn, true)
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	if kind != ForCalls {
+		c := &trackedConn{Conn: conn, p: p, incoming: true}
+		if kind == ForRaft { // one message comes, at once; a connection for replication may be idle
+			c.patience = p.cfg.Patience
+		}
+		p.raftIn.deliver(kind, c)
+		return
+	}
+	defer p.untrack(conn, true)
+	p.serveCalls(conn)
+}
+
+// receive finds out who has connected, and why.
+func (p *Port) receive(conn net.Conn) (Kind, error) {
+	self := p.cfg.Self()
+	_ = conn.SetDeadline(after(handshakeWaitMax))
+	claim, err := p.secret.introduce(conn, self)
+	if err != nil {
+		return 0, err
+	}
+	_ = conn.SetDeadline(after(helloWaitMax))
+	kind, _, err := welcome(conn, self, func(kind Kind, who Identity) error {
+		if err := claim.is(who); err != nil {
+			return refusing(err)
+		}
+		if err := p.handler.Admit(who, kind); err != nil {
+			return refusing(err)
+		}
+		return p.keep(conn, openConn{id: who.ID, served: kind == ForCalls})
+	})
+	return kind, err
+}
+
+// dial connects to a peer and greets it.
+func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, error) {
+	deadline := after(timeout)
+	conn, err := p.cfg.Network.Dial(addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	conn = p.secret.secure(conn, sideDialler)
+	if !p.track(conn, false) {
+		_ = conn.Close()
+		return nil, errPeersClosed
+	}
+	_ = conn.SetDeadline(deadline)
+	who, err := p.approach(conn, addr, kind)
+	if err != nil {
+		p.failedHello(addr, addr, err)
+		p.untrack(conn, false)
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	p.note(conn, openConn{id: who.ID})
+	return conn, nil
+}
+
+// approach greets the node at the other end of a connection that was dialled.
+func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
+	self := p.cfg.Self()
+	claim, err := p.secret.approach(conn, self)
+	if err != nil {
+		return Identity{}, err
+	}
+	return greet(conn, kind, self, func(who Identity) error {
+		err := claim.is(who)
+		if err == nil {
+			err = p.admitAt(addr, who, self.Cluster)
+		}
+		if err != nil {
+			return refusing(err)
+		}
+		return nil
+	})
+}
+
+// admitAt judges the node that answers at an address. One that joins is in no cluster
+// yet: it must be the one that was added with this address.
+func (p *Port) admitAt(addr string, who Identity, cluster string) error {
+	if p.cfg.Expect != nil {
+		id := p.cfg.Expect(addr)
+		if id != "" && id != who.ID {
+			return fmt.Errorf("node %s answers at %s, which is the address of node %s", who.ID, addr, id)
+		}
+		if id == "" && who.Cluster == "" && cluster != "" {
+			return fmt.Errorf("%w: node %s at %s is in no cluster", ErrUninvited, who.ID, addr)
+		}
+	}
+	return p.handler.Admit(who, 0)
+}
+
+// failedHello says why there is no connection. Of one source it warns once in a while: it
+// may be a stranger who wants to fill the log.
+func (p *Port) failedHello(addr, source string, err error) {
+	var refused *refusedError
+	var refuses *unwelcome
+	level, what := slog.LevelDebug, "peer connection failed"
+	if errors.As(err, &refuses) {
+		what = "a peer is refused"
+	}
+	// A node that is not wanted, a wrong address, or a client on the wrong port.
+	if (errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited)) && p.warned.Due(source) {
+		level = slog.LevelWarn
+	}
+	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
+	if refused != nil {
+		p.handler.Refused(refused.By, errors.New(refused.Text))
+	}
+}
+
+// sleep waits for d; false if the network closes.
+func (p *Port) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.stop:
+		return false
+	}
+}
