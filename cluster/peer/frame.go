@@ -46,6 +46,7 @@ const (
 	frameFixedLen   = 1 + 8
 	forwardBytesMax = 64 << 20  // body of a forwarded request; more is answered with an error
 	answerBytesMax  = 512 << 20 // body of an answer; more makes the outcome unknown
+	forwardWaitMax  = time.Hour // a forwarded request that is to wait longer is malformed
 	frameChunk      = 1 << 20   // a larger body is allocated as it arrives, not as it is announced
 )
 

@@ -97,10 +97,18 @@ func refusing(why error) error {
 	return &unwelcome{why}
 }
 
+// ErrUninvited is wrapped by every error about a node that is none of this cluster. The
+// operator is warned of it, once in a while.
+var ErrUninvited = errors.New("not a peer of this cluster")
+
 var (
-	errHello    = errors.New("not a lockd peer")
-	errStranger = fmt.Errorf("%w: it speaks another protocol", errHello)
+	errHello     = errors.New("not a lockd peer")
+	errStranger  = fmt.Errorf("%w: it speaks another protocol", errHello)
+	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", ErrUninvited)
 )
+
+// tlsHandshake is the first byte of a TLS connection.
+const tlsHandshake = 0x16
 
 // strangerText answers whoever connects to the peer port with a Redis client.
 const strangerText = "-ERR this port is for the other nodes of lockd, not for clients\r\n"

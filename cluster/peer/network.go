@@ -48,3 +48,14 @@ func (n TCPNetwork) control(_, addr string, _ syscall.RawConn) error {
 	}
 	return nil
 }
+
+// IsLoopback reports whether an address, host:port, can be on this machine only. A name
+// other than localhost may be anywhere.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -23,7 +23,6 @@ const (
 	dialWaitMax    = 700 * time.Millisecond // dial, proofs and hello; short, so that a peer that swallows packets is noticed
 	helloWaitMax   = 2 * time.Second        // a stranger that connects and says nothing
 	servedConnsMax = 1024                   // incoming connections of all kinds, once they are admitted
-	forwardWaitMax = time.Hour              // a forwarded request that is to wait longer is malformed
 	acceptPauseMax = time.Second
 )
 

@@ -57,11 +57,7 @@ const (
 	sideListener = "listener"
 )
 
-var (
-	ErrUninvited = errors.New("not a peer of this cluster")
-	errNoProof   = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", ErrUninvited)
-	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", ErrUninvited)
-)
+var errNoProof = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", ErrUninvited)
 
 // peerSecret is what a node of a cluster with a secret needs for its connections. A
 // nil one leaves connections as they are, and believes everybody. Its methods may be
@@ -253,18 +249,4 @@ func (s *peerSecret) proof(tc secureConn, side, dialler, listener, cluster strin
 	}
 	_, _ = mac.Write(text) // never fails
 	return mac.Sum(nil), nil
-}
-
-// tlsHandshake is the first byte of a TLS connection.
-const tlsHandshake = 0x16
-
-// IsLoopback reports whether an address, host:port, can be on this machine only. A name
-// other than localhost may be anywhere.
-func IsLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
