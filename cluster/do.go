@@ -241,14 +241,14 @@ func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer
 	return n.forward(ctx, addr, req, &attempt{})
 }
 
-// leaderElsewhere is where another node leads, and a context that ends with its reign.
-func (n *Node) leaderElsewhere(ctx context.Context) (addr string, reign context.Context, cancel context.CancelFunc, ok bool) {
+// leaderElsewhere is where another node leads, and a context that ends with its term.
+func (n *Node) leaderElsewhere(ctx context.Context) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
 	at, id := n.raft.LeaderWithID()
 	if at == "" || string(id) == n.cfg.ID {
 		return "", nil, nil, false
 	}
-	reign, cancel, ok = n.role.reign(ctx, string(id))
-	return string(at), reign, cancel, ok
+	term, cancel, ok = n.leaderWatch.termOf(ctx, string(id))
+	return string(at), term, cancel, ok
 }
 
 // answer is how a request has ended.

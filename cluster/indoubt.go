@@ -164,7 +164,7 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 		defer n.attempts.end(a)
 		out = n.local(ctx, req, true, a)
 	} else {
-		addr, reign, cancel, ok := n.leaderElsewhere(ctx)
+		addr, term, cancel, ok := n.leaderElsewhere(ctx)
 		if !ok {
 			return answer{outcome: outcomeNotDone}, false
 		}
@@ -173,7 +173,7 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 			return answer{outcome: outcomeNotDone}, false
 		}
 		defer n.attempts.end(a)
-		out = n.forward(reign, addr, req, a)
+		out = n.forward(term, addr, req, a)
 		if n.mustHold(out) {
 			return n.hold(ctx, a, out), false
 		}

@@ -239,7 +239,7 @@ func TestSnapshotInPlaceOfTheEntry(t *testing.T) {
 }
 
 // A request lies on its way to a leader that is deposed, and arrives when that one leads
-// again. Its node has learned from the log of the reign between that it was not done, and
+// again. Its node has learned from the log of the term between that it was not done, and
 // has tried it again: it is executed once.
 func TestForwardAfterReelection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,8 @@ func TestQueueOutlivesAReign(t *testing.T) {
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("bound to an earlier term: %v", o)
 		}
-		lead.serveForward(peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
+		late := peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: after(time.Second)}
+		lead.serveForward(late, func(a peer.Answer) { answers <- a.Outcome })
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("a forward that is bound to an earlier term: %v", o)
 		}

@@ -44,7 +44,7 @@ func (n *Node) startLeading() {
 			n.changed.tell()
 			signal(n.proposer.wake)
 			signal(n.membersDue)
-			n.role.wake()
+			n.leaderWatch.wake()
 			return
 		}
 		select {
@@ -108,7 +108,7 @@ func (n *Node) stoppedLeading() {
 	n.changed.tell()
 	signal(n.proposer.wake)
 	signal(n.reader.wake)
-	n.role.wake()
+	n.leaderWatch.wake()
 }
 
 // handOver moves leadership to another voter, "" for the one that is best prepared.
@@ -128,13 +128,13 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 	if !n.awaitLog(ctx, to.ID) {
 		return fmt.Errorf("node %s has not taken the whole log in time", to.ID)
 	}
-	n.role.handingOver(string(to.ID))
+	n.leaderWatch.handingOver(string(to.ID))
 	err = n.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
 	if err != nil && n.raft.State() != raft.Leader {
 		err = nil // it has moved: Raft was deposed by the successor before it could say so
 	}
 	if err != nil {
-		n.role.handingOver("")
+		n.leaderWatch.handingOver("")
 	}
 	return err
 }

@@ -174,7 +174,7 @@ func (n *Node) keepMembers() {
 			n.keepRoster()
 			n.follow()
 			n.promote()
-		case n.role.silence() > n.cfg.LeaderWait:
+		case n.leaderWatch.silence() > n.cfg.LeaderWait:
 			// Nobody speaks to this node. If it was removed, the others say so when it
 			// asks; Raft itself does not ask once it has seen the removal.
 			n.tellAwaited(n.survey(context.Background()))
@@ -206,7 +206,7 @@ func (n *Node) tellAwaited(members []surveyed) {
 		return
 	}
 	n.toldAwaited = now
-	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.role.silence().Round(time.Second))
+	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
 }
 
 // introduceEvery is after how many ticks a node introduces itself again to members that have
@@ -363,7 +363,8 @@ func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
-		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at", peer.OneLine(id+" "+addr, 128))
+		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",
+			peer.OneLine(id+" "+addr, 128))
 	}
 	if err := n.cfg.needsSecret("peer address", addr); err != nil {
 		return resp.Errf("ERR %s", err)
@@ -464,7 +465,8 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 // the command is sent there again.
 func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 	if err := n.handOver(ctx, ""); err != nil {
-		return resp.Errf("ERR the leader cannot be removed before another node leads: %s", peer.OneLine(err.Error(), 256))
+		return resp.Errf("ERR the leader cannot be removed before another node leads: %s",
+			peer.OneLine(err.Error(), 256))
 	}
 	return resp.Err(resp.ErrNotDone)
 }

@@ -71,7 +71,7 @@ func startModes(t *testing.T) *testCluster {
 	c := startCluster(t, 3, bothModes)
 	c.settle()
 	c.moveTo("n1")
-	time.Sleep(2 * heraldEvery)
+	time.Sleep(2 * surveyEvery)
 	for _, s := range []string{"s1", "s2", "s3"} {
 		c.events(s)
 	}
@@ -107,7 +107,7 @@ func (c *testCluster) await(cond func(*standing) bool) {
 	for range 1000 {
 		all := true
 		for _, n := range c.others(nil) {
-			all = all && cond(n.herald.told.Load())
+			all = all && cond(n.topology.told.Load())
 		}
 		if all {
 			synctest.Wait()
@@ -181,7 +181,7 @@ func (c *testCluster) awaitElected(id string) bool {
 	}
 	c.await(func(s *standing) bool { return !s.vacant })
 	for _, n := range c.others(nil) {
-		s := n.herald.told.Load()
+		s := n.topology.told.Load()
 		if !s.ledBy(id) || slices.ContainsFunc(s.seats, func(p seat) bool { return p.down }) {
 			return false
 		}
@@ -311,7 +311,7 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
 				for _, n := range c.others(nil) {
-					st := n.herald.told.Load()
+					st := n.topology.told.Load()
 					if st.master == nil {
 						t.Fatalf("round %d: %s tells of no leader", round, n.id)
 					}
@@ -344,7 +344,7 @@ func TestClusterDown(t *testing.T) {
 			if got := c.nodes[n].do("GET a"); got != "-"+resp.ErrClusterDown {
 				t.Errorf("GET at %s: %q", n, got)
 			}
-			time.Sleep(heraldEvery)
+			time.Sleep(surveyEvery)
 			if got := c.nodes[n].do("CLUSTER INFO"); !strings.Contains(got, "cluster_state:fail") {
 				t.Errorf("CLUSTER INFO at %s: %q", n, got)
 			}
@@ -354,7 +354,7 @@ func TestClusterDown(t *testing.T) {
 		}
 		c.net.Heal()
 		c.settle()
-		time.Sleep(heraldEvery)
+		time.Sleep(surveyEvery)
 		for _, n := range c.others(nil) {
 			if got := n.do("CLUSTER INFO"); !strings.Contains(got, "cluster_state:ok") {
 				t.Errorf("CLUSTER INFO at %s: %q", n.id, got)
@@ -391,7 +391,7 @@ func TestModesFollowMembers(t *testing.T) {
 		c.start("n4")
 		c.events("s2")
 		c.expect(c.nodes["n2"], "LOCKD ADD n4 n4:1", "+OK")
-		time.Sleep(2 * heraldEvery)
+		time.Sleep(2 * surveyEvery)
 		if got := c.nodes["n2"].do("CLUSTER SLOTS"); !strings.Contains(got, "$8 10.0.0.4 :7000 ") {
 			t.Errorf("CLUSTER SLOTS after n4 was added: %s", got)
 		}
@@ -400,7 +400,7 @@ func TestModesFollowMembers(t *testing.T) {
 			t.Errorf("events after n4 was added: %q", got)
 		}
 		c.expect(c.nodes["n2"], "LOCKD REMOVE n3", "+OK")
-		time.Sleep(2 * heraldEvery)
+		time.Sleep(2 * surveyEvery)
 		for _, command := range []string{"CLUSTER SLOTS", "CLUSTER NODES"} {
 			if got := c.nodes["n2"].do(command); strings.Contains(got, "host3") {
 				t.Errorf("%s after n3 was removed: %s", command, got)
@@ -409,8 +409,8 @@ func TestModesFollowMembers(t *testing.T) {
 		// The leader goes: its last word is handed on, and the switch is announced.
 		c.events("s2")
 		c.expect(c.nodes["n2"], "LOCKD REMOVE n1", "+OK")
-		time.Sleep(2 * heraldEvery)
-		leader := c.leader("n2", "n4").herald.told.Load().master.host
+		time.Sleep(2 * surveyEvery)
+		leader := c.leader("n2", "n4").topology.told.Load().master.host
 		if got := fmt.Sprint(c.events("s2")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.1 7000 "+leader+" 7000") {
 			t.Errorf("events after n1 was removed: %s", got)
 		}
@@ -435,7 +435,7 @@ func TestClusterNodesWithoutMajority(t *testing.T) {
 		lines(n1, " myself,master - ")
 		c.cut(n1)
 		next := c.leader("n2", "n3")
-		time.Sleep(leaderWaitDefault + downAfter + 2*heraldEvery)
+		time.Sleep(leaderWaitDefault + downAfter + 2*surveyEvery)
 		lines(n1, " myself,master,fail? - ", " connected 0-16383", " slave,fail ")
 		lines(next, " myself,master - ", " slave,fail ")
 		if got := next.do("CLUSTER NODES"); strings.Contains(got, "fail?") {
@@ -457,12 +457,12 @@ func TestTheLastLeaderStays(t *testing.T) {
 		c.cut(n3)
 		c.await(func(s *standing) bool { return s.vacant || s.ledBy("n1") })
 		time.Sleep(downAfter)
-		gone := *n3.herald.told.Load()
+		gone := *n3.topology.told.Load()
 		gone.master = &seat{id: "n0", host: "10.0.0.9", port: "7000", runID: "gone"}
-		n3.herald.told.Store(&gone)
+		n3.topology.told.Store(&gone)
 		c.events("s3")
-		time.Sleep(2 * heraldEvery)
-		if told := n3.herald.told.Load(); !told.vacant || !told.ledBy("n0") {
+		time.Sleep(2 * surveyEvery)
+		if told := n3.topology.told.Load(); !told.vacant || !told.ledBy("n0") {
 			t.Errorf("%+v, vacant %v", told.master, told.vacant)
 		}
 		if got := c.askMode("s3", []string{"SENTINEL", "get-master-addr-by-name", "mymaster"}); got[0] != "= *2 $8 10.0.0.9 $4 7000" {
@@ -482,7 +482,7 @@ func TestALeaderIsAskedWhetherItServes(t *testing.T) {
 		c := startModes(t)
 		defer c.close()
 		n1, n2 := c.nodes["n1"], c.nodes["n2"]
-		ask := func() bool { return n2.herald.serves(&standing{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
+		ask := func() bool { return n2.topology.serves(&standing{}, "n1", "n1:1", n1.raft.CurrentTerm()) }
 		if !ask() {
 			t.Error("n1 leads, but does not say so")
 		}

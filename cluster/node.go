@@ -58,11 +58,11 @@ type Node struct {
 	digest     atomic.Pointer[digestAt]   // as of the last entry applied; nil: none
 	toldNow    atomic.Uint64              // the last entry of which this node's clients have heard
 
-	elected  chan bool // from Raft: this node was elected, or does not lead any more
-	changed  broadcast // who leads, or who the members are, has changed
-	role     roleKeeper
-	transfer transferWatch
-	herald   herald
+	elected     chan bool // from Raft: this node was elected, or does not lead any more
+	changed     broadcast // who leads, or who the members are, has changed
+	leaderWatch leaderWatch
+	transfer    transferWatch
+	topology    topology
 
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none
@@ -296,8 +296,8 @@ func (n *Node) start() {
 	if n.lacksSpare() {
 		n.expose()
 	}
-	n.role.start(n)
-	n.herald.start(n)
+	n.leaderWatch.start(n)
+	n.topology.start(n)
 	n.cfg.Publisher.Publish(n.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
@@ -306,7 +306,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.watchElections)
 	n.goroutines.Go(n.takeSnapshots)
 	n.goroutines.Go(n.keepMembers)
-	n.goroutines.Go(n.role.watch)
+	n.goroutines.Go(n.leaderWatch.run)
 	if n.alone() {
 		n.goroutines.Go(n.trans.elect)
 	}
@@ -437,7 +437,7 @@ const drainMax = 5 * time.Second
 
 // shutdown stops everything, in the reverse order of open.
 func (n *Node) shutdown() error {
-	n.role.stopping()
+	n.leaderWatch.stopping()
 	close(n.stop)
 	n.goroutines.Wait()
 	down := n.raft.Shutdown()

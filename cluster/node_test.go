@@ -43,27 +43,27 @@ func TestAloneLeadsAtOnce(t *testing.T) {
 }
 
 // A request that is forwarded just after an election lasts as long as the new leader's
-// rule, also if this node has not looked who rules since.
-func TestReignIsTheLeaders(t *testing.T) {
+// term, also if this node has not looked who leads since.
+func TestForwardLastsTheLeadersTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
 		defer c.close()
 		lead := c.settle()
 		n := c.others(lead)[0]
-		n.role.mu.Lock()
-		n.role.last = rule{leader: "n9", term: 1}
-		n.role.mu.Unlock()
-		ctx, cancel, ok := n.role.reign(t.Context(), lead.id)
+		n.leaderWatch.mu.Lock()
+		n.leaderWatch.last = leaderTerm{leader: "n9", term: 1}
+		n.leaderWatch.mu.Unlock()
+		ctx, cancel, ok := n.leaderWatch.termOf(t.Context(), lead.id)
 		if !ok {
-			t.Fatal("the leader does not rule")
+			t.Fatal("the leader is not known to lead")
 		}
 		defer cancel()
-		time.Sleep(2 * reignGrace)
+		time.Sleep(2 * termGrace)
 		if ctx.Err() != nil {
-			t.Error("the request ends with a reign before the leader's")
+			t.Error("the request ends with a term before the leader's")
 		}
-		if _, _, ok := n.role.reign(t.Context(), "n9"); ok {
-			t.Error("who does not lead rules")
+		if _, _, ok := n.leaderWatch.termOf(t.Context(), "n9"); ok {
+			t.Error("a node that does not lead is taken for the leader")
 		}
 	})
 }

@@ -54,13 +54,13 @@ type proposer struct {
 	refused  time.Duration // monotonic: when Raft has refused an entry without ops
 	opened   uint64        // newest term in which an entry was applied: every node will see it
 	closed   bool
-	gather   gathering
+	delay    batchDelay
 
 	recalls recalls // of the goroutine that proposes
 }
 
 func newProposer(n *Node) *proposer {
-	return &proposer{n: n, wake: make(chan struct{}, 1), gather: gatherEntry}
+	return &proposer{n: n, wake: make(chan struct{}, 1), delay: entryDelay}
 }
 
 // submit queues an op.
@@ -135,7 +135,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	}
 	now := p.n.clock.Monotonic()
 	if p.inFlight == 0 {
-		if wait := p.gather.left(len(p.waiting), now); wait > 0 {
+		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
 			return nil, wait
 		}
 	}
@@ -218,7 +218,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	for _, o := range ops {
 		switch {
 		case o.deserted(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
-			// It may have waited since an earlier reign, or longer than its node's connection lived.
+			// It may have waited since an earlier term, or longer than its node's connection lived.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
 		case o.change == nil && p.refuseUnfit(o):
@@ -331,7 +331,7 @@ func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
 	}
 	if p.inFlight == 0 {
 		p.storing = false
-		p.gather.settled(fl.took, len(p.waiting), now-fl.began, now)
+		p.delay.settled(fl.took, len(p.waiting), now-fl.began, now)
 	}
 	p.mu.Unlock()
 	for i, op := range fl.ops {

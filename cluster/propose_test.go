@@ -62,11 +62,11 @@ func TestLoneOpIsNotForgotten(t *testing.T) {
 		n.lead.Store(&leadership{clock: clock})
 		n.deadline.Store(noDeadline)
 		p := newProposer(n)
-		p.gather.settled(50, 0, time.Second, clock.now)
+		p.delay.settled(50, 0, time.Second, clock.now)
 		p.submit(&op{size: 1})
-		clock.step = p.gather.most / 4
+		clock.step = p.delay.most / 4
 		clock.now += time.Duration(ahead) * clock.step / 2
-		if ops, wait := p.take(n.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.gather.most) {
+		if ops, wait := p.take(n.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.delay.most) {
 			t.Errorf("the op waits, and the proposer sleeps for %s", wait)
 		}
 	}

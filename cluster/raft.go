@@ -273,7 +273,7 @@ func (n *Node) hear(ctx context.Context, answer <-chan error) error {
 }
 
 // raftLog passes what Raft says on to slog, quietly: Raft's own words are for
-// debugging, the operator reads ours (role.go). Its errors are shown, but each text
+// debugging, the operator reads ours (leader_watch.go). Its errors are shown, but each text
 // once in a while only: it repeats them several times a second while a peer is away.
 type raftLog struct {
 	hclog.Logger // everything that is not overridden does nothing

@@ -24,11 +24,11 @@ type reader struct {
 	waiting []*op
 	bytes   int // of those waiting
 	closed  bool
-	gather  gathering
+	delay   batchDelay
 }
 
 func newReader(n *Node) *reader {
-	return &reader{n: n, wake: make(chan struct{}, 1), gather: gatherRound}
+	return &reader{n: n, wake: make(chan struct{}, 1), delay: roundDelay}
 }
 
 // readsWaitingMax bounds the bytes of the requests that wait for a round; what comes
@@ -81,13 +81,13 @@ func (r *reader) run() {
 func (r *reader) left() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.gather.left(len(r.waiting), r.n.clock.Monotonic())
+	return r.delay.left(len(r.waiting), r.n.clock.Monotonic())
 }
 
 func (r *reader) settled(ops int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gather.settled(ops, len(r.waiting), took, r.n.clock.Monotonic())
+	r.delay.settled(ops, len(r.waiting), took, r.n.clock.Monotonic())
 }
 
 func (r *reader) take(closing bool) []*op {

@@ -61,10 +61,10 @@ func (n *Node) attemptRecall(ctx context.Context, a *attempt) outcome {
 	if n.lead.Load() != nil {
 		return n.local(ctx, resp.Request{}, true, a).outcome
 	}
-	addr, reign, cancel, ok := n.leaderElsewhere(ctx)
+	addr, term, cancel, ok := n.leaderElsewhere(ctx)
 	if !ok {
 		return outcomeNotDone
 	}
 	defer cancel()
-	return n.forward(reign, addr, resp.Request{}, a).outcome
+	return n.forward(term, addr, resp.Request{}, a).outcome
 }

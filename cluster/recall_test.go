@@ -46,8 +46,8 @@ func startLossy(t *testing.T) (c *testCluster, lose *atomic.Int32) {
 	return startCluster(t, 3, func(cfg *Config) { cfg.Network = lossyNetwork{cfg.Network, lose} }), lose
 }
 
-// reign checks that nobody has been elected since a leader had a term.
-func (n *testNode) reign(t *testing.T, term uint64) {
+// sameTerm checks that nobody has been elected since a leader had a term.
+func (n *testNode) sameTerm(t *testing.T, term uint64) {
 	t.Helper()
 	if lead := n.lead.Load(); lead == nil || lead.term != term {
 		t.Errorf("%s does not lead in term %d any more", n.id, term)
@@ -81,7 +81,7 @@ func TestConnectionBreaksWithTheRequest(t *testing.T) {
 				t.Errorf("the next request took %s", took)
 			}
 			c.expect(lead, "GET count", "$1 2")
-			lead.reign(t, term)
+			lead.sameTerm(t, term)
 			c.forgotten()
 		})
 	}
@@ -116,7 +116,7 @@ func TestConnectionBreaksBehindTheRequest(t *testing.T) {
 		wantReply(t, "INCR", reply, ":1")
 		time.Sleep(time.Second)
 		c.expect(lead, "GET count", "$1 1")
-		lead.reign(t, term)
+		lead.sameTerm(t, term)
 		c.forgotten()
 	})
 }
@@ -144,7 +144,7 @@ func TestRequestArrivesBehindTheQuestion(t *testing.T) {
 		c.expect(n, "INCR count", ":2")
 		time.Sleep(time.Second)
 		c.expect(lead, "GET count", "$1 2")
-		lead.reign(t, term)
+		lead.sameTerm(t, term)
 		c.forgotten()
 	})
 }
@@ -197,7 +197,7 @@ func TestLeaderPausesWithTheRequest(t *testing.T) {
 }
 
 // The leader changes, and changes back, while a request lies on its way: the question of
-// the first reign is refused in the others, and the request is.
+// the first term is refused in the others, and the request is.
 func TestLeaderChangesBeforeTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3)
@@ -354,7 +354,9 @@ func TestForwardedRecall(t *testing.T) {
 		term := lead.lead.Load().term
 		forward := func(req resp.Request, from origin, term uint64) outcome {
 			answers := make(chan outcome, 1)
-			lead.serveForward(peer.Forwarded{Req: req, Binding: peer.Binding{Session: from.session, Number: from.number, Term: term}, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
+			bound := peer.Binding{Session: from.session, Number: from.number, Term: term}
+			f := peer.Forwarded{Req: req, Binding: bound, Until: after(time.Second)}
+			lead.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
 		}
 		incr, setnx := command("INCR", "count"), command("SETNX", "lock", "1")
@@ -379,7 +381,7 @@ func TestForwardedRecall(t *testing.T) {
 				t.Errorf("%s: %v, want %v", step.what, got, step.want)
 			}
 		}
-		lead.lead.Store(nil) // Raft may tell of one reign twice
+		lead.lead.Store(nil) // Raft may tell of one leadership twice
 		if !lead.startClock(term) {
 			t.Fatal("it does not lead any more")
 		}

@@ -128,7 +128,7 @@ var sentinelHelp = resp.Array(statuses(
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.
 func (s *Sentinel) watched() *standing {
-	if st := s.n.herald.told.Load(); st.master != nil {
+	if st := s.n.topology.told.Load(); st.master != nil {
 		return st
 	}
 	return nil
@@ -211,7 +211,7 @@ func (s *Sentinel) cut(p *seat) bool {
 
 // silence is for how long a node has not answered.
 func (s *Sentinel) silence(p *seat) time.Duration {
-	return max(s.n.clock.Monotonic()-s.n.herald.sighting(p.id).at, 0)
+	return max(s.n.clock.Monotonic()-s.n.topology.lastSeen(p.id).at, 0)
 }
 
 // reported are the fields about the role that a node plays.
@@ -266,7 +266,8 @@ func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 		list = append(list, bulkMap(append(fields,
 			"master-link-down-time", "0", "master-link-status", link,
 			"master-host", w.master.host, "master-port", w.master.port,
-			"slave-priority", "100", "slave-repl-offset", u64(s.n.herald.sighting(p.id).applied), "replica-announced", "1",
+			"slave-priority", "100", "slave-repl-offset", u64(s.n.topology.lastSeen(p.id).applied),
+			"replica-announced", "1",
 		)...))
 	}
 	return resp.Array(list...)

@@ -8,7 +8,7 @@ import (
 )
 
 // announce publishes what has changed to the sentinel's subscribers, in the words and
-// the order of Redis. Only the herald's goroutine calls it.
+// the order of Redis. Only the topology's goroutine calls it.
 func (s *Sentinel) announce(was, now *standing) {
 	e := &events{name: s.cfg.Master}
 	before, after := was.master, now.master

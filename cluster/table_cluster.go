@@ -97,7 +97,7 @@ type shard struct {
 // are not served by any node: to the leader, or "" for here. While there is no
 // leader the command waits here.
 func (n *Node) Redirect() string {
-	s := n.herald.told.Load()
+	s := n.topology.told.Load()
 	if s.vacant || s.ledBy(n.cfg.ID) || n.leads() {
 		return ""
 	}
@@ -107,7 +107,7 @@ func (n *Node) Redirect() string {
 // shard is told with a master even before there has been a leader: clients take no
 // slots without one, and every node serves every key.
 func (n *Node) shard() shard {
-	s := shard{standing: n.herald.told.Load()}
+	s := shard{standing: n.topology.told.Load()}
 	s.failed = s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
@@ -175,7 +175,7 @@ func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 		}
 		nodes = append(nodes, resp.Map(append(node,
 			resp.Bulk("role"), resp.Bulk(role),
-			resp.Bulk("replication-offset"), resp.Int(int64(n.herald.sighting(p.id).applied)),
+			resp.Bulk("replication-offset"), resp.Int(int64(n.topology.lastSeen(p.id).applied)),
 			resp.Bulk("health"), resp.Bulk(health),
 		)...))
 	}
@@ -203,7 +203,7 @@ func (n *Node) nodeLine(s shard, p seat) string {
 		flags = "myself," + flags
 	}
 	return fmt.Sprintf("%s %s:%s@%s %s %s 0 %d %d %s%s", p.runID, p.host, p.port, p.bus, flags, master,
-		n.herald.sighting(p.id).wall, s.term, link, slots)
+		n.topology.lastSeen(p.id).wall, s.term, link, slots)
 }
 
 func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
@@ -280,7 +280,7 @@ func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {
 // cmdClusterLinks lists the two connections with each node that answers.
 func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	var links []resp.Reply
-	for _, p := range n.herald.told.Load().seats {
+	for _, p := range n.topology.told.Load().seats {
 		if p.id == n.cfg.ID || p.down {
 			continue
 		}
@@ -288,7 +288,7 @@ func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 			links = append(links, resp.Map(
 				resp.Bulk("direction"), resp.Bulk(direction),
 				resp.Bulk("node"), resp.Bulk(p.runID),
-				resp.Bulk("create-time"), resp.Int(n.herald.sighting(p.id).since),
+				resp.Bulk("create-time"), resp.Int(n.topology.lastSeen(p.id).since),
 				resp.Bulk("events"), resp.Bulk("r"),
 				resp.Bulk("send-buffer-allocated"), resp.Int(0),
 				resp.Bulk("send-buffer-used"), resp.Int(0),

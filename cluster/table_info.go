@@ -148,7 +148,7 @@ func (n *Node) leaderHostPort() (host, port, link string) {
 		host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
 		return host, port, "up"
 	}
-	if last := n.herald.told.Load().master; last != nil {
+	if last := n.topology.told.Load().master; last != nil {
 		return last.host, last.port, "down"
 	}
 	return "", "0", "down"
@@ -268,7 +268,7 @@ func (n *Node) infoReplication() resp.Section {
 		add("master_host", host)
 		add("master_port", port)
 		add("master_link_status", link)
-		add("master_last_io_seconds_ago", i64(int64(n.role.silence().Seconds())))
+		add("master_last_io_seconds_ago", i64(int64(n.leaderWatch.silence().Seconds())))
 		add("master_sync_in_progress", "0")
 		add("slave_read_repl_offset", applied)
 		add("slave_repl_offset", applied)

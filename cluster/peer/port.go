@@ -20,7 +20,7 @@ const HeartbeatDefault = 500 * time.Millisecond
 
 // Limits and times of the peer network.
 const (
-	dialWaitMax    = 700 * time.Millisecond // dial, proofs and hello; short, so that a peer that swallows packets is noticed
+	dialWaitMax    = 700 * time.Millisecond // dial, proofs and hello; a peer that swallows packets is to be noticed
 	helloWaitMax   = 2 * time.Second        // a stranger that connects and says nothing
 	servedConnsMax = 1024                   // incoming connections of all kinds, once they are admitted
 	acceptPauseMax = time.Second

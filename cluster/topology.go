@@ -14,22 +14,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// herald keeps what clients are told of the cluster: who leads, which nodes there
+// topology keeps what clients are told of the cluster: who leads, which nodes there
 // are, and where. Raft's own word would be too early: a node that was elected may
 // have entries to apply before it serves, so a leader is told of once it says itself
 // that it serves. The last one stays until then.
-type herald struct {
+type topology struct {
 	n       *Node
 	told    atomic.Pointer[standing]
 	missing time.Duration // monotonic: since when no leader serves; only watch uses it
 	misses  bool
 
 	mu    sync.Mutex
-	heard map[string]sighting // by id: the members that have answered this node
+	heard map[string]lastSeen // by id: the members that have answered this node
 }
 
-// sighting is what a member last answered.
-type sighting struct {
+// lastSeen is what a member last answered.
+type lastSeen struct {
 	at      time.Duration // monotonic
 	wall    int64         // milliseconds since 1970
 	since   int64         // likewise: since when it has answered without a gap
@@ -59,70 +59,70 @@ type seat struct {
 }
 
 const (
-	// heraldEvery is how often members are asked how they are.
-	heraldEvery = time.Second
+	// surveyEvery is how often members are asked how they are.
+	surveyEvery = time.Second
 	// downAfter is the silence after which a member counts as down.
-	downAfter = 3 * heraldEvery
-	// heraldPatience is how long there may be no leader before clients are told so: a
+	downAfter = 3 * surveyEvery
+	// vacantAfter is how long there may be no leader before clients are told so: a
 	// leadership that is handed over is not lost.
-	heraldPatience = 100 * time.Millisecond
-	// heraldPause is the first pause between two questions whether a new leader serves.
-	heraldPause = 10 * time.Millisecond
+	vacantAfter = 100 * time.Millisecond
+	// servesPause is the first pause between two questions whether a new leader serves.
+	servesPause = 10 * time.Millisecond
 )
 
-func (h *herald) start(n *Node) {
-	h.n = n
-	h.heard = map[string]sighting{}
-	h.told.Store(&standing{vacant: true, since: n.clock.Monotonic()})
-	h.look()
-	n.goroutines.Go(h.watch)
+func (t *topology) start(n *Node) {
+	t.n = n
+	t.heard = map[string]lastSeen{}
+	t.told.Store(&standing{vacant: true, since: n.clock.Monotonic()})
+	t.look()
+	n.goroutines.Go(t.watch)
 	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
-		n.goroutines.Go(h.listen)
+		n.goroutines.Go(t.listen)
 	}
 }
 
 // watch follows who leads until the node stops.
-func (h *herald) watch() {
+func (t *topology) watch() {
 	for {
-		changed := h.n.changed.next()
-		t := time.NewTimer(h.look())
+		changed := t.n.changed.next()
+		timer := time.NewTimer(t.look())
 		select {
 		case <-changed:
-		case <-t.C:
-		case <-h.n.stop:
-			t.Stop()
+		case <-timer.C:
+		case <-t.n.stop:
+			timer.Stop()
 			return
 		}
-		t.Stop()
+		timer.Stop()
 	}
 }
 
 // look brings what is told up to date, and says when to look again.
-func (h *herald) look() time.Duration {
-	was, mono := h.told.Load(), h.n.clock.Monotonic()
-	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: h.seats(mono)}
+func (t *topology) look() time.Duration {
+	was, mono := t.told.Load(), t.n.clock.Monotonic()
+	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
 	if was.master != nil && now.seat(was.master.id) != nil {
 		now.master = now.seat(was.master.id) // what is told of it may have changed
 	}
-	addr, id := h.n.raft.LeaderWithID()
-	term, again := h.n.raft.CurrentTerm(), heraldEvery
+	addr, id := t.n.raft.LeaderWithID()
+	term, again := t.n.raft.CurrentTerm(), surveyEvery
 	switch {
-	case id != "" && now.seat(string(id)) != nil && h.serves(was, string(id), addr, term):
-		h.misses = false
+	case id != "" && now.seat(string(id)) != nil && t.serves(was, string(id), addr, term):
+		t.misses = false
 		if was.vacant || !was.ledBy(string(id)) {
 			now.since = mono
 		}
 		now.master, now.term, now.vacant = now.seat(string(id)), term, false
-	case !h.misses:
-		h.misses, h.missing, again = true, mono, heraldPause
+	case !t.misses:
+		t.misses, t.missing, again = true, mono, servesPause
 	default:
-		again = min(max(mono-h.missing, heraldPause), heraldEvery)
-		if !was.vacant && mono-h.missing >= heraldPatience {
-			now.vacant, now.since = true, h.missing
+		again = min(max(mono-t.missing, servesPause), surveyEvery)
+		if !was.vacant && mono-t.missing >= vacantAfter {
+			now.vacant, now.since = true, t.missing
 		}
 	}
-	h.told.Store(now)
-	if s := h.n.sentinel; s != nil {
+	t.told.Store(now)
+	if s := t.n.sentinel; s != nil {
 		s.announce(was, now)
 	}
 	return again
@@ -130,80 +130,80 @@ func (h *herald) look() time.Duration {
 
 // serves reports whether a leader says that it serves. One that is told of already
 // is not asked again.
-func (h *herald) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
-	if id == h.n.cfg.ID {
-		return h.n.leads()
+func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
+	if id == t.n.cfg.ID {
+		return t.n.leads()
 	}
 	if was.ledBy(id) && was.term == term && !was.vacant {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.n.cfg.Heartbeat)
+	ctx, cancel := context.WithTimeout(context.Background(), t.n.cfg.Heartbeat)
 	defer cancel()
-	st, err := h.n.peers.Status(ctx, string(addr))
+	st, err := t.n.peers.Status(ctx, string(addr))
 	return err == nil && st.Leader
 }
 
 // listen asks all members how they are, again and again.
-func (h *herald) listen() {
-	tick := time.NewTicker(heraldEvery)
+func (t *topology) listen() {
+	tick := time.NewTicker(surveyEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-h.n.stop:
+		case <-t.n.stop:
 			return
 		}
-		for _, m := range h.n.survey(context.Background()) {
+		for _, m := range t.n.survey(context.Background()) {
 			if m.err == nil {
-				h.hear(string(m.ID), m.Applied)
+				t.hear(string(m.ID), m.Applied)
 			}
 		}
 	}
 }
 
-func (h *herald) hear(id string, applied uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := h.heard[id]
-	now := sighting{at: h.n.clock.Monotonic(), wall: h.n.clock.Wall() / 1000, since: last.since, applied: applied}
+func (t *topology) hear(id string, applied uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.heard[id]
+	now := lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, since: last.since, applied: applied}
 	if now.since == 0 || now.at-last.at > downAfter {
 		now.since = now.wall
 	}
-	h.heard[id] = now
+	t.heard[id] = now
 }
 
-// sighting is the last answer of a member; for this node itself it is now.
-func (h *herald) sighting(id string) sighting {
-	if id == h.n.cfg.ID {
-		return sighting{at: h.n.clock.Monotonic(), wall: h.n.clock.Wall() / 1000, applied: h.n.appliedNow.Load()}
+// lastSeen is the last answer of a member; for this node itself it is now.
+func (t *topology) lastSeen(id string) lastSeen {
+	if id == t.n.cfg.ID {
+		return lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, applied: t.n.appliedNow.Load()}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.heard[id]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard[id]
 }
 
 // seats lists the nodes. A member that this node has not heard of yet gets as long
 // to answer as any other.
-func (h *herald) seats(mono time.Duration) []seat {
-	members := h.n.voters()
-	self := func(s raft.Server) bool { return string(s.ID) == h.n.cfg.ID }
+func (t *topology) seats(mono time.Duration) []seat {
+	members := t.n.voters()
+	self := func(s raft.Server) bool { return string(s.ID) == t.n.cfg.ID }
 	if !slices.ContainsFunc(members, self) {
-		members = append(members, raft.Server{ID: raft.ServerID(h.n.cfg.ID)})
+		members = append(members, raft.Server{ID: raft.ServerID(t.n.cfg.ID)})
 	}
 	var seats []seat
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, m := range members {
-		known := h.n.memberOf(string(m.ID))
+		known := t.n.memberOf(string(m.ID))
 		host, port, err := net.SplitHostPort(known.clientAddr())
 		if err != nil {
 			continue
 		}
 		_, bus, _ := net.SplitHostPort(known.PeerAddr)
-		last, met := h.heard[known.ID]
+		last, met := t.heard[known.ID]
 		if !met {
 			last.at = mono
-			h.heard[known.ID] = last
+			t.heard[known.ID] = last
 		}
 		seats = append(seats, seat{
 			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.sentinelAddr(),
