@@ -16,12 +16,14 @@ build: ## build the binary into ./lockd
 
 test: ## all tests
 	$(GO) test ./...
+	$(GO) -C bench test ./...
 
 # One processor each: on several, two goroutines of a test in virtual time that find a timer due
 # share one state of the race detector without a lock, and Go's runtime dies (1.26.8). What the
 # detector finds rests on what is ordered before what, not on what runs at the same time.
 race: ## all tests under the race detector
 	$(GO) test -race -cpu 1 ./...
+	$(GO) -C bench test -race -cpu 1 ./...
 
 faults: ## tests of the test build, whose fault points jepsen-lite strikes
 	$(GO) test -count=1 -tags faults -run TestFault ./resp/fault ./cluster/... ./jepsen-lite/nemesis
@@ -34,6 +36,7 @@ format:
 vet:
 	$(GO) vet -tags golden ./...
 	$(GO) vet -tags faults ./...
+	$(GO) -C bench vet ./...
 
 lint-only:
 	.ci/lint $(LINT_VERSION)
@@ -69,13 +72,13 @@ bench: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 bench-peers: ## lockd beside etcd and Redis on this machine: ratios, met or missed
-	$(GO) run ./cmd/lockd/bench/suite peers $(ARGS)
+	$(GO) -C bench build && bench/bench peers $(ARGS)
 
 bench-scale: ## lockd's own limits on this machine, met or missed: memory, keys, restart, failover, soak (half an hour)
-	$(GO) run ./cmd/lockd/bench/suite scale $(ARGS)
+	$(GO) -C bench build && bench/bench scale $(ARGS)
 
 bench-compare: ## Go benchmarks of this tree beside those of a commit, in turn (REF=COMMIT; COUNT, BENCH, PKG, TIME)
-	@GO="$(GO)" COUNT="$(COUNT)" BENCH="$(BENCH)" PKG="$(PKG)" TIME="$(TIME)" cmd/lockd/bench/suite/compare.sh "$(REF)"
+	@GO="$(GO)" COUNT="$(COUNT)" BENCH="$(BENCH)" PKG="$(PKG)" TIME="$(TIME)" bench/compare.sh "$(REF)"
 
 gen: ## write the README's command table from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite

@@ -43,8 +43,8 @@ var mayImport = map[string][]string{
 	"lockd/luavm/libc":     {},
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
-	"lockd/cmd/lockd/bench":       {},
-	"lockd/cmd/lockd/bench/suite": {"lockd/cmd/lockd/bench"}, // starts the built binary and its peers
+	"lockd/cmd/lockd/bench": {},
+	"lockd/bench":           {"lockd/cmd/lockd/bench"}, // a module of its own: starts the built binary and its peers
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
@@ -155,14 +155,15 @@ func (s source) imports() []string {
 	return paths
 }
 
-// isModule reports whether a folder is a module of its own (clients/go): it can
-// import nothing of the house.
-func isModule(path string) bool {
-	_, err := os.Stat(filepath.Join(path, "go.mod"))
-	return err == nil
+// isStrange reports whether a folder is a module that has no place in the picture
+// (clients/go): it can import nothing of the house. Those of the house are named by
+// their folders (lockd/bench).
+func isStrange(path string) bool {
+	text, err := os.ReadFile(filepath.Join(path, "go.mod"))
+	return err == nil && !strings.HasPrefix(string(text), "module lockd/")
 }
 
-// sources parses the non-test Go files of the module.
+// sources parses the non-test Go files of the house.
 func sources(t *testing.T) []source {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -174,7 +175,7 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(path)) {
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isStrange(path)) {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -10,7 +10,7 @@
 // A workload is a row of a table (workload.go) with a function for each protocol. It
 // knows nothing of time: measure.go calls it in a loop and keeps the clock.
 //
-// Command suite, in the folder below, starts servers for it: `make bench-peers` and
-// `make bench-scale`. Go's own benchmarks are held against those of a commit by
-// `make bench-compare`.
+// Module lockd/bench, in the folder bench of the repository, starts servers for it:
+// `make bench-peers` and `make bench-scale`. Go's own benchmarks are held against those
+// of a commit by `make bench-compare`.
 package bench

@@ -1,6 +1,6 @@
-// Command suite starts lockd and its peers on this machine, measures them by package
-// bench, and holds the figures against what lockd promises: `make bench-peers` for the
-// ratios to its peers, `make bench-scale` for its own limits.
+// Command bench starts lockd and its peers on this machine, measures them as `lockd
+// bench` does, and holds the figures against what lockd promises: `make bench-peers`
+// for the ratios to its peers, `make bench-scale` for its own limits.
 //
 // Its law: all it starts listens on loopback, keeps its data in one temporary folder,
 // and is gone when it ends, however it ends.
@@ -29,13 +29,13 @@ type command interface {
 
 func main() {
 	var c cli
-	chosen := kong.Parse(&c, kong.Name("suite"), kong.Description("Starts lockd and its peers, and measures them."), kong.Vars{"limits": limitNames(limits)})
+	chosen := kong.Parse(&c, kong.Name("bench"), kong.Description("Starts lockd and its peers, and measures them."), kong.Vars{"limits": limitNames(limits)})
 	commands := map[string]command{"peers": &c.Peers, "scale": &c.Scale}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "suite: %v\n", err)
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compares the Go benchmarks of this tree, as it lies there, with those of a commit.
 #
-#   cmd/lockd/bench/suite/compare.sh COMMIT
+#   bench/compare.sh COMMIT
 #
 # Both sides are built once. Then they run in turn, package by package and round by
 # round, so that a drift of the machine hits both alike. COUNT is the number of rounds,

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -170,16 +170,13 @@ var builtDir string
 
 // built is a real lockd, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "lockd-suite-test-")
+	dir, err := os.MkdirTemp("", "lockd-bench-test-")
 	if err != nil {
 		return "", err
 	}
 	builtDir = dir
 	binary := filepath.Join(dir, "lockd")
-	if out, err := exec.Command("go", "build", "-o", binary, "lockd/cmd/lockd").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return binary, nil
+	return binary, buildLockd(context.Background(), binary)
 })
 
 // smallScale is a try of each limit, as small as it can be.

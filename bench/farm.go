@@ -36,13 +36,30 @@ func newFarm(ctx context.Context, binary string, progress io.Writer) (*farm, err
 	f := &farm{dir: dir, binary: binary, progress: progress, ports: map[int]bool{}, patience: stopMax}
 	if binary == "" {
 		f.binary = filepath.Join(dir, "lockd")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", f.binary, "./cmd/lockd").CombinedOutput()
-		if err != nil {
+		if err := buildLockd(ctx, f.binary); err != nil {
 			f.close()
-			return nil, fmt.Errorf("building lockd, in the folder of the module: %w: %s", err, out)
+			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// buildLockd builds lockd in the folder of its own module, whose go.mod says of what
+// versions it is made; this process runs there, or in that of module bench.
+func buildLockd(ctx context.Context, binary string) error {
+	var said strings.Builder
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "lockd")
+	list.Stderr = &said
+	root, err := list.Output()
+	if err == nil {
+		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", binary, "./cmd/lockd")
+		build.Stderr = &said
+		err = build.Run()
+	}
+	if err != nil {
+		return fmt.Errorf("building lockd, within its sources: %w: %s", err, said.String())
+	}
+	return nil
 }
 
 // stopMax bounds the orderly end of a process; then it is killed.
