@@ -19,6 +19,7 @@ import (
 
 type cli struct {
 	Peers peersCmd `cmd:"" help:"lockd beside etcd and Redis: the ratios, met or missed."`
+	Load  loadCmd  `cmd:"" help:"Servers that run already, side by side: lockd bench, for etcd too."`
 	Scale scaleCmd `cmd:"" help:"lockd by itself, and how much it bears: the limits, met or missed."`
 }
 
@@ -30,7 +31,7 @@ type command interface {
 func main() {
 	var c cli
 	chosen := kong.Parse(&c, kong.Name("bench"), kong.Description("Starts lockd and its peers, and measures them."), kong.Vars{"limits": limitNames(limits)})
-	commands := map[string]command{"peers": &c.Peers, "scale": &c.Scale}
+	commands := map[string]command{"peers": &c.Peers, "load": &c.Load, "scale": &c.Scale}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)
 	stop()

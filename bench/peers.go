@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"lockd/bench/etcd"
 	"lockd/cmd/lockd/bench"
 )
 
@@ -111,7 +112,7 @@ func (c *peersCmd) measurements() []*measurement {
 func (m *measurement) config(c *peersCmd, targets map[string]string) *bench.Config {
 	cfg := &bench.Config{
 		Target: []string{targets[lockdName]}, Workload: []string{m.workload}, Clients: m.clients, Pipeline: m.pipeline,
-		Time: c.Time, Rounds: c.Rounds, Keys: 1000, ValueSize: 20, KeepKeys: true,
+		Time: c.Time, Rounds: c.Rounds, Keys: 1000, ValueSize: 20, KeepKeys: true, Etcd: etcd.Dial,
 	}
 	for _, p := range m.peers {
 		cfg.Target = append(cfg.Target, targets[p])

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"lockd/bench/etcd"
 	"lockd/cmd/lockd/bench"
 )
 
@@ -131,7 +132,7 @@ func (f *farm) etcd(ctx context.Context) ([]*proc, error) {
 		nodes = append(nodes, p)
 	}
 	for _, p := range nodes {
-		if err := p.await(ctx, func(ctx context.Context) error { return bench.EtcdServes(ctx, p.addr) }); err != nil {
+		if err := p.await(ctx, func(ctx context.Context) error { return etcd.Serves(ctx, p.addr) }); err != nil {
 			return nil, err
 		}
 	}

@@ -44,7 +44,8 @@ var mayImport = map[string][]string{
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/cmd/lockd/bench": {},
-	"lockd/bench":           {"lockd/cmd/lockd/bench"}, // a module of its own: starts the built binary and its peers
+	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd"}, // a module of its own: starts the built binary and its peers
+	"lockd/bench/etcd":      {"lockd/cmd/lockd/bench"},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},

@@ -31,7 +31,7 @@ type cli struct {
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
-	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, and etcd, side by side."`
+	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Config is what to measure; its tags are those of the command line.
 type Config struct {
-	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads." placeholder:"[NAME=]redis://HOST:PORT,...|etcd://HOST:PORT,..."`
+	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. Targets of etcd, etcd://HOST:PORT,..., need its client: in the sources of lockd, go -C bench run . load takes them, with the same flags." placeholder:"[NAME=]redis://HOST:PORT,..."`
 	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
 	Clients   []int         `default:"1,50,300" help:"Numbers of clients, each measured by itself (default: ${default})." placeholder:"N,..."`
 	Pipeline  int           `default:"1" help:"Operations that a client sends at once." placeholder:"N"`
@@ -22,8 +22,9 @@ type Config struct {
 	JSON      string        `name:"json" help:"Also write all figures to this file." placeholder:"FILE"`
 	Plot      string        `help:"Also draw the throughput into this file." placeholder:"FILE.svg"`
 
-	KeepKeys bool `kong:"-"` // leave the keys for the next measurement
-	HasKeys  bool `kong:"-"` // an earlier measurement left them
+	KeepKeys bool                            `kong:"-"` // leave the keys for the next measurement
+	HasKeys  bool                            `kong:"-"` // an earlier measurement left them
+	Etcd     func(addr string) (Etcd, error) `kong:"-"` // connects to a server of an etcd; nil: no target is one
 }
 
 // Bounds of the settings.
@@ -64,8 +65,16 @@ func (c *Config) Check() error {
 			return err
 		}
 	}
-	_, err := parseTargets(c.Target, c.Wait)
-	return err
+	targets, err := parseTargets(c.Target, c.Wait)
+	if err != nil {
+		return err
+	}
+	for _, t := range targets {
+		if t.Scheme == schemeEtcd && c.Etcd == nil {
+			return fmt.Errorf("target %q: this program is without etcd's client; in the sources of lockd, `go -C bench run . load` has it, with the same flags", t.Name)
+		}
+	}
+	return nil
 }
 
 // Run measures, prints the tables to stdout and what it is doing to progress, and
@@ -92,7 +101,7 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 	b := &bench{cfg: c, progress: progress, report: &Report{Began: time.Now().UTC().Truncate(time.Second), Machine: ThisMachine(), Settings: c.settings()}}
 	defer b.close()
 	for _, t := range targets {
-		d := newDriver(t)
+		d := c.newDriver(t)
 		b.drivers = append(b.drivers, d)
 		lines, err := d.describe(ctx)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package bench measures servers that speak Redis's protocol, and etcd, side by
-// side: `lockd bench`.
+// Package bench measures servers that speak Redis's protocol side by side: `lockd
+// bench`. It measures etcd too, where it is given a connection (interface Etcd).
 //
 // Its law: a figure is worth nothing if it was paid for by something else. So every
 // reply is checked and not only counted; the targets are measured in turn, round by
@@ -10,7 +10,7 @@
 // A workload is a row of a table (workload.go) with a function for each protocol. It
 // knows nothing of time: measure.go calls it in a loop and keeps the clock.
 //
-// Module lockd/bench, in the folder bench of the repository, starts servers for it:
-// `make bench-peers` and `make bench-scale`. Go's own benchmarks are held against those
+// Module lockd/bench, in the folder bench of the repository, has etcd's client, and
+// starts servers: `make bench-peers` and `make bench-scale`. Go's own benchmarks are held against those
 // of a commit by `make bench-compare`.
 package bench

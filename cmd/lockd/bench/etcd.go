@@ -6,15 +6,35 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
-
-	"go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
+
+// Etcd is a connection to one server of an etcd, which many clients use at the same
+// time. Package lockd/bench/etcd has it over etcd's own Go client: that client and what
+// it is made of are not for the server's binary.
+type Etcd interface {
+	// Status tells the server's version, and whether it leads.
+	Status(ctx context.Context) (version string, leads bool, err error)
+	// Get reads a key, linearizably; its value is empty if there is none.
+	Get(ctx context.Context, key string) (string, error)
+	Put(ctx context.Context, key, value string) error
+	// PutAll puts pairs of keys and values in one transaction.
+	PutAll(ctx context.Context, pairs [][2]string) error
+	DeletePrefix(ctx context.Context, prefix string) error
+	// Grant makes a lease; it ends by Revoke, or by itself after so long.
+	Grant(ctx context.Context, length time.Duration) (lease int64, err error)
+	Revoke(ctx context.Context, lease int64) error
+	// Acquire puts a key that is not there, bound to a lease, and reports whether it
+	// did; Release deletes a key that has this value, and reports whether it did.
+	Acquire(ctx context.Context, key, value string, lease int64) (bool, error)
+	Release(ctx context.Context, key, value string) (bool, error)
+	Close() error
+}
 
 // etcdDriver measures etcd through its own Go client.
 type etcdDriver struct {
 	target Target
-	conns  map[string][]*clientv3.Client // by address
+	dial   func(addr string) (Etcd, error)
+	conns  map[string][]Etcd // by address
 }
 
 // etcdConnClients is how many clients share one connection, as calls of a program do.
@@ -23,17 +43,15 @@ const etcdConnClients = 25
 func (d *etcdDriver) supports(w *workload, p *plan) bool { return w.etcd != nil && p.pipeline == 1 }
 
 // conn is the connection of client id to addr.
-func (d *etcdDriver) conn(addr string, id int) (*clientv3.Client, error) {
+func (d *etcdDriver) conn(addr string, id int) (Etcd, error) {
 	nth := id / etcdConnClients
 	for len(d.conns[addr]) <= nth {
-		c, err := clientv3.New(clientv3.Config{
-			Endpoints: []string{addr}, DialTimeout: dialMax, Logger: zap.NewNop(),
-		})
+		c, err := d.dial(addr)
 		if err != nil {
 			return nil, fmt.Errorf("cannot connect to %s: %w", addr, err)
 		}
 		if d.conns == nil {
-			d.conns = map[string][]*clientv3.Client{}
+			d.conns = map[string][]Etcd{}
 		}
 		d.conns[addr] = append(d.conns[addr], c)
 	}
@@ -49,18 +67,18 @@ func (d *etcdDriver) close() {
 	d.conns = nil
 }
 
-func (d *etcdDriver) status(ctx context.Context, addr string) (*clientv3.StatusResponse, error) {
+func (d *etcdDriver) status(ctx context.Context, addr string) (version string, leads bool, err error) {
 	c, err := d.conn(addr, 0)
 	if err != nil {
-		return nil, err
+		return "", false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
-	s, err := c.Status(ctx, addr)
+	version, leads, err = c.Status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s does not tell its status: %w", addr, err)
+		err = fmt.Errorf("%s does not tell its status: %w", addr, err)
 	}
-	return s, nil
+	return version, leads, err
 }
 
 func (d *etcdDriver) addrs(ctx context.Context) ([]string, error) {
@@ -68,11 +86,11 @@ func (d *etcdDriver) addrs(ctx context.Context) ([]string, error) {
 		return d.target.Addrs, nil
 	}
 	for _, addr := range d.target.Addrs {
-		s, err := d.status(ctx, addr)
+		_, leads, err := d.status(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		if s.Leader == s.Header.MemberId {
+		if leads {
 			return []string{addr}, nil
 		}
 	}
@@ -84,15 +102,15 @@ func (d *etcdDriver) addrs(ctx context.Context) ([]string, error) {
 func (d *etcdDriver) describe(ctx context.Context) ([]string, error) {
 	var all []string
 	for _, addr := range d.target.Addrs {
-		s, err := d.status(ctx, addr)
+		version, leads, err := d.status(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
 		role := "follower"
-		if s.Leader == s.Header.MemberId {
+		if leads {
 			role = "leader"
 		}
-		all = append(all, fmt.Sprintf("%s etcd %s, %s, syncs always (its default)", addr, s.Version, role))
+		all = append(all, fmt.Sprintf("%s etcd %s, %s, syncs always (its default)", addr, version, role))
 	}
 	return all, nil
 }
@@ -108,13 +126,13 @@ func (d *etcdDriver) fill(ctx context.Context, p *plan, done func(keys int)) err
 	return inBatches(ctx, p.keys, etcdBatch, func(ctx context.Context) (func(from, to int) error, func(), error) {
 		c, err := d.conn(addrs[0], 0)
 		work := func(from, to int) error {
-			var puts []clientv3.Op
+			var pairs [][2]string
 			for i := from; i < to; i++ {
-				puts = append(puts, clientv3.OpPut(dataKey(i), string(appendValue(nil, i, p.valueSize))))
+				pairs = append(pairs, [2]string{dataKey(i), string(appendValue(nil, i, p.valueSize))})
 			}
 			ctx, cancel := context.WithTimeout(ctx, answerMax)
 			defer cancel()
-			if _, err := c.Txn(ctx).Then(puts...).Commit(); err != nil {
+			if err := c.PutAll(ctx, pairs); err != nil {
 				return fmt.Errorf("%s answered a transaction of puts with %w", addrs[0], err)
 			}
 			done(to - from)
@@ -133,8 +151,7 @@ func (d *etcdDriver) clear(ctx context.Context, _ *plan) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Delete(ctx, keyPrefix, clientv3.WithPrefix())
-	return err
+	return c.DeletePrefix(ctx, keyPrefix)
 }
 
 func (d *etcdDriver) before(_ context.Context, _ *workload, p *plan, addrs []string) error {
@@ -151,20 +168,20 @@ func (d *etcdDriver) after(context.Context, *workload, *plan, []string, int) err
 // etcdClient is one client of an etcd.
 type etcdClient struct {
 	*plan
-	kv     *clientv3.Client
+	kv     Etcd
 	addr   string
 	id     int
 	token  string
 	turn   int
 	rng    *rand.Rand
-	lease  clientv3.LeaseID
+	lease  int64
 	load   *etcdLoad
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// etcdLeaseSeconds is longer than a measurement.
-const etcdLeaseSeconds = 3600
+// etcdLease is longer than a measurement.
+const etcdLease = time.Hour
 
 func (d *etcdDriver) open(ctx context.Context, w *workload, p *plan, addrs []string, id int) (client, error) {
 	addr := addrs[id%len(addrs)]
@@ -176,12 +193,10 @@ func (d *etcdDriver) open(ctx context.Context, w *workload, p *plan, addrs []str
 		rng: rand.New(rand.NewPCG(rand.Uint64(), uint64(id)))}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	if w.etcd.lease {
-		granted, err := kv.Grant(c.ctx, etcdLeaseSeconds)
-		if err != nil {
+		if c.lease, err = kv.Grant(c.ctx, etcdLease); err != nil {
 			c.cancel()
 			return nil, fmt.Errorf("%s grants no lease: %w", addr, err)
 		}
-		c.lease = granted.ID
 	}
 	return c, nil
 }
@@ -195,7 +210,7 @@ func (c *etcdClient) patience(d time.Duration) { time.AfterFunc(d, c.cancel) }
 func (c *etcdClient) finish() {
 	if c.lease != 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), dialMax)
-		_, _ = c.kv.Revoke(ctx, c.lease) // else it ends by itself
+		_ = c.kv.Revoke(ctx, c.lease) // else it ends by itself
 		cancel()
 	}
 	c.cancel()
@@ -208,7 +223,7 @@ func lockKey(i int) string { return string(appendDigits([]byte(lockPrefix), i)) 
 func etcdSet(c *etcdClient) error { return c.put(c.rng.IntN(c.keys)) }
 
 func (c *etcdClient) put(key int) error {
-	if _, err := c.kv.Put(c.ctx, dataKey(key), string(appendValue(nil, key, c.valueSize))); err != nil {
+	if err := c.kv.Put(c.ctx, dataKey(key), string(appendValue(nil, key, c.valueSize))); err != nil {
 		return fmt.Errorf("%s answered a put with %w", c.addr, err)
 	}
 	return nil
@@ -222,29 +237,28 @@ func (c *etcdClient) get(key int) error {
 		return fmt.Errorf("%s answered a get with %w", c.addr, err)
 	}
 	want := string(appendValue(nil, key, c.valueSize))
-	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != want {
-		return fmt.Errorf("%s answered the get of a key whose value is %s with %v", c.addr, want, got.Kvs)
+	if got != want {
+		return fmt.Errorf("%s answered the get of a key whose value is %s with %q", c.addr, want, got)
 	}
 	return nil
 }
 
 // acquire takes a lock if it is free.
 func (c *etcdClient) acquire(key string) (bool, error) {
-	r, err := c.kv.Txn(c.ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, c.token, clientv3.WithLease(c.lease))).Commit()
+	got, err := c.kv.Acquire(c.ctx, key, c.token, c.lease)
 	if err != nil {
 		return false, fmt.Errorf("%s answered the transaction that locks with %w", c.addr, err)
 	}
-	return r.Succeeded, nil
+	return got, nil
 }
 
 // release frees a lock, which must be ours.
 func (c *etcdClient) release(key string) error {
-	r, err := c.kv.Txn(c.ctx).If(clientv3.Compare(clientv3.Value(key), "=", c.token)).Then(clientv3.OpDelete(key)).Commit()
+	released, err := c.kv.Release(c.ctx, key, c.token)
 	if err != nil {
 		return fmt.Errorf("%s answered the transaction that unlocks with %w", c.addr, err)
 	}
-	if !r.Succeeded {
+	if !released {
 		return fmt.Errorf("%s says that a lock is not its holder's", c.addr)
 	}
 	return nil
@@ -280,15 +294,4 @@ func etcdMixed(c *etcdClient) error {
 		return etcdSet(c)
 	}
 	return etcdLock(c)
-}
-
-// EtcdServes reports what keeps an etcd from serving: it has a leader, and says so.
-func EtcdServes(ctx context.Context, addr string) error {
-	d := &etcdDriver{target: Target{Addrs: []string{addr}}}
-	defer d.close()
-	s, err := d.status(ctx, addr)
-	if err == nil && s.Leader == 0 {
-		err = fmt.Errorf("%s has no leader", addr)
-	}
-	return err
 }

@@ -236,9 +236,9 @@ func (r *run) sample(seconds float64) Sample {
 // errInterrupted ends a measurement that was told to.
 var errInterrupted = errors.New("interrupted: the figures are those of the rounds that were complete")
 
-func newDriver(t Target) driver {
+func (c *Config) newDriver(t Target) driver {
 	if t.Scheme == schemeEtcd {
-		return &etcdDriver{target: t}
+		return &etcdDriver{target: t, dial: c.Etcd}
 	}
 	return &redisDriver{target: t}
 }
