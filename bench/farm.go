@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"lockd/internal/freeport"
 )
 
 // farm is all the processes of a run, and their folder.
@@ -23,7 +23,6 @@ type farm struct {
 	binary   string // of lockd
 	progress io.Writer
 	procs    []*proc
-	ports    map[int]bool  // given out
 	patience time.Duration // with a process that was told to end
 }
 
@@ -33,7 +32,7 @@ func newFarm(ctx context.Context, binary string, progress io.Writer) (*farm, err
 	if err != nil {
 		return nil, err
 	}
-	f := &farm{dir: dir, binary: binary, progress: progress, ports: map[int]bool{}, patience: stopMax}
+	f := &farm{dir: dir, binary: binary, progress: progress, patience: stopMax}
 	if binary == "" {
 		f.binary = filepath.Join(dir, "lockd")
 		if err := buildLockd(ctx, f.binary); err != nil {
@@ -194,39 +193,5 @@ func (p *proc) lastWords() string {
 	return strings.Join(lines[max(0, len(lines)-5):], " | ")
 }
 
-// Ports of servers lie below those that the kernel gives to outgoing connections.
-const (
-	portMin = 20_000
-	portMax = 30_000
-)
-
-// addr is a loopback address that is free, and not given out before.
-func (f *farm) addr() (string, error) {
-	for range portMax - portMin {
-		port := portMin + rand.IntN(portMax-portMin)
-		if f.ports[port] {
-			continue
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		l.Close()
-		f.ports[port] = true
-		return addr, nil
-	}
-	return "", fmt.Errorf("no port between %d and %d is free", portMin, portMax)
-}
-
-func (f *farm) addrs(n int) ([]string, error) {
-	var all []string
-	for range n {
-		addr, err := f.addr()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, addr)
-	}
-	return all, nil
-}
+// addrs are n addresses for servers, which no other server has.
+func addrs(n int) ([]string, error) { return freeport.Addrs("127.0.0.1", n) }

@@ -12,7 +12,7 @@ import (
 
 // lockd starts n nodes with the default flags; prefix tells them from others.
 func (f *farm) lockd(ctx context.Context, prefix string, n int) ([]*proc, error) {
-	addrs, err := f.addrs(2 * n)
+	addrs, err := addrs(2 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +47,15 @@ func (p *proc) serves(ctx context.Context) error {
 
 // redis starts a redis-server that syncs before every answer.
 func (f *farm) redis(ctx context.Context, name string, more ...string) (*proc, error) {
-	addr, err := f.addr()
+	addrs, err := addrs(1)
 	if err != nil {
 		return nil, err
 	}
-	host, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addrs[0])
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.add(name, addr, "redis-server", func(dir string) []string {
+	p, err := f.add(name, addrs[0], "redis-server", func(dir string) []string {
 		return append([]string{"--bind", host, "--port", port, "--dir", dir, "--appendonly", "yes", "--appendfsync", "always", "--save", ""}, more...)
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *farm) replicatedRedis(ctx context.Context) ([]*proc, error) {
 // does not meet: they keep all revisions.
 func (f *farm) etcd(ctx context.Context) ([]*proc, error) {
 	const n = 3
-	addrs, err := f.addrs(2 * n)
+	addrs, err := addrs(2 * n)
 	if err != nil {
 		return nil, err
 	}

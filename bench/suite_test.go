@@ -58,11 +58,11 @@ func testFarm(t *testing.T) *farm {
 func behave(t *testing.T, f *farm, how string) *proc {
 	t.Helper()
 	t.Setenv(behaveAs, how)
-	addr, err := f.addr()
+	addrs, err := addrs(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := f.add(how+addr, addr, os.Args[0], func(string) []string { return []string{addr} })
+	p, err := f.add(how+addrs[0], addrs[0], os.Args[0], func(string) []string { return addrs })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockd/internal/freeport"
 )
 
 // masterName is what the sentinels call the one they watch.
@@ -274,38 +275,8 @@ func killLeader(ctx context.Context, nodes []*server) (string, error) {
 	return n.addr, nil
 }
 
-// The ports of servers lie below those that the kernel gives to outgoing
-// connections: one of these could take the place of a server that is down.
-const (
-	portMin = 15_000
-	portMax = 31_000
-)
-
-// addrsGiven are those that freeAddrs has returned: nobody may listen there yet.
-var addrsGiven = map[string]bool{}
-
-// freeAddrs finds n addresses on loopback that are free now and were not given before. It
-// may not be called concurrently.
-func freeAddrs(n int) ([]string, error) {
-	var addrs []string
-	for try := 0; len(addrs) < n; try++ {
-		addr := fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))
-		if addrsGiven[addr] {
-			continue
-		}
-		ln, err := net.Listen("tcp", addr)
-		if err != nil && try < 100*n {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		addrsGiven[addr] = true
-		addrs = append(addrs, addr)
-	}
-	return addrs, nil
-}
+// freeAddrs are n addresses for servers, which no other server has.
+func freeAddrs(n int) ([]string, error) { return freeport.Addrs("127.0.0.1", n) }
 
 // startLockd builds lockd and starts three nodes of it.
 func startLockd(ctx context.Context) (*target, error) {

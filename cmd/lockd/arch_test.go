@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace":          {"lockd/resp"},
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
-	"lockd/clients":           {}, // runs the suites of real clients against the built binary
+	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench"},
 
 	// The rooms of cluster, which know nothing of nodes.
@@ -44,14 +44,17 @@ var mayImport = map[string][]string{
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/cmd/lockd/bench": {},
-	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd"}, // a module of its own: starts the built binary and its peers
+	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd", "lockd/internal/freeport"}, // a module of its own: starts the built binary and its peers
 	"lockd/bench/etcd":      {"lockd/cmd/lockd/bench"},
+
+	// For what starts servers, and no part of one.
+	"lockd/internal/freeport": {},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
 	"lockd/jepsen-lite/history":  {},
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
-	"lockd/jepsen-lite/target":   {},
+	"lockd/jepsen-lite/target":   {"lockd/internal/freeport"},
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockd/internal/freeport"
 	"lockd/internal/strict"
 )
 
@@ -252,44 +251,12 @@ func eventually(t *testing.T, timeout time.Duration, what string, try func() err
 	}
 }
 
-// The ports of servers lie below those that the kernel gives to outgoing
-// connections: one of these could take the place of a server that is down.
-const (
-	portMin = 10_000
-	portMax = 15_000
-)
-
-// portsGiven are those that freePorts has returned: nobody may listen there yet.
-var portsGiven struct {
-	sync.Mutex
-	all map[int]bool
-}
-
-// freePorts finds n loopback ports that are free now and were not given to anybody in
-// this process before.
+// freePorts are n ports of loopback for servers, which no other server has.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	portsGiven.Lock()
-	defer portsGiven.Unlock()
-	if portsGiven.all == nil || len(portsGiven.all) > (portMax-portMin)/2 {
-		portsGiven.all = map[int]bool{} // by now those who had them are through
-	}
-	var ports []int
-	for try := 0; len(ports) < n; try++ {
-		if try > 10*(portMax-portMin) {
-			t.Fatal("no free port")
-		}
-		port := portMin + rand.IntN(portMax-portMin)
-		if portsGiven.all[port] {
-			continue
-		}
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = ln.Close()
-		portsGiven.all[port] = true
-		ports = append(ports, port)
+	ports, err := freeport.Ports("127.0.0.1", n)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return ports
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"lockd/internal/freeport"
 )
 
 // lockd is a cluster of lockd processes.
@@ -45,8 +47,7 @@ type lockdNode struct {
 // newLockd prepares a cluster. Every node announces the address of its peer proxy,
 // so that the list of members is the same everywhere.
 func newLockd(c Config) (Target, error) {
-	host := ownHost()
-	ports, err := freePorts(host, 3*c.Nodes)
+	addrs, err := freeport.Addrs(ownHost(), 3*c.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func newLockd(c Config) (Target, error) {
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
-		at := func(part int) string { return fmt.Sprintf("%s:%d", host, ports[part*c.Nodes+i]) }
+		at := func(part int) string { return addrs[part*c.Nodes+i] }
 		n := &lockdNode{addr: at(0), peerAddr: at(1), faultAddr: at(2), id: name, dir: filepath.Join(c.Dir, "data", name)}
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err

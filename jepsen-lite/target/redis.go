@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lockd/internal/freeport"
 )
 
 // redis is the control: one Redis primary with replicas, and a sentinel beside each.
@@ -62,13 +64,13 @@ func newRedis(c Config) (Target, error) {
 
 // add prepares one node: its ports and its proxies.
 func (t *redis) add(c Config, i int) (err error) {
-	ports, err := freePorts(onlyHost, 2)
+	addrs, err := freeport.Addrs(onlyHost, 2)
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("r%d", i+1)
 	n := &redisNode{
-		addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), sentinelAddr: fmt.Sprintf("127.0.0.1:%d", ports[1]),
+		addr: addrs[0], sentinelAddr: addrs[1],
 		dir: filepath.Join(c.Dir, "data", name),
 	}
 	if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {

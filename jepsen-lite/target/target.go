@@ -134,31 +134,6 @@ var Kinds = []Kind{
 	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis},
 }
 
-// Ports of servers lie below those that systems lend to outgoing connections, or one
-// of these could have a node's port when the node is started again.
-const (
-	portMin = 20000
-	portMax = 32000
-)
-
-// freePorts finds n free ports of a host. Another process could take one before it is
-// used; the start then fails and says so.
-func freePorts(host string, n int) ([]int, error) {
-	var ports []int
-	var err error
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > 100*n {
-			return nil, err
-		}
-		var ln net.Listener
-		if ln, err = net.Listen("tcp", fmt.Sprintf("%s:%d", host, portMin+rand.IntN(portMax-portMin))); err == nil {
-			defer ln.Close() // at the end, so that no port is found twice
-			ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-		}
-	}
-	return ports, nil
-}
-
 // onlyHost is the one address of loopback that there is everywhere.
 const onlyHost = "127.0.0.1"
 
