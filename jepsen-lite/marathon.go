@@ -75,7 +75,7 @@ func (c *runCmd) buildOnce(kind target.Kind) error {
 		return nil
 	}
 	c.Binary = filepath.Join(c.Out, "server")
-	return build(kind, c.Binary, c.Plant, c.buildFlags()...)
+	return kind.Build(c.Binary, c.Plant, c.buildFlags()...)
 }
 
 // errorsMax is how many runs in a row may not even begin.

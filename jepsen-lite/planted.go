@@ -23,7 +23,7 @@ type plantedRun struct {
 	as          []string // it is caught as one of these problems
 }
 
-// plantedRuns has a run for every patch of patchDir. The README's table is the same.
+// plantedRuns has a run for every patch of planted/ that is a bug. The README's table is the same.
 var plantedRuns = []plantedRun{
 	{"ack-before-commit", "SET and HSET are answered before they are committed",
 		"--workload set --nemesis kill --time 20s --seed 1", []string{"lost"}},
@@ -179,7 +179,7 @@ func (c *plantedCmd) soundServer() (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	return path, build(target.Kinds[0], path, "")
+	return path, target.Kinds[0].Build(path, "")
 }
 
 func soundly(passed bool) (word string, ok bool) {

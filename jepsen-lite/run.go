@@ -228,12 +228,13 @@ func (s *session) open(k target.Kind) (err error) {
 	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		if err := build(k, conf.Binary, c.Plant, c.buildFlags()...); err != nil {
+		if err := k.Build(conf.Binary, c.Plant, c.buildFlags()...); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(s.kinds, nemesis.OtherBuild) && k.Package != "" {
-		if conf.Other, err = c.buildOther(k); err != nil && slices.Contains(c.Nemesis, nemesis.OtherBuild) {
+		conf.Other = filepath.Join(c.Out, "server-other")
+		if err = k.Build(conf.Other, target.OtherBuild, c.buildFlags()...); err != nil && slices.Contains(c.Nemesis, nemesis.OtherBuild) {
 			return fmt.Errorf("--nemesis %s: %w", nemesis.OtherBuild, err)
 		} else if err != nil { // "all" chose it
 			s.kinds = slices.DeleteFunc(s.kinds, func(kind string) bool { return kind == nemesis.OtherBuild })
@@ -242,16 +243,6 @@ func (s *session) open(k target.Kind) (err error) {
 	}
 	s.target, err = k.New(conf)
 	return err
-}
-
-// buildOther builds the server of a target with one command more, in the output folder.
-func (c *runCmd) buildOther(k target.Kind) (path string, err error) {
-	flags, err := target.OtherBuild(c.Out)
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(c.Out, "server-other")
-	return path, build(k, path, "", append(flags, c.buildFlags()...)...)
 }
 
 // buildFlags are those that go build is given for this run.

@@ -4,7 +4,6 @@ package nemesis
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,13 +14,12 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// server makes a test build of the server.
-func server(t *testing.T, flags ...string) (path string) {
+// server makes a test build of the server, with a bug planted in it ("": none).
+func server(t *testing.T, bug string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
-	args := slices.Concat([]string{"build", "-tags", "faults", "-o", path}, flags, []string{"lockd/cmd/lockd"})
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := target.Kinds[0].Build(path, bug); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -35,7 +33,7 @@ func field(t *testing.T) *Field {
 // fieldOf starts them with something special.
 func fieldOf(t *testing.T, c target.Config) *Field {
 	t.Helper()
-	c.Binary, c.Dir, c.Nodes = server(t), t.TempDir(), 3
+	c.Binary, c.Dir, c.Nodes = server(t, ""), t.TempDir(), 3
 	tgt, err := target.Kinds[0].New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -294,11 +292,7 @@ func TestFaultInstall(t *testing.T) {
 // A node of another build is refused and refuses, does nothing, and is a member again in its
 // own build.
 func TestFaultBuild(t *testing.T) {
-	flags, err := target.OtherBuild(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := fieldOf(t, target.Config{Other: server(t, flags...)})
+	f := fieldOf(t, target.Config{Other: server(t, target.OtherBuild)})
 	for i, variant := range Find("build").Variants {
 		what, undo := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		if undo == nil {

@@ -1,4 +1,4 @@
-// Package target starts the cluster under test as real processes, and breaks it.
+// Package target builds the cluster under test, starts it as real processes, and breaks it.
 //
 // Its law: everything runs on loopback as an ordinary user. Every byte between two
 // nodes, and between a client and a node, passes a Proxy that this package owns,

@@ -150,6 +150,30 @@ func (t *lockd) isStrange(node string) bool {
 	return n.strange
 }
 
+// SetBuild implements Target.
+func (t *lockd) SetBuild(node string, other bool) error {
+	n := t.nodes[node]
+	path := t.own
+	if other {
+		if path = t.other; path == "" {
+			return errNoOtherBuild
+		}
+	}
+	n.mu.Lock() // nobody starts it meanwhile
+	defer n.mu.Unlock()
+	n.strange = other
+	n.setPath(path)
+	return nil
+}
+
+// Said implements Target.
+func (t *lockd) Said(node, text string) bool {
+	p := &t.nodes[node].proc
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(p.logFrom(p.logStart), text)
+}
+
 // stopMax is longer than a node waits for its clients and for its successor.
 const stopMax = 30 * time.Second
 

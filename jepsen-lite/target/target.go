@@ -117,7 +117,7 @@ type Config struct {
 	Dir    string // for data and logs
 	Nodes  int
 	Args   []string // more arguments for the server
-	Other  string   // the server in another build, of OtherBuild; "": there is none
+	Other  string   // the server with OtherBuild planted; "": there is none
 }
 
 // Kind is one row of the table of targets.

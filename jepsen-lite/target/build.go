@@ -1,7 +1,8 @@
-package main
+package target
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,46 +12,44 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"lockd/jepsen-lite/target"
 )
 
-// patchDir, in the repository, has a file NAME.patch for each bug: what plants it in the
-// sources.
+// patchDir, in the repository, has a file NAME.patch for each bug, and for the other build:
+// what plants it in the sources.
 const patchDir = "jepsen-lite/planted"
 
-// build builds the server of a target, with a bug planted in it ("": none), and with more
-// flags of go build.
-func build(k target.Kind, path, bug string, flags ...string) error {
-	return withBug(bug, func(planted []string) error {
-		cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, planted, flags, []string{k.Package})...)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
-		}
-		return nil
-	})
-}
+// OtherBuild plants no bug, but the command OtherCommand: what is built with it is another
+// build of lockd.
+const (
+	OtherBuild   = "other-build"
+	OtherCommand = "jepsenlite.other"
+)
 
-// withBug has do run the go command with flags that plant a bug; "": none.
-func withBug(bug string, do func(flags []string) error) error {
-	if bug == "" {
-		return do(nil)
+// Build builds the server of a target, with a bug planted in it ("": none), and with more
+// flags of go build.
+func (k Kind) Build(path, bug string, flags ...string) error {
+	if bug != "" {
+		repo, err := repository()
+		if err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp("", "jepsen-lite-plant-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		overlay, err := plant(repo, filepath.Join(repo, patchDir, bug+".patch"), dir)
+		if err != nil {
+			return fmt.Errorf("%s cannot be planted: %w", bug, err)
+		}
+		flags = append(slices.Clone(flags), "-overlay", overlay)
 	}
-	repo, err := repository()
-	if err != nil {
-		return err
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
 	}
-	dir, err := os.MkdirTemp("", "jepsen-lite-plant-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := plant(repo, filepath.Join(repo, patchDir, bug+".patch"), dir)
-	if err != nil {
-		return fmt.Errorf("the bug %s cannot be planted: %w", bug, err)
-	}
-	return do([]string{"-overlay", overlay})
+	return nil
 }
 
 // repository is the folder of lockd's sources.
@@ -81,12 +80,15 @@ func plant(repo, patch, dir string) (overlay string, err error) {
 	if err := applyPatch(patch, dir); err != nil {
 		return "", err
 	}
-	replace := map[string]string{}
+	replace := map[string]string{} // a file of the sources -> what to take instead
 	for _, path := range paths {
 		replace[filepath.Join(repo, path)] = filepath.Join(dir, path)
 	}
+	if text, err = json.Marshal(map[string]any{"Replace": replace}); err != nil {
+		return "", err
+	}
 	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, writeJSON(overlay, map[string]any{"Replace": replace})
+	return overlay, os.WriteFile(overlay, text, 0o644)
 }
 
 var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)

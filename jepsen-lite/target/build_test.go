@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ import (
 // patches are the files of patchDir, in their order.
 func patches(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join("..", patchDir, "*.patch"))
+	found, err := filepath.Glob(filepath.Join("..", "..", patchDir, "*.patch"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("there are %d patches in %s: %v", len(found), patchDir, err)
 	}
@@ -142,4 +143,27 @@ func TestPlantFails(t *testing.T) {
 	fails("its patch does not apply to the sources as they are: error: patch failed: a/b.txt:1; ", writePatch(t, " one\n-too\n+2\n"))
 	t.Setenv("PATH", t.TempDir())
 	fails("git applies the patch, and there is none: ", writePatch(t, " one\n-two\n+2\n"))
+}
+
+// The other build has the command that makes it another one, in a file that comes before
+// that of the table.
+func TestOtherBuild(t *testing.T) {
+	repo, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := plant(repo, filepath.Join(repo, patchDir, OtherBuild+".patch"), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range replaced(t, overlay) {
+		text, err := os.ReadFile(to)
+		if err != nil || !bytes.Contains(text, []byte(strconv.Quote(OtherCommand))) || filepath.Base(from) > "command.go" {
+			t.Errorf("%s: %v\n%s", from, err, text)
+		}
+	}
+	out, err := exec.Command("go", "build", "-overlay", overlay, "lockd/keyspace").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
