@@ -129,7 +129,9 @@ func (p *proc) start() error {
 	defer log.Close()
 	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
-	p.cmd.SysProcAttr = sysProcAttr()
+	if p.cmd.SysProcAttr, err = sysProcAttr(); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
 	started := make(chan error)
 	starts() <- func() { started <- p.cmd.Start() }
 	if err := <-started; err != nil {

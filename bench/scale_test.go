@@ -75,15 +75,14 @@ func TestKeySizes(t *testing.T) {
 
 // More connections than this process may open are refused before any is.
 func TestNeedFiles(t *testing.T) {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, err := filesMax()
+	if err != nil {
 		t.Fatal(err)
 	}
-	fit := int(min(files.Cur, 1<<30)) - filesBesides
-	if err := needFiles(fit); err != nil {
+	if err := needFiles(files - filesBesides); err != nil {
 		t.Error(err)
 	}
-	if err := needFiles(1 << 30); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("RLIMIT_NOFILE, ulimit -Hn) is %d", files.Cur)) {
+	if err := needFiles(unlimited); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("RLIMIT_NOFILE, ulimit -Hn) is %d", files)) {
 		t.Errorf("error %v", err)
 	}
 }

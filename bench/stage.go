@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"lockd/cmd/lockd/bench"
@@ -147,16 +146,18 @@ func (p *proc) disk() (int64, error) {
 // Files that this process, and each server, opens besides connections.
 const filesBesides = 200
 
+// unlimited is more files than anybody needs.
+const unlimited = 1 << 30
+
 // needFiles is an error if so many connections cannot be open. The soft limit is not
 // in the way: Go's runtime, in lockd as here, raises it to the hard one.
 func needFiles(connections int) error {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	files, err := filesMax()
+	if err != nil {
 		return err
 	}
-	const unlimited = 1 << 30
-	if need := connections + filesBesides; int(min(files.Cur, unlimited)) < need {
-		return fmt.Errorf("%d connections need %d open files, and the limit of this process (RLIMIT_NOFILE, ulimit -Hn) is %d", connections, need, files.Cur)
+	if need := connections + filesBesides; files < need {
+		return fmt.Errorf("%d connections need %d open files, and the limit of this process (RLIMIT_NOFILE, ulimit -Hn) is %d", connections, need, files)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -80,7 +81,7 @@ func connects(addr string) func(context.Context) error {
 }
 
 // gone reports whether there is no such process any more.
-func gone(p *proc) bool { return syscall.Kill(p.cmd.Process.Pid, 0) == syscall.ESRCH }
+func gone(p *proc) bool { return errors.Is(p.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone) }
 
 // All that a farm started is gone when it is closed, also what does not obey, and so
 // is its data.

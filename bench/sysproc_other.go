@@ -1,7 +1,12 @@
-//go:build !linux
+//go:build !unix
 
 package main
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
-func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func sysProcAttr() (*syscall.SysProcAttr, error) {
+	return nil, errors.New("servers are ended by SIGTERM, which this system does not have")
+}

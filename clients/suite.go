@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -72,13 +71,11 @@ func (p preparation) wait(s *suite) error {
 	return err
 }
 
-// exec is a command in the suite's folder. It gets a process group of its own, so
-// that all it has started ends with it.
+// exec is a command in the suite's folder. All that it has started ends with it.
 func (s *suite) exec(ctx context.Context, command []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = filepath.Join("clients", s.name)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	group(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"syscall"
 
 	"lockd/cluster/peer"
 	"lockd/resp/server"
@@ -20,14 +19,9 @@ const filesReserved = 128 + peer.UnprovenConnsMax
 // of maxclients.
 const clientsWanted = 10000
 
-// files is the process's limit of open files; tests have their own.
+// files is the process's limit of open files, systemFiles; tests have their own.
 type files struct {
-	get, set func(*syscall.Rlimit) error
-}
-
-var systemFiles = files{
-	get: func(l *syscall.Rlimit) error { return syscall.Getrlimit(syscall.RLIMIT_NOFILE, l) },
-	set: func(l *syscall.Rlimit) error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, l) },
+	get, set func(*fileLimit) error
 }
 
 // seats fits the number of clients of all servers of a process to its limit of open files,
@@ -36,12 +30,12 @@ var systemFiles = files{
 func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
 	reserved := uint64(nodes * filesReserved)
 	need := clientsWanted + reserved
-	var have syscall.Rlimit
+	var have fileLimit
 	if err := f.get(&have); err != nil {
 		return nil, fmt.Errorf("the limit of open files cannot be read: %w", err)
 	}
 	if have.Cur < need {
-		more := syscall.Rlimit{Cur: need, Max: max(need, have.Max)}
+		more := fileLimit{Cur: need, Max: max(need, have.Max)}
 		switch err := f.set(&more); {
 		case err == nil:
 			log.Info(fmt.Sprintf("Increased maximum number of open files to %d (it was originally set to %d).", need, have.Cur))
@@ -58,7 +52,7 @@ func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
 	var last atomic.Uint64
 	last.Store(have.Cur)
 	return server.NewSeats(func() int64 {
-		var now syscall.Rlimit
+		var now fileLimit
 		if err := f.get(&now); err == nil {
 			last.Store(now.Cur)
 		}

@@ -30,8 +30,8 @@ func TestSeatsFitFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := &logBuffer{}
 			f := files{
-				get: func(l *syscall.Rlimit) error { l.Cur, l.Max = tt.cur, tt.cur; return nil },
-				set: func(l *syscall.Rlimit) error {
+				get: func(l *fileLimit) error { l.Cur, l.Max = tt.cur, tt.cur; return nil },
+				set: func(l *fileLimit) error {
 					if l.Cur > tt.hard {
 						return syscall.EPERM
 					}
@@ -54,7 +54,7 @@ func TestSeatsFitFiles(t *testing.T) {
 func TestSeatsFollowFiles(t *testing.T) {
 	const enough = clientsWanted + filesReserved
 	now, failure := uint64(enough), error(nil)
-	f := files{get: func(l *syscall.Rlimit) error { l.Cur, l.Max = now, enough; return failure }}
+	f := files{get: func(l *fileLimit) error { l.Cur, l.Max = now, enough; return failure }}
 	s, err := f.seats(1, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -125,12 +124,9 @@ const (
 // connections opens thousands of connections that say little.
 func connections(f *Field, _ uint64) (string, func()) {
 	count, what := idleClients, fmt.Sprintf("connections: %d", idleClients)
-	var files syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
-		if room := (int(min(files.Cur, 1<<30)) - fdsElse) / fdsPerClient; room < count {
-			count = max(room, 0)
-			what = fmt.Sprintf("connections: %d of %d, as this process may have only %d files", count, idleClients, files.Cur)
-		}
+	if files := filesMax(); (files-fdsElse)/fdsPerClient < count {
+		count = max((files-fdsElse)/fdsPerClient, 0)
+		what = fmt.Sprintf("connections: %d of %d, as this process may have only %d files", count, idleClients, files)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup

@@ -97,7 +97,9 @@ func (p *proc) start(expected ...*End) error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)
-	cmd.SysProcAttr = sysProcAttr()
+	if cmd.SysProcAttr, err = sysProcAttr(); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
 	if err := startOnThread(cmd); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -168,9 +170,9 @@ func (p *proc) pause(stop bool) {
 	if p.cmd == nil || p.paused == stop {
 		return
 	}
-	sig := syscall.SIGCONT
+	sig := sigCont
 	if stop {
-		sig = syscall.SIGSTOP
+		sig = sigStop
 	}
 	_ = p.cmd.Process.Signal(sig)
 	p.paused = stop

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package main
+
+func filesMax() (int, error) { return unlimited, nil }
