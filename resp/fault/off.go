@@ -11,8 +11,5 @@ func At(string) error { return nil }
 // Wall is the wall clock in microseconds since 1970 as the test wants it seen.
 func Wall(us int64) int64 { return us }
 
-// OnDie registers what a commanded death does to the disk. Nothing in this build.
-func OnDie(func(how string)) {}
-
 // Serve opens the control port. Nothing in this build.
 func Serve() error { return nil }
