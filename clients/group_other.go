@@ -9,5 +9,6 @@ import (
 
 // group has the command not start: what a suite starts could not be ended with it.
 func group(cmd *exec.Cmd) {
-	cmd.Err = errors.New("suites are ended with all that they have started, by process groups, which this system does not have")
+	cmd.Err = errors.New("suites are ended with all that they have started: that takes process groups, " +
+		"which this system does not have")
 }

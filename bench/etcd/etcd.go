@@ -91,7 +91,8 @@ func (c *conn) Acquire(ctx context.Context, key, value string, lease int64) (boo
 }
 
 func (c *conn) Release(ctx context.Context, key, value string) (bool, error) {
-	r, err := c.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).Then(clientv3.OpDelete(key)).Commit()
+	r, err := c.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).
+		Then(clientv3.OpDelete(key)).Commit()
 	if err != nil {
 		return false, err
 	}

@@ -76,7 +76,7 @@ func TestBenchUsage(t *testing.T) {
 		"missing flags: --target":      {"bench"},
 		`there is no workload "nope"`:  {"bench", "--target", "redis://127.0.0.1:1", "--workload", "nope"},
 		"is not of the form redis://":  {"bench", "--target", "127.0.0.1:1"},
-		"go -C bench run . load":       {"bench", "--target", "etcd://127.0.0.1:1"},
+		"cd bench && go run . load":    {"bench", "--target", "etcd://127.0.0.1:1"},
 		"--clients 0 is not between 1": {"bench", "--target", "redis://127.0.0.1:1,127.0.0.1:2", "--clients", "0"},
 	} {
 		var stdout, stderr bytes.Buffer

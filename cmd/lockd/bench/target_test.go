@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 		"--time 0s is too short":      func(c *Config) { c.Time = 0 },
 		`there is no workload "nope"`: func(c *Config) { c.Workload = []string{"set", "nope"} },
 		"must name something":         func(c *Config) { c.Clients = nil },
-		"go -C bench run . load":      func(c *Config) { c.Target = []string{"etcd://a:1"} },
+		"cd bench && go run . load":   func(c *Config) { c.Target = []string{"etcd://a:1"} },
 		"is not of the form redis://": func(c *Config) { c.Target = []string{"nowhere"} },
 	} {
 		c := good
