@@ -38,6 +38,10 @@ func TestFaultNode(t *testing.T) {
 // A log that is never synced loses what it has acknowledged, and the node starts
 // all the same: only its clients can tell.
 func TestFaultUnsyncedLog(t *testing.T) {
+	// A log is trimmed after a snapshot, and its list of files does not lie: that the log begins
+	// later than all that is left of it would be remembered. So there is none.
+	defer func(was uint64) { counterSnapshots = was }(counterSnapshots)
+	counterSnapshots = 1 << 40
 	if dir := os.Getenv(crash.DirEnv); dir != "" {
 		store.LyingDisk = true
 		countUntilKilled(dir)
@@ -51,11 +55,14 @@ func TestFaultUnsyncedLog(t *testing.T) {
 	}
 }
 
+// counterSnapshots is after how many entries a counter's node takes a snapshot.
+var counterSnapshots uint64 = 10
+
 // startCounter starts a node alone on a data folder.
 func startCounter(dir string) (*Node, error) {
 	return Open(Config{
 		ID: "n1", Dir: dir, PeerListen: "127.0.0.1:0", Machine: newTestMachine(), Publisher: &testPublisher{},
-		Heartbeat: 20 * time.Millisecond, SnapshotEntries: 10, LeaderWait: 10 * time.Second,
+		Heartbeat: 20 * time.Millisecond, SnapshotEntries: counterSnapshots, LeaderWait: 10 * time.Second,
 		Log:   slog.New(slog.DiscardHandler),
 		Fatal: func(err error) { fmt.Println("failed:", err); os.Exit(1) },
 	})
