@@ -1,7 +1,5 @@
 package keyspace
 
-import "lockd/resp"
-
 // aggregate is a value of many elements: everything that is not a string. It is all
 // that the rest of the package knows of one. A new type is a file with the type, a
 // file with its commands, and a row in kinds.
@@ -58,59 +56,6 @@ func kindOfImage(b byte) (k *kind, form int) {
 	return nil, 0
 }
 
-// lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
-// is nil where it is absent. It is for reading; see editAs. Where ok is false the
-// reply is the error.
-func lookupAs[T aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
-	e := c.lookup(key)
-	if e == nil {
-		return v, resp.Reply{}, true
-	}
-	if v, ok = e.agg().(T); !ok {
-		return v, resp.Err(resp.ErrWrongType), false
-	}
-	return v, resp.Reply{}, true
-}
-
-// editAs lets edit change the aggregate at key, one that fresh makes where key is
-// absent. The caller has made sure (lookupAs) that key holds nothing else. What is
-// left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event "del" after
-// its own.
-func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
-	was := c.lookup(key)
-	var v T
-	d := never
-	if was == nil {
-		v = fresh(c.m.generation)
-	} else {
-		v, d = was.agg().own(c.m.generation).(T), was.deadline
-		if aggregate(v) != was.agg() {
-			c.m.spend(cloneWork(v))
-		}
-	}
-	form := v.form()
-	edit(v)
-	if v.form() != form {
-		c.m.spend(int64(v.len())*treeWork(v.len()) + hashWork*v.size())
-	}
-	if v.len() > 0 || v.kind().keepsEmpty {
-		c.m.store(c.db, key, was, newEntry(key, was, aggregateValue(v), d))
-		return false
-	}
-	if was != nil {
-		c.m.store(c.db, key, was, nil)
-	}
-	return was != nil
-}
-
-// cloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
-func cloneWork(v aggregate) int64 {
-	if v.len() > smallMax {
-		return compareWork * smallMax
-	}
-	return 160 * int64(v.len())
-}
-
 // smallMax and smallValueMax bound the small forms, whatever the settings say: whoever
 // looks for an element in one looks at all, and no setting may make that the work of
 // millions, or of megabytes each.
@@ -119,8 +64,19 @@ const (
 	smallValueMax = 4096
 )
 
-// smallWork is the work of looking for a name in a small form of n elements, which have
-// so many bytes together: only those of its length are compared with it.
-func smallWork(n int, bytes int64, name string) int64 {
-	return compareWork*int64(1+n) + min(bytes, int64(n*len(name)))/4
+// readAggregate reads an aggregate of a kind byte; nil only where it fails.
+func readAggregate(r *imageReader, b byte, generation uint64) aggregate {
+	k, form := kindOfImage(b)
+	if k == nil {
+		r.fail("a value of unknown kind")
+		return nil
+	}
+	n := r.u64()
+	if n == 0 && !k.keepsEmpty {
+		r.fail("an empty " + k.name)
+	}
+	return k.read(r, n, form, generation)
 }
+
+// kindString is the kind of a string in an image; those of aggregates are in kinds.
+const kindString = 0

@@ -61,7 +61,7 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		return kept
 	},
 	listKind: func(a aggregate) (kept []string) {
-		a.(*list).items.ascend(0, func(s string) bool {
+		a.(*list).ascend(0, func(s string) bool {
 			kept = append(kept, s)
 			return true
 		})
@@ -73,12 +73,7 @@ var keptOf = map[*kind]func(a aggregate) []string{
 		for _, m := range z.members(0, z.len()) {
 			kept = append(kept, m.member)
 		}
-		if z.large != nil {
-			z.large.scores.each(func(member string, _ float64) bool {
-				kept = append(kept, member)
-				return true
-			})
-		}
+		z.scan(0, z.len(), func(member string, _ float64) { kept = append(kept, member) }) // by name
 		return kept
 	},
 	streamKind: func(a aggregate) (kept []string) {

@@ -485,7 +485,7 @@ func (b *blocked) write(w *imageWriter) {
 			w.u64(u.from)
 			w.u64(u.to)
 		}
-		return w.err == nil
+		return w.ok()
 	})
 	w.u64(uint64(b.waiters.Len()))
 	b.waiters.Scan(func(v *waiter) bool {
@@ -495,7 +495,7 @@ func (b *blocked) write(w *imageWriter) {
 		for _, a := range v.args {
 			w.text(a)
 		}
-		return w.err == nil
+		return w.ok()
 	})
 }
 
@@ -503,7 +503,7 @@ func (m *Machine) readBlocked(r *imageReader) {
 	b := &m.blocked
 	b.lastSeq, b.lastSession = r.u64(), r.u64()
 	last := uint64(0)
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		s := readBlockSession(r)
 		if s.id <= last || s.id > b.lastSession {
 			r.fail("sessions are not in order")
@@ -513,12 +513,12 @@ func (m *Machine) readBlocked(r *imageReader) {
 	}
 	seen := map[uint64]bool{}
 	var before *waiter
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		w := m.readWaiter(r)
-		if r.err == nil && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
+		if r.ok() && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
 			r.fail("waiters are not in order")
 		}
-		if r.err == nil {
+		if r.ok() {
 			b.add(w)
 		}
 		seen[w.seq], before = true, w
@@ -527,7 +527,7 @@ func (m *Machine) readBlocked(r *imageReader) {
 
 func readBlockSession(r *imageReader) *blockSession {
 	s := &blockSession{id: r.u64(), until: r.i64()}
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		u := span{r.u64(), r.u64()}
 		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax || len(s.used) > 0 && u.from <= s.used[len(s.used)-1].to+1 {
 			r.fail("numbers of a session are not in order")
@@ -541,7 +541,7 @@ func (m *Machine) readWaiter(r *imageReader) *waiter {
 	w := &waiter{id: resp.BlockID{Session: r.u64(), Number: r.u64()}, seq: r.u64()}
 	db := r.u64()
 	w.end = r.i64()
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		w.args = append(w.args, r.text())
 	}
 	p, ok := m.readPending(w.args)

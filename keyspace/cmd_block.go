@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"math/big"
 	"strings"
 
 	"lockd/resp"
@@ -65,13 +64,8 @@ func (c *ctx) parseTimeout(word string) (ms int64, fail resp.Reply, ok bool) {
 	if !ok {
 		return 0, resp.Err(errTimeoutFloat), false
 	}
-	exact := new(big.Float).SetPrec(longDoubleBits).Mul(seconds.f, big.NewFloat(1000))
-	ms, accuracy := exact.Int64() // towards zero
-	switch {
-	case accuracy == big.Below && ms == maxInt:
+	if ms, ok = seconds.ceilThousand(); !ok {
 		return 0, resp.Err(errTimeoutRange), false
-	case accuracy == big.Below:
-		ms++
 	}
 	if ms < 0 {
 		return 0, resp.Err(errTimeoutNegative), false

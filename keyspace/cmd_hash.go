@@ -277,15 +277,6 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func (h *hash) hasAny(names []string) bool {
-	for _, name := range names {
-		if _, had := h.get(name); had {
-			return true
-		}
-	}
-	return false
-}
-
 func cmdHExists(c *ctx, args resp.Args) resp.Reply {
 	_, had, fail, ok := c.lookupField(args[1], args[2])
 	switch {
@@ -344,7 +335,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case !ok:
 		return resp.Err(resp.ErrNotFloat)
-	case n.f.IsInf():
+	case n.isInf():
 		return resp.Err(errNaNOrInfValue)
 	}
 	val, had, fail, ok := c.lookupField(args[1], args[2])
@@ -385,7 +376,7 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	if fail, ok := opts.begin(c, h.len(), h.large != nil); !ok {
+	if fail, ok := opts.begin(c, h.len(), h.isTree()); !ok {
 		return fail
 	}
 	next := h.scan(opts.cursor, opts.count, func(name, val string) {

@@ -601,29 +601,12 @@ func cmdPersist(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(1)
 }
 
-// embstrBytesMax is the longest string that Redis stores beside its header.
-const embstrBytesMax = 44
-
 func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 	e := c.lookup(args[2])
 	if e == nil {
 		return resp.Nil()
 	}
 	return resp.Bulk(e.value().encoding())
-}
-
-// encoding tells what Redis would make of the value; strings have none here.
-func (v value) encoding() string {
-	if v.agg() != nil {
-		return v.agg().kind().encodings[v.agg().form()]
-	}
-	if _, isInt := resp.ParseInt(v.str()); isInt {
-		return "int"
-	}
-	if len(v.str()) <= embstrBytesMax {
-		return "embstr"
-	}
-	return "raw"
 }
 
 func cmdObjectFreq(c *ctx, args resp.Args) resp.Reply {

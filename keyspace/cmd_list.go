@@ -198,7 +198,7 @@ func (c *ctx) pop(key string, l *list, end listEnd, count int64) resp.Reply {
 	if popped.IsErr() {
 		return popped
 	}
-	emptied := c.editList(key, func(l *list) { l.items.cut(from, to) })
+	emptied := c.editList(key, func(l *list) { l.cut(from, to) })
 	c.notify(notifyList, popEvents[end], key)
 	if emptied {
 		c.notify(notifyGeneric, "del", key)
@@ -221,9 +221,9 @@ func (c *ctx) listReplies(l *list, from, to int, first listEnd) resp.Reply {
 	switch {
 	case from == to:
 	case first == leftEnd:
-		l.items.ascend(from, take)
+		l.ascend(from, take)
 	default:
-		l.items.descend(to-1, take)
+		l.descend(to-1, take)
 	}
 	if size > replyBytesMax {
 		return resp.Err(errReplyTooLarge)
@@ -281,7 +281,7 @@ func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Nil()
 	}
-	return resp.Bulk(l.items.get(at))
+	return resp.Bulk(l.get(at))
 }
 
 func cmdLSet(c *ctx, args resp.Args) resp.Reply {
@@ -301,7 +301,7 @@ func cmdLSet(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrIndexRange)
 	}
-	c.editList(key, func(l *list) { l.items.set(at, strings.Clone(args[3])) })
+	c.editList(key, func(l *list) { l.set(at, strings.Clone(args[3])) })
 	c.notify(notifyList, "lset", key)
 	return resp.OK()
 }
@@ -340,7 +340,7 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 	}
 	n := 0
 	c.editList(key, func(l *list) {
-		l.items.insert(at, strings.Clone(args[4]))
+		l.insert(at, strings.Clone(args[4]))
 		n = l.len()
 	})
 	c.notify(notifyList, "linsert", key)
@@ -367,9 +367,9 @@ func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(
 		return goOn && most > 0 && c.m.request.work+work <= workMax
 	}
 	if from == rightEnd {
-		l.items.descend(at, look)
+		l.descend(at, look)
 	} else {
-		l.items.ascend(at, look)
+		l.ascend(at, look)
 	}
 	c.m.spend(work)
 }
@@ -439,8 +439,8 @@ func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
 	}
 	from, to := l.span(first, last)
 	emptied := c.editList(key, func(l *list) {
-		l.items.cut(to, l.len())
-		l.items.cut(0, from)
+		l.cut(to, l.len())
+		l.cut(0, from)
 	})
 	c.notify(notifyList, "ltrim", key)
 	if emptied {
@@ -571,14 +571,14 @@ func (c *ctx) moveElement(source, target string, from, to listEnd) resp.Reply {
 		return fail
 	}
 	at, _ := l.end(from, 1)
-	s, emptied := l.items.get(at), false
+	s, emptied := l.get(at), false
 	if source == target {
 		c.editList(source, func(l *list) {
-			l.items.cut(at, at+1)
+			l.cut(at, at+1)
 			l.push(to, s)
 		})
 	} else {
-		emptied = c.editList(source, func(l *list) { l.items.cut(at, at+1) })
+		emptied = c.editList(source, func(l *list) { l.cut(at, at+1) })
 		c.editList(target, func(l *list) { l.push(to, s) })
 	}
 	c.notify(notifyList, pushEvents[to], target)

@@ -197,11 +197,11 @@ func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	return s.reply()
+	return membersReply(s)
 }
 
-// reply answers all members, or why they are too many.
-func (s *set) reply() resp.Reply {
+// membersReply answers all members, or why they are too many.
+func membersReply(s *set) resp.Reply {
 	if s.replyBytes() > replyBytesMax {
 		return resp.Err(errReplyTooLarge)
 	}
@@ -403,7 +403,7 @@ func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
 	if !ok {
 		return fail
 	}
-	return result.reply()
+	return membersReply(result)
 }
 
 func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *set, fail resp.Reply, ok bool) {
@@ -507,7 +507,7 @@ func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var members []string
-	if fail, ok := opts.begin(c, s.len(), s.shape == setLarge); !ok {
+	if fail, ok := opts.begin(c, s.len(), s.isTree()); !ok {
 		return fail
 	}
 	next := s.scan(opts.cursor, opts.count, func(member string) {

@@ -455,7 +455,7 @@ func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool
 	c.m.spend(treeWork(s.len()))
 	s.visit(from, to, reverse, func(it item) bool {
 		c.m.spend(itemWork + visitWork*int64(len(it.fields)))
-		r := it.reply()
+		r := itemReply(it)
 		elems, size = append(elems, r), size+r.Size()
 		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.tired()
 	})
@@ -469,7 +469,7 @@ func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool
 	return resp.Array(elems...)
 }
 
-func (it item) reply() resp.Reply {
+func itemReply(it item) resp.Reply {
 	return resp.Array(resp.Bulk(it.id.String()), resp.Bulks(it.fields...))
 }
 
@@ -488,8 +488,7 @@ func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 		if ids[i], ok = parseExactID(word, 0); !ok {
 			return resp.Err(errStreamID)
 		}
-		_, had := s.items.Get(item{id: ids[i]})
-		found = found || had
+		found = found || s.holds(ids[i])
 	}
 	if !found {
 		return resp.Int(0)
@@ -607,18 +606,16 @@ func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
 		}
 		return resp.Map(append(elems, resp.Bulk("entries"), entries, resp.Bulk("groups"), resp.Array())...)
 	}
-	first, _ := s.items.Min()
-	last, _ := s.items.Max()
 	return resp.Map(append(elems, resp.Bulk("groups"), resp.Int(0),
-		resp.Bulk("first-entry"), first.replyOrNil(), resp.Bulk("last-entry"), last.replyOrNil())...)
+		resp.Bulk("first-entry"), itemReplyOrNil(s.firstItem()), resp.Bulk("last-entry"), itemReplyOrNil(s.lastItem()))...)
 }
 
-// replyOrNil answers nil for the entry of an empty stream.
-func (it item) replyOrNil() resp.Reply {
+// itemReplyOrNil answers nil for the entry of an empty stream.
+func itemReplyOrNil(it item) resp.Reply {
 	if it.fields == nil {
 		return resp.Nil()
 	}
-	return it.reply()
+	return itemReply(it)
 }
 
 // parseFull reads FULL and its COUNT, where 0 means all entries. word is the

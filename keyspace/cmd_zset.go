@@ -262,7 +262,7 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	for _, member := range args[2:] {
 		work += z.editWork(member)
 	}
-	if z.large != nil && !c.m.affords(work) {
+	if z.isTree() && !c.m.affords(work) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
@@ -275,11 +275,6 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	})
 	c.notifyRemoved("zrem", key, emptied)
 	return resp.Int(n)
-}
-
-func (z *zset) has(member string) bool {
-	_, had := z.get(member)
-	return had
 }
 
 // notifyRemoved sends the event of a removal, and that of a key that is gone by it.
@@ -312,7 +307,7 @@ func cmdZScore(c *ctx, args resp.Args) resp.Reply {
 		return orNil(fail, ok)
 	}
 	c.m.spend(z.findWork(args[2]))
-	return z.scoreReply(args[2])
+	return scoreReply(z, args[2])
 }
 
 func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
@@ -325,13 +320,13 @@ func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
 		replies[i] = resp.Nil()
 		if z != nil {
 			c.m.spend(z.findWork(member))
-			replies[i] = z.scoreReply(member)
+			replies[i] = scoreReply(z, member)
 		}
 	}
 	return resp.Array(replies...)
 }
 
-func (z *zset) scoreReply(member string) resp.Reply {
+func scoreReply(z *zset, member string) resp.Reply {
 	score, had := z.get(member)
 	if !had {
 		return resp.Nil()
@@ -607,7 +602,7 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	if fail, ok := opts.begin(c, z.len(), z.large != nil); !ok {
+	if fail, ok := opts.begin(c, z.len(), z.isTree()); !ok {
 		return fail
 	}
 	next := z.scan(opts.cursor, opts.count, func(member string, score float64) {

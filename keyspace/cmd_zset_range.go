@@ -335,9 +335,6 @@ func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
 	return resp.Int(int64(to - from))
 }
 
-// rangeWork is the work of finding the ends of a range.
-func (z *zset) rangeWork(low, high string) int64 { return 2 * (z.editWork(low) + z.editWork(high)) }
-
 func cmdZRemRangeByRank(c *ctx, args resp.Args) resp.Reply {
 	return c.removeRange(args, byRank, "zremrangebyrank")
 }

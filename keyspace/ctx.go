@@ -63,16 +63,6 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 	return e
 }
 
-// lookupString finds a key that must hold a string, if it is there: e is nil where
-// it is absent. Where ok is false the reply is the error.
-func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
-	e = c.lookup(key)
-	if e != nil && e.agg() != nil {
-		return nil, resp.Err(resp.ErrWrongType), false
-	}
-	return e, resp.Reply{}, true
-}
-
 // putKeepTTL gives key a value; a key that is there keeps its deadline, too.
 func (c *ctx) putKeepTTL(key string, v value) {
 	d := never

@@ -117,3 +117,24 @@ func (e *entry) size() int64 {
 	}
 	return n
 }
+
+// deadline is the end of a lease. The tick decides; the wall time is kept to be
+// reported (EXPIRETIME), exactly as it was asked for.
+type deadline struct {
+	tick   int64 // the key is gone once the log clock is past it
+	wallMs int64 // since 1970
+}
+
+// never is the deadline of a key without a lease.
+var never = deadline{tick: math.MaxInt64, wallMs: -1}
+
+func (d deadline) set() bool { return d.tick != math.MaxInt64 }
+
+// stringValue is a string taken from a command's arguments. They alias a whole entry of
+// the log, so a long one is cloned; a short one is copied when it is stored.
+func stringValue(s string) value {
+	if len(s) > inlineMax {
+		s = strings.Clone(s)
+	}
+	return freshValue(s)
+}

@@ -1,9 +1,6 @@
 package keyspace
 
 import (
-	"bufio"
-	"encoding/binary"
-	"hash/crc32"
 	"slices"
 	"strings"
 
@@ -225,14 +222,14 @@ func (f *functions) write(w *imageWriter) {
 			w.text(fn.Description)
 			w.byte(byte(fn.Flags))
 		}
-		return w.err == nil
+		return w.ok()
 	})
 }
 
 func readFunctions(r *imageReader) functions {
 	var f functions
 	last := ""
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		l, why := parseLibrary(r.text())
 		if why != "" || l.name <= last {
 			r.fail("a library of functions that is none")
@@ -250,7 +247,7 @@ func readFunctions(r *imageReader) functions {
 
 func (l *functionLibrary) readFunctions(r *imageReader) {
 	last := ""
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		fn := resp.Function{Name: r.text(), Described: r.flag(), Description: r.text(), Flags: resp.FunctionFlags(r.byte())}
 		if fn.Name <= last || !resp.IsFunctionName(fn.Name) || fn.Flags&^resp.AllFunctionFlags != 0 || !fn.Described && fn.Description != "" {
 			r.fail("a function that is none")
@@ -271,27 +268,30 @@ const (
 )
 
 func (f *functions) dump() string {
-	b := binary.LittleEndian.AppendUint64([]byte(dumpMagic), dumpVersion)
-	b = binary.LittleEndian.AppendUint64(b, uint64(f.libraries.Len()))
+	var b strings.Builder
+	w := newImageWriter(&b)
+	w.raw(dumpMagic)
+	w.u64(dumpVersion)
+	w.u64(uint64(f.libraries.Len()))
 	f.libraries.Scan(func(_ string, l *functionLibrary) bool {
-		b = binary.LittleEndian.AppendUint64(b, uint64(len(l.source)))
-		b = append(b, l.source...)
-		return true
+		w.text(l.source)
+		return w.ok()
 	})
-	return string(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+	_ = w.finish() // a string takes all that is written
+	return b.String()
 }
 
 // parseDump reads the sources of a dump; false if it is none, or damaged.
 func parseDump(dump string) (sources []string, ok bool) {
-	r := &imageReader{in: bufio.NewReader(strings.NewReader(dump)), crc: crc32.New(castagnoli)}
+	r := newImageReader(strings.NewReader(dump))
 	var magic [len(dumpMagic)]byte
-	r.fill(magic[:])
+	r.raw(magic[:])
 	if string(magic[:]) != dumpMagic || r.u64() != dumpVersion {
 		return nil, false
 	}
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		sources = append(sources, r.text())
 	}
 	r.end()
-	return sources, r.err == nil
+	return sources, r.ok()
 }

@@ -3,8 +3,6 @@ package keyspace
 import (
 	"slices"
 	"strings"
-
-	"lockd/resp"
 )
 
 var hashKind = &kind{name: "hash", encodings: []string{"listpack", "hashtable"}, image: 1, read: readHash}
@@ -39,19 +37,6 @@ type hashLimits struct{ entries, valueBytes int64 }
 
 func newHash(owner uint64) *hash { return &hash{owner: owner} }
 
-// lookupHash is lookupAs for hashes.
-func (c *ctx) lookupHash(key string) (h *hash, fail resp.Reply, ok bool) {
-	return lookupAs[*hash](c, key)
-}
-
-// editHash is editAs for hashes.
-func (c *ctx) editHash(key string, edit func(h *hash)) (emptied bool) {
-	return editAs(c, key, newHash, func(h *hash) {
-		h.limits = c.m.settings.hashLimits()
-		edit(h)
-	})
-}
-
 func (h *hash) kind() *kind { return hashKind }
 
 func (h *hash) form() int {
@@ -60,6 +45,13 @@ func (h *hash) form() int {
 	}
 	return hashSmall
 }
+
+// isTree reports whether it has outgrown the small form: scan then goes in steps.
+func (h *hash) isTree() bool { return h.large != nil }
+
+// limit says how large the small form may become from now on. Whoever changes an aggregate sets it
+// first.
+func (h *hash) limit(limits hashLimits) { h.limits = limits }
 
 func (h *hash) own(generation uint64) aggregate {
 	if h.owner == generation {
@@ -246,4 +238,13 @@ func readHash(r *imageReader, n uint64, form int, generation uint64) aggregate {
 		h.place(name, val, false)
 	}
 	return h
+}
+
+func (h *hash) hasAny(names []string) bool {
+	for _, name := range names {
+		if _, had := h.get(name); had {
+			return true
+		}
+	}
+	return false
 }

@@ -218,13 +218,13 @@ func (l *library) write(w *imageWriter) {
 		w.text(s.source)
 		w.flag(s.loaded)
 		w.u64(s.turn)
-		return w.err == nil
+		return w.ok()
 	})
 }
 
 func readLibrary(r *imageReader) library {
 	l, last := library{turn: r.u64()}, ""
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		sha, s := r.text(), &script{source: r.text()}
 		s.loaded, s.turn = r.flag(), r.u64()
 		if sha <= last || sha != scriptSHA(s.source) || s.turn > l.turn || s.readShebang() != "" {

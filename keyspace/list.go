@@ -2,8 +2,6 @@ package keyspace
 
 import (
 	"strings"
-
-	"lockd/resp"
 )
 
 var listKind = &kind{name: "list", encodings: []string{"listpack", "quicklist"}, image: 3, read: readList}
@@ -39,20 +37,6 @@ const (
 )
 
 func newList(owner uint64) *list { return &list{owner: owner, items: newSequence()} }
-
-// lookupList is lookupAs for lists.
-func (c *ctx) lookupList(key string) (l *list, fail resp.Reply, ok bool) {
-	return lookupAs[*list](c, key)
-}
-
-// editList is editAs for lists.
-func (c *ctx) editList(key string, edit func(l *list)) (emptied bool) {
-	return editAs(c, key, newList, func(l *list) {
-		before := l.size()
-		edit(l)
-		l.resize(c.m.settings.listLimits(), l.size() < before)
-	})
-}
 
 // resize chooses the form, as Redis 7.2 does: a list that grows beyond the limits
 // becomes large, one that shrinks to the half of them becomes small again.
@@ -177,3 +161,22 @@ func readList(r *imageReader, n uint64, form int, generation uint64) aggregate {
 	}
 	return l
 }
+
+// get is the element at a position, 0 <= i < len.
+func (l *list) get(i int) string { return l.items.get(i) }
+
+// set replaces the element at i, 0 <= i < len, by s, which it keeps: the caller has cloned it. Only
+// inside ctx.editList, as what follows.
+func (l *list) set(i int, s string) { l.items.set(i, s) }
+
+// insert puts s, which the caller has cloned, before the element at i, or at the end where i is len.
+func (l *list) insert(i int, s string) { l.items.insert(i, s) }
+
+// cut removes the elements from i up to j, without the one at j.
+func (l *list) cut(i, j int) { l.items.cut(i, j) }
+
+// ascend visits the elements from i on until visit returns false.
+func (l *list) ascend(i int, visit func(s string) bool) { l.items.ascend(i, visit) }
+
+// descend visits the elements from i down to the first until visit returns false.
+func (l *list) descend(i int, visit func(s string) bool) { l.items.descend(i, visit) }

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"math"
 	"math/big"
 	"strings"
 )
@@ -82,4 +83,21 @@ func (a longDouble) String() string {
 		return "0"
 	}
 	return s
+}
+
+// isInf reports whether the number is infinite.
+func (a longDouble) isInf() bool { return a.f.IsInf() }
+
+// ceilThousand is a thousand times the number, rounded up to a whole one: the milliseconds of so many
+// seconds. It is false where that is more than 64 bits hold.
+func (a longDouble) ceilThousand() (int64, bool) {
+	exact := new(big.Float).SetPrec(longDoubleBits).Mul(a.f, big.NewFloat(1000))
+	n, accuracy := exact.Int64() // towards zero
+	switch {
+	case accuracy == big.Below && n == math.MaxInt64:
+		return 0, false
+	case accuracy == big.Below:
+		n++
+	}
+	return n, true
 }

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"math/bits"
 	"strings"
 
 	"lockd/resp"
@@ -23,18 +22,10 @@ const (
 	entryWorkMax        = 8 << 30
 )
 
-// The unit of work is a byte that is read in a row: five of them take a nanosecond. All
-// else counts for as many as take as long at the worst, with memory that is in no cache.
+// The work of what is no value, in the unit of those: see treeWork.
 const (
 	commandWork = 1024
-	visitWork   = 256     // an element visited in their order
 	keyWork     = 1024    // a key of a database: each is in memory of its own
-	farWork     = 768     // an element of a tree, which is so too
-	findWork    = 512     // of which treeWork makes that of a tree
-	compareWork = 8       // an element of a small aggregate compared in search of one
-	copyWork    = 2       // a byte copied into memory of its own
-	hashWork    = 12      // a byte of what is looked for in a tree
-	numeralWork = 32      // a byte read as a number
 	flushWork   = 8 << 10 // a database made anew
 	configWork  = 128 << 10
 	publishWork = 4 << 10
@@ -44,14 +35,6 @@ const (
 	stepWork    = 512     // a step of a script, 100 ns at most (see settings.stepWork)
 	calledSteps = 40      // of the fifty steps that a call takes in a script, those that stand for the command
 )
-
-// treeWork is the work of finding, adding or removing one of n elements of a tree.
-func treeWork(n int) int64 { return findWork * int64(3+bits.Len(uint(n))) / 3 }
-
-// sortWork is the work of sorting n texts that have so many bytes together.
-func sortWork(n int, bytes int64) int64 {
-	return int64(bits.Len(uint(n))) * (visitWork/2*int64(n) + bytes)
-}
 
 // replyWork is the work of a reply: that of its elements, and of its bytes.
 func replyWork(r resp.Reply) int64 { return r.Size() + visitWork*elements(r) }
@@ -100,23 +83,6 @@ func (m *Machine) affords(work int64) bool {
 // hasRoom reports whether the request may do work that is counted as it is done, by a
 // command that cannot give up any more once it has begun.
 func (m *Machine) hasRoom(work int64) bool { return m.request.work+work <= workMax }
-
-// findAll is the work of finding each of some names in an aggregate.
-func findAll(in interface{ findWork(name string) int64 }, names []string) (work int64) {
-	for _, name := range names {
-		work += in.findWork(name)
-	}
-	return work
-}
-
-// growWork is the work of adding names, which may be many more than there are.
-func growWork(in interface{ findWork(name string) int64 }, names []string) int64 {
-	n, bytes := int64(len(names)), int64(0)
-	for _, name := range names {
-		bytes += int64(len(name))
-	}
-	return max(findAll(in, names), n*treeWork(len(names))+hashWork*bytes)
-}
 
 // What an entry has paid for is certain to be kept compiled up to these bounds: then it
 // pays anew. They are far below those of luavm, which counts what a program takes.

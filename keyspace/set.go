@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"slices"
+	"strconv"
 
 	"lockd/resp"
 )
@@ -42,22 +43,19 @@ type setLimits struct{ ints, entries, valueBytes int64 }
 
 func newSet(owner uint64) *set { return &set{owner: owner} }
 
-// lookupSet is lookupAs for sets.
-func (c *ctx) lookupSet(key string) (s *set, fail resp.Reply, ok bool) {
-	return lookupAs[*set](c, key)
-}
-
-// editSet is editAs for sets.
-func (c *ctx) editSet(key string, edit func(s *set)) (emptied bool) {
-	return editAs(c, key, newSet, func(s *set) {
-		s.limits = c.m.settings.sets
-		edit(s)
-	})
-}
-
 func (s *set) kind() *kind { return setKind }
 
 func (s *set) form() int { return s.shape }
+
+// isTree reports whether it has outgrown the other forms: scan then goes in steps.
+func (s *set) isTree() bool { return s.shape == setLarge }
+
+// limit says how large the forms but the tree may become from now on. Whoever changes a set sets it
+// first.
+func (s *set) limit(limits setLimits) { s.limits = limits }
+
+// beginSmall makes an empty set a listpack, whatever its first member is.
+func (s *set) beginSmall() { s.shape = setSmall }
 
 func (s *set) own(generation uint64) aggregate {
 	if s.owner == generation {
@@ -181,15 +179,15 @@ func (s *set) fitsSmall(n, memberBytes int) bool {
 func (s *set) leaveInts(member string) {
 	longest := len(member)
 	if n := len(s.ints); n > 0 {
-		longest = max(longest, len(itoa(s.ints[0])), len(itoa(s.ints[n-1])))
+		longest = max(longest, len(decimal(s.ints[0])), len(decimal(s.ints[n-1])))
 	}
 	if !s.fitsSmall(len(s.ints), longest) {
 		s.enlarge()
 		return
 	}
 	for _, n := range s.ints {
-		s.small = append(s.small, itoa(n))
-		s.bytes += int64(len(itoa(n)))
+		s.small = append(s.small, decimal(n))
+		s.bytes += int64(len(decimal(n)))
 	}
 	s.shape, s.ints = setSmall, nil
 }
@@ -259,7 +257,7 @@ func (s *set) each(visit func(member string) bool) {
 	case s == nil:
 	case s.shape == setInts:
 		for _, n := range s.ints {
-			if !visit(itoa(n)) {
+			if !visit(decimal(n)) {
 				return
 			}
 		}
@@ -286,7 +284,7 @@ func (s *set) replyBytes() int64 {
 func (s *set) at(i int) string {
 	switch s.shape {
 	case setInts:
-		return itoa(s.ints[i])
+		return decimal(s.ints[i])
 	case setSmall:
 		return s.small[i]
 	}
@@ -367,3 +365,6 @@ func (s *set) readInt(r *imageReader, member string) {
 	}
 	s.ints = append(s.ints, n)
 }
+
+// decimal is a member that is a number.
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

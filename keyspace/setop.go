@@ -16,7 +16,7 @@ type setOp struct {
 
 func (c *ctx) newSetOp(stored bool) *setOp {
 	op := &setOp{c: c, stored: stored, result: newSet(c.m.generation)}
-	op.result.limits = c.m.settings.sets
+	op.result.limit(c.m.settings.sets)
 	return op
 }
 
@@ -32,12 +32,12 @@ func (op *setOp) spend(work int64) bool {
 // add puts a member into the result, and reports whether the operation may go on.
 // The member is shared with its source: strings do not change.
 func (op *setOp) add(member string) bool {
-	form := op.result.shape
+	form := op.result.form()
 	if !op.spend(op.result.findWork(member)) {
 		return false
 	}
 	op.result.add(member)
-	if op.result.shape != form {
+	if op.result.form() != form {
 		op.spend(int64(op.result.len())*treeWork(op.result.len()) + hashWork*op.result.size())
 	}
 	switch {
@@ -82,8 +82,8 @@ func (op *setOp) inter(sets []*set, visit func(member string) bool) {
 // interset is the intersection as a set. Redis begins with the form of the smallest
 // set, and ends with an intset where that is possible.
 func (op *setOp) interset(sets []*set) {
-	if sets[0].len() > 0 && sets[0].shape != setInts {
-		op.result.shape = setSmall
+	if sets[0].len() > 0 && sets[0].form() != setInts {
+		op.result.beginSmall()
 	}
 	op.inter(sets, op.add)
 	if op.why == "" {

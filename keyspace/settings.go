@@ -306,7 +306,7 @@ func (s *settings) write(w *imageWriter) {
 // readSettings takes a parameter that the image does not have yet at its default.
 func readSettings(r *imageReader) *settings {
 	s, last := defaultSettings(), ""
-	for n := r.u64(); n > 0 && r.err == nil; n-- {
+	for n := r.u64(); n > 0 && r.ok(); n-- {
 		name, value := r.text(), r.text()
 		if name <= last {
 			r.fail("settings are not in order")

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
-
-	"lockd/resp"
 )
 
 var streamKind = &kind{name: "stream", encodings: []string{"stream"}, image: 10, keepsEmpty: true, read: readStream}
@@ -93,16 +91,12 @@ type stream struct {
 }
 
 func newStream(owner uint64) *stream {
-	return &stream{owner: owner, items: newOrder(itemLess)}
+	return &stream{owner: owner, items: newItemOrder()}
 }
 
-// lookupStream is lookupAs for streams.
-func (c *ctx) lookupStream(key string) (s *stream, fail resp.Reply, ok bool) {
-	return lookupAs[*stream](c, key)
+func newItemOrder() *btree.BTreeG[item] {
+	return btree.NewBTreeGOptions(itemLess, btree.Options{NoLocks: true})
 }
-
-// editStream is editAs for streams.
-func (c *ctx) editStream(key string, edit func(s *stream)) { editAs(c, key, newStream, edit) }
 
 func (s *stream) kind() *kind { return streamKind }
 
@@ -131,6 +125,24 @@ func (s *stream) len() int { return s.items.Len() }
 func (s *stream) first() streamID {
 	it, _ := s.items.Min()
 	return it.id
+}
+
+// firstItem is the first entry; without an id and fields where there is none.
+func (s *stream) firstItem() item {
+	it, _ := s.items.Min()
+	return it
+}
+
+// lastItem is firstItem for the last one.
+func (s *stream) lastItem() item {
+	it, _ := s.items.Max()
+	return it
+}
+
+// holds reports whether the entry of an id is there.
+func (s *stream) holds(id streamID) bool {
+	_, had := s.items.Get(item{id: id})
+	return had
 }
 
 // has reports whether there is an entry beyond an id.
@@ -163,7 +175,7 @@ func (s *stream) del(id streamID) bool {
 // trim removes the first n entries. Only inside ctx.editStream.
 func (s *stream) trim(n int) {
 	if n == s.len() {
-		s.items, s.bytes = newOrder(itemLess), 0
+		s.items, s.bytes = newItemOrder(), 0
 		return
 	}
 	for range n {

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -195,39 +194,6 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	do(m, 1, "XTRIM s MAXLEN 1000")
 	if m.entry.work < 9000*findWork {
 		t.Errorf("a trim of 9000 entries counted as %d", m.entry.work)
-	}
-}
-
-// An image whose stream breaks one of its rules is refused.
-func TestBadStreamIsRefused(t *testing.T) {
-	good := func() *stream {
-		s := newStream(1)
-		for i := range uint64(3) {
-			s.add(newItem(streamID{i + 1, 0}, []string{"a", "1"}))
-		}
-		return s
-	}
-	for name, spoil := range map[string]func(s *stream){
-		"an id beyond the last":   func(s *stream) { s.last = streamID{2, 0} },
-		"a deleted one beyond":    func(s *stream) { s.deleted = streamID{9, 0} },
-		"an odd number of fields": func(s *stream) { s.items.Set(item{streamID{2, 0}, []string{"a"}}) },
-		"no fields":               func(s *stream) { s.items.Set(item{streamID{2, 0}, nil}) },
-		"the id 0-0":              func(s *stream) { s.items.Set(item{streamID{}, []string{"a", "1"}}) },
-	} {
-		m := New(fakeScripts{})
-		do(m, 1, "XADD s 1 a 1")
-		s := good()
-		e, _ := m.dbs[0].keys.get("s")
-		next := newEntry("s", e, aggregateValue(s), never)
-		next.fence, next.version = e.fence, e.version
-		m.dbs[0].keys.set(next)
-		if err := New(nil).Restore(bytes.NewReader(image(t, m))); err != nil {
-			t.Fatal(err)
-		}
-		spoil(s)
-		if err := New(nil).Restore(bytes.NewReader(image(t, m))); err == nil {
-			t.Errorf("%s: no error", name)
-		}
 	}
 }
 

@@ -1,9 +1,9 @@
 package keyspace
 
 import (
-	"math"
-	"strings"
 	"unsafe"
+
+	"lockd/resp"
 )
 
 // value is what a key holds: a string or an aggregate. The methods below are the only
@@ -21,15 +21,6 @@ const isAggregate = -1
 type held struct {
 	agg   aggregate
 	bytes int64 // its size when it was stored
-}
-
-// stringValue is a string taken from a command's arguments. They alias a whole entry of
-// the log, so a long one is cloned; a short one is copied when it is stored.
-func stringValue(s string) value {
-	if len(s) > inlineMax {
-		s = strings.Clone(s)
-	}
-	return freshValue(s)
 }
 
 // freshValue is a string that a command has made itself, which aliases nothing.
@@ -83,14 +74,45 @@ func (v value) clone() value {
 	return v
 }
 
-// deadline is the end of a lease. The tick decides; the wall time is kept to be
-// reported (EXPIRETIME), exactly as it was asked for.
-type deadline struct {
-	tick   int64 // the key is gone once the log clock is past it
-	wallMs int64 // since 1970
+// embstrBytesMax is the longest string that Redis stores beside its header.
+const embstrBytesMax = 44
+
+// encoding tells what Redis would make of the value; strings have none here.
+func (v value) encoding() string {
+	if v.agg() != nil {
+		return v.agg().kind().encodings[v.agg().form()]
+	}
+	if _, isInt := resp.ParseInt(v.str()); isInt {
+		return "int"
+	}
+	if len(v.str()) <= embstrBytesMax {
+		return "embstr"
+	}
+	return "raw"
 }
 
-// never is the deadline of a key without a lease.
-var never = deadline{tick: math.MaxInt64, wallMs: -1}
+// write writes the value into an image.
+func (v value) write(w *imageWriter) {
+	agg := v.agg()
+	if agg == nil {
+		w.byte(kindString)
+		w.text(v.str())
+		return
+	}
+	w.byte(agg.kind().image + byte(agg.form()))
+	w.u64(uint64(agg.len()))
+	agg.write(w)
+}
 
-func (d deadline) set() bool { return d.tick != math.MaxInt64 }
+// readValue reads what write has written. A string lies in buf if it fits there, and must be copied
+// before buf is used again. An aggregate is owned by generation.
+func readValue(r *imageReader, buf []byte, generation uint64) value {
+	kind := r.byte()
+	if kind == kindString {
+		return freshValue(r.textIn(buf))
+	}
+	if agg := readAggregate(r, kind, generation); agg != nil {
+		return aggregateValue(agg)
+	}
+	return value{}
+}

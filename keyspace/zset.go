@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
-
-	"lockd/resp"
 )
 
 var zsetKind = &kind{name: "zset", encodings: []string{"listpack", "skiplist"}, image: 8, read: readZset}
@@ -81,19 +79,6 @@ func newZsetOf(owner uint64, limits zsetLimits, members []scored) *zset {
 	return z
 }
 
-// lookupZset is lookupAs for sorted sets.
-func (c *ctx) lookupZset(key string) (z *zset, fail resp.Reply, ok bool) {
-	return lookupAs[*zset](c, key)
-}
-
-// editZset is editAs for sorted sets.
-func (c *ctx) editZset(key string, edit func(z *zset)) (emptied bool) {
-	return editAs(c, key, newZset, func(z *zset) {
-		z.limits = c.m.settings.zsets
-		edit(z)
-	})
-}
-
 func (z *zset) kind() *kind { return zsetKind }
 
 func (z *zset) form() int {
@@ -102,6 +87,13 @@ func (z *zset) form() int {
 	}
 	return zsetSmall
 }
+
+// isTree reports whether it has outgrown the small form: scan then goes in steps.
+func (z *zset) isTree() bool { return z.large != nil }
+
+// limit says how large the small form may become from now on. Whoever changes an aggregate sets it
+// first.
+func (z *zset) limit(limits zsetLimits) { z.limits = limits }
 
 func (z *zset) own(generation uint64) aggregate {
 	if z.owner == generation {
@@ -380,3 +372,11 @@ func readZset(r *imageReader, n uint64, form int, generation uint64) aggregate {
 	}
 	return z
 }
+
+func (z *zset) has(member string) bool {
+	_, had := z.get(member)
+	return had
+}
+
+// rangeWork is the work of finding the ends of a range.
+func (z *zset) rangeWork(low, high string) int64 { return 2 * (z.editWork(low) + z.editWork(high)) }

@@ -1,10 +1,7 @@
 package keyspace
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -200,38 +197,17 @@ func checkZset(t *testing.T, m *Machine) {
 		return
 	}
 	z := e.agg().(*zset)
-	bytes := int64(0)
+	size := newZset(0).size()
 	for _, m := range z.members(0, z.len()) {
-		bytes += memberBytes(m.member)
+		size += scoredOverheadBytes + int64(len(m.member))
 		if score, had := z.get(m.member); !had || score != m.score {
 			t.Errorf("%q is at %v in the order, at %v by name", m.member, m.score, score)
 		}
 	}
-	if bytes != z.bytes || z.large != nil && z.large.scores.len() != z.len() {
-		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.len(), bytes, z.large.scores.len(), z.bytes)
-	}
-}
-
-// A score is read to the last bit, and nothing else is read.
-func TestParseScore(t *testing.T) {
-	for text, want := range map[string]float64{
-		"0": 0, "-0": math.Copysign(0, -1), "+1": 1, ".5": .5, "5.": 5, "1e3": 1000, "1E-3": 0.001,
-		"0x10": 16, "0X1P-1": .5, "0x.8": .5, "-0xa.8p1": -21, "inf": math.Inf(1), "-INFINITY": math.Inf(-1), "+Inf": math.Inf(1),
-		"9007199254740993": 9007199254740992, "5e-324": 5e-324, "1e-320": 1e-320, "0e-999": 0, "0x0p-9999": 0,
-		"1.7976931348623157e308": math.MaxFloat64,
-	} {
-		got, ok := parseScore(text)
-		if !ok || math.Float64bits(got) != math.Float64bits(want) {
-			t.Errorf("%q: %v %t, want %v", text, got, ok, want)
-		}
-	}
-	for _, text := range []string{
-		"", " 1", "1 ", "x", "nan", "-NaN", "+nan", "nan(1)", "1e400", "-1e400", "1e-400", "0x1p-2000", "0x1p9999", "1e", "1e+", "0x", "0x1p",
-		"1_0", "0x1_0", "infinit", "++1", "+-1", "+", ".", "1,5", "1\x00", "1p3",
-	} {
-		if got, ok := parseScore(text); ok {
-			t.Errorf("%q is read as %v", text, got)
-		}
+	byName := 0
+	z.scan(0, z.len(), func(string, float64) { byName++ })
+	if size != z.size() || byName != z.len() {
+		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.len(), size, byName, z.size())
 	}
 }
 
@@ -263,39 +239,6 @@ func TestZaddWithoutChange(t *testing.T) {
 	if do(m, 1, "ZADD z 1 a 3 b"); m.version(0, "z") == version {
 		t.Error("a change of the last member is none")
 	}
-}
-
-// A damaged sorted set is refused, whatever its checksum says.
-func TestDamagedZsetIsRefused(t *testing.T) {
-	for name, members := range map[string][]scored{
-		"out of order": {{2, "b"}, {1, "a"}},
-		"no order":     {{1, "b"}, {1, "a"}},
-		"twice":        {{1, "a"}, {2, "a"}},
-		"NaN":          {{math.NaN(), "a"}},
-	} {
-		for form, encoding := range zsetKind.encodings {
-			r := readerOf(members)
-			if zsetKind.read(r, uint64(len(members)), form, 1); r.err == nil {
-				t.Errorf("%s, %s: no error", name, encoding)
-			}
-		}
-	}
-	r := readerOf(nil)
-	if zsetKind.read(r, smallMax+1, zsetSmall, 1); !strings.Contains(fmt.Sprint(r.err), "many members") {
-		t.Errorf("a small sorted set of many members: %v", r.err)
-	}
-}
-
-// readerOf reads members as an image has them.
-func readerOf(members []scored) *imageReader {
-	var b bytes.Buffer
-	w := &imageWriter{out: bufio.NewWriter(&b)}
-	for _, m := range members {
-		w.text(m.member)
-		w.u64(math.Float64bits(m.score))
-	}
-	w.out.Flush()
-	return &imageReader{in: bufio.NewReader(&b), crc: crc32.New(castagnoli)}
 }
 
 // hugeZset stores a sorted set of n members of so many bytes, which share their memory.
