@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"lockd/keyspace/value"
 )
 
 // forms has a row for each form of each kind of aggregate: what the tests of this
@@ -52,33 +54,33 @@ var forms = []struct {
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
 // them lies in the memory of an entry of the log.
-var keptOf = map[*kind]func(a aggregate) []string{
-	hashKind: func(a aggregate) (kept []string) {
-		a.(*hash).each(func(name, val string) bool {
+var keptOf = map[*value.Kind]func(a value.Aggregate) []string{
+	value.HashKind: func(a value.Aggregate) (kept []string) {
+		a.(*value.Hash).Each(func(name, val string) bool {
 			kept = append(kept, name, val)
 			return true
 		})
 		return kept
 	},
-	listKind: func(a aggregate) (kept []string) {
-		a.(*list).ascend(0, func(s string) bool {
+	value.ListKind: func(a value.Aggregate) (kept []string) {
+		a.(*value.List).Ascend(0, func(s string) bool {
 			kept = append(kept, s)
 			return true
 		})
 		return kept
 	},
-	setKind: func(a aggregate) []string { return a.(*set).members() },
-	zsetKind: func(a aggregate) (kept []string) {
-		z := a.(*zset)
-		for _, m := range z.members(0, z.len()) {
-			kept = append(kept, m.member)
+	value.SetKind: func(a value.Aggregate) []string { return a.(*value.Set).Members() },
+	value.ZsetKind: func(a value.Aggregate) (kept []string) {
+		z := a.(*value.Zset)
+		for _, m := range z.Members(0, z.Len()) {
+			kept = append(kept, m.Member)
 		}
-		z.scan(0, z.len(), func(member string, _ float64) { kept = append(kept, member) }) // by name
+		z.Scan(0, z.Len(), func(member string, _ float64) { kept = append(kept, member) }) // by name
 		return kept
 	},
-	streamKind: func(a aggregate) (kept []string) {
-		a.(*stream).visit(streamIDFirst, streamIDLast, false, func(it item) bool {
-			kept = append(kept, it.fields...)
+	value.StreamKind: func(a value.Aggregate) (kept []string) {
+		a.(*value.Stream).Visit(value.MinStreamID, value.MaxStreamID, false, func(it value.Item) bool {
+			kept = append(kept, it.Fields...)
 			return true
 		})
 		return kept
@@ -94,22 +96,22 @@ func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key)
 
 // Every form has its row above, its own place in the image, and no two the same.
 func TestKindsAreComplete(t *testing.T) {
-	rows, names, places := map[string]bool{}, map[string]bool{"string": true}, map[byte]string{kindString: "string"}
+	rows, names, places := map[string]bool{}, map[string]bool{"string": true}, map[byte]string{value.KindString: "string"}
 	for _, f := range forms {
 		rows[f.kind+" "+f.encoding] = true
 	}
-	for _, k := range kinds {
-		if names[k.name] || keptOf[k] == nil {
-			t.Errorf("%s: two rows of that name, or none in keptOf", k.name)
+	for _, k := range value.Kinds {
+		if names[k.Name] || keptOf[k] == nil {
+			t.Errorf("%s: two rows of that name, or none in keptOf", k.Name)
 		}
-		names[k.name] = true
-		for i, encoding := range k.encodings {
-			place, form := k.image+byte(i), k.name+" "+encoding
+		names[k.Name] = true
+		for i, encoding := range k.Encodings {
+			place, form := k.Image+byte(i), k.Name+" "+encoding
 			if places[place] != "" {
 				t.Errorf("%s and %s share the place %d in the image", places[place], form, place)
 			}
 			places[place] = form
-			if found, at := kindOfImage(place); found != k || at != i {
+			if found, at := value.KindOf(place); found != k || at != i {
 				t.Errorf("the place %d of %s finds another form", place, form)
 			}
 			if !rows[form] {
@@ -117,7 +119,7 @@ func TestKindsAreComplete(t *testing.T) {
 			}
 		}
 	}
-	if k, _ := kindOfImage(kindString); k != nil {
+	if k, _ := value.KindOf(value.KindString); k != nil {
 		t.Error("a string is no aggregate")
 	}
 }
@@ -173,7 +175,7 @@ func TestAggregates(t *testing.T) {
 			checkDerived(t, m)
 
 			e, _ := m.dbs[0].keys.get("k")
-			keepsEmpty := boolWord(e.agg().kind().keepsEmpty)
+			keepsEmpty := boolWord(e.agg().Kind().KeepsEmpty)
 			run(f.empty, "k")
 			expect("EXISTS when empty", run("EXISTS {}", "k"), keepsEmpty)
 			checkDerived(t, m)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -152,9 +153,9 @@ func BenchmarkQueue(b *testing.B) {
 func BenchmarkRank(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		m := New(nil)
-		(&ctx{m: m}).editZset("z", func(z *zset) {
+		(&ctx{m: m}).editZset("z", func(z *value.Zset) {
 			for i := range n {
-				z.add(scored{float64(i * 7919 % n), "member" + strconv.Itoa(i)})
+				z.Add(value.Scored{Score: float64(i * 7919 % n), Member: "member" + strconv.Itoa(i)})
 			}
 		})
 		for name, args := range map[string]resp.Args{

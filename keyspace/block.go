@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -47,9 +48,9 @@ const (
 
 // pending is a blocking command, read from its arguments.
 type pending struct {
-	kind      *kind    // of the values that it takes from
-	keys      []string // in which it looks, in this order
-	timeoutMs int64    // 0: it waits for ever
+	kind      *value.Kind // of the values that it takes from
+	keys      []string    // in which it looks, in this order
+	timeoutMs int64       // 0: it waits for ever
 	absent    resp.Reply
 	take      func(c *ctx, key string) resp.Reply // executes it on a key that holds the kind
 
@@ -175,14 +176,14 @@ func (b *blocked) remove(w *waiter) {
 	b.ends.Delete(waitEnd{w.end, w.seq, w})
 }
 
-func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.image, w.seq, w} }
+func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.Image, w.seq, w} }
 
 // next is who has waited longest for values of a kind at a key, of those behind a
 // place in the queue, or nil.
 func (b *blocked) next(k readyKey, seq uint64) *waiter {
 	var found *waiter
-	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.image, seq: seq + 1}, func(p waitPlace) bool {
-		if p.db == k.db && p.key == k.key && p.kind == k.kind.image {
+	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.Image, seq: seq + 1}, func(p waitPlace) bool {
+		if p.db == k.db && p.key == k.key && p.kind == k.kind.Image {
 			found = p.of
 		}
 		return false
@@ -290,7 +291,7 @@ func (m *Machine) Blocked(id resp.BlockID) resp.BlockState {
 type readyKey struct {
 	db   int
 	key  string
-	kind *kind
+	kind *value.Kind
 }
 
 // noteReady notes that a key holds a value for which others may wait. They are served
@@ -299,7 +300,7 @@ func (m *Machine) noteReady(db int, e *entry) {
 	if e.agg() == nil || m.blocked.places.Len() == 0 {
 		return
 	}
-	k := readyKey{db, e.key(), e.agg().kind()}
+	k := readyKey{db, e.key(), e.agg().Kind()}
 	if _, noted := m.noted[k]; noted || m.blocked.next(k, 0) == nil {
 		return
 	}
@@ -323,11 +324,11 @@ func (m *Machine) forgetReady(from int) {
 func (m *Machine) noteSwapped(db int) {
 	d, waiting := m.dbs[db], m.blocked.places.Len()
 	if d.keys.len() < waiting {
-		m.spend((visitWork + treeWork(waiting)) * int64(d.keys.len()))
+		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.keys.len()))
 		m.noteReadyKeys(db)
 		return
 	}
-	m.spend((visitWork + treeWork(d.keys.len())) * int64(waiting))
+	m.spend((value.VisitWork + value.TreeWork(d.keys.len())) * int64(waiting))
 	var keys []string
 	m.blocked.places.Ascend(waitPlace{db: db}, func(p waitPlace) bool {
 		if p.db == db && (len(keys) == 0 || keys[len(keys)-1] != p.key) {
@@ -346,7 +347,7 @@ func (m *Machine) noteSwapped(db int) {
 func (m *Machine) noteReadyKeys(db int) {
 	var found []*entry
 	m.dbs[db].keys.each(func(e *entry) bool {
-		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().kind()}, 0) != nil {
+		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().Kind()}, 0) != nil {
 			found = append(found, e)
 		}
 		return true
@@ -378,14 +379,14 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 	defer func() { m.serving = false }()
 	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
 		c := &ctx{m: m, at: at, db: k.db}
-		if e := c.lookup(k.key); e == nil || e.agg() == nil || e.agg().kind() != k.kind {
+		if e := c.lookup(k.key); e == nil || e.agg() == nil || e.agg().Kind() != k.kind {
 			return
 		}
 		if m.servedBytes > replyBytesMax || m.tired() {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // it asks again, in another entry
 			continue
 		}
-		m.spend(treeWork(m.blocked.places.Len()) + compareWork*int64(len(w.keys)))
+		m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
 		if w.ready != nil && !w.ready(c, k.key) {
 			continue
 		}
@@ -414,7 +415,7 @@ func (c *ctx) await(p pending) resp.Reply {
 	for _, key := range p.keys {
 		switch e := c.lookup(key); {
 		case e == nil:
-		case e.agg() == nil || e.agg().kind() != p.kind:
+		case e.agg() == nil || e.agg().Kind() != p.kind:
 			return resp.Err(resp.ErrWrongType)
 		default:
 			return p.take(c, key)
@@ -473,80 +474,80 @@ func (s spans) with(n uint64) spans {
 	return next
 }
 
-func (b *blocked) write(w *imageWriter) {
-	w.u64(b.lastSeq)
-	w.u64(b.lastSession)
-	w.u64(uint64(b.sessions.Len()))
+func (b *blocked) write(w *value.Writer) {
+	w.U64(b.lastSeq)
+	w.U64(b.lastSession)
+	w.U64(uint64(b.sessions.Len()))
 	b.sessions.Scan(func(s *blockSession) bool {
-		w.u64(s.id)
-		w.u64(uint64(s.until))
-		w.u64(uint64(len(s.used)))
+		w.U64(s.id)
+		w.U64(uint64(s.until))
+		w.U64(uint64(len(s.used)))
 		for _, u := range s.used {
-			w.u64(u.from)
-			w.u64(u.to)
+			w.U64(u.from)
+			w.U64(u.to)
 		}
-		return w.ok()
+		return w.OK()
 	})
-	w.u64(uint64(b.waiters.Len()))
+	w.U64(uint64(b.waiters.Len()))
 	b.waiters.Scan(func(v *waiter) bool {
 		for _, n := range []uint64{v.id.Session, v.id.Number, v.seq, uint64(v.db), uint64(v.end), uint64(len(v.args))} {
-			w.u64(n)
+			w.U64(n)
 		}
 		for _, a := range v.args {
-			w.text(a)
+			w.Text(a)
 		}
-		return w.ok()
+		return w.OK()
 	})
 }
 
-func (m *Machine) readBlocked(r *imageReader) {
+func (m *Machine) readBlocked(r *value.Reader) {
 	b := &m.blocked
-	b.lastSeq, b.lastSession = r.u64(), r.u64()
+	b.lastSeq, b.lastSession = r.U64(), r.U64()
 	last := uint64(0)
-	for n := r.u64(); n > 0 && r.ok(); n-- {
+	for n := r.U64(); n > 0 && r.OK(); n-- {
 		s := readBlockSession(r)
 		if s.id <= last || s.id > b.lastSession {
-			r.fail("sessions are not in order")
+			r.Fail("sessions are not in order")
 		}
 		b.sessions.Set(s)
 		last = s.id
 	}
 	seen := map[uint64]bool{}
 	var before *waiter
-	for n := r.u64(); n > 0 && r.ok(); n-- {
+	for n := r.U64(); n > 0 && r.OK(); n-- {
 		w := m.readWaiter(r)
-		if r.ok() && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
-			r.fail("waiters are not in order")
+		if r.OK() && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
+			r.Fail("waiters are not in order")
 		}
-		if r.ok() {
+		if r.OK() {
 			b.add(w)
 		}
 		seen[w.seq], before = true, w
 	}
 }
 
-func readBlockSession(r *imageReader) *blockSession {
-	s := &blockSession{id: r.u64(), until: r.i64()}
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		u := span{r.u64(), r.u64()}
+func readBlockSession(r *value.Reader) *blockSession {
+	s := &blockSession{id: r.U64(), until: r.I64()}
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		u := span{r.U64(), r.U64()}
 		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax || len(s.used) > 0 && u.from <= s.used[len(s.used)-1].to+1 {
-			r.fail("numbers of a session are not in order")
+			r.Fail("numbers of a session are not in order")
 		}
 		s.used = append(s.used, u)
 	}
 	return s
 }
 
-func (m *Machine) readWaiter(r *imageReader) *waiter {
-	w := &waiter{id: resp.BlockID{Session: r.u64(), Number: r.u64()}, seq: r.u64()}
-	db := r.u64()
-	w.end = r.i64()
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		w.args = append(w.args, r.text())
+func (m *Machine) readWaiter(r *value.Reader) *waiter {
+	w := &waiter{id: resp.BlockID{Session: r.U64(), Number: r.U64()}, seq: r.U64()}
+	db := r.U64()
+	w.end = r.I64()
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		w.args = append(w.args, r.Text())
 	}
 	p, ok := m.readPending(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
-		r.fail("a command that can not wait")
+		r.Fail("a command that can not wait")
 		return w
 	}
 	w.db, w.pending = int(db), p

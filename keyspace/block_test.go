@@ -25,7 +25,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 			if p, ok := b.places.Get(w.place(key)); !ok || p.of != w {
 				t.Fatalf("%v is not in the queue of %q", w.id, key)
 			}
-			if e, ok := m.dbs[w.db].keys.get(key); ok && !m.expired(e) && e.agg() != nil && e.agg().kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
+			if e, ok := m.dbs[w.db].keys.get(key); ok && !m.expired(e) && e.agg() != nil && e.agg().Kind() == w.kind && (w.ready == nil || w.ready(&ctx{m: m, db: w.db}, key)) {
 				t.Fatalf("%v waits for %q, which is there", w.id, key)
 			}
 		}

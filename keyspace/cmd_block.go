@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -60,11 +61,11 @@ const (
 
 // parseTimeout reads seconds and rounds them up to milliseconds; 0 is for ever.
 func (c *ctx) parseTimeout(word string) (ms int64, fail resp.Reply, ok bool) {
-	seconds, ok := parseLongDouble(word)
+	seconds, ok := value.ParseLongDouble(word)
 	if !ok {
 		return 0, resp.Err(errTimeoutFloat), false
 	}
-	if ms, ok = seconds.ceilThousand(); !ok {
+	if ms, ok = seconds.CeilThousand(); !ok {
 		return 0, resp.Err(errTimeoutRange), false
 	}
 	if ms < 0 {
@@ -76,16 +77,16 @@ func (c *ctx) parseTimeout(word string) (ms int64, fail resp.Reply, ok bool) {
 	return ms, resp.Reply{}, true
 }
 
-func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, leftEnd) }
-func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, rightEnd) }
+func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.LeftEnd) }
+func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.RightEnd) }
 
-func (c *ctx) blockPop(args resp.Args, end listEnd) resp.Reply {
+func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
 	timeoutMs, fail, ok := c.parseTimeout(args[len(args)-1])
 	if !ok {
 		return fail
 	}
 	return c.await(pending{
-		kind: listKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, 1)
 			if popped.IsErr() {
@@ -97,7 +98,7 @@ func (c *ctx) blockPop(args resp.Args, end listEnd) resp.Reply {
 }
 
 // popList pops from a key that holds a list.
-func (c *ctx) popList(key string, end listEnd, count int64) resp.Reply {
+func (c *ctx) popList(key string, end value.ListEnd, count int64) resp.Reply {
 	l, _, _ := c.lookupList(key)
 	return c.pop(key, l, end, count)
 }
@@ -111,16 +112,18 @@ func cmdBLMove(c *ctx, args resp.Args) resp.Reply {
 	return c.blockMove(args, from, to)
 }
 
-func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply { return c.blockMove(args, rightEnd, leftEnd) }
+func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply {
+	return c.blockMove(args, value.RightEnd, value.LeftEnd)
+}
 
-func (c *ctx) blockMove(args resp.Args, from, to listEnd) resp.Reply {
+func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 	timeoutMs, fail, ok := c.parseTimeout(args[len(args)-1])
 	if !ok {
 		return fail
 	}
 	target := args[2]
 	return c.await(pending{
-		kind: listKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil(),
+		kind: value.ListKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil(),
 		take: func(c *ctx, key string) resp.Reply { return c.moveElement(key, target, from, to) },
 	})
 }
@@ -135,7 +138,7 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	return c.await(pending{
-		kind: listKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, count)
 			if popped.IsErr() {
@@ -155,14 +158,14 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 		return fail
 	}
 	return c.await(pending{
-		kind: zsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
 			z, _, _ := c.lookupZset(key)
 			popped, fail, ok := c.popScored(key, z, from, 1)
 			if !ok {
 				return fail
 			}
-			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].member), resp.Double(popped[0].score))
+			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score))
 		},
 	})
 }
@@ -177,7 +180,7 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	return c.await(pending{
-		kind: zsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
 			z, _, _ := c.lookupZset(key)
 			return c.popPairs(key, z, from, count)

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -123,12 +124,12 @@ func (c *ctx) setFields(args resp.Args, command string) (created int64, fail res
 	if !ok {
 		return 0, fail, false
 	}
-	if !c.m.affords(h.setWork(args[2:])) {
+	if !c.m.affords(h.SetWork(args[2:])) {
 		return 0, resp.Err(errWorkMeter), false
 	}
-	c.editHash(args[1], func(h *hash) {
+	c.editHash(args[1], func(h *value.Hash) {
 		for i := 2; i < len(args); i += 2 {
-			if h.set(args[i], args[i+1]) {
+			if h.Set(args[i], args[i+1]) {
 				created++
 			}
 		}
@@ -156,15 +157,15 @@ func (c *ctx) lookupField(key, name string) (val string, had bool, fail resp.Rep
 	if !ok || h == nil {
 		return "", false, fail, ok
 	}
-	c.m.spend(h.findWork(name))
-	val, had = h.get(name)
+	c.m.spend(h.FindWork(name))
+	val, had = h.Get(name)
 	return val, had, fail, true
 }
 
 func (c *ctx) setField(key, name, val, event string) {
-	c.editHash(key, func(h *hash) {
-		c.m.spend(h.setWork([]string{name, val}))
-		h.set(name, val)
+	c.editHash(key, func(h *value.Hash) {
+		c.m.spend(h.SetWork([]string{name, val}))
+		h.Set(name, val)
 	})
 	c.notify(notifyHash, event, key)
 }
@@ -182,7 +183,7 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if h != nil && !c.m.affords(findAll(h, args[2:])+farWork*int64(len(args)-2)) {
+	if h != nil && !c.m.affords(value.FindAllWork(h, args[2:])+value.FarWork*int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
 	}
 	replies := make([]resp.Reply, len(args)-2)
@@ -191,7 +192,7 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 		if h == nil {
 			continue
 		}
-		if val, had := h.get(name); had {
+		if val, had := h.Get(name); had {
 			replies[i] = resp.Bulk(val)
 		}
 	}
@@ -228,14 +229,14 @@ func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, fail res
 	if !ok || h == nil {
 		return nil, fail, ok
 	}
-	n := h.len()
+	n := h.Len()
 	if names && vals {
 		n *= 2
 	}
 	if why := c.listable(n); why != "" {
 		return nil, resp.Err(why), false
 	}
-	h.each(func(name, val string) bool {
+	h.Each(func(name, val string) bool {
 		if names {
 			items = append(items, resp.Bulk(name))
 		}
@@ -256,16 +257,16 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	if h == nil {
 		return resp.Int(0)
 	}
-	if !c.m.affords(2 * findAll(h, args[2:])) {
+	if !c.m.affords(2 * value.FindAllWork(h, args[2:])) {
 		return resp.Err(errWorkMeter)
 	}
-	if !h.hasAny(args[2:]) {
+	if !h.HasAny(args[2:]) {
 		return resp.Int(0)
 	}
 	var n int64
-	emptied := c.editHash(key, func(h *hash) {
+	emptied := c.editHash(key, func(h *value.Hash) {
 		for _, name := range args[2:] {
-			if h.del(name) {
+			if h.Delete(name) {
 				n++
 			}
 		}
@@ -296,7 +297,7 @@ func cmdHLen(c *ctx, args resp.Args) resp.Reply {
 	case h == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(int64(h.len()))
+	return resp.Int(int64(h.Len()))
 }
 
 func cmdHStrLen(c *ctx, args resp.Args) resp.Reply {
@@ -331,11 +332,11 @@ func cmdHIncrBy(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
-	n, ok := parseLongDouble(args[3])
+	n, ok := value.ParseLongDouble(args[3])
 	switch {
 	case !ok:
 		return resp.Err(resp.ErrNotFloat)
-	case n.isInf():
+	case n.IsInf():
 		return resp.Err(errNaNOrInfValue)
 	}
 	val, had, fail, ok := c.lookupField(args[1], args[2])
@@ -345,16 +346,16 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if !had {
 		val = "0"
 	}
-	c.m.spend(longDoubleWork(val) + longDoubleWork(args[3]))
-	old, ok := parseLongDouble(val)
+	c.m.spend(value.LongDoubleWork(val) + value.LongDoubleWork(args[3]))
+	old, ok := value.ParseLongDouble(val)
 	if !ok {
 		return resp.Err(errHashNotFloat)
 	}
-	sum, ok := old.plus(n)
+	sum, ok := old.Plus(n)
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.m.spend(2 * longDoubleWork(sum.String()))
+	c.m.spend(2 * value.LongDoubleWork(sum.String()))
 	c.setField(args[1], args[2], sum.String(), "hincrbyfloat")
 	return resp.Bulk(sum.String())
 }
@@ -376,10 +377,10 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	if fail, ok := opts.begin(c, h.len(), h.isTree()); !ok {
+	if fail, ok := opts.begin(c, h.Len(), h.IsTree()); !ok {
 		return fail
 	}
-	next := h.scan(opts.cursor, opts.count, func(name, val string) {
+	next := h.Scan(opts.cursor, opts.count, func(name, val string) {
 		if opts.wants(name) {
 			items = append(items, name, val)
 		}
@@ -395,8 +396,8 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 	if !ok || h == nil {
 		return orNil(fail, ok)
 	}
-	c.m.spend(treeWork(h.len()))
-	name, _ := h.at(c.randN(h.len()))
+	c.m.spend(value.TreeWork(h.Len()))
+	name, _ := h.At(c.randN(h.Len()))
 	return resp.Bulk(name)
 }
 
@@ -414,12 +415,12 @@ func (c *ctx) randomFields(args resp.Args) resp.Reply {
 	if h == nil || count == 0 {
 		return resp.Array()
 	}
-	if why := c.drawable(h.len(), count); why != "" {
+	if why := c.drawable(h.Len(), count); why != "" {
 		return resp.Err(why)
 	}
 	var items []resp.Reply
-	for _, i := range c.choose(h.len(), count) {
-		name, val := h.at(i)
+	for _, i := range c.choose(h.Len(), count) {
+		name, val := h.At(i)
 		items = append(items, resp.Bulk(name))
 		if withValues {
 			items = append(items, resp.Bulk(val))
@@ -455,7 +456,7 @@ func randomCount(args resp.Args, with string) (count int64, withValues bool, fai
 func (c *ctx) drawable(n int, count int64) (why string) {
 	draws := min(count, int64(n))
 	draws = max(draws, -draws)
-	if !c.m.affords(2 * draws * treeWork(n)) {
+	if !c.m.affords(2 * draws * value.TreeWork(n)) {
 		return errWorkMeter
 	}
 	return ""

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -255,9 +256,9 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 		c.m.store(to, args[2], there, nil)
 	}
 	if agg := e.agg(); agg != nil {
-		c.m.spend(cloneWork(agg))
+		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(to, args[2], nil, newEntry(args[2], nil, e.value().clone(), e.deadline))
+	c.m.store(to, args[2], nil, newEntry(args[2], nil, e.value().Clone(), e.deadline))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
 }
@@ -321,7 +322,7 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 		return resp.Nil()
 	}
 	// What has expired and waits for the sweep is passed over.
-	c.m.spend(treeWork(n))
+	c.m.spend(value.TreeWork(n))
 	var found *entry
 	stays := func(e *entry) bool {
 		if !c.m.expired(e) {
@@ -373,7 +374,7 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	if fail, ok := o.begin(c, c.m.dbs[c.db].keys.len(), true); !ok {
 		return fail
 	}
-	c.m.spend((keyWork - farWork) * int64(o.count))
+	c.m.spend((keyWork - value.FarWork) * int64(o.count))
 	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
 		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
 		if kindFits && o.wants(e.key()) && !c.m.expired(e) {
@@ -606,7 +607,7 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 	if e == nil {
 		return resp.Nil()
 	}
-	return resp.Bulk(e.value().encoding())
+	return resp.Bulk(e.value().Encoding())
 }
 
 func cmdObjectFreq(c *ctx, args resp.Args) resp.Reply {

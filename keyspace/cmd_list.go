@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -107,21 +108,21 @@ const (
 
 // The events of pushing to and popping from each end.
 var (
-	pushEvents = [...]string{leftEnd: "lpush", rightEnd: "rpush"}
-	popEvents  = [...]string{leftEnd: "lpop", rightEnd: "rpop"}
+	pushEvents = [...]string{value.LeftEnd: "lpush", value.RightEnd: "rpush"}
+	popEvents  = [...]string{value.LeftEnd: "lpop", value.RightEnd: "rpop"}
 )
 
-func cmdLPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, leftEnd, false) }
-func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, rightEnd, false) }
-func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, leftEnd, true) }
-func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, rightEnd, true) }
+func cmdLPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, value.LeftEnd, false) }
+func cmdRPush(c *ctx, args resp.Args) resp.Reply  { return c.pushAll(args, value.RightEnd, false) }
+func cmdLPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, value.LeftEnd, true) }
+func cmdRPushX(c *ctx, args resp.Args) resp.Reply { return c.pushAll(args, value.RightEnd, true) }
 
 // pushWork is the work of putting an element at an end of a list.
-const pushWork = 2 * visitWork
+const pushWork = 2 * value.VisitWork
 
 // pushAll pushes one element after the other; with onlyThere, only to a list that
 // is there. It answers how many there are then.
-func (c *ctx) pushAll(args resp.Args, end listEnd, onlyThere bool) resp.Reply {
+func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Reply {
 	key := args[1]
 	l, fail, ok := c.lookupList(key)
 	switch {
@@ -131,22 +132,22 @@ func (c *ctx) pushAll(args resp.Args, end listEnd, onlyThere bool) resp.Reply {
 		return resp.Int(0)
 	}
 	n := 0
-	c.editList(key, func(l *list) {
+	c.editList(key, func(l *value.List) {
 		for _, s := range args[2:] {
-			c.m.spend(pushWork + copyWork*int64(len(s)))
-			l.push(end, s)
+			c.m.spend(pushWork + value.CopyWork*int64(len(s)))
+			l.Push(end, s)
 		}
-		n = l.len()
+		n = l.Len()
 	})
 	c.notify(notifyList, pushEvents[end], key)
 	return resp.Int(int64(n))
 }
 
-func cmdLPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, leftEnd) }
-func cmdRPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, rightEnd) }
+func cmdLPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, value.LeftEnd) }
+func cmdRPop(c *ctx, args resp.Args) resp.Reply { return c.popKey(args, value.RightEnd) }
 
 // popKey is LPOP: one element by itself, or as many as a count says, as an array.
-func (c *ctx) popKey(args resp.Args, end listEnd) resp.Reply {
+func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
 	if len(args) > 3 {
 		return resp.WrongArity(popEvents[end])
 	}
@@ -192,13 +193,13 @@ func parseAtLeast(least int64, number, text string) (n int64, fail resp.Reply, o
 // pop removes up to count elements, count > 0, at an end of the list at key and
 // answers them, from the end inwards. If they are too many for a reply it changes
 // nothing and answers so.
-func (c *ctx) pop(key string, l *list, end listEnd, count int64) resp.Reply {
-	from, to := l.end(end, count)
+func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) resp.Reply {
+	from, to := l.End(end, count)
 	popped := c.listReplies(l, from, to, end)
 	if popped.IsErr() {
 		return popped
 	}
-	emptied := c.editList(key, func(l *list) { l.cut(from, to) })
+	emptied := c.editList(key, func(l *value.List) { l.Cut(from, to) })
 	c.notify(notifyList, popEvents[end], key)
 	if emptied {
 		c.notify(notifyGeneric, "del", key)
@@ -207,7 +208,7 @@ func (c *ctx) pop(key string, l *list, end listEnd, count int64) resp.Reply {
 }
 
 // listReplies is an array of the elements of a range, the first at the given end.
-func (c *ctx) listReplies(l *list, from, to int, first listEnd) resp.Reply {
+func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp.Reply {
 	if why := c.listable(to - from); why != "" {
 		return resp.Err(why)
 	}
@@ -220,10 +221,10 @@ func (c *ctx) listReplies(l *list, from, to int, first listEnd) resp.Reply {
 	}
 	switch {
 	case from == to:
-	case first == leftEnd:
-		l.ascend(from, take)
+	case first == value.LeftEnd:
+		l.Ascend(from, take)
 	default:
-		l.descend(to-1, take)
+		l.Descend(to-1, take)
 	}
 	if size > replyBytesMax {
 		return resp.Err(errReplyTooLarge)
@@ -239,7 +240,7 @@ func cmdLLen(c *ctx, args resp.Args) resp.Reply {
 	case l == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(int64(l.len()))
+	return resp.Int(int64(l.Len()))
 }
 
 func cmdLRange(c *ctx, args resp.Args) resp.Reply {
@@ -254,8 +255,8 @@ func cmdLRange(c *ctx, args resp.Args) resp.Reply {
 	case l == nil:
 		return resp.Array()
 	}
-	from, to := l.span(first, last)
-	return c.listReplies(l, from, to, leftEnd)
+	from, to := l.Span(first, last)
+	return c.listReplies(l, from, to, value.LeftEnd)
 }
 
 // parseSpan reads the two indexes that follow the key.
@@ -277,11 +278,11 @@ func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	at, ok := l.index(i)
+	at, ok := l.Index(i)
 	if !ok {
 		return resp.Nil()
 	}
-	return resp.Bulk(l.get(at))
+	return resp.Bulk(l.Get(at))
 }
 
 func cmdLSet(c *ctx, args resp.Args) resp.Reply {
@@ -297,11 +298,11 @@ func cmdLSet(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	at, ok := l.index(i)
+	at, ok := l.Index(i)
 	if !ok {
 		return resp.Err(resp.ErrIndexRange)
 	}
-	c.editList(key, func(l *list) { l.set(at, strings.Clone(args[3])) })
+	c.editList(key, func(l *value.List) { l.Set(at, strings.Clone(args[3])) })
 	c.notify(notifyList, "lset", key)
 	return resp.OK()
 }
@@ -325,7 +326,7 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 		return resp.Int(insertNoKey)
 	}
 	at := -1
-	c.search(l, leftEnd, args[3], maxInt, func(i int) bool {
+	c.search(l, value.LeftEnd, args[3], maxInt, func(i int) bool {
 		at = i
 		return false
 	})
@@ -339,9 +340,9 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 		at++
 	}
 	n := 0
-	c.editList(key, func(l *list) {
-		l.insert(at, strings.Clone(args[4]))
-		n = l.len()
+	c.editList(key, func(l *value.List) {
+		l.Insert(at, strings.Clone(args[4]))
+		n = l.Len()
 	})
 	c.notify(notifyList, "linsert", key)
 	return resp.Int(int64(n))
@@ -350,13 +351,13 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 // search visits the positions of the elements that equal want, from an end on, until
 // visit returns false. It looks at most elements at the most, and each is work: where the
 // request is tired then, it has given up.
-func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(at int) bool) {
+func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
-	if from == rightEnd {
-		at, step = l.len()-1, -1
+	if from == value.RightEnd {
+		at, step = l.Len()-1, -1
 	}
 	look := func(s string) bool {
-		work += visitWork
+		work += value.VisitWork
 		most--
 		goOn := true
 		if len(s) == len(want) {
@@ -366,16 +367,16 @@ func (c *ctx) search(l *list, from listEnd, want string, most int64, visit func(
 		at += step
 		return goOn && most > 0 && c.m.request.work+work <= workMax
 	}
-	if from == rightEnd {
-		l.descend(at, look)
+	if from == value.RightEnd {
+		l.Descend(at, look)
 	} else {
-		l.ascend(at, look)
+		l.Ascend(at, look)
 	}
 	c.m.spend(work)
 }
 
 // removeWork is the work of taking an element out of a list.
-const removeWork = 4 * visitWork
+const removeWork = 4 * value.VisitWork
 
 // cmdLRem removes the first elements that equal one, or the last ones if the count is
 // negative; all if it is 0.
@@ -399,7 +400,7 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 	case len(found) == 0:
 		return resp.Int(0)
 	}
-	emptied := c.editList(key, func(l *list) { l.remove(found) })
+	emptied := c.editList(key, func(l *value.List) { l.Remove(found) })
 	c.notify(notifyList, "lrem", key)
 	if emptied {
 		c.notify(notifyGeneric, "del", key)
@@ -409,16 +410,16 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 
 // positions lists, from the last to the first, where elements equal want: the first
 // count of them, the last -count, or all for 0.
-func (c *ctx) positions(l *list, want string, count int64) (found []int) {
-	from := leftEnd
+func (c *ctx) positions(l *value.List, want string, count int64) (found []int) {
+	from := value.LeftEnd
 	if count < 0 {
-		from = rightEnd
+		from = value.RightEnd
 	}
 	c.search(l, from, want, maxInt, func(at int) bool {
 		found = append(found, at)
 		return count == 0 || int64(len(found)) != max(count, -count)
 	})
-	if from == leftEnd {
+	if from == value.LeftEnd {
 		slices.Reverse(found)
 	}
 	return found
@@ -437,10 +438,10 @@ func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
 	case l == nil:
 		return resp.OK()
 	}
-	from, to := l.span(first, last)
-	emptied := c.editList(key, func(l *list) {
-		l.cut(to, l.len())
-		l.cut(0, from)
+	from, to := l.Span(first, last)
+	emptied := c.editList(key, func(l *value.List) {
+		l.Cut(to, l.Len())
+		l.Cut(0, from)
 	})
 	c.notify(notifyList, "ltrim", key)
 	if emptied {
@@ -484,10 +485,10 @@ func cmdLPos(c *ctx, args resp.Args) resp.Reply {
 }
 
 // matches lists where LPOS finds want, or reports false if a reply cannot hold it.
-func (c *ctx) matches(l *list, want string, o posOptions) (found []resp.Reply, ok bool) {
-	from, skip := leftEnd, o.rank-1
+func (c *ctx) matches(l *value.List, want string, o posOptions) (found []resp.Reply, ok bool) {
+	from, skip := value.LeftEnd, o.rank-1
 	if o.rank < 0 {
-		from, skip = rightEnd, -o.rank-1
+		from, skip = value.RightEnd, -o.rank-1
 	}
 	most := int64(replyBytesMax) / resp.Int(0).Size()
 	c.search(l, from, want, o.maxLen, func(at int) bool {
@@ -549,20 +550,20 @@ func cmdLMove(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdRPopLPush(c *ctx, args resp.Args) resp.Reply {
-	return c.moveElement(args[1], args[2], rightEnd, leftEnd)
+	return c.moveElement(args[1], args[2], value.RightEnd, value.LeftEnd)
 }
 
 // parseEnd reads LEFT or RIGHT.
-func parseEnd(word string) (listEnd, bool) {
+func parseEnd(word string) (value.ListEnd, bool) {
 	if resp.Is(word, "RIGHT") {
-		return rightEnd, true
+		return value.RightEnd, true
 	}
-	return leftEnd, resp.Is(word, "LEFT")
+	return value.LeftEnd, resp.Is(word, "LEFT")
 }
 
 // moveElement takes an element from an end of one list to an end of another, which
 // may be the same list: then it is never empty in between.
-func (c *ctx) moveElement(source, target string, from, to listEnd) resp.Reply {
+func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Reply {
 	l, fail, ok := c.lookupList(source)
 	if !ok || l == nil {
 		return orNil(fail, ok)
@@ -570,16 +571,16 @@ func (c *ctx) moveElement(source, target string, from, to listEnd) resp.Reply {
 	if _, fail, ok = c.lookupList(target); !ok {
 		return fail
 	}
-	at, _ := l.end(from, 1)
-	s, emptied := l.get(at), false
+	at, _ := l.End(from, 1)
+	s, emptied := l.Get(at), false
 	if source == target {
-		c.editList(source, func(l *list) {
-			l.cut(at, at+1)
-			l.push(to, s)
+		c.editList(source, func(l *value.List) {
+			l.Cut(at, at+1)
+			l.Push(to, s)
 		})
 	} else {
-		emptied = c.editList(source, func(l *list) { l.cut(at, at+1) })
-		c.editList(target, func(l *list) { l.push(to, s) })
+		emptied = c.editList(source, func(l *value.List) { l.Cut(at, at+1) })
+		c.editList(target, func(l *value.List) { l.Push(to, s) })
 	}
 	c.notify(notifyList, pushEvents[to], target)
 	c.notify(notifyList, popEvents[from], source)
@@ -616,7 +617,7 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 }
 
 // parseMPop reads numkeys, the keys, the end, and COUNT.
-func parseMPop(args resp.Args) (keys []string, end listEnd, count int64, fail resp.Reply, ok bool) {
+func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, fail resp.Reply, ok bool) {
 	n, fail, ok := parseAtLeast(1, args[0], errNumKeys)
 	if !ok {
 		return nil, 0, 0, fail, false

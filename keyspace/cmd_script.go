@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -136,7 +137,7 @@ func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
-	if !c.m.affords(treeWork(c.m.library.bySHA.Len()) * int64(len(args)-2)) {
+	if !c.m.affords(value.TreeWork(c.m.library.bySHA.Len()) * int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
 	}
 	known := make([]resp.Reply, len(args)-2)

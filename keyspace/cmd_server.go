@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -60,13 +61,13 @@ var serverRows = []resp.Row[command]{
 func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
 	globs := make([]*glob, len(args)-2)
 	for i, p := range args[2:] {
-		c.m.spend(numeralWork * int64(len(p)))
+		c.m.spend(value.NumeralWork * int64(len(p)))
 		globs[i] = newGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
 	for i := range parameters {
 		for _, name := range []string{parameters[i].name, parameters[i].alias} {
-			if !c.m.affords(visitWork * int64(len(globs))) {
+			if !c.m.affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(errWorkMeter)
 			}
 			if as, ok := askedAs(args[2:], globs, name); ok {
@@ -105,7 +106,7 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 	for _, a := range args {
 		bytes += len(a)
 	}
-	c.m.spend(configWork + numeralWork*int64(bytes))
+	c.m.spend(configWork + value.NumeralWork*int64(bytes))
 	next, fail, ok := c.m.settings.with(args[2:])
 	if !ok {
 		return fail

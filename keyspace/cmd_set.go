@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -108,20 +109,20 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if !c.m.affords(findAll(s, members)) {
+	if !c.m.affords(value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
 	}
-	if !slices.ContainsFunc(members, func(member string) bool { return !s.has(member) }) {
+	if !slices.ContainsFunc(members, func(member string) bool { return !s.Has(member) }) {
 		return resp.Int(0)
 	}
-	if !c.m.affords(growWork(s, members)) {
+	if !c.m.affords(value.GrowWork(s, members)) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
-	c.editSet(key, func(s *set) {
-		s.expect(members[0], int64(len(members)))
+	c.editSet(key, func(s *value.Set) {
+		s.Expect(members[0], int64(len(members)))
 		for _, member := range members {
-			if s.add(strings.Clone(member)) {
+			if s.Add(strings.Clone(member)) {
 				n++
 			}
 		}
@@ -136,16 +137,16 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if !c.m.affords(2 * findAll(s, members)) {
+	if !c.m.affords(2 * value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
 	}
-	if !slices.ContainsFunc(members, s.has) {
+	if !slices.ContainsFunc(members, s.Has) {
 		return resp.Int(0)
 	}
 	var n int64
-	emptied := c.editSet(key, func(s *set) {
+	emptied := c.editSet(key, func(s *value.Set) {
 		for _, member := range members {
-			if s.del(member) {
+			if s.Delete(member) {
 				n++
 			}
 		}
@@ -184,9 +185,9 @@ func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
 }
 
 // isMember answers 1 or 0.
-func (c *ctx) isMember(s *set, member string) resp.Reply {
-	c.m.spend(s.findWork(member))
-	if s.has(member) {
+func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
+	c.m.spend(s.FindWork(member))
+	if s.Has(member) {
 		return resp.Int(1)
 	}
 	return resp.Int(0)
@@ -201,11 +202,11 @@ func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
 }
 
 // membersReply answers all members, or why they are too many.
-func membersReply(s *set) resp.Reply {
-	if s.replyBytes() > replyBytesMax {
+func membersReply(s *value.Set) resp.Reply {
+	if s.ReplyBytes() > replyBytesMax {
 		return resp.Err(errReplyTooLarge)
 	}
-	return setReply(s.members())
+	return setReply(s.Members())
 }
 
 func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
@@ -215,7 +216,7 @@ func cmdSCard(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	return resp.Int(int64(s.len()))
+	return resp.Int(int64(s.Len()))
 }
 
 func cmdSPop(c *ctx, args resp.Args) resp.Reply {
@@ -233,17 +234,17 @@ func (c *ctx) popMember(key string) resp.Reply {
 	if !ok || s == nil {
 		return orNil(fail, ok)
 	}
-	member := s.at(c.randN(s.len()))
-	c.m.spend(s.findWork(member))
+	member := s.At(c.randN(s.Len()))
+	c.m.spend(s.FindWork(member))
 	c.takeMembers(key, []string{member})
 	return resp.Bulk(member)
 }
 
 // takeMembers removes what SPOP answers, which has paid for it.
 func (c *ctx) takeMembers(key string, members []string) {
-	emptied := c.editSet(key, func(s *set) {
+	emptied := c.editSet(key, func(s *value.Set) {
 		for _, member := range members {
-			s.del(member)
+			s.Delete(member)
 		}
 	})
 	c.notifyTaken("spop", key, emptied)
@@ -266,7 +267,7 @@ func (c *ctx) popMembers(key, number string) resp.Reply {
 	if !ok {
 		return fail
 	}
-	if !c.m.affords(findAll(s, members)) {
+	if !c.m.affords(value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.takeMembers(key, members)
@@ -275,20 +276,20 @@ func (c *ctx) popMembers(key, number string) resp.Reply {
 
 // drawMembers chooses members at random; see choose. What would be too much for one
 // reply is refused before anything is done.
-func (c *ctx) drawMembers(s *set, count int64) (members []string, fail resp.Reply, ok bool) {
-	count = min(count, int64(s.len()))
+func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, fail resp.Reply, ok bool) {
+	count = min(count, int64(s.Len()))
 	n := max(count, -count)
 	frames := n * resp.Bulk("").Size()
 	if frames > replyBytesMax {
 		return nil, resp.Err(errReplyTooLarge), false
 	}
-	if !c.m.affords(2 * n * treeWork(s.len())) { // to draw it, and to find it
+	if !c.m.affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
 		return nil, resp.Err(errWorkMeter), false
 	}
 	members = make([]string, 0, n)
 	bytes := frames
-	for _, i := range c.choose(s.len(), count) {
-		member := s.at(i)
+	for _, i := range c.choose(s.Len(), count) {
+		member := s.At(i)
 		if bytes += int64(len(member)); bytes > replyBytesMax {
 			return nil, resp.Err(errReplyTooLarge), false
 		}
@@ -312,8 +313,8 @@ func (c *ctx) randomMember(key string) resp.Reply {
 	if !ok || s == nil {
 		return orNil(fail, ok)
 	}
-	c.m.spend(treeWork(s.len()))
-	return resp.Bulk(s.at(c.randN(s.len())))
+	c.m.spend(value.TreeWork(s.Len()))
+	return resp.Bulk(s.At(c.randN(s.Len())))
 }
 
 // randomMembers is SRANDMEMBER with a count. A positive one asks for different
@@ -355,17 +356,17 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	c.m.spend(2*source.findWork(member) + 2*growWork(target, []string{member}))
-	if from == to || !source.has(member) {
+	c.m.spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
+	if from == to || !source.Has(member) {
 		return c.isMember(source, member)
 	}
-	isNew := !target.has(member)
-	emptied := c.editSet(from, func(s *set) { s.del(member) })
+	isNew := !target.Has(member)
+	emptied := c.editSet(from, func(s *value.Set) { s.Delete(member) })
 	c.notifyTaken("srem", from, emptied)
 	if isNew {
-		c.editSet(to, func(s *set) {
-			s.expect(member, 1)
-			s.add(strings.Clone(member))
+		c.editSet(to, func(s *value.Set) {
+			s.Expect(member, 1)
+			s.Add(strings.Clone(member))
 		})
 		c.notify(notifySet, "sadd", to)
 	}
@@ -373,8 +374,8 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 }
 
 // lookupSets finds sets; an absent one is nil.
-func (c *ctx) lookupSets(keys []string) (sets []*set, fail resp.Reply, ok bool) {
-	sets = make([]*set, len(keys))
+func (c *ctx) lookupSets(keys []string) (sets []*value.Set, fail resp.Reply, ok bool) {
+	sets = make([]*value.Set, len(keys))
 	for i, key := range keys {
 		if sets[i], fail, ok = c.lookupSet(key); !ok {
 			return nil, fail, false
@@ -387,11 +388,11 @@ func (c *ctx) lookupSets(keys []string) (sets []*set, fail resp.Reply, ok bool) 
 }
 
 // setOperation is one of the three ways to make a set of others.
-type setOperation func(op *setOp, sets []*set)
+type setOperation func(op *setOp, sets []*value.Set)
 
-func opInter(op *setOp, sets []*set) { op.interset(smallestFirst(sets)) }
-func opUnion(op *setOp, sets []*set) { op.union(sets) }
-func opDiff(op *setOp, sets []*set)  { op.diff(sets[0], sets[1:]) }
+func opInter(op *setOp, sets []*value.Set) { op.interset(smallestFirst(sets)) }
+func opUnion(op *setOp, sets []*value.Set) { op.union(sets) }
+func opDiff(op *setOp, sets []*value.Set)  { op.diff(sets[0], sets[1:]) }
 
 func cmdSInter(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opInter) }
 func cmdSUnion(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opUnion) }
@@ -406,7 +407,7 @@ func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
 	return membersReply(result)
 }
 
-func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *set, fail resp.Reply, ok bool) {
+func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *value.Set, fail resp.Reply, ok bool) {
 	sets, fail, ok := c.lookupSets(keys)
 	if !ok {
 		return nil, fail, false
@@ -436,10 +437,10 @@ func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.
 	if !ok {
 		return fail
 	}
-	n := result.len()
+	n := result.Len()
 	switch {
 	case n > 0:
-		c.putUntil(to, aggregateValue(result), never)
+		c.putUntil(to, value.OfAggregate(result), never)
 		c.notify(notifySet, event, to)
 	case c.delete(to):
 		c.notify(notifyGeneric, "del", to)
@@ -507,10 +508,10 @@ func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var members []string
-	if fail, ok := opts.begin(c, s.len(), s.isTree()); !ok {
+	if fail, ok := opts.begin(c, s.Len(), s.IsTree()); !ok {
 		return fail
 	}
-	next := s.scan(opts.cursor, opts.count, func(member string) {
+	next := s.Scan(opts.cursor, opts.count, func(member string) {
 		if opts.wants(member) {
 			members = append(members, member)
 		}

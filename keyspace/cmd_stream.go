@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -87,20 +88,20 @@ const streamIDLenMax = 127
 // parseStreamID reads ms or ms-seq, as Redis does: each number is what C's strtoull
 // takes, and a NUL byte ends it. missing is the second number where there is none;
 // open says that it is *, for XADD to choose.
-func parseStreamID(s string, missing uint64) (id streamID, open, ok bool) {
+func parseStreamID(s string, missing uint64) (id value.StreamID, open, ok bool) {
 	if len(s) > streamIDLenMax {
 		return id, false, false
 	}
 	s, _, _ = strings.Cut(s, "\x00")
 	ms, seq, both := strings.Cut(s, "-")
-	id.seq = missing
-	if id.ms, ok = parseStreamNumber(ms); !ok || !both {
+	id.Seq = missing
+	if id.Ms, ok = parseStreamNumber(ms); !ok || !both {
 		return id, false, ok
 	}
 	if seq == "*" {
-		return streamID{ms: id.ms}, true, true
+		return value.StreamID{Ms: id.Ms}, true, true
 	}
-	id.seq, ok = parseStreamNumber(seq)
+	id.Seq, ok = parseStreamNumber(seq)
 	return id, false, ok
 }
 
@@ -114,18 +115,18 @@ func parseStreamNumber(s string) (uint64, bool) {
 }
 
 // parseExactID reads an id of one entry.
-func parseExactID(s string, missing uint64) (id streamID, ok bool) {
+func parseExactID(s string, missing uint64) (id value.StreamID, ok bool) {
 	id, open, ok := parseStreamID(s, missing)
 	return id, ok && !open
 }
 
 // parseRangeID reads an end of a range: an id, - or +, the lowest and the highest.
-func parseRangeID(s string, missing uint64) (id streamID, ok bool) {
+func parseRangeID(s string, missing uint64) (id value.StreamID, ok bool) {
 	switch s {
 	case "-":
-		return streamIDFirst, true
+		return value.MinStreamID, true
 	case "+":
-		return streamIDLast, true
+		return value.MaxStreamID, true
 	}
 	return parseExactID(s, missing)
 }
@@ -134,7 +135,7 @@ func parseRangeID(s string, missing uint64) (id streamID, ok bool) {
 type trimming struct {
 	by     trimBy
 	maxLen int64
-	minID  streamID
+	minID  value.StreamID
 	nearly bool  // ~: whole nodes only
 	limit  int64 // of entries at a time; 0: none
 }
@@ -149,18 +150,18 @@ const (
 
 // count is how many of the first entries are to go. A stream has no nodes here;
 // where Redis's are full it removes as many.
-func (t trimming) count(s *stream, nodeEntries int64) int {
+func (t trimming) count(s *value.Stream, nodeEntries int64) int {
 	var n int64
 	switch t.by {
 	case trimByLength:
-		n = max(0, int64(s.len())-t.maxLen)
+		n = max(0, int64(s.Len())-t.maxLen)
 	case trimByID:
-		n = int64(s.before(t.minID))
+		n = int64(s.Before(t.minID))
 	}
 	if t.nearly && t.limit > 0 {
 		n = min(n, t.limit)
 	}
-	if t.nearly && n < int64(s.len()) {
+	if t.nearly && n < int64(s.Len()) {
 		n -= n % nodeEntries
 	}
 	return int(n)
@@ -172,7 +173,7 @@ type xaddOptions struct {
 	limited bool // LIMIT was given
 	noMake  bool // NOMKSTREAM
 	given   bool // the id is not *
-	id      streamID
+	id      value.StreamID
 	open    bool // of the id only the first number is given: ms-*
 }
 
@@ -266,7 +267,7 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case len(fields) < 2 || len(fields)%2 != 0:
 		return resp.WrongArity("xadd")
-	case o.given && !o.open && o.id == streamIDFirst:
+	case o.given && !o.open && o.id == value.MinStreamID:
 		return resp.Err(errStreamIDZero)
 	}
 	key := args[1]
@@ -277,9 +278,9 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	case s == nil && o.noMake:
 		return resp.Nil()
 	}
-	last := streamIDFirst
+	last := value.MinStreamID
 	if s != nil {
-		last = s.last
+		last = s.LastID
 	}
 	id, fail, ok := c.nextStreamID(last, o)
 	if !ok {
@@ -288,39 +289,39 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	if s != nil && !c.m.hasRoom(trimWork*int64(o.count(s, c.m.settings.streamNodeEntries))) {
 		return resp.Err(errWorkMeter)
 	}
-	c.addItem(key, newItem(id, fields), o.trimming)
+	c.addItem(key, value.NewItem(id, fields), o.trimming)
 	return resp.Bulk(id.String())
 }
 
 // nextStreamID is the id of an entry that is to come after last. XADD * takes its
 // milliseconds from the entry of the log, and ids rise even where that clock falls.
-func (c *ctx) nextStreamID(last streamID, o xaddOptions) (id streamID, fail resp.Reply, ok bool) {
+func (c *ctx) nextStreamID(last value.StreamID, o xaddOptions) (id value.StreamID, fail resp.Reply, ok bool) {
 	id = o.id
 	switch now := uint64(max(0, c.wallMs())); {
-	case last == streamIDLast:
+	case last == value.MaxStreamID:
 		return id, resp.Err(errStreamFull), false
-	case !o.given && now > last.ms:
-		return streamID{ms: now}, fail, true
+	case !o.given && now > last.Ms:
+		return value.StreamID{Ms: now}, fail, true
 	case !o.given:
-		id, _ = last.next()
-	case o.open && id.ms == last.ms:
-		id, _ = last.next()
-		if id.ms != last.ms {
+		id, _ = last.Next()
+	case o.open && id.Ms == last.Ms:
+		id, _ = last.Next()
+		if id.Ms != last.Ms {
 			return id, resp.Err(errStreamTooLarge), false // Redis's own slip
 		}
 	}
-	return id, resp.Err(errStreamIDSmall), id.compare(last) > 0
+	return id, resp.Err(errStreamIDSmall), id.Compare(last) > 0
 }
 
 // trimWork is the work of removing the first entry of a stream.
-const trimWork = 2 * findWork
+const trimWork = 2 * value.FindWork
 
 // addItem adds an entry to the stream at key, and trims it.
-func (c *ctx) addItem(key string, it item, t trimming) {
+func (c *ctx) addItem(key string, it value.Item, t trimming) {
 	trimmed := 0
-	c.editStream(key, func(s *stream) {
-		c.m.spend(treeWork(s.len()) + copyWork*it.bytes())
-		s.add(it)
+	c.editStream(key, func(s *value.Stream) {
+		c.m.spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
+		s.Add(it)
 		trimmed = c.trimStream(s, t)
 	})
 	c.notify(notifyStream, "xadd", key)
@@ -330,10 +331,10 @@ func (c *ctx) addItem(key string, it item, t trimming) {
 }
 
 // trimStream trims a stream that may be changed, and counts what has gone.
-func (c *ctx) trimStream(s *stream, t trimming) int {
+func (c *ctx) trimStream(s *value.Stream, t trimming) int {
 	n := t.count(s, c.m.settings.streamNodeEntries)
 	c.m.spend(trimWork * int64(n))
-	s.trim(n)
+	s.Trim(n)
 	return n
 }
 
@@ -354,10 +355,10 @@ func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 	switch {
 	case n == 0:
 		return resp.Int(0)
-	case n < s.len() && !c.m.hasRoom(trimWork*int64(n)):
+	case n < s.Len() && !c.m.hasRoom(trimWork*int64(n)):
 		return resp.Err(errWorkMeter)
 	}
-	c.editStream(key, func(s *stream) { c.trimStream(s, o.trimming) })
+	c.editStream(key, func(s *value.Stream) { c.trimStream(s, o.trimming) })
 	c.notify(notifyStream, "xtrim", key)
 	return resp.Int(int64(n))
 }
@@ -367,7 +368,7 @@ func cmdXLen(c *ctx, args resp.Args) resp.Reply {
 	if !ok || s == nil {
 		return orZero(fail, ok)
 	}
-	return resp.Int(int64(s.len()))
+	return resp.Int(int64(s.Len()))
 }
 
 func cmdXRange(c *ctx, args resp.Args) resp.Reply {
@@ -400,22 +401,22 @@ func (c *ctx) streamRange(key, start, end string, options resp.Args, reverse boo
 }
 
 // parseStreamEnds reads the ends of a range, ( before one that is not part of it.
-func parseStreamEnds(start, end string) (from, to streamID, fail resp.Reply, ok bool) {
+func parseStreamEnds(start, end string) (from, to value.StreamID, fail resp.Reply, ok bool) {
 	word, open := strings.CutPrefix(start, "(")
 	if from, ok = parseStreamEnd(start, word, open, 0); !ok {
 		return from, to, resp.Err(errStreamID), false
 	}
 	if open {
-		if from, ok = from.next(); !ok {
+		if from, ok = from.Next(); !ok {
 			return from, to, resp.Err(errStreamStart), false
 		}
 	}
 	word, open = strings.CutPrefix(end, "(")
-	if to, ok = parseStreamEnd(end, word, open, streamIDLast.seq); !ok {
+	if to, ok = parseStreamEnd(end, word, open, value.MaxStreamID.Seq); !ok {
 		return from, to, resp.Err(errStreamID), false
 	}
 	if open {
-		if to, ok = to.previous(); !ok {
+		if to, ok = to.Previous(); !ok {
 			return from, to, resp.Err(errStreamEnd), false
 		}
 	}
@@ -423,7 +424,7 @@ func parseStreamEnds(start, end string) (from, to streamID, fail resp.Reply, ok 
 }
 
 // parseStreamEnd reads an end; - and + can not be left out by a parenthesis.
-func parseStreamEnd(whole, word string, open bool, missing uint64) (streamID, bool) {
+func parseStreamEnd(whole, word string, open bool, missing uint64) (value.StreamID, bool) {
 	if open {
 		return parseExactID(word, missing)
 	}
@@ -446,15 +447,15 @@ func parseStreamCount(args resp.Args) (count int64, fail resp.Reply, ok bool) {
 }
 
 // itemWork is the work of answering an entry, besides its fields.
-const itemWork = 8 * visitWork
+const itemWork = 8 * value.VisitWork
 
 // itemsReply answers the entries from one id to another, at most count of them, all
 // where it is 0. It gives up where they are too many for one reply.
-func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool) resp.Reply {
+func (c *ctx) itemsReply(s *value.Stream, from, to value.StreamID, count int64, reverse bool) resp.Reply {
 	elems, size := []resp.Reply{}, int64(0)
-	c.m.spend(treeWork(s.len()))
-	s.visit(from, to, reverse, func(it item) bool {
-		c.m.spend(itemWork + visitWork*int64(len(it.fields)))
+	c.m.spend(value.TreeWork(s.Len()))
+	s.Visit(from, to, reverse, func(it value.Item) bool {
+		c.m.spend(itemWork + value.VisitWork*int64(len(it.Fields)))
 		r := itemReply(it)
 		elems, size = append(elems, r), size+r.Size()
 		return size <= replyBytesMax && int64(len(elems)) != count && !c.m.tired()
@@ -469,8 +470,8 @@ func (c *ctx) itemsReply(s *stream, from, to streamID, count int64, reverse bool
 	return resp.Array(elems...)
 }
 
-func itemReply(it item) resp.Reply {
-	return resp.Array(resp.Bulk(it.id.String()), resp.Bulks(it.fields...))
+func itemReply(it value.Item) resp.Reply {
+	return resp.Array(resp.Bulk(it.ID.String()), resp.Bulks(it.Fields...))
 }
 
 func cmdXDel(c *ctx, args resp.Args) resp.Reply {
@@ -479,24 +480,24 @@ func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 	if !ok || s == nil {
 		return orZero(fail, ok)
 	}
-	if !c.m.affords(2 * treeWork(s.len()) * int64(len(args)-2)) {
+	if !c.m.affords(2 * value.TreeWork(s.Len()) * int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
 	}
-	ids := make([]streamID, len(args)-2)
+	ids := make([]value.StreamID, len(args)-2)
 	found := false
 	for i, word := range args[2:] {
 		if ids[i], ok = parseExactID(word, 0); !ok {
 			return resp.Err(errStreamID)
 		}
-		found = found || s.holds(ids[i])
+		found = found || s.Holds(ids[i])
 	}
 	if !found {
 		return resp.Int(0)
 	}
 	var n int64
-	c.editStream(key, func(s *stream) {
+	c.editStream(key, func(s *value.Stream) {
 		for _, id := range ids {
-			if s.del(id) {
+			if s.Delete(id) {
 				n++
 			}
 		}
@@ -508,10 +509,10 @@ func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 // setIDOptions are the options of XSETID.
 type setIDOptions struct {
 	added   int64 // -1: not given
-	deleted streamID
+	deleted value.StreamID
 }
 
-func parseSetID(id streamID, args resp.Args) (o setIDOptions, fail resp.Reply, ok bool) {
+func parseSetID(id value.StreamID, args resp.Args) (o setIDOptions, fail resp.Reply, ok bool) {
 	o.added = -1
 	for i := 0; i < len(args); i += 2 {
 		more := i+1 < len(args)
@@ -527,7 +528,7 @@ func parseSetID(id streamID, args resp.Args) (o setIDOptions, fail resp.Reply, o
 			if o.deleted, ok = parseExactID(args[i+1], 0); !ok {
 				return o, resp.Err(errStreamID), false
 			}
-			if id.compare(o.deleted) < 0 {
+			if id.Compare(o.deleted) < 0 {
 				return o, resp.Err(errSetIDDeleted), false
 			}
 		default:
@@ -552,20 +553,20 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	case s == nil:
 		return resp.Err(resp.ErrNoSuchKey)
-	case id.compare(s.deleted) < 0:
+	case id.Compare(s.DeletedID) < 0:
 		return resp.Err(errSetIDDeletedHere)
-	case s.has(id):
+	case s.HasAfter(id):
 		return resp.Err(errSetIDSmall)
-	case o.added >= 0 && int64(s.len()) > o.added:
+	case o.added >= 0 && int64(s.Len()) > o.added:
 		return resp.Err(errSetIDAddedSmall)
 	}
-	c.editStream(args[1], func(s *stream) {
-		s.last = id
+	c.editStream(args[1], func(s *value.Stream) {
+		s.LastID = id
 		if o.added >= 0 {
-			s.added = uint64(o.added)
+			s.Added = uint64(o.added)
 		}
-		if o.deleted != streamIDFirst {
-			s.deleted = o.deleted
+		if o.deleted != value.MinStreamID {
+			s.DeletedID = o.deleted
 		}
 	})
 	c.notify(notifyStream, "xsetid", args[1])
@@ -589,30 +590,30 @@ func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
 	}
 	// Redis keeps entries in nodes, and those in a tree: as many as it would have, if
 	// all of them were full.
-	nodes := (int64(s.len()) + c.m.settings.streamNodeEntries - 1) / c.m.settings.streamNodeEntries
+	nodes := (int64(s.Len()) + c.m.settings.streamNodeEntries - 1) / c.m.settings.streamNodeEntries
 	elems := []resp.Reply{
-		resp.Bulk("length"), resp.Int(int64(s.len())),
+		resp.Bulk("length"), resp.Int(int64(s.Len())),
 		resp.Bulk("radix-tree-keys"), resp.Int(nodes),
 		resp.Bulk("radix-tree-nodes"), resp.Int(nodes + 1),
-		resp.Bulk("last-generated-id"), resp.Bulk(s.last.String()),
-		resp.Bulk("max-deleted-entry-id"), resp.Bulk(s.deleted.String()),
-		resp.Bulk("entries-added"), resp.Int(int64(s.added)),
-		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.first().String()),
+		resp.Bulk("last-generated-id"), resp.Bulk(s.LastID.String()),
+		resp.Bulk("max-deleted-entry-id"), resp.Bulk(s.DeletedID.String()),
+		resp.Bulk("entries-added"), resp.Int(int64(s.Added)),
+		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.FirstID().String()),
 	}
 	if full {
-		entries := c.itemsReply(s, streamIDFirst, streamIDLast, count, false)
+		entries := c.itemsReply(s, value.MinStreamID, value.MaxStreamID, count, false)
 		if entries.IsErr() {
 			return entries
 		}
 		return resp.Map(append(elems, resp.Bulk("entries"), entries, resp.Bulk("groups"), resp.Array())...)
 	}
 	return resp.Map(append(elems, resp.Bulk("groups"), resp.Int(0),
-		resp.Bulk("first-entry"), itemReplyOrNil(s.firstItem()), resp.Bulk("last-entry"), itemReplyOrNil(s.lastItem()))...)
+		resp.Bulk("first-entry"), itemReplyOrNil(s.FirstItem()), resp.Bulk("last-entry"), itemReplyOrNil(s.LastItem()))...)
 }
 
 // itemReplyOrNil answers nil for the entry of an empty stream.
-func itemReplyOrNil(it item) resp.Reply {
-	if it.fields == nil {
+func itemReplyOrNil(it value.Item) resp.Reply {
+	if it.Fields == nil {
 		return resp.Nil()
 	}
 	return itemReply(it)

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"slices"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -32,7 +33,7 @@ type streamRead struct {
 	blocks    bool
 	timeoutMs int64
 	keys      []string
-	after     []streamID // of each key
+	after     []value.StreamID // of each key
 }
 
 func cmdXRead(c *ctx, args resp.Args) resp.Reply {
@@ -41,13 +42,13 @@ func cmdXRead(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	p := pending{
-		kind: streamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray(),
+		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray(),
 		ready: func(c *ctx, key string) bool {
 			s, _, _ := c.lookupStream(key)
-			return s.has(q.of(key))
+			return s.HasAfter(q.of(key))
 		},
 		take: func(c *ctx, key string) resp.Reply {
-			reply, _ := c.readStreams([]string{key}, []streamID{q.of(key)}, q.count)
+			reply, _ := c.readStreams([]string{key}, []value.StreamID{q.of(key)}, q.count)
 			return reply
 		},
 	}
@@ -65,19 +66,19 @@ func cmdXRead(c *ctx, args resp.Args) resp.Reply {
 }
 
 // of is the id behind which a key is read: the first, where it is named twice.
-func (q *streamRead) of(key string) streamID { return q.after[slices.Index(q.keys, key)] }
+func (q *streamRead) of(key string) value.StreamID { return q.after[slices.Index(q.keys, key)] }
 
 // readStreams answers what streams hold behind ids. found: one of them has something,
 // or it is too much.
-func (c *ctx) readStreams(keys []string, after []streamID, count int64) (reply resp.Reply, found bool) {
+func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
 	elems, size := []resp.Reply(nil), int64(0)
 	for i, key := range keys {
 		s, _, _ := c.lookupStream(key)
-		if s == nil || !s.has(after[i]) {
+		if s == nil || !s.HasAfter(after[i]) {
 			continue
 		}
-		from, _ := after[i].next()
-		items := c.itemsReply(s, from, streamIDLast, count, false)
+		from, _ := after[i].Next()
+		items := c.itemsReply(s, from, value.MaxStreamID, count, false)
 		if size += items.Size(); items.IsErr() || size > replyBytesMax {
 			return resp.Err(errReplyTooLarge), true
 		}
@@ -154,9 +155,9 @@ func (c *ctx) parseStreams(q *streamRead, from int) (fail resp.Reply, ok bool) {
 // parseReadID reads the id at an argument. $ is the last that the stream has now: it is
 // written down as such, so that a command which waits, or is asked for once more, means
 // the same id ever after.
-func (c *ctx) parseReadID(q *streamRead, key string, at int) (id streamID, fail resp.Reply, ok bool) {
+func (c *ctx) parseReadID(q *streamRead, key string, at int) (id value.StreamID, fail resp.Reply, ok bool) {
 	kept := c.block != nil && c.block.parseOnly
-	var s *stream
+	var s *value.Stream
 	if !kept {
 		if s, fail, ok = c.lookupStream(key); !ok {
 			return id, fail, false
@@ -167,7 +168,7 @@ func (c *ctx) parseReadID(q *streamRead, key string, at int) (id streamID, fail 
 		return id, resp.Err(errReadKept), false
 	case word == "$":
 		if s != nil {
-			id = s.last
+			id = s.LastID
 		}
 		q.args = slices.Clone(q.args)
 		q.args[at] = id.String()

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -159,7 +160,7 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 }
 
 // setString puts a value and sends the events of SET.
-func (c *ctx) setString(key string, v value, until deadline, leased bool) {
+func (c *ctx) setString(key string, v value.Value, until deadline, leased bool) {
 	c.putUntil(key, v, until)
 	c.notify(notifyString, "set", key)
 	if leased {
@@ -425,7 +426,7 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
 func (c *ctx) rewrite(key, fresh, event string) {
-	c.putKeepTTL(key, freshValue(fresh))
+	c.putKeepTTL(key, value.OfString(fresh))
 	c.notify(notifyString, event, key)
 }
 
@@ -574,17 +575,17 @@ func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	if e != nil {
 		old = e.str()
 	}
-	c.m.spend(longDoubleWork(old) + longDoubleWork(args[2]))
-	a, ok1 := parseLongDouble(old)
-	b, ok2 := parseLongDouble(args[2])
+	c.m.spend(value.LongDoubleWork(old) + value.LongDoubleWork(args[2]))
+	a, ok1 := value.ParseLongDouble(old)
+	b, ok2 := value.ParseLongDouble(args[2])
 	if !ok1 || !ok2 {
 		return resp.Err(resp.ErrNotFloat)
 	}
-	sum, ok := a.plus(b)
+	sum, ok := a.Plus(b)
 	if !ok {
 		return resp.Err(resp.ErrNaNOrInf)
 	}
-	c.m.spend(2 * longDoubleWork(sum.String()))
+	c.m.spend(2 * value.LongDoubleWork(sum.String()))
 	c.rewrite(args[1], sum.String(), "incrbyfloat")
 	return resp.Bulk(sum.String())
 }

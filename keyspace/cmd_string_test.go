@@ -65,7 +65,7 @@ func keptStrings(m *Machine) (kept []string) {
 		d.keys.each(func(e *entry) bool {
 			kept = append(kept, e.key(), e.str())
 			if e.agg() != nil {
-				kept = append(kept, keptOf[e.agg().kind()](e.agg())...)
+				kept = append(kept, keptOf[e.agg().Kind()](e.agg())...)
 			}
 			return true
 		})

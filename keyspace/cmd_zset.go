@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -140,12 +141,12 @@ type addCount struct {
 
 // judge counts what ZADD makes of one pair: the score that the member is to get, and
 // whether that is a change.
-func (n *addCount) judge(z *zset, o *addOptions, pair scored) (score float64, change bool) {
+func (n *addCount) judge(z *value.Zset, o *addOptions, pair value.Scored) (score float64, change bool) {
 	old, had := 0.0, false
 	if z != nil {
-		old, had = z.get(pair.member)
+		old, had = z.Get(pair.Member)
 	}
-	score = pair.score
+	score = pair.Score
 	if had && o.incr {
 		score += old
 	}
@@ -185,15 +186,15 @@ func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
 	}
 	has := z
 	if has == nil {
-		has = newZset(c.m.generation)
+		has = value.NewZset(c.m.generation)
 	}
-	if !c.m.affords(has.growWork(pairs)) {
+	if !c.m.affords(has.GrowWork(pairs)) {
 		return resp.Err(errWorkMeter)
 	}
 	var n addCount
 	for i, p := range pairs {
 		if score, change := n.judge(z, &o, p); change {
-			c.addRest(key, &o, &n, scored{score, p.member}, pairs[i+1:])
+			c.addRest(key, &o, &n, value.Scored{Score: score, Member: p.Member}, pairs[i+1:])
 			break
 		}
 	}
@@ -203,11 +204,11 @@ func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
 	return n.reply(o)
 }
 
-func parsePairs(words resp.Args) (pairs []scored, ok bool) {
-	pairs = make([]scored, len(words)/2)
+func parsePairs(words resp.Args) (pairs []value.Scored, ok bool) {
+	pairs = make([]value.Scored, len(words)/2)
 	for i := range pairs {
-		pairs[i].member = words[2*i+1]
-		if pairs[i].score, ok = parseScore(words[2*i]); !ok {
+		pairs[i].Member = words[2*i+1]
+		if pairs[i].Score, ok = value.ParseScore(words[2*i]); !ok {
 			return nil, false
 		}
 	}
@@ -215,12 +216,12 @@ func parsePairs(words resp.Args) (pairs []scored, ok bool) {
 }
 
 // addRest writes the first change and goes on from there.
-func (c *ctx) addRest(key string, o *addOptions, n *addCount, first scored, rest []scored) {
-	c.editZset(key, func(z *zset) {
-		z.set(first.member, first.score)
+func (c *ctx) addRest(key string, o *addOptions, n *addCount, first value.Scored, rest []value.Scored) {
+	c.editZset(key, func(z *value.Zset) {
+		z.Set(first.Member, first.Score)
 		for _, p := range rest {
 			if score, change := n.judge(z, o, p); change {
-				z.set(p.member, score)
+				z.Set(p.Member, score)
 			}
 		}
 	})
@@ -252,23 +253,23 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	if z == nil {
 		return resp.Int(0)
 	}
-	if !c.m.affords(findAll(z, args[2:])) {
+	if !c.m.affords(value.FindAllWork(z, args[2:])) {
 		return resp.Err(errWorkMeter)
 	}
-	if !slices.ContainsFunc(args[2:], z.has) {
+	if !slices.ContainsFunc(args[2:], z.Has) {
 		return resp.Int(0)
 	}
 	work := int64(0)
 	for _, member := range args[2:] {
-		work += z.editWork(member)
+		work += z.EditWork(member)
 	}
-	if z.isTree() && !c.m.affords(work) {
+	if z.IsTree() && !c.m.affords(work) {
 		return resp.Err(errWorkMeter)
 	}
 	var n int64
-	emptied := c.editZset(key, func(z *zset) {
+	emptied := c.editZset(key, func(z *value.Zset) {
 		for _, member := range args[2:] {
-			if z.del(member) {
+			if z.Delete(member) {
 				n++
 			}
 		}
@@ -290,7 +291,7 @@ func cmdZCard(c *ctx, args resp.Args) resp.Reply {
 	if !ok || z == nil {
 		return orZero(fail, ok)
 	}
-	return resp.Int(int64(z.len()))
+	return resp.Int(int64(z.Len()))
 }
 
 // orZero is the answer of a count where there is nothing, or the error.
@@ -306,7 +307,7 @@ func cmdZScore(c *ctx, args resp.Args) resp.Reply {
 	if !ok || z == nil {
 		return orNil(fail, ok)
 	}
-	c.m.spend(z.findWork(args[2]))
+	c.m.spend(z.FindWork(args[2]))
 	return scoreReply(z, args[2])
 }
 
@@ -319,15 +320,15 @@ func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
 	for i, member := range args[2:] {
 		replies[i] = resp.Nil()
 		if z != nil {
-			c.m.spend(z.findWork(member))
+			c.m.spend(z.FindWork(member))
 			replies[i] = scoreReply(z, member)
 		}
 	}
 	return resp.Array(replies...)
 }
 
-func scoreReply(z *zset, member string) resp.Reply {
-	score, had := z.get(member)
+func scoreReply(z *value.Zset, member string) resp.Reply {
+	score, had := z.Get(member)
 	if !had {
 		return resp.Nil()
 	}
@@ -355,13 +356,13 @@ func (c *ctx) rankOf(args resp.Args, command string, reverse bool) resp.Reply {
 	if z == nil {
 		return none
 	}
-	c.m.spend(2 * z.editWork(args[2]))
-	rank, score, had := z.rank(args[2])
+	c.m.spend(2 * z.EditWork(args[2]))
+	rank, score, had := z.Rank(args[2])
 	if !had {
 		return none
 	}
 	if reverse {
-		rank = z.len() - 1 - rank
+		rank = z.Len() - 1 - rank
 	}
 	if withScore {
 		return resp.Array(resp.Int(int64(rank)), resp.Double(score))
@@ -417,21 +418,21 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 
 // popScored takes up to count members, count > 0, from one end of z, the sorted set at
 // key. What would be too large to answer stays. Where ok is false the reply is the error.
-func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) (popped []scored, fail resp.Reply, ok bool) {
-	n := int(min(count, int64(z.len())))
+func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, fail resp.Reply, ok bool) {
+	n := int(min(count, int64(z.Len())))
 	if why := c.listable(n); why != "" {
 		return nil, resp.Err(why), false
 	}
 	if from.reverse {
-		popped = z.members(z.len()-n, z.len())
+		popped = z.Members(z.Len()-n, z.Len())
 		slices.Reverse(popped)
 	} else {
-		popped = z.members(0, n)
+		popped = z.Members(0, n)
 	}
-	if bytesOf(popped, scoredReplyBytes) > replyBytesMax {
+	if value.BytesOf(popped, scoredReplyBytes) > replyBytesMax {
 		return nil, resp.Err(errReplyTooLarge), false
 	}
-	if !c.m.affords(z.editAll(popped)) {
+	if !c.m.affords(z.EditAllWork(popped)) {
 		return nil, resp.Err(errWorkMeter), false
 	}
 	c.removeScored(key, popped, from.event)
@@ -440,10 +441,10 @@ func (c *ctx) popScored(key string, z *zset, from popFrom, count int64) (popped 
 
 // removeScored takes members, at least one, out of the sorted set at key, which has
 // them all. The caller has paid for it.
-func (c *ctx) removeScored(key string, members []scored, event string) {
-	emptied := c.editZset(key, func(z *zset) {
+func (c *ctx) removeScored(key string, members []value.Scored, event string) {
+	emptied := c.editZset(key, func(z *value.Zset) {
 		for _, m := range members {
-			z.del(m.member)
+			z.Delete(m.Member)
 		}
 	})
 	c.notifyRemoved(event, key, emptied)
@@ -455,7 +456,7 @@ func (c *ctx) listable(n int) (why string) {
 	switch {
 	case int64(n)*memberReplyBytes > replyBytesMax:
 		return errReplyTooLarge
-	case !c.m.affords(visitWork * int64(n)):
+	case !c.m.affords(value.VisitWork * int64(n)):
 		return errWorkMeter
 	}
 	return ""
@@ -468,12 +469,12 @@ var (
 )
 
 // memberReplies lists members, or members and scores in turn.
-func memberReplies(members []scored, withScores bool) []resp.Reply {
+func memberReplies(members []value.Scored, withScores bool) []resp.Reply {
 	items := make([]resp.Reply, 0, 2*len(members))
 	for _, m := range members {
-		items = append(items, resp.Bulk(m.member))
+		items = append(items, resp.Bulk(m.Member))
 		if withScores {
-			items = append(items, resp.Double(m.score))
+			items = append(items, resp.Double(m.Score))
 		}
 	}
 	return items
@@ -500,14 +501,14 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 }
 
 // popPairs is popScored as ZMPOP answers it.
-func (c *ctx) popPairs(key string, z *zset, from popFrom, count int64) resp.Reply {
+func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) resp.Reply {
 	popped, fail, ok := c.popScored(key, z, from, count)
 	if !ok {
 		return fail
 	}
 	var pairs []resp.Reply
 	for _, m := range popped {
-		pairs = append(pairs, resp.Array(resp.Bulk(m.member), resp.Double(m.score)))
+		pairs = append(pairs, resp.Array(resp.Bulk(m.Member), resp.Double(m.Score)))
 	}
 	return resp.Array(resp.Bulk(key), resp.Array(pairs...))
 }
@@ -554,8 +555,8 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 	if !ok || z == nil {
 		return orNil(fail, ok)
 	}
-	c.m.spend(treeWork(z.len()))
-	return resp.Bulk(z.at(c.randN(z.len())).member)
+	c.m.spend(value.TreeWork(z.Len()))
+	return resp.Bulk(z.At(c.randN(z.Len())).Member)
 }
 
 // randomScored is ZRANDMEMBER with a count: see randomFields.
@@ -571,12 +572,12 @@ func (c *ctx) randomScored(args resp.Args) resp.Reply {
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
-	if why := c.drawable(z.len(), count); why != "" {
+	if why := c.drawable(z.Len(), count); why != "" {
 		return resp.Err(why)
 	}
-	var chosen []scored
-	for _, rank := range c.choose(z.len(), count) {
-		chosen = append(chosen, z.at(rank))
+	var chosen []value.Scored
+	for _, rank := range c.choose(z.Len(), count) {
+		chosen = append(chosen, z.At(rank))
 	}
 	items := memberReplies(chosen, withScores)
 	if withScores {
@@ -602,10 +603,10 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	var items []string
-	if fail, ok := opts.begin(c, z.len(), z.isTree()); !ok {
+	if fail, ok := opts.begin(c, z.Len(), z.IsTree()); !ok {
 		return fail
 	}
-	next := z.scan(opts.cursor, opts.count, func(member string, score float64) {
+	next := z.Scan(opts.cursor, opts.count, func(member string, score float64) {
 		if opts.wants(member) {
 			items = append(items, member, resp.FormatDouble(score))
 		}

@@ -1,6 +1,9 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
 
 // keysToStore are those of ZUNIONSTORE and its like: the result, a count, the sources.
 var keysToStore = resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}
@@ -119,7 +122,7 @@ func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
 		return fail
 	}
 	n := int64(0)
-	op.common(func(scored) bool {
+	op.common(func(value.Scored) bool {
 		n++
 		return n != a.limit
 	})
@@ -165,7 +168,7 @@ func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, fail r
 	switch word := words[0]; {
 	case a.weights && resp.Is(word, "WEIGHTS") && len(words) > len(op.sources):
 		for i := range op.sources {
-			if op.sources[i].weight, ok = parseScore(words[1+i]); !ok {
+			if op.sources[i].weight, ok = value.ParseScore(words[1+i]); !ok {
 				return nil, resp.Err(errWeight), false
 			}
 		}

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"slices"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -85,7 +86,7 @@ type rangeBy struct {
 }
 
 // rangeFind finds the members of a range: those of the ranks from <= rank < to.
-type rangeFind func(z *zset, reverse bool) (from, to int)
+type rangeFind func(z *value.Zset, reverse bool) (from, to int)
 
 var (
 	byRank  = &rangeBy{read: readRanks, ranks: true}
@@ -99,8 +100,8 @@ func readRanks(start, stop string) (rangeFind, resp.Reply, bool) {
 	if !ok1 || !ok2 {
 		return nil, resp.Err(resp.ErrNotInteger), false
 	}
-	return func(z *zset, reverse bool) (from, to int) {
-		n, end := int64(z.len()), last
+	return func(z *value.Zset, reverse bool) (from, to int) {
+		n, end := int64(z.Len()), last
 		if end < 0 {
 			end += n
 		}
@@ -116,27 +117,27 @@ func readRanks(start, stop string) (rangeFind, resp.Reply, bool) {
 }
 
 func readScores(low, high string) (rangeFind, resp.Reply, bool) {
-	first, ok1 := parseScoreBound(low)
-	last, ok2 := parseScoreBound(high)
+	first, ok1 := value.ParseScoreBound(low)
+	last, ok2 := value.ParseScoreBound(high)
 	if !ok1 || !ok2 {
 		return nil, resp.Err(errScoreRange), false
 	}
-	return between(first.begins, last.ends), resp.Reply{}, true
+	return between(first.Begins, last.Ends), resp.Reply{}, true
 }
 
 func readMembers(low, high string) (rangeFind, resp.Reply, bool) {
-	first, ok1 := parseLexBound(low)
-	last, ok2 := parseLexBound(high)
+	first, ok1 := value.ParseLexBound(low)
+	last, ok2 := value.ParseLexBound(high)
 	if !ok1 || !ok2 {
 		return nil, resp.Err(errLexRange), false
 	}
-	return between(first.begins, last.ends), resp.Reply{}, true
+	return between(first.Begins, last.Ends), resp.Reply{}, true
 }
 
-func between(begins, ends func(m scored) bool) rangeFind {
-	return func(z *zset, _ bool) (from, to int) {
-		from = z.search(begins)
-		return from, max(from, z.search(ends))
+func between(begins, ends func(m value.Scored) bool) rangeFind {
+	return func(z *value.Zset, _ bool) (from, to int) {
+		from = z.Search(begins)
+		return from, max(from, z.Search(ends))
 	}
 }
 
@@ -205,7 +206,7 @@ func (q *zrange) parseOptions(words resp.Args) (fail resp.Reply, ok bool) {
 
 // ranks finds what the range is in z: the ranks from <= rank < to. An offset counts
 // in the direction of the range; a negative one is beyond everything.
-func (q *zrange) ranks(z *zset) (from, to int) {
+func (q *zrange) ranks(z *value.Zset) (from, to int) {
 	from, to = q.find(z, q.reverse)
 	n := int64(to - from)
 	if q.by.ranks {
@@ -259,12 +260,12 @@ func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
 	if z == nil {
 		return resp.Array()
 	}
-	c.m.spend(z.rangeWork(args[2], args[3]))
+	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := q.ranks(z)
 	if why := c.listable(to - from); why != "" {
 		return resp.Err(why)
 	}
-	members := z.members(from, to)
+	members := z.Members(from, to)
 	if q.reverse {
 		slices.Reverse(members)
 	}
@@ -284,35 +285,35 @@ func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return fail
 	}
-	var members []scored
+	var members []value.Scored
 	if z != nil {
-		c.m.spend(z.rangeWork(args[3], args[4]))
+		c.m.spend(z.RangeWork(args[3], args[4]))
 		from, to := q.ranks(z)
-		if !c.m.affords(visitWork * int64(to-from)) {
+		if !c.m.affords(value.VisitWork * int64(to-from)) {
 			return resp.Err(errWorkMeter)
 		}
-		members = z.members(from, to)
+		members = z.Members(from, to)
 	}
 	return c.storeScored(args[1], members, "zrangestore")
 }
 
 // storeScored makes members, which are in order and alias nothing, the sorted set at
 // key; where there are none, key is deleted.
-func (c *ctx) storeScored(key string, members []scored, event string) resp.Reply {
+func (c *ctx) storeScored(key string, members []value.Scored, event string) resp.Reply {
 	if len(members) == 0 {
 		if c.delete(key) {
 			c.notify(notifyGeneric, "del", key)
 		}
 		return resp.Int(0)
 	}
-	if bytesOf(members, scoredOverheadBytes) > growthBytesMax {
+	if value.BytesOf(members, value.ScoredOverheadBytes) > growthBytesMax {
 		return resp.Err(errGrowthMeter)
 	}
-	if !c.m.affords(newZset(c.m.generation).growWork(members)) {
+	if !c.m.affords(value.NewZset(c.m.generation).GrowWork(members)) {
 		return resp.Err(errWorkMeter)
 	}
-	z := newZsetOf(c.m.generation, c.m.settings.zsets, members)
-	c.putUntil(key, aggregateValue(z), never)
+	z := value.NewZsetOf(c.m.generation, c.m.settings.zsets, members)
+	c.putUntil(key, value.OfAggregate(z), never)
 	c.notify(notifyZset, event, key)
 	return resp.Int(int64(len(members)))
 }
@@ -330,7 +331,7 @@ func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
 	if !ok || z == nil {
 		return orZero(fail, ok)
 	}
-	c.m.spend(z.rangeWork(args[2], args[3]))
+	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := find(z, false)
 	return resp.Int(int64(to - from))
 }
@@ -356,16 +357,16 @@ func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply 
 	if !ok || z == nil {
 		return orZero(fail, ok)
 	}
-	c.m.spend(z.rangeWork(args[2], args[3]))
+	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := find(z, false)
 	if from == to {
 		return resp.Int(0)
 	}
-	if !c.m.affords(visitWork * int64(to-from)) {
+	if !c.m.affords(value.VisitWork * int64(to-from)) {
 		return resp.Err(errWorkMeter)
 	}
-	members := z.members(from, to)
-	if !c.m.affords(z.editAll(members)) {
+	members := z.Members(from, to)
+	if !c.m.affords(z.EditAllWork(members)) {
 		return resp.Err(errWorkMeter)
 	}
 	c.removeScored(args[1], members, event)

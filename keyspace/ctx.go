@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strconv"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -64,7 +65,7 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 }
 
 // putKeepTTL gives key a value; a key that is there keeps its deadline, too.
-func (c *ctx) putKeepTTL(key string, v value) {
+func (c *ctx) putKeepTTL(key string, v value.Value) {
 	d := never
 	if was := c.lookup(key); was != nil {
 		d = was.deadline
@@ -74,7 +75,7 @@ func (c *ctx) putKeepTTL(key string, v value) {
 
 // putUntil gives key a value and a deadline, or never. A key that is there keeps
 // its fence.
-func (c *ctx) putUntil(key string, v value, d deadline) {
+func (c *ctx) putUntil(key string, v value.Value, d deadline) {
 	was := c.lookup(key)
 	c.m.store(c.db, key, was, newEntry(key, was, v, d))
 }

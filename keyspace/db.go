@@ -1,6 +1,10 @@
 package keyspace
 
-import "slices"
+import (
+	"slices"
+
+	"lockd/keyspace/value"
+)
 
 // databases is how many databases there are, as in Redis by default.
 const databases = 16
@@ -38,11 +42,11 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	m.journalEntry(db, key, was)
 	if next != nil {
 		m.stamp(db, key, was, next)
-		m.spend(copyWork * int64(len(next.str()))) // a string is copied when it is changed
+		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.deadline.set() || next != nil && next.deadline.set() {
-		m.spend(treeWork(m.dbs[db].leases.count))
+		m.spend(value.TreeWork(m.dbs[db].leases.count))
 	}
 	m.digest.stored(db, key, next)
 	m.dbs[db].replace(was, next)
@@ -95,14 +99,14 @@ func (d *database) replace(was, next *entry) {
 
 // findWork is the work of looking for a key, or of storing or deleting one.
 func (d *database) findWork(key string) int64 {
-	return treeWork(d.keys.len()) + hashWork*int64(len(key))
+	return value.TreeWork(d.keys.len()) + value.HashWork*int64(len(key))
 }
 
 // editWork is the work of storing or deleting keys: one in so many of the names.
 func (d *database) editWork(names []string, step int) (work int64) {
-	each := treeWork(d.keys.len() + len(names)/step)
+	each := value.TreeWork(d.keys.len() + len(names)/step)
 	for i := 0; i < len(names); i += step {
-		work += 2 * (each + hashWork*int64(len(names[i])))
+		work += 2 * (each + value.HashWork*int64(len(names[i])))
 	}
 	return work
 }
@@ -139,7 +143,7 @@ func (m *Machine) expire(db int, e *entry) {
 
 // bucket is the place of a key in Machine.createdAt.
 func bucket(db int, key string) int {
-	return int((position(key) ^ uint64(db)*0x9e3779b97f4a7c15) % watchBuckets)
+	return int((value.Position(key) ^ uint64(db)*0x9e3779b97f4a7c15) % watchBuckets)
 }
 
 // version is what WATCH remembers of a key, and what is compared at EXEC. It

@@ -66,7 +66,7 @@ func (d *digest) stored(db int, key string, e *entry) {
 	}
 	d.add(uint64(e.deadline.tick))
 	if agg := e.agg(); agg != nil {
-		d.add(uint64(agg.kind().image)<<48 ^ uint64(agg.len()))
+		d.add(uint64(agg.Kind().Image)<<48 ^ uint64(agg.Len()))
 		d.add(uint64(e.size()))
 		return
 	}

@@ -10,11 +10,10 @@
 //	command.go   what a row of the table is; the index of the families
 //	ctx.go       all that a command may touch
 //	db.go        databases; store, the one function that changes them
-//	value.go     entries and values           tree.go: ordered maps
-//	aggregate.go what every type but the string is; hash.go, list.go, set.go, zset.go,
-//	             stream.go
-//	sequence.go  strings by position, for lists   setop.go: union and its like
-//	score.go     the numbers and the ends of ranges of sorted sets
+//	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
+//	entry.go     a key with all that belongs to it    keytree.go: entries in their order
+//	lookup.go    how commands reach and change what a key holds
+//	setop.go     union and its like, of sets          zsetop.go: of sorted sets
 //	block.go     who waits for a key, and how they are served
 //	script.go    what surrounds a running script: call, and taking it back
 //	library.go   the scripts              functions.go the libraries of functions

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"unsafe"
+
+	"lockd/keyspace/value"
 )
 
 // entry is a key with all that belongs to it. It is immutable once it is stored
@@ -34,13 +36,13 @@ const (
 type outsideEntry struct {
 	entry
 	name string
-	held value
+	held value.Value
 }
 
 // newEntry makes the entry of a key that is about to be stored in the place of was; nil:
 // there is none. store completes it. It copies key, and a string that is short.
-func newEntry(key string, was *entry, v value, d deadline) *entry {
-	s, isString := v.str(), v.agg() == nil
+func newEntry(key string, was *entry, v value.Value, d deadline) *entry {
+	s, isString := v.Str(), v.Aggregate() == nil
 	if n := len(key) + len(s); isString && n <= inlineMax {
 		// Of words, so that it is aligned.
 		words := make([]uint64, (int(entryBytes)+n+7)/8)
@@ -51,7 +53,7 @@ func newEntry(key string, was *entry, v value, d deadline) *entry {
 		return e
 	}
 	if isString && len(s) <= inlineMax {
-		v = freshValue(strings.Clone(s))
+		v = value.OfString(strings.Clone(s))
 	}
 	o := &outsideEntry{entry: entry{deadline: d, strBytes: isOutside}, held: v}
 	if was != nil && was.strBytes == isOutside {
@@ -81,26 +83,26 @@ func (e *entry) key() string {
 }
 
 // value is what the key holds. It aliases the entry.
-func (e *entry) value() value {
+func (e *entry) value() value.Value {
 	if e.strBytes == isOutside {
 		return e.outside().held
 	}
-	return freshValue(e.following(e.keyBytes, e.strBytes))
+	return value.OfString(e.following(e.keyBytes, e.strBytes))
 }
 
-// str is value.str.
-func (e *entry) str() string { return e.value().str() }
+// str is Value.Str.
+func (e *entry) str() string { return e.value().Str() }
 
-// agg is value.agg.
-func (e *entry) agg() aggregate {
+// agg is Value.Aggregate.
+func (e *entry) agg() value.Aggregate {
 	if e.strBytes == isOutside {
-		return e.outside().held.agg()
+		return e.outside().held.Aggregate()
 	}
 	return nil
 }
 
-// kind is value.kind.
-func (e *entry) kind() string { return e.value().kind() }
+// kind is Value.Type.
+func (e *entry) kind() string { return e.value().Type() }
 
 // What an entry costs beside its bytes: the estimate behind used_memory. Nodes
 // must agree on it, so it cannot be measured.
@@ -111,7 +113,7 @@ const (
 
 // size is what the entry counts for. It stays the same as long as the entry is stored.
 func (e *entry) size() int64 {
-	n := entryOverheadBytes + int64(len(e.key())) + e.value().size()
+	n := entryOverheadBytes + int64(len(e.key())) + e.value().Size()
 	if e.deadline.set() {
 		n += leaseOverheadBytes
 	}
@@ -132,9 +134,9 @@ func (d deadline) set() bool { return d.tick != math.MaxInt64 }
 
 // stringValue is a string taken from a command's arguments. They alias a whole entry of
 // the log, so a long one is cloned; a short one is copied when it is stored.
-func stringValue(s string) value {
+func stringValue(s string) value.Value {
 	if len(s) > inlineMax {
 		s = strings.Clone(s)
 	}
-	return freshValue(s)
+	return value.OfString(s)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"lockd/keyspace/value"
 )
 
 // A key's memory is mostly these: whoever makes one larger makes a million locks
@@ -70,9 +72,9 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 // A key keeps its name, and what it holds, from one form of entry to another.
 func TestEntryChangesItsForm(t *testing.T) {
 	long := strings.Repeat("long", 1000)
-	h := newHash(1)
-	h.set("field", "value")
-	values := []value{stringValue("short"), stringValue(long), aggregateValue(h), {}}
+	h := value.NewHash(1)
+	h.Set("field", "value")
+	values := []value.Value{stringValue("short"), stringValue(long), value.OfAggregate(h), {}}
 	var was *entry
 	for round := range 3 {
 		for i := range values {
@@ -80,7 +82,7 @@ func TestEntryChangesItsForm(t *testing.T) {
 				v := values[(i*j+round)%len(values)]
 				next := newEntry(strings.Clone("name"), was, v, never)
 				runtime.GC()
-				if next.key() != "name" || next.str() != v.str() || next.agg() != v.agg() || next.kind() != v.kind() {
+				if next.key() != "name" || next.str() != v.Str() || next.agg() != v.Aggregate() || next.kind() != v.Type() {
 					t.Fatalf("%q holds %q, %v, a %s", next.key(), next.str(), next.agg(), next.kind())
 				}
 				if was != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -110,7 +111,7 @@ func (f *functions) find(name string) (functionRef, bool) {
 	return f.byName.Get(strings.ToLower(name))
 }
 
-// copy is O(1), see tree.copy.
+// copy is O(1), see Map.Copy.
 func (f *functions) copy() functions {
 	return functions{libraries: *f.libraries.Copy(), byName: *f.byName.Copy(), bytes: f.bytes}
 }
@@ -211,52 +212,52 @@ func (f *functions) join(more *functions, replace bool) (why string) {
 	return why
 }
 
-func (f *functions) write(w *imageWriter) {
-	w.u64(uint64(f.libraries.Len()))
+func (f *functions) write(w *value.Writer) {
+	w.U64(uint64(f.libraries.Len()))
 	f.libraries.Scan(func(_ string, l *functionLibrary) bool {
-		w.text(l.source)
-		w.u64(uint64(len(l.functions)))
+		w.Text(l.source)
+		w.U64(uint64(len(l.functions)))
 		for _, fn := range l.functions {
-			w.text(fn.Name)
-			w.flag(fn.Described)
-			w.text(fn.Description)
-			w.byte(byte(fn.Flags))
+			w.Text(fn.Name)
+			w.Flag(fn.Described)
+			w.Text(fn.Description)
+			w.Byte(byte(fn.Flags))
 		}
-		return w.ok()
+		return w.OK()
 	})
 }
 
-func readFunctions(r *imageReader) functions {
+func readFunctions(r *value.Reader) functions {
 	var f functions
 	last := ""
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		l, why := parseLibrary(r.text())
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		l, why := parseLibrary(r.Text())
 		if why != "" || l.name <= last {
-			r.fail("a library of functions that is none")
+			r.Fail("a library of functions that is none")
 			break
 		}
 		l.readFunctions(r)
 		before := f.byName.Len()
 		if f.add(l); f.byName.Len() != before+len(l.functions) {
-			r.fail("two functions of one name")
+			r.Fail("two functions of one name")
 		}
 		last = l.name
 	}
 	return f
 }
 
-func (l *functionLibrary) readFunctions(r *imageReader) {
+func (l *functionLibrary) readFunctions(r *value.Reader) {
 	last := ""
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		fn := resp.Function{Name: r.text(), Described: r.flag(), Description: r.text(), Flags: resp.FunctionFlags(r.byte())}
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		fn := resp.Function{Name: r.Text(), Described: r.Flag(), Description: r.Text(), Flags: resp.FunctionFlags(r.Byte())}
 		if fn.Name <= last || !resp.IsFunctionName(fn.Name) || fn.Flags&^resp.AllFunctionFlags != 0 || !fn.Described && fn.Description != "" {
-			r.fail("a function that is none")
+			r.Fail("a function that is none")
 		}
 		l.functions = append(l.functions, fn)
 		last = fn.Name
 	}
 	if len(l.functions) == 0 {
-		r.fail("a library without functions")
+		r.Fail("a library without functions")
 	}
 }
 
@@ -269,29 +270,29 @@ const (
 
 func (f *functions) dump() string {
 	var b strings.Builder
-	w := newImageWriter(&b)
-	w.raw(dumpMagic)
-	w.u64(dumpVersion)
-	w.u64(uint64(f.libraries.Len()))
+	w := value.NewWriter(&b)
+	w.Raw(dumpMagic)
+	w.U64(dumpVersion)
+	w.U64(uint64(f.libraries.Len()))
 	f.libraries.Scan(func(_ string, l *functionLibrary) bool {
-		w.text(l.source)
-		return w.ok()
+		w.Text(l.source)
+		return w.OK()
 	})
-	_ = w.finish() // a string takes all that is written
+	_ = w.Finish() // a string takes all that is written
 	return b.String()
 }
 
 // parseDump reads the sources of a dump; false if it is none, or damaged.
 func parseDump(dump string) (sources []string, ok bool) {
-	r := newImageReader(strings.NewReader(dump))
+	r := value.NewReader(strings.NewReader(dump))
 	var magic [len(dumpMagic)]byte
-	r.raw(magic[:])
-	if string(magic[:]) != dumpMagic || r.u64() != dumpVersion {
+	r.Raw(magic[:])
+	if string(magic[:]) != dumpMagic || r.U64() != dumpVersion {
 		return nil, false
 	}
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		sources = append(sources, r.text())
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		sources = append(sources, r.Text())
 	}
-	r.end()
-	return sources, r.ok()
+	r.End()
+	return sources, r.OK()
 }

@@ -3,6 +3,8 @@ package keyspace
 import (
 	"fmt"
 	"io"
+
+	"lockd/keyspace/value"
 )
 
 // An image is the whole state as a stream of bytes. Equal states have equal images,
@@ -36,7 +38,7 @@ const (
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
-var ErrImage = errImage
+var ErrImage = value.ErrDamaged
 
 // frozen is the state at one moment: what Snapshot's function writes.
 type frozen struct {
@@ -74,38 +76,38 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 }
 
 func (f *frozen) write(dst io.Writer) error {
-	w := newImageWriter(dst)
-	w.raw(imageMagic)
-	w.u64(imageVersion)
+	w := value.NewWriter(dst)
+	w.Raw(imageMagic)
+	w.U64(imageVersion)
 	for _, n := range []uint64{uint64(f.tick), uint64(f.wallUs), f.sequence, f.lastFence, uint64(f.stats.expiredKeys)} {
-		w.u64(n)
+		w.U64(n)
 	}
 	for _, n := range f.createdAt {
-		w.u64(n)
+		w.U64(n)
 	}
 	f.settings.write(w)
 	f.library.write(w)
 	f.functions.write(w)
 	for _, d := range f.dbs {
-		w.u64(d.swapped)
-		w.u64(d.floor)
-		w.u64(uint64(d.keys.len()))
+		w.U64(d.swapped)
+		w.U64(d.floor)
+		w.U64(uint64(d.keys.len()))
 		d.keys.each(func(e *entry) bool {
 			e.write(w)
-			return w.ok() // a full disk ends it early
+			return w.OK() // a full disk ends it early
 		})
 	}
 	f.blocked.write(w)
-	w.u64(uint64(f.digest))
-	return w.finish()
+	w.U64(uint64(f.digest))
+	return w.Finish()
 }
 
-func (e *entry) write(w *imageWriter) {
-	w.text(e.key())
+func (e *entry) write(w *value.Writer) {
+	w.Text(e.key())
 	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
-		w.u64(n)
+		w.U64(n)
 	}
-	e.value().write(w)
+	e.value().Write(w)
 }
 
 // Restore replaces the state by an image; see cluster.Machine. On an error the
@@ -113,7 +115,7 @@ func (e *entry) write(w *imageWriter) {
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.generation = m.generation + 1
-	r, buf := newImageReader(src), new(entryBuffer)
+	r, buf := value.NewReader(src), new(entryBuffer)
 	version := readHeader(r)
 	next.readClock(r)
 	next.settings = readSettings(r)
@@ -128,45 +130,45 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.readBlocked(r)
 	}
 	if version >= 5 {
-		next.digest = digest(r.u64())
+		next.digest = digest(r.U64())
 	}
-	r.end()
-	if err := r.fault(); err != nil {
+	r.End()
+	if err := r.Err(); err != nil {
 		return err
 	}
 	*m = *next
 	return nil
 }
 
-func (m *Machine) readClock(r *imageReader) {
-	m.tick, m.wallUs = r.i64(), r.i64()
-	m.sequence, m.lastFence = r.u64(), r.u64()
-	m.stats.expiredKeys = r.i64()
+func (m *Machine) readClock(r *value.Reader) {
+	m.tick, m.wallUs = r.I64(), r.I64()
+	m.sequence, m.lastFence = r.U64(), r.U64()
+	m.stats.expiredKeys = r.I64()
 	for i := range m.createdAt {
-		m.createdAt[i] = r.u64()
+		m.createdAt[i] = r.U64()
 	}
 }
 
-func (m *Machine) readDatabase(r *imageReader, buf *entryBuffer, db int, version uint64) {
+func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int, version uint64) {
 	d := m.dbs[db]
-	d.swapped = r.u64()
+	d.swapped = r.U64()
 	if version >= 5 {
-		if d.floor = r.u64(); d.floor > m.lastFence {
-			r.fail("a database has a fence that was not given")
+		if d.floor = r.U64(); d.floor > m.lastFence {
+			r.Fail("a database has a fence that was not given")
 		}
 	}
 	var last keyLeaf
 	var leases []lease
-	for n := r.u64(); n > 0 && r.ok(); n-- {
+	for n := r.U64(); n > 0 && r.OK(); n-- {
 		e := m.readEntry(r, buf)
 		next := keyLeafOf(e)
 		if last.entry != nil && !keyLess(last, next) {
-			r.fail("keys are not in order")
+			r.Fail("keys are not in order")
 		}
 		if e.fence > m.lastFence || e.version > m.sequence {
-			r.fail("a key is newer than the clock")
+			r.Fail("a key is newer than the clock")
 		}
-		if r.ok() {
+		if r.OK() {
 			d.load(e)
 		}
 		if e.deadline.set() {
@@ -181,27 +183,27 @@ func (m *Machine) readDatabase(r *imageReader, buf *entryBuffer, db int, version
 // copies them.
 type entryBuffer struct{ key, str [inlineMax]byte }
 
-func (m *Machine) readEntry(r *imageReader, buf *entryBuffer) *entry {
-	key, fence, version := r.textIn(buf.key[:]), r.u64(), r.u64()
-	until := deadline{tick: r.i64(), wallMs: r.i64()}
+func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
+	key, fence, version := r.TextIn(buf.key[:]), r.U64(), r.U64()
+	until := deadline{tick: r.I64(), wallMs: r.I64()}
 	if !until.set() && until != never {
-		r.fail("a deadline that is none")
+		r.Fail("a deadline that is none")
 	}
-	e := newEntry(key, nil, readValue(r, buf.str[:], m.generation), until)
+	e := newEntry(key, nil, value.ReadValue(r, buf.str[:], m.generation), until)
 	e.fence, e.version = fence, version
 	return e
 }
 
-func readHeader(r *imageReader) (version uint64) {
+func readHeader(r *value.Reader) (version uint64) {
 	var magic [len(imageMagic)]byte
-	r.raw(magic[:])
-	version = r.u64()
+	r.Raw(magic[:])
+	version = r.U64()
 	switch {
-	case !r.ok():
+	case !r.OK():
 	case string(magic[:]) != imageMagic:
-		r.fail("this is no image of lockd's keyspace")
+		r.Fail("this is no image of lockd's keyspace")
 	case version == 0 || version > imageVersion:
-		r.stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d", version, imageVersion))
+		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d", version, imageVersion))
 	}
 	return version
 }

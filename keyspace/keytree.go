@@ -1,6 +1,10 @@
 package keyspace
 
-import "github.com/tidwall/btree"
+import (
+	"github.com/tidwall/btree"
+
+	"lockd/keyspace/value"
+)
 
 // keyTree is the tree of a database: entries in the order of a tree (position, key).
 // An entry has its key already, so a leaf has only its position besides, in 16 bytes
@@ -20,9 +24,9 @@ type keyLeaf struct {
 	entry *entry
 }
 
-func keyLeafOf(e *entry) keyLeaf { return keyLeaf{position(e.key()), e} }
+func keyLeafOf(e *entry) keyLeaf { return keyLeaf{value.Position(e.key()), e} }
 
-func (l keyLeaf) position() uint64 { return l.pos }
+func (l keyLeaf) Position() uint64 { return l.pos }
 
 func keyLess(a, b keyLeaf) bool {
 	if a.pos != b.pos {
@@ -39,12 +43,13 @@ func newKeyTree() keyTree {
 
 func (t keyTree) len() int { return t.b.Len() }
 
-// copy is tree.copy.
+// copy is O(1). Both trees may then change, each its own nodes; one of them may
+// be read on another goroutine meanwhile.
 func (t keyTree) copy() keyTree { return keyTree{t.b.Copy(), newProbe()} }
 
 func (t keyTree) get(key string) (*entry, bool) {
 	t.probe.name = key
-	l, ok := t.b.Get(keyLeaf{position(key), &t.probe.entry})
+	l, ok := t.b.Get(keyLeaf{value.Position(key), &t.probe.entry})
 	t.probe.name = ""
 	return l.entry, ok
 }
@@ -73,7 +78,7 @@ func (t keyTree) from(first *entry, visit func(e *entry) bool) {
 	t.b.Ascend(keyLeafOf(first), func(l keyLeaf) bool { return visit(l.entry) })
 }
 
-// scan is scanFrom for entries.
+// scan is value.ScanFrom for entries.
 func (t keyTree) scan(cursor uint64, count int, visit func(e *entry)) (next uint64) {
-	return scanFrom(t.b, keyLeaf{cursor, &t.probe.entry}, count, func(l keyLeaf) { visit(l.entry) })
+	return value.ScanFrom(t.b, keyLeaf{cursor, &t.probe.entry}, count, func(l keyLeaf) { visit(l.entry) })
 }

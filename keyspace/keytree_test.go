@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"lockd/keyspace/value"
 )
 
 // Two keys of one position, found by a search: all that tells them apart is the key in
@@ -19,7 +21,7 @@ const (
 // Keys that share a position are keys of their own: for every command, in a scan, in a
 // script that is taken back, in an image, and for one who is not there.
 func TestKeysThatShareAPosition(t *testing.T) {
-	if position(twinA) != position(twinB) || twinA >= twinB {
+	if value.Position(twinA) != value.Position(twinB) || twinA >= twinB {
 		t.Fatal("these keys prove nothing")
 	}
 	m := New(fakeScripts{})
@@ -38,7 +40,7 @@ func TestKeysThatShareAPosition(t *testing.T) {
 		{1, "DBSIZE", "202"},
 	})
 	keys := func(m *Machine) (found []string) {
-		m.dbs[0].keys.scan(position(twinA), 1, func(e *entry) { found = append(found, e.key()) })
+		m.dbs[0].keys.scan(value.Position(twinA), 1, func(e *entry) { found = append(found, e.key()) })
 		return found
 	}
 	if got := keys(m); !slices.Equal(got, []string{twinA, twinB}) {

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"lockd/keyspace/value"
 )
 
 // leaseAt is a lease of a key.
 func leaseAt(tick int64, key string) lease {
-	return leaseOf(newEntry(key, nil, value{}, deadline{tick: tick}))
+	return leaseOf(newEntry(key, nil, value.Value{}, deadline{tick: tick}))
 }
 
 // Whatever comes and goes, in whatever order, the leases are those of a sorted slice.

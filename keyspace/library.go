@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -148,7 +149,7 @@ func (m *Machine) spendLibrary(add func(l *library)) {
 	l := &m.library
 	before, n := l.evals, l.bySHA.Len()
 	add(l)
-	m.spend(treeWork(n) + visitWork*int64(n*max(0, before+1-l.evals)))
+	m.spend(value.TreeWork(n) + value.VisitWork*int64(n*max(0, before+1-l.evals)))
 }
 
 // keep adds a script that came by SCRIPT LOAD, or makes one that is there stay.
@@ -203,32 +204,32 @@ func (l *library) forgetOldest() {
 	l.bytes -= oldest.bytes()
 }
 
-// copy is O(1), see tree.copy.
+// copy is O(1), see Map.Copy.
 func (l *library) copy() library {
 	c := *l
 	c.bySHA = *l.bySHA.Copy()
 	return c
 }
 
-func (l *library) write(w *imageWriter) {
-	w.u64(l.turn)
-	w.u64(uint64(l.bySHA.Len()))
+func (l *library) write(w *value.Writer) {
+	w.U64(l.turn)
+	w.U64(uint64(l.bySHA.Len()))
 	l.bySHA.Scan(func(sha string, s *script) bool {
-		w.text(sha)
-		w.text(s.source)
-		w.flag(s.loaded)
-		w.u64(s.turn)
-		return w.ok()
+		w.Text(sha)
+		w.Text(s.source)
+		w.Flag(s.loaded)
+		w.U64(s.turn)
+		return w.OK()
 	})
 }
 
-func readLibrary(r *imageReader) library {
-	l, last := library{turn: r.u64()}, ""
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		sha, s := r.text(), &script{source: r.text()}
-		s.loaded, s.turn = r.flag(), r.u64()
+func readLibrary(r *value.Reader) library {
+	l, last := library{turn: r.U64()}, ""
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		sha, s := r.Text(), &script{source: r.Text()}
+		s.loaded, s.turn = r.Flag(), r.U64()
 		if sha <= last || sha != scriptSHA(s.source) || s.turn > l.turn || s.readShebang() != "" {
-			r.fail("a script is not what its name says")
+			r.Fail("a script is not what its name says")
 			break
 		}
 		if !s.loaded {

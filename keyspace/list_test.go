@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -235,16 +236,16 @@ func TestListSearchIsWork(t *testing.T) {
 		args resp.Args
 		work int64
 	}{
-		{resp.Args{"LPOS", "long", "no"}, 100_000 * visitWork},
-		{resp.Args{"LPOS", "long", "no", "RANK", "-1"}, 100_000 * visitWork},
-		{resp.Args{"LINSERT", "long", "AFTER", "no", "x"}, 100_000 * visitWork},
-		{resp.Args{"LREM", "long", "0", "no"}, 100_000 * visitWork},
+		{resp.Args{"LPOS", "long", "no"}, 100_000 * value.VisitWork},
+		{resp.Args{"LPOS", "long", "no", "RANK", "-1"}, 100_000 * value.VisitWork},
+		{resp.Args{"LINSERT", "long", "AFTER", "no", "x"}, 100_000 * value.VisitWork},
+		{resp.Args{"LREM", "long", "0", "no"}, 100_000 * value.VisitWork},
 		{resp.Args{"LPOS", "wide", wide}, 100 << 20},
-		{resp.Args{"LPOS", "long", "no", "MAXLEN", "10"}, 10 * visitWork},
+		{resp.Args{"LPOS", "long", "no", "MAXLEN", "10"}, 10 * value.VisitWork},
 		{resp.Args{"LINDEX", "long", "50000"}, 0},
 		{resp.Args{"LSET", "long", "50000", "x"}, 0},
 		{resp.Args{"RPUSH", "long", "x"}, 0},
-		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (visitWork + removeWork + 1)},
+		{resp.Args{"LREM", "long", "0", "x"}, 100_000 * (value.VisitWork + removeWork + 1)},
 	} {
 		ask(m, c.args)
 		if got := m.request.work; got < c.work || got > c.work+c.work/10+10*commandWork {

@@ -1,6 +1,9 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
 
 // lookupString finds a key that must hold a string, if it is there: e is nil where
 // it is absent. Where ok is false the reply is the error.
@@ -15,7 +18,7 @@ func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
 // lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
 // is nil where it is absent. It is for reading; see editAs. Where ok is false the
 // reply is the error.
-func lookupAs[T aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
+func lookupAs[T value.Aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
 	e := c.lookup(key)
 	if e == nil {
 		return v, resp.Reply{}, true
@@ -30,25 +33,25 @@ func lookupAs[T aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
 // absent. The caller has made sure (lookupAs) that key holds nothing else. What is
 // left empty is deleted, unless its kind keeps it; emptied says so, and the caller sends the event "del" after
 // its own.
-func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
+func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, edit func(v T)) (emptied bool) {
 	was := c.lookup(key)
 	var v T
 	d := never
 	if was == nil {
 		v = fresh(c.m.generation)
 	} else {
-		v, d = was.agg().own(c.m.generation).(T), was.deadline
-		if aggregate(v) != was.agg() {
-			c.m.spend(cloneWork(v))
+		v, d = was.agg().Own(c.m.generation).(T), was.deadline
+		if value.Aggregate(v) != was.agg() {
+			c.m.spend(value.CloneWork(v))
 		}
 	}
-	form := v.form()
+	form := v.Form()
 	edit(v)
-	if v.form() != form {
-		c.m.spend(int64(v.len())*treeWork(v.len()) + hashWork*v.size())
+	if v.Form() != form {
+		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
-	if v.len() > 0 || v.kind().keepsEmpty {
-		c.m.store(c.db, key, was, newEntry(key, was, aggregateValue(v), d))
+	if v.Len() > 0 || v.Kind().KeepsEmpty {
+		c.m.store(c.db, key, was, newEntry(key, was, value.OfAggregate(v), d))
 		return false
 	}
 	if was != nil {
@@ -58,62 +61,64 @@ func editAs[T aggregate](c *ctx, key string, fresh func(owner uint64) T, edit fu
 }
 
 // lookupHash is lookupAs for hashes.
-func (c *ctx) lookupHash(key string) (h *hash, fail resp.Reply, ok bool) {
-	return lookupAs[*hash](c, key)
+func (c *ctx) lookupHash(key string) (h *value.Hash, fail resp.Reply, ok bool) {
+	return lookupAs[*value.Hash](c, key)
 }
 
 // editHash is editAs for hashes.
-func (c *ctx) editHash(key string, edit func(h *hash)) (emptied bool) {
-	return editAs(c, key, newHash, func(h *hash) {
-		h.limit(c.m.settings.hashLimits())
+func (c *ctx) editHash(key string, edit func(h *value.Hash)) (emptied bool) {
+	return editAs(c, key, value.NewHash, func(h *value.Hash) {
+		h.Limit(c.m.settings.hashLimits())
 		edit(h)
 	})
 }
 
 // lookupList is lookupAs for lists.
-func (c *ctx) lookupList(key string) (l *list, fail resp.Reply, ok bool) {
-	return lookupAs[*list](c, key)
+func (c *ctx) lookupList(key string) (l *value.List, fail resp.Reply, ok bool) {
+	return lookupAs[*value.List](c, key)
 }
 
 // editList is editAs for lists.
-func (c *ctx) editList(key string, edit func(l *list)) (emptied bool) {
-	return editAs(c, key, newList, func(l *list) {
-		before := l.size()
+func (c *ctx) editList(key string, edit func(l *value.List)) (emptied bool) {
+	return editAs(c, key, value.NewList, func(l *value.List) {
+		before := l.Size()
 		edit(l)
-		l.resize(c.m.settings.listLimits(), l.size() < before)
+		l.Resize(c.m.settings.listLimits(), l.Size() < before)
 	})
 }
 
 // lookupSet is lookupAs for sets.
-func (c *ctx) lookupSet(key string) (s *set, fail resp.Reply, ok bool) {
-	return lookupAs[*set](c, key)
+func (c *ctx) lookupSet(key string) (s *value.Set, fail resp.Reply, ok bool) {
+	return lookupAs[*value.Set](c, key)
 }
 
 // editSet is editAs for sets.
-func (c *ctx) editSet(key string, edit func(s *set)) (emptied bool) {
-	return editAs(c, key, newSet, func(s *set) {
-		s.limit(c.m.settings.sets)
+func (c *ctx) editSet(key string, edit func(s *value.Set)) (emptied bool) {
+	return editAs(c, key, value.NewSet, func(s *value.Set) {
+		s.Limit(c.m.settings.sets)
 		edit(s)
 	})
 }
 
 // lookupZset is lookupAs for sorted sets.
-func (c *ctx) lookupZset(key string) (z *zset, fail resp.Reply, ok bool) {
-	return lookupAs[*zset](c, key)
+func (c *ctx) lookupZset(key string) (z *value.Zset, fail resp.Reply, ok bool) {
+	return lookupAs[*value.Zset](c, key)
 }
 
 // editZset is editAs for sorted sets.
-func (c *ctx) editZset(key string, edit func(z *zset)) (emptied bool) {
-	return editAs(c, key, newZset, func(z *zset) {
-		z.limit(c.m.settings.zsets)
+func (c *ctx) editZset(key string, edit func(z *value.Zset)) (emptied bool) {
+	return editAs(c, key, value.NewZset, func(z *value.Zset) {
+		z.Limit(c.m.settings.zsets)
 		edit(z)
 	})
 }
 
 // lookupStream is lookupAs for streams.
-func (c *ctx) lookupStream(key string) (s *stream, fail resp.Reply, ok bool) {
-	return lookupAs[*stream](c, key)
+func (c *ctx) lookupStream(key string) (s *value.Stream, fail resp.Reply, ok bool) {
+	return lookupAs[*value.Stream](c, key)
 }
 
 // editStream is editAs for streams.
-func (c *ctx) editStream(key string, edit func(s *stream)) { editAs(c, key, newStream, edit) }
+func (c *ctx) editStream(key string, edit func(s *value.Stream)) {
+	editAs(c, key, value.NewStream, edit)
+}

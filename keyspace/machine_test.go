@@ -46,8 +46,8 @@ func checkDerived(t testing.TB, m *Machine) {
 			if is, _ := d.keys.get(e.key()); is != e {
 				t.Fatalf("db%d %q: another entry is found", i, e.key())
 			}
-			if agg := e.agg(); agg != nil && agg.size() != e.value().size() {
-				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().size(), agg.size())
+			if agg := e.agg(); agg != nil && agg.Size() != e.value().Size() {
+				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().Size(), agg.Size())
 			}
 			bytes += e.size()
 			if e.deadline.set() {

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -22,7 +23,7 @@ const (
 	entryWorkMax        = 8 << 30
 )
 
-// The work of what is no value, in the unit of those: see treeWork.
+// The work of what is no value, in the unit of those: see value.VisitWork.
 const (
 	commandWork = 1024
 	keyWork     = 1024    // a key of a database: each is in memory of its own
@@ -37,7 +38,7 @@ const (
 )
 
 // replyWork is the work of a reply: that of its elements, and of its bytes.
-func replyWork(r resp.Reply) int64 { return r.Size() + visitWork*elements(r) }
+func replyWork(r resp.Reply) int64 { return r.Size() + value.VisitWork*elements(r) }
 
 func elements(r resp.Reply) int64 {
 	n := int64(len(r.Elems))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
 )
@@ -294,7 +295,7 @@ func TestSearchesAreCounted(t *testing.T) {
 			t.Fatalf("%s is a %s", name, got)
 		}
 	}
-	const search = 101 * compareWork
+	const search = 101 * value.CompareWork
 	for _, tt := range []struct {
 		line     string
 		searches int64

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -88,7 +89,7 @@ func (m *Machine) notify(db int, class notifyClass, event, key string) {
 	if asked&class == 0 {
 		return
 	}
-	m.spend(2 * (findWork + copyWork*int64(len(key))))
+	m.spend(2 * (value.FindWork + value.CopyWork*int64(len(key))))
 	at := "@" + strconv.Itoa(db) + "__:"
 	if asked&notifyKeyspace != 0 {
 		m.emit(resp.Message{Channel: "__keyspace" + at + key, Payload: event})

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -72,11 +73,11 @@ func (o *scanOptions) begin(c *ctx, n int, tree bool) (fail resp.Reply, ok bool)
 	if o.count = min(o.count, max(n, 1)); !tree {
 		o.count = max(n, 1)
 	}
-	each := int64(visitWork)
+	each := int64(value.VisitWork)
 	if tree {
-		each = farWork
+		each = value.FarWork
 	}
-	if !c.m.affords(each*int64(o.count) + treeWork(n)) {
+	if !c.m.affords(each*int64(o.count) + value.TreeWork(n)) {
 		return resp.Err(errWorkMeter), false
 	}
 	return resp.Reply{}, true

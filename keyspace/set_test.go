@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -206,14 +207,14 @@ func checkSets(t *testing.T, m *Machine) {
 	t.Helper()
 	m.dbs[0].keys.each(func(e *entry) bool {
 		key := e.key()
-		s := e.agg().(*set)
-		members := s.members()
+		s := e.agg().(*value.Set)
+		members := s.Members()
 		for i, member := range members {
-			if s.at(i) != member || !s.has(member) {
+			if s.At(i) != member || !s.Has(member) {
 				t.Fatalf("%s: %q is not at its place %d", key, member, i)
 			}
 		}
-		if len(slices.Compact(slices.Sorted(slices.Values(members)))) != s.len() {
+		if len(slices.Compact(slices.Sorted(slices.Values(members)))) != s.Len() {
 			t.Fatalf("%s has a member twice: %q", key, members)
 		}
 		return true
@@ -260,8 +261,8 @@ func TestSmallSetsAreBounded(t *testing.T) {
 	}{
 		{"", "", "intset", 512},
 		{"", "m", "listpack", 128},
-		{"CONFIG SET set-max-intset-entries 9000000000", "", "intset", smallMax},
-		{"CONFIG SET set-max-listpack-entries 9000000000", "m", "listpack", smallMax},
+		{"CONFIG SET set-max-intset-entries 9000000000", "", "intset", value.SmallMax},
+		{"CONFIG SET set-max-listpack-entries 9000000000", "m", "listpack", value.SmallMax},
 	} {
 		m := New(nil)
 		if tt.config != "" {
@@ -293,29 +294,29 @@ func TestDiffHasTwoWays(t *testing.T) {
 	sets, _, _ := c.lookupSets([]string{"first", "other", "few"})
 	first, other, few := sets[0], sets[1], sets[2]
 	for _, tt := range []struct {
-		first      *set
-		others     []*set
+		first      *value.Set
+		others     []*value.Set
 		fromOthers bool
 	}{
-		{first, []*set{other}, false},
-		{first, []*set{few, few, nil, few}, true},
-		{first, []*set{few, other, few}, false},
-		{few, []*set{first, other}, false},
+		{first, []*value.Set{other}, false},
+		{first, []*value.Set{few, few, nil, few}, true},
+		{first, []*value.Set{few, other, few}, false},
+		{few, []*value.Set{first, other}, false},
 	} {
 		var want []string
-		tt.first.each(func(member string) bool {
-			if !slices.ContainsFunc(tt.others, func(s *set) bool { return s.has(member) }) {
+		tt.first.Each(func(member string) bool {
+			if !slices.ContainsFunc(tt.others, func(s *value.Set) bool { return s.Has(member) }) {
 				want = append(want, member)
 			}
 			return true
 		})
 		op := c.newSetOp(false)
 		op.diff(tt.first, tt.others)
-		if got := op.result.members(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		if got := op.result.Members(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%d members, want %d", len(got), len(want))
 		}
-		if common := op.common(tt.first, tt.others); tt.first.len()-common.len() != len(want) {
-			t.Errorf("%d members in common, %d in the difference", common.len(), len(want))
+		if common := op.common(tt.first, tt.others); tt.first.Len()-common.Len() != len(want) {
+			t.Errorf("%d members in common, %d in the difference", common.Len(), len(want))
 		}
 		if got := cheaperFromOthers(tt.first, tt.others); got != tt.fromOthers {
 			t.Errorf("from the others: %t", got)
@@ -347,9 +348,9 @@ func hugeSet(m *Machine, key string, n int) {
 	const mib = 1 << 20
 	text := strings.Repeat("x", mib+n)
 	c := &ctx{m: m}
-	c.editSet(key, func(s *set) {
+	c.editSet(key, func(s *value.Set) {
 		for i := range n {
-			s.add(text[:mib+i])
+			s.Add(text[:mib+i])
 		}
 	})
 }
@@ -413,16 +414,16 @@ func TestSetWorkIsCounted(t *testing.T) {
 		line  string
 		least int64
 	}{
-		{"SUNION s s", 2000 * findWork},
-		{"SINTERCARD 2 s s", 1000 * visitWork},
-		{"SINTERSTORE c s s", 1000 * findWork},
-		{"SDIFF s c", 1000 * findWork},
-		{"SRANDMEMBER s -1000", 1000 * findWork},
-		{"SSCAN s 0 COUNT 100000", 1000 * visitWork},
-		{"HSCAN h 0 COUNT 100000000", 1000 * visitWork},
-		{"ZSCAN z 0 COUNT 100000000", 1000 * visitWork},
-		{"SCAN 0 COUNT 100000000", 3 * visitWork},
-		{"SPOP s 500", 500 * findWork},
+		{"SUNION s s", 2000 * value.FindWork},
+		{"SINTERCARD 2 s s", 1000 * value.VisitWork},
+		{"SINTERSTORE c s s", 1000 * value.FindWork},
+		{"SDIFF s c", 1000 * value.FindWork},
+		{"SRANDMEMBER s -1000", 1000 * value.FindWork},
+		{"SSCAN s 0 COUNT 100000", 1000 * value.VisitWork},
+		{"HSCAN h 0 COUNT 100000000", 1000 * value.VisitWork},
+		{"ZSCAN z 0 COUNT 100000000", 1000 * value.VisitWork},
+		{"SCAN 0 COUNT 100000000", 3 * value.VisitWork},
+		{"SPOP s 500", 500 * value.FindWork},
 	} {
 		m.request, m.applying = m.newMeter(), true
 		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() {

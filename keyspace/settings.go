@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -20,8 +21,8 @@ type settings struct {
 	hashListpackEntries  int64
 	hashListpackValBytes int64
 	listListpackSize     int64
-	sets                 setLimits
-	zsets                zsetLimits
+	sets                 value.SetLimits
+	zsets                value.ZsetLimits
 	streamNodeEntries    int64 // what ~ of MAXLEN rounds to
 }
 
@@ -196,14 +197,14 @@ func (s *settings) read() {
 	s.hashListpackEntries = s.number(nameHashEntries)
 	s.hashListpackValBytes = s.number(nameHashValue)
 	s.listListpackSize = s.number(nameListSize)
-	s.sets = setLimits{
-		ints:       min(s.number(nameSetInts), smallMax),
-		entries:    min(s.number(nameSetEntries), smallMax),
-		valueBytes: min(s.number(nameSetValue), smallValueMax),
+	s.sets = value.SetLimits{
+		Ints:       min(s.number(nameSetInts), value.SmallMax),
+		Entries:    min(s.number(nameSetEntries), value.SmallMax),
+		ValueBytes: min(s.number(nameSetValue), value.SmallValueMax),
 	}
-	s.zsets = zsetLimits{
-		entries:    min(s.number(nameZsetEntries), smallMax),
-		valueBytes: min(s.number(nameZsetValue), smallValueMax),
+	s.zsets = value.ZsetLimits{
+		Entries:    min(s.number(nameZsetEntries), value.SmallMax),
+		ValueBytes: min(s.number(nameZsetValue), value.SmallValueMax),
 	}
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
@@ -233,20 +234,20 @@ func (s *settings) message(i int) resp.Message {
 	return resp.Message{Kind: resp.MessageConfig, Channel: parameters[i].name, Payload: s.shown(i)}
 }
 
-func (s *settings) hashLimits() hashLimits {
-	return hashLimits{entries: min(s.hashListpackEntries, smallMax), valueBytes: min(s.hashListpackValBytes, smallValueMax)}
+func (s *settings) hashLimits() value.HashLimits {
+	return value.HashLimits{Entries: min(s.hashListpackEntries, value.SmallMax), ValueBytes: min(s.hashListpackValBytes, value.SmallValueMax)}
 }
 
 // listPackBytes are the sizes that the negative values of list-max-listpack-size
 // stand for: -1 for the first.
 var listPackBytes = []int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
 
-func (s *settings) listLimits() listLimits {
+func (s *settings) listLimits() value.ListLimits {
 	n := s.listListpackSize
 	if n < 0 {
-		return listLimits{elements: maxInt, bytes: listPackBytes[min(-n, int64(len(listPackBytes)))-1]}
+		return value.ListLimits{Elements: maxInt, Bytes: listPackBytes[min(-n, int64(len(listPackBytes)))-1]}
 	}
-	return listLimits{elements: max(n, 1), bytes: listPackBytesMax}
+	return value.ListLimits{Elements: max(n, 1), Bytes: value.ListPackBytesMax}
 }
 
 // The nodes of a stream, where nothing else is set, and how many entries a trim with ~
@@ -294,26 +295,26 @@ func changeable() []int {
 	return at
 }
 
-func (s *settings) write(w *imageWriter) {
+func (s *settings) write(w *value.Writer) {
 	all := changeable()
-	w.u64(uint64(len(all)))
+	w.U64(uint64(len(all)))
 	for _, i := range all {
-		w.text(parameters[i].name)
-		w.text(s.values[i])
+		w.Text(parameters[i].name)
+		w.Text(s.values[i])
 	}
 }
 
 // readSettings takes a parameter that the image does not have yet at its default.
-func readSettings(r *imageReader) *settings {
+func readSettings(r *value.Reader) *settings {
 	s, last := defaultSettings(), ""
-	for n := r.u64(); n > 0 && r.ok(); n-- {
-		name, value := r.text(), r.text()
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		name, value := r.Text(), r.Text()
 		if name <= last {
-			r.fail("settings are not in order")
+			r.Fail("settings are not in order")
 		}
 		next, bad, ok := s.with([]string{name, value})
 		if !ok {
-			r.fail("setting " + name + ": " + bad.Str)
+			r.Fail("setting " + name + ": " + bad.Str)
 			break
 		}
 		s, last = next, name

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -85,7 +86,7 @@ func TestSettingsTakeEffect(t *testing.T) {
 func TestSmallHashIsBounded(t *testing.T) {
 	m := New(nil)
 	do(m, 1, "CONFIG SET hash-max-listpack-entries 9000000000")
-	for i := range smallMax + 1 {
+	for i := range value.SmallMax + 1 {
 		do(m, 1, "HSET h f"+itoa(int64(i))+" v")
 	}
 	if got := do(m, 1, "OBJECT ENCODING h"); got != "hashtable" {

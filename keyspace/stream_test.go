@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -35,37 +36,37 @@ func randomStreamWrite(rng *rand.Rand, key string) string {
 
 // streamModel is a stream as simple as it can be.
 type streamModel struct {
-	ids        []streamID
-	last, gone streamID
+	ids        []value.StreamID
+	last, gone value.StreamID
 	added      int
 }
 
-func (m *streamModel) add(id streamID) {
-	if id.compare(m.last) > 0 {
+func (m *streamModel) add(id value.StreamID) {
+	if id.Compare(m.last) > 0 {
 		m.ids, m.last, m.added = append(m.ids, id), id, m.added+1
 	}
 }
 
-func (m *streamModel) del(id streamID) {
+func (m *streamModel) del(id value.StreamID) {
 	if i := slices.Index(m.ids, id); i >= 0 {
 		m.ids = slices.Delete(m.ids, i, i+1)
-		if id.compare(m.gone) > 0 {
+		if id.Compare(m.gone) > 0 {
 			m.gone = id
 		}
 	}
 }
 
 func (m *streamModel) info() string {
-	first := streamIDFirst
+	first := value.MinStreamID
 	if len(m.ids) > 0 {
 		first = m.ids[0]
 	}
 	return fmt.Sprintf("%d %s %s %d %s", len(m.ids), m.last, m.gone, m.added, first)
 }
 
-func (m *streamModel) between(from, to streamID) (ids []string) {
+func (m *streamModel) between(from, to value.StreamID) (ids []string) {
 	for _, id := range m.ids {
-		if id.compare(from) >= 0 && id.compare(to) <= 0 {
+		if id.Compare(from) >= 0 && id.Compare(to) <= 0 {
 			ids = append(ids, id.String())
 		}
 	}
@@ -95,13 +96,13 @@ func TestStreamAgreesWithASlice(t *testing.T) {
 			r, _ := apply(machine, at(1), fmt.Sprintf(format, args...))
 			return r
 		}
-		anyID := func() streamID { return streamID{1 + rng.Uint64N(60), rng.Uint64N(3)} }
+		anyID := func() value.StreamID { return value.StreamID{Ms: 1 + rng.Uint64N(60), Seq: rng.Uint64N(3)} }
 		for i := range 400 {
 			id := anyID()
 			switch rng.IntN(10) {
 			case 0, 1, 2, 3, 4:
 				if rng.IntN(3) > 0 {
-					id = streamID{model.last.ms + rng.Uint64N(2), rng.Uint64N(3)}
+					id = value.StreamID{Ms: model.last.Ms + rng.Uint64N(2), Seq: rng.Uint64N(3)}
 				}
 				run("XADD s %s a %d", id, i)
 				model.add(id)
@@ -113,7 +114,7 @@ func TestStreamAgreesWithASlice(t *testing.T) {
 				run("XTRIM s MAXLEN %d", len(model.ids)-n)
 				model.ids = model.ids[n:]
 			case 7:
-				n := len(model.between(streamIDFirst, id))
+				n := len(model.between(value.MinStreamID, id))
 				if slices.Contains(model.ids, id) {
 					n--
 				}
@@ -176,9 +177,9 @@ func TestStreamIsNotCopiedForAnEntry(t *testing.T) {
 // removes.
 func TestStreamWorkIsMetered(t *testing.T) {
 	m := New(fakeScripts{})
-	value := strings.Repeat("v", 1<<20)
+	long := strings.Repeat("v", 1<<20)
 	for i := range 70 {
-		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", itoa(int64(i + 1)), "a", value}}}}})
+		m.Apply(at(1), []resp.Request{{Cmds: []resp.Cmd{{Args: resp.Args{"XADD", "big", itoa(int64(i + 1)), "a", long}}}}})
 	}
 	if got := do(m, 1, "XRANGE big - +"); got != errReplyTooLarge {
 		t.Errorf("70 MiB: %.80q", got)
@@ -186,13 +187,13 @@ func TestStreamWorkIsMetered(t *testing.T) {
 	if got := do(m, 1, "XINFO STREAM big FULL COUNT 0"); got != errReplyTooLarge {
 		t.Errorf("70 MiB: %.80q", got)
 	}
-	if got := do(m, 1, "XREVRANGE big + - COUNT 1"); len(got) != len("70-0 a ")+len(value) {
+	if got := do(m, 1, "XREVRANGE big + - COUNT 1"); len(got) != len("70-0 a ")+len(long) {
 		t.Errorf("%d bytes for one entry", len(got))
 	}
 	m = New(fakeScripts{})
 	manyItems(m, 10_000)
 	do(m, 1, "XTRIM s MAXLEN 1000")
-	if m.entry.work < 9000*findWork {
+	if m.entry.work < 9000*value.FindWork {
 		t.Errorf("a trim of 9000 entries counted as %d", m.entry.work)
 	}
 }
@@ -257,7 +258,7 @@ func TestAllReadersAreServed(t *testing.T) {
 	}
 	s.run("XADD s 5 a 1")
 	s.expect(want...)
-	if s.m.entry.work < readers*visitWork {
+	if s.m.entry.work < readers*value.VisitWork {
 		t.Errorf("%d readers counted as %d", readers, s.m.entry.work)
 	}
 	s.run("XADD s 10 a 1")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
 )
@@ -32,7 +33,7 @@ type worstSize struct {
 
 var (
 	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: smallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it

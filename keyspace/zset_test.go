@@ -9,33 +9,34 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
 // zsetModel is a sorted set as simple as it can be: a list that is sorted again after
 // every change, and searched from its beginning.
-type zsetModel []scored
+type zsetModel []value.Scored
 
 func (z zsetModel) index(member string) int {
-	return slices.IndexFunc(z, func(m scored) bool { return m.member == member })
+	return slices.IndexFunc(z, func(m value.Scored) bool { return m.Member == member })
 }
 
 func (z *zsetModel) set(member string, score float64) {
 	if i := z.index(member); i >= 0 {
-		(*z)[i].score = score
+		(*z)[i].Score = score
 	} else {
-		*z = append(*z, scored{score, member})
+		*z = append(*z, value.Scored{Score: score, Member: member})
 	}
-	slices.SortFunc(*z, func(a, b scored) int {
-		if a.score != b.score {
-			return int(math.Copysign(1, a.score-b.score))
+	slices.SortFunc(*z, func(a, b value.Scored) int {
+		if a.Score != b.Score {
+			return int(math.Copysign(1, a.Score-b.Score))
 		}
-		return strings.Compare(a.member, b.member)
+		return strings.Compare(a.Member, b.Member)
 	})
 }
 
 // cut takes out the members that are in and returns them.
-func (z *zsetModel) cut(in func(rank int, m scored) bool) (taken zsetModel) {
+func (z *zsetModel) cut(in func(rank int, m value.Scored) bool) (taken zsetModel) {
 	var kept zsetModel
 	for i, m := range *z {
 		if in(i, m) {
@@ -64,7 +65,7 @@ func (z zsetModel) limit(offset, count int) zsetModel {
 func (z zsetModel) text() string {
 	var words []string
 	for _, m := range z {
-		words = append(words, m.member, strconv.FormatFloat(m.score, 'f', -1, 64))
+		words = append(words, m.Member, strconv.FormatFloat(m.Score, 'f', -1, 64))
 	}
 	return strings.Join(words, " ")
 }
@@ -76,8 +77,8 @@ func (z *zsetModel) step(rng *rand.Rand, members int) (cmd, want string) {
 	low, high := float64(rng.IntN(44)-22)/4, float64(rng.IntN(44)-22)/4
 	first, last := rng.IntN(len(*z)+2), rng.IntN(len(*z)+2)
 	openLow, openHigh := rng.IntN(2) == 0, rng.IntN(2) == 0
-	within := func(_ int, m scored) bool {
-		return (m.score > low || !openLow && m.score == low) && (m.score < high || !openHigh && m.score == high)
+	within := func(_ int, m value.Scored) bool {
+		return (m.Score > low || !openLow && m.Score == low) && (m.Score < high || !openHigh && m.Score == high)
 	}
 	all := slices.Clone(*z)
 	switch rng.IntN(14) {
@@ -87,25 +88,25 @@ func (z *zsetModel) step(rng *rand.Rand, members int) (cmd, want string) {
 		return fmt.Sprintf("ZADD z %v %s", score, member), boolWord(!had)
 	case 4:
 		if i := z.index(member); i >= 0 {
-			score += all[i].score
+			score += all[i].Score
 		}
 		z.set(member, score)
 		by := score
 		if i := all.index(member); i >= 0 {
-			by -= all[i].score
+			by -= all[i].Score
 		}
 		return fmt.Sprintf("ZINCRBY z %v %s", by, member), strconv.FormatFloat(score, 'f', -1, 64)
 	case 5:
-		return "ZREM z " + member, strconv.Itoa(len(z.cut(func(_ int, m scored) bool { return m.member == member })))
+		return "ZREM z " + member, strconv.Itoa(len(z.cut(func(_ int, m value.Scored) bool { return m.Member == member })))
 	case 6:
 		n := rng.IntN(3)
-		return fmt.Sprintf("ZPOPMIN z %d", n), z.cut(func(rank int, _ scored) bool { return rank < n }).text()
+		return fmt.Sprintf("ZPOPMIN z %d", n), z.cut(func(rank int, _ value.Scored) bool { return rank < n }).text()
 	case 7:
 		n := rng.IntN(3)
-		return fmt.Sprintf("ZPOPMAX z %d", n), z.cut(func(rank int, _ scored) bool { return rank >= len(all)-n }).reversed().text()
+		return fmt.Sprintf("ZPOPMAX z %d", n), z.cut(func(rank int, _ value.Scored) bool { return rank >= len(all)-n }).reversed().text()
 	case 8:
 		last = min(last, first+2)
-		return fmt.Sprintf("ZREMRANGEBYRANK z %d %d", first, last), strconv.Itoa(len(z.cut(func(rank int, _ scored) bool { return first <= rank && rank <= last })))
+		return fmt.Sprintf("ZREMRANGEBYRANK z %d %d", first, last), strconv.Itoa(len(z.cut(func(rank int, _ value.Scored) bool { return first <= rank && rank <= last })))
 	case 9:
 		high = min(high, low+0.25)
 		return "ZREMRANGEBYSCORE z " + endText(low, openLow) + " " + endText(high, openHigh), strconv.Itoa(len(z.cut(within)))
@@ -119,7 +120,7 @@ func (z *zsetModel) step(rng *rand.Rand, members int) (cmd, want string) {
 		return "ZCOUNT z " + endText(low, openLow) + " " + endText(high, openHigh), strconv.Itoa(len(all.cut(within)))
 	}
 	if i := z.index(member); i >= 0 {
-		return "ZRANK z " + member + " WITHSCORE", fmt.Sprintf("%d %v", i, all[i].score)
+		return "ZRANK z " + member + " WITHSCORE", fmt.Sprintf("%d %v", i, all[i].Score)
 	}
 	return "ZRANK z " + member + " WITHSCORE", "(nil)"
 }
@@ -196,18 +197,18 @@ func checkZset(t *testing.T, m *Machine) {
 	if e == nil {
 		return
 	}
-	z := e.agg().(*zset)
-	size := newZset(0).size()
-	for _, m := range z.members(0, z.len()) {
-		size += scoredOverheadBytes + int64(len(m.member))
-		if score, had := z.get(m.member); !had || score != m.score {
-			t.Errorf("%q is at %v in the order, at %v by name", m.member, m.score, score)
+	z := e.agg().(*value.Zset)
+	size := value.NewZset(0).Size()
+	for _, m := range z.Members(0, z.Len()) {
+		size += value.ScoredOverheadBytes + int64(len(m.Member))
+		if score, had := z.Get(m.Member); !had || score != m.Score {
+			t.Errorf("%q is at %v in the order, at %v by name", m.Member, m.Score, score)
 		}
 	}
 	byName := 0
-	z.scan(0, z.len(), func(string, float64) { byName++ })
-	if size != z.size() || byName != z.len() {
-		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.len(), size, byName, z.size())
+	z.Scan(0, z.Len(), func(string, float64) { byName++ })
+	if size != z.Size() || byName != z.Len() {
+		t.Errorf("%d members of %d bytes: %d by name, %d bytes", z.Len(), size, byName, z.Size())
 	}
 }
 
@@ -244,9 +245,9 @@ func TestZaddWithoutChange(t *testing.T) {
 // hugeZset stores a sorted set of n members of so many bytes, which share their memory.
 func hugeZset(m *Machine, key string, n, bytes int) {
 	text := strings.Repeat("x", n) + "y" + strings.Repeat("x", bytes)
-	(&ctx{m: m}).editZset(key, func(z *zset) {
+	(&ctx{m: m}).editZset(key, func(z *value.Zset) {
 		for i := range n {
-			z.add(scored{float64(i), text[i : i+bytes]})
+			z.Add(value.Scored{Score: float64(i), Member: text[i : i+bytes]})
 		}
 	})
 }
@@ -317,19 +318,19 @@ func TestZsetWorkIsCounted(t *testing.T) {
 		line  string
 		least int64
 	}{
-		{"ZUNION 2 z z", 2000 * findWork},
-		{"ZINTERCARD 2 z z", 1000 * (findWork + visitWork)},
-		{"ZINTERSTORE c 2 z z", 2000 * findWork},
-		{"ZDIFF 2 z missing", 1000 * visitWork},
-		{"ZDIFF 2 z c", 1000 * findWork},
-		{"ZRANGESTORE c z 0 -1", 1000 * findWork},
-		{"ZRANDMEMBER z -1000", 1000 * findWork},
-		{"ZSCAN z 0 COUNT 100000", 1000 * visitWork},
-		{"ZADD z 0 a 0 b 0 c", 3 * findWork},
-		{"ZREM z a b c", 3 * findWork},
-		{"ZMSCORE z a b c", 3 * findWork},
-		{"ZREMRANGEBYRANK z 0 99", 100 * findWork},
-		{"ZPOPMIN z 500", 500 * findWork},
+		{"ZUNION 2 z z", 2000 * value.FindWork},
+		{"ZINTERCARD 2 z z", 1000 * (value.FindWork + value.VisitWork)},
+		{"ZINTERSTORE c 2 z z", 2000 * value.FindWork},
+		{"ZDIFF 2 z missing", 1000 * value.VisitWork},
+		{"ZDIFF 2 z c", 1000 * value.FindWork},
+		{"ZRANGESTORE c z 0 -1", 1000 * value.FindWork},
+		{"ZRANDMEMBER z -1000", 1000 * value.FindWork},
+		{"ZSCAN z 0 COUNT 100000", 1000 * value.VisitWork},
+		{"ZADD z 0 a 0 b 0 c", 3 * value.FindWork},
+		{"ZREM z a b c", 3 * value.FindWork},
+		{"ZMSCORE z a b c", 3 * value.FindWork},
+		{"ZREMRANGEBYRANK z 0 99", 100 * value.FindWork},
+		{"ZPOPMIN z 500", 500 * value.FindWork},
 	} {
 		m.request, m.applying = m.newMeter(), true
 		if r := (&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)}); r.IsErr() || m.request.work < tt.least {

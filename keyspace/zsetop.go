@@ -4,25 +4,26 @@ import (
 	"math"
 	"slices"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
 // scores is what ZUNION and its like read: a sorted set, or a set, whose members all
 // have the score 1.
 type scores interface {
-	len() int
-	get(member string) (score float64, had bool)
-	each(visit func(m scored) bool)
-	findWork(member string) int64
+	Len() int
+	Get(member string) (score float64, had bool)
+	Each(visit func(m value.Scored) bool)
+	FindWork(member string) int64
 }
 
 // setScores is a set as scores.
-type setScores struct{ *set }
+type setScores struct{ *value.Set }
 
-func (s setScores) get(member string) (score float64, had bool) { return 1, s.has(member) }
+func (s setScores) Get(member string) (score float64, had bool) { return 1, s.Has(member) }
 
-func (s setScores) each(visit func(m scored) bool) {
-	s.set.each(func(member string) bool { return visit(scored{1, member}) })
+func (s setScores) Each(visit func(m value.Scored) bool) {
+	s.Set.Each(func(member string) bool { return visit(value.Scored{Score: 1, Member: member}) })
 }
 
 // lookupScores finds a key that must hold a sorted set or a set; one that is absent
@@ -30,12 +31,12 @@ func (s setScores) each(visit func(m scored) bool) {
 func (c *ctx) lookupScores(key string) (s scores, fail resp.Reply, ok bool) {
 	e := c.lookup(key)
 	if e == nil {
-		return newZset(c.m.generation), resp.Reply{}, true
+		return value.NewZset(c.m.generation), resp.Reply{}, true
 	}
 	switch agg := e.agg().(type) {
-	case *zset:
+	case *value.Zset:
 		return agg, resp.Reply{}, true
-	case *set:
+	case *value.Set:
 		return setScores{agg}, resp.Reply{}, true
 	}
 	return nil, resp.Err(resp.ErrWrongType), false
@@ -57,7 +58,7 @@ type zsetOp struct {
 	c       *ctx
 	sources []weighted
 	combine func(a, b float64) float64
-	result  []scored // without an order until sort
+	result  []value.Scored // without an order until sort
 	room    resultRoom
 	bytes   int64 // of the result
 	why     string
@@ -71,7 +72,7 @@ type resultRoom struct {
 }
 
 var (
-	roomToStore        = resultRoom{scoredOverheadBytes, growthBytesMax, errGrowthMeter}
+	roomToStore        = resultRoom{value.ScoredOverheadBytes, growthBytesMax, errGrowthMeter}
 	roomToAnswer       = resultRoom{memberReplyBytes, replyBytesMax, errReplyTooLarge}
 	roomToAnswerScores = resultRoom{scoredReplyBytes, replyBytesMax, errReplyTooLarge}
 )
@@ -87,25 +88,25 @@ func (op *zsetOp) spend(work int64) bool {
 
 // add puts a member into the result, and reports whether the operation may go on. The
 // member is shared with its source: strings do not change.
-func (op *zsetOp) add(m scored) bool {
+func (op *zsetOp) add(m value.Scored) bool {
 	op.result = append(op.result, m)
-	if op.bytes += op.room.overheadBytes + int64(len(m.member)); op.bytes > op.room.bytesMax {
+	if op.bytes += op.room.overheadBytes + int64(len(m.Member)); op.bytes > op.room.bytesMax {
 		op.why = op.room.why
 	}
-	return op.spend(visitWork)
+	return op.spend(value.VisitWork)
 }
 
 // sort brings the result into the order of a sorted set.
 func (op *zsetOp) sort() {
-	if op.why == "" && op.spend(sortWork(len(op.result), op.bytes)) {
-		slices.SortFunc(op.result, compareScored)
+	if op.why == "" && op.spend(value.SortWork(len(op.result), op.bytes)) {
+		slices.SortFunc(op.result, value.CompareScored)
 	}
 }
 
 // smallestFirst orders the sources by their size, as Redis does: where the sum of
 // scores is rounded, it depends on that.
 func (op *zsetOp) smallestFirst() {
-	slices.SortStableFunc(op.sources, func(a, b weighted) int { return a.len() - b.len() })
+	slices.SortStableFunc(op.sources, func(a, b weighted) int { return a.Len() - b.Len() })
 }
 
 // union takes the members of all sources.
@@ -113,17 +114,17 @@ func (op *zsetOp) union() {
 	op.smallestFirst()
 	at := map[string]int{} // in result; it is only asked, its order never matters
 	for _, source := range op.sources {
-		source.each(func(m scored) bool {
-			if !op.spend(treeWork(len(op.result)) + copyWork*int64(len(m.member))) {
+		source.Each(func(m value.Scored) bool {
+			if !op.spend(value.TreeWork(len(op.result)) + value.CopyWork*int64(len(m.Member))) {
 				return false
 			}
-			score := numberOr0(source.of(m.score))
-			if i, had := at[m.member]; had {
-				op.result[i].score = op.combine(op.result[i].score, score)
+			score := numberOr0(source.of(m.Score))
+			if i, had := at[m.Member]; had {
+				op.result[i].Score = op.combine(op.result[i].Score, score)
 				return true
 			}
-			at[m.member] = len(op.result)
-			return op.add(scored{score, m.member})
+			at[m.Member] = len(op.result)
+			return op.add(value.Scored{Score: score, Member: m.Member})
 		})
 		if op.why != "" {
 			return
@@ -139,40 +140,40 @@ func (op *zsetOp) inter() {
 }
 
 // common calls visit with each member that all sources have, until it returns false.
-func (op *zsetOp) common(visit func(m scored) bool) {
+func (op *zsetOp) common(visit func(m value.Scored) bool) {
 	op.smallestFirst()
 	first, others := op.sources[0], op.sources[1:]
-	first.each(func(m scored) bool {
-		if !op.spend(visitWork) {
+	first.Each(func(m value.Scored) bool {
+		if !op.spend(value.VisitWork) {
 			return false
 		}
-		score := numberOr0(first.of(m.score))
+		score := numberOr0(first.of(m.Score))
 		for _, source := range others {
-			if !op.spend(source.findWork(m.member)) {
+			if !op.spend(source.FindWork(m.Member)) {
 				return false
 			}
-			other, had := source.get(m.member)
+			other, had := source.Get(m.Member)
 			if !had {
 				return true
 			}
 			score = op.combine(score, source.of(other))
 		}
-		return visit(scored{score, m.member})
+		return visit(value.Scored{Score: score, Member: m.Member})
 	})
 }
 
 // diff takes the members of the first source that no other one has. It knows no
 // weights.
 func (op *zsetOp) diff() {
-	op.sources[0].each(func(m scored) bool {
-		if !op.spend(visitWork) {
+	op.sources[0].Each(func(m value.Scored) bool {
+		if !op.spend(value.VisitWork) {
 			return false
 		}
 		for _, source := range op.sources[1:] {
-			if !op.spend(source.findWork(m.member)) {
+			if !op.spend(source.FindWork(m.Member)) {
 				return false
 			}
-			if _, had := source.get(m.member); had {
+			if _, had := source.Get(m.Member); had {
 				return true
 			}
 		}

@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import "slices"
 
@@ -28,7 +28,7 @@ const (
 	seqKidsMax = 32
 )
 
-// elementOverheadBytes is what a string costs beside its bytes: see entry.size.
+// elementOverheadBytes is what a string costs beside its bytes: see Aggregate.Size.
 const elementOverheadBytes = 24
 
 func elementBytes(s string) int64 { return elementOverheadBytes + int64(len(s)) }

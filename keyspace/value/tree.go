@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import "github.com/tidwall/btree"
 
@@ -20,10 +20,10 @@ type leaf[V any] struct {
 // cursors into a double (JavaScript, Lua) lose nothing.
 const positionBits = 52
 
-// position places a key in its tree: FNV-1a, mixed so that its upper bits are
+// Position places a key in its tree: FNV-1a, mixed so that its upper bits are
 // good, too. It is part of the image's order and of every cursor a client may
 // hold: it can never change.
-func position(key string) uint64 {
+func Position(key string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := 0; i < len(key); i++ {
 		h = (h ^ uint64(key[i])) * 1099511628211
@@ -52,18 +52,18 @@ func (t tree[V]) len() int { return t.b.Len() }
 func (t tree[V]) copy() tree[V] { return tree[V]{t.b.Copy()} }
 
 func (t tree[V]) get(key string) (V, bool) {
-	l, ok := t.b.Get(leaf[V]{pos: position(key), key: key})
+	l, ok := t.b.Get(leaf[V]{pos: Position(key), key: key})
 	return l.val, ok
 }
 
 // set keeps key as it is: the caller has cloned it.
 func (t tree[V]) set(key string, val V) (replaced bool) {
-	_, replaced = t.b.Set(leaf[V]{position(key), key, val})
+	_, replaced = t.b.Set(leaf[V]{Position(key), key, val})
 	return replaced
 }
 
 func (t tree[V]) del(key string) (V, bool) {
-	l, ok := t.b.Delete(leaf[V]{pos: position(key), key: key})
+	l, ok := t.b.Delete(leaf[V]{pos: Position(key), key: key})
 	return l.val, ok
 }
 
@@ -77,26 +77,27 @@ func (t tree[V]) each(visit func(key string, val V) bool) {
 	t.b.Scan(func(l leaf[V]) bool { return visit(l.key, l.val) })
 }
 
-// scan is scanFrom, with what a leaf consists of.
+// scan is ScanFrom, with what a leaf consists of.
 func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
-	return scanFrom(t.b, leaf[V]{pos: cursor}, count, func(l leaf[V]) { visit(l.key, l.val) })
+	return ScanFrom(t.b, leaf[V]{pos: cursor}, count, func(l leaf[V]) { visit(l.key, l.val) })
 }
 
-func (l leaf[V]) position() uint64 { return l.pos }
+// Position is where the leaf is, for ScanFrom.
+func (l leaf[V]) Position() uint64 { return l.pos }
 
-// scanFrom visits about count items, the first of them at the position of from, and
+// ScanFrom visits about count items, the first of them at the position of from, and
 // returns the cursor to go on with, 0 at the end. It stops only between positions, so
 // that a cursor never divides keys that share one: an item that is there during the
 // whole scan is visited, exactly once. No item of its position may come before from.
-func scanFrom[L interface{ position() uint64 }](b *btree.BTreeG[L], from L, count int, visit func(L)) (next uint64) {
+func ScanFrom[L interface{ Position() uint64 }](b *btree.BTreeG[L], from L, count int, visit func(L)) (next uint64) {
 	seen, last := 0, uint64(0)
 	b.Ascend(from, func(l L) bool {
-		if seen >= count && l.position() != last {
-			next = l.position()
+		if seen >= count && l.Position() != last {
+			next = l.Position()
 			return false
 		}
 		visit(l)
-		seen, last = seen+1, l.position()
+		seen, last = seen+1, l.Position()
 		return true
 	})
 	return next

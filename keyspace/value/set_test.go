@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import (
 	"math/rand/v2"
@@ -13,55 +13,55 @@ import (
 func TestSetKeepsItsForm(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		s, model := newSet(1), map[string]bool{}
+		s, model := NewSet(1), map[string]bool{}
 		for i := range 500 {
-			s.limit(setLimits{rng.Int64N(9), rng.Int64N(9), rng.Int64N(9)})
+			s.Limit(SetLimits{rng.Int64N(9), rng.Int64N(9), rng.Int64N(9)})
 			member := strconv.Itoa(rng.IntN(12) - 6)
 			if rng.IntN(3) == 0 {
 				member = strings.Repeat("m", 1+rng.IntN(12))
 			}
-			was, before := s.copyFor(2), s.members()
+			was, before := s.copyFor(2), s.Members()
 			switch rng.IntN(4) {
 			case 0:
-				if got := s.del(member); got != model[member] {
+				if got := s.Delete(member); got != model[member] {
 					t.Fatalf("seed %d step %d: %q was removed: %t", seed, i, member, got)
 				}
 				delete(model, member)
 			case 1:
-				s.compact()
+				s.Compact()
 			default:
-				s.expect(member, int64(s.len())+1)
-				if got := s.add(member); got == model[member] {
+				s.Expect(member, int64(s.Len())+1)
+				if got := s.Add(member); got == model[member] {
 					t.Fatalf("seed %d step %d: %q is new: %t", seed, i, member, got)
 				}
 				model[member] = true
 			}
-			if !slices.Equal(was.members(), before) {
-				t.Fatalf("seed %d step %d: the copy of %q has become %q", seed, i, before, was.members())
+			if !slices.Equal(was.Members(), before) {
+				t.Fatalf("seed %d step %d: the copy of %q has become %q", seed, i, before, was.Members())
 			}
 			checkSet(t, s, model)
-			if s.len() == 0 {
-				s = newSet(1) // as one that is gone
+			if s.Len() == 0 {
+				s = NewSet(1) // as one that is gone
 			}
 		}
 	}
 }
 
-func checkSet(t *testing.T, s *set, model map[string]bool) {
+func checkSet(t *testing.T, s *Set, model map[string]bool) {
 	t.Helper()
-	members, bytes := s.members(), int64(0)
+	members, bytes := s.Members(), int64(0)
 	for i, member := range members {
 		bytes += int64(len(member))
-		if s.at(i) != member || !s.has(member) || !model[member] {
+		if s.At(i) != member || !s.Has(member) || !model[member] {
 			t.Fatalf("%q is not at its place %d", member, i)
 		}
 	}
 	switch {
-	case len(members) != len(model), s.len() != len(model),
-		s.shape == setInts && (!slices.IsSorted(s.ints) || s.small != nil || s.large != nil || s.bytes != 0),
+	case len(members) != len(model), s.Len() != len(model),
+		s.shape == SetInts && (!slices.IsSorted(s.ints) || s.small != nil || s.large != nil || s.bytes != 0),
 		s.shape == setSmall && (s.ints != nil || s.large != nil),
 		s.shape == setLarge && (s.ints != nil || s.small != nil),
-		s.shape != setInts && s.bytes != bytes:
+		s.shape != SetInts && s.bytes != bytes:
 		t.Fatalf("damaged: %+v", s)
 	}
 }

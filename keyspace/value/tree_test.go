@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import (
 	"strconv"
@@ -10,7 +10,7 @@ func TestPositionsNeverChange(t *testing.T) {
 	for key, want := range map[string]uint64{
 		"": 4164554358272899, "lock": 1989352702222956, "a": 4178243202683290, "\x00\xff": 633902719547322,
 	} {
-		if got := position(key); got != want || got >= 1<<53 {
+		if got := Position(key); got != want || got >= 1<<53 {
 			t.Errorf("%q: %d, want %d", key, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import (
 	"slices"
@@ -7,16 +7,17 @@ import (
 	"lockd/resp"
 )
 
-var setKind = &kind{name: "set", encodings: []string{"intset", "listpack", "hashtable"}, image: 5, read: readSet}
+// SetKind is the row of sets.
+var SetKind = &Kind{Name: "set", Encodings: []string{"intset", "listpack", "hashtable"}, Image: 5, read: readSet}
 
 // The forms of a set.
 const (
-	setInts = iota
+	SetInts = iota
 	setSmall
 	setLarge
 )
 
-// What a set costs beside the bytes of its members: see entry.size. A number takes
+// What a set costs beside the bytes of its members: see Aggregate.Size. A number takes
 // intBytes whole.
 const (
 	setOverheadBytes    = 96
@@ -24,12 +25,12 @@ const (
 	intBytes            = 8
 )
 
-// set is a set value. One of whole numbers keeps them in their order, as Redis's
+// Set is a set value. One of whole numbers keeps them in their order, as Redis's
 // intset does; a small one of anything keeps its members in the order in which they
 // came; a larger one becomes a tree and stays one. A nil set can be read: it is empty.
-type set struct {
+type Set struct {
 	owner  uint64 // the generation that may change it in place
-	limits setLimits
+	limits SetLimits
 	shape  int // its form, and which of the next three holds the members
 	ints   []int64
 	small  []string
@@ -37,39 +38,44 @@ type set struct {
 	bytes  int64 // of the members of small or large
 }
 
-// setLimits say up to where a set keeps its form: the settings
+// SetLimits say up to where a set keeps its form: the settings
 // set-max-intset-entries, set-max-listpack-entries and set-max-listpack-value.
-type setLimits struct{ ints, entries, valueBytes int64 }
+type SetLimits struct{ Ints, Entries, ValueBytes int64 }
 
-func newSet(owner uint64) *set { return &set{owner: owner} }
+// NewSet makes an empty set that the generation owner may change.
+func NewSet(owner uint64) *Set { return &Set{owner: owner} }
 
-func (s *set) kind() *kind { return setKind }
+// Kind is SetKind.
+func (s *Set) Kind() *Kind { return SetKind }
 
-func (s *set) form() int { return s.shape }
+// Form is SetInts, setSmall or setLarge.
+func (s *Set) Form() int { return s.shape }
 
-// isTree reports whether it has outgrown the other forms: scan then goes in steps.
-func (s *set) isTree() bool { return s.shape == setLarge }
+// IsTree reports whether it has outgrown the other forms: Scan then goes in steps.
+func (s *Set) IsTree() bool { return s.shape == setLarge }
 
-// limit says how large the forms but the tree may become from now on. Whoever changes a set sets it
+// Limit says how large the forms but the tree may become from now on. Whoever changes a set sets it
 // first.
-func (s *set) limit(limits setLimits) { s.limits = limits }
+func (s *Set) Limit(limits SetLimits) { s.limits = limits }
 
-// beginSmall makes an empty set a listpack, whatever its first member is.
-func (s *set) beginSmall() { s.shape = setSmall }
+// BeginSmall makes an empty set a listpack, whatever its first member is.
+func (s *Set) BeginSmall() { s.shape = setSmall }
 
-func (s *set) own(generation uint64) aggregate {
+// Own is Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
+func (s *Set) Own(generation uint64) Aggregate {
 	if s.owner == generation {
 		return s
 	}
 	return s.copyFor(generation)
 }
 
-func (s *set) clone() aggregate { return s.copyFor(s.owner) }
+// Clone is Aggregate.Clone.
+func (s *Set) Clone() Aggregate { return s.copyFor(s.owner) }
 
-func (s *set) copyFor(owner uint64) *set {
-	c := &set{owner: owner, shape: s.shape, bytes: s.bytes}
+func (s *Set) copyFor(owner uint64) *Set {
+	c := &Set{owner: owner, shape: s.shape, bytes: s.bytes}
 	switch s.shape {
-	case setInts:
+	case SetInts:
 		c.ints = append(make([]int64, 0, len(s.ints)+1), s.ints...)
 	case setSmall:
 		c.small = append(make([]string, 0, len(s.small)+1), s.small...)
@@ -80,18 +86,20 @@ func (s *set) copyFor(owner uint64) *set {
 	return c
 }
 
-func (s *set) size() int64 {
-	if s.shape == setInts {
+// Size is Aggregate.Size, in bytes.
+func (s *Set) Size() int64 {
+	if s.shape == SetInts {
 		return setOverheadBytes + intBytes*int64(len(s.ints))
 	}
-	return setOverheadBytes + memberOverheadBytes*int64(s.len()) + s.bytes
+	return setOverheadBytes + memberOverheadBytes*int64(s.Len()) + s.bytes
 }
 
-func (s *set) len() int {
+// Len is the number of members; 0 of nil.
+func (s *Set) Len() int {
 	switch {
 	case s == nil:
 		return 0
-	case s.shape == setInts:
+	case s.shape == SetInts:
 		return len(s.ints)
 	case s.shape == setSmall:
 		return len(s.small)
@@ -99,11 +107,12 @@ func (s *set) len() int {
 	return s.large.len()
 }
 
-func (s *set) has(member string) bool {
+// Has reports whether a member is there; none is in nil.
+func (s *Set) Has(member string) bool {
 	switch {
 	case s == nil:
 		return false
-	case s.shape == setInts:
+	case s.shape == SetInts:
 		n, isInt := resp.ParseInt(member)
 		_, found := slices.BinarySearch(s.ints, n)
 		return isInt && found
@@ -114,26 +123,25 @@ func (s *set) has(member string) bool {
 	return found
 }
 
-// expect chooses the form before n members are added, first before the others: they
+// Expect chooses the form before n members are added, first before the others: they
 // need not all be new, but Redis chooses as if they were.
-func (s *set) expect(first string, n int64) {
+func (s *Set) Expect(first string, n int64) {
 	_, isInt := resp.ParseInt(first)
-	fitsInts, fitsSmall := n <= s.limits.ints, n <= s.limits.entries
+	fitsInts, fitsSmall := n <= s.limits.Ints, n <= s.limits.Entries
 	switch {
-	case s.len() == 0 && isInt && fitsInts:
-		s.shape = setInts
-	case s.len() == 0 && fitsSmall:
+	case s.Len() == 0 && isInt && fitsInts:
+		s.shape = SetInts
+	case s.Len() == 0 && fitsSmall:
 		s.shape = setSmall
-	case s.len() == 0, s.shape == setInts && !fitsInts, s.shape == setSmall && !fitsSmall:
+	case s.Len() == 0, s.shape == SetInts && !fitsInts, s.shape == setSmall && !fitsSmall:
 		s.enlarge()
 	}
 }
 
-// add puts a member in, which it keeps as it is: the caller has cloned it. It
-// reports whether the member is new. Only inside ctx.editSet, or where the set is
-// not stored yet.
-func (s *set) add(member string) bool {
-	if s.shape == setInts {
+// Add puts a member in, which it keeps as it is: the caller has cloned it. It
+// reports whether the member is new. Only where the caller owns it.
+func (s *Set) Add(member string) bool {
+	if s.shape == SetInts {
 		if n, isInt := resp.ParseInt(member); isInt {
 			return s.addInt(n)
 		}
@@ -157,26 +165,26 @@ func (s *set) add(member string) bool {
 	return true
 }
 
-func (s *set) addInt(n int64) bool {
+func (s *Set) addInt(n int64) bool {
 	i, found := slices.BinarySearch(s.ints, n)
 	if found {
 		return false
 	}
 	s.ints = slices.Insert(s.ints, i, n)
-	if int64(len(s.ints)) > s.limits.ints {
+	if int64(len(s.ints)) > s.limits.Ints {
 		s.enlarge()
 	}
 	return true
 }
 
 // fitsSmall reports whether a small set of n members may take one more.
-func (s *set) fitsSmall(n, memberBytes int) bool {
-	return int64(n) < s.limits.entries && int64(memberBytes) <= s.limits.valueBytes
+func (s *Set) fitsSmall(n, memberBytes int) bool {
+	return int64(n) < s.limits.Entries && int64(memberBytes) <= s.limits.ValueBytes
 }
 
 // leaveInts gives a set of numbers the form in which it can take a member that is
 // none.
-func (s *set) leaveInts(member string) {
+func (s *Set) leaveInts(member string) {
 	longest := len(member)
 	if n := len(s.ints); n > 0 {
 		longest = max(longest, len(decimal(s.ints[0])), len(decimal(s.ints[n-1])))
@@ -192,43 +200,43 @@ func (s *set) leaveInts(member string) {
 	s.shape, s.ints = setSmall, nil
 }
 
-func (s *set) enlarge() {
+func (s *Set) enlarge() {
 	if s.shape == setLarge {
 		return
 	}
 	t := newTree[struct{}]()
 	bytes := int64(0)
-	s.each(func(member string) bool {
+	s.Each(func(member string) bool {
 		t.set(member, struct{}{})
 		bytes += int64(len(member))
 		return true
 	})
-	*s = set{owner: s.owner, limits: s.limits, shape: setLarge, large: &t, bytes: bytes}
+	*s = Set{owner: s.owner, limits: s.limits, shape: setLarge, large: &t, bytes: bytes}
 }
 
-// compact makes a set of nothing but numbers an intset, if they are not too many.
-func (s *set) compact() {
-	if s.shape == setInts || int64(s.len()) > s.limits.ints {
+// Compact makes a set of nothing but numbers an intset, if they are not too many.
+func (s *Set) Compact() {
+	if s.shape == SetInts || int64(s.Len()) > s.limits.Ints {
 		return
 	}
-	ints := make([]int64, 0, s.len())
-	s.each(func(member string) bool {
+	ints := make([]int64, 0, s.Len())
+	s.Each(func(member string) bool {
 		n, isInt := resp.ParseInt(member)
 		if isInt {
 			ints = append(ints, n)
 		}
 		return isInt
 	})
-	if len(ints) == s.len() {
+	if len(ints) == s.Len() {
 		slices.Sort(ints)
-		*s = set{owner: s.owner, limits: s.limits, shape: setInts, ints: ints}
+		*s = Set{owner: s.owner, limits: s.limits, shape: SetInts, ints: ints}
 	}
 }
 
-// del removes a member and reports whether it was there. Only inside ctx.editSet.
-func (s *set) del(member string) bool {
+// Delete removes a member and reports whether it was there. Only where the caller owns it.
+func (s *Set) Delete(member string) bool {
 	switch s.shape {
-	case setInts:
+	case SetInts:
 		n, isInt := resp.ParseInt(member)
 		i, found := slices.BinarySearch(s.ints, n)
 		if !isInt || !found {
@@ -251,11 +259,11 @@ func (s *set) del(member string) bool {
 	return true
 }
 
-// each visits the members in their order until visit returns false.
-func (s *set) each(visit func(member string) bool) {
+// Each visits the members in their order until visit returns false.
+func (s *Set) Each(visit func(member string) bool) {
 	switch {
 	case s == nil:
-	case s.shape == setInts:
+	case s.shape == SetInts:
 		for _, n := range s.ints {
 			if !visit(decimal(n)) {
 				return
@@ -272,18 +280,18 @@ func (s *set) each(visit func(member string) bool) {
 	}
 }
 
-// replyBytes is about what the members take in a reply.
-func (s *set) replyBytes() int64 {
+// ReplyBytes is about what the members take in a reply.
+func (s *Set) ReplyBytes() int64 {
 	if s == nil {
 		return 0
 	}
-	return int64(s.len())*resp.Bulk("").Size() + s.bytes
+	return int64(s.Len())*resp.Bulk("").Size() + s.bytes
 }
 
-// at returns the i-th member, 0 <= i < len.
-func (s *set) at(i int) string {
+// At returns the i-th member, 0 <= i < len.
+func (s *Set) At(i int) string {
 	switch s.shape {
-	case setInts:
+	case SetInts:
 		return decimal(s.ints[i])
 	case setSmall:
 		return s.small[i]
@@ -292,58 +300,59 @@ func (s *set) at(i int) string {
 	return member
 }
 
-// members lists them in their order.
-func (s *set) members() []string {
-	all := make([]string, 0, s.len())
-	s.each(func(member string) bool {
+// Members lists them in their order.
+func (s *Set) Members() []string {
+	all := make([]string, 0, s.Len())
+	s.Each(func(member string) bool {
 		all = append(all, member)
 		return true
 	})
 	return all
 }
 
-// scan is SSCAN's step: see tree.scan. All but a large set is visited whole.
-func (s *set) scan(cursor uint64, count int, visit func(member string)) (next uint64) {
+// Scan is SSCAN's step: see ScanFrom. All but a large set is visited whole.
+func (s *Set) Scan(cursor uint64, count int, visit func(member string)) (next uint64) {
 	if s.shape == setLarge {
 		return s.large.scan(cursor, count, func(member string, _ struct{}) { visit(member) })
 	}
-	s.each(func(member string) bool {
+	s.Each(func(member string) bool {
 		visit(member)
 		return true
 	})
 	return 0
 }
 
-// findWork is the work of looking for a member, or of adding or removing one.
-func (s *set) findWork(member string) int64 {
+// FindWork is the work of looking for a member, or of adding or removing one.
+func (s *Set) FindWork(member string) int64 {
 	switch {
 	case s == nil:
-		return findWork
+		return FindWork
 	case s.shape == setSmall:
 		return smallWork(len(s.small), s.bytes, member)
-	case s.shape == setInts:
-		return treeWork(len(s.ints))
+	case s.shape == SetInts:
+		return TreeWork(len(s.ints))
 	}
-	return treeWork(s.large.len()) + hashWork*int64(len(member))
+	return TreeWork(s.large.len()) + HashWork*int64(len(member))
 }
 
-func (s *set) write(w *imageWriter) {
-	s.each(func(member string) bool {
-		w.text(member)
+// Write writes the members.
+func (s *Set) Write(w *Writer) {
+	s.Each(func(member string) bool {
+		w.Text(member)
 		return w.err == nil
 	})
 }
 
-func readSet(r *imageReader, n uint64, form int, generation uint64) aggregate {
-	s := newSet(generation)
+func readSet(r *Reader, n uint64, form int, generation uint64) Aggregate {
+	s := NewSet(generation)
 	s.shape = form
 	if form == setLarge {
 		t := newTree[struct{}]()
 		s.large = &t
 	}
 	for ; n > 0 && r.err == nil; n-- {
-		member := r.text()
-		if form == setInts {
+		member := r.Text()
+		if form == SetInts {
 			s.readInt(r, member)
 			continue
 		}
@@ -358,10 +367,10 @@ func readSet(r *imageReader, n uint64, form int, generation uint64) aggregate {
 }
 
 // readInt adds a number that comes after all that are there.
-func (s *set) readInt(r *imageReader, member string) {
+func (s *Set) readInt(r *Reader, member string) {
 	n, isInt := resp.ParseInt(member)
 	if len(s.ints) > 0 && n <= s.ints[len(s.ints)-1] || !isInt {
-		r.fail("the numbers of a set are not in order")
+		r.Fail("the numbers of a set are not in order")
 	}
 	s.ints = append(s.ints, n)
 }

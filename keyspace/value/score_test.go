@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import (
 	"math"
@@ -13,7 +13,7 @@ func TestParseScore(t *testing.T) {
 		"9007199254740993": 9007199254740992, "5e-324": 5e-324, "1e-320": 1e-320, "0e-999": 0, "0x0p-9999": 0,
 		"1.7976931348623157e308": math.MaxFloat64,
 	} {
-		got, ok := parseScore(text)
+		got, ok := ParseScore(text)
 		if !ok || math.Float64bits(got) != math.Float64bits(want) {
 			t.Errorf("%q: %v %t, want %v", text, got, ok, want)
 		}
@@ -22,7 +22,7 @@ func TestParseScore(t *testing.T) {
 		"", " 1", "1 ", "x", "nan", "-NaN", "+nan", "nan(1)", "1e400", "-1e400", "1e-400", "0x1p-2000", "0x1p9999", "1e", "1e+", "0x", "0x1p",
 		"1_0", "0x1_0", "infinit", "++1", "+-1", "+", ".", "1,5", "1\x00", "1p3",
 	} {
-		if got, ok := parseScore(text); ok {
+		if got, ok := ParseScore(text); ok {
 			t.Errorf("%q is read as %v", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package keyspace
+package value
 
 import (
 	"math"
@@ -10,9 +10,9 @@ import (
 // otherwise join a product and a sum on some processors, and replicas would differ.
 // So a product is always converted, float64(a * b), before anything is added to it.
 
-// parseScore reads a score or a weight as Redis's string2d does: no space, never NaN,
+// ParseScore reads a score or a weight as Redis's string2d does: no space, never NaN,
 // nothing that a double cannot hold.
-func parseScore(s string) (float64, bool) {
+func ParseScore(s string) (float64, bool) {
 	f, outside, ok := parseDouble(s)
 	return f, ok && !outside
 }
@@ -44,15 +44,15 @@ func parseDouble(s string) (f float64, outside, ok bool) {
 	return f, err != nil || f == 0 && strings.ContainsAny(mantissa, nonzero), true
 }
 
-// scoreBound is an end of a range of scores; an open one leaves out its own score.
-type scoreBound struct {
+// ScoreBound is an end of a range of scores; an open one leaves out its own score.
+type ScoreBound struct {
 	score float64
 	open  bool
 }
 
-// parseScoreBound reads an end of a range as zslParseRange does, with all that C's
+// ParseScoreBound reads an end of a range as zslParseRange does, with all that C's
 // strtod lets pass: spaces before the number, nothing after "(", or nothing at all.
-func parseScoreBound(s string) (b scoreBound, ok bool) {
+func ParseScoreBound(s string) (b ScoreBound, ok bool) {
 	s, _, _ = strings.Cut(s, "\x00")
 	s, b.open = strings.CutPrefix(s, "(")
 	if s == "" {
@@ -62,24 +62,25 @@ func parseScoreBound(s string) (b scoreBound, ok bool) {
 	return b, ok
 }
 
-// begins reports whether the range that begins with b has begun at m.
-func (b scoreBound) begins(m scored) bool {
-	return m.score > b.score || !b.open && m.score == b.score
+// Begins reports whether the range that begins with b has begun at m.
+func (b ScoreBound) Begins(m Scored) bool {
+	return m.Score > b.score || !b.open && m.Score == b.score
 }
 
-// ends reports whether the range that ends with b has ended at m.
-func (b scoreBound) ends(m scored) bool {
-	return m.score > b.score || b.open && m.score == b.score
+// Ends reports whether the range that ends with b has ended at m.
+func (b ScoreBound) Ends(m Scored) bool {
+	return m.Score > b.score || b.open && m.Score == b.score
 }
 
-// lexBound is an end of a range of members.
-type lexBound struct {
+// LexBound is an end of a range of members.
+type LexBound struct {
 	beyond int // -1: before all members, 1: after all
 	member string
 	open   bool
 }
 
-func parseLexBound(s string) (b lexBound, ok bool) {
+// ParseLexBound reads an end of a range of members: -, +, or a member behind [ or (.
+func ParseLexBound(s string) (b LexBound, ok bool) {
 	if s == "" {
 		return b, false
 	}
@@ -89,25 +90,25 @@ func parseLexBound(s string) (b lexBound, ok bool) {
 	case '(', '[':
 		return b, true
 	case '-':
-		return lexBound{beyond: -1}, alone
+		return LexBound{beyond: -1}, alone
 	case '+':
-		return lexBound{beyond: 1}, alone
+		return LexBound{beyond: 1}, alone
 	}
 	return b, false
 }
 
-// begins is scoreBound.begins for members.
-func (b lexBound) begins(m scored) bool {
+// Begins is ScoreBound.Begins for members.
+func (b LexBound) Begins(m Scored) bool {
 	if b.beyond != 0 {
 		return b.beyond < 0
 	}
-	return m.member > b.member || !b.open && m.member == b.member
+	return m.Member > b.member || !b.open && m.Member == b.member
 }
 
-// ends is scoreBound.ends for members.
-func (b lexBound) ends(m scored) bool {
+// Ends is ScoreBound.Ends for members.
+func (b LexBound) Ends(m Scored) bool {
 	if b.beyond != 0 {
 		return b.beyond < 0
 	}
-	return m.member > b.member || b.open && m.member == b.member
+	return m.Member > b.member || b.open && m.Member == b.member
 }

@@ -1,0 +1,55 @@
+package value
+
+import "math/bits"
+
+// The unit of work is a byte that is read in a row: five of them take a nanosecond. All
+// else counts for as many as take as long at the worst, with memory that is in no cache.
+// What has Work in its name is in this unit, and takes O(1) to ask, for each name that it is given.
+const (
+	VisitWork   = 256 // an element visited in their order
+	FarWork     = 768 // an element of a tree: each is in memory of its own
+	FindWork    = 512 // of which TreeWork makes that of a tree
+	CompareWork = 8   // an element of a small aggregate compared in search of one
+	CopyWork    = 2   // a byte copied into memory of its own
+	HashWork    = 12  // a byte of what is looked for in a tree
+	NumeralWork = 32  // a byte read as a number
+)
+
+// TreeWork is the work of finding, adding or removing one of n elements of a tree.
+func TreeWork(n int) int64 { return FindWork * int64(3+bits.Len(uint(n))) / 3 }
+
+// SortWork is the work of sorting n texts that have so many bytes together.
+func SortWork(n int, bytes int64) int64 {
+	return int64(bits.Len(uint(n))) * (VisitWork/2*int64(n) + bytes)
+}
+
+// FindAllWork is the work of finding each of some names in an aggregate.
+func FindAllWork(in interface{ FindWork(name string) int64 }, names []string) (work int64) {
+	for _, name := range names {
+		work += in.FindWork(name)
+	}
+	return work
+}
+
+// GrowWork is the work of adding names, which may be many more than there are.
+func GrowWork(in interface{ FindWork(name string) int64 }, names []string) int64 {
+	n, bytes := int64(len(names)), int64(0)
+	for _, name := range names {
+		bytes += int64(len(name))
+	}
+	return max(FindAllWork(in, names), n*TreeWork(len(names))+HashWork*bytes)
+}
+
+// CloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
+func CloneWork(v Aggregate) int64 {
+	if v.Len() > SmallMax {
+		return CompareWork * SmallMax
+	}
+	return 160 * int64(v.Len())
+}
+
+// smallWork is the work of looking for a name in a small form of n elements, which have
+// so many bytes together: only those of its length are compared with it.
+func smallWork(n int, bytes int64, name string) int64 {
+	return CompareWork*int64(1+n) + min(bytes, int64(n*len(name)))/4
+}

@@ -1,0 +1,394 @@
+package value
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// ZsetKind is the row of sorted sets.
+var ZsetKind = &Kind{Name: "zset", Encodings: []string{"listpack", "skiplist"}, Image: 8, read: readZset}
+
+// The forms of a sorted set.
+const (
+	zsetSmall = iota
+	zsetLarge
+)
+
+// What a sorted set costs beside its members: see Aggregate.Size.
+const (
+	zsetOverheadBytes   = 96
+	ScoredOverheadBytes = 96
+)
+
+// Scored is a member with its score, which is never NaN.
+type Scored struct {
+	Score  float64
+	Member string
+}
+
+// scoredLess is the order of a sorted set.
+func scoredLess(a, b Scored) bool {
+	if a.Score != b.Score {
+		return a.Score < b.Score
+	}
+	return a.Member < b.Member
+}
+
+// CompareScored compares in the order of a sorted set, as slices.SortFunc needs it.
+func CompareScored(a, b Scored) int {
+	switch {
+	case scoredLess(a, b):
+		return -1
+	case scoredLess(b, a):
+		return 1
+	}
+	return 0
+}
+
+// Zset is a sorted set. A small one is a list in order, as Redis's listpack is; a
+// larger one becomes two trees and stays so. A rank is a place in the order, from 0.
+type Zset struct {
+	owner  uint64 // the generation that may change it in place
+	limits ZsetLimits
+	small  []Scored // while large is nil
+	large  *zsetTrees
+	bytes  int64 // of members and their overhead
+}
+
+// zsetTrees hold the same members twice: in order, and by name.
+type zsetTrees struct {
+	order  *btree.BTreeG[Scored]
+	scores tree[float64]
+}
+
+// ZsetLimits say up to where a sorted set stays small: the settings
+// zset-max-listpack-entries and zset-max-listpack-value.
+type ZsetLimits struct{ Entries, ValueBytes int64 }
+
+// NewZset makes an empty sorted set that the generation owner may change.
+func NewZset(owner uint64) *Zset { return &Zset{owner: owner} }
+
+// NewZsetOf makes a sorted set of members that are in order and alias nothing.
+func NewZsetOf(owner uint64, limits ZsetLimits, members []Scored) *Zset {
+	z := &Zset{owner: owner, limits: limits}
+	for _, m := range members {
+		z.Add(m)
+	}
+	return z
+}
+
+// Kind is ZsetKind.
+func (z *Zset) Kind() *Kind { return ZsetKind }
+
+// Form is zsetSmall or zsetLarge.
+func (z *Zset) Form() int {
+	if z.large != nil {
+		return zsetLarge
+	}
+	return zsetSmall
+}
+
+// IsTree reports whether it has outgrown the small form: Scan then goes in steps.
+func (z *Zset) IsTree() bool { return z.large != nil }
+
+// Limit says how large the small form may become from now on. Whoever changes an aggregate sets it
+// first.
+func (z *Zset) Limit(limits ZsetLimits) { z.limits = limits }
+
+// Own is Aggregate.Own. A copy of a small form costs its elements, of any other nothing.
+func (z *Zset) Own(generation uint64) Aggregate {
+	if z.owner == generation {
+		return z
+	}
+	return z.copyFor(generation)
+}
+
+// Clone is Aggregate.Clone.
+func (z *Zset) Clone() Aggregate { return z.copyFor(z.owner) }
+
+func (z *Zset) copyFor(owner uint64) *Zset {
+	c := &Zset{owner: owner, bytes: z.bytes}
+	if z.large != nil {
+		c.large = &zsetTrees{z.large.order.Copy(), z.large.scores.copy()}
+		return c
+	}
+	c.small = append(make([]Scored, 0, len(z.small)+1), z.small...)
+	return c
+}
+
+// Size is Aggregate.Size, in bytes.
+func (z *Zset) Size() int64 { return zsetOverheadBytes + z.bytes }
+
+// Len is the number of members.
+func (z *Zset) Len() int {
+	if z.large != nil {
+		return z.large.order.Len()
+	}
+	return len(z.small)
+}
+
+// Get finds the score of a member.
+func (z *Zset) Get(member string) (score float64, had bool) {
+	if z.large != nil {
+		return z.large.scores.get(member)
+	}
+	if i := z.index(member); i >= 0 {
+		return z.small[i].Score, true
+	}
+	return 0, false
+}
+
+func (z *Zset) index(member string) int {
+	for i := range z.small {
+		if z.small[i].Member == member {
+			return i
+		}
+	}
+	return -1
+}
+
+// At returns the member of a rank, 0 <= rank < len.
+func (z *Zset) At(rank int) Scored {
+	if z.large != nil {
+		m, _ := z.large.order.GetAt(rank)
+		return m
+	}
+	return z.small[rank]
+}
+
+// Search finds the first rank whose member fits, len where none does. Those that do
+// not fit come before all that do.
+func (z *Zset) Search(fits func(m Scored) bool) int {
+	n := z.Len()
+	switch { // most ranges begin or end with the set itself
+	case n == 0 || fits(z.At(0)):
+		return 0
+	case !fits(z.At(n - 1)):
+		return n
+	}
+	return sort.Search(n, func(rank int) bool { return fits(z.At(rank)) })
+}
+
+// Rank finds the place of a member.
+func (z *Zset) Rank(member string) (rank int, score float64, had bool) {
+	if score, had = z.Get(member); !had {
+		return 0, 0, false
+	}
+	rank = z.Search(func(m Scored) bool { return !scoredLess(m, Scored{score, member}) })
+	return rank, score, true
+}
+
+// visit visits the members of the ranks from <= rank < to in their order, until visit
+// returns false.
+func (z *Zset) visit(from, to int, visit func(m Scored) bool) {
+	if from >= to {
+		return
+	}
+	if z.large == nil {
+		for _, m := range z.small[from:to] {
+			if !visit(m) {
+				return
+			}
+		}
+		return
+	}
+	left := to - from
+	z.large.order.Ascend(z.At(from), func(m Scored) bool {
+		left--
+		return visit(m) && left > 0
+	})
+}
+
+// Each visits all members in their order until visit returns false.
+func (z *Zset) Each(visit func(m Scored) bool) { z.visit(0, z.Len(), visit) }
+
+// Members lists those of the ranks from <= rank < to in their order.
+func (z *Zset) Members(from, to int) []Scored {
+	list := make([]Scored, 0, max(0, to-from))
+	z.visit(from, to, func(m Scored) bool {
+		list = append(list, m)
+		return true
+	})
+	return list
+}
+
+// Set gives a member a score; it is cloned. Only where the caller owns it.
+func (z *Zset) Set(member string, score float64) {
+	if m, had := z.take(member); had {
+		m.Score = score
+		z.put(m)
+		return
+	}
+	z.Add(Scored{score, strings.Clone(member)})
+}
+
+// Add adds a member that is not there.
+func (z *Zset) Add(m Scored) {
+	if int64(z.Len()) >= z.limits.Entries || int64(len(m.Member)) > z.limits.ValueBytes {
+		z.enlarge()
+	}
+	z.bytes += memberBytes(m.Member)
+	z.put(m)
+}
+
+func memberBytes(member string) int64 { return ScoredOverheadBytes + int64(len(member)) }
+
+// BytesOf counts members with what each takes beside its own bytes.
+func BytesOf(members []Scored, overheadBytes int64) int64 {
+	n := overheadBytes * int64(len(members))
+	for _, m := range members {
+		n += int64(len(m.Member))
+	}
+	return n
+}
+
+// put gives a member its place in the order. -0 becomes 0, as in Redis's listpack, so
+// that a score does not tell the form.
+func (z *Zset) put(m Scored) {
+	if m.Score == 0 {
+		m.Score = 0
+	}
+	if z.large != nil {
+		z.large.order.Set(m)
+		z.large.scores.set(m.Member, m.Score)
+		return
+	}
+	at, _ := slices.BinarySearchFunc(z.small, m, CompareScored)
+	z.small = slices.Insert(z.small, at, m)
+}
+
+// take takes a member out of the order, for put or del.
+func (z *Zset) take(member string) (m Scored, had bool) {
+	if z.large != nil {
+		score, had := z.large.scores.get(member)
+		if had {
+			m, had = z.large.order.Delete(Scored{score, member})
+		}
+		return m, had
+	}
+	at := z.index(member)
+	if at < 0 {
+		return Scored{}, false
+	}
+	m = z.small[at]
+	z.small = slices.Delete(z.small, at, at+1)
+	return m, true
+}
+
+// Delete removes a member and reports whether it was there. Only where the caller owns it.
+func (z *Zset) Delete(member string) bool {
+	m, had := z.take(member)
+	if !had {
+		return false
+	}
+	z.bytes -= memberBytes(m.Member)
+	if z.large != nil {
+		z.large.scores.del(member)
+	}
+	return true
+}
+
+func (z *Zset) enlarge() {
+	if z.large != nil {
+		return
+	}
+	t := &zsetTrees{
+		order:  btree.NewBTreeGOptions(scoredLess, btree.Options{NoLocks: true}),
+		scores: newTree[float64](),
+	}
+	for _, m := range z.small {
+		t.order.Load(m)
+		t.scores.set(m.Member, m.Score)
+	}
+	z.large, z.small = t, nil
+}
+
+// Scan is ZSCAN's step: see ScanFrom. A small sorted set is visited whole.
+func (z *Zset) Scan(cursor uint64, count int, visit func(member string, score float64)) (next uint64) {
+	if z.large != nil {
+		return z.large.scores.scan(cursor, count, visit)
+	}
+	for _, m := range z.small {
+		visit(m.Member, m.Score)
+	}
+	return 0
+}
+
+// FindWork is the work of looking for a member by its name.
+func (z *Zset) FindWork(member string) int64 {
+	if z.large != nil {
+		return TreeWork(z.Len()) + HashWork*int64(len(member))
+	}
+	return smallWork(len(z.small), z.bytes, member)
+}
+
+// EditWork is the work of adding a member, of removing one, or of finding its rank: also
+// in the order of the scores, where the members of one score are compared.
+func (z *Zset) EditWork(member string) int64 {
+	depth := bits.Len(uint(z.Len()))
+	if z.large == nil {
+		return z.FindWork(member) + int64(depth*len(member))
+	}
+	return z.FindWork(member) + 2*TreeWork(z.Len()) + int64(depth*len(member))
+}
+
+// GrowWork is the function GrowWork for members.
+func (z *Zset) GrowWork(members []Scored) int64 {
+	n := len(members)
+	each := 3*TreeWork(n) + VisitWork
+	return max(z.EditAllWork(members), int64(n)*each+(HashWork+int64(bits.Len(uint(n))))*BytesOf(members, 0))
+}
+
+// EditAllWork is the work of adding members to z, or of removing them.
+func (z *Zset) EditAllWork(members []Scored) (work int64) {
+	for _, m := range members {
+		work += z.EditWork(m.Member)
+	}
+	return work
+}
+
+// Write writes the members, each with the bits of its score.
+func (z *Zset) Write(w *Writer) {
+	z.Each(func(m Scored) bool {
+		w.Text(m.Member)
+		w.U64(math.Float64bits(m.Score))
+		return w.err == nil
+	})
+}
+
+func readZset(r *Reader, n uint64, form int, generation uint64) Aggregate {
+	z := NewZset(generation)
+	if form == zsetLarge {
+		z.enlarge()
+	} else if n > SmallMax {
+		r.Fail("a small sorted set of many members")
+	}
+	var last Scored
+	for ; n > 0 && r.err == nil; n-- {
+		m := Scored{Member: r.Text(), Score: math.Float64frombits(r.U64())}
+		_, had := z.Get(m.Member)
+		if had || math.IsNaN(m.Score) || z.Len() > 0 && !scoredLess(last, m) {
+			r.Fail("members of a sorted set are not in order")
+		}
+		if r.err == nil {
+			z.bytes += memberBytes(m.Member)
+			z.put(m)
+		}
+		last = m
+	}
+	return z
+}
+
+// Has reports whether a member is there.
+func (z *Zset) Has(member string) bool {
+	_, had := z.Get(member)
+	return had
+}
+
+// RangeWork is the work of finding the ends of a range.
+func (z *Zset) RangeWork(low, high string) int64 { return 2 * (z.EditWork(low) + z.EditWork(high)) }
