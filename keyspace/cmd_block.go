@@ -60,30 +60,30 @@ const (
 )
 
 // parseTimeout reads seconds and rounds them up to milliseconds; 0 is for ever.
-func (c *ctx) parseTimeout(word string) (ms int64, fail resp.Reply, ok bool) {
+func (c *ctx) parseTimeout(word string) (ms int64, err error) {
 	seconds, ok := value.ParseLongDouble(word)
 	if !ok {
-		return 0, resp.Err(errTimeoutFloat), false
+		return 0, resp.Error(errTimeoutFloat)
 	}
 	if ms, ok = seconds.CeilThousand(); !ok {
-		return 0, resp.Err(errTimeoutRange), false
+		return 0, resp.Error(errTimeoutRange)
 	}
 	if ms < 0 {
-		return 0, resp.Err(errTimeoutNegative), false
+		return 0, resp.Error(errTimeoutNegative)
 	}
 	if _, ok := c.after(ms); !ok {
-		return 0, resp.Err(errTimeoutRange), false
+		return 0, resp.Error(errTimeoutRange)
 	}
-	return ms, resp.Reply{}, true
+	return ms, nil
 }
 
 func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.LeftEnd) }
 func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.RightEnd) }
 
 func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
-	timeoutMs, fail, ok := c.parseTimeout(args[len(args)-1])
-	if !ok {
-		return fail
+	timeoutMs, err := c.parseTimeout(args[len(args)-1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.await(pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
@@ -99,7 +99,7 @@ func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
 
 // popList pops from a key that holds a list.
 func (c *ctx) popList(key string, end value.ListEnd, count int64) resp.Reply {
-	l, _, _ := c.lookupList(key)
+	l, _ := c.lookupList(key)
 	return c.pop(key, l, end, count)
 }
 
@@ -117,9 +117,9 @@ func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
-	timeoutMs, fail, ok := c.parseTimeout(args[len(args)-1])
-	if !ok {
-		return fail
+	timeoutMs, err := c.parseTimeout(args[len(args)-1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	target := args[2]
 	return c.await(pending{
@@ -129,13 +129,13 @@ func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 }
 
 func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, end, count, fail, ok := parseMPop(args[2:])
-	if !ok {
-		return fail
+	keys, end, count, err := parseMPop(args[2:])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	timeoutMs, fail, ok := c.parseTimeout(args[1])
-	if !ok {
-		return fail
+	timeoutMs, err := c.parseTimeout(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.await(pending{
 		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
@@ -153,17 +153,17 @@ func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(ar
 func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(args, popMax) }
 
 func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
-	timeoutMs, fail, ok := c.parseTimeout(args[len(args)-1])
-	if !ok {
-		return fail
+	timeoutMs, err := c.parseTimeout(args[len(args)-1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.await(pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
-			z, _, _ := c.lookupZset(key)
-			popped, fail, ok := c.popScored(key, z, from, 1)
-			if !ok {
-				return fail
+			z, _ := c.lookupZset(key)
+			popped, err := c.popScored(key, z, from, 1)
+			if err != nil {
+				return resp.Fail(err)
 			}
 			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score))
 		},
@@ -171,18 +171,18 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 }
 
 func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, from, count, fail, ok := popArguments(args[1:])
-	if !ok {
-		return fail
+	keys, from, count, err := popArguments(args[1:])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	timeoutMs, fail, ok := c.parseTimeout(args[1])
-	if !ok {
-		return fail
+	timeoutMs, err := c.parseTimeout(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.await(pending{
 		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
 		take: func(c *ctx, key string) resp.Reply {
-			z, _, _ := c.lookupZset(key)
+			z, _ := c.lookupZset(key)
 			return c.popPairs(key, z, from, count)
 		},
 	})

@@ -76,23 +76,23 @@ type condition struct {
 }
 
 // meets reports whether a key is as the condition asks; e is nil where it is absent,
-// and then differs from everything. Where ok is false the reply is the error. As in
-// Redis, the digest's length is looked at last, and the digits never.
-func (c *ctx) meets(cond condition, e *entry) (met bool, fail resp.Reply, ok bool) {
+// and then differs from everything. As in Redis, the digest's length is looked at last,
+// and the digits never.
+func (c *ctx) meets(cond condition, e *entry) (met bool, err error) {
 	switch {
 	case cond.comparison == nil:
-		return true, resp.Reply{}, true
+		return true, nil
 	case e == nil:
-		return !cond.equal, resp.Reply{}, true
+		return !cond.equal, nil
 	case e.agg() != nil:
-		return false, resp.Err(resp.ErrWrongType), false
+		return false, resp.Error(resp.ErrWrongType)
 	case !cond.digest:
 		c.m.spend(int64(len(cond.operand)))
-		return (e.str() == cond.operand) == cond.equal, resp.Reply{}, true
+		return (e.str() == cond.operand) == cond.equal, nil
 	case len(cond.operand) != digestDigits:
-		return false, resp.Err(errDigestLength), false
+		return false, resp.Error(errDigestLength)
 	}
-	return strings.EqualFold(c.digest(e), cond.operand) == cond.equal, resp.Reply{}, true
+	return strings.EqualFold(c.digest(e), cond.operand) == cond.equal, nil
 }
 
 const digestDigits = 16
@@ -107,9 +107,9 @@ func (c *ctx) digest(e *entry) string {
 }
 
 func cmdDigest(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok || e == nil {
-		return orNil(fail, ok)
+	e, err := c.lookupString(args[1])
+	if err != nil || e == nil {
+		return orNil(err)
 	}
 	return resp.Bulk(c.digest(e))
 }
@@ -133,17 +133,17 @@ func cmdDelEX(c *ctx, args resp.Args) resp.Reply {
 	if cond.comparison == nil {
 		return resp.Err(errDelEXCondition)
 	}
-	met, fail, ok := c.meets(cond, e)
-	if !ok {
-		return fail
+	met, err := c.meets(cond, e)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.deleteIf(args[1], met)
 }
 
 func cmdDelIfEQ(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.deleteIf(args[1], e != nil && e.str() == args[2])
 }
@@ -173,9 +173,9 @@ func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
 	}
 	until := never
 	if opts.expiry != nil {
-		var fail resp.Reply
-		if until, fail, ok = c.deadlineOf(*opts.expiry, opts.number, "msetex"); !ok {
-			return fail
+		var err error
+		if until, err = c.deadlineOf(*opts.expiry, opts.number, "msetex"); err != nil {
+			return resp.Fail(err)
 		}
 	}
 	for i := 0; i < len(pairs); i += 2 {

@@ -79,9 +79,9 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	if full && !noWrites {
 		return resp.Err(resp.ErrOOM)
 	}
-	keys, argv, fail, ok := scriptArgs(args, "ERR Bad number of keys provided")
-	if !ok {
-		return fail
+	keys, argv, err := scriptArgs(args, "ERR Bad number of keys provided")
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if readOnly && !noWrites {
 		return resp.Err(errWriteFlag)
@@ -103,10 +103,10 @@ func cmdFunctionLoad(c *ctx, args resp.Args) resp.Reply {
 		}
 	}
 	next, left := c.m.functions.copy(), c.m.settings.script
-	name, fail, ok := c.m.create(&next, strings.Clone(args[last]), last > 2, &left)
+	name, err := c.m.create(&next, strings.Clone(args[last]), last > 2, &left)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case next.full():
 		return resp.Err(errFunctionsFull)
 	}
@@ -220,8 +220,8 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 	var restored, next functions
 	left := c.m.settings.script
 	for _, source := range sources {
-		if _, fail, ok := c.m.create(&restored, source, false, &left); !ok {
-			return fail
+		if _, err := c.m.create(&restored, source, false, &left); err != nil {
+			return resp.Fail(err)
 		}
 		if restored.full() {
 			return resp.Err(errFunctionsFull)
@@ -230,8 +230,8 @@ func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
 	if policy != "FLUSH" {
 		next = c.m.functions.copy()
 	}
-	if why := next.join(&restored, policy == "REPLACE"); why != "" {
-		return resp.Err(why)
+	if err := next.join(&restored, policy == "REPLACE"); err != nil {
+		return resp.Fail(err)
 	}
 	if next.full() {
 		return resp.Err(errFunctionsFull)

@@ -101,31 +101,31 @@ const (
 )
 
 func cmdHSet(c *ctx, args resp.Args) resp.Reply {
-	created, fail, ok := c.setFields(args, "hset")
-	if !ok {
-		return fail
+	created, err := c.setFields(args, "hset")
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Int(created)
 }
 
 func cmdHMSet(c *ctx, args resp.Args) resp.Reply {
-	if _, fail, ok := c.setFields(args, "hmset"); !ok {
-		return fail
+	if _, err := c.setFields(args, "hmset"); err != nil {
+		return resp.Fail(err)
 	}
 	return resp.OK()
 }
 
 // setFields is HSET: it counts the fields that are new.
-func (c *ctx) setFields(args resp.Args, command string) (created int64, fail resp.Reply, ok bool) {
+func (c *ctx) setFields(args resp.Args, command string) (created int64, err error) {
 	if len(args)%2 != 0 {
-		return 0, resp.WrongArity(command), false
+		return 0, resp.Error(resp.WrongArity(command).Str)
 	}
-	h, fail, ok := c.lookupHash(args[1])
-	if !ok {
-		return 0, fail, false
+	h, err := c.lookupHash(args[1])
+	if err != nil {
+		return 0, err
 	}
 	if !c.m.affords(h.SetWork(args[2:])) {
-		return 0, resp.Err(errWorkMeter), false
+		return 0, resp.Error(errWorkMeter)
 	}
 	c.editHash(args[1], func(h *value.Hash) {
 		for i := 2; i < len(args); i += 2 {
@@ -135,14 +135,14 @@ func (c *ctx) setFields(args resp.Args, command string) (created int64, fail res
 		}
 	})
 	c.notify(notifyHash, "hset", args[1])
-	return created, resp.Reply{}, true
+	return created, nil
 }
 
 func cmdHSetNX(c *ctx, args resp.Args) resp.Reply {
-	_, had, fail, ok := c.lookupField(args[1], args[2])
+	_, had, err := c.lookupField(args[1], args[2])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case had:
 		return resp.Int(0)
 	}
@@ -151,15 +151,15 @@ func cmdHSetNX(c *ctx, args resp.Args) resp.Reply {
 }
 
 // lookupField finds a field of the hash at key; had is false where one of them is
-// absent. Where ok is false the reply is the error.
-func (c *ctx) lookupField(key, name string) (val string, had bool, fail resp.Reply, ok bool) {
-	h, fail, ok := c.lookupHash(key)
-	if !ok || h == nil {
-		return "", false, fail, ok
+// absent.
+func (c *ctx) lookupField(key, name string) (val string, had bool, err error) {
+	h, err := c.lookupHash(key)
+	if err != nil || h == nil {
+		return "", false, err
 	}
 	c.m.spend(h.FindWork(name))
 	val, had = h.Get(name)
-	return val, had, fail, true
+	return val, had, nil
 }
 
 func (c *ctx) setField(key, name, val, event string) {
@@ -171,17 +171,17 @@ func (c *ctx) setField(key, name, val, event string) {
 }
 
 func cmdHGet(c *ctx, args resp.Args) resp.Reply {
-	val, had, fail, ok := c.lookupField(args[1], args[2])
-	if !ok || !had {
-		return orNil(fail, ok)
+	val, had, err := c.lookupField(args[1], args[2])
+	if err != nil || !had {
+		return orNil(err)
 	}
 	return resp.Bulk(val)
 }
 
 func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
-	h, fail, ok := c.lookupHash(args[1])
-	if !ok {
-		return fail
+	h, err := c.lookupHash(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if h != nil && !c.m.affords(value.FindAllWork(h, args[2:])+value.FarWork*int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
@@ -200,41 +200,41 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdHGetAll(c *ctx, args resp.Args) resp.Reply {
-	items, fail, ok := c.fields(args[1], true, true)
-	if !ok {
-		return fail
+	items, err := c.fields(args[1], true, true)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Map(items...)
 }
 
 func cmdHKeys(c *ctx, args resp.Args) resp.Reply {
-	items, fail, ok := c.fields(args[1], true, false)
-	if !ok {
-		return fail
+	items, err := c.fields(args[1], true, false)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Array(items...)
 }
 
 func cmdHVals(c *ctx, args resp.Args) resp.Reply {
-	items, fail, ok := c.fields(args[1], false, true)
-	if !ok {
-		return fail
+	items, err := c.fields(args[1], false, true)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Array(items...)
 }
 
 // fields lists a hash: its names, its values, or both in turn.
-func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, fail resp.Reply, ok bool) {
-	h, fail, ok := c.lookupHash(key)
-	if !ok || h == nil {
-		return nil, fail, ok
+func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, err error) {
+	h, err := c.lookupHash(key)
+	if err != nil || h == nil {
+		return nil, err
 	}
 	n := h.Len()
 	if names && vals {
 		n *= 2
 	}
-	if why := c.listable(n); why != "" {
-		return nil, resp.Err(why), false
+	if err := c.listable(n); err != nil {
+		return nil, err
 	}
 	h.Each(func(name, val string) bool {
 		if names {
@@ -245,14 +245,14 @@ func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, fail res
 		}
 		return true
 	})
-	return items, fail, true
+	return items, nil
 }
 
 func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
-	h, fail, ok := c.lookupHash(key)
-	if !ok {
-		return fail
+	h, err := c.lookupHash(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if h == nil {
 		return resp.Int(0)
@@ -279,10 +279,10 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdHExists(c *ctx, args resp.Args) resp.Reply {
-	_, had, fail, ok := c.lookupField(args[1], args[2])
+	_, had, err := c.lookupField(args[1], args[2])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case had:
 		return resp.Int(1)
 	}
@@ -290,10 +290,10 @@ func cmdHExists(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdHLen(c *ctx, args resp.Args) resp.Reply {
-	h, fail, ok := c.lookupHash(args[1])
+	h, err := c.lookupHash(args[1])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case h == nil:
 		return resp.Int(0)
 	}
@@ -301,9 +301,9 @@ func cmdHLen(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdHStrLen(c *ctx, args resp.Args) resp.Reply {
-	val, _, fail, ok := c.lookupField(args[1], args[2])
-	if !ok {
-		return fail
+	val, _, err := c.lookupField(args[1], args[2])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Int(int64(len(val)))
 }
@@ -313,9 +313,9 @@ func cmdHIncrBy(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	val, had, fail, ok := c.lookupField(args[1], args[2])
-	if !ok {
-		return fail
+	val, had, err := c.lookupField(args[1], args[2])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var old int64
 	if had {
@@ -339,9 +339,9 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	case n.IsInf():
 		return resp.Err(errNaNOrInfValue)
 	}
-	val, had, fail, ok := c.lookupField(args[1], args[2])
-	if !ok {
-		return fail
+	val, had, err := c.lookupField(args[1], args[2])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if !had {
 		val = "0"
@@ -365,20 +365,20 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 	if _, ok := parseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
-	h, fail, ok := c.lookupHash(args[1])
-	if !ok {
-		return fail
+	h, err := c.lookupHash(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if h == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, fail, ok := parseScan(args[2:], false)
-	if !ok {
-		return fail
+	opts, err := parseScan(args[2:], false)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var items []string
-	if fail, ok := opts.begin(c, h.Len(), h.IsTree()); !ok {
-		return fail
+	if err := opts.begin(c, h.Len(), h.IsTree()); err != nil {
+		return resp.Fail(err)
 	}
 	next := h.Scan(opts.cursor, opts.count, func(name, val string) {
 		if opts.wants(name) {
@@ -392,9 +392,9 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 	if len(args) > 2 {
 		return c.randomFields(args)
 	}
-	h, fail, ok := c.lookupHash(args[1])
-	if !ok || h == nil {
-		return orNil(fail, ok)
+	h, err := c.lookupHash(args[1])
+	if err != nil || h == nil {
+		return orNil(err)
 	}
 	c.m.spend(value.TreeWork(h.Len()))
 	name, _ := h.At(c.randN(h.Len()))
@@ -404,19 +404,19 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 // randomFields is HRANDFIELD with a count. A positive one asks for different
 // fields, a negative one for that many draws.
 func (c *ctx) randomFields(args resp.Args) resp.Reply {
-	count, withValues, fail, ok := randomCount(args, "WITHVALUES")
-	if !ok {
-		return fail
+	count, withValues, err := randomCount(args, "WITHVALUES")
+	if err != nil {
+		return resp.Fail(err)
 	}
-	h, fail, ok := c.lookupHash(args[1])
-	if !ok {
-		return fail
+	h, err := c.lookupHash(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if h == nil || count == 0 {
 		return resp.Array()
 	}
-	if why := c.drawable(h.Len(), count); why != "" {
-		return resp.Err(why)
+	if err := c.drawable(h.Len(), count); err != nil {
+		return resp.Fail(err)
 	}
 	var items []resp.Reply
 	for _, i := range c.choose(h.Len(), count) {
@@ -434,32 +434,32 @@ func (c *ctx) randomFields(args resp.Args) resp.Reply {
 
 // randomCount reads the count and the word with that may follow it, in the order of
 // Redis's checks.
-func randomCount(args resp.Args, with string) (count int64, withValues bool, fail resp.Reply, ok bool) {
-	count, ok = resp.ParseInt(args[2])
+func randomCount(args resp.Args, with string) (count int64, withValues bool, err error) {
+	count, ok := resp.ParseInt(args[2])
 	switch {
 	case !ok:
-		return 0, false, resp.Err(resp.ErrNotInteger), false
+		return 0, false, resp.Error(resp.ErrNotInteger)
 	case count < -maxInt:
-		return 0, false, resp.Err(errCountRange), false
+		return 0, false, resp.Error(errCountRange)
 	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], with):
-		return 0, false, resp.Err(resp.ErrSyntax), false
+		return 0, false, resp.Error(resp.ErrSyntax)
 	}
 	withValues = len(args) == 4
 	if withValues && (count > maxInt/2 || count < -maxInt/2) || count < -randomFieldsMax {
-		return 0, false, resp.Err(resp.ErrOutOfRange), false
+		return 0, false, resp.Error(resp.ErrOutOfRange)
 	}
-	return count, withValues, resp.Reply{}, true
+	return count, withValues, nil
 }
 
-// drawable counts the work of drawing from n elements, and of finding what was drawn, and
-// says why that is too much, or "".
-func (c *ctx) drawable(n int, count int64) (why string) {
+// drawable counts the work of drawing from n elements, and of finding what was drawn, or
+// says why that is too much.
+func (c *ctx) drawable(n int, count int64) error {
 	draws := min(count, int64(n))
 	draws = max(draws, -draws)
 	if !c.m.affords(2 * draws * value.TreeWork(n)) {
-		return errWorkMeter
+		return resp.Error(errWorkMeter)
 	}
-	return ""
+	return nil
 }
 
 // choose draws from the n numbers below n: count different ones, all of them in

@@ -241,9 +241,9 @@ func (c *ctx) rename(from, to string) {
 }
 
 func cmdCopy(c *ctx, args resp.Args) resp.Reply {
-	to, replace, fail, ok := c.copyOptions(args[3:])
-	if !ok {
-		return fail
+	to, replace, err := c.copyOptions(args[3:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if to == c.db && args[1] == args[2] {
 		return resp.Err(resp.ErrSameObject)
@@ -263,7 +263,7 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(1)
 }
 
-func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, fail resp.Reply, ok bool) {
+func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, err error) {
 	db = c.db
 	for i := 0; i < len(args); i++ {
 		switch {
@@ -271,34 +271,34 @@ func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, fail resp.Reply
 			replace = true
 		case resp.Is(args[i], "DB") && i+1 < len(args):
 			i++
-			if db, fail, ok = databaseIndex(args[i]); !ok {
-				return db, replace, fail, false
+			if db, err = databaseIndex(args[i]); err != nil {
+				return db, replace, err
 			}
 		default:
-			return db, replace, resp.Err(resp.ErrSyntax), false
+			return db, replace, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return db, replace, resp.Reply{}, true
+	return db, replace, nil
 }
 
 // databaseIndex reads the number of a database.
-func databaseIndex(number string) (db int, fail resp.Reply, ok bool) {
+func databaseIndex(number string) (db int, err error) {
 	n, isInt := resp.ParseInt(number)
 	switch {
 	case !isInt:
-		return 0, resp.Err(resp.ErrNotInteger), false
+		return 0, resp.Error(resp.ErrNotInteger)
 	case n != int64(int32(n)):
-		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647"), false
+		return 0, resp.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case n < 0 || n >= databases:
-		return 0, resp.Err(resp.ErrDBIndex), false
+		return 0, resp.Error(resp.ErrDBIndex)
 	}
-	return int(n), resp.Reply{}, true
+	return int(n), nil
 }
 
 func cmdMove(c *ctx, args resp.Args) resp.Reply {
-	to, fail, ok := databaseIndex(args[2])
-	if !ok {
-		return fail
+	to, err := databaseIndex(args[2])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	key := args[1]
 	if to == c.db {
@@ -366,13 +366,13 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdScan(c *ctx, args resp.Args) resp.Reply {
-	o, fail, ok := parseScan(args[1:], true)
-	if !ok {
-		return fail
+	o, err := parseScan(args[1:], true)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	found := []string{}
-	if fail, ok := o.begin(c, c.m.dbs[c.db].keys.len(), true); !ok {
-		return fail
+	if err := o.begin(c, c.m.dbs[c.db].keys.len(), true); err != nil {
+		return resp.Fail(err)
 	}
 	c.m.spend((keyWork - value.FarWork) * int64(o.count))
 	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
@@ -417,13 +417,13 @@ func flushMode(args resp.Args) bool {
 }
 
 func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
-	a, fail, ok := swapIndex(args[1], "ERR invalid first DB index")
-	if !ok {
-		return fail
+	a, err := swapIndex(args[1], "ERR invalid first DB index")
+	if err != nil {
+		return resp.Fail(err)
 	}
-	b, fail, ok := swapIndex(args[2], "ERR invalid second DB index")
-	if !ok {
-		return fail
+	b, err := swapIndex(args[2], "ERR invalid second DB index")
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if a < 0 || a >= databases || b < 0 || b >= databases {
 		return resp.Err(resp.ErrDBIndex)
@@ -434,12 +434,12 @@ func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-func swapIndex(number, text string) (n int64, fail resp.Reply, ok bool) {
-	n, ok = resp.ParseInt(number)
+func swapIndex(number, text string) (n int64, err error) {
+	n, ok := resp.ParseInt(number)
 	if !ok || n != int64(int32(n)) {
-		return 0, resp.Err(text), false
+		return 0, resp.Error(text)
 	}
-	return n, resp.Reply{}, true
+	return n, nil
 }
 
 // swap exchanges two databases and touches every key of them. A name may stand for
@@ -463,9 +463,9 @@ func cmdPExpireAt(c *ctx, args resp.Args) resp.Reply { return c.expireKey(args, 
 
 // expireKey is EXPIRE and its like: key, time, options.
 func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
-	when, fail, ok := parseWhen(args[3:])
-	if !ok {
-		return fail
+	when, err := parseWhen(args[3:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	n, ok := resp.ParseInt(args[2])
 	if !ok {
@@ -483,10 +483,10 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	if e == nil {
 		return resp.Int(0)
 	}
-	met, fail, ok := c.meets(when.value, e)
+	met, err := c.meets(when.value, e)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case !met || !when.allows(e.deadline, until, x):
 		return resp.Int(0)
 	case c.past(until):
@@ -508,7 +508,7 @@ type expireWhen struct {
 	value          condition // experimental: no Redis has it yet
 }
 
-func parseWhen(args resp.Args) (w expireWhen, fail resp.Reply, ok bool) {
+func parseWhen(args resp.Args) (w expireWhen, err error) {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
 		switch cmp := comparisonOf(word); {
@@ -524,16 +524,16 @@ func parseWhen(args resp.Args) (w expireWhen, fail resp.Reply, ok bool) {
 		case resp.Is(word, "LT"):
 			w.lt = true
 		default:
-			return w, resp.Err("ERR Unsupported option " + word), false
+			return w, resp.Error("ERR Unsupported option " + word)
 		}
 	}
 	switch {
 	case w.nx && (w.xx || w.gt || w.lt):
-		return w, resp.Err("ERR NX and XX, GT or LT options at the same time are not compatible"), false
+		return w, resp.Error("ERR NX and XX, GT or LT options at the same time are not compatible")
 	case w.gt && w.lt:
-		return w, resp.Err("ERR GT and LT options at the same time are not compatible"), false
+		return w, resp.Error("ERR GT and LT options at the same time are not compatible")
 	}
-	return w, resp.Reply{}, true
+	return w, nil
 }
 
 // allows compares the deadline a key has with the one it is to get, in the time

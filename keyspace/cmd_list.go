@@ -124,10 +124,10 @@ const pushWork = 2 * value.VisitWork
 // is there. It answers how many there are then.
 func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Reply {
 	key := args[1]
-	l, fail, ok := c.lookupList(key)
+	l, err := c.lookupList(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil && onlyThere:
 		return resp.Int(0)
 	}
@@ -153,16 +153,16 @@ func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
 	}
 	count, absent := int64(1), resp.Nil()
 	if len(args) == 3 {
-		n, fail, ok := parsePositive(args[2])
-		if !ok {
-			return fail
+		n, err := parsePositive(args[2])
+		if err != nil {
+			return resp.Fail(err)
 		}
 		count, absent = n, resp.NilArray()
 	}
-	l, fail, ok := c.lookupList(args[1])
+	l, err := c.lookupList(args[1])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return absent
 	case count == 0:
@@ -176,18 +176,18 @@ func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
 }
 
 // parsePositive reads a number that may not be negative.
-func parsePositive(number string) (n int64, fail resp.Reply, ok bool) {
+func parsePositive(number string) (n int64, err error) {
 	return parseAtLeast(0, number, errNotPositive)
 }
 
 // parseAtLeast reads a number that may not be less; text is the error, also for what
 // is no number.
-func parseAtLeast(least int64, number, text string) (n int64, fail resp.Reply, ok bool) {
-	n, ok = resp.ParseInt(number)
+func parseAtLeast(least int64, number, text string) (n int64, err error) {
+	n, ok := resp.ParseInt(number)
 	if !ok || n < least {
-		return 0, resp.Err(text), false
+		return 0, resp.Error(text)
 	}
-	return n, resp.Reply{}, true
+	return n, nil
 }
 
 // pop removes up to count elements, count > 0, at an end of the list at key and
@@ -209,8 +209,8 @@ func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) res
 
 // listReplies is an array of the elements of a range, the first at the given end.
 func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp.Reply {
-	if why := c.listable(to - from); why != "" {
-		return resp.Err(why)
+	if err := c.listable(to - from); err != nil {
+		return resp.Fail(err)
 	}
 	elems := []resp.Reply{}
 	size := int64(0)
@@ -233,10 +233,10 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 }
 
 func cmdLLen(c *ctx, args resp.Args) resp.Reply {
-	l, fail, ok := c.lookupList(args[1])
+	l, err := c.lookupList(args[1])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.Int(0)
 	}
@@ -244,14 +244,14 @@ func cmdLLen(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdLRange(c *ctx, args resp.Args) resp.Reply {
-	first, last, fail, ok := parseSpan(args)
-	if !ok {
-		return fail
+	first, last, err := parseSpan(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	l, fail, ok := c.lookupList(args[1])
+	l, err := c.lookupList(args[1])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.Array()
 	}
@@ -260,19 +260,19 @@ func cmdLRange(c *ctx, args resp.Args) resp.Reply {
 }
 
 // parseSpan reads the two indexes that follow the key.
-func parseSpan(args resp.Args) (first, last int64, fail resp.Reply, ok bool) {
+func parseSpan(args resp.Args) (first, last int64, err error) {
 	first, ok1 := resp.ParseInt(args[2])
 	last, ok2 := resp.ParseInt(args[3])
 	if !ok1 || !ok2 {
-		return 0, 0, resp.Err(resp.ErrNotInteger), false
+		return 0, 0, resp.Error(resp.ErrNotInteger)
 	}
-	return first, last, resp.Reply{}, true
+	return first, last, nil
 }
 
 func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
-	l, fail, ok := c.lookupList(args[1])
-	if !ok || l == nil {
-		return orNil(fail, ok)
+	l, err := c.lookupList(args[1])
+	if err != nil || l == nil {
+		return orNil(err)
 	}
 	i, ok := resp.ParseInt(args[2])
 	if !ok {
@@ -287,10 +287,10 @@ func cmdLIndex(c *ctx, args resp.Args) resp.Reply {
 
 func cmdLSet(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
-	l, fail, ok := c.lookupList(key)
+	l, err := c.lookupList(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.Err(resp.ErrNoSuchKey)
 	}
@@ -318,10 +318,10 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 	if !after && !resp.Is(args[2], "BEFORE") {
 		return resp.Err(resp.ErrSyntax)
 	}
-	l, fail, ok := c.lookupList(key)
+	l, err := c.lookupList(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.Int(insertNoKey)
 	}
@@ -386,10 +386,10 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	l, fail, ok := c.lookupList(key)
+	l, err := c.lookupList(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.Int(0)
 	}
@@ -427,14 +427,14 @@ func (c *ctx) positions(l *value.List, want string, count int64) (found []int) {
 
 func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
-	first, last, fail, ok := parseSpan(args)
-	if !ok {
-		return fail
+	first, last, err := parseSpan(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	l, fail, ok := c.lookupList(key)
+	l, err := c.lookupList(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case l == nil:
 		return resp.OK()
 	}
@@ -459,20 +459,20 @@ type posOptions struct {
 }
 
 func cmdLPos(c *ctx, args resp.Args) resp.Reply {
-	o, fail, ok := parsePos(args[3:])
-	if !ok {
-		return fail
+	o, err := parsePos(args[3:])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	l, fail, ok := c.lookupList(args[1])
-	if !ok {
-		return fail
+	l, err := c.lookupList(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	found := []resp.Reply{}
+	found, fits := []resp.Reply{}, true
 	if l != nil {
-		found, ok = c.matches(l, args[2], o)
+		found, fits = c.matches(l, args[2], o)
 	}
 	switch {
-	case !ok:
+	case !fits:
 		return resp.Err(errReplyTooLarge)
 	case c.m.tired():
 		return resp.Err(errWorkMeter)
@@ -502,42 +502,42 @@ func (c *ctx) matches(l *value.List, want string, o posOptions) (found []resp.Re
 	return found, int64(len(found)) <= most
 }
 
-func parsePos(args resp.Args) (o posOptions, fail resp.Reply, ok bool) {
+func parsePos(args resp.Args) (o posOptions, err error) {
 	o = posOptions{rank: 1, count: 1, maxLen: maxInt}
 	for i := 0; i < len(args); i += 2 {
 		last := i+1 == len(args)
 		switch {
 		case !last && resp.Is(args[i], "RANK"):
-			o.rank, fail, ok = parseRank(args[i+1])
+			o.rank, err = parseRank(args[i+1])
 		case !last && resp.Is(args[i], "COUNT"):
-			o.count, fail, ok = parseAtLeast(0, args[i+1], errCountNegative)
+			o.count, err = parseAtLeast(0, args[i+1], errCountNegative)
 			o.counted = true
 		case !last && resp.Is(args[i], "MAXLEN"):
-			o.maxLen, fail, ok = parseAtLeast(0, args[i+1], errMaxLenNegative)
+			o.maxLen, err = parseAtLeast(0, args[i+1], errMaxLenNegative)
 			if o.maxLen == 0 {
 				o.maxLen = maxInt
 			}
 		default:
-			return o, resp.Err(resp.ErrSyntax), false
+			return o, resp.Error(resp.ErrSyntax)
 		}
-		if !ok {
-			return o, fail, false
+		if err != nil {
+			return o, err
 		}
 	}
-	return o, resp.Reply{}, true
+	return o, nil
 }
 
-func parseRank(number string) (rank int64, fail resp.Reply, ok bool) {
-	rank, ok = resp.ParseInt(number)
+func parseRank(number string) (rank int64, err error) {
+	rank, ok := resp.ParseInt(number)
 	switch {
 	case !ok:
-		return 0, resp.Err(resp.ErrNotInteger), false
+		return 0, resp.Error(resp.ErrNotInteger)
 	case rank < -maxInt:
-		return 0, resp.Err(errCountRange), false
+		return 0, resp.Error(errCountRange)
 	case rank == 0:
-		return 0, resp.Err(errRankZero), false
+		return 0, resp.Error(errRankZero)
 	}
-	return rank, resp.Reply{}, true
+	return rank, nil
 }
 
 func cmdLMove(c *ctx, args resp.Args) resp.Reply {
@@ -564,12 +564,12 @@ func parseEnd(word string) (value.ListEnd, bool) {
 // moveElement takes an element from an end of one list to an end of another, which
 // may be the same list: then it is never empty in between.
 func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Reply {
-	l, fail, ok := c.lookupList(source)
-	if !ok || l == nil {
-		return orNil(fail, ok)
+	l, err := c.lookupList(source)
+	if err != nil || l == nil {
+		return orNil(err)
 	}
-	if _, fail, ok = c.lookupList(target); !ok {
-		return fail
+	if _, err = c.lookupList(target); err != nil {
+		return resp.Fail(err)
 	}
 	at, _ := l.End(from, 1)
 	s, emptied := l.Get(at), false
@@ -592,14 +592,14 @@ func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Re
 
 // cmdLMPop pops from the first of its keys that holds a list.
 func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, end, count, fail, ok := parseMPop(args[1:])
-	if !ok {
-		return fail
+	keys, end, count, err := parseMPop(args[1:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	for _, key := range keys {
-		l, fail, ok := c.lookupList(key)
-		if !ok {
-			return fail
+		l, err := c.lookupList(key)
+		if err != nil {
+			return resp.Fail(err)
 		}
 		switch {
 		case c.m.tired():
@@ -617,28 +617,29 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 }
 
 // parseMPop reads numkeys, the keys, the end, and COUNT.
-func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, fail resp.Reply, ok bool) {
-	n, fail, ok := parseAtLeast(1, args[0], errNumKeys)
-	if !ok {
-		return nil, 0, 0, fail, false
+func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, err error) {
+	n, err := parseAtLeast(1, args[0], errNumKeys)
+	if err != nil {
+		return nil, 0, 0, err
 	}
 	args = args[1:]
 	if n >= int64(len(args)) {
-		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}
 	keys, args = args[:n], args[n:]
-	if end, ok = parseEnd(args[0]); !ok {
-		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	end, ok := parseEnd(args[0])
+	if !ok {
+		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}
 	if len(args) == 1 {
-		return keys, end, 1, resp.Reply{}, true
+		return keys, end, 1, nil
 	}
 	if len(args) == 2 || !resp.Is(args[1], "COUNT") {
-		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}
-	count, fail, ok = parseAtLeast(1, args[2], errCountZero)
-	if ok && len(args) > 3 {
-		return nil, 0, 0, resp.Err(resp.ErrSyntax), false
+	count, err = parseAtLeast(1, args[2], errCountZero)
+	if err == nil && len(args) > 3 {
+		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}
-	return keys, end, count, fail, ok
+	return keys, end, count, err
 }

@@ -65,16 +65,16 @@ func cmdEvalSHARO(c *ctx, args resp.Args) resp.Reply { return c.evalSHA(args, tr
 
 // eval is EVAL: script, number of keys, keys, arguments.
 func (c *ctx) eval(args resp.Args, readOnly bool) resp.Reply {
-	keys, argv, fail, ok := scriptArgs(args, resp.ErrNotInteger)
-	if !ok {
-		return fail
+	keys, argv, err := scriptArgs(args, resp.ErrNotInteger)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	sha := scriptSHA(args[1])
 	known := c.m.library.find(sha)
 	if known == nil {
 		known = newScript(args[1])
-		if fail, ok := c.m.compile(sha, known); !ok {
-			return fail
+		if err := c.m.compile(sha, known); err != nil {
+			return resp.Fail(err)
 		}
 		if c.m.applying { // a read leaves no trace
 			c.m.spendLibrary(func(l *library) { l.remember(sha, known) })
@@ -91,9 +91,9 @@ func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
 	if len(args[1]) != shaChars {
 		return resp.Err(resp.ErrNoScript)
 	}
-	keys, argv, fail, ok := scriptArgs(args, resp.ErrNotInteger)
-	if !ok {
-		return fail
+	keys, argv, err := scriptArgs(args, resp.ErrNotInteger)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	sha := strings.ToLower(args[1])
 	known := c.m.library.find(sha)
@@ -105,18 +105,18 @@ func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
 
 // scriptArgs divides what follows the script into keys and arguments; notInt is the
 // error for a number of keys that is none.
-func scriptArgs(args resp.Args, notInt string) (keys, argv []string, fail resp.Reply, ok bool) {
+func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) {
 	n, isInt := resp.ParseInt(args[2])
 	rest := args[3:]
 	switch {
 	case !isInt:
-		return nil, nil, resp.Err(notInt), false
+		return nil, nil, resp.Error(notInt)
 	case n > int64(len(rest)):
-		return nil, nil, resp.Err("ERR Number of keys can't be greater than number of args"), false
+		return nil, nil, resp.Error("ERR Number of keys can't be greater than number of args")
 	case n < 0:
-		return nil, nil, resp.Err("ERR Number of keys can't be negative"), false
+		return nil, nil, resp.Error("ERR Number of keys can't be negative")
 	}
-	return rest[:n], rest[n:], resp.Reply{}, true
+	return rest[:n], rest[n:], nil
 }
 
 func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
@@ -124,8 +124,8 @@ func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
 	known := c.m.library.find(sha)
 	if known == nil {
 		known = newScript(args[2])
-		if fail, ok := c.m.compile(sha, known); !ok {
-			return fail
+		if err := c.m.compile(sha, known); err != nil {
+			return resp.Fail(err)
 		}
 	}
 	kept := false

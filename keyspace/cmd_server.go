@@ -107,9 +107,9 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 		bytes += len(a)
 	}
 	c.m.spend(configWork + value.NumeralWork*int64(bytes))
-	next, fail, ok := c.m.settings.with(args[2:])
-	if !ok {
-		return fail
+	next, err := c.m.settings.with(args[2:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	c.m.configure(next)
 	return resp.OK()
@@ -142,9 +142,9 @@ func cmdTime(c *ctx, _ resp.Args) resp.Reply {
 // cmdSelect, cmdPing and cmdEcho are for scripts: outside of them the session
 // answers. A script's choice ends with it.
 func cmdSelect(c *ctx, args resp.Args) resp.Reply {
-	db, fail, ok := databaseIndex(args[1])
-	if !ok {
-		return fail
+	db, err := databaseIndex(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if c.run != nil {
 		c.run.db = db

@@ -105,9 +105,9 @@ const (
 
 func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	key, members := args[1], args[2:]
-	s, fail, ok := c.lookupSet(key)
-	if !ok {
-		return fail
+	s, err := c.lookupSet(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if !c.m.affords(value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
@@ -133,9 +133,9 @@ func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 
 func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 	key, members := args[1], args[2:]
-	s, fail, ok := c.lookupSet(key)
-	if !ok {
-		return fail
+	s, err := c.lookupSet(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if !c.m.affords(2 * value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
@@ -165,17 +165,17 @@ func (c *ctx) notifyTaken(event, key string, emptied bool) {
 }
 
 func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupSet(args[1])
-	if !ok {
-		return fail
+	s, err := c.lookupSet(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return c.isMember(s, args[2])
 }
 
 func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupSet(args[1])
-	if !ok {
-		return fail
+	s, err := c.lookupSet(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	replies := make([]resp.Reply, len(args)-2)
 	for i, member := range args[2:] {
@@ -194,9 +194,9 @@ func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
 }
 
 func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupSet(args[1])
-	if !ok {
-		return fail
+	s, err := c.lookupSet(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return membersReply(s)
 }
@@ -212,9 +212,9 @@ func membersReply(s *value.Set) resp.Reply {
 func setReply(members []string) resp.Reply { return resp.Set(resp.Bulks(members...).Elems...) }
 
 func cmdSCard(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupSet(args[1])
-	if !ok {
-		return fail
+	s, err := c.lookupSet(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Int(int64(s.Len()))
 }
@@ -230,9 +230,9 @@ func cmdSPop(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) popMember(key string) resp.Reply {
-	s, fail, ok := c.lookupSet(key)
-	if !ok || s == nil {
-		return orNil(fail, ok)
+	s, err := c.lookupSet(key)
+	if err != nil || s == nil {
+		return orNil(err)
 	}
 	member := s.At(c.randN(s.Len()))
 	c.m.spend(s.FindWork(member))
@@ -252,20 +252,20 @@ func (c *ctx) takeMembers(key string, members []string) {
 
 // popMembers is SPOP with a count.
 func (c *ctx) popMembers(key, number string) resp.Reply {
-	count, fail, ok := parsePositive(number)
-	if !ok {
-		return fail
+	count, err := parsePositive(number)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	s, fail, ok := c.lookupSet(key)
+	s, err := c.lookupSet(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil || count == 0:
 		return resp.Set()
 	}
-	members, fail, ok := c.drawMembers(s, count)
-	if !ok {
-		return fail
+	members, err := c.drawMembers(s, count)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if !c.m.affords(value.FindAllWork(s, members)) {
 		return resp.Err(errWorkMeter)
@@ -276,26 +276,26 @@ func (c *ctx) popMembers(key, number string) resp.Reply {
 
 // drawMembers chooses members at random; see choose. What would be too much for one
 // reply is refused before anything is done.
-func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, fail resp.Reply, ok bool) {
+func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err error) {
 	count = min(count, int64(s.Len()))
 	n := max(count, -count)
 	frames := n * resp.Bulk("").Size()
 	if frames > replyBytesMax {
-		return nil, resp.Err(errReplyTooLarge), false
+		return nil, resp.Error(errReplyTooLarge)
 	}
 	if !c.m.affords(2 * n * value.TreeWork(s.Len())) { // to draw it, and to find it
-		return nil, resp.Err(errWorkMeter), false
+		return nil, resp.Error(errWorkMeter)
 	}
 	members = make([]string, 0, n)
 	bytes := frames
 	for _, i := range c.choose(s.Len(), count) {
 		member := s.At(i)
 		if bytes += int64(len(member)); bytes > replyBytesMax {
-			return nil, resp.Err(errReplyTooLarge), false
+			return nil, resp.Error(errReplyTooLarge)
 		}
 		members = append(members, member)
 	}
-	return members, resp.Reply{}, true
+	return members, nil
 }
 
 func cmdSRandMember(c *ctx, args resp.Args) resp.Reply {
@@ -309,9 +309,9 @@ func cmdSRandMember(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) randomMember(key string) resp.Reply {
-	s, fail, ok := c.lookupSet(key)
-	if !ok || s == nil {
-		return orNil(fail, ok)
+	s, err := c.lookupSet(key)
+	if err != nil || s == nil {
+		return orNil(err)
 	}
 	c.m.spend(value.TreeWork(s.Len()))
 	return resp.Bulk(s.At(c.randN(s.Len())))
@@ -329,32 +329,32 @@ func (c *ctx) randomMembers(key, number string) resp.Reply {
 	case count < -randomFieldsMax:
 		return resp.Err(resp.ErrOutOfRange)
 	}
-	s, fail, ok := c.lookupSet(key)
+	s, err := c.lookupSet(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil || count == 0:
 		return resp.Array()
 	}
-	members, fail, ok := c.drawMembers(s, count)
-	if !ok {
-		return fail
+	members, err := c.drawMembers(s, count)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Bulks(members...)
 }
 
 func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	from, to, member := args[1], args[2], args[3]
-	source, fail, ok := c.lookupSet(from)
-	if !ok {
-		return fail
+	source, err := c.lookupSet(from)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if source == nil {
 		return resp.Int(0)
 	}
-	target, fail, ok := c.lookupSet(to)
-	if !ok {
-		return fail
+	target, err := c.lookupSet(to)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	c.m.spend(2*source.FindWork(member) + 2*value.GrowWork(target, []string{member}))
 	if from == to || !source.Has(member) {
@@ -374,17 +374,17 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 }
 
 // lookupSets finds sets; an absent one is nil.
-func (c *ctx) lookupSets(keys []string) (sets []*value.Set, fail resp.Reply, ok bool) {
+func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
 	sets = make([]*value.Set, len(keys))
 	for i, key := range keys {
-		if sets[i], fail, ok = c.lookupSet(key); !ok {
-			return nil, fail, false
+		if sets[i], err = c.lookupSet(key); err != nil {
+			return nil, err
 		}
 		if c.m.tired() {
-			return nil, resp.Err(errWorkMeter), false
+			return nil, resp.Error(errWorkMeter)
 		}
 	}
-	return sets, resp.Reply{}, true
+	return sets, nil
 }
 
 // setOperation is one of the three ways to make a set of others.
@@ -400,21 +400,21 @@ func cmdSDiff(c *ctx, args resp.Args) resp.Reply  { return c.answerSet(args[1:],
 
 // answerSet is SINTER and its like.
 func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
-	result, fail, ok := c.computeSet(keys, compute, false)
-	if !ok {
-		return fail
+	result, err := c.computeSet(keys, compute, false)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return membersReply(result)
 }
 
-func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *value.Set, fail resp.Reply, ok bool) {
-	sets, fail, ok := c.lookupSets(keys)
-	if !ok {
-		return nil, fail, false
+func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *value.Set, err error) {
+	sets, err := c.lookupSets(keys)
+	if err != nil {
+		return nil, err
 	}
 	op := c.newSetOp(stored)
 	compute(op, sets)
-	return op.result, resp.Err(op.why), op.why == ""
+	return op.result, op.err
 }
 
 func cmdSInterStore(c *ctx, args resp.Args) resp.Reply {
@@ -433,9 +433,9 @@ func cmdSDiffStore(c *ctx, args resp.Args) resp.Reply {
 // holds, and an empty one deletes it.
 func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.Reply {
 	to := args[1]
-	result, fail, ok := c.computeSet(args[2:], compute, true)
-	if !ok {
-		return fail
+	result, err := c.computeSet(args[2:], compute, true)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	n := result.Len()
 	switch {
@@ -449,13 +449,13 @@ func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.
 }
 
 func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
-	keys, limit, fail, ok := interCardArgs(args)
-	if !ok {
-		return fail
+	keys, limit, err := interCardArgs(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	sets, fail, ok := c.lookupSets(keys)
-	if !ok {
-		return fail
+	sets, err := c.lookupSets(keys)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var n int64
 	op := c.newSetOp(false)
@@ -463,32 +463,32 @@ func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
 		n++
 		return n != limit
 	})
-	if op.why != "" {
-		return resp.Err(op.why)
+	if op.err != nil {
+		return resp.Fail(op.err)
 	}
 	return resp.Int(n)
 }
 
 // interCardArgs reads the keys and the limit, 0 without one, in the order of Redis's
 // checks.
-func interCardArgs(args resp.Args) (keys []string, limit int64, fail resp.Reply, ok bool) {
+func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 	n, ok := resp.ParseInt(args[1])
 	switch {
 	case !ok || n < 1:
-		return nil, 0, resp.Err(errNumKeys), false
+		return nil, 0, resp.Error(errNumKeys)
 	case n > int64(len(args)-2):
-		return nil, 0, resp.Err(errNumKeysBeyond), false
+		return nil, 0, resp.Error(errNumKeysBeyond)
 	}
 	options := args[2+n:]
 	for i := 0; i < len(options); i += 2 {
 		if !resp.Is(options[i], "LIMIT") || i+1 == len(options) {
-			return nil, 0, resp.Err(resp.ErrSyntax), false
+			return nil, 0, resp.Error(resp.ErrSyntax)
 		}
 		if limit, ok = resp.ParseInt(options[i+1]); !ok || limit < 0 {
-			return nil, 0, resp.Err(errLimitNegative), false
+			return nil, 0, resp.Error(errLimitNegative)
 		}
 	}
-	return args[2 : 2+n], limit, resp.Reply{}, true
+	return args[2 : 2+n], limit, nil
 }
 
 // cmdSScan looks at the options only where there is a set, as Redis does.
@@ -496,20 +496,20 @@ func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 	if _, ok := parseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
-	s, fail, ok := c.lookupSet(args[1])
-	if !ok {
-		return fail
+	s, err := c.lookupSet(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if s == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, fail, ok := parseScan(args[2:], false)
-	if !ok {
-		return fail
+	opts, err := parseScan(args[2:], false)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var members []string
-	if fail, ok := opts.begin(c, s.Len(), s.IsTree()); !ok {
-		return fail
+	if err := opts.begin(c, s.Len(), s.IsTree()); err != nil {
+		return resp.Fail(err)
 	}
 	next := s.Scan(opts.cursor, opts.count, func(member string) {
 		if opts.wants(member) {

@@ -178,42 +178,42 @@ type xaddOptions struct {
 }
 
 // parse reads options up to the id of XADD, or all, and returns what follows.
-func (o *xaddOptions) parse(args resp.Args, add bool) (rest resp.Args, fail resp.Reply, ok bool) {
+func (o *xaddOptions) parse(args resp.Args, add bool) (rest resp.Args, err error) {
 	for i := 0; i < len(args); i++ {
 		more := i+1 < len(args)
 		switch word := args[i]; {
 		case add && word == "*":
-			return args[i+1:], fail, true
+			return args[i+1:], nil
 		case more && resp.Is(word, "MAXLEN"), more && resp.Is(word, "MINID"):
-			used, fail, ok := o.parseThreshold(args[i:])
-			if !ok {
-				return nil, fail, false
+			used, err := o.parseThreshold(args[i:])
+			if err != nil {
+				return nil, err
 			}
 			i += used
 		case more && resp.Is(word, "LIMIT"):
 			i++
-			if fail, ok := o.parseLimit(args[i]); !ok {
-				return nil, fail, false
+			if err := o.parseLimit(args[i]); err != nil {
+				return nil, err
 			}
 		case add && resp.Is(word, "NOMKSTREAM"):
 			o.noMake = true
 		case add:
 			if o.id, o.open, o.given = parseStreamID(word, 0); !o.given {
-				return nil, resp.Err(errStreamID), false
+				return nil, resp.Error(errStreamID)
 			}
-			return args[i+1:], fail, true
+			return args[i+1:], nil
 		default:
-			return nil, resp.Err(resp.ErrSyntax), false
+			return nil, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return nil, fail, true
+	return nil, nil
 }
 
 // parseThreshold reads MAXLEN or MINID with what belongs to it, and returns how many
 // arguments that is.
-func (o *xaddOptions) parseThreshold(args resp.Args) (used int, fail resp.Reply, ok bool) {
+func (o *xaddOptions) parseThreshold(args resp.Args) (used int, err error) {
 	if o.by != trimNothing {
-		return 0, resp.Err(errTrimTwice), false
+		return 0, resp.Error(errTrimTwice)
 	}
 	used = 1
 	o.nearly = len(args) > 2 && args[1] == "~"
@@ -222,47 +222,57 @@ func (o *xaddOptions) parseThreshold(args resp.Args) (used int, fail resp.Reply,
 	}
 	if resp.Is(args[0], "MINID") {
 		o.by = trimByID
-		o.minID, ok = parseExactID(args[used], 0)
-		return used, resp.Err(errStreamID), ok
+		var ok bool
+		if o.minID, ok = parseExactID(args[used], 0); !ok {
+			return 0, resp.Error(errStreamID)
+		}
+		return used, nil
 	}
 	o.by = trimByLength
-	if o.maxLen, ok = resp.ParseInt(args[used]); !ok {
-		return 0, resp.Err(resp.ErrNotInteger), false
+	n, ok := resp.ParseInt(args[used])
+	switch o.maxLen = n; {
+	case !ok:
+		return 0, resp.Error(resp.ErrNotInteger)
+	case n < 0:
+		return 0, resp.Error(errTrimLength)
 	}
-	return used, resp.Err(errTrimLength), o.maxLen >= 0
+	return used, nil
 }
 
-func (o *xaddOptions) parseLimit(word string) (fail resp.Reply, ok bool) {
-	if o.limit, ok = resp.ParseInt(word); !ok {
-		return resp.Err(resp.ErrNotInteger), false
+func (o *xaddOptions) parseLimit(word string) error {
+	n, ok := resp.ParseInt(word)
+	switch o.limit, o.limited = n, true; {
+	case !ok:
+		return resp.Error(resp.ErrNotInteger)
+	case n < 0:
+		return resp.Error(errTrimLimit)
 	}
-	o.limited = true
-	return resp.Err(errTrimLimit), o.limit >= 0
+	return nil
 }
 
 // check holds the options against each other.
-func (o *xaddOptions) check(set *settings, add bool) (fail resp.Reply, ok bool) {
+func (o *xaddOptions) check(set *settings, add bool) error {
 	switch {
 	case o.limit != 0 && o.by == trimNothing:
-		return resp.Err(errTrimLimitAlone), false
+		return resp.Error(errTrimLimitAlone)
 	case !add && o.by == trimNothing:
-		return resp.Err(errTrimNone), false
+		return resp.Error(errTrimNone)
 	case o.limited && !o.nearly:
-		return resp.Err(errTrimLimitExact), false
+		return resp.Error(errTrimLimitExact)
 	case !o.limited && o.nearly:
 		o.limit = set.streamTrimMax()
 	}
-	return resp.Reply{}, true
+	return nil
 }
 
 func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	var o xaddOptions
-	fields, fail, ok := o.parse(args[2:], true)
-	if !ok {
-		return fail
+	fields, err := o.parse(args[2:], true)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	if fail, ok = o.check(c.m.settings, true); !ok {
-		return fail
+	if err = o.check(c.m.settings, true); err != nil {
+		return resp.Fail(err)
 	}
 	switch {
 	case len(fields) < 2 || len(fields)%2 != 0:
@@ -271,10 +281,10 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(errStreamIDZero)
 	}
 	key := args[1]
-	s, fail, ok := c.lookupStream(key)
+	s, err := c.lookupStream(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil && o.noMake:
 		return resp.Nil()
 	}
@@ -282,9 +292,9 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	if s != nil {
 		last = s.LastID
 	}
-	id, fail, ok := c.nextStreamID(last, o)
-	if !ok {
-		return fail
+	id, err := c.nextStreamID(last, o)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if s != nil && !c.m.hasRoom(trimWork*int64(o.count(s, c.m.settings.streamNodeEntries))) {
 		return resp.Err(errWorkMeter)
@@ -295,22 +305,25 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 
 // nextStreamID is the id of an entry that is to come after last. XADD * takes its
 // milliseconds from the entry of the log, and ids rise even where that clock falls.
-func (c *ctx) nextStreamID(last value.StreamID, o xaddOptions) (id value.StreamID, fail resp.Reply, ok bool) {
+func (c *ctx) nextStreamID(last value.StreamID, o xaddOptions) (id value.StreamID, err error) {
 	id = o.id
 	switch now := uint64(max(0, c.wallMs())); {
 	case last == value.MaxStreamID:
-		return id, resp.Err(errStreamFull), false
+		return id, resp.Error(errStreamFull)
 	case !o.given && now > last.Ms:
-		return value.StreamID{Ms: now}, fail, true
+		return value.StreamID{Ms: now}, nil
 	case !o.given:
 		id, _ = last.Next()
 	case o.open && id.Ms == last.Ms:
 		id, _ = last.Next()
 		if id.Ms != last.Ms {
-			return id, resp.Err(errStreamTooLarge), false // Redis's own slip
+			return id, resp.Error(errStreamTooLarge) // Redis's own slip
 		}
 	}
-	return id, resp.Err(errStreamIDSmall), id.Compare(last) > 0
+	if id.Compare(last) <= 0 {
+		return id, resp.Error(errStreamIDSmall)
+	}
+	return id, nil
 }
 
 // trimWork is the work of removing the first entry of a stream.
@@ -340,16 +353,16 @@ func (c *ctx) trimStream(s *value.Stream, t trimming) int {
 
 func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 	var o xaddOptions
-	if _, fail, ok := o.parse(args[2:], false); !ok {
-		return fail
+	if _, err := o.parse(args[2:], false); err != nil {
+		return resp.Fail(err)
 	}
-	if fail, ok := o.check(c.m.settings, false); !ok {
-		return fail
+	if err := o.check(c.m.settings, false); err != nil {
+		return resp.Fail(err)
 	}
 	key := args[1]
-	s, fail, ok := c.lookupStream(key)
-	if !ok || s == nil {
-		return orZero(fail, ok)
+	s, err := c.lookupStream(key)
+	if err != nil || s == nil {
+		return orZero(err)
 	}
 	n := o.count(s, c.m.settings.streamNodeEntries)
 	switch {
@@ -364,9 +377,9 @@ func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdXLen(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupStream(args[1])
-	if !ok || s == nil {
-		return orZero(fail, ok)
+	s, err := c.lookupStream(args[1])
+	if err != nil || s == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(s.Len()))
 }
@@ -380,18 +393,18 @@ func cmdXRevRange(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) streamRange(key, start, end string, options resp.Args, reverse bool) resp.Reply {
-	from, to, fail, ok := parseStreamEnds(start, end)
-	if !ok {
-		return fail
+	from, to, err := parseStreamEnds(start, end)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	count, fail, ok := parseStreamCount(options)
-	if !ok {
-		return fail
+	count, err := parseStreamCount(options)
+	if err != nil {
+		return resp.Fail(err)
 	}
-	s, fail, ok := c.lookupStream(key)
+	s, err := c.lookupStream(key)
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil:
 		return resp.Array()
 	case count == 0:
@@ -401,26 +414,27 @@ func (c *ctx) streamRange(key, start, end string, options resp.Args, reverse boo
 }
 
 // parseStreamEnds reads the ends of a range, ( before one that is not part of it.
-func parseStreamEnds(start, end string) (from, to value.StreamID, fail resp.Reply, ok bool) {
+func parseStreamEnds(start, end string) (from, to value.StreamID, err error) {
 	word, open := strings.CutPrefix(start, "(")
-	if from, ok = parseStreamEnd(start, word, open, 0); !ok {
-		return from, to, resp.Err(errStreamID), false
+	from, ok := parseStreamEnd(start, word, open, 0)
+	if !ok {
+		return from, to, resp.Error(errStreamID)
 	}
 	if open {
 		if from, ok = from.Next(); !ok {
-			return from, to, resp.Err(errStreamStart), false
+			return from, to, resp.Error(errStreamStart)
 		}
 	}
 	word, open = strings.CutPrefix(end, "(")
 	if to, ok = parseStreamEnd(end, word, open, value.MaxStreamID.Seq); !ok {
-		return from, to, resp.Err(errStreamID), false
+		return from, to, resp.Error(errStreamID)
 	}
 	if open {
 		if to, ok = to.Previous(); !ok {
-			return from, to, resp.Err(errStreamEnd), false
+			return from, to, resp.Error(errStreamEnd)
 		}
 	}
-	return from, to, resp.Reply{}, true
+	return from, to, nil
 }
 
 // parseStreamEnd reads an end; - and + can not be left out by a parenthesis.
@@ -432,18 +446,19 @@ func parseStreamEnd(whole, word string, open bool, missing uint64) (value.Stream
 }
 
 // parseStreamCount reads COUNT; -1 where it is not given.
-func parseStreamCount(args resp.Args) (count int64, fail resp.Reply, ok bool) {
+func parseStreamCount(args resp.Args) (count int64, err error) {
 	count = -1
 	for i := 0; i < len(args); i += 2 {
 		if i+1 == len(args) || !resp.Is(args[i], "COUNT") {
-			return 0, resp.Err(resp.ErrSyntax), false
+			return 0, resp.Error(resp.ErrSyntax)
 		}
-		if count, ok = resp.ParseInt(args[i+1]); !ok {
-			return 0, resp.Err(resp.ErrNotInteger), false
+		n, ok := resp.ParseInt(args[i+1])
+		if !ok {
+			return 0, resp.Error(resp.ErrNotInteger)
 		}
-		count = max(0, count)
+		count = max(0, n)
 	}
-	return count, resp.Reply{}, true
+	return count, nil
 }
 
 // itemWork is the work of answering an entry, besides its fields.
@@ -476,9 +491,9 @@ func itemReply(it value.Item) resp.Reply {
 
 func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
-	s, fail, ok := c.lookupStream(key)
-	if !ok || s == nil {
-		return orZero(fail, ok)
+	s, err := c.lookupStream(key)
+	if err != nil || s == nil {
+		return orZero(err)
 	}
 	if !c.m.affords(2 * value.TreeWork(s.Len()) * int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
@@ -486,9 +501,11 @@ func cmdXDel(c *ctx, args resp.Args) resp.Reply {
 	ids := make([]value.StreamID, len(args)-2)
 	found := false
 	for i, word := range args[2:] {
-		if ids[i], ok = parseExactID(word, 0); !ok {
+		id, ok := parseExactID(word, 0)
+		if !ok {
 			return resp.Err(errStreamID)
 		}
+		ids[i] = id
 		found = found || s.Holds(ids[i])
 	}
 	if !found {
@@ -512,30 +529,31 @@ type setIDOptions struct {
 	deleted value.StreamID
 }
 
-func parseSetID(id value.StreamID, args resp.Args) (o setIDOptions, fail resp.Reply, ok bool) {
+func parseSetID(id value.StreamID, args resp.Args) (o setIDOptions, err error) {
 	o.added = -1
 	for i := 0; i < len(args); i += 2 {
+		var ok bool
 		more := i+1 < len(args)
 		switch {
 		case more && resp.Is(args[i], "ENTRIESADDED"):
 			if o.added, ok = resp.ParseInt(args[i+1]); !ok {
-				return o, resp.Err(resp.ErrNotInteger), false
+				return o, resp.Error(resp.ErrNotInteger)
 			}
 			if o.added < 0 {
-				return o, resp.Err(errSetIDAdded), false
+				return o, resp.Error(errSetIDAdded)
 			}
 		case more && resp.Is(args[i], "MAXDELETEDID"):
 			if o.deleted, ok = parseExactID(args[i+1], 0); !ok {
-				return o, resp.Err(errStreamID), false
+				return o, resp.Error(errStreamID)
 			}
 			if id.Compare(o.deleted) < 0 {
-				return o, resp.Err(errSetIDDeleted), false
+				return o, resp.Error(errSetIDDeleted)
 			}
 		default:
-			return o, resp.Err(resp.ErrSyntax), false
+			return o, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return o, resp.Reply{}, true
+	return o, nil
 }
 
 func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
@@ -543,14 +561,14 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(errStreamID)
 	}
-	o, fail, ok := parseSetID(id, args[3:])
-	if !ok {
-		return fail
+	o, err := parseSetID(id, args[3:])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	s, fail, ok := c.lookupStream(args[1])
+	s, err := c.lookupStream(args[1])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil:
 		return resp.Err(resp.ErrNoSuchKey)
 	case id.Compare(s.DeletedID) < 0:
@@ -577,16 +595,16 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 const fullCount = 10
 
 func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
-	s, fail, ok := c.lookupStream(args[2])
+	s, err := c.lookupStream(args[2])
 	switch {
-	case !ok:
-		return fail
+	case err != nil:
+		return resp.Fail(err)
 	case s == nil:
 		return resp.Err(resp.ErrNoSuchKey)
 	}
-	full, count, fail, ok := parseFull(args[1], args[3:])
-	if !ok {
-		return fail
+	full, count, err := parseFull(args[1], args[3:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	// Redis keeps entries in nodes, and those in a tree: as many as it would have, if
 	// all of them were full.
@@ -621,22 +639,23 @@ func itemReplyOrNil(it value.Item) resp.Reply {
 
 // parseFull reads FULL and its COUNT, where 0 means all entries. word is the
 // subcommand as it was written.
-func parseFull(word string, args resp.Args) (full bool, count int64, fail resp.Reply, ok bool) {
+func parseFull(word string, args resp.Args) (full bool, count int64, err error) {
 	switch {
 	case len(args) == 0:
-		return false, 0, fail, true
+		return false, 0, nil
 	case len(args) != 1 && len(args) != 3 || !resp.Is(args[0], "FULL") || len(args) == 3 && !resp.Is(args[1], "COUNT"):
-		return false, 0, resp.Errf(errXInfoSyntax, word), false
+		return false, 0, resp.Errorf(errXInfoSyntax, word)
 	case len(args) == 1:
-		return true, fullCount, fail, true
+		return true, fullCount, nil
 	}
-	if count, ok = resp.ParseInt(args[2]); !ok {
-		return false, 0, resp.Err(resp.ErrNotInteger), false
+	count, ok := resp.ParseInt(args[2])
+	if !ok {
+		return false, 0, resp.Error(resp.ErrNotInteger)
 	}
 	if count < 0 {
 		count = fullCount
 	}
-	return true, count, fail, true
+	return true, count, nil
 }
 
 func cmdXInfoHelp(_ *ctx, _ resp.Args) resp.Reply {

@@ -37,14 +37,14 @@ type streamRead struct {
 }
 
 func cmdXRead(c *ctx, args resp.Args) resp.Reply {
-	q, fail, ok := c.parseRead(args)
-	if !ok {
-		return fail
+	q, err := c.parseRead(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	p := pending{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray(),
 		ready: func(c *ctx, key string) bool {
-			s, _, _ := c.lookupStream(key)
+			s, _ := c.lookupStream(key)
 			return s.HasAfter(q.of(key))
 		},
 		take: func(c *ctx, key string) resp.Reply {
@@ -73,7 +73,7 @@ func (q *streamRead) of(key string) value.StreamID { return q.after[slices.Index
 func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (reply resp.Reply, found bool) {
 	elems, size := []resp.Reply(nil), int64(0)
 	for i, key := range keys {
-		s, _, _ := c.lookupStream(key)
+		s, _ := c.lookupStream(key)
 		if s == nil || !s.HasAfter(after[i]) {
 			continue
 		}
@@ -92,90 +92,95 @@ func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (r
 
 // parseRead reads the arguments, in the order of Redis's checks. The keys hold streams,
 // or nothing.
-func (c *ctx) parseRead(args resp.Args) (q *streamRead, fail resp.Reply, ok bool) {
+func (c *ctx) parseRead(args resp.Args) (q *streamRead, err error) {
 	q = &streamRead{args: args}
 	for i := 1; i+1 < len(args); i += 2 {
 		switch word := args[i]; {
 		case resp.Is(word, "BLOCK"):
-			if fail, ok = c.parseReadTimeout(q, args[0], args[i+1]); !ok {
-				return q, fail, false
+			if err = c.parseReadTimeout(q, args[0], args[i+1]); err != nil {
+				return q, err
 			}
 		case resp.Is(word, "COUNT"):
-			if q.count, ok = resp.ParseInt(args[i+1]); !ok {
-				return q, resp.Err(resp.ErrNotInteger), false
+			n, ok := resp.ParseInt(args[i+1])
+			if !ok {
+				return q, resp.Error(resp.ErrNotInteger)
 			}
-			q.count = max(0, q.count)
+			q.count = max(0, n)
 		case resp.Is(word, "STREAMS"):
-			fail, ok = c.parseStreams(q, i+1)
-			return q, fail, ok
+			return q, c.parseStreams(q, i+1)
 		case resp.Is(word, "GROUP") && i+2 < len(args):
-			return q, resp.Err(errReadGroup), false
+			return q, resp.Error(errReadGroup)
 		case resp.Is(word, "NOACK"):
-			return q, resp.Err(errReadNoAck), false
+			return q, resp.Error(errReadNoAck)
 		default:
-			return q, resp.Err(resp.ErrSyntax), false
+			return q, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return q, resp.Err(resp.ErrSyntax), false
+	return q, resp.Error(resp.ErrSyntax)
 }
 
-func (c *ctx) parseReadTimeout(q *streamRead, name, word string) (fail resp.Reply, ok bool) {
+func (c *ctx) parseReadTimeout(q *streamRead, name, word string) error {
 	if c.run != nil {
-		return resp.Errf(errReadScript, name), false
+		return resp.Errorf(errReadScript, name)
 	}
-	if q.timeoutMs, ok = resp.ParseInt(word); !ok {
-		return resp.Err(errTimeoutInteger), false
+	n, ok := resp.ParseInt(word)
+	switch q.timeoutMs, q.blocks = n, true; {
+	case !ok:
+		return resp.Error(errTimeoutInteger)
+	case n < 0:
+		return resp.Error(errTimeoutNegative)
 	}
-	if q.timeoutMs < 0 {
-		return resp.Err(errTimeoutNegative), false
+	if _, ok = c.after(n); !ok {
+		return resp.Error(errTimeoutRange)
 	}
-	q.blocks = true
-	_, ok = c.after(q.timeoutMs)
-	return resp.Err(errTimeoutRange), ok
+	return nil
 }
 
 // parseStreams reads the keys and, behind them, their ids, which begin at the argument
 // from.
-func (c *ctx) parseStreams(q *streamRead, from int) (fail resp.Reply, ok bool) {
+func (c *ctx) parseStreams(q *streamRead, from int) error {
 	n := len(q.args) - from
 	if n%2 != 0 {
-		return resp.Err(errReadUnbalanced), false
+		return resp.Error(errReadUnbalanced)
 	}
 	q.keys = q.args[from : from+n/2]
 	for i, key := range q.keys {
-		id, fail, ok := c.parseReadID(q, key, from+n/2+i)
-		if !ok {
-			return fail, false
+		id, err := c.parseReadID(q, key, from+n/2+i)
+		if err != nil {
+			return err
 		}
 		q.after = append(q.after, id)
 	}
-	return resp.Reply{}, true
+	return nil
 }
 
 // parseReadID reads the id at an argument. $ is the last that the stream has now: it is
 // written down as such, so that a command which waits, or is asked for once more, means
 // the same id ever after.
-func (c *ctx) parseReadID(q *streamRead, key string, at int) (id value.StreamID, fail resp.Reply, ok bool) {
+func (c *ctx) parseReadID(q *streamRead, key string, at int) (id value.StreamID, err error) {
 	kept := c.block != nil && c.block.parseOnly
 	var s *value.Stream
 	if !kept {
-		if s, fail, ok = c.lookupStream(key); !ok {
-			return id, fail, false
+		if s, err = c.lookupStream(key); err != nil {
+			return id, err
 		}
 	}
 	switch word := q.args[at]; {
 	case word == "$" && kept:
-		return id, resp.Err(errReadKept), false
+		return id, resp.Error(errReadKept)
 	case word == "$":
 		if s != nil {
 			id = s.LastID
 		}
 		q.args = slices.Clone(q.args)
 		q.args[at] = id.String()
-		return id, fail, true
+		return id, nil
 	case word == ">":
-		return id, resp.Err(errReadNew), false
+		return id, resp.Error(errReadNew)
 	}
-	id, ok = parseExactID(q.args[at], 0)
-	return id, resp.Err(errStreamID), ok
+	id, ok := parseExactID(q.args[at], 0)
+	if !ok {
+		return id, resp.Error(errStreamID)
+	}
+	return id, nil
 }

@@ -133,9 +133,9 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 	}
 	key, until := args[1], never
 	if opts.expiry != nil {
-		var fail resp.Reply
-		if until, fail, ok = c.deadlineOf(*opts.expiry, opts.number, "set"); !ok {
-			return fail
+		var err error
+		if until, err = c.deadlineOf(*opts.expiry, opts.number, "set"); err != nil {
+			return resp.Fail(err)
 		}
 	}
 	was := c.lookup(key)
@@ -147,9 +147,9 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 		reply = bulkOrNil(was)
 		refused = reply
 	}
-	met, fail, ok := c.meets(opts.when, was)
-	if !ok {
-		return fail
+	met, err := c.meets(opts.when, was)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if !met || (opts.onlyNew && was != nil) || (opts.onlyOld && was == nil) {
 		return refused
@@ -277,35 +277,35 @@ func cmdPSetEX(c *ctx, args resp.Args) resp.Reply { return c.setFor(expiryPX, ar
 
 // setFor is SETEX key time value, in either unit.
 func (c *ctx) setFor(x expiry, args resp.Args, command string) resp.Reply {
-	until, fail, ok := c.deadlineOf(x, args[2], command)
-	if !ok {
-		return fail
+	until, err := c.deadlineOf(x, args[2], command)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	c.setString(args[1], stringValue(args[3]), until, true)
 	return resp.OK()
 }
 
 func cmdGet(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return bulkOrNil(e)
 }
 
 func cmdGetSet(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	c.setString(args[1], stringValue(args[2]), never, false)
 	return bulkOrNil(e)
 }
 
 func cmdGetDel(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if e != nil {
 		c.deleteNotify(args[1])
@@ -327,15 +327,15 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrSyntax)
 	}
 	key := args[1]
-	e, fail, ok := c.lookupString(key)
-	if !ok || e == nil {
-		return orNil(fail, ok)
+	e, err := c.lookupString(key)
+	if err != nil || e == nil {
+		return orNil(err)
 	}
 	switch {
 	case opts.expiry != nil:
-		until, fail, ok := c.deadlineOf(*opts.expiry, opts.number, "getex")
-		if !ok {
-			return fail
+		until, err := c.deadlineOf(*opts.expiry, opts.number, "getex")
+		if err != nil {
+			return resp.Fail(err)
 		}
 		if c.past(until) {
 			c.deleteNotify(key)
@@ -351,9 +351,9 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 }
 
 // orNil is the error of a lookup, or nil for a key that is absent.
-func orNil(fail resp.Reply, ok bool) resp.Reply {
-	if !ok {
-		return fail
+func orNil(err error) resp.Reply {
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Nil()
 }
@@ -365,7 +365,7 @@ func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 		if c.m.tired() {
 			return resp.Err(errWorkMeter)
 		}
-		e, _, _ := c.lookupString(key)
+		e, _ := c.lookupString(key)
 		replies[i] = bulkOrNil(e)
 	}
 	return resp.Array(replies...)
@@ -405,9 +405,9 @@ func (c *ctx) setPairs(pairs resp.Args) {
 }
 
 func cmdAppend(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var old string
 	if e != nil {
@@ -431,9 +431,9 @@ func (c *ctx) rewrite(key, fresh, event string) {
 }
 
 func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if e == nil {
 		return resp.Int(0)
@@ -447,9 +447,9 @@ func cmdGetRange(c *ctx, args resp.Args) resp.Reply {
 	if !ok1 || !ok2 {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if e == nil {
 		return resp.Bulk("")
@@ -486,9 +486,9 @@ func cmdSetRange(c *ctx, args resp.Args) resp.Reply {
 	if offset < 0 {
 		return resp.Err(errOffsetRange)
 	}
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var old string
 	if e != nil {
@@ -548,15 +548,17 @@ func cmdDecrBy(c *ctx, args resp.Args) resp.Reply {
 
 // addTo adds n to the number at key; an absent key counts as 0.
 func (c *ctx) addTo(key string, n int64) resp.Reply {
-	e, fail, ok := c.lookupString(key)
-	if !ok {
-		return fail
+	e, err := c.lookupString(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var old int64
 	if e != nil {
-		if old, ok = resp.ParseInt(e.str()); !ok {
+		n, ok := resp.ParseInt(e.str())
+		if !ok {
 			return resp.Err(resp.ErrNotInteger)
 		}
+		old = n
 	}
 	sum, ok := addInt(old, n)
 	if !ok {
@@ -567,9 +569,9 @@ func (c *ctx) addTo(key string, n int64) resp.Reply {
 }
 
 func cmdIncrByFloat(c *ctx, args resp.Args) resp.Reply {
-	e, fail, ok := c.lookupString(args[1])
-	if !ok {
-		return fail
+	e, err := c.lookupString(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	old := "0"
 	if e != nil {

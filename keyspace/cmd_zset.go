@@ -117,18 +117,18 @@ func (o *addOptions) take(args resp.Args) resp.Args {
 }
 
 // wrong is what Redis says about the options and the words after them, or "".
-func (o *addOptions) wrong(pairs resp.Args) string {
+func (o *addOptions) wrong(pairs resp.Args) error {
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
-		return resp.ErrSyntax
+		return resp.Error(resp.ErrSyntax)
 	case o.nx && o.xx:
-		return errAddNXAndXX
+		return resp.Error(errAddNXAndXX)
 	case o.gt && o.nx || o.lt && o.nx || o.gt && o.lt:
-		return errAddGTLTNX
+		return resp.Error(errAddGTLTNX)
 	case o.incr && len(pairs) > 2:
-		return errAddIncrPairs
+		return resp.Error(errAddIncrPairs)
 	}
-	return ""
+	return nil
 }
 
 // addCount is what a ZADD has come to so far.
@@ -173,16 +173,16 @@ func (n *addCount) judge(z *value.Zset, o *addOptions, pair value.Scored) (score
 // that changes nothing is no modification of its key.
 func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
 	key, words := args[1], o.take(args[2:])
-	if why := o.wrong(words); why != "" {
-		return resp.Err(why)
+	if err := o.wrong(words); err != nil {
+		return resp.Fail(err)
 	}
 	pairs, ok := parsePairs(words)
 	if !ok {
 		return resp.Err(resp.ErrNotFloat)
 	}
-	z, fail, ok := c.lookupZset(key)
-	if !ok {
-		return fail
+	z, err := c.lookupZset(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	has := z
 	if has == nil {
@@ -246,9 +246,9 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 
 func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
-	z, fail, ok := c.lookupZset(key)
-	if !ok {
-		return fail
+	z, err := c.lookupZset(key)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil {
 		return resp.Int(0)
@@ -287,34 +287,34 @@ func (c *ctx) notifyRemoved(event, key string, emptied bool) {
 }
 
 func cmdZCard(c *ctx, args resp.Args) resp.Reply {
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok || z == nil {
-		return orZero(fail, ok)
+	z, err := c.lookupZset(args[1])
+	if err != nil || z == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(z.Len()))
 }
 
 // orZero is the answer of a count where there is nothing, or the error.
-func orZero(fail resp.Reply, ok bool) resp.Reply {
-	if !ok {
-		return fail
+func orZero(err error) resp.Reply {
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Int(0)
 }
 
 func cmdZScore(c *ctx, args resp.Args) resp.Reply {
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok || z == nil {
-		return orNil(fail, ok)
+	z, err := c.lookupZset(args[1])
+	if err != nil || z == nil {
+		return orNil(err)
 	}
 	c.m.spend(z.FindWork(args[2]))
 	return scoreReply(z, args[2])
 }
 
 func cmdZMScore(c *ctx, args resp.Args) resp.Reply {
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	replies := make([]resp.Reply, len(args)-2)
 	for i, member := range args[2:] {
@@ -349,9 +349,9 @@ func (c *ctx) rankOf(args resp.Args, command string, reverse bool) resp.Reply {
 	case withScore:
 		none = resp.NilArray()
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil {
 		return none
@@ -398,16 +398,16 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 		}
 		count = n
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
-	popped, fail, ok := c.popScored(args[1], z, from, count)
-	if !ok {
-		return fail
+	popped, err := c.popScored(args[1], z, from, count)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	items := memberReplies(popped, true)
 	if len(args) == 3 {
@@ -417,11 +417,11 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 }
 
 // popScored takes up to count members, count > 0, from one end of z, the sorted set at
-// key. What would be too large to answer stays. Where ok is false the reply is the error.
-func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, fail resp.Reply, ok bool) {
+// key. What would be too large to answer stays.
+func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
-	if why := c.listable(n); why != "" {
-		return nil, resp.Err(why), false
+	if err := c.listable(n); err != nil {
+		return nil, err
 	}
 	if from.reverse {
 		popped = z.Members(z.Len()-n, z.Len())
@@ -430,13 +430,13 @@ func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (p
 		popped = z.Members(0, n)
 	}
 	if value.BytesOf(popped, scoredReplyBytes) > replyBytesMax {
-		return nil, resp.Err(errReplyTooLarge), false
+		return nil, resp.Error(errReplyTooLarge)
 	}
 	if !c.m.affords(z.EditAllWork(popped)) {
-		return nil, resp.Err(errWorkMeter), false
+		return nil, resp.Error(errWorkMeter)
 	}
 	c.removeScored(key, popped, from.event)
-	return popped, resp.Reply{}, true
+	return popped, nil
 }
 
 // removeScored takes members, at least one, out of the sorted set at key, which has
@@ -450,16 +450,16 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 	c.notifyRemoved(event, key, emptied)
 }
 
-// listable counts the work of listing n members for a reply, and says why that is too
-// much, or "".
-func (c *ctx) listable(n int) (why string) {
+// listable counts the work of listing n members for a reply, or says why that is too
+// much.
+func (c *ctx) listable(n int) error {
 	switch {
 	case int64(n)*memberReplyBytes > replyBytesMax:
-		return errReplyTooLarge
+		return resp.Error(errReplyTooLarge)
 	case !c.m.affords(value.VisitWork * int64(n)):
-		return errWorkMeter
+		return resp.Error(errWorkMeter)
 	}
-	return ""
+	return nil
 }
 
 // What a member takes in a reply, with its score or without, beside its own bytes.
@@ -481,15 +481,15 @@ func memberReplies(members []value.Scored, withScores bool) []resp.Reply {
 }
 
 func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, from, count, fail, ok := popArguments(args)
-	if !ok {
-		return fail
+	keys, from, count, err := popArguments(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	for _, key := range keys {
-		z, fail, ok := c.lookupZset(key)
+		z, err := c.lookupZset(key)
 		switch {
-		case !ok:
-			return fail
+		case err != nil:
+			return resp.Fail(err)
 		case c.m.tired():
 			return resp.Err(errWorkMeter)
 		case z == nil:
@@ -502,9 +502,9 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 
 // popPairs is popScored as ZMPOP answers it.
 func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) resp.Reply {
-	popped, fail, ok := c.popScored(key, z, from, count)
-	if !ok {
-		return fail
+	popped, err := c.popScored(key, z, from, count)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var pairs []resp.Reply
 	for _, m := range popped {
@@ -514,13 +514,13 @@ func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) res
 }
 
 // popArguments reads ZMPOP: numkeys key [key ...] <MIN | MAX> [COUNT count].
-func popArguments(args resp.Args) (keys []string, from popFrom, count int64, fail resp.Reply, ok bool) {
+func popArguments(args resp.Args) (keys []string, from popFrom, count int64, err error) {
 	n, isInt := resp.ParseInt(args[1])
 	switch {
 	case !isInt || n < 1:
-		return nil, from, 0, resp.Err(errNumKeys), false
+		return nil, from, 0, resp.Error(errNumKeys)
 	case n > int64(len(args)-3):
-		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+		return nil, from, 0, resp.Error(resp.ErrSyntax)
 	}
 	keys, rest := args[2:2+n], args[2+n:]
 	switch {
@@ -529,31 +529,31 @@ func popArguments(args resp.Args) (keys []string, from popFrom, count int64, fai
 	case resp.Is(rest[0], popMax.word):
 		from = popMax
 	default:
-		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+		return nil, from, 0, resp.Error(resp.ErrSyntax)
 	}
 	count = 1
 	if len(rest) == 1 {
-		return keys, from, count, resp.Reply{}, true
+		return keys, from, count, nil
 	}
 	if len(rest) == 2 || !resp.Is(rest[1], "COUNT") {
-		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+		return nil, from, 0, resp.Error(resp.ErrSyntax)
 	}
 	if count, isInt = resp.ParseInt(rest[2]); !isInt || count < 1 {
-		return nil, from, 0, resp.Err(errCountPositive), false
+		return nil, from, 0, resp.Error(errCountPositive)
 	}
 	if len(rest) > 3 {
-		return nil, from, 0, resp.Err(resp.ErrSyntax), false
+		return nil, from, 0, resp.Error(resp.ErrSyntax)
 	}
-	return keys, from, count, resp.Reply{}, true
+	return keys, from, count, nil
 }
 
 func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 	if len(args) > 2 {
 		return c.randomScored(args)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok || z == nil {
-		return orNil(fail, ok)
+	z, err := c.lookupZset(args[1])
+	if err != nil || z == nil {
+		return orNil(err)
 	}
 	c.m.spend(value.TreeWork(z.Len()))
 	return resp.Bulk(z.At(c.randN(z.Len())).Member)
@@ -561,19 +561,19 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 
 // randomScored is ZRANDMEMBER with a count: see randomFields.
 func (c *ctx) randomScored(args resp.Args) resp.Reply {
-	count, withScores, fail, ok := randomCount(args, "WITHSCORES")
-	if !ok {
-		return fail
+	count, withScores, err := randomCount(args, "WITHSCORES")
+	if err != nil {
+		return resp.Fail(err)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
-	if why := c.drawable(z.Len(), count); why != "" {
-		return resp.Err(why)
+	if err := c.drawable(z.Len(), count); err != nil {
+		return resp.Fail(err)
 	}
 	var chosen []value.Scored
 	for _, rank := range c.choose(z.Len(), count) {
@@ -591,20 +591,20 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 	if _, ok := parseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, fail, ok := parseScan(args[2:], false)
-	if !ok {
-		return fail
+	opts, err := parseScan(args[2:], false)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var items []string
-	if fail, ok := opts.begin(c, z.Len(), z.IsTree()); !ok {
-		return fail
+	if err := opts.begin(c, z.Len(), z.IsTree()); err != nil {
+		return resp.Fail(err)
 	}
 	next := z.Scan(opts.cursor, opts.count, func(member string, score float64) {
 		if opts.wants(member) {

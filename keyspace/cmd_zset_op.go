@@ -72,16 +72,16 @@ func cmdZDiff(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
-	op, fail, ok := c.parseZsetOp(args[1:], &a)
-	if !ok {
-		return fail
+	op, err := c.parseZsetOp(args[1:], &a)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	op.room = roomToAnswer
 	if a.withScores {
 		op.room = roomToAnswerScores
 	}
-	if run(op); op.why != "" {
-		return resp.Err(op.why)
+	if run(op); op.err != nil {
+		return resp.Fail(op.err)
 	}
 	items := memberReplies(op.result, a.withScores)
 	if a.withScores {
@@ -104,90 +104,94 @@ func cmdZDiffStore(c *ctx, args resp.Args) resp.Reply {
 
 // zsetOpStore stores the result; its event has the name of the command.
 func (c *ctx) zsetOpStore(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
-	op, fail, ok := c.parseZsetOp(args[2:], &a)
-	if !ok {
-		return fail
+	op, err := c.parseZsetOp(args[2:], &a)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	op.room = roomToStore
-	if run(op); op.why != "" {
-		return resp.Err(op.why)
+	if run(op); op.err != nil {
+		return resp.Fail(op.err)
 	}
 	return c.storeScored(args[1], op.result, a.command)
 }
 
 func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
 	a := zsetOpArgs{command: "zintercard", card: true}
-	op, fail, ok := c.parseZsetOp(args[1:], &a)
-	if !ok {
-		return fail
+	op, err := c.parseZsetOp(args[1:], &a)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	n := int64(0)
 	op.common(func(value.Scored) bool {
 		n++
 		return n != a.limit
 	})
-	if op.why != "" {
-		return resp.Err(op.why)
+	if op.err != nil {
+		return resp.Fail(op.err)
 	}
 	return resp.Int(n)
 }
 
 // parseZsetOp reads numkeys, the sources and the options, in the order of Redis's
 // checks.
-func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, fail resp.Reply, ok bool) {
+func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, err error) {
 	n, isInt := resp.ParseInt(args[0])
 	switch {
 	case !isInt:
-		return nil, resp.Err(resp.ErrNotInteger), false
+		return nil, resp.Error(resp.ErrNotInteger)
 	case n < 1:
-		return nil, resp.Err("ERR at least 1 input key is needed for '" + a.command + "' command"), false
+		return nil, resp.Error("ERR at least 1 input key is needed for '" + a.command + "' command")
 	case n > int64(len(args)-1):
-		return nil, resp.Err(resp.ErrSyntax), false
+		return nil, resp.Error(resp.ErrSyntax)
 	}
 	op = &zsetOp{c: c, combine: sumOf, sources: make([]weighted, n)}
 	for i, key := range args[1 : 1+n] {
-		s, fail, ok := c.lookupScores(key)
-		if !ok {
-			return nil, fail, false
+		s, err := c.lookupScores(key)
+		if err != nil {
+			return nil, err
 		}
 		op.sources[i] = weighted{s, 1}
 		if c.m.tired() {
-			return nil, resp.Err(errWorkMeter), false
+			return nil, resp.Error(errWorkMeter)
 		}
 	}
 	for rest := args[1+n:]; len(rest) > 0; {
-		if rest, fail, ok = a.option(op, rest); !ok {
-			return nil, fail, false
+		if rest, err = a.option(op, rest); err != nil {
+			return nil, err
 		}
 	}
-	return op, resp.Reply{}, true
+	return op, nil
 }
 
 // option reads one option and returns what follows it.
-func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, fail resp.Reply, ok bool) {
+func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, err error) {
 	switch word := words[0]; {
 	case a.weights && resp.Is(word, "WEIGHTS") && len(words) > len(op.sources):
 		for i := range op.sources {
-			if op.sources[i].weight, ok = value.ParseScore(words[1+i]); !ok {
-				return nil, resp.Err(errWeight), false
+			weight, ok := value.ParseScore(words[1+i])
+			if !ok {
+				return nil, resp.Error(errWeight)
 			}
+			op.sources[i].weight = weight
 		}
-		return words[1+len(op.sources):], resp.Reply{}, true
+		return words[1+len(op.sources):], nil
 	case a.weights && resp.Is(word, "AGGREGATE") && len(words) > 1:
 		if op.combine = combiner(words[1]); op.combine == nil {
-			return nil, resp.Err(resp.ErrSyntax), false
+			return nil, resp.Error(resp.ErrSyntax)
 		}
-		return words[2:], resp.Reply{}, true
+		return words[2:], nil
 	case a.scores && resp.Is(word, "WITHSCORES"):
 		a.withScores = true
-		return words[1:], resp.Reply{}, true
+		return words[1:], nil
 	case a.card && resp.Is(word, "LIMIT") && len(words) > 1:
-		if a.limit, ok = resp.ParseInt(words[1]); !ok || a.limit < 0 {
-			return nil, resp.Err(errLimitNegative), false
+		n, ok := resp.ParseInt(words[1])
+		if !ok || n < 0 {
+			return nil, resp.Error(errLimitNegative)
 		}
-		return words[2:], resp.Reply{}, true
+		a.limit = n
+		return words[2:], nil
 	}
-	return nil, resp.Err(resp.ErrSyntax), false
+	return nil, resp.Error(resp.ErrSyntax)
 }
 
 // combiner is the function that AGGREGATE names; nil where there is none.

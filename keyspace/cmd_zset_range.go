@@ -82,7 +82,7 @@ const (
 type rangeBy struct {
 	ranks, lex bool
 	// read reads the ends, the lower one first.
-	read func(low, high string) (find rangeFind, fail resp.Reply, ok bool)
+	read func(low, high string) (find rangeFind, err error)
 }
 
 // rangeFind finds the members of a range: those of the ranks from <= rank < to.
@@ -94,11 +94,11 @@ var (
 	byLex   = &rangeBy{read: readMembers, lex: true}
 )
 
-func readRanks(start, stop string) (rangeFind, resp.Reply, bool) {
+func readRanks(start, stop string) (rangeFind, error) {
 	first, ok1 := resp.ParseInt(start)
 	last, ok2 := resp.ParseInt(stop)
 	if !ok1 || !ok2 {
-		return nil, resp.Err(resp.ErrNotInteger), false
+		return nil, resp.Error(resp.ErrNotInteger)
 	}
 	return func(z *value.Zset, reverse bool) (from, to int) {
 		n, end := int64(z.Len()), last
@@ -113,25 +113,25 @@ func readRanks(start, stop string) (rangeFind, resp.Reply, bool) {
 			return int(n) - to, int(n) - from
 		}
 		return from, to
-	}, resp.Reply{}, true
+	}, nil
 }
 
-func readScores(low, high string) (rangeFind, resp.Reply, bool) {
+func readScores(low, high string) (rangeFind, error) {
 	first, ok1 := value.ParseScoreBound(low)
 	last, ok2 := value.ParseScoreBound(high)
 	if !ok1 || !ok2 {
-		return nil, resp.Err(errScoreRange), false
+		return nil, resp.Error(errScoreRange)
 	}
-	return between(first.Begins, last.Ends), resp.Reply{}, true
+	return between(first.Begins, last.Ends), nil
 }
 
-func readMembers(low, high string) (rangeFind, resp.Reply, bool) {
+func readMembers(low, high string) (rangeFind, error) {
 	first, ok1 := value.ParseLexBound(low)
 	last, ok2 := value.ParseLexBound(high)
 	if !ok1 || !ok2 {
-		return nil, resp.Err(errLexRange), false
+		return nil, resp.Error(errLexRange)
 	}
-	return between(first.Begins, last.Ends), resp.Reply{}, true
+	return between(first.Begins, last.Ends), nil
 }
 
 func between(begins, ends func(m value.Scored) bool) rangeFind {
@@ -156,29 +156,29 @@ type zrange struct {
 
 // parse reads the ends and the options that follow them, in the order of Redis's
 // checks.
-func (q *zrange) parse(args resp.Args) (fail resp.Reply, ok bool) {
+func (q *zrange) parse(args resp.Args) (err error) {
 	q.limit = -1
-	if fail, ok = q.parseOptions(args[2:]); !ok {
-		return fail, false
+	if err = q.parseOptions(args[2:]); err != nil {
+		return err
 	}
 	if q.by == nil {
 		q.by = byRank
 	}
 	switch {
 	case q.limit != -1 && q.by.ranks:
-		return resp.Err(errLimitByRank), false
+		return resp.Error(errLimitByRank)
 	case q.withScores && q.by.lex:
-		return resp.Err(errWithScoresByLex), false
+		return resp.Error(errWithScoresByLex)
 	}
 	low, high := args[0], args[1]
 	if q.reverse && !q.by.ranks {
 		low, high = high, low
 	}
-	q.find, fail, ok = q.by.read(low, high)
-	return fail, ok
+	q.find, err = q.by.read(low, high)
+	return err
 }
 
-func (q *zrange) parseOptions(words resp.Args) (fail resp.Reply, ok bool) {
+func (q *zrange) parseOptions(words resp.Args) (err error) {
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; {
 		case !q.store && resp.Is(word, "WITHSCORES"):
@@ -188,7 +188,7 @@ func (q *zrange) parseOptions(words resp.Args) (fail resp.Reply, ok bool) {
 			q.offset, ok1 = resp.ParseInt(words[i+1])
 			q.limit, ok2 = resp.ParseInt(words[i+2])
 			if !ok1 || !ok2 {
-				return resp.Err(resp.ErrNotInteger), false
+				return resp.Error(resp.ErrNotInteger)
 			}
 			i += 2
 		case !q.directed && resp.Is(word, "REV"):
@@ -198,10 +198,10 @@ func (q *zrange) parseOptions(words resp.Args) (fail resp.Reply, ok bool) {
 		case q.by == nil && resp.Is(word, "BYSCORE"):
 			q.by = byScore
 		default:
-			return resp.Err(resp.ErrSyntax), false
+			return resp.Error(resp.ErrSyntax)
 		}
 	}
-	return resp.Reply{}, true
+	return nil
 }
 
 // ranks finds what the range is in z: the ranks from <= rank < to. An offset counts
@@ -250,20 +250,20 @@ func cmdZRevRangeByLex(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
-	if fail, ok := q.parse(args[2:]); !ok {
-		return fail
+	if err := q.parse(args[2:]); err != nil {
+		return resp.Fail(err)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	if z == nil {
 		return resp.Array()
 	}
 	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := q.ranks(z)
-	if why := c.listable(to - from); why != "" {
-		return resp.Err(why)
+	if err := c.listable(to - from); err != nil {
+		return resp.Fail(err)
 	}
 	members := z.Members(from, to)
 	if q.reverse {
@@ -278,12 +278,12 @@ func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
 
 func cmdZRangeStore(c *ctx, args resp.Args) resp.Reply {
 	q := zrange{store: true}
-	if fail, ok := q.parse(args[3:]); !ok {
-		return fail
+	if err := q.parse(args[3:]); err != nil {
+		return resp.Fail(err)
 	}
-	z, fail, ok := c.lookupZset(args[2])
-	if !ok {
-		return fail
+	z, err := c.lookupZset(args[2])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	var members []value.Scored
 	if z != nil {
@@ -323,13 +323,13 @@ func cmdZCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, by
 func cmdZLexCount(c *ctx, args resp.Args) resp.Reply { return c.countRange(args, byLex) }
 
 func (c *ctx) countRange(args resp.Args, by *rangeBy) resp.Reply {
-	find, fail, ok := by.read(args[2], args[3])
-	if !ok {
-		return fail
+	find, err := by.read(args[2], args[3])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok || z == nil {
-		return orZero(fail, ok)
+	z, err := c.lookupZset(args[1])
+	if err != nil || z == nil {
+		return orZero(err)
 	}
 	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := find(z, false)
@@ -349,13 +349,13 @@ func cmdZRemRangeByLex(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) removeRange(args resp.Args, by *rangeBy, event string) resp.Reply {
-	find, fail, ok := by.read(args[2], args[3])
-	if !ok {
-		return fail
+	find, err := by.read(args[2], args[3])
+	if err != nil {
+		return resp.Fail(err)
 	}
-	z, fail, ok := c.lookupZset(args[1])
-	if !ok || z == nil {
-		return orZero(fail, ok)
+	z, err := c.lookupZset(args[1])
+	if err != nil || z == nil {
+		return orZero(err)
 	}
 	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := find(z, false)

@@ -149,20 +149,19 @@ var (
 )
 
 // deadlineOf reads the number of an expiry option with the checks of Redis's SET,
-// GETEX and SETEX; command names the command in the error, in lower case. Where
-// ok is false the reply is the error.
-func (c *ctx) deadlineOf(x expiry, number, command string) (d deadline, fail resp.Reply, ok bool) {
+// GETEX and SETEX; command names the command in the error, in lower case.
+func (c *ctx) deadlineOf(x expiry, number, command string) (d deadline, err error) {
 	n, ok := resp.ParseInt(number)
 	if !ok {
-		return never, resp.Err(resp.ErrNotInteger), false
+		return never, resp.Error(resp.ErrNotInteger)
 	}
 	if n > 0 && n <= maxInt/x.unitMs {
 		d, ok = c.deadlineIn(x, n*x.unitMs)
 		if ok {
-			return d, resp.Reply{}, true
+			return d, nil
 		}
 	}
-	return never, invalidExpire(command), false
+	return never, resp.Error(invalidExpire(command).Str)
 }
 
 func (c *ctx) deadlineIn(x expiry, ms int64) (deadline, bool) {

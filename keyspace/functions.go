@@ -47,40 +47,39 @@ type functionRef struct {
 // engineLua is the only engine, as FUNCTION LIST names it.
 const engineLua = "LUA"
 
-// parseLibrary reads the first line of a library, "#!lua name=mylib"; why says what is
-// wrong with it.
-func parseLibrary(source string) (l *functionLibrary, why string) {
+// parseLibrary reads the first line of a library, "#!lua name=mylib".
+func parseLibrary(source string) (l *functionLibrary, err error) {
 	if !strings.HasPrefix(source, "#!") {
-		return nil, "ERR Missing library metadata"
+		return nil, resp.Error("ERR Missing library metadata")
 	}
 	end := strings.IndexAny(source, "\n\x00")
 	if end < 0 || source[end] == 0 {
-		return nil, "ERR Invalid library metadata"
+		return nil, resp.Error("ERR Invalid library metadata")
 	}
 	words, ok := resp.SplitWords(source[:end])
 	if !ok {
-		return nil, "ERR Invalid library metadata"
+		return nil, resp.Error("ERR Invalid library metadata")
 	}
 	l = &functionLibrary{engine: words[0][len("#!"):], source: source, sha: scriptSHA(source), shebang: end}
 	named := false
 	for _, word := range words[1:] {
 		if len(word) < len("name=") || !resp.Is(word[:len("name=")], "name=") {
-			return nil, "ERR Invalid metadata value given: " + cText(word)
+			return nil, resp.Error("ERR Invalid metadata value given: " + cText(word))
 		}
 		if named {
-			return nil, "ERR Invalid metadata value, name argument was given multiple times"
+			return nil, resp.Error("ERR Invalid metadata value, name argument was given multiple times")
 		}
 		l.name, named = word[len("name="):], true
 	}
 	switch {
 	case !named:
-		return nil, "ERR Library name was not given"
+		return nil, resp.Error("ERR Library name was not given")
 	case !resp.IsFunctionName(l.name):
-		return nil, "ERR " + resp.FunctionNameRule
+		return nil, resp.Error("ERR " + resp.FunctionNameRule)
 	case !resp.Is(l.engine, engineLua):
-		return nil, "ERR Engine '" + l.engine + "' not found"
+		return nil, resp.Error("ERR Engine '" + l.engine + "' not found")
 	}
-	return l, ""
+	return l, nil
 }
 
 // cText is a text up to its first NUL, as C prints it.
@@ -122,41 +121,42 @@ func (f *functions) full() bool {
 
 // create adds a library of a source, and takes what it runs from left. In the place
 // of one of its name it comes only where replace is true.
-func (m *Machine) create(f *functions, source string, replace bool, left *resp.ScriptLimits) (name string, fail resp.Reply, ok bool) {
-	l, why := parseLibrary(source)
-	if why != "" {
-		return "", resp.Err(why), false
+func (m *Machine) create(f *functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
+	l, err := parseLibrary(source)
+	if err != nil {
+		return "", err
 	}
 	old, exists := f.libraries.Get(l.name)
 	if exists && !replace {
-		return "", resp.Err("ERR Library '" + l.name + "' already exists"), false
+		return "", resp.Error("ERR Library '" + l.name + "' already exists")
 	}
 	if exists {
 		f.remove(old)
 	}
 	if !m.affords(compileWork + sourceWork*int64(len(source))) {
-		return "", resp.Err(errWorkMeter), false
+		return "", resp.Error(errWorkMeter)
 	}
 	lim := m.scriptLimits(*left)
-	l.functions, *left, fail, ok = m.scripts.Load(l.code(), lim)
+	made, rest, fail, ok := m.scripts.Load(l.code(), lim)
+	l.functions, *left = made, rest
 	steps := lim.Steps - left.Steps
 	m.spendSteps(steps)
 	m.spend(lim.MemBytes - left.MemBytes)
 	switch {
 	case !ok && workMet(lim, steps, left.Steps):
-		return "", resp.Err(errWorkMeter), false
+		return "", resp.Error(errWorkMeter)
 	case !ok:
-		return "", fail, false
+		return "", resp.Error(fail.Str)
 	}
 	if len(l.functions) == 0 {
-		return "", resp.Err("ERR No functions registered"), false
+		return "", resp.Error("ERR No functions registered")
 	}
 	slices.SortFunc(l.functions, func(a, b resp.Function) int { return strings.Compare(a.Name, b.Name) })
 	if twice := f.collision(l); twice != "" {
-		return "", resp.Err("ERR Function " + twice + " already exists"), false
+		return "", resp.Error("ERR Function " + twice + " already exists")
 	}
 	f.add(l)
-	return l.name, resp.Reply{}, true
+	return l.name, nil
 }
 
 // collision is the first name of a function of l that another library has, or "".
@@ -185,31 +185,31 @@ func (f *functions) remove(l *functionLibrary) {
 	}
 }
 
-// join adds the libraries of another set. why is the error where one of them is there
+// join adds the libraries of another set. It is an error where one of them is there
 // already, unless replace is true, or one of their functions.
-func (f *functions) join(more *functions, replace bool) (why string) {
+func (f *functions) join(more *functions, replace bool) (err error) {
 	more.libraries.Scan(func(name string, _ *functionLibrary) bool {
 		old, exists := f.libraries.Get(name)
 		switch {
 		case exists && !replace:
-			why = "ERR Library " + name + " already exists"
+			err = resp.Error("ERR Library " + name + " already exists")
 		case exists:
 			f.remove(old)
 		}
-		return why == ""
+		return err == nil
 	})
 	more.libraries.Scan(func(_ string, l *functionLibrary) bool {
-		if why != "" {
+		if err != nil {
 			return false
 		}
 		if twice := f.collision(l); twice != "" {
-			why = "ERR Function " + twice + " already exists"
+			err = resp.Error("ERR Function " + twice + " already exists")
 			return false
 		}
 		f.add(l)
 		return true
 	})
-	return why
+	return err
 }
 
 func (f *functions) write(w *value.Writer) {
@@ -231,8 +231,8 @@ func readFunctions(r *value.Reader) functions {
 	var f functions
 	last := ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {
-		l, why := parseLibrary(r.Text())
-		if why != "" || l.name <= last {
+		l, err := parseLibrary(r.Text())
+		if err != nil || l.name <= last {
 			r.Fail("a library of functions that is none")
 			break
 		}

@@ -54,17 +54,18 @@ func scriptSHA(source string) string {
 func (s *script) bytes() int64 { return scriptBytes + int64(len(s.source)) }
 
 // compile checks a new script: its first line, then the rest.
-func (m *Machine) compile(sha string, s *script) (fail resp.Reply, ok bool) {
-	if why := s.readShebang(); why != "" {
-		return resp.Err(why), false
+func (m *Machine) compile(sha string, s *script) error {
+	if err := s.readShebang(); err != nil {
+		return err
 	}
 	if !m.affordsProgram(sha, len(s.source)) {
-		return resp.Err(errWorkMeter), false
+		return resp.Error(errWorkMeter)
 	}
-	if fail, ok = m.scripts.Compile(s.body(sha)); !ok {
+	if fail, ok := m.scripts.Compile(s.body(sha)); !ok {
 		delete(m.entry.compiled, sha) // it is not kept: whoever comes again pays again
+		return resp.Error(fail.Str)
 	}
-	return fail, ok
+	return nil
 }
 
 // body is what is compiled: the first line is cut off, but not its end, so that
@@ -73,35 +74,34 @@ func (s *script) body(sha string) resp.Script {
 	return resp.Script{SHA: sha, Source: s.source[s.shebang:]}
 }
 
-// readShebang reads a first line such as "#!lua flags=no-writes,allow-oom"; why
-// says what is wrong with it.
-func (s *script) readShebang() (why string) {
+// readShebang reads a first line such as "#!lua flags=no-writes,allow-oom".
+func (s *script) readShebang() error {
 	if !strings.HasPrefix(s.source, "#!") {
-		return ""
+		return nil
 	}
 	s.shebang = strings.IndexByte(s.source, '\n')
 	if s.shebang < 0 {
-		return "ERR Invalid script shebang"
+		return resp.Error("ERR Invalid script shebang")
 	}
 	words := strings.Fields(s.source[:s.shebang])
 	if words[0] != "#!lua" {
-		return "ERR Unexpected engine in script shebang: " + words[0]
+		return resp.Error("ERR Unexpected engine in script shebang: " + words[0])
 	}
 	for _, word := range words[1:] {
 		flags, found := strings.CutPrefix(word, "flags=")
 		if !found {
-			return "ERR Unknown lua shebang option: " + word
+			return resp.Error("ERR Unknown lua shebang option: " + word)
 		}
-		if why := s.readFlags(flags); why != "" {
-			return why
+		if err := s.readFlags(flags); err != nil {
+			return err
 		}
 	}
-	return ""
+	return nil
 }
 
-func (s *script) readFlags(flags string) (why string) {
+func (s *script) readFlags(flags string) error {
 	if flags == "" {
-		return ""
+		return nil
 	}
 	for _, flag := range strings.Split(flags, ",") {
 		switch flag {
@@ -111,10 +111,10 @@ func (s *script) readFlags(flags string) (why string) {
 			s.allowOOM = true
 		case "allow-stale", "no-cluster", "allow-cross-slot-keys":
 		default:
-			return "ERR Unexpected flag in script shebang: " + flag
+			return resp.Error("ERR Unexpected flag in script shebang: " + flag)
 		}
 	}
-	return ""
+	return nil
 }
 
 func (l *library) find(sha string) *script {
@@ -228,7 +228,7 @@ func readLibrary(r *value.Reader) library {
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		sha, s := r.Text(), &script{source: r.Text()}
 		s.loaded, s.turn = r.Flag(), r.U64()
-		if sha <= last || sha != scriptSHA(s.source) || s.turn > l.turn || s.readShebang() != "" {
+		if sha <= last || sha != scriptSHA(s.source) || s.turn > l.turn || s.readShebang() != nil {
 			r.Fail("a script is not what its name says")
 			break
 		}

@@ -6,27 +6,27 @@ import (
 )
 
 // lookupString finds a key that must hold a string, if it is there: e is nil where
-// it is absent. Where ok is false the reply is the error.
-func (c *ctx) lookupString(key string) (e *entry, fail resp.Reply, ok bool) {
+// it is absent.
+func (c *ctx) lookupString(key string) (e *entry, err error) {
 	e = c.lookup(key)
 	if e != nil && e.agg() != nil {
-		return nil, resp.Err(resp.ErrWrongType), false
+		return nil, resp.Error(resp.ErrWrongType)
 	}
-	return e, resp.Reply{}, true
+	return e, nil
 }
 
 // lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
-// is nil where it is absent. It is for reading; see editAs. Where ok is false the
-// reply is the error.
-func lookupAs[T value.Aggregate](c *ctx, key string) (v T, fail resp.Reply, ok bool) {
+// is nil where it is absent. It is for reading; see editAs.
+func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
 	e := c.lookup(key)
 	if e == nil {
-		return v, resp.Reply{}, true
+		return v, nil
 	}
-	if v, ok = e.agg().(T); !ok {
-		return v, resp.Err(resp.ErrWrongType), false
+	v, ok := e.agg().(T)
+	if !ok {
+		return v, resp.Error(resp.ErrWrongType)
 	}
-	return v, resp.Reply{}, true
+	return v, nil
 }
 
 // editAs lets edit change the aggregate at key, one that fresh makes where key is
@@ -61,7 +61,7 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 }
 
 // lookupHash is lookupAs for hashes.
-func (c *ctx) lookupHash(key string) (h *value.Hash, fail resp.Reply, ok bool) {
+func (c *ctx) lookupHash(key string) (h *value.Hash, err error) {
 	return lookupAs[*value.Hash](c, key)
 }
 
@@ -74,7 +74,7 @@ func (c *ctx) editHash(key string, edit func(h *value.Hash)) (emptied bool) {
 }
 
 // lookupList is lookupAs for lists.
-func (c *ctx) lookupList(key string) (l *value.List, fail resp.Reply, ok bool) {
+func (c *ctx) lookupList(key string) (l *value.List, err error) {
 	return lookupAs[*value.List](c, key)
 }
 
@@ -88,7 +88,7 @@ func (c *ctx) editList(key string, edit func(l *value.List)) (emptied bool) {
 }
 
 // lookupSet is lookupAs for sets.
-func (c *ctx) lookupSet(key string) (s *value.Set, fail resp.Reply, ok bool) {
+func (c *ctx) lookupSet(key string) (s *value.Set, err error) {
 	return lookupAs[*value.Set](c, key)
 }
 
@@ -101,7 +101,7 @@ func (c *ctx) editSet(key string, edit func(s *value.Set)) (emptied bool) {
 }
 
 // lookupZset is lookupAs for sorted sets.
-func (c *ctx) lookupZset(key string) (z *value.Zset, fail resp.Reply, ok bool) {
+func (c *ctx) lookupZset(key string) (z *value.Zset, err error) {
 	return lookupAs[*value.Zset](c, key)
 }
 
@@ -114,7 +114,7 @@ func (c *ctx) editZset(key string, edit func(z *value.Zset)) (emptied bool) {
 }
 
 // lookupStream is lookupAs for streams.
-func (c *ctx) lookupStream(key string) (s *value.Stream, fail resp.Reply, ok bool) {
+func (c *ctx) lookupStream(key string) (s *value.Stream, err error) {
 	return lookupAs[*value.Stream](c, key)
 }
 

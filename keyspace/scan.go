@@ -20,22 +20,24 @@ type scanOptions struct {
 const scanCountMax = 1 << 30
 
 // parseScan reads the cursor and the options that follow it; TYPE only where
-// withType is true. Where ok is false the reply is the error.
-func parseScan(args resp.Args, withType bool) (o scanOptions, fail resp.Reply, ok bool) {
+// withType is true.
+func parseScan(args resp.Args, withType bool) (o scanOptions, err error) {
 	o.count = 10
-	if o.cursor, ok = parseCursor(args[0]); !ok {
-		return o, resp.Err(resp.ErrCursor), false
+	cursor, ok := parseCursor(args[0])
+	if !ok {
+		return o, resp.Error(resp.ErrCursor)
 	}
+	o.cursor = cursor
 	for i := 1; i < len(args); i += 2 {
 		last := i+1 == len(args)
 		switch {
 		case !last && resp.Is(args[i], "COUNT"):
 			n, isInt := resp.ParseInt(args[i+1])
 			if !isInt {
-				return o, resp.Err(resp.ErrNotInteger), false
+				return o, resp.Error(resp.ErrNotInteger)
 			}
 			if n < 1 {
-				return o, resp.Err(resp.ErrSyntax), false
+				return o, resp.Error(resp.ErrSyntax)
 			}
 			o.count = int(min(n, scanCountMax))
 		case !last && resp.Is(args[i], "MATCH"):
@@ -43,10 +45,10 @@ func parseScan(args resp.Args, withType bool) (o scanOptions, fail resp.Reply, o
 		case !last && withType && resp.Is(args[i], "TYPE"):
 			o.kind = args[i+1]
 		default:
-			return o, resp.Err(resp.ErrSyntax), false
+			return o, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return o, resp.Reply{}, true
+	return o, nil
 }
 
 // parseCursor reads what C's strtoul does: a sign may stand before the number, and
@@ -68,8 +70,8 @@ func parseCursor(s string) (uint64, bool) {
 }
 
 // begin bounds COUNT by the n elements that there are, and counts the work of a step; an
-// aggregate that is no tree is visited whole. Where ok is false the reply is the error.
-func (o *scanOptions) begin(c *ctx, n int, tree bool) (fail resp.Reply, ok bool) {
+// aggregate that is no tree is visited whole.
+func (o *scanOptions) begin(c *ctx, n int, tree bool) error {
 	if o.count = min(o.count, max(n, 1)); !tree {
 		o.count = max(n, 1)
 	}
@@ -78,9 +80,9 @@ func (o *scanOptions) begin(c *ctx, n int, tree bool) (fail resp.Reply, ok bool)
 		each = value.FarWork
 	}
 	if !c.m.affords(each*int64(o.count) + value.TreeWork(n)) {
-		return resp.Err(errWorkMeter), false
+		return resp.Error(errWorkMeter)
 	}
-	return resp.Reply{}, true
+	return nil
 }
 
 // wants reports whether a key or field passes MATCH.

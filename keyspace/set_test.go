@@ -291,7 +291,7 @@ func TestDiffHasTwoWays(t *testing.T) {
 	}
 	do(m, 1, "SADD few m1 m2 x")
 	c := &ctx{m: m}
-	sets, _, _ := c.lookupSets([]string{"first", "other", "few"})
+	sets, _ := c.lookupSets([]string{"first", "other", "few"})
 	first, other, few := sets[0], sets[1], sets[2]
 	for _, tt := range []struct {
 		first      *value.Set

@@ -4,18 +4,19 @@ import (
 	"slices"
 
 	"lockd/keyspace/value"
+	"lockd/resp"
 )
 
 // setOp computes a set from others: their union, intersection or difference. It
 // changes nothing that is stored, so it gives up where the result, or the work, is
-// more than one request may ask for; why is the error then.
+// more than one request may ask for; err says so then.
 //
 // The order of the result follows from the orders of its sources alone.
 type setOp struct {
 	c      *ctx
 	stored bool // the result is to be stored, not answered
 	result *value.Set
-	why    string
+	err    error
 }
 
 func (c *ctx) newSetOp(stored bool) *setOp {
@@ -28,9 +29,9 @@ func (c *ctx) newSetOp(stored bool) *setOp {
 func (op *setOp) spend(work int64) bool {
 	op.c.m.spend(work)
 	if op.c.m.tired() {
-		op.why = errWorkMeter
+		op.err = resp.Error(errWorkMeter)
 	}
-	return op.why == ""
+	return op.err == nil
 }
 
 // add puts a member into the result, and reports whether the operation may go on.
@@ -46,11 +47,11 @@ func (op *setOp) add(member string) bool {
 	}
 	switch {
 	case op.stored && op.result.Size() > growthBytesMax:
-		op.why = errGrowthMeter
+		op.err = resp.Error(errGrowthMeter)
 	case !op.stored && op.result.ReplyBytes() > replyBytesMax:
-		op.why = errReplyTooLarge
+		op.err = resp.Error(errReplyTooLarge)
 	}
-	return op.why == ""
+	return op.err == nil
 }
 
 // isIn looks for a member in one of the sources.
@@ -61,7 +62,7 @@ func (op *setOp) isIn(s *value.Set, member string) bool {
 // union adds all members of all sets, in their order.
 func (op *setOp) union(sets []*value.Set) {
 	for _, s := range sets {
-		if op.why == "" {
+		if op.err == nil {
 			s.Each(op.add)
 		}
 	}
@@ -76,10 +77,10 @@ func (op *setOp) inter(sets []*value.Set, visit func(member string) bool) {
 		}
 		for _, s := range sets[1:] {
 			if s != sets[0] && !op.isIn(s, member) {
-				return op.why == ""
+				return op.err == nil
 			}
 		}
-		return op.why == "" && visit(member)
+		return op.err == nil && visit(member)
 	})
 }
 
@@ -90,7 +91,7 @@ func (op *setOp) interset(sets []*value.Set) {
 		op.result.BeginSmall()
 	}
 	op.inter(sets, op.add)
-	if op.why == "" {
+	if op.err == nil {
 		op.result.Compact()
 	}
 }
@@ -113,10 +114,10 @@ func (op *setOp) diff(first *value.Set, others []*value.Set) {
 		}
 		for _, s := range others {
 			if op.isIn(s, member) {
-				return op.why == ""
+				return op.err == nil
 			}
 		}
-		return op.why == "" && op.add(member)
+		return op.err == nil && op.add(member)
 	})
 }
 

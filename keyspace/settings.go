@@ -127,22 +127,22 @@ var parameters = []parameter{
 type parameter struct {
 	name, alias string // alias: the older name, or ""
 	value       string // the default, as CONFIG GET shows it
-	check       func(value string) (kept, why string)
-	merge       func(has, value string) (kept, why string)
+	check       func(value string) (kept string, err error)
+	merge       func(has, value string) (kept string, err error)
 }
 
-// take makes of the value that CONFIG SET was given what is kept; why says what
-// is wrong with it, in Redis's words, or is empty.
-func (p *parameter) take(has, value string) (kept, why string) {
+// take makes of the value that CONFIG SET was given what is kept, or says what is
+// wrong with it, in Redis's words.
+func (p *parameter) take(has, value string) (kept string, err error) {
 	switch {
 	case p.check != nil:
 		return p.check(value)
 	case p.merge != nil:
 		return p.merge(has, value)
 	case value == has:
-		return has, "" // setting what is so anyway does no harm
+		return has, nil // setting what is so anyway does no harm
 	}
-	return "", "can't set immutable config"
+	return "", resp.Error("can't set immutable config")
 }
 
 // parameterIndex finds a parameter by name or alias, in any case; -1 if unknown.
@@ -166,26 +166,26 @@ func defaultSettings() *settings {
 }
 
 // with returns settings that differ in the given names and values, name after
-// value; the reply is CONFIG SET's error.
-func (s *settings) with(pairs []string) (next *settings, fail resp.Reply, ok bool) {
+// value; the error is that of CONFIG SET.
+func (s *settings) with(pairs []string) (next *settings, err error) {
 	next = &settings{values: append([]string(nil), s.values...)}
 	taken := make([]string, len(parameters)) // the name each was set by
 	for i := 0; i+1 < len(pairs); i += 2 {
 		at, name := parameterIndex(pairs[i]), strings.ToLower(pairs[i])
 		if at < 0 {
-			return nil, resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + pairs[i] + "'"), false
+			return nil, resp.Error("ERR Unknown option or number of arguments for CONFIG SET - '" + pairs[i] + "'")
 		}
-		why := "duplicate parameter"
+		err = resp.Error("duplicate parameter")
 		if taken[at] != name {
-			next.values[at], why = parameters[at].take(next.values[at], strings.Clone(pairs[i+1]))
+			next.values[at], err = parameters[at].take(next.values[at], strings.Clone(pairs[i+1]))
 		}
-		if why != "" {
-			return nil, resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why), false
+		if err != nil {
+			return nil, resp.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		}
 		taken[at] = name
 	}
 	next.read()
-	return next, resp.Reply{}, true
+	return next, nil
 }
 
 // read fills in what the machine uses. The values have been checked.
@@ -312,9 +312,9 @@ func readSettings(r *value.Reader) *settings {
 		if name <= last {
 			r.Fail("settings are not in order")
 		}
-		next, bad, ok := s.with([]string{name, value})
-		if !ok {
-			r.Fail("setting " + name + ": " + bad.Str)
+		next, err := s.with([]string{name, value})
+		if err != nil {
+			r.Fail("setting " + name + ": " + err.Error())
 			break
 		}
 		s, last = next, name

@@ -1,64 +1,63 @@
 package keyspace
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"lockd/resp"
 )
 
-// The checks of CONFIG SET's values. Each returns the value as it is kept, and in
-// why what is wrong with it, in Redis's words, or nothing.
+// The checks of CONFIG SET's values. Each returns the value as it is kept, or what is
+// wrong with it, in Redis's words.
 
 const maxInt32 = 1<<31 - 1
 
-func number(least, most int64) func(string) (kept, why string) {
-	return func(value string) (string, string) {
+func number(least, most int64) func(string) (kept string, err error) {
+	return func(value string) (string, error) {
 		n, ok := resp.ParseInt(value)
 		if !ok {
-			return "", "argument couldn't be parsed into an integer"
+			return "", resp.Error("argument couldn't be parsed into an integer")
 		}
 		return within(n, least, most)
 	}
 }
 
-func within(n, least, most int64) (kept, why string) {
+func within(n, least, most int64) (kept string, err error) {
 	if n < least || n > most {
-		return "", fmt.Sprintf("argument must be between %d and %d inclusive", least, most)
+		return "", resp.Errorf("argument must be between %d and %d inclusive", least, most)
 	}
-	return itoa(n), ""
+	return itoa(n), nil
 }
 
 // memory is a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
-func memory(least int64) func(string) (kept, why string) {
-	return func(value string) (string, string) {
+func memory(least int64) func(string) (kept string, err error) {
+	return func(value string) (string, error) {
 		n, ok := parseMemory(value)
 		if !ok {
-			return "", "argument must be a memory value"
+			return "", resp.Error("argument must be a memory value")
 		}
 		return within(n, least, maxInt)
 	}
 }
 
 // memoryOrPercent is a number of bytes, or a share of all memory as "50%".
-func memoryOrPercent(value string) (kept, why string) {
+func memoryOrPercent(value string) (kept string, err error) {
 	if digits, ok := strings.CutSuffix(value, "%"); ok {
 		n, ok := resp.ParseInt(digits)
 		switch {
 		case !ok || n < 0:
-			return "", "argument must be a memory or percent value"
+			return "", resp.Error("argument must be a memory or percent value")
 		case n > 100:
-			return "", "percentage argument must be less or equal to 100"
+			return "", resp.Error("percentage argument must be less or equal to 100")
 		case n > 0:
-			return itoa(n) + "%", ""
+			return itoa(n) + "%", nil
 		}
-		return "0", ""
+		return "0", nil
 	}
 	if n, ok := parseMemory(value); ok {
-		return itoa(n), ""
+		return itoa(n), nil
 	}
-	return "", "argument must be a memory or percent value"
+	return "", resp.Error("argument must be a memory or percent value")
 }
 
 func parseMemory(value string) (bytes int64, ok bool) {
@@ -79,32 +78,32 @@ var memoryUnits = map[string]int64{
 	"g": 1000 * 1000 * 1000, "gb": 1 << 30,
 }
 
-func yesNo(value string) (kept, why string) {
+func yesNo(value string) (kept string, err error) {
 	switch {
 	case strings.EqualFold(value, "yes"):
-		return "yes", ""
+		return "yes", nil
 	case strings.EqualFold(value, "no"):
-		return "no", ""
+		return "no", nil
 	}
-	return "", "argument must be 'yes' or 'no'"
+	return "", resp.Error("argument must be 'yes' or 'no'")
 }
 
-func oneOf(words ...string) func(string) (kept, why string) {
-	return func(value string) (string, string) {
+func oneOf(words ...string) func(string) (kept string, err error) {
+	return func(value string) (string, error) {
 		for _, w := range words {
 			if strings.EqualFold(value, w) {
-				return w, ""
+				return w, nil
 			}
 		}
-		return "", "argument(s) must be one of the following: " + strings.Join(words, ", ")
+		return "", resp.Error("argument(s) must be one of the following: " + strings.Join(words, ", "))
 	}
 }
 
-func notifyLettersOf(value string) (kept, why string) {
+func notifyLettersOf(value string) (kept string, err error) {
 	if _, ok := parseNotify(value); !ok {
-		return "", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
+		return "", resp.Error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	}
-	return value, ""
+	return value, nil
 }
 
 // bufferClasses are the classes of client-output-buffer-limit, in its order.
@@ -112,25 +111,25 @@ var bufferClasses = []string{"normal", "slave", "pubsub"}
 
 // mergeBuffers reads "class hard soft seconds ..." and leaves the classes that it
 // does not name as they are.
-func mergeBuffers(has, value string) (kept, why string) {
+func mergeBuffers(has, value string) (kept string, err error) {
 	words, limits := strings.Fields(value), strings.Fields(has)
 	if len(words) == 0 || len(words)%4 != 0 {
-		return "", "Wrong number of arguments in buffer limit configuration."
+		return "", resp.Error("Wrong number of arguments in buffer limit configuration.")
 	}
 	for i := 0; i < len(words); i += 4 {
 		at := bufferClass(words[i])
 		if at < 0 {
-			return "", "Invalid client class specified in buffer limit configuration."
+			return "", resp.Error("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, ok1 := parseMemory(words[i+1])
 		soft, ok2 := parseMemory(words[i+2])
 		secs, ok3 := resp.ParseInt(words[i+3])
 		if !ok1 || !ok2 || !ok3 || secs < 0 {
-			return "", "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+			return "", resp.Error("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 		}
 		copy(limits[4*at+1:], []string{itoa(hard), itoa(soft), itoa(secs)})
 	}
-	return strings.Join(limits, " "), ""
+	return strings.Join(limits, " "), nil
 }
 
 func bufferClass(word string) int {

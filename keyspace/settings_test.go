@@ -48,8 +48,8 @@ func TestSettingsReportsAll(t *testing.T) {
 func TestDefaultsAreCanonical(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range parameters {
-		if kept, why := p.take(p.value, p.value); kept != p.value || why != "" {
-			t.Errorf("%s %q: kept as %q, %s", p.name, p.value, kept, why)
+		if kept, err := p.take(p.value, p.value); kept != p.value || err != nil {
+			t.Errorf("%s %q: kept as %q, %s", p.name, p.value, kept, err)
 		}
 		for _, name := range []string{p.name, p.alias} {
 			if name != strings.ToLower(name) || (name != "" && seen[name]) {

@@ -27,19 +27,19 @@ func (s setScores) Each(visit func(m value.Scored) bool) {
 }
 
 // lookupScores finds a key that must hold a sorted set or a set; one that is absent
-// is an empty sorted set. Where ok is false the reply is the error.
-func (c *ctx) lookupScores(key string) (s scores, fail resp.Reply, ok bool) {
+// is an empty sorted set.
+func (c *ctx) lookupScores(key string) (s scores, err error) {
 	e := c.lookup(key)
 	if e == nil {
-		return value.NewZset(c.m.generation), resp.Reply{}, true
+		return value.NewZset(c.m.generation), nil
 	}
 	switch agg := e.agg().(type) {
 	case *value.Zset:
-		return agg, resp.Reply{}, true
+		return agg, nil
 	case *value.Set:
-		return setScores{agg}, resp.Reply{}, true
+		return setScores{agg}, nil
 	}
-	return nil, resp.Err(resp.ErrWrongType), false
+	return nil, resp.Error(resp.ErrWrongType)
 }
 
 // weighted is one source of an operation.
@@ -53,7 +53,7 @@ func (w weighted) of(score float64) float64 { return float64(w.weight * score) }
 
 // zsetOp computes the members of a sorted set from sources: their union, intersection
 // or difference. As setOp it changes nothing that is stored, and gives up where the
-// result, or the work, is more than one request may ask for; why is the error then.
+// result, or the work, is more than one request may ask for; err says so then.
 type zsetOp struct {
 	c       *ctx
 	sources []weighted
@@ -61,29 +61,29 @@ type zsetOp struct {
 	result  []value.Scored // without an order until sort
 	room    resultRoom
 	bytes   int64 // of the result
-	why     string
+	err     error
 }
 
 // resultRoom is how large a result may be, and what is said of one that is larger.
 type resultRoom struct {
 	overheadBytes int64 // of a member, beside its own bytes
 	bytesMax      int64
-	why           string
+	err           error
 }
 
 var (
-	roomToStore        = resultRoom{value.ScoredOverheadBytes, growthBytesMax, errGrowthMeter}
-	roomToAnswer       = resultRoom{memberReplyBytes, replyBytesMax, errReplyTooLarge}
-	roomToAnswerScores = resultRoom{scoredReplyBytes, replyBytesMax, errReplyTooLarge}
+	roomToStore        = resultRoom{value.ScoredOverheadBytes, growthBytesMax, resp.Error(errGrowthMeter)}
+	roomToAnswer       = resultRoom{memberReplyBytes, replyBytesMax, resp.Error(errReplyTooLarge)}
+	roomToAnswerScores = resultRoom{scoredReplyBytes, replyBytesMax, resp.Error(errReplyTooLarge)}
 )
 
 // spend counts work, and reports whether the operation may go on.
 func (op *zsetOp) spend(work int64) bool {
 	op.c.m.spend(work)
 	if op.c.m.tired() {
-		op.why = errWorkMeter
+		op.err = resp.Error(errWorkMeter)
 	}
-	return op.why == ""
+	return op.err == nil
 }
 
 // add puts a member into the result, and reports whether the operation may go on. The
@@ -91,14 +91,14 @@ func (op *zsetOp) spend(work int64) bool {
 func (op *zsetOp) add(m value.Scored) bool {
 	op.result = append(op.result, m)
 	if op.bytes += op.room.overheadBytes + int64(len(m.Member)); op.bytes > op.room.bytesMax {
-		op.why = op.room.why
+		op.err = op.room.err
 	}
 	return op.spend(value.VisitWork)
 }
 
 // sort brings the result into the order of a sorted set.
 func (op *zsetOp) sort() {
-	if op.why == "" && op.spend(value.SortWork(len(op.result), op.bytes)) {
+	if op.err == nil && op.spend(value.SortWork(len(op.result), op.bytes)) {
 		slices.SortFunc(op.result, value.CompareScored)
 	}
 }
@@ -126,7 +126,7 @@ func (op *zsetOp) union() {
 			at[m.Member] = len(op.result)
 			return op.add(value.Scored{Score: score, Member: m.Member})
 		})
-		if op.why != "" {
+		if op.err != nil {
 			return
 		}
 	}

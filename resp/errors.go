@@ -1,6 +1,9 @@
 package resp
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // The error texts of Redis, to the byte: clients compare them. A text that only
 // one command uses stays with that command.
@@ -42,6 +45,18 @@ const (
 	ErrClusterDown = "CLUSTERDOWN lockd has no leader at the moment: nothing was executed, try again"
 	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
+
+// Error is why a command can not be executed, in the words of its error reply.
+type Error string
+
+// Error is the text itself.
+func (e Error) Error() string { return string(e) }
+
+// Errorf is an Error with arguments, as in fmt.
+func Errorf(format string, args ...any) Error { return Error(fmt.Sprintf(format, args...)) }
+
+// Fail is the error reply of an err that is not nil.
+func Fail(err error) Reply { return Err(err.Error()) }
 
 // argsShown bounds, in bytes, the arguments that an unknown-command error repeats.
 const argsShown = 128
