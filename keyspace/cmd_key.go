@@ -281,20 +281,6 @@ func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, err error) {
 	return db, replace, nil
 }
 
-// databaseIndex reads the number of a database.
-func databaseIndex(number string) (db int, err error) {
-	n, isInt := resp.ParseInt(number)
-	switch {
-	case !isInt:
-		return 0, resp.Error(resp.ErrNotInteger)
-	case n != int64(int32(n)):
-		return 0, resp.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
-	case n < 0 || n >= databases:
-		return 0, resp.Error(resp.ErrDBIndex)
-	}
-	return int(n), nil
-}
-
 func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	to, err := databaseIndex(args[2])
 	if err != nil {
@@ -408,12 +394,6 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 		c.m.dbs[i] = newDatabase()
 	}
 	return resp.OK()
-}
-
-// flushMode checks ASYNC or SYNC, which mean the same here: a database is let go,
-// and the collector takes it.
-func flushMode(args resp.Args) bool {
-	return len(args) == 1 || (len(args) == 2 && (resp.Is(args[1], "ASYNC") || resp.Is(args[1], "SYNC")))
 }
 
 func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
@@ -647,15 +627,6 @@ func cmdObjectHelp(_ *ctx, _ resp.Args) resp.Reply {
 		"REFCOUNT <key>",
 		"    Return the number of references of the value associated with the specified",
 		"    <key>.")
-}
-
-// helpReply is the answer of a container's HELP.
-func helpReply(container string, lines ...string) resp.Reply {
-	elems := []resp.Reply{resp.Status(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
-	for _, line := range append(lines, "HELP", "    Prints this help.") {
-		elems = append(elems, resp.Status(line))
-	}
-	return resp.Array(elems...)
 }
 
 // cmdFence answers a token for whoever guards a resource: it rises with every key

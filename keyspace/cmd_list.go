@@ -98,8 +98,7 @@ var listRows = []resp.Row[command]{
 
 // The error texts that only these commands use.
 const (
-	errNotPositive = "ERR value is out of range, must be positive"
-	errRankZero    = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... " +
+	errRankZero = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... " +
 		"or use negative to start from the end of the list"
 	errCountNegative  = "ERR COUNT can't be negative"
 	errMaxLenNegative = "ERR MAXLEN can't be negative"
@@ -173,21 +172,6 @@ func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
 		return popped.Elems[0]
 	}
 	return popped
-}
-
-// parsePositive reads a number that may not be negative.
-func parsePositive(number string) (n int64, err error) {
-	return parseAtLeast(0, number, errNotPositive)
-}
-
-// parseAtLeast reads a number that may not be less; text is the error, also for what
-// is no number.
-func parseAtLeast(least int64, number, text string) (n int64, err error) {
-	n, ok := resp.ParseInt(number)
-	if !ok || n < least {
-		return 0, resp.Error(text)
-	}
-	return n, nil
 }
 
 // pop removes up to count elements, count > 0, at an end of the list at key and

@@ -98,9 +98,7 @@ var setRows = []resp.Row[command]{
 
 // The error texts that only these commands use.
 const (
-	errNumKeys       = "ERR numkeys should be greater than 0"
 	errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
-	errLimitNegative = "ERR LIMIT can't be negative"
 )
 
 func cmdSAdd(c *ctx, args resp.Args) resp.Reply {

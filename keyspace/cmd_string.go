@@ -350,14 +350,6 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 	return bulkOrNil(e)
 }
 
-// orNil is the error of a lookup, or nil for a key that is absent.
-func orNil(err error) resp.Reply {
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Nil()
-}
-
 // cmdMGet answers nil for what holds no string, too.
 func cmdMGet(c *ctx, args resp.Args) resp.Reply {
 	replies := make([]resp.Reply, len(args)-1)
@@ -469,13 +461,6 @@ func substring(s string, start, end int64) string {
 		return ""
 	}
 	return s[start : end+1]
-}
-
-func fromEnd(i, n int64) int64 {
-	if i < 0 {
-		i += n
-	}
-	return max(i, 0)
 }
 
 func cmdSetRange(c *ctx, args resp.Args) resp.Reply {

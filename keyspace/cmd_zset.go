@@ -294,14 +294,6 @@ func cmdZCard(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(int64(z.Len()))
 }
 
-// orZero is the answer of a count where there is nothing, or the error.
-func orZero(err error) resp.Reply {
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Int(0)
-}
-
 func cmdZScore(c *ctx, args resp.Args) resp.Reply {
 	z, err := c.lookupZset(args[1])
 	if err != nil || z == nil {
@@ -448,36 +440,6 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 		}
 	})
 	c.notifyRemoved(event, key, emptied)
-}
-
-// listable counts the work of listing n members for a reply, or says why that is too
-// much.
-func (c *ctx) listable(n int) error {
-	switch {
-	case int64(n)*memberReplyBytes > replyBytesMax:
-		return resp.Error(errReplyTooLarge)
-	case !c.m.affords(value.VisitWork * int64(n)):
-		return resp.Error(errWorkMeter)
-	}
-	return nil
-}
-
-// What a member takes in a reply, with its score or without, beside its own bytes.
-var (
-	memberReplyBytes = resp.Bulk("").Size()
-	scoredReplyBytes = memberReplyBytes + resp.Double(0).Size()
-)
-
-// memberReplies lists members, or members and scores in turn.
-func memberReplies(members []value.Scored, withScores bool) []resp.Reply {
-	items := make([]resp.Reply, 0, 2*len(members))
-	for _, m := range members {
-		items = append(items, resp.Bulk(m.Member))
-		if withScores {
-			items = append(items, resp.Double(m.Score))
-		}
-	}
-	return items
 }
 
 func cmdZMPop(c *ctx, args resp.Args) resp.Reply {

@@ -19,7 +19,8 @@
 //	library.go   the scripts              functions.go the libraries of functions
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications
 //	image.go     the image: Snapshot, Restore
-//	cmd_*.go     one file for each family of commands, its rows first
+//	cmd_*.go     one file for each family of commands, its rows first; what several of them need:
+//	             arguments.go, scan.go, condition.go, draw.go, replies.go
 //
 // DESIGN.md tells the decisions and the roads not taken.
 package keyspace
