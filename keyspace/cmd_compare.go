@@ -12,8 +12,9 @@ import (
 var compareRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "delex", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
-		Group: "string", Since: "8.4.0", Summary: "Conditionally removes the specified key based on value or hash digest comparison.",
-		Syntax: "key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
+		Group: "string", Since: "8.4.0",
+		Summary: "Conditionally removes the specified key based on value or hash digest comparison.",
+		Syntax:  "key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
 	}, Run: cmdDelEX},
 	{Spec: resp.Spec{
 		Name: "delifeq", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RM delete",
@@ -22,13 +23,17 @@ var compareRows = []resp.Row[command]{
 	}, Run: cmdDelIfEQ},
 	{Spec: resp.Spec{
 		Name: "digest", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
-		Group: "string", Since: "8.4.0", Summary: "Return the XXH3 digest of the value of a key, as 16 hexadecimal digits",
-		Syntax: "key",
+		Group: "string", Since: "8.4.0",
+		Summary: "Return the XXH3 digest of the value of a key, as 16 hexadecimal digits",
+		Syntax:  "key",
 	}, Run: cmdDigest},
 	{Spec: resp.Spec{
-		Name: "msetex", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: resp.Keys{NumAt: 1, Step: 2}, Access: "OW update",
-		Group: "string", Since: "8.4.0", Summary: "Set multiple keys to multiple values, with one expiration for all of them",
-		Syntax: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+		Name: "msetex", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys,
+		Keys: resp.Keys{NumAt: 1, Step: 2}, Access: "OW update",
+		Group: "string", Since: "8.4.0",
+		Summary: "Set multiple keys to multiple values, with one expiration for all of them",
+		Syntax: "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds " +
+			"| PXAT unix-time-milliseconds | KEEPTTL]",
 	}, Run: cmdMSetEX},
 }
 

@@ -8,12 +8,17 @@ import (
 
 var functionRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "fcall", Arity: -3, Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys | resp.MayReplicate, Keys: resp.EvalKeys,
+		Name: "fcall", Arity: -3,
+		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
+			resp.MovableKeys | resp.MayReplicate,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdFCall},
 	{Spec: resp.Spec{
-		Name: "fcall_ro", Arity: -3, Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys, Keys: resp.EvalKeys,
+		Name: "fcall_ro", Arity: -3,
+		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a read-only function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdFCallRO},
@@ -23,8 +28,9 @@ var functionRows = []resp.Row[command]{
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "function|load", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.NoScript,
-			Group: "scripting", Since: "7.0.0", Summary: "Create a function with the given arguments (name, code, description)",
-			Syntax: "[REPLACE] function-code",
+			Group: "scripting", Since: "7.0.0",
+			Summary: "Create a function with the given arguments (name, code, description)",
+			Syntax:  "[REPLACE] function-code",
 		}, Run: cmdFunctionLoad},
 		{Spec: resp.Spec{
 			Name: "function|delete", Arity: 3, Flags: resp.Write | resp.NoScript,
@@ -52,7 +58,8 @@ var functionRows = []resp.Row[command]{
 		}, Run: cmdFunctionRestore},
 		{Spec: resp.Spec{
 			Name: "function|stats", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
-			Group: "scripting", Since: "7.0.0", Summary: "Return information about the function currently running (name, description, duration)",
+			Group: "scripting", Since: "7.0.0",
+			Summary: "Return information about the function currently running (name, description, duration)",
 		}, Run: cmdFunctionStats},
 		{Spec: resp.Spec{
 			Name: "function|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
@@ -181,7 +188,8 @@ func (l *functionLibrary) describe(withCode bool) resp.Reply {
 		for _, name := range f.Flags.Names() {
 			flags.Elems = append(flags.Elems, resp.Status(name))
 		}
-		list[i] = resp.Map(resp.Bulk("name"), resp.Bulk(f.Name), resp.Bulk("description"), description, resp.Bulk("flags"), flags)
+		list[i] = resp.Map(resp.Bulk("name"), resp.Bulk(f.Name),
+			resp.Bulk("description"), description, resp.Bulk("flags"), flags)
 	}
 	reply := resp.Map(resp.Bulk("library_name"), resp.Bulk(l.name), resp.Bulk("engine"), resp.Bulk(engineLua),
 		resp.Bulk("functions"), resp.Array(list...))
@@ -281,7 +289,8 @@ func cmdFunctionHelp(_ *ctx, _ resp.Args) resp.Reply {
 		"    * ASYNC: Asynchronously flush the libraries.",
 		"    * SYNC: Synchronously flush the libraries.",
 		"DUMP",
-		"    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+		"    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE "+
+			"command",
 		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
 		"    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
 		"    control how to handle existing libraries (default APPEND):",

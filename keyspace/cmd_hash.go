@@ -12,12 +12,14 @@ var hashRows = []resp.Row[command]{
 		Syntax: "key field value [field value ...]",
 	}, Run: cmdHSet},
 	{Spec: resp.Spec{
-		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "hsetnx", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "hash", Since: "2.0.0", Summary: "Set the value of a hash field, only if the field does not exist",
 		Syntax: "key field value",
 	}, Run: cmdHSetNX},
 	{Spec: resp.Spec{
-		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
+		Name: "hmset", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW update",
 		Group: "hash", Since: "2.0.0", Summary: "Set multiple hash fields to multiple values",
 		Syntax: "key field value [field value ...]",
 	}, Run: cmdHMSet},

@@ -15,8 +15,9 @@ var keyRows = []resp.Row[command]{
 	}, Run: cmdDel},
 	{Spec: resp.Spec{
 		Name: "unlink", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.AllKeys, Access: "RM delete",
-		Group: "generic", Since: "4.0.0", Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
-		Syntax: "key [key ...]",
+		Group: "generic", Since: "4.0.0",
+		Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
+		Syntax:  "key [key ...]",
 	}, Run: cmdUnlink},
 	{Spec: resp.Spec{
 		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
@@ -30,8 +31,9 @@ var keyRows = []resp.Row[command]{
 	}, Run: cmdType},
 	{Spec: resp.Spec{
 		Name: "touch", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
-		Group: "generic", Since: "3.2.1", Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
-		Syntax: "key [key ...]",
+		Group: "generic", Since: "3.2.1",
+		Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
+		Syntax:  "key [key ...]",
 	}, Run: cmdTouch},
 	{Spec: resp.Spec{
 		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW update",
@@ -39,12 +41,14 @@ var keyRows = []resp.Row[command]{
 		Syntax: "key newkey",
 	}, Run: cmdRename},
 	{Spec: resp.Spec{
-		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW insert",
+		Name: "renamenx", Arity: 3, Flags: resp.Write | resp.Fast,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW insert",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key, only if the new key does not exist",
 		Syntax: "key newkey",
 	}, Run: cmdRenameNX},
 	{Spec: resp.Spec{
-		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RO access; 2 OW update",
+		Name: "copy", Arity: -3, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.TwoKeys, Access: "1 RO access; 2 OW update",
 		Group: "generic", Since: "6.2.0", Summary: "Copy a key",
 		Syntax: "source destination [DB destination-db] [REPLACE]",
 	}, Run: cmdCopy},
@@ -103,8 +107,10 @@ var keyRows = []resp.Row[command]{
 	}, Run: cmdExpireAt},
 	{Spec: resp.Spec{
 		Name: "pexpireat", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
-		Group: "generic", Since: "2.6.0", Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
-		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]",
+		Group: "generic", Since: "2.6.0",
+		Summary: "Set the expiration for a key as a UNIX timestamp specified in milliseconds",
+		Syntax: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ value | IFNE value | IFDEQ digest | IFDNE " +
+			"digest]",
 	}, Run: cmdPExpireAt},
 	{Spec: resp.Spec{
 		Name: "ttl", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
@@ -136,22 +142,26 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
-			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly,
+			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectEncoding},
 		{Spec: resp.Spec{
-			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly,
+			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectFreq},
 		{Spec: resp.Spec{
-			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly,
+			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
 		}, Run: cmdObjectIdleTime},
 		{Spec: resp.Spec{
-			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly,
+			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
 		}, Run: cmdObjectRefCount},
@@ -162,8 +172,9 @@ var keyRows = []resp.Row[command]{
 	}},
 	{Spec: resp.Spec{
 		Name: "fence", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
-		Group: "lockd", Since: "1.0.0", Summary: "Return the fencing token of a key: the log index at which it came into being",
-		Syntax: "key",
+		Group: "lockd", Since: "1.0.0",
+		Summary: "Return the fencing token of a key: the log index at which it came into being",
+		Syntax:  "key",
 	}, Run: cmdFence},
 }
 

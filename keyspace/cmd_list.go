@@ -10,22 +10,26 @@ import (
 
 var listRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "lpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "lpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Prepend one or multiple elements to a list",
 		Syntax: "key element [element ...]",
 	}, Run: cmdLPush},
 	{Spec: resp.Spec{
-		Name: "rpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "rpush", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "1.0.0", Summary: "Append one or multiple elements to a list",
 		Syntax: "key element [element ...]",
 	}, Run: cmdRPush},
 	{Spec: resp.Spec{
-		Name: "lpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "lpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Prepend an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
 	}, Run: cmdLPushX},
 	{Spec: resp.Spec{
-		Name: "rpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "rpushx", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "list", Since: "2.2.0", Summary: "Append an element to a list, only if the list exists",
 		Syntax: "key element [element ...]",
 	}, Run: cmdRPushX},
@@ -80,17 +84,21 @@ var listRows = []resp.Row[command]{
 		Syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
 	}, Run: cmdLPos},
 	{Spec: resp.Spec{
-		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
+		Name: "lmove", Arity: 5, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0", Summary: "Pop an element from a list, push it to another list and return it",
 		Syntax: "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
 	}, Run: cmdLMove},
 	{Spec: resp.Spec{
-		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
-		Group: "list", Since: "1.2.0", Summary: "Remove the last element in a list, prepend it to another list and return it",
-		Syntax: "source destination",
+		Name: "rpoplpush", Arity: 3, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
+		Group: "list", Since: "1.2.0",
+		Summary: "Remove the last element in a list, prepend it to another list and return it",
+		Syntax:  "source destination",
 	}, Run: cmdRPopLPush},
 	{Spec: resp.Spec{
-		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
+		Name: "lmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys,
+		Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list",
 		Syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
 	}, Run: cmdLMPop},

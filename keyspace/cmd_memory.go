@@ -12,7 +12,8 @@ var memoryRows = []resp.Row[command]{
 		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
-			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly,
+			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
 			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
 			Syntax: "key [SAMPLES count]",
 		}, Run: cmdMemoryUsage},

@@ -4,12 +4,15 @@ import "lockd/resp"
 
 var pubsubRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "publish", Arity: 3, Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
+		Name: "publish", Arity: 3,
+		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
 		Group: "pubsub", Since: "2.0.0", Summary: "Post a message to a channel",
 		Syntax: "channel message",
 	}, Run: cmdPublish},
 	{Spec: resp.Spec{
-		Name: "spublish", Arity: 3, Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers, Keys: resp.FirstKey,
+		Name: "spublish", Arity: 3,
+		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
+		Keys:  resp.FirstKey,
 		Group: "pubsub", Since: "7.0.0", Summary: "Post a message to a shard channel",
 		Syntax: "shardchannel message",
 	}, Run: cmdSpublish},

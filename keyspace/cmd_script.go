@@ -9,22 +9,32 @@ import (
 
 var scriptRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "eval", Arity: -3, Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys | resp.MayReplicate, Keys: resp.EvalKeys,
+		Name: "eval", Arity: -3,
+		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
+			resp.MovableKeys | resp.MayReplicate,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "2.6.0", Summary: "Execute a Lua script server side",
 		Syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEval},
 	{Spec: resp.Spec{
-		Name: "evalsha", Arity: -3, Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys | resp.MayReplicate, Keys: resp.EvalKeys,
+		Name: "evalsha", Arity: -3,
+		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
+			resp.MovableKeys | resp.MayReplicate,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "2.6.0", Summary: "Execute a Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEvalSHA},
 	{Spec: resp.Spec{
-		Name: "eval_ro", Arity: -3, Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys, Keys: resp.EvalKeys,
+		Name: "eval_ro", Arity: -3,
+		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEvalRO},
 	{Spec: resp.Spec{
-		Name: "evalsha_ro", Arity: -3, Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys, Keys: resp.EvalKeys,
+		Name: "evalsha_ro", Arity: -3,
+		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
+		Keys:  resp.EvalKeys,
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEvalSHARO},

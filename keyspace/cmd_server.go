@@ -18,12 +18,14 @@ var serverRows = []resp.Row[command]{
 			Syntax: "parameter [parameter ...]",
 		}, Run: cmdConfigGet},
 		{Spec: resp.Spec{
-			Name: "config|set", Arity: -4, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
+			Name: "config|set", Arity: -4,
+			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Set configuration parameters to the given values",
 			Syntax: "parameter value [parameter value ...]",
 		}, Run: cmdConfigSet},
 		{Spec: resp.Spec{
-			Name: "config|resetstat", Arity: 2, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
+			Name: "config|resetstat", Arity: 2,
+			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Reset the stats returned by INFO",
 		}, Run: cmdConfigResetStat},
 		{Spec: resp.Spec{

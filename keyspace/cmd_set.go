@@ -50,7 +50,8 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [count]",
 	}, Run: cmdSRandMember},
 	{Spec: resp.Spec{
-		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
+		Name: "smove", Arity: 4, Flags: resp.Write | resp.Fast,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "set", Since: "1.0.0", Summary: "Move a member from one set to another",
 		Syntax: "source destination member",
 	}, Run: cmdSMove},
@@ -60,7 +61,8 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSInter},
 	{Spec: resp.Spec{
-		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 RW update; 2- RO access",
+		Name: "sinterstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.AllKeys, Access: "1 RW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Intersect multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSInterStore},
@@ -75,7 +77,8 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSUnion},
 	{Spec: resp.Spec{
-		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
+		Name: "sunionstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Add multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSUnionStore},
@@ -85,7 +88,8 @@ var setRows = []resp.Row[command]{
 		Syntax: "key [key ...]",
 	}, Run: cmdSDiff},
 	{Spec: resp.Spec{
-		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
+		Name: "sdiffstore", Arity: -3, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.AllKeys, Access: "1 OW update; 2- RO access",
 		Group: "set", Since: "1.0.0", Summary: "Subtract multiple sets and store the resulting set in a key",
 		Syntax: "destination key [key ...]",
 	}, Run: cmdSDiffStore},

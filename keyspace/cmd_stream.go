@@ -11,7 +11,8 @@ var streamRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "xadd", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
 		Group: "stream", Since: "5.0.0", Summary: "Appends a new entry to a stream",
-		Syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+		Syntax: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field " +
+			"value ...]",
 	}, Run: cmdXAdd},
 	{Spec: resp.Spec{
 		Name: "xtrim", Arity: -4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
@@ -25,21 +26,27 @@ var streamRows = []resp.Row[command]{
 	}, Run: cmdXLen},
 	{Spec: resp.Spec{
 		Name: "xrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "stream", Since: "5.0.0", Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval",
-		Syntax: "key start end [COUNT count]",
+		Group: "stream", Since: "5.0.0",
+		Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval",
+		Syntax:  "key start end [COUNT count]",
 	}, Run: cmdXRange},
 	{Spec: resp.Spec{
 		Name: "xrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "stream", Since: "5.0.0", Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval, in reverse order (from greater to smaller IDs) compared to XRANGE",
+		Group: "stream", Since: "5.0.0",
+		Summary: "Return a range of elements in a stream, with IDs matching the specified IDs interval, in reverse " +
+			"order (from greater to smaller IDs) compared to XRANGE",
 		Syntax: "key end start [COUNT count]",
 	}, Run: cmdXRevRange},
 	{Spec: resp.Spec{
 		Name: "xdel", Arity: -3, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW delete",
-		Group: "stream", Since: "5.0.0", Summary: "Removes the specified entries from the stream. Returns the number of items actually deleted, that may be different from the number of IDs passed in case certain IDs do not exist.",
+		Group: "stream", Since: "5.0.0",
+		Summary: "Removes the specified entries from the stream. Returns the number of items actually deleted, that " +
+			"may be different from the number of IDs passed in case certain IDs do not exist.",
 		Syntax: "key id [id ...]",
 	}, Run: cmdXDel},
 	{Spec: resp.Spec{
-		Name: "xsetid", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
+		Name: "xsetid", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW update",
 		Group: "stream", Since: "5.0.0", Summary: "An internal command for replicating stream values",
 		Syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
 	}, Run: cmdXSetID},
@@ -626,7 +633,8 @@ func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
 		return resp.Map(append(elems, resp.Bulk("entries"), entries, resp.Bulk("groups"), resp.Array())...)
 	}
 	return resp.Map(append(elems, resp.Bulk("groups"), resp.Int(0),
-		resp.Bulk("first-entry"), itemReplyOrNil(s.FirstItem()), resp.Bulk("last-entry"), itemReplyOrNil(s.LastItem()))...)
+		resp.Bulk("first-entry"), itemReplyOrNil(s.FirstItem()),
+		resp.Bulk("last-entry"), itemReplyOrNil(s.LastItem()))...)
 }
 
 // itemReplyOrNil answers nil for the entry of an empty stream.

@@ -9,8 +9,11 @@ import (
 
 var streamReadRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "xread", Arity: -4, Flags: resp.ReadOnly | resp.Blocking | resp.MovableKeys, Keys: resp.Keys{Half: "STREAMS"}, Waits: "BLOCK",
-		Group: "stream", Since: "5.0.0", Summary: "Return never seen elements in multiple streams, with IDs greater than the ones reported by the caller for each stream. Can block.",
+		Name: "xread", Arity: -4, Flags: resp.ReadOnly | resp.Blocking | resp.MovableKeys,
+		Keys: resp.Keys{Half: "STREAMS"}, Waits: "BLOCK",
+		Group: "stream", Since: "5.0.0",
+		Summary: "Return never seen elements in multiple streams, with IDs greater than the ones reported by the " +
+			"caller for each stream. Can block.",
 		Syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
 	}, Run: cmdXRead},
 }
@@ -20,7 +23,8 @@ const (
 	errReadUnbalanced = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
 	errReadGroup      = "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
 	errReadNoAck      = "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
-	errReadNew        = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+	errReadNew        = "ERR The > ID can be specified only when calling XREADGROUP " +
+		"using the GROUP <group> <consumer> option."
 	errReadScript     = "ERR %s command is not allowed with BLOCK option from scripts"
 	errReadKept       = "ERR a command that waits knows its ids"
 	errTimeoutInteger = "ERR timeout is not an integer or out of range"

@@ -9,12 +9,15 @@ import (
 
 var stringRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Refuses: "NX", Keys: resp.FirstKey, Access: "RW access update variable_flags",
+		Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM, Refuses: "NX",
+		Keys: resp.FirstKey, Access: "RW access update variable_flags",
 		Group: "string", Since: "1.0.0", Summary: "Set the string value of a key",
-		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+		Syntax: "key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX seconds | PX " +
+			"milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 	}, Run: cmdSet},
 	{Spec: resp.Spec{
-		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Refuses: "*", Keys: resp.FirstKey, Access: "OW insert",
+		Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Refuses: "*",
+		Keys: resp.FirstKey, Access: "OW insert",
 		Group: "string", Since: "1.0.0", Summary: "Set the value of a key, only if the key does not exist",
 		Syntax: "key value",
 	}, Run: cmdSetNX},
@@ -60,11 +63,13 @@ var stringRows = []resp.Row[command]{
 	}, Run: cmdMSet},
 	{Spec: resp.Spec{
 		Name: "msetnx", Arity: -3, Flags: resp.Write | resp.DenyOOM, Keys: resp.PairKeys, Access: "OW insert",
-		Group: "string", Since: "1.0.1", Summary: "Set multiple keys to multiple values, only if none of the keys exist",
-		Syntax: "key value [key value ...]",
+		Group: "string", Since: "1.0.1",
+		Summary: "Set multiple keys to multiple values, only if none of the keys exist",
+		Syntax:  "key value [key value ...]",
 	}, Run: cmdMSetNX},
 	{Spec: resp.Spec{
-		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW insert",
+		Name: "append", Arity: 3, Flags: resp.Write | resp.DenyOOM | resp.Fast,
+		Keys: resp.FirstKey, Access: "RW insert",
 		Group: "string", Since: "2.0.0", Summary: "Append a value to a key",
 		Syntax: "key value",
 	}, Run: cmdAppend},

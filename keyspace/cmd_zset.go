@@ -11,8 +11,9 @@ import (
 var zsetRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "zadd", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
-		Group: "sorted-set", Since: "1.2.0", Summary: "Add one or more members to a sorted set, or update its score if it already exists",
-		Syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+		Group: "sorted-set", Since: "1.2.0",
+		Summary: "Add one or more members to a sorted set, or update its score if it already exists",
+		Syntax:  "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
 	}, Run: cmdZAdd},
 	{Spec: resp.Spec{
 		Name: "zincrby", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.Fast, Keys: resp.FirstKey,
@@ -46,21 +47,25 @@ var zsetRows = []resp.Row[command]{
 	}, Run: cmdZRank},
 	{Spec: resp.Spec{
 		Name: "zrevrank", Arity: -3, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.0.0", Summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
-		Syntax: "key member [WITHSCORE]",
+		Group: "sorted-set", Since: "2.0.0",
+		Summary: "Determine the index of a member in a sorted set, with scores ordered from high to low",
+		Syntax:  "key member [WITHSCORE]",
 	}, Run: cmdZRevRank},
 	{Spec: resp.Spec{
 		Name: "zpopmin", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
-		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the lowest scores in a sorted set",
-		Syntax: "key [count]",
+		Group: "sorted-set", Since: "5.0.0",
+		Summary: "Remove and return members with the lowest scores in a sorted set",
+		Syntax:  "key [count]",
 	}, Run: cmdZPopMin},
 	{Spec: resp.Spec{
 		Name: "zpopmax", Arity: -2, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW access delete",
-		Group: "sorted-set", Since: "5.0.0", Summary: "Remove and return members with the highest scores in a sorted set",
-		Syntax: "key [count]",
+		Group: "sorted-set", Since: "5.0.0",
+		Summary: "Remove and return members with the highest scores in a sorted set",
+		Syntax:  "key [count]",
 	}, Run: cmdZPopMax},
 	{Spec: resp.Spec{
-		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys, Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
+		Name: "zmpop", Arity: -4, Flags: resp.Write | resp.MovableKeys,
+		Keys: resp.Keys{NumAt: 1}, Access: "RW access delete",
 		Group: "sorted-set", Since: "7.0.0", Summary: "Remove and return members with scores in a sorted set",
 		Syntax: "numkeys key [key ...] <MIN | MAX> [COUNT count]",
 	}, Run: cmdZMPop},
@@ -71,8 +76,9 @@ var zsetRows = []resp.Row[command]{
 	}, Run: cmdZRandMember},
 	{Spec: resp.Spec{
 		Name: "zscan", Arity: -3, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.8.0", Summary: "Incrementally iterate sorted sets elements and associated scores",
-		Syntax: "key cursor [MATCH pattern] [COUNT count]",
+		Group: "sorted-set", Since: "2.8.0",
+		Summary: "Incrementally iterate sorted sets elements and associated scores",
+		Syntax:  "key cursor [MATCH pattern] [COUNT count]",
 	}, Run: cmdZScan},
 }
 

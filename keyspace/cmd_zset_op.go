@@ -26,23 +26,27 @@ var zsetOpRows = []resp.Row[command]{
 	}, Run: cmdZDiff},
 	{Spec: resp.Spec{
 		Name: "zunionstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
-		Group: "sorted-set", Since: "2.0.0", Summary: "Add multiple sorted sets and store the resulting sorted set in a new key",
-		Syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+		Group: "sorted-set", Since: "2.0.0",
+		Summary: "Add multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax:  "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
 	}, Run: cmdZUnionStore},
 	{Spec: resp.Spec{
 		Name: "zinterstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
-		Group: "sorted-set", Since: "2.0.0", Summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
-		Syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
+		Group: "sorted-set", Since: "2.0.0",
+		Summary: "Intersect multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax:  "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
 	}, Run: cmdZInterStore},
 	{Spec: resp.Spec{
 		Name: "zdiffstore", Arity: -4, Flags: resp.Write | resp.DenyOOM | resp.MovableKeys, Keys: keysToStore,
-		Group: "sorted-set", Since: "6.2.0", Summary: "Subtract multiple sorted sets and store the resulting sorted set in a new key",
-		Syntax: "destination numkeys key [key ...]",
+		Group: "sorted-set", Since: "6.2.0",
+		Summary: "Subtract multiple sorted sets and store the resulting sorted set in a new key",
+		Syntax:  "destination numkeys key [key ...]",
 	}, Run: cmdZDiffStore},
 	{Spec: resp.Spec{
 		Name: "zintercard", Arity: -3, Flags: resp.ReadOnly | resp.MovableKeys, Keys: resp.Keys{NumAt: 1},
-		Group: "sorted-set", Since: "7.0.0", Summary: "Intersect multiple sorted sets and return the cardinality of the result",
-		Syntax: "numkeys key [key ...] [LIMIT limit]",
+		Group: "sorted-set", Since: "7.0.0",
+		Summary: "Intersect multiple sorted sets and return the cardinality of the result",
+		Syntax:  "numkeys key [key ...] [LIMIT limit]",
 	}, Run: cmdZInterCard},
 }
 

@@ -15,8 +15,9 @@ var zsetRangeRows = []resp.Row[command]{
 	}, Run: cmdZRange},
 	{Spec: resp.Spec{
 		Name: "zrevrange", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "1.2.0", Summary: "Return a range of members in a sorted set, by index, with scores ordered from high to low",
-		Syntax: "key start stop [WITHSCORES]",
+		Group: "sorted-set", Since: "1.2.0",
+		Summary: "Return a range of members in a sorted set, by index, with scores ordered from high to low",
+		Syntax:  "key start stop [WITHSCORES]",
 	}, Run: cmdZRevRange},
 	{Spec: resp.Spec{
 		Name: "zrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
@@ -25,33 +26,40 @@ var zsetRangeRows = []resp.Row[command]{
 	}, Run: cmdZRangeByScore},
 	{Spec: resp.Spec{
 		Name: "zrevrangebyscore", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.2.0", Summary: "Return a range of members in a sorted set, by score, with scores ordered from high to low",
-		Syntax: "key max min [WITHSCORES] [LIMIT offset count]",
+		Group: "sorted-set", Since: "2.2.0",
+		Summary: "Return a range of members in a sorted set, by score, with scores ordered from high to low",
+		Syntax:  "key max min [WITHSCORES] [LIMIT offset count]",
 	}, Run: cmdZRevRangeByScore},
 	{Spec: resp.Spec{
 		Name: "zrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.8.9", Summary: "Return a range of members in a sorted set, by lexicographical range",
-		Syntax: "key min max [LIMIT offset count]",
+		Group: "sorted-set", Since: "2.8.9",
+		Summary: "Return a range of members in a sorted set, by lexicographical range",
+		Syntax:  "key min max [LIMIT offset count]",
 	}, Run: cmdZRangeByLex},
 	{Spec: resp.Spec{
 		Name: "zrevrangebylex", Arity: -4, Flags: resp.ReadOnly, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.8.9", Summary: "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings.",
+		Group: "sorted-set", Since: "2.8.9",
+		Summary: "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower " +
+			"strings.",
 		Syntax: "key max min [LIMIT offset count]",
 	}, Run: cmdZRevRangeByLex},
 	{Spec: resp.Spec{
-		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM, Keys: resp.TwoKeys, Access: "1 OW update; 2 RO access",
+		Name: "zrangestore", Arity: -5, Flags: resp.Write | resp.DenyOOM,
+		Keys: resp.TwoKeys, Access: "1 OW update; 2 RO access",
 		Group: "sorted-set", Since: "6.2.0", Summary: "Store a range of members from sorted set into another key",
 		Syntax: "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
 	}, Run: cmdZRangeStore},
 	{Spec: resp.Spec{
 		Name: "zcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.0.0", Summary: "Count the members in a sorted set with scores within the given values",
-		Syntax: "key min max",
+		Group: "sorted-set", Since: "2.0.0",
+		Summary: "Count the members in a sorted set with scores within the given values",
+		Syntax:  "key min max",
 	}, Run: cmdZCount},
 	{Spec: resp.Spec{
 		Name: "zlexcount", Arity: 4, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
-		Group: "sorted-set", Since: "2.8.9", Summary: "Count the number of members in a sorted set between a given lexicographical range",
-		Syntax: "key min max",
+		Group: "sorted-set", Since: "2.8.9",
+		Summary: "Count the number of members in a sorted set between a given lexicographical range",
+		Syntax:  "key min max",
 	}, Run: cmdZLexCount},
 	{Spec: resp.Spec{
 		Name: "zremrangebyrank", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
@@ -65,8 +73,9 @@ var zsetRangeRows = []resp.Row[command]{
 	}, Run: cmdZRemRangeByScore},
 	{Spec: resp.Spec{
 		Name: "zremrangebylex", Arity: 4, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW delete",
-		Group: "sorted-set", Since: "2.8.9", Summary: "Remove all members in a sorted set between the given lexicographical range",
-		Syntax: "key min max",
+		Group: "sorted-set", Since: "2.8.9",
+		Summary: "Remove all members in a sorted set between the given lexicographical range",
+		Syntax:  "key min max",
 	}, Run: cmdZRemRangeByLex},
 }
 

@@ -19,7 +19,8 @@ const (
 )
 
 // errFunctionsFull answers FUNCTION LOAD and FUNCTION RESTORE beyond those bounds.
-const errFunctionsFull = "ERR the function libraries take more than 4 MB or are more than 512: FUNCTION DELETE makes room"
+const errFunctionsFull = "ERR the function libraries take more than 4 MB or are more than 512: " +
+	"FUNCTION DELETE makes room"
 
 // functions holds the libraries of functions, in the replicated state. A command that
 // changes them does so in a copy, which takes their place when all has gone well.
@@ -249,8 +250,10 @@ func readFunctions(r *value.Reader) functions {
 func (l *functionLibrary) readFunctions(r *value.Reader) {
 	last := ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {
-		fn := resp.Function{Name: r.Text(), Described: r.Flag(), Description: r.Text(), Flags: resp.FunctionFlags(r.Byte())}
-		if fn.Name <= last || !resp.IsFunctionName(fn.Name) || fn.Flags&^resp.AllFunctionFlags != 0 || !fn.Described && fn.Description != "" {
+		fn := resp.Function{Name: r.Text(), Described: r.Flag(), Description: r.Text()}
+		fn.Flags = resp.FunctionFlags(r.Byte())
+		if fn.Name <= last || !resp.IsFunctionName(fn.Name) || fn.Flags&^resp.AllFunctionFlags != 0 ||
+			!fn.Described && fn.Description != "" {
 			r.Fail("a function that is none")
 		}
 		l.functions = append(l.functions, fn)

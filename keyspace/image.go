@@ -33,8 +33,9 @@ import (
 // 4 bytes. What an old lockd has written opens for ever: a change of the format is a
 // new version, and a file of each version stays in testdata.
 const (
-	imageMagic   = "lockdkey"
-	imageVersion = 5 // 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest
+	imageMagic = "lockdkey"
+	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest.
+	imageVersion = 5
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -203,7 +204,8 @@ func readHeader(r *value.Reader) (version uint64) {
 	case string(magic[:]) != imageMagic:
 		r.Fail("this is no image of lockd's keyspace")
 	case version == 0 || version > imageVersion:
-		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d", version, imageVersion))
+		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d",
+			version, imageVersion))
 	}
 	return version
 }

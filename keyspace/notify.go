@@ -12,7 +12,8 @@ import (
 // to name their channels (K, E).
 type notifyClass uint32
 
-// The classes, in Redis's letters. lockd has no modules and no eviction; the letters are accepted and kept all the same.
+// The classes, in Redis's letters. lockd has no modules and no eviction; the letters are accepted and kept all the
+// same.
 const (
 	notifyKeyspace notifyClass = 1 << iota // K: __keyspace@<db>__:<key>
 	notifyKeyevent                         // E: __keyevent@<db>__:<event>

@@ -53,16 +53,22 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	})
 }
 
+// scriptStart has Lua run a script with limits; what it calls goes through call. It returns the reply,
+// what is left of the limits, and whether the script has met one of them.
+type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool)
+
 // runLua runs a script, or a function, and takes back what it has written where it
 // meets a limit. Its steps and the work of its commands are taken from what its request
 // may do, both as they come: the more it does of one, the less is left of the other.
-func (c *ctx) runLua(run *scriptRun, start func(lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)) resp.Reply {
+func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
 	}
 	lim := c.m.scriptLimits(c.m.settings.script)
 	run.left = lim.Steps
-	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) { return c.call(run, args, left) })
+	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
+		return c.call(run, args, left)
+	})
 	run.take(c.m, left.Steps)
 	c.m.spend(lim.MemBytes - left.MemBytes)
 	if limited {

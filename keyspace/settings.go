@@ -65,7 +65,8 @@ var parameters = []parameter{
 	{name: "slowlog-max-len", value: "128", check: number(0, maxInt)},
 	{name: "latency-monitor-threshold", value: "0", check: number(0, maxInt)},
 	{name: "latency-tracking", value: "yes", check: yesNo},
-	{name: nameOutputBuffers, value: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60", merge: mergeBuffers},
+	{name: nameOutputBuffers, merge: mergeBuffers,
+		value: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
 	{name: "proto-max-bulk-len", value: "8388608", check: memory(1 << 20)},
 	{name: "client-query-buffer-limit", value: "67108864", check: memory(1 << 20)},
 	{name: "tracking-table-max-keys", value: "1000000", check: number(0, maxInt)},
@@ -180,7 +181,7 @@ func (s *settings) with(pairs []string) (next *settings, err error) {
 			next.values[at], err = parameters[at].take(next.values[at], strings.Clone(pairs[i+1]))
 		}
 		if err != nil {
-			return nil, resp.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
+			return nil, resp.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, err)
 		}
 		taken[at] = name
 	}
@@ -235,7 +236,10 @@ func (s *settings) message(i int) resp.Message {
 }
 
 func (s *settings) hashLimits() value.HashLimits {
-	return value.HashLimits{Entries: min(s.hashListpackEntries, value.SmallMax), ValueBytes: min(s.hashListpackValBytes, value.SmallValueMax)}
+	return value.HashLimits{
+		Entries:    min(s.hashListpackEntries, value.SmallMax),
+		ValueBytes: min(s.hashListpackValBytes, value.SmallValueMax),
+	}
 }
 
 // listPackBytes are the sizes that the negative values of list-max-listpack-size

@@ -128,7 +128,8 @@ func checkSeqNode(t *testing.T, n *seqNode, root bool) (height int) {
 	if n.count != count || n.bytes != bytes || (count == 0 && !root) {
 		t.Fatalf("a node says %d and %d bytes and has %d and %d", n.count, n.bytes, count, bytes)
 	}
-	if n.kids != nil && (len(n.vals) > 0 || len(n.kids) > seqKidsMax || root && len(n.kids) < 2) || len(n.vals) > seqValsMax {
+	if n.kids != nil && (len(n.vals) > 0 || len(n.kids) > seqKidsMax || root && len(n.kids) < 2) ||
+		len(n.vals) > seqValsMax {
 		t.Fatalf("a node of %d strings and %d kids", len(n.vals), len(n.kids))
 	}
 	return height + 1

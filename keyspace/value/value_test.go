@@ -43,6 +43,7 @@ func TestValueKeepsItsSize(t *testing.T) {
 	copied := was.Clone()
 	h.Set("third", "value")
 	if copied.Aggregate().Len() != 2 || copied.Size() != copied.Aggregate().Size() {
-		t.Errorf("a clone of 2 fields has %d, in %d bytes of %d", copied.Aggregate().Len(), copied.Size(), copied.Aggregate().Size())
+		t.Errorf("a clone of 2 fields has %d, in %d bytes of %d",
+			copied.Aggregate().Len(), copied.Size(), copied.Aggregate().Size())
 	}
 }
