@@ -130,7 +130,7 @@ func (t *lockd) Restart(node string) error {
 		expected = append(expected, &folderDamaged, &folderCopied)
 	}
 	if n.full {
-		expected = append(expected, &diskFailed)
+		expected = append(expected, &diskFailed, &diskFull) // the second: its log was to be mended
 	}
 	return n.start(expected...)
 }
