@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -458,17 +457,6 @@ func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool
 	}
 	req.Cmds = []resp.Cmd{{Args: args}}
 	return req, true
-}
-
-// cpuTime is what the calling thread has used of a processor: a busy machine does not
-// add to it.
-func cpuTime() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if runtime.GOOS != "linux" || syscall.Getrusage(thread, &u) != nil {
-		return time.Duration(time.Now().UnixNano())
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // delay runs a case, and gives the time for which every other client waits.
