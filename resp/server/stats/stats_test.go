@@ -23,7 +23,8 @@ func TestSlowlogIsBounded(t *testing.T) {
 	if l.Len() != 3 {
 		t.Errorf("%d entries", l.Len())
 	}
-	want := "*6\r\n:9\r\n:9\r\n:0\r\n*2\r\n$3\r\nGET\r\n$37\r\n... (1 more commands in the same run)\r\n$0\r\n\r\n$0\r\n\r\n"
+	want := "*6\r\n:9\r\n:9\r\n:0\r\n*2\r\n$3\r\nGET\r\n$37\r\n... (1 more commands in the same run)\r\n" +
+		"$0\r\n\r\n$0\r\n\r\n"
 	if got := l.Newest(1); len(got) != 1 || text(got[0]) != want {
 		t.Errorf("%q", text(resp.Array(got...)))
 	}
@@ -51,7 +52,8 @@ func TestLatencySamples(t *testing.T) {
 			l.Add(true, time.Unix(int64(i), 0), ms)
 		}
 	}
-	if got := text(l.Latest()); got != fmt.Sprintf("*1\r\n*4\r\n$12\r\nfast-command\r\n:%d\r\n:7\r\n:7\r\n", latencySamplesMax+4) {
+	want := fmt.Sprintf("*1\r\n*4\r\n$12\r\nfast-command\r\n:%d\r\n:7\r\n:7\r\n", latencySamplesMax+4)
+	if got := text(l.Latest()); got != want {
 		t.Errorf("%q", got)
 	}
 	if got := l.History("Fast-Command").Elems; len(got) != latencySamplesMax || text(got[0]) != "*2\r\n:5\r\n:7\r\n" {
@@ -126,7 +128,9 @@ func TestRates(t *testing.T) {
 
 // Sizes are written as Redis writes them.
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1536: "1.50K", 5 << 40: "5.00T", 5 << 50: "5120.00T"} {
+	for n, want := range map[int64]string{
+		0: "0B", 1023: "1023B", 1536: "1.50K", 5 << 40: "5.00T", 5 << 50: "5120.00T",
+	} {
 		if got := human(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -1,6 +1,3 @@
-// Package stats keeps the figures of one server: what its connections did, what each command
-// took, which were slow. It knows no session, and writes figures as INFO, SLOWLOG and LATENCY
-// show them. All of its methods may be called concurrently.
 package stats
 
 import (

@@ -1,10 +1,3 @@
-// Package track has the table of CLIENT TRACKING: which keys each client may have cached, and
-// what to tell it when they change. Reads are answered by the leader and changes come from this
-// node's log, so either may be first: DESIGN.md of resp, "Tracking", has the races, and says why
-// no change is lost.
-//
-// The table, its clients and their answers are guarded by one lock, that of their caller; what
-// needs none says so.
 package track
 
 import (

@@ -62,8 +62,8 @@ func read(t *Table, c *Client, index uint64, keys []string, meanwhile ...*resp.M
 
 func (t *Table) wantEmpty(test *testing.T) {
 	test.Helper()
-	if n := len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.lengths) + t.recent.requests +
-		len(t.recent.list) + t.recent.bytes; n != 0 || t.InUse() {
+	n := len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.lengths)
+	if r := &t.recent; n+r.requests+len(r.list)+r.bytes != 0 || t.InUse() {
 		test.Errorf("left: %+v", t)
 	}
 }
@@ -71,16 +71,18 @@ func (t *Table) wantEmpty(test *testing.T) {
 // A client is told of a change after its read, whichever is heard of first, and only once; of
 // one before the read it is not told.
 func TestOrderOfReadsAndChanges(t *testing.T) {
+	entries := func(list ...*resp.Message) []*resp.Message { return list }
+	flush := &resp.Message{Index: 6, Changes: []resp.Change{{Kind: resp.ChangeAll}}}
 	for _, tt := range []struct {
 		name              string
 		meanwhile, behind []*resp.Message
 		during, after     []string
 	}{
-		{"the change is later and comes first", []*resp.Message{entry(6, "k")}, []*resp.Message{entry(7, "k")}, []string{"k"}, nil},
-		{"the change is later and comes later", nil, []*resp.Message{entry(6, "k"), entry(7, "k")}, nil, []string{"k"}},
-		{"the change is earlier and comes first", []*resp.Message{entry(5, "k")}, []*resp.Message{entry(6, "k")}, nil, []string{"k"}},
-		{"the change is earlier and comes later", nil, []*resp.Message{entry(5, "k"), entry(6, "other")}, nil, nil},
-		{"all was flushed", []*resp.Message{{Index: 6, Changes: []resp.Change{{Kind: resp.ChangeAll}}}}, []*resp.Message{entry(7, "k")}, []string{"*"}, nil},
+		{"a later change comes first", entries(entry(6, "k")), entries(entry(7, "k")), []string{"k"}, nil},
+		{"a later change comes later", nil, entries(entry(6, "k"), entry(7, "k")), nil, []string{"k"}},
+		{"an earlier change comes first", entries(entry(5, "k")), entries(entry(6, "k")), nil, []string{"k"}},
+		{"an earlier change comes later", nil, entries(entry(5, "k"), entry(6, "other")), nil, nil},
+		{"all was flushed", entries(flush), entries(entry(7, "k")), []string{"*"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table := NewTable(unlimited)
@@ -230,6 +232,7 @@ func TestTableLimits(t *testing.T) {
 
 // Of prefixes there are so many, of such a length; they must not overlap.
 func TestPrefixes(t *testing.T) {
+	const must = ". Prefixes for a single client must not overlap."
 	table := NewTable(unlimited)
 	c, _ := newClient(table, Mode{Broadcast: true}, "a")
 	many := make([]string, prefixesMax)
@@ -241,8 +244,8 @@ func TestPrefixes(t *testing.T) {
 		why      string
 	}{
 		{[]string{strings.Repeat("x", prefixBytesMax+1)}, "ERR prefix is too long"},
-		{[]string{"ab"}, "ERR Prefix 'ab' overlaps with an existing prefix 'a'. Prefixes for a single client must not overlap."},
-		{[]string{"b", "bc"}, "ERR Prefix 'b' overlaps with another provided prefix 'bc'. Prefixes for a single client must not overlap."},
+		{[]string{"ab"}, "ERR Prefix 'ab' overlaps with an existing prefix 'a'" + must},
+		{[]string{"b", "bc"}, "ERR Prefix 'b' overlaps with another provided prefix 'bc'" + must},
 		{many, "ERR too many prefixes"},
 		{many[1:], ""},
 	} {

@@ -1,5 +1,3 @@
-// Package wire is the bytes of one connection: what arrives becomes whole commands (Input),
-// and replies and pushes go out through one Outbox. It knows no session and runs no command.
 package wire
 
 import (
