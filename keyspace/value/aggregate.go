@@ -41,21 +41,6 @@ type Kind struct {
 	read func(r *Reader, n uint64, form int, generation uint64) Aggregate
 }
 
-// Kinds has a row for each type of aggregate. A row's places in the image are its
-// own for ever: a new one takes those after the last.
-var Kinds = []*Kind{HashKind, ListKind, SetKind, ZsetKind, StreamKind}
-
-// KindOf finds the row and the form of a kind byte of an image; nil where it is
-// no aggregate's.
-func KindOf(b byte) (k *Kind, form int) {
-	for _, k := range Kinds {
-		if b >= k.Image && int(b-k.Image) < len(k.Encodings) {
-			return k, int(b - k.Image)
-		}
-	}
-	return nil, 0
-}
-
 // SmallMax (elements) and SmallValueMax (bytes) bound the small forms, whatever the settings say: whoever
 // looks for an element in one looks at all, and no setting may make that the work of
 // millions, or of megabytes each.
@@ -64,19 +49,10 @@ const (
 	SmallValueMax = 4096
 )
 
-// readAggregate reads an aggregate of a kind byte; nil only where it fails.
-func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
-	k, form := KindOf(b)
-	if k == nil {
-		r.Fail("a value of unknown kind")
-		return nil
+// CloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
+func CloneWork(v Aggregate) int64 {
+	if v.Len() > SmallMax {
+		return CompareWork * SmallMax
 	}
-	n := r.U64()
-	if n == 0 && !k.KeepsEmpty {
-		r.Fail("an empty " + k.Name)
-	}
-	return k.read(r, n, form, generation)
+	return 160 * int64(v.Len())
 }
-
-// KindString is the kind of a string in an image; those of aggregates are in Kinds.
-const KindString = 0

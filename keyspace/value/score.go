@@ -10,6 +10,31 @@ import (
 // otherwise join a product and a sum on some processors, and replicas would differ.
 // So a product is always converted, float64(a * b), before anything is added to it.
 
+// Scored is a member with its score, which is never NaN.
+type Scored struct {
+	Score  float64
+	Member string
+}
+
+// scoredLess is the order of a sorted set.
+func scoredLess(a, b Scored) bool {
+	if a.Score != b.Score {
+		return a.Score < b.Score
+	}
+	return a.Member < b.Member
+}
+
+// CompareScored compares in the order of a sorted set, as slices.SortFunc needs it.
+func CompareScored(a, b Scored) int {
+	switch {
+	case scoredLess(a, b):
+		return -1
+	case scoredLess(b, a):
+		return 1
+	}
+	return 0
+}
+
 // ParseScore reads a score or a weight as Redis's string2d does: no space, never NaN,
 // nothing that a double cannot hold.
 func ParseScore(s string) (float64, bool) {

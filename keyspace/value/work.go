@@ -40,14 +40,6 @@ func GrowWork(in interface{ FindWork(name string) int64 }, names []string) int64
 	return max(FindAllWork(in, names), n*TreeWork(len(names))+HashWork*bytes)
 }
 
-// CloneWork is the work of a copy: that of a small form whole, or of some nodes of a tree.
-func CloneWork(v Aggregate) int64 {
-	if v.Len() > SmallMax {
-		return CompareWork * SmallMax
-	}
-	return 160 * int64(v.Len())
-}
-
 // smallWork is the work of looking for a name in a small form of n elements, which have
 // so many bytes together: only those of its length are compared with it.
 func smallWork(n int, bytes int64, name string) int64 {

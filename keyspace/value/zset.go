@@ -25,31 +25,6 @@ const (
 	ScoredOverheadBytes = 96
 )
 
-// Scored is a member with its score, which is never NaN.
-type Scored struct {
-	Score  float64
-	Member string
-}
-
-// scoredLess is the order of a sorted set.
-func scoredLess(a, b Scored) bool {
-	if a.Score != b.Score {
-		return a.Score < b.Score
-	}
-	return a.Member < b.Member
-}
-
-// CompareScored compares in the order of a sorted set, as slices.SortFunc needs it.
-func CompareScored(a, b Scored) int {
-	switch {
-	case scoredLess(a, b):
-		return -1
-	case scoredLess(b, a):
-		return 1
-	}
-	return 0
-}
-
 // Zset is a sorted set. A small one is a list in order, as Redis's listpack is; a
 // larger one becomes two trees and stays so. A rank is a place in the order, from 0.
 type Zset struct {
