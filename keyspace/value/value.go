@@ -1,10 +1,3 @@
-// Package value has the data structures of what keys hold, and nothing of the machine: strings,
-// hashes, lists, sets, sorted sets and streams, how large they are, which forms of Redis they have,
-// what it costs to use them, and how they stand in an image.
-//
-// One goroutine at a time uses a value that may change. Whoever changes an aggregate has made it its
-// own (Aggregate.Own); another one may read what it was before on another goroutine meanwhile. Nothing
-// here depends on anything but what was called: the same calls make the same value on every node.
 package value
 
 import (
