@@ -193,7 +193,8 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 	if !m.applying {
 		return resp.Err(errNotLogged)
 	}
-	step, reply := req.Block, resp.Reply{}
+	step := req.Block
+	var reply resp.Reply
 	switch step.Kind {
 	case resp.BlockOpen:
 		reply = resp.Int(int64(m.openSession()))

@@ -13,7 +13,7 @@ type Cmd struct {
 }
 
 // Is reports whether what the command calls has one of the flags.
-func (c *Cmd) Is(any Flags) bool { return c.Spec != nil && c.Spec.Flags&any != 0 }
+func (c *Cmd) Is(flags Flags) bool { return c.Spec != nil && c.Spec.Flags&flags != 0 }
 
 // Key names a key of a database.
 type Key struct {

@@ -92,6 +92,7 @@ func (l *List) copyFor(owner uint64) *List {
 // ListEnd is one of the ends of a list.
 type ListEnd int
 
+// The ends.
 const (
 	LeftEnd ListEnd = iota
 	RightEnd
