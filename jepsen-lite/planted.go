@@ -68,7 +68,7 @@ var plantedRuns = []plantedRun{
 	{"unbound-forward", "a leader takes requests that are bound to another term",
 		"--workload counter --nemesis scenario:stale --time 40s --seed 45", []string{"done twice"}},
 	{"resent-snapshot", "a member installs any snapshot that is sent, also one that it is past",
-		"--workload set --nemesis scenario:save-twice --time 20s --seed 11", []string{"a node died", "states differ", "lost"}},
+		"--workload set --nemesis scenario:save-twice --time 20s --seed 11", []string{"a node died", "states differ", "lost", "silence"}},
 	{"bye-after-ping", "calls that were taken are called not done, and sent again",
 		"--workload counter --nemesis scenario:mute --time 25s --seed 131", []string{"done twice"}},
 	{"hung-transfer", "leadership is handed to a member that does not have the whole log",
