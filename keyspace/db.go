@@ -128,7 +128,7 @@ func (d *database) loadLeases(leases []lease) {
 }
 
 // expired reports whether the lease of e has ended by the machine's clock. The
-// machine's, never the reader's: see law 4 of the design.
+// machine's, never the reader's: see law 4 of DESIGN.md.
 func (m *Machine) expired(e *entry) bool {
 	return m.tick > e.deadline.tick
 }

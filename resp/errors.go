@@ -36,7 +36,7 @@ const (
 	ErrUnblocked    = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 )
 
-// The three outcomes of a request (law 6 of the design): done is the reply
+// The three outcomes of a request (law 6 of DESIGN.md): done is the reply
 // itself. ErrNotDone: certainly nothing was executed; existing clients resend
 // after it (ErrClusterDown is the same in the words of Redis Cluster). ErrUnknown: it may or may not have been executed; no client resends
 // by itself, and the program must look before it acts.

@@ -81,7 +81,7 @@ var doors = []struct {
 	{"lockd/cluster/peer", "time.Now", "clock.go", "one place reads the clocks"},
 }
 
-// The packages import each other only downwards, as drawn in the README.
+// The packages import each other only downwards, as drawn in DESIGN.md.
 func TestArchitecture(t *testing.T) {
 	for _, f := range sources(t) {
 		allowed, known := mayImport[f.pkg]
