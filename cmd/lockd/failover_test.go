@@ -161,6 +161,7 @@ const leaderlessMin = 100 * time.Millisecond
 // granted to another meanwhile, never ends early, and ends within its lease plus
 // the time without a leader plus 100 ms.
 func TestLockSurvivesLeader(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, patient()...)
 	ctx := context.Background()
 	leader := cluster.leader(t)
@@ -229,6 +230,7 @@ func TestKillLeaderUnderLoad(t *testing.T) {
 // SIGTERM of the leader: no client of another node sees any error at all, unless the others
 // took too long to take over from it, and the leader exits 0.
 func TestTerminateLeaderUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	load := startLoad(t, cluster.others(leader), 50)

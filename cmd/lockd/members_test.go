@@ -37,6 +37,7 @@ func (p *proc) flagOf(name string) string {
 // Members are added, removed and replaced while clients work, and a removed or
 // wiped node cannot come back under its old id.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	load := startLoad(t, cluster[:1], 10)

@@ -168,6 +168,7 @@ func (l *lockers) awaitAdded(t *testing.T, n int64) {
 // kill -9 of the leader while clients lock: they go on within 3 s at the new one, count
 // exactly, and see no error other than a connection that broke or an unknown outcome.
 func TestModesLeaderKilled(t *testing.T) {
+	t.Parallel()
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
 			cluster, sentinels := startModes(t, append(patient(), mode.flags...))
@@ -245,6 +246,7 @@ func (l *lockers) checkFoundLeader(t *testing.T, cluster nodes, clients []redis.
 // elsewhere in the middle of it may have the nodes elect instead, with unknown outcomes:
 // that round counts for nothing.
 func TestModesHandOver(t *testing.T) {
+	t.Parallel()
 	for name, mode := range clientModes {
 		t.Run(name, func(t *testing.T) {
 			cluster, sentinels := startModes(t, append(slices.Clone(calm), mode.flags...))
@@ -276,6 +278,7 @@ func TestModesHandOver(t *testing.T) {
 // Every sentinel tells the same, asks for its own password, and announces the change
 // of the leader in time.
 func TestSentinels(t *testing.T) {
+	t.Parallel()
 	cluster, sentinels := startModes(t, calm)
 	ctx := t.Context()
 	leader := cluster.leader(t)

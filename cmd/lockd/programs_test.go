@@ -288,6 +288,7 @@ return 1`
 // 100,000 orders by one Lua script, pipelined from many connections to all nodes,
 // sell out exactly and never oversell.
 func TestStock(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, calm...)
 	for _, tt := range []struct {
 		name               string

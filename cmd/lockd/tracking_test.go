@@ -178,6 +178,7 @@ func TestTrackingOnEveryNode(t *testing.T) {
 // Through the death of the leader tracking goes on; a node that hears of no leader
 // tells its clients to forget what they have cached, and keeps their connections.
 func TestTrackingWithoutTheLeader(t *testing.T) {
+	t.Parallel()
 	cluster := startCluster(t, 3, "--heartbeat", "2s", "--leader-wait", "8s")
 	leader := cluster.leader(t)
 	rest := cluster.others(leader)
