@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"strings"
 
 	"lockd/resp"
 )
@@ -153,8 +154,8 @@ func decodeEntry(b []byte) (entry, error) {
 		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errEntry, version, entryVersion)
 	}
 	e := entry{kind: b[5]}
-	f := fields{rest: b[6:]}
-	e.term, e.tick, e.wall = f.uvarint(), f.varint(), f.varint()
+	f := fields{resp.NewDecoder(b[6:])}
+	e.term, e.tick, e.wall = f.Uvarint(), f.Varint(), f.Varint()
 	switch e.kind {
 	case entryBatch:
 		if version >= 3 {
@@ -164,143 +165,60 @@ func decodeEntry(b []byte) (entry, error) {
 	case entryRoster:
 		e.change = f.rosterChange()
 	default:
-		f.fail("unknown kind")
+		f.Fail("unknown kind")
 	}
-	if err := f.end(); err != nil {
+	if err := f.End(); err != nil {
 		return entry{}, fmt.Errorf("%w: %w", errEntry, err)
 	}
 	return e, nil
 }
 
-// fields reads the parts of a binary form. After the first error it reads nothing
-// more and every value is zero, so that callers check err once.
-type fields struct {
-	rest []byte
-	err  error
-}
-
-func (f *fields) fail(why string) {
-	if f.err == nil {
-		f.err = errors.New(why)
-	}
-	f.rest = nil
-}
-
-// end reports what was wrong, also that there is more than was read.
-func (f *fields) end() error {
-	if f.err == nil && len(f.rest) > 0 {
-		f.fail("bytes left over")
-	}
-	return f.err
-}
-
-func (f *fields) uvarint() uint64 {
-	n, size := binary.Uvarint(f.rest)
-	if size <= 0 {
-		f.fail("bad number")
-		return 0
-	}
-	f.rest = f.rest[size:]
-	return n
-}
-
-func (f *fields) varint() int64 {
-	n, size := binary.Varint(f.rest)
-	if size <= 0 {
-		f.fail("bad number")
-		return 0
-	}
-	f.rest = f.rest[size:]
-	return n
-}
+// fields reads the forms of this package.
+type fields struct{ resp.Decoder }
 
 // checked reads what appendChecked writes.
 func (f *fields) checked() (index, digest uint64) {
-	if index = f.uvarint(); index == 0 {
+	if index = f.Uvarint(); index == 0 {
 		return 0, 0
 	}
-	if len(f.rest) < 8 {
-		f.fail("no digest")
-		return 0, 0
-	}
-	digest = binary.LittleEndian.Uint64(f.rest)
-	f.rest = f.rest[8:]
-	return index, digest
+	return index, f.Uint64()
 }
 
-// count reads how many items follow, each of at least one byte, so that a count
-// can never make the caller allocate more than the input's own size allows.
-func (f *fields) count() int {
-	n := f.uvarint()
-	if n > uint64(len(f.rest)) {
-		f.fail("count exceeds the input")
-		return 0
-	}
-	return int(n)
-}
+// name reads a text and copies it: what roster keeps must not hold an entry.
+func (f *fields) name() string { return strings.Clone(f.Text()) }
 
-// text reads a string and copies it: what roster keeps must not hold an entry.
-func (f *fields) text() string {
-	n := f.count()
-	s := string(f.rest[:n])
-	f.rest = f.rest[n:]
-	return s
-}
-
-// bytes reads bytes that alias the input; nil for none.
-func (f *fields) bytes() []byte {
-	n := f.count()
-	if n == 0 {
-		return nil
-	}
-	b := f.rest[:n:n]
-	f.rest = f.rest[n:]
-	return b
-}
-
-func (f *fields) texts() []string {
-	n := f.count()
+func (f *fields) names() []string {
+	n := f.Count(1)
 	if n == 0 {
 		return nil
 	}
 	items := make([]string, n)
 	for i := range items {
-		items[i] = f.text()
+		f.Item(1)
+		items[i] = f.name()
 	}
 	return items
 }
 
 // requests reads the requests of an entry, and their origins.
 func (f *fields) requests(version byte) ([]resp.Request, []origin) {
-	decode := resp.DecodeRequest
-	if version == 1 {
-		decode = resp.DecodeOldRequest
-	}
 	var sessions []uint64
 	if version >= 3 {
 		sessions = f.sessions()
 	}
-	reqs := make([]resp.Request, f.count())
+	reqs := make([]resp.Request, f.Count(1))
 	var origins []origin
 	for i := range reqs {
+		f.Item(1)
 		if version >= 3 {
 			if from := f.origin(sessions); from.session != 0 {
 				origins = append(origins, make([]origin, i+1-len(origins))...)
 				origins[i] = from
 			}
 		}
-		req, rest, err := decode(f.rest)
-		if f.err == nil {
-			f.err = err
-		}
-		if f.err != nil {
-			f.rest = nil
+		if reqs[i] = f.request(version); f.Err() != nil {
 			return nil, nil
 		}
-		if version < 4 {
-			req = fromCommands(req)
-		}
-		reqs[i], f.rest = req, rest
 	}
 	if origins != nil {
 		origins = append(origins, make([]origin, len(reqs)-len(origins))...)
@@ -308,42 +226,43 @@ func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 	return reqs, origins
 }
 
+func (f *fields) request(version byte) resp.Request {
+	switch {
+	case version == 1:
+		return fromCommands(f.OldRequest())
+	case version < 4:
+		return fromCommands(f.Request())
+	}
+	return f.Request()
+}
+
 // sessions reads the table of sessions.
 func (f *fields) sessions() []uint64 {
-	n := f.count()
-	if n > len(f.rest)/8 {
-		f.fail("count exceeds the input")
-		return nil
-	}
-	sessions := make([]uint64, n)
+	sessions := make([]uint64, f.Count(8))
 	for i := range sessions {
-		sessions[i] = binary.LittleEndian.Uint64(f.rest)
-		f.rest = f.rest[8:]
+		f.Item(8)
+		sessions[i] = f.Uint64()
 	}
 	return sessions
 }
 
 // origin reads where a request comes from.
 func (f *fields) origin(sessions []uint64) origin {
-	place, number := f.uvarint(), f.uvarint()
+	place, number := f.Uvarint(), f.Uvarint()
 	switch {
-	case f.err != nil || place == 0 && number == 0:
+	case f.Err() != nil || place == 0 && number == 0:
 		return origin{}
 	case place == 0 || place > uint64(len(sessions)) || sessions[place-1] == 0 || number == 0:
-		f.fail("bad origin")
+		f.Fail("bad origin")
 		return origin{}
 	}
 	return origin{session: sessions[place-1], number: number}
 }
 
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
 func appendTexts(dst []byte, items []string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(items)))
 	for _, s := range items {
-		dst = appendText(dst, s)
+		dst = resp.AppendText(dst, s)
 	}
 	return dst
 }

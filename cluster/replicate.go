@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/resp"
 	"lockd/resp/fault"
 )
 
@@ -107,7 +108,7 @@ func appendReplicate(b []byte, req *raft.AppendEntriesRequest) []byte {
 	for _, n := range [...]uint64{uint64(req.ProtocolVersion), req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex} {
 		b = binary.AppendUvarint(b, n)
 	}
-	b = appendBytes(appendBytes(b, req.ID), req.Addr)
+	b = resp.AppendText(resp.AppendText(b, req.ID), req.Addr)
 	b = binary.AppendUvarint(b, uint64(len(req.Entries)))
 	for _, e := range req.Entries {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, e.Index), e.Term)
@@ -117,79 +118,76 @@ func appendReplicate(b []byte, req *raft.AppendEntriesRequest) []byte {
 			appended = e.AppendedAt.UnixNano()
 		}
 		b = binary.AppendVarint(b, appended)
-		b = appendBytes(appendBytes(b, e.Data), e.Extensions)
+		b = resp.AppendText(resp.AppendText(b, e.Data), e.Extensions)
 	}
 	return b
 }
 
 // decodeReplicate reads a request. Its entries alias body.
 func decodeReplicate(body []byte) (*raft.AppendEntriesRequest, error) {
-	f := fields{rest: body}
+	f := resp.NewDecoder(body)
 	req := &raft.AppendEntriesRequest{}
-	req.ProtocolVersion = raft.ProtocolVersion(f.uvarint())
-	req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex = f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint()
-	req.ID, req.Addr = f.bytes(), f.bytes()
-	n := f.count()
+	req.ProtocolVersion = raft.ProtocolVersion(f.Uvarint())
+	req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex = f.Uvarint(), f.Uvarint(), f.Uvarint(), f.Uvarint()
+	req.ID, req.Addr = f.Bytes(), f.Bytes()
+	n := f.Count(1)
 	entries := make([]raft.Log, min(n, appendEntriesMax+1))
 	if n > appendEntriesMax {
-		f.fail("too many entries")
+		f.Fail("too many entries")
 	}
-	for i := 0; i < n && f.err == nil; i++ {
+	for i := 0; i < n && f.Err() == nil; i++ {
+		f.Item(1)
 		e := &entries[i]
-		e.Index, e.Term = f.uvarint(), f.uvarint()
-		kind := f.uvarint()
+		e.Index, e.Term = f.Uvarint(), f.Uvarint()
+		kind := f.Uvarint()
 		if e.Type = raft.LogType(kind); kind > uint64(raft.LogConfiguration) {
-			f.fail("unknown type of entry") // Raft would panic
+			f.Fail("unknown type of entry") // Raft would panic
 		}
-		if appended := f.varint(); appended != 0 {
+		if appended := f.Varint(); appended != 0 {
 			e.AppendedAt = time.Unix(0, appended)
 		}
-		e.Data, e.Extensions = f.bytes(), f.bytes()
+		e.Data, e.Extensions = f.Bytes(), f.Bytes()
 		req.Entries = append(req.Entries, e)
 	}
-	return req, f.end()
+	return req, f.End()
 }
 
-func appendReplicateAnswer(b []byte, resp *raft.AppendEntriesResponse, err error) []byte {
+func appendReplicateAnswer(b []byte, answer *raft.AppendEntriesResponse, err error) []byte {
 	said := ""
 	if err != nil {
 		said = peer.OneLine(err.Error(), answerTextMax)
 	}
-	if resp == nil {
-		resp = &raft.AppendEntriesResponse{}
+	if answer == nil {
+		answer = &raft.AppendEntriesResponse{}
 	}
 	flags := uint64(0)
-	if resp.Success {
+	if answer.Success {
 		flags |= answerSuccess
 	}
-	if resp.NoRetryBackoff {
+	if answer.NoRetryBackoff {
 		flags |= answerNoBackoff
 	}
-	b = appendText(b, said)
-	for _, n := range [...]uint64{uint64(resp.ProtocolVersion), resp.Term, resp.LastLog, flags} {
+	b = resp.AppendText(b, said)
+	for _, n := range [...]uint64{uint64(answer.ProtocolVersion), answer.Term, answer.LastLog, flags} {
 		b = binary.AppendUvarint(b, n)
 	}
-	return appendBytes(appendBytes(b, resp.ID), resp.Addr)
+	return resp.AppendText(resp.AppendText(b, answer.ID), answer.Addr)
 }
 
 // decodeReplicateAnswer reads an answer, and what the other side's Raft says against the
 // request.
-func decodeReplicateAnswer(body []byte, resp *raft.AppendEntriesResponse) (said string, err error) {
-	f := fields{rest: body}
-	said = f.text()
-	resp.ProtocolVersion = raft.ProtocolVersion(f.uvarint())
-	resp.Term, resp.LastLog = f.uvarint(), f.uvarint()
-	flags := f.uvarint()
-	resp.Success, resp.NoRetryBackoff = flags&answerSuccess != 0, flags&answerNoBackoff != 0
+func decodeReplicateAnswer(body []byte, answer *raft.AppendEntriesResponse) (said string, err error) {
+	f := resp.NewDecoder(body)
+	said = f.Text()
+	answer.ProtocolVersion = raft.ProtocolVersion(f.Uvarint())
+	answer.Term, answer.LastLog = f.Uvarint(), f.Uvarint()
+	flags := f.Uvarint()
+	answer.Success, answer.NoRetryBackoff = flags&answerSuccess != 0, flags&answerNoBackoff != 0
 	if flags > answerSuccess|answerNoBackoff {
-		f.fail("unknown flags")
+		f.Fail("unknown flags")
 	}
-	resp.ID, resp.Addr = f.bytes(), f.bytes()
-	return said, f.end()
-}
-
-func appendBytes(dst, b []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	answer.ID, answer.Addr = f.Bytes(), f.Bytes()
+	return said, f.End()
 }
 
 // replicas keeps the connections of a leader to the others while nobody uses them. All

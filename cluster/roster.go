@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockd/cluster/peer"
+	"lockd/resp"
 )
 
 // member is what the cluster remembers about one of its nodes.
@@ -136,7 +137,7 @@ func isFinal(text string) bool {
 
 // append writes the roster, sorted, so that equal rosters have equal bytes.
 func (r *roster) append(dst []byte) []byte {
-	dst = appendText(dst, r.cluster)
+	dst = resp.AppendText(dst, r.cluster)
 	dst = binary.AppendUvarint(dst, uint64(len(r.members)))
 	for _, id := range slices.Sorted(maps.Keys(r.members)) {
 		dst = appendMember(dst, r.members[id])
@@ -145,19 +146,20 @@ func (r *roster) append(dst []byte) []byte {
 }
 
 func (f *fields) roster() *roster {
-	r := &roster{cluster: f.text(), members: map[string]member{}, removed: map[string]bool{}}
-	for range f.count() {
+	r := &roster{cluster: f.name(), members: map[string]member{}, removed: map[string]bool{}}
+	for range f.Count(1) {
+		f.Item(1)
 		m := f.member()
 		r.members[m.ID] = m
 	}
-	for _, id := range f.texts() {
+	for _, id := range f.names() {
 		r.removed[id] = true
 	}
 	return r
 }
 
 func appendRosterChange(dst []byte, c rosterChange) []byte {
-	dst = appendText(dst, c.cluster)
+	dst = resp.AppendText(dst, c.cluster)
 	dst = binary.AppendUvarint(dst, uint64(len(c.upsert)))
 	for _, m := range c.upsert {
 		dst = appendMember(dst, m)
@@ -166,22 +168,23 @@ func appendRosterChange(dst []byte, c rosterChange) []byte {
 }
 
 func (f *fields) rosterChange() rosterChange {
-	c := rosterChange{cluster: f.text()}
-	for range f.count() {
+	c := rosterChange{cluster: f.name()}
+	for range f.Count(1) {
+		f.Item(1)
 		c.upsert = append(c.upsert, f.member())
 	}
-	c.remove = f.texts()
+	c.remove = f.names()
 	return c
 }
 
 func appendMember(dst []byte, m member) []byte {
-	dst = appendText(dst, m.ID)
-	dst = appendText(dst, m.Incarnation)
-	dst = appendText(dst, m.PeerAddr)
+	dst = resp.AppendText(dst, m.ID)
+	dst = resp.AppendText(dst, m.Incarnation)
+	dst = resp.AppendText(dst, m.PeerAddr)
 	dst = appendTexts(dst, m.ClientAddrs)
-	return appendText(dst, m.Arch)
+	return resp.AppendText(dst, m.Arch)
 }
 
 func (f *fields) member() member {
-	return member{ID: f.text(), Incarnation: f.text(), PeerAddr: f.text(), ClientAddrs: f.texts(), Arch: f.text()}
+	return member{ID: f.name(), Incarnation: f.name(), PeerAddr: f.name(), ClientAddrs: f.names(), Arch: f.name()}
 }

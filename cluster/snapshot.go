@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/store"
+	"lockd/resp"
 )
 
 // The image in a snapshot:
@@ -163,13 +164,10 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 	if body = body[:size]; sum != crc32.Checksum(body, castagnoli) {
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
 	}
-	f := fields{rest: body}
-	applied, ros = f.uvarint(), f.roster()
-	if f.err == nil && len(f.rest) > 0 {
-		f.fail("bytes left over")
-	}
-	if f.err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errImage, f.err)
+	f := fields{resp.NewDecoder(body)}
+	applied, ros = f.Uvarint(), f.roster()
+	if err := f.End(); err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}
 	return applied, ros, nil
 }

@@ -19,8 +19,9 @@ func TestNothingKeptAliasesTheEntry(t *testing.T) {
 				n++
 				req := resp.Request{Cmds: []resp.Cmd{{DB: int(n % 2), Args: s.words}}}
 				entry := resp.AppendRequest(nil, req)
-				alias, _, err := resp.DecodeRequest(entry)
-				if err != nil {
+				d := resp.NewDecoder(entry)
+				alias := d.Request()
+				if err := d.Err(); err != nil {
 					t.Fatal(err)
 				}
 				m.Apply(at(n), []resp.Request{alias})

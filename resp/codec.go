@@ -3,9 +3,7 @@ package resp
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
-	"unsafe"
 )
 
 // The binary form of requests and results, for entries of the log and for
@@ -40,7 +38,7 @@ const (
 	replyDepthMax = 512
 )
 
-// ErrBinary is wrapped by every error of the decoders.
+// ErrBinary is wrapped by every error about a request or a result that cannot be read.
 var ErrBinary = errors.New("resp: malformed binary form")
 
 // AppendRequest appends the binary form of req.
@@ -50,19 +48,19 @@ func AppendRequest(dst []byte, req Request) []byte {
 		dst = binary.AppendUvarint(dst, uint64(c.DB))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Args)))
 		for _, a := range c.Args {
-			dst = appendString(dst, a)
+			dst = AppendText(dst, a)
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(req.Watch)))
 	for _, w := range req.Watch {
 		dst = binary.AppendUvarint(dst, uint64(w.DB))
-		dst = appendString(dst, w.Key)
+		dst = AppendText(dst, w.Key)
 		dst = binary.AppendUvarint(dst, w.Version)
 	}
 	if len(req.Keys) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(req.Keys)))
 		for _, k := range req.Keys {
-			dst = appendString(binary.AppendUvarint(dst, uint64(k.DB)), k.Name)
+			dst = AppendText(binary.AppendUvarint(dst, uint64(k.DB)), k.Name)
 		}
 	}
 	if req.Block != nil {
@@ -134,94 +132,99 @@ func (r *Request) count() int {
 	return size
 }
 
-// DecodeRequest reads one request from b and returns what follows it. The
-// strings of the request alias b, which must not change any more.
-func DecodeRequest(b []byte) (Request, []byte, error) {
-	if len(b) == 0 || b[0] >= 2*requestBlock {
-		return Request{}, nil, fmt.Errorf("%w: unknown request flags", ErrBinary)
+// Request reads a request as AppendRequest writes it. Its strings alias the input. An error
+// of its own wraps ErrBinary.
+func (d *Decoder) Request() Request {
+	if d.err != nil {
+		return Request{}
 	}
-	flags, d := b[0], decoder{rest: b[1:]}
+	flags := d.Byte()
+	if flags >= 2*requestBlock {
+		d.Fail("unknown request flags")
+	}
 	req := d.request()
 	req.Multi, req.Trace = flags&requestMulti != 0, flags&requestTrace != 0
 	if flags&requestKeys != 0 {
-		req.Keys = make([]Key, d.count(2))
+		req.Keys = make([]Key, d.Count(2))
 		for i := range req.Keys {
-			d.owed -= 2
-			req.Keys[i] = Key{DB: d.small(), Name: d.text()}
+			d.Item(2)
+			req.Keys[i] = Key{DB: d.small(), Name: d.Text()}
 		}
 		if len(req.Keys) == 0 {
-			d.fail("no keys")
+			d.Fail("no keys")
 		}
 	}
 	if flags&requestBlock != 0 {
 		req.Block = d.blockStep(len(req.Cmds))
 	}
-	return d.endRequest(req)
-}
-
-// DecodeOldRequest is DecodeRequest for the first form, which had no flags.
-func DecodeOldRequest(b []byte) (Request, []byte, error) {
-	d := decoder{rest: b}
-	return d.endRequest(d.request())
-}
-
-func (d *decoder) endRequest(req Request) (Request, []byte, error) {
-	if d.err != nil {
-		return Request{}, nil, d.err
+	if d.malformed() {
+		return Request{}
 	}
-	return req, d.rest, nil
+	return req
+}
+
+// OldRequest is Request for the first form, which had no flags.
+func (d *Decoder) OldRequest() Request {
+	if d.err != nil {
+		return Request{}
+	}
+	req := d.request()
+	if d.malformed() {
+		return Request{}
+	}
+	return req
 }
 
 // request reads the commands of a request and what is watched for it.
-func (d *decoder) request() (req Request) {
-	req.Cmds = make([]Cmd, d.count(2))
+func (d *Decoder) request() (req Request) {
+	req.Cmds = make([]Cmd, d.Count(2))
 	for i := range req.Cmds {
-		d.owed -= 2
+		d.Item(2)
 		req.Cmds[i].DB = d.small()
-		args := make(Args, d.count(1))
+		args := make(Args, d.Count(1))
 		for j := range args {
-			d.owed--
-			args[j] = d.text()
+			d.Item(1)
+			args[j] = d.Text()
 		}
 		if len(args) == 0 {
-			d.fail("a command without a name")
+			d.Fail("a command without a name")
 		}
 		req.Cmds[i].Args = args
 	}
-	if n := d.count(3); n > 0 {
+	if n := d.Count(3); n > 0 {
 		req.Watch = make([]Watch, n)
 		for i := range req.Watch {
-			d.owed -= 3
-			req.Watch[i] = Watch{DB: d.small(), Key: d.text(), Version: d.uvarint()}
+			d.Item(3)
+			req.Watch[i] = Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
 		}
 	}
 	return req
 }
 
 // blockStep reads a step, beside so many commands.
-func (d *decoder) blockStep(cmds int) *BlockStep {
-	b := &BlockStep{Kind: BlockKind(d.byte()), ID: d.blockID(), SpentMs: d.place()}
-	if n := d.count(1); n > 0 {
+func (d *Decoder) blockStep(cmds int) *BlockStep {
+	b := &BlockStep{Kind: BlockKind(d.Byte()), ID: d.blockID(), SpentMs: d.place()}
+	if n := d.Count(1); n > 0 {
 		b.Sessions = make([]uint64, n)
 	}
 	for i := range b.Sessions {
-		d.owed--
-		b.Sessions[i] = d.uvarint()
+		d.Item(1)
+		b.Sessions[i] = d.Uvarint()
 	}
-	if n := d.count(2); n > 0 {
+	if n := d.Count(2); n > 0 {
 		b.Cancels = make([]BlockID, n)
 	}
 	for i := range b.Cancels {
-		d.owed -= 2
+		d.Item(2)
 		b.Cancels[i] = d.blockID()
 	}
 	if b.Kind < BlockOpen || b.Kind > BlockClose || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
-		d.fail("a step of no kind")
+		d.Fail("a step of no kind")
 	}
 	return b
 }
 
-func (d *decoder) blockID() BlockID { return BlockID{Session: d.uvarint(), Number: d.uvarint()} }
+func (d *Decoder) blockID() BlockID { return BlockID{Session: d.Uvarint(), Number: d.Uvarint()} }
 
 // AppendResult appends the binary form of res.
 func AppendResult(dst []byte, res Result) []byte {
@@ -261,41 +264,43 @@ func appendTrace(dst []byte, t *Trace) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(t.Reads)))
 	for _, r := range t.Reads {
-		dst = appendString(binary.AppendUvarint(dst, uint64(r.Cmd)), r.Key)
+		dst = AppendText(binary.AppendUvarint(dst, uint64(r.Cmd)), r.Key)
 		dst = binary.AppendUvarint(dst, uint64(r.At))
 	}
 	return dst
 }
 
-// DecodeResult reads one result from b and returns what follows it. The strings
-// of the result alias b.
-func DecodeResult(b []byte) (Result, []byte, error) {
-	d := decoder{rest: b}
-	res := d.result(d.byte())
+// Result reads a result as AppendResult writes it. Its strings alias the input. An error of
+// its own wraps ErrBinary.
+func (d *Decoder) Result() Result {
 	if d.err != nil {
-		return Result{}, nil, d.err
+		return Result{}
 	}
-	return res, d.rest, nil
+	res := d.result(d.Byte())
+	if d.malformed() {
+		return Result{}
+	}
+	return res
 }
 
-func (d *decoder) result(flags byte) (res Result) {
+func (d *Decoder) result(flags byte) (res Result) {
 	switch {
 	case flags == resultAborted:
 		return Result{Aborted: true}
 	case flags&^(resultVersions|resultTrace) != 0:
-		d.fail("unknown result flags")
+		d.Fail("unknown result flags")
 		return Result{}
 	}
-	res.Replies = make([]Reply, d.count(1))
+	res.Replies = make([]Reply, d.Count(1))
 	for i := range res.Replies {
-		d.owed--
+		d.Item(1)
 		res.Replies[i] = d.reply(0)
 	}
 	if flags&resultVersions != 0 {
-		res.Versions = make([]uint64, d.count(1))
+		res.Versions = make([]uint64, d.Count(1))
 		for i := range res.Versions {
-			d.owed--
-			res.Versions[i] = d.uvarint()
+			d.Item(1)
+			res.Versions[i] = d.Uvarint()
 		}
 	}
 	if flags&resultTrace != 0 {
@@ -304,26 +309,26 @@ func (d *decoder) result(flags byte) (res Result) {
 	return res
 }
 
-func (d *decoder) trace() *Trace {
-	t := &Trace{Index: d.uvarint(), From: d.place()}
-	t.Marks = make([]int64, d.count(1))
+func (d *Decoder) trace() *Trace {
+	t := &Trace{Index: d.Uvarint(), From: d.place()}
+	t.Marks = make([]int64, d.Count(1))
 	for i := range t.Marks {
-		d.owed--
+		d.Item(1)
 		t.Marks[i] = d.place()
 	}
-	t.Reads = make([]KeyRead, d.count(3))
+	t.Reads = make([]KeyRead, d.Count(3))
 	for i := range t.Reads {
-		d.owed -= 3
-		t.Reads[i] = KeyRead{Cmd: int(d.place()), Key: d.text(), At: d.place()}
+		d.Item(3)
+		t.Reads[i] = KeyRead{Cmd: int(d.place()), Key: d.Text(), At: d.place()}
 	}
 	return t
 }
 
 // place reads a number of changes.
-func (d *decoder) place() int64 {
-	n := d.uvarint()
+func (d *Decoder) place() int64 {
+	n := d.Uvarint()
 	if n > math.MaxInt64 {
-		d.fail("number out of range")
+		d.Fail("number out of range")
 		return 0
 	}
 	return int64(n)
@@ -335,7 +340,7 @@ func appendReply(dst []byte, r Reply) []byte {
 	case KindInt, KindBool, KindDouble:
 		return binary.AppendVarint(dst, r.Int)
 	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
-		return appendString(dst, r.Str)
+		return AppendText(dst, r.Str)
 	case KindArray, KindMap, KindSet, KindPairs, KindPush, KindPairMap:
 		dst = binary.AppendUvarint(dst, uint64(len(r.Elems)))
 		for i := range r.Elems {
@@ -345,126 +350,49 @@ func appendReply(dst []byte, r Reply) []byte {
 	return dst
 }
 
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-// decoder reads the binary form. After the first error it reads nothing more
-// and every value is zero, so its callers check err once.
-type decoder struct {
-	rest []byte
-	owed int // bytes of rest, at least, that announced items still need
-	err  error
-}
-
-func (d *decoder) fail(why string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s", ErrBinary, why)
-	}
-	d.rest = nil
-}
-
-func (d *decoder) byte() byte {
-	if len(d.rest) == 0 {
-		d.fail("cut short")
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-func (d *decoder) uvarint() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 {
-		d.fail("bad number")
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-func (d *decoder) varint() int64 {
-	n, size := binary.Varint(d.rest)
-	if size <= 0 {
-		d.fail("bad number")
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-func (d *decoder) small() int {
-	n := d.uvarint()
+func (d *Decoder) small() int {
+	n := d.Uvarint()
 	if n > 1<<16 {
-		d.fail("number out of range")
+		d.Fail("number out of range")
 		return 0
 	}
 	return int(n)
 }
 
-// count reads how many items follow, each of at least itemMin bytes. It refuses
-// more than the input has room for beside what was announced before, so that all
-// counts together, nested ones too, cannot make the caller allocate more than the
-// input's own size allows. Whoever reads an item takes itemMin off owed first.
-func (d *decoder) count(itemMin int) int {
-	n := d.uvarint()
-	if room := len(d.rest) - d.owed; room < 0 || n > uint64(room/itemMin) {
-		d.fail("count exceeds the input")
-		return 0
-	}
-	d.owed += int(n) * itemMin
-	return int(n)
-}
-
-func (d *decoder) text() string {
-	n := d.uvarint()
-	if n > uint64(len(d.rest)) {
-		d.fail("string exceeds the input")
-		return ""
-	}
-	if n == 0 {
-		return ""
-	}
-	s := unsafe.String(&d.rest[0], int(n))
-	d.rest = d.rest[n:]
-	return s
-}
-
-func (d *decoder) reply(depth int) Reply {
-	r := Reply{Kind: Kind(d.byte())}
+func (d *Decoder) reply(depth int) Reply {
+	r := Reply{Kind: Kind(d.Byte())}
 	switch r.Kind {
 	case KindNone, KindNil, KindNilArray:
 	case KindInt, KindBool, KindDouble:
-		r.Int = d.varint()
+		r.Int = d.Varint()
 	case KindStatus, KindError, KindBulk, KindBigNumber, KindVerbatim:
-		r.Str = d.text()
+		r.Str = d.Text()
 	case KindArray, KindMap, KindSet, KindPairs, KindPush, KindPairMap:
 		if depth >= replyDepthMax {
-			d.fail("replies nested too deeply")
+			d.Fail("replies nested too deeply")
 			break
 		}
-		r.Elems = make([]Reply, d.count(1))
+		r.Elems = make([]Reply, d.Count(1))
 		for i := range r.Elems {
-			d.owed--
+			d.Item(1)
 			r.Elems[i] = d.reply(depth + 1)
 		}
 		d.checkElems(r)
 	default:
-		d.fail("unknown kind of reply")
+		d.Fail("unknown kind of reply")
 	}
 	return r
 }
 
 // checkElems refuses what AppendTo could not frame: a key without its value, and
 // an element that writes nothing.
-func (d *decoder) checkElems(r Reply) {
+func (d *Decoder) checkElems(r Reply) {
 	if (r.Kind == KindMap || r.Kind == KindPairs || r.Kind == KindPairMap) && len(r.Elems)%2 != 0 {
-		d.fail("a key without a value")
+		d.Fail("a key without a value")
 	}
 	for i := range r.Elems {
 		if r.Elems[i].Kind == KindNone {
-			d.fail("an element without a value")
+			d.Fail("an element without a value")
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestRequestRoundTrip(t *testing.T) {
 		if len(b) > req.Size() {
 			t.Errorf("%v: %d bytes, Size says at most %d", req, len(b), req.Size())
 		}
-		got, rest, err := DecodeRequest(append(b, "after"...))
+		got, rest, err := decodeRequest(append(b, "after"...))
 		if err != nil || string(rest) != "after" || !sameRequest(got, req) {
 			t.Errorf("%v came back as %v, rest %q, error %v", req, got, rest, err)
 		}
@@ -82,7 +82,7 @@ func TestRequestRoundTrip(t *testing.T) {
 // A result comes back from its binary form as it was, and what follows it is left alone.
 func TestResultRoundTrip(t *testing.T) {
 	for _, res := range sampleResults() {
-		got, rest, err := DecodeResult(append(AppendResult(nil, res), "after"...))
+		got, rest, err := decodeResult(append(AppendResult(nil, res), "after"...))
 		if err != nil || string(rest) != "after" || !sameResult(got, res) {
 			t.Errorf("%v came back as %v, rest %q, error %v", res, got, rest, err)
 		}
@@ -94,7 +94,7 @@ func TestDecodeCutShort(t *testing.T) {
 	for _, req := range sampleRequests() {
 		b := AppendRequest(nil, req)
 		for n := range b {
-			if _, _, err := DecodeRequest(b[:n]); !errors.Is(err, ErrBinary) {
+			if _, _, err := decodeRequest(b[:n]); !errors.Is(err, ErrBinary) {
 				t.Errorf("request %v of %d bytes cut to %d: %v", req, len(b), n, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestDecodeCutShort(t *testing.T) {
 	for _, res := range sampleResults() {
 		b := AppendResult(nil, res)
 		for n := range b {
-			if _, _, err := DecodeResult(b[:n]); !errors.Is(err, ErrBinary) {
+			if _, _, err := decodeResult(b[:n]); !errors.Is(err, ErrBinary) {
 				t.Errorf("result %v of %d bytes cut to %d: %v", res, len(b), n, err)
 			}
 		}
@@ -141,8 +141,18 @@ func TestDecodeMalformed(t *testing.T) {
 	}
 }
 
-func requestError(b []byte) error { _, _, err := DecodeRequest(b); return err }
-func resultError(b []byte) error  { _, _, err := DecodeResult(b); return err }
+func decodeRequest(b []byte) (Request, []byte, error) {
+	d := NewDecoder(b)
+	return d.Request(), d.rest, d.err
+}
+
+func decodeResult(b []byte) (Result, []byte, error) {
+	d := NewDecoder(b)
+	return d.Result(), d.rest, d.err
+}
+
+func requestError(b []byte) error { _, _, err := decodeRequest(b); return err }
+func resultError(b []byte) error  { _, _, err := decodeResult(b); return err }
 
 // Counts inside counts cannot make the decoder allocate more than the input's
 // size in items: each level claims bytes that no other may claim again.
@@ -174,7 +184,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		f.Add(AppendRequest(nil, req))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		req, rest, err := DecodeRequest(b)
+		req, rest, err := decodeRequest(b)
 		if err != nil {
 			return
 		}
@@ -186,7 +196,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			t.Fatalf("%d items from %d bytes", items, len(b))
 		}
 		again := AppendRequest(nil, req)
-		got, rest, err := DecodeRequest(again)
+		got, rest, err := decodeRequest(again)
 		if err != nil || len(rest) != 0 || !sameRequest(got, req) {
 			t.Fatalf("%v came back as %v, error %v", req, got, err)
 		}
@@ -203,14 +213,14 @@ func FuzzDecodeResult(f *testing.F) {
 		f.Add(AppendResult(nil, Result{Replies: []Reply{r}}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		res, rest, err := DecodeResult(b)
+		res, rest, err := decodeResult(b)
 		if err != nil {
 			return
 		}
 		if items := countReplies(res.Replies); items+len(rest) > len(b) {
 			t.Fatalf("%d replies from %d bytes", items, len(b))
 		}
-		got, rest, err := DecodeResult(AppendResult(nil, res))
+		got, rest, err := decodeResult(AppendResult(nil, res))
 		if err != nil || len(rest) != 0 || !sameResult(got, res) {
 			t.Fatalf("%v came back as %v, error %v", res, got, err)
 		}

@@ -191,7 +191,7 @@ func FuzzReplyAppend(f *testing.F) {
 		f.Add(AppendResult(nil, Result{Replies: []Reply{r}}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		res, _, err := DecodeResult(b)
+		res, _, err := decodeResult(b)
 		if err != nil {
 			return
 		}

@@ -191,50 +191,51 @@ func appendBinding(dst []byte, b Binding) []byte {
 // forwardBody reads a forward's body.
 func forwardBody(body []byte) (Forwarded, error) {
 	var f Forwarded
-	var n [3]uint64
-	body, ok := uvarints(body, n[:])
-	ms := n[0]
-	f.Term, f.Number = n[1], n[2]
-	if f.Number > 0 && len(body) >= 8 {
-		f.Session = binary.LittleEndian.Uint64(body)
-		body = body[8:]
+	d := resp.NewDecoder(body)
+	ms := d.Uvarint()
+	f.Term, f.Number = d.Uvarint(), d.Uvarint()
+	if f.Number > 0 {
+		f.Session = d.Uint64()
 	}
-	if !ok || ms > uint64(forwardWaitMax/time.Millisecond) || (f.Number > 0) != (f.Session > 0) {
+	if d.Err() != nil || ms > uint64(forwardWaitMax/time.Millisecond) || (f.Number > 0) != (f.Session > 0) {
 		return f, fmt.Errorf("%w: bad forward", ErrFrame)
 	}
 	wait := forwardWaitMax
 	if ms > 0 {
 		wait = time.Duration(ms) * time.Millisecond
 	}
-	req, rest, err := resp.DecodeRequest(body)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes after the request", ErrFrame, len(rest))
-	}
-	f.Req, f.Until = req, after(wait)
-	return f, err
+	f.Req, f.Until = d.Request(), after(wait)
+	return f, end(&d, "request")
 }
 
 // answerBody reads an answer's body.
 func answerBody(body []byte) (Answer, error) {
 	unknown := Answer{Outcome: Unknown}
-	if len(body) == 0 || body[0] > byte(Unknown) || (body[0] != byte(Done) && len(body) > 1) {
+	d := resp.NewDecoder(body)
+	o := Outcome(d.Byte())
+	if d.Err() != nil || o > Unknown || o != Done && d.Len() > 0 {
 		return unknown, fmt.Errorf("%w: bad answer", ErrFrame)
 	}
-	if o := Outcome(body[0]); o != Done {
+	if o != Done {
 		return Answer{Outcome: o}, nil
 	}
-	index, n := binary.Uvarint(body[1:])
-	if n <= 0 {
+	index := d.Uvarint()
+	if d.Err() != nil {
 		return unknown, fmt.Errorf("%w: bad index", ErrFrame)
 	}
-	res, rest, err := resp.DecodeResult(body[1+n:])
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes after the result", ErrFrame, len(rest))
-	}
-	if err != nil {
+	res := d.Result()
+	if err := end(&d, "result"); err != nil {
 		return unknown, err
 	}
 	return Answer{Outcome: Done, Result: res, Index: index}, nil
+}
+
+// end reports what was wrong with a body, also that something follows what it ends with.
+func end(d *resp.Decoder, what string) error {
+	if d.Len() > 0 {
+		return fmt.Errorf("%w: %d bytes after the %s", ErrFrame, d.Len(), what)
+	}
+	return d.Err()
 }
 
 func appendStatus(dst []byte, s Status) []byte {
@@ -249,22 +250,12 @@ func appendStatus(dst []byte, s Status) []byte {
 }
 
 func decodeStatus(body []byte) (Status, error) {
-	var n [4]uint64
-	rest, ok := uvarints(body, n[:])
-	if !ok || len(rest) > 0 || n[1] > 1 {
+	d := resp.NewDecoder(body)
+	s := Status{Term: d.Uvarint()}
+	leader := d.Uvarint()
+	s.Leader, s.Applied, s.LastIndex = leader == 1, d.Uvarint(), d.Uvarint()
+	if d.End() != nil || leader > 1 {
 		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
 	}
-	return Status{Term: n[0], Leader: n[1] == 1, Applied: n[2], LastIndex: n[3]}, nil
-}
-
-// uvarints reads as many numbers as n has place for; false if they are not all there.
-func uvarints(b []byte, n []uint64) (rest []byte, ok bool) {
-	for i := range n {
-		v, size := binary.Uvarint(b)
-		if size <= 0 {
-			return nil, false
-		}
-		n[i], b = v, b[size:]
-	}
-	return b, true
+	return s, nil
 }
