@@ -131,7 +131,7 @@ func sessionsOf(origins []origin) []uint64 {
 }
 
 func setCRC(entry []byte) {
-	binary.LittleEndian.PutUint32(entry, crc32.Checksum(entry[4:], castagnoli))
+	binary.LittleEndian.PutUint32(entry, crc32.Checksum(entry[4:], resp.CRC32C))
 }
 
 // entryHeaderMax bounds the bytes of an entry before its requests.
@@ -146,7 +146,7 @@ func decodeEntry(b []byte) (entry, error) {
 	if len(b) < 6 {
 		return entry{}, fmt.Errorf("%w: %d bytes are too few", errEntry, len(b))
 	}
-	if binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+	if binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], resp.CRC32C) {
 		return entry{}, fmt.Errorf("%w: its checksum does not match", errEntry)
 	}
 	version := b[4]

@@ -37,7 +37,7 @@ func rulesOf(m Machine) string {
 }
 
 func ruleWord(name string, what ...any) string {
-	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), castagnoli))
+	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
 }
 
 // judgeRules says in what a node's rules differ from those of this node.

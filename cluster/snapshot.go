@@ -32,9 +32,6 @@ const (
 	imageBodyMax = 16 << 20 // bytes
 )
 
-// castagnoli is the polynomial of all checksums here.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 var (
 	errImage  = errors.New("unreadable snapshot")
 	errHalted = errors.New("this node has stopped")
@@ -119,7 +116,7 @@ func (i *image) writeTo(w io.Writer) error {
 	head := append([]byte(imageMagic), imageVersion)
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
 	head = append(head, body...)
-	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, castagnoli))
+	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, resp.CRC32C))
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
@@ -161,7 +158,7 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}
 	sum := binary.LittleEndian.Uint32(body[size:])
-	if body = body[:size]; sum != crc32.Checksum(body, castagnoli) {
+	if body = body[:size]; sum != crc32.Checksum(body, resp.CRC32C) {
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
 	}
 	f := fields{resp.NewDecoder(body)}

@@ -230,7 +230,7 @@ func sealed(img []byte) []byte {
 	}
 	img = bytes.Clone(img)
 	body := img[:len(img)-4]
-	binary.LittleEndian.PutUint32(img[len(body):], crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	binary.LittleEndian.PutUint32(img[len(body):], crc32.Checksum(body, resp.CRC32C))
 	return img
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/resp"
 	"lockd/resp/fault"
 )
 
@@ -23,11 +24,9 @@ const checksumLen = crc32.Size
 
 var errChecksum = errors.New("its checksum does not match")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // withChecksum adds to a line of text a second one, with the checksum of the first.
 func withChecksum(line []byte) []byte {
-	return fmt.Appendf(slices.Clip(line), "\ncrc32c %08x\n", crc32.Checksum(line, castagnoli))
+	return fmt.Appendf(slices.Clip(line), "\ncrc32c %08x\n", crc32.Checksum(line, resp.CRC32C))
 }
 
 // checkedLog is a raft.LogStore whose entries carry a checksum, as the last bytes
@@ -123,9 +122,9 @@ func entryChecksum(e *raft.Log, extensions []byte) uint32 {
 	binary.BigEndian.PutUint64(head[8:], e.Term)
 	head[16] = byte(e.Type)
 	binary.BigEndian.PutUint64(head[17:], uint64(len(e.Data)))
-	sum := crc32.Checksum(head[:], castagnoli)
-	sum = crc32.Update(sum, castagnoli, e.Data)
-	return crc32.Update(sum, castagnoli, extensions)
+	sum := crc32.Checksum(head[:], resp.CRC32C)
+	sum = crc32.Update(sum, resp.CRC32C, e.Data)
+	return crc32.Update(sum, resp.CRC32C, extensions)
 }
 
 // checkedVotes is a raft.StableStore whose values carry a checksum over key and
@@ -164,5 +163,5 @@ func (v checkedVotes) GetUint64(key []byte) (uint64, error) {
 }
 
 func valueChecksum(key, val []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
+	return crc32.Update(crc32.Checksum(key, resp.CRC32C), resp.CRC32C, val)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft-wal/types"
+
+	"lockd/resp"
 )
 
 // A mark is a small file that holds an index, with a checksum. It is written without a sync,
@@ -18,11 +20,11 @@ const markLen = 8 + checksumLen
 
 func encodeMark(index uint64) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, markLen), index)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, resp.CRC32C))
 }
 
 func decodeMark(text []byte) (uint64, error) {
-	if len(text) != markLen || crc32.Checksum(text[:8], castagnoli) != binary.BigEndian.Uint32(text[8:]) {
+	if len(text) != markLen || crc32.Checksum(text[:8], resp.CRC32C) != binary.BigEndian.Uint32(text[8:]) {
 		return 0, errChecksum
 	}
 	return binary.BigEndian.Uint64(text), nil

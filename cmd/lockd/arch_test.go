@@ -32,9 +32,9 @@ var mayImport = map[string][]string{
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store":         {"lockd/resp/fault"}, // the disk
-	"lockd/cluster/peer":          {"lockd/resp"},       // the network
-	"lockd/cluster/peer/peertest": {},                   // a network in memory; only tests import it
+	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"}, // the disk
+	"lockd/cluster/peer":          {"lockd/resp"},                     // the network
+	"lockd/cluster/peer/peertest": {},                                 // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},

@@ -9,12 +9,12 @@ import (
 	"hash/crc32"
 	"io"
 	"unsafe"
+
+	"lockd/resp"
 )
 
 // ErrDamaged is wrapped by every error that what is read causes itself.
 var ErrDamaged = errors.New("keyspace: damaged image")
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Writer writes the parts of an image: numbers of 8 bytes, little-endian, and texts behind their
 // length. After the first error it writes nothing more, and Finish returns that error.
@@ -28,7 +28,7 @@ type Writer struct {
 
 // NewWriter begins an image.
 func NewWriter(dst io.Writer) *Writer {
-	crc := crc32.New(castagnoli)
+	crc := crc32.New(resp.CRC32C)
 	return &Writer{dst: dst, out: bufio.NewWriterSize(io.MultiWriter(dst, crc), 64<<10), crc: crc}
 }
 
@@ -92,7 +92,7 @@ type Reader struct {
 
 // NewReader begins to read.
 func NewReader(src io.Reader) *Reader {
-	return &Reader{in: bufio.NewReaderSize(src, 64<<10), crc: crc32.New(castagnoli)}
+	return &Reader{in: bufio.NewReaderSize(src, 64<<10), crc: crc32.New(resp.CRC32C)}
 }
 
 // Err is the first error, or nil.
