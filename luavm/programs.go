@@ -44,11 +44,7 @@ func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bo
 		return p, resp.Reply{}, true
 	}
 	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
-	source, why := skipShebang(text)
-	if why != "" {
-		return nil, resp.Err("ERR " + why), false
-	}
-	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, source)
+	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, text)
 	if message != "" {
 		return nil, resp.Err(kind.compile + message), false
 	}
@@ -67,33 +63,4 @@ func (v *VM) keep(p *program, key string) {
 	}
 	v.programs[key] = p
 	v.bytes += size
-}
-
-// skipShebang drops a first line "#!lua flags=..." but for its line feed.
-func skipShebang(source string) (rest, why string) {
-	if !strings.HasPrefix(source, "#!") {
-		return source, ""
-	}
-	end := strings.IndexByte(source, '\n')
-	if end < 0 {
-		return "", "Invalid script shebang"
-	}
-	parts := strings.Fields(source[:end])
-	if parts[0] != "#!lua" {
-		return "", "Unexpected engine in script shebang: " + parts[0]
-	}
-	for _, part := range parts[1:] {
-		flags, ok := strings.CutPrefix(part, "flags=")
-		if !ok {
-			return "", "Unknown lua shebang option: " + part
-		}
-		for flag := range strings.SplitSeq(flags, ",") {
-			switch flag {
-			case "no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "":
-			default:
-				return "", "Unexpected flag in script shebang: " + flag
-			}
-		}
-	}
-	return source[end:], ""
 }

@@ -117,7 +117,7 @@ func replay(t *testing.T, file, prelude string, differences map[string]string) (
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if line == "" || line[0] == '#' && !strings.HasPrefix(line, "#!") {
+		if line == "" || line[0] == '#' {
 			continue
 		}
 		total++

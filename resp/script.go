@@ -1,9 +1,9 @@
 package resp
 
-// Script is a script as EVAL brings it, or the code of a library of functions behind its
-// first line.
+// Script is the code of a script, or of a library of functions, behind a first line that
+// begins with #!.
 type Script struct {
-	SHA    string // names it: the SHA1 of its whole text, 40 lower-case hex digits
+	SHA    string // names it: the SHA1 of its whole text, the first line too, 40 lower-case hex digits
 	Source string
 }
 
