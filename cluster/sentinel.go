@@ -100,8 +100,7 @@ var (
 	errNoSuchMaster = resp.Err("ERR No such master with that name")
 )
 
-var sentinelHelp = resp.Array(statuses(
-	"SENTINEL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+var sentinelHelp = resp.Help("SENTINEL",
 	"CKQUORUM <master-name>",
 	"    Check if enough nodes answer to elect a leader.",
 	"CONFIG GET <param>",
@@ -120,10 +119,7 @@ var sentinelHelp = resp.Array(statuses(
 	"REPLICAS <master-name>",
 	"    Show a list of replicas for this master and their state.",
 	"SENTINELS <master-name>",
-	"    Show a list of Sentinel instances for this master and their state.",
-	"HELP",
-	"    Prints this help.",
-)...)
+	"    Show a list of Sentinel instances for this master and their state.")
 
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.

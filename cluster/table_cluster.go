@@ -55,8 +55,7 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	}}
 }
 
-var clusterHelp = resp.Array(statuses(
-	"CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+var clusterHelp = resp.Help("CLUSTER",
 	"COUNT-FAILURE-REPORTS <node-id>",
 	"    Return number of failure reports for <node-id>.",
 	"COUNTKEYSINSLOT <slot>",
@@ -81,10 +80,7 @@ var clusterHelp = resp.Array(statuses(
 	"SHARDS",
 	"    Return information about slot range mappings and the nodes associated with them.",
 	"SLOTS",
-	"    Return information about slots range mappings.",
-	"HELP",
-	"    Prints this help.",
-)...)
+	"    Return information about slots range mappings.")
 
 // shard is the cluster as one shard of Redis Cluster.
 type shard struct {

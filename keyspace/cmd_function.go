@@ -260,7 +260,7 @@ func cmdFunctionStats(c *ctx, _ resp.Args) resp.Reply {
 }
 
 func cmdFunctionHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("FUNCTION",
+	return resp.Help("FUNCTION",
 		"LOAD [REPLACE] <FUNCTION CODE>",
 		"    Create a new library with the given library name and code.",
 		"DELETE <LIBRARY NAME>",

@@ -625,7 +625,7 @@ func cmdObjectRefCount(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdObjectHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("OBJECT",
+	return resp.Help("OBJECT",
 		"ENCODING <key>",
 		"    Return the kind of internal representation used in order to store the value",
 		"    associated with a <key>.",

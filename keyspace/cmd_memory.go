@@ -96,7 +96,7 @@ func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
 }
 
 func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("MEMORY",
+	return resp.Help("MEMORY",
 		"MALLOC-STATS",
 		"    Return internal statistics report from the memory allocator.",
 		"PURGE",

@@ -175,7 +175,7 @@ func cmdScriptKill(_ *ctx, _ resp.Args) resp.Reply {
 }
 
 func cmdScriptHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("SCRIPT",
+	return resp.Help("SCRIPT",
 		"EXISTS <sha1> [<sha1> ...]",
 		"    Return information about the existence of the scripts in the script cache.",
 		"FLUSH [ASYNC|SYNC]",

@@ -125,17 +125,7 @@ func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
 // cmdConfigRewrite has nothing to write: settings are in the log.
 func cmdConfigRewrite(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
 
-func cmdConfigHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("CONFIG",
-		"GET <pattern>",
-		"    Return parameters matching the glob-like <pattern> and their values.",
-		"SET <directive> <value>",
-		"    Set the configuration <directive> to <value>.",
-		"RESETSTAT",
-		"    Reset statistics reported by the INFO command.",
-		"REWRITE",
-		"    Rewrite the configuration file.")
-}
+func cmdConfigHelp(_ *ctx, _ resp.Args) resp.Reply { return resp.ConfigHelp() }
 
 func cmdTime(c *ctx, _ resp.Args) resp.Reply {
 	return resp.Bulks(itoa(c.at.Wall/1_000_000), itoa(c.at.Wall%1_000_000))

@@ -667,7 +667,7 @@ func parseFull(word string, args resp.Args) (full bool, count int64, err error) 
 }
 
 func cmdXInfoHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return helpReply("XINFO",
+	return resp.Help("XINFO",
 		"STREAM <key> [FULL [COUNT <count>]",
 		"    Show information about a stream.")
 }

@@ -50,12 +50,3 @@ func memberReplies(members []value.Scored, withScores bool) []resp.Reply {
 	}
 	return items
 }
-
-// helpReply is the answer of a container's HELP.
-func helpReply(container string, lines ...string) resp.Reply {
-	elems := []resp.Reply{resp.Status(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
-	for _, line := range append(lines, "HELP", "    Prints this help.") {
-		elems = append(elems, resp.Status(line))
-	}
-	return resp.Array(elems...)
-}

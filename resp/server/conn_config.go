@@ -24,7 +24,7 @@ func configRows() []row {
 			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
 				Summary: "Rewrite the configuration file with the in memory configuration"},
 				Run: action{run: configRewrite}},
-			helpRow("config", "server", "5.0.0", configHelp),
+			helpRow("config", "server", "5.0.0", resp.ConfigHelp()),
 		},
 	}}
 }

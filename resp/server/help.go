@@ -6,16 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// helpRow is the HELP subcommand of a container, in Redis's layout.
-func helpRow(container, group, since string, lines []string) row {
-	title := strings.ToUpper(container) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-	elems := make([]resp.Reply, 0, len(lines)+3)
-	elems = append(elems, resp.Status(title))
-	for _, line := range lines {
-		elems = append(elems, resp.Status(line))
-	}
-	elems = append(elems, resp.Status("HELP"), resp.Status("    Prints this help."))
-	reply := resp.Array(elems...)
+// helpRow is the HELP subcommand of a container.
+func helpRow(container, group, since string, reply resp.Reply) row {
 	return row{
 		Spec: resp.Spec{Name: container + "|help", Arity: 2, Flags: resp.Loading | resp.Stale,
 			Group: group, Since: since,
@@ -36,7 +28,7 @@ func cut(text string, bytesMax int) string {
 	return text[:min(len(text), bytesMax)]
 }
 
-var clientHelp = []string{
+var clientHelp = resp.Help("CLIENT",
 	"CACHING (YES|NO)",
 	"    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
 	"GETREDIR",
@@ -87,10 +79,9 @@ var clientHelp = []string{
 	"NO-EVICT (ON|OFF)",
 	"    Protect current client connection from eviction.",
 	"NO-TOUCH (ON|OFF)",
-	"    Will not touch LRU/LFU stats when this mode is on.",
-}
+	"    Will not touch LRU/LFU stats when this mode is on.")
 
-var commandHelp = []string{
+var commandHelp = resp.Help("COMMAND",
 	"(no subcommand)",
 	"    Return details about all Redis commands.",
 	"COUNT",
@@ -108,21 +99,9 @@ var commandHelp = []string{
 	"GETKEYS <full-command>",
 	"    Return the keys from a full Redis command.",
 	"GETKEYSANDFLAGS <full-command>",
-	"    Return the keys and the access flags from a full Redis command.",
-}
+	"    Return the keys and the access flags from a full Redis command.")
 
-var configHelp = []string{
-	"GET <pattern>",
-	"    Return parameters matching the glob-like <pattern> and their values.",
-	"SET <directive> <value>",
-	"    Set the configuration <directive> to <value>.",
-	"RESETSTAT",
-	"    Reset statistics reported by the INFO command.",
-	"REWRITE",
-	"    Rewrite the configuration file.",
-}
-
-var slowlogHelp = []string{
+var slowlogHelp = resp.Help("SLOWLOG",
 	"GET [<count>]",
 	"    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
 	"    Entries are made of:",
@@ -131,10 +110,9 @@ var slowlogHelp = []string{
 	"LEN",
 	"    Return the length of the slowlog.",
 	"RESET",
-	"    Reset the slowlog.",
-}
+	"    Reset the slowlog.")
 
-var latencyHelp = []string{
+var latencyHelp = resp.Help("LATENCY",
 	"HISTORY <event>",
 	"    Return time-latency samples for the <event> class.",
 	"LATEST",
@@ -144,10 +122,9 @@ var latencyHelp = []string{
 	"    (default: reset all data for all event classes)",
 	"HISTOGRAM [COMMAND ...]",
 	"    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
-	"    If no commands are specified then all histograms are replied.",
-}
+	"    If no commands are specified then all histograms are replied.")
 
-var pubsubHelp = []string{
+var pubsubHelp = resp.Help("PUBSUB",
 	"CHANNELS [<pattern>]",
 	"    Return the currently active channels matching a <pattern> (default: '*').",
 	"NUMPAT",
@@ -158,5 +135,4 @@ var pubsubHelp = []string{
 	"SHARDCHANNELS [<pattern>]",
 	"    Return the currently active shard level channels matching a <pattern> (default: '*').",
 	"SHARDNUMSUB [<shardchannel> ...]",
-	"    Return the number of subscribers for the specified shard level channel(s)",
-}
+	"    Return the number of subscribers for the specified shard level channel(s)")
