@@ -8,13 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"lockd/internal/freeport"
+	"lockd/internal/process"
 )
 
 // farm is all the processes of a run, and their folder.
@@ -106,19 +106,6 @@ func (f *farm) add(name, addr, path string, args func(dir string) []string) (*pr
 	return p, nil
 }
 
-// starts carries the starts of processes to one thread that never ends: the kernel
-// ties a child's death signal to the thread that made it.
-var starts = sync.OnceValue(func() chan<- func() {
-	ch := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range ch {
-			f()
-		}
-	}()
-	return ch
-})
-
 func (p *proc) logPath() string { return p.dir + ".log" }
 
 func (p *proc) start() error {
@@ -129,12 +116,7 @@ func (p *proc) start() error {
 	defer log.Close()
 	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
-	if p.cmd.SysProcAttr, err = sysProcAttr(); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	started := make(chan error)
-	starts() <- func() { started <- p.cmd.Start() }
-	if err := <-started; err != nil {
+	if err := process.Start(p.cmd); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return fmt.Errorf("%s is not installed: %w", p.path, err)
 		}

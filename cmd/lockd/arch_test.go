@@ -45,17 +45,18 @@ var mayImport = map[string][]string{
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/cmd/lockd/bench": {},
-	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd", "lockd/internal/freeport"}, // a module of its own: starts the built binary and its peers
+	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd", "lockd/internal/freeport", "lockd/internal/process"}, // a module of its own: starts the built binary and its peers
 	"lockd/bench/etcd":      {"lockd/cmd/lockd/bench"},
 
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport": {},
+	"lockd/internal/process":  {},
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
 	"lockd/jepsen-lite/history":  {},
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
-	"lockd/jepsen-lite/target":   {"lockd/internal/freeport"},
+	"lockd/jepsen-lite/target":   {"lockd/internal/freeport", "lockd/internal/process"},
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},

@@ -5,12 +5,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"lockd/internal/process"
 )
 
 // proc is one server process that can be started again and again. Its methods may
@@ -34,25 +35,6 @@ type proc struct {
 	logStart int64  // where in its log the last start begins
 	races    int    // reports of the race detector in its log that were taken
 	onEnd    func() // called when the process has ended; with mu held
-}
-
-// starts carries the starts of processes to one thread that never ends: the
-// kernel ties a child's death signal to the thread that made it.
-var starts = sync.OnceValue(func() chan<- func() {
-	ch := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range ch {
-			f()
-		}
-	}()
-	return ch
-})
-
-func startOnThread(cmd *exec.Cmd) error {
-	err := make(chan error)
-	starts() <- func() { err <- cmd.Start() }
-	return <-err
 }
 
 // setArgs changes what the next start is told.
@@ -97,10 +79,7 @@ func (p *proc) start(expected ...*End) error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)
-	if cmd.SysProcAttr, err = sysProcAttr(); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	if err := startOnThread(cmd); err != nil {
+	if err := process.Start(cmd); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	p.cmd, p.exited, p.told, p.paused = cmd, make(chan struct{}), false, false

@@ -1,12 +1,11 @@
-//go:build unix && !linux
+//go:build unix
 
 package target
 
 import "syscall"
 
+// Signals that stop a process, and let it go on.
 const (
 	sigStop = syscall.SIGSTOP
 	sigCont = syscall.SIGCONT
 )
-
-func sysProcAttr() (*syscall.SysProcAttr, error) { return &syscall.SysProcAttr{Setpgid: true}, nil }

@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package main
-
-import "syscall"
-
-func sysProcAttr() (*syscall.SysProcAttr, error) { return &syscall.SysProcAttr{Setpgid: true}, nil }

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package process
+
+import (
+	"errors"
+	"syscall"
+)
+
+func attributes() (*syscall.SysProcAttr, error) {
+	return nil, errors.New("servers are paused by SIGSTOP and ended by SIGTERM, which this system does not have")
+}
