@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"math"
 	"strconv"
 	"strings"
 )
@@ -32,32 +31,4 @@ func ParseInt(s string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil
-}
-
-// floatLenMax bounds, in bytes, the text of a floating-point number, as in Redis.
-const floatLenMax = 5*1024 - 1
-
-// ParseFloat reads a floating-point number as Redis's string2ld does: what
-// strtold takes (decimal, hexadecimal, infinities), without spaces and never NaN.
-// Redis computes with 80 bits on some machines; here what does not fit 64 bits is
-// refused, and what is too small for them is 0.
-func ParseFloat(s string) (float64, bool) {
-	if len(s) > floatLenMax || strings.Contains(s, "_") {
-		return 0, false
-	}
-	if isHex(s) && !strings.ContainsAny(s, "pP") {
-		s += "p0" // strtold needs no exponent here, strconv does
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) {
-		return 0, false
-	}
-	return f, true
-}
-
-func isHex(s string) bool {
-	if s != "" && (s[0] == '+' || s[0] == '-') {
-		s = s[1:]
-	}
-	return len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
 }
