@@ -72,27 +72,6 @@ func (o *leaseOrder) first() (l lease, ok bool) {
 // averageTick is the mean deadline, rounded down; there must be a lease.
 func (o *leaseOrder) averageTick() int64 { return o.ticks.mean(o.count) }
 
-func (o *leaseOrder) each(visit func(l lease) bool) {
-	o.runs.Scan(func(r leaseRun) bool {
-		for _, l := range *r.leases {
-			if !visit(l) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// get finds the lease of the same tick and key.
-func (o *leaseOrder) get(l lease) (lease, bool) {
-	if r, ok := o.runOf(l); ok {
-		if i, found := r.find(l); found {
-			return (*r.leases)[i], true
-		}
-	}
-	return lease{}, false
-}
-
 // add puts a lease in its place; no other one of its tick and key is there.
 func (o *leaseOrder) add(l lease) {
 	o.count++

@@ -52,6 +52,27 @@ func TestLeaseOrderIsThatOfASlice(t *testing.T) {
 	}
 }
 
+func (o *leaseOrder) each(visit func(l lease) bool) {
+	o.runs.Scan(func(r leaseRun) bool {
+		for _, l := range *r.leases {
+			if !visit(l) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// get finds the lease of the same tick and key.
+func (o *leaseOrder) get(l lease) (lease, bool) {
+	if r, ok := o.runOf(l); ok {
+		if i, found := r.find(l); found {
+			return (*r.leases)[i], true
+		}
+	}
+	return lease{}, false
+}
+
 func checkLeases(t *testing.T, o *leaseOrder, want []lease) {
 	t.Helper()
 	var got []lease
