@@ -22,6 +22,13 @@ type ctx struct {
 	block *blockCall // the command may wait; or nil
 }
 
+// command runs one command. The arguments satisfy the arity of its row; they may
+// alias a log entry, so what is kept of them is cloned (ctx's writers do).
+type command func(c *ctx, args resp.Args) resp.Reply
+
+// table holds the rows of all families; table.go joins them.
+var table *resp.Table[command]
+
 // now is the log clock: deadlines are counted from it. In View it is the leader's
 // estimate (for PTTL); whether a key has expired is never judged by it.
 func (c *ctx) now() int64 { return c.at.Tick }

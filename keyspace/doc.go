@@ -6,9 +6,9 @@
 // reach a reply, the state, a message or an image. The time is an argument (the
 // log clock, in milliseconds); what tunes the machine is a replicated setting.
 //
+//	table.go     the rows of all families
 //	machine.go   Apply, View: the clock, the sweep, requests in their order
-//	command.go   what a row of the table is; the index of the families
-//	ctx.go       all that a command may touch
+//	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //	entry.go     a key with all that belongs to it    keytree.go: entries in their order
