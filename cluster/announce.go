@@ -8,18 +8,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// announcePause is how long after an entry was applied the others are told that it is
-// committed, if nothing else is on its way that tells them.
+// announcePause is how long the announcer waits after an entry was applied. If the leader sends
+// another entry within that time, it carries the commit index and no announcement is needed.
 const announcePause = time.Millisecond
 
-// announcer tells the others soon that an entry is committed: their clients wait for
-// what it did. Raft tells them with its next entry, or after CommitTimeout to twice
-// that. What it sends is what Raft would send: a message without entries, after the
-// last that the member has.
+// announcer tells followers the leader's commit index early, because their clients wait for what a
+// committed entry did. Raft alone would tell them with its next entry, or after one to two times
+// CommitTimeout. An announcement is a message that Raft itself could send: an AppendEntries without
+// entries, behind the last entry that the follower has.
 type announcer struct {
 	n       *Node
 	wake    chan struct{}            // capacity 1: an entry was applied
-	applied atomic.Pointer[raft.Log] // the last one; only index and term
+	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
 
 	mu      sync.Mutex
 	members map[raft.ServerID]*replica
@@ -29,22 +29,22 @@ type announcer struct {
 type replica struct {
 	target raft.ServerAddress
 	last   raft.AppendEntriesRequest // Raft's last message, without its entries
-	has    uint64                    // the member's log is the leader's up to here
-	told   uint64                    // and it knows that it is committed up to here
-	busy   bool                      // a message of ours is on its way
+	has    uint64                    // its log matches the leader's up to this index
+	told   uint64                    // the highest commit index it has been sent
+	busy   bool                      // an announcement to it is in flight
 }
 
 func newAnnouncer(n *Node) *announcer {
 	return &announcer{n: n, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{}}
 }
 
-// note says that the machine of the leader has applied an entry.
+// note records that this leader's machine has applied an entry.
 func (a *announcer) note(index, term uint64) {
 	a.applied.Store(&raft.Log{Index: index, Term: term})
 	signal(a.wake)
 }
 
-// answered hears of each message, heartbeats aside, that a member has agreed to.
+// answered records a member's successful answer to a message of Raft, heartbeats excepted.
 func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *raft.AppendEntriesRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,15 +59,15 @@ func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *r
 	a.more(r)
 }
 
-// more has the member told what it has and does not know to be committed, if there is
-// something. mu is held.
+// more wakes the announcer if the member has the last applied entry and does not know that it is
+// committed. mu is held.
 func (a *announcer) more(r *replica) {
 	if to := a.applied.Load(); to != nil && r.told < to.Index && r.has >= to.Index {
 		signal(a.wake)
 	}
 }
 
-// has is how far a member's log is known to be that of this node, which leads.
+// has returns the index up to which a member's log is known to match that of this node, the leader.
 func (a *announcer) has(id raft.ServerID) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +86,7 @@ func (a *announcer) run() {
 			return
 		}
 		time.Sleep(announcePause)
-		if !a.n.proposer.busy() { // the next entry tells it
+		if !a.n.proposer.busy() { // otherwise the next entry carries the commit index
 			a.announce()
 		}
 	}
@@ -99,7 +99,7 @@ func (a *announcer) announce() {
 	for id, r := range a.members {
 		switch {
 		case !a.n.owes(r.last.Term, id, r.target):
-			delete(a.members, id) // of an earlier leadership, or removed
+			delete(a.members, id) // known from an earlier term, or removed from the cluster
 		case !r.busy && r.told < to.Index && r.has >= to.Index:
 			r.busy = true
 			go a.send(id, r, to)

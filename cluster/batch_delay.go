@@ -2,31 +2,30 @@ package cluster
 
 import "time"
 
-// batchDelay holds the next entry, or round of questions, back for a moment after one
-// has settled. Its clients all come back at about the same time; without it the first
-// would travel alone, the others in the one after it, and so on for ever: twice as many.
+// batchDelay holds the next entry, or round of questions, back for a moment after one has ended.
+// Its clients all come back at about the same time. Without the delay, the first would travel alone
+// and the others in the next one, for ever: twice as many entries.
 type batchDelay struct {
-	share float64       // of the clients seen last that are waited for
-	part  time.Duration // the wait is at most this part of the time the last one took
-	most  time.Duration // and at most this
+	share float64       // of the clients seen last; the delay waits for these
+	part  time.Duration // divisor: the wait is at most this part of the last duration
+	most  time.Duration // upper bound of the wait
 
-	want  int           // ops that are expected
+	want  int           // expected ops
 	until time.Duration // monotonic time at which the wait ends
-	skip  int           // how often not to wait: the clients did not come
+	skip  int           // how often not to wait, because the clients did not come
 }
 
-// An entry costs three disk writes, so that nearly all are worth waiting for; a round of
-// questions is short, and half of the clients make two rounds that take turns.
+// An entry costs three disk writes, so it pays to wait for nearly all clients. A round of questions
+// is short: half of the clients do, and two rounds take turns.
 var (
 	entryDelay = batchDelay{share: 15. / 16, part: 2, most: 400 * time.Microsecond}
 	roundDelay = batchDelay{share: 1. / 2, part: 1, most: 200 * time.Microsecond}
 )
 
-// delaySkips is for how many entries or rounds there is no wait after one in vain.
+// delaySkips is how many entries or rounds go without a wait after a wait in vain.
 const delaySkips = 8
 
-// settled starts a wait: so many ops, which took so long, have been answered, while
-// others waited.
+// settled starts a wait: ops requests have been answered after took, while others waited.
 func (d *batchDelay) settled(ops, waiting int, took, now time.Duration) {
 	d.want = int(float64(ops+waiting) * d.share)
 	d.until = now + min(took/d.part, d.most)

@@ -10,50 +10,49 @@ import (
 	"lockd/resp"
 )
 
-// blocker keeps the blocking commands of this node's clients. They wait in the
-// machine; here is who is to be told. How a command has ended comes with the log, and
-// never by the answer to a proposal: so it does not matter who leads, and to ask again
-// does no harm.
+// blocker tracks the blocking commands of this node's clients. The commands wait in the machine;
+// the blocker only knows which client to tell. A command's end always arrives through the log,
+// never as the answer to a proposal. So it does not matter which node leads, and asking again is
+// harmless.
 type blocker struct {
 	n     *Node
-	due   chan struct{} // capacity 1: there is something to cancel
-	tried broadcast     // a try to open a session has ended
+	due   chan struct{} // capacity 1: cancels is not empty
+	tried broadcast     // an attempt to open a session has ended
 
 	mu      sync.Mutex
-	session uint64        // in which commands are asked for; 0: there is none
-	last    uint64        // number that was given in it
-	used    time.Duration // monotonic: when
-	opening bool          // somebody opens one
+	session uint64        // the session of new commands; 0: none is open
+	last    uint64        // the last command number given in it
+	used    time.Duration // monotonic time of its last use
+	opening bool          // a goroutine is opening one
 	calls   map[resp.BlockID]*blockCall
 	cancels []resp.BlockID
 	closed  bool
 }
 
-// blockCall is a command that has not ended as far as this node knows.
+// blockCall is a command whose end this node has not seen.
 type blockCall struct {
 	id     resp.BlockID
 	ended  chan resp.BlockEnd // capacity 1
-	served func(resp.Reply)   // hears the answer first
-	asking context.Context    // of its client; ends when there is nothing to ask any more
+	served func(resp.Reply)   // called with the reply before anybody else sees it
+	asking context.Context    // the client's; also ends when the command has ended
 	quiet  context.CancelFunc
 }
 
-// blockMissed is an ending of this node's own: a snapshot came in place of the
-// message.
+// blockMissed is an ending of this node's own: a snapshot replaced the entry that carried the real
+// one.
 const blockMissed resp.Ending = 0xff
 
 const (
-	// blockKeepEvery is how often a node that has something waiting prolongs its
-	// session: about a third of the machine's lease.
+	// blockKeepEvery is how often a node with waiting commands renews its session: about a third of
+	// the machine's lease.
 	blockKeepEvery = 3300 * time.Millisecond
-	// blockIdleMax is the time after which a session in which nothing waits is taken
-	// for over.
+	// blockIdleMax is how long an idle session is used. After that it is assumed to have ended.
 	blockIdleMax = 5 * time.Second
-	// cancelsMax is how many commands are cancelled at a time.
+	// cancelsMax bounds the commands cancelled by one request.
 	cancelsMax = 1024
-	// waitMsMax bounds what a timer is set to: more is for ever.
+	// waitMsMax bounds a timer in milliseconds. A longer wait is treated as endless.
 	waitMsMax = 1 << 40
-	// blockLeaveMax bounds the farewell of a node that stops.
+	// blockLeaveMax bounds the time that a stopping node spends on closing its sessions.
 	blockLeaveMax = time.Second
 )
 
@@ -61,11 +60,11 @@ func newBlocker(n *Node) *blocker {
 	return &blocker{n: n, due: make(chan struct{}, 1), calls: map[resp.BlockID]*blockCall{}}
 }
 
-// Block runs a blocking command of one of this node's clients and returns when it has
-// ended. A word on unblock ends the wait; the command may have been served just
-// before. When ctx ends, the client is gone: Block returns at once, with whatever
-// reply, and the command is cancelled behind it. If the command is served, served hears
-// the answer from the goroutine that applies, before what the command did is published.
+// Block runs a blocking command of one of this node's clients and returns when it has ended. A
+// value on unblock ends the wait; the command may have been served just before. When ctx ends, the
+// client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
+// the background. If the command is served, Block calls served with the reply from the goroutine
+// that applies, before the command's changes are published.
 func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
@@ -82,14 +81,14 @@ func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unbl
 	}
 }
 
-// blockWait is a client that waits.
+// blockWait is a client that waits for one blocking command.
 type blockWait struct {
 	n       *Node
 	cmd     resp.Cmd
 	unblock <-chan resp.Unblock
 	served  func(resp.Reply)
 	start   time.Duration // monotonic
-	told    bool          // to wait no longer
+	told    bool          // CLIENT UNBLOCK, or the server stops
 	why     resp.Unblock
 }
 
@@ -98,15 +97,15 @@ func (w *blockWait) request(id resp.BlockID) resp.Request {
 	return resp.BlockAsking(id, spent, w.cmd)
 }
 
-// begin gives the command a name, for which there must be a session. It fails where none
-// can be had while requests wait for a leader, or if the client is to wait no longer: then
-// nothing was asked for. Each client has that time for itself, whoever else waits.
+// begin registers the command under a new number, which needs an open session. It returns nil if no
+// session opens within LeaderWait, or if the client is unblocked; the command has not been asked
+// for then. Each client has the whole of LeaderWait, whatever others spent on it.
 func (w *blockWait) begin(ctx context.Context) *blockCall {
 	b := w.n.blocker
 	patience, leave := context.WithTimeout(ctx, w.n.cfg.LeaderWait)
 	defer leave()
 	for {
-		tried := b.tried.next() // before the look at what there is: no news is missed
+		tried := b.tried.next() // before the check, so that no change is missed
 		call := b.number(ctx, w.served)
 		if call != nil || !b.open(patience) {
 			return call
@@ -124,8 +123,8 @@ func (w *blockWait) begin(ctx context.Context) *blockCall {
 	}
 }
 
-// await asks for the command and waits for its end. again: nothing was done, and it
-// has to be asked for under another name.
+// await asks for the command and waits for its end. again means that nothing was done: the command
+// has to be asked for under another number.
 func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Reply, again bool) {
 	defer call.quiet()
 	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
@@ -145,8 +144,9 @@ func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Repl
 	return w.sleep(ctx, call, left.Int)
 }
 
-// sleep waits for the end of a command that the machine knows. It may have to wait
-// for leftMs milliseconds, -1 for ever; 0: it has ended, but this node has not heard.
+// sleep waits for the end of a command that the machine knows. leftMs is how long the command may
+// still wait, in milliseconds: -1 is for ever, and 0 means that it has ended but this node has not
+// applied that entry yet.
 func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (reply resp.Reply, again bool) {
 	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.n.cfg.Heartbeat)
 	defer patience.Stop()
@@ -162,7 +162,7 @@ func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (r
 			w.told, unblock = true, nil
 		case <-patience.C:
 			if cancelled {
-				return resp.Err(resp.ErrUnknown), false // it goes on being cancelled
+				return resp.Err(resp.ErrUnknown), false // the cancellation goes on in the background
 			}
 		case <-ctx.Done():
 			w.n.blocker.cancel(call.id)
@@ -170,14 +170,14 @@ func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (r
 		case <-w.n.stop:
 			return resp.Err(resp.ErrUnknown), false
 		}
-		cancelled = true // also where its time is over, and the log does not say so
+		cancelled = true // also if its time is over and the log has not said so
 		w.n.blocker.cancel(call.id)
 		patience.Reset(w.n.cfg.LeaderWait)
 	}
 }
 
-// answer says what an ending means for the client. Nothing but the log tells it that there
-// was nothing: what has ended otherwise is asked for again, also when its time is over.
+// answer translates an ending into a reply. Only the log may say that nothing came. A command that
+// ended in any other way is asked for again, even if its time is over.
 func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	switch end.How {
 	case resp.BlockServed:
@@ -202,7 +202,7 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	return w.undone(), false
 }
 
-// undone is the answer to a client for whom nothing was done, and nothing will be.
+// undone is the reply to a client whose command did nothing and will do nothing.
 func (w *blockWait) undone() resp.Reply {
 	switch {
 	case w.told && w.why == resp.UnblockTimeout:
@@ -213,8 +213,8 @@ func (w *blockWait) undone() resp.Reply {
 	return resp.Err(w.n.protocol.notDone)
 }
 
-// insist tries a request that may be applied any number of times until it is done, or
-// for as long as requests wait for a leader. The request is made anew for each try.
+// insist repeats an idempotent request until it is done, or for LeaderWait. It builds the request
+// anew for each attempt.
 func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
@@ -239,8 +239,8 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	}
 }
 
-// open has a session opened until ctx ends, unless there is one or somebody is at it. It
-// fails if there will be none any more.
+// open starts to open a session, unless one is open or being opened. The attempt ends with ctx. It
+// returns false if the blocker is closed.
 func (b *blocker) open(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,7 +251,7 @@ func (b *blocker) open(ctx context.Context) bool {
 	return !b.closed
 }
 
-// enter opens a session. If nobody hears of it, it is over after its lease.
+// enter opens a session. If its number gets lost on the way, the session ends with its lease.
 func (b *blocker) enter(ctx context.Context) {
 	o, session := b.n.insist(ctx, resp.BlockOpening)
 	b.mu.Lock()
@@ -263,12 +263,12 @@ func (b *blocker) enter(ctx context.Context) {
 	b.tried.tell()
 }
 
-// hasSession reports whether commands can be asked for. mu is held.
+// hasSession reports whether commands can be asked for in the present session. mu is held.
 func (b *blocker) hasSession() bool {
 	return b.session != 0 && (len(b.calls) > 0 || b.n.clock.Monotonic()-b.used <= blockIdleMax)
 }
 
-// number names a command in the present session; nil where there is none.
+// number registers a command in the present session, or returns nil if there is none.
 func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,7 +283,7 @@ func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCal
 	return call
 }
 
-// lapse notes that a session is over.
+// lapse records that a session is over.
 func (b *blocker) lapse(session uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,14 +292,14 @@ func (b *blocker) lapse(session uint64) {
 	}
 }
 
-// forget lets go of a command that was certainly never in the log.
+// forget drops a command that certainly never reached the log.
 func (b *blocker) forget(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.calls, id)
 }
 
-// cancel has a command cancelled, however long that takes.
+// cancel queues a command to be cancelled. The blocker retries until that is done.
 func (b *blocker) cancel(id resp.BlockID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -307,8 +307,8 @@ func (b *blocker) cancel(id resp.BlockID) {
 	signal(b.due)
 }
 
-// end tells a client of this node how its command has ended. Called from the goroutine
-// that applies.
+// end tells a client of this node how its command has ended. It is called from the goroutine that
+// applies.
 func (b *blocker) end(e resp.BlockEnd) {
 	b.mu.Lock()
 	call := b.calls[e.ID]
@@ -324,8 +324,8 @@ func (b *blocker) end(e resp.BlockEnd) {
 	call.quiet()
 }
 
-// reconcile is called when a snapshot has taken the place of messages. What the
-// restored state does not know any more has ended, and nobody can tell how.
+// reconcile is called when a snapshot has replaced entries. Commands that the restored state no
+// longer knows have ended, and how they ended is lost.
 func (b *blocker) reconcile() {
 	b.mu.Lock()
 	ids := slices.Collect(maps.Keys(b.calls))
@@ -343,8 +343,7 @@ func (n *Node) blockState(id resp.BlockID) resp.BlockState {
 	return n.machine.Blocked(id)
 }
 
-// keep prolongs the session while something waits in it, and cancels what is to be
-// cancelled, until the node stops.
+// keep renews the session while commands wait in it, and sends cancellations, until the node stops.
 func (b *blocker) keep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.n.goroutines.Go(func() {
@@ -366,7 +365,8 @@ func (b *blocker) keep() {
 	}
 }
 
-// settle asks for what is to be done, in one request.
+// settle sends the queued cancellations in one request, with the renewal of the sessions if prolong
+// is set.
 func (b *blocker) settle(ctx context.Context, prolong bool) {
 	b.mu.Lock()
 	ids := slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)])
@@ -403,8 +403,8 @@ func (b *blocker) inUse() []uint64 {
 	return sessions
 }
 
-// leave ends this node's sessions before it stops: nothing is given to clients that
-// are not there any more.
+// leave closes this node's sessions before it stops, so that nothing is given to clients that are
+// gone.
 func (b *blocker) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, blockLeaveMax)
 	defer cancel()
@@ -412,14 +412,14 @@ func (b *blocker) leave(ctx context.Context) {
 	b.session, b.closed = 0, true
 	sessions := b.inUse()
 	b.mu.Unlock()
-	b.tried.tell() // who waits for a session gets none
+	b.tried.tell() // wakes clients that wait for a session
 	if len(sessions) == 0 {
 		return
 	}
 	b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
-	for b.waits() && ctx.Err() == nil { // until this node has heard of it, too
+	for b.waits() && ctx.Err() == nil { // until this node has applied it as well
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

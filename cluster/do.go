@@ -11,9 +11,9 @@ import (
 	"lockd/resp"
 )
 
-// identify finds what the commands of a request call, where it is not known yet: the request
-// was made here, or comes from another node. What nobody knows has no Spec; what the node's
-// own table knows, and is called wrongly, that of its name.
+// identify looks up the row of each command that has none yet: the request was made here, or it
+// comes from another node. An unknown command keeps a nil Spec. A command of the node's own table
+// that is called wrongly gets the Spec of its name.
 func (n *Node) identify(cmds []resp.Cmd) {
 	for i := range cmds {
 		c := &cmds[i]
@@ -28,18 +28,18 @@ func (n *Node) identify(cmds []resp.Cmd) {
 	}
 }
 
-// own is the row of a command that is about the node and not about data; nil if it is not.
+// own is the row of a command about the node; nil for a command on data.
 func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.Row(c.Spec) }
 
-// Specs lists the rows of all commands the cluster knows.
+// Specs lists the rows of all commands that the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
 	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.machine.Specs()...)
 }
 
-// Do runs a request of one of this node's clients, wherever in the cluster that
-// must be, and returns one reply for each of its commands. What goes wrong is a
-// reply (resp.ErrNotDone, resp.ErrUnknown). The caller has checked names and arity.
-// When ctx ends, the client is gone and Do returns soon, with whatever replies.
+// Do runs a request of one of this node's clients, on whichever node must run it, and returns one
+// reply for each of its commands. Failures are replies too (resp.ErrNotDone, resp.ErrUnknown). The
+// caller has checked names and arity. When ctx ends, the client is gone: Do returns soon, and its
+// replies have no meaning.
 //
 // The data commands of a request run first, together, as nothing may come in
 // between; then those about the node (INFO, WAIT ...), in their order.
@@ -60,8 +60,8 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	return n.doMixed(ctx, req)
 }
 
-// Await returns once this node's clients have heard what the entries up to index tell:
-// the leader may have answered before. It does not wait longer than for a leader.
+// Await returns once this node's clients have received the messages of all entries up to index. A
+// leader's answer may arrive before they have. It waits no longer than LeaderWait.
 func (n *Node) Await(ctx context.Context, index uint64) {
 	if n.toldNow.Load() >= index {
 		return
@@ -150,11 +150,10 @@ const (
 	retryPauseMax = 50 * time.Millisecond
 )
 
-// run tries a request until its outcome is known, or can not be known, or there
-// has been no leader for it for LeaderWait. What is certainly not done is tried
-// again: so a failover looks like latency. A write whose outcome is unknown is never
-// tried again, a read always may be. Own runs what is not for the machine, and is taken
-// for a write; nil: it is for the machine.
+// run tries a request until its outcome is known, or cannot be known, or there has been no leader
+// for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
+// latency. A read may always be tried again; a write whose outcome is unknown never is. own, if not
+// nil, runs a command about the node in place of the machine; it counts as a write.
 func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
@@ -163,12 +162,12 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 	defer n.serving.Add(-1)
 	write := own != nil || req.Writes()
 	start, pause := n.clock.Monotonic(), retryPauseMin
-	var done []resp.Reply // to the commands before those of req, if not all were executed at once
+	var done []resp.Reply // replies to the commands before those of req, if req is the rest of a request
 	for {
 		changed := n.changed.next()
 		out, doubted := n.try(ctx, req, write, own)
 		if doubted {
-			start = n.clock.Monotonic() // there is a leader, or there will be no other try
+			start = n.clock.Monotonic() // there is a leader, or this was the last attempt
 		}
 		res := out.result
 		res.Index = out.index
@@ -197,14 +196,14 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 // behind puts the replies to the first commands of a request before those to the rest.
 func behind(first []resp.Reply, rest resp.Result) resp.Result {
 	if len(first) > 0 {
-		rest.Replies, rest.Trace = append(first, rest.Replies...), nil // it would be one of a part
+		rest.Replies, rest.Trace = append(first, rest.Replies...), nil // a Trace would cover only a part
 	}
 	return rest
 }
 
 var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)
 
-// sleep waits for d, or until something has changed, or the client is gone.
+// sleep waits for d, until something has changed, or until the client is gone.
 func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -215,7 +214,8 @@ func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
 	}
 }
 
-// try runs a request once, in its way. doubted: the log has told the outcome.
+// try makes one attempt at a request. doubted means that the attempt was in doubt until the log
+// showed its outcome.
 func (n *Node) try(ctx context.Context, req resp.Request, write bool, own executor) (out answer, doubted bool) {
 	switch {
 	case own == nil && write:
@@ -227,8 +227,8 @@ func (n *Node) try(ctx context.Context, req resp.Request, write bool, own execut
 	return n.attempt(ctx, req, write), false
 }
 
-// attempt runs a request once, here if this node leads, otherwise at the leader. Nobody
-// finds it in the log again.
+// attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
+// attempt has no origin, so it cannot be found in the log afterwards.
 func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer {
 	if n.lead.Load() != nil {
 		return n.local(ctx, req, write, &attempt{})
@@ -241,7 +241,8 @@ func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer
 	return n.forward(ctx, addr, req, &attempt{})
 }
 
-// leaderElsewhere is where another node leads, and a context that ends with its term.
+// leaderElsewhere returns the address of another node that leads, and a context that ends with its
+// term.
 func (n *Node) leaderElsewhere(ctx context.Context) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
 	at, id := n.raft.LeaderWithID()
 	if at == "" || string(id) == n.cfg.ID {
@@ -251,11 +252,11 @@ func (n *Node) leaderElsewhere(ctx context.Context) (addr string, term context.C
 	return string(at), term, cancel, ok
 }
 
-// answer is how a request has ended.
+// answer is the outcome of a request.
 type answer struct {
 	outcome outcome
 	result  resp.Result // good only if the outcome is outcomeDone
-	index   uint64      // of the entry that did it; 0: none
+	index   uint64      // of the entry that executed it; 0: none
 }
 
 // local runs a data request on this node, which leads.
@@ -277,8 +278,8 @@ func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attem
 	}
 }
 
-// submit queues a request where it belongs: a read, or a write that will be refused as
-// things are here, with the reader.
+// submit queues a request. A read goes to the reader, and so does a write that would be refused in
+// the present state; any other write goes to the proposer.
 func (n *Node) submit(o *op, write bool) {
 	switch {
 	case !write:
@@ -293,11 +294,11 @@ func (n *Node) submit(o *op, write bool) {
 	}
 }
 
-// tryBytesMax bounds a request that is tried: those that wait for a read round are not
-// counted, as they are small.
+// tryBytesMax bounds a request that is tried as a read first. Such requests are small, so those
+// that wait for a round are not counted.
 const tryBytesMax = 64 << 10
 
-// mayTry reports whether a request is of a kind that may well change nothing.
+// mayTry reports whether a request is of a kind that often changes nothing.
 func (n *Node) mayTry(o *op) bool {
 	if len(o.req.Cmds) != 1 || o.req.Block != nil || o.size > tryBytesMax {
 		return false
@@ -306,8 +307,8 @@ func (n *Node) mayTry(o *op) bool {
 	return c.Spec != nil && c.Spec.Keys == resp.FirstKey && c.Spec.MayRefuse(c.Args)
 }
 
-// isRefused reports whether a request would change nothing as things are here. It is no
-// answer yet: that this node still leads must be confirmed.
+// isRefused reports whether a request would change nothing in the present state. That is no answer
+// yet: it must be confirmed that this node still leads.
 func (n *Node) isRefused(req resp.Request) bool {
 	lead := n.lead.Load()
 	if lead == nil {
@@ -322,8 +323,7 @@ func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Re
 	reply := n.runOwn(ctx, req.Cmds[0])
 	switch {
 	case reply.IsErr() && (reply.Str == resp.ErrNotDone || n.raft.State() != raft.Leader):
-		// Another node leads by now, and its word counts. To send one of these commands
-		// twice does no harm.
+		// Another node leads by now: ask that one. These commands may be sent twice.
 		return outcomeNotDone, resp.Result{}
 	case reply.IsErr() && reply.Str == resp.ErrUnknown:
 		return outcomeUnknown, resp.Result{}
@@ -344,9 +344,9 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 	return answer{outcome: outcomeDone, result: n.view(lead, req)}
 }
 
-// serveForward is peer.Handler's: it runs a request of another node's client.
-// It never forwards it again: a node that does not lead, or leads in another term than
-// the request is bound to, says so.
+// serveForward implements peer.Handler. It runs a request of another node's client, and never
+// forwards it again: a node that does not lead, or leads in another term than the one the request
+// is bound to, answers that it is not done.
 func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	req, lead := f.Req, n.lead.Load()
 	n.identify(req.Cmds)
@@ -378,13 +378,13 @@ func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	}
 	write := req.Writes()
 	if n.mayTry(o) {
-		go n.submit(o, write) // it looks at the machine, for which the connection must not wait
+		go n.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}
 	n.submit(o, write)
 }
 
-// serveStatus is peer.Handler's.
+// serveStatus implements peer.Handler.
 func (n *Node) serveStatus() peer.Status {
 	if !n.started.Load() {
 		return peer.Status{} // term 0 is nobody's

@@ -19,20 +19,20 @@ import (
 // Restore from one goroutine, so its own fields need no lock.
 type fsm struct {
 	n        *Node
-	replayTo uint64      // entries up to this index were in the log when the node started; 0: all are applied
-	settled  bool        // and are known to be committed
-	opened   atomic.Bool // NewRaft has returned: a snapshot from now on comes from the leader
+	replayTo uint64      // last entry in the log when the node started; 0: it has been applied
+	settled  bool        // the entries up to replayTo are known to be committed
+	opened   atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
 	halted   bool        // an entry could not be read: nothing is applied any more
 	digests  [digestsKept]digestAt
 }
 
 // applied is what Apply hands to the future of an entry.
 type applied struct {
-	void    bool // stamped under another leadership: certainly not done, on any node
+	void    bool // stamped in another term: no node executes it
 	results []resp.Result
 }
 
-// noDeadline is Node.deadline when no lease is going to end.
+// noDeadline is Node.deadline while no lease runs.
 const noDeadline = math.MaxInt64
 
 // Apply implements raft.FSM.
@@ -47,7 +47,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if err == nil && e.term == l.Term {
 		err = f.checkDigest(l.Index, &e)
 	}
-	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // before, commands could be unknown
+	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // older entries may hold unknown commands
 		for _, req := range e.reqs {
 			if why, found := f.n.unfit(req); found {
 				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(why.Str, 128))
@@ -85,8 +85,8 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	n.applied = l.Index
 	n.appliedNow.Store(l.Index)
 	if e.term != l.Term {
-		// The stamp's clock may run ahead of that of the leader who logged it: to
-		// apply it could end a lease early. Every node sees the same two terms.
+		// The stamp may be ahead of the clock of the leader that logged the entry, so applying
+		// it could end a lease early. Every node compares the same two terms.
 		return &applied{void: true}, nil
 	}
 	if e.kind == entryRoster {
@@ -94,7 +94,7 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		return &applied{}, nil
 	}
 	if l.Data[4] >= 3 && n.machine.Digest() == 0 {
-		n.machine.BeginDigest() // with the first entry that may say one: the same on every node
+		n.machine.BeginDigest() // at the first entry that may carry a digest: the same on every node
 	}
 	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
 	results, msgs := n.machine.Apply(stamp, e.reqs)
@@ -103,9 +103,9 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	return &applied{results: results}, msgs
 }
 
-// noteDeadline publishes to the proposer when the leader must propose a tick if
-// nothing else is written: past the machine's next deadline, and before that every
-// clockLagMax. Node.mu is held.
+// noteDeadline tells the proposer the tick past which the leader must propose an entry if nothing
+// else is written: the machine's next deadline, or clockLagMax from now if that is sooner. Node.mu
+// is held.
 func (n *Node) noteDeadline() {
 	deadline, ok := n.machine.NextDeadline()
 	if ok {
@@ -127,8 +127,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// deliver hands on what an entry tells, in its order: a client that has waited is
-// answered before it, or anybody, hears what its command did.
+// deliver passes on an entry's messages in their order. A client that has waited gets its reply
+// before anybody hears what its command did.
 func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 	for len(msgs) > 0 {
 		n := slices.IndexFunc(msgs, func(m resp.Message) bool { return m.Kind == resp.MessageBlock })
@@ -145,8 +145,8 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 	f.n.toldNow.Store(index)
 }
 
-// publish hands on messages of an entry to the subscribers. Those of entries that were in the log
-// at the start have been heard before; only settings are of use.
+// publish sends messages of an entry to the subscribers. Entries that were in the log at the start
+// were published before the restart; of those only settings are sent.
 func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	if index <= f.replayTo {
 		kept := msgs[:0:0]
@@ -162,10 +162,10 @@ func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	}
 }
 
-// settle drops the subscribers who came before this node knew that all its old log is
-// committed: an entry may have been committed since, and its messages are not
-// published. Who comes later misses nothing, however long the replay takes: he looks
-// after he has subscribed, and a read sees all that is committed.
+// settle drops the present subscribers once this node knows that its whole old log is committed.
+// Until then an entry of the old log may have been committed while they listened, and its messages
+// are not published. Clients that subscribe later miss nothing, however long the replay takes: they
+// read after they have subscribed, and a read sees every committed entry.
 func (f *fsm) settle(committed uint64) {
 	if f.replayTo == 0 || f.settled {
 		return
@@ -179,17 +179,17 @@ func (f *fsm) settle(committed uint64) {
 	}
 }
 
-// endReplay ends the replay with its last entry.
+// endReplay ends the replay once its last entry is applied.
 func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
-		f.n.hints.Store(emptyRoster) // all that was committed is in the roster by now
+		f.n.hints.Store(emptyRoster) // the roster holds all committed changes by now
 		f.tellSettings()
 	}
 }
 
-// missed tells this node's subscribers that messages may have passed them by, and
-// its server what the settings are now.
+// missed drops this node's subscribers because they may have missed messages, and tells the server
+// the present settings.
 func (f *fsm) missed(why string) {
 	f.n.cfg.Publisher.DropSubscribers(why)
 	f.tellSettings()
@@ -207,11 +207,11 @@ func (f *fsm) halt(err error) {
 	f.n.fatal(err)
 }
 
-// StoreConfiguration implements raft.ConfigurationStore. The configuration itself
-// is Raft's business; being told lets Raft take a snapshot that ends with it.
+// StoreConfiguration implements raft.ConfigurationStore. Raft itself keeps the configuration;
+// because this method exists, Raft may take a snapshot whose last entry is a configuration.
 func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.n.changed.tell() }
 
-// Snapshot implements raft.FSM. It costs no time: the image is written later.
+// Snapshot implements raft.FSM. It takes no time: the image is written later.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
 		return nil, errHalted
@@ -220,8 +220,8 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return f.n.image(), nil
 }
 
-// restore replaces the state, between its fault points if it is by a snapshot of
-// the leader.
+// restore replaces the state by a snapshot. The fault points apply only to a snapshot of the
+// leader.
 func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
 		return f.n.restore(r)
@@ -245,11 +245,11 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	switch {
 	case !f.opened.Load():
 		if f.n.appliedNow.Load() >= f.replayTo {
-			f.replayTo = 0 // the log holds nothing newer: there is no replay
+			f.replayTo = 0 // the log has nothing newer to replay
 		}
-	case errors.Is(err, errSnapshotKnown): // nothing has changed, for Raft neither
+	case errors.Is(err, errSnapshotKnown): // neither the machine nor Raft has changed
 	case err != nil:
-		// The machine is in no state at all now, and Raft would go on applying.
+		// The machine's state is undefined now, and Raft would go on applying.
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
 	default:
 		f.replayTo = 0

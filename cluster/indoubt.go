@@ -10,40 +10,40 @@ import (
 	"lockd/resp"
 )
 
-// origin says which attempt of which node's client a request in the log is. The zero
-// value: of none that anybody looks for.
+// origin names the attempt that a logged request belongs to. The zero value belongs to no attempt
+// that anybody follows.
 type origin struct {
-	session uint64 // of the process that has the client, drawn at random; 0: none
+	session uint64 // of the process that serves the client, drawn at random; 0: none
 	number  uint64 // in that session, from 1; never given again
 }
 
-// attempts keeps the writes of this node's clients that have been asked for and not been
-// answered. When the answer is in doubt, the log shows what became of them (DESIGN.md,
-// "The in-doubt request"). All methods may be called concurrently.
+// attempts keeps the unanswered writes of this node's clients. When an answer is in doubt, the log
+// shows what became of the write (DESIGN.md, "The in-doubt request"). All methods may be called
+// concurrently.
 type attempts struct {
 	session uint64
 
 	mu   sync.Mutex
-	last uint64              // number that was given
-	term uint64              // of the newest entry that was applied
+	last uint64              // the last number given
+	term uint64              // of the newest applied entry
 	open map[uint64]*attempt // by number
 }
 
-// attemptsMax bounds the writes of this node's clients that are under way; more are not
-// done, and tried again.
+// attemptsMax bounds the unanswered writes of this node's clients. A write beyond it is answered as
+// not done, and tried again.
 const attemptsMax = peer.CallsPendingMax
 
 // attempt is one try to have a write logged.
 type attempt struct {
 	origin
-	term uint64 // the only one in which it may be logged
+	term uint64 // the only term in which it may be logged
 
 	// Guarded by attempts.mu.
 	wake   context.CancelFunc // ends the wait for another node's answer
-	alone  bool               // there is no answer to come: only the log is left to tell
-	missed bool               // a snapshot may have taken the place of its entry
+	alone  bool               // no answer will come: only the log can show the outcome
+	missed bool               // a snapshot may have replaced its entry
 
-	shown chan answer // capacity 1: what the log has shown
+	shown chan answer // capacity 1: the outcome that the log has shown
 }
 
 func newAttempts() *attempts {
@@ -54,8 +54,8 @@ func newAttempts() *attempts {
 	return a
 }
 
-// begin registers an attempt that is bound to a term; nil if nothing would come of it.
-// Wake is called when the log has shown what became of it.
+// begin registers an attempt that is bound to a term, or returns nil if the attempt must fail. wake
+// is called when the log has shown the outcome.
 func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 	return a
 }
 
-// end forgets an attempt: its client has its answer, or is gone.
+// end drops an attempt: its client has the answer, or is gone.
 func (r *attempts) end(a *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,8 @@ func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
 	a.wake()
 }
 
-// applied hears of an entry that the machine has taken, once its messages are delivered,
-// and completes what it tells of.
+// applied completes the attempts whose outcome follows from an entry. It is called once the entry's
+// messages are delivered.
 func (r *attempts) applied(term uint64, e *entry, did *applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,8 @@ func (r *attempts) applied(term uint64, e *entry, did *applied) {
 	}
 }
 
-// recalled hears that a term takes no attempt up to a number any more. mu is held.
+// recalled completes all attempts up to a number: the log no longer takes them in that term. mu is
+// held.
 func (r *attempts) recalled(term, number uint64) {
 	for _, a := range r.open {
 		if a.term == term && a.number <= number {
@@ -124,7 +125,7 @@ func (r *attempts) recalled(term, number uint64) {
 	}
 }
 
-// absent completes an attempt that was not seen and can not come any more. mu is held.
+// absent completes an attempt that is not in the log and can no longer enter it. mu is held.
 func (r *attempts) absent(a *attempt) {
 	if a.missed {
 		r.show(a, outcomeUnknown, resp.Result{})
@@ -133,7 +134,7 @@ func (r *attempts) absent(a *attempt) {
 	}
 }
 
-// restored hears that a snapshot has taken the place of entries.
+// restored is called when a snapshot has replaced entries.
 func (r *attempts) restored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +145,8 @@ func (r *attempts) restored() {
 	}
 }
 
-// leave notes that only the log is left to tell what became of an attempt. It reports
-// false if the log may not tell.
+// leave marks an attempt whose outcome only the log can show now. It returns false if a snapshot
+// may have hidden that outcome.
 func (r *attempts) leave(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,8 +154,9 @@ func (r *attempts) leave(a *attempt) bool {
 	return !a.missed || r.open[a.number] == nil
 }
 
-// attemptWrite asks once for a write to be logged, and returns when its outcome is known,
-// or has been in doubt for LeaderWait. doubted: the log has told.
+// attemptWrite makes one attempt to have a write logged. It returns when the outcome is known, or
+// has been in doubt for LeaderWait. doubted means that the outcome was in doubt until the log
+// showed it.
 func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, doubted bool) {
 	var a *attempt
 	if lead := n.lead.Load(); lead != nil {
@@ -184,8 +186,8 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 	return n.resolve(ctx, a), true
 }
 
-// resolve waits until the log shows what became of an attempt, and has the leader log what
-// does, as far as nothing has yet.
+// resolve waits until the log shows the outcome of an attempt. If nothing there has yet, it has the
+// leader log a recall, which does.
 func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 	if n.attempts.leave(a) {
 		if len(a.shown) == 0 {
@@ -200,15 +202,15 @@ func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 	return answer{outcome: outcomeUnknown}
 }
 
-// mustHold reports whether the leader's answer would be here before what the entry tells,
-// and somebody listens here: who is told of a change before he hears of it takes it for
-// another one.
+// mustHold reports whether the leader's answer arrived before this node delivered the entry's
+// messages, and a subscriber listens here. A client that is told of a change before it has the
+// reply of its own write would take the change for somebody else's.
 func (n *Node) mustHold(out answer) bool {
 	return out.outcome == outcomeDone && out.index > n.toldNow.Load() && n.cfg.Publisher.Listening()
 }
 
-// hold keeps the leader's answer back until this node's clients have heard what the entry
-// tells. It does not wait longer than for a leader.
+// hold keeps the leader's answer back until this node's clients have received the entry's messages,
+// or for LeaderWait.
 func (n *Node) hold(ctx context.Context, a *attempt, out answer) answer {
 	n.attempts.leave(a)
 	if out.index > n.toldNow.Load() {
@@ -217,8 +219,7 @@ func (n *Node) hold(ctx context.Context, a *attempt, out answer) answer {
 	return out
 }
 
-// awaitShown waits for what the log shows of an attempt, as long as requests wait for a
-// leader.
+// awaitShown waits up to LeaderWait for the log to show the outcome of an attempt.
 func (n *Node) awaitShown(ctx context.Context, a *attempt) (answer, bool) {
 	t := time.NewTimer(n.cfg.LeaderWait)
 	defer t.Stop()

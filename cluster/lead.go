@@ -12,7 +12,7 @@ import (
 	"lockd/cluster/peer"
 )
 
-// watchElections follows what Raft says about this node's own leadership.
+// watchElections follows Raft's reports about this node's own leadership.
 func (n *Node) watchElections() {
 	for {
 		select {
@@ -29,12 +29,11 @@ func (n *Node) watchElections() {
 	}
 }
 
-// barrierPause is the pause after a barrier that failed while still leading.
+// barrierPause is the pause after a barrier that failed while this node still leads.
 const barrierPause = 10 * time.Millisecond
 
-// startLeading makes a freshly elected leader ready: everything logged before its
-// term, and an entry of its own term, have been applied. From then on it may stamp
-// entries and answer reads.
+// startLeading makes an elected leader ready: everything logged before its term, and an entry of
+// its own term, has been applied. From then on it may stamp entries and answer reads.
 func (n *Node) startLeading() {
 	for n.raft.State() == raft.Leader && !n.broken.Load() {
 		term := n.raft.CurrentTerm()
@@ -61,8 +60,7 @@ func (n *Node) barrier() error {
 	return n.wait(ctx, n.raft.Barrier(enqueueWaitMax))
 }
 
-// startClock starts the log clock of a term, unless leadership has moved since
-// the barrier.
+// startClock starts the log clock of a term, unless leadership has moved since the barrier.
 func (n *Node) startClock(term uint64) bool {
 	n.mu.Lock()
 	base := n.machine.Tick() + n.ledSinceApplied().Milliseconds()
@@ -75,11 +73,10 @@ func (n *Node) startClock(term uint64) bool {
 	return true
 }
 
-// ledSinceApplied is how long a leader was heard from after the last entry was
-// applied here: in that time, in which nobody wrote, the leases ran on. It cannot
-// exceed the time that has really passed since the entry was stamped, because the
-// entry was applied after that; so no lease ends early by it. What came after the
-// leader's last message does not count. Node.mu is held.
+// ledSinceApplied is how long a leader was heard from after the last entry was applied here. Leases
+// ran on in that time, although nobody wrote. It cannot exceed the real time since the entry was
+// stamped, because the entry was applied after that; so no lease ends early by it. The time after
+// the leader's last message does not count. Node.mu is held.
 func (n *Node) ledSinceApplied() time.Duration {
 	heard := n.raft.LastContact()
 	if heard.IsZero() {
@@ -88,15 +85,15 @@ func (n *Node) ledSinceApplied() time.Duration {
 	return max(n.clock.Monotonic()-n.appliedAt-since(heard), 0)
 }
 
-// stopLeading forgets the leadership; what waits is answered as not done, and its
-// senders try again elsewhere.
+// stopLeading gives up the leadership. Waiting ops are answered as not done, and their senders try
+// again elsewhere.
 func (n *Node) stopLeading() {
 	n.lead.Store(nil)
 	n.stoppedLeading()
 }
 
-// noteLoss forgets a leadership that Raft has lost and does not tell of: where a new leader
-// was heard first, Raft takes his entries before it says so, and the disk may hang.
+// noteLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
+// first, it stores that leader's entries before it reports the loss, and the disk may hang.
 func (n *Node) noteLoss() {
 	lead := n.lead.Load()
 	if lead != nil && n.raft.State() != raft.Leader && n.lead.CompareAndSwap(lead, nil) {
@@ -111,9 +108,8 @@ func (n *Node) stoppedLeading() {
 	n.leaderWatch.wake()
 }
 
-// handOver moves leadership to another voter, "" for the one that is best prepared.
-// Entries on their way are settled before, so that no request is left in doubt;
-// what waits goes to the new leader.
+// handOver moves leadership to another voter; "" chooses the one that is best prepared. Entries in
+// flight end first, so that no request is left in doubt. Waiting ops go to the new leader.
 func (n *Node) handOver(ctx context.Context, id string) error {
 	to, err := n.successor(ctx, id)
 	if err != nil {
@@ -131,7 +127,7 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 	n.leaderWatch.handingOver(string(to.ID))
 	err = n.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
 	if err != nil && n.raft.State() != raft.Leader {
-		err = nil // it has moved: Raft was deposed by the successor before it could say so
+		err = nil // leadership has moved: the successor deposed this node before Raft could answer
 	}
 	if err != nil {
 		n.leaderWatch.handingOver("")
@@ -139,9 +135,9 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 	return err
 }
 
-// awaitLog waits until a member is known to have this leader's whole log, while the
-// proposer holds. Raft would wait too, but a member that stays away would never let it
-// go: from the second try on Raft leads and refuses every write.
+// awaitLog waits until a member is known to have this leader's whole log, while the proposer holds.
+// Raft would wait too, but its transfer to a member that stays away never ends: from the second
+// attempt on, Raft leads and refuses every write.
 func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Heartbeat)
 	defer cancel()
@@ -157,26 +153,26 @@ func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	return true
 }
 
-// transferWatch ends the process when Raft refuses entries because leadership is being
-// transferred, and it is not: where the member hangs to which it was to go, Raft may never
-// take that back, not even in a later term, and lead without taking anything.
+// transferWatch ends the process if Raft refuses entries because of a leadership transfer that is
+// not happening. If the chosen member hangs, Raft may never end the transfer, not even in a later
+// term: it leads and takes no entries.
 type transferWatch struct {
 	mu    sync.Mutex
-	looks int           // refusals since anything else was heard, those apart enough to count
-	last  time.Duration // monotonic: of those
+	looks int           // consecutive refusals, at most one per transferLook
+	last  time.Duration // monotonic time of the last one counted
 }
 
-// What Raft itself does for a transfer ends within 6 s: its election timeout, and the
-// message to the successor (peerTimeout). Refusals are counted, and no time is taken, as a
-// process that was stopped finds any amount of time gone.
+// Raft's own part of a transfer ends within 6 s: its election timeout, and the message to the
+// successor (peerTimeout). The watch counts refusals instead of measuring time, because any amount
+// of time may pass while a process is stopped.
 const (
-	transferLook     = 100 * time.Millisecond // one refusal in this time counts
+	transferLook     = 100 * time.Millisecond // one refusal per this time counts
 	transferLooksMax = 100
 )
 
 var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferLooksMax*transferLook)
 
-// note hears what Raft has answered to an entry.
+// note records Raft's answer to an entry.
 func (w *transferWatch) note(n *Node, err error) {
 	now := n.clock.Monotonic()
 	w.mu.Lock()
@@ -194,11 +190,11 @@ func (w *transferWatch) note(n *Node, err error) {
 	}
 }
 
-// handOverMax bounds a change of the leader by hand.
+// handOverMax bounds a requested hand-over of leadership.
 const handOverMax = 5 * time.Second
 
-// successor picks the voter that is to lead next: it answers, and has the longest
-// log of those that do.
+// successor picks the voter that is to lead next: the one with the longest log among those that
+// answer.
 func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
 	var best raft.Server
 	var bestIndex uint64
@@ -226,17 +222,17 @@ func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
 	return best, errors.New("there is no other voter")
 }
 
-// surveyed is a member, and what it answered when it was asked.
+// surveyed is a member and its answer to a survey.
 type surveyed struct {
 	raft.Server
 	peer.Status
-	err error // it did not answer
+	err error // why there is no answer
 }
 
 // surveyMax bounds the wait for members' answers.
 const surveyMax = 500 * time.Millisecond
 
-// survey asks all members how they are.
+// survey asks all members for their status.
 func (n *Node) survey(ctx context.Context) []surveyed {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()

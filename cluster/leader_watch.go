@@ -10,33 +10,33 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderWatch follows who leads. Each change is one line of the log, in words that
-// say why; and it is what ends waiting for a leader that is gone.
+// leaderWatch follows who leads. It logs each change in one line that says why, and it ends the
+// wait for a leader that is gone.
 type leaderWatch struct {
 	n      *Node
-	due    chan struct{} // capacity 1: look now
+	due    chan struct{} // capacity 1: check now
 	events chan raft.Observation
 
 	mu        sync.Mutex
 	last      leaderTerm
-	successor string          // leadership is being handed over to this node
-	closing   bool            // this node stops
-	current   context.Context // ends some time after the present leader's term
+	successor string          // the node that leadership is being handed over to
+	closing   bool            // this node is stopping
+	current   context.Context // ends termGrace after the present leader's term
 	end       context.CancelFunc
 
-	dropped bool            // subscribers have been told that there is no leader
+	dropped bool            // subscribers were dropped because there is no leader
 	away    map[string]bool // members that do not answer this leader
 	began   time.Duration   // when the node started
 }
 
-// leaderTerm is who leads as far as this node knows.
+// leaderTerm is the leader that this node knows of.
 type leaderTerm struct {
 	leader string // "" for nobody
 	term   uint64
 }
 
-// termGrace is how long a request at a leader may still be answered after that
-// leader's term: it hands over properly, or it is gone.
+// termGrace is how long a leader may still answer a request after its term. A leader that hands
+// over does answer; one that is gone does not.
 const termGrace = time.Second
 
 func (w *leaderWatch) start(n *Node) {
@@ -57,8 +57,8 @@ func (w *leaderWatch) start(n *Node) {
 
 func (w *leaderWatch) wake() { signal(w.due) }
 
-// run watches until the node stops. Raft drops events when it is in a hurry, so it
-// also looks by itself.
+// run watches until the node stops. Raft drops events when it is busy, so run also checks
+// periodically.
 func (w *leaderWatch) run() {
 	tick := time.NewTicker(w.n.cfg.Heartbeat / 2)
 	defer tick.Stop()
@@ -80,7 +80,7 @@ func (w *leaderWatch) run() {
 	}
 }
 
-// event notes which members answer this leader.
+// event records which members answer this leader.
 func (w *leaderWatch) event(data any) {
 	switch e := data.(type) {
 	case raft.FailedHeartbeatObservation:
@@ -96,7 +96,7 @@ func (w *leaderWatch) event(data any) {
 	}
 }
 
-// look compares who leads with what it was at the last look.
+// look compares the present leader with the last one seen.
 func (w *leaderWatch) look() {
 	_, id := w.n.raft.LeaderWithID()
 	now := leaderTerm{leader: string(id), term: w.n.raft.CurrentTerm()}
@@ -119,7 +119,7 @@ func (w *leaderWatch) look() {
 	w.n.changed.tell()
 }
 
-// say writes the one line about a change.
+// say logs a change in one line.
 func (w *leaderWatch) say(was, now leaderTerm) {
 	self, level := w.n.cfg.ID, slog.LevelInfo
 	var what, why string
@@ -165,7 +165,7 @@ func (w *leaderWatch) lossOfLeadership() string {
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.n.cfg.Heartbeat)
 }
 
-// silence is how long no leader has been heard from.
+// silence is how long this node has not heard from a leader.
 func (w *leaderWatch) silence() time.Duration {
 	last := w.n.raft.LastContact()
 	if last.IsZero() {
@@ -174,9 +174,8 @@ func (w *leaderWatch) silence() time.Duration {
 	return since(last).Round(time.Millisecond)
 }
 
-// listen drops this node's subscribers once no leader has been heard from for as
-// long as a request would wait for one: their messages are late by then, and a
-// client that subscribes again finds a node that hears.
+// listen drops this node's subscribers once no leader has been heard from for LeaderWait. Their
+// messages are late by then, and a client that subscribes again finds a node that is up to date.
 func (w *leaderWatch) listen() {
 	if w.n.raft.State() == raft.Leader || w.silence() < w.n.cfg.LeaderWait {
 		w.dropped = false
@@ -188,10 +187,10 @@ func (w *leaderWatch) listen() {
 	}
 }
 
-// termOf returns a context that ends with ctx, or some time after a leader's
-// term is over: an answer will hardly come then. It returns false if another one leads by now.
+// termOf returns a context that ends with ctx, or termGrace after a leader's term, when an answer
+// is unlikely. It returns false if another node leads by now.
 func (w *leaderWatch) termOf(ctx context.Context, leader string) (context.Context, context.CancelFunc, bool) {
-	w.look() // just after an election the term before it would end the request
+	w.look() // otherwise, just after an election, the end of the former term would end the request
 	w.mu.Lock()
 	current, now := w.current, w.last.leader
 	w.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // metMax bounds the peers that a node remembers having met.
 const metMax = 1024
 
-// admit is peer.Handler's.
+// admit implements peer.Handler.
 func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 	if err := n.judge(who); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 	if err := n.book.meet(who); err != nil {
 		return err
 	}
-	who.Rules, who.Tokens = "", "" // they are known
+	who.Rules, who.Tokens = "", "" // checked, and no longer needed
 	n.metMu.Lock()
 	if _, known := n.met[who.ID]; known || len(n.met) < metMax {
 		n.met[who.ID] = who
@@ -43,11 +43,10 @@ func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 	return nil
 }
 
-// judge says whether a node may take part. Its address is no reason against it:
-// this node may have been away, or be replaying its log, and know that address as
-// another's, whose place the node has taken since; refusing it could keep out the
-// leader, the only one from whom that can be learnt. Where an answer counts for the
-// member at an address, admitAt sees that it is that member who gives it.
+// judge reports why a node may not take part. Its address is no reason: this node may have been
+// away, or be replaying its log, and know that address as that of a former member. Refusing it
+// could keep out the leader, the only node from which this one can learn the change. Where an
+// answer counts for the member at an address, admitAt checks that it comes from that member.
 func (n *Node) judge(who peer.Identity) error {
 	if who.ID == n.cfg.ID {
 		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node", who.ID)
@@ -64,14 +63,13 @@ func (n *Node) judge(who peer.Identity) error {
 	return nil
 }
 
-// judgeCaller says whether a node that has connected may do what it has connected for. A
-// node that joins is called, and calls nobody before it has learnt which cluster it is in.
-// A member of which this node has not heard, because it has been away, may replicate, for
-// that is how this node hears of it, and nothing else: its clients' requests it may not
-// bring.
+// judgeCaller reports why a node that has connected may not do what it connected for. A joining
+// node is called, and calls nobody before it knows its cluster. A member that this node has not
+// heard of may only replicate, because that is how this node hears of it; it may not forward
+// requests of clients.
 func (n *Node) judgeCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
-	case kind == 0 || n.identity().Cluster == "": // this node has called, or it joins itself
+	case kind == 0 || n.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
 	case who.Cluster == "":
 		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
@@ -87,19 +85,19 @@ func (n *Node) knows(id string) bool {
 	return member || slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == id })
 }
 
-// foundingMax is how long after its first start a founder looks for a node with data
-// at the addresses of its list. Later a stranger at the address of a dead member must
-// not stop the living ones.
+// foundingMax is how long after its first start a founder stops if it finds a node with data at an
+// address of its list. Later a stranger at the address of a dead member must not stop the living
+// ones.
 const foundingMax = 30 * time.Second
 
-// refused is peer.Handler's.
+// refused implements peer.Handler.
 func (n *Node) refused(by string, err error) {
 	if isFinal(err.Error()) {
 		n.fatal(fmt.Errorf("%w (says %s)", err, by))
 		return
 	}
 	if n.founder && n.clock.Monotonic()-n.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
-		// To found a cluster beside it would let both grant the same lock.
+		// Two clusters side by side would both grant the same lock.
 		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes to that one with --join", err, by))
 		return
 	}
@@ -129,8 +127,7 @@ func (n *Node) noteCluster(cluster string) error {
 	return n.dir.SetCluster(cluster)
 }
 
-// disconnectRefused closes the connections of peers that were admitted before the
-// roster knew better.
+// disconnectRefused closes the connections of peers that the new roster refuses.
 func (n *Node) disconnectRefused() {
 	n.metMu.Lock()
 	defer n.metMu.Unlock()
@@ -138,7 +135,7 @@ func (n *Node) disconnectRefused() {
 		if n.judge(who) != nil {
 			delete(n.met, id)
 			if n.roster.Load().removed[id] {
-				// It may be the one that asked for it, and waits for the answer.
+				// It may have asked for its own removal, and wait for the answer.
 				time.AfterFunc(removedGrace, func() { n.peers.Disconnect(id) })
 			} else {
 				n.peers.Disconnect(id)
@@ -147,14 +144,14 @@ func (n *Node) disconnectRefused() {
 	}
 }
 
-// removedGrace is how long a peer that was just removed may still be answered. It
-// does no harm: Raft no longer counts it.
+// removedGrace is how long a removed peer may still be answered. It does no harm, since Raft no
+// longer counts the peer.
 const removedGrace = 500 * time.Millisecond
 
-// membersEvery is how often a leader looks after the members without being asked.
+// membersEvery is how often a leader checks the members without being asked.
 const membersEvery = time.Second
 
-// keepMembers lets a leader look after the roster and after members without a vote.
+// keepMembers maintains the roster and the members without a vote while this node leads.
 func (n *Node) keepMembers() {
 	tick := time.NewTicker(membersEvery)
 	defer tick.Stop()
@@ -175,17 +172,17 @@ func (n *Node) keepMembers() {
 			n.follow()
 			n.promote()
 		case n.leaderWatch.silence() > n.cfg.LeaderWait:
-			// Nobody speaks to this node. If it was removed, the others say so when it
-			// asks; Raft itself does not ask once it has seen the removal.
+			// No leader speaks to this node. If it was removed, the others say so when it asks;
+			// Raft itself does not ask once it has seen the removal.
 			n.tellAwaited(n.survey(context.Background()))
 		}
 	}
 }
 
-// awaitedEvery is how often a node without a majority says for whom it waits.
+// awaitedEvery is how often a node without a majority logs which members it waits for.
 const awaitedEvery = 10 * time.Second
 
-// tellAwaited says which voters do not answer, if there are too many for a leader. Only
+// tellAwaited logs which voters do not answer, if so many are silent that nobody can lead. Only
 // keepMembers calls it.
 func (n *Node) tellAwaited(members []surveyed) {
 	var away []string
@@ -199,7 +196,7 @@ func (n *Node) tellAwaited(members []surveyed) {
 		}
 	}
 	now := n.clock.Monotonic()
-	if voters == 0 { // it has not joined yet, and Join says how that goes
+	if voters == 0 { // this node has not joined yet, and Join logs its progress
 		return
 	}
 	if voters-len(away) > voters/2 || n.toldAwaited != 0 && now-n.toldAwaited < awaitedEvery {
@@ -209,13 +206,13 @@ func (n *Node) tellAwaited(members []surveyed) {
 	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
 }
 
-// introduceEvery is after how many ticks a node introduces itself again to members that have
-// not heard of its start.
+// introduceEvery is the number of ticks between two introductions to members that have not heard of
+// this node's start.
 const introduceEvery = 5
 
-// introduce has the other members hear of this start: followers have nothing else to say to
-// each other, and only who has met a node knows a copy of its folder for what it is. It reports
-// whether some did not answer.
+// introduce tells the other members of this start. Followers have no other reason to call each
+// other, and only a member that has met a node can recognize a copy of that node's folder.
+// introduce reports whether some members did not answer.
 func (n *Node) introduce() (left bool) {
 	for _, m := range n.survey(context.Background()) {
 		left = left || m.err != nil
@@ -223,8 +220,8 @@ func (n *Node) introduce() (left bool) {
 	return left
 }
 
-// keepRoster proposes what the roster does not know yet: the cluster's name, and
-// members that have introduced themselves.
+// keepRoster proposes what the roster lacks: the cluster's name, and members that have introduced
+// themselves.
 func (n *Node) keepRoster() {
 	known := n.roster.Load()
 	var c rosterChange
@@ -249,7 +246,7 @@ func (n *Node) keepRoster() {
 	}
 }
 
-// identityOf is what a member has said of itself.
+// identityOf returns what a member has said of itself.
 func (n *Node) identityOf(id string) (peer.Identity, bool) {
 	if id == n.cfg.ID {
 		return n.identity(), true
@@ -265,7 +262,7 @@ var (
 	errRosterUnknown = errors.New(resp.ErrUnknown)
 )
 
-// changeRoster has a change of the roster logged, and waits for it.
+// changeRoster logs a change of the roster, and waits for it.
 func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
 	ch := make(chan outcome, 1)
 	size := len(appendRosterChange(nil, c))
@@ -286,8 +283,8 @@ func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
 	}
 }
 
-// follow takes members to their new address: a node may come back under another
-// one, as long as its data is the same.
+// follow moves members to their new addresses: a node may come back under another address, as long
+// as it has the same data.
 func (n *Node) follow() {
 	for _, s := range n.servers() {
 		who, met := n.identityOf(string(s.ID))
@@ -308,12 +305,11 @@ func (n *Node) follow() {
 	}
 }
 
-// promoteLagMax is by how many entries a member may lag behind and get its vote.
+// promoteLagMax is the lag, in entries, at which a member may get its vote.
 const promoteLagMax = 256
 
-// promote gives members that have caught up their vote. A new member must not have
-// one before: it would count in every majority, and hold up all writes, while its
-// log is still empty.
+// promote gives a vote to members that have caught up. A new member must not have one earlier: it
+// would count in every majority, and delay all writes, while its log is still empty.
 func (n *Node) promote() {
 	if !slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
 		return
@@ -323,7 +319,7 @@ func (n *Node) promote() {
 			continue
 		}
 		if _, known := n.roster.Load().members[string(m.ID)]; !known {
-			continue // first the cluster remembers who it is
+			continue // the roster must have it first
 		}
 		err := n.reconfigure(&m.Server, func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) })
 		if err != nil {
@@ -339,8 +335,8 @@ const reconfigureMax = 5 * time.Second
 
 var errMemberChanged = errors.New("the member has been changed or removed meanwhile")
 
-// reconfigure has Raft change its configuration. A change of a member takes it as it was when
-// that was decided: Raft would add one again that was removed since.
+// reconfigure changes Raft's configuration. A change of a member fails if the member is no longer
+// as it was when the change was decided: Raft would add a member again that was removed since.
 func (n *Node) reconfigure(member *raft.Server, change func() raft.Future) error {
 	n.membersMu.Lock()
 	defer n.membersMu.Unlock()
@@ -352,12 +348,12 @@ func (n *Node) reconfigure(member *raft.Server, change func() raft.Future) error
 	return n.wait(ctx, change())
 }
 
-// addWaitMax is how long LOCKD ADD waits for the new member to catch up; it goes on
+// addWaitMax is how long LOCKD ADD waits for the new member to catch up. The member goes on
 // catching up afterwards.
 const addWaitMax = 10 * time.Second
 
-// addMember makes a node a member: without a vote at first. It returns when it has
-// its vote, or an error that says how far it is.
+// addMember makes a node a member, without a vote at first. It returns once the node has its vote;
+// if that takes too long, the reply is an error that says how far the node is.
 func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 	if n.roster.Load().removed[id] {
 		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
@@ -422,8 +418,8 @@ func (n *Node) howFar(id string) resp.Reply {
 	return resp.Errf("ERR node %s is not a member any more", id)
 }
 
-// reconfigureReply says what an error of Raft means for a change of the members.
-// Doing such a change twice does no harm, so the doubtful case is retried as well.
+// reconfigureReply translates an error of Raft into the reply to a change of the members. Such a
+// change may be made twice, so a doubtful one is retried as well.
 func reconfigureReply(err error) resp.Reply {
 	switch outcomeOf(err) {
 	case outcomeNotDone:
@@ -461,8 +457,8 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 	return resp.OK()
 }
 
-// leaveToOther hands leadership over, so that the new leader can remove this node:
-// the command is sent there again.
+// leaveToOther hands leadership over, so that the new leader can remove this node. The caller sends
+// the command there again.
 func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 	if err := n.handOver(ctx, ""); err != nil {
 		return resp.Errf("ERR the leader cannot be removed before another node leads: %s",
@@ -471,7 +467,8 @@ func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 	return resp.Err(resp.ErrNotDone)
 }
 
-// whyNotRemove refuses to remove a member when the cluster would stop without it.
+// whyNotRemove returns an error text if the cluster would stop without the member, and ""
+// otherwise.
 func (n *Node) whyNotRemove(ctx context.Context, id string) string {
 	left, answering := 0, 0
 	for _, m := range n.survey(ctx) {
@@ -498,10 +495,9 @@ const (
 	joinPauseMax = 5 * time.Second
 )
 
-// Join makes this node, which was opened with Config.Join, a member of the cluster
-// that a member's client address belongs to. It returns when the node has its vote,
-// at once if it has one already. What may pass is tried again until ctx ends; a
-// refusal is returned.
+// Join makes this node, which was opened with Config.Join, a member of the cluster that a member's
+// client address belongs to. It returns when the node has its vote, at once if it has one already.
+// It tries again after failures that may pass until ctx ends; it returns a refusal.
 func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 	var said peer.Rarely
 	for pause := joinPause; ; pause = min(2*pause, joinPauseMax) {
@@ -530,9 +526,9 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 	}
 }
 
-// refusesForGood reports whether asking again for LOCKD ADD would be answered the
-// same way. A member that has not caught up, or a change in doubt because the leader
-// was lost, is asked about again: doing it twice does no harm.
+// refusesForGood reports whether another LOCKD ADD would be answered the same way. A member that
+// has not caught up, or a change left in doubt by a lost leader, is asked about again: LOCKD ADD
+// may be repeated.
 func refusesForGood(answer string) bool {
 	switch {
 	case strings.HasPrefix(answer, "-NOAUTH"), strings.HasPrefix(answer, "-WRONGPASS"), strings.HasPrefix(answer, "-DENIED"):
@@ -543,7 +539,7 @@ func refusesForGood(answer string) bool {
 	return strings.HasPrefix(answer, "-ERR")
 }
 
-// The words by which a joining node knows that it has to ask again.
+// These words tell a joining node to ask again.
 const (
 	saysMemberNow = "is a member now"
 	saysInDoubt   = "the change of the members is in doubt"

@@ -15,34 +15,33 @@ import (
 
 // op is a request, or a change of the roster, on its way into the log.
 type op struct {
-	ctx    context.Context // of the client that waits; nil: it is another node's
-	until  time.Time       // then that node does not wait any more; zero: it waits
+	ctx    context.Context // of the waiting client; nil: another node forwarded the request
+	until  time.Time       // when that node stops waiting; zero: never
 	req    resp.Request
 	origin origin // of req
-	term   uint64 // the only one in which it may be logged; 0: any
+	term   uint64 // the only term in which it may be logged; 0: any
 	change *rosterChange
 	size   int    // upper bound of its bytes in an entry, its origin aside
-	try    bool   // it writes, and would change nothing when it came
-	index  uint64 // of the entry that did it, before done is called; 0: none
+	try    bool   // a write that would have changed nothing when it arrived
+	index  uint64 // of the entry that executed it, set before done is called; 0: none
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)
 }
 
-// deserted reports whether nobody waits for the answer any more. Such an op is not begun:
-// a lock would be taken for a client that is gone.
+// deserted reports whether nobody waits for the answer any more. Such an op is not proposed: it
+// could take a lock for a client that is gone.
 func (o *op) deserted() bool {
 	return o.ctx != nil && o.ctx.Err() != nil || !o.until.IsZero() && since(o.until) >= 0
 }
 
-// proposer is the one door to the log. What sessions and other nodes want written
-// waits in a queue; one goroutine takes all that waits, stamps it, and has Raft
-// log it as one entry. So while an entry is on its way the next one gathers, and
-// the cost of a commit is shared by all that wait for it. The leader's disk is free
-// again before the entry is committed: then a second one may follow.
+// proposer is the one door to the log. Writes of sessions and of other nodes wait in a queue. One
+// goroutine takes all that wait, stamps them, and has Raft log them as one entry. While an entry is
+// in flight the next one gathers, so all clients share the cost of a commit. The leader's disk is
+// free again before the entry is committed; a second entry may follow then.
 type proposer struct {
 	n    *Node
-	wake chan struct{} // capacity 1: there is something to look at
+	wake chan struct{} // capacity 1: something that take depends on has changed
 
 	mu       sync.Mutex
 	waiting  []*op
@@ -50,9 +49,9 @@ type proposer struct {
 	inFlight int           // entries
 	flying   int           // ops in them
 	storing  bool          // the newest of them is not on this node's disk yet
-	held     int           // hand-overs of leadership under way: entries wait
-	refused  time.Duration // monotonic: when Raft has refused an entry without ops
-	opened   uint64        // newest term in which an entry was applied: every node will see it
+	held     int           // hand-overs of leadership in progress: no entry is proposed
+	refused  time.Duration // monotonic time at which Raft refused an entry without ops
+	opened   uint64        // newest term of which this leader has an applied entry
 	closed   bool
 	delay    batchDelay
 
@@ -99,16 +98,15 @@ func (p *proposer) run() {
 	}
 }
 
-// idleMax is how long the proposer sleeps when nothing happens at all: whoever changes
-// what take looks at wakes it.
+// idleMax is how long the proposer sleeps if nothing happens. Whatever changes an input of take
+// also wakes the proposer.
 const idleMax = time.Hour
 
-// tickPause is the pause before a lease that has run out is ended again, after Raft has
-// refused to: nobody waits for it who would wake the proposer.
+// tickPause is the pause before the proposer ends an expired lease again after Raft refused the
+// entry: no client waits for it, so nobody would wake the proposer.
 const tickPause = 10 * time.Millisecond
 
-// step proposes one entry and returns 0, or returns how long there will be none to make
-// if nothing happens.
+// step proposes one entry and returns 0. If there is none to propose, it returns how long to sleep.
 func (p *proposer) step() time.Duration {
 	lead := p.n.lead.Load()
 	if lead == nil {
@@ -122,11 +120,10 @@ func (p *proposer) step() time.Duration {
 	return wait
 }
 
-// take takes what goes into the next entry, or returns how long to wait for it. No ops
-// and no wait: a lease has run out and nothing else is there to end it, or this is the
-// first entry of a term, by which every node knows what is not done any more. Each
-// decision comes from one look at the clock: the wait for others that is over at a second
-// look would be a wait for nobody.
+// take takes the ops of the next entry, or returns how long to wait for it. No ops and no wait is
+// an entry without requests: a lease has expired and no other entry ends it, or it is the first
+// entry of a term, which tells every node what is certainly not done. take reads the clock once, so
+// that all its decisions agree.
 func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,15 +167,15 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	return ops, 0
 }
 
-// mayFollow reports whether an entry may follow those on their way: not before the
-// disk is free, as what comes meanwhile would miss it, and not with far fewer ops than
-// they have, as each entry costs the same. mu is held.
+// mayFollow reports whether an entry may follow those in flight. It waits until the disk is free,
+// so that ops which arrive meanwhile still join the entry. And it waits for about as many ops as
+// are in flight, since each entry costs the same. mu is held.
 func (p *proposer) mayFollow() bool {
 	return p.inFlight < entriesInFlightMax && !p.storing && 2*len(p.waiting) >= p.flying
 }
 
-// stored hears that Raft has written to this node's log. It may have been an entry of
-// Raft's own, or another leader's: then the next entry leaves somewhat early.
+// stored is called when Raft has written to this node's log. The write may have been another one,
+// of Raft's own entry or a former leader's; the next entry is then proposed somewhat early.
 func (p *proposer) stored() {
 	p.mu.Lock()
 	free := p.storing
@@ -189,7 +186,7 @@ func (p *proposer) stored() {
 	}
 }
 
-// refuse answers all that wait: this node does not lead.
+// refuse answers all waiting ops as not done: this node does not lead.
 func (p *proposer) refuse() {
 	p.mu.Lock()
 	ops := p.waiting
@@ -218,7 +215,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	for _, o := range ops {
 		switch {
 		case o.deserted(), !lead.takes(o.term), p.recalls.refuses(lead.term, o):
-			// It may have waited since an earlier term, or longer than its node's connection lived.
+			// It may have been queued in an earlier term, or its node's connection may have ended since.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
 		case o.change == nil && p.refuseUnfit(o):
@@ -235,7 +232,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		fl.settle(outcomeNotDone, nil, 0)
 		return
 	}
-	e.tick = lead.tick() // as late as may be: time in the queue is not taken from a lease
+	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
 	if d := p.n.digest.Load(); d != nil {
 		e.checked, e.digest = d.index, d.digest
 	}
@@ -250,8 +247,8 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	go fl.await(f)
 }
 
-// refuseUnfit answers an op that must not be logged: a session has checked its commands, but
-// another node's is taken at its word.
+// refuseUnfit answers an op that must not be logged. A session has checked its commands already;
+// this check is for requests from other nodes.
 func (p *proposer) refuseUnfit(o *op) bool {
 	why, found := p.n.unfit(o.req)
 	if found {
@@ -260,19 +257,19 @@ func (p *proposer) refuseUnfit(o *op) bool {
 	return found
 }
 
-// flight is an entry on its way.
+// flight is an entry that Raft has not finished.
 type flight struct {
 	p       *proposer
 	term    uint64
-	took    int   // ops that were taken for it
-	ops     []*op // those of them whose clients have not hung up
+	took    int   // ops that take returned for it
+	ops     []*op // those of them that were logged
 	began   time.Duration
 	timer   *time.Timer
 	settled atomic.Bool
 }
 
-// await waits for what becomes of an entry. A future may never answer once Raft
-// has shut down: then the timer settles the flight.
+// await waits for the outcome of an entry. After Raft has shut down, a future may never answer; the
+// timer settles the flight then.
 func (fl *flight) await(f raft.ApplyFuture) {
 	err := f.Error()
 	fl.p.n.transfer.note(fl.p.n, err)
@@ -285,7 +282,7 @@ func (fl *flight) await(f raft.ApplyFuture) {
 	fl.settle(o, results, f.Index())
 }
 
-// outcomeOf says what an error of Raft means for the entry.
+// outcomeOf translates an error of Raft into the outcome of the entry.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
@@ -295,12 +292,11 @@ func outcomeOf(err error) outcome {
 		errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return outcomeNotDone
 	}
-	// Leadership lost, shut down, an error of the store: it may be in the log of a
-	// majority all the same.
+	// Leadership lost, shut down, an error of the store: a majority may have logged the entry.
 	return outcomeUnknown
 }
 
-// appliedOutcome says what the machine's answer means for the entry's ops.
+// appliedOutcome translates the machine's answer into the outcome of the entry's ops.
 func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
 	a, ok := response.(*applied)
 	switch {
@@ -314,7 +310,8 @@ func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
 	return outcomeDone, a.results
 }
 
-// settle answers everybody who waits for the entry, once. The index counts if it is done.
+// settle answers all ops of the entry. Only the first call has an effect. index is used if the
+// entry is done.
 func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
 	if fl.settled.Swap(true) {
 		return
@@ -345,16 +342,16 @@ func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
 	signal(p.wake)
 }
 
-// busy reports whether an entry is on its way.
+// busy reports whether an entry is in flight.
 func (p *proposer) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.inFlight > 0
 }
 
-// hold keeps entries back and waits until none is on its way, so that leadership
-// can move without any request left in doubt. It reports whether that worked;
-// either way release must follow.
+// hold stops proposing and waits until no entry is in flight, so that leadership can move without
+// leaving a request in doubt. It reports whether that worked. In either case the caller must call
+// release.
 func (p *proposer) hold(ctx context.Context) bool {
 	p.mu.Lock()
 	p.held++
@@ -383,7 +380,7 @@ func (p *proposer) holding() bool {
 	return p.held > 0
 }
 
-// holdPoll is how often hold looks whether everything has settled.
+// holdPoll is how often hold checks for entries in flight.
 const holdPoll = 2 * time.Millisecond
 
 func (p *proposer) release() {

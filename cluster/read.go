@@ -13,9 +13,9 @@ import (
 	"lockd/resp"
 )
 
-// reader answers requests that only read. They wait in a queue; one round of
-// questions to the peers confirms that this node still leads, and serves all that
-// waited when it began. No disk is touched.
+// reader answers requests that only read. They wait in a queue. One round of questions to the peers
+// confirms that this node still leads, and serves all requests that were queued when the round
+// began. No disk is touched.
 type reader struct {
 	n    *Node
 	wake chan struct{} // capacity 1
@@ -31,8 +31,8 @@ func newReader(n *Node) *reader {
 	return &reader{n: n, wake: make(chan struct{}, 1), delay: roundDelay}
 }
 
-// readsWaitingMax bounds the bytes of the requests that wait for a round; what comes
-// beside them is not done, and tried again.
+// readsWaitingMax bounds the bytes of the requests that wait for a round. Requests beyond it are
+// answered as not done, and the caller tries again.
 const readsWaitingMax = queueBytesMax
 
 // submit queues a read.
@@ -112,8 +112,8 @@ func (r *reader) serve(ops []*op) {
 	}
 }
 
-// answer answers a request of a confirmed round. What would change something by now goes
-// into the log after all.
+// answer answers a request of a confirmed round. A write that would change something by now is
+// logged after all.
 func (r *reader) answer(lead *leadership, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})

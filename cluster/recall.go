@@ -6,28 +6,27 @@ import (
 	"lockd/resp"
 )
 
-// A recall is an empty request that has an origin (session, number): from its
-// place in the log on, the term in which it is logged takes no attempt of that session with
-// that number or a lower one. A node logs one where a connection may have swallowed an
-// attempt and no later term is to come (DESIGN.md, "The in-doubt request").
+// A recall is an empty request with an origin (session, number). From its place in the log on, the
+// term in which it is logged takes no attempt of that session with that number or a lower one. A
+// node logs one when a connection may have lost an attempt and no later term is in sight
+// (DESIGN.md, "The in-doubt request").
 
 // isRecall reports whether a request with an origin is a recall.
 func isRecall(req resp.Request) bool { return req.Empty() }
 
-// recallSessionsMax bounds the sessions of which a leader remembers recalls; it recalls
-// nothing for more. A member has one for each start of its process.
+// recallSessionsMax bounds the sessions whose recalls a leader remembers. It refuses recalls of
+// further sessions. A member has one session for each start of its process.
 const recallSessionsMax = 4096
 
-// recalls is what has been recalled from a leader. Only the proposer's goroutine uses it:
-// in the order in which it looks at ops they come into the log.
+// recalls holds what has been recalled from a leader. Only the proposer's goroutine uses it: it
+// sees ops in the order in which they are logged.
 type recalls struct {
-	term   uint64            // in which they are; a node may begin to lead twice in one
-	floors map[uint64]uint64 // by session: the highest number that was recalled
+	term   uint64            // the term of these recalls; a node may start to lead twice in one
+	floors map[uint64]uint64 // by session: the highest recalled number
 }
 
-// refuses reports whether an op must not be logged in a term: it was recalled, or it is a
-// recall and there are too many. Otherwise a recall counts from now on, also if nothing
-// comes of its entry.
+// refuses reports whether an op must not be logged in a term: it was recalled, or it is a recall of
+// a session too many. Any other recall counts from now on, even if its entry fails.
 func (r *recalls) refuses(term uint64, o *op) bool {
 	if r.term != term {
 		r.term, r.floors = term, map[uint64]uint64{}
@@ -44,9 +43,9 @@ func (r *recalls) refuses(term uint64, o *op) bool {
 	return false
 }
 
-// recall asks the leader for a recall of an attempt, and of all before it, until one has been
-// logged. It may be asked for any number of times. In a later term there is nobody to ask,
-// and the log will tell.
+// recall asks the leader to recall an attempt, and all attempts before it, until a recall is
+// logged. It may be asked any number of times. In a later term it is not needed: the log will show
+// the outcome.
 func (n *Node) recall(ctx context.Context, a *attempt) {
 	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
 		changed := n.changed.next()

@@ -6,35 +6,36 @@ import (
 	"lockd/resp"
 )
 
-// Limits of who waits for another; more are logged as they come.
+// Limits of the requests that wait for a rival. Requests beyond them are logged at once.
 const (
 	rivalsMax      = 4096     // requests that wait for one key
 	rivalsBytesMax = 16 << 20 // bytes of all that wait
 )
 
-// rivals lets one request at a time try in the log for what is free. When a lock is
-// freed, all that wait for it find it free until one of them has taken it, and each of
-// them would be logged, sent and applied on every node only to be refused. One is; the
-// others look again when it is done. All methods may be called concurrently.
+// rivals lets one request at a time try in the log for a key that is free. When a lock is freed,
+// all its waiters find it free until one of them has taken it. Without rivals each of them would be
+// logged, sent and applied on every node only to be refused. Instead one is logged, and the others
+// check again when it is done. All methods may be called concurrently.
 type rivals struct {
 	mu      sync.Mutex
-	waiting map[claim][]*op // for each request in the log, who waits for it
-	bytes   int             // of those
+	waiting map[claim][]*op // for each claim that is being logged, the requests that wait for it
+	bytes   int             // of the waiting requests
 }
 
-// claim is what only one can have.
+// claim is what only one request can get.
 type claim struct {
 	db  int
 	key string
 }
 
-// claimOf is what a request tries for that Node.mayTry: its only key.
+// claimOf is the claim of a request for which Node.mayTry holds: its only key.
 func claimOf(req resp.Request) claim {
 	c := req.Cmds[0]
 	return claim{db: c.DB, key: c.Args[1]}
 }
 
-// begin reports whether o is to go into the log now. Otherwise end returns it.
+// begin reports whether o is to be logged now (first), or waits until end returns it (waits). If
+// both are false there are too many waiters, and o is logged without a claim.
 func (r *rivals) begin(c claim, o *op) (first, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +55,7 @@ func (r *rivals) begin(c claim, o *op) (first, waits bool) {
 	return false, true
 }
 
-// end returns those who have waited since begin.
+// end returns the requests that have waited since begin.
 func (r *rivals) end(c claim) []*op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +67,8 @@ func (r *rivals) end(c claim) []*op {
 	return others
 }
 
-// claim has a request that may be refused logged, unless a rival of its is on its way:
-// then it is tried again after that one.
+// claim logs a request that may be refused. If a rival is already being logged, the request waits,
+// and is tried again when the rival is done.
 func (n *Node) claim(o *op) {
 	c := claimOf(o.req)
 	first, waits := n.rivals.begin(c, o)

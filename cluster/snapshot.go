@@ -39,7 +39,7 @@ var (
 	errPreempted = errors.New("a snapshot of the leader takes its place")
 )
 
-// image is a point in time of the whole state. Writing it does not hold up Apply.
+// image is the whole state at one point in time. Writing it does not block Apply.
 type image struct {
 	n       *Node
 	applied uint64
@@ -47,7 +47,7 @@ type image struct {
 	write   func(io.Writer) error
 }
 
-// image marks the present state.
+// image captures the present state.
 func (n *Node) image() *image {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,21 +66,21 @@ func (i *image) Persist(sink raft.SnapshotSink) error {
 	return w.Flush()
 }
 
-// A snapshot of a million keys is half a second of work, and more than that for the disk:
-// done at once it makes clients wait for the processor and for their entries to be synced.
-// Nothing waits for it, so its writer works for a part of the time only.
+// A snapshot of a million keys takes half a second of processor time, and more of the disk. Done at
+// once, it delays clients and the sync of their entries. Nothing waits for the snapshot, so its
+// writer works only part of the time.
 const (
 	snapshotPiece = 64 << 10 // bytes
-	snapshotPart  = 4        // it works for one of so many parts
+	snapshotPart  = 4        // the writer works for one of so many parts of the time
 )
 
-// pacedWriter rests after each piece. Its writes fail once the node stops, or a leader's
-// snapshot waits.
+// pacedWriter rests after each piece. Its writes fail once the node stops, or a leader's snapshot
+// waits to be installed.
 type pacedWriter struct {
 	out   io.Writer
 	n     *Node
-	since time.Duration // the last rest ended
-	rests time.Duration // all of them
+	since time.Duration // monotonic time at which the last rest ended
+	rests time.Duration // sum of all rests
 }
 
 // Write implements io.Writer.
@@ -123,8 +123,7 @@ func (i *image) writeTo(w io.Writer) error {
 	return i.write(w)
 }
 
-// hash is the hash of the state alone: nodes that have applied the same entries
-// have the same.
+// hash is the hash of the state alone: it is equal on nodes that have applied the same entries.
 func (i *image) hash() (string, error) {
 	h := sha256.New()
 	h.Write(i.roster.append(nil))
@@ -138,7 +137,7 @@ func (i *image) hash() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readImage reads what stands before the machine's own image.
+// readImage reads the part before the machine's own image.
 func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 	head := make([]byte, len(imageMagic)+1+4)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -192,19 +191,19 @@ func (n *Node) restore(r io.Reader) error {
 	return nil
 }
 
-// A restart does again all the work of the entries since the last snapshot before
-// the node serves. Scripts that go to their limit make a few hundred entries cost
-// more than that should, so the work counts as well; but a snapshot of a large state
-// must not become the work. So it never comes before a part of its own cost, unless the
-// log since has grown as large as the last one; and for the sake of the work alone after
-// so many times its cost.
+// A restart repeats all the work of the entries since the last snapshot before the node serves. A
+// few hundred scripts that run to their limits cost more than that should, so work counts as well
+// as entries and bytes. But taking snapshots of a large state must not become the main work. So a
+// snapshot never comes before the log has cost 1/snapshotLeast of the last snapshot, unless the log
+// has grown as large as that snapshot; and for the sake of work alone it comes after snapshotShares
+// times its cost.
 const (
 	replayMax      = 2 * time.Second
 	snapshotShares = 4
-	snapshotLeast  = 2 // it comes after one of so many parts of its cost
+	snapshotLeast  = 2
 )
 
-// grown counts an applied entry, and asks for a snapshot if it is time for one.
+// grown counts an applied entry, and asks for a snapshot if one is due.
 func (n *Node) grown(size int, work time.Duration) {
 	n.grownEntries.Add(1)
 	n.grownBytes.Add(uint64(size))
@@ -228,19 +227,19 @@ func (n *Node) wantsSnapshot() bool {
 	return true
 }
 
-// growth is what calls for a snapshot, as it was when one was begun.
+// growth is what has called for a snapshot, as counted when one was begun.
 type growth struct {
 	entries, bytes uint64
 	work           int64
 	asked          bool
 }
 
-// takeGrown begins to count anew: the state is in a snapshot, or will be.
+// takeGrown resets the counts: the state is in a snapshot, or will be.
 func (n *Node) takeGrown() *growth {
 	return &growth{n.grownEntries.Swap(0), n.grownBytes.Swap(0), n.grownWork.Swap(0), n.snapshotAsked.Swap(false)}
 }
 
-// giveBack counts again what a snapshot was begun for that was not taken.
+// giveBack restores the counts for a snapshot that was begun and failed.
 func (n *Node) giveBack(g *growth) {
 	n.grownEntries.Add(g.entries)
 	n.grownBytes.Add(g.bytes)
@@ -248,15 +247,15 @@ func (n *Node) giveBack(g *growth) {
 	if g.asked {
 		n.snapshotAsked.Store(true)
 	}
-	signal(n.snapshotDue) // it may have been due, and somebody else have begun it
+	signal(n.snapshotDue) // a signal may have been used up by the failed one
 }
 
-// snapshotRetry is the pause after a snapshot that could not be taken.
+// snapshotRetry is the pause after a failed snapshot.
 const snapshotRetry = time.Second
 
-// takeSnapshots takes a snapshot whenever one is due or asked for. Nobody else does, so
-// there is one at a time. After one that failed it stays due with every entry, but the
-// pause comes first.
+// takeSnapshots takes a snapshot whenever one is due or asked for. Nothing else takes snapshots, so
+// there is one at a time. After a failure every entry makes it due again, but the pause comes
+// first.
 func (n *Node) takeSnapshots() {
 	var again <-chan time.Time
 	for {
@@ -274,7 +273,7 @@ func (n *Node) takeSnapshots() {
 			return
 		}
 		if again = nil; !n.wantsSnapshot() {
-			continue // somebody has taken one meanwhile
+			continue // one was taken meanwhile
 		}
 		if err := n.snapshot(); err != nil && !n.stopping() {
 			n.log.Warn("no snapshot was taken", "why", err)
@@ -283,9 +282,8 @@ func (n *Node) takeSnapshots() {
 	}
 }
 
-// save has a snapshot taken now and waits for it. When ctx ends it waits no longer,
-// and a snapshot that has begun goes on: it may take minutes, and neither a client
-// that has hung up nor a server that stops has that time.
+// save takes a snapshot now and waits for it. When ctx ends it stops waiting, and the snapshot goes
+// on: it may take minutes, too long for a client that has hung up or a server that stops.
 func (n *Node) save(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -302,7 +300,7 @@ func (n *Node) save(ctx context.Context) error {
 func (n *Node) snapshot() error {
 	n.saving.Store(true)
 	defer n.saving.Store(false)
-	exposed := n.exposed.Load() // what is installed meanwhile needs another
+	exposed := n.exposed.Load() // a snapshot installed from now on needs another one
 	began := n.clock.Monotonic()
 	select {
 	case n.snapshotting <- struct{}{}:
@@ -333,29 +331,29 @@ func (n *Node) snapshot() error {
 	return n.trim()
 }
 
-// noteSnapshotBytes notes how large the newest snapshot is.
+// noteSnapshotBytes records the size of the newest snapshot.
 func (n *Node) noteSnapshotBytes() {
 	if snaps, err := n.stores.Snaps.List(); err == nil && len(snaps) > 0 {
 		n.snapshotBytes.Store(uint64(max(snaps[0].Size, 0)))
 	}
 }
 
-// askSnapshot has a snapshot taken soon, whether one is due or not.
+// askSnapshot asks for a snapshot soon, whether one is due or not.
 func (n *Node) askSnapshot() {
 	n.snapshotAsked.Store(true)
 	signal(n.snapshotDue)
 }
 
-// expose notes that the newest snapshot has no spare, and asks for another.
+// expose records that the newest snapshot has no spare, and asks for another.
 func (n *Node) expose() {
 	n.exposed.Add(1)
 	signal(n.snapshotDue)
 }
 
-// lacksSpare reports whether the loss of one file would stop this node for good: the
-// log does not reach back to a snapshot before the newest. So it is when a leader's
-// snapshot was installed, because Raft then removes the whole log; the node's own
-// next one is taken at once, and the installed one is its spare.
+// lacksSpare reports whether the loss of one file would stop this node for good: the log does not
+// reach back to a snapshot before the newest. That is so after a leader's snapshot was installed,
+// because Raft then removes the whole log. The node's own next snapshot is then taken at once, and
+// the installed one becomes its spare.
 func (n *Node) lacksSpare() bool {
 	snaps, err := n.stores.Snaps.List()
 	if err != nil || len(snaps) == 0 {
@@ -372,10 +370,10 @@ func (n *Node) lacksSpare() bool {
 	return len(snaps) < store.SnapshotsKept || first > spare+1
 }
 
-// trim deletes the log up to the end of the oldest snapshot kept, without that entry: the
-// leader's next message may begin behind it, and the log is never empty. Raft's own way
-// counts entries back from the last one, so it cannot promise that the older
-// snapshot still reaches the log.
+// trim deletes the log up to the oldest snapshot kept. It keeps that snapshot's last entry: the
+// leader's next message may follow it, and the log is never empty. Raft's own trimming counts
+// entries back from the last one, so it cannot promise that the older snapshot still reaches the
+// log.
 func (n *Node) trim() error {
 	snaps, err := n.stores.Snaps.List()
 	if err != nil || len(snaps) < store.SnapshotsKept {

@@ -14,36 +14,34 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// topology keeps what clients are told of the cluster: who leads, which nodes there
-// are, and where. Raft's own word would be too early: a node that was elected may
-// have entries to apply before it serves, so a leader is told of once it says itself
-// that it serves. The last one stays until then.
+// topology keeps what clients are told of the cluster: the leader, the nodes and their addresses.
+// Raft names a leader too early: an elected node may still have entries to apply. So clients are
+// told of a leader once it reports itself that it serves; until then they are told of the last one.
 type topology struct {
 	n       *Node
 	told    atomic.Pointer[standing]
-	missing time.Duration // monotonic: since when no leader serves; only watch uses it
+	missing time.Duration // monotonic time since which no leader serves; only watch uses it
 	misses  bool
 
 	mu    sync.Mutex
-	heard map[string]lastSeen // by id: the members that have answered this node
+	heard map[string]lastSeen // by id: the last answer of each member
 }
 
 // lastSeen is what a member last answered.
 type lastSeen struct {
 	at      time.Duration // monotonic
 	wall    int64         // milliseconds since 1970
-	since   int64         // likewise: since when it has answered without a gap
+	since   int64         // likewise: the start of its answers without a gap
 	applied uint64
 }
 
-// standing is the cluster as clients are told of it. It does not change once it is
-// made.
+// standing is the cluster as clients are told of it. It is immutable.
 type standing struct {
 	master *seat         // the last leader that served; nil before the first
 	term   uint64        // its term
-	since  time.Duration // monotonic: since when it leads, or is lost
-	vacant bool          // no leader serves at the moment
-	seats  []seat        // the voters, and this node, by id, as far as clients can be told where they are
+	since  time.Duration // monotonic time since which it leads, or is lost
+	vacant bool          // no leader serves now
+	seats  []seat        // the voters and this node, by id; without those whose client address is unknown
 }
 
 // seat is one node as clients are told of it.
@@ -52,19 +50,19 @@ type seat struct {
 	runID      string // 40 hex digits: Redis's name for a node
 	host, port string // for clients
 	bus        string // port for the other nodes
-	peer       string // where this node calls it
+	peer       string // its peer address
 	sentinel   string // host:port of its sentinel; "" if it has none
 	sentinelID string
 	down       bool // has not answered this node for some time
 }
 
 const (
-	// surveyEvery is how often members are asked how they are.
+	// surveyEvery is how often members are asked for their status.
 	surveyEvery = time.Second
 	// downAfter is the silence after which a member counts as down.
 	downAfter = 3 * surveyEvery
-	// vacantAfter is how long there may be no leader before clients are told so: a
-	// leadership that is handed over is not lost.
+	// vacantAfter is how long there may be no leader before clients are told so. It covers a
+	// hand-over of leadership.
 	vacantAfter = 100 * time.Millisecond
 	// servesPause is the first pause between two questions whether a new leader serves.
 	servesPause = 10 * time.Millisecond
@@ -81,7 +79,7 @@ func (t *topology) start(n *Node) {
 	}
 }
 
-// watch follows who leads until the node stops.
+// watch follows the leader until the node stops.
 func (t *topology) watch() {
 	for {
 		changed := t.n.changed.next()
@@ -97,12 +95,12 @@ func (t *topology) watch() {
 	}
 }
 
-// look brings what is told up to date, and says when to look again.
+// look brings the standing up to date, and returns when to do so again.
 func (t *topology) look() time.Duration {
 	was, mono := t.told.Load(), t.n.clock.Monotonic()
 	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
 	if was.master != nil && now.seat(was.master.id) != nil {
-		now.master = now.seat(was.master.id) // what is told of it may have changed
+		now.master = now.seat(was.master.id) // its address may have changed
 	}
 	addr, id := t.n.raft.LeaderWithID()
 	term, again := t.n.raft.CurrentTerm(), surveyEvery
@@ -128,8 +126,8 @@ func (t *topology) look() time.Duration {
 	return again
 }
 
-// serves reports whether a leader says that it serves. One that is told of already
-// is not asked again.
+// serves reports whether a leader says that it serves. The leader of the present standing is not
+// asked again.
 func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
 	if id == t.n.cfg.ID {
 		return t.n.leads()
@@ -143,7 +141,7 @@ func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, ter
 	return err == nil && st.Leader
 }
 
-// listen asks all members how they are, again and again.
+// listen asks all members for their status, until the node stops.
 func (t *topology) listen() {
 	tick := time.NewTicker(surveyEvery)
 	defer tick.Stop()
@@ -172,7 +170,7 @@ func (t *topology) hear(id string, applied uint64) {
 	t.heard[id] = now
 }
 
-// lastSeen is the last answer of a member; for this node itself it is now.
+// lastSeen returns the last answer of a member; for this node itself, its present status.
 func (t *topology) lastSeen(id string) lastSeen {
 	if id == t.n.cfg.ID {
 		return lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, applied: t.n.appliedNow.Load()}
@@ -182,8 +180,8 @@ func (t *topology) lastSeen(id string) lastSeen {
 	return t.heard[id]
 }
 
-// seats lists the nodes. A member that this node has not heard of yet gets as long
-// to answer as any other.
+// seats lists the nodes. A member that this node has never heard gets downAfter to answer, like any
+// other.
 func (t *topology) seats(mono time.Duration) []seat {
 	members := t.n.voters()
 	self := func(s raft.Server) bool { return string(s.ID) == t.n.cfg.ID }
@@ -215,8 +213,8 @@ func (t *topology) seats(mono time.Duration) []seat {
 	return seats
 }
 
-// memberOf is what is known of a member: by the roster, and before it is there by
-// the member's own word.
+// memberOf returns what is known of a member: from the roster, or else what the member said of
+// itself.
 func (n *Node) memberOf(id string) member {
 	if m, ok := n.roster.Load().members[id]; ok {
 		return m
@@ -225,7 +223,7 @@ func (n *Node) memberOf(id string) member {
 	return memberFrom(who)
 }
 
-// runID names a node for as long as its data folder lives, the same everywhere.
+// runID names a node as long as its data folder lives. Every node computes the same name.
 func runID(kind string, m member) string {
 	sum := sha1.Sum([]byte(kind + "\x00" + m.ID + "\x00" + m.Incarnation))
 	return hex.EncodeToString(sum[:])
@@ -233,7 +231,7 @@ func runID(kind string, m member) string {
 
 func (s *standing) ledBy(id string) bool { return s.master != nil && s.master.id == id }
 
-// seat is the seat of a node; nil if it has none.
+// seat returns the seat of a node; nil if it has none.
 func (s *standing) seat(id string) *seat {
 	for i := range s.seats {
 		if s.seats[i].id == id {
@@ -243,6 +241,5 @@ func (s *standing) seat(id string) *seat {
 	return nil
 }
 
-// addr is where clients reach a node, as Redis writes it: without brackets around an
-// IPv6 address.
+// addr is a node's client address as Redis writes it: without brackets around an IPv6 address.
 func (p *seat) addr() string { return p.host + ":" + p.port }

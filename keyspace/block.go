@@ -12,30 +12,28 @@ import (
 	"lockd/resp"
 )
 
-// Blocking commands. One that finds nothing is registered as a waiter, in the order
-// of the log. What makes a key ready serves its waiters in the same entry, the one
-// that came first first. So the queue is the same on every node and outlives every
-// leader; DESIGN.md tells how a command is executed once although its node may have
-// to ask twice.
+// Blocking commands. A command that finds nothing is registered as a waiter, in the order of the
+// log. The entry that makes a key ready also serves the key's waiters, in the order in which they
+// came. So the queue is the same on every node and survives every change of leader. DESIGN.md
+// explains how a command is executed once although its node may have to ask twice.
 
-// Limits of what waits, on the whole cluster.
+// Limits of the waiters of the whole cluster.
 const (
 	waitersMax     = 1 << 16
 	waiterBytesMax = 64 << 20
 	waiterKeysMax  = 1 << 14 // of one command
 )
 
-// blockLeaseMs is how long a session lives, by the log clock, after its node was
-// last heard of.
+// blockLeaseMs is how long a session lives, by the log clock, after its node last renewed it.
 const blockLeaseMs = 10_000
 
-// blockNumberMax is the last number of a session: no node comes so far.
+// blockNumberMax is the last number in a session; no node gets that far.
 const blockNumberMax = 1 << 62
 
-// spansMax bounds what is remembered of the numbers that a session has used.
+// spansMax bounds what is remembered of a session's used numbers.
 const spansMax = 1024
 
-// What a waiter is taken to need beside its arguments, and each of its keys.
+// The memory that a waiter is assumed to need beside its arguments, and for each of its keys.
 const (
 	waiterOverheadBytes = 320
 	waiterKeyBytes      = 96
@@ -46,26 +44,26 @@ const (
 	errTooManyKeys    = "ERR too many keys to wait for"
 )
 
-// pending is a blocking command, read from its arguments.
+// pending is a blocking command, parsed.
 type pending struct {
 	kind      *value.Kind // of the values that it takes from
-	keys      []string    // in which it looks, in this order
+	keys      []string    // checked in this order
 	timeoutMs int64       // 0: it waits for ever
 	absent    resp.Reply
-	take      func(c *ctx, key string) resp.Reply // executes it on a key that holds the kind
+	take      func(c *ctx, key string) resp.Reply // executes the command on a key that holds the kind
 
-	// ready reports whether there is something for it in a key that holds the kind; nil:
-	// there is. Who is not ready is left waiting, and those behind are served.
+	// ready reports whether a key that holds the kind has something for the command; nil: it always
+	// has. A waiter that is not ready goes on waiting, and those behind it are served.
 	ready func(c *ctx, key string) bool
 }
 
-// waiter is a command that waits. It does not change.
+// waiter is a command that waits. It is immutable.
 type waiter struct {
 	id   resp.BlockID
-	seq  uint64 // its place among all
+	seq  uint64 // its place among all waiters
 	db   int
 	args resp.Args
-	end  int64 // tick after which it waits no longer; never.tick: it waits for ever
+	end  int64 // tick after which it stops waiting; never.tick: it waits for ever
 	pending
 }
 
@@ -77,8 +75,8 @@ func (w *waiter) bytes() int64 {
 	return n
 }
 
-// waitPlace is the place of a waiter in the queue of one of its keys. Each type has a
-// queue of its own: who waits for another is not looked at.
+// waitPlace is the place of a waiter in the queue of one of its keys. Each type has a queue of its
+// own, so waiters for another type are not visited.
 type waitPlace struct {
 	db   int
 	key  string
@@ -91,7 +89,7 @@ func waitPlaceLess(a, b waitPlace) bool {
 	return cmp.Or(cmp.Compare(a.db, b.db), strings.Compare(a.key, b.key), cmp.Compare(a.kind, b.kind), cmp.Compare(a.seq, b.seq)) < 0
 }
 
-// waitEnd is a waiter's end in the order in which they come.
+// waitEnd is the end of a waiter's time. The ends are ordered by time.
 type waitEnd struct {
 	tick int64
 	seq  uint64
@@ -106,8 +104,8 @@ func waiterLess(a, b *waiter) bool {
 	return cmp.Or(cmp.Compare(a.id.Session, b.id.Session), cmp.Compare(a.id.Number, b.id.Number)) < 0
 }
 
-// blockSession is a node that asks, for as long as it is heard of. It does not
-// change: it is replaced.
+// blockSession is a node that asks for blocking commands, as long as it renews the session. It is
+// immutable: a change replaces it.
 type blockSession struct {
 	id    uint64
 	until int64 // tick after which it is over
@@ -116,7 +114,7 @@ type blockSession struct {
 
 func blockSessionLess(a, b *blockSession) bool { return a.id < b.id }
 
-// blocked is all that waits.
+// blocked is everything that waits.
 type blocked struct {
 	lastSeq     uint64 // of a waiter
 	lastSession uint64
@@ -140,7 +138,7 @@ func newOrder[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
 }
 
-// copy is what an image needs of it, in O(1).
+// copy is the part that an image needs, in O(1).
 func (b *blocked) copy() blocked {
 	return blocked{lastSeq: b.lastSeq, lastSession: b.lastSession, sessions: b.sessions.Copy(), waiters: b.waiters.Copy()}
 }
@@ -155,7 +153,7 @@ func (b *blocked) waiter(id resp.BlockID) *waiter {
 	return w
 }
 
-// add lets a waiter wait. What it keeps aliases nothing.
+// add registers a waiter. The waiter keeps no string of the entry alive.
 func (b *blocked) add(w *waiter) {
 	b.waiters.Set(w)
 	b.bytes += w.bytes()
@@ -178,8 +176,8 @@ func (b *blocked) remove(w *waiter) {
 
 func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.Image, w.seq, w} }
 
-// next is who has waited longest for values of a kind at a key, of those behind a
-// place in the queue, or nil.
+// next returns the waiter that has waited longest for values of a kind at a key, among those behind
+// a place in the queue; nil if there is none.
 func (b *blocked) next(k readyKey, seq uint64) *waiter {
 	var found *waiter
 	b.places.Ascend(waitPlace{db: k.db, key: k.key, kind: k.kind.Image, seq: seq + 1}, func(p waitPlace) bool {
@@ -191,7 +189,7 @@ func (b *blocked) next(k readyKey, seq uint64) *waiter {
 	return found
 }
 
-// nextEnd is the tick after which a waiter or a session is over, or false.
+// nextEnd is the tick after which the next waiter or session ends; false if there is none.
 func (b *blocked) nextEnd() (tick int64, ok bool) {
 	if e, found := b.ends.Min(); found {
 		tick, ok = e.tick, true
@@ -205,8 +203,8 @@ func (b *blocked) nextEnd() (tick int64, ok bool) {
 	return tick, ok
 }
 
-// sweepBlocked ends what the clock has ended: waiters by their time, and sessions of
-// which nothing was heard, with all that waits in them.
+// sweepBlocked ends what the clock has ended: waiters whose time is over, and sessions that were
+// not renewed, with all their waiters.
 func (m *Machine) sweepBlocked() {
 	for range sweepMax {
 		e, ok := m.blocked.ends.Min()
@@ -227,7 +225,7 @@ func (m *Machine) sweepBlocked() {
 	}
 }
 
-// closeSession ends a session and all that waits in it.
+// closeSession ends a session with all its waiters.
 func (m *Machine) closeSession(id uint64) {
 	var waiting []*waiter
 	m.blocked.waiters.Ascend(&waiter{id: resp.BlockID{Session: id}}, func(w *waiter) bool {
@@ -242,8 +240,8 @@ func (m *Machine) closeSession(id uint64) {
 	m.blocked.sessions.Delete(&blockSession{id: id})
 }
 
-// keepSession prolongs a session and reports whether it is there. A number other than
-// 0 is used from now on.
+// keepSession renews a session and reports whether it exists. A number other than 0 is marked as
+// used.
 func (m *Machine) keepSession(id, number uint64) bool {
 	s := m.blocked.session(id)
 	if s == nil {
@@ -270,7 +268,7 @@ func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending, reply resp.Reply) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how, Reply: reply}})
 }
 
-// Blocked says what is known of a blocking command; see cluster.Machine.
+// Blocked returns what is known of a blocking command; see cluster.Machine.
 func (m *Machine) Blocked(id resp.BlockID) resp.BlockState {
 	s := m.blocked.session(id.Session)
 	switch {
@@ -286,16 +284,15 @@ func (m *Machine) Blocked(id resp.BlockID) resp.BlockState {
 	return resp.BlockUnseen
 }
 
-// readyKey is a key that somebody waits for, and that has come to hold a value of the
-// kind.
+// readyKey is a key that has come to hold a value of a kind that somebody waits for.
 type readyKey struct {
 	db   int
 	key  string
 	kind *value.Kind
 }
 
-// noteReady notes that a key holds a value for which others may wait. They are served
-// at the end of the command, or of the transaction.
+// noteReady marks a key that holds a value for which others may wait. They are served at the end of
+// the command or transaction.
 func (m *Machine) noteReady(db int, e *entry) {
 	if e.agg() == nil || m.blocked.places.Len() == 0 {
 		return
@@ -311,7 +308,7 @@ func (m *Machine) noteReady(db int, e *entry) {
 	m.ready = append(m.ready, k)
 }
 
-// forgetReady takes back what an undone script has noted.
+// forgetReady removes the marks of an undone script.
 func (m *Machine) forgetReady(from int) {
 	for _, k := range m.ready[from:] {
 		delete(m.noted, k)
@@ -319,8 +316,8 @@ func (m *Machine) forgetReady(from int) {
 	m.ready = m.ready[:from]
 }
 
-// noteSwapped notes all keys of a database that somebody waits for: its content is
-// another one now. It visits who waits, or the keys, whichever are fewer.
+// noteSwapped marks all keys of a database that somebody waits for, because its content was
+// replaced. It visits the waiters or the keys, whichever are fewer.
 func (m *Machine) noteSwapped(db int) {
 	d, waiting := m.dbs[db], m.blocked.places.Len()
 	if d.keys.len() < waiting {
@@ -343,7 +340,7 @@ func (m *Machine) noteSwapped(db int) {
 	}
 }
 
-// noteReadyKeys notes the keys of a database that somebody waits for, in their order.
+// noteReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
 func (m *Machine) noteReadyKeys(db int) {
 	var found []*entry
 	m.dbs[db].keys.each(func(e *entry) bool {
@@ -358,9 +355,9 @@ func (m *Machine) noteReadyKeys(db int) {
 	}
 }
 
-// serveReady serves those who wait for keys that have become ready, in the order in
-// which the keys did. It may make others ready, which come last.
-// Those who have waited do not pay for the work of whoever woke them.
+// serveReady serves the waiters of keys that have become ready, in the order in which the keys did.
+// Keys that become ready meanwhile come last. A waiter does not pay for the work of the command
+// that woke it.
 func (m *Machine) serveReady(at resp.Stamp) {
 	before := m.request.work
 	m.request.work = 0
@@ -383,7 +380,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 			return
 		}
 		if m.servedBytes > replyBytesMax || m.tired() {
-			m.endWait(w, resp.BlockDropped, resp.Reply{}) // it asks again, in another entry
+			m.endWait(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}
 		m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
@@ -399,15 +396,15 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 	}
 }
 
-// blockCall is under what a blocking command is asked for.
+// blockCall is how a blocking command runs when it was asked for by a step.
 type blockCall struct {
 	pending
-	parseOnly bool      // it is only to be read
-	waits     bool      // it has found nothing
-	args      resp.Args // as which it is to wait, if not as it was asked for
+	parseOnly bool      // parse the command, and do not execute it
+	waits     bool      // the command has found nothing
+	args      resp.Args // the arguments to wait with, if they differ from those asked for
 }
 
-// await executes a blocking command, or lets it wait where it may.
+// await executes a blocking command, or lets it wait if it may.
 func (c *ctx) await(p pending) resp.Reply {
 	if c.onlyParses(p) {
 		return resp.Reply{}
@@ -424,7 +421,7 @@ func (c *ctx) await(p pending) resp.Reply {
 	return c.wait(p)
 }
 
-// onlyParses keeps what was read of a command, and reports whether that was all.
+// onlyParses stores the parsed command, and reports whether that was all there is to do.
 func (c *ctx) onlyParses(p pending) bool {
 	if c.block == nil {
 		return false
@@ -433,7 +430,7 @@ func (c *ctx) onlyParses(p pending) bool {
 	return c.block.parseOnly
 }
 
-// wait lets a command wait that has found nothing, where it may.
+// wait lets a command that has found nothing wait, if it may.
 func (c *ctx) wait(p pending) resp.Reply {
 	if c.block != nil {
 		c.block.waits = true
@@ -441,8 +438,7 @@ func (c *ctx) wait(p pending) resp.Reply {
 	return p.absent
 }
 
-// span is a range of numbers, both ends included; spans are some in their order, with
-// a gap between any two.
+// span is a range of numbers, both ends included. spans are in order, with a gap between any two.
 type (
 	span  struct{ from, to uint64 }
 	spans []span
@@ -453,8 +449,8 @@ func (s spans) has(n uint64) bool {
 	return i < len(s) && s[i].from <= n
 }
 
-// with adds a number. If there are too many spans the lowest gap is closed: what was
-// never used of it counts as used.
+// with adds a number. If there are too many spans it closes the lowest gap: the unused numbers in
+// it count as used.
 func (s spans) with(n uint64) spans {
 	i := sort.Search(len(s), func(i int) bool { return s[i].to+1 >= n })
 	next := slices.Clone(s)
@@ -554,7 +550,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	return w
 }
 
-// readPending reads a blocking command.
+// readPending parses a blocking command.
 func (m *Machine) readPending(args resp.Args) (pending, bool) {
 	if len(args) == 0 {
 		return pending{}, false

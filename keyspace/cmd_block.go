@@ -59,7 +59,7 @@ const (
 	errTimeoutRange    = "ERR timeout is out of range"
 )
 
-// parseTimeout reads seconds and rounds them up to milliseconds; 0 is for ever.
+// parseTimeout parses seconds and rounds them up to milliseconds; 0 is for ever.
 func (c *ctx) parseTimeout(word string) (ms int64, err error) {
 	seconds, ok := value.ParseLongDouble(word)
 	if !ok {
@@ -188,7 +188,7 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 	})
 }
 
-// blockStep does what a node has logged about blocking commands, in a request of its own.
+// blockStep executes a node's step about blocking commands, which is a request of its own.
 func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 	if !m.applying {
 		return resp.Err(errNotLogged)
@@ -220,10 +220,10 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 
 const errStep = "ERR a step of blocking commands that can not be"
 
-// isNumber reports whether a session, or a command in one, may have a number.
+// isNumber reports whether a number is valid for a session, or for a command in one.
 func isNumber(n uint64) bool { return n > 0 && n <= blockNumberMax }
 
-// openSession gives out a number that no session has had before.
+// openSession returns a number that no session has had before.
 func (m *Machine) openSession() uint64 {
 	b := &m.blocked
 	b.lastSession++
@@ -231,8 +231,8 @@ func (m *Machine) openSession() uint64 {
 	return b.lastSession
 }
 
-// askOnce executes a blocking command, or has it wait, unless it was asked for, or cancelled,
-// before: a step may come again, or late. It returns for how long it may wait yet.
+// askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled
+// before: a step may arrive again, or late. It returns how long the command may still wait.
 func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	m, id := c.m, step.ID
 	switch s, w := m.blocked.session(id.Session), m.blocked.waiter(id); {
@@ -243,14 +243,14 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		m.keepSession(id.Session, 0)
 		return w.left(m.tick)
 	case s.used.has(id.Number):
-		m.emitEnd(id, resp.BlockDropped, resp.Reply{}) // who has heard of its end does not listen any more
+		m.emitEnd(id, resp.BlockDropped, resp.Reply{}) // a node that knows its end ignores this
 		return 0
 	}
 	m.keepSession(id.Session, id.Number)
 	return c.ask(id, step.SpentMs, cmd)
 }
 
-// ask executes a blocking command, or has it wait.
+// ask executes a blocking command, or lets it wait.
 func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	call, began, args, reply := &blockCall{}, c.m.toldNow(), cmd.Args, resp.Reply{}
 	if cmd.Spec == nil {
@@ -287,7 +287,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	return w.left(c.m.tick)
 }
 
-// admit fills in what a waiter is to keep, or says why it may not wait.
+// admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 	for _, a := range args {
 		w.args = append(w.args, strings.Clone(a))
@@ -304,7 +304,7 @@ func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 	return resp.Reply{}
 }
 
-// left is for how long a waiter may wait yet, as BlockAsk answers it.
+// left is how long a waiter may still wait, as BlockAsk replies it.
 func (w *waiter) left(tick int64) int64 {
 	if w.end == never.tick {
 		return -1
@@ -312,7 +312,7 @@ func (w *waiter) left(tick int64) int64 {
 	return max(w.end-tick, 1)
 }
 
-// tend answers how many of the sessions are there.
+// tend renews sessions and cancels commands. It replies how many of the sessions exist.
 func (m *Machine) tend(step *resp.BlockStep) resp.Reply {
 	kept := int64(0)
 	for _, id := range step.Sessions {
@@ -331,7 +331,7 @@ func (m *Machine) tend(step *resp.BlockStep) resp.Reply {
 	return resp.Int(kept)
 }
 
-// cancel ends the wait of a command, and makes sure that it will not begin.
+// cancel ends the wait of a command, and prevents it from starting later.
 func (m *Machine) cancel(id resp.BlockID) {
 	if !isNumber(id.Session) || !isNumber(id.Number) {
 		return

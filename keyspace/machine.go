@@ -6,9 +6,8 @@ import (
 	"lockd/resp"
 )
 
-// sweepMax bounds how many leases one entry of the log ends before it runs its
-// requests. What is left is due: NextDeadline reports it, and the leader proposes
-// another tick at once.
+// sweepMax bounds the leases that one entry ends before it runs its requests. The rest stay due:
+// NextDeadline reports them, and the leader proposes another tick at once.
 const sweepMax = 1000
 
 // Machine is the replicated state and the commands on it. It implements
@@ -32,35 +31,35 @@ type Machine struct {
 	digest    digest
 
 	// What belongs to the call that is running, or is derived.
-	index      uint64 // of the entry that is being applied
-	draws      uint64 // of ctx.rand since the call began
+	index      uint64 // of the entry being applied
+	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
 	applying   bool
 	messages   []resp.Message
-	changed    []resp.Change // by the entry, in order
-	told       told          // of these: they are in messages
-	reads      *readLog      // of the request that is running, if its session tracks
+	changed    []resp.Change // the entry's changes, in order
+	told       told          // the changes before it are in messages
+	reads      *readLog      // of the running request, if its session tracks
 	journal    *journal
 	trial      trial
-	generation uint64 // owner of the aggregates that may be changed in place
+	generation uint64 // the owner of aggregates that may be changed in place
 	seen       seen
 
-	// Those who wait for these keys are served when the command has ended.
+	// The waiters of these keys are served when the command has ended.
 	ready       []readyKey
-	noted       map[readyKey]struct{} // the same
-	serving     bool                  // a command that has waited is being executed
-	servedBytes int64                 // answers to those who waited, by the entry
+	noted       map[readyKey]struct{} // the set of ready
+	serving     bool                  // a waiter's command is being executed
+	servedBytes int64                 // replies to waiters in this entry
 }
 
-// stats are figures of INFO that the log decides.
+// stats are the figures of INFO that follow from the log.
 type stats struct{ expiredKeys int64 }
 
-// seen are figures of INFO that each node counts for itself: nothing that a command
-// answers may follow from them, and no image holds them.
+// seen are the figures of INFO that each node counts for itself. No command's reply may depend on
+// them, and no image holds them.
 type seen struct {
-	hits, misses int64 // keys that reads have found, and have not
-	peakBytes    int64 // the most that data have taken
+	hits, misses int64 // keys that reads have found, and not found
+	peakBytes    int64 // the most memory that data have taken
 }
 
 func (s *seen) count(found bool) {
@@ -80,7 +79,7 @@ func New(scripts Scripts) *Machine {
 	return m
 }
 
-// Find returns what a command calls; see cluster.Machine.
+// Find looks up the row of a command; see cluster.Machine.
 func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	row, fail := table.Find(args)
 	if row == nil {
@@ -92,7 +91,7 @@ func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 // Specs lists the rows of all commands.
 func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 
-// Formats are versions of what the state follows from besides the rows; see
+// Formats are the versions of everything, besides the rows, that the state follows from; see
 // cluster.Machine.
 func (m *Machine) Formats() map[string]uint64 {
 	return map[string]uint64{"image": imageVersion, "names for scripts": xxh3.HashString(elsewhereList)}
@@ -155,13 +154,13 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	if len(req.Keys) > 0 {
 		res.Versions = m.versions(req.Keys)
 	}
-	before := int64(0) // work of a pipeline's commands that are done: each may do as much as a request
+	before := int64(0) // work of the pipeline's earlier commands: each may do as much as a request
 	for _, cmd := range req.Cmds {
 		if !req.Multi {
 			before += m.request.takeWork()
 		}
 		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
-			break // the rest goes on in another entry: in between others have their turn
+			break // the rest goes into another entry, so that others get their turn in between
 		}
 		c := ctx{m: m, at: at, db: cmd.DB}
 		reply := c.execute(cmd)
@@ -181,7 +180,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	return res
 }
 
-// versions are what Request.Watch is compared with.
+// versions are compared with Request.Watch.
 func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {
@@ -195,7 +194,7 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 
 const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
-// execute runs a command. Its row is known where it was checked before.
+// execute runs a command. Its row may already be known from an earlier check.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
 	if row == nil {
@@ -208,7 +207,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	case c.db < 0 || c.db >= databases:
 		return resp.Err(resp.ErrDBIndex)
 	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
-		// Routing has gone wrong. To run it would fork the replicas.
+		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
 		return resp.Err(resp.ErrOOM)
@@ -235,9 +234,9 @@ func (m *Machine) overMemory() bool {
 // emit adds a message to those of the entry.
 func (m *Machine) emit(msg resp.Message) { m.messages = append(m.messages, msg) }
 
-// sweep ends the leases whose time has come, the earliest first, up to sweepMax.
-// The order is total (deadline, database, key), so that a machine restored from
-// an image ends them in the same order as one that lived through it.
+// sweep ends the leases whose time has come, the earliest first, up to sweepMax. The order is total
+// (deadline, database, key), so a machine restored from an image ends them in the same order as one
+// that lived through it.
 func (m *Machine) sweep() {
 	for range sweepMax {
 		db, l, ok := m.nextLease()
@@ -257,7 +256,7 @@ func (m *Machine) nextLease() (db int, first lease, ok bool) {
 	return db, first, ok
 }
 
-// NextDeadline is the tick after which the next lease ends, or a wait, or false.
+// NextDeadline is the tick after which the next lease or wait ends; false if there is none.
 func (m *Machine) NextDeadline() (tick int64, ok bool) {
 	_, l, leased := m.nextLease()
 	end, waits := m.blocked.nextEnd()

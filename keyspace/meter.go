@@ -7,37 +7,37 @@ import (
 	"lockd/resp"
 )
 
-// What one request, and one entry of the log, may ask of every replica at once. A
-// few bytes can ask for much: SETRANGE far beyond the end, APPEND to a large string
-// in a script's loop, MGET of one large key many times. What exhausts the memory or
-// the patience of one node exhausts that of all, again at each replay (law 7). A
-// limit that a request meets is its own error; a request that comes after others
-// of its entry have met one is not executed, and is asked for again (resp.Result).
+// Limits of what one request, and one entry of the log, may ask of every replica at once. A few
+// bytes can ask for much: SETRANGE far beyond the end, APPEND to a large string in a script's loop,
+// MGET of one large key many times. What exhausts the memory or the patience of one node exhausts
+// that of all, again at each replay (law 7). A request that meets a limit of its own gets an error.
+// Once the requests of an entry have met a limit together, later ones in it are not executed, and
+// are asked for again (resp.Result).
 const (
 	replyBytesMax  = 64 << 20  // replies of one request
 	growthBytesMax = 256 << 20 // growth of the data by one request
 	workMax        = 4 << 30   // work of one request: less than a second
 
-	entryReplyBytesMax  = 256 << 20 // the same for all requests of an entry
+	entryReplyBytesMax  = 256 << 20 // replies of all requests of an entry
 	entryGrowthBytesMax = 512 << 20
 	entryWorkMax        = 8 << 30
 )
 
-// The work of what is no value, in the unit of those: see value.VisitWork.
+// The work of operations that are not on a value, in the same unit; see value.VisitWork.
 const (
 	commandWork = 1024
-	keyWork     = 1024    // a key of a database: each is in memory of its own
-	flushWork   = 8 << 10 // a database made anew
+	keyWork     = 1024    // visiting a key of a database: each is in memory of its own
+	flushWork   = 8 << 10 // making an empty database
 	configWork  = 128 << 10
 	publishWork = 4 << 10
-	compileWork = 1 << 20 // a script, besides
-	sourceWork  = 8 << 10 // a byte of it
+	compileWork = 1 << 20 // compiling a script
+	sourceWork  = 8 << 10 // and each byte of its source
 	limitWork   = 2 << 20 // a script that meets a limit: the next one needs a new state of Lua
 	stepWork    = 512     // a step of a script, 100 ns at most (see settings.stepWork)
-	calledSteps = 40      // of the fifty steps that a call takes in a script, those that stand for the command
+	calledSteps = 40      // of the fifty steps of a call in a script, those that stand for the command
 )
 
-// replyWork is the work of a reply: that of its elements, and of its bytes.
+// replyWork is the work of a reply: its elements and its bytes.
 func replyWork(r resp.Reply) int64 { return r.Size() + value.VisitWork*elements(r) }
 
 func elements(r resp.Reply) int64 {
@@ -50,7 +50,7 @@ func elements(r resp.Reply) int64 {
 	return n
 }
 
-// The answers beyond those limits.
+// The replies to requests that meet those limits.
 const (
 	errReplyTooLarge = "ERR the reply is larger than 64 MiB: ask for less at a time"
 	errRepliesMeter  = "ERR the replies of this request are larger than 64 MiB: this command was not executed"
@@ -62,10 +62,10 @@ const (
 type meter struct {
 	replyBytes int64
 	work       int64
-	moreWork   int64 // that steps of scripts take, above what they count for in work
-	baseBytes  int64 // of the data when it began
+	moreWork   int64 // work of scripts' steps beyond what they count for in work
+	baseBytes  int64 // size of the data when it began
 
-	// Of an entry: the programs it has paid for, and the bytes of their sources.
+	// Of an entry: the programs that it has paid for, and the bytes of their sources.
 	compiled      map[string]struct{}
 	compiledBytes int
 }
@@ -75,26 +75,26 @@ func (m *Machine) newMeter() meter { return meter{baseBytes: m.usedBytes()} }
 // spend counts work for the running request.
 func (m *Machine) spend(work int64) { m.request.work += work }
 
-// affords counts work that a command is about to do, and reports whether it may.
+// affords counts work that a command is about to do, and reports whether it is allowed.
 func (m *Machine) affords(work int64) bool {
 	m.spend(work)
 	return !m.tired()
 }
 
-// hasRoom reports whether the request may do work that is counted as it is done, by a
-// command that cannot give up any more once it has begun.
+// hasRoom reports whether the request may start work that is counted as it is done. The command
+// cannot give up once it has begun.
 func (m *Machine) hasRoom(work int64) bool { return m.request.work+work <= workMax }
 
-// What an entry has paid for is certain to be kept compiled up to these bounds: then it
-// pays anew. They are far below those of luavm, which counts what a program takes.
+// Programs that an entry has paid for are certain to stay compiled up to these bounds; beyond them
+// it pays again. They are far below those of luavm, which counts what a program takes.
 const (
 	compiledMax      = 128
 	compiledBytesMax = 128 << 10
 )
 
-// affordsProgram counts the work of compiling a program where an entry needs it for the
-// first time, and reports whether the request may go on. Whether the scripts' machine has
-// it compiled already differs from node to node, so it must not matter.
+// affordsProgram counts the work of compiling a program that an entry needs for the first time, and
+// reports whether the request may go on. Some nodes have it compiled already and some have not, so
+// that must not matter.
 func (m *Machine) affordsProgram(key string, sourceBytes int) bool {
 	sourceBytes = min(sourceBytes, 64<<10) // a longer one is refused at once
 	e := &m.entry
@@ -109,36 +109,36 @@ func (m *Machine) affordsProgram(key string, sourceBytes int) bool {
 	return m.affords(compileWork + sourceWork*int64(sourceBytes))
 }
 
-// scriptLimits are lim for a script that begins now: of its steps, as many as the work of
-// the request leaves.
+// scriptLimits are the limits lim for a script that begins now, with no more steps than the
+// request's work allows.
 func (m *Machine) scriptLimits(lim resp.ScriptLimits) resp.ScriptLimits {
 	lim.StepsOf = lim.Steps
 	lim.Steps = m.stepsLeft(lim.Steps)
 	return lim
 }
 
-// stepsLeft are those of some steps for which the work of the request leaves room.
+// stepsLeft limits a number of steps to what the request's work allows.
 func (m *Machine) stepsLeft(steps int64) int64 {
 	return min(steps, max(0, workMax-m.request.work)/m.settings.stepWork)
 }
 
-// spendSteps counts steps of a script: for the entry they always are what they take.
+// spendSteps counts steps of a script. The entry is always charged their full work.
 func (m *Machine) spendSteps(steps int64) {
 	m.spend(m.settings.stepWork * steps)
 	m.request.moreWork += (stepWork - m.settings.stepWork) * steps
 }
 
-// workMet reports whether what ended a script that began with lim was the work of its
-// request more than the steps that it took itself: of the two errors, the one that helps.
+// workMet reports which limit ended a script that began with lim: true for the work of its request,
+// false for the steps that it took itself. It picks the error that helps the user.
 func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 	return left == 0 && steps < lim.StepsOf/2
 }
 
-// tired reports whether the running request has done as much as one may. A command
-// of much work that has changed nothing yet asks it again and again, and gives up.
+// tired reports whether the running request has done as much work as it may. A long command that
+// has changed nothing yet checks it repeatedly, and gives up.
 func (m *Machine) tired() bool { return m.request.work > workMax }
 
-// exhausted is why the running request may not run a command any more, or "".
+// exhausted says why the running request may not run another command, or "".
 func (m *Machine) exhausted(row *resp.Row[command]) string {
 	switch {
 	case m.request.replyBytes > replyBytesMax:
@@ -151,21 +151,20 @@ func (m *Machine) exhausted(row *resp.Row[command]) string {
 	return ""
 }
 
-// entryExhausted reports whether the requests of the running entry have met its
-// limits together.
+// entryExhausted reports whether the requests of the running entry have together met a limit.
 func (m *Machine) entryExhausted() bool {
 	return m.entry.replyBytes > entryReplyBytesMax || m.entry.work > entryWorkMax ||
 		m.usedBytes()-m.entry.baseBytes > entryGrowthBytesMax
 }
 
-// takeWork empties the meter of its work.
+// takeWork returns the counted work and resets it.
 func (r *meter) takeWork() int64 {
 	work := r.work + r.moreWork
 	r.work, r.moreWork = 0, 0
 	return work
 }
 
-// settle adds the request that has ended to its entry.
+// settle adds a finished request to its entry.
 func (m *Machine) settle() {
 	m.entry.replyBytes += m.request.replyBytes
 	m.entry.work += m.request.work

@@ -2,27 +2,27 @@ package keyspace
 
 import "lockd/resp"
 
-// scriptRun is a script, or a function, that is running. Its commands get contexts of their own.
+// scriptRun is a running script or function. Each of its commands gets a context of its own.
 type scriptRun struct {
 	db       int  // SELECT in a script changes it, for this script only
 	readOnly bool // EVAL_RO, no-writes: no writes
 	full     bool // memory was over maxmemory when the script began
-	wrote    bool // a write has been run: from then on memory is not asked any more
+	wrote    bool // a write has run: memory is not checked any more
 
-	steps int64 // that it has taken itself
-	left  int64 // that it may take
+	steps int64 // the steps it has taken itself
+	left  int64 // the steps it may still take
 
-	exhausted string // the limit of a request that the script has met; it is undone then
+	exhausted string // the request's limit that the script has met; it is then undone
 }
 
-// take counts the steps that the script has taken since it was asked last.
+// take counts the steps since its last call.
 func (run *scriptRun) take(m *Machine, left int64) {
 	steps := run.left - left
 	run.steps, run.left = run.steps+steps, left
 	m.spendSteps(steps)
 }
 
-// The answers of redis.call to what a script may not do, in Redis's words.
+// The replies of redis.call to what a script may not do, in Redis's words.
 const (
 	errScriptNoArgs   = "ERR Please specify at least one argument for this redis.call() call"
 	errScriptUnknown  = "ERR Unknown Redis command called from script"
@@ -32,7 +32,7 @@ const (
 	errWriteFlag      = "ERR Can not execute a script with write flag using *_ro command."
 )
 
-// runScript runs a script that has been compiled.
+// runScript runs a compiled script.
 func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly bool) resp.Reply {
 	full := c.m.overMemory() && !s.allowOOM
 	switch {
@@ -53,13 +53,13 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	})
 }
 
-// scriptStart has Lua run a script with limits; what it calls goes through call. It returns the reply,
+// scriptStart runs a script in Lua with limits; call executes its redis.call. It returns the reply,
 // what is left of the limits, and whether the script has met one of them.
 type scriptStart func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool)
 
-// runLua runs a script, or a function, and takes back what it has written where it
-// meets a limit. Its steps and the work of its commands are taken from what its request
-// may do, both as they come: the more it does of one, the less is left of the other.
+// runLua runs a script or a function, and undoes its writes if it meets a limit. Its steps and the
+// work of its commands both count against the request, as they happen: the more of one, the less is
+// left of the other.
 func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 	if c.m.applying {
 		c.m.begin()
@@ -91,8 +91,8 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 	return reply
 }
 
-// call runs one command for redis.call; see resp.ScriptCall. The steps of the call have
-// paid for the first of the command's work: a script of many small ones has all its steps.
+// call runs one command for redis.call; see resp.ScriptCall. The steps of the call itself pay for
+// the first part of the command's work, so a script of many small commands keeps all its steps.
 func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply, leftThen int64) {
 	m := c.m
 	run.take(m, left)
@@ -104,7 +104,7 @@ func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply
 	}
 	if run.exhausted != "" {
 		run.left = 0
-		return reply, -1 // it is undone, whatever it would do
+		return reply, -1 // the script is undone, whatever else it does
 	}
 	run.left = m.stepsLeft(left)
 	return reply, run.left
@@ -143,8 +143,8 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	return reply
 }
 
-// scriptError puts what is wrong with a name or an arity in the words that Redis
-// has for scripts. fail is why the machine's table has no row for the call.
+// scriptError translates a wrong name or arity into Redis's words for scripts. fail is the
+// machine's error for the same call.
 func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 	spec := table.Lookup(args[0])
 	if spec == nil {
@@ -162,21 +162,21 @@ func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 	return resp.Err(errScriptArity)
 }
 
-// journal holds what a running script has replaced, so that all of it can be taken
-// back: a script that meets one of its limits must not leave half of its writes.
+// journal keeps what a running script has replaced, so that all of it can be undone: a script that
+// meets a limit must not leave half of its writes.
 type journal struct {
 	undo      []undo
-	messages  int // how many there were before the script
+	messages  int // their number before the script
 	changed   int // changes, likewise
-	reads     int // noted reads, likewise
+	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
 	sequence  uint64
 	lastFence uint64
 	stats     stats
-	noted     uint64 // whatever is of a later sequence stands where something is noted in undo
+	noted     uint64 // an entry with a later version is the script's own: undo has what it replaced
 }
 
-// undo is one change to take back: an entry of a database, or all databases.
+// undo is one change to undo: an entry of a database, or all databases.
 type undo struct {
 	db        int
 	key       string
@@ -186,8 +186,8 @@ type undo struct {
 	dbs       *[databases]*database // FLUSHALL, FLUSHDB, SWAPDB: what they replaced
 }
 
-// begin starts the journal of a script. A new generation makes aggregates be
-// copied before they are changed, so that the entries in the journal stay as they were.
+// begin starts the journal of a script. Its new generation makes aggregates copy themselves before
+// a change, so that the entries in the journal stay as they were.
 func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
@@ -196,9 +196,9 @@ func (m *Machine) begin() {
 	}
 }
 
-// journalEntry notes what a key held. What the script itself has put there is not kept: what
-// was there before it is noted already. A string that grows in a loop would else be kept in
-// each of its lengths, gigabytes of it.
+// journalEntry records what a key held. It skips values that the script itself has stored, because
+// undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
+// lengths, gigabytes of it.
 func (m *Machine) journalEntry(db int, key string, was *entry) {
 	if m.journal == nil || was != nil && was.version > m.journal.noted {
 		return
@@ -207,8 +207,8 @@ func (m *Machine) journalEntry(db int, key string, was *entry) {
 	m.journal.undo = append(m.journal.undo, undo{db: db, key: key, was: was, bucket: b, createdAt: m.createdAt[b]})
 }
 
-// replaceDatabases must come before a change that replaces databases. What was
-// replaced is not changed any more while the script runs.
+// replaceDatabases must be called before a change that replaces databases. The replaced databases
+// are not changed while the script runs.
 func (m *Machine) replaceDatabases() {
 	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
 	if m.journal == nil {
@@ -222,7 +222,7 @@ func (m *Machine) replaceDatabases() {
 // commit ends the journal and keeps what the script did.
 func (m *Machine) commit() { m.journal = nil }
 
-// rollback ends the journal and takes back what the script did, newest first.
+// rollback ends the journal and undoes what the script did, newest first.
 func (m *Machine) rollback() {
 	j := m.journal
 	m.journal = nil

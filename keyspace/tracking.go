@@ -7,13 +7,13 @@ import (
 	"lockd/resp"
 )
 
-// What CLIENT TRACKING needs from the machine. Every entry of the log tells every
-// node which keys it changed, in order, whoever listens. The Result of a request whose
-// session tracks has a Trace: at which place of that order each of its commands stood, and
-// which keys scripts read. The session compares the two, on whichever node it is.
+// What CLIENT TRACKING needs from the machine. Every entry of the log tells every node which keys
+// it changed, in order, whether or not a client listens. The Result of a request whose session
+// tracks has a Trace: the position of each of its commands in that order, and the keys that scripts
+// read. The session compares the two, on whichever node it is.
 
-// noteChange notes that a key was stored or deleted. The name is the entry's own,
-// not the argument, which may be a part of something much larger.
+// noteChange records that a key was stored or deleted. The name is the entry's own, not the
+// argument, which may be part of a much larger buffer.
 func (m *Machine) noteChange(was, next *entry) {
 	e := next
 	if e == nil {
@@ -21,22 +21,21 @@ func (m *Machine) noteChange(was, next *entry) {
 	}
 	c := resp.Change{Key: e.key()}
 	if m.serving {
-		c.Kind = resp.ChangeServed // it is not the doing of whoever made the key ready
+		c.Kind = resp.ChangeServed // the waiter's change, not that of the command that made the key ready
 	}
 	m.changed = append(m.changed, c)
 }
 
-// noteExpiry says of the last change that it was no command's doing.
+// noteExpiry marks the last change as an expiry, which no command made.
 func (m *Machine) noteExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
 
-// told is a place in what an entry has to tell: after so many messages and changes.
+// told is a position in the entry's output: the number of messages and of changes before it.
 type told struct{ messages, changes int }
 
 func (m *Machine) toldNow() told { return told{len(m.messages), len(m.changed)} }
 
-// tellChanges puts what the entry has changed since it was last called before its
-// messages since then: a client that both tracks and subscribes has let go of what it
-// cached when it hears of the reason.
+// tellChanges inserts the changes since its last call before the messages since then. So a client
+// that both tracks and subscribes drops what it cached before it learns why.
 func (m *Machine) tellChanges() {
 	if changes := m.changed[m.told.changes:]; len(changes) > 0 {
 		m.messages = slices.Insert(m.messages, m.told.messages,
@@ -45,8 +44,8 @@ func (m *Machine) tellChanges() {
 	m.told = m.toldNow()
 }
 
-// emitServed tells that a blocking command was executed, before all that has been told
-// since it began: its client is answered first, and then hears what it did.
+// emitServed tells that a blocking command was executed. The message goes before everything emitted
+// since began: the client gets its reply first, and then hears what its command did.
 func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began told) {
 	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
 	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
@@ -56,8 +55,8 @@ func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began told) {
 	m.messages, m.changed = append(m.messages, messages...), changes
 }
 
-// position is how many changes of the entry have been made by now. A read comes
-// after all of the last entry.
+// position is the number of changes that the entry has made so far. A read comes after all changes
+// of the last entry.
 func (m *Machine) position() int64 {
 	if !m.applying {
 		return math.MaxInt32
@@ -65,11 +64,11 @@ func (m *Machine) position() int64 {
 	return int64(len(m.changed))
 }
 
-// readsMax bounds the reads that are noted of one request. Of one with more there is no
-// Trace; the session then lets its client forget everything.
+// readsMax bounds the recorded reads of one request. A request with more has no Trace; its session
+// then invalidates everything.
 const readsMax = 1 << 14
 
-// readLog gathers the Trace of a request. A nil one notes nothing.
+// readLog gathers the Trace of a request. A nil readLog records nothing.
 type readLog struct {
 	resp.Trace
 	last map[string]int64 // position of the last read of a key
@@ -82,7 +81,7 @@ func (m *Machine) newReadLog(req resp.Request) *readLog {
 	return &readLog{Trace: resp.Trace{From: m.position(), Marks: make([]int64, 0, len(req.Cmds))}}
 }
 
-// endCommand notes the position at which a command of the request has ended.
+// endCommand records the position at which a command of the request ended.
 func (l *readLog) endCommand(at int64) {
 	if l != nil {
 		l.Marks = append(l.Marks, at)
@@ -90,8 +89,8 @@ func (l *readLog) endCommand(at int64) {
 	}
 }
 
-// note notes the keys that a command of a script has read. To read a key again
-// when nothing has changed in between is not worth a word.
+// note records the keys that a command of a script has read. It skips a key that was read before
+// with no change in between.
 func (l *readLog) note(spec *resp.Spec, args resp.Args, at int64) {
 	if l == nil || !spec.ReadsKeys() {
 		return
@@ -109,7 +108,7 @@ func (l *readLog) note(spec *resp.Spec, args resp.Args, at int64) {
 	}
 }
 
-// trace is what there is to tell of a request that has ended; nil if too much was read.
+// trace returns the Trace of a request that has ended; nil if it read too much.
 func (l *readLog) trace(index uint64) *resp.Trace {
 	if l == nil || len(l.Reads) > readsMax {
 		return nil
@@ -118,7 +117,7 @@ func (l *readLog) trace(index uint64) *resp.Trace {
 	return &l.Trace
 }
 
-// len and truncate take back what an undone script has read.
+// len and truncate remove the reads of an undone script.
 func (l *readLog) len() int {
 	if l == nil {
 		return 0

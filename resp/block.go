@@ -1,9 +1,8 @@
 package resp
 
-// A blocking command (BLPOP and its like) waits in the machine, in the order of the
-// log. What follows is the vocabulary between the machine and the node whose client
-// waits. The node puts the command into the log, with a step that gives it a name; how it
-// ends leaves the machine as a message on every node.
+// A blocking command (BLPOP and its like) waits in the machine, in the order of the log. These are
+// the types that pass between the machine and the node whose client waits. The node logs the
+// command with a step that names it. The machine reports its end as a message, on every node.
 
 // BlockID names one blocking command.
 type BlockID struct {
@@ -18,7 +17,7 @@ type Ending uint8
 const (
 	BlockServed    Ending = iota // it was executed: Reply is its answer, which may be an error
 	BlockTimedOut                // nothing came in its time
-	BlockCancelled               // its node did not want it any more
+	BlockCancelled               // its node has cancelled it
 	BlockDropped                 // nothing was done and nothing will be: the node asks for Args again under another number
 	BlockLapsed                  // the same, because its session is over: the node asks again in a new one
 )
@@ -41,7 +40,7 @@ const (
 	BlockOver                      // it has ended, or its session has
 )
 
-// Unblock says why a client is to wait no longer.
+// Unblock says why a client should stop waiting.
 type Unblock uint8
 
 // The reasons.
@@ -66,8 +65,8 @@ func (s *Spec) Blocks(args Args) bool {
 	return false
 }
 
-// BlockStep is what a node has logged about the blocking commands of its clients. To apply
-// one twice is the same as once.
+// BlockStep is a node's logged step about the blocking commands of its clients. Applying it twice
+// is the same as once.
 type BlockStep struct {
 	Kind     BlockKind
 	ID       BlockID   // BlockAsk
@@ -83,26 +82,25 @@ type BlockKind uint8
 const (
 	// BlockOpen opens a session. The reply is its number.
 	BlockOpen BlockKind = 1 + iota
-	// BlockAsk executes a blocking command, the only one of its request, or has it wait. The
-	// reply is how many milliseconds it may wait yet, -1 for ever, 0 if it has ended: the rest,
-	// in any case, is told by a message.
+	// BlockAsk executes a blocking command, the only one of its request, or lets it wait. The reply
+	// is how many milliseconds it may still wait: -1 is for ever, 0 that it has ended. How it ended
+	// is always told by a message.
 	BlockAsk
-	// BlockTend keeps sessions and cancels commands. The reply is how many of the sessions
-	// are there.
+	// BlockTend renews sessions and cancels commands. The reply is how many of the sessions exist.
 	BlockTend
-	// BlockClose ends sessions and all that waits in them. The reply is OK.
+	// BlockClose ends sessions with all their waiters. The reply is OK.
 	BlockClose
 )
 
 // BlockOpening is the request for a session.
 func BlockOpening() Request { return Request{Block: &BlockStep{Kind: BlockOpen}} }
 
-// BlockAsking is the request for a blocking command, whose client has waited for spentMs.
+// BlockAsking is the request for a blocking command whose client has already waited for spentMs.
 func BlockAsking(id BlockID, spentMs int64, cmd Cmd) Request {
 	return Request{Cmds: []Cmd{cmd}, Block: &BlockStep{Kind: BlockAsk, ID: id, SpentMs: spentMs}}
 }
 
-// BlockTending is the request that keeps sessions and cancels commands.
+// BlockTending is the request that renews sessions and cancels commands.
 func BlockTending(sessions []uint64, cancels []BlockID) Request {
 	return Request{Block: &BlockStep{Kind: BlockTend, Sessions: sessions, Cancels: cancels}}
 }

@@ -36,17 +36,17 @@ const (
 	ErrUnblocked    = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
 )
 
-// The three outcomes of a request (law 6 of DESIGN.md): done is the reply
-// itself. ErrNotDone: certainly nothing was executed; existing clients resend
-// after it (ErrClusterDown is the same in the words of Redis Cluster). ErrUnknown: it may or may not have been executed; no client resends
-// by itself, and the program must look before it acts.
+// The three outcomes of a request (law 6 of DESIGN.md). Done: the reply itself. ErrNotDone:
+// certainly nothing was executed, and existing clients resend; ErrClusterDown says the same in the
+// words of Redis Cluster. ErrUnknown: it may or may not have been executed; no client resends by
+// itself, and the program must check before it acts.
 const (
 	ErrNotDone     = "LOADING lockd has no leader at the moment: nothing was executed, try again"
 	ErrClusterDown = "CLUSTERDOWN lockd has no leader at the moment: nothing was executed, try again"
 	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
 
-// Error is why a command can not be executed, in the words of its error reply.
+// Error is the reason why a command cannot be executed, in the words of its error reply.
 type Error string
 
 // Error is the text itself.

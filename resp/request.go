@@ -28,22 +28,22 @@ type Watch struct {
 	Version uint64
 }
 
-// Request is what a session asks for in one go: one command, a pipelined run of
-// them, or the body of a MULTI. It takes effect as a whole: nothing of another
-// client comes in between, unless a Result says that commands are left.
+// Request is what a session asks for at once: one command, a pipelined run of them, or the body of
+// a MULTI. It takes effect as a whole: no other client's command comes in between, unless a Result
+// says that commands are left.
 type Request struct {
 	Cmds  []Cmd
-	Watch []Watch // of a transaction: if one version differs nothing is done, and the Result is Aborted
-	Multi bool    // it is the body of a MULTI: those who wait for its keys are served after it, not in between
-	Trace bool    // the Result is to have a Trace
-	Keys  []Key   // of which the Result is to have the versions (WATCH)
+	Watch []Watch // of a transaction: if one version differs, nothing is done and the Result is Aborted
+	Multi bool    // the body of a MULTI: waiters for its keys are served after it, not in between
+	Trace bool    // the Result must have a Trace
+	Keys  []Key   // the Result must have their versions (WATCH)
 
 	// Block: what a node has logged about blocking commands. Cmds is then the command that is
 	// asked for, or empty.
 	Block *BlockStep
 
-	// Partly: who asks takes the replies to some first commands, and asks for the rest
-	// again once it has passed them on (see Result.Left). It does not travel.
+	// Partly: the caller takes the replies to the first commands, and asks for the rest once it has
+	// passed them on (see Result.Left). It is not encoded.
 	Partly bool
 
 	size int // see Size
@@ -109,10 +109,9 @@ type KeyRead struct {
 	At  int64 // how many changes of the entry had been made
 }
 
-// Left is how many commands at the end of the request were certainly not executed,
-// because so much was done before them in the same entry of the log: all of them, or, of
-// a pipelined run, the rest of it. The node asks for these again. The first request of
-// an entry always comes further by a command.
+// Left is how many commands at the end of the request were certainly not executed, because earlier
+// ones in the same entry did so much: all of them, or the rest of a pipelined run. The node asks
+// for these again. The first request of an entry always executes at least one command.
 func (r Result) Left(req Request) int {
 	if r.Aborted {
 		return 0

@@ -15,9 +15,9 @@ type ScriptLimits struct {
 	StepsOf  int64 // the limit of which Steps are what is left: it is the one that an error names; 0 for Steps
 }
 
-// ScriptCall runs one command for redis.call and redis.pcall, and returns its reply,
-// which may be an error. left are the steps that the script has left: the command may take
-// some of them. Where less than none are left then, the script ends, as at its own limit.
+// ScriptCall runs one command for redis.call and redis.pcall, and returns its reply, which may be
+// an error. left are the script's remaining steps, of which the command may take some. If none are
+// left after the call, the script ends as at its own limit.
 type ScriptCall func(args Args, left int64) (reply Reply, leftThen int64)
 
 // Function is a function as redis.register_function describes it.

@@ -59,11 +59,11 @@ func (f Flags) Names() []string {
 	return names
 }
 
-// Keys says where a command's keys stand among its arguments (the name is
-// argument 0). First 0: no keys. Last -1: up to the last argument. NumAt > 0: the
-// argument at NumAt is a count and the keys follow it (EVAL), after the one that First
-// names, if it does (ZUNIONSTORE); with Step 2 a value follows each key (MSETEX). Half: of the arguments after the first of this word the first half
-// are keys (XREAD's STREAMS).
+// Keys says where a command's keys stand among its arguments (the name is argument 0). First 0: no
+// keys. Last -1: up to the last argument. NumAt > 0: the argument at NumAt is a count and the keys
+// follow it (EVAL), after the one that First names, if it does (ZUNIONSTORE); with Step 2 a value
+// follows each key (MSETEX). Half: the keys are the first half of the arguments that follow the
+// first such word (XREAD's STREAMS).
 type Keys struct {
 	First, Last, Step, NumAt int
 	Half                     string
@@ -205,9 +205,9 @@ func (s *Spec) sub(word string) *Spec {
 	return nil
 }
 
-// MayRefuse reports whether a call of a command that writes may well change nothing,
-// because what it is to take is taken. Then it is tried as a read before it is logged:
-// where many wait for one lock, nearly all are refused.
+// MayRefuse reports whether a call of a writing command may well change nothing, because what it
+// would take is already taken. The command is then tried as a read before it is logged: where many
+// clients wait for one lock, nearly all are refused.
 func (s *Spec) MayRefuse(args Args) bool {
 	if s.Refuses == "" || s.Refuses == "*" {
 		return s.Refuses != ""
@@ -220,9 +220,9 @@ func (s *Spec) MayRefuse(args Args) bool {
 	return false
 }
 
-// ReadsKeys reports whether a client that tracks (CLIENT TRACKING) is to hear of
-// changes of the command's keys. Of a script it is to hear of those that the script
-// really reads, which only the machine knows.
+// ReadsKeys reports whether a tracking client (CLIENT TRACKING) must be told of changes of the
+// command's keys. For a script it must be told of the keys that the script really reads, which only
+// the machine knows.
 func (s *Spec) ReadsKeys() bool {
 	return s.Flags&ReadOnly != 0 && s.Keys != NoKeys && s.Group != "scripting"
 }
