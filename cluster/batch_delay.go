@@ -25,8 +25,8 @@ var (
 // delaySkips is how many entries or rounds go without a wait after a wait in vain.
 const delaySkips = 8
 
-// settled starts a wait: ops requests have been answered after took, while others waited.
-func (d *batchDelay) settled(ops, waiting int, took, now time.Duration) {
+// batchDone starts a wait: ops requests have been answered after took, while others waited.
+func (d *batchDelay) batchDone(ops, waiting int, took, now time.Duration) {
 	d.want = int(float64(ops+waiting) * d.share)
 	d.until = now + min(took/d.part, d.most)
 	if d.skip > 0 {

@@ -14,17 +14,17 @@ func TestBatchDelay(t *testing.T) {
 	if left := d.left(1, now); left != 0 {
 		t.Errorf("before the first entry: it waits %s", left)
 	}
-	d.settled(30, 20, took, now)
+	d.batchDone(30, 20, took, now)
 	for waiting, want := range map[int]time.Duration{0: 0, 1: entryDelay.most, 45: entryDelay.most, 46: 0, 50: 0} {
 		if left := d.left(waiting, now); left != want {
 			t.Errorf("%d of 50 are back: it waits %s, want %s", waiting, left, want)
 		}
 	}
-	d.settled(1, 0, took, now)
+	d.batchDone(1, 0, took, now)
 	if left := d.left(1, now); left != 0 {
 		t.Errorf("a client alone: it waits %s", left)
 	}
-	d.settled(50, 0, 100*time.Microsecond, now)
+	d.batchDone(50, 0, 100*time.Microsecond, now)
 	if left := d.left(1, now); left != 50*time.Microsecond {
 		t.Errorf("after a quick entry: it waits %s", left)
 	}
@@ -32,12 +32,12 @@ func TestBatchDelay(t *testing.T) {
 		t.Errorf("the time is up: it waits %s", left)
 	}
 	for i := range delaySkips {
-		d.settled(50, 0, took, now)
+		d.batchDone(50, 0, took, now)
 		if left := d.left(1, now); left != 0 {
 			t.Errorf("entry %d after a wait in vain: it waits %s", i+1, left)
 		}
 	}
-	d.settled(50, 0, took, now)
+	d.batchDone(50, 0, took, now)
 	if left := d.left(1, now); left != entryDelay.most {
 		t.Errorf("after some entries: it waits %s, want %s", left, entryDelay.most)
 	}

@@ -361,13 +361,13 @@ func (b *blocker) keep() {
 		case <-b.n.stop:
 			return
 		}
-		b.settle(ctx, prolong)
+		b.tend(ctx, prolong)
 	}
 }
 
-// settle sends the queued cancellations in one request, with the renewal of the sessions if prolong
+// tend sends the queued cancellations in one request, with the renewal of the sessions if prolong
 // is set.
-func (b *blocker) settle(ctx context.Context, prolong bool) {
+func (b *blocker) tend(ctx context.Context, prolong bool) {
 	b.mu.Lock()
 	ids := slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)])
 	sessions, began := b.inUse(), b.n.clock.Monotonic()

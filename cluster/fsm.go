@@ -18,12 +18,12 @@ import (
 // fsm is the shell between Raft and the machine. Raft calls Apply, Snapshot and
 // Restore from one goroutine, so its own fields need no lock.
 type fsm struct {
-	n        *Node
-	replayTo uint64      // last entry in the log when the node started; 0: it has been applied
-	settled  bool        // the entries up to replayTo are known to be committed
-	opened   atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
-	halted   bool        // an entry could not be read: nothing is applied any more
-	digests  [digestsKept]digestAt
+	n               *Node
+	replayTo        uint64      // last entry in the log when the node started; 0: it has been applied
+	replayCommitted bool        // the entries up to replayTo are known to be committed
+	opened          atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
+	halted          bool        // an entry could not be read: nothing is applied any more
+	digests         [digestsKept]digestAt
 }
 
 // applied is what Apply hands to the future of an entry.
@@ -67,7 +67,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	f.n.mark.Note(l.Index)
 	f.noteDigest()
-	f.settle(l.Index)
+	f.dropEarlySubscribers(l.Index)
 	f.deliver(l.Index, msgs)
 	f.n.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
@@ -162,19 +162,19 @@ func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	}
 }
 
-// settle drops the present subscribers once this node knows that its whole old log is committed.
+// dropEarlySubscribers drops the present subscribers once this node knows that its whole old log is committed.
 // Until then an entry of the old log may have been committed while they listened, and its messages
 // are not published. Clients that subscribe later miss nothing, however long the replay takes: they
 // read after they have subscribed, and a read sees every committed entry.
-func (f *fsm) settle(committed uint64) {
-	if f.replayTo == 0 || f.settled {
+func (f *fsm) dropEarlySubscribers(committed uint64) {
+	if f.replayTo == 0 || f.replayCommitted {
 		return
 	}
 	if f.opened.Load() {
 		committed = f.n.raft.CommitIndex()
 	}
 	if committed >= f.replayTo {
-		f.settled = true
+		f.replayCommitted = true
 		f.n.cfg.Publisher.DropSubscribers("this node has just learned what it missed")
 	}
 }

@@ -229,7 +229,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		size += o.size + originBytes
 	}
 	if len(fl.ops) == 0 && len(ops) > 0 {
-		fl.settle(outcomeNotDone, nil, 0)
+		fl.complete(outcomeNotDone, nil, 0)
 		return
 	}
 	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
@@ -239,11 +239,11 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	fl.began = p.n.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {
-		fl.settle(outcomeNotDone, nil, 0)
+		fl.complete(outcomeNotDone, nil, 0)
 		return
 	}
 	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
-	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.settle(outcomeUnknown, nil, 0) })
+	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.complete(outcomeUnknown, nil, 0) })
 	go fl.await(f)
 }
 
@@ -259,17 +259,17 @@ func (p *proposer) refuseUnfit(o *op) bool {
 
 // flight is an entry that Raft has not finished.
 type flight struct {
-	p       *proposer
-	term    uint64
-	took    int   // ops that take returned for it
-	ops     []*op // those of them that were logged
-	began   time.Duration
-	timer   *time.Timer
-	settled atomic.Bool
+	p         *proposer
+	term      uint64
+	took      int   // ops that take returned for it
+	ops       []*op // those of them that were logged
+	began     time.Duration
+	timer     *time.Timer
+	completed atomic.Bool
 }
 
 // await waits for the outcome of an entry. After Raft has shut down, a future may never answer; the
-// timer settles the flight then.
+// timer completes the flight then.
 func (fl *flight) await(f raft.ApplyFuture) {
 	err := f.Error()
 	fl.p.n.transfer.note(fl.p.n, err)
@@ -279,7 +279,7 @@ func (fl *flight) await(f raft.ApplyFuture) {
 		o, results = appliedOutcome(f.Response(), len(fl.ops))
 	}
 	fl.timer.Stop()
-	fl.settle(o, results, f.Index())
+	fl.complete(o, results, f.Index())
 }
 
 // outcomeOf translates an error of Raft into the outcome of the entry.
@@ -310,10 +310,10 @@ func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
 	return outcomeDone, a.results
 }
 
-// settle answers all ops of the entry. Only the first call has an effect. index is used if the
+// complete answers all ops of the entry. Only the first call has an effect. index is used if the
 // entry is done.
-func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
-	if fl.settled.Swap(true) {
+func (fl *flight) complete(o outcome, results []resp.Result, index uint64) {
+	if fl.completed.Swap(true) {
 		return
 	}
 	p, now := fl.p, fl.p.n.clock.Monotonic()
@@ -328,7 +328,7 @@ func (fl *flight) settle(o outcome, results []resp.Result, index uint64) {
 	}
 	if p.inFlight == 0 {
 		p.storing = false
-		p.delay.settled(fl.took, len(p.waiting), now-fl.began, now)
+		p.delay.batchDone(fl.took, len(p.waiting), now-fl.began, now)
 	}
 	p.mu.Unlock()
 	for i, op := range fl.ops {

@@ -35,9 +35,9 @@ func TestSecondEntryFollows(t *testing.T) {
 	submit(30)
 	p.stored()
 	take(0, "two entries on their way")
-	settle(p, first)
+	completeFlight(p, first)
 	take(30, "the first has settled, the second is on disk")
-	settle(p, second)
+	completeFlight(p, second)
 	submit(14)
 	p.stored()
 	take(0, "fewer than half of what is on its way wait")
@@ -48,9 +48,9 @@ func TestSecondEntryFollows(t *testing.T) {
 	}
 }
 
-// settle ends an entry of these ops.
-func settle(p *proposer, ops []*op) {
-	(&flight{p: p, took: len(ops), ops: ops}).settle(outcomeNotDone, nil, 0)
+// completeFlight ends an entry of these ops.
+func completeFlight(p *proposer, ops []*op) {
+	(&flight{p: p, took: len(ops), ops: ops}).complete(outcomeNotDone, nil, 0)
 }
 
 // However the proposer's looks at the clock fall, an op that waits is not left alone: it
@@ -62,7 +62,7 @@ func TestLoneOpIsNotForgotten(t *testing.T) {
 		n.lead.Store(&leadership{clock: clock})
 		n.deadline.Store(noDeadline)
 		p := newProposer(n)
-		p.delay.settled(50, 0, time.Second, clock.now)
+		p.delay.batchDone(50, 0, time.Second, clock.now)
 		p.submit(&op{size: 1})
 		clock.step = p.delay.most / 4
 		clock.now += time.Duration(ahead) * clock.step / 2
@@ -93,7 +93,7 @@ func TestTickIsNotTriedWithoutPause(t *testing.T) {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {
 			t.Fatalf("a lease is over: %d ops, it waits %s", len(ops), wait)
 		}
-		settle(p, nil)
+		completeFlight(p, nil)
 		if _, wait := p.take(lead); wait != tickPause {
 			t.Errorf("refused: it waits %s, want %s", wait, tickPause)
 		}

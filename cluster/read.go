@@ -72,7 +72,7 @@ func (r *reader) run() {
 		if ops := r.take(false); len(ops) > 0 {
 			began := r.n.clock.Monotonic()
 			r.serve(ops)
-			r.settled(len(ops), r.n.clock.Monotonic()-began)
+			r.batchDone(len(ops), r.n.clock.Monotonic()-began)
 		}
 	}
 }
@@ -84,10 +84,10 @@ func (r *reader) left() time.Duration {
 	return r.delay.left(len(r.waiting), r.n.clock.Monotonic())
 }
 
-func (r *reader) settled(ops int, took time.Duration) {
+func (r *reader) batchDone(ops int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.delay.settled(ops, len(r.waiting), took, r.n.clock.Monotonic())
+	r.delay.batchDone(ops, len(r.waiting), took, r.n.clock.Monotonic())
 }
 
 func (r *reader) take(closing bool) []*op {

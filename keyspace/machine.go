@@ -141,7 +141,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.request = m.newMeter()
 	m.reads = m.newReadLog(req)
-	defer m.settle()
+	defer m.chargeEntry()
 	if req.Block != nil {
 		reply := m.blockStep(at, req)
 		m.request.replyBytes += reply.Size()

@@ -164,8 +164,8 @@ func (r *meter) takeWork() int64 {
 	return work
 }
 
-// settle adds a finished request to its entry.
-func (m *Machine) settle() {
+// chargeEntry adds a finished request to its entry.
+func (m *Machine) chargeEntry() {
 	m.entry.replyBytes += m.request.replyBytes
 	m.entry.work += m.request.work
 }
