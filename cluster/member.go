@@ -21,13 +21,13 @@ const metMax = 1024
 
 // admit implements peer.Handler.
 func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
-	if err := n.judge(who); err != nil {
+	if err := n.checkPeer(who); err != nil {
 		return err
 	}
-	if err := n.judgeCaller(who, kind); err != nil {
+	if err := n.checkCaller(who, kind); err != nil {
 		return err
 	}
-	if err := judgeRules(who, n.cfg.ID, n.rules); err != nil {
+	if err := checkRules(who, n.cfg.ID, n.rules); err != nil {
 		return err
 	}
 	if err := n.book.meet(who); err != nil {
@@ -43,31 +43,31 @@ func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 	return nil
 }
 
-// judge reports why a node may not take part. Its address is no reason: this node may have been
+// checkPeer reports why a node may not take part. Its address is no reason: this node may have been
 // away, or be replaying its log, and know that address as that of a former member. Refusing it
 // could keep out the leader, the only node from which this one can learn the change. Where an
 // answer counts for the member at an address, admitAt checks that it comes from that member.
-func (n *Node) judge(who peer.Identity) error {
+func (n *Node) checkPeer(who peer.Identity) error {
 	if who.ID == n.cfg.ID {
 		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node", who.ID)
 	}
 	if mine := n.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
 		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
 	}
-	if err := n.roster.Load().judge(who, ownArch); err != nil {
+	if err := n.roster.Load().checkPeer(who, ownArch); err != nil {
 		return err
 	}
-	if err := n.hints.Load().judge(who, ownArch); err != nil {
+	if err := n.hints.Load().checkPeer(who, ownArch); err != nil {
 		return fmt.Errorf("%w (%s)", err, saysUnsure)
 	}
 	return nil
 }
 
-// judgeCaller reports why a node that has connected may not do what it connected for. A joining
+// checkCaller reports why a node that has connected may not do what it connected for. A joining
 // node is called, and calls nobody before it knows its cluster. A member that this node has not
 // heard of may only replicate, because that is how this node hears of it; it may not forward
 // requests of clients.
-func (n *Node) judgeCaller(who peer.Identity, kind peer.Kind) error {
+func (n *Node) checkCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
 	case kind == 0 || n.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
@@ -132,7 +132,7 @@ func (n *Node) disconnectRefused() {
 	n.metMu.Lock()
 	defer n.metMu.Unlock()
 	for id, who := range n.met {
-		if n.judge(who) != nil {
+		if n.checkPeer(who) != nil {
 			delete(n.met, id)
 			if n.roster.Load().removed[id] {
 				// It may have asked for its own removal, and wait for the answer.

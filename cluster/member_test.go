@@ -357,7 +357,7 @@ func TestJudge(t *testing.T) {
 		{peer.Identity{ID: "n3", Arch: "arm64"}, "node n3 runs on arm64, here it is amd64: nodes of one cluster share an architecture, so that they compute floating-point numbers alike"},
 	} {
 		got := ""
-		if err := r.judge(tc.who, "amd64"); err != nil {
+		if err := r.checkPeer(tc.who, "amd64"); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {

@@ -98,9 +98,9 @@ func (r *roster) with(c rosterChange) *roster {
 	return next
 }
 
-// judge says whether a node may take part in the cluster; the error is the
-// sentence that its operator reads.
-func (r *roster) judge(who peer.Identity, arch string) error {
+// checkPeer reports why a node may not take part in the cluster. The error is the sentence that its
+// operator reads.
+func (r *roster) checkPeer(who peer.Identity, arch string) error {
 	switch {
 	case r.removed[who.ID]:
 		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, saysRemoved)

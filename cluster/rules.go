@@ -40,8 +40,8 @@ func ruleWord(name string, what ...any) string {
 	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
 }
 
-// judgeRules says in what a node's rules differ from those of this node.
-func judgeRules(who peer.Identity, self, rules string) error {
+// checkRules reports how a node's rules differ from those of this node.
+func checkRules(who peer.Identity, self, rules string) error {
 	if who.Rules == rules {
 		return nil
 	}

@@ -138,7 +138,7 @@ func TestRules(t *testing.T) {
 	if summary.Summary = "other words"; alone(&summary) != alone(&base) {
 		t.Error("the summary makes a difference")
 	}
-	err := judgeRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
+	err := checkRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
 	if want := "it has 6 commands (b, c, d, e, f, ...) that the latter does not know: other rules for a:"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -82,14 +82,14 @@ func (b *startBook) last(who peer.Identity) store.LastSeen {
 // meet refuses a node that runs on a copy of its folder, and remembers the start of any
 // other before it is spoken to.
 func (b *startBook) meet(who peer.Identity) error {
-	news, err := judgeStart(who, b.last(who))
+	news, err := checkStart(who, b.last(who))
 	if err != nil || !news {
 		return err
 	}
 	b.saving.Lock()
 	defer b.saving.Unlock()
 	last := b.last(who) // it may have been met on another connection
-	if news, err = judgeStart(who, last); err != nil || !news {
+	if news, err = checkStart(who, last); err != nil || !news {
 		return err
 	}
 	last.ID, last.Incarnation, last.Start = who.ID, who.Incarnation, who.Starts
@@ -115,9 +115,9 @@ func (b *startBook) note(s store.LastSeen) error {
 	return nil
 }
 
-// judgeStart compares a node's history with its last start that was seen. news says that
-// this one is later.
-func judgeStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
+// checkStart compares a node's history with its last start that was seen. news means that this start
+// is later.
+func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	token, known := historyOf(who).Token(last.Start)
 	switch {
 	case last.Lost != "":

@@ -145,9 +145,9 @@ type addCount struct {
 	nan            bool
 }
 
-// judge counts what ZADD makes of one pair: the score that the member is to get, and
-// whether that is a change.
-func (n *addCount) judge(z *value.Zset, o *addOptions, pair value.Scored) (score float64, change bool) {
+// addPair counts one pair of a ZADD, and returns the score that the member must get, and
+// whether that changes anything.
+func (n *addCount) addPair(z *value.Zset, o *addOptions, pair value.Scored) (score float64, change bool) {
 	old, had := 0.0, false
 	if z != nil {
 		old, had = z.Get(pair.Member)
@@ -199,7 +199,7 @@ func (c *ctx) addScored(args resp.Args, o addOptions) resp.Reply {
 	}
 	var n addCount
 	for i, p := range pairs {
-		if score, change := n.judge(z, &o, p); change {
+		if score, change := n.addPair(z, &o, p); change {
 			c.addRest(key, &o, &n, value.Scored{Score: score, Member: p.Member}, pairs[i+1:])
 			break
 		}
@@ -226,7 +226,7 @@ func (c *ctx) addRest(key string, o *addOptions, n *addCount, first value.Scored
 	c.editZset(key, func(z *value.Zset) {
 		z.Set(first.Member, first.Score)
 		for _, p := range rest {
-			if score, change := n.judge(z, o, p); change {
+			if score, change := n.addPair(z, o, p); change {
 				z.Set(p.Member, score)
 			}
 		}
