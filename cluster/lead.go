@@ -157,20 +157,20 @@ func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
 // not happening. If the chosen member hangs, Raft may never end the transfer, not even in a later
 // term: it leads and takes no entries.
 type transferWatch struct {
-	mu    sync.Mutex
-	looks int           // consecutive refusals, at most one per transferLook
-	last  time.Duration // monotonic time of the last one counted
+	mu       sync.Mutex
+	refusals int           // consecutive refusals, at most one per transferRefusalEvery
+	last     time.Duration // monotonic time of the last one counted
 }
 
 // Raft's own part of a transfer ends within 6 s: its election timeout, and the message to the
 // successor (peerTimeout). The watch counts refusals instead of measuring time, because any amount
 // of time may pass while a process is stopped.
 const (
-	transferLook     = 100 * time.Millisecond // one refusal per this time counts
-	transferLooksMax = 100
+	transferRefusalEvery = 100 * time.Millisecond // one refusal per this time counts
+	transferRefusalsMax  = 100
 )
 
-var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferLooksMax*transferLook)
+var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferRefusalsMax*transferRefusalEvery)
 
 // note records Raft's answer to an entry.
 func (w *transferWatch) note(n *Node, err error) {
@@ -178,12 +178,12 @@ func (w *transferWatch) note(n *Node, err error) {
 	w.mu.Lock()
 	switch {
 	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || n.proposer.holding():
-		w.looks = 0
-	case w.looks == 0 || now-w.last >= transferLook:
-		w.looks++
+		w.refusals = 0
+	case w.refusals == 0 || now-w.last >= transferRefusalEvery:
+		w.refusals++
 		w.last = now
 	}
-	stuck := w.looks >= transferLooksMax
+	stuck := w.refusals >= transferRefusalsMax
 	w.mu.Unlock()
 	if stuck {
 		n.fatal(errTransferStuck)

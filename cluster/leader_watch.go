@@ -75,7 +75,7 @@ func (w *leaderWatch) run() {
 			return
 		}
 		w.n.noteLoss()
-		w.look()
+		w.refresh()
 		w.listen()
 	}
 }
@@ -96,8 +96,8 @@ func (w *leaderWatch) event(data any) {
 	}
 }
 
-// look compares the present leader with the last one seen.
-func (w *leaderWatch) look() {
+// refresh compares the present leader with the last one seen.
+func (w *leaderWatch) refresh() {
 	_, id := w.n.raft.LeaderWithID()
 	now := leaderTerm{leader: string(id), term: w.n.raft.CurrentTerm()}
 	if now.leader == w.n.cfg.ID && !w.n.leads() {
@@ -190,7 +190,7 @@ func (w *leaderWatch) listen() {
 // termOf returns a context that ends with ctx, or termGrace after a leader's term, when an answer
 // is unlikely. It returns false if another node leads by now.
 func (w *leaderWatch) termOf(ctx context.Context, leader string) (context.Context, context.CancelFunc, bool) {
-	w.look() // otherwise, just after an election, the end of the former term would end the request
+	w.refresh() // otherwise, just after an election, the end of the former term would end the request
 	w.mu.Lock()
 	current, now := w.current, w.last.leader
 	w.mu.Unlock()

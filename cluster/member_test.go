@@ -461,10 +461,10 @@ func TestTransferThatNeverEnds(t *testing.T) {
 		c.cut(hangs)
 		hangs.disk.gate.open(nil)
 		var clients sync.WaitGroup
-		for i := range 2 * transferLooksMax {
+		for i := range 2 * transferRefusalsMax {
 			clients.Go(func() { lead.do("SET b 1") })
-			time.Sleep(transferLook)
-			if said := lead.stopped(); said != "" && i < transferLooksMax/2 {
+			time.Sleep(transferRefusalEvery)
+			if said := lead.stopped(); said != "" && i < transferRefusalsMax/2 {
 				t.Errorf("it stopped too soon: %s", said)
 			}
 		}
@@ -490,14 +490,14 @@ func TestTransferWatch(t *testing.T) {
 				time.Sleep(pause)
 			}
 		}
-		refuse(transferLooksMax-1, transferLook)
+		refuse(transferRefusalsMax-1, transferRefusalEvery)
 		n.transfer.note(n, nil)
 		refuse(1, time.Hour) // the process is paused
-		refuse(10*transferLooksMax, transferLook/20)
+		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
 		n.proposer.hold(t.Context())
-		refuse(2*transferLooksMax, transferLook)
+		refuse(2*transferRefusalsMax, transferRefusalEvery)
 		n.proposer.release()
-		refuse(transferLooksMax-1, transferLook)
+		refuse(transferRefusalsMax-1, transferRefusalEvery)
 		if stopped {
 			t.Fatal("it stopped too soon")
 		}

@@ -72,7 +72,7 @@ func (t *topology) start(n *Node) {
 	t.n = n
 	t.heard = map[string]lastSeen{}
 	t.told.Store(&standing{vacant: true, since: n.clock.Monotonic()})
-	t.look()
+	t.refresh()
 	n.goroutines.Go(t.watch)
 	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
 		n.goroutines.Go(t.listen)
@@ -83,7 +83,7 @@ func (t *topology) start(n *Node) {
 func (t *topology) watch() {
 	for {
 		changed := t.n.changed.next()
-		timer := time.NewTimer(t.look())
+		timer := time.NewTimer(t.refresh())
 		select {
 		case <-changed:
 		case <-timer.C:
@@ -95,8 +95,8 @@ func (t *topology) watch() {
 	}
 }
 
-// look brings the standing up to date, and returns when to do so again.
-func (t *topology) look() time.Duration {
+// refresh brings the standing up to date, and returns when to do so again.
+func (t *topology) refresh() time.Duration {
 	was, mono := t.told.Load(), t.n.clock.Monotonic()
 	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
 	if was.master != nil && now.seat(was.master.id) != nil {

@@ -61,52 +61,52 @@ func (g *guard) write(op string, do func() error) error {
 	return nil
 }
 
-// stallTicks is how often a write is looked at before it counts as stalled. An append to
-// the log counts as slow from the first look on: then a leader lets another one lead.
+// stallTicks is how often a write is checked before it counts as stalled. An append to
+// the log counts as slow from the first check on: then a leader lets another one lead.
 const stallTicks = 5
 
 const opAppend = "StoreLogs"
 
 // watchdog ends the process over a write that does not return. It counts its own
-// looks at the write and no clock: a process that was stopped (SIGSTOP, a virtual
+// checks of the write and no clock: a process that was stopped (SIGSTOP, a virtual
 // machine that moves) finds any amount of time gone when it goes on, and its disk
 // has had no chance to answer.
 type watchdog struct {
 	guard *guard
 	op    string
 
-	mu    sync.Mutex
-	timer *time.Timer
-	looks int
-	done  bool
+	mu     sync.Mutex
+	timer  *time.Timer
+	checks int
+	done   bool
 }
 
 func (g *guard) watch(op string) *watchdog {
 	w := &watchdog{guard: g, op: op}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(g.stallMax/stallTicks, w.look)
+	w.timer = time.AfterFunc(g.stallMax/stallTicks, w.check)
 	return w
 }
 
-func (w *watchdog) look() {
+func (w *watchdog) check() {
 	if w.stalled() {
 		w.guard.fail(fmt.Errorf("%s has not returned for %s", w.op, w.guard.stallMax))
 	}
 }
 
-// stalled counts one look.
+// stalled counts one check.
 func (w *watchdog) stalled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done {
 		return false
 	}
-	w.looks++
-	if w.looks == 1 && w.op == opAppend {
+	w.checks++
+	if w.checks == 1 && w.op == opAppend {
 		w.guard.slow.Add(1)
 	}
-	if w.looks < stallTicks {
+	if w.checks < stallTicks {
 		w.timer.Reset(w.guard.stallMax / stallTicks)
 		return false
 	}
@@ -118,7 +118,7 @@ func (w *watchdog) stop() {
 	defer w.mu.Unlock()
 	w.done = true
 	w.timer.Stop()
-	if w.looks > 0 && w.op == opAppend {
+	if w.checks > 0 && w.op == opAppend {
 		w.guard.slow.Add(-1)
 	}
 }

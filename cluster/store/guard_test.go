@@ -281,18 +281,18 @@ func TestGuardAbsent(t *testing.T) {
 }
 
 // A process that was stopped for longer than a write may take finds its watchdog
-// due the moment it goes on. That is one look, and no stall; a disk that hangs is
+// due the moment it goes on. That is one check, and no stall; a disk that hangs is
 // looked at several times in vain.
 func TestPausedProcessIsNoStall(t *testing.T) {
 	var fatal error
 	g := newGuard(Options{StallMax: time.Hour, Fatal: func(err error) { fatal = err }})
 	w := g.watch("StoreLogs")
-	w.look() // the timer, late by any amount
+	w.check() // the timer, late by any amount
 	if fatal != nil {
-		t.Fatalf("stopped after one look: %v", fatal)
+		t.Fatalf("stopped after one check: %v", fatal)
 	}
 	for range stallTicks - 1 {
-		w.look()
+		w.check()
 	}
 	if fatal == nil || !strings.Contains(fatal.Error(), "StoreLogs has not returned for 1h") {
 		t.Fatalf("a write that hangs for good: %v", fatal)
