@@ -38,8 +38,8 @@ func newAnnouncer(n *Node) *announcer {
 	return &announcer{n: n, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{}}
 }
 
-// note records that this leader's machine has applied an entry.
-func (a *announcer) note(index, term uint64) {
+// entryApplied records that this leader's machine has applied an entry.
+func (a *announcer) entryApplied(index, term uint64) {
 	a.applied.Store(&raft.Log{Index: index, Term: term})
 	signal(a.wake)
 }

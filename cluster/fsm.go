@@ -72,7 +72,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.n.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
 	if f.n.leads() {
-		f.n.announcer.note(l.Index, l.Term)
+		f.n.announcer.entryApplied(l.Index, l.Term)
 	}
 	f.n.grown(len(l.Data), work)
 	return a

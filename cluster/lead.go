@@ -38,7 +38,7 @@ func (n *Node) startLeading() {
 	for n.raft.State() == raft.Leader && !n.broken.Load() {
 		term := n.raft.CurrentTerm()
 		err := n.barrier()
-		n.transfer.note(n, err)
+		n.transfer.observe(n, err)
 		if err == nil && n.lead.Load() == nil && n.startClock(term) {
 			n.changed.tell()
 			signal(n.proposer.wake)
@@ -172,8 +172,8 @@ const (
 
 var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferRefusalsMax*transferRefusalEvery)
 
-// note records Raft's answer to an entry.
-func (w *transferWatch) note(n *Node, err error) {
+// observe records Raft's answer to an entry.
+func (w *transferWatch) observe(n *Node, err error) {
 	now := n.clock.Monotonic()
 	w.mu.Lock()
 	switch {

@@ -486,12 +486,12 @@ func TestTransferWatch(t *testing.T) {
 		n.proposer = newProposer(n)
 		refuse := func(times int, pause time.Duration) {
 			for range times {
-				n.transfer.note(n, raft.ErrLeadershipTransferInProgress)
+				n.transfer.observe(n, raft.ErrLeadershipTransferInProgress)
 				time.Sleep(pause)
 			}
 		}
 		refuse(transferRefusalsMax-1, transferRefusalEvery)
-		n.transfer.note(n, nil)
+		n.transfer.observe(n, nil)
 		refuse(1, time.Hour) // the process is paused
 		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
 		n.proposer.hold(t.Context())

@@ -202,7 +202,7 @@ func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
 		select {
 		case v := <-votes:
 			left--
-			n.prompt.note(v.by, v.yes)
+			n.prompt.record(v.by, v.yes)
 			if v.yes {
 				enough--
 			}
@@ -227,8 +227,8 @@ type prompt struct {
 	ids []raft.ServerID // the one that answered last is the first
 }
 
-// note puts a member to the front, or takes it out.
-func (p *prompt) note(id raft.ServerID, yes bool) {
+// record moves a member to the front, or removes it.
+func (p *prompt) record(id raft.ServerID, yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if yes && len(p.ids) > 0 && p.ids[0] == id {

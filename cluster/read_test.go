@@ -55,12 +55,12 @@ func TestPrompt(t *testing.T) {
 		}
 	}
 	want("at first", "a", "b", "c")
-	p.note("b", true)
+	p.record("b", true)
 	want("b has answered", "b", "a", "c")
-	p.note("c", true)
-	p.note("c", true)
+	p.record("c", true)
+	p.record("c", true)
 	want("c has answered", "c", "b", "a")
-	p.note("c", false)
+	p.record("c", false)
 	want("c has not", "b", "a", "c")
 }
 

@@ -94,11 +94,11 @@ func (b *startBook) meet(who peer.Identity) error {
 	}
 	last.ID, last.Incarnation, last.Start = who.ID, who.Incarnation, who.Starts
 	last.Token, _ = historyOf(who).Token(who.Starts)
-	return b.note(last)
+	return b.record(last)
 }
 
-// note remembers what was seen of a folder. saving is held.
-func (b *startBook) note(s store.LastSeen) error {
+// record remembers what was seen of a folder. saving is held.
+func (b *startBook) record(s store.LastSeen) error {
 	b.mu.Lock()
 	next := map[string]store.LastSeen{}
 	maps.Copy(next, b.seen)
@@ -134,7 +134,7 @@ func (b *startBook) condemn(who peer.Identity, why string) error {
 	defer b.saving.Unlock()
 	last := b.last(who)
 	last.ID, last.Incarnation, last.Lost = who.ID, who.Incarnation, why
-	return b.note(last)
+	return b.record(last)
 }
 
 // acknowledged keeps, as long as this process lives, how far members have confirmed to have

@@ -298,20 +298,20 @@ func (m *Machine) noteReady(db int, e *entry) {
 		return
 	}
 	k := readyKey{db, e.key(), e.agg().Kind()}
-	if _, noted := m.noted[k]; noted || m.blocked.next(k, 0) == nil {
+	if _, marked := m.readySet[k]; marked || m.blocked.next(k, 0) == nil {
 		return
 	}
-	if m.noted == nil {
-		m.noted = map[readyKey]struct{}{}
+	if m.readySet == nil {
+		m.readySet = map[readyKey]struct{}{}
 	}
-	m.noted[k] = struct{}{}
+	m.readySet[k] = struct{}{}
 	m.ready = append(m.ready, k)
 }
 
 // forgetReady removes the marks of an undone script.
 func (m *Machine) forgetReady(from int) {
 	for _, k := range m.ready[from:] {
-		delete(m.noted, k)
+		delete(m.readySet, k)
 	}
 	m.ready = m.ready[:from]
 }
@@ -365,7 +365,7 @@ func (m *Machine) serveReady(at resp.Stamp) {
 	for len(m.ready) > 0 {
 		k := m.ready[0]
 		m.ready = m.ready[1:]
-		delete(m.noted, k)
+		delete(m.readySet, k)
 		m.serveKey(at, k)
 	}
 	m.ready = nil

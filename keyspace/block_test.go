@@ -37,7 +37,7 @@ func checkBlocked(t testing.TB, m *Machine) {
 		}
 		return true
 	})
-	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.noted) > 0 {
+	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
 		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
 	}
 }

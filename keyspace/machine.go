@@ -47,7 +47,7 @@ type Machine struct {
 
 	// The waiters of these keys are served when the command has ended.
 	ready       []readyKey
-	noted       map[readyKey]struct{} // the set of ready
+	readySet    map[readyKey]struct{} // the keys in ready
 	serving     bool                  // a waiter's command is being executed
 	servedBytes int64                 // replies to waiters in this entry
 }

@@ -138,7 +138,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	}
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	reply := row.Run(&inner, args)
-	c.m.reads.note(&row.Spec, args, c.m.position())
+	c.m.reads.record(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))
 	return reply
 }
@@ -173,7 +173,7 @@ type journal struct {
 	sequence  uint64
 	lastFence uint64
 	stats     stats
-	noted     uint64 // an entry with a later version is the script's own: undo has what it replaced
+	ownAfter  uint64 // an entry with a later version is the script's own: undo has what it replaced
 }
 
 // undo is one change to undo: an entry of a database, or all databases.
@@ -192,7 +192,7 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, noted: m.sequence,
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, ownAfter: m.sequence,
 	}
 }
 
@@ -200,7 +200,7 @@ func (m *Machine) begin() {
 // undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
 // lengths, gigabytes of it.
 func (m *Machine) journalEntry(db int, key string, was *entry) {
-	if m.journal == nil || was != nil && was.version > m.journal.noted {
+	if m.journal == nil || was != nil && was.version > m.journal.ownAfter {
 		return
 	}
 	b := bucket(db, key)
@@ -216,7 +216,7 @@ func (m *Machine) replaceDatabases() {
 	}
 	dbs := m.dbs
 	m.journal.undo = append(m.journal.undo, undo{dbs: &dbs})
-	m.journal.noted = m.sequence
+	m.journal.ownAfter = m.sequence
 }
 
 // commit ends the journal and keeps what the script did.

@@ -89,9 +89,9 @@ func (l *readLog) endCommand(at int64) {
 	}
 }
 
-// note records the keys that a command of a script has read. It skips a key that was read before
+// record records the keys that a command of a script has read. It skips a key that was read before
 // with no change in between.
-func (l *readLog) note(spec *resp.Spec, args resp.Args, at int64) {
+func (l *readLog) record(spec *resp.Spec, args resp.Args, at int64) {
 	if l == nil || !spec.ReadsKeys() {
 		return
 	}
