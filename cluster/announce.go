@@ -30,7 +30,7 @@ type replica struct {
 	target raft.ServerAddress
 	last   raft.AppendEntriesRequest // Raft's last message, without its entries
 	has    uint64                    // its log matches the leader's up to this index
-	told   uint64                    // the highest commit index it has been sent
+	knows  uint64                    // the highest commit index it has been sent
 	busy   bool                      // an announcement to it is in flight
 }
 
@@ -55,14 +55,14 @@ func (a *announcer) answered(id raft.ServerID, target raft.ServerAddress, msg *r
 	}
 	r.last, r.last.Entries = *msg, nil
 	r.has = max(r.has, msg.PrevLogEntry+uint64(len(msg.Entries)))
-	r.told = max(r.told, msg.LeaderCommitIndex)
+	r.knows = max(r.knows, msg.LeaderCommitIndex)
 	a.more(r)
 }
 
 // more wakes the announcer if the member has the last applied entry and does not know that it is
 // committed. mu is held.
 func (a *announcer) more(r *replica) {
-	if to := a.applied.Load(); to != nil && r.told < to.Index && r.has >= to.Index {
+	if to := a.applied.Load(); to != nil && r.knows < to.Index && r.has >= to.Index {
 		signal(a.wake)
 	}
 }
@@ -100,7 +100,7 @@ func (a *announcer) announce() {
 		switch {
 		case !a.n.owes(r.last.Term, id, r.target):
 			delete(a.members, id) // known from an earlier term, or removed from the cluster
-		case !r.busy && r.told < to.Index && r.has >= to.Index:
+		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true
 			go a.send(id, r, to)
 		}
@@ -117,7 +117,7 @@ func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.busy = false; err == nil && resp.Success {
-		r.told = max(r.told, to.Index)
+		r.knows = max(r.knows, to.Index)
 		a.more(r)
 	}
 }

@@ -24,13 +24,13 @@ type blocker struct {
 	last    uint64        // the last command number given in it
 	used    time.Duration // monotonic time of its last use
 	opening bool          // a goroutine is opening one
-	calls   map[resp.BlockID]*blockCall
+	calls   map[resp.BlockID]*pendingCall
 	cancels []resp.BlockID
 	closed  bool
 }
 
-// blockCall is a command whose end this node has not seen.
-type blockCall struct {
+// pendingCall is a command whose end this node has not seen.
+type pendingCall struct {
 	id     resp.BlockID
 	ended  chan resp.BlockEnd // capacity 1
 	served func(resp.Reply)   // called with the reply before anybody else sees it
@@ -57,7 +57,7 @@ const (
 )
 
 func newBlocker(n *Node) *blocker {
-	return &blocker{n: n, due: make(chan struct{}, 1), calls: map[resp.BlockID]*blockCall{}}
+	return &blocker{n: n, due: make(chan struct{}, 1), calls: map[resp.BlockID]*pendingCall{}}
 }
 
 // Block runs a blocking command of one of this node's clients and returns when it has ended. A
@@ -83,13 +83,13 @@ func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unbl
 
 // blockWait is a client that waits for one blocking command.
 type blockWait struct {
-	n       *Node
-	cmd     resp.Cmd
-	unblock <-chan resp.Unblock
-	served  func(resp.Reply)
-	start   time.Duration // monotonic
-	told    bool          // CLIENT UNBLOCK, or the server stops
-	why     resp.Unblock
+	n         *Node
+	cmd       resp.Cmd
+	unblock   <-chan resp.Unblock
+	served    func(resp.Reply)
+	start     time.Duration // monotonic
+	unblocked bool          // CLIENT UNBLOCK, or the server stops
+	why       resp.Unblock
 }
 
 func (w *blockWait) request(id resp.BlockID) resp.Request {
@@ -100,7 +100,7 @@ func (w *blockWait) request(id resp.BlockID) resp.Request {
 // begin registers the command under a new number, which needs an open session. It returns nil if no
 // session opens within LeaderWait, or if the client is unblocked; the command has not been asked
 // for then. Each client has the whole of LeaderWait, whatever others spent on it.
-func (w *blockWait) begin(ctx context.Context) *blockCall {
+func (w *blockWait) begin(ctx context.Context) *pendingCall {
 	b := w.n.blocker
 	patience, leave := context.WithTimeout(ctx, w.n.cfg.LeaderWait)
 	defer leave()
@@ -113,7 +113,7 @@ func (w *blockWait) begin(ctx context.Context) *blockCall {
 		select {
 		case <-tried:
 		case w.why = <-w.unblock:
-			w.told = true
+			w.unblocked = true
 			return nil
 		case <-patience.Done():
 			return nil
@@ -125,7 +125,7 @@ func (w *blockWait) begin(ctx context.Context) *blockCall {
 
 // await asks for the command and waits for its end. again means that nothing was done: the command
 // has to be asked for under another number.
-func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Reply, again bool) {
+func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Reply, again bool) {
 	defer call.quiet()
 	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
 	select {
@@ -147,7 +147,7 @@ func (w *blockWait) await(ctx context.Context, call *blockCall) (reply resp.Repl
 // sleep waits for the end of a command that the machine knows. leftMs is how long the command may
 // still wait, in milliseconds: -1 is for ever, and 0 means that it has ended but this node has not
 // applied that entry yet.
-func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (reply resp.Reply, again bool) {
+func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) (reply resp.Reply, again bool) {
 	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.n.cfg.Heartbeat)
 	defer patience.Stop()
 	if leftMs < 0 {
@@ -159,7 +159,7 @@ func (w *blockWait) sleep(ctx context.Context, call *blockCall, leftMs int64) (r
 		case end := <-call.ended:
 			return w.answer(end)
 		case w.why = <-unblock:
-			w.told, unblock = true, nil
+			w.unblocked, unblock = true, nil
 		case <-patience.C:
 			if cancelled {
 				return resp.Err(resp.ErrUnknown), false // the cancellation goes on in the background
@@ -187,7 +187,7 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	case blockMissed:
 		return resp.Err(resp.ErrUnknown), false
 	case resp.BlockCancelled:
-		if !w.told {
+		if !w.unblocked {
 			return resp.NilArray(), false // it waited until its time was over, and longer
 		}
 	case resp.BlockLapsed:
@@ -196,7 +196,7 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	if end.Args != nil {
 		w.cmd.Args = end.Args // what it has waited for counts from when it began to
 	}
-	if !w.told {
+	if !w.unblocked {
 		return resp.Reply{}, true
 	}
 	return w.undone(), false
@@ -205,9 +205,9 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 // undone is the reply to a client whose command did nothing and will do nothing.
 func (w *blockWait) undone() resp.Reply {
 	switch {
-	case w.told && w.why == resp.UnblockTimeout:
+	case w.unblocked && w.why == resp.UnblockTimeout:
 		return resp.NilArray()
-	case w.told && w.why == resp.UnblockError:
+	case w.unblocked && w.why == resp.UnblockError:
 		return resp.Err(resp.ErrUnblocked)
 	}
 	return resp.Err(w.n.protocol.notDone)
@@ -269,7 +269,7 @@ func (b *blocker) hasSession() bool {
 }
 
 // number registers a command in the present session, or returns nil if there is none.
-func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCall {
+func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *pendingCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.hasSession() {
@@ -277,7 +277,7 @@ func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *blockCal
 	}
 	b.last++
 	b.used = b.n.clock.Monotonic()
-	call := &blockCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1), served: served}
+	call := &pendingCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1), served: served}
 	call.asking, call.quiet = context.WithCancel(ctx)
 	b.calls[call.id] = call
 	return call

@@ -63,14 +63,14 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 // Await returns once this node's clients have received the messages of all entries up to index. A
 // leader's answer may arrive before they have. It waits no longer than LeaderWait.
 func (n *Node) Await(ctx context.Context, index uint64) {
-	if n.toldNow.Load() >= index {
+	if n.deliveredNow.Load() >= index {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
 	defer cancel()
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
-	for n.toldNow.Load() < index {
+	for n.deliveredNow.Load() < index {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

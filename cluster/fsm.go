@@ -142,7 +142,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 		}
 		msgs = msgs[n:]
 	}
-	f.n.toldNow.Store(index)
+	f.n.deliveredNow.Store(index)
 }
 
 // publish sends messages of an entry to the subscribers. Entries that were in the log at the start
@@ -259,7 +259,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.n.expose()
 	}
 	if err == nil {
-		f.n.toldNow.Store(f.n.appliedNow.Load())
+		f.n.deliveredNow.Store(f.n.appliedNow.Load())
 		f.n.attempts.restored()
 		f.noteDigest()
 	}

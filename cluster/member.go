@@ -199,10 +199,10 @@ func (n *Node) tellAwaited(members []surveyed) {
 	if voters == 0 { // this node has not joined yet, and Join logs its progress
 		return
 	}
-	if voters-len(away) > voters/2 || n.toldAwaited != 0 && now-n.toldAwaited < awaitedEvery {
+	if voters-len(away) > voters/2 || n.awaitedLogged != 0 && now-n.awaitedLogged < awaitedEvery {
 		return
 	}
-	n.toldAwaited = now
+	n.awaitedLogged = now
 	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
 }
 

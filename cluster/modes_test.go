@@ -107,7 +107,7 @@ func (c *testCluster) await(cond func(*standing) bool) {
 	for range 1000 {
 		all := true
 		for _, n := range c.others(nil) {
-			all = all && cond(n.topology.told.Load())
+			all = all && cond(n.topology.current.Load())
 		}
 		if all {
 			synctest.Wait()
@@ -181,7 +181,7 @@ func (c *testCluster) awaitElected(id string) bool {
 	}
 	c.await(func(s *standing) bool { return !s.vacant })
 	for _, n := range c.others(nil) {
-		s := n.topology.told.Load()
+		s := n.topology.current.Load()
 		if !s.ledBy(id) || slices.ContainsFunc(s.seats, func(p seat) bool { return p.down }) {
 			return false
 		}
@@ -311,7 +311,7 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				synctest.Wait()
 				for _, n := range c.others(nil) {
-					st := n.topology.told.Load()
+					st := n.topology.current.Load()
 					if st.master == nil {
 						t.Fatalf("round %d: %s tells of no leader", round, n.id)
 					}
@@ -410,7 +410,7 @@ func TestModesFollowMembers(t *testing.T) {
 		c.events("s2")
 		c.expect(c.nodes["n2"], "LOCKD REMOVE n1", "+OK")
 		time.Sleep(2 * surveyEvery)
-		leader := c.leader("n2", "n4").topology.told.Load().master.host
+		leader := c.leader("n2", "n4").topology.current.Load().master.host
 		if got := fmt.Sprint(c.events("s2")); !strings.Contains(got, "+switch-master=mymaster 10.0.0.1 7000 "+leader+" 7000") {
 			t.Errorf("events after n1 was removed: %s", got)
 		}
@@ -457,12 +457,12 @@ func TestTheLastLeaderStays(t *testing.T) {
 		c.cut(n3)
 		c.await(func(s *standing) bool { return s.vacant || s.ledBy("n1") })
 		time.Sleep(downAfter)
-		gone := *n3.topology.told.Load()
+		gone := *n3.topology.current.Load()
 		gone.master = &seat{id: "n0", host: "10.0.0.9", port: "7000", runID: "gone"}
-		n3.topology.told.Store(&gone)
+		n3.topology.current.Store(&gone)
 		c.events("s3")
 		time.Sleep(2 * surveyEvery)
-		if told := n3.topology.told.Load(); !told.vacant || !told.ledBy("n0") {
+		if told := n3.topology.current.Load(); !told.vacant || !told.ledBy("n0") {
 			t.Errorf("%+v, vacant %v", told.master, told.vacant)
 		}
 		if got := c.askMode("s3", []string{"SENTINEL", "get-master-addr-by-name", "mymaster"}); got[0] != "= *2 $8 10.0.0.9 $4 7000" {

@@ -50,13 +50,13 @@ type Node struct {
 	// appliedAt is the monotonic time at which the machine's tick was last set.
 	appliedAt time.Duration
 
-	roster     atomic.Pointer[roster]     // replaced under mu
-	hints      atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
-	lead       atomic.Pointer[leadership] // nil: this node does not lead, or not yet
-	deadline   atomic.Int64               // tick after which the leader must propose a tick; noDeadline if no lease runs
-	appliedNow atomic.Uint64              // as applied, without the lock
-	digest     atomic.Pointer[digestAt]   // as of the last entry applied; nil: none
-	toldNow    atomic.Uint64              // the last entry of which this node's clients have heard
+	roster       atomic.Pointer[roster]     // replaced under mu
+	hints        atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
+	lead         atomic.Pointer[leadership] // nil: this node does not lead, or not yet
+	deadline     atomic.Int64               // tick after which the leader must propose a tick; noDeadline if no lease runs
+	appliedNow   atomic.Uint64              // as applied, without the lock
+	digest       atomic.Pointer[digestAt]   // as of the last entry applied; nil: none
+	deliveredNow atomic.Uint64              // the last entry whose messages this node has delivered
 
 	elected     chan bool // from Raft: this node was elected, or does not lead any more
 	changed     broadcast // who leads, or who the members are, has changed
@@ -67,14 +67,14 @@ type Node struct {
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none
 
-	metMu       sync.Mutex
-	met         map[string]peer.Identity // peers that introduced themselves, by id
-	membersDue  chan struct{}
-	toldAwaited time.Duration // monotonic
-	refusals    peer.Rarely
-	book        *startBook
-	mark        *store.AppliedMark // nil in memory
-	acked       acknowledged
+	metMu         sync.Mutex
+	met           map[string]peer.Identity // peers that introduced themselves, by id
+	membersDue    chan struct{}
+	awaitedLogged time.Duration // monotonic
+	refusals      peer.Rarely
+	book          *startBook
+	mark          *store.AppliedMark // nil in memory
+	acked         acknowledged
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder

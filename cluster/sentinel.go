@@ -124,7 +124,7 @@ var sentinelHelp = resp.Help("SENTINEL",
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.
 func (s *Sentinel) watched() *standing {
-	if st := s.n.topology.told.Load(); st.master != nil {
+	if st := s.n.topology.current.Load(); st.master != nil {
 		return st
 	}
 	return nil

@@ -93,7 +93,7 @@ type shard struct {
 // are not served by any node: to the leader, or "" for here. While there is no
 // leader the command waits here.
 func (n *Node) Redirect() string {
-	s := n.topology.told.Load()
+	s := n.topology.current.Load()
 	if s.vacant || s.ledBy(n.cfg.ID) || n.leads() {
 		return ""
 	}
@@ -103,7 +103,7 @@ func (n *Node) Redirect() string {
 // shard is told with a master even before there has been a leader: clients take no
 // slots without one, and every node serves every key.
 func (n *Node) shard() shard {
-	s := shard{standing: n.topology.told.Load()}
+	s := shard{standing: n.topology.current.Load()}
 	s.failed = s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
@@ -276,7 +276,7 @@ func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {
 // cmdClusterLinks lists the two connections with each node that answers.
 func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	var links []resp.Reply
-	for _, p := range n.topology.told.Load().seats {
+	for _, p := range n.topology.current.Load().seats {
 		if p.id == n.cfg.ID || p.down {
 			continue
 		}

@@ -148,7 +148,7 @@ func (n *Node) leaderHostPort() (host, port, link string) {
 		host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
 		return host, port, "up"
 	}
-	if last := n.topology.told.Load().master; last != nil {
+	if last := n.topology.current.Load().master; last != nil {
 		return last.host, last.port, "down"
 	}
 	return "", "0", "down"

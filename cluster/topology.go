@@ -19,7 +19,7 @@ import (
 // told of a leader once it reports itself that it serves; until then they are told of the last one.
 type topology struct {
 	n       *Node
-	told    atomic.Pointer[standing]
+	current atomic.Pointer[standing]
 	missing time.Duration // monotonic time since which no leader serves; only watch uses it
 	misses  bool
 
@@ -71,7 +71,7 @@ const (
 func (t *topology) start(n *Node) {
 	t.n = n
 	t.heard = map[string]lastSeen{}
-	t.told.Store(&standing{vacant: true, since: n.clock.Monotonic()})
+	t.current.Store(&standing{vacant: true, since: n.clock.Monotonic()})
 	t.refresh()
 	n.goroutines.Go(t.watch)
 	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
@@ -97,7 +97,7 @@ func (t *topology) watch() {
 
 // refresh brings the standing up to date, and returns when to do so again.
 func (t *topology) refresh() time.Duration {
-	was, mono := t.told.Load(), t.n.clock.Monotonic()
+	was, mono := t.current.Load(), t.n.clock.Monotonic()
 	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
 	if was.master != nil && now.seat(was.master.id) != nil {
 		now.master = now.seat(was.master.id) // its address may have changed
@@ -119,7 +119,7 @@ func (t *topology) refresh() time.Duration {
 			now.vacant, now.since = true, t.missing
 		}
 	}
-	t.told.Store(now)
+	t.current.Store(now)
 	if s := t.n.sentinel; s != nil {
 		s.announce(was, now)
 	}

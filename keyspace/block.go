@@ -388,7 +388,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 			continue
 		}
 		m.blocked.remove(w)
-		began := m.toldNow()
+		began := m.outputMark()
 		reply := w.take(c, k.key)
 		m.servedBytes += reply.Size()
 		m.spend(commandWork + replyWork(reply))

@@ -252,7 +252,7 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 
 // ask executes a blocking command, or lets it wait.
 func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
-	call, began, args, reply := &blockCall{}, c.m.toldNow(), cmd.Args, resp.Reply{}
+	call, began, args, reply := &blockCall{}, c.m.outputMark(), cmd.Args, resp.Reply{}
 	if cmd.Spec == nil {
 		cmd.Spec, reply = c.m.Find(args)
 	}

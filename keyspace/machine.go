@@ -38,7 +38,7 @@ type Machine struct {
 	applying   bool
 	messages   []resp.Message
 	changed    []resp.Change // the entry's changes, in order
-	told       told          // the changes before it are in messages
+	emitted    outputMark    // the changes before it are in messages
 	reads      *readLog      // of the running request, if its session tracks
 	journal    *journal
 	trial      trial
@@ -106,7 +106,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
-	m.changed, m.told = make([]resp.Change, 0, len(reqs)), told{}
+	m.changed, m.emitted = make([]resp.Change, 0, len(reqs)), outputMark{}
 	m.sweep()
 	m.sweepBlocked()
 	m.entry, m.servedBytes = m.newMeter(), 0

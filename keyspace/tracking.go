@@ -29,29 +29,29 @@ func (m *Machine) noteChange(was, next *entry) {
 // noteExpiry marks the last change as an expiry, which no command made.
 func (m *Machine) noteExpiry() { m.changed[len(m.changed)-1].Kind = resp.ChangeExpired }
 
-// told is a position in the entry's output: the number of messages and of changes before it.
-type told struct{ messages, changes int }
+// outputMark is a position in the entry's output: the number of messages and of changes before it.
+type outputMark struct{ messages, changes int }
 
-func (m *Machine) toldNow() told { return told{len(m.messages), len(m.changed)} }
+func (m *Machine) outputMark() outputMark { return outputMark{len(m.messages), len(m.changed)} }
 
 // tellChanges inserts the changes since its last call before the messages since then. So a client
 // that both tracks and subscribes drops what it cached before it learns why.
 func (m *Machine) tellChanges() {
-	if changes := m.changed[m.told.changes:]; len(changes) > 0 {
-		m.messages = slices.Insert(m.messages, m.told.messages,
-			resp.Message{Kind: resp.MessageChanges, Index: m.index, From: m.told.changes, Changes: changes})
+	if changes := m.changed[m.emitted.changes:]; len(changes) > 0 {
+		m.messages = slices.Insert(m.messages, m.emitted.messages,
+			resp.Message{Kind: resp.MessageChanges, Index: m.index, From: m.emitted.changes, Changes: changes})
 	}
-	m.told = m.toldNow()
+	m.emitted = m.outputMark()
 }
 
 // emitServed tells that a blocking command was executed. The message goes before everything emitted
 // since began: the client gets its reply first, and then hears what its command did.
-func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began told) {
+func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began outputMark) {
 	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
 	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
 	m.tellChanges()
 	m.emitEnd(id, resp.BlockServed, reply)
-	m.told = m.toldNow()
+	m.emitted = m.outputMark()
 	m.messages, m.changed = append(m.messages, messages...), changes
 }
 
