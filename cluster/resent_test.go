@@ -614,6 +614,8 @@ func TestInstallOverLongerLog(t *testing.T) {
 			c.forget(lead)
 		}
 		addStray(t, member, newestSnapshot(t, lead).Index+3)
+		// What the leader before had under way for the member would cut the stray entries off.
+		time.Sleep(2 * peerTimeout)
 		c.start(member.id)
 		time.Sleep(5 * time.Second)
 		if said := member.stopped(); !strings.Contains(said, errRestart.Error()) {
