@@ -47,8 +47,11 @@ func measureMemory(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding{{float64(largest) / float64(peer), fmt.Sprintf("%d keys: lockd %d MiB, %d bytes a key (the largest of 3 nodes); redis %d MiB, %d",
-		s.Keys, largest/mib, largest/s.Keys, peer/mib, peer/s.Keys)}}, nil
+	return []finding{{
+		float64(largest) / float64(peer),
+		fmt.Sprintf("%d keys: lockd %d MiB, %d bytes a key (the largest of 3 nodes); redis %d MiB, %d",
+			s.Keys, largest/mib, largest/s.Keys, peer/mib, peer/s.Keys),
+	}}, nil
 }
 
 // largestResident is the resident memory of the process that has most.
@@ -160,8 +163,16 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 		without, with, taken = append(without, x), append(with, y), taken+n
 	}
 	a, b := middle(without), middle(with)
-	s.show(fmt.Sprintf("set with %d clients and %d keys", busyClients, s.Keys), step{"without", a}, step{"with snapshots", b})
-	return []finding{{ms(b.P999 - a.P999), fmt.Sprintf("p99.9 %.2f ms without, %.2f ms with %d snapshots in %d runs of %s", ms(a.P999), ms(b.P999), taken, s.Rounds, s.Time)}}, nil
+	s.show(
+		fmt.Sprintf("set with %d clients and %d keys", busyClients, s.Keys),
+		step{"without", a},
+		step{"with snapshots", b},
+	)
+	return []finding{{
+		ms(b.P999 - a.P999),
+		fmt.Sprintf("p99.9 %.2f ms without, %.2f ms with %d snapshots in %d runs of %s",
+			ms(a.P999), ms(b.P999), taken, s.Rounds, s.Time),
+	}}, nil
 }
 
 func takeSnapshots(ctx context.Context, nodes ...*proc) error {
@@ -264,8 +275,16 @@ func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 		without, with = append(without, x), append(with, y)
 	}
 	a, b := middle(without), middle(with)
-	s.show(fmt.Sprintf("set with %d clients", steadyClients), step{"without", a}, step{fmt.Sprintf("%d keys expire", s.Expiring), b})
-	return []finding{{ms(b.Max - a.Max), fmt.Sprintf("slowest %.1f ms without, %.1f ms while %d keys expire (medians of %d runs)", ms(a.Max), ms(b.Max), s.Expiring, s.Rounds)}}, nil
+	s.show(
+		fmt.Sprintf("set with %d clients", steadyClients),
+		step{"without", a},
+		step{fmt.Sprintf("%d keys expire", s.Expiring), b},
+	)
+	return []finding{{
+		ms(b.Max - a.Max),
+		fmt.Sprintf("slowest %.1f ms without, %.1f ms while %d keys expire (medians of %d runs)",
+			ms(a.Max), ms(b.Max), s.Expiring, s.Rounds),
+	}}, nil
 }
 
 // takeRate is how many locks a second can be taken at least, also on a slow machine.
@@ -285,7 +304,8 @@ func (s *stage) expire(ctx context.Context, nodes []*proc, l load) (bench.Sample
 		return bench.Sample{}, err
 	}
 	if time.Now().After(begin) {
-		return bench.Sample{}, fmt.Errorf("taking %d locks took longer than %s: they expire too early", s.Expiring, taking)
+		return bench.Sample{}, fmt.Errorf("taking %d locks took longer than %s: they expire too early",
+			s.Expiring, taking)
 	}
 	if err := size(ctx, first, l.keys+s.Expiring); err != nil {
 		return bench.Sample{}, err
@@ -304,7 +324,8 @@ func (s *stage) expire(ctx context.Context, nodes []*proc, l load) (bench.Sample
 func size(ctx context.Context, p *proc, want int) error {
 	got, err := bench.Ask(ctx, p.addr, "DBSIZE")
 	if err == nil && got[0] != strconv.Itoa(want) {
-		err = fmt.Errorf("%s has %s keys, and not %d: not all locks expired during the measurement", p.name, got[0], want)
+		err = fmt.Errorf("%s has %s keys, and not %d: not all locks expired during the measurement",
+			p.name, got[0], want)
 	}
 	return err
 }

@@ -47,7 +47,10 @@ func measureIdle(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []finding{{float64(after-before) / float64(s.Idle) / kib, fmt.Sprintf("%d connections: %d MiB before, %d MiB with them", s.Idle, before/mib, after/mib)}}, nil
+	return []finding{{
+		float64(after-before) / float64(s.Idle) / kib,
+		fmt.Sprintf("%d connections: %d MiB before, %d MiB with them", s.Idle, before/mib, after/mib),
+	}}, nil
 }
 
 // askOnce returns a connection that was used: its buffers are there.
@@ -92,10 +95,20 @@ func measureSoak(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.show(fmt.Sprintf("%d clients at once, for %s", fullClients, s.Soak), step{"set", samples[0]}, step{"lock", samples[1]})
+	s.show(
+		fmt.Sprintf("%d clients at once, for %s", fullClients, s.Soak),
+		step{"set", samples[0]},
+		step{"lock", samples[1]},
+	)
 	return []finding{
-		{float64(after - before), fmt.Sprintf("term %d before, %d after %s of %d clients", before, after, s.Soak, fullClients)},
-		{float64(w.resident[1]) / float64(w.resident[0]), fmt.Sprintf("%d MiB, then %d MiB", w.resident[0]/mib, w.resident[1]/mib)},
+		{
+			float64(after - before),
+			fmt.Sprintf("term %d before, %d after %s of %d clients", before, after, s.Soak, fullClients),
+		},
+		{
+			float64(w.resident[1]) / float64(w.resident[0]),
+			fmt.Sprintf("%d MiB, then %d MiB", w.resident[0]/mib, w.resident[1]/mib),
+		},
 		{float64(w.disk) / mib, "two snapshots and the log back to the older one, in segments of 64 MiB"},
 	}, nil
 }
@@ -110,7 +123,8 @@ func (s *stage) soakLoad(ctx context.Context, nodes []*proc, w *watch) ([2]bench
 	for i, workload := range []string{"set", "lock"} {
 		loading.Go(func() {
 			var err error
-			if samples[i], err = s.measure(ctx, nodes, load{workload, fullClients / 2, fewKeys, false, s.Soak}); err != nil {
+			full := load{workload, fullClients / 2, fewKeys, false, s.Soak}
+			if samples[i], err = s.measure(ctx, nodes, full); err != nil {
 				cancel(err) // one without the other is no full load
 			}
 		})
@@ -228,5 +242,8 @@ func measureNodes(ctx context.Context, s *stage) ([]finding, error) {
 		ratio, _ := report.Ratio("set", c, 1, names[5], names[3])
 		ratios = append(ratios, ratio)
 	}
-	return []finding{{slices.Min(ratios), fmt.Sprintf("%.2f with %d clients, %.2f with %d", ratios[0], busyClients, ratios[1], fullClients)}}, nil
+	return []finding{{
+		slices.Min(ratios),
+		fmt.Sprintf("%.2f with %d clients, %.2f with %d", ratios[0], busyClients, ratios[1], fullClients),
+	}}, nil
 }

@@ -21,8 +21,16 @@ var limits = []limit{
 		{"most memory of a node, second half : first half", soakGrowthMax, "x", most},
 		{"most disk of a node", soakDiskMax, "MiB", most},
 	}, measureSoak},
-	{"kill", []promise{{"longest time without a write after SIGKILL of the leader", 1.5, "s", most}}, measureHandover(syscall.SIGKILL)},
-	{"term", []promise{{"longest time without a write after SIGTERM of the leader", 0.2, "s", most}}, measureHandover(syscall.SIGTERM)},
+	{
+		"kill",
+		[]promise{{"longest time without a write after SIGKILL of the leader", 1.5, "s", most}},
+		measureHandover(syscall.SIGKILL),
+	},
+	{
+		"term",
+		[]promise{{"longest time without a write after SIGTERM of the leader", 0.2, "s", most}},
+		measureHandover(syscall.SIGTERM),
+	},
 	{"clients", []promise{{"SETs with the most clients, against 300", 0.8, "x", least}}, measureClients},
 	{"nodes", []promise{{"SETs of five nodes, against three", 0.7, "x", least}}, measureNodes},
 }

@@ -30,7 +30,12 @@ type command interface {
 
 func main() {
 	var c cli
-	chosen := kong.Parse(&c, kong.Name("bench"), kong.Description("Starts lockd and its peers, and measures them."), kong.Vars{"limits": limitNames(limits)})
+	chosen := kong.Parse(
+		&c,
+		kong.Name("bench"),
+		kong.Description("Starts lockd and its peers, and measures them."),
+		kong.Vars{"limits": limitNames(limits)},
+	)
 	commands := map[string]command{"peers": &c.Peers, "load": &c.Load, "scale": &c.Scale}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)

@@ -60,11 +60,12 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 // peers starts all servers, and returns them as targets by name.
 func (f *farm) peers(ctx context.Context) (map[string]string, error) {
 	targets := map[string]string{}
+	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }
 	for _, s := range []struct {
 		name, scheme, options string
 		start                 func(context.Context) ([]*proc, error)
 	}{
-		{lockdName, "redis", "?to=master", func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }},
+		{lockdName, "redis", "?to=master", lockd},
 		{etcdName, "etcd", "?to=master", f.etcd},
 		{replicasName, "redis", "?to=master&wait=1", f.replicatedRedis},
 		{redisName, "redis", "", f.oneRedis},
@@ -92,7 +93,10 @@ type measurement struct {
 func (c *peersCmd) measurements() []*measurement {
 	var all []*measurement
 	for _, g := range goals {
-		i := slices.IndexFunc(all, func(m *measurement) bool { return m.workload == g.workload && m.pipeline == g.pipeline })
+		i := slices.IndexFunc(
+			all,
+			func(m *measurement) bool { return m.workload == g.workload && m.pipeline == g.pipeline },
+		)
 		if i < 0 {
 			i = len(all)
 			all = append(all, &measurement{workload: g.workload, pipeline: g.pipeline})

@@ -115,7 +115,10 @@ func (c *scaleCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 		findings, more, err := c.try(ctx, l, base.binary, progress)
 		if ctx.Err() != nil {
 			report.print(stdout)
-			return errors.Join(errors.New("interrupted: the figures are those of the limits that were complete"), report.save(c.JSON))
+			return errors.Join(
+				errors.New("interrupted: the figures are those of the limits that were complete"),
+				report.save(c.JSON),
+			)
 		}
 		report.Outcomes = append(report.Outcomes, l.judge(findings, err)...)
 		report.Series = append(report.Series, more...)
@@ -220,7 +223,8 @@ func (r *scaleReport) print(w io.Writer) {
 			verdict = "MISSED"
 			missed++
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s %g %s\t%s\t%s\n", o.Limit, o.What, measured, than, o.Bound, o.Unit, verdict, detail)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s %g %s\t%s\t%s\n",
+			o.Limit, o.What, measured, than, o.Bound, o.Unit, verdict, detail)
 	}
 	_ = tw.Flush() // to a terminal: there is nowhere left to report to
 	for _, s := range r.Series {
@@ -234,7 +238,8 @@ func (s series) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "\tops/s\tp50 ms\tp99 ms\tp99.9 ms\tmax ms\t")
 	for _, x := range s.Steps {
-		fmt.Fprintf(tw, "%s\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", x.At, x.PerSecond, ms(x.P50), ms(x.P99), ms(x.P999), ms(x.Max))
+		fmt.Fprintf(tw, "%s\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t\n",
+			x.At, x.PerSecond, ms(x.P50), ms(x.P99), ms(x.P999), ms(x.Max))
 	}
 	_ = tw.Flush() // to a terminal: there is nowhere left to report to
 }

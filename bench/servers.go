@@ -56,7 +56,12 @@ func (f *farm) redis(ctx context.Context, name string, more ...string) (*proc, e
 		return nil, err
 	}
 	p, err := f.add(name, addrs[0], "redis-server", func(dir string) []string {
-		return append([]string{"--bind", host, "--port", port, "--dir", dir, "--appendonly", "yes", "--appendfsync", "always", "--save", ""}, more...)
+		return append(
+			[]string{
+				"--bind", host, "--port", port, "--dir", dir, "--appendonly", "yes", "--appendfsync", "always",
+				"--save", "",
+			},
+			more...)
 	})
 	if err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ const valueSize = 20
 func (s *stage) measure(ctx context.Context, nodes []*proc, l load) (bench.Sample, error) {
 	const name = "lockd"
 	cfg := &bench.Config{
-		Target: []string{target(name, "redis", "?to=master", nodes)}, Workload: []string{l.workload}, Clients: []int{l.clients},
+		Target: []string{target(name, "redis", "?to=master", nodes)}, Workload: []string{l.workload},
+		Clients:  []int{l.clients},
 		Pipeline: 1, Time: l.length, Rounds: 1, Keys: l.keys, ValueSize: valueSize, KeepKeys: true, HasKeys: l.hasKeys,
 	}
 	report, err := cfg.Measure(ctx, s.progress)
@@ -157,7 +158,9 @@ func needFiles(connections int) error {
 		return err
 	}
 	if need := connections + filesBesides; files < need {
-		return fmt.Errorf("%d connections need %d open files, and the limit of this process (RLIMIT_NOFILE, ulimit -Hn) is %d", connections, need, files)
+		return fmt.Errorf("%d connections need %d open files, and the limit of this process (RLIMIT_NOFILE, ulimit "+
+			"-Hn) is %d",
+			connections, need, files)
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ func (m *matrix) summary(out io.Writer) {
 	}
 	for _, k := range order {
 		c := counts[k]
-		fmt.Fprintf(out, "%-7s %-6s %4d ok %4d with nothing to show %4d failed\n", k.suite, k.target, c[verdictOK], c[verdictNone], c[verdictFail])
+		fmt.Fprintf(out, "%-7s %-6s %4d ok %4d with nothing to show %4d failed\n",
+			k.suite, k.target, c[verdictOK], c[verdictNone], c[verdictFail])
 	}
 	failed := m.failed()
 	for _, r := range failed {
@@ -111,8 +112,16 @@ func lines(results []result) (all []line, scenes []string) {
 		}
 		all = append(all, l)
 	}
-	all = merge(all, func(a, b *line) bool { return slices.Equal(a.versions, b.versions) }, func(a, b *line) { a.modes = append(a.modes, b.modes...) })
-	all = merge(all, func(a, b *line) bool { return slices.Equal(a.modes, b.modes) }, func(a, b *line) { a.versions = append(a.versions, b.versions...) })
+	all = merge(
+		all,
+		func(a, b *line) bool { return slices.Equal(a.versions, b.versions) },
+		func(a, b *line) { a.modes = append(a.modes, b.modes...) },
+	)
+	all = merge(
+		all,
+		func(a, b *line) bool { return slices.Equal(a.modes, b.modes) },
+		func(a, b *line) { a.versions = append(a.versions, b.versions...) },
+	)
 	return all, scenes
 }
 
@@ -167,9 +176,10 @@ func (m *matrix) head(ctx context.Context, b *bytes.Buffer) {
 	for _, s := range suites {
 		on = append(on, firstLine(ctx, s.runtime))
 	}
-	fmt.Fprintf(b, "`go run ./clients %s` on %s, %d CPUs, lockd %s: %d results, %d failed. It ran on %s.\n\n", strings.Join(os.Args[1:], " "),
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), firstLine(ctx, []string{"git", "describe", "--always", "--dirty"}),
-		len(m.results), len(m.failed()), strings.Join(on, "; "))
+	fmt.Fprintf(b, "`go run ./clients %s` on %s, %d CPUs, lockd %s: %d results, %d failed. It ran on %s.\n\n",
+		strings.Join(os.Args[1:], " "), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
+		firstLine(ctx, []string{"git", "describe", "--always", "--dirty"}), len(m.results), len(m.failed()),
+		strings.Join(on, "; "))
 	b.WriteString("`ok`: on lockd and on redis-server. `ok on lockd`: a single redis-server has nothing to show. " +
 		"`–`: the client has nothing to show, for the reason below the table. Empty: no scene of this client.\n")
 }
@@ -196,9 +206,11 @@ func (m *matrix) markdown(b *bytes.Buffer, s *suite) {
 		return
 	}
 	all, scenes := lines(results)
-	fmt.Fprintf(b, "\n### %s\n\n| client | version | mode | %s |\n|%s\n", s.name, strings.Join(scenes, " | "), strings.Repeat("---|", 3+len(scenes)))
+	fmt.Fprintf(b, "\n### %s\n\n| client | version | mode | %s |\n|%s\n",
+		s.name, strings.Join(scenes, " | "), strings.Repeat("---|", 3+len(scenes)))
 	for _, l := range all {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", l.client, strings.Join(l.versions, ", "), strings.Join(l.modes, ", "), strings.Join(l.cells, " | "))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n",
+			l.client, strings.Join(l.versions, ", "), strings.Join(l.modes, ", "), strings.Join(l.cells, " | "))
 	}
 	if why := reasons(results); len(why) > 0 {
 		fmt.Fprintf(b, "\nWhere a dash stands:\n\n- %s\n", strings.Join(why, "\n- "))
@@ -221,6 +233,7 @@ func reasons(results []result) (why []string) {
 // alsoElsewhere reports whether another server has a result of the same scene.
 func alsoElsewhere(results []result, r result) bool {
 	return slices.ContainsFunc(results, func(o result) bool {
-		return o.target != r.target && o.client == r.client && o.version == r.version && o.mode == r.mode && o.scene == r.scene
+		return o.target != r.target && o.client == r.client && o.version == r.version && o.mode == r.mode &&
+			o.scene == r.scene
 	})
 }

@@ -301,7 +301,9 @@ func startLockd(ctx context.Context) (*target, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if t.cluster, err = lockdNodes(binary, dir, "c", func(int) []string { return []string{"--cluster-protocol"} }); err != nil {
+	if t.cluster, err = lockdNodes(binary, dir, "c", func(int) []string {
+		return []string{"--cluster-protocol"}
+	}); err != nil {
 		return nil, err
 	}
 	return t.whole(ctx)
@@ -345,10 +347,16 @@ func startRedis(ctx context.Context) (*target, error) {
 		return nil, err
 	}
 	_, busPort, _ := net.SplitHostPort(bus[0])
-	t := &target{dir: dir, sentinels: addrs[1:2], nodes: []*server{redisServer(dir, addrs[0], "single")}, cluster: []*server{
-		redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-config-file", filepath.Join(dir, "nodes.conf"),
-			"--cluster-announce-ip", "127.0.0.1"), // alone it does not learn its address, and ioredis wants one
-	}}
+	t := &target{
+		dir:       dir,
+		sentinels: addrs[1:2],
+		nodes:     []*server{redisServer(dir, addrs[0], "single")},
+		cluster: []*server{
+			// alone it does not learn its address, and ioredis wants one
+			redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort,
+				"--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-announce-ip", "127.0.0.1"),
+		},
+	}
 	if err := t.watch(addrs[0], addrs[1]); err != nil {
 		return nil, err
 	}
@@ -366,8 +374,14 @@ func (t *target) watch(redisAddr, addr string) error {
 	host, port, _ := net.SplitHostPort(redisAddr)
 	_, own, _ := net.SplitHostPort(addr)
 	file := filepath.Join(t.dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\n", own, t.dir, masterName, host, port)
-	t.watchers = []*server{{path: "redis-server", log: filepath.Join(t.dir, "sentinel.log"), args: []string{file, "--sentinel"}, addr: addr}}
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\n",
+		own, t.dir, masterName, host, port)
+	t.watchers = []*server{{
+		path: "redis-server",
+		log:  filepath.Join(t.dir, "sentinel.log"),
+		args: []string{file, "--sentinel"},
+		addr: addr,
+	}}
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
@@ -385,6 +399,8 @@ func giveAllSlots(ctx context.Context, addr string) error {
 
 func redisServer(dir, addr, name string, more ...string) *server {
 	host, port, _ := net.SplitHostPort(addr)
-	args := append([]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--dbfilename", name + ".rdb"}, more...)
+	args := append(
+		[]string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--dbfilename", name + ".rdb"},
+		more...)
 	return &server{path: "redis-server", log: filepath.Join(dir, name+".log"), args: args, addr: addr}
 }

@@ -111,7 +111,16 @@ func (s *suite) run(ctx context.Context, most time.Duration, target string, env 
 
 // broken is the result of a suite that could not say its own.
 func (s *suite) broken(target string, err error) result {
-	return result{suite: s.name, target: target, client: s.name, version: "-", mode: "-", scene: "suite", verdict: verdictFail, words: err.Error()}
+	return result{
+		suite:   s.name,
+		target:  target,
+		client:  s.name,
+		version: "-",
+		mode:    "-",
+		scene:   "suite",
+		verdict: verdictFail,
+		words:   err.Error(),
+	}
 }
 
 // follow reads what the suite prints.
@@ -147,5 +156,12 @@ func parseResult(line string) (result, bool) {
 	if len(f) < 6 || f[0] != "RESULT" || !slices.Contains([]string{verdictOK, verdictFail, verdictNone}, f[5]) {
 		return result{}, false
 	}
-	return result{client: f[1], version: f[2], mode: f[3], scene: f[4], verdict: f[5], words: strings.Join(f[6:], " ")}, true
+	return result{
+		client:  f[1],
+		version: f[2],
+		mode:    f[3],
+		scene:   f[4],
+		verdict: f[5],
+		words:   strings.Join(f[6:], " "),
+	}, true
 }

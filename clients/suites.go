@@ -28,7 +28,9 @@ var suites = []*suite{
 		install: []string{"mvn", "-q", "-B", "-ntp", "-C", "process-classes"},
 		// The servers go first: clients that keep them from their heartbeats would make them elect. A run is too short
 		// for the compiler of hot code to pay off.
-		command: []string{"nice", "java", "-XX:TieredStopAtLevel=1", "-cp", "target/classes:target/lib/*", "clients.Main"},
+		command: []string{
+			"nice", "java", "-XX:TieredStopAtLevel=1", "-cp", "target/classes:target/lib/*", "clients.Main",
+		},
 		runtime: []string{"java", "--version"},
 	},
 	{

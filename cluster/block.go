@@ -65,7 +65,12 @@ func newBlocker(n *Node) *blocker {
 // client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
 // the background. If the command is served, Block calls served with the reply from the goroutine
 // that applies, before the command's changes are published.
-func (n *Node) Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
+func (n *Node) Block(
+	ctx context.Context,
+	cmd resp.Cmd,
+	unblock <-chan resp.Unblock,
+	served func(resp.Reply),
+) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
@@ -277,7 +282,11 @@ func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *pendingC
 	}
 	b.last++
 	b.used = b.n.clock.Monotonic()
-	call := &pendingCall{id: resp.BlockID{Session: b.session, Number: b.last}, ended: make(chan resp.BlockEnd, 1), served: served}
+	call := &pendingCall{
+		id:     resp.BlockID{Session: b.session, Number: b.last},
+		ended:  make(chan resp.BlockEnd, 1),
+		served: served,
+	}
 	call.asking, call.quiet = context.WithCancel(ctx)
 	b.calls[call.id] = call
 	return call

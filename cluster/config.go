@@ -46,17 +46,25 @@ const (
 
 // Config is what a Node is made of. Machine, Publisher and ID are required.
 type Config struct {
-	ID            string            // this node's name, unique for ever
-	Dir           string            // data folder
-	PeerListen    string            // host:port to listen on for the other nodes
-	PeerAdvertise string            // how the others reach it; default its entry in Members, else PeerListen. Resolved again at each dial
-	ClientAddrs   []string          // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
-	Members       map[string]string // id -> peer address of the first members, the same on every node; none: a single node
-	PeerSecret    []byte            // known to every node of the cluster, peer.SecretMin bytes at least: peers prove it to each other, over TLS. None: peers are on loopback only
-	PeerInsecure  bool              // without PeerSecret: peers may be anywhere, and whoever reaches the peer port may read and change everything
-	Join          bool              // the node is empty and waits until it is added (Node.Join)
-	LogStore      string            // where the log is kept: "wal" (default) or "boltdb"
-	Version       string            // of lockd, for INFO
+	ID         string // this node's name, unique for ever
+	Dir        string // data folder
+	PeerListen string // host:port to listen on for the other nodes
+	// PeerAdvertise is the peer address as the others reach it, resolved again at each dial. Default:
+	// this node's entry in Members, else PeerListen.
+	PeerAdvertise string
+	ClientAddrs   []string // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
+	// Members maps the ids of the first members to their peer addresses; the same on every node. None:
+	// a single node.
+	Members map[string]string
+	// PeerSecret is known to every node of the cluster and has at least peer.SecretMin bytes. Peers
+	// prove to each other that they know it, over TLS. None: peers are on loopback only.
+	PeerSecret []byte
+	// PeerInsecure lets peers be anywhere without a PeerSecret. Whoever reaches the peer port may then
+	// read and change everything.
+	PeerInsecure bool
+	Join         bool   // the node is empty and waits until it is added (Node.Join)
+	LogStore     string // where the log is kept: "wal" (default) or "boltdb"
+	Version      string // of lockd, for INFO
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
 	LeaderWait time.Duration // how long a request waits for a leader; default 3 s
@@ -158,7 +166,10 @@ func (c *Config) needsSecret(what, addr string) error {
 	if !c.onlyLoopback() || peer.IsLoopback(addr) {
 		return nil
 	}
-	return fmt.Errorf("%s %s is not on loopback: peers on other machines need a secret that every node has: make one with `%s` and give it to each by --peer-secret-file (--peer-insecure does without, on a network where everybody may read and change everything)", what, peer.OneLine(addr, peer.NameMax), makeSecret)
+	return fmt.Errorf("%s %s is not on loopback: peers on other machines need a secret that every node has: make one "+
+		"with `%s` and give it to each by --peer-secret-file (--peer-insecure does without, on a network where "+
+		"everybody may read and change everything)",
+		what, peer.OneLine(addr, peer.NameMax), makeSecret)
 }
 
 // makeSecret is the command that makes a good secret.

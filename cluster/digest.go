@@ -33,7 +33,10 @@ func (f *fsm) checkDigest(index uint64, e *entry) error {
 	if e.checked == 0 || own.index != e.checked || own.digest == 0 || own.digest == e.digest {
 		return nil
 	}
-	why := fmt.Errorf("it says that the state had the digest %016x as of entry %d, here it had %016x: this node, or the one that led then, has done something else with the same log. Ask LOCKD HASH of all nodes; the one that differs from a majority is to be removed, and added under a new id with an empty data folder", e.digest, e.checked, own.digest)
+	why := fmt.Errorf("it says that the state had the digest %016x as of entry %d, here it had %016x: this node, or "+
+		"the one that led then, has done something else with the same log. Ask LOCKD HASH of all nodes; the one that "+
+		"differs from a majority is to be removed, and added under a new id with an empty data folder",
+		e.digest, e.checked, own.digest)
 	if f.replayTo > 0 && index <= f.replayTo {
 		if f.n.refusals.Due("digest") {
 			f.n.log.Error("an entry of the log was written in another state", "entry", index, "why", why)

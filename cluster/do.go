@@ -243,7 +243,9 @@ func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer
 
 // leaderElsewhere returns the address of another node that leads, and a context that ends with its
 // term.
-func (n *Node) leaderElsewhere(ctx context.Context) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
+func (n *Node) leaderElsewhere(
+	ctx context.Context,
+) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
 	at, id := n.raft.LeaderWithID()
 	if at == "" || string(id) == n.cfg.ID {
 		return "", nil, nil, false

@@ -170,7 +170,9 @@ const (
 	transferRefusalsMax  = 100
 )
 
-var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and it is not: this node stops so that another can lead", transferRefusalsMax*transferRefusalEvery)
+var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and "+
+	"it is not: this node stops so that another can lead",
+	transferRefusalsMax*transferRefusalEvery)
 
 // observe records Raft's answer to an entry.
 func (w *transferWatch) observe(n *Node, err error) {

@@ -86,7 +86,8 @@ func (w *leaderWatch) event(data any) {
 	case raft.FailedHeartbeatObservation:
 		if id := string(e.PeerID); !w.away[id] {
 			w.away[id] = true
-			w.n.log.Warn("a member does not answer", "member", id, "silent", since(e.LastContact).Round(time.Millisecond))
+			w.n.log.Warn("a member does not answer",
+				"member", id, "silent", since(e.LastContact).Round(time.Millisecond))
 		}
 	case raft.ResumedHeartbeatObservation:
 		if id := string(e.PeerID); w.away[id] {
@@ -137,7 +138,8 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 			level = slog.LevelWarn
 		}
 	default:
-		what, why, level = "there is no leader", was.leader+" was not heard from for "+w.silence().String(), slog.LevelWarn
+		what, level = "there is no leader", slog.LevelWarn
+		why = was.leader + " was not heard from for " + w.silence().String()
 		if w.silence() < w.n.cfg.Heartbeat {
 			why = was.leader + " has given up, or another node stands for election"
 		}

@@ -49,7 +49,8 @@ func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
 // answer counts for the member at an address, admitAt checks that it comes from that member.
 func (n *Node) checkPeer(who peer.Identity) error {
 	if who.ID == n.cfg.ID {
-		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node", who.ID)
+		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node",
+			who.ID)
 	}
 	if mine := n.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
 		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
@@ -98,7 +99,9 @@ func (n *Node) refused(by string, err error) {
 	}
 	if n.founder && n.clock.Monotonic()-n.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
 		// Two clusters side by side would both grant the same lock.
-		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes to that one with --join", err, by))
+		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add "+
+			"new nodes to that one with --join",
+			err, by))
 		return
 	}
 }
@@ -203,7 +206,8 @@ func (n *Node) tellAwaited(members []surveyed) {
 		return
 	}
 	n.awaitedLogged = now
-	n.log.Warn("there is no majority: this node waits for others", "away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
+	n.log.Warn("there is no majority: this node waits for others",
+		"away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
 }
 
 // introduceEvery is the number of ticks between two introductions to members that have not heard of
@@ -321,7 +325,10 @@ func (n *Node) promote() {
 		if _, known := n.roster.Load().members[string(m.ID)]; !known {
 			continue // the roster must have it first
 		}
-		err := n.reconfigure(&m.Server, func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) })
+		err := n.reconfigure(
+			&m.Server,
+			func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) },
+		)
 		if err != nil {
 			n.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
 			continue
@@ -410,9 +417,12 @@ func (n *Node) howFar(id string) resp.Reply {
 		switch {
 		case string(m.ID) != id:
 		case m.err != nil:
-			return resp.Errf("ERR node %s %s, but does not answer at %s: it gets its vote once it has caught up", id, saysMemberNow, m.Address)
+			return resp.Errf("ERR node %s %s, but does not answer at %s: it gets its vote once it has caught up",
+				id, saysMemberNow, m.Address)
 		default:
-			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by itself", id, saysMemberNow, m.Applied, n.appliedNow.Load())
+			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
+				"itself",
+				id, saysMemberNow, m.Applied, n.appliedNow.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)
@@ -445,7 +455,10 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 		if id == n.cfg.ID {
 			return n.leaveToOther(ctx)
 		}
-		err := n.reconfigure(nil, func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) })
+		err := n.reconfigure(
+			nil,
+			func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) },
+		)
 		if err != nil {
 			return reconfigureReply(err)
 		}
@@ -484,7 +497,8 @@ func (n *Node) whyNotRemove(ctx context.Context, id string) string {
 	case left == 0:
 		return "ERR the last voter cannot be removed"
 	case answering < left/2+1:
-		return fmt.Sprintf("ERR without node %s only %d of %d voters would answer: the cluster would stop", id, answering, left)
+		return fmt.Sprintf("ERR without node %s only %d of %d voters would answer: the cluster would stop",
+			id, answering, left)
 	}
 	return ""
 }
@@ -531,7 +545,9 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 // may be repeated.
 func refusesForGood(answer string) bool {
 	switch {
-	case strings.HasPrefix(answer, "-NOAUTH"), strings.HasPrefix(answer, "-WRONGPASS"), strings.HasPrefix(answer, "-DENIED"):
+	case strings.HasPrefix(answer, "-NOAUTH"),
+		strings.HasPrefix(answer, "-WRONGPASS"),
+		strings.HasPrefix(answer, "-DENIED"):
 		return true
 	case strings.Contains(answer, saysMemberNow), strings.Contains(answer, saysInDoubt):
 		return false

@@ -50,13 +50,14 @@ type Node struct {
 	// appliedAt is the monotonic time at which the machine's tick was last set.
 	appliedAt time.Duration
 
-	roster       atomic.Pointer[roster]     // replaced under mu
-	hints        atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
-	lead         atomic.Pointer[leadership] // nil: this node does not lead, or not yet
-	deadline     atomic.Int64               // tick after which the leader must propose a tick; noDeadline if no lease runs
-	appliedNow   atomic.Uint64              // as applied, without the lock
-	digest       atomic.Pointer[digestAt]   // as of the last entry applied; nil: none
-	deliveredNow atomic.Uint64              // the last entry whose messages this node has delivered
+	roster atomic.Pointer[roster]     // replaced under mu
+	hints  atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
+	lead   atomic.Pointer[leadership] // nil: this node does not lead, or not yet
+	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
+	deadline     atomic.Int64
+	appliedNow   atomic.Uint64            // as applied, without the lock
+	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
+	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
 
 	elected     chan bool // from Raft: this node was elected, or does not lead any more
 	changed     broadcast // who leads, or who the members are, has changed
@@ -282,9 +283,12 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 	case maps.Equal(known, n.cfg.Members):
 		return nil
 	case len(known) == 1 && len(n.cfg.Members) > 1:
-		return fmt.Errorf("data folder %s is that of a single node, but the member list names %d: start this node without the list, and add each of the others, with an empty data folder, by --join", n.cfg.Dir, len(n.cfg.Members))
+		return fmt.Errorf("data folder %s is that of a single node, but the member list names %d: start this node "+
+			"without the list, and add each of the others, with an empty data folder, by --join",
+			n.cfg.Dir, len(n.cfg.Members))
 	}
-	n.log.Warn("the member list differs from the members in the data folder, which count", "list", n.cfg.Members, "members", known)
+	n.log.Warn("the member list differs from the members in the data folder, which count",
+		"list", n.cfg.Members, "members", known)
 	return nil
 }
 

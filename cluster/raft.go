@@ -77,7 +77,12 @@ func (*transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft
 const replicatePause = 100 * time.Millisecond
 
 // AppendEntries implements raft.Transport.
-func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (t *transport) AppendEntries(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
 	alive := heartbeat(args)
 	args.LeaderCommitIndex = t.n.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
@@ -206,12 +211,16 @@ func (n *Node) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool
 
 func (n *Node) newTransport(log hclog.Logger) *transport {
 	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
-	t.replicas = replicas{idle: map[raft.ServerAddress][]*logConn{}, dial: func(target raft.ServerAddress) (net.Conn, error) {
-		return n.peers.DialLog(target, peerTimeout)
-	}}
+	t.replicas = replicas{
+		idle: map[raft.ServerAddress][]*logConn{},
+		dial: func(target raft.ServerAddress) (net.Conn, error) {
+			return n.peers.DialLog(target, peerTimeout)
+		},
+	}
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:                  n.peers.StreamLayer(),
-		MaxPool:                 0, // what is left for it is rare: a connection that waited may be dead, and a vote be lost with it
+		Stream: n.peers.StreamLayer(),
+		// This transport is rarely used: a pooled connection may be dead, and a vote be lost with it.
+		MaxPool:                 0,
 		Timeout:                 peerTimeout,
 		Logger:                  log,
 		MsgpackUseNewTimeFormat: true,

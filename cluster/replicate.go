@@ -105,7 +105,9 @@ func (c *logConn) call(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesR
 }
 
 func appendReplicate(b []byte, req *raft.AppendEntriesRequest) []byte {
-	for _, n := range [...]uint64{uint64(req.ProtocolVersion), req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex} {
+	for _, n := range [...]uint64{
+		uint64(req.ProtocolVersion), req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex,
+	} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = resp.AppendText(resp.AppendText(b, req.ID), req.Addr)
@@ -201,7 +203,11 @@ type replicas struct {
 }
 
 // call has the member at target answer a request.
-func (r *replicas) call(target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (r *replicas) call(
+	target raft.ServerAddress,
+	req *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
 	c, err := r.take(target)
 	if err != nil {
 		return err
@@ -280,7 +286,8 @@ func (t *transport) serveLog(conn net.Conn) {
 		}
 		req, err := decodeReplicate(body)
 		if err != nil {
-			t.n.log.Warn("a message of the leader cannot be read: the connection is closed", "peer", conn.RemoteAddr().String(), "error", err)
+			t.n.log.Warn("a message of the leader cannot be read: the connection is closed",
+				"peer", conn.RemoteAddr().String(), "error", err)
 			return
 		}
 		a, ok := t.respond(req, answers)

@@ -128,7 +128,8 @@ func (t *transport) install(rpc raft.RPC) {
 // errRestart stops a node whose log goes another way than the leader's and past his
 // snapshot: Raft would remove the log and go on taking its last entry for its own. At the
 // start the log is removed before Raft looks (store: checkEnds).
-var errRestart = errors.New("this node's log is not the leader's, and longer than his snapshot: start the node again to finish")
+var errRestart = errors.New("this node's log is not the leader's, and longer than his snapshot: start the node again " +
+	"to finish")
 
 // checkInstall checks the snapshot that Raft is about to install. Raft's state, and the
 // machine's, are as before if it is refused.

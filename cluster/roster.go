@@ -50,7 +50,13 @@ func (m member) sentinelAddr() string {
 
 // memberFrom is a node's own word about itself as the cluster would remember it.
 func memberFrom(who peer.Identity) member {
-	return member{ID: who.ID, Incarnation: who.Incarnation, PeerAddr: who.PeerAddr, ClientAddrs: who.ClientAddrs, Arch: who.Arch}
+	return member{
+		ID:          who.ID,
+		Incarnation: who.Incarnation,
+		PeerAddr:    who.PeerAddr,
+		ClientAddrs: who.ClientAddrs,
+		Arch:        who.Arch,
+	}
 }
 
 // roster is the replicated part of the state that is cluster's own: which cluster
@@ -105,10 +111,14 @@ func (r *roster) checkPeer(who peer.Identity, arch string) error {
 	case r.removed[who.ID]:
 		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, saysRemoved)
 	case who.Arch != arch:
-		return fmt.Errorf("node %s runs on %s, here it is %s: nodes of one cluster share an architecture, so that they compute floating-point numbers alike", who.ID, who.Arch, arch)
+		return fmt.Errorf("node %s runs on %s, here it is %s: nodes of one cluster share an architecture, so that "+
+			"they compute floating-point numbers alike",
+			who.ID, who.Arch, arch)
 	}
 	if known, ok := r.members[who.ID]; ok && known.Incarnation != who.Incarnation {
-		return fmt.Errorf("node %s %s: what it had promised is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder", who.ID, saysWiped, who.ID)
+		return fmt.Errorf("node %s %s: what it had promised is forgotten, so it must not vote again; remove it with "+
+			"LOCKD REMOVE %s and add it under a new id with an empty data folder",
+			who.ID, saysWiped, who.ID)
 	}
 	return nil
 }

@@ -60,8 +60,10 @@ func checkRules(who peer.Identity, self, rules string) error {
 			less = append(less, name)
 		}
 	}
-	return fmt.Errorf("node %s is another version of lockd than node %s%s%s%s: they would apply the same log to different ends; bring all nodes to one version",
-		who.ID, self, named(": it has %s that the latter does not know", more), named(": it does not know %s", less), named(": other rules for %s", other))
+	return fmt.Errorf("node %s is another version of lockd than node %s%s%s%s: they would apply the same log to "+
+		"different ends; bring all nodes to one version",
+		who.ID, self, named(": it has %s that the latter does not know", more), named(": it does not know %s", less),
+		named(": other rules for %s", other))
 }
 
 func parseRules(rules string) map[string]string {

@@ -56,38 +56,75 @@ func (s *Sentinel) Await(context.Context, uint64) {}
 const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
 
 var sentinelRows = []resp.Row[sentinelCommand]{
-	{Spec: resp.Spec{Name: "sentinel", Arity: -2, Flags: onSentinel, Group: "sentinel", Since: "2.8.4", Summary: "A container for Sentinel commands"}, Subs: []resp.Row[sentinelCommand]{
-		sentinelRow("ckquorum", 3, "Check for a Sentinel quorum", "master-name", aboutMaster(sentinelCkquorum)),
-		sentinelRow("config", -4, "Configure Sentinel", "<SET parameter value | GET parameter>", sentinelConfigGet),
-		sentinelRow("debug", -2, "Refused: nothing can be set by hand.", "[parameter value ...]", sentinelRefuses),
-		sentinelRow("failover", 3, "Refused: see LOCKD TRANSFER on a node's own port.", "master-name", sentinelRefuses),
-		sentinelRow("flushconfig", 2, "Does nothing: there is no configuration file.", "", sentinelAlways(resp.OK())),
-		sentinelRow("get-master-addr-by-name", 3, "Get port and address of a master", "master-name", sentinelMasterAddr),
-		sentinelRow("help", 2, "Show helpful text about the different subcommands", "", sentinelAlways(sentinelHelp)),
-		sentinelRow("is-master-down-by-addr", 6, "Check if a master is down", "ip port current-epoch runid", sentinelIsDown),
-		sentinelRow("master", 3, "Shows the state of a master", "master-name", aboutMaster(sentinelMaster)),
-		sentinelRow("masters", 2, "List the monitored masters", "", sentinelMasters),
-		sentinelRow("monitor", 6, "Refused: the cluster is what is monitored.", "name ip port quorum", sentinelRefuses),
-		sentinelRow("myid", 2, "Get the Sentinel instance ID", "", sentinelMyID),
-		sentinelRow("pending-scripts", 2, "Get information about pending scripts", "", sentinelAlways(resp.Array())),
-		sentinelRow("remove", 3, "Refused: the cluster is what is monitored.", "master-name", sentinelRefuses),
-		sentinelRow("replicas", 3, "List the monitored replicas", "master-name", aboutMaster(sentinelReplicas)),
-		sentinelRow("reset", 3, "Counts masters by name pattern: there is nothing to reset.", "pattern", sentinelReset),
-		sentinelRow("sentinels", 3, "List the Sentinel instances", "master-name", aboutMaster(sentinelSentinels)),
-		sentinelRow("set", -5, "Refused: nothing can be set by hand.", "master-name option value [option value ...]", sentinelRefuses),
-		sentinelRow("simulate-failure", -3, "Refused.", "[CRASH-AFTER-ELECTION] [CRASH-AFTER-PROMOTION] [HELP]", sentinelRefuses),
-		sentinelRow("slaves", 3, "List the monitored slaves", "master-name", aboutMaster(sentinelReplicas)),
-	}},
-	{Spec: resp.Spec{Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0", Summary: "Get information and statistics about the server", Syntax: "[section [section ...]]"}, Run: sentinelInfo},
-	{Spec: resp.Spec{Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server", Since: "2.8.12", Summary: "Return the role of the instance in the context of replication"}, Run: sentinelRole},
-	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | readFlags | resp.Fast, Group: "pubsub", Since: "2.0.0", Summary: "Refused: what is published here are the sentinel's own events.", Syntax: "channel message"},
-		Run: sentinelAlways(resp.Err("ERR Only HELLO messages are accepted by Sentinel instances."))},
+	{
+		Spec: resp.Spec{
+			Name: "sentinel", Arity: -2, Flags: onSentinel, Group: "sentinel", Since: "2.8.4",
+			Summary: "A container for Sentinel commands",
+		},
+		Subs: []resp.Row[sentinelCommand]{
+			sentinelRow("ckquorum", 3, "Check for a Sentinel quorum", "master-name", aboutMaster(sentinelCkquorum)),
+			sentinelRow("config", -4, "Configure Sentinel", "<SET parameter value | GET parameter>", sentinelConfigGet),
+			sentinelRow("debug", -2, "Refused: nothing can be set by hand.", "[parameter value ...]", sentinelRefuses),
+			sentinelRow("failover", 3, "Refused: see LOCKD TRANSFER on a node's own port.", "master-name",
+				sentinelRefuses),
+			sentinelRow("flushconfig", 2, "Does nothing: there is no configuration file.", "",
+				sentinelAlways(resp.OK())),
+			sentinelRow("get-master-addr-by-name", 3, "Get port and address of a master", "master-name",
+				sentinelMasterAddr),
+			sentinelRow("help", 2, "Show helpful text about the different subcommands", "",
+				sentinelAlways(sentinelHelp)),
+			sentinelRow("is-master-down-by-addr", 6, "Check if a master is down", "ip port current-epoch runid",
+				sentinelIsDown),
+			sentinelRow("master", 3, "Shows the state of a master", "master-name", aboutMaster(sentinelMaster)),
+			sentinelRow("masters", 2, "List the monitored masters", "", sentinelMasters),
+			sentinelRow("monitor", 6, "Refused: the cluster is what is monitored.", "name ip port quorum",
+				sentinelRefuses),
+			sentinelRow("myid", 2, "Get the Sentinel instance ID", "", sentinelMyID),
+			sentinelRow("pending-scripts", 2, "Get information about pending scripts", "",
+				sentinelAlways(resp.Array())),
+			sentinelRow("remove", 3, "Refused: the cluster is what is monitored.", "master-name", sentinelRefuses),
+			sentinelRow("replicas", 3, "List the monitored replicas", "master-name", aboutMaster(sentinelReplicas)),
+			sentinelRow("reset", 3, "Counts masters by name pattern: there is nothing to reset.", "pattern",
+				sentinelReset),
+			sentinelRow("sentinels", 3, "List the Sentinel instances", "master-name", aboutMaster(sentinelSentinels)),
+			sentinelRow("set", -5, "Refused: nothing can be set by hand.",
+				"master-name option value [option value ...]", sentinelRefuses),
+			sentinelRow("simulate-failure", -3, "Refused.", "[CRASH-AFTER-ELECTION] [CRASH-AFTER-PROMOTION] [HELP]",
+				sentinelRefuses),
+			sentinelRow("slaves", 3, "List the monitored slaves", "master-name", aboutMaster(sentinelReplicas)),
+		},
+	},
+	{
+		Spec: resp.Spec{
+			Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0",
+			Summary: "Get information and statistics about the server", Syntax: "[section [section ...]]",
+		},
+		Run: sentinelInfo,
+	},
+	{
+		Spec: resp.Spec{
+			Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server",
+			Since: "2.8.12", Summary: "Return the role of the instance in the context of replication",
+		},
+		Run: sentinelRole,
+	},
+	{
+		Spec: resp.Spec{
+			Name: "publish", Arity: 3, Flags: resp.PubSub | readFlags | resp.Fast, Group: "pubsub",
+			Since: "2.0.0", Summary: "Refused: what is published here are the sentinel's own events.",
+			Syntax: "channel message",
+		},
+		Run: sentinelAlways(resp.Err("ERR Only HELLO messages are accepted by Sentinel instances.")),
+	},
 }
 
 func sentinelRow(name string, arity int, summary, syntax string, run sentinelCommand) resp.Row[sentinelCommand] {
 	return resp.Row[sentinelCommand]{
-		Spec: resp.Spec{Name: "sentinel|" + name, Arity: arity, Flags: onSentinel, Group: "sentinel", Since: "2.8.4", Summary: summary, Syntax: syntax},
-		Run:  run,
+		Spec: resp.Spec{
+			Name: "sentinel|" + name, Arity: arity, Flags: onSentinel, Group: "sentinel", Since: "2.8.4",
+			Summary: summary, Syntax: syntax,
+		},
+		Run: run,
 	}
 }
 
@@ -293,8 +330,12 @@ func sentinelCkquorum(_ *Sentinel, w *standing) resp.Reply {
 		}
 	}
 	if up < w.quorum() {
-		return resp.Errf("NOQUORUM %d usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master. "+
-			"Not enough available Sentinels to reach the majority and authorize a failover", up)
+		return resp.Errf(
+			"NOQUORUM %d usable Sentinels. Not enough available Sentinels to reach the specified quorum for this "+
+				"master. "+
+				"Not enough available Sentinels to reach the majority and authorize a failover",
+			up,
+		)
 	}
 	return resp.Status(fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", up))
 }
@@ -365,7 +406,8 @@ func sentinelInfo(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 
 func (s *Sentinel) infoSentinel() resp.Section {
 	own := section("Sentinel",
-		"sentinel_masters", "0", "sentinel_tilt", "0", "sentinel_tilt_since_seconds", "-1", "sentinel_running_scripts", "0",
+		"sentinel_masters", "0", "sentinel_tilt", "0", "sentinel_tilt_since_seconds", "-1",
+		"sentinel_running_scripts", "0",
 		"sentinel_scripts_queue_length", "0", "sentinel_simulate_failure_flags", "0",
 	)
 	if w := s.watched(); w != nil {
@@ -374,8 +416,11 @@ func (s *Sentinel) infoSentinel() resp.Section {
 			status = "odown"
 		}
 		own.Fields[0].Value = "1"
-		own.Fields = append(own.Fields, resp.Field{Name: "master0", Value: fmt.Sprintf("name=%s,status=%s,address=%s:%s,slaves=%d,sentinels=%d",
-			s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.n.cfg.ID))+1)})
+		own.Fields = append(
+			own.Fields,
+			resp.Field{Name: "master0", Value: fmt.Sprintf("name=%s,status=%s,address=%s:%s,slaves=%d,sentinels=%d",
+				s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.n.cfg.ID))+1)},
+		)
 	}
 	return own
 }

@@ -148,7 +148,8 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 	case string(head[:len(imageMagic)]) != imageMagic:
 		return 0, nil, fmt.Errorf("%w: it does not begin like one", errImage)
 	case version != imageVersion:
-		return 0, nil, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errImage, version, imageVersion)
+		return 0, nil, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d",
+			errImage, version, imageVersion)
 	case size > imageBodyMax:
 		return 0, nil, fmt.Errorf("%w: a header of %d bytes", errImage, size)
 	}
@@ -178,7 +179,8 @@ func (n *Node) restore(r io.Reader) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if applied < n.applied {
-		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here", errSnapshotKnown, applied, n.applied)
+		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here",
+			errSnapshotKnown, applied, n.applied)
 	}
 	if err := n.machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", errImage, err)

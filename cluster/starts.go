@@ -123,7 +123,10 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	case last.Lost != "":
 		return false, errors.New(last.Lost)
 	case who.Starts < last.Start, known && token != last.Token:
-		return false, fmt.Errorf("node %s %s, made before its start %d that was seen here: what it has promised since is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder", who.ID, saysCopied, last.Start, who.ID)
+		return false, fmt.Errorf("node %s %s, made before its start %d that was seen here: what it has promised "+
+			"since is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id "+
+			"with an empty data folder",
+			who.ID, saysCopied, last.Start, who.ID)
 	}
 	return who.Starts > last.Start, nil
 }
@@ -215,7 +218,9 @@ var errLostLog = errors.New("the member has lost entries that it had confirmed")
 
 // condemnLost refuses a member for ever whose log ends before what it had confirmed.
 func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
-	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD REMOVE %s and add it under a new id with an empty data folder", who.ID, saysLost, last, owned, who.ID)
+	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
+		"REMOVE %s and add it under a new id with an empty data folder",
+		who.ID, saysLost, last, owned, who.ID)
 	n.log.Error("a member is refused from now on", "member", who.ID, "why", why)
 	if err := n.book.condemn(who, why); err != nil {
 		n.log.Warn("this will not be remembered after a restart", "why", err)
@@ -235,7 +240,11 @@ func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
 		if e.Index == 0 || e.Index > applied || n.stores.Log.GetLog(e.Index, &own) != nil || own.Term == e.Term {
 			continue
 		}
-		return fmt.Errorf("this node has applied entry %d of term %d, the leader of term %d has another one of term %d in its place: the others have lost what was acknowledged, or this node has; it stops and changes nothing. Nodes that run on older copies of their data folders do this: remove those, and add them with empty folders", e.Index, own.Term, term, e.Term)
+		return fmt.Errorf("this node has applied entry %d of term %d, the leader of term %d has another one of term "+
+			"%d in its place: the others have lost what was acknowledged, or this node has; it stops and changes "+
+			"nothing. Nodes that run on older copies of their data folders do this: remove those, and add them "+
+			"with empty folders",
+			e.Index, own.Term, term, e.Term)
 	}
 	return nil
 }

@@ -16,7 +16,11 @@ type nodeCommand struct {
 // about data.
 var (
 	standalone = &protocol{
-		rows:    resp.NewTable(lockdRows, infoRows, clusterRows(func(nodeCommand) nodeCommand { return always(resp.Err(resp.ErrNotCluster)) })),
+		rows: resp.NewTable(
+			lockdRows,
+			infoRows,
+			clusterRows(func(nodeCommand) nodeCommand { return always(resp.Err(resp.ErrNotCluster)) }),
+		),
 		enabled: "0", notDone: resp.ErrNotDone,
 	}
 	redisCluster = &protocol{

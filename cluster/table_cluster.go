@@ -19,39 +19,61 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	var subs []resp.Row[nodeCommand]
 	add := func(name string, arity int, flags resp.Flags, since, summary, syntax string, c nodeCommand) {
 		subs = append(subs, resp.Row[nodeCommand]{
-			Spec: resp.Spec{Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since, Summary: summary, Syntax: syntax},
-			Run:  run(c),
+			Spec: resp.Spec{
+				Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since,
+				Summary: summary, Syntax: syntax,
+			},
+			Run: run(c),
 		})
 	}
-	add("countkeysinslot", 3, resp.Stale, "3.0.0", "Return the number of local keys in the specified hash slot", "slot", here(cmdCountKeysInSlot))
-	add("getkeysinslot", 4, resp.Stale, "3.0.0", "Return local key names in the specified hash slot", "slot count", here(cmdGetKeysInSlot))
+	add("countkeysinslot", 3, resp.Stale, "3.0.0", "Return the number of local keys in the specified hash slot", "slot",
+		here(cmdCountKeysInSlot))
+	add("getkeysinslot", 4, resp.Stale, "3.0.0", "Return local key names in the specified hash slot", "slot count",
+		here(cmdGetKeysInSlot))
 	add("help", 2, readFlags, "5.0.0", "Show helpful text about the different subcommands", "", always(clusterHelp))
 	add("info", 2, resp.Stale, "3.0.0", "Provides info about Redis Cluster node state", "", here(cmdClusterInfo))
 	add("keyslot", 3, resp.Stale, "3.0.0", "Returns the hash slot of the specified key", "key", here(cmdKeySlot))
-	add("links", 2, resp.Stale, "7.0.0", "Returns a list of all TCP links to and from peer nodes in cluster", "", here(cmdClusterLinks))
+	add("links", 2, resp.Stale, "7.0.0", "Returns a list of all TCP links to and from peer nodes in cluster", "",
+		here(cmdClusterLinks))
 	add("myid", 2, resp.Stale, "3.0.0", "Return the node id", "", here(cmdMyID))
 	add("myshardid", 2, resp.Stale, "7.2.0", "Return the node shard id", "", here(cmdMyShardID))
 	add("nodes", 2, resp.Stale, "3.0.0", "Get Cluster config for the node", "", here(cmdClusterNodes))
-	add("replicas", 3, admin, "5.0.0", "List replica nodes of the specified master node", "node-id", here(cmdClusterReplicas))
+	add("replicas", 3, admin, "5.0.0", "List replica nodes of the specified master node", "node-id",
+		here(cmdClusterReplicas))
 	add("shards", 2, resp.Stale, "7.0.0", "Get array of cluster slots to node mappings", "", here(cmdClusterShards))
-	add("slaves", 3, admin, "3.0.0", "List replica nodes of the specified master node", "node-id", here(cmdClusterReplicas))
+	add("slaves", 3, admin, "3.0.0", "List replica nodes of the specified master node", "node-id",
+		here(cmdClusterReplicas))
 	add("slots", 2, resp.Stale, "3.0.0", "Get array of Cluster slot to node mappings", "", here(cmdClusterSlots))
-	add("count-failure-reports", 3, admin, "3.0.0", "Return the number of failure reports active for a given node", "node-id", here(cmdFailureReports))
+	add("count-failure-reports", 3, admin, "3.0.0", "Return the number of failure reports active for a given node",
+		"node-id", here(cmdFailureReports))
 	for _, c := range []struct {
 		name   string
 		arity  int
 		syntax string
 	}{
-		{"addslots", -3, "slot [slot ...]"}, {"addslotsrange", -4, "start-slot end-slot [start-slot end-slot ...]"}, {"bumpepoch", 2, ""},
+		{"addslots", -3, "slot [slot ...]"}, {"addslotsrange", -4, "start-slot end-slot [start-slot end-slot ...]"},
+		{"bumpepoch", 2, ""},
 		{"delslots", -3, "slot [slot ...]"}, {"delslotsrange", -4, "start-slot end-slot [start-slot end-slot ...]"},
-		{"failover", -2, "[FORCE | TAKEOVER]"}, {"flushslots", 2, ""}, {"forget", 3, "node-id"}, {"meet", -4, "ip port [cluster-bus-port]"},
-		{"replicate", 3, "node-id"}, {"reset", -2, "[HARD | SOFT]"}, {"saveconfig", 2, ""}, {"set-config-epoch", 3, "config-epoch"},
+		{"failover", -2, "[FORCE | TAKEOVER]"}, {"flushslots", 2, ""}, {"forget", 3, "node-id"},
+		{"meet", -4, "ip port [cluster-bus-port]"},
+		{"replicate", 3, "node-id"}, {"reset", -2, "[HARD | SOFT]"}, {"saveconfig", 2, ""},
+		{"set-config-epoch", 3, "config-epoch"},
 		{"setslot", -4, "slot <IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE>"},
 	} {
-		add(c.name, c.arity, admin, "3.0.0", "Refused: lockd replicates by itself.", c.syntax, always(resp.Err(notByHand)))
+		add(
+			c.name, c.arity, admin, "3.0.0", "Refused: lockd replicates by itself.", c.syntax,
+			always(resp.Err(notByHand)),
+		)
 	}
 	return []resp.Row[nodeCommand]{{
-		Spec: resp.Spec{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Summary: "A container for Redis Cluster commands."}, Subs: subs,
+		Spec: resp.Spec{
+			Name:    "cluster",
+			Arity:   -2,
+			Group:   "cluster",
+			Since:   "3.0.0",
+			Summary: "A container for Redis Cluster commands.",
+		},
+		Subs: subs,
 	}}
 }
 

@@ -23,16 +23,81 @@ const (
 
 // infoRows are Redis's commands about a server and its replication.
 var infoRows = []resp.Row[nodeCommand]{
-	{Spec: resp.Spec{Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0", Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]"}, Run: here(cmdInfo)},
-	{Spec: resp.Spec{Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server", Since: "2.8.12", Summary: "Returns the replication role."}, Run: here(cmdRole)},
-	{Spec: resp.Spec{Name: "wait", Arity: 3, Flags: resp.NoScript, Group: "generic", Since: "3.0.0", Summary: "Blocks until the asynchronous replication of all preceding write commands sent by the connection is completed.", Syntax: "numreplicas timeout"}, Run: here(cmdWait)},
-	{Spec: resp.Spec{Name: "waitaof", Arity: 4, Flags: resp.NoScript, Group: "generic", Since: "7.2.0", Summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the master and/or replicas.", Syntax: "numlocal numreplicas timeout"}, Run: here(cmdWaitAOF)},
-	{Spec: resp.Spec{Name: "lastsave", Arity: 1, Flags: readFlags | resp.Fast, Group: "server", Since: "1.0.0", Summary: "Returns the Unix timestamp of the last successful save to disk."}, Run: here(cmdLastSave)},
-	{Spec: resp.Spec{Name: "save", Arity: 1, Flags: adminFlags | resp.NoMulti, Group: "server", Since: "1.0.0", Summary: "Synchronously saves the database(s) to disk."}, Run: here(cmdSave)},
-	{Spec: resp.Spec{Name: "bgsave", Arity: -1, Flags: adminFlags, Group: "server", Since: "1.0.0", Summary: "Asynchronously saves the database(s) to disk.", Syntax: "[SCHEDULE]"}, Run: here(cmdBGSave)},
-	{Spec: resp.Spec{Name: "replicaof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "5.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
-	{Spec: resp.Spec{Name: "slaveof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "1.0.0", Summary: "Refused: lockd replicates by itself.", Syntax: "host port"}, Run: always(resp.Err(notByHand))},
-	{Spec: resp.Spec{Name: "failover", Arity: -1, Flags: adminFlags | resp.Stale, Group: "server", Since: "6.2.0", Summary: "Refused: see LOCKD TRANSFER.", Syntax: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]"}, Run: always(resp.Err(notByHand))},
+	{
+		Spec: resp.Spec{
+			Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0",
+			Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]",
+		},
+		Run: here(cmdInfo),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server",
+			Since: "2.8.12", Summary: "Returns the replication role.",
+		},
+		Run: here(cmdRole),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "wait", Arity: 3, Flags: resp.NoScript, Group: "generic", Since: "3.0.0",
+			Summary: "Blocks until the asynchronous replication of all preceding write commands sent by the " +
+				"connection is completed.",
+			Syntax: "numreplicas timeout",
+		},
+		Run: here(cmdWait),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "waitaof", Arity: 4, Flags: resp.NoScript, Group: "generic", Since: "7.2.0",
+			Summary: "Blocks until all of the preceding write commands sent by the connection are written to the " +
+				"append-only file of the master and/or replicas.",
+			Syntax: "numlocal numreplicas timeout",
+		},
+		Run: here(cmdWaitAOF),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "lastsave", Arity: 1, Flags: readFlags | resp.Fast, Group: "server", Since: "1.0.0",
+			Summary: "Returns the Unix timestamp of the last successful save to disk.",
+		},
+		Run: here(cmdLastSave),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "save", Arity: 1, Flags: adminFlags | resp.NoMulti, Group: "server", Since: "1.0.0",
+			Summary: "Synchronously saves the database(s) to disk.",
+		},
+		Run: here(cmdSave),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "bgsave", Arity: -1, Flags: adminFlags, Group: "server", Since: "1.0.0",
+			Summary: "Asynchronously saves the database(s) to disk.", Syntax: "[SCHEDULE]",
+		},
+		Run: here(cmdBGSave),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "replicaof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "5.0.0",
+			Summary: "Refused: lockd replicates by itself.", Syntax: "host port",
+		},
+		Run: always(resp.Err(notByHand)),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "slaveof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "1.0.0",
+			Summary: "Refused: lockd replicates by itself.", Syntax: "host port",
+		},
+		Run: always(resp.Err(notByHand)),
+	},
+	{
+		Spec: resp.Spec{
+			Name: "failover", Arity: -1, Flags: adminFlags | resp.Stale, Group: "server", Since: "6.2.0",
+			Summary: "Refused: see LOCKD TRANSFER.",
+			Syntax:  "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
+		},
+		Run: always(resp.Err(notByHand)),
+	},
 }
 
 // replicas is the number of other voters: what WAIT and connected_slaves say. It
@@ -218,7 +283,13 @@ func (n *Node) sections() []resp.Section {
 	if n.cfg.Info != nil {
 		all = append(all, n.cfg.Info()...)
 	}
-	return append(all, n.infoPersistence(), n.infoReplication(), section("Cluster", "cluster_enabled", n.protocol.enabled), n.infoRaft())
+	return append(
+		all,
+		n.infoPersistence(),
+		n.infoReplication(),
+		section("Cluster", "cluster_enabled", n.protocol.enabled),
+		n.infoRaft(),
+	)
 }
 
 func (n *Node) infoPersistence() resp.Section {
@@ -259,7 +330,8 @@ func (n *Node) infoReplication() resp.Section {
 			if silent > downAfter {
 				state = "offline"
 			}
-			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state="+state+",offset="+u64(n.offsetOf(v.ID))+",lag="+i64(int64(silent/time.Second)))
+			add("slave"+strconv.Itoa(i), "ip="+host+",port="+port+",state="+state+
+				",offset="+u64(n.offsetOf(v.ID))+",lag="+i64(int64(silent/time.Second)))
 			i++
 		}
 	} else {

@@ -15,15 +15,70 @@ const lockdGroup = "lockd"
 
 // lockdRows are the commands about the cluster that are lockd's own.
 var lockdRows = []resp.Row[nodeCommand]{
-	{Spec: resp.Spec{Name: "lockd", Arity: -2, Group: lockdGroup, Since: "1.0.0", Summary: "A container for commands about the cluster."}, Subs: []resp.Row[nodeCommand]{
-		{Spec: resp.Spec{Name: "lockd|members", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup, Since: "1.0.0", Summary: "Lists the members of the cluster as this node knows them."}, Run: here(cmdMembers)},
-		{Spec: resp.Spec{Name: "lockd|add", Arity: 4, Flags: resp.Admin | resp.NoScript, Group: lockdGroup, Since: "1.0.0", Summary: "Adds a member and waits until it has caught up and has a vote.", Syntax: "id host:port"}, Run: onLeader(cmdAdd)},
-		{Spec: resp.Spec{Name: "lockd|remove", Arity: 3, Flags: resp.Admin | resp.NoScript, Group: lockdGroup, Since: "1.0.0", Summary: "Removes a member for ever: its id is never used again.", Syntax: "id"}, Run: onLeader(cmdRemove)},
-		{Spec: resp.Spec{Name: "lockd|transfer", Arity: -2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup, Since: "1.0.0", Summary: "Hands leadership to another voter.", Syntax: "[id]"}, Run: onLeader(cmdTransfer)},
-		{Spec: resp.Spec{Name: "lockd|snapshot", Arity: 2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup, Since: "1.0.0", Summary: "Takes a snapshot on this node and trims its log."}, Run: here(cmdSave)},
-		{Spec: resp.Spec{Name: "lockd|hash", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup, Since: "1.0.0", Summary: "Returns the index of the last log entry this node has applied, and the hash of its state."}, Run: here(cmdHash)},
-		{Spec: resp.Spec{Name: "lockd|help", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup, Since: "1.0.0", Summary: "Returns helpful text about the subcommands."}, Run: always(lockdHelp)},
-	}},
+	{
+		Spec: resp.Spec{
+			Name:    "lockd",
+			Arity:   -2,
+			Group:   lockdGroup,
+			Since:   "1.0.0",
+			Summary: "A container for commands about the cluster.",
+		},
+		Subs: []resp.Row[nodeCommand]{
+			{
+				Spec: resp.Spec{
+					Name: "lockd|members", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Lists the members of the cluster as this node knows them.",
+				},
+				Run: here(cmdMembers),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|add", Arity: 4, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Adds a member and waits until it has caught up and has a vote.",
+					Syntax: "id host:port",
+				},
+				Run: onLeader(cmdAdd),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|remove", Arity: 3, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Removes a member for ever: its id is never used again.",
+					Syntax: "id",
+				},
+				Run: onLeader(cmdRemove),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|transfer", Arity: -2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Hands leadership to another voter.", Syntax: "[id]",
+				},
+				Run: onLeader(cmdTransfer),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|snapshot", Arity: 2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Takes a snapshot on this node and trims its log.",
+				},
+				Run: here(cmdSave),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|hash", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0",
+					Summary: "Returns the index of the last log entry this node has applied, and the hash of its " +
+						"state.",
+				},
+				Run: here(cmdHash),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|help", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Returns helpful text about the subcommands.",
+				},
+				Run: always(lockdHelp),
+			},
+		},
+	},
 }
 
 var lockdHelp = resp.Array(statuses(

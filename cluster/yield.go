@@ -34,9 +34,14 @@ func (t *transport) yields() bool {
 		return false // nobody could lead without this node
 	}
 	if !t.yielding.Swap(true) {
-		n.log.Warn("the disk has not taken an entry for a while: another node shall lead", "limit", n.stores.SlowAfter(), "next", next.ID)
+		n.log.Warn("the disk has not taken an entry for a while: another node shall lead",
+			"limit", n.stores.SlowAfter(), "next", next.ID)
 		go func() {
-			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.cfg.ID), Addr: []byte(*n.advertise.Load())}}
+			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+				ProtocolVersion: raft.ProtocolVersionMax,
+				ID:              []byte(n.cfg.ID),
+				Addr:            []byte(*n.advertise.Load()),
+			}}
 			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence
 		}()
 	}
@@ -63,7 +68,12 @@ func (t *transport) prepared() *raft.Server {
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+func (t *transport) RequestPreVote(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse,
+) error {
 	if t.yields() {
 		return errYields
 	}
@@ -71,7 +81,12 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 }
 
 // RequestVote implements raft.Transport.
-func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+func (t *transport) RequestVote(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.RequestVoteRequest,
+	resp *raft.RequestVoteResponse,
+) error {
 	if t.yields() {
 		return errYields
 	}

@@ -86,7 +86,8 @@ type recording struct {
 func (r recording) judge(what string) (result report.Result, err error) {
 	defer func() {
 		if why := recover(); why != nil {
-			err = fmt.Errorf("%s is damaged, or no history of %s: %v", filepath.Join(r.dir, historyFile), r.workload.Name, why)
+			err = fmt.Errorf("%s is damaged, or no history of %s: %v",
+				filepath.Join(r.dir, historyFile), r.workload.Name, why)
 		}
 	}()
 	result, err = judge(r.dir, r.workload, what)
@@ -123,7 +124,8 @@ func recorded(name string) (found []recording, err error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s holds no recorded run: a run's folder has one folder per workload, with a %s", name, historyFile)
+		return nil, fmt.Errorf("%s holds no recorded run: a run's folder has one folder per workload, with a %s",
+			name, historyFile)
 	}
 	return found, nil
 }

@@ -37,7 +37,10 @@ const (
 // allowed is the level that a node with so many peers which had l may have after so
 // many operations.
 func (l level) allowed(peers, operations int) level {
-	return level{l.goroutines + goroutinesMore + peers*goroutinesMorePerPeer, l.heap + heapMore + int64(operations)*heapPerOperation}
+	return level{
+		l.goroutines + goroutinesMore + peers*goroutinesMorePerPeer,
+		l.heap + heapMore + int64(operations)*heapPerOperation,
+	}
 }
 
 func askLevel(t target.Target, node string) (l level, err error) {
@@ -114,7 +117,8 @@ func (s *session) checkLevels(ctx context.Context, counts history.Counts, v *mod
 			v.Undecided = append(v.Undecided, fmt.Sprintf("the level of node %s is unknown: %v", n, errs[i]))
 			continue
 		}
-		v.Note("%s: %d goroutines (%d before the run), heap %.1f MiB (%.1f)", n, now[i].goroutines, s.levels[n].goroutines, mib(now[i].heap), mib(s.levels[n].heap))
+		v.Note("%s: %d goroutines (%d before the run), heap %.1f MiB (%.1f)",
+			n, now[i].goroutines, s.levels[n].goroutines, mib(now[i].heap), mib(s.levels[n].heap))
 		if !now[i].judge(v, n, s.allowed(n)) {
 			_, _ = s.target.Fault(n, "stacks")
 		}
@@ -136,7 +140,8 @@ func (s *session) settledLevel(ctx context.Context, node string, most level) (no
 			return now, nil
 		}
 		if now.heap > most.heap {
-			_, _ = s.target.Do(node, levelsWait, "SET", "warm:trim", time.Now().String()) // or there is nothing new to snapshot
+			// without it there may be nothing new to snapshot
+			_, _ = s.target.Do(node, levelsWait, "SET", "warm:trim", time.Now().String())
 			_, _ = s.target.Do(node, levelsWait, "LOCKD", "SNAPSHOT")
 		}
 		select {
@@ -150,10 +155,14 @@ func (s *session) settledLevel(ctx context.Context, node string, most level) (no
 // judge adds what is beyond most to the verdict. It reports whether nothing is.
 func (l level) judge(v *model.Verdict, node string, most level) bool {
 	if l.goroutines > most.goroutines {
-		v.Add("goroutines not back", nil, "%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node, l.goroutines, levelsWait, most.goroutines)
+		v.Add("goroutines not back", nil,
+			"%s has %d goroutines %s after its clients have gone, at most %d are well; they are in its log", node,
+			l.goroutines, levelsWait, most.goroutines)
 	}
 	if l.heap > most.heap {
-		v.Add("memory not back", nil, "%s has %.1f MiB on its heap %s after its clients have gone, at most %.1f are well", node, mib(l.heap), levelsWait, mib(most.heap))
+		v.Add("memory not back", nil,
+			"%s has %.1f MiB on its heap %s after its clients have gone, at most %.1f are well", node, mib(l.heap),
+			levelsWait, mib(most.heap))
 	}
 	return l.goroutines <= most.goroutines && l.heap <= most.heap
 }

@@ -56,8 +56,13 @@ func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 func command(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	helped := false
-	parser, err := kong.New(&c, kong.Name("jepsen-lite"), kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }),
-		kong.Description("Breaks a cluster of lockd in every way, and checks what its clients saw."))
+	parser, err := kong.New(
+		&c,
+		kong.Name("jepsen-lite"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.Description("Breaks a cluster of lockd in every way, and checks what its clients saw."),
+	)
 	passed := false
 	if err == nil {
 		var ctx *kong.Context

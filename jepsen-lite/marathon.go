@@ -86,7 +86,8 @@ const errorsMax = 3
 func (c *marathonCmd) rounds(ctx context.Context, out io.Writer, play player) (passed bool, err error) {
 	sum := tally{began: time.Now()}
 	fmt.Fprintf(out, "output in %s\n", c.Flags.Out)
-	fmt.Fprintf(out, "%9s  %-36s %9s %8s %7s %8s %15s  %s\n", "seed", "verdict", "ok", "unknown", "faults", "majority", "without a write", "folder")
+	fmt.Fprintf(out, "%9s  %-36s %9s %8s %7s %8s %15s  %s\n",
+		"seed", "verdict", "ok", "unknown", "faults", "majority", "without a write", "folder")
 	errorsInRow := 0
 	for seed := range seeds(c.Flags.Seed) {
 		length, ok := c.length(time.Since(sum.began), sum.rounds == 0)
@@ -211,7 +212,8 @@ func (r round) String() string {
 			verdict = "interrupted"
 		}
 	}
-	return fmt.Sprintf("%9d  %-36s %9d %8d %7d %8s %15s  %s", r.seed, verdict, r.OK, r.Info, r.Faults, r.majority, r.silence.Round(time.Millisecond), dir)
+	return fmt.Sprintf("%9d  %-36s %9d %8d %7d %8s %15s  %s",
+		r.seed, verdict, r.OK, r.Info, r.Faults, r.majority, r.silence.Round(time.Millisecond), dir)
 }
 
 // tally sums rounds up.
@@ -242,8 +244,10 @@ func (t *tally) add(r round) {
 // String is the end of the table.
 func (t tally) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seeds in %s: %d passed, %d did not, %d interrupted; %d operations ok, %d unknown, %d faults; longest time without a successful write %s",
-		t.rounds, time.Since(t.began).Round(time.Second), t.rounds-len(t.bad)-t.interrupted, len(t.bad), t.interrupted, t.OK, t.Info, t.Faults, t.silence.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%d seeds in %s: %d passed, %d did not, %d interrupted; %d operations ok, %d unknown, %d faults; "+
+		"longest time without a successful write %s",
+		t.rounds, time.Since(t.began).Round(time.Second), t.rounds-len(t.bad)-t.interrupted, len(t.bad), t.interrupted,
+		t.OK, t.Info, t.Faults, t.silence.Round(time.Millisecond))
 	if t.silentest > 0 {
 		fmt.Fprintf(&b, " (seed %d)", t.silentest)
 	}

@@ -60,7 +60,8 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 // checkBinary refuses a bug for a server that is built already.
 func (c *runCmd) checkBinary() error {
 	if c.Plant != "" && c.Binary != "" {
-		return fmt.Errorf("--plant %s: a bug is planted before the server is built, so --binary cannot have it", c.Plant)
+		return fmt.Errorf("--plant %s: a bug is planted before the server is built, so --binary cannot have it",
+			c.Plant)
 	}
 	return nil
 }
@@ -234,7 +235,8 @@ func (s *session) open(k target.Kind) (err error) {
 	}
 	if slices.Contains(s.kinds, nemesis.OtherBuild) && k.Package != "" {
 		conf.Other = filepath.Join(c.Out, "server-other")
-		if err = k.Build(conf.Other, target.OtherBuild, c.buildFlags()...); err != nil && slices.Contains(c.Nemesis, nemesis.OtherBuild) {
+		if err = k.Build(conf.Other, target.OtherBuild, c.buildFlags()...); err != nil &&
+			slices.Contains(c.Nemesis, nemesis.OtherBuild) {
 			return fmt.Errorf("--nemesis %s: %w", nemesis.OtherBuild, err)
 		} else if err != nil { // "all" chose it
 			s.kinds = slices.DeleteFunc(s.kinds, func(kind string) bool { return kind == nemesis.OtherBuild })
@@ -259,7 +261,9 @@ func (s *session) checkFaultPorts() error {
 	var why error
 	for _, n := range s.target.Nodes() {
 		if _, err := s.target.Fault(n, "stat"); err != nil {
-			why = fmt.Errorf("the fault port of node %s does not answer (%w); a server for it is built with -tags faults, and so is the one that is built when --binary is not given", n, err)
+			why = fmt.Errorf("the fault port of node %s does not answer (%w); a server for it is built with -tags "+
+				"faults, and so is the one that is built when --binary is not given",
+				n, err)
 			break
 		}
 	}
@@ -285,7 +289,8 @@ func (s *session) checkFaultPorts() error {
 
 // again is the command that runs the same thing once more.
 func (c *runCmd) again() string {
-	s := fmt.Sprintf("go run ./jepsen-lite --time %s --workload %s --nemesis %s --nodes %d --workers %d --rate %d --seed %d",
+	s := fmt.Sprintf("go run ./jepsen-lite --time %s --workload %s --nemesis %s --nodes %d --workers %d --rate %d "+
+		"--seed %d",
 		c.Time, strings.Join(c.Workload, ","), strings.Join(c.Nemesis, ","), c.Nodes, c.Workers, c.Rate, c.Seed)
 	if c.Mixed {
 		s += " --mixed"
@@ -353,7 +358,14 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 
 // play has the workers and the nemesis play against each other, and then looks
 // whether the cluster is whole.
-func (s *session) play(ctx context.Context, w *workload.Workload, env *workload.Env, plan []nemesis.Step, length time.Duration, after *model.Verdict) {
+func (s *session) play(
+	ctx context.Context,
+	w *workload.Workload,
+	env *workload.Env,
+	plan []nemesis.Step,
+	length time.Duration,
+	after *model.Verdict,
+) {
 	p := w.New(env)
 	workload.Once(ctx, env, 1, finalMax, p.Setup)
 	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History, Quiet: env.Quiet}

@@ -68,7 +68,8 @@ func (c *shrinkCmd) load() (*failure, error) {
 			return nil, err
 		}
 		if s.Nodes < 1 || s.Length <= 0 {
-			return nil, fmt.Errorf("%s does not say how the run was made: an older jepsen-lite wrote it", filepath.Join(r.dir, scheduleFile))
+			return nil, fmt.Errorf("%s does not say how the run was made: an older jepsen-lite wrote it",
+				filepath.Join(r.dir, scheduleFile))
 		}
 		result, err := r.judge(s.Judge)
 		if err != nil {
@@ -150,7 +151,8 @@ func (f *failure) fewer(keep []int) schedule {
 func (f *failure) run(keep []int) runCmd {
 	return runCmd{
 		Time: f.fewer(keep).Length, Workload: []string{f.workload}, Nodes: f.Nodes, Workers: f.Workers,
-		Rate: f.Rate, Judge: f.Judge, Seed: f.Seed, Target: f.Target, Plant: f.Plant, State: f.State, Race: f.Race, Args: f.Args,
+		Rate: f.Rate, Judge: f.Judge, Seed: f.Seed, Target: f.Target, Plant: f.Plant, State: f.State, Race: f.Race,
+		Args: f.Args,
 	}
 }
 
@@ -162,7 +164,8 @@ func (c *shrinkCmd) search(ctx context.Context, out io.Writer, f *failure, play 
 	ctx, stop := context.WithTimeout(ctx, c.Time)
 	defer stop()
 	s := &search{cmd: c, out: out, failure: f, play: play}
-	fmt.Fprintf(out, "%s failed with %d faults in %s (%s), output in %s\n", f.workload, len(f.lasted), f.Length, strings.Join(f.kinds, ", "), c.Out)
+	fmt.Fprintf(out, "%s failed with %d faults in %s (%s), output in %s\n",
+		f.workload, len(f.lasted), f.Length, strings.Join(f.kinds, ", "), c.Out)
 	best, err := s.least(ctx)
 	if errors.Is(err, errOver) {
 		fmt.Fprintln(out, err)
@@ -172,7 +175,8 @@ func (c *shrinkCmd) search(ctx context.Context, out io.Writer, f *failure, play 
 		fmt.Fprintln(out, "the recorded schedule did not fail again")
 		return false, err
 	}
-	fmt.Fprintf(out, "%d of %d faults are enough for: %s\n%s", len(best), len(f.lasted), s.as, scenario(f.fewer(best), s.what))
+	fmt.Fprintf(out, "%d of %d faults are enough for: %s\n%s",
+		len(best), len(f.lasted), s.as, scenario(f.fewer(best), s.what))
 	fmt.Fprintf(out, "that run is in %s\nagain: %s\n", s.dir, s.again)
 	return true, err
 }

@@ -15,12 +15,13 @@ import (
 // The state of --state is loaded by scripts, so that it is in the nodes' snapshots and not
 // in their logs: for each MiB, stateKeys keys of about a KiB.
 const (
-	stateKeys    = 1000
-	stateBytes   = 1 << 20 / stateKeys // of a value, without its number
-	statePiece   = 500                 // keys that are written, or read, at once
-	stateMax     = 2048                // MiB
-	statePrefix  = "state:"
-	stateScript  = "for i = ARGV[1], ARGV[2] do redis.call('set', KEYS[1] .. i, ARGV[3] .. i) end return ARGV[2] - ARGV[1] + 1"
+	stateKeys   = 1000
+	stateBytes  = 1 << 20 / stateKeys // of a value, without its number
+	statePiece  = 500                 // keys that are written, or read, at once
+	stateMax    = 2048                // MiB
+	statePrefix = "state:"
+	stateScript = "for i = ARGV[1], ARGV[2] do redis.call('set', KEYS[1] .. i, ARGV[3] .. i) end return ARGV[2] - " +
+		"ARGV[1] + 1"
 	stateAnswer  = 10 * time.Second
 	stateLoadMax = 5 * time.Minute
 	stateReadMax = 2 * time.Minute
@@ -70,7 +71,8 @@ func (s *session) loadState(ctx context.Context) error {
 	defer cancel()
 	began := time.Now()
 	err := s.bulk(ctx, func(c *target.Conn, first, last int) error {
-		r, err := c.Do(stateAnswer, "EVAL", stateScript, "1", statePrefix, strconv.Itoa(first), strconv.Itoa(last), stateValue)
+		r, err := c.Do(stateAnswer, "EVAL", stateScript, "1", statePrefix, strconv.Itoa(first), strconv.Itoa(last),
+			stateValue)
 		if err == nil && r.IsErr() {
 			err = errors.New(r.Str)
 		}
@@ -79,7 +81,8 @@ func (s *session) loadState(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--state %d: %w", s.cmd.State, err)
 	}
-	fmt.Fprintf(s.out, "%d keys, %d MiB, loaded in %.1f s\n", s.cmd.State*stateKeys, s.cmd.State, time.Since(began).Seconds())
+	fmt.Fprintf(s.out, "%d keys, %d MiB, loaded in %.1f s\n",
+		s.cmd.State*stateKeys, s.cmd.State, time.Since(began).Seconds())
 	return s.target.Converged(ctx)
 }
 
@@ -120,12 +123,14 @@ func checkPiece(r target.Reply, first, last int) error {
 	for i, e := range r.Elems {
 		if key := first + i; e.Nil || e.Str != stateValue+strconv.Itoa(key) {
 			if wrong++; wrong == 1 {
-				which = fmt.Sprintf("%s%d is %.20q...%.20q", statePrefix, key, e.Text(), e.Text()[max(0, len(e.Text())-20):])
+				which = fmt.Sprintf("%s%d is %.20q...%.20q",
+					statePrefix, key, e.Text(), e.Text()[max(0, len(e.Text())-20):])
 			}
 		}
 	}
 	if wrong > 0 {
-		return wrongState{fmt.Sprintf("%d of %d keys from %s%d on do not have the value that was loaded: %s", wrong, len(r.Elems), statePrefix, first, which)}
+		return wrongState{fmt.Sprintf("%d of %d keys from %s%d on do not have the value that was loaded: %s",
+			wrong, len(r.Elems), statePrefix, first, which)}
 	}
 	return nil
 }

@@ -86,7 +86,12 @@ type waitPlace struct {
 }
 
 func waitPlaceLess(a, b waitPlace) bool {
-	return cmp.Or(cmp.Compare(a.db, b.db), strings.Compare(a.key, b.key), cmp.Compare(a.kind, b.kind), cmp.Compare(a.seq, b.seq)) < 0
+	return cmp.Or(
+		cmp.Compare(a.db, b.db),
+		strings.Compare(a.key, b.key),
+		cmp.Compare(a.kind, b.kind),
+		cmp.Compare(a.seq, b.seq),
+	) < 0
 }
 
 // waitEnd is the end of a waiter's time. The ends are ordered by time.
@@ -140,7 +145,12 @@ func newOrder[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 
 // copy is the part that an image needs, in O(1).
 func (b *blocked) copy() blocked {
-	return blocked{lastSeq: b.lastSeq, lastSession: b.lastSession, sessions: b.sessions.Copy(), waiters: b.waiters.Copy()}
+	return blocked{
+		lastSeq:     b.lastSeq,
+		lastSession: b.lastSession,
+		sessions:    b.sessions.Copy(),
+		waiters:     b.waiters.Copy(),
+	}
 }
 
 func (b *blocked) session(id uint64) *blockSession {
@@ -526,7 +536,8 @@ func readBlockSession(r *value.Reader) *blockSession {
 	s := &blockSession{id: r.U64(), until: r.I64()}
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		u := span{r.U64(), r.U64()}
-		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax || len(s.used) > 0 && u.from <= s.used[len(s.used)-1].to+1 {
+		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax ||
+			len(s.used) > 0 && u.from <= s.used[len(s.used)-1].to+1 {
 			r.Fail("numbers of a session are not in order")
 		}
 		s.used = append(s.used, u)

@@ -12,12 +12,26 @@ type Scripts interface {
 	// EVAL answers. limited is true when the script met one of its limits: the
 	// caller takes back what the script wrote, and the reply says which limit. left is
 	// what is left of lim, the same on every node.
-	Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+	Run(
+		s resp.Script,
+		keys, argv []string,
+		lim resp.ScriptLimits,
+		call resp.ScriptCall,
+	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 	// Load runs the code of a library of functions and returns the functions that it
 	// registers, in any order, and what is left of lim. ok is false and the reply is the
 	// error Redis gives where it does not compile, fails, or meets a limit.
-	Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
+	Load(
+		lib resp.Script,
+		lim resp.ScriptLimits,
+	) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
 	// Call runs a function that Load has returned, with its keys and arguments, as Run
 	// runs a script. It knows of no other call: it finds the library as Load left it.
-	Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+	Call(
+		lib resp.Script,
+		name string,
+		keys, argv []string,
+		lim resp.ScriptLimits,
+		call resp.ScriptCall,
+	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 }

@@ -18,8 +18,9 @@ const (
 	BlockServed    Ending = iota // it was executed: Reply is its answer, which may be an error
 	BlockTimedOut                // nothing came in its time
 	BlockCancelled               // its node has cancelled it
-	BlockDropped                 // nothing was done and nothing will be: the node asks for Args again under another number
-	BlockLapsed                  // the same, because its session is over: the node asks again in a new one
+	// nothing was done and nothing will be: the node asks for Args again under another number
+	BlockDropped
+	BlockLapsed // the same, because its session is over: the node asks again in a new one
 )
 
 // BlockEnd says how a blocking command has ended. No command ends twice.

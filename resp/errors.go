@@ -81,7 +81,8 @@ func UnknownCommand(args Args) Reply {
 // UnknownSubcommand is Redis's answer for an unknown word after a container
 // command: UnknownSubcommand("client", "FOO").
 func UnknownSubcommand(container, word string) Reply {
-	return Err("ERR unknown subcommand '" + cString(word, argsShown) + "'. Try " + strings.ToUpper(container) + " HELP.")
+	return Err("ERR unknown subcommand '" + cString(word, argsShown) +
+		"'. Try " + strings.ToUpper(container) + " HELP.")
 }
 
 // WrongArity is Redis's answer for a wrong number of arguments. name is in lower

@@ -33,9 +33,11 @@ const (
 // Reply is one reply as a value. A Reply is immutable once it has been handed
 // on: it is shared between goroutines without locks.
 type Reply struct {
-	Kind  Kind
-	Int   int64   // KindInt; KindBool as 0 or 1; KindDouble as its IEEE 754 bits
-	Str   string  // KindStatus, KindError (with its code, without '-'), KindBulk, KindBigNumber, KindVerbatim (the text, format "txt")
+	Kind Kind
+	Int  int64 // KindInt; KindBool as 0 or 1; KindDouble as its IEEE 754 bits
+	// KindStatus, KindError (with its code, without '-'), KindBulk, KindBigNumber, KindVerbatim (the
+	// text, format "txt")
+	Str   string
 	Elems []Reply // KindArray, KindSet, KindPush: items; KindMap, KindPairs, KindPairMap: key, value, key, value ...
 }
 

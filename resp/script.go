@@ -70,7 +70,8 @@ func (f FunctionFlags) Names() []string {
 }
 
 // FunctionNameRule is Redis's answer for a name that IsFunctionName refuses.
-const FunctionNameRule = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+const FunctionNameRule = "Library names can only contain letters, numbers, or underscores(_) and must be at least " +
+	"one character long"
 
 // IsFunctionName reports whether a library or a function may have a name.
 func IsFunctionName(name string) bool {

@@ -170,7 +170,9 @@ type Spec struct {
 	Waits   string // the option without which a Blocking command that only reads does not wait
 	Refuses string // the option with which the command may find nothing to do; "*": it may in any case. See MayRefuse
 	Access  string // what is done with the keys, in Redis's words, where it does not follow from the flags; see KeyUses
-	Group   string // Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd for our own
+	// Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd
+	// for our own
+	Group   string
 	Since   string // version of Redis that brought it
 	Summary string // one line, as COMMAND DOCS has it
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"

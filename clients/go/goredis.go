@@ -29,13 +29,17 @@ func single(protocol int) func() redis.UniversalClient {
 const dialOnce = 1
 
 func failoverClient() redis.UniversalClient {
-	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, DialerRetries: dialOnce})
+	return redis.NewFailoverClient(
+		&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, DialerRetries: dialOnce},
+	)
 }
 
 // go-redis keeps to a master that does not answer until it next loads the state of
 // the cluster, with Redis as well: by default that is after a minute.
 func clusterClient() redis.UniversalClient {
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce, ClusterStateReloadInterval: time.Second})
+	return redis.NewClusterClient(
+		&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce, ClusterStateReloadInterval: time.Second},
+	)
 }
 
 func openGoRedis(open func() redis.UniversalClient) func() (plain, error) {

@@ -31,7 +31,12 @@ var locks = []library{
 	// Not with KeyMajority 1: a try that fails may then drop its gate before the failure is
 	// counted, the invalidation that comes finds nobody to wake, and the waiter sleeps for
 	// ever (v1.0.77; also on redis-server).
-	{"rueidislock", rueidisModule, "noloop/3", lockScenes(openRueidislock(rueidislock.LockerOption{NoLoopTracking: true}), pushWake)},
+	{
+		"rueidislock",
+		rueidisModule,
+		"noloop/3",
+		lockScenes(openRueidislock(rueidislock.LockerOption{NoLoopTracking: true}), pushWake),
+	},
 	{"rueidislock", rueidisModule, "sentinel", lockScenes(openRueidislock(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: sentinels, Sentinel: rueidis.SentinelOption{MasterSet: master}},
 	}), pushWake)},
@@ -48,7 +53,9 @@ func openRedsync(i int, name string, lease time.Duration) (locker, error) {
 }
 
 func openRedsyncRedigo(i int, name string, lease time.Duration) (locker, error) {
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node(i)) }}
+	pool := &redis.Pool{
+		DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node(i)) },
+	}
 	return &redsyncLock{newMutex(redsync.New(rsredigo.NewPool(pool)), name, lease), pool.Close}, nil
 }
 
@@ -71,11 +78,20 @@ type redislockLock struct {
 }
 
 func openRedislock(i int, name string, lease time.Duration) (locker, error) {
-	return &redislockLock{client: goredisclient.NewClient(&goredisclient.Options{Addr: node(i)}), name: name, lease: lease}, nil
+	return &redislockLock{
+		client: goredisclient.NewClient(&goredisclient.Options{Addr: node(i)}),
+		name:   name,
+		lease:  lease,
+	}, nil
 }
 
 func (l *redislockLock) lock(ctx context.Context) (err error) {
-	l.held, err = redislock.New(l.client).Obtain(ctx, l.name, l.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pollEvery)})
+	l.held, err = redislock.New(l.client).Obtain(
+		ctx,
+		l.name,
+		l.lease,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(pollEvery)},
+	)
 	return err
 }
 func (l *redislockLock) unlock(ctx context.Context) error { return l.held.Release(ctx) }

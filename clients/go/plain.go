@@ -21,7 +21,8 @@ type plain interface {
 }
 
 // compareAndDelete is the script by which everybody releases a lock.
-const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
+const compareAndDelete = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else ` +
+	`return 0 end`
 
 // plainScenes are those of a client that finds the leader by itself, or dies with its
 // node.
@@ -43,7 +44,8 @@ func plainScenes(open func() (plain, error), finds bool) []scene {
 		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, d, ready) })(ctx)
 	}}
 	if !finds {
-		failover = calm("failover", func(context.Context) error { return noScene("a client of one address does not outlive that node") })
+		failover = calm("failover",
+			func(context.Context) error { return noScene("a client of one address does not outlive that node") })
 	}
 	return []scene{calm("commands", with(commands)), failover}
 }

@@ -28,8 +28,9 @@ func openRedigo(addrs func() []string) func() (plain, error) {
 
 // dialFirst connects to the first node that answers.
 func dialFirst(ctx context.Context, addrs []string) (c redis.Conn, err error) {
+	connecting, reading := redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(5*time.Second)
 	for _, addr := range addrs {
-		if c, err = redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(5*time.Second)); err == nil {
+		if c, err = redis.DialContext(ctx, "tcp", addr, connecting, reading); err == nil {
 			return c, nil
 		}
 	}

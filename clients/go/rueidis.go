@@ -14,10 +14,30 @@ const rueidisModule = "github.com/redis/rueidis"
 // rueidisClients is rueidis in each mode it has. With RESP3, its default, it asks
 // for CLIENT TRACKING on every connection.
 var rueidisClients = []library{
-	{"rueidis", rueidisModule, "single/2", plainScenes(openRueidis(rueidisOptions{resp2: true, addrs: firstNode}), false)},
-	{"rueidis", rueidisModule, "single/3", append(plainScenes(openRueidis(rueidisOptions{addrs: firstNode}), false), calm("caching", rueidisCaching))},
-	{"rueidis", rueidisModule, "sentinel", plainScenes(openRueidis(rueidisOptions{addrs: func() []string { return sentinels }, sentinel: true}), true)},
-	{"rueidis", rueidisModule, "cluster", plainScenes(openRueidis(rueidisOptions{addrs: func() []string { return cluster }}), true)},
+	{
+		"rueidis",
+		rueidisModule,
+		"single/2",
+		plainScenes(openRueidis(rueidisOptions{resp2: true, addrs: firstNode}), false),
+	},
+	{
+		"rueidis",
+		rueidisModule,
+		"single/3",
+		append(plainScenes(openRueidis(rueidisOptions{addrs: firstNode}), false), calm("caching", rueidisCaching)),
+	},
+	{
+		"rueidis",
+		rueidisModule,
+		"sentinel",
+		plainScenes(openRueidis(rueidisOptions{addrs: func() []string { return sentinels }, sentinel: true}), true),
+	},
+	{
+		"rueidis",
+		rueidisModule,
+		"cluster",
+		plainScenes(openRueidis(rueidisOptions{addrs: func() []string { return cluster }}), true),
+	},
 }
 
 type rueidisOptions struct {

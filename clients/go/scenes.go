@@ -42,7 +42,12 @@ type locker interface {
 // number i; wakeMax is how long after a release a waiter may come.
 func lockScenes(open func(i int, name string, lease time.Duration) (locker, error), wakeMax time.Duration) []scene {
 	l := lockScene{open, wakeMax}
-	return []scene{calm("exclusion", l.exclusion), calm("expiry", l.expiry), calm("wake", l.wake), {"failover", true, l.failover}}
+	return []scene{
+		calm("exclusion", l.exclusion),
+		calm("expiry", l.expiry),
+		calm("wake", l.wake),
+		{"failover", true, l.failover},
+	}
 }
 
 type lockScene struct {

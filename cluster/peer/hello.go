@@ -155,7 +155,9 @@ func readHello(r io.Reader) (Kind, []byte, error) {
 		return 0, nil, err
 	}
 	if rest[0] != helloVersion {
-		return 0, nil, &unwelcome{fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion)}
+		return 0, nil, &unwelcome{
+			fmt.Errorf("it speaks version %d of the peer protocol, this node version %d", rest[0], helloVersion),
+		}
 	}
 	return Kind(rest[1]), body, nil
 }
@@ -191,7 +193,8 @@ func (who Identity) Check() error {
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}
-	for _, s := range append([]string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch}, who.ClientAddrs...) {
+	names := []string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch}
+	for _, s := range append(names, who.ClientAddrs...) {
 		if len(s) > NameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, NameMax)
 		}

@@ -144,7 +144,9 @@ func (p *Port) Forward(ctx context.Context, addr string, req resp.Request, b Bin
 func tooLargeToForward(cmds int) resp.Result {
 	res := resp.Result{Replies: make([]resp.Reply, cmds)}
 	for i := range res.Replies {
-		res.Replies[i] = resp.Errf("ERR request is larger than the %d bytes one node forwards to another: nothing was executed", forwardBytesMax)
+		res.Replies[i] = resp.Errf("ERR request is larger than the %d bytes one node forwards to another: nothing "+
+			"was executed",
+			forwardBytesMax)
 	}
 	return res
 }
@@ -414,7 +416,8 @@ func (p *Port) failedHello(addr, source string, err error) {
 		what = "a peer is refused"
 	}
 	// A node that is not wanted, a wrong address, or a client on the wrong port.
-	if (errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited)) && p.warned.Due(source) {
+	if (errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited)) &&
+		p.warned.Due(source) {
 		level = slog.LevelWarn
 	}
 	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)

@@ -93,7 +93,10 @@ func ephemeralCertificate() (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
@@ -125,7 +128,8 @@ type peerClaim struct {
 // is reports whether an identity is that of the node that has proven itself.
 func (c *peerClaim) is(who Identity) error {
 	if c != nil && (c.ID != who.ID || c.Cluster != who.Cluster) {
-		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q", ErrUninvited, who.ID, who.Cluster, c.ID, c.Cluster)
+		return fmt.Errorf("%w: node %s of cluster %q has proven itself as node %s of cluster %q",
+			ErrUninvited, who.ID, who.Cluster, c.ID, c.Cluster)
 	}
 	return nil
 }

@@ -23,7 +23,12 @@ type raftStreams struct {
 }
 
 func newRaftStreams(p *Port) *raftStreams {
-	return &raftStreams{p: p, incoming: make(chan net.Conn, raftQueueMax), logs: make(chan net.Conn, raftQueueMax), stop: make(chan struct{})}
+	return &raftStreams{
+		p:        p,
+		incoming: make(chan net.Conn, raftQueueMax),
+		logs:     make(chan net.Conn, raftQueueMax),
+		stop:     make(chan struct{}),
+	}
 }
 
 // deliver hands a greeted connection to Accept or acceptLog; it never blocks for long.

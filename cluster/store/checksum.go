@@ -68,7 +68,8 @@ func (l *checkedLog) GetLog(index uint64, entry *raft.Log) error {
 		return err
 	}
 	n := len(entry.Extensions) - checksumLen
-	if n < 0 || entry.Index != index || entryChecksum(entry, entry.Extensions[:n]) != binary.BigEndian.Uint32(entry.Extensions[n:]) {
+	if n < 0 || entry.Index != index ||
+		entryChecksum(entry, entry.Extensions[:n]) != binary.BigEndian.Uint32(entry.Extensions[n:]) {
 		return fmt.Errorf("entry %d: %w", index, errChecksum)
 	}
 	if entry.Extensions = entry.Extensions[:n:n]; n == 0 {

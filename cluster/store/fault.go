@@ -308,7 +308,13 @@ func faultySnapshots(snaps raft.SnapshotStore) raft.SnapshotStore { return snaps
 type snapshotPoints struct{ raft.SnapshotStore }
 
 // Create implements raft.SnapshotStore.
-func (s snapshotPoints) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s snapshotPoints) Create(
+	version raft.SnapshotVersion,
+	index, term uint64,
+	members raft.Configuration,
+	membersIndex uint64,
+	trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	if err := fault.At(fault.SnapshotWrite); err != nil {
 		return nil, err
 	}

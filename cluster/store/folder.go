@@ -141,7 +141,9 @@ func (d *Folder) load(id, arch string) error {
 	case err != nil:
 		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
 	case meta.Format > folderFormat:
-		return fmt.Errorf("data folder %s was written by a newer lockd (format %d, this is %d): start that version, or name another folder", d.path, meta.Format, folderFormat)
+		return fmt.Errorf("data folder %s was written by a newer lockd (format %d, this is %d): start that version, "+
+			"or name another folder",
+			d.path, meta.Format, folderFormat)
 	case meta.ID != id:
 		return fmt.Errorf("data folder %s belongs to node %q, not to %q", d.path, meta.ID, id)
 	}
@@ -230,12 +232,16 @@ func (d *Folder) damaged(err error) error {
 	if errors.Is(err, errDiskFull) || strings.Contains(err.Error(), errDiskFull.Error()) {
 		return d.full(err)
 	}
-	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add it under a new id with an empty folder; an older copy of the folder has forgotten what the node has promised since, and is refused)", d.path, err)
+	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add "+
+		"it under a new id with an empty folder; an older copy of the folder has forgotten what the node has "+
+		"promised since, and is refused)",
+		d.path, err)
 }
 
 // full is the error of a folder whose disk is full. Nothing is wrong with the folder.
 func (d *Folder) full(err error) error {
-	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written to files of %d MiB, one of which is rebuilt after a crash) and start again",
+	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written "+
+		"to files of %d MiB, one of which is rebuilt after a crash) and start again",
 		d.path, err, 2*segmentBytes()>>20, segmentBytes()>>20)
 }
 

@@ -55,7 +55,8 @@ func (f *bareStores) newestSnapshot() (raft.SnapshotMeta, error) {
 	}
 	for _, meta := range list {
 		if !namedAfter(meta) {
-			return raft.SnapshotMeta{}, fmt.Errorf("snapshot %s describes entry %d of term %d", meta.ID, meta.Index, meta.Term)
+			return raft.SnapshotMeta{}, fmt.Errorf("snapshot %s describes entry %d of term %d",
+				meta.ID, meta.Index, meta.Term)
 		}
 		_, body, err := f.snaps.Open(meta.ID)
 		if err != nil {
@@ -91,7 +92,8 @@ func (f *bareStores) checkEnds(snapshot raft.SnapshotMeta) (last uint64, err err
 	case max(last, snapshot.Index) < f.mark: // a snapshot that reaches the mark has taken the log's place
 		return 0, fmt.Errorf("the log ends at entry %d, but entry %d had been stored", last, f.mark)
 	case first > snapshot.Index+1:
-		return 0, fmt.Errorf("the log begins at entry %d, but the newest readable snapshot ends at entry %d", first, snapshot.Index)
+		return 0, fmt.Errorf("the log begins at entry %d, but the newest readable snapshot ends at entry %d",
+			first, snapshot.Index)
 	case last > 0 && last < snapshot.Index:
 		// A snapshot was installed, and the crash came before the older log was removed:
 		// the next entry would leave a gap, which raft-wal refuses.
@@ -142,7 +144,8 @@ func (f *bareStores) checkVotes(topTerm uint64) error {
 		return err
 	}
 	if current < topTerm || current < voted {
-		return fmt.Errorf("the record of votes has term %d, but there is an entry of term %d and a vote of term %d", current, topTerm, voted)
+		return fmt.Errorf("the record of votes has term %d, but there is an entry of term %d and a vote of term %d",
+			current, topTerm, voted)
 	}
 	return nil
 }

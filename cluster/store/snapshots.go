@@ -23,7 +23,13 @@ const (
 )
 
 // Create implements raft.SnapshotStore.
-func (s syncedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s syncedSnapshots) Create(
+	version raft.SnapshotVersion,
+	index, term uint64,
+	members raft.Configuration,
+	membersIndex uint64,
+	trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 	if err != nil {
 		return nil, errors.Join(err, removeUnfinished(s.dir))
@@ -43,7 +49,13 @@ type watchedSnapshots struct {
 }
 
 // Create implements raft.SnapshotStore.
-func (s watchedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s watchedSnapshots) Create(
+	version raft.SnapshotVersion,
+	index, term uint64,
+	members raft.Configuration,
+	membersIndex uint64,
+	trans raft.Transport,
+) (raft.SnapshotSink, error) {
 	if s.guard.installing.Load() { // then no other is written
 		defer s.guard.watch("InstallSnapshot").stop()
 	}

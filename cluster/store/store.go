@@ -42,8 +42,9 @@ const (
 
 // Options tune Open and Join.
 type Options struct {
-	LogStore     string        // WAL (also if empty) or BoltDB
-	Fatal        func(error)   // ends the process with a sentence: a store never survives it. Once at most, on any goroutine
+	LogStore string // WAL (also if empty) or BoltDB
+	// Fatal ends the process with a sentence: no store survives it. Called once at most, on any goroutine.
+	Fatal        func(error)
 	StallMax     time.Duration // a store call that takes longer is fatal; 0: 5 s
 	CacheSize    int           // entries kept in memory, 512 at least
 	SegmentBytes int           // of raft-wal's files; 0: its default
@@ -211,7 +212,12 @@ func openLog(files types.VFS, dir string, opts Options) (raft.LogStore, error) {
 		size = segmentBytes()
 	}
 	return withoutPanic(func() (raft.LogStore, error) {
-		return wal.Open(dir, wal.WithLogger(opts.Log), wal.WithSegmentSize(size), wal.WithSegmentFiler(newTailFiler(dir, files)))
+		return wal.Open(
+			dir,
+			wal.WithLogger(opts.Log),
+			wal.WithSegmentSize(size),
+			wal.WithSegmentFiler(newTailFiler(dir, files)),
+		)
 	})
 }
 

@@ -76,7 +76,8 @@ func (c *devCmd) plan() ([]*serveCmd, error) {
 		id := fmt.Sprintf("n%d", i+1)
 		n := &serveCmd{
 			ID: id, Listen: []string{net.JoinHostPort(host, strconv.Itoa(port+i))},
-			Dir: filepath.Join(c.Dir, id), Cluster: list, modeFlags: c.modeFlags, tuneFlags: c.tuneFlags, logFlags: c.logFlags,
+			Dir: filepath.Join(c.Dir, id), Cluster: list, modeFlags: c.modeFlags, tuneFlags: c.tuneFlags,
+			logFlags: c.logFlags,
 		}
 		if c.SentinelListen != "" {
 			host, first, err := splitAddr("--sentinel-listen", c.SentinelListen)

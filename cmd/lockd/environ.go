@@ -9,7 +9,8 @@ import (
 
 // Variables that are no flags and no mistakes: those of tests and test builds, and what
 // Kubernetes tells each container of a service whose name begins with lockd.
-var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|PEER_SECRET|LOGS|FUZZ_SEEDS|SEGMENT_BYTES|GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
+var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|PEER_SECRET|LOGS|FUZZ_SEEDS|SEGMENT_BYTES|` +
+	`GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
 
 // misspelt warns of variables of the environment that look like flags and are none.
 func misspelt(environ []string) (warnings []string) {
@@ -19,7 +20,8 @@ func misspelt(environ []string) (warnings []string) {
 		if !strings.HasPrefix(name, "LOCKD_") || known[name] || notFlags.MatchString(name) {
 			continue
 		}
-		warnings = append(warnings, "the environment variable "+name+" is not known and has no effect: did you mean "+nearest(name, known)+"?")
+		warnings = append(warnings, "the environment variable "+name+" is not known and has no effect: did you "+
+			"mean "+nearest(name, known)+"?")
 	}
 	return warnings
 }

@@ -38,15 +38,23 @@ func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
 		more := fileLimit{Cur: need, Max: max(need, have.Max)}
 		switch err := f.set(&more); {
 		case err == nil:
-			log.Info(fmt.Sprintf("Increased maximum number of open files to %d (it was originally set to %d).", need, have.Cur))
+			log.Info(fmt.Sprintf("Increased maximum number of open files to %d (it was originally set to %d).",
+				need, have.Cur))
 			have = more
 		case have.Cur <= reserved:
-			return nil, fmt.Errorf("your current 'ulimit -n' of %d is not enough for the server to start: increase your open file limit to at least %d", have.Cur, need)
+			return nil, fmt.Errorf("your current 'ulimit -n' of %d is not enough for the server to start: increase "+
+				"your open file limit to at least %d",
+				have.Cur, need)
 		default:
-			log.Warn(fmt.Sprintf("You requested maxclients of %d requiring at least %d max file descriptors.", clientsWanted, need))
+			log.Warn(fmt.Sprintf("You requested maxclients of %d requiring at least %d max file descriptors.",
+				clientsWanted, need))
 			log.Warn(fmt.Sprintf("Server can't set maximum open files to %d because of OS error: %v.", need, err))
-			log.Warn(fmt.Sprintf("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. "+
-				"If you need higher maxclients increase 'ulimit -n'.", have.Cur, have.Cur-reserved))
+			log.Warn(fmt.Sprintf(
+				"Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. "+
+					"If you need higher maxclients increase 'ulimit -n'.",
+				have.Cur,
+				have.Cur-reserved,
+			))
 		}
 	}
 	var last atomic.Uint64

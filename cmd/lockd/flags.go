@@ -106,7 +106,9 @@ func (f modeFlags) check(advertise, sentinel string) error {
 	}
 	host, port, err := splitAddr("--advertise", advertise)
 	if ip := net.ParseIP(host); err == nil && (host == "" || port == 0 || ip != nil && ip.IsUnspecified()) {
-		err = usagef("--advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to connect to %s", advertise)
+		err = usagef("--advertise is needed with --cluster-protocol and --sentinel-listen: clients are told to "+
+			"connect to %s",
+			advertise)
 	}
 	return err
 }
@@ -315,7 +317,13 @@ func (c *serveCmd) check() error {
 	if err := c.fillAddrs(); err != nil {
 		return err
 	}
-	for name, addr := range map[string]string{"--join": c.Join, "--advertise": c.Advertise, "--peer-listen": c.PeerListen, "--peer-advertise": c.PeerAdvertise, "--sentinel-listen": c.SentinelListen} {
+	for name, addr := range map[string]string{
+		"--join":            c.Join,
+		"--advertise":       c.Advertise,
+		"--peer-listen":     c.PeerListen,
+		"--peer-advertise":  c.PeerAdvertise,
+		"--sentinel-listen": c.SentinelListen,
+	} {
 		if addr == "" {
 			continue
 		}
@@ -401,7 +409,8 @@ const devNodesMax = 9
 const idMax = 64
 
 func checkID(id string) error {
-	if id == "" || len(id) > idMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
+	if id == "" || len(id) > idMax ||
+		strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
 		return usagef("node id %q is not 1 to %d printable characters without space, comma and equals sign", id, idMax)
 	}
 	return nil

@@ -71,7 +71,8 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	}
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
-		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecret: c.secret.bytes, PeerInsecure: c.PeerInsecure, ClientAddrs: []string{c.Advertise},
+		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecret: c.secret.bytes,
+		PeerInsecure: c.PeerInsecure, ClientAddrs: []string{c.Advertise},
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
 		Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
@@ -86,7 +87,8 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	if sentinel != nil {
 		i.sentinel = server.New(server.Config{
 			Backend: i.node.Sentinel(), Profile: server.Sentinel, Hub: sentinelHub, Password: c.SentinelRequirepass,
-			Local: map[string]string{"port": portOf(i.sentinelListener)}, Version: version, RunID: runID(), Log: log, Seats: c.seats,
+			Local: map[string]string{"port": portOf(i.sentinelListener)}, Version: version, RunID: runID(), Log: log,
+			Seats: c.seats,
 		})
 		i.serve(i.sentinel, i.sentinelListener)
 	}

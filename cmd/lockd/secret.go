@@ -46,7 +46,8 @@ func (c *serveCmd) readSecret() error {
 	}
 	s.bytes = bytes.TrimSpace(s.bytes)
 	if len(s.bytes) < peer.SecretMin || len(s.bytes) > peerSecretMax {
-		return usagef("%s holds %d bytes besides white space, not %d to %d", source, len(s.bytes), peer.SecretMin, peerSecretMax)
+		return usagef("%s holds %d bytes besides white space, not %d to %d",
+			source, len(s.bytes), peer.SecretMin, peerSecretMax)
 	}
 	return nil
 }
@@ -72,7 +73,8 @@ func (c *serveCmd) warnOfPeers(log *slog.Logger) {
 		log.Warn("--peer-insecure: whoever reaches the peer port can read and change everything", "peers", c.PeerListen)
 	}
 	if c.secret.mode.IsRegular() && c.secret.mode&readableByOthers != 0 {
-		log.Warn("the secret of the peers is open to every user of this machine: chmod o= "+c.PeerSecretFile, "mode", fmt.Sprintf("%04o", c.secret.mode.Perm()))
+		log.Warn("the secret of the peers is open to every user of this machine: chmod o= "+c.PeerSecretFile,
+			"mode", fmt.Sprintf("%04o", c.secret.mode.Perm()))
 	}
 }
 

@@ -28,10 +28,12 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		return usageError{err}
 	}
 	defer i.stop()
-	log.Info("lockd "+version+" serves", "id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise,
-		"peers", c.PeerListen, "dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "clusterProtocol", c.ClusterProtocol)
+	log.Info("lockd "+version+" serves",
+		"id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise, "peers", c.PeerListen,
+		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "clusterProtocol", c.ClusterProtocol)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(c.Listen) {
-		log.Warn("protected mode: clients of other machines are refused, as there is no password: give --requirepass, or --protected-mode no")
+		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
+			"--requirepass, or --protected-mode no")
 	}
 	if c.Join != "" {
 		if err := i.node.Join(ctx, c.Join, c.Requirepass); err != nil && ctx.Err() == nil {

@@ -15,7 +15,8 @@ const version = "0.1.0"
 type versionCmd struct{}
 
 func (versionCmd) run(_ context.Context, stdout, _ io.Writer) error {
-	_, err := fmt.Fprintf(stdout, "lockd %s%s %s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(stdout, "lockd %s%s %s %s/%s\n",
+		version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 

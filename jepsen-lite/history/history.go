@@ -223,7 +223,13 @@ const lineBytesMax = 16 << 20
 func Read(r io.Reader) (*History, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), lineBytesMax)
-	p := pairing{open: map[int]int{}, faults: map[string]int{}, nodes: map[string]bool{}, quorums: newQuorums(), h: &History{}}
+	p := pairing{
+		open:    map[int]int{},
+		faults:  map[string]int{},
+		nodes:   map[string]bool{},
+		quorums: newQuorums(),
+		h:       &History{},
+	}
 	line := 0
 	for scan.Scan() {
 		line++

@@ -141,7 +141,13 @@ func (c *tally) check(v *Verdict) {
 		}
 		switch {
 		case s.count < int64(least):
-			v.Add(c.missing(s, int64(least)), s.op, "it saw %d changes; %d were acknowledged before it, or are its own", s.count, least)
+			v.Add(
+				c.missing(s, int64(least)),
+				s.op,
+				"it saw %d changes; %d were acknowledged before it, or are its own",
+				s.count,
+				least,
+			)
 		case s.count > int64(most):
 			v.Add("done twice", s.op, "it saw %d changes; only %d had been sent", s.count, most)
 		case top.op != nil && s.count < top.count:
@@ -153,7 +159,8 @@ func (c *tally) check(v *Verdict) {
 // missing says what it is that an answer saw too few changes: others saw them after
 // it, or nobody saw them again.
 func (c *tally) missing(s sighting, least int64) string {
-	if !s.change && slices.ContainsFunc(c.seen, func(l sighting) bool { return l.op.Start > s.op.End && l.count >= least }) {
+	if !s.change &&
+		slices.ContainsFunc(c.seen, func(l sighting) bool { return l.op.Start > s.op.End && l.count >= least }) {
 		return "stale read"
 	}
 	return "update lost"

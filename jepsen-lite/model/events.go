@@ -96,7 +96,8 @@ func (k *leased) event(v *Verdict, clock *logClock, o *history.Op) {
 		left = min(left, millis(from.In[0])-clock.ranMax(from.Start, o.End))
 	}
 	if left > 0 {
-		v.Add("told early", o, "its time counts from %s: %.3f ms are left at least", k.until[len(k.until)-1], float64(left)/1e6)
+		v.Add("told early", o, "its time counts from %s: %.3f ms are left at least", k.until[len(k.until)-1],
+			float64(left)/1e6)
 	}
 }
 
@@ -108,9 +109,11 @@ func (k *leased) untold(v *Verdict, h *history.History, e *ear) {
 	due := dueAt(h, k.high)
 	switch heard := e.heard[k.set.Key]; {
 	case heard == nil && e.listened(h, due):
-		v.Add("not told", k.set, "process %d listened since %s, was not cut off, and was not told of the key's end", e.process, e.start)
+		v.Add("not told", k.set, "process %d listened since %s, was not cut off, and was not told of the key's end",
+			e.process, e.start)
 	case heard != nil && heard.Start > due:
-		v.Add("told late", heard, "its time counts from %s: %.3f s late", k.until[len(k.until)-1], float64(heard.Start-k.high)/1e9)
+		v.Add("told late", heard, "its time counts from %s: %.3f s late", k.until[len(k.until)-1],
+			float64(heard.Start-k.high)/1e9)
 	}
 }
 
@@ -125,8 +128,10 @@ func skipped(v *Verdict, keys map[string]*leased, e *ear) {
 		}
 		for _, other := range e.order {
 			o := keys[other]
-			if o != nil && len(o.until) == 1 && o.until[0].Start > k.until[0].End && millis(o.until[0].In[0]) > millis(k.until[0].In[0]) {
-				v.Add("missed", e.heard[other], "the lease of %s had ended before, and process %d was not told of it", k.until[0], e.process)
+			if o != nil && len(o.until) == 1 && o.until[0].Start > k.until[0].End &&
+				millis(o.until[0].In[0]) > millis(k.until[0].In[0]) {
+				v.Add("missed", e.heard[other], "the lease of %s had ended before, and process %d was not told of it",
+					k.until[0], e.process)
 				break
 			}
 		}

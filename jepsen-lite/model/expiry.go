@@ -53,7 +53,8 @@ func Expiry(h *history.History) *Verdict {
 				l.gone = o
 			}
 			if left := l.leftMin(clock, o); left > 0 {
-				v.Add("gone early", o, "%s gave it %d ms, and %.3f ms of them are left at least", l.set, l.ttl/msNs, float64(left)/1e6)
+				v.Add("gone early", o, "%s gave it %d ms, and %.3f ms of them are left at least", l.set, l.ttl/msNs,
+					float64(left)/1e6)
 			}
 			continue
 		}
@@ -80,7 +81,8 @@ func (l *life) present(v *Verdict, clock *logClock, o *history.Op) {
 		v.Add("came back", o, "%s had not found it", l.gone)
 	}
 	if late := -l.leftMax(clock, o) - expiryBound; late > 0 {
-		v.Add("gone late", o, "%s gave it %d ms: %.3f ms too long, although there were writes meanwhile", l.set, l.ttl/msNs, float64(late)/1e6)
+		v.Add("gone late", o, "%s gave it %d ms: %.3f ms too long, although there were writes meanwhile", l.set,
+			l.ttl/msNs, float64(late)/1e6)
 	}
 	switch o.Name {
 	case "get":
@@ -105,12 +107,14 @@ func (l *life) remaining(v *Verdict, clock *logClock, o *history.Op) {
 	case left > most:
 		v.Add("remaining time too long", o, "%s gave it %d ms: %d ms may be left at most", l.set, l.ttl/msNs, most/msNs)
 	case left+msNs < l.leftMin(clock, o):
-		v.Add("remaining time too short", o, "%s gave it %d ms: %d ms are left at least", l.set, l.ttl/msNs, l.leftMin(clock, o)/msNs)
+		v.Add("remaining time too short", o, "%s gave it %d ms: %d ms are left at least", l.set, l.ttl/msNs,
+			l.leftMin(clock, o)/msNs)
 	}
 	if l.pttl != nil {
 		allowed := clock.lostMax(clock.gapBefore(l.pttl.Start), o.End) + pttlSlack
 		if left > l.left+allowed {
-			v.Add("remaining time grew", o, "%s said %d ms, and a change of the leader may have added %d ms at most", l.pttl, l.left/msNs, allowed/msNs)
+			v.Add("remaining time grew", o, "%s said %d ms, and a change of the leader may have added %d ms at most",
+				l.pttl, l.left/msNs, allowed/msNs)
 		}
 	}
 	l.pttl, l.left = o, left

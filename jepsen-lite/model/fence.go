@@ -118,7 +118,9 @@ func unfenced(v *Verdict, h *history.History, held map[string]*tenure) {
 	if all == 0 {
 		return
 	}
-	v.Note("%d writes of late holders came while another one held the lock, and a resource without fences took them; the fenced one refused %d", late, refused)
+	v.Note("%d writes of late holders came while another one held the lock, and a resource without fences took them; "+
+		"the fenced one refused %d",
+		late, refused)
 }
 
 // growing checks: a grant that was over before another was asked for has the
@@ -138,7 +140,8 @@ func growing(v *Verdict, grants []grant) {
 			}
 		}
 		if g.fence <= top.fence {
-			v.Add("fence not greater", g.read, "fence %d of %s, but %d was given before to %s", g.fence, g.acquire, top.fence, top.acquire)
+			v.Add("fence not greater", g.read, "fence %d of %s, but %d was given before to %s", g.fence, g.acquire,
+				top.fence, top.acquire)
 		}
 		if other := seen[g.fence]; other != nil && other != g.acquire {
 			v.Add("fence not greater", g.read, "fence %d was given to %s too", g.fence, other)

@@ -149,16 +149,19 @@ func (t *ticks) judge(v *Verdict) {
 			v.Add("log clock went back", o, "%s had seen it at %s", by, clockMs(most))
 		}
 		if most, by := t.most(o); s.tick > most {
-			v.Add("log clock fast", o, "since %s it ran %.3f ms longer than there was time", by, float64(s.tick-most)/1e6)
+			v.Add("log clock fast", o, "since %s it ran %.3f ms longer than there was time", by,
+				float64(s.tick-most)/1e6)
 		}
 		least, by := t.reigns[s.term].before(o.Start)
 		if lost := least + o.Start - s.tick - clockGrain; by != nil && lost > 0 {
-			v.Add("log clock slow", o, "since %s it lost %.3f ms, and one node led throughout, in term %s", by, float64(lost)/1e6, s.term)
+			v.Add("log clock slow", o, "since %s it lost %.3f ms, and one node led throughout, in term %s", by,
+				float64(lost)/1e6, s.term)
 			continue
 		}
 		least, by = t.kept.before(o.Start)
 		if lost := least + t.mustRun(o.Start) - s.tick; by != nil && lost > clockSlack {
-			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which somebody led", by, float64(lost)/1e6)
+			v.Add("log clock lost time", o, "since %s it lost %.3f ms of the time in which somebody led", by,
+				float64(lost)/1e6)
 		}
 	}
 }
@@ -230,13 +233,15 @@ func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
 	switch {
 	case there == "0":
 		if to <= l.from {
-			v.Add("ended early", o, "%s gave it until %s of the log clock, which was %s at most", l.grant, clockMs(l.from), clockMs(to))
+			v.Add("ended early", o, "%s gave it until %s of the log clock, which was %s at most", l.grant,
+				clockMs(l.from), clockMs(to))
 		}
 		return
 	case value != l.grant.In[0]:
 		v.Add("wrong value", o, "only %q was ever set", l.grant.In[0])
 	case t.passed(o) > l.to:
-		v.Add("ended late", o, "%s gave it until %s of the log clock, which was %s at least", l.grant, clockMs(l.to), clockMs(t.passed(o)))
+		v.Add("ended late", o, "%s gave it until %s of the log clock, which was %s at least", l.grant, clockMs(l.to),
+			clockMs(t.passed(o)))
 	}
 	if left != "" {
 		l.remaining(v, o, left, from, to)
@@ -256,7 +261,8 @@ func (l *granted) remaining(v *Verdict, o *history.Op, text string, from, to int
 		from = min(from, l.from) // it may have been over for a while, and nothing of the log has said so yet
 	}
 	if to < l.from || from > l.to {
-		v.Add("wrong remaining time", o, "%s gave it until %s to %s of the log clock: this says until %s to %s", l.grant, clockMs(l.from), clockMs(l.to), clockMs(from), clockMs(to))
+		v.Add("wrong remaining time", o, "%s gave it until %s to %s of the log clock: this says until %s to %s",
+			l.grant, clockMs(l.from), clockMs(l.to), clockMs(from), clockMs(to))
 		return
 	}
 	l.from, l.to = max(l.from, from), min(l.to, to)

@@ -145,10 +145,17 @@ func (m machine) blame(v *Verdict, ops []*history.Op) {
 		return m.search(m.until(ops, done[i].End), decideMax/4) == porcupine.Illegal
 	})
 	if i == len(done) {
-		v.Undecided = append(v.Undecided, "key "+ops[0].Key+": there is no order, and the event could not be found in time")
+		v.Undecided = append(v.Undecided, "key "+ops[0].Key+": there is no order, and the event could not be found "+
+			"in time")
 		return
 	}
-	v.Add(m.kind, done[i], "no order of the operations on %s explains this answer; those before it on the key were:%s", ops[0].Key, recent(ops, done[i]))
+	v.Add(
+		m.kind,
+		done[i],
+		"no order of the operations on %s explains this answer; those before it on the key were:%s",
+		ops[0].Key,
+		recent(ops, done[i]),
+	)
 }
 
 // until is the history as it was known at a time: what had not completed has an

@@ -28,7 +28,8 @@ const (
 // in time, or nobody may reach it; or nobody asks it.
 var unmarked = []string{
 	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
-	"install",                      // in which a node that serves has no state yet, and cannot make up for one that is lost
+	// in which a node that serves has no state yet, and cannot make up for one that is lost
+	"install",
 	"quiet", "scenario save twice", // which have the clients ask for nothing
 }
 
@@ -43,7 +44,8 @@ func isUnmarked(f history.Window) bool {
 // no node is not the cluster's.
 var onlyRead = map[string]bool{
 	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
-	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true, "cut": true,
+	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true,
+	"cut":   true,
 	"range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
 }
 
@@ -88,7 +90,9 @@ func silences(v *Verdict, h *history.History) {
 					to = min(to, acked[i])
 				}
 				if first, asked := demand(h, q.Nodes, span{from, to}); asked > silenceMax {
-					v.Add("silence", first, "no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked for %.1f s",
+					v.Add("silence", first,
+						"no write succeeded from %.3f s to %.3f s, although %s served and were connected, and asked "+
+							"for %.1f s",
 						sec(from), sec(to), strings.Join(q.Nodes, ", "), sec(asked))
 				}
 				from = to

@@ -93,7 +93,10 @@ func digits(o *history.Op) map[string]int64 {
 // added, and that it is that of their times.
 func inOneOrder(v *Verdict, sums []*history.Op) {
 	slices.SortStableFunc(sums, func(a, b *history.Op) int {
-		return cmp.Or(cmp.Compare(bits.OnesCount64(uint64(value(a))), bits.OnesCount64(uint64(value(b)))), cmp.Compare(a.Start, b.Start))
+		return cmp.Or(
+			cmp.Compare(bits.OnesCount64(uint64(value(a))), bits.OnesCount64(uint64(value(b)))),
+			cmp.Compare(a.Start, b.Start),
+		)
 	})
 	for i := 1; i < len(sums); i++ {
 		if a, b := sums[i-1], sums[i]; value(a)&^value(b) != 0 {

@@ -100,7 +100,8 @@ func (q *waitedFor) judgeLeft(v *Verdict) {
 		}
 	}
 	if len(q.lost) > q.doubts {
-		v.Add("lost", q.pushes[q.lost[0]], "%d values are gone, and %d clients do not know what they were given", len(q.lost), q.doubts)
+		v.Add("lost", q.pushes[q.lost[0]], "%d values are gone, and %d clients do not know what they were given",
+			len(q.lost), q.doubts)
 	}
 }
 

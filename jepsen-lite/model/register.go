@@ -101,7 +101,8 @@ func removed(h *history.History, w, o *history.Op) bool {
 		if x == w || x == o || x.Key != w.Key || !x.Maybe() || x.End < w.Start || x.Start > o.End {
 			continue
 		}
-		if x.Name == "del" || x.Name == "set" || x.Name == "swap" || x.Name == "cas" && !(x.OK() && x.Out[0] == "0") || x.Name == "setnx" && !x.OK() {
+		if x.Name == "del" || x.Name == "set" || x.Name == "swap" || x.Name == "cas" && !(x.OK() && x.Out[0] == "0") ||
+			x.Name == "setnx" && !x.OK() {
 			return true
 		}
 	}

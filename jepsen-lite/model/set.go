@@ -69,7 +69,8 @@ func checkSetRead(v *Verdict, adds map[string]*history.Op, first map[string]*his
 	if len(lost) > 0 {
 		short := *r
 		short.Out = []string{"..."}
-		v.Add("lost", &short, "%d members are missing that had been acknowledged or seen before, among them %s: %s", len(lost), lost[0], adds[lost[0]])
+		v.Add("lost", &short, "%d members are missing that had been acknowledged or seen before, among them %s: %s",
+			len(lost), lost[0], adds[lost[0]])
 	}
 }
 

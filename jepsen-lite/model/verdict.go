@@ -19,15 +19,19 @@ type Verdict struct {
 	Problems  []Problem
 	Undecided []string // what could not be decided in time
 	Notes     []string // worth knowing, and not wrong
-	NotJudged []string // problems with bounds on real time, and what was undecided, of a run that is judged for safety alone
+	// NotJudged are the problems with bounds on real time, and what was undecided, of a run that is
+	// judged for safety alone.
+	NotJudged []string
 }
 
 // timeKinds are the problems that say nothing but that something took long, as it may on
 // a machine that has other work too.
 var timeKinds = []string{
-	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late", "overslept",
+	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late",
+	"overslept",
 	"goroutines not back", "memory not back", "stopped late", "left alone",
-	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault", "unknown without a fault",
+	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
+	"unknown without a fault",
 }
 
 // SafetyOnly no longer judges what depends on how fast the machine is.

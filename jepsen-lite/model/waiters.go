@@ -38,7 +38,8 @@ func Waiters(h *history.History) *Verdict {
 			slept(v, h, o, releases[o.Key])
 		}
 	}
-	v.Note("%d waits were ended by a release, %d by their time, %d by a broken connection", waits["woken"], waits["timeout"], waits["cut"])
+	v.Note("%d waits were ended by a release, %d by their time, %d by a broken connection",
+		waits["woken"], waits["timeout"], waits["cut"])
 	return v
 }
 

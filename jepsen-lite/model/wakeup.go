@@ -63,7 +63,14 @@ func earsOf(v *Verdict, h *history.History) (ears []*ear) {
 		e := open[o.Process]
 		switch {
 		case o.Name == "listen" && o.OK():
-			e = &ear{process: o.Process, key: o.Key, start: o, from: o.End, until: h.End, heard: map[string]*history.Op{}}
+			e = &ear{
+				process: o.Process,
+				key:     o.Key,
+				start:   o,
+				from:    o.End,
+				until:   h.End,
+				heard:   map[string]*history.Op{},
+			}
 			open[o.Process] = e
 			ears = append(ears, e)
 		case o.Name == "cut" && e != nil:
@@ -114,7 +121,8 @@ func (e *ear) gaps(v *Verdict, sent map[string]*history.Op) {
 			continue
 		}
 		if n, err := strconv.ParseInt(p.Out[0], 10, 64); err == nil && n < first {
-			v.Add("missed", p, "process %d had listened since %s, and number %d was the first that it heard", e.process, e.start, first)
+			v.Add("missed", p, "process %d had listened since %s, and number %d was the first that it heard", e.process,
+				e.start, first)
 		}
 	}
 }
@@ -164,7 +172,8 @@ func orders(v *Verdict, ears []*ear) {
 					continue
 				}
 				if place < last {
-					v.Add("order differs", b.heard[text], "process %d heard %s before it, process %d after it", a.process, at, b.process)
+					v.Add("order differs", b.heard[text], "process %d heard %s before it, process %d after it",
+						a.process, at, b.process)
 					break
 				}
 				last, at = place, text
@@ -190,7 +199,9 @@ func holes(v *Verdict, ears []*ear, cause func(text string) *history.Op) {
 			for _, text := range other.order[:max(last, 0)] {
 				if c := cause(text); e.heard[text] == nil && !missed[text] && c != nil && c.Start > e.from {
 					missed[text] = true
-					v.Add("missed", e.heard[other.order[last]], "before it, process %d heard %s, of %s, and process %d did not", other.process, text, c, e.process)
+					v.Add("missed", e.heard[other.order[last]],
+						"before it, process %d heard %s, of %s, and process %d did not", other.process, text, c,
+						e.process)
 				}
 			}
 		}

@@ -6,7 +6,8 @@ import "time"
 func transfer(f *Field, fault Fault) (string, func()) {
 	once := func() {
 		to := f.pick("follower", fault.Dice+uint64(time.Now().UnixNano()))[0]
-		_, _ = f.Target.Do(to, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to)) // refused when the cluster is broken
+		// refused when the cluster is broken
+		_, _ = f.Target.Do(to, 2*time.Second, "LOCKD", "TRANSFER", f.Target.ID(to))
 	}
 	if fault.Variant == "often" {
 		return "transfer often", repeat(400*time.Millisecond, once)

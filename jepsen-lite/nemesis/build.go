@@ -42,17 +42,28 @@ func (f *Field) refusal(node string) {
 	others := f.others(node)
 	told := func() bool {
 		return f.Target.Said(node, otherVersion) && f.Target.Said(node, target.OtherCommand) &&
-			slices.ContainsFunc(others, func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) })
+			slices.ContainsFunc(
+				others,
+				func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) },
+			)
 	}
 	until := time.Now().Add(buildRefused)
 	for !told() && time.Now().Before(until) && f.Target.Running(node) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if !told() {
-		f.found.add("not refused", fmt.Sprintf("%s runs a build that knows %s, and within %s its log, and that of one of %v, do not say that it %s...",
-			node, target.OtherCommand, buildRefused, others, otherVersion))
+		f.found.add(
+			"not refused",
+			fmt.Sprintf("%s runs a build that knows %s, and within %s its log, and that of one of %v, do not say "+
+				"that it %s...",
+				node, target.OtherCommand, buildRefused, others, otherVersion),
+		)
 	}
 	if r, err := f.Target.Do(node, buildAsk, "SET", provokeKey, "other"); err == nil && !r.IsErr() {
-		f.found.add("not refused", fmt.Sprintf("%s runs a build that knows %s, and answers a write with %q", node, target.OtherCommand, r.Text()))
+		f.found.add(
+			"not refused",
+			fmt.Sprintf("%s runs a build that knows %s, and answers a write with %q",
+				node, target.OtherCommand, r.Text()),
+		)
 	}
 }

@@ -9,7 +9,9 @@ import (
 func Check(plan []Step) error {
 	for i, s := range plan {
 		if s.After < 0 || s.For < 0 || len(s.Faults) == 0 {
-			return fmt.Errorf("step %d: after %s, for %s, %d faults: no time may be less than 0, and there must be a fault", i+1, s.After, s.For, len(s.Faults))
+			return fmt.Errorf("step %d: after %s, for %s, %d faults: no time may be less than 0, and there must be a "+
+				"fault",
+				i+1, s.After, s.For, len(s.Faults))
 		}
 		for _, f := range s.Faults {
 			k := Find(f.Kind)

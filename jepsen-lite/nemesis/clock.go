@@ -25,7 +25,8 @@ func clock(f *Field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	set := func(stepMs int64, percent int) {
 		for _, n := range nodes {
-			_, _ = f.Target.Fault(n, fmt.Sprintf("clock %d %d", stepMs, percent)) // one that is down comes back with the right time
+			// one that is down comes back with the right time
+			_, _ = f.Target.Fault(n, fmt.Sprintf("clock %d %d", stepMs, percent))
 		}
 	}
 	undo := func() {

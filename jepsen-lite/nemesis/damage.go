@@ -147,7 +147,8 @@ func (f *Field) revive(node string) {
 // mend has a node take new snapshots until it has let go of one with a wrong bit.
 func (f *Field) mend(node, file string) {
 	for until := time.Now().Add(mendMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		if _, err := os.Stat(file); err != nil || !strings.HasPrefix(file, f.Target.Dir(node)+string(filepath.Separator)) {
+		if _, err := os.Stat(file); err != nil ||
+			!strings.HasPrefix(file, f.Target.Dir(node)+string(filepath.Separator)) {
 			return
 		}
 		f.save(node)

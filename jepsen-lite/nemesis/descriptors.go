@@ -85,6 +85,7 @@ func intrude(ctx context.Context, addr string, count int) {
 		if open[i] != nil {
 			_ = open[i].Close()
 		}
-		open[i], _ = net.DialTimeout("tcp", addr, time.Second) // whoever has no descriptor for it takes it later, or never
+		// whoever has no descriptor for it takes it later, or never
+		open[i], _ = net.DialTimeout("tcp", addr, time.Second)
 	}
 }

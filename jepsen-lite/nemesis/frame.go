@@ -70,7 +70,13 @@ func (f *Field) catchMany(kind, node string, d *rand.Rand) (stop func() (struck 
 
 // catchOf draws what becomes of the next message of a kind.
 func catchOf(kind, node string, d *rand.Rand) target.Catch {
-	c := target.Catch{Node: node, Kind: kind, Skip: d.IntN(frameSkips + 1), Answer: d.IntN(2) == 0, Break: d.IntN(2) == 0}
+	c := target.Catch{
+		Node:   node,
+		Kind:   kind,
+		Skip:   d.IntN(frameSkips + 1),
+		Answer: d.IntN(2) == 0,
+		Break:  d.IntN(2) == 0,
+	}
 	if _, rare := frameLeads[kind]; rare {
 		c.Skip = 0
 	}

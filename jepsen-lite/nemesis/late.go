@@ -42,7 +42,8 @@ func (f *Field) lateOnce(leader string, dice uint64) {
 	time.Sleep(lateHold)
 	f.answers(leader, others, target.Shape{Cut: true, Delay: lateNever})
 	f.Target.Pause(leader)
-	for until := time.Now().Add(latePause); time.Now().Before(until) && slices.Contains([]string{"", leader}, f.Target.Leader()); {
+	until := time.Now().Add(latePause)
+	for time.Now().Before(until) && slices.Contains([]string{"", leader}, f.Target.Leader()) {
 		time.Sleep(lateLook)
 	}
 	time.Sleep(lateWrites)

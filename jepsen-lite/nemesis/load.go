@@ -92,14 +92,19 @@ func burst(f *Field, _ uint64) (string, func()) {
 		_, err := c.Pipe(loadAnswerMax, cmds...)
 		return err
 	})
-	return fmt.Sprintf("burst of %d clients, pipelines of %d", burstClients, burstPipeline), f.thenClean(stop, burstClients)
+	return fmt.Sprintf("burst of %d clients, pipelines of %d",
+		burstClients, burstPipeline), f.thenClean(stop, burstClients)
 }
 
 // large writes and reads large values.
 func large(f *Field, dice uint64) (string, func()) {
 	value := strings.Repeat(string(rune('a'+dice%26)), largeBytes)
 	stop := f.crowd(largeClients, func(c *target.Conn, id int) error {
-		_, err := c.Pipe(loadAnswerMax, []string{"SET", loadKey(id), value, "EX", loadLease}, []string{"GET", loadKey(id)})
+		_, err := c.Pipe(
+			loadAnswerMax,
+			[]string{"SET", loadKey(id), value, "EX", loadLease},
+			[]string{"GET", loadKey(id)},
+		)
 		return err
 	})
 	return fmt.Sprintf("large values, %d clients", largeClients), f.thenClean(stop, largeClients)

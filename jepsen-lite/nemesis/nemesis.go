@@ -39,33 +39,149 @@ const (
 
 // Table is every kind of fault.
 var Table = []Kind{
-	{"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s", []string{"leader", "follower", "majority", "all", "storm"}, false, restarts, kill},
-	{"pause", "SIGSTOP, and SIGCONT at the end of the fault", []string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause},
-	{"partition", "links between nodes hold their bytes back", []string{"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring", "halves", "flapping"}, false, links, partition},
-	{"late", "the leader stops until another is elected; then the last answers to it arrive", []string{"leader"}, false, links, late},
-	{"slow", "links between nodes delay with jitter, drip, break in mid-stream, take and never answer, or open no connection", []string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials"}, false, links, slow},
-	{"clients", "links between clients and nodes do the same", []string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients},
+	{
+		"kill", "SIGKILL, and a restart at once, at the end of the fault or after 10 s",
+		[]string{"leader", "follower", "majority", "all", "storm"}, false, restarts, kill,
+	},
+	{
+		"pause", "SIGSTOP, and SIGCONT at the end of the fault",
+		[]string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause,
+	},
+	{
+		"partition",
+		"links between nodes hold their bytes back",
+		[]string{
+			"leader alone", "follower alone", "minority", "leader deaf", "leader mute", "bridge", "ring",
+			"halves", "flapping",
+		},
+		false,
+		links,
+		partition,
+	},
+	{
+		"late", "the leader stops until another is elected; then the last answers to it arrive",
+		[]string{"leader"}, false, links, late,
+	},
+	{
+		"slow",
+		"links between nodes delay with jitter, drip, break in mid-stream, take and never answer, or open no " +
+			"connection",
+		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials"}, false, links, slow,
+	},
+	{
+		"clients", "links between clients and nodes do the same",
+		[]string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients,
+	},
 	{"transfer", "leadership is handed over, again and again", []string{"once", "often"}, false, links, transfer},
-	{"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s", []string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart},
-	{"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"}, false, restarts, snapshot},
-	{"install", "a follower needs a snapshot from its leader, over links that drip, break or are cut; or the leader is killed meanwhile, and started at once", []string{"drip", "break", "cut", "kill"}, false, links, install},
-	{"disk", "a node is killed and its newest snapshot removed before it starts", []string{"leader", "follower"}, false, restarts, disk},
-	{"flip", "a follower is killed and one bit of its data folder flipped before it starts", []string{"log", "snapshot", "votes"}, false, restarts, flip},
-	{"member", "a node loses its disk; it is removed, and a new one joins under a new id", []string{"leader", "follower"}, false, joins, member},
-	{"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit", []string{"burst", "large", "connections", "scripts"}, false, links, load},
-	{"descriptors", "a node has few file descriptors left, and more clients come than there are; or strangers to its peer port, too", []string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors},
-	{"clock", "the wall clock steps, strobes, or runs 5 % fast or slow", []string{"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one", "fast leader", "slow one", "slow leader"}, true, disarms, clock},
-	{"point", "nodes die at one of all fault points, by a kill or without power", []string{"leader", "follower", "all"}, true, disarms, point},
-	{"store", "a write to the disk fails with EIO or ENOSPC; the node must stop", []string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store},
-	{"full", "the disk has no space until the fault ends; the node must stop, again and again", []string{"leader", "follower", "majority"}, true, disarms, full},
-	{"stall", "a write or a sync of the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true, disarms, stall},
-	{"drag", "every sync takes 20 to 300 ms longer, on all nodes up to 100 ms", []string{"leader", "follower", "all"}, true, disarms, drag},
-	{"unsynced", "nodes lose power: what was not synced is lost, or torn", []string{"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower", "tear majority", "tear all"}, true, restarts, unsynced},
+	{
+		"restart", "SIGTERM, and a restart at once or at the end of the fault; it must end within 2 s",
+		[]string{"leader", "follower", "rolling", "leader at once"}, false, restarts, restart,
+	},
+	{
+		"snapshot", "nodes take a snapshot and trim their log; then one is killed", []string{"all", "kill"},
+		false, restarts, snapshot,
+	},
+	{
+		"install",
+		"a follower needs a snapshot from its leader, over links that drip, break or are cut; or the leader is " +
+			"killed meanwhile, and started at once",
+		[]string{"drip", "break", "cut", "kill"}, false, links, install,
+	},
+	{
+		"disk", "a node is killed and its newest snapshot removed before it starts",
+		[]string{"leader", "follower"}, false, restarts, disk,
+	},
+	{
+		"flip", "a follower is killed and one bit of its data folder flipped before it starts",
+		[]string{"log", "snapshot", "votes"}, false, restarts, flip,
+	},
+	{
+		"member", "a node loses its disk; it is removed, and a new one joins under a new id",
+		[]string{"leader", "follower"}, false, joins, member,
+	},
+	{
+		"load", "many more clients: 64 that pipeline, 512 KiB values, 5,000 connections, scripts up to the limit",
+		[]string{"burst", "large", "connections", "scripts"}, false, links, load,
+	},
+	{
+		"descriptors",
+		"a node has few file descriptors left, and more clients come than there are; or strangers to its peer port, " +
+			"too",
+		[]string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors,
+	},
+	{
+		"clock",
+		"the wall clock steps, strobes, or runs 5 % fast or slow",
+		[]string{
+			"step one", "step leader", "step all", "strobe one", "strobe leader", "strobe all", "fast one",
+			"fast leader", "slow one", "slow leader",
+		},
+		true,
+		disarms,
+		clock,
+	},
+	{
+		"point", "nodes die at one of all fault points, by a kill or without power",
+		[]string{"leader", "follower", "all"}, true, disarms, point,
+	},
+	{
+		"store", "a write to the disk fails with EIO or ENOSPC; the node must stop",
+		[]string{"leader error", "leader full", "follower error", "follower full"}, true, disarms, store,
+	},
+	{
+		"full", "the disk has no space until the fault ends; the node must stop, again and again",
+		[]string{"leader", "follower", "majority"}, true, disarms, full,
+	},
+	{
+		"stall", "a write or a sync of the disk hangs for 0.5, 3 or 30 s", []string{"leader", "follower"}, true,
+		disarms, stall,
+	},
+	{
+		"drag", "every sync takes 20 to 300 ms longer, on all nodes up to 100 ms",
+		[]string{"leader", "follower", "all"}, true, disarms, drag,
+	},
+	{
+		"unsynced",
+		"nodes lose power: what was not synced is lost, or torn",
+		[]string{
+			"drop leader", "drop follower", "drop majority", "drop all", "tear leader", "tear follower",
+			"tear majority", "tear all",
+		},
+		true,
+		restarts,
+		unsynced,
+	},
 	{"vote", "a follower dies between the two halves of a vote", []string{"pause", "kill"}, true, disarms, vote},
-	{"frame", "single messages of one kind between a node and the others are lost, held, or come twice, or what is answered to them", frameKinds, false, links, frame},
-	{"build", "a node is started from a build that knows one command more: it is refused, and refuses, until it has its own build again; in a step of its own", []string{"leader", "follower"}, false, restarts, build},
-	{"quiet", "nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within 1 s; then all at once; in a step of its own", []string{"write", "read", "script", "straggler"}, false, links, quiet},
-	{"scenario", "steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that hangs, and so on; in a step of its own", []string{"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping", "mute", "stale"}, true, restarts, scenario},
+	{
+		"frame",
+		"single messages of one kind between a node and the others are lost, held, or come twice, or what is " +
+			"answered to them",
+		frameKinds, false, links, frame,
+	},
+	{
+		"build",
+		"a node is started from a build that knows one command more: it is refused, and refuses, until it has its " +
+			"own build again; in a step of its own",
+		[]string{"leader", "follower"}, false, restarts, build,
+	},
+	{
+		"quiet",
+		"nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within " +
+			"1 s; then all at once; in a step of its own",
+		[]string{"write", "read", "script", "straggler"}, false, links, quiet,
+	},
+	{
+		"scenario",
+		"steps that led to a bug before, in their order: save twice and lose an answer, hand over to a disk that " +
+			"hangs, and so on; in a step of its own",
+		[]string{
+			"save twice", "hand over", "stop leader", "join", "install", "large", "folder", "elected", "stopping",
+			"mute", "stale",
+		},
+		true,
+		restarts,
+		scenario,
+	},
 }
 
 // Find returns the row of a name, or nil. The name may be followed by a colon and one
@@ -191,7 +307,15 @@ func (f *Field) hush() (speak func()) {
 // own is the field for one fault of a step of some kinds: what others do to links is not
 // undone with it.
 func (f *Field) own(t *toll, kinds ...string) *Field {
-	return &Field{Target: f.Target, History: f.History, Quiet: f.Quiet, links: f.Target.Net().Layer(), toll: t, kinds: kinds, found: f.finds()}
+	return &Field{
+		Target:  f.Target,
+		History: f.History,
+		Quiet:   f.Quiet,
+		links:   f.Target.Net().Layer(),
+		toll:    t,
+		kinds:   kinds,
+		found:   f.finds(),
+	}
 }
 
 // Current is what is broken now, "" if nothing is.
@@ -255,7 +379,10 @@ func undoOrder(faults []Fault) []int {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(Find(faults[a].Kind).Undo - Find(faults[b].Kind).Undo) })
+	slices.SortStableFunc(
+		order,
+		func(a, b int) int { return int(Find(faults[a].Kind).Undo - Find(faults[b].Kind).Undo) },
+	)
 	return order
 }
 

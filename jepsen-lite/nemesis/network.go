@@ -33,7 +33,13 @@ func (f *Field) healPeers(dice uint64) {
 }
 
 // parted is whom the variants of partition part from the rest.
-var parted = map[string]string{"follower alone": "follower", "minority": "few", "halves": "others", "bridge": "others", "ring": "follower"}
+var parted = map[string]string{
+	"follower alone": "follower",
+	"minority":       "few",
+	"halves":         "others",
+	"bridge":         "others",
+	"ring":           "follower",
+}
 
 // partition separates nodes from each other; clients reach them all.
 func partition(f *Field, fault Fault) (string, func()) {

@@ -96,7 +96,10 @@ func store(f *Field, fault Fault) (string, func()) {
 	d := dice(fault.Dice)
 	s := spotOf([]string{target.LogWrite, target.LogSync, target.VoteWrite, target.SnapshotWrite}[d.IntN(4)])
 	nodes := f.victims(who, fault.Dice)
-	what, disarm := f.strike(nodes, target.Strike{Point: s.name, Act: target.Act(how), Skip: int(d.Uint64N(s.skipMax + 1))})
+	what, disarm := f.strike(
+		nodes,
+		target.Strike{Point: s.name, Act: target.Act(how), Skip: int(d.Uint64N(s.skipMax + 1))},
+	)
 	return "store " + what, func() {
 		disarm()
 		f.restartAll(nodes)
@@ -121,7 +124,14 @@ func full(f *Field, fault Fault) (string, func()) {
 
 // stallable are the points at which a disk hangs: in half of the cases in a sync of the log.
 // The rest are writes.
-var stallable = []string{target.LogSync, target.LogSync, target.LogSync, target.LogWrite, target.VoteWrite, target.SnapshotWrite}
+var stallable = []string{
+	target.LogSync,
+	target.LogSync,
+	target.LogSync,
+	target.LogWrite,
+	target.VoteWrite,
+	target.SnapshotWrite,
+}
 
 // hangs are how long it does.
 var hangs = []time.Duration{500 * time.Millisecond, 3 * time.Second, 30 * time.Second}
@@ -166,7 +176,10 @@ func drag(f *Field, fault Fault) (string, func()) {
 		most = dragAllMax
 	}
 	length := dragMin + time.Duration(dice(fault.Dice).Int64N(int64(most-dragMin)))
-	what, disarm := f.strike(f.pick(fault.Variant, fault.Dice), target.Strike{Point: target.LogSync, Act: target.ActSlow, Stall: length.Round(time.Millisecond)})
+	what, disarm := f.strike(
+		f.pick(fault.Variant, fault.Dice),
+		target.Strike{Point: target.LogSync, Act: target.ActSlow, Stall: length.Round(time.Millisecond)},
+	)
 	return "drag " + what, disarm
 }
 

@@ -73,7 +73,8 @@ func (f *Field) drain() {
 // settled waits until all nodes serve, and one leads.
 func (f *Field) settled() bool {
 	for until := time.Now().Add(settleMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		if !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return !f.Target.Serving(n) }) && f.Target.Leader() != "" {
+		if !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return !f.Target.Serving(n) }) &&
+			f.Target.Leader() != "" {
 			return true
 		}
 	}
@@ -87,7 +88,11 @@ func (f *Field) askAlone(which string, d *rand.Rand) {
 		began := time.Now()
 		r, err := f.Target.Do(n, loneMax, lone[which]...)
 		if took := time.Since(began); err != nil || r.IsErr() || took > loneMax {
-			f.found.add("left alone", fmt.Sprintf("%s of %s with nobody else there: %q, %v after %.1f s; %s are well", which, n, r.Text(), err, took.Seconds(), loneMax))
+			f.found.add(
+				"left alone",
+				fmt.Sprintf("%s of %s with nobody else there: %q, %v after %.1f s; %s are well",
+					which, n, r.Text(), err, took.Seconds(), loneMax),
+			)
 		}
 		if d.IntN(2) == 0 {
 			time.Sleep(time.Duration(d.Int64N(int64(quietMin))))
@@ -117,7 +122,11 @@ func (f *Field) straggle(d *rand.Rand, length time.Duration) (times int) {
 		late := usual + lateFrom + time.Duration(d.Int64N(int64(lateTo-lateFrom)))
 		took, err := together(crowd[1:], crowd[0], late)
 		if err != nil {
-			f.found.add("left alone", fmt.Sprintf("one of %d writes at once, or of one more %s later, at try %d: %v; %s are well", lateCrowd, late, times+1, err, loneMax))
+			f.found.add(
+				"left alone",
+				fmt.Sprintf("one of %d writes at once, or of one more %s later, at try %d: %v; %s are well",
+					lateCrowd, late, times+1, err, loneMax),
+			)
 			return times
 		}
 		usual += (min(took, lateMax) - usual) / 8

@@ -211,7 +211,11 @@ func handOverToHung(p *play) {
 		r, err := p.Target.Do(via, time.Second, "SET", provokeKey, "1")
 		return err == nil && !r.IsErr()
 	}) {
-		p.found.add("left alone", fmt.Sprintf("%s takes no write for %s after two hand-overs to %s, whose disk hangs; the others are well", via, handOverMax, to))
+		p.found.add(
+			"left alone",
+			fmt.Sprintf("%s takes no write for %s after two hand-overs to %s, whose disk hangs; the others are well",
+				via, handOverMax, to),
+		)
 	}
 }
 
@@ -263,11 +267,15 @@ func installLarge(p *play) {
 		_, _ = p.Target.Do(p.leader, loadAnswerMax, "SET", key, value, "EX", loadLease)
 	}
 	for i := range largeKeys / 1000 {
-		_, _ = p.Target.Do(p.leader, loadAnswerMax, "EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i), loadLease)
+		_, _ = p.Target.Do(
+			p.leader, loadAnswerMax, "EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i),
+			loadLease,
+		)
 	}
 	p.undo = append(p.undo, func() { // once there is a majority
 		p.restartAll(p.others)
-		for attempt, until := 0, time.Now().Add(loadCleanMax); time.Now().Before(until) && !p.tell(attempt, del); attempt++ {
+		until := time.Now().Add(loadCleanMax)
+		for attempt := 0; time.Now().Before(until) && !p.tell(attempt, del); attempt++ {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
@@ -495,7 +503,12 @@ func putFolderBack(p *play) {
 	_ = p.Target.Restart(other)
 	_ = p.Target.Restart(node)
 	if !p.until(folderFound, func() bool { return !p.Target.Running(node) }) {
-		p.found.add("trusts a copy", fmt.Sprintf("%s goes on for %s on a copy of its data folder from before its last start, beside %s, which knows that start", node, folderFound, other))
+		p.found.add(
+			"trusts a copy",
+			fmt.Sprintf("%s goes on for %s on a copy of its data folder from before its last start, beside %s, which "+
+				"knows that start",
+				node, folderFound, other),
+		)
 		p.Target.Kill(node)
 	}
 }

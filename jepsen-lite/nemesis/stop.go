@@ -51,7 +51,11 @@ func (f *Field) stop(node string) {
 	began := time.Now()
 	f.Target.Shutdown(node)
 	if took := time.Since(began); ready && took > stopIn && f.canStop(node) {
-		f.found.add("stopped late", fmt.Sprintf("%s ended %.1f s after SIGTERM, with a majority that it could reach; %s are well", node, took.Seconds(), stopIn))
+		f.found.add(
+			"stopped late",
+			fmt.Sprintf("%s ended %.1f s after SIGTERM, with a majority that it could reach; %s are well",
+				node, took.Seconds(), stopIn),
+		)
 	}
 }
 
@@ -61,7 +65,8 @@ func (f *Field) canStop(node string) bool {
 	whole := func(other string) bool {
 		return f.Target.Net().State(node, other) == target.Whole && f.Target.Net().State(other, node) == target.Whole
 	}
-	if slices.ContainsFunc(f.kinds, func(kind string) bool { return !slices.Contains(timely, kind) }) || !whole(target.Clients) {
+	if slices.ContainsFunc(f.kinds, func(kind string) bool { return !slices.Contains(timely, kind) }) ||
+		!whole(target.Clients) {
 		return false
 	}
 	reached := 1

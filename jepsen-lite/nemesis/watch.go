@@ -25,7 +25,13 @@ type watched struct {
 // Watch returns t with marks in the history. All nodes count as running and serving now,
 // and all links as whole.
 func Watch(t target.Target, h *history.Recorder) target.Target {
-	w := &watched{Target: t, history: h, nodes: map[string]*sync.Mutex{}, turns: map[string]int{}, links: map[[2]string]string{}}
+	w := &watched{
+		Target:  t,
+		history: h,
+		nodes:   map[string]*sync.Mutex{},
+		turns:   map[string]int{},
+		links:   map[[2]string]string{},
+	}
 	for _, n := range t.Nodes() {
 		w.nodes[n] = &sync.Mutex{}
 		w.mark(history.Up, n)
@@ -84,11 +90,22 @@ func (w *watched) link(from, to string, s target.Shape) {
 		return
 	}
 	w.links[[2]string{from, to}] = state
-	w.history.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Link, Node: from, Key: to, Value: []string{state}})
+	w.history.Record(history.Event{
+		Process: history.Nemesis,
+		Type:    history.Info,
+		Op:      history.Link,
+		Node:    from,
+		Key:     to,
+		Value:   []string{state},
+	})
 }
 
 // linkStates are the words of the history.
-var linkStates = map[target.LinkState]string{target.Whole: history.LinkWhole, target.Slow: history.LinkSlow, target.Cut: history.LinkCut}
+var linkStates = map[target.LinkState]string{
+	target.Whole: history.LinkWhole,
+	target.Slow:  history.LinkSlow,
+	target.Cut:   history.LinkCut,
+}
 
 func (w *watched) end(node string, do func(string)) {
 	w.nodes[node].Lock()

@@ -88,8 +88,10 @@ func outages(w io.Writer, results []Result) {
 	fmt.Fprintln(tw, "fault\ttimes\tlongest outage\tof workload\twhile")
 	for _, kind := range slices.Sorted(maps.Keys(faults)) {
 		o := longest[kind]
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\n", kind, faults[kind], o.Length.Round(time.Millisecond), o.Workload, o.What)
+		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\n",
+			kind, faults[kind], o.Length.Round(time.Millisecond), o.Workload, o.What)
 	}
 	_ = tw.Flush()
-	fmt.Fprintf(w, "in all: %d operations, %d of them unknown, and %d faults\n", sum.OK+sum.Fail+sum.Info, sum.Info, sum.Faults)
+	fmt.Fprintf(w, "in all: %d operations, %d of them unknown, and %d faults\n",
+		sum.OK+sum.Fail+sum.Info, sum.Info, sum.Faults)
 }

@@ -13,10 +13,12 @@ func Page(path, again string, results []Result) error {
 	var b strings.Builder
 	b.WriteString("<!doctype html><meta charset=utf-8><title>jepsen-lite</title><style>" +
 		"body{font:14px system-ui;margin:2em;max-width:1150px}pre{background:#f4f4f4;padding:1em;overflow:auto}" +
-		"svg{border:1px solid #ccc;max-width:100%;height:auto}li{margin:.3em 0;white-space:pre-wrap}</style><h1>jepsen-lite</h1>\n")
+		"svg{border:1px solid #ccc;max-width:100%;height:auto}li{margin:.3em 0;white-space:pre-wrap}" +
+		"</style><h1>jepsen-lite</h1>\n")
 	var table strings.Builder
 	Table(&table, results)
-	fmt.Fprintf(&b, "<pre>%s</pre><p>Again: <code>%s</code></p>\n", html.EscapeString(table.String()), html.EscapeString(again))
+	fmt.Fprintf(&b, "<pre>%s</pre><p>Again: <code>%s</code></p>\n",
+		html.EscapeString(table.String()), html.EscapeString(again))
 	b.WriteString(legend)
 	for _, r := range results {
 		fmt.Fprintf(&b, "<h2>%s: %s</h2>\n", r.Workload, html.EscapeString(Word(r.Verdict)))
@@ -30,9 +32,12 @@ func Page(path, again string, results []Result) error {
 }
 
 // legend says what the pictures show.
-var legend = "<p>Upper rows: when faults of each kind were on. Rows of nodes: " + swatch(upFill, "it ran") + ", " + swatch(downFill, "it was down") + ", " +
-	swatch(awayFill, "paused, or not serving yet") + ", " + swatch(leadFill, "it took itself for the leader") + ", " + swatch(cutFill, "its links were cut or slow") +
-	". A frame: a fault that names the node. Dots: operations, when they were asked for and how long the answer took, " +
+var legend = "<p>Upper rows: when faults of each kind were on. Rows of nodes: " +
+	swatch(upFill, "it ran") + ", " + swatch(downFill, "it was down") + ", " +
+	swatch(awayFill, "paused, or not serving yet") + ", " +
+	swatch(leadFill, "it took itself for the leader") + ", " + swatch(cutFill, "its links were cut or slow") +
+	". A frame: a fault that names the node. " +
+	"Dots: operations, when they were asked for and how long the answer took, " +
 	swatch(okFill, "done") + ", " + swatch(failFill, "certainly not done") + ", " + swatch(unknownFill, "unknown") +
 	". Red lines: an answer that breaks a rule. Whatever is pointed at says what it is.</p>\n"
 
@@ -44,7 +49,8 @@ func swatch(fill, text string) string {
 func problems(b *strings.Builder, r Result) {
 	b.WriteString("<ol>\n")
 	for _, p := range r.Verdict.Problems {
-		fmt.Fprintf(b, "<li><b style='color:%s'>%s</b>: %s</li>\n", badFill, html.EscapeString(p.Kind), html.EscapeString(p.Text))
+		fmt.Fprintf(b, "<li><b style='color:%s'>%s</b>: %s</li>\n",
+			badFill, html.EscapeString(p.Kind), html.EscapeString(p.Text))
 	}
 	b.WriteString("</ol>\n")
 }

@@ -58,8 +58,16 @@ func Picture(r Result) string {
 	p.axis()
 	p.broken(r)
 	height := p.y + axisHigh
-	return fmt.Sprintf("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' font-family='system-ui, sans-serif' font-size='11'>\n"+
-		"<rect width='100%%' height='100%%' fill='#fff'/>\n%s</svg>\n", labelWidth+plotWidth, height, labelWidth+plotWidth, height, p.b.String())
+	return fmt.Sprintf(
+		"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' height='%d' font-family='system-ui, "+
+			"sans-serif' font-size='11'>\n"+
+			"<rect width='100%%' height='100%%' fill='#fff'/>\n%s</svg>\n",
+		labelWidth+plotWidth,
+		height,
+		labelWidth+plotWidth,
+		height,
+		p.b.String(),
+	)
 }
 
 // picture is being drawn, from the top to the bottom.
@@ -81,7 +89,8 @@ func (p *picture) label(y int, text string) {
 // bar is a time in a row. What it is comes up when it is pointed at.
 func (p *picture) bar(start, end int64, y, high int, style, what string) {
 	x := p.x(start)
-	fmt.Fprintf(&p.b, "<rect x='%.1f' y='%d' width='%.1f' height='%d' %s><title>%s</title></rect>\n", x, y, max(p.x(end)-x, 1), high, style, html.EscapeString(what+" "+times(start, end)))
+	fmt.Fprintf(&p.b, "<rect x='%.1f' y='%d' width='%.1f' height='%d' %s><title>%s</title></rect>\n",
+		x, y, max(p.x(end)-x, 1), high, style, html.EscapeString(what+" "+times(start, end)))
 }
 
 func times(start, end int64) string {
@@ -197,7 +206,8 @@ func (p *picture) dots() {
 	p.y += dotsHigh
 	for d := int64(latencyMin); d <= latencyMax; d *= 10 {
 		y := p.latency(d)
-		fmt.Fprintf(&p.b, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/>\n", labelWidth, labelWidth+plotWidth, y, y)
+		fmt.Fprintf(&p.b, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/>\n",
+			labelWidth, labelWidth+plotWidth, y, y)
 		p.label(int(y)+4, time.Duration(d).String())
 	}
 	every := len(p.h.Ops)/dotsMax + 1
@@ -205,7 +215,8 @@ func (p *picture) dots() {
 		if o.Node == "" || o.Outcome == history.OK && i%every != 0 {
 			continue
 		}
-		fmt.Fprintf(&p.b, "<circle cx='%.1f' cy='%.1f' r='1.5' fill='%s'/>\n", p.x(o.Start), p.latency(took(&o)), fillOf(o.Outcome))
+		fmt.Fprintf(&p.b, "<circle cx='%.1f' cy='%.1f' r='1.5' fill='%s'/>\n",
+			p.x(o.Start), p.latency(took(&o)), fillOf(o.Outcome))
 	}
 }
 
@@ -234,7 +245,8 @@ func fillOf(t history.Type) string {
 func (p *picture) axis() {
 	step := stepOf(p.h.End)
 	for t := int64(0); t <= p.h.End; t += step {
-		fmt.Fprintf(&p.b, "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#bbb' stroke-opacity='.5'/><text x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
+		fmt.Fprintf(&p.b, "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#bbb' stroke-opacity='.5'/><text "+
+			"x='%.1f' y='%d' text-anchor='middle'>%s</text>\n",
 			p.x(t), p.x(t), flagsHigh, p.y, p.x(t), p.y+14, time.Duration(t))
 	}
 }
@@ -270,7 +282,8 @@ func (p *picture) broken(r Result) {
 		what := fmt.Sprintf("%d %s: %s", f.number, f.kind, f.op)
 		x := p.x(shown(f.op))
 		p.bar(f.op.Start, shown(f.op), flagsHigh, p.y-flagsHigh, "fill='"+badFill+"' fill-opacity='.06'", what)
-		fmt.Fprintf(&p.b, "<g stroke='%s' fill='none'><line x1='%.1f' x2='%.1f' y1='%d' y2='%d'/><circle cx='%.1f' cy='%.1f' r='4'/><title>%s</title></g>\n",
+		fmt.Fprintf(&p.b, "<g stroke='%s' fill='none'><line x1='%.1f' x2='%.1f' y1='%d' y2='%d'/><circle cx='%.1f' "+
+			"cy='%.1f' r='4'/><title>%s</title></g>\n",
 			badFill, x, x, flagsHigh, p.y, p.x(f.op.Start), p.latency(took(f.op)), html.EscapeString(what))
 		if x < free {
 			continue
@@ -279,7 +292,8 @@ func (p *picture) broken(r Result) {
 		if free = x + letterWide*float64(len(text)); free > labelWidth+plotWidth {
 			anchor = "end"
 		}
-		fmt.Fprintf(&p.b, "<text x='%.1f' y='%d' fill='%s' font-weight='bold' text-anchor='%s'>%s</text>\n", x, flagsHigh-4, badFill, anchor, html.EscapeString(text))
+		fmt.Fprintf(&p.b, "<text x='%.1f' y='%d' fill='%s' font-weight='bold' text-anchor='%s'>%s</text>\n",
+			x, flagsHigh-4, badFill, anchor, html.EscapeString(text))
 	}
 }
 

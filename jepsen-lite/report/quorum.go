@@ -32,5 +32,6 @@ func quorums(w io.Writer, results []Result) {
 			least, of = s, r.Workload
 		}
 	}
-	fmt.Fprintf(w, "a majority served and was connected for %.0f %% of the time with faults (%s: %.0f %%)\n", 100*share, of, 100*least)
+	fmt.Fprintf(w, "a majority served and was connected for %.0f %% of the time with faults (%s: %.0f %%)\n",
+		100*share, of, 100*least)
 }

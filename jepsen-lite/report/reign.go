@@ -23,7 +23,8 @@ type Reign struct {
 // What a line of a node's log tells: when it was written, and the node's role from then on.
 var (
 	timedLine = regexp.MustCompile(`^time=(\S+) `)
-	roleLine  = regexp.MustCompile(` msg="?(this node leads|this node does not lead|this node follows|there is no leader)\b.* term=(\d+)`)
+	roleLine  = regexp.MustCompile(` msg="?(this node leads|this node does not lead|this node follows|there is no ` +
+		`leader)\b.* term=(\d+)`)
 )
 
 // startLine begins what a process says in its log, and lineBytesMax bounds a line of it.

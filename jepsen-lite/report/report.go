@@ -63,10 +63,13 @@ func Table(w io.Writer, results []Result) {
 	var sum Figures
 	for _, r := range results {
 		f := Count(r.History)
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
-		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info, sum.Faults+f.Faults, max(sum.Gap, f.Gap)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
+			r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
+		sum.OK, sum.Fail, sum.Info = sum.OK+f.OK, sum.Fail+f.Fail, sum.Info+f.Info
+		sum.Faults, sum.Gap = sum.Faults+f.Faults, max(sum.Gap, f.Gap)
 	}
-	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n", sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
+	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%d\t%s\t\n",
+		sum.OK, sum.Fail, sum.Info, sum.Faults, sum.Gap.Round(time.Millisecond))
 	_ = tw.Flush()
 	outages(w, results)
 	quorums(w, results)

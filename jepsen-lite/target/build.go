@@ -44,7 +44,9 @@ func (k Kind) Build(path, bug string, flags ...string) error {
 		}
 		flags = append(slices.Clone(flags), "-overlay", overlay)
 	}
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
+	cmd := exec.Command(
+		"go",
+		slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
@@ -73,7 +75,8 @@ func plant(repo, patch, dir string) (overlay string, err error) {
 		return "", errors.New(patch + " changes nothing")
 	}
 	for _, path := range paths {
-		if err := copyFile(filepath.Join(repo, path), filepath.Join(dir, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := copyFile(filepath.Join(repo, path), filepath.Join(dir, path)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return "", err // but a file that is not there yet
 		}
 	}

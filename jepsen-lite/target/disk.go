@@ -92,7 +92,10 @@ func (t *lockd) Damage(node string, do func(dir string) (late string)) bool {
 // PutBack implements Target.
 func (t *lockd) PutBack(node, copied string) bool {
 	n := t.nodes[node]
-	spare := !slices.ContainsFunc(t.names, func(other string) bool { return other != node && t.nodes[other].doubtful() })
+	spare := !slices.ContainsFunc(
+		t.names,
+		func(other string) bool { return other != node && t.nodes[other].doubtful() },
+	)
 	n.mu.Lock() // nobody starts it meanwhile
 	defer n.mu.Unlock()
 	n.kill()

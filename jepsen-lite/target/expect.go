@@ -36,7 +36,8 @@ const (
 func (e *End) is(status string, last []string) bool {
 	said := false
 	for _, line := range last {
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "goroutine ") {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+			strings.HasPrefix(line, "goroutine ") {
 			return false
 		}
 		said = said || strings.Contains(line, e.Sentence)

@@ -92,7 +92,8 @@ func (s Strike) end() *End {
 // survivable reports whether the node may go on all the same: a snapshot that could
 // not be written, or not yet, is missed by nobody, as long as the log is not trimmed.
 func (s Strike) survivable() bool {
-	return s.Act == ActSlow || s.Act == ActStall && s.Stall <= storeStallMax || s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull || s.Act == ActStall)
+	return s.Act == ActSlow || s.Act == ActStall && s.Stall <= storeStallMax ||
+		s.Point == SnapshotWrite && (s.Act == ActError || s.Act == ActFull || s.Act == ActStall)
 }
 
 // told is what the process says when the point strikes.

@@ -46,7 +46,9 @@ type CatchAct string
 const (
 	Swallow CatchAct = "swallow" // it never arrives
 	Hold    CatchAct = "hold"    // it, and what comes after it on its connection, arrives later
-	Double  CatchAct = "double"  // it arrives twice, as if it had been sent again, and is answered once; not calls, which are sent once
+	// Double: it arrives twice, as if it had been sent again, and is answered once. Not for calls,
+	// which are sent once.
+	Double CatchAct = "double"
 )
 
 // Catch says which message is caught, once or each time, and what becomes of it.
@@ -100,7 +102,8 @@ func (n *Net) catch(from, to string, m message) *Catch {
 	n.catching.Lock()
 	defer n.catching.Unlock()
 	for _, c := range n.catches {
-		if c.Kind != m.kind || c.Node != from && c.Node != to || c.Act == Double && m.unique() || m.size > messageKeepMax {
+		if c.Kind != m.kind || c.Node != from && c.Node != to || c.Act == Double && m.unique() ||
+			m.size > messageKeepMax {
 			continue
 		}
 		if c.Skip--; c.Skip < 0 {

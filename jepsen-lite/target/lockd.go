@@ -56,7 +56,13 @@ func newLockd(c Config) (Target, error) {
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
 		at := func(part int) string { return addrs[part*c.Nodes+i] }
-		n := &lockdNode{addr: at(0), peerAddr: at(1), faultAddr: at(2), id: name, dir: filepath.Join(c.Dir, "data", name)}
+		n := &lockdNode{
+			addr:      at(0),
+			peerAddr:  at(1),
+			faultAddr: at(2),
+			id:        name,
+			dir:       filepath.Join(c.Dir, "data", name),
+		}
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err
 		}
@@ -65,7 +71,11 @@ func newLockd(c Config) (Target, error) {
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
 		n.fullFile = filepath.Join(c.Dir, "data", name+".full")
-		n.env = []string{faultListenVar + "=" + n.faultAddr, fullVar + "=" + n.fullFile, fmt.Sprintf("%s=%d", segmentVar, segmentBytes)}
+		n.env = []string{
+			faultListenVar + "=" + n.faultAddr,
+			fullVar + "=" + n.fullFile,
+			fmt.Sprintf("%s=%d", segmentVar, segmentBytes),
+		}
 		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
 			"--peer-listen", at(1), "--peer-advertise", n.peer.Addr()}, c.Args...)
 		t.names, t.nodes[name] = append(t.names, name), n
@@ -290,7 +300,8 @@ func (t *lockd) Converged(ctx context.Context) error {
 			}
 			index, hash := r.Elems[0].Text(), r.Elems[1].Text()
 			if other, ok := seen[index]; ok && other[0] != hash {
-				fork = fmt.Errorf("states differ at index %s: %s has %s, %s has %s", index, other[1], other[0], name, hash)
+				fork = fmt.Errorf("states differ at index %s: %s has %s, %s has %s",
+					index, other[1], other[0], name, hash)
 				return nil
 			}
 			seen[index] = [2]string{hash, name}

@@ -95,7 +95,8 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
 		p.met = p.expected[i]
 	} else if !p.told || cmd.ProcessState.ExitCode() > 0 { // also one that fails while it obeys
-		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s: %s", p.name, status, strings.Join(last, " | ")))
+		death := fmt.Sprintf("%s ended by itself: %s: %s", p.name, status, strings.Join(last, " | "))
+		p.deaths = append(p.deaths, death)
 	}
 	if p.onEnd != nil {
 		p.onEnd()
@@ -179,7 +180,12 @@ func (p *proc) takeRaces() (races []string) {
 	reports := strings.Split(p.logFrom(0), raceReport)[1:]
 	for _, r := range reports[min(p.races, len(reports)):] {
 		lines := strings.SplitN(r, "\n", raceReportLines+1)
-		races = append(races, fmt.Sprintf("%s: %s", p.logPath, strings.Join(strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " ")), " ")))
+		races = append(
+			races,
+			fmt.Sprintf("%s: %s",
+				p.logPath,
+				strings.Join(strings.Fields(strings.Join(lines[:min(raceReportLines, len(lines))], " ")), " ")),
+		)
 	}
 	p.races = len(reports)
 	return races

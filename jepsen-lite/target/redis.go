@@ -82,8 +82,18 @@ func (t *redis) add(c Config, i int) (err error) {
 	if n.sentinelPeer, err = newProxy(t.net, name, n.sentinelAddr, t.redisPeer); err != nil {
 		return err
 	}
-	n.server = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log"), args: []string{filepath.Join(n.dir, "redis.conf")}}
-	n.sentinel = proc{name: name + " sentinel", path: c.Binary, logPath: filepath.Join(c.Dir, name+"-sentinel.log"), args: []string{filepath.Join(n.dir, "sentinel.conf"), "--sentinel"}}
+	n.server = proc{
+		name:    name,
+		path:    c.Binary,
+		logPath: filepath.Join(c.Dir, name+".log"),
+		args:    []string{filepath.Join(n.dir, "redis.conf")},
+	}
+	n.sentinel = proc{
+		name:    name + " sentinel",
+		path:    c.Binary,
+		logPath: filepath.Join(c.Dir, name+"-sentinel.log"),
+		args:    []string{filepath.Join(n.dir, "sentinel.conf"), "--sentinel"},
+	}
 	t.names, t.nodes[name] = append(t.names, name), n
 	t.byPort[port(n.peer.Addr())] = name
 	return os.MkdirAll(n.dir, 0o755)
@@ -121,7 +131,8 @@ func (t *redis) configure(i int, n *redisNode) error {
 		server = append(server, "replicaof 127.0.0.1 "+first)
 	}
 	sentinel := []string{
-		"port " + port(n.sentinelAddr), "bind 127.0.0.1", "protected-mode no", "dir " + n.dir, "bind-source-addr " + sourceIP(i),
+		"port " + port(n.sentinelAddr), "bind 127.0.0.1", "protected-mode no", "dir " + n.dir,
+		"bind-source-addr " + sourceIP(i),
 		"sentinel announce-ip 127.0.0.1", "sentinel announce-port " + port(n.sentinelPeer.Addr()),
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %s %d", redisMaster, first, len(t.names)/2+1),
 		"sentinel down-after-milliseconds " + redisMaster + " 1000",
@@ -159,7 +170,8 @@ func (t *redis) formed() error {
 		}
 		text := " " + strings.Join(r.Texts(), " ") + " "
 		others := len(t.names) - 1
-		if !strings.Contains(text, fmt.Sprintf(" num-slaves %d ", others)) || !strings.Contains(text, fmt.Sprintf(" num-other-sentinels %d ", others)) {
+		if !strings.Contains(text, fmt.Sprintf(" num-slaves %d ", others)) ||
+			!strings.Contains(text, fmt.Sprintf(" num-other-sentinels %d ", others)) {
 			return errors.New("the sentinel of " + name + " does not know the others yet")
 		}
 	}

@@ -107,7 +107,8 @@ type Target interface {
 // Observer is told what is recorded. Its functions may be nil; they must be quick, and call
 // no method of the target.
 type Observer struct {
-	Ended func(node string)              // a process has ended, for whatever reason; no other one of the node has begun yet
+	// Ended: a process has ended, for whatever reason, and no other one of the node has begun yet.
+	Ended func(node string)
 	Link  func(from, to string, s Shape) // a link gets a shape: told before it is so if it gets worse, else after
 }
 

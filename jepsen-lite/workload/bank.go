@@ -43,7 +43,10 @@ func newBank(env *Env) Plan {
 				c.readBank()
 			case 2, 3:
 				call := c.transfer(t)
-				call.Cmds = [][]string{{"EVAL", transferScript, "3", c.account(t.from), c.account(t.to), call.Key, itoa(t.amount), itoa(t.id)}}
+				call.Cmds = [][]string{{
+					"EVAL", transferScript, "3", c.account(t.from), c.account(t.to), call.Key, itoa(t.amount),
+					itoa(t.id),
+				}}
 				call.Out = word("done", "poor")
 				c.Do(call)
 			case 4, 5:
@@ -69,7 +72,11 @@ func (c *Client) ledger(n int64) string { return c.Key("ledger" + itoa(n)) }
 
 // transfer is the call for one, but for its commands.
 func (c *Client) transfer(t transfer) Call {
-	return Call{Op: "transfer", Key: c.ledger(t.id / ledgerMax), In: []string{itoa(int64(t.from)), itoa(int64(t.to)), itoa(t.amount), itoa(t.id)}}
+	return Call{
+		Op:  "transfer",
+		Key: c.ledger(t.id / ledgerMax),
+		In:  []string{itoa(int64(t.from)), itoa(int64(t.to)), itoa(t.amount), itoa(t.id)},
+	}
 }
 
 func (c *Client) readLedger(n int64) {
@@ -110,7 +117,13 @@ func (c *Client) watched(t transfer) {
 	}
 	call := c.transfer(t)
 	call.Same, call.Out = conn, executed("done")
-	call.Cmds = [][]string{{"MULTI"}, {"SET", a, itoa(have - t.amount)}, {"SET", b, itoa(other + t.amount)}, {"HINCRBY", call.Key, itoa(t.id), "1"}, {"EXEC"}}
+	call.Cmds = [][]string{
+		{"MULTI"},
+		{"SET", a, itoa(have - t.amount)},
+		{"SET", b, itoa(other + t.amount)},
+		{"HINCRBY", call.Key, itoa(t.id), "1"},
+		{"EXEC"},
+	}
 	c.Do(call)
 }
 

@@ -92,7 +92,8 @@ func (m *marks) read(c *Client, group int64) {
 }
 
 const stockScript = `local left = tonumber(redis.call('get', KEYS[1])) if left == nil then return {'missing', 0} end ` +
-	`if left < 1 then return {-1, 0} end return {redis.call('decr', KEYS[1]), redis.call('hincrby', KEYS[2], ARGV[1], 1)}`
+	`if left < 1 then return {-1, 0} end return {redis.call('decr', KEYS[1]), redis.call('hincrby', KEYS[2], ` +
+	`ARGV[1], 1)}`
 
 // buyersMax bounds a list of buyers, so that reading it stays cheap.
 const buyersMax = 400
@@ -113,7 +114,8 @@ func newStock(env *Env) Plan {
 		Setup: func(c *Client) {
 			key := c.Key("stock")
 			for c.ctx.Err() == nil {
-				if _, ok := c.Do(Call{Op: "init", Key: key, Cmds: [][]string{{"SET", key, model.StockStart()}}, Out: word("OK")}); ok {
+				set := [][]string{{"SET", key, model.StockStart()}}
+				if _, ok := c.Do(Call{Op: "init", Key: key, Cmds: set, Out: word("OK")}); ok {
 					return
 				}
 			}

@@ -51,7 +51,8 @@ func newEvents(env *Env) Plan {
 // notify sets what the nodes publish by themselves.
 func (c *Client) notify(classes string) {
 	for c.ctx.Err() == nil {
-		if _, ok := c.Do(Call{Op: "setting", In: []string{classes}, Cmds: [][]string{{"CONFIG", "SET", notifySetting, classes}}, Out: word("OK")}); ok {
+		set := [][]string{{"CONFIG", "SET", notifySetting, classes}}
+		if _, ok := c.Do(Call{Op: "setting", In: []string{classes}, Cmds: set, Out: word("OK")}); ok {
 			return
 		}
 	}
@@ -61,7 +62,13 @@ func (c *Client) notify(classes string) {
 const leaseLow, leaseRange = 50, 2500
 
 func (c *Client) setLease(key string, ms int64) bool {
-	_, ok := c.Do(Call{Op: "set", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"SET", key, "1", "PX", itoa(ms)}}, Out: word("OK")})
+	_, ok := c.Do(Call{
+		Op:   "set",
+		Key:  key,
+		In:   []string{itoa(ms)},
+		Cmds: [][]string{{"SET", key, "1", "PX", itoa(ms)}},
+		Out:  word("OK"),
+	})
 	return ok
 }
 
@@ -75,7 +82,13 @@ func (c *Client) lease(key string) {
 	for c.Rand.IntN(3) > 0 && ok {
 		c.Sleep(time.Duration(c.Rand.Int64N(ms*6/5)) * time.Millisecond)
 		ms = leaseLow + c.Rand.Int64N(leaseRange)
-		_, ok = c.Do(Call{Op: "renew", Key: key, In: []string{itoa(ms)}, Cmds: [][]string{{"PEXPIRE", key, itoa(ms)}}, Out: word("0", "1")})
+		_, ok = c.Do(Call{
+			Op:   "renew",
+			Key:  key,
+			In:   []string{itoa(ms)},
+			Cmds: [][]string{{"PEXPIRE", key, itoa(ms)}},
+			Out:  word("0", "1"),
+		})
 	}
 	if ok && c.Rand.IntN(2) == 0 {
 		c.Sleep(time.Duration(c.Rand.Int64N(ms*6/5)) * time.Millisecond)

@@ -22,7 +22,13 @@ const (
 func newExpiry(env *Env) Plan {
 	return Plan{Setup: (*Client).startClock, Step: func(c *Client) {
 		key, value, ms := c.Key("e"+itoa(env.Unique())), itoa(env.Unique()), c.timeToLive()
-		call := Call{Op: "set", Key: key, In: []string{value, itoa(ms)}, Cmds: [][]string{{"SET", key, value, "PX", itoa(ms)}}, Out: word("OK")}
+		call := Call{
+			Op:   "set",
+			Key:  key,
+			In:   []string{value, itoa(ms)},
+			Cmds: [][]string{{"SET", key, value, "PX", itoa(ms)}},
+			Out:  word("OK"),
+		}
 		if c.Rand.IntN(4) > 0 {
 			call.Op, call.Cmds, call.Out = "grant", c.seeing("EVAL", grantScript, key, value, itoa(ms)), seen
 		}
@@ -43,7 +49,12 @@ func newExpiry(env *Env) Plan {
 				end = time.Now().Add(left)
 			}
 			if c.Rand.IntN(2) == 0 {
-				c.Do(Call{Op: "beat", Key: c.Key("beat"), Cmds: [][]string{{"SET", c.Key("beat"), "1"}}, Out: word("OK")})
+				c.Do(Call{
+					Op:   "beat",
+					Key:  c.Key("beat"),
+					Cmds: [][]string{{"SET", c.Key("beat"), "1"}},
+					Out:  word("OK"),
+				})
 			}
 			c.Sleep(c.untilLook(ms, end))
 		}
@@ -82,8 +93,9 @@ func (c *Client) clockKey() string { return c.Key("clock") }
 
 // startClock gives that lease.
 func (c *Client) startClock() {
+	set := [][]string{{"SET", c.clockKey(), "1", "PX", itoa(clockSpan), "NX"}}
 	for c.ctx.Err() == nil {
-		if _, ok := c.Do(Call{Op: "start", Key: c.clockKey(), Cmds: [][]string{{"SET", c.clockKey(), "1", "PX", itoa(clockSpan), "NX"}}, Out: word("OK", "nil")}); ok {
+		if _, ok := c.Do(Call{Op: "start", Key: c.clockKey(), Cmds: set, Out: word("OK", "nil")}); ok {
 			return
 		}
 		c.Sleep(retryPause)
@@ -94,7 +106,8 @@ func (c *Client) startClock() {
 // left of the clock's. Before it, grantScript sets the key, and observeScript writes
 // something else, so that it certainly goes through the log.
 const (
-	seeScript     = `return {redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[2])}`
+	seeScript = `return {redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), ` +
+		`redis.call('PTTL', KEYS[2])}`
 	grantScript   = `redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) ` + seeScript
 	observeScript = `redis.call('SET', KEYS[3], '1') ` + seeScript
 )

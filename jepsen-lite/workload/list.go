@@ -16,7 +16,13 @@ func newList(env *Env) Plan {
 				c.readList("all", key)
 				return
 			}
-			c.Do(Call{Op: "append", Key: key, In: []string{itoa(n)}, Cmds: [][]string{{"RPUSH", key, itoa(n)}}, Out: number})
+			c.Do(Call{
+				Op:   "append",
+				Key:  key,
+				In:   []string{itoa(n)},
+				Cmds: [][]string{{"RPUSH", key, itoa(n)}},
+				Out:  number,
+			})
 		},
 		Final: func(c *Client) {
 			for n := int64(c.ID); n <= env.Unique()/membersMax; n += int64(env.Workers) {

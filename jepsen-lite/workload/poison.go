@@ -26,7 +26,8 @@ var poison = []string{
 	`local t, i = {}, 0 while true do i = i + 1 t['k' .. i] = i end`,
 	`local t = {} while true do table.insert(t, 1, 1) end`,
 	`local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function() return true end)`,
-	`local t = {} for i = 1, 1e4 do t['k' .. i] = i end for i = 1, 9999 do t['k' .. i] = nil end while true do next(t) end`,
+	`local t = {} for i = 1, 1e4 do t['k' .. i] = i end for i = 1, 9999 do t['k' .. i] = nil end while true do ` +
+		`next(t) end`,
 	`local t = {} setmetatable(t, {__index = t}) return t.x`,
 	`local t = setmetatable({}, {__index = function(t, k) return t[k] end}) return t.x`,
 	// patterns

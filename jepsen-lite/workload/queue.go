@@ -19,11 +19,21 @@ func newQueue(env *Env) Plan {
 			switch c.Rand.IntN(5) {
 			case 0, 1:
 				value := itoa(c.env.Unique())
-				c.Do(Call{Op: "push", Key: key, In: []string{value}, Cmds: [][]string{{"RPUSH", key, value}}, Out: number})
+				c.Do(Call{
+					Op:   "push",
+					Key:  key,
+					In:   []string{value},
+					Cmds: [][]string{{"RPUSH", key, value}},
+					Out:  number,
+				})
 			case 2, 3:
 				c.Do(Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, c.patience()}}, Out: poppedFrom(key)})
 			case 4:
-				c.Do(Call{Op: "move", Key: key, Cmds: [][]string{{"BLMOVE", key, key + ":moved", "LEFT", "RIGHT", c.patience()}}})
+				c.Do(Call{
+					Op:   "move",
+					Key:  key,
+					Cmds: [][]string{{"BLMOVE", key, key + ":moved", "LEFT", "RIGHT", c.patience()}},
+				})
 			}
 		},
 		Final: func(c *Client) {
@@ -38,12 +48,22 @@ func newQueue(env *Env) Plan {
 // left reads what is left of a queue, and what was moved, at one moment.
 func (c *Client) left(key string) {
 	c.Do(Call{Op: "left", Key: key,
-		Cmds: [][]string{{"MULTI"}, {"LRANGE", key, "0", "-1"}, {"LRANGE", key + ":moved", "0", "-1"}, {"EXEC"}}, Out: leftAndMoved})
+		Cmds: [][]string{
+			{"MULTI"},
+			{"LRANGE", key, "0", "-1"},
+			{"LRANGE", key + ":moved", "0", "-1"},
+			{"EXEC"},
+		}, Out: leftAndMoved})
 }
 
 // patience is for how many seconds a client waits: 10 ms to half a second.
 func (c *Client) patience() string {
-	return strconv.FormatFloat((10*time.Millisecond + time.Duration(c.Rand.Int64N(int64(490*time.Millisecond)))).Seconds(), 'f', 3, 64)
+	return strconv.FormatFloat(
+		(10*time.Millisecond + time.Duration(c.Rand.Int64N(int64(490*time.Millisecond)))).Seconds(),
+		'f',
+		3,
+		64,
+	)
 }
 
 // poppedFrom makes a result of the answer of BLPOP: the value, or nil.

@@ -16,7 +16,8 @@ const (
 		`local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); ` +
 		`if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0; ` +
 		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); return 1; end; return nil;`
-	redissonRenew = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); return 1; end; return 0;`
+	redissonRenew = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); ` +
+		`return 1; end; return 0;`
 )
 
 // newReentrant: each worker is one owner, who locks up to three times, renews,
@@ -31,11 +32,18 @@ func newReentrant(env *Env) Plan {
 			in := []string{owner, ms}
 			switch c.Rand.IntN(5) {
 			case 0, 1:
-				if out, ok := c.Do(Call{Op: "lock", Key: key, In: in, Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}, Out: taken}); ok && out[0] == "nil" {
+				lock := [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}
+				if out, ok := c.Do(Call{Op: "lock", Key: key, In: in, Cmds: lock, Out: taken}); ok && out[0] == "nil" {
 					depth++
 				}
 			case 2:
-				c.Do(Call{Op: "renew", Key: key, In: in, Cmds: [][]string{{"EVAL", redissonRenew, "1", key, ms, owner}}, Out: word("0", "1")})
+				c.Do(Call{
+					Op:   "renew",
+					Key:  key,
+					In:   in,
+					Cmds: [][]string{{"EVAL", redissonRenew, "1", key, ms, owner}},
+					Out:  word("0", "1"),
+				})
 			case 3:
 				c.Do(Call{Op: "count", Key: key, In: in, Cmds: [][]string{{"HGET", key, owner}}, Out: number})
 			case 4:
@@ -58,7 +66,8 @@ func newReentrant(env *Env) Plan {
 func (c *Client) lockOnce(keys []string) {
 	for _, key := range keys {
 		owner, ms := "last"+itoa(int64(c.ID)), itoa(leaseMs(c))
-		if out, ok := c.Do(Call{Op: "lock", Key: key, In: []string{owner, ms}, Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}, Out: taken}); ok && out[0] == "nil" {
+		in, lock := []string{owner, ms}, [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}
+		if out, ok := c.Do(Call{Op: "lock", Key: key, In: in, Cmds: lock, Out: taken}); ok && out[0] == "nil" {
 			c.unlock(key, owner, ms)
 		}
 	}
@@ -66,7 +75,9 @@ func (c *Client) lockOnce(keys []string) {
 
 func (c *Client) unlock(key, owner, ms string) {
 	c.Do(Call{Op: "unlock", Key: key, In: []string{owner, ms},
-		Cmds: [][]string{{"EVAL", redissonUnlock, "2", key, "ch:" + key, "0", ms, owner, "publish"}}, Out: word("nil", "0", "1")})
+		Cmds: [][]string{
+			{"EVAL", redissonUnlock, "2", key, "ch:" + key, "0", ms, owner, "publish"},
+		}, Out: word("nil", "0", "1")})
 }
 
 // taken is nil, or "held" for any time that is left.

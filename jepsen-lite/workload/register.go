@@ -24,7 +24,11 @@ type shortLived struct {
 }
 
 func newShortLived(env *Env, name string) *shortLived {
-	return &shortLived{name, make([]atomic.Int64, (env.Workers+workersPerKey-1)/workersPerKey), make([]int64, env.Workers)}
+	return &shortLived{
+		name,
+		make([]atomic.Int64, (env.Workers+workersPerKey-1)/workersPerKey),
+		make([]int64, env.Workers),
+	}
 }
 
 func (s *shortLived) key(c *Client) string {
@@ -63,7 +67,13 @@ func newRegister(env *Env) Plan {
 				c.Do(Call{Op: "swap", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v, "GET"}}})
 				seen[c.ID] = v
 			case 11, 12:
-				c.Do(Call{Op: "setnx", Key: key, In: []string{v}, Cmds: [][]string{{"SET", key, v, "NX"}}, Out: word("OK", "nil")})
+				c.Do(Call{
+					Op:   "setnx",
+					Key:  key,
+					In:   []string{v},
+					Cmds: [][]string{{"SET", key, v, "NX"}},
+					Out:  word("OK", "nil"),
+				})
 			case 13, 14, 15, 16:
 				old := seen[c.ID]
 				if old == "nil" {

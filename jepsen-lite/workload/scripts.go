@@ -21,7 +21,14 @@ func newScripts(env *Env) Plan {
 		}
 		key := c.Key("k" + itoa(c.Rand.Int64N(8)))
 		text := script(c.Rand)
-		c.Do(Call{Op: "script", Key: key, In: []string{text}, Cmds: [][]string{{"EVAL", text, "2", key, c.Key("sum"), itoa(env.Unique())}}, Out: anything, Refusable: true})
+		c.Do(Call{
+			Op:        "script",
+			Key:       key,
+			In:        []string{text},
+			Cmds:      [][]string{{"EVAL", text, "2", key, c.Key("sum"), itoa(env.Unique())}},
+			Out:       anything,
+			Refusable: true,
+		})
 	}}
 }
 
@@ -34,7 +41,14 @@ func (c *Client) poison(turn int64) {
 		body = nested[turn/3%int64(len(nested))]
 		cmd[1] = body
 	}
-	c.Do(Call{Op: "poison", Key: key, In: []string{body[:min(len(body), 80)]}, Cmds: [][]string{cmd}, Out: anything, Refusable: true})
+	c.Do(Call{
+		Op:        "poison",
+		Key:       key,
+		In:        []string{body[:min(len(body), 80)]},
+		Cmds:      [][]string{cmd},
+		Out:       anything,
+		Refusable: true,
+	})
 	if turn%3 != 2 {
 		c.Do(Call{Op: "left", Key: key, Cmds: [][]string{{"STRLEN", key}}, Out: someOrNil})
 	}
@@ -76,7 +90,8 @@ var statements = []string{
 	`n = math.floor(n / (%d + 1)) + 0.5`,
 	`table.sort(t, function(a, b) return tostring(a) < tostring(b) end) n = n + %d`,
 	`redis.call('hset', k, 'f%d', s:sub(1, 200))`,
-	`for f, v in pairs(t) do redis.call('hset', k, f, tostring(v):sub(1, 50)) s = s:sub(1, 500) .. tostring(f) end n = n + %d`,
+	`for f, v in pairs(t) do redis.call('hset', k, f, tostring(v):sub(1, 50)) s = s:sub(1, 500) .. tostring(f) end n ` +
+		`= n + %d`,
 	`redis.call('hincrby', k, 'c', %d)`,
 	`redis.call('pexpire', k, 1000 + %d)`,
 	`redis.call('del', k) n = %d`,
@@ -100,11 +115,15 @@ var statements = []string{
 	`for i, f in ipairs(redis.call('keys', k .. '*')) do s = s:sub(1, 500) .. f end n = n + %d`,
 	`for i, f in ipairs(redis.call('scan', 0, 'COUNT', %d)[2]) do s = s:sub(1, 500) .. f end`,
 	`s = s:sub(1, 500) .. tostring(redis.call('randomkey')) n = n + %d`,
-	`s = s:sub(1, 500) .. redis.call('dbsize') .. tostring(redis.call('pexpiretime', k)) .. tostring(redis.call('fence', k)) n = n + %d`,
-	`redis.pcall('sadd', k .. ':set', 'm%d', n, s:sub(1, 20)) for i, f in ipairs(redis.pcall('smembers', k .. ':set')) do s = s:sub(1, 500) .. f end`,
-	`redis.pcall('zadd', k .. ':z', %d, s:sub(1, 20), n, 'm') for i, f in ipairs(redis.pcall('zrange', k .. ':z', 0, -1)) do s = s:sub(1, 500) .. f end`,
+	`s = s:sub(1, 500) .. redis.call('dbsize') .. tostring(redis.call('pexpiretime', k)) .. ` +
+		`tostring(redis.call('fence', k)) n = n + %d`,
+	`redis.pcall('sadd', k .. ':set', 'm%d', n, s:sub(1, 20)) for i, f in ipairs(redis.pcall('smembers', k .. ` +
+		`':set')) do s = s:sub(1, 500) .. f end`,
+	`redis.pcall('zadd', k .. ':z', %d, s:sub(1, 20), n, 'm') for i, f in ipairs(redis.pcall('zrange', k .. ':z', 0, ` +
+		`-1)) do s = s:sub(1, 500) .. f end`,
 	`redis.pcall('rpush', k .. ':l', s:sub(1, 20), %d) s = s:sub(1, 500) .. tostring(redis.pcall('lpop', k .. ':l'))`,
-	`s = s:sub(1, 500) .. tostring(redis.pcall('spop', k .. ':set')) .. tostring(redis.pcall('srandmember', k .. ':set')) n = n + %d`,
+	`s = s:sub(1, 500) .. tostring(redis.pcall('spop', k .. ':set')) .. tostring(redis.pcall('srandmember', k .. ` +
+		`':set')) n = n + %d`,
 	`local function deep(d) if d > 0 then return 1 + deep(d - 1) end return 0 end n = n + deep(%d0)`,
 	`n = 0 while n < %d000 do n = n + 1 end`,
 	`n = bit.bxor(math.floor(n) %% 65536, %d)`,
@@ -116,10 +135,18 @@ var statements = []string{
 // the rest.
 const remember = `local o = KEYS[2] .. ':o' redis.call('hset', o, 'f' .. math.floor(n) %% 9, s:sub(1, 5)) ` +
 	`for i, f in ipairs(redis.pcall(%s)) do s = s:sub(1, 900) .. f end ` +
-	`redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, 1000) .. '|' .. #t))` + "\n"
+	`redis.call('set', KEYS[2], redis.sha1hex((redis.call('get', KEYS[2]) or '') .. tostring(n) .. '|' .. s:sub(1, ` +
+	`1000) .. '|' .. #t))` + "\n"
 
 // orders are commands whose answer has an order that a server may choose.
-var orders = []string{"'hkeys', o", "'hvals', o", "'hgetall', o", "'keys', k .. '*'", "'smembers', k .. ':set'", "'hkeys', k"}
+var orders = []string{
+	"'hkeys', o",
+	"'hvals', o",
+	"'hgetall', o",
+	"'keys', k .. '*'",
+	"'smembers', k .. ':set'",
+	"'hkeys', k",
+}
 
 // script makes a random script. A few run into a limit on purpose.
 func script(r *rand.Rand) string {
@@ -132,6 +159,9 @@ func script(r *rand.Rand) string {
 	if r.IntN(60) == 0 {
 		b.WriteString("while true do n = n + 1 end\n")
 	}
-	b.WriteString([]string{"return n", "return s:sub(1, 100)", "return t", "return redis.call('hgetall', k)", "return {n, s:sub(1, 10)}"}[r.IntN(5)])
+	b.WriteString(
+		[]string{"return n", "return s:sub(1, 100)", "return t", "return redis.call('hgetall', " +
+			"k)", "return {n, s:sub(1, 10)}"}[r.IntN(5)],
+	)
 	return b.String()
 }

@@ -18,7 +18,13 @@ func newSet(env *Env) Plan {
 				read(c, key)
 				return
 			}
-			c.Do(Call{Op: "add", Key: key, In: []string{itoa(n)}, Cmds: [][]string{{"HSET", key, itoa(n), "1"}}, Out: word("0", "1")})
+			c.Do(Call{
+				Op:   "add",
+				Key:  key,
+				In:   []string{itoa(n)},
+				Cmds: [][]string{{"HSET", key, itoa(n), "1"}},
+				Out:  word("0", "1"),
+			})
 		},
 		Final: func(c *Client) {
 			if c.ID > 2 {

@@ -74,7 +74,8 @@ func (h *holder) wait() (held bool) {
 	defer ear.Close()
 	for ctx.Err() == nil {
 		if ear.conn == nil {
-			if _, ok := ear.Do(Call{Op: "listen", Key: h.key, Cmds: [][]string{{"SUBSCRIBE", h.channel()}}, Out: subscribed}); !ok {
+			listen := [][]string{{"SUBSCRIBE", h.channel()}}
+			if _, ok := ear.Do(Call{Op: "listen", Key: h.key, Cmds: listen, Out: subscribed}); !ok {
 				continue
 			}
 		}

@@ -36,21 +36,85 @@ const lastMax = 10 * time.Second
 
 // Table is every workload, in the order in which they run.
 var Table = []Workload{
-	{"register", "GET, SET, SET GET, SET NX, compare-and-set by Lua, DEL; every key is linearizable", newRegister, model.All(model.Register, model.Seen([]string{"set", "cas"}, []string{"versions"})), []string{"get", "set OK", "swap", "setnx", "cas", "del", "versions"}, &model.RegisterMachine},
-	{"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh, model.All(model.Counter, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
-	{"lock", "SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late", newLock, model.Lock, []string{"acquire OK", "acquire nil", "holder nil", "release 1"}, &model.LockMachine},
-	{"expiry", "keys of 50 ms to 10 s: there exactly as long as the log clock says, which runs like real time; gone in time, never back", newExpiry, model.All(model.Expiry, model.Leases), []string{"set", "get", "pttl", "exists", "beat", "grant", "observe 1", "observe 0", "glance", "reign"}, nil},
-	{"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant, model.Reentrant, []string{"lock nil", "lock held", "unlock 1", "renew", "count"}, &model.ReentrantMachine},
-	{"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter, model.All(model.Counter, model.Seen([]string{"add", "mark"}, []string{"read", "sum"})), []string{"add", "read", "mark", "sum"}, nil},
-	{"stock", "a script that sells one piece: the same for a number that shrinks", newStock, model.All(model.Stock, model.Seen([]string{"take"}, []string{"read", "sold"})), []string{"take", "read", "sold"}, nil},
-	{"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet, model.All(model.Set, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil},
-	{"list", "RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order", newList, model.All(model.List, model.Seen([]string{"append"}, []string{"all"})), []string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine},
-	{"queue", "RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain", newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})), []string{"push", "pop", "move", "left"}, nil},
-	{"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank, model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"ledger"})), []string{"transfer done", "ledger", "read"}, nil},
-	{"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off", newWakeUp, model.WakeUp, []string{"publish", "count-publish", "listen", "message"}, nil},
-	{"waiters", "who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never longer", newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder", "release 1", "wait"}, &model.LockMachine},
-	{"events", "expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off", newEvents, model.Events, []string{"set", "listen", "message"}, nil},
-	{"scripts", "random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes what was written", newScripts, model.Scripts, []string{"script", "poison", "left"}, nil},
+	{
+		"register", "GET, SET, SET GET, SET NX, compare-and-set by Lua, DEL; every key is linearizable",
+		newRegister, model.All(model.Register, model.Seen([]string{"set", "cas"}, []string{"versions"})),
+		[]string{"get", "set OK", "swap", "setnx", "cas", "del", "versions"}, &model.RegisterMachine,
+	},
+	{
+		"fresh", "a few count, many read: no read misses what was acknowledged before it, or goes back", newFresh,
+		model.All(model.Counter, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil,
+	},
+	{
+		"lock",
+		"SET NX PX, renew and release by token; no two holders, fences grow, a fenced resource refuses only the late",
+		newLock, model.Lock, []string{"acquire OK", "acquire nil", "holder nil", "release 1"}, &model.LockMachine,
+	},
+	{
+		"expiry",
+		"keys of 50 ms to 10 s: there exactly as long as the log clock says, which runs like real time; gone in " +
+			"time, never back",
+		newExpiry, model.All(model.Expiry, model.Leases),
+		[]string{"set", "get", "pttl", "exists", "beat", "grant", "observe 1", "observe 0", "glance", "reign"},
+		nil,
+	},
+	{
+		"reentrant", "Redisson's lock, renew and unlock scripts: owner, depth and deadline", newReentrant,
+		model.Reentrant, []string{"lock nil", "lock held", "unlock 1", "renew", "count"}, &model.ReentrantMachine,
+	},
+	{
+		"counter", "INCR and HINCRBY: no acknowledged addition lost, none done twice", newCounter,
+		model.All(model.Counter, model.Seen([]string{"add", "mark"}, []string{"read", "sum"})),
+		[]string{"add", "read", "mark", "sum"}, nil,
+	},
+	{
+		"stock", "a script that sells one piece: the same for a number that shrinks", newStock,
+		model.All(model.Stock, model.Seen([]string{"take"}, []string{"read", "sold"})),
+		[]string{"take", "read", "sold"}, nil,
+	},
+	{
+		"set", "unique members: nothing acknowledged is lost, nothing failed appears", newSet,
+		model.All(model.Set, model.Seen([]string{"add"}, []string{"read"})), []string{"add", "read"}, nil,
+	},
+	{
+		"list",
+		"RPUSH, LPUSH, LPOP, LRANGE: short lists are linearizable, the reads of a long one agree on one order",
+		newList, model.All(model.List, model.Seen([]string{"append"}, []string{"all"})),
+		[]string{"append", "all", "rpush", "lpop", "range"}, &model.ListMachine,
+	},
+	{
+		"queue",
+		"RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain",
+		newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})),
+		[]string{"push", "pop", "move", "left"}, nil,
+	},
+	{
+		"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank,
+		model.All(model.Bank, model.Seen([]string{"transfer"}, []string{"ledger"})),
+		[]string{"transfer done", "ledger", "read"}, nil,
+	},
+	{
+		"wakeup", "PUBLISH, plain and in scripts: who listens hears every message, in one order, or is cut off",
+		newWakeUp, model.WakeUp, []string{"publish", "count-publish", "listen", "message"}, nil,
+	},
+	{
+		"waiters",
+		"who waits for a lock subscribes and sleeps as long as it was told: woken by the release or cut off, never " +
+			"longer",
+		newWaiters, model.Waiters, []string{"acquire OK", "acquire nil", "holder", "release 1", "wait"},
+		&model.LockMachine,
+	},
+	{
+		"events",
+		"expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off",
+		newEvents, model.Events, []string{"set", "listen", "message"}, nil,
+	},
+	{
+		"scripts",
+		"random scripts, and such that ask for too much: no node dies of one, all compute the same, a limit undoes " +
+			"what was written",
+		newScripts, model.Scripts, []string{"script", "poison", "left"}, nil,
+	},
 }
 
 // Find returns the row of a name, or nil.

@@ -31,7 +31,12 @@ func (s *session) park(c *command, args resp.Args) {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
-	p.reply = s.srv.backend.Block(s.ctx, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}, p.unblock, s.answer(p))
+	p.reply = s.srv.backend.Block(
+		s.ctx,
+		resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec},
+		p.unblock,
+		s.answer(p),
+	)
 	s.parked.Store(nil)
 	close(p.done)
 	if s.ctx.Err() != nil {

@@ -11,7 +11,11 @@ const batchWorkers = 8
 
 // inBatches has workers work through n keys, batch by batch, and returns the first
 // error. Each worker opens what it works with, and is told to let go of it.
-func inBatches(ctx context.Context, n, batch int, open func(context.Context) (work func(from, to int) error, finish func(), err error)) error {
+func inBatches(
+	ctx context.Context,
+	n, batch int,
+	open func(context.Context) (work func(from, to int) error, finish func(), err error),
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64

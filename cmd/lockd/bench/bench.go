@@ -71,7 +71,9 @@ func (c *Config) Check() error {
 	}
 	for _, t := range targets {
 		if t.Scheme == schemeEtcd && c.Etcd == nil {
-			return fmt.Errorf("target %q: this program is without etcd's client; in the sources of lockd, `cd bench && go run . load` has it, with the same flags", t.Name)
+			return fmt.Errorf("target %q: this program is without etcd's client; in the sources of lockd, `cd bench "+
+				"&& go run . load` has it, with the same flags",
+				t.Name)
 		}
 	}
 	return nil
@@ -98,7 +100,15 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{cfg: c, progress: progress, report: &Report{Began: time.Now().UTC().Truncate(time.Second), Machine: ThisMachine(), Settings: c.settings()}}
+	b := &bench{
+		cfg:      c,
+		progress: progress,
+		report: &Report{
+			Began:    time.Now().UTC().Truncate(time.Second),
+			Machine:  ThisMachine(),
+			Settings: c.settings(),
+		},
+	}
 	defer b.close()
 	for _, t := range targets {
 		d := c.newDriver(t)
@@ -174,9 +184,11 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 			if err != nil {
 				return named(t, w, p.clients, err)
 			}
-			results[i].Workload, results[i].Clients, results[i].Pipeline, results[i].Target = w.name, p.clients, p.pipeline, t.Name
-			results[i].Rounds = append(results[i].Rounds, s)
-			fmt.Fprintf(b.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n", round+1, b.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))
+			res := &results[i]
+			res.Workload, res.Clients, res.Pipeline, res.Target = w.name, p.clients, p.pipeline, t.Name
+			res.Rounds = append(res.Rounds, s)
+			fmt.Fprintf(b.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n",
+				round+1, b.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))
 		}
 	}
 	for _, r := range results {

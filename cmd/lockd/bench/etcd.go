@@ -189,8 +189,15 @@ func (d *etcdDriver) open(ctx context.Context, w *workload, p *plan, addrs []str
 	if err != nil {
 		return nil, err
 	}
-	c := &etcdClient{plan: p, kv: kv, addr: addr, id: id, load: w.etcd, token: fmt.Sprintf("bench-%08d-%020d", id, rand.Uint64()),
-		rng: rand.New(rand.NewPCG(rand.Uint64(), uint64(id)))}
+	c := &etcdClient{
+		plan:  p,
+		kv:    kv,
+		addr:  addr,
+		id:    id,
+		load:  w.etcd,
+		token: fmt.Sprintf("bench-%08d-%020d", id, rand.Uint64()),
+		rng:   rand.New(rand.NewPCG(rand.Uint64(), uint64(id))),
+	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	if w.etcd.lease {
 		if c.lease, err = kv.Grant(c.ctx, etcdLease); err != nil {

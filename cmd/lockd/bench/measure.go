@@ -225,7 +225,8 @@ func (r *run) sample(seconds float64) Sample {
 	us := func(ns int64) float64 { return float64(ns) / 1000 }
 	s := Sample{
 		Operations: operations, Seconds: seconds,
-		P50: us(all.ValueAtQuantile(50)), P99: us(all.ValueAtQuantile(99)), P999: us(all.ValueAtQuantile(99.9)), Max: us(all.Max()),
+		P50: us(all.ValueAtQuantile(50)), P99: us(all.ValueAtQuantile(99)), P999: us(all.ValueAtQuantile(99.9)),
+		Max: us(all.Max()),
 	}
 	if seconds > 0 {
 		s.PerSecond = float64(operations) / seconds

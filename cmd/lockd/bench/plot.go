@@ -36,8 +36,13 @@ func (r *Report) plot(w io.Writer) error {
 	rows := (len(panels) + columns - 1) / columns
 	top := legendHeight * (len(r.Targets) + 1)
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n"+
-		`<rect width="100%%" height="100%%" fill="white"/>`+"\n", columns*panelWidth, rows*panelHeight+top)
+	fmt.Fprintf(
+		out,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n"+
+			`<rect width="100%%" height="100%%" fill="white"/>`+"\n",
+		columns*panelWidth,
+		rows*panelHeight+top,
+	)
 	drawText(out, 10, 15, "start", "Operations a second, "+r.Began.Format("2006-01-02")+", "+r.Machine.String())
 	for i, t := range r.Targets {
 		y := legendHeight * (i + 1)
@@ -75,7 +80,8 @@ func (r *Report) drawPanel(w io.Writer, t table) {
 	drawText(w, plotLeft, plotTop-12, "start", title)
 	for v := 0.0; v*scale <= plotHeight+1; v += step {
 		y := plotTop + plotHeight - v*scale
-		fmt.Fprintf(w, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ccc"/>`+"\n", plotLeft, plotLeft+plotWidth, y, y)
+		fmt.Fprintf(w, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ccc"/>`+"\n",
+			plotLeft, plotLeft+plotWidth, y, y)
 		drawText(w, plotLeft-6, y+4, "end", thousands(v))
 	}
 	group := plotWidth / float64(len(clients))
@@ -96,7 +102,8 @@ func (r *Report) drawPanel(w io.Writer, t table) {
 }
 
 func drawBar(w io.Writer, x, y, width, height float64, target int) {
-	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, width, height, targetColors[target%len(targetColors)])
+	fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n",
+		x, y, width, height, targetColors[target%len(targetColors)])
 }
 
 func drawText(w io.Writer, x, y float64, anchor, text string) {

@@ -73,7 +73,8 @@ func (c *redisClient) waited() error {
 	}
 	r, err := c.expect("WAIT", ':')
 	if err == nil && r.n < int64(c.wait) {
-		err = fmt.Errorf("%s: only %d of %d replicas acknowledged a write within %d ms", c.addr, r.n, c.wait, waitTimeoutMs)
+		err = fmt.Errorf("%s: only %d of %d replicas acknowledged a write within %d ms",
+			c.addr, r.n, c.wait, waitTimeoutMs)
 	}
 	return err
 }
@@ -112,7 +113,8 @@ func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(masters) != 1 {
-		return nil, fmt.Errorf("of %s there is not one that answers ROLE with master but %d", strings.Join(d.target.Addrs, ", "), len(masters))
+		return nil, fmt.Errorf("of %s there is not one that answers ROLE with master but %d",
+			strings.Join(d.target.Addrs, ", "), len(masters))
 	}
 	return masters, nil
 }
@@ -214,7 +216,13 @@ func (d *redisDriver) clear(ctx context.Context, p *plan) error {
 	})
 }
 
-func (d *redisDriver) batches(ctx context.Context, p *plan, done func(int), add func(*conn, int), check func(*conn) error) error {
+func (d *redisDriver) batches(
+	ctx context.Context,
+	p *plan,
+	done func(int),
+	add func(*conn, int),
+	check func(*conn) error,
+) error {
 	addrs, err := d.addrs(ctx)
 	if err != nil {
 		return err

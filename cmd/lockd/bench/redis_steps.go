@@ -8,19 +8,29 @@ import (
 // The scripts that programs lock with.
 var (
 	// releaseScript frees a lock that is still ours.
-	releaseScript = newScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
+	releaseScript = newScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else ` +
+		`return 0 end`)
 
 	// What Redisson's RLock sends for lock() and unlock(), word for word: the cost of
 	// a script is in its words.
-	redissonLock = newScript(`if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
-		`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`)
-	redissonUnlock = newScript(`local val = redis.call('get', KEYS[3]); if val ~= false then return tonumber(val);end; ` +
-		`if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil;end; local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); ` +
-		`if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); redis.call('set', KEYS[3], 0, 'px', ARGV[5]); return 0; ` +
-		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); redis.call('set', KEYS[3], 1, 'px', ARGV[5]); return 1; end;`)
+	redissonLock = newScript(
+		`if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
+			`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; ` +
+			`return redis.call('pttl', KEYS[1]);`,
+	)
+	redissonUnlock = newScript(
+		`local val = redis.call('get', KEYS[3]); if val ~= false then return tonumber(val);end; ` +
+			`if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil;end; local counter = ` +
+			`redis.call('hincrby', KEYS[1], ARGV[3], -1); ` +
+			`if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); redis.call('set', KEYS[3], 0, 'px', ` +
+			`ARGV[5]); return 0; ` +
+			`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); redis.call('set', KEYS[3], 1, ` +
+			`'px', ARGV[5]); return 1; end;`,
+	)
 
 	// stockScript sells one piece, and answers how many are left.
-	stockScript = newScript(`local left = tonumber(redis.call('get', KEYS[1])) if left < 1 then return -1 end return redis.call('decr', KEYS[1])`)
+	stockScript = newScript(`local left = tonumber(redis.call('get', KEYS[1])) if left < 1 then return -1 end return ` +
+		`redis.call('decr', KEYS[1])`)
 )
 
 func (c *redisClient) appendSet(key int) {

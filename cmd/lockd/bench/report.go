@@ -158,7 +158,8 @@ func (r *Report) printTable(w io.Writer, t table) {
 			ratio = strconv.FormatFloat(x, 'f', 2, 64)
 		}
 		m := res.Median
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", res.Clients, res.Target, thousands(m.PerSecond), ratio, latency(m.P50), latency(m.P99), latency(m.P999))
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n",
+			res.Clients, res.Target, thousands(m.PerSecond), ratio, latency(m.P50), latency(m.P99), latency(m.P999))
 	}
 	_ = tw.Flush() // to a terminal: there is nowhere left to report to
 }

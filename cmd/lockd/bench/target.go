@@ -35,7 +35,8 @@ func ParseTarget(text string, wait int) (Target, error) {
 		t.Name, t.Scheme = name, scheme
 	}
 	if t.Scheme != schemeRedis && t.Scheme != schemeEtcd {
-		return Target{}, fmt.Errorf("target %q: there is %s:// and %s://, and no %s://", text, schemeRedis, schemeEtcd, t.Scheme)
+		return Target{}, fmt.Errorf("target %q: there is %s:// and %s://, and no %s://",
+			text, schemeRedis, schemeEtcd, t.Scheme)
 	}
 	list, query, _ := strings.Cut(rest, "?")
 	for _, addr := range strings.Split(list, ",") {
@@ -92,7 +93,8 @@ func parseTargets(texts []string, wait int) ([]Target, error) {
 			return nil, err
 		}
 		if seen[t.Name] {
-			return nil, fmt.Errorf("two targets are named %q: put a name before them, as in a=redis://host:port", t.Name)
+			return nil, fmt.Errorf("two targets are named %q: put a name before them, as in a=redis://host:port",
+				t.Name)
 		}
 		seen[t.Name] = true
 		all = append(all, t)
