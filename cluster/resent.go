@@ -8,16 +8,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A leader sends again what it has no answer to, and this node may have applied that
-// and trimmed its log meanwhile. Raft finds the place of a message only by an entry
-// that is still in the log. It would refuse, the leader would go back to its snapshot,
-// and Raft installs any snapshot, also one that is older than the state: it removes the
-// whole log, and with it entries that this node has acknowledged and the cluster has
-// committed. So Raft is not asked about what this node has already.
+// A leader resends what it has no answer to. Meanwhile this node may have applied those entries and
+// trimmed its log. Raft locates a message only by an entry that is still in the log. It would
+// refuse the message, and the leader would fall back to its snapshot. Raft installs any snapshot,
+// even one older than the state: it removes the whole log, and with it entries that this node has
+// acknowledged and the cluster has committed. So Raft never sees what this node already has.
 
-// skipApplied takes out of a message what this node has, and it is committed: entries that
-// are applied, or in the snapshot it goes by. It returns the answer if nothing else is in
-// it; nil: ask Raft. The leader of the present term has the same.
+// skipApplied removes from a message the entries that this node has and that are committed: those
+// that are applied, or in the snapshot that Raft goes by. It returns the answer if nothing else is
+// in the message, or nil if Raft must answer. The leader of the present term has the same entries.
 func (n *Node) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 	has := n.has()
 	if req.PrevLogEntry == 0 && len(req.Entries) == 0 || req.PrevLogEntry >= has || !n.follows(req.Term) {
@@ -41,14 +40,14 @@ func (n *Node) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesRe
 	return nil
 }
 
-// has is how far this node has what is committed, on its disk. A snapshot may end with an
-// entry of Raft's own, which is never applied here; behind it the log has everything.
+// has is the index up to which this node has the committed entries on its disk. A snapshot may end
+// with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (n *Node) has() uint64 {
 	index, _ := n.base()
 	return max(index, n.appliedNow.Load())
 }
 
-// base is the entry with which the snapshot ends that Raft goes by.
+// base is the last entry of the snapshot that Raft goes by.
 func (n *Node) base() (index, term uint64) {
 	if at := n.basedOn.Load(); at != nil {
 		return at.Index, at.Term
@@ -56,8 +55,8 @@ func (n *Node) base() (index, term uint64) {
 	return 0, 0
 }
 
-// noteBase notes that Raft goes by another snapshot. One that only lies in the folder may
-// be damaged; Raft tells of its own in its figures only.
+// noteBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
+// be damaged; Raft reports its own only in its figures.
 func (n *Node) noteBase() {
 	stats := n.raft.Stats()
 	index, _ := strconv.ParseUint(stats["last_snapshot_index"], 10, 64)
@@ -65,13 +64,13 @@ func (n *Node) noteBase() {
 	n.basedOn.Store(&raft.Log{Index: index, Term: term})
 }
 
-// errSnapshotKnown has a leader send its snapshot again later: it was not this node's
-// leader when it came, and needs no snapshot then.
+// errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
+// the snapshot arrived, and needs none then.
 var errSnapshotKnown = errors.New("the state reaches past this snapshot")
 
-// takeSnapshot gives a leader's snapshot to Raft, or answers for it if all that it holds
-// is here. A leader of an earlier term hears of the later one from Raft, which takes
-// nothing from him.
+// takeSnapshot passes a leader's snapshot to Raft, or answers for Raft if this node already has all
+// of it. A leader of an earlier term hears of the later one from Raft, which does not take its
+// snapshot.
 func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
 	if why := t.n.contradiction(req.Term, &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}); why != nil {
 		t.n.fatal(why)
@@ -96,9 +95,9 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 	rpc.Respond(answer, nil)
 }
 
-// install has Raft install a leader's snapshot, and no other beside it: one of this node's
-// own that ended later would take Raft back to where it began, and this node would vote as
-// if it had no more than that.
+// install has Raft install a leader's snapshot, and no other one at the same time. If a snapshot of
+// this node's own ended later, it would take Raft back to where it began, and this node would vote
+// as if it had no more than that.
 func (t *transport) install(rpc raft.RPC) {
 	n := t.n
 	n.installs.Add(1)
@@ -125,14 +124,14 @@ func (t *transport) install(rpc raft.RPC) {
 	rpc.Respond(a.Response, a.Error)
 }
 
-// errRestart stops a node whose log goes another way than the leader's and past his
-// snapshot: Raft would remove the log and go on taking its last entry for its own. At the
-// start the log is removed before Raft looks (store: checkEnds).
+// errRestart stops a node whose log differs from the leader's and goes past the leader's snapshot:
+// Raft would remove the log and still take its last entry for its own. At the next start the log is
+// removed before Raft reads it (store: checkEnds).
 var errRestart = errors.New("this node's log is not the leader's, and longer than his snapshot: start the node again " +
 	"to finish")
 
-// checkInstall checks the snapshot that Raft is about to install. Raft's state, and the
-// machine's, are as before if it is refused.
+// checkInstall checks the snapshot that Raft is about to install. A refusal leaves Raft's state,
+// and the machine's, as they were.
 func (n *Node) checkInstall() error {
 	snaps, err := n.stores.Snaps.List()
 	switch {
@@ -144,8 +143,8 @@ func (n *Node) checkInstall() error {
 	return errRestart
 }
 
-// reaches reports whether the state or the log of this node reaches as far as a snapshot.
-// Where the log has the snapshot's last entry, it has all that comes before it.
+// reaches reports whether this node's state or log reaches as far as a snapshot. A log with the
+// snapshot's last entry has all entries before it.
 func (n *Node) reaches(index, term uint64) bool {
 	if index <= n.has() {
 		return true

@@ -10,10 +10,10 @@ import (
 	"lockd/resp"
 )
 
-// Nodes that would apply one entry to different ends must not share a log. What they
-// must have in common is written down as their rules: a word for each command and each
-// format, name:sum, in order. Nodes whose rules differ refuse each other, so nothing has
-// to be remembered when a command is added.
+// Nodes that would apply one entry with different results must not share a log. What they must have
+// in common is written down as their rules: a word for each command and each format, name:sum, in
+// order. Nodes with different rules refuse each other, so nobody has to remember anything when
+// adding a command.
 
 // rulesNamed is how many names an error lists.
 const rulesNamed = 5
@@ -88,9 +88,9 @@ func named(sentence string, names []string) string {
 	return fmt.Sprintf(sentence, peer.OneLine(list, peer.NameMax))
 }
 
-// unfit is the error of the first command that the machine does not know, or not with so
-// many arguments; false if there is none. The log must not hold one: whoever finds it there
-// can only stop. Of the others the Spec is known afterwards.
+// unfit returns the error of the first command that the machine does not know, or does not take
+// with so many arguments; false if there is none. The log must not hold such a command: a node that
+// finds one there can only stop. The other commands have their Spec afterwards.
 func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]

@@ -14,15 +14,14 @@ import (
 	"lockd/cluster/store"
 )
 
-// A data folder that is put back as it was before (a copy, a virtual machine's snapshot) has
-// forgotten what its node has promised since: it would vote against it, and a majority of such
-// nodes grants a lock twice. No majority can see that, but those can that have met the node
-// since. So a folder counts its starts and draws a token for each, both on the disk before
-// anything else is done; the others keep the last of each that they have met, on the disk
-// before they speak to the node. A node whose own history does not contain that start runs on
-// a copy from before it.
+// A data folder that is restored from a copy (a backup, a virtual machine's snapshot) has forgotten
+// what its node has promised since. Its node would vote against those promises, and a majority of
+// such nodes grants a lock twice. No majority can detect that, but any node that has met it since
+// can. So a folder counts its starts and draws a token for each, both on the disk before anything
+// else happens. The other nodes store the last start of each node that they have met before they
+// speak to it. A node whose own history lacks that start runs on a copy from before it.
 
-// seenMax is how many data folders of others are remembered that need not be.
+// seenMax bounds the data folders of others that are remembered without need.
 const seenMax = 1024
 
 // What a node says of its starts must fit into its hello.
@@ -33,7 +32,7 @@ func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
-// startBook keeps the starts of others that this node has met.
+// startBook keeps the starts of the other nodes that this node has met.
 type startBook struct {
 	folder *store.Folder        // nil in memory
 	keep   func(id string) bool // whether it must not be forgotten, however many come
@@ -60,7 +59,7 @@ func (b *startBook) open(d *store.Folder) error {
 	return nil
 }
 
-// save writes a whole new book, and takes it into use once it is on the disk.
+// save writes a new book, and takes it into use once it is on the disk.
 func (b *startBook) save(seen map[string]store.LastSeen) error {
 	if b.folder != nil {
 		if err := b.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
@@ -79,8 +78,8 @@ func (b *startBook) last(who peer.Identity) store.LastSeen {
 	return b.seen[folderKey(who.ID, who.Incarnation)]
 }
 
-// meet refuses a node that runs on a copy of its folder, and remembers the start of any
-// other before it is spoken to.
+// meet refuses a node that runs on a copy of its folder. It stores the start of any other node
+// before this node speaks to it.
 func (b *startBook) meet(who peer.Identity) error {
 	news, err := checkStart(who, b.last(who))
 	if err != nil || !news {
@@ -97,7 +96,7 @@ func (b *startBook) meet(who peer.Identity) error {
 	return b.record(last)
 }
 
-// record remembers what was seen of a folder. saving is held.
+// record stores what was seen of a folder. saving is held.
 func (b *startBook) record(s store.LastSeen) error {
 	b.mu.Lock()
 	next := map[string]store.LastSeen{}
@@ -131,7 +130,7 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	return who.Starts > last.Start, nil
 }
 
-// condemn has a folder refused from now on.
+// condemn makes this node refuse a folder from now on.
 func (b *startBook) condemn(who peer.Identity, why string) error {
 	b.saving.Lock()
 	defer b.saving.Unlock()
@@ -140,8 +139,8 @@ func (b *startBook) condemn(who peer.Identity, why string) error {
 	return b.record(last)
 }
 
-// acknowledged keeps, as long as this process lives, how far members have confirmed to have
-// what is committed: a log that is shorter when they come back has lost entries.
+// acknowledged keeps how far each member has confirmed to have what is committed, as long as this
+// process lives. A member that comes back with a shorter log has lost entries.
 type acknowledged struct {
 	mu      sync.Mutex
 	folders map[string]ack
@@ -155,7 +154,7 @@ type ack struct {
 	sure uint64 // and up to here it was committed
 }
 
-// noteAck hears that a member has this leader's log up to an index.
+// noteAck records that a member has this leader's log up to an index.
 func (n *Node) noteAck(id raft.ServerID, term, index uint64) {
 	who, ok := n.identityOf(string(id))
 	if !ok {
@@ -175,7 +174,7 @@ func (n *Node) noteAck(id raft.ServerID, term, index uint64) {
 	n.acked.folders[key] = a
 }
 
-// noteHeard hears that a member has answered this leader.
+// noteHeard records that a member has answered this leader.
 func (n *Node) noteHeard(id raft.ServerID) {
 	n.acked.mu.Lock()
 	defer n.acked.mu.Unlock()
@@ -185,7 +184,8 @@ func (n *Node) noteHeard(id raft.ServerID) {
 	n.acked.heard[id] = n.clock.Monotonic()
 }
 
-// silent is how long a member has not answered this leader, or since this node was opened.
+// silent is how long a member has not answered this leader; at most the time since this node was
+// opened.
 func (n *Node) silent(id raft.ServerID) time.Duration {
 	n.acked.mu.Lock()
 	defer n.acked.mu.Unlock()
@@ -216,7 +216,7 @@ func (n *Node) owned(who peer.Identity) uint64 {
 // errLostLog ends a call to a member that has lost entries.
 var errLostLog = errors.New("the member has lost entries that it had confirmed")
 
-// condemnLost refuses a member for ever whose log ends before what it had confirmed.
+// condemnLost refuses a member for ever if its log ends before what it had confirmed.
 func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
 	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
 		"REMOVE %s and add it under a new id with an empty data folder",
@@ -228,8 +228,8 @@ func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
 	n.peers.Disconnect(who.ID)
 }
 
-// contradiction says that a leader has another log than what this node has applied, which
-// cannot be while every node keeps its promises. nil: it has not.
+// contradiction reports that a leader has another log than the one this node has applied, which
+// cannot happen while every node keeps its promises; nil if it has not.
 func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
 	if !n.started.Load() || term < n.raft.CurrentTerm() {
 		return nil

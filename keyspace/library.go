@@ -62,7 +62,7 @@ func (m *Machine) compile(sha string, s *script) error {
 		return resp.Error(errWorkMeter)
 	}
 	if fail, ok := m.scripts.Compile(s.body(sha)); !ok {
-		delete(m.entry.compiled, sha) // it is not kept: whoever comes again pays again
+		delete(m.entry.compiled, sha) // it is not kept: the next use pays again
 		return resp.Error(fail.Str)
 	}
 	return nil
