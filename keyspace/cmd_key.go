@@ -391,7 +391,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 	}
 	c.m.spend(flushWork)
 	c.m.replaceDatabases()
-	c.m.dbs[c.db] = newDatabase()
+	c.m.flush(c.db)
 	return resp.OK()
 }
 
@@ -402,9 +402,18 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	c.m.spend(databases * flushWork)
 	c.m.replaceDatabases()
 	for i := range c.m.dbs {
-		c.m.dbs[i] = newDatabase()
+		c.m.flush(i)
 	}
 	return resp.OK()
+}
+
+// flush puts an empty database in the place of one. Of what a script has put into that one
+// nothing is kept.
+func (m *Machine) flush(db int) {
+	if m.journal != nil {
+		m.journal.release(m.dbs[db])
+	}
+	m.dbs[db] = newDatabase()
 }
 
 func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
@@ -439,10 +448,10 @@ func (m *Machine) swap(a, b int) {
 	m.replaceDatabases()
 	m.sequence++
 	m.nextFence()
-	x, y := *m.dbs[a], *m.dbs[b]
-	x.swapped, y.swapped = m.sequence, m.sequence
-	x.floor, y.floor = m.lastFence, m.lastFence
-	m.dbs[a], m.dbs[b] = &y, &x
+	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]
+	for _, db := range []int{a, b} {
+		m.dbs[db].swapped, m.dbs[db].floor = m.sequence, m.lastFence
+	}
 	m.noteSwapped(a)
 	m.noteSwapped(b)
 }

@@ -1,6 +1,10 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"slices"
+
+	"lockd/resp"
+)
 
 // scriptRun is a running script or function. Each of its commands gets a context of its own.
 type scriptRun struct {
@@ -173,17 +177,22 @@ type journal struct {
 	sequence  uint64
 	lastFence uint64
 	stats     stats
-	ownAfter  uint64 // an entry with a later version is the script's own: undo has what it replaced
+	places    *[databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
 }
 
-// undo is one change to undo: an entry of a database, or all databases.
+// place is the database of a number, and what SWAPDB changes of it.
+type place struct {
+	*database
+	swapped, floor uint64
+}
+
+// undo is one change to undo.
 type undo struct {
-	db        int
+	in        *database // nil: made by the script, which need not be restored
 	key       string
 	was       *entry // nil: the key was absent
 	bucket    int
 	createdAt uint64
-	dbs       *[databases]*database // FLUSHALL, FLUSHDB, SWAPDB: what they replaced
 }
 
 // begin starts the journal of a script. Its new generation makes aggregates copy themselves before
@@ -192,7 +201,7 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, ownAfter: m.sequence,
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
 	}
 }
 
@@ -200,23 +209,55 @@ func (m *Machine) begin() {
 // undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
 // lengths, gigabytes of it.
 func (m *Machine) journalEntry(db int, key string, was *entry) {
-	if m.journal == nil || was != nil && was.version > m.journal.ownAfter {
+	j := m.journal
+	if j == nil || was != nil && was.version > j.sequence {
 		return
 	}
 	b := bucket(db, key)
-	m.journal.undo = append(m.journal.undo, undo{db: db, key: key, was: was, bucket: b, createdAt: m.createdAt[b]})
+	u := undo{bucket: b, createdAt: m.createdAt[b]}
+	if d := m.dbs[db]; j.found(d) {
+		u.in, u.key, u.was = d, key, was
+	}
+	j.undo = append(j.undo, u)
 }
 
-// replaceDatabases must be called before a change that replaces databases. The replaced databases
-// are not changed while the script runs.
+// found reports whether the script has found a database here, and not made it.
+func (j *journal) found(d *database) bool {
+	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.database == d })
+}
+
+// replaceDatabases must come before a change that replaces databases.
 func (m *Machine) replaceDatabases() {
 	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
-	if m.journal == nil {
+	if m.journal == nil || m.journal.places != nil {
 		return
 	}
-	dbs := m.dbs
-	m.journal.undo = append(m.journal.undo, undo{dbs: &dbs})
-	m.journal.ownAfter = m.sequence
+	m.journal.places = &[databases]place{}
+	for i, d := range m.dbs {
+		m.journal.places[i] = place{database: d, swapped: d.swapped, floor: d.floor}
+	}
+}
+
+// release lets go what the script has put into a database that it is about to empty: that
+// is as the script has found it, and does not change any more.
+func (j *journal) release(d *database) {
+	if !j.found(d) {
+		return
+	}
+	for i := len(j.undo) - 1; i >= 0; i-- {
+		if j.undo[i].in == d {
+			j.undo[i].restore()
+		}
+	}
+}
+
+// restore gives the database what it held.
+func (u *undo) restore() {
+	if u.in != nil {
+		is, _ := u.in.keys.get(u.key)
+		u.in.replace(is, u.was)
+		u.in, u.key, u.was = nil, "", nil
+	}
 }
 
 // commit ends the journal and keeps what the script did.
@@ -227,15 +268,14 @@ func (m *Machine) rollback() {
 	j := m.journal
 	m.journal = nil
 	for i := len(j.undo) - 1; i >= 0; i-- {
-		u := j.undo[i]
-		if u.dbs != nil {
-			m.dbs = *u.dbs
-			continue
+		j.undo[i].restore()
+		m.createdAt[j.undo[i].bucket] = j.undo[i].createdAt
+	}
+	if j.places != nil {
+		for i, p := range j.places {
+			m.dbs[i] = p.database
+			p.database.swapped, p.database.floor = p.swapped, p.floor
 		}
-		d := m.dbs[u.db]
-		is, _ := d.keys.get(u.key)
-		d.replace(is, u.was)
-		m.createdAt[u.bucket] = u.createdAt
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
 	m.reads.truncate(j.reads)

@@ -78,6 +78,47 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 }
 
+// So it is where databases are exchanged and flushed in between: the databases that the script
+// has found are kept as it has found them, and nothing of those that it has made.
+func TestJournalOfDatabasesIsBounded(t *testing.T) {
+	m := New(fakeScripts{})
+	for db := range databases {
+		m.Apply(at(1), []resp.Request{request(db, "SET old v"), request(db, "RPUSH list v")})
+	}
+	before, bytes0 := image(t, m), m.usedBytes()
+	m.applying = true
+	m.begin()
+	long := strings.Repeat("x", 1000)
+	for i := range 100 {
+		for _, line := range []string{"APPEND old " + long, "RPUSH list " + long, "SET new " + long, "SWAPDB 0 1", "APPEND old " + long, "SWAPDB 1 2"} {
+			if r := (&ctx{m: m, at: at(1)}).execute(resp.Cmd{Args: split(line)}); r.IsErr() {
+				t.Fatalf("%s: %s", line, r.Str)
+			}
+		}
+		for _, line := range []string{"SET old " + long, "SET new " + long, "RPUSH list " + long, "FLUSHDB"} {
+			(&ctx{m: m, at: at(1), db: 3 + i%(databases-3)}).execute(resp.Cmd{Args: split(line)})
+		}
+	}
+	kept, found := 0, int64(0)
+	for _, u := range m.journal.undo {
+		if u.was != nil {
+			kept += len(u.was.str())
+		}
+	}
+	for _, p := range m.journal.places[3:] {
+		found += p.bytes
+	}
+	if want := bytes0 * (databases - 3) / databases; kept > 3*len("v") || found != want {
+		t.Errorf("strings of %d bytes are kept, and databases of %d, want %d", kept, found, want)
+	}
+	m.rollback()
+	m.applying = false
+	if !bytes.Equal(image(t, m), before) || m.usedBytes() != bytes0 {
+		t.Error("something is left")
+	}
+	checkDerived(t, m)
+}
+
 // A lease that a limited script came upon, and ended, is there again, to be ended by
 // the sweep: with its event, and counted once.
 func TestLimitedScriptEndsNoLease(t *testing.T) {
