@@ -9,51 +9,58 @@ import (
 
 var blockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "blpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking, Keys: allButLast,
+		Name: "blpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking,
+		Keys: allButLast, Access: "RW access delete",
 		Group: "list", Since: "2.0.0",
 		Summary: "Remove and get the first element in a list, or block until one is available",
 		Syntax:  "key [key ...] timeout",
 	}, Run: cmdBLPop},
 	{Spec: resp.Spec{
-		Name: "brpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking, Keys: allButLast,
+		Name: "brpop", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking,
+		Keys: allButLast, Access: "RW access delete",
 		Group: "list", Since: "2.0.0",
 		Summary: "Remove and get the last element in a list, or block until one is available",
 		Syntax:  "key [key ...] timeout",
 	}, Run: cmdBRPop},
 	{Spec: resp.Spec{
-		Name: "blmove", Arity: 6, Flags: resp.Write | resp.DenyOOM | resp.NoScript | resp.Blocking, Keys: resp.TwoKeys,
+		Name: "blmove", Arity: 6, Flags: resp.Write | resp.DenyOOM | resp.NoScript | resp.Blocking,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "6.2.0",
 		Summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
 		Syntax:  "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
 	}, Run: cmdBLMove},
 	{Spec: resp.Spec{
 		Name: "brpoplpush", Arity: 4, Flags: resp.Write | resp.DenyOOM | resp.NoScript | resp.Blocking,
-		Keys:  resp.TwoKeys,
+		Keys: resp.TwoKeys, Access: "1 RW access delete; 2 RW insert",
 		Group: "list", Since: "2.2.0",
 		Summary: "Pop an element from a list, push it to another list and return it; or block until one is available",
 		Syntax:  "source destination timeout",
 	}, Run: cmdBRPopLPush},
 	{Spec: resp.Spec{
-		Name: "blmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys, Keys: resp.Keys{NumAt: 2},
+		Name: "blmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys,
+		Keys: resp.Keys{NumAt: 2}, Access: "RW access delete",
 		Group: "list", Since: "7.0.0", Summary: "Pop elements from a list, or block until one is available",
 		Syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
 	}, Run: cmdBLMPop},
 	{Spec: resp.Spec{
-		Name: "bzpopmin", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast, Keys: allButLast,
+		Name: "bzpopmin", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast,
+		Keys: allButLast, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0",
 		Summary: "Remove and return the member with the lowest score from one or more sorted sets, or block until " +
 			"one is available",
 		Syntax: "key [key ...] timeout",
 	}, Run: cmdBZPopMin},
 	{Spec: resp.Spec{
-		Name: "bzpopmax", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast, Keys: allButLast,
+		Name: "bzpopmax", Arity: -3, Flags: resp.Write | resp.NoScript | resp.Blocking | resp.Fast,
+		Keys: allButLast, Access: "RW access delete",
 		Group: "sorted-set", Since: "5.0.0",
 		Summary: "Remove and return the member with the highest score from one or more sorted sets, or block until " +
 			"one is available",
 		Syntax: "key [key ...] timeout",
 	}, Run: cmdBZPopMax},
 	{Spec: resp.Spec{
-		Name: "bzmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys, Keys: resp.Keys{NumAt: 2},
+		Name: "bzmpop", Arity: -5, Flags: resp.Write | resp.Blocking | resp.MovableKeys,
+		Keys: resp.Keys{NumAt: 2}, Access: "RW access delete",
 		Group: "sorted-set", Since: "7.0.0",
 		Summary: "Remove and return members with scores in a sorted set or block until one is available",
 		Syntax:  "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",

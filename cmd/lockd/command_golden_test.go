@@ -23,7 +23,7 @@ var otherwise = map[string]string{
 // COMMAND INFO says of every command that Redis 7.0.15 has what Redis says: flags, keys
 // and key specifications, also of subcommands. no_async_loading is left out: lockd does not
 // load while it serves. So are the categories: there is no ACL.
-func TestCommandInfoIsThatOfRedis(t *testing.T) {
+func TestGoldenCommandInfo(t *testing.T) {
 	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1})
 	defer referee.Close()
 	theirs := map[string][]any{}
@@ -37,14 +37,15 @@ func TestCommandInfoIsThatOfRedis(t *testing.T) {
 		for i, what := range map[int]string{1: "arity", 2: "flags", 3: "first", 4: "last", 5: "step", 8: "key specs"} {
 			got, want := plain(row[i]), plain(theirs[name][i])
 			if why := otherwise[name+" "+what]; (got != want) != (why != "") {
-				t.Errorf("%s, %s: (%s)\nlockd  %s\nredis  %s", name, what, why, got, want)
+				t.Errorf("%s, %s: mend the row (its Access makes the key specs), or write why they differ into otherwise of "+
+					"cmd/lockd/command_golden_test.go, which has %q\nlockd  %s\nredis  %s", name, what, why, got, want)
 			}
 		}
 	}
 }
 
 // COMMAND GETKEYSANDFLAGS tells the keys of a call, and what is done with each.
-func TestKeysAndFlagsAreThoseOfRedis(t *testing.T) {
+func TestGoldenKeysAndFlags(t *testing.T) {
 	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1})
 	defer referee.Close()
 	mine := startSingle(t).client()

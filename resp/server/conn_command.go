@@ -216,7 +216,7 @@ func wordKeySpec(flags []string, word string) resp.Reply {
 func lastKey(spec *resp.Spec, use resp.KeyUse) int64 {
 	switch {
 	case use.Last:
-		return -1
+		return int64(min(spec.Keys.Last, -1))
 	case spec.Access != "" || spec.Keys.Last < spec.Keys.First:
 		return 0
 	}
