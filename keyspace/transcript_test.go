@@ -134,7 +134,8 @@ func TestFamilies(t *testing.T) {
 	for _, spec := range m.Specs() {
 		for _, leaf := range leaves(spec) {
 			if !seen[leaf] {
-				t.Errorf("no transcript has the command %q", leaf.Name)
+				t.Errorf("no transcript has the command %q: write a block that calls it at the end of one of "+
+					"keyspace/testdata/*.txt, and %s", leaf.Name, howToRewrite)
 			}
 		}
 	}
@@ -168,8 +169,12 @@ func playFile(t *testing.T, file string) {
 	}
 	if *rewrite {
 		rewriteTranscript(t, file, blocks, got)
+	} else if t.Failed() {
+		t.Log("if what it got is right,", howToRewrite)
 	}
 }
+
+const howToRewrite = "have the replies written: go test ./keyspace -run 'TestTranscripts$' -rewrite"
 
 // answer is a line of what a block answers, and the step it belongs to.
 type answer struct {
@@ -181,6 +186,10 @@ type answer struct {
 // the command that it answers.
 func (b block) check(t *testing.T, file string, got []answer) {
 	t.Helper()
+	if b.from == 0 && len(got) > 0 {
+		t.Errorf(noReplies, file, b.line)
+		return
+	}
 	for i := range max(len(b.want), len(got)) {
 		want, is := "(nothing)", answer{step: b.steps[len(b.steps)-1], text: "(nothing)"}
 		if i < len(b.want) {
@@ -196,6 +205,9 @@ func (b block) check(t *testing.T, file string, got []answer) {
 	}
 }
 
+// noReplies is said of a block that answers, and does not say what.
+const noReplies = "%s:%d: end this block with a line ----: below it stand the replies"
+
 func rewriteTranscript(t *testing.T, file string, blocks []block, got [][]answer) {
 	t.Helper()
 	old := fileLines(t, file)
@@ -204,7 +216,7 @@ func rewriteTranscript(t *testing.T, file string, blocks []block, got [][]answer
 	for i, b := range blocks {
 		if b.from == 0 {
 			if len(got[i]) > 0 {
-				t.Errorf("%s:%d: the block answers, but has no ----", file, b.line)
+				t.Errorf(noReplies, file, b.line)
 			}
 			continue
 		}
