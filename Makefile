@@ -42,12 +42,7 @@ lint-only:
 	.ci/lint $(LINT_VERSION)
 
 golden: ## replay the transcripts against a real redis-server 7.0.15, byte for byte
-	@dir=$$(mktemp -d); \
-	LC_ALL=C redis-server --port $(GOLDEN_PORT) --bind 127.0.0.1 --save '' --appendonly no --dir $$dir >$$dir/log & pid=$$!; \
-	trap 'kill $$pid; rm -rf $$dir' EXIT; \
-	until redis-cli -p $(GOLDEN_PORT) ping >/dev/null 2>&1; do kill -0 $$pid || exit 1; sleep 0.1; done; \
-	LOCKD_GOLDEN_REDIS=127.0.0.1:$(GOLDEN_PORT) $(GO) test -p 1 -count=1 -tags golden -run 'Golden|Rows' \
-	  $$(grep -rl '^//go:build golden' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
+	@GO="$(GO)" .ci/golden $(GOLDEN_PORT)
 
 fuzz: ## run every fuzz target for FUZZTIME (a number of inputs, or a time), and clusters on bad disks for FUZZ_SEEDS
 	LOCKD_FUZZ_SEEDS=$(FUZZ_SEEDS) $(GO) test -count=1 -timeout 50m -run '^TestFuzzDisks' ./cluster

@@ -21,7 +21,8 @@ import (
 )
 
 // The referee is a real redis-server at LOCKD_GOLDEN_REDIS (HOST:PORT). It must
-// be one that may be emptied, of version 7.0, started without a configuration.
+// be one that may be emptied, of version 7.0, started without a configuration but
+// with --enable-debug-command, so that no cycle of its own ends keys: only commands do.
 const refereeEnv = "LOCKD_GOLDEN_REDIS"
 
 // refereeWait bounds how long one answer of the referee may take.
@@ -65,14 +66,14 @@ type golden struct {
 	listener *referee            // is subscribed to everything
 	tracker  *referee            // is told of every key that changes
 	barriers int
-	skip     bool            // since an "at"
-	over     map[string]bool // keys whose end the referee has told already
+	skip     bool // since an "at"
 }
 
 func newGolden(t *testing.T, file string, proto int) *golden {
-	g := &golden{t: t, file: file, proto: proto, stage: newStage(t), clients: map[string]*referee{}, over: map[string]bool{}}
+	g := &golden{t: t, file: file, proto: proto, stage: newStage(t), clients: map[string]*referee{}}
 	g.redis, g.listener, g.tracker = dialReferee(t), dialReferee(t), dialReferee(t)
 	g.redis.do("HELLO", strconv.Itoa(proto))
+	g.must("DEBUG SET-ACTIVE-EXPIRE 0")
 	g.listener.do("PSUBSCRIBE", "*")
 	g.tracker.do("HELLO", "3")
 	g.tracker.do("CLIENT", "TRACKING", "ON", "BCAST")
@@ -86,18 +87,23 @@ func (g *golden) reset() {
 		"SELECT 0", "UNWATCH", "SCRIPT FLUSH", "FUNCTION FLUSH",
 		"CONFIG SET notify-keyspace-events '' maxmemory 0 maxmemory-policy noeviction", "CONFIG SET zset-max-listpack-entries 128", "FLUSHALL",
 	} {
-		words, _ := splitWords(cmd)
-		if r, _ := g.redis.do(words...); r.IsErr() {
-			g.t.Fatalf("%s: %s", cmd, r.Str)
-		}
+		g.must(cmd)
 	}
 	for name, c := range g.clients {
 		c.conn.Close()
 		delete(g.clients, name)
 	}
 	g.changed()
-	clear(g.over)
 	g.skip = false
+}
+
+// must sends the referee a command that it may not refuse.
+func (g *golden) must(cmd string) {
+	g.t.Helper()
+	words, _ := splitWords(cmd)
+	if r, _ := g.redis.do(words...); r.IsErr() {
+		g.t.Fatalf("%s: %s", cmd, r.Str)
+	}
 }
 
 func (g *golden) play(b block) {
@@ -243,9 +249,7 @@ func (g *golden) compare(b block, s step, mine, theirs string) bool {
 }
 
 // compareChanges compares the keys that clients which track every key are told of.
-// The referee tells each once, in the order of their names, but a key whose time is over
-// when its cycle comes upon it: once more in this step, in a later one, or before the command
-// at which lockd says so. It forgets to tell of SWAPDB and XSETID.
+// The referee tells each once, in the order of their names. It forgets to tell of SWAPDB and XSETID.
 func (g *golden) compareChanges(b block, s step) bool {
 	mine := g.stage.changed
 	if resp.Is(s.words[0], "SWAPDB") || resp.Is(s.words[0], "XSETID") {
@@ -255,43 +259,12 @@ func (g *golden) compareChanges(b block, s step) bool {
 		mine[i] = strings.TrimPrefix(strings.TrimPrefix(key, "x "), "w ")
 	}
 	mine = slices.Compact(slices.Sorted(slices.Values(mine)))
-	theirs := slices.Sorted(slices.Values(g.changed()))
-	theirs = slices.DeleteFunc(theirs, g.endsEarly(mine, theirs))
-	theirs = slices.Compact(theirs)
-	mine = slices.DeleteFunc(mine, func(key string) bool {
-		told := g.over[key] && !slices.Contains(theirs, key)
-		delete(g.over, key)
-		return told
-	})
+	theirs := slices.Compact(slices.Sorted(slices.Values(g.changed())))
 	if !slices.Equal(mine, theirs) && b.notes["differs"] == "" {
 		g.t.Errorf("%s:%d: %q\nredis  invalidates %q\nlockd  invalidates %q", g.file, s.line, s.words, theirs, mine)
 		return false
 	}
 	return true
-}
-
-// endsEarly finds the keys of which the referee tells that their time is over, and lockd does
-// not yet: it is not ours to know when. They are noted, as the referee may tell no more of them.
-func (g *golden) endsEarly(mine, theirs []string) func(string) bool {
-	told := map[string]int{}
-	for _, key := range theirs {
-		told[key]++
-	}
-	return func(key string) bool {
-		if !g.stage.hasDeadline(key) {
-			return false
-		}
-		known := slices.Contains(mine, key)
-		if !known || told[key] > 1 {
-			g.over[key] = true
-		}
-		return !known
-	}
-}
-
-func (s *stage) hasDeadline(key string) bool {
-	e, _ := s.m.dbs[s.db].keys.get(key)
-	return e != nil && e.deadline.set()
 }
 
 // changed reads which keys the referee has invalidated up to now.
