@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"lockd/jepsen-lite/history"
@@ -30,7 +31,8 @@ const (
 )
 
 // silentKinds are the faults that move leadership only by silence, as the second
-// bound needs it; under others it may be handed over at any moment.
+// bound needs it; under others it may be handed over at any moment. So it is where a
+// fault waits for a vote to be written, see silent.
 var silentKinds = []string{
 	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "stall", "unsynced",
 }
@@ -108,8 +110,14 @@ func gapsOf(h *history.History, writes func(o *history.Op) bool) []span {
 // handedOver reports whether leadership may have moved without silence.
 func handedOver(h *history.History, from, to int64) bool {
 	return slices.ContainsFunc(h.Faults, func(f history.Window) bool {
-		return f.Start < to && f.End+settleTime > from && !slices.Contains(silentKinds, f.Kind)
+		return f.Start < to && f.End+settleTime > from && !silent(f)
 	})
+}
+
+// silent reports whether a fault moves leadership only by silence. One that strikes at
+// a vote has leadership handed round until there is one.
+func silent(f history.Window) bool {
+	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, " at vote.")
 }
 
 // ranMax is how long the clock can have run between two moments at most.
