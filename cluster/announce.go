@@ -98,7 +98,7 @@ func (a *announcer) announce() {
 	defer a.mu.Unlock()
 	for id, r := range a.members {
 		switch {
-		case !a.n.owes(r.last.Term, id, r.target):
+		case !a.n.raft.owes(r.last.Term, id, r.target):
 			delete(a.members, id) // known from an earlier term, or removed from the cluster
 		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"sync/atomic"
 	"time"
 
 	"lockd/resp/fault"
@@ -38,6 +39,11 @@ type leadership struct {
 	origin time.Duration // monotonic time at which base was taken
 	clock  Clock
 }
+
+// office is this node's leadership; nil while it does not lead, or not yet.
+type office struct{ atomic.Pointer[leadership] }
+
+func (o *office) held() bool { return o.Load() != nil }
 
 // takes reports whether what is bound to a term, 0 for none, may be logged in this one.
 func (l *leadership) takes(term uint64) bool {

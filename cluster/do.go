@@ -264,7 +264,7 @@ type answer struct {
 // local runs a data request on this node, which leads.
 func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
 	if !write {
-		if lead := n.lead.Load(); lead != nil && n.alone() {
+		if lead := n.lead.Load(); lead != nil && n.raft.alone() {
 			return n.readAlone(lead, req)
 		}
 	}
@@ -333,12 +333,6 @@ func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Re
 	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
 }
 
-// alone reports whether this node is the only voter: then there is nobody to ask.
-func (n *Node) alone() bool {
-	voters := n.voters()
-	return len(voters) == 1 && string(voters[0].ID) == n.cfg.ID
-}
-
 func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 	if !n.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
@@ -388,15 +382,13 @@ func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 
 // serveStatus implements peer.Handler.
 func (n *Node) serveStatus() peer.Status {
-	if !n.started.Load() {
+	if !n.raft.started.Load() {
 		return peer.Status{} // term 0 is nobody's
 	}
 	return peer.Status{
 		Term:      n.raft.CurrentTerm(),
-		Leader:    n.leads(),
+		Leader:    n.lead.held(),
 		Applied:   n.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
 	}
 }
-
-func (n *Node) leads() bool { return n.lead.Load() != nil }

@@ -71,7 +71,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.deliver(l.Index, msgs)
 	f.n.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
-	if f.n.leads() {
+	if f.n.lead.held() {
 		f.n.announcer.entryApplied(l.Index, l.Term)
 	}
 	f.n.grown(len(l.Data), work)

@@ -57,7 +57,7 @@ func (n *Node) startLeading() {
 func (n *Node) barrier() error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 	defer cancel()
-	return n.wait(ctx, n.raft.Barrier(enqueueWaitMax))
+	return n.raft.wait(ctx, n.raft.Barrier(enqueueWaitMax))
 }
 
 // startClock starts the log clock of a term, unless leadership has moved since the barrier.
@@ -125,7 +125,7 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 		return fmt.Errorf("node %s has not taken the whole log in time", to.ID)
 	}
 	n.leaderWatch.handingOver(string(to.ID))
-	err = n.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
+	err = n.raft.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
 	if err != nil && n.raft.State() != raft.Leader {
 		err = nil // leadership has moved: the successor deposed this node before Raft could answer
 	}
@@ -238,7 +238,7 @@ const surveyMax = 500 * time.Millisecond
 func (n *Node) survey(ctx context.Context) []surveyed {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
-	servers := n.servers()
+	servers := n.raft.servers()
 	answers := make(chan int, len(servers))
 	members := make([]surveyed, len(servers))
 	for i, s := range servers {

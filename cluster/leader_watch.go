@@ -101,7 +101,7 @@ func (w *leaderWatch) event(data any) {
 func (w *leaderWatch) refresh() {
 	_, id := w.n.raft.LeaderWithID()
 	now := leaderTerm{leader: string(id), term: w.n.raft.CurrentTerm()}
-	if now.leader == w.n.cfg.ID && !w.n.leads() {
+	if now.leader == w.n.cfg.ID && !w.n.lead.held() {
 		now.leader = "" // elected, but not ready to lead
 	}
 	w.mu.Lock()
@@ -126,7 +126,7 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 	var what, why string
 	switch {
 	case now.leader == self:
-		what, why = "this node leads", "it was elected"+afterWhom(was, w.n.alone())
+		what, why = "this node leads", "it was elected"+afterWhom(was, w.n.raft.alone())
 	case now.leader != "":
 		what, why = "this node follows "+now.leader, now.leader+" was elected"
 		if was.leader == self {

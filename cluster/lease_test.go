@@ -231,7 +231,7 @@ func TestUnreadableEntryStops(t *testing.T) {
 			if !strings.Contains(n.stopped(), "unreadable log entry: its checksum does not match: this node stops before it differs from the others") {
 				t.Errorf("%s said %q", n.id, n.stopped())
 			}
-			if n.leads() {
+			if n.lead.held() {
 				t.Errorf("%s still leads", n.id)
 			}
 		}

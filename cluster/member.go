@@ -83,7 +83,7 @@ func (n *Node) checkCaller(who peer.Identity, kind peer.Kind) error {
 // knows reports whether a node is a member.
 func (n *Node) knows(id string) bool {
 	_, member := n.roster.Load().members[id]
-	return member || slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	return member || slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
 }
 
 // foundingMax is how long after its first start a founder stops if it finds a node with data at an
@@ -109,7 +109,7 @@ func (n *Node) refused(by string, err error) {
 // setRoster takes a new roster into use. Node.mu is held.
 func (n *Node) setRoster(next *roster) {
 	n.roster.Store(next)
-	if next.removed[n.cfg.ID] && n.started.Load() {
+	if next.removed[n.cfg.ID] && n.raft.started.Load() {
 		n.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved))
 	}
 	if n.dir != nil && next.cluster != "" {
@@ -170,7 +170,7 @@ func (n *Node) keepMembers() {
 			return
 		}
 		switch {
-		case n.leads():
+		case n.lead.held():
 			n.keepRoster()
 			n.follow()
 			n.promote()
@@ -232,7 +232,7 @@ func (n *Node) keepRoster() {
 	if known.cluster == "" {
 		c.cluster = n.identity().Cluster
 	}
-	for _, s := range n.servers() {
+	for _, s := range n.raft.servers() {
 		who, ok := n.identityOf(string(s.ID))
 		if !ok {
 			continue
@@ -290,11 +290,11 @@ func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
 // follow moves members to their new addresses: a node may come back under another address, as long
 // as it has the same data.
 func (n *Node) follow() {
-	for _, s := range n.servers() {
+	for _, s := range n.raft.servers() {
 		who, met := n.identityOf(string(s.ID))
 		m, known := n.roster.Load().members[string(s.ID)]
 		addr := raft.ServerAddress(who.PeerAddr)
-		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || n.idAt(who.PeerAddr) != "" {
+		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || n.raft.idAt(who.PeerAddr) != "" {
 			continue
 		}
 		change := n.raft.AddVoter
@@ -315,7 +315,7 @@ const promoteLagMax = 256
 // promote gives a vote to members that have caught up. A new member must not have one earlier: it
 // would count in every majority, and delay all writes, while its log is still empty.
 func (n *Node) promote() {
-	if !slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
+	if !slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
 		return
 	}
 	for _, m := range n.survey(context.Background()) {
@@ -347,12 +347,12 @@ var errMemberChanged = errors.New("the member has been changed or removed meanwh
 func (n *Node) reconfigure(member *raft.Server, change func() raft.Future) error {
 	n.membersMu.Lock()
 	defer n.membersMu.Unlock()
-	if member != nil && !slices.Contains(n.servers(), *member) {
+	if member != nil && !slices.Contains(n.raft.servers(), *member) {
 		return errMemberChanged
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*reconfigureMax)
 	defer cancel()
-	return n.wait(ctx, change())
+	return n.raft.wait(ctx, change())
 }
 
 // addWaitMax is how long LOCKD ADD waits for the new member to catch up. The member goes on
@@ -372,7 +372,7 @@ func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
 	if err := n.cfg.needsSecret("peer address", addr); err != nil {
 		return resp.Errf("ERR %s", err)
 	}
-	for _, s := range n.servers() {
+	for _, s := range n.raft.servers() {
 		switch {
 		case string(s.ID) == id && string(s.Address) == addr:
 			return n.awaitVote(ctx, id)
@@ -398,10 +398,10 @@ func (n *Node) awaitVote(ctx context.Context, id string) resp.Reply {
 	defer cancel()
 	for {
 		changed := n.changed.next()
-		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
+		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
-		if !n.leads() {
+		if !n.lead.held() {
 			return resp.Err(resp.ErrNotDone)
 		}
 		if ctx.Err() != nil {
@@ -440,7 +440,7 @@ func reconfigureReply(err error) resp.Reply {
 
 // removeMember removes a node for ever.
 func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
-	member := slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	member := slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
 	_, known := n.roster.Load().members[id]
 	switch {
 	case !member && n.roster.Load().removed[id]:
@@ -515,7 +515,7 @@ const (
 func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 	var said peer.Rarely
 	for pause := joinPause; ; pause = min(2*pause, joinPauseMax) {
-		if slices.ContainsFunc(n.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
+		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
 		answer, err := ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.advertise.Load())

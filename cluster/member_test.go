@@ -23,7 +23,7 @@ func (c *testCluster) settle() *testNode {
 	c.t.Helper()
 	for range 1000 {
 		leader := c.leader()
-		if len(leader.roster.Load().members) == len(leader.servers()) {
+		if len(leader.roster.Load().members) == len(leader.raft.servers()) {
 			c.agree()
 			return leader
 		}
@@ -129,15 +129,15 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if len(leader.voters()) != 3 || len(leader.servers()) != 4 {
-			t.Fatalf("members: %v", leader.servers())
+		if len(leader.raft.voters()) != 3 || len(leader.raft.servers()) != 4 {
+			t.Fatalf("members: %v", leader.raft.servers())
 		}
 		if err := leader.raft.RemoveServer("n4", 0, 0).Error(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if len(leader.servers()) != 3 {
-			t.Errorf("members: %v", leader.servers())
+		if len(leader.raft.servers()) != 3 {
+			t.Errorf("members: %v", leader.raft.servers())
 		}
 		c.net.Heal()
 	})
@@ -201,7 +201,7 @@ func TestWipedMemberMeetsRestartingCluster(t *testing.T) {
 		c.start(others[0].id)
 		c.start(others[1].id)
 		time.Sleep(10 * time.Second)
-		if others[1].leads() || others[0].leads() {
+		if others[1].lead.held() || others[0].lead.held() {
 			t.Error("a wiped and a restarted member elected a leader")
 		}
 		if others[0].stopped() != "" {
@@ -228,7 +228,7 @@ func TestMemberMoves(t *testing.T) {
 		c.kill(c.others(leader)[1].id)
 		c.expect(leader, "SET a 2", "+OK")
 		c.expect(moved, "GET a", "$1 2")
-		if got := c.leader().idAt(moved.addr); got != moved.id {
+		if got := c.leader().raft.idAt(moved.addr); got != moved.id {
 			t.Errorf("at %s the cluster knows %q", moved.addr, got)
 		}
 	})

@@ -315,7 +315,7 @@ func TestTheLeaderToldOfServes(t *testing.T) {
 					if st.master == nil {
 						t.Fatalf("round %d: %s tells of no leader", round, n.id)
 					}
-					if told := c.nodes[st.master.id]; !st.vacant && told != old && !told.leads() && n != old {
+					if told := c.nodes[st.master.id]; !st.vacant && told != old && !told.lead.held() && n != old {
 						t.Fatalf("round %d: %s tells of %s, which does not serve", round, n.id, told.id)
 					}
 				}

@@ -33,7 +33,7 @@ type Node struct {
 	stores *store.Stores
 	peers  *peer.Port
 	trans  *transport
-	raft   *raft.Raft
+	raft   *group
 	fsm    *fsm
 
 	proposer  *proposer
@@ -50,9 +50,9 @@ type Node struct {
 	// appliedAt is the monotonic time at which the machine's tick was last set.
 	appliedAt time.Duration
 
-	roster atomic.Pointer[roster]     // replaced under mu
-	hints  atomic.Pointer[roster]     // roster as of the whole log at the start, committed or not
-	lead   atomic.Pointer[leadership] // nil: this node does not lead, or not yet
+	roster atomic.Pointer[roster] // replaced under mu
+	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
+	lead   office
 	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
 	deadline     atomic.Int64
 	appliedNow   atomic.Uint64            // as applied, without the lock
@@ -108,7 +108,6 @@ type Node struct {
 	exposed         atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
 	spared          atomic.Uint64            // as exposed, when there was a spare again
 
-	started    atomic.Bool   // Raft may be asked
 	ready      chan struct{} // closed when it may
 	serving    atomic.Int64  // requests that are being answered
 	fatalOnce  sync.Once
@@ -137,6 +136,7 @@ func Open(cfg Config) (*Node, error) {
 		snapshotting: make(chan struct{}, 1),
 		stop:         make(chan struct{}),
 	}
+	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop}
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
 	}
@@ -165,7 +165,7 @@ func (n *Node) open() error {
 		return err
 	}
 	n.stores.Attach(store.Hooks{
-		Leads:   func() bool { return n.started.Load() && n.raft.State() == raft.Leader },
+		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.appliedNow.Load,
 		Base:    n.base,
 		Stored:  n.proposer.stored,
@@ -295,7 +295,7 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 // start starts the node's goroutines.
 func (n *Node) start() {
 	n.fsm.opened.Store(true)
-	n.started.Store(true)
+	n.raft.started.Store(true)
 	close(n.ready)
 	if n.lacksSpare() {
 		n.expose()
@@ -311,7 +311,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.takeSnapshots)
 	n.goroutines.Go(n.keepMembers)
 	n.goroutines.Go(n.leaderWatch.run)
-	if n.alone() {
+	if n.raft.alone() {
 		n.goroutines.Go(n.trans.elect)
 	}
 }
@@ -344,20 +344,6 @@ func (n *Node) identity() peer.Identity {
 		who.Cluster = n.hints.Load().cluster
 	}
 	return who
-}
-
-// idAt names the member at a peer address, "" where none is known. What another
-// node answers there must not count as that member's answer.
-func (n *Node) idAt(addr string) string {
-	if !n.started.Load() {
-		return ""
-	}
-	for _, s := range n.servers() {
-		if string(s.Address) == addr {
-			return string(s.ID)
-		}
-	}
-	return ""
 }
 
 // found gives a new cluster its name before anything else happens, and on all
@@ -411,7 +397,7 @@ func (n *Node) Close(ctx context.Context) error {
 	var err error
 	n.stopOnce.Do(func() {
 		n.blocker.leave(ctx)
-		if n.leads() && len(n.voters()) > 1 {
+		if n.lead.held() && len(n.raft.voters()) > 1 {
 			if err := n.handOver(ctx, ""); err != nil {
 				n.log.Warn("leadership could not be handed over before stopping", "why", err)
 			}

@@ -21,7 +21,7 @@ const (
 func (n *Node) openPeers() error {
 	p, err := peer.Open(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.idAt,
+		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
 		Secret: n.cfg.PeerSecret, Ready: n.ready,
 	}, peer.Handler{Admit: n.admit, Forward: n.serveForward, Status: n.serveStatus, Refused: n.refused})
 	if err != nil {

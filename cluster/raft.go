@@ -106,7 +106,7 @@ func (t *transport) AppendEntries(
 			t.n.announcer.answered(id, target, args)
 			t.n.noteAck(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 		}
-		if err == nil || alive || !t.n.owes(args.Term, id, target) {
+		if err == nil || alive || !t.n.raft.owes(args.Term, id, target) {
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}
@@ -200,15 +200,6 @@ func (t *transport) acceptLogs() {
 	}
 }
 
-// owes reports whether this node leads in term and the member is still at that
-// address: only then replication to it goes on.
-func (n *Node) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
-	if !n.started.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
-		return false
-	}
-	return slices.ContainsFunc(n.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == addr })
-}
-
 func (n *Node) newTransport(log hclog.Logger) *transport {
 	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
 	t.replicas = replicas{
@@ -257,28 +248,9 @@ func (n *Node) startRaft() (err error) {
 	if err != nil {
 		return err
 	}
-	n.raft, n.trans = r, trans
+	n.raft.Raft, n.trans = r, trans
 	n.noteBase()
 	return nil
-}
-
-// wait waits for a future of Raft, which may never answer once Raft has shut down.
-func (n *Node) wait(ctx context.Context, f raft.Future) error {
-	answer := make(chan error, 1)
-	go func() { answer <- f.Error() }()
-	return n.hear(ctx, answer)
-}
-
-// hear waits for an answer as long as its client and this node are there.
-func (n *Node) hear(ctx context.Context, answer <-chan error) error {
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-n.stop:
-		return errHalted
-	}
 }
 
 // raftLog passes what Raft says on to slog, quietly: Raft's own words are for

@@ -153,7 +153,7 @@ func (n *Node) readStamp(lead *leadership) resp.Stamp {
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
 func (n *Node) confirm(lead *leadership) bool {
-	voters := n.voters()
+	voters := n.raft.voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
 	for _, v := range voters {
@@ -252,24 +252,4 @@ func (p *prompt) order(servers []raft.Server) []raft.Server {
 	}
 	slices.SortStableFunc(servers, func(a, b raft.Server) int { return cmp.Compare(rank(a), rank(b)) })
 	return servers
-}
-
-// voters lists the members that have a vote, as of the latest configuration.
-func (n *Node) voters() []raft.Server {
-	var voters []raft.Server
-	for _, s := range n.servers() {
-		if s.Suffrage == raft.Voter {
-			voters = append(voters, s)
-		}
-	}
-	return voters
-}
-
-// servers lists all members.
-func (n *Node) servers() []raft.Server {
-	f := n.raft.GetConfiguration() // answers from memory, at once
-	if f.Error() != nil {
-		return nil
-	}
-	return f.Configuration().Servers
 }

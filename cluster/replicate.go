@@ -340,7 +340,7 @@ func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) 
 		case t.requests <- rpc:
 			return t.answer(answers)
 		case <-busy.C:
-			if t.n.follows(req.Term) {
+			if t.n.raft.follows(req.Term) {
 				header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 				return raft.RPCResponse{Response: &raft.AppendEntriesResponse{
 					RPCHeader: header, Term: req.Term, Success: true,
@@ -350,11 +350,6 @@ func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) 
 			return raft.RPCResponse{}, false
 		}
 	}
-}
-
-// follows reports whether this node follows the leader of term.
-func (n *Node) follows(term uint64) bool {
-	return n.started.Load() && n.raft.State() == raft.Follower && n.raft.CurrentTerm() == term
 }
 
 // ask has Raft answer a request; false if the transport is closed before.

@@ -195,8 +195,8 @@ func TestSlowDisksElectNobody(t *testing.T) {
 			t.Errorf("the write was answered %q", got)
 		}
 		time.Sleep(2 * peer.HeartbeatDefault)
-		if now := lead.raft.CurrentTerm(); !lead.leads() || now != term {
-			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.leads())
+		if now := lead.raft.CurrentTerm(); !lead.lead.held() || now != term {
+			t.Errorf("the term was %d and is %d, and %s leads: %v", term, now, lead.id, lead.lead.held())
 		}
 		c.agree()
 	})
@@ -231,7 +231,7 @@ func TestManyLargeWritesKeepTheLeader(t *testing.T) {
 		for range writes {
 			got[<-replies]++
 		}
-		if got["+OK"] != writes || lead.raft.CurrentTerm() != term || !lead.leads() {
+		if got["+OK"] != writes || lead.raft.CurrentTerm() != term || !lead.lead.held() {
 			t.Errorf("the writes were answered %v; the term was %d and is %d", got, term, lead.raft.CurrentTerm())
 		}
 	})
@@ -274,7 +274,7 @@ func TestHeartbeatOfAnotherTerm(t *testing.T) {
 		if got := <-written; got != "+OK" {
 			t.Errorf("the write was answered %q", got)
 		}
-		if lead.follows(term) {
+		if lead.raft.follows(term) {
 			t.Error("the leader answers as if it followed itself")
 		}
 	})

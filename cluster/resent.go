@@ -19,7 +19,7 @@ import (
 // in the message, or nil if Raft must answer. The leader of the present term has the same entries.
 func (n *Node) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 	has := n.has()
-	if req.PrevLogEntry == 0 && len(req.Entries) == 0 || req.PrevLogEntry >= has || !n.follows(req.Term) {
+	if req.PrevLogEntry == 0 && len(req.Entries) == 0 || req.PrevLogEntry >= has || !n.raft.follows(req.Term) {
 		return nil // a heartbeat, or behind what is here
 	}
 	known := 0
@@ -77,7 +77,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 		rpc.Respond(nil, why)
 		return
 	}
-	outdated := t.n.started.Load() && req.Term < t.n.raft.CurrentTerm()
+	outdated := t.n.raft.started.Load() && req.Term < t.n.raft.CurrentTerm()
 	if outdated || !t.n.reaches(req.LastLogIndex, req.LastLogTerm) {
 		t.install(rpc)
 		return
@@ -87,7 +87,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
 		Term:      req.Term, Success: true,
 	}
-	if !t.n.follows(req.Term) {
+	if !t.n.raft.follows(req.Term) {
 		answer.Success = false
 		rpc.Respond(answer, errSnapshotKnown)
 		return
@@ -118,7 +118,7 @@ func (t *transport) install(rpc raft.RPC) {
 	if !ok {
 		return
 	}
-	if n.started.Load() {
+	if n.raft.started.Load() {
 		n.noteBase()
 	}
 	rpc.Respond(a.Response, a.Error)

@@ -295,7 +295,7 @@ func (n *Node) save(ctx context.Context) error {
 	case <-n.stop:
 		return errHalted
 	}
-	return n.hear(ctx, answer)
+	return n.raft.hear(ctx, answer)
 }
 
 // snapshot takes a snapshot now and trims the log behind the one before it.

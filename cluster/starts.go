@@ -231,7 +231,7 @@ func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
 // contradiction reports that a leader has another log than the one this node has applied, which
 // cannot happen while every node keeps its promises; nil if it has not.
 func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
-	if !n.started.Load() || term < n.raft.CurrentTerm() {
+	if !n.raft.started.Load() || term < n.raft.CurrentTerm() {
 		return nil
 	}
 	applied := max(n.appliedNow.Load(), n.mark.Begin())

@@ -64,7 +64,7 @@ func TestFolderFromBefore(t *testing.T) {
 		defer c.close()
 		old := c.nodes["n1"]
 		c.stopsOver(old, "node n1 "+saysCopied)
-		if c.nodes["n3"].leads() || old.leads() {
+		if c.nodes["n3"].lead.held() || old.lead.held() {
 			t.Error("there is a leader")
 		}
 		for range 3 { // each start has a higher number

@@ -116,7 +116,7 @@ type shard struct {
 // leader the command waits here.
 func (n *Node) Redirect() string {
 	s := n.topology.current.Load()
-	if s.vacant || s.ledBy(n.cfg.ID) || n.leads() {
+	if s.vacant || s.ledBy(n.cfg.ID) || n.lead.held() {
 		return ""
 	}
 	return s.master.addr()

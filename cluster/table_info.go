@@ -104,7 +104,7 @@ var infoRows = []resp.Row[nodeCommand]{
 // does not follow who is up at the moment: a commit needs a majority anyway, and a
 // client that compares the two figures must not see them differ.
 func (n *Node) replicas() int64 {
-	return int64(max(len(n.voters())-1, 0))
+	return int64(max(len(n.raft.voters())-1, 0))
 }
 
 // cmdWait answers at once: a reply to a write already means that a majority has it
@@ -168,9 +168,9 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 
 func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	applied := int64(n.appliedNow.Load())
-	if n.leads() {
+	if n.lead.held() {
 		var replicas []resp.Reply
-		for _, v := range n.voters() {
+		for _, v := range n.raft.voters() {
 			if string(v.ID) != n.cfg.ID {
 				host, port := n.clientHostPort(v)
 				replicas = append(replicas, resp.Bulks(host, port, u64(n.offsetOf(v.ID))))
@@ -317,11 +317,11 @@ func (n *Node) infoReplication() resp.Section {
 	applied := u64(n.appliedNow.Load())
 	s := section("Replication")
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
-	if n.leads() {
+	if n.lead.held() {
 		add("role", "master")
 		add("connected_slaves", i64(n.replicas()))
 		i := 0
-		for _, v := range n.voters() {
+		for _, v := range n.raft.voters() {
 			if string(v.ID) == n.cfg.ID {
 				continue
 			}
@@ -385,7 +385,7 @@ func (n *Node) infoRaft() resp.Section {
 	}
 	add("machine_index", u64(n.appliedNow.Load()))
 	var ids []string
-	for _, m := range n.servers() {
+	for _, m := range n.raft.servers() {
 		ids = append(ids, string(m.ID))
 	}
 	slices.Sort(ids)

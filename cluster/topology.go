@@ -130,7 +130,7 @@ func (t *topology) refresh() time.Duration {
 // asked again.
 func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
 	if id == t.n.cfg.ID {
-		return t.n.leads()
+		return t.n.lead.held()
 	}
 	if was.ledBy(id) && was.term == term && !was.vacant {
 		return true
@@ -183,7 +183,7 @@ func (t *topology) lastSeen(id string) lastSeen {
 // seats lists the nodes. A member that this node has never heard gets downAfter to answer, like any
 // other.
 func (t *topology) seats(mono time.Duration) []seat {
-	members := t.n.voters()
+	members := t.n.raft.voters()
 	self := func(s raft.Server) bool { return string(s.ID) == t.n.cfg.ID }
 	if !slices.ContainsFunc(members, self) {
 		members = append(members, raft.Server{ID: raft.ServerID(t.n.cfg.ID)})

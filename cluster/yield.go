@@ -23,7 +23,7 @@ func (t *transport) yields() bool {
 		t.yielding.Store(false)
 		return false
 	}
-	if t.yielding.Load() || !n.started.Load() {
+	if t.yielding.Load() || !n.raft.started.Load() {
 		return t.yielding.Load()
 	}
 	if n.raft.State() != raft.Leader {
@@ -52,7 +52,7 @@ func (t *transport) yields() bool {
 // answer, are no majority without this node: then they wait for their disks, too.
 func (t *transport) prepared() *raft.Server {
 	n := t.n
-	voters, last := n.voters(), n.raft.LastIndex()
+	voters, last := n.raft.voters(), n.raft.LastIndex()
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {

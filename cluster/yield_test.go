@@ -42,7 +42,7 @@ func hang(t *testing.T, lost bool) {
 		t.Errorf("writes went on after %v", took)
 	}
 	time.Sleep(3500*time.Millisecond - time.Since(began))
-	if lead.leads() {
+	if lead.lead.held() {
 		t.Error("it still leads")
 	}
 	if lost {
@@ -130,8 +130,8 @@ func TestLeaderWithSlowDiskStays(t *testing.T) {
 				if got := <-reply; got != "+OK" {
 					t.Errorf("answered %q", got)
 				}
-				if now := lead.raft.CurrentTerm(); now != term || !lead.leads() {
-					t.Errorf("term %d, and %d when the disk hung; it leads: %v", now, term, lead.leads())
+				if now := lead.raft.CurrentTerm(); now != term || !lead.lead.held() {
+					t.Errorf("term %d, and %d when the disk hung; it leads: %v", now, term, lead.lead.held())
 				}
 			})
 		})
@@ -150,13 +150,13 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		reply := make(chan string, 1)
 		go func() { reply <- lead.do("SET a 1") }()
 		time.Sleep(1500 * time.Millisecond)
-		if !lead.stores.Slow() || !lead.leads() {
-			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.leads())
+		if !lead.stores.Slow() || !lead.lead.held() {
+			t.Fatalf("its disk is slow: %v, it leads: %v", lead.stores.Slow(), lead.lead.held())
 		}
 		lead.trans.yielding.Store(true)
 		other.disk.gate.open(nil)
 		time.Sleep(3 * time.Second)
-		if lead.leads() || lead.raft.State() == raft.Leader {
+		if lead.lead.held() || lead.raft.State() == raft.Leader {
 			t.Error("it still leads")
 		}
 		if c.leader() == lead {

@@ -77,6 +77,8 @@ var doors = []struct {
 	pkg, call, file, why string
 }{
 	{"lockd/cluster", "raft.Apply", "propose.go", "one door to the log: everything is stamped, joined and bounded there"},
+	{"lockd/cluster", "Raft.Apply", "propose.go", "the same door"},
+	{"lockd/cluster", "g.Apply", "propose.go", "the same door"},
 	{"lockd/cluster", "time.Now", "clock.go", "one place reads the clocks"},
 	{"lockd/cluster/store", "time.Now", "fault.go", "a store reads no clock; only the faults of a test build do"},
 	{"lockd/cluster/peer", "time.Now", "clock.go", "one place reads the clocks"},

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// group is Raft, and what the parts of a node ask of it: who the members are, and whether this
+// node follows or leads them.
+type group struct {
+	*raft.Raft // nil until it has been made
+	self       raft.ServerID
+	started    atomic.Bool // Raft may be asked
+	stop       <-chan struct{}
+}
+
+// servers lists all members.
+func (g *group) servers() []raft.Server {
+	f := g.GetConfiguration() // answers from memory, at once
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}
+
+// voters lists the members that have a vote, as of the latest configuration.
+func (g *group) voters() []raft.Server {
+	var voters []raft.Server
+	for _, s := range g.servers() {
+		if s.Suffrage == raft.Voter {
+			voters = append(voters, s)
+		}
+	}
+	return voters
+}
+
+// alone reports whether this node is the only voter: then there is nobody to ask.
+func (g *group) alone() bool {
+	voters := g.voters()
+	return len(voters) == 1 && voters[0].ID == g.self
+}
+
+// idAt names the member at a peer address, "" where none is known. What another
+// node answers there must not count as that member's answer.
+func (g *group) idAt(addr string) string {
+	if !g.started.Load() {
+		return ""
+	}
+	for _, s := range g.servers() {
+		if string(s.Address) == addr {
+			return string(s.ID)
+		}
+	}
+	return ""
+}
+
+// follows reports whether this node follows the leader of term.
+func (g *group) follows(term uint64) bool {
+	return g.started.Load() && g.State() == raft.Follower && g.CurrentTerm() == term
+}
+
+// owes reports whether this node leads in term and the member is still at that
+// address: only then replication to it goes on.
+func (g *group) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) bool {
+	if !g.started.Load() || g.State() != raft.Leader || g.CurrentTerm() != term {
+		return false
+	}
+	return slices.ContainsFunc(g.servers(), func(s raft.Server) bool { return s.ID == id && s.Address == addr })
+}
+
+// wait waits for a future of Raft, which may never answer once Raft has shut down.
+func (g *group) wait(ctx context.Context, f raft.Future) error {
+	answer := make(chan error, 1)
+	go func() { answer <- f.Error() }()
+	return g.hear(ctx, answer)
+}
+
+// hear waits for an answer as long as its client and this node are there.
+func (g *group) hear(ctx context.Context, answer <-chan error) error {
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.stop:
+		return errHalted
+	}
+}
