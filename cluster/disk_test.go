@@ -146,19 +146,19 @@ func TestSnapshotIsDue(t *testing.T) {
 		{name: "no spare", exposed: true, cost: 1 << 40, want: true},
 		{name: "asked for", asked: true, last: 1 << 40, cost: 1 << 40, want: true},
 	} {
-		n := &Node{cfg: Config{SnapshotEntries: 10, SnapshotBytes: mib}, snapshotDue: make(chan struct{}, 1)}
-		n.grownEntries.Store(tt.entries)
-		n.grownBytes.Store(tt.bytes)
-		n.grownWork.Store(tt.work)
-		n.snapshotCost.Store(tt.cost)
-		n.snapshotBytes.Store(tt.last)
+		s := newSnapshots(&Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: NewSystemClock()}, nil, nil)
+		s.grownEntries.Store(tt.entries)
+		s.grownBytes.Store(tt.bytes)
+		s.grownWork.Store(tt.work)
+		s.cost.Store(tt.cost)
+		s.size.Store(tt.last)
 		if tt.exposed {
-			n.expose()
+			s.expose()
 		}
 		if tt.asked {
-			n.askSnapshot()
+			s.ask()
 		}
-		if got := n.wantsSnapshot(); got != tt.want {
+		if got := s.wanted(); got != tt.want {
 			t.Errorf("%s: due %v", tt.name, got)
 		}
 	}
@@ -199,7 +199,7 @@ func TestSnapshotIsPaced(t *testing.T) {
 		if took := time.Since(began); took < (snapshotPart-1)*work || took > (snapshotPart+1)*work {
 			t.Errorf("a snapshot of %v of work took %v", work, took)
 		}
-		if cost := time.Duration(n.snapshotCost.Load()); cost < work/2 || cost > 2*work {
+		if cost := time.Duration(n.snapshots.cost.Load()); cost < work/2 || cost > 2*work {
 			t.Errorf("a snapshot of %v of work counts for %v", work, cost)
 		}
 		c.expect(n, "SET a 2", "+OK")
@@ -241,11 +241,11 @@ func TestSnapshotOutlivesItsClient(t *testing.T) {
 			})
 		}
 		clients.Wait()
-		if !n.saving.Load() {
+		if !n.snapshots.saving.Load() {
 			t.Error("the snapshot does not go on")
 		}
 		time.Sleep(snapshotPart * work)
-		if n.saving.Load() || !n.saveOK.Load() || n.raft.Stats()["last_snapshot_index"] == "0" {
+		if n.snapshots.saving.Load() || !n.snapshots.saveOK.Load() || n.raft.Stats()["last_snapshot_index"] == "0" {
 			t.Error("the snapshot has not come to its end")
 		}
 	})
@@ -398,7 +398,7 @@ func TestInstalledSnapshotHasSpare(t *testing.T) {
 		c.net.Heal()
 		for range 2 {
 			c.agree()
-			for tries := 0; away.lacksSpare(); tries++ {
+			for tries := 0; away.snapshots.lacksSpare(); tries++ {
 				if tries == 10 {
 					t.Fatalf("snapshots: %q", snapshotsOf(away, func(id string) string { return dirs[id] }))
 				}

@@ -74,7 +74,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if f.n.lead.held() {
 		f.n.announcer.entryApplied(l.Index, l.Term)
 	}
-	f.n.grown(len(l.Data), work)
+	f.n.snapshots.grown(len(l.Data), work)
 	return a
 }
 
@@ -216,7 +216,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
 		return nil, errHalted
 	}
-	f.n.snapshotCounted.Store(f.n.takeGrown())
+	f.n.snapshots.counted.Store(f.n.snapshots.takeGrown())
 	return f.n.image(), nil
 }
 
@@ -256,7 +256,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.n.hints.Store(emptyRoster)
 		f.missed("this node was brought up to date by a snapshot")
 		f.n.blocker.reconcile()
-		f.n.expose()
+		f.n.snapshots.expose()
 	}
 	if err == nil {
 		f.n.deliveredNow.Store(f.n.appliedNow.Load())

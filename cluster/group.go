@@ -89,3 +89,13 @@ func (g *group) hear(ctx context.Context, answer <-chan error) error {
 		return errHalted
 	}
 }
+
+// stopping reports whether the node stops.
+func (g *group) stopping() bool {
+	select {
+	case <-g.stop:
+		return true
+	default:
+		return false
+	}
+}

@@ -43,6 +43,7 @@ type Node struct {
 	attempts  *attempts // writes of this node's clients that are under way
 	blocker   *blocker
 	announcer *announcer
+	snapshots *snapshots
 
 	mu      sync.Mutex // the one lock around the machine
 	machine Machine
@@ -88,26 +89,6 @@ type Node struct {
 
 	membersMu sync.Mutex // one change of the members at a time
 
-	snapshotDue     chan struct{}
-	saves           chan chan<- error // who wants a snapshot now, and hears what became of it
-	grownEntries    atomic.Uint64     // since the last snapshot
-	grownBytes      atomic.Uint64
-	grownWork       atomic.Int64           // ns spent on applying
-	snapshotAsked   atomic.Bool            // for one, whether it is due or not
-	snapshotCounted atomic.Pointer[growth] // what the one being taken was begun for
-	snapshotCost    atomic.Int64           // ns of work that the last snapshot was
-	snapshotRests   atomic.Int64           // ns for which it rested
-	snapshotBytes   atomic.Uint64          // of the newest snapshot
-	lastSave        atomic.Int64           // seconds since 1970
-	saving          atomic.Bool
-	saveOK          atomic.Bool
-	snapshotting    chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
-	installs        atomic.Int64             // of a leader's snapshot that are under way or wait
-	preempt         broadcast                // another one waits
-	basedOn         atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
-	exposed         atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
-	spared          atomic.Uint64            // as exposed, when there was a spare again
-
 	ready      chan struct{} // closed when it may
 	serving    atomic.Int64  // requests that are being answered
 	fatalOnce  sync.Once
@@ -126,15 +107,12 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine, protocol: cfg.protocol(),
-		elected:     make(chan bool, 16),
-		met:         map[string]peer.Identity{},
-		membersDue:  make(chan struct{}, 1),
-		snapshotDue: make(chan struct{}, 1),
-		saves:       make(chan chan<- error),
-		ready:       make(chan struct{}),
+		elected:    make(chan bool, 16),
+		met:        map[string]peer.Identity{},
+		membersDue: make(chan struct{}, 1),
+		ready:      make(chan struct{}),
 
-		snapshotting: make(chan struct{}, 1),
-		stop:         make(chan struct{}),
+		stop: make(chan struct{}),
 	}
 	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop}
 	if cfg.Sentinel != nil {
@@ -150,8 +128,6 @@ func Open(cfg Config) (*Node, error) {
 	n.hints.Store(emptyRoster)
 	n.advertise.Store(&cfg.PeerAdvertise)
 	n.deadline.Store(noDeadline)
-	n.lastSave.Store(n.clock.Wall() / 1e6)
-	n.saveOK.Store(true)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
@@ -164,10 +140,11 @@ func (n *Node) open() error {
 	if err := n.openStores(); err != nil {
 		return err
 	}
+	n.snapshots = newSnapshots(&n.cfg, n.raft, n.stores)
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.appliedNow.Load,
-		Base:    n.base,
+		Base:    n.snapshots.base,
 		Stored:  n.proposer.stored,
 	})
 	if n.stores.Empty && !n.cfg.Join {
@@ -297,8 +274,8 @@ func (n *Node) start() {
 	n.fsm.opened.Store(true)
 	n.raft.started.Store(true)
 	close(n.ready)
-	if n.lacksSpare() {
-		n.expose()
+	if n.snapshots.lacksSpare() {
+		n.snapshots.expose()
 	}
 	n.leaderWatch.start(n)
 	n.topology.start(n)
@@ -308,7 +285,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.announcer.run)
 	n.goroutines.Go(n.watchElections)
-	n.goroutines.Go(n.takeSnapshots)
+	n.goroutines.Go(n.snapshots.run)
 	n.goroutines.Go(n.keepMembers)
 	n.goroutines.Go(n.leaderWatch.run)
 	if n.raft.alone() {
@@ -433,16 +410,6 @@ func (n *Node) shutdown() error {
 	down := n.raft.Shutdown()
 	n.peers.Close() // what Raft has sent to a member that is away it would wait for; and the others for it
 	return errors.Join(down.Error(), n.release())
-}
-
-// stopping reports whether shutdown has begun.
-func (n *Node) stopping() bool {
-	select {
-	case <-n.stop:
-		return true
-	default:
-		return false
-	}
 }
 
 func (n *Node) release() error {

@@ -243,13 +243,13 @@ func (n *Node) startRaft() (err error) {
 	if err := n.scanLog(); err != nil {
 		return err
 	}
-	n.noteSnapshotBytes()
+	n.snapshots.noteSize()
 	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
 	if err != nil {
 		return err
 	}
 	n.raft.Raft, n.trans = r, trans
-	n.noteBase()
+	n.snapshots.noteBase()
 	return nil
 }
 

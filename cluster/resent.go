@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/hashicorp/raft"
 )
@@ -43,25 +42,8 @@ func (n *Node) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesRe
 // has is the index up to which this node has the committed entries on its disk. A snapshot may end
 // with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (n *Node) has() uint64 {
-	index, _ := n.base()
+	index, _ := n.snapshots.base()
 	return max(index, n.appliedNow.Load())
-}
-
-// base is the last entry of the snapshot that Raft goes by.
-func (n *Node) base() (index, term uint64) {
-	if at := n.basedOn.Load(); at != nil {
-		return at.Index, at.Term
-	}
-	return 0, 0
-}
-
-// noteBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
-// be damaged; Raft reports its own only in its figures.
-func (n *Node) noteBase() {
-	stats := n.raft.Stats()
-	index, _ := strconv.ParseUint(stats["last_snapshot_index"], 10, 64)
-	term, _ := strconv.ParseUint(stats["last_snapshot_term"], 10, 64)
-	n.basedOn.Store(&raft.Log{Index: index, Term: term})
 }
 
 // errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
@@ -99,13 +81,13 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 // this node's own ended later, it would take Raft back to where it began, and this node would vote
 // as if it had no more than that.
 func (t *transport) install(rpc raft.RPC) {
-	n := t.n
-	n.installs.Add(1)
-	defer n.installs.Add(-1)
-	n.preempt.tell()
+	n, s := t.n, t.n.snapshots
+	s.installs.Add(1)
+	defer s.installs.Add(-1)
+	s.preempt.tell()
 	select {
-	case n.snapshotting <- struct{}{}:
-		defer func() { <-n.snapshotting }()
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
 	case <-t.stop:
 		return
 	case <-n.stop:
@@ -119,7 +101,7 @@ func (t *transport) install(rpc raft.RPC) {
 		return
 	}
 	if n.raft.started.Load() {
-		n.noteBase()
+		s.noteBase()
 	}
 	rpc.Respond(a.Response, a.Error)
 }

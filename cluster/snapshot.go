@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -41,7 +44,7 @@ var (
 
 // image is the whole state at one point in time. Writing it does not block Apply.
 type image struct {
-	n       *Node
+	pace    *snapshots // at whose pace it is written
 	applied uint64
 	roster  *roster
 	write   func(io.Writer) error
@@ -51,14 +54,14 @@ type image struct {
 func (n *Node) image() *image {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &image{n: n, applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
+	return &image{pace: n.snapshots, applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
 }
 
 // Persist implements raft.FSMSnapshot.
 func (i *image) Persist(sink raft.SnapshotSink) error {
-	n := i.n
-	paced := &pacedWriter{out: sink, n: n, since: n.clock.Monotonic()}
-	defer func() { n.snapshotRests.Store(int64(paced.rests)) }()
+	s := i.pace
+	paced := &pacedWriter{out: sink, s: s, since: s.clock.Monotonic()}
+	defer func() { s.rests.Store(int64(paced.rests)) }()
 	w := bufio.NewWriterSize(paced, snapshotPiece)
 	if err := i.writeTo(w); err != nil {
 		return err
@@ -78,32 +81,32 @@ const (
 // waits to be installed.
 type pacedWriter struct {
 	out   io.Writer
-	n     *Node
+	s     *snapshots
 	since time.Duration // monotonic time at which the last rest ended
 	rests time.Duration // sum of all rests
 }
 
 // Write implements io.Writer.
 func (p *pacedWriter) Write(b []byte) (int, error) {
-	preempt := p.n.preempt.next()
-	if p.n.installs.Load() > 0 {
+	preempt := p.s.preempt.next()
+	if p.s.installs.Load() > 0 {
 		return 0, errPreempted
 	}
 	n, err := p.out.Write(b)
 	if err != nil {
 		return n, err
 	}
-	done := p.n.clock.Monotonic()
+	done := p.s.clock.Monotonic()
 	rest := time.NewTimer((snapshotPart - 1) * (done - p.since))
 	defer rest.Stop()
 	select {
 	case <-rest.C:
 	case <-preempt:
 		return n, errPreempted
-	case <-p.n.stop:
+	case <-p.s.raft.stop:
 		return n, errHalted
 	}
-	p.since = p.n.clock.Monotonic()
+	p.since = p.s.clock.Monotonic()
 	p.rests += p.since - done
 	return n, nil
 }
@@ -189,8 +192,51 @@ func (n *Node) restore(r io.Reader) error {
 	n.appliedNow.Store(applied)
 	n.setRoster(ros)
 	n.noteDeadline()
-	n.takeGrown()
+	n.snapshots.takeGrown()
 	return nil
+}
+
+// snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's
+// snapshot. All methods may be called concurrently.
+type snapshots struct {
+	cfg    *Config
+	log    *slog.Logger
+	clock  Clock
+	raft   *group
+	stores *store.Stores
+
+	due   chan struct{}     // capacity 1
+	saves chan chan<- error // who wants a snapshot now, and hears what became of it
+
+	grownEntries atomic.Uint64 // since the last snapshot
+	grownBytes   atomic.Uint64
+	grownWork    atomic.Int64           // ns spent on applying
+	asked        atomic.Bool            // for one, whether it is due or not
+	counted      atomic.Pointer[growth] // what the one being taken was begun for
+
+	cost     atomic.Int64  // ns of work that the last snapshot was
+	rests    atomic.Int64  // ns for which it rested
+	size     atomic.Uint64 // bytes of the newest snapshot
+	lastSave atomic.Int64  // seconds since 1970
+	saving   atomic.Bool
+	saveOK   atomic.Bool
+
+	busy     chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
+	installs atomic.Int64             // of a leader's snapshot that are under way or wait
+	preempt  broadcast                // another one waits
+	basedOn  atomic.Pointer[raft.Log] // the end of the snapshot that Raft goes by; only index and term
+	exposed  atomic.Uint64            // how often the newest snapshot was left without a spare (lacksSpare)
+	spared   atomic.Uint64            // as exposed, when there was a spare again
+}
+
+func newSnapshots(cfg *Config, g *group, stores *store.Stores) *snapshots {
+	s := &snapshots{
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g, stores: stores,
+		due: make(chan struct{}, 1), saves: make(chan chan<- error), busy: make(chan struct{}, 1),
+	}
+	s.lastSave.Store(s.clock.Wall() / 1e6)
+	s.saveOK.Store(true)
+	return s
 }
 
 // A restart repeats all the work of the entries since the last snapshot before the node serves. A
@@ -206,22 +252,22 @@ const (
 )
 
 // grown counts an applied entry, and asks for a snapshot if one is due.
-func (n *Node) grown(size int, work time.Duration) {
-	n.grownEntries.Add(1)
-	n.grownBytes.Add(uint64(size))
-	n.grownWork.Add(int64(work))
-	if n.wantsSnapshot() {
-		signal(n.snapshotDue)
+func (s *snapshots) grown(size int, work time.Duration) {
+	s.grownEntries.Add(1)
+	s.grownBytes.Add(uint64(size))
+	s.grownWork.Add(int64(work))
+	if s.wanted() {
+		signal(s.due)
 	}
 }
 
-func (n *Node) wantsSnapshot() bool {
-	work, cost := n.grownWork.Load(), n.snapshotCost.Load()
+func (s *snapshots) wanted() bool {
+	work, cost := s.grownWork.Load(), s.cost.Load()
 	switch {
-	case n.snapshotAsked.Load():
-	case n.exposed.Load() != n.spared.Load():
-	case n.grownBytes.Load() >= max(n.cfg.SnapshotBytes, n.snapshotBytes.Load()):
-	case n.grownEntries.Load() >= n.cfg.SnapshotEntries && work >= cost/snapshotLeast:
+	case s.asked.Load():
+	case s.exposed.Load() != s.spared.Load():
+	case s.grownBytes.Load() >= max(s.cfg.SnapshotBytes, s.size.Load()):
+	case s.grownEntries.Load() >= s.cfg.SnapshotEntries && work >= cost/snapshotLeast:
 	case work >= max(int64(replayMax), snapshotShares*cost):
 	default:
 		return false
@@ -237,48 +283,48 @@ type growth struct {
 }
 
 // takeGrown resets the counts: the state is in a snapshot, or will be.
-func (n *Node) takeGrown() *growth {
-	return &growth{n.grownEntries.Swap(0), n.grownBytes.Swap(0), n.grownWork.Swap(0), n.snapshotAsked.Swap(false)}
+func (s *snapshots) takeGrown() *growth {
+	return &growth{s.grownEntries.Swap(0), s.grownBytes.Swap(0), s.grownWork.Swap(0), s.asked.Swap(false)}
 }
 
 // giveBack restores the counts for a snapshot that was begun and failed.
-func (n *Node) giveBack(g *growth) {
-	n.grownEntries.Add(g.entries)
-	n.grownBytes.Add(g.bytes)
-	n.grownWork.Add(g.work)
+func (s *snapshots) giveBack(g *growth) {
+	s.grownEntries.Add(g.entries)
+	s.grownBytes.Add(g.bytes)
+	s.grownWork.Add(g.work)
 	if g.asked {
-		n.snapshotAsked.Store(true)
+		s.asked.Store(true)
 	}
-	signal(n.snapshotDue) // a signal may have been used up by the failed one
+	signal(s.due) // a signal may have been used up by the failed one
 }
 
 // snapshotRetry is the pause after a failed snapshot.
 const snapshotRetry = time.Second
 
-// takeSnapshots takes a snapshot whenever one is due or asked for. Nothing else takes snapshots, so
+// run takes a snapshot whenever one is due or asked for. Nothing else takes snapshots, so
 // there is one at a time. After a failure every entry makes it due again, but the pause comes
 // first.
-func (n *Node) takeSnapshots() {
+func (s *snapshots) run() {
 	var again <-chan time.Time
 	for {
-		due := n.snapshotDue
+		due := s.due
 		if again != nil {
 			due = nil
 		}
 		select {
-		case answer := <-n.saves:
-			answer <- n.snapshot()
+		case answer := <-s.saves:
+			answer <- s.take()
 			continue
 		case <-due:
 		case <-again:
-		case <-n.stop:
+		case <-s.raft.stop:
 			return
 		}
-		if again = nil; !n.wantsSnapshot() {
+		if again = nil; !s.wanted() {
 			continue // one was taken meanwhile
 		}
-		if err := n.snapshot(); err != nil && !n.stopping() {
-			n.log.Warn("no snapshot was taken", "why", err)
+		if err := s.take(); err != nil && !s.raft.stopping() {
+			s.log.Warn("no snapshot was taken", "why", err)
 			again = time.After(snapshotRetry)
 		}
 	}
@@ -286,82 +332,82 @@ func (n *Node) takeSnapshots() {
 
 // save takes a snapshot now and waits for it. When ctx ends it stops waiting, and the snapshot goes
 // on: it may take minutes, too long for a client that has hung up or a server that stops.
-func (n *Node) save(ctx context.Context) error {
+func (s *snapshots) save(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
-	case n.saves <- answer:
+	case s.saves <- answer:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-n.stop:
+	case <-s.raft.stop:
 		return errHalted
 	}
-	return n.raft.hear(ctx, answer)
+	return s.raft.hear(ctx, answer)
 }
 
-// snapshot takes a snapshot now and trims the log behind the one before it.
-func (n *Node) snapshot() error {
-	n.saving.Store(true)
-	defer n.saving.Store(false)
-	exposed := n.exposed.Load() // a snapshot installed from now on needs another one
-	began := n.clock.Monotonic()
+// take takes a snapshot now and trims the log behind the one before it.
+func (s *snapshots) take() error {
+	s.saving.Store(true)
+	defer s.saving.Store(false)
+	exposed := s.exposed.Load() // a snapshot installed from now on needs another one
+	began := s.clock.Monotonic()
 	select {
-	case n.snapshotting <- struct{}{}:
-	case <-n.stop:
+	case s.busy <- struct{}{}:
+	case <-s.raft.stop:
 		return errHalted
 	}
-	err := n.raft.Snapshot().Error()
-	n.noteBase()
-	<-n.snapshotting
-	cost := int64(n.clock.Monotonic()-began) - n.snapshotRests.Swap(0)
-	counted := n.snapshotCounted.Swap(nil)
-	n.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
+	err := s.raft.Snapshot().Error()
+	s.noteBase()
+	<-s.busy
+	cost := int64(s.clock.Monotonic()-began) - s.rests.Swap(0)
+	counted := s.counted.Swap(nil)
+	s.saveOK.Store(err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot))
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
 	if err != nil {
 		if counted != nil {
-			n.giveBack(counted)
+			s.giveBack(counted)
 		}
 		return err
 	}
-	n.snapshotCost.Store(cost)
-	n.lastSave.Store(n.clock.Wall() / 1e6)
-	n.noteSnapshotBytes()
-	if !n.lacksSpare() {
-		n.spared.Store(exposed)
+	s.cost.Store(cost)
+	s.lastSave.Store(s.clock.Wall() / 1e6)
+	s.noteSize()
+	if !s.lacksSpare() {
+		s.spared.Store(exposed)
 	}
-	return n.trim()
+	return s.trim()
 }
 
-// noteSnapshotBytes records the size of the newest snapshot.
-func (n *Node) noteSnapshotBytes() {
-	if snaps, err := n.stores.Snaps.List(); err == nil && len(snaps) > 0 {
-		n.snapshotBytes.Store(uint64(max(snaps[0].Size, 0)))
+// noteSize records the size of the newest snapshot.
+func (s *snapshots) noteSize() {
+	if snaps, err := s.stores.Snaps.List(); err == nil && len(snaps) > 0 {
+		s.size.Store(uint64(max(snaps[0].Size, 0)))
 	}
 }
 
-// askSnapshot asks for a snapshot soon, whether one is due or not.
-func (n *Node) askSnapshot() {
-	n.snapshotAsked.Store(true)
-	signal(n.snapshotDue)
+// ask asks for a snapshot soon, whether one is due or not.
+func (s *snapshots) ask() {
+	s.asked.Store(true)
+	signal(s.due)
 }
 
 // expose records that the newest snapshot has no spare, and asks for another.
-func (n *Node) expose() {
-	n.exposed.Add(1)
-	signal(n.snapshotDue)
+func (s *snapshots) expose() {
+	s.exposed.Add(1)
+	signal(s.due)
 }
 
 // lacksSpare reports whether the loss of one file would stop this node for good: the log does not
 // reach back to a snapshot before the newest. That is so after a leader's snapshot was installed,
 // because Raft then removes the whole log. The node's own next snapshot is then taken at once, and
 // the installed one becomes its spare.
-func (n *Node) lacksSpare() bool {
-	snaps, err := n.stores.Snaps.List()
+func (s *snapshots) lacksSpare() bool {
+	snaps, err := s.stores.Snaps.List()
 	if err != nil || len(snaps) == 0 {
 		return false
 	}
-	first, err := n.stores.Log.FirstIndex()
+	first, err := s.stores.Log.FirstIndex()
 	if err != nil || first == 1 {
 		return false // the log alone is enough
 	}
@@ -376,15 +422,32 @@ func (n *Node) lacksSpare() bool {
 // leader's next message may follow it, and the log is never empty. Raft's own trimming counts
 // entries back from the last one, so it cannot promise that the older snapshot still reaches the
 // log.
-func (n *Node) trim() error {
-	snaps, err := n.stores.Snaps.List()
+func (s *snapshots) trim() error {
+	snaps, err := s.stores.Snaps.List()
 	if err != nil || len(snaps) < store.SnapshotsKept {
 		return err
 	}
 	upTo := snaps[len(snaps)-1].Index
-	first, err := n.stores.Log.FirstIndex()
+	first, err := s.stores.Log.FirstIndex()
 	if err != nil || first == 0 || first >= upTo {
 		return err
 	}
-	return n.stores.Log.DeleteRange(first, upTo-1)
+	return s.stores.Log.DeleteRange(first, upTo-1)
+}
+
+// base is the last entry of the snapshot that Raft goes by.
+func (s *snapshots) base() (index, term uint64) {
+	if at := s.basedOn.Load(); at != nil {
+		return at.Index, at.Term
+	}
+	return 0, 0
+}
+
+// noteBase records that Raft goes by another snapshot. A snapshot that only lies in the folder may
+// be damaged; Raft reports its own only in its figures.
+func (s *snapshots) noteBase() {
+	stats := s.raft.Stats()
+	index, _ := strconv.ParseUint(stats["last_snapshot_index"], 10, 64)
+	term, _ := strconv.ParseUint(stats["last_snapshot_term"], 10, 64)
+	s.basedOn.Store(&raft.Log{Index: index, Term: term})
 }

@@ -155,14 +155,14 @@ func badTimeout(s string) *resp.Reply {
 }
 
 func cmdLastSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Int(n.lastSave.Load())
+	return resp.Int(n.snapshots.lastSave.Load())
 }
 
 func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if len(args) > 2 || len(args) == 2 && !resp.Is(args[1], "SCHEDULE") {
 		return resp.Err(resp.ErrSyntax)
 	}
-	n.askSnapshot()
+	n.snapshots.ask()
 	return resp.Status("Background saving started")
 }
 
@@ -285,21 +285,21 @@ func (n *Node) sections() []resp.Section {
 	}
 	return append(
 		all,
-		n.infoPersistence(),
+		infoPersistence(n.snapshots),
 		n.infoReplication(),
 		section("Cluster", "cluster_enabled", n.protocol.enabled),
 		n.infoRaft(),
 	)
 }
 
-func (n *Node) infoPersistence() resp.Section {
+func infoPersistence(s *snapshots) resp.Section {
 	return section("Persistence",
 		"loading", "0",
 		"async_loading", "0",
-		"rdb_changes_since_last_save", u64(n.grownEntries.Load()),
-		"rdb_bgsave_in_progress", flag(n.saving.Load()),
-		"rdb_last_save_time", i64(n.lastSave.Load()),
-		"rdb_last_bgsave_status", okOr(n.saveOK.Load()),
+		"rdb_changes_since_last_save", u64(s.grownEntries.Load()),
+		"rdb_bgsave_in_progress", flag(s.saving.Load()),
+		"rdb_last_save_time", i64(s.lastSave.Load()),
+		"rdb_last_bgsave_status", okOr(s.saveOK.Load()),
 		"rdb_last_bgsave_time_sec", "-1",
 		"rdb_current_bgsave_time_sec", "-1",
 		"aof_enabled", "1",
@@ -309,7 +309,7 @@ func (n *Node) infoPersistence() resp.Section {
 		"aof_current_rewrite_time_sec", "-1",
 		"aof_last_bgrewrite_status", "ok",
 		"aof_last_write_status", "ok",
-		"aof_current_size", u64(n.grownBytes.Load()),
+		"aof_current_size", u64(s.grownBytes.Load()),
 	)
 }
 

@@ -174,7 +174,7 @@ func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 
 // cmdSave is SAVE and LOCKD SNAPSHOT.
 func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
-	if err := n.save(ctx); err != nil {
+	if err := n.snapshots.save(ctx); err != nil {
 		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
 	}
 	return resp.OK()

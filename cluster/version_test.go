@@ -29,7 +29,7 @@ func TestVersion1Opens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{machine: newTestMachine(), clock: NewSystemClock(), proposer: newProposer(nil)}
+	n := &Node{machine: newTestMachine(), clock: NewSystemClock(), proposer: newProposer(nil), snapshots: &snapshots{}}
 	n.roster.Store(emptyRoster)
 	if err := n.restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
