@@ -90,7 +90,7 @@ func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		return &applied{void: true}, nil
 	}
 	if e.kind == entryRoster {
-		n.setRoster(n.roster.Load().with(e.change))
+		n.members.set(n.members.roster.Load().with(e.change))
 		return &applied{}, nil
 	}
 	if l.Data[4] >= 3 && n.machine.Digest() == 0 {
@@ -183,7 +183,7 @@ func (f *fsm) dropEarlySubscribers(committed uint64) {
 func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
-		f.n.hints.Store(emptyRoster) // the roster holds all committed changes by now
+		f.n.members.hints.Store(emptyRoster) // the roster holds all committed changes by now
 		f.tellSettings()
 	}
 }
@@ -253,7 +253,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
 	default:
 		f.replayTo = 0
-		f.n.hints.Store(emptyRoster)
+		f.n.members.hints.Store(emptyRoster)
 		f.missed("this node was brought up to date by a snapshot")
 		f.n.blocker.reconcile()
 		f.n.snapshots.expose()

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"lockd/cluster/peer"
 )
 
 // watchElections follows Raft's reports about this node's own leadership.
@@ -42,7 +40,7 @@ func (n *Node) startLeading() {
 		if err == nil && n.lead.Load() == nil && n.startClock(term) {
 			n.changed.tell()
 			signal(n.proposer.wake)
-			signal(n.membersDue)
+			signal(n.members.due)
 			n.leaderWatch.wake()
 			return
 		}
@@ -201,7 +199,7 @@ func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
 	var best raft.Server
 	var bestIndex uint64
 	found := false
-	for _, m := range n.survey(ctx) {
+	for _, m := range n.members.survey(ctx) {
 		switch {
 		case m.Suffrage != raft.Voter || string(m.ID) == n.cfg.ID || id != "" && string(m.ID) != id:
 			continue
@@ -222,38 +220,4 @@ func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
 		return best, fmt.Errorf("node %s is no other voter of this cluster", id)
 	}
 	return best, errors.New("there is no other voter")
-}
-
-// surveyed is a member and its answer to a survey.
-type surveyed struct {
-	raft.Server
-	peer.Status
-	err error // why there is no answer
-}
-
-// surveyMax bounds the wait for members' answers.
-const surveyMax = 500 * time.Millisecond
-
-// survey asks all members for their status.
-func (n *Node) survey(ctx context.Context) []surveyed {
-	ctx, cancel := context.WithTimeout(ctx, surveyMax)
-	defer cancel()
-	servers := n.raft.servers()
-	answers := make(chan int, len(servers))
-	members := make([]surveyed, len(servers))
-	for i, s := range servers {
-		members[i].Server = s
-		go func() {
-			if string(s.ID) == n.cfg.ID {
-				members[i].Status = n.serveStatus()
-			} else {
-				members[i].Status, members[i].err = n.peers.Status(ctx, string(s.Address))
-			}
-			answers <- i
-		}()
-	}
-	for range servers {
-		<-answers
-	}
-	return members
 }

@@ -16,141 +16,6 @@ import (
 	"lockd/resp"
 )
 
-// metMax bounds the peers that a node remembers having met.
-const metMax = 1024
-
-// admit implements peer.Handler.
-func (n *Node) admit(who peer.Identity, kind peer.Kind) error {
-	if err := n.checkPeer(who); err != nil {
-		return err
-	}
-	if err := n.checkCaller(who, kind); err != nil {
-		return err
-	}
-	if err := checkRules(who, n.cfg.ID, n.rules); err != nil {
-		return err
-	}
-	if err := n.book.meet(who); err != nil {
-		return err
-	}
-	who.Rules, who.Tokens = "", "" // checked, and no longer needed
-	n.metMu.Lock()
-	if _, known := n.met[who.ID]; known || len(n.met) < metMax {
-		n.met[who.ID] = who
-	}
-	n.metMu.Unlock()
-	signal(n.membersDue)
-	return nil
-}
-
-// checkPeer reports why a node may not take part. Its address is no reason: this node may have been
-// away, or be replaying its log, and know that address as that of a former member. Refusing it
-// could keep out the leader, the only node from which this one can learn the change. Where an
-// answer counts for the member at an address, admitAt checks that it comes from that member.
-func (n *Node) checkPeer(who peer.Identity) error {
-	if who.ID == n.cfg.ID {
-		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node",
-			who.ID)
-	}
-	if mine := n.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
-		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
-	}
-	if err := n.roster.Load().checkPeer(who, ownArch); err != nil {
-		return err
-	}
-	if err := n.hints.Load().checkPeer(who, ownArch); err != nil {
-		return fmt.Errorf("%w (%s)", err, saysUnsure)
-	}
-	return nil
-}
-
-// checkCaller reports why a node that has connected may not do what it connected for. A joining
-// node is called, and calls nobody before it knows its cluster. A member that this node has not
-// heard of may only replicate, because that is how this node hears of it; it may not forward
-// requests of clients.
-func (n *Node) checkCaller(who peer.Identity, kind peer.Kind) error {
-	switch {
-	case kind == 0 || n.identity().Cluster == "": // this node is the caller, or is itself joining
-		return nil
-	case who.Cluster == "":
-		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
-	case kind == peer.ForCalls && !n.knows(who.ID):
-		return fmt.Errorf("%w: node %s is no member as far as is known here", peer.ErrUninvited, who.ID)
-	}
-	return nil
-}
-
-// knows reports whether a node is a member.
-func (n *Node) knows(id string) bool {
-	_, member := n.roster.Load().members[id]
-	return member || slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
-}
-
-// foundingMax is how long after its first start a founder stops if it finds a node with data at an
-// address of its list. Later a stranger at the address of a dead member must not stop the living
-// ones.
-const foundingMax = 30 * time.Second
-
-// refused implements peer.Handler.
-func (n *Node) refused(by string, err error) {
-	if isFinal(err.Error()) {
-		n.fatal(fmt.Errorf("%w (says %s)", err, by))
-		return
-	}
-	if n.founder && n.clock.Monotonic()-n.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
-		// Two clusters side by side would both grant the same lock.
-		n.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add "+
-			"new nodes to that one with --join",
-			err, by))
-		return
-	}
-}
-
-// setRoster takes a new roster into use. Node.mu is held.
-func (n *Node) setRoster(next *roster) {
-	n.roster.Store(next)
-	if next.removed[n.cfg.ID] && n.raft.started.Load() {
-		n.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved))
-	}
-	if n.dir != nil && next.cluster != "" {
-		if err := n.noteCluster(next.cluster); err != nil {
-			n.fatal(err)
-		}
-	}
-	if n.peers != nil {
-		n.disconnectRefused()
-	}
-	n.changed.tell()
-}
-
-func (n *Node) noteCluster(cluster string) error {
-	if known := n.dir.Meta().Cluster; known != "" && known != cluster {
-		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
-	}
-	return n.dir.SetCluster(cluster)
-}
-
-// disconnectRefused closes the connections of peers that the new roster refuses.
-func (n *Node) disconnectRefused() {
-	n.metMu.Lock()
-	defer n.metMu.Unlock()
-	for id, who := range n.met {
-		if n.checkPeer(who) != nil {
-			delete(n.met, id)
-			if n.roster.Load().removed[id] {
-				// It may have asked for its own removal, and wait for the answer.
-				time.AfterFunc(removedGrace, func() { n.peers.Disconnect(id) })
-			} else {
-				n.peers.Disconnect(id)
-			}
-		}
-	}
-}
-
-// removedGrace is how long a removed peer may still be answered. It does no harm, since Raft no
-// longer counts the peer.
-const removedGrace = 500 * time.Millisecond
-
 // membersEvery is how often a leader checks the members without being asked.
 const membersEvery = time.Second
 
@@ -158,10 +23,10 @@ const membersEvery = time.Second
 func (n *Node) keepMembers() {
 	tick := time.NewTicker(membersEvery)
 	defer tick.Stop()
-	ticks, strangers := 0, n.starts > 0 && n.introduce()
+	ticks, strangers := 0, n.members.starts > 0 && n.introduce()
 	for {
 		select {
-		case <-n.membersDue:
+		case <-n.members.due:
 		case <-tick.C:
 			if ticks++; strangers && ticks%introduceEvery == 0 {
 				strangers = n.introduce()
@@ -177,7 +42,7 @@ func (n *Node) keepMembers() {
 		case n.leaderWatch.silence() > n.cfg.LeaderWait:
 			// No leader speaks to this node. If it was removed, the others say so when it asks;
 			// Raft itself does not ask once it has seen the removal.
-			n.tellAwaited(n.survey(context.Background()))
+			n.tellAwaited(n.members.survey(context.Background()))
 		}
 	}
 }
@@ -218,7 +83,7 @@ const introduceEvery = 5
 // other, and only a member that has met a node can recognize a copy of that node's folder.
 // introduce reports whether some members did not answer.
 func (n *Node) introduce() (left bool) {
-	for _, m := range n.survey(context.Background()) {
+	for _, m := range n.members.survey(context.Background()) {
 		left = left || m.err != nil
 	}
 	return left
@@ -227,13 +92,13 @@ func (n *Node) introduce() (left bool) {
 // keepRoster proposes what the roster lacks: the cluster's name, and members that have introduced
 // themselves.
 func (n *Node) keepRoster() {
-	known := n.roster.Load()
+	known := n.members.roster.Load()
 	var c rosterChange
 	if known.cluster == "" {
-		c.cluster = n.identity().Cluster
+		c.cluster = n.members.identity().Cluster
 	}
 	for _, s := range n.raft.servers() {
-		who, ok := n.identityOf(string(s.ID))
+		who, ok := n.members.identityOf(string(s.ID))
 		if !ok {
 			continue
 		}
@@ -248,17 +113,6 @@ func (n *Node) keepRoster() {
 	if err := n.changeRoster(context.Background(), c); err != nil {
 		n.log.Debug("the roster was not changed", "why", err)
 	}
-}
-
-// identityOf returns what a member has said of itself.
-func (n *Node) identityOf(id string) (peer.Identity, bool) {
-	if id == n.cfg.ID {
-		return n.identity(), true
-	}
-	n.metMu.Lock()
-	defer n.metMu.Unlock()
-	who, ok := n.met[id]
-	return who, ok
 }
 
 var (
@@ -291,8 +145,8 @@ func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
 // as it has the same data.
 func (n *Node) follow() {
 	for _, s := range n.raft.servers() {
-		who, met := n.identityOf(string(s.ID))
-		m, known := n.roster.Load().members[string(s.ID)]
+		who, met := n.members.identityOf(string(s.ID))
+		m, known := n.members.roster.Load().members[string(s.ID)]
 		addr := raft.ServerAddress(who.PeerAddr)
 		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || n.raft.idAt(who.PeerAddr) != "" {
 			continue
@@ -318,11 +172,11 @@ func (n *Node) promote() {
 	if !slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
 		return
 	}
-	for _, m := range n.survey(context.Background()) {
+	for _, m := range n.members.survey(context.Background()) {
 		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < n.appliedNow.Load() {
 			continue
 		}
-		if _, known := n.roster.Load().members[string(m.ID)]; !known {
+		if _, known := n.members.roster.Load().members[string(m.ID)]; !known {
 			continue // the roster must have it first
 		}
 		err := n.reconfigure(
@@ -362,7 +216,7 @@ const addWaitMax = 10 * time.Second
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
 func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
-	if n.roster.Load().removed[id] {
+	if n.members.roster.Load().removed[id] {
 		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
@@ -407,13 +261,13 @@ func (n *Node) awaitVote(ctx context.Context, id string) resp.Reply {
 		if ctx.Err() != nil {
 			return n.howFar(id)
 		}
-		signal(n.membersDue)
+		signal(n.members.due)
 		sleep(ctx, changed, 100*time.Millisecond)
 	}
 }
 
 func (n *Node) howFar(id string) resp.Reply {
-	for _, m := range n.survey(context.Background()) {
+	for _, m := range n.members.survey(context.Background()) {
 		switch {
 		case string(m.ID) != id:
 		case m.err != nil:
@@ -441,9 +295,9 @@ func reconfigureReply(err error) resp.Reply {
 // removeMember removes a node for ever.
 func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 	member := slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
-	_, known := n.roster.Load().members[id]
+	_, known := n.members.roster.Load().members[id]
 	switch {
-	case !member && n.roster.Load().removed[id]:
+	case !member && n.members.roster.Load().removed[id]:
 		return resp.OK() // done before
 	case !member && !known:
 		return resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64))
@@ -484,7 +338,7 @@ func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 // otherwise.
 func (n *Node) whyNotRemove(ctx context.Context, id string) string {
 	left, answering := 0, 0
-	for _, m := range n.survey(ctx) {
+	for _, m := range n.members.survey(ctx) {
 		if m.Suffrage != raft.Voter || string(m.ID) == id {
 			continue
 		}
@@ -518,7 +372,7 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
-		answer, err := ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.advertise.Load())
+		answer, err := ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
 		switch {
 		case err == nil && answer == "+OK":
 			return nil

@@ -23,7 +23,7 @@ func (c *testCluster) settle() *testNode {
 	c.t.Helper()
 	for range 1000 {
 		leader := c.leader()
-		if len(leader.roster.Load().members) == len(leader.raft.servers()) {
+		if len(leader.members.roster.Load().members) == len(leader.raft.servers()) {
 			c.agree()
 			return leader
 		}
@@ -123,7 +123,7 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 		if err := leader.raft.AddNonvoter("n4", "n4:1", 0, 0).Error(); err != nil {
 			t.Fatal(err)
 		}
-		for tries := 0; leader.roster.Load().members["n4"].ID == ""; tries++ {
+		for tries := 0; leader.members.roster.Load().members["n4"].ID == ""; tries++ {
 			if tries == 10000 {
 				t.Fatal("the new member did not introduce itself")
 			}
@@ -316,11 +316,11 @@ func TestFoundersShareAName(t *testing.T) {
 	for id, members := range map[string]map[string]string{
 		"n1": {"n1": "a:1", "n2": "b:1"}, "n2": {"n2": "b:1", "n1": "a:1"}, "n3": {"n3": "a:1", "n2": "b:1"},
 	} {
-		n := &Node{cfg: Config{ID: id, Members: members}}
-		if err := n.found(); err != nil {
+		m := newMembers(&Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}, nil, nil)
+		if err := m.found(); err != nil {
 			t.Fatal(err)
 		}
-		names[n.dirCluster] = true
+		names[m.dirCluster] = true
 	}
 	if len(names) != 2 {
 		t.Errorf("two lists, names %v", names)

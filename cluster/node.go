@@ -2,15 +2,11 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,9 +47,7 @@ type Node struct {
 	// appliedAt is the monotonic time at which the machine's tick was last set.
 	appliedAt time.Duration
 
-	roster atomic.Pointer[roster] // replaced under mu
-	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
-	lead   office
+	lead office
 	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
 	deadline     atomic.Int64
 	appliedNow   atomic.Uint64            // as applied, without the lock
@@ -69,23 +63,11 @@ type Node struct {
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none
 
-	metMu         sync.Mutex
-	met           map[string]peer.Identity // peers that introduced themselves, by id
-	membersDue    chan struct{}
+	members       *members
 	awaitedLogged time.Duration // monotonic
 	refusals      peer.Rarely
-	book          *startBook
 	mark          *store.AppliedMark // nil in memory
 	acked         acknowledged
-
-	advertise   atomic.Pointer[string] // how the other nodes reach this one
-	incarnation string                 // of this node's data folder
-	rules       string                 // what rulesOf gives of this node
-	starts      uint64                 // of this node's data folder
-	tokens      string                 // likewise
-	dirCluster  string                 // the cluster that the data folder belonged to at the start
-	founder     bool                   // the data folder was empty, and this node founds a cluster
-	openedAt    time.Duration          // monotonic time at which Open was called
 
 	membersMu sync.Mutex // one change of the members at a time
 
@@ -107,26 +89,20 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine, protocol: cfg.protocol(),
-		elected:    make(chan bool, 16),
-		met:        map[string]peer.Identity{},
-		membersDue: make(chan struct{}, 1),
-		ready:      make(chan struct{}),
+		elected: make(chan bool, 16),
+		ready:   make(chan struct{}),
 
 		stop: make(chan struct{}),
 	}
 	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop}
+	n.members = newMembers(&n.cfg, n.raft, &n.changed)
+	n.members.status, n.members.fatal = n.serveStatus, n.fatal
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
 	}
-	n.openedAt = n.clock.Monotonic()
-	n.rules = rulesOf(n.machine)
 	n.fsm = &fsm{n: n}
-	n.book = &startBook{keep: n.isMember}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
-	n.roster.Store(emptyRoster)
-	n.hints.Store(emptyRoster)
-	n.advertise.Store(&cfg.PeerAdvertise)
 	n.deadline.Store(noDeadline)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
@@ -148,7 +124,7 @@ func (n *Node) open() error {
 		Stored:  n.proposer.stored,
 	})
 	if n.stores.Empty && !n.cfg.Join {
-		if err := n.found(); err != nil {
+		if err := n.members.found(); err != nil {
 			return err
 		}
 	}
@@ -157,12 +133,12 @@ func (n *Node) open() error {
 	}
 	if _, port, err := net.SplitHostPort(n.cfg.PeerAdvertise); err == nil && port == "0" {
 		addr := n.peers.ListenAddr() // the system chose the port
-		n.advertise.Store(&addr)
+		n.members.advertise.Store(&addr)
 	}
 	if err := n.startRaft(); err != nil {
 		return err
 	}
-	if n.roster.Load().removed[n.cfg.ID] { // what the log says may not be committed
+	if n.members.roster.Load().removed[n.cfg.ID] { // what the log says may not be committed
 		_ = n.raft.Shutdown().Error()
 		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved)
 	}
@@ -171,17 +147,18 @@ func (n *Node) open() error {
 
 func (n *Node) openStores() (err error) {
 	if n.cfg.stores != nil {
-		n.incarnation = n.cfg.incarnation
+		n.members.incarnation = n.cfg.incarnation
 		n.stores, err = n.cfg.stores()
 		return err
 	}
 	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, ownArch); err != nil {
 		return err
 	}
+	n.members.dir = n.dir
 	meta := n.dir.Meta()
-	n.incarnation, n.dirCluster = meta.Incarnation, meta.Cluster
-	n.starts, n.tokens = meta.Starts, meta.Tokens
-	if err := n.book.open(n.dir); err != nil {
+	n.members.incarnation, n.members.dirCluster = meta.Incarnation, meta.Cluster
+	n.members.starts, n.members.tokens = meta.Starts, meta.Tokens
+	if err := n.members.book.open(n.dir); err != nil {
 		return err
 	}
 	if n.mark, err = store.OpenApplied(n.dir); err != nil {
@@ -223,7 +200,7 @@ func (n *Node) scanLog() error {
 			hints = hints.with(e.change)
 		}
 	}
-	n.hints.Store(hints)
+	n.members.hints.Store(hints)
 	return n.checkMembers(servers)
 }
 
@@ -297,63 +274,6 @@ func (n *Node) settings() []resp.Message {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.machine.Settings()
-}
-
-// isMember reports whether the roster knows a node, as far as this node knows the roster.
-func (n *Node) isMember(id string) bool {
-	_, known := n.roster.Load().members[id]
-	_, hinted := n.hints.Load().members[id]
-	return known || hinted
-}
-
-// identity is what this node says of itself to the others.
-func (n *Node) identity() peer.Identity {
-	who := peer.Identity{
-		ID: n.cfg.ID, Incarnation: n.incarnation, PeerAddr: *n.advertise.Load(),
-		ClientAddrs: n.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
-		Rules: n.rules, Starts: n.starts, Tokens: n.tokens,
-		Cluster: n.roster.Load().cluster,
-	}
-	if who.Cluster == "" {
-		who.Cluster = n.dirCluster
-	}
-	if who.Cluster == "" {
-		who.Cluster = n.hints.Load().cluster
-	}
-	return who
-}
-
-// found gives a new cluster its name before anything else happens, and on all
-// founders the same: so a founder and a node that holds another cluster's data
-// refuse each other from the first word on. Without it a founder that leads could
-// overwrite the log of a node that it takes for a fellow founder.
-func (n *Node) found() error {
-	n.dirCluster = rand.Text()
-	if len(n.cfg.Members) > 0 {
-		sum := sha256.New()
-		for _, s := range n.firstServers().Servers {
-			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
-		}
-		n.dirCluster = base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(n.dirCluster)]
-	}
-	n.founder = true
-	if n.dir == nil {
-		return nil
-	}
-	return n.dir.SetCluster(n.dirCluster)
-}
-
-// firstServers is the configuration of a new cluster.
-func (n *Node) firstServers() raft.Configuration {
-	members := n.cfg.Members
-	if len(members) == 0 {
-		members = map[string]string{n.cfg.ID: *n.advertise.Load()}
-	}
-	var c raft.Configuration
-	for _, id := range slices.Sorted(maps.Keys(members)) {
-		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(members[id])})
-	}
-	return c
 }
 
 // fatal ends the process: what happened would put the agreement of the replicas at

@@ -20,14 +20,14 @@ const (
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
 func (n *Node) openPeers() error {
 	p, err := peer.Open(peer.Config{
-		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.identity,
+		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
 		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
 		Secret: n.cfg.PeerSecret, Ready: n.ready,
-	}, peer.Handler{Admit: n.admit, Forward: n.serveForward, Status: n.serveStatus, Refused: n.refused})
+	}, peer.Handler{Admit: n.members.admit, Forward: n.serveForward, Status: n.serveStatus, Refused: n.members.refused})
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers = p
+	n.peers, n.members.peers = p, p
 	return nil
 }
 

@@ -32,7 +32,7 @@ func TestStrangerDoesNothing(t *testing.T) {
 		leader := c.settle()
 		other := c.others(leader)[0]
 		c.expect(leader, "SET k v", "+OK")
-		cluster, arch := leader.roster.Load().cluster, leader.identity().Arch
+		cluster, arch := leader.members.roster.Load().cluster, leader.members.identity().Arch
 		for _, tc := range []struct {
 			name    string
 			who     peer.Identity
@@ -40,12 +40,12 @@ func TestStrangerDoesNothing(t *testing.T) {
 		}{
 			{"invented", peer.Identity{ID: "x", Arch: arch}, false},
 			{"invented, of the cluster", peer.Identity{ID: "x", Cluster: cluster, Arch: arch}, true},
-			{"another's, no cluster", peer.Identity{ID: other.id, Incarnation: other.incarnation, Arch: arch}, false},
+			{"another's, no cluster", peer.Identity{ID: other.id, Incarnation: other.members.incarnation, Arch: arch}, false},
 			{"another's, other data", peer.Identity{ID: other.id, Cluster: cluster, Arch: arch, Incarnation: "x"}, false},
-			{"the node's own", peer.Identity{ID: leader.id, Cluster: cluster, Arch: arch, Incarnation: leader.incarnation}, false},
+			{"the node's own", peer.Identity{ID: leader.id, Cluster: cluster, Arch: arch, Incarnation: leader.members.incarnation}, false},
 			{"of another cluster", peer.Identity{ID: "x", Cluster: "x", Arch: arch}, false},
 		} {
-			tc.who.Rules = leader.rules
+			tc.who.Rules = leader.members.rules
 			var refusals atomic.Int32
 			stranger := c.stranger(tc.who, &refusals)
 			for _, connect := range []struct {

@@ -92,14 +92,14 @@ func (t *transport) AppendEntries(
 		if t.yields() {
 			return errYields
 		}
-		who, met := t.n.identityOf(string(id))
+		who, met := t.n.members.identityOf(string(id))
 		owned := t.n.owned(who)
 		err := t.replicas.call(target, args, resp)
 		if err == nil {
 			t.n.noteHeard(id)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
-			t.n.condemnLost(who, resp.LastLog, owned)
+			t.n.members.condemn(who, resp.LastLog, owned)
 			err = errLostLog
 		}
 		if err == nil && !alive && resp.Success {
@@ -235,7 +235,7 @@ func (n *Node) startRaft() (err error) {
 		}
 	}()
 	if n.stores.Empty && !n.cfg.Join {
-		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, n.firstServers())
+		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, n.members.firstServers())
 		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 			return err
 		}

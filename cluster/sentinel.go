@@ -355,7 +355,7 @@ func sentinelIsDown(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 }
 
 func sentinelMyID(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
-	return resp.Bulk(runID("sentinel", s.n.memberOf(s.n.cfg.ID)))
+	return resp.Bulk(runID("sentinel", s.n.members.memberOf(s.n.cfg.ID)))
 }
 
 // sentinelGlobSteps bounds the work of matching a pattern.

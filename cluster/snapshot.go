@@ -54,7 +54,7 @@ type image struct {
 func (n *Node) image() *image {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &image{pace: n.snapshots, applied: n.applied, roster: n.roster.Load(), write: n.machine.Snapshot()}
+	return &image{pace: n.snapshots, applied: n.applied, roster: n.members.roster.Load(), write: n.machine.Snapshot()}
 }
 
 // Persist implements raft.FSMSnapshot.
@@ -190,7 +190,7 @@ func (n *Node) restore(r io.Reader) error {
 	}
 	n.applied, n.appliedAt = applied, n.clock.Monotonic()
 	n.appliedNow.Store(applied)
-	n.setRoster(ros)
+	n.members.set(ros)
 	n.noteDeadline()
 	n.snapshots.takeGrown()
 	return nil

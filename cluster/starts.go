@@ -156,7 +156,7 @@ type ack struct {
 
 // noteAck records that a member has this leader's log up to an index.
 func (n *Node) noteAck(id raft.ServerID, term, index uint64) {
-	who, ok := n.identityOf(string(id))
+	who, ok := n.members.identityOf(string(id))
 	if !ok {
 		return
 	}
@@ -191,7 +191,7 @@ func (n *Node) silent(id raft.ServerID) time.Duration {
 	defer n.acked.mu.Unlock()
 	last, ok := n.acked.heard[id]
 	if !ok {
-		last = n.openedAt
+		last = n.members.openedAt
 	}
 	return n.clock.Monotonic() - last
 }
@@ -215,18 +215,6 @@ func (n *Node) owned(who peer.Identity) uint64 {
 
 // errLostLog ends a call to a member that has lost entries.
 var errLostLog = errors.New("the member has lost entries that it had confirmed")
-
-// condemnLost refuses a member for ever if its log ends before what it had confirmed.
-func (n *Node) condemnLost(who peer.Identity, last, owned uint64) {
-	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
-		"REMOVE %s and add it under a new id with an empty data folder",
-		who.ID, saysLost, last, owned, who.ID)
-	n.log.Error("a member is refused from now on", "member", who.ID, "why", why)
-	if err := n.book.condemn(who, why); err != nil {
-		n.log.Warn("this will not be remembered after a restart", "why", err)
-	}
-	n.peers.Disconnect(who.ID)
-}
 
 // contradiction reports that a leader has another log than the one this node has applied, which
 // cannot happen while every node keeps its promises; nil if it has not.

@@ -284,7 +284,7 @@ func cmdClusterInfo(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdMyID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Bulk(runID("node", n.memberOf(n.cfg.ID)))
+	return resp.Bulk(runID("node", n.members.memberOf(n.cfg.ID)))
 }
 
 func cmdMyShardID(_ context.Context, n *Node, _ resp.Args) resp.Reply {

@@ -196,7 +196,7 @@ func (n *Node) offsetOf(id raft.ServerID) uint64 {
 // clientHostPort is where clients reach a member, or its peer address while that
 // is not known.
 func (n *Node) clientHostPort(s raft.Server) (host, port string) {
-	addr := n.memberOf(string(s.ID)).clientAddr()
+	addr := n.members.memberOf(string(s.ID)).clientAddr()
 	if addr == "" {
 		addr = string(s.Address)
 	}
@@ -364,7 +364,7 @@ func (n *Node) infoReplication() resp.Section {
 // replicationID is 40 hex digits that all nodes of a cluster share, as Redis's
 // replication id.
 func (n *Node) replicationID() string {
-	sum := sha1.Sum([]byte(n.roster.Load().cluster))
+	sum := sha1.Sum([]byte(n.members.roster.Load().cluster))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -375,7 +375,7 @@ var raftFields = []string{
 }
 
 func (n *Node) infoRaft() resp.Section {
-	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", n.roster.Load().cluster, "lockd_version", n.cfg.Version)
+	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", n.members.roster.Load().cluster, "lockd_version", n.cfg.Version)
 	_, leader := n.raft.LeaderWithID()
 	stats := n.raft.Stats()
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }

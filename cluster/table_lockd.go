@@ -109,9 +109,9 @@ func statuses(lines ...string) []resp.Reply {
 
 func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	_, leader := n.raft.LeaderWithID()
-	known := n.roster.Load().members
+	known := n.members.roster.Load().members
 	var members []resp.Reply
-	for _, m := range n.survey(ctx) {
+	for _, m := range n.members.survey(ctx) {
 		role, suffrage, state := "follower", "voter", "up"
 		if m.ID == leader {
 			role = "leader"

@@ -151,7 +151,7 @@ func (t *topology) listen() {
 		case <-t.n.stop:
 			return
 		}
-		for _, m := range t.n.survey(context.Background()) {
+		for _, m := range t.n.members.survey(context.Background()) {
 			if m.err == nil {
 				t.hear(string(m.ID), m.Applied)
 			}
@@ -192,7 +192,7 @@ func (t *topology) seats(mono time.Duration) []seat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range members {
-		known := t.n.memberOf(string(m.ID))
+		known := t.n.members.memberOf(string(m.ID))
 		host, port, err := net.SplitHostPort(known.clientAddr())
 		if err != nil {
 			continue
@@ -211,16 +211,6 @@ func (t *topology) seats(mono time.Duration) []seat {
 	}
 	slices.SortFunc(seats, func(a, b seat) int { return strings.Compare(a.id, b.id) })
 	return seats
-}
-
-// memberOf returns what is known of a member: from the roster, or else what the member said of
-// itself.
-func (n *Node) memberOf(id string) member {
-	if m, ok := n.roster.Load().members[id]; ok {
-		return m
-	}
-	who, _ := n.identityOf(id)
-	return memberFrom(who)
 }
 
 // runID names a node as long as its data folder lives. Every node computes the same name.

@@ -30,12 +30,12 @@ func TestVersion1Opens(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &Node{machine: newTestMachine(), clock: NewSystemClock(), proposer: newProposer(nil), snapshots: &snapshots{}}
-	n.roster.Store(emptyRoster)
+	n.members = newMembers(&Config{Machine: n.machine, Clock: n.clock}, nil, &broadcast{})
 	if err := n.restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
-	if n.applied != 42 || !reflect.DeepEqual(n.roster.Load(), sampleRoster()) {
-		t.Errorf("image.bin: applied %d, roster %+v", n.applied, n.roster.Load())
+	if n.applied != 42 || !reflect.DeepEqual(n.members.roster.Load(), sampleRoster()) {
+		t.Errorf("image.bin: applied %d, roster %+v", n.applied, n.members.roster.Load())
 	}
 	res := n.machine.View(resp.Stamp{}, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
 	if got := res.Replies[0].Str; got != "1" {

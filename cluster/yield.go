@@ -40,7 +40,7 @@ func (t *transport) yields() bool {
 			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
 				ProtocolVersion: raft.ProtocolVersionMax,
 				ID:              []byte(n.cfg.ID),
-				Addr:            []byte(*n.advertise.Load()),
+				Addr:            []byte(*n.members.advertise.Load()),
 			}}
 			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence
 		}()

@@ -1,0 +1,324 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
+	"lockd/cluster/store"
+)
+
+// members knows what this node says of itself, who the others are, and which of them may take part.
+// All methods may be called concurrently.
+type members struct {
+	cfg     *Config
+	log     *slog.Logger
+	clock   Clock
+	raft    *group
+	peers   *peer.Port         // nil until it is open
+	dir     *store.Folder      // nil in memory
+	status  func() peer.Status // of this node
+	fatal   func(error)
+	changed *broadcast
+
+	roster atomic.Pointer[roster] // replaced under Node.mu
+	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
+
+	metMu sync.Mutex
+	met   map[string]peer.Identity // peers that introduced themselves, by id
+	due   chan struct{}            // capacity 1: there is something for keepMembers to do
+	book  *startBook
+
+	advertise   atomic.Pointer[string] // how the other nodes reach this one
+	incarnation string                 // of this node's data folder
+	rules       string                 // what rulesOf gives of this node
+	starts      uint64                 // of this node's data folder
+	tokens      string                 // likewise
+	dirCluster  string                 // the cluster that the data folder belonged to at the start
+	founder     bool                   // the data folder was empty, and this node founds a cluster
+	openedAt    time.Duration          // monotonic time at which Open was called
+}
+
+func newMembers(cfg *Config, g *group, changed *broadcast) *members {
+	m := &members{
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g, changed: changed,
+		met: map[string]peer.Identity{}, due: make(chan struct{}, 1),
+		rules: rulesOf(cfg.Machine), openedAt: cfg.Clock.Monotonic(),
+	}
+	m.book = &startBook{keep: m.isMember}
+	m.roster.Store(emptyRoster)
+	m.hints.Store(emptyRoster)
+	m.advertise.Store(&cfg.PeerAdvertise)
+	return m
+}
+
+// isMember reports whether the roster knows a node, as far as this node knows the roster.
+func (m *members) isMember(id string) bool {
+	_, known := m.roster.Load().members[id]
+	_, hinted := m.hints.Load().members[id]
+	return known || hinted
+}
+
+// identity is what this node says of itself to the others.
+func (m *members) identity() peer.Identity {
+	who := peer.Identity{
+		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
+		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
+		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
+		Cluster: m.roster.Load().cluster,
+	}
+	if who.Cluster == "" {
+		who.Cluster = m.dirCluster
+	}
+	if who.Cluster == "" {
+		who.Cluster = m.hints.Load().cluster
+	}
+	return who
+}
+
+// found gives a new cluster its name before anything else happens, and on all
+// founders the same: so a founder and a node that holds another cluster's data
+// refuse each other from the first word on. Without it a founder that leads could
+// overwrite the log of a node that it takes for a fellow founder.
+func (m *members) found() error {
+	m.dirCluster = rand.Text()
+	if len(m.cfg.Members) > 0 {
+		sum := sha256.New()
+		for _, s := range m.firstServers().Servers {
+			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
+		}
+		m.dirCluster = base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(m.dirCluster)]
+	}
+	m.founder = true
+	if m.dir == nil {
+		return nil
+	}
+	return m.dir.SetCluster(m.dirCluster)
+}
+
+// firstServers is the configuration of a new cluster.
+func (m *members) firstServers() raft.Configuration {
+	list := m.cfg.Members
+	if len(list) == 0 {
+		list = map[string]string{m.cfg.ID: *m.advertise.Load()}
+	}
+	var c raft.Configuration
+	for _, id := range slices.Sorted(maps.Keys(list)) {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(list[id])})
+	}
+	return c
+}
+
+// metMax bounds the peers that a node remembers having met.
+const metMax = 1024
+
+// admit implements peer.Handler.
+func (m *members) admit(who peer.Identity, kind peer.Kind) error {
+	if err := m.checkPeer(who); err != nil {
+		return err
+	}
+	if err := m.checkCaller(who, kind); err != nil {
+		return err
+	}
+	if err := checkRules(who, m.cfg.ID, m.rules); err != nil {
+		return err
+	}
+	if err := m.book.meet(who); err != nil {
+		return err
+	}
+	who.Rules, who.Tokens = "", "" // checked, and no longer needed
+	m.metMu.Lock()
+	if _, known := m.met[who.ID]; known || len(m.met) < metMax {
+		m.met[who.ID] = who
+	}
+	m.metMu.Unlock()
+	signal(m.due)
+	return nil
+}
+
+// checkPeer reports why a node may not take part. Its address is no reason: this node may have been
+// away, or be replaying its log, and know that address as that of a former member. Refusing it
+// could keep out the leader, the only node from which this one can learn the change. Where an
+// answer counts for the member at an address, admitAt checks that it comes from that member.
+func (m *members) checkPeer(who peer.Identity) error {
+	if who.ID == m.cfg.ID {
+		return fmt.Errorf("node %s met itself: two nodes have the same id, or an address points back to its own node",
+			who.ID)
+	}
+	if mine := m.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
+		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
+	}
+	if err := m.roster.Load().checkPeer(who, ownArch); err != nil {
+		return err
+	}
+	if err := m.hints.Load().checkPeer(who, ownArch); err != nil {
+		return fmt.Errorf("%w (%s)", err, saysUnsure)
+	}
+	return nil
+}
+
+// checkCaller reports why a node that has connected may not do what it connected for. A joining
+// node is called, and calls nobody before it knows its cluster. A member that this node has not
+// heard of may only replicate, because that is how this node hears of it; it may not forward
+// requests of clients.
+func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
+	switch {
+	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
+		return nil
+	case who.Cluster == "":
+		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
+	case kind == peer.ForCalls && !m.knows(who.ID):
+		return fmt.Errorf("%w: node %s is no member as far as is known here", peer.ErrUninvited, who.ID)
+	}
+	return nil
+}
+
+// knows reports whether a node is a member.
+func (m *members) knows(id string) bool {
+	_, member := m.roster.Load().members[id]
+	return member || slices.ContainsFunc(m.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+}
+
+// foundingMax is how long after its first start a founder stops if it finds a node with data at an
+// address of its list. Later a stranger at the address of a dead member must not stop the living
+// ones.
+const foundingMax = 30 * time.Second
+
+// refused implements peer.Handler.
+func (m *members) refused(by string, err error) {
+	if isFinal(err.Error()) {
+		m.fatal(fmt.Errorf("%w (says %s)", err, by))
+		return
+	}
+	if m.founder && m.clock.Monotonic()-m.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
+		// Two clusters side by side would both grant the same lock.
+		m.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add "+
+			"new nodes to that one with --join",
+			err, by))
+		return
+	}
+}
+
+// set takes a new roster into use. Node.mu is held.
+func (m *members) set(next *roster) {
+	m.roster.Store(next)
+	if next.removed[m.cfg.ID] && m.raft.started.Load() {
+		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, saysRemoved))
+	}
+	if m.dir != nil && next.cluster != "" {
+		if err := m.noteCluster(next.cluster); err != nil {
+			m.fatal(err)
+		}
+	}
+	if m.peers != nil {
+		m.disconnectRefused()
+	}
+	m.changed.tell()
+}
+
+func (m *members) noteCluster(cluster string) error {
+	if known := m.dir.Meta().Cluster; known != "" && known != cluster {
+		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
+	}
+	return m.dir.SetCluster(cluster)
+}
+
+// disconnectRefused closes the connections of peers that the new roster refuses.
+func (m *members) disconnectRefused() {
+	m.metMu.Lock()
+	defer m.metMu.Unlock()
+	for id, who := range m.met {
+		if m.checkPeer(who) != nil {
+			delete(m.met, id)
+			if m.roster.Load().removed[id] {
+				// It may have asked for its own removal, and wait for the answer.
+				time.AfterFunc(removedGrace, func() { m.peers.Disconnect(id) })
+			} else {
+				m.peers.Disconnect(id)
+			}
+		}
+	}
+}
+
+// removedGrace is how long a removed peer may still be answered. It does no harm, since Raft no
+// longer counts the peer.
+const removedGrace = 500 * time.Millisecond
+
+// identityOf returns what a member has said of itself.
+func (m *members) identityOf(id string) (peer.Identity, bool) {
+	if id == m.cfg.ID {
+		return m.identity(), true
+	}
+	m.metMu.Lock()
+	defer m.metMu.Unlock()
+	who, ok := m.met[id]
+	return who, ok
+}
+
+// memberOf returns what is known of a member: from the roster, or else what the member said of
+// itself.
+func (m *members) memberOf(id string) member {
+	if known, ok := m.roster.Load().members[id]; ok {
+		return known
+	}
+	who, _ := m.identityOf(id)
+	return memberFrom(who)
+}
+
+// condemn refuses a member for ever if its log ends before what it had confirmed.
+func (m *members) condemn(who peer.Identity, last, owned uint64) {
+	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
+		"REMOVE %s and add it under a new id with an empty data folder",
+		who.ID, saysLost, last, owned, who.ID)
+	m.log.Error("a member is refused from now on", "member", who.ID, "why", why)
+	if err := m.book.condemn(who, why); err != nil {
+		m.log.Warn("this will not be remembered after a restart", "why", err)
+	}
+	m.peers.Disconnect(who.ID)
+}
+
+// surveyed is a member and its answer to a survey.
+type surveyed struct {
+	raft.Server
+	peer.Status
+	err error // why there is no answer
+}
+
+// surveyMax bounds the wait for members' answers.
+const surveyMax = 500 * time.Millisecond
+
+// survey asks all members for their status.
+func (m *members) survey(ctx context.Context) []surveyed {
+	ctx, cancel := context.WithTimeout(ctx, surveyMax)
+	defer cancel()
+	servers := m.raft.servers()
+	answers := make(chan int, len(servers))
+	members := make([]surveyed, len(servers))
+	for i, s := range servers {
+		members[i].Server = s
+		go func() {
+			if string(s.ID) == m.cfg.ID {
+				members[i].Status = m.status()
+			} else {
+				members[i].Status, members[i].err = m.peers.Status(ctx, string(s.Address))
+			}
+			answers <- i
+		}()
+	}
+	for range servers {
+		<-answers
+	}
+	return members
+}
