@@ -32,7 +32,7 @@ func BenchmarkApply(b *testing.B) {
 				e.reqs = append(e.reqs, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "lock:resource", "0123456789abcdef"}}}})
 			}
 			log := raft.Log{Term: 1, Data: appendEntry(nil, &e)}
-			next := n.applied
+			next := n.state.applied
 			b.ReportAllocs()
 			for b.Loop() {
 				next++

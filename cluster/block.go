@@ -340,16 +340,10 @@ func (b *blocker) reconcile() {
 	ids := slices.Collect(maps.Keys(b.calls))
 	b.mu.Unlock()
 	for _, id := range ids {
-		if b.n.blockState(id) == resp.BlockOver {
+		if b.n.state.blocked(id) == resp.BlockOver {
 			b.end(resp.BlockEnd{ID: id, How: blockMissed})
 		}
 	}
-}
-
-func (n *Node) blockState(id resp.BlockID) resp.BlockState {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine.Blocked(id)
 }
 
 // keep renews the session while commands wait in it, and sends cancellations, until the node stops.

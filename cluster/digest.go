@@ -15,12 +15,13 @@ type digestAt struct{ index, digest uint64 }
 
 // noteDigest remembers the state's digest as of the last entry.
 func (f *fsm) noteDigest() {
-	f.n.mu.Lock()
-	d := digestAt{f.n.applied, f.n.machine.Digest()}
-	f.n.mu.Unlock()
+	s := f.n.state
+	s.mu.Lock()
+	d := digestAt{s.applied, s.machine.Digest()}
+	s.mu.Unlock()
 	f.digests[d.index%digestsKept] = d
 	if d.digest != 0 {
-		f.n.digest.Store(&d)
+		s.digest.Store(&d)
 	}
 }
 
@@ -38,7 +39,7 @@ func (f *fsm) checkDigest(index uint64, e *entry) error {
 		"differs from a majority is to be removed, and added under a new id with an empty data folder",
 		e.digest, e.checked, own.digest)
 	if f.replayTo > 0 && index <= f.replayTo {
-		if f.n.refusals.Due("digest") {
+		if f.said.Due("digest") {
 			f.n.log.Error("an entry of the log was written in another state", "entry", index, "why", why)
 		}
 		return nil

@@ -132,7 +132,7 @@ func TestDigestNeverWrong(t *testing.T) {
 		}
 		c.agree()
 		for _, n := range c.others(nil) {
-			if n.stopped() != "" || n.digest.Load() == nil {
+			if n.stopped() != "" || n.state.digest.Load() == nil {
 				t.Errorf("%s said %q", n.id, n.stopped())
 			}
 		}
@@ -152,7 +152,7 @@ func TestDigestBeginsAlike(t *testing.T) {
 		}
 		leader := c.settle()
 		for _, n := range c.others(nil) {
-			if d := n.digest.Load(); d != nil {
+			if d := n.state.digest.Load(); d != nil {
 				t.Fatalf("%s has begun: %+v", n.id, d)
 			}
 		}
@@ -175,7 +175,7 @@ func TestDigestBeginsAlike(t *testing.T) {
 		}
 		c.agree()
 		for _, n := range c.others(nil) {
-			if d := n.digest.Load(); d == nil || n.stopped() != "" {
+			if d := n.state.digest.Load(); d == nil || n.stopped() != "" {
 				t.Errorf("%s: %+v, said %q", n.id, d, n.stopped())
 			}
 		}

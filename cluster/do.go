@@ -23,7 +23,7 @@ func (n *Node) identify(cmds []resp.Cmd) {
 		if row, _ := n.protocol.rows.Find(c.Args); row != nil {
 			c.Spec = &row.Spec
 		} else if c.Spec = n.protocol.rows.Lookup(c.Args[0]); c.Spec == nil {
-			c.Spec, _ = n.machine.Find(c.Args)
+			c.Spec, _ = n.state.machine.Find(c.Args)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.
 
 // Specs lists the rows of all commands that the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
-	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.machine.Specs()...)
+	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.state.machine.Specs()...)
 }
 
 // Do runs a request of one of this node's clients, on whichever node must run it, and returns one
@@ -63,14 +63,14 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 // Await returns once this node's clients have received the messages of all entries up to index. A
 // leader's answer may arrive before they have. It waits no longer than LeaderWait.
 func (n *Node) Await(ctx context.Context, index uint64) {
-	if n.deliveredNow.Load() >= index {
+	if n.state.deliveredNow.Load() >= index {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
 	defer cancel()
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
-	for n.deliveredNow.Load() < index {
+	for n.state.deliveredNow.Load() < index {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -316,7 +316,7 @@ func (n *Node) isRefused(req resp.Request) bool {
 	if lead == nil {
 		return false
 	}
-	_, ok := n.tryOut(lead, req)
+	_, ok := n.state.tryOut(lead, req)
 	return ok
 }
 
@@ -337,7 +337,7 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 	if !n.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
 	}
-	return answer{outcome: outcomeDone, result: n.view(lead, req)}
+	return answer{outcome: outcomeDone, result: n.state.view(lead, req)}
 }
 
 // serveForward implements peer.Handler. It runs a request of another node's client, and never
@@ -388,7 +388,7 @@ func (n *Node) serveStatus() peer.Status {
 	return peer.Status{
 		Term:      n.raft.CurrentTerm(),
 		Leader:    n.lead.held(),
-		Applied:   n.appliedNow.Load(),
+		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
 	}
 }

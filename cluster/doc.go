@@ -5,7 +5,7 @@
 //
 //   - A reply means: committed on a majority's disk, applied here.
 //   - There is one door to the log (propose.go), one place that reads a clock
-//     (clock.go), one lock around the machine (Node.mu).
+//     (clock.go), one lock around the machine (state.mu).
 //   - A lease is measured in the log clock, which only entries of the log advance.
 //     A new leader goes on from the last tick applied and adds monotonic time of its
 //     own: a lease never ends early, whatever clocks, pauses and elections do.

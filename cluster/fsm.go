@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -24,16 +23,8 @@ type fsm struct {
 	opened          atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
 	halted          bool        // an entry could not be read: nothing is applied any more
 	digests         [digestsKept]digestAt
+	said            peer.Rarely // of entries that were written in another state
 }
-
-// applied is what Apply hands to the future of an entry.
-type applied struct {
-	void    bool // stamped in another term: no node executes it
-	results []resp.Result
-}
-
-// noDeadline is Node.deadline while no lease runs.
-const noDeadline = math.MaxInt64
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
@@ -41,8 +32,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	e, err := decodeEntry(l.Data)
-	if err == nil && l.Index <= f.n.applied {
-		err = fmt.Errorf("it came after entry %d", f.n.applied)
+	if err == nil && l.Index <= f.n.state.applied {
+		err = fmt.Errorf("it came after entry %d", f.n.state.applied)
 	}
 	if err == nil && e.term == l.Term {
 		err = f.checkDigest(l.Index, &e)
@@ -59,7 +50,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	began := f.n.clock.Monotonic()
-	a, msgs := f.n.apply(l, &e)
+	a, msgs := f.n.state.apply(l, &e)
 	work := f.n.clock.Monotonic() - began
 	if err := fault.At(fault.Applied); err != nil {
 		f.halt(err)
@@ -78,55 +69,6 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return a
 }
 
-// apply is where the machine changes.
-func (n *Node) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.applied = l.Index
-	n.appliedNow.Store(l.Index)
-	if e.term != l.Term {
-		// The stamp may be ahead of the clock of the leader that logged the entry, so applying
-		// it could end a lease early. Every node compares the same two terms.
-		return &applied{void: true}, nil
-	}
-	if e.kind == entryRoster {
-		n.members.set(n.members.roster.Load().with(e.change))
-		return &applied{}, nil
-	}
-	if l.Data[4] >= 3 && n.machine.Digest() == 0 {
-		n.machine.BeginDigest() // at the first entry that may carry a digest: the same on every node
-	}
-	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
-	results, msgs := n.machine.Apply(stamp, e.reqs)
-	n.appliedAt = n.clock.Monotonic()
-	n.noteDeadline()
-	return &applied{results: results}, msgs
-}
-
-// noteDeadline tells the proposer the tick past which the leader must propose an entry if nothing
-// else is written: the machine's next deadline, or clockLagMax from now if that is sooner. Node.mu
-// is held.
-func (n *Node) noteDeadline() {
-	deadline, ok := n.machine.NextDeadline()
-	if ok {
-		deadline = min(deadline, n.machine.Tick()+clockLagMax.Milliseconds())
-	} else {
-		deadline = noDeadline
-	}
-	if n.deadline.Swap(deadline) != deadline {
-		signal(n.proposer.wake)
-	}
-}
-
-// mix spreads an index over 64 bits (splitmix64), so that commands that draw at
-// random draw the same on every node.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // deliver passes on an entry's messages in their order. A client that has waited gets its reply
 // before anybody hears what its command did.
 func (f *fsm) deliver(index uint64, msgs []resp.Message) {
@@ -142,7 +84,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 		}
 		msgs = msgs[n:]
 	}
-	f.n.deliveredNow.Store(index)
+	f.n.state.deliveredNow.Store(index)
 }
 
 // publish sends messages of an entry to the subscribers. Entries that were in the log at the start
@@ -196,10 +138,7 @@ func (f *fsm) missed(why string) {
 }
 
 func (f *fsm) tellSettings() {
-	f.n.mu.Lock()
-	settings := f.n.machine.Settings()
-	f.n.mu.Unlock()
-	f.n.cfg.Publisher.Publish(settings)
+	f.n.cfg.Publisher.Publish(f.n.state.settings())
 }
 
 func (f *fsm) halt(err error) {
@@ -217,14 +156,14 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 		return nil, errHalted
 	}
 	f.n.snapshots.counted.Store(f.n.snapshots.takeGrown())
-	return f.n.image(), nil
+	return f.n.state.image(f.n.snapshots), nil
 }
 
 // restore replaces the state by a snapshot. The fault points apply only to a snapshot of the
 // leader.
 func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
-		return f.n.restore(r)
+		return f.n.state.restore(r)
 	}
 	if err := f.n.checkInstall(); err != nil {
 		return err
@@ -232,9 +171,10 @@ func (f *fsm) restore(r io.Reader) error {
 	if err := fault.At(fault.Install); err != nil {
 		return err
 	}
-	if err := f.n.restore(r); err != nil {
+	if err := f.n.state.restore(r); err != nil {
 		return err
 	}
+	f.n.snapshots.takeGrown()
 	return fault.At(fault.Installed)
 }
 
@@ -244,7 +184,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	err := f.restore(r)
 	switch {
 	case !f.opened.Load():
-		if f.n.appliedNow.Load() >= f.replayTo {
+		if f.n.state.appliedNow.Load() >= f.replayTo {
 			f.replayTo = 0 // the log has nothing newer to replay
 		}
 	case errors.Is(err, errSnapshotKnown): // neither the machine nor Raft has changed
@@ -259,7 +199,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.n.snapshots.expose()
 	}
 	if err == nil {
-		f.n.deliveredNow.Store(f.n.appliedNow.Load())
+		f.n.state.deliveredNow.Store(f.n.state.appliedNow.Load())
 		f.n.attempts.restored()
 		f.noteDigest()
 	}

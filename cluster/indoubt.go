@@ -206,14 +206,14 @@ func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 // messages, and a subscriber listens here. A client that is told of a change before it has the
 // reply of its own write would take the change for somebody else's.
 func (n *Node) mustHold(out answer) bool {
-	return out.outcome == outcomeDone && out.index > n.deliveredNow.Load() && n.cfg.Publisher.Listening()
+	return out.outcome == outcomeDone && out.index > n.state.deliveredNow.Load() && n.cfg.Publisher.Listening()
 }
 
 // hold keeps the leader's answer back until this node's clients have received the entry's messages,
 // or for LeaderWait.
 func (n *Node) hold(ctx context.Context, a *attempt, out answer) answer {
 	n.attempts.leave(a)
-	if out.index > n.deliveredNow.Load() {
+	if out.index > n.state.deliveredNow.Load() {
 		n.awaitShown(ctx, a)
 	}
 	return out

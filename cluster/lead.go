@@ -60,27 +60,16 @@ func (n *Node) barrier() error {
 
 // startClock starts the log clock of a term, unless leadership has moved since the barrier.
 func (n *Node) startClock(term uint64) bool {
-	n.mu.Lock()
-	base := n.machine.Tick() + n.ledSinceApplied().Milliseconds()
-	n.mu.Unlock()
+	s := n.state
+	s.mu.Lock()
+	base := s.machine.Tick() + s.ledSinceApplied(n.raft.LastContact()).Milliseconds()
+	s.mu.Unlock()
 	lead := &leadership{term: term, base: base, origin: n.clock.Monotonic(), clock: n.clock}
 	if n.broken.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
 		return false
 	}
 	n.lead.Store(lead)
 	return true
-}
-
-// ledSinceApplied is how long a leader was heard from after the last entry was applied here. Leases
-// ran on in that time, although nobody wrote. It cannot exceed the real time since the entry was
-// stamped, because the entry was applied after that; so no lease ends early by it. The time after
-// the leader's last message does not count. Node.mu is held.
-func (n *Node) ledSinceApplied() time.Duration {
-	heard := n.raft.LastContact()
-	if heard.IsZero() {
-		return 0
-	}
-	return max(n.clock.Monotonic()-n.appliedAt-since(heard), 0)
 }
 
 // stopLeading gives up the leadership. Waiting ops are answered as not done, and their senders try

@@ -126,7 +126,7 @@ func TestLeaseSurvivesSnapshot(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		start := time.Now()
 		c.expect(leader, "SET lock me 10000", "+OK")
-		if err := leader.image().writeTo(&snapshot); err != nil {
+		if err := leader.state.image(leader.snapshots).writeTo(&snapshot); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // Raft's goroutine, which else calls Restore, rests
@@ -134,9 +134,9 @@ func TestLeaseSurvivesSnapshot(t *testing.T) {
 		if err := away.fsm.Restore(io.NopCloser(&snapshot)); err != nil {
 			t.Fatal(err)
 		}
-		away.mu.Lock()
-		ran := away.ledSinceApplied()
-		away.mu.Unlock()
+		away.state.mu.Lock()
+		ran := away.state.ledSinceApplied(away.raft.LastContact())
+		away.state.mu.Unlock()
 		if passed := time.Since(start); ran > passed {
 			t.Errorf("the clock would go on %s after the snapshot's, of which %s have passed", ran, passed)
 		}

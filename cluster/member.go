@@ -173,7 +173,7 @@ func (n *Node) promote() {
 		return
 	}
 	for _, m := range n.members.survey(context.Background()) {
-		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < n.appliedNow.Load() {
+		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < n.state.appliedNow.Load() {
 			continue
 		}
 		if _, known := n.members.roster.Load().members[string(m.ID)]; !known {
@@ -276,7 +276,7 @@ func (n *Node) howFar(id string) resp.Reply {
 		default:
 			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
 				"itself",
-				id, saysMemberNow, m.Applied, n.appliedNow.Load())
+				id, saysMemberNow, m.Applied, n.state.appliedNow.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)

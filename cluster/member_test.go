@@ -533,7 +533,7 @@ func TestInfoTellsOfSilentMembers(t *testing.T) {
 		gone := c.others(leader)[0]
 		c.expect(leader, "SET a 1", "+OK")
 		time.Sleep(time.Second)
-		had := leader.appliedNow.Load()
+		had := leader.state.appliedNow.Load()
 		line := func(n *testNode) string {
 			for _, word := range strings.Fields(leader.do("INFO replication")) {
 				if strings.Contains(word, ":ip="+n.id+",") {

@@ -33,7 +33,7 @@ type members struct {
 	fatal   func(error)
 	changed *broadcast
 
-	roster atomic.Pointer[roster] // replaced under Node.mu
+	roster atomic.Pointer[roster] // replaced under state.mu
 	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
 
 	metMu sync.Mutex
@@ -211,7 +211,7 @@ func (m *members) refused(by string, err error) {
 	}
 }
 
-// set takes a new roster into use. Node.mu is held.
+// set takes a new roster into use. state.mu is held.
 func (m *members) set(next *roster) {
 	m.roster.Store(next)
 	if next.removed[m.cfg.ID] && m.raft.started.Load() {

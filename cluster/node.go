@@ -15,7 +15,6 @@ import (
 
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
-	"lockd/resp"
 )
 
 // Node is one node of a cluster. It executes requests of this node's clients, from
@@ -41,18 +40,8 @@ type Node struct {
 	announcer *announcer
 	snapshots *snapshots
 
-	mu      sync.Mutex // the one lock around the machine
-	machine Machine
-	applied uint64 // index of the last entry applied
-	// appliedAt is the monotonic time at which the machine's tick was last set.
-	appliedAt time.Duration
-
-	lead office
-	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
-	deadline     atomic.Int64
-	appliedNow   atomic.Uint64            // as applied, without the lock
-	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
-	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
+	state *state
+	lead  office
 
 	elected     chan bool // from Raft: this node was elected, or does not lead any more
 	changed     broadcast // who leads, or who the members are, has changed
@@ -64,8 +53,7 @@ type Node struct {
 	sentinel *Sentinel // nil if this node is none
 
 	members       *members
-	awaitedLogged time.Duration // monotonic
-	refusals      peer.Rarely
+	awaitedLogged time.Duration      // monotonic
 	mark          *store.AppliedMark // nil in memory
 	acked         acknowledged
 
@@ -88,7 +76,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, machine: cfg.Machine, protocol: cfg.protocol(),
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, protocol: cfg.protocol(),
 		elected: make(chan bool, 16),
 		ready:   make(chan struct{}),
 
@@ -103,7 +91,7 @@ func Open(cfg Config) (*Node, error) {
 	n.fsm = &fsm{n: n}
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
-	n.deadline.Store(noDeadline)
+	n.state = newState(cfg.Machine, n.clock, n.members, n.proposer.wake)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
@@ -119,7 +107,7 @@ func (n *Node) open() error {
 	n.snapshots = newSnapshots(&n.cfg, n.raft, n.stores)
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
-		Applied: n.appliedNow.Load,
+		Applied: n.state.appliedNow.Load,
 		Base:    n.snapshots.base,
 		Stored:  n.proposer.stored,
 	})
@@ -256,7 +244,7 @@ func (n *Node) start() {
 	}
 	n.leaderWatch.start(n)
 	n.topology.start(n)
-	n.cfg.Publisher.Publish(n.settings())
+	n.cfg.Publisher.Publish(n.state.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
@@ -268,12 +256,6 @@ func (n *Node) start() {
 	if n.raft.alone() {
 		n.goroutines.Go(n.trans.elect)
 	}
-}
-
-func (n *Node) settings() []resp.Message {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine.Settings()
 }
 
 // fatal ends the process: what happened would put the agreement of the replicas at

@@ -150,7 +150,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 		return nil, idleMax
 	}
 	if count == 0 {
-		due := lead.until(p.n.deadline.Load())
+		due := lead.until(p.n.state.deadline.Load())
 		if p.opened < lead.term {
 			due = 0
 		}
@@ -233,7 +233,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		return
 	}
 	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
-	if d := p.n.digest.Load(); d != nil {
+	if d := p.n.state.digest.Load(); d != nil {
 		e.checked, e.digest = d.index, d.digest
 	}
 	fl.began = p.n.clock.Monotonic()

@@ -58,9 +58,9 @@ func completeFlight(p *proposer, ops []*op) {
 func TestLoneOpIsNotForgotten(t *testing.T) {
 	for ahead := range 8 {
 		clock := &steppingClock{now: time.Hour}
-		n := &Node{clock: clock}
+		n := &Node{clock: clock, state: newState(nil, clock, nil, nil)}
 		n.lead.Store(&leadership{clock: clock})
-		n.deadline.Store(noDeadline)
+		n.state.deadline.Store(noDeadline)
 		p := newProposer(n)
 		p.delay.batchDone(50, 0, time.Second, clock.now)
 		p.submit(&op{size: 1})
@@ -87,7 +87,7 @@ func (c *steppingClock) Monotonic() time.Duration {
 // while leadership moves, the next try comes after a pause.
 func TestTickIsNotTriedWithoutPause(t *testing.T) {
 	clock := &steppingClock{now: time.Hour}
-	p := newProposer(&Node{clock: clock})
+	p := newProposer(&Node{clock: clock, state: &state{}})
 	lead := &leadership{clock: clock, base: 10}
 	for range 2 {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {

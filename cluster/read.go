@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -118,31 +117,12 @@ func (r *reader) answer(lead *leadership, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
-		o.done(outcomeDone, r.n.view(lead, o.req))
-	} else if res, ok := r.n.tryOut(lead, o.req); ok {
+		o.done(outcomeDone, r.n.state.view(lead, o.req))
+	} else if res, ok := r.n.state.tryOut(lead, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.n.claim(o)
 	}
-}
-
-// view runs a request against the applied state.
-func (n *Node) view(lead *leadership, req resp.Request) resp.Result {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine.View(n.readStamp(lead), req)
-}
-
-// tryOut asks the machine whether a request that may write would change nothing, and what
-// it is answered then.
-func (n *Node) tryOut(lead *leadership, req resp.Request) (resp.Result, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine.Try(n.readStamp(lead), req)
-}
-
-func (n *Node) readStamp(lead *leadership) resp.Stamp {
-	return resp.Stamp{Tick: lead.tick(), Wall: n.clock.Wall(), Seed: rand.Uint64()}
 }
 
 // confirm reports whether this node has been the only leader at some moment since

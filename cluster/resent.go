@@ -43,7 +43,7 @@ func (n *Node) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntriesRe
 // with an entry of Raft's own, which is never applied here; behind it the log has everything.
 func (n *Node) has() uint64 {
 	index, _ := n.snapshots.base()
-	return max(index, n.appliedNow.Load())
+	return max(index, n.state.appliedNow.Load())
 }
 
 // errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when

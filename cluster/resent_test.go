@@ -119,9 +119,9 @@ func TestResentAfterSnapshot(t *testing.T) {
 				t.Error("the snapshot is refused")
 			}
 		}
-		if member.snapshots.exposed.Load() != exposed || kept() != last || member.appliedNow.Load() != lead.appliedNow.Load() {
+		if member.snapshots.exposed.Load() != exposed || kept() != last || member.state.appliedNow.Load() != lead.state.appliedNow.Load() {
 			t.Errorf("the member has applied %d, its log ends at %d of %d, and it installed %d snapshots",
-				member.appliedNow.Load(), kept(), last, member.snapshots.exposed.Load()-exposed)
+				member.state.appliedNow.Load(), kept(), last, member.snapshots.exposed.Load()-exposed)
 		}
 		c.kill(lead.id) // whoever leads now, nothing is lost
 		c.expect(member, "GET lock", "$5 owner")
@@ -207,13 +207,13 @@ func TestLogReachesSnapshot(t *testing.T) {
 		go lead.do("SET a 1")
 		synctest.Wait()
 		last, term := lead.raft.LastIndex(), lead.raft.CurrentTerm()
-		if applied := member.appliedNow.Load(); applied >= last || member.raft.LastIndex() != last {
+		if applied := member.state.appliedNow.Load(); applied >= last || member.raft.LastIndex() != last {
 			t.Errorf("the member has applied %d of %d, its log ends at %d", applied, last, member.raft.LastIndex())
 		}
 		for _, tt := range []struct {
 			index, term uint64
 			want        bool
-		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.appliedNow.Load(), term + 1, true}} {
+		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.state.appliedNow.Load(), term + 1, true}} {
 			if got := member.reaches(tt.index, tt.term); got != tt.want {
 				t.Errorf("it reaches entry %d of term %d: %v", tt.index, tt.term, got)
 			}
@@ -229,11 +229,11 @@ func TestNoImageTakesBack(t *testing.T) {
 		n := c.leader()
 		c.expect(n, "SET a 1", "+OK")
 		var old bytes.Buffer
-		if err := n.image().writeTo(&old); err != nil {
+		if err := n.state.image(n.snapshots).writeTo(&old); err != nil {
 			t.Error(err)
 		}
 		c.expect(n, "SET a 2", "+OK")
-		if err := n.restore(&old); err == nil {
+		if err := n.state.restore(&old); err == nil {
 			t.Error("an old image was restored")
 		}
 		c.expect(n, "GET a", "$1 2")
@@ -357,8 +357,8 @@ func TestResentOverBarrier(t *testing.T) {
 		for range 2 {
 			c.save(member)
 		}
-		if meta := newestSnapshot(t, member); meta.Index != lead.raft.LastIndex() || member.appliedNow.Load() >= meta.Index {
-			t.Fatalf("the snapshot ends at %d, the log at %d, applied is %d", meta.Index, lead.raft.LastIndex(), member.appliedNow.Load())
+		if meta := newestSnapshot(t, member); meta.Index != lead.raft.LastIndex() || member.state.appliedNow.Load() >= meta.Index {
+			t.Fatalf("the snapshot ends at %d, the log at %d, applied is %d", meta.Index, lead.raft.LastIndex(), member.state.appliedNow.Load())
 		}
 		// The member's log is cut once more, as an install would.
 		if err := member.stores.Log.DeleteRange(1, lead.raft.LastIndex()); err != nil {

@@ -97,7 +97,7 @@ func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
 		if c.Spec != nil && n.own(c) == nil {
 			continue // it was found and checked when it came
 		}
-		if c.Spec, fail = n.machine.Find(c.Args); c.Spec == nil {
+		if c.Spec, fail = n.state.machine.Find(c.Args); c.Spec == nil {
 			return fail, true
 		}
 	}

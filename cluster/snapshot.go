@@ -50,13 +50,6 @@ type image struct {
 	write   func(io.Writer) error
 }
 
-// image captures the present state.
-func (n *Node) image() *image {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return &image{pace: n.snapshots, applied: n.applied, roster: n.members.roster.Load(), write: n.machine.Snapshot()}
-}
-
 // Persist implements raft.FSMSnapshot.
 func (i *image) Persist(sink raft.SnapshotSink) error {
 	s := i.pace
@@ -170,30 +163,6 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}
 	return applied, ros, nil
-}
-
-// restore replaces the whole state by an image.
-func (n *Node) restore(r io.Reader) error {
-	in := bufio.NewReaderSize(r, 256<<10)
-	applied, ros, err := readImage(in)
-	if err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if applied < n.applied {
-		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here",
-			errSnapshotKnown, applied, n.applied)
-	}
-	if err := n.machine.Restore(in); err != nil {
-		return fmt.Errorf("%w: %w", errImage, err)
-	}
-	n.applied, n.appliedAt = applied, n.clock.Monotonic()
-	n.appliedNow.Store(applied)
-	n.members.set(ros)
-	n.noteDeadline()
-	n.snapshots.takeGrown()
-	return nil
 }
 
 // snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's

@@ -206,7 +206,7 @@ func (n *Node) owned(who peer.Identity) uint64 {
 		return 0
 	}
 	// What is applied is of this leader's log as long as its term lasts.
-	if applied := n.appliedNow.Load(); n.raft.CurrentTerm() == a.term {
+	if applied := n.state.appliedNow.Load(); n.raft.CurrentTerm() == a.term {
 		a.sure = max(a.sure, min(a.has, applied))
 		n.acked.folders[key] = a
 	}
@@ -222,7 +222,7 @@ func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
 	if !n.raft.started.Load() || term < n.raft.CurrentTerm() {
 		return nil
 	}
-	applied := max(n.appliedNow.Load(), n.mark.Begin())
+	applied := max(n.state.appliedNow.Load(), n.mark.Begin())
 	for _, e := range entries {
 		var own raft.Log
 		if e.Index == 0 || e.Index > applied || n.stores.Log.GetLog(e.Index, &own) != nil || own.Term == e.Term {

@@ -167,7 +167,7 @@ func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {
 }
 
 func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	applied := int64(n.appliedNow.Load())
+	applied := int64(n.state.appliedNow.Load())
 	if n.lead.held() {
 		var replicas []resp.Reply
 		for _, v := range n.raft.voters() {
@@ -190,7 +190,7 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // offsetOf is how far a member is known to have the log of this node, which leads: no
 // further than what this node has applied, which is its own offset.
 func (n *Node) offsetOf(id raft.ServerID) uint64 {
-	return min(n.announcer.has(id), n.appliedNow.Load())
+	return min(n.announcer.has(id), n.state.appliedNow.Load())
 }
 
 // clientHostPort is where clients reach a member, or its peer address while that
@@ -277,9 +277,7 @@ func writeSections(out *strings.Builder, name string, sections []resp.Section) {
 func (n *Node) sections() []resp.Section {
 	// The machine comes first: tools such as redis-cli --stat take the first field
 	// whose name begins with used_memory, which in Redis is used_memory itself.
-	n.mu.Lock()
-	all := n.machine.Info()
-	n.mu.Unlock()
+	all := n.state.info()
 	if n.cfg.Info != nil {
 		all = append(all, n.cfg.Info()...)
 	}
@@ -314,7 +312,7 @@ func infoPersistence(s *snapshots) resp.Section {
 }
 
 func (n *Node) infoReplication() resp.Section {
-	applied := u64(n.appliedNow.Load())
+	applied := u64(n.state.appliedNow.Load())
 	s := section("Replication")
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	if n.lead.held() {
@@ -383,7 +381,7 @@ func (n *Node) infoRaft() resp.Section {
 	for _, name := range raftFields {
 		add(name, strings.ToLower(stats[name]))
 	}
-	add("machine_index", u64(n.appliedNow.Load()))
+	add("machine_index", u64(n.state.appliedNow.Load()))
 	var ids []string
 	for _, m := range n.raft.servers() {
 		ids = append(ids, string(m.ID))

@@ -164,7 +164,7 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 }
 
 func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	i := n.image()
+	i := n.state.image(n.snapshots)
 	hash, err := i.hash()
 	if err != nil {
 		return resp.Errf("ERR the state could not be hashed: %s", peer.OneLine(err.Error(), 256))

@@ -173,7 +173,7 @@ func (t *topology) hear(id string, applied uint64) {
 // lastSeen returns the last answer of a member; for this node itself, its present status.
 func (t *topology) lastSeen(id string) lastSeen {
 	if id == t.n.cfg.ID {
-		return lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, applied: t.n.appliedNow.Load()}
+		return lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, applied: t.n.state.appliedNow.Load()}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

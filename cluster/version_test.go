@@ -29,15 +29,16 @@ func TestVersion1Opens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{machine: newTestMachine(), clock: NewSystemClock(), proposer: newProposer(nil), snapshots: &snapshots{}}
-	n.members = newMembers(&Config{Machine: n.machine, Clock: n.clock}, nil, &broadcast{})
+	machine, clock := newTestMachine(), NewSystemClock()
+	m := newMembers(&Config{Machine: machine, Clock: clock}, nil, &broadcast{})
+	n := newState(machine, clock, m, make(chan struct{}, 1))
 	if err := n.restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
 	if n.applied != 42 || !reflect.DeepEqual(n.members.roster.Load(), sampleRoster()) {
 		t.Errorf("image.bin: applied %d, roster %+v", n.applied, n.members.roster.Load())
 	}
-	res := n.machine.View(resp.Stamp{}, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
+	res := machine.View(resp.Stamp{}, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", "a"}}}})
 	if got := res.Replies[0].Str; got != "1" {
 		t.Errorf("image.bin: a is %q", got)
 	}

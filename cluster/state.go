@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// state is what the log has made of this node so far: the machine, behind the one lock around it,
+// and how far it has come. Only the goroutine that applies the log changes it.
+type state struct {
+	clock   Clock
+	members *members
+	wake    chan struct{} // the proposer's
+
+	mu      sync.Mutex // the one lock around the machine
+	machine Machine
+	applied uint64 // index of the last entry applied
+	// appliedAt is the monotonic time at which the machine's tick was last set.
+	appliedAt time.Duration
+
+	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
+	deadline     atomic.Int64
+	appliedNow   atomic.Uint64            // as applied, without the lock
+	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
+	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
+}
+
+func newState(machine Machine, clock Clock, m *members, wake chan struct{}) *state {
+	s := &state{machine: machine, clock: clock, members: m, wake: wake}
+	s.deadline.Store(noDeadline)
+	return s
+}
+
+// applied is what Apply hands to the future of an entry.
+type applied struct {
+	void    bool // stamped in another term: no node executes it
+	results []resp.Result
+}
+
+// noDeadline is state.deadline while no lease runs.
+const noDeadline = math.MaxInt64
+
+// apply is where the machine changes.
+func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied = l.Index
+	s.appliedNow.Store(l.Index)
+	if e.term != l.Term {
+		// The stamp may be ahead of the clock of the leader that logged the entry, so applying
+		// it could end a lease early. Every node compares the same two terms.
+		return &applied{void: true}, nil
+	}
+	if e.kind == entryRoster {
+		s.members.set(s.members.roster.Load().with(e.change))
+		return &applied{}, nil
+	}
+	if l.Data[4] >= 3 && s.machine.Digest() == 0 {
+		s.machine.BeginDigest() // at the first entry that may carry a digest: the same on every node
+	}
+	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
+	results, msgs := s.machine.Apply(stamp, e.reqs)
+	s.appliedAt = s.clock.Monotonic()
+	s.noteDeadline()
+	return &applied{results: results}, msgs
+}
+
+// noteDeadline tells the proposer the tick past which the leader must propose an entry if nothing
+// else is written: the machine's next deadline, or clockLagMax from now if that is sooner. mu
+// is held.
+func (s *state) noteDeadline() {
+	deadline, ok := s.machine.NextDeadline()
+	if ok {
+		deadline = min(deadline, s.machine.Tick()+clockLagMax.Milliseconds())
+	} else {
+		deadline = noDeadline
+	}
+	if s.deadline.Swap(deadline) != deadline {
+		signal(s.wake)
+	}
+}
+
+// mix spreads an index over 64 bits (splitmix64), so that commands that draw at
+// random draw the same on every node.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// ledSinceApplied is how long a leader, last heard from at a moment, was heard from after the last entry was applied here. Leases
+// ran on in that time, although nobody wrote. It cannot exceed the real time since the entry was
+// stamped, because the entry was applied after that; so no lease ends early by it. The time after
+// the leader's last message does not count. mu is held.
+func (s *state) ledSinceApplied(heard time.Time) time.Duration {
+	if heard.IsZero() {
+		return 0
+	}
+	return max(s.clock.Monotonic()-s.appliedAt-since(heard), 0)
+}
+
+// view runs a request against the applied state.
+func (s *state) view(lead *leadership, req resp.Request) resp.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.View(s.readStamp(lead), req)
+}
+
+// tryOut asks the machine whether a request that may write would change nothing, and what
+// it is answered then.
+func (s *state) tryOut(lead *leadership, req resp.Request) (resp.Result, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Try(s.readStamp(lead), req)
+}
+
+func (s *state) readStamp(lead *leadership) resp.Stamp {
+	return resp.Stamp{Tick: lead.tick(), Wall: s.clock.Wall(), Seed: rand.Uint64()}
+}
+
+func (s *state) blocked(id resp.BlockID) resp.BlockState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Blocked(id)
+}
+
+func (s *state) settings() []resp.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Settings()
+}
+
+// image captures the present state.
+func (s *state) image(pace *snapshots) *image {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &image{pace: pace, applied: s.applied, roster: s.members.roster.Load(), write: s.machine.Snapshot()}
+}
+
+// restore replaces the whole state by an image.
+func (s *state) restore(r io.Reader) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	applied, ros, err := readImage(in)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if applied < s.applied {
+		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here",
+			errSnapshotKnown, applied, s.applied)
+	}
+	if err := s.machine.Restore(in); err != nil {
+		return fmt.Errorf("%w: %w", errImage, err)
+	}
+	s.applied, s.appliedAt = applied, s.clock.Monotonic()
+	s.appliedNow.Store(applied)
+	s.members.set(ros)
+	s.noteDeadline()
+	return nil
+}
+
+// info lists the machine's sections of INFO.
+func (s *state) info() []resp.Section {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Info()
+}
