@@ -673,7 +673,7 @@ func queueOverFaults(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		c.net.Heal()
 		time.Sleep(2 * time.Second)
-		c.leader().handOver(context.Background(), "")
+		c.leader().elections.handOver(context.Background(), "")
 	}
 	close(stop)
 	workers.Wait()

@@ -15,6 +15,8 @@ type group struct {
 	self       raft.ServerID
 	started    atomic.Bool // Raft may be asked
 	stop       <-chan struct{}
+	lead       *office    // this node's leadership
+	changed    *broadcast // who leads, or who the members are, has changed
 }
 
 // servers lists all members.

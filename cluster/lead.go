@@ -5,23 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// watchElections follows Raft's reports about this node's own leadership.
-func (n *Node) watchElections() {
+// elections makes a node that was elected ready to lead, and gives the leadership up, or away.
+type elections struct {
+	cfg       *Config
+	clock     Clock
+	raft      *group
+	state     *state
+	members   *members
+	proposer  *proposer
+	reader    *reader
+	announcer *announcer
+	watch     *leaderWatch
+
+	elected  chan bool   // from Raft: this node was elected, or does not lead any more
+	broken   atomic.Bool // after fatal: this node must not lead any more
+	transfer transferWatch
+}
+
+func newElections(n *Node) *elections {
+	return &elections{
+		cfg: &n.cfg, clock: n.clock, raft: n.raft, state: n.state, members: n.members,
+		proposer: n.proposer, reader: n.reader, announcer: n.announcer, watch: &n.leaderWatch,
+		elected:  make(chan bool, 16),
+		transfer: transferWatch{clock: n.clock, proposer: n.proposer, fatal: n.fatal},
+	}
+}
+
+// run follows Raft's reports about this node's own leadership.
+func (e *elections) run() {
 	for {
 		select {
-		case leads := <-n.elected:
+		case leads := <-e.elected:
 			if leads {
-				n.startLeading()
+				e.startLeading()
 			} else {
-				n.stopLeading()
+				e.stopLeading()
 			}
-		case <-n.stop:
-			n.stopLeading()
+		case <-e.raft.stop:
+			e.stopLeading()
 			return
 		}
 	}
@@ -32,92 +59,92 @@ const barrierPause = 10 * time.Millisecond
 
 // startLeading makes an elected leader ready: everything logged before its term, and an entry of
 // its own term, has been applied. From then on it may stamp entries and answer reads.
-func (n *Node) startLeading() {
-	for n.raft.State() == raft.Leader && !n.broken.Load() {
-		term := n.raft.CurrentTerm()
-		err := n.barrier()
-		n.transfer.observe(n, err)
-		if err == nil && n.lead.Load() == nil && n.startClock(term) {
-			n.changed.tell()
-			signal(n.proposer.wake)
-			signal(n.members.due)
-			n.leaderWatch.wake()
+func (e *elections) startLeading() {
+	for e.raft.State() == raft.Leader && !e.broken.Load() {
+		term := e.raft.CurrentTerm()
+		err := e.barrier()
+		e.transfer.observe(err)
+		if err == nil && e.raft.lead.Load() == nil && e.startClock(term) {
+			e.raft.changed.tell()
+			signal(e.proposer.wake)
+			signal(e.members.due)
+			e.watch.wake()
 			return
 		}
 		select {
 		case <-time.After(barrierPause):
-		case <-n.stop:
+		case <-e.raft.stop:
 			return
 		}
 	}
 }
 
-func (n *Node) barrier() error {
+func (e *elections) barrier() error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
 	defer cancel()
-	return n.raft.wait(ctx, n.raft.Barrier(enqueueWaitMax))
+	return e.raft.wait(ctx, e.raft.Barrier(enqueueWaitMax))
 }
 
 // startClock starts the log clock of a term, unless leadership has moved since the barrier.
-func (n *Node) startClock(term uint64) bool {
-	s := n.state
+func (e *elections) startClock(term uint64) bool {
+	s := e.state
 	s.mu.Lock()
-	base := s.machine.Tick() + s.ledSinceApplied(n.raft.LastContact()).Milliseconds()
+	base := s.machine.Tick() + s.ledSinceApplied(e.raft.LastContact()).Milliseconds()
 	s.mu.Unlock()
-	lead := &leadership{term: term, base: base, origin: n.clock.Monotonic(), clock: n.clock}
-	if n.broken.Load() || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
+	lead := &leadership{term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock}
+	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}
-	n.lead.Store(lead)
+	e.raft.lead.Store(lead)
 	return true
 }
 
 // stopLeading gives up the leadership. Waiting ops are answered as not done, and their senders try
 // again elsewhere.
-func (n *Node) stopLeading() {
-	n.lead.Store(nil)
-	n.stoppedLeading()
+func (e *elections) stopLeading() {
+	e.raft.lead.Store(nil)
+	e.stoppedLeading()
 }
 
 // noteLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
 // first, it stores that leader's entries before it reports the loss, and the disk may hang.
-func (n *Node) noteLoss() {
-	lead := n.lead.Load()
-	if lead != nil && n.raft.State() != raft.Leader && n.lead.CompareAndSwap(lead, nil) {
-		n.stoppedLeading()
+func (e *elections) noteLoss() {
+	lead := e.raft.lead.Load()
+	if lead != nil && e.raft.State() != raft.Leader && e.raft.lead.CompareAndSwap(lead, nil) {
+		e.stoppedLeading()
 	}
 }
 
-func (n *Node) stoppedLeading() {
-	n.changed.tell()
-	signal(n.proposer.wake)
-	signal(n.reader.wake)
-	n.leaderWatch.wake()
+func (e *elections) stoppedLeading() {
+	e.raft.changed.tell()
+	signal(e.proposer.wake)
+	signal(e.reader.wake)
+	e.watch.wake()
 }
 
 // handOver moves leadership to another voter; "" chooses the one that is best prepared. Entries in
 // flight end first, so that no request is left in doubt. Waiting ops go to the new leader.
-func (n *Node) handOver(ctx context.Context, id string) error {
-	to, err := n.successor(ctx, id)
+func (e *elections) handOver(ctx context.Context, id string) error {
+	to, err := e.successor(ctx, id)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, handOverMax)
 	defer cancel()
-	defer n.proposer.release()
-	if !n.proposer.hold(ctx) {
+	defer e.proposer.release()
+	if !e.proposer.hold(ctx) {
 		return errors.New("requests on their way have not been settled in time")
 	}
-	if !n.awaitLog(ctx, to.ID) {
+	if !e.awaitLog(ctx, to.ID) {
 		return fmt.Errorf("node %s has not taken the whole log in time", to.ID)
 	}
-	n.leaderWatch.handingOver(string(to.ID))
-	err = n.raft.wait(ctx, n.raft.LeadershipTransferToServer(to.ID, to.Address))
-	if err != nil && n.raft.State() != raft.Leader {
+	e.watch.handingOver(string(to.ID))
+	err = e.raft.wait(ctx, e.raft.LeadershipTransferToServer(to.ID, to.Address))
+	if err != nil && e.raft.State() != raft.Leader {
 		err = nil // leadership has moved: the successor deposed this node before Raft could answer
 	}
 	if err != nil {
-		n.leaderWatch.handingOver("")
+		e.watch.handingOver("")
 	}
 	return err
 }
@@ -125,12 +152,12 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 // awaitLog waits until a member is known to have this leader's whole log, while the proposer holds.
 // Raft would wait too, but its transfer to a member that stays away never ends: from the second
 // attempt on, Raft leads and refuses every write.
-func (n *Node) awaitLog(ctx context.Context, id raft.ServerID) bool {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.Heartbeat)
+func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Heartbeat)
 	defer cancel()
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
-	for n.announcer.has(id) < n.raft.LastIndex() {
+	for e.announcer.has(id) < e.raft.LastIndex() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -147,6 +174,10 @@ type transferWatch struct {
 	mu       sync.Mutex
 	refusals int           // consecutive refusals, at most one per transferRefusalEvery
 	last     time.Duration // monotonic time of the last one counted
+
+	clock    Clock
+	proposer *proposer
+	fatal    func(error)
 }
 
 // Raft's own part of a transfer ends within 6 s: its election timeout, and the message to the
@@ -162,11 +193,11 @@ var errTransferStuck = fmt.Errorf("raft has refused every write for %s because l
 	transferRefusalsMax*transferRefusalEvery)
 
 // observe records Raft's answer to an entry.
-func (w *transferWatch) observe(n *Node, err error) {
-	now := n.clock.Monotonic()
+func (w *transferWatch) observe(err error) {
+	now := w.clock.Monotonic()
 	w.mu.Lock()
 	switch {
-	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || n.proposer.holding():
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || w.proposer.holding():
 		w.refusals = 0
 	case w.refusals == 0 || now-w.last >= transferRefusalEvery:
 		w.refusals++
@@ -175,7 +206,7 @@ func (w *transferWatch) observe(n *Node, err error) {
 	stuck := w.refusals >= transferRefusalsMax
 	w.mu.Unlock()
 	if stuck {
-		n.fatal(errTransferStuck)
+		w.fatal(errTransferStuck)
 	}
 }
 
@@ -184,13 +215,13 @@ const handOverMax = 5 * time.Second
 
 // successor picks the voter that is to lead next: the one with the longest log among those that
 // answer.
-func (n *Node) successor(ctx context.Context, id string) (raft.Server, error) {
+func (e *elections) successor(ctx context.Context, id string) (raft.Server, error) {
 	var best raft.Server
 	var bestIndex uint64
 	found := false
-	for _, m := range n.members.survey(ctx) {
+	for _, m := range e.members.survey(ctx) {
 		switch {
-		case m.Suffrage != raft.Voter || string(m.ID) == n.cfg.ID || id != "" && string(m.ID) != id:
+		case m.Suffrage != raft.Voter || string(m.ID) == e.cfg.ID || id != "" && string(m.ID) != id:
 			continue
 		case m.err != nil:
 			found = true

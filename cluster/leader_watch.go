@@ -74,7 +74,7 @@ func (w *leaderWatch) run() {
 			w.mu.Unlock()
 			return
 		}
-		w.n.noteLoss()
+		w.n.elections.noteLoss()
 		w.refresh()
 		w.listen()
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -16,33 +18,57 @@ import (
 	"lockd/resp"
 )
 
+// keeper keeps the members in order while this node leads: their entries in the roster, their
+// addresses and their votes. It adds and removes members for LOCKD ADD and REMOVE.
+type keeper struct {
+	cfg       *Config
+	log       *slog.Logger
+	clock     Clock
+	raft      *group
+	state     *state
+	members   *members
+	proposer  *proposer
+	elections *elections
+	watch     *leaderWatch
+
+	changing      sync.Mutex    // one change of the members at a time
+	awaitedLogged time.Duration // monotonic
+}
+
+func newKeeper(n *Node) *keeper {
+	return &keeper{
+		cfg: &n.cfg, log: n.log, clock: n.clock, raft: n.raft, state: n.state, members: n.members,
+		proposer: n.proposer, elections: n.elections, watch: &n.leaderWatch,
+	}
+}
+
 // membersEvery is how often a leader checks the members without being asked.
 const membersEvery = time.Second
 
-// keepMembers maintains the roster and the members without a vote while this node leads.
-func (n *Node) keepMembers() {
+// run maintains the roster and the members without a vote while this node leads.
+func (k *keeper) run() {
 	tick := time.NewTicker(membersEvery)
 	defer tick.Stop()
-	ticks, strangers := 0, n.members.starts > 0 && n.introduce()
+	ticks, strangers := 0, k.members.starts > 0 && k.introduce()
 	for {
 		select {
-		case <-n.members.due:
+		case <-k.members.due:
 		case <-tick.C:
 			if ticks++; strangers && ticks%introduceEvery == 0 {
-				strangers = n.introduce()
+				strangers = k.introduce()
 			}
-		case <-n.stop:
+		case <-k.raft.stop:
 			return
 		}
 		switch {
-		case n.lead.held():
-			n.keepRoster()
-			n.follow()
-			n.promote()
-		case n.leaderWatch.silence() > n.cfg.LeaderWait:
+		case k.raft.lead.held():
+			k.keepRoster()
+			k.follow()
+			k.promote()
+		case k.watch.silence() > k.cfg.LeaderWait:
 			// No leader speaks to this node. If it was removed, the others say so when it asks;
 			// Raft itself does not ask once it has seen the removal.
-			n.tellAwaited(n.members.survey(context.Background()))
+			k.tellAwaited(k.members.survey(context.Background()))
 		}
 	}
 }
@@ -51,8 +77,8 @@ func (n *Node) keepMembers() {
 const awaitedEvery = 10 * time.Second
 
 // tellAwaited logs which voters do not answer, if so many are silent that nobody can lead. Only
-// keepMembers calls it.
-func (n *Node) tellAwaited(members []surveyed) {
+// run calls it.
+func (k *keeper) tellAwaited(members []surveyed) {
 	var away []string
 	voters := 0
 	for _, m := range members {
@@ -63,16 +89,16 @@ func (n *Node) tellAwaited(members []surveyed) {
 			away = append(away, string(m.ID)+" ("+string(m.Address)+")")
 		}
 	}
-	now := n.clock.Monotonic()
+	now := k.clock.Monotonic()
 	if voters == 0 { // this node has not joined yet, and Join logs its progress
 		return
 	}
-	if voters-len(away) > voters/2 || n.awaitedLogged != 0 && now-n.awaitedLogged < awaitedEvery {
+	if voters-len(away) > voters/2 || k.awaitedLogged != 0 && now-k.awaitedLogged < awaitedEvery {
 		return
 	}
-	n.awaitedLogged = now
-	n.log.Warn("there is no majority: this node waits for others",
-		"away", strings.Join(away, ", "), "voters", voters, "silent", n.leaderWatch.silence().Round(time.Second))
+	k.awaitedLogged = now
+	k.log.Warn("there is no majority: this node waits for others",
+		"away", strings.Join(away, ", "), "voters", voters, "silent", k.watch.silence().Round(time.Second))
 }
 
 // introduceEvery is the number of ticks between two introductions to members that have not heard of
@@ -82,8 +108,8 @@ const introduceEvery = 5
 // introduce tells the other members of this start. Followers have no other reason to call each
 // other, and only a member that has met a node can recognize a copy of that node's folder.
 // introduce reports whether some members did not answer.
-func (n *Node) introduce() (left bool) {
-	for _, m := range n.members.survey(context.Background()) {
+func (k *keeper) introduce() (left bool) {
+	for _, m := range k.members.survey(context.Background()) {
 		left = left || m.err != nil
 	}
 	return left
@@ -91,14 +117,14 @@ func (n *Node) introduce() (left bool) {
 
 // keepRoster proposes what the roster lacks: the cluster's name, and members that have introduced
 // themselves.
-func (n *Node) keepRoster() {
-	known := n.members.roster.Load()
+func (k *keeper) keepRoster() {
+	known := k.members.roster.Load()
 	var c rosterChange
 	if known.cluster == "" {
-		c.cluster = n.members.identity().Cluster
+		c.cluster = k.members.identity().Cluster
 	}
-	for _, s := range n.raft.servers() {
-		who, ok := n.members.identityOf(string(s.ID))
+	for _, s := range k.raft.servers() {
+		who, ok := k.members.identityOf(string(s.ID))
 		if !ok {
 			continue
 		}
@@ -110,8 +136,8 @@ func (n *Node) keepRoster() {
 	if c.cluster == "" && len(c.upsert) == 0 {
 		return
 	}
-	if err := n.changeRoster(context.Background(), c); err != nil {
-		n.log.Debug("the roster was not changed", "why", err)
+	if err := k.changeRoster(context.Background(), c); err != nil {
+		k.log.Debug("the roster was not changed", "why", err)
 	}
 }
 
@@ -121,10 +147,10 @@ var (
 )
 
 // changeRoster logs a change of the roster, and waits for it.
-func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
+func (k *keeper) changeRoster(ctx context.Context, c rosterChange) error {
 	ch := make(chan outcome, 1)
 	size := len(appendRosterChange(nil, c))
-	n.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
+	k.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
 	select {
 	case o := <-ch:
 		switch o {
@@ -136,30 +162,30 @@ func (n *Node) changeRoster(ctx context.Context, c rosterChange) error {
 		return errRosterUnknown
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-n.stop:
+	case <-k.raft.stop:
 		return errRosterUnknown
 	}
 }
 
 // follow moves members to their new addresses: a node may come back under another address, as long
 // as it has the same data.
-func (n *Node) follow() {
-	for _, s := range n.raft.servers() {
-		who, met := n.members.identityOf(string(s.ID))
-		m, known := n.members.roster.Load().members[string(s.ID)]
+func (k *keeper) follow() {
+	for _, s := range k.raft.servers() {
+		who, met := k.members.identityOf(string(s.ID))
+		m, known := k.members.roster.Load().members[string(s.ID)]
 		addr := raft.ServerAddress(who.PeerAddr)
-		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || n.raft.idAt(who.PeerAddr) != "" {
+		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || k.raft.idAt(who.PeerAddr) != "" {
 			continue
 		}
-		change := n.raft.AddVoter
+		change := k.raft.AddVoter
 		if s.Suffrage != raft.Voter {
-			change = n.raft.AddNonvoter
+			change = k.raft.AddNonvoter
 		}
-		if err := n.reconfigure(&s, func() raft.Future { return change(s.ID, addr, 0, reconfigureMax) }); err != nil {
-			n.log.Debug("a member's address was not changed", "member", s.ID, "why", err)
+		if err := k.reconfigure(&s, func() raft.Future { return change(s.ID, addr, 0, reconfigureMax) }); err != nil {
+			k.log.Debug("a member's address was not changed", "member", s.ID, "why", err)
 			continue
 		}
-		n.log.Info("a member has moved", "member", s.ID, "from", s.Address, "to", addr)
+		k.log.Info("a member has moved", "member", s.ID, "from", s.Address, "to", addr)
 	}
 }
 
@@ -168,26 +194,26 @@ const promoteLagMax = 256
 
 // promote gives a vote to members that have caught up. A new member must not have one earlier: it
 // would count in every majority, and delay all writes, while its log is still empty.
-func (n *Node) promote() {
-	if !slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
+func (k *keeper) promote() {
+	if !slices.ContainsFunc(k.raft.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter }) {
 		return
 	}
-	for _, m := range n.members.survey(context.Background()) {
-		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < n.state.appliedNow.Load() {
+	for _, m := range k.members.survey(context.Background()) {
+		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < k.state.appliedNow.Load() {
 			continue
 		}
-		if _, known := n.members.roster.Load().members[string(m.ID)]; !known {
+		if _, known := k.members.roster.Load().members[string(m.ID)]; !known {
 			continue // the roster must have it first
 		}
-		err := n.reconfigure(
+		err := k.reconfigure(
 			&m.Server,
-			func() raft.Future { return n.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) },
+			func() raft.Future { return k.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) },
 		)
 		if err != nil {
-			n.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
+			k.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
 			continue
 		}
-		n.log.Info("a member has caught up and has a vote now", "member", m.ID)
+		k.log.Info("a member has caught up and has a vote now", "member", m.ID)
 	}
 }
 
@@ -198,15 +224,15 @@ var errMemberChanged = errors.New("the member has been changed or removed meanwh
 
 // reconfigure changes Raft's configuration. A change of a member fails if the member is no longer
 // as it was when the change was decided: Raft would add a member again that was removed since.
-func (n *Node) reconfigure(member *raft.Server, change func() raft.Future) error {
-	n.membersMu.Lock()
-	defer n.membersMu.Unlock()
-	if member != nil && !slices.Contains(n.raft.servers(), *member) {
+func (k *keeper) reconfigure(member *raft.Server, change func() raft.Future) error {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	if member != nil && !slices.Contains(k.raft.servers(), *member) {
 		return errMemberChanged
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*reconfigureMax)
 	defer cancel()
-	return n.raft.wait(ctx, change())
+	return k.raft.wait(ctx, change())
 }
 
 // addWaitMax is how long LOCKD ADD waits for the new member to catch up. The member goes on
@@ -215,59 +241,59 @@ const addWaitMax = 10 * time.Second
 
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
-func (n *Node) addMember(ctx context.Context, id, addr string) resp.Reply {
-	if n.members.roster.Load().removed[id] {
+func (k *keeper) addMember(ctx context.Context, id, addr string) resp.Reply {
+	if k.members.roster.Load().removed[id] {
 		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
 		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",
 			peer.OneLine(id+" "+addr, 128))
 	}
-	if err := n.cfg.needsSecret("peer address", addr); err != nil {
+	if err := k.cfg.needsSecret("peer address", addr); err != nil {
 		return resp.Errf("ERR %s", err)
 	}
-	for _, s := range n.raft.servers() {
+	for _, s := range k.raft.servers() {
 		switch {
 		case string(s.ID) == id && string(s.Address) == addr:
-			return n.awaitVote(ctx, id)
+			return k.awaitVote(ctx, id)
 		case string(s.ID) == id:
 			return resp.Errf("ERR node %s is a member already, at %s", id, s.Address)
 		case string(s.Address) == addr:
 			return resp.Errf("ERR %s is the address of node %s", addr, s.ID)
 		}
 	}
-	err := n.reconfigure(nil, func() raft.Future {
-		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, reconfigureMax)
+	err := k.reconfigure(nil, func() raft.Future {
+		return k.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, reconfigureMax)
 	})
 	if err != nil {
 		return reconfigureReply(err)
 	}
-	n.log.Info("a member was added", "member", id, "addr", addr)
-	return n.awaitVote(ctx, id)
+	k.log.Info("a member was added", "member", id, "addr", addr)
+	return k.awaitVote(ctx, id)
 }
 
 // awaitVote waits until a member has its vote.
-func (n *Node) awaitVote(ctx context.Context, id string) resp.Reply {
+func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
 	defer cancel()
 	for {
-		changed := n.changed.next()
-		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
+		changed := k.raft.changed.next()
+		if slices.ContainsFunc(k.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
-		if !n.lead.held() {
+		if !k.raft.lead.held() {
 			return resp.Err(resp.ErrNotDone)
 		}
 		if ctx.Err() != nil {
-			return n.howFar(id)
+			return k.howFar(id)
 		}
-		signal(n.members.due)
+		signal(k.members.due)
 		sleep(ctx, changed, 100*time.Millisecond)
 	}
 }
 
-func (n *Node) howFar(id string) resp.Reply {
-	for _, m := range n.members.survey(context.Background()) {
+func (k *keeper) howFar(id string) resp.Reply {
+	for _, m := range k.members.survey(context.Background()) {
 		switch {
 		case string(m.ID) != id:
 		case m.err != nil:
@@ -276,7 +302,7 @@ func (n *Node) howFar(id string) resp.Reply {
 		default:
 			return resp.Errf("ERR node %s %s and is catching up: it has applied entry %d of %d, and gets its vote by "+
 				"itself",
-				id, saysMemberNow, m.Applied, n.state.appliedNow.Load())
+				id, saysMemberNow, m.Applied, k.state.appliedNow.Load())
 		}
 	}
 	return resp.Errf("ERR node %s is not a member any more", id)
@@ -293,32 +319,32 @@ func reconfigureReply(err error) resp.Reply {
 }
 
 // removeMember removes a node for ever.
-func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
-	member := slices.ContainsFunc(n.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
-	_, known := n.members.roster.Load().members[id]
+func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
+	member := slices.ContainsFunc(k.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
+	_, known := k.members.roster.Load().members[id]
 	switch {
-	case !member && n.members.roster.Load().removed[id]:
+	case !member && k.members.roster.Load().removed[id]:
 		return resp.OK() // done before
 	case !member && !known:
 		return resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64))
 	}
 	if member {
-		if text := n.whyNotRemove(ctx, id); text != "" {
+		if text := k.whyNotRemove(ctx, id); text != "" {
 			return resp.Err(text)
 		}
-		if id == n.cfg.ID {
-			return n.leaveToOther(ctx)
+		if id == k.cfg.ID {
+			return k.leaveToOther(ctx)
 		}
-		err := n.reconfigure(
+		err := k.reconfigure(
 			nil,
-			func() raft.Future { return n.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) },
+			func() raft.Future { return k.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) },
 		)
 		if err != nil {
 			return reconfigureReply(err)
 		}
-		n.log.Info("a member was removed", "member", id)
+		k.log.Info("a member was removed", "member", id)
 	}
-	if err := n.changeRoster(ctx, rosterChange{remove: []string{id}}); err != nil {
+	if err := k.changeRoster(ctx, rosterChange{remove: []string{id}}); err != nil {
 		return resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id)
 	}
 	return resp.OK()
@@ -326,8 +352,8 @@ func (n *Node) removeMember(ctx context.Context, id string) resp.Reply {
 
 // leaveToOther hands leadership over, so that the new leader can remove this node. The caller sends
 // the command there again.
-func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
-	if err := n.handOver(ctx, ""); err != nil {
+func (k *keeper) leaveToOther(ctx context.Context) resp.Reply {
+	if err := k.elections.handOver(ctx, ""); err != nil {
 		return resp.Errf("ERR the leader cannot be removed before another node leads: %s",
 			peer.OneLine(err.Error(), 256))
 	}
@@ -336,9 +362,9 @@ func (n *Node) leaveToOther(ctx context.Context) resp.Reply {
 
 // whyNotRemove returns an error text if the cluster would stop without the member, and ""
 // otherwise.
-func (n *Node) whyNotRemove(ctx context.Context, id string) string {
+func (k *keeper) whyNotRemove(ctx context.Context, id string) string {
 	left, answering := 0, 0
-	for _, m := range n.members.survey(ctx) {
+	for _, m := range k.members.survey(ctx) {
 		if m.Suffrage != raft.Voter || string(m.ID) == id {
 			continue
 		}

@@ -316,7 +316,7 @@ func TestFoundersShareAName(t *testing.T) {
 	for id, members := range map[string]map[string]string{
 		"n1": {"n1": "a:1", "n2": "b:1"}, "n2": {"n2": "b:1", "n1": "a:1"}, "n3": {"n3": "a:1", "n2": "b:1"},
 	} {
-		m := newMembers(&Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}, nil, nil)
+		m := newMembers(&Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}, nil)
 		if err := m.found(); err != nil {
 			t.Fatal(err)
 		}
@@ -482,16 +482,17 @@ func TestTransferThatNeverEnds(t *testing.T) {
 func TestTransferWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := false
-		n := &Node{clock: NewSystemClock(), cfg: Config{Fatal: func(error) { stopped = true }}}
+		n := &Node{clock: NewSystemClock()}
 		n.proposer = newProposer(n)
+		w := transferWatch{clock: n.clock, proposer: n.proposer, fatal: func(error) { stopped = true }}
 		refuse := func(times int, pause time.Duration) {
 			for range times {
-				n.transfer.observe(n, raft.ErrLeadershipTransferInProgress)
+				w.observe(raft.ErrLeadershipTransferInProgress)
 				time.Sleep(pause)
 			}
 		}
 		refuse(transferRefusalsMax-1, transferRefusalEvery)
-		n.transfer.observe(n, nil)
+		w.observe(nil)
 		refuse(1, time.Hour) // the process is paused
 		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
 		n.proposer.hold(t.Context())

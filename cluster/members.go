@@ -23,22 +23,21 @@ import (
 // members knows what this node says of itself, who the others are, and which of them may take part.
 // All methods may be called concurrently.
 type members struct {
-	cfg     *Config
-	log     *slog.Logger
-	clock   Clock
-	raft    *group
-	peers   *peer.Port         // nil until it is open
-	dir     *store.Folder      // nil in memory
-	status  func() peer.Status // of this node
-	fatal   func(error)
-	changed *broadcast
+	cfg    *Config
+	log    *slog.Logger
+	clock  Clock
+	raft   *group
+	peers  *peer.Port         // nil until it is open
+	dir    *store.Folder      // nil in memory
+	status func() peer.Status // of this node
+	fatal  func(error)
 
 	roster atomic.Pointer[roster] // replaced under state.mu
 	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
 
 	metMu sync.Mutex
 	met   map[string]peer.Identity // peers that introduced themselves, by id
-	due   chan struct{}            // capacity 1: there is something for keepMembers to do
+	due   chan struct{}            // capacity 1: there is something for the keeper to do
 	book  *startBook
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
@@ -51,9 +50,9 @@ type members struct {
 	openedAt    time.Duration          // monotonic time at which Open was called
 }
 
-func newMembers(cfg *Config, g *group, changed *broadcast) *members {
+func newMembers(cfg *Config, g *group) *members {
 	m := &members{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g, changed: changed,
+		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g,
 		met: map[string]peer.Identity{}, due: make(chan struct{}, 1),
 		rules: rulesOf(cfg.Machine), openedAt: cfg.Clock.Monotonic(),
 	}
@@ -225,7 +224,7 @@ func (m *members) set(next *roster) {
 	if m.peers != nil {
 		m.disconnectRefused()
 	}
-	m.changed.tell()
+	m.raft.changed.tell()
 }
 
 func (m *members) noteCluster(cluster string) error {

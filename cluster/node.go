@@ -43,26 +43,22 @@ type Node struct {
 	state *state
 	lead  office
 
-	elected     chan bool // from Raft: this node was elected, or does not lead any more
 	changed     broadcast // who leads, or who the members are, has changed
 	leaderWatch leaderWatch
-	transfer    transferWatch
 	topology    topology
 
 	protocol *protocol // what clients take the nodes for
 	sentinel *Sentinel // nil if this node is none
 
-	members       *members
-	awaitedLogged time.Duration      // monotonic
-	mark          *store.AppliedMark // nil in memory
-	acked         acknowledged
-
-	membersMu sync.Mutex // one change of the members at a time
+	members   *members
+	elections *elections
+	keeper    *keeper
+	mark      *store.AppliedMark // nil in memory
+	acked     acknowledged
 
 	ready      chan struct{} // closed when it may
 	serving    atomic.Int64  // requests that are being answered
 	fatalOnce  sync.Once
-	broken     atomic.Bool // after fatal: this node must not lead any more
 	stopOnce   sync.Once
 	stop       chan struct{}
 	goroutines sync.WaitGroup
@@ -77,13 +73,12 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, clock: cfg.Clock, protocol: cfg.protocol(),
-		elected: make(chan bool, 16),
-		ready:   make(chan struct{}),
+		ready: make(chan struct{}),
 
 		stop: make(chan struct{}),
 	}
-	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop}
-	n.members = newMembers(&n.cfg, n.raft, &n.changed)
+	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop, lead: &n.lead, changed: &n.changed}
+	n.members = newMembers(&n.cfg, n.raft)
 	n.members.status, n.members.fatal = n.serveStatus, n.fatal
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
@@ -92,6 +87,8 @@ func Open(cfg Config) (*Node, error) {
 	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
 	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
 	n.state = newState(cfg.Machine, n.clock, n.members, n.proposer.wake)
+	n.elections = newElections(n)
+	n.keeper = newKeeper(n)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
@@ -249,9 +246,9 @@ func (n *Node) start() {
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.announcer.run)
-	n.goroutines.Go(n.watchElections)
+	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.snapshots.run)
-	n.goroutines.Go(n.keepMembers)
+	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
 	if n.raft.alone() {
 		n.goroutines.Go(n.trans.elect)
@@ -262,7 +259,7 @@ func (n *Node) start() {
 // risk.
 func (n *Node) fatal(err error) {
 	n.fatalOnce.Do(func() {
-		n.broken.Store(true)
+		n.elections.broken.Store(true)
 		n.lead.Store(nil)
 		signal(n.proposer.wake)
 		n.cfg.Fatal(err)
@@ -277,7 +274,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.blocker.leave(ctx)
 		if n.lead.held() && len(n.raft.voters()) > 1 {
-			if err := n.handOver(ctx, ""); err != nil {
+			if err := n.elections.handOver(ctx, ""); err != nil {
 				n.log.Warn("leadership could not be handed over before stopping", "why", err)
 			}
 		}

@@ -272,7 +272,7 @@ type flight struct {
 // timer completes the flight then.
 func (fl *flight) await(f raft.ApplyFuture) {
 	err := f.Error()
-	fl.p.n.transfer.observe(fl.p.n, err)
+	fl.p.n.elections.transfer.observe(err)
 	o := outcomeOf(err)
 	var results []resp.Result
 	if o == outcomeDone {

@@ -28,7 +28,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.CommitTimeout = n.cfg.commitTimeout
 	c.MaxAppendEntries = appendEntriesMax
 	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
-	c.NotifyCh = n.elected
+	c.NotifyCh = n.elections.elected
 	c.NoLegacyTelemetry = true
 	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
 	// log always reaches back to the older snapshot.

@@ -382,7 +382,7 @@ func TestForwardedRecall(t *testing.T) {
 			}
 		}
 		lead.lead.Store(nil) // Raft may tell of one leadership twice
-		if !lead.startClock(term) {
+		if !lead.elections.startClock(term) {
 			t.Fatal("it does not lead any more")
 		}
 		if got := forward(incr, origin{1, 7}, term); got != outcomeNotDone {

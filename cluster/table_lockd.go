@@ -136,11 +136,11 @@ func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdAdd(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	return n.addMember(ctx, strings.Clone(args[2]), strings.Clone(args[3]))
+	return n.keeper.addMember(ctx, strings.Clone(args[2]), strings.Clone(args[3]))
 }
 
 func cmdRemove(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	return n.removeMember(ctx, strings.Clone(args[2]))
+	return n.keeper.removeMember(ctx, strings.Clone(args[2]))
 }
 
 func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
@@ -154,7 +154,7 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 	if id == n.cfg.ID {
 		return resp.OK()
 	}
-	if err := n.handOver(ctx, id); err != nil {
+	if err := n.elections.handOver(ctx, id); err != nil {
 		if errors.Is(err, raft.ErrNotLeader) {
 			return resp.Err(resp.ErrNotDone)
 		}

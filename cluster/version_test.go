@@ -30,7 +30,7 @@ func TestVersion1Opens(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine, clock := newTestMachine(), NewSystemClock()
-	m := newMembers(&Config{Machine: machine, Clock: clock}, nil, &broadcast{})
+	m := newMembers(&Config{Machine: machine, Clock: clock}, &group{changed: &broadcast{}})
 	n := newState(machine, clock, m, make(chan struct{}, 1))
 	if err := n.restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
