@@ -250,7 +250,7 @@ func (c *testCluster) leader(among ...string) *testNode {
 	}
 	for range 1000 {
 		for _, id := range among {
-			if n := c.nodes[id]; n.Node != nil && n.lead.held() && n.confirm(n.lead.Load()) {
+			if n := c.nodes[id]; n.Node != nil && n.lead.held() && n.reader.confirm(n.lead.Load()) {
 				return n
 			}
 		}

@@ -146,7 +146,7 @@ func TestSnapshotIsDue(t *testing.T) {
 		{name: "no spare", exposed: true, cost: 1 << 40, want: true},
 		{name: "asked for", asked: true, last: 1 << 40, cost: 1 << 40, want: true},
 	} {
-		s := newSnapshots(&Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: NewSystemClock()}, nil, nil)
+		s := newSnapshots(newCore(Config{SnapshotEntries: 10, SnapshotBytes: mib, Clock: NewSystemClock()}), nil)
 		s.grownEntries.Store(tt.entries)
 		s.grownBytes.Store(tt.bytes)
 		s.grownWork.Store(tt.work)

@@ -292,7 +292,7 @@ func (n *Node) submit(o *op, write bool) {
 		o.try = true
 		n.reader.submit(o)
 	default:
-		n.claim(o)
+		n.reader.claim(o)
 	}
 }
 
@@ -334,7 +334,7 @@ func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Re
 }
 
 func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
-	if !n.confirm(lead) {
+	if !n.reader.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
 	}
 	return answer{outcome: outcomeDone, result: n.state.view(lead, req)}

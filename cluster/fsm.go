@@ -165,7 +165,7 @@ func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
 		return f.n.state.restore(r)
 	}
-	if err := f.n.checkInstall(); err != nil {
+	if err := f.n.ownLog.checkInstall(); err != nil {
 		return err
 	}
 	if err := fault.At(fault.Install); err != nil {

@@ -2,11 +2,49 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
+
+var errHalted = errors.New("this node has stopped")
+
+// core is what all parts of a node have in common.
+type core struct {
+	cfg   Config
+	log   *slog.Logger
+	clock Clock
+	raft  *group
+	lead  office
+
+	changed broadcast     // who leads, or who the members are, has changed
+	wake    chan struct{} // capacity 1, the proposer's: something that it looks at has changed
+	stop    chan struct{}
+
+	fatalOnce sync.Once
+	broken    atomic.Bool // after fatal: this node must not lead any more
+}
+
+func newCore(cfg Config) *core {
+	c := &core{cfg: cfg, log: cfg.Log, clock: cfg.Clock, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	c.raft = &group{self: raft.ServerID(cfg.ID), stop: c.stop}
+	return c
+}
+
+// fatal ends the process: what happened would put the agreement of the replicas at
+// risk.
+func (c *core) fatal(err error) {
+	c.fatalOnce.Do(func() {
+		c.broken.Store(true)
+		c.lead.Store(nil)
+		signal(c.wake)
+		c.cfg.Fatal(err)
+	})
+}
 
 // group is Raft, and what the parts of a node ask of it: who the members are, and whether this
 // node follows or leads them.
@@ -15,8 +53,6 @@ type group struct {
 	self       raft.ServerID
 	started    atomic.Bool // Raft may be asked
 	stop       <-chan struct{}
-	lead       *office    // this node's leadership
-	changed    *broadcast // who leads, or who the members are, has changed
 }
 
 // servers lists all members.
@@ -99,5 +135,38 @@ func (g *group) stopping() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// signal wakes the one goroutine that waits on a channel of capacity 1.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// broadcast tells any number of waiters that something has changed.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that is closed at the next change.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
 	}
 }

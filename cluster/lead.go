@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -13,9 +12,7 @@ import (
 
 // elections makes a node that was elected ready to lead, and gives the leadership up, or away.
 type elections struct {
-	cfg       *Config
-	clock     Clock
-	raft      *group
+	*core
 	state     *state
 	members   *members
 	proposer  *proposer
@@ -23,17 +20,15 @@ type elections struct {
 	announcer *announcer
 	watch     *leaderWatch
 
-	elected  chan bool   // from Raft: this node was elected, or does not lead any more
-	broken   atomic.Bool // after fatal: this node must not lead any more
+	elected  chan bool // from Raft: this node was elected, or does not lead any more
 	transfer transferWatch
 }
 
 func newElections(n *Node) *elections {
 	return &elections{
-		cfg: &n.cfg, clock: n.clock, raft: n.raft, state: n.state, members: n.members,
-		proposer: n.proposer, reader: n.reader, announcer: n.announcer, watch: &n.leaderWatch,
+		core: n.core, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer, watch: &n.leaderWatch,
 		elected:  make(chan bool, 16),
-		transfer: transferWatch{clock: n.clock, proposer: n.proposer, fatal: n.fatal},
+		transfer: transferWatch{core: n.core, proposer: n.proposer},
 	}
 }
 
@@ -47,7 +42,7 @@ func (e *elections) run() {
 			} else {
 				e.stopLeading()
 			}
-		case <-e.raft.stop:
+		case <-e.stop:
 			e.stopLeading()
 			return
 		}
@@ -64,8 +59,8 @@ func (e *elections) startLeading() {
 		term := e.raft.CurrentTerm()
 		err := e.barrier()
 		e.transfer.observe(err)
-		if err == nil && e.raft.lead.Load() == nil && e.startClock(term) {
-			e.raft.changed.tell()
+		if err == nil && e.lead.Load() == nil && e.startClock(term) {
+			e.changed.tell()
 			signal(e.proposer.wake)
 			signal(e.members.due)
 			e.watch.wake()
@@ -73,7 +68,7 @@ func (e *elections) startLeading() {
 		}
 		select {
 		case <-time.After(barrierPause):
-		case <-e.raft.stop:
+		case <-e.stop:
 			return
 		}
 	}
@@ -95,28 +90,28 @@ func (e *elections) startClock(term uint64) bool {
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}
-	e.raft.lead.Store(lead)
+	e.lead.Store(lead)
 	return true
 }
 
 // stopLeading gives up the leadership. Waiting ops are answered as not done, and their senders try
 // again elsewhere.
 func (e *elections) stopLeading() {
-	e.raft.lead.Store(nil)
+	e.lead.Store(nil)
 	e.stoppedLeading()
 }
 
 // noteLoss gives up a leadership that Raft has lost but not reported. If Raft hears a new leader
 // first, it stores that leader's entries before it reports the loss, and the disk may hang.
 func (e *elections) noteLoss() {
-	lead := e.raft.lead.Load()
-	if lead != nil && e.raft.State() != raft.Leader && e.raft.lead.CompareAndSwap(lead, nil) {
+	lead := e.lead.Load()
+	if lead != nil && e.raft.State() != raft.Leader && e.lead.CompareAndSwap(lead, nil) {
 		e.stoppedLeading()
 	}
 }
 
 func (e *elections) stoppedLeading() {
-	e.raft.changed.tell()
+	e.changed.tell()
 	signal(e.proposer.wake)
 	signal(e.reader.wake)
 	e.watch.wake()
@@ -175,9 +170,8 @@ type transferWatch struct {
 	refusals int           // consecutive refusals, at most one per transferRefusalEvery
 	last     time.Duration // monotonic time of the last one counted
 
-	clock    Clock
+	*core
 	proposer *proposer
-	fatal    func(error)
 }
 
 // Raft's own part of a transfer ends within 6 s: its election timeout, and the message to the

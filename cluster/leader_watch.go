@@ -13,7 +13,9 @@ import (
 // leaderWatch follows who leads. It logs each change in one line that says why, and it ends the
 // wait for a leader that is gone.
 type leaderWatch struct {
-	n      *Node
+	*core
+	elections *elections
+
 	due    chan struct{} // capacity 1: check now
 	events chan raft.Observation
 
@@ -40,7 +42,7 @@ type leaderTerm struct {
 const termGrace = time.Second
 
 func (w *leaderWatch) start(n *Node) {
-	w.n = n
+	w.core, w.elections = n.core, n.elections
 	w.due = make(chan struct{}, 1)
 	w.events = make(chan raft.Observation, 64)
 	w.away = map[string]bool{}
@@ -60,7 +62,7 @@ func (w *leaderWatch) wake() { signal(w.due) }
 // run watches until the node stops. Raft drops events when it is busy, so run also checks
 // periodically.
 func (w *leaderWatch) run() {
-	tick := time.NewTicker(w.n.cfg.Heartbeat / 2)
+	tick := time.NewTicker(w.cfg.Heartbeat / 2)
 	defer tick.Stop()
 	for {
 		select {
@@ -68,13 +70,13 @@ func (w *leaderWatch) run() {
 			w.event(o.Data)
 		case <-tick.C:
 		case <-w.due:
-		case <-w.n.stop:
+		case <-w.stop:
 			w.mu.Lock()
 			w.end()
 			w.mu.Unlock()
 			return
 		}
-		w.n.elections.noteLoss()
+		w.elections.noteLoss()
 		w.refresh()
 		w.listen()
 	}
@@ -86,22 +88,22 @@ func (w *leaderWatch) event(data any) {
 	case raft.FailedHeartbeatObservation:
 		if id := string(e.PeerID); !w.away[id] {
 			w.away[id] = true
-			w.n.log.Warn("a member does not answer",
+			w.log.Warn("a member does not answer",
 				"member", id, "silent", since(e.LastContact).Round(time.Millisecond))
 		}
 	case raft.ResumedHeartbeatObservation:
 		if id := string(e.PeerID); w.away[id] {
 			delete(w.away, id)
-			w.n.log.Info("a member answers again", "member", id)
+			w.log.Info("a member answers again", "member", id)
 		}
 	}
 }
 
 // refresh compares the present leader with the last one seen.
 func (w *leaderWatch) refresh() {
-	_, id := w.n.raft.LeaderWithID()
-	now := leaderTerm{leader: string(id), term: w.n.raft.CurrentTerm()}
-	if now.leader == w.n.cfg.ID && !w.n.lead.held() {
+	_, id := w.raft.LeaderWithID()
+	now := leaderTerm{leader: string(id), term: w.raft.CurrentTerm()}
+	if now.leader == w.cfg.ID && !w.lead.held() {
 		now.leader = "" // elected, but not ready to lead
 	}
 	w.mu.Lock()
@@ -117,16 +119,16 @@ func (w *leaderWatch) refresh() {
 	if now.leader != "" {
 		w.successor = ""
 	}
-	w.n.changed.tell()
+	w.changed.tell()
 }
 
 // say logs a change in one line.
 func (w *leaderWatch) say(was, now leaderTerm) {
-	self, level := w.n.cfg.ID, slog.LevelInfo
+	self, level := w.cfg.ID, slog.LevelInfo
 	var what, why string
 	switch {
 	case now.leader == self:
-		what, why = "this node leads", "it was elected"+afterWhom(was, w.n.raft.alone())
+		what, why = "this node leads", "it was elected"+afterWhom(was, w.raft.alone())
 	case now.leader != "":
 		what, why = "this node follows "+now.leader, now.leader+" was elected"
 		if was.leader == self {
@@ -140,11 +142,11 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 	default:
 		what, level = "there is no leader", slog.LevelWarn
 		why = was.leader + " was not heard from for " + w.silence().String()
-		if w.silence() < w.n.cfg.Heartbeat {
+		if w.silence() < w.cfg.Heartbeat {
 			why = was.leader + " has given up, or another node stands for election"
 		}
 	}
-	w.n.log.Log(context.Background(), level, what, "term", now.term, "why", why)
+	w.log.Log(context.Background(), level, what, "term", now.term, "why", why)
 }
 
 func afterWhom(was leaderTerm, alone bool) string {
@@ -164,14 +166,14 @@ func (w *leaderWatch) lossOfLeadership() string {
 	case w.closing:
 		return "this node stops"
 	}
-	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.n.cfg.Heartbeat)
+	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }
 
 // silence is how long this node has not heard from a leader.
 func (w *leaderWatch) silence() time.Duration {
-	last := w.n.raft.LastContact()
+	last := w.raft.LastContact()
 	if last.IsZero() {
-		return w.n.clock.Monotonic() - w.began
+		return w.clock.Monotonic() - w.began
 	}
 	return since(last).Round(time.Millisecond)
 }
@@ -179,13 +181,13 @@ func (w *leaderWatch) silence() time.Duration {
 // listen drops this node's subscribers once no leader has been heard from for LeaderWait. Their
 // messages are late by then, and a client that subscribes again finds a node that is up to date.
 func (w *leaderWatch) listen() {
-	if w.n.raft.State() == raft.Leader || w.silence() < w.n.cfg.LeaderWait {
+	if w.raft.State() == raft.Leader || w.silence() < w.cfg.LeaderWait {
 		w.dropped = false
 		return
 	}
 	if !w.dropped {
 		w.dropped = true
-		w.n.cfg.Publisher.DropSubscribers("no leader has been heard from for " + w.silence().String())
+		w.cfg.Publisher.DropSubscribers("no leader has been heard from for " + w.silence().String())
 	}
 }
 

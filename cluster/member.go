@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -21,10 +20,7 @@ import (
 // keeper keeps the members in order while this node leads: their entries in the roster, their
 // addresses and their votes. It adds and removes members for LOCKD ADD and REMOVE.
 type keeper struct {
-	cfg       *Config
-	log       *slog.Logger
-	clock     Clock
-	raft      *group
+	*core
 	state     *state
 	members   *members
 	proposer  *proposer
@@ -37,8 +33,7 @@ type keeper struct {
 
 func newKeeper(n *Node) *keeper {
 	return &keeper{
-		cfg: &n.cfg, log: n.log, clock: n.clock, raft: n.raft, state: n.state, members: n.members,
-		proposer: n.proposer, elections: n.elections, watch: &n.leaderWatch,
+		core: n.core, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: &n.leaderWatch,
 	}
 }
 
@@ -57,11 +52,11 @@ func (k *keeper) run() {
 			if ticks++; strangers && ticks%introduceEvery == 0 {
 				strangers = k.introduce()
 			}
-		case <-k.raft.stop:
+		case <-k.stop:
 			return
 		}
 		switch {
-		case k.raft.lead.held():
+		case k.lead.held():
 			k.keepRoster()
 			k.follow()
 			k.promote()
@@ -162,7 +157,7 @@ func (k *keeper) changeRoster(ctx context.Context, c rosterChange) error {
 		return errRosterUnknown
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-k.raft.stop:
+	case <-k.stop:
 		return errRosterUnknown
 	}
 }
@@ -277,11 +272,11 @@ func (k *keeper) awaitVote(ctx context.Context, id string) resp.Reply {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax)
 	defer cancel()
 	for {
-		changed := k.raft.changed.next()
+		changed := k.changed.next()
 		if slices.ContainsFunc(k.raft.voters(), func(s raft.Server) bool { return string(s.ID) == id }) {
 			return resp.OK()
 		}
-		if !k.raft.lead.held() {
+		if !k.lead.held() {
 			return resp.Err(resp.ErrNotDone)
 		}
 		if ctx.Err() != nil {

@@ -316,7 +316,7 @@ func TestFoundersShareAName(t *testing.T) {
 	for id, members := range map[string]map[string]string{
 		"n1": {"n1": "a:1", "n2": "b:1"}, "n2": {"n2": "b:1", "n1": "a:1"}, "n3": {"n3": "a:1", "n2": "b:1"},
 	} {
-		m := newMembers(&Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}, nil)
+		m := newMembers(newCore(Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}))
 		if err := m.found(); err != nil {
 			t.Fatal(err)
 		}
@@ -482,9 +482,9 @@ func TestTransferThatNeverEnds(t *testing.T) {
 func TestTransferWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := false
-		n := &Node{clock: NewSystemClock()}
+		n := &Node{core: newCore(Config{Clock: NewSystemClock(), Fatal: func(error) { stopped = true }})}
 		n.proposer = newProposer(n)
-		w := transferWatch{clock: n.clock, proposer: n.proposer, fatal: func(error) { stopped = true }}
+		w := transferWatch{core: n.core, proposer: n.proposer}
 		refuse := func(times int, pause time.Duration) {
 			for range times {
 				w.observe(raft.ErrLeadershipTransferInProgress)
@@ -510,7 +510,7 @@ func TestTransferWatch(t *testing.T) {
 
 // Two hand-overs at a time hold the proposer until both are over.
 func TestHoldsAddUp(t *testing.T) {
-	p := newProposer(&Node{clock: NewSystemClock()})
+	p := newProposer(&Node{core: newCore(Config{Clock: NewSystemClock()})})
 	p.hold(t.Context())
 	p.hold(t.Context())
 	p.release()

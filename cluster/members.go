@@ -6,8 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
-	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -23,14 +23,10 @@ import (
 // members knows what this node says of itself, who the others are, and which of them may take part.
 // All methods may be called concurrently.
 type members struct {
-	cfg    *Config
-	log    *slog.Logger
-	clock  Clock
-	raft   *group
+	*core
 	peers  *peer.Port         // nil until it is open
 	dir    *store.Folder      // nil in memory
 	status func() peer.Status // of this node
-	fatal  func(error)
 
 	roster atomic.Pointer[roster] // replaced under state.mu
 	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
@@ -50,16 +46,15 @@ type members struct {
 	openedAt    time.Duration          // monotonic time at which Open was called
 }
 
-func newMembers(cfg *Config, g *group) *members {
+func newMembers(c *core) *members {
 	m := &members{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g,
-		met: map[string]peer.Identity{}, due: make(chan struct{}, 1),
-		rules: rulesOf(cfg.Machine), openedAt: cfg.Clock.Monotonic(),
+		core: c, met: map[string]peer.Identity{}, due: make(chan struct{}, 1),
+		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(),
 	}
 	m.book = &startBook{keep: m.isMember}
 	m.roster.Store(emptyRoster)
 	m.hints.Store(emptyRoster)
-	m.advertise.Store(&cfg.PeerAdvertise)
+	m.advertise.Store(&c.cfg.PeerAdvertise)
 	return m
 }
 
@@ -224,7 +219,7 @@ func (m *members) set(next *roster) {
 	if m.peers != nil {
 		m.disconnectRefused()
 	}
-	m.raft.changed.tell()
+	m.changed.tell()
 }
 
 func (m *members) noteCluster(cluster string) error {
@@ -320,4 +315,18 @@ func (m *members) survey(ctx context.Context) []surveyed {
 		<-answers
 	}
 	return members
+}
+
+// clientHostPort is where clients reach a member, or its peer address while that
+// is not known.
+func (m *members) clientHostPort(s raft.Server) (host, port string) {
+	addr := m.memberOf(string(s.ID)).clientAddr()
+	if addr == "" {
+		addr = string(s.Address)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, "0"
+	}
+	return host, port
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"sync"
@@ -20,47 +19,38 @@ import (
 // Node is one node of a cluster. It executes requests of this node's clients, from
 // wherever in the cluster that must be. All methods may be called concurrently.
 type Node struct {
-	cfg   Config
-	log   *slog.Logger
-	clock Clock
+	*core
 
 	dir    *store.Folder // nil in memory
 	stores *store.Stores
+	mark   *store.AppliedMark // nil in memory
 	peers  *peer.Port
 	trans  *transport
-	raft   *group
-	fsm    *fsm
 
-	proposer  *proposer
-	reader    *reader
-	prompt    prompt // whom reads ask first
-	rivals    rivals
-	attempts  *attempts // writes of this node's clients that are under way
-	blocker   *blocker
-	announcer *announcer
-	snapshots *snapshots
+	// From the clients to the log, and from it.
+	protocol *protocol // what clients take the nodes for
+	attempts *attempts // writes of this node's clients that are under way
+	blocker  *blocker
+	reader   *reader
+	proposer *proposer
+	fsm      *fsm
+	state    *state
 
-	state *state
-	lead  office
-
-	changed     broadcast // who leads, or who the members are, has changed
+	// Beside it.
+	members     *members
+	acked       *acknowledged
+	announcer   *announcer
+	ownLog      *ownLog
+	snapshots   *snapshots
+	elections   *elections
+	keeper      *keeper
 	leaderWatch leaderWatch
 	topology    topology
+	sentinel    *Sentinel // nil if this node is none
 
-	protocol *protocol // what clients take the nodes for
-	sentinel *Sentinel // nil if this node is none
-
-	members   *members
-	elections *elections
-	keeper    *keeper
-	mark      *store.AppliedMark // nil in memory
-	acked     acknowledged
-
-	ready      chan struct{} // closed when it may
+	ready      chan struct{} // closed when Raft may be asked
 	serving    atomic.Int64  // requests that are being answered
-	fatalOnce  sync.Once
 	stopOnce   sync.Once
-	stop       chan struct{}
 	goroutines sync.WaitGroup
 }
 
@@ -71,24 +61,19 @@ func Open(cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, protocol: cfg.protocol(),
-		ready: make(chan struct{}),
-
-		stop: make(chan struct{}),
-	}
-	n.raft = &group{self: raft.ServerID(cfg.ID), stop: n.stop, lead: &n.lead, changed: &n.changed}
-	n.members = newMembers(&n.cfg, n.raft)
-	n.members.status, n.members.fatal = n.serveStatus, n.fatal
+	n := &Node{core: newCore(cfg), protocol: cfg.protocol(), ready: make(chan struct{})}
+	n.members = newMembers(n.core)
+	n.members.status = n.serveStatus
+	n.state = newState(n.core, cfg.Machine, n.members)
+	n.acked = &acknowledged{core: n.core, members: n.members, state: n.state}
+	n.proposer, n.fsm = newProposer(n), &fsm{n: n}
+	n.reader, n.blocker = newReader(n), newBlocker(n)
+	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
+	n.elections = newElections(n)
+	n.keeper = newKeeper(n)
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
 	}
-	n.fsm = &fsm{n: n}
-	n.proposer, n.reader, n.blocker = newProposer(n), newReader(n), newBlocker(n)
-	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
-	n.state = newState(cfg.Machine, n.clock, n.members, n.proposer.wake)
-	n.elections = newElections(n)
-	n.keeper = newKeeper(n)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
@@ -101,7 +86,8 @@ func (n *Node) open() error {
 	if err := n.openStores(); err != nil {
 		return err
 	}
-	n.snapshots = newSnapshots(&n.cfg, n.raft, n.stores)
+	n.snapshots = newSnapshots(n.core, n.stores)
+	n.ownLog = &ownLog{core: n.core, state: n.state, snapshots: n.snapshots, stores: n.stores, mark: n.mark}
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.appliedNow.Load,
@@ -255,17 +241,6 @@ func (n *Node) start() {
 	}
 }
 
-// fatal ends the process: what happened would put the agreement of the replicas at
-// risk.
-func (n *Node) fatal(err error) {
-	n.fatalOnce.Do(func() {
-		n.elections.broken.Store(true)
-		n.lead.Store(nil)
-		signal(n.proposer.wake)
-		n.cfg.Fatal(err)
-	})
-}
-
 // Close hands leadership over, waits until what is in flight has been answered,
 // and stops the node. When ctx ends it stops at once. The server must not send it
 // requests any more when Close returns, but may until then.
@@ -323,37 +298,4 @@ func (n *Node) release() error {
 		errs = append(errs, n.mark.Close(), n.dir.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// signal wakes the one goroutine that waits on a channel of capacity 1.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
-// broadcast tells any number of waiters that something has changed.
-type broadcast struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// next returns a channel that is closed at the next change.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch == nil {
-		b.ch = make(chan struct{})
-	}
-	return b.ch
-}
-
-func (b *broadcast) tell() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
-	}
 }

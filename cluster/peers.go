@@ -27,7 +27,7 @@ func (n *Node) openPeers() error {
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers = p, p
+	n.peers, n.members.peers, n.reader.peers = p, p, p
 	return nil
 }
 

@@ -59,7 +59,7 @@ type proposer struct {
 }
 
 func newProposer(n *Node) *proposer {
-	return &proposer{n: n, wake: make(chan struct{}, 1), delay: entryDelay}
+	return &proposer{n: n, wake: n.wake, delay: entryDelay}
 }
 
 // submit queues an op.

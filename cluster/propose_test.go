@@ -10,7 +10,7 @@ import (
 // A second entry follows the first once that is on the leader's disk, if it carries
 // about as much; a third one waits.
 func TestSecondEntryFollows(t *testing.T) {
-	p := newProposer(&Node{clock: NewSystemClock()})
+	p := newProposer(&Node{core: newCore(Config{Clock: NewSystemClock()})})
 	lead := &leadership{}
 	answered := 0
 	submit := func(ops int) {
@@ -58,7 +58,8 @@ func completeFlight(p *proposer, ops []*op) {
 func TestLoneOpIsNotForgotten(t *testing.T) {
 	for ahead := range 8 {
 		clock := &steppingClock{now: time.Hour}
-		n := &Node{clock: clock, state: newState(nil, clock, nil, nil)}
+		n := &Node{core: newCore(Config{Clock: clock})}
+		n.state = newState(n.core, nil, nil)
 		n.lead.Store(&leadership{clock: clock})
 		n.state.deadline.Store(noDeadline)
 		p := newProposer(n)
@@ -87,7 +88,7 @@ func (c *steppingClock) Monotonic() time.Duration {
 // while leadership moves, the next try comes after a pause.
 func TestTickIsNotTriedWithoutPause(t *testing.T) {
 	clock := &steppingClock{now: time.Hour}
-	p := newProposer(&Node{clock: clock, state: &state{}})
+	p := newProposer(&Node{core: newCore(Config{Clock: clock}), state: &state{}})
 	lead := &leadership{clock: clock, base: 10}
 	for range 2 {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {

@@ -93,10 +93,10 @@ func (t *transport) AppendEntries(
 			return errYields
 		}
 		who, met := t.n.members.identityOf(string(id))
-		owned := t.n.owned(who)
+		owned := t.n.acked.owned(who)
 		err := t.replicas.call(target, args, resp)
 		if err == nil {
-			t.n.noteHeard(id)
+			t.n.acked.answered(id)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
 			t.n.members.condemn(who, resp.LastLog, owned)
@@ -104,7 +104,7 @@ func (t *transport) AppendEntries(
 		}
 		if err == nil && !alive && resp.Success {
 			t.n.announcer.answered(id, target, args)
-			t.n.noteAck(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+			t.n.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 		}
 		if err == nil || alive || !t.n.raft.owes(args.Term, id, target) {
 			return err
@@ -337,3 +337,62 @@ func (l *raftLog) IsDebug() bool { return l.log.Enabled(context.Background(), sl
 
 // StandardWriter implements hclog.Logger.
 func (l *raftLog) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return io.Discard }
+
+// takeSnapshot passes a leader's snapshot to Raft, or answers for Raft if this node already has all
+// of it. A leader of an earlier term hears of the later one from Raft, which does not take its
+// snapshot.
+func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
+	if why := t.n.ownLog.contradiction(req.Term, &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}); why != nil {
+		t.n.fatal(why)
+		rpc.Respond(nil, why)
+		return
+	}
+	outdated := t.n.raft.started.Load() && req.Term < t.n.raft.CurrentTerm()
+	if outdated || !t.n.ownLog.reaches(req.LastLogIndex, req.LastLogTerm) {
+		t.install(rpc)
+		return
+	}
+	_, _ = io.Copy(io.Discard, rpc.Reader) // the next message comes behind it
+	answer := &raft.InstallSnapshotResponse{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
+		Term:      req.Term, Success: true,
+	}
+	if !t.n.raft.follows(req.Term) {
+		answer.Success = false
+		rpc.Respond(answer, errSnapshotKnown)
+		return
+	}
+	rpc.Respond(answer, nil)
+}
+
+// install has Raft install a leader's snapshot, and no other one at the same time. If a snapshot of
+// this node's own ended later, it would take Raft back to where it began, and this node would vote
+// as if it had no more than that.
+func (t *transport) install(rpc raft.RPC) {
+	n, s := t.n, t.n.snapshots
+	s.installs.Add(1)
+	defer s.installs.Add(-1)
+	s.preempt.tell()
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-t.stop:
+		return
+	case <-n.stop:
+		return
+	}
+	answers := make(chan raft.RPCResponse, 1)
+	in, done := n.stores.Installing(rpc.Reader)
+	defer done()
+	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
+	if !ok {
+		return
+	}
+	if n.raft.started.Load() {
+		s.noteBase()
+	}
+	rpc.Respond(a.Response, a.Error)
+}
+
+// errLostLog ends a call to a member that has lost entries.
+var errLostLog = errors.New("the member has lost entries that it had confirmed")

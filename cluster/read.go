@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -16,8 +17,13 @@ import (
 // confirms that this node still leads, and serves all requests that were queued when the round
 // began. No disk is touched.
 type reader struct {
-	n    *Node
-	wake chan struct{} // capacity 1
+	*core
+	state    *state
+	peers    *peer.Port // nil until it is open
+	proposer *proposer
+	rivals   rivals
+	prompt   prompt        // whom it asks first
+	wake     chan struct{} // capacity 1
 
 	mu      sync.Mutex
 	waiting []*op
@@ -27,7 +33,7 @@ type reader struct {
 }
 
 func newReader(n *Node) *reader {
-	return &reader{n: n, wake: make(chan struct{}, 1), delay: roundDelay}
+	return &reader{core: n.core, state: n.state, proposer: n.proposer, wake: make(chan struct{}, 1), delay: roundDelay}
 }
 
 // readsWaitingMax bounds the bytes of the requests that wait for a round. Requests beyond it are
@@ -58,7 +64,7 @@ func (r *reader) run() {
 		select {
 		case <-r.wake:
 		case <-timer.C:
-		case <-r.n.stop:
+		case <-r.stop:
 			for _, o := range r.take(true) {
 				o.done(outcomeNotDone, resp.Result{})
 			}
@@ -69,9 +75,9 @@ func (r *reader) run() {
 			continue
 		}
 		if ops := r.take(false); len(ops) > 0 {
-			began := r.n.clock.Monotonic()
+			began := r.clock.Monotonic()
 			r.serve(ops)
-			r.batchDone(len(ops), r.n.clock.Monotonic()-began)
+			r.batchDone(len(ops), r.clock.Monotonic()-began)
 		}
 	}
 }
@@ -80,13 +86,13 @@ func (r *reader) run() {
 func (r *reader) left() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.delay.left(len(r.waiting), r.n.clock.Monotonic())
+	return r.delay.left(len(r.waiting), r.clock.Monotonic())
 }
 
 func (r *reader) batchDone(ops int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.delay.batchDone(ops, len(r.waiting), took, r.n.clock.Monotonic())
+	r.delay.batchDone(ops, len(r.waiting), took, r.clock.Monotonic())
 }
 
 func (r *reader) take(closing bool) []*op {
@@ -99,8 +105,8 @@ func (r *reader) take(closing bool) []*op {
 
 // serve answers ops, all of which arrived before it was called.
 func (r *reader) serve(ops []*op) {
-	lead := r.n.lead.Load()
-	if lead == nil || !r.n.confirm(lead) {
+	lead := r.lead.Load()
+	if lead == nil || !r.confirm(lead) {
 		for _, o := range ops {
 			o.done(outcomeNotDone, resp.Result{})
 		}
@@ -117,11 +123,11 @@ func (r *reader) answer(lead *leadership, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
-		o.done(outcomeDone, r.n.state.view(lead, o.req))
-	} else if res, ok := r.n.state.tryOut(lead, o.req); ok {
+		o.done(outcomeDone, r.state.view(lead, o.req))
+	} else if res, ok := r.state.tryOut(lead, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
-		r.n.claim(o)
+		r.claim(o)
 	}
 }
 
@@ -132,21 +138,21 @@ func (r *reader) answer(lead *leadership, o *op) {
 // acknowledged is missing in what is applied here (the leader has applied an entry
 // of its own term, see startLeading). Raft's VerifyLeader counts answers that were
 // on their way before the question: it is not enough.
-func (n *Node) confirm(lead *leadership) bool {
-	voters := n.raft.voters()
+func (r *reader) confirm(lead *leadership) bool {
+	voters := r.raft.voters()
 	need, have := len(voters)/2+1, 0
 	others := make([]raft.Server, 0, len(voters))
 	for _, v := range voters {
-		if string(v.ID) == n.cfg.ID {
+		if string(v.ID) == r.cfg.ID {
 			have++
 		} else {
 			others = append(others, v)
 		}
 	}
-	if have < need && !n.ask(lead.term, others, need-have) {
+	if have < need && !r.ask(lead.term, others, need-have) {
 		return false
 	}
-	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == lead.term
+	return r.raft.State() == raft.Leader && r.raft.CurrentTerm() == lead.term
 }
 
 // hedgeAfter is how long those that are asked first may take before the rest is asked
@@ -156,8 +162,8 @@ const hedgeAfter = 2 * time.Millisecond
 // ask asks the others for their term until enough of them have answered with it. Just
 // enough are asked at first, those that answered last time, as a question costs both
 // sides as much as a read; the rest follows when one of these says no, or nothing.
-func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Heartbeat)
+func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Heartbeat)
 	defer cancel()
 	type vote struct {
 		by  raft.ServerID
@@ -167,12 +173,12 @@ func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := n.peers.Status(ctx, string(o.Address))
+				st, err := r.peers.Status(ctx, string(o.Address))
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}
 	}
-	others = n.prompt.order(others)
+	others = r.prompt.order(others)
 	question(others[:enough])
 	rest := others[enough:]
 	hedge := time.NewTimer(hedgeAfter)
@@ -182,7 +188,7 @@ func (n *Node) ask(term uint64, others []raft.Server, enough int) bool {
 		select {
 		case v := <-votes:
 			left--
-			n.prompt.record(v.by, v.yes)
+			r.prompt.record(v.by, v.yes)
 			if v.yes {
 				enough--
 			}

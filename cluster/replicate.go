@@ -303,15 +303,15 @@ func (t *transport) serveLog(conn net.Conn) {
 
 // respond answers a leader's request; false if the transport is closed before.
 func (t *transport) respond(req *raft.AppendEntriesRequest, answers chan raft.RPCResponse) (raft.RPCResponse, bool) {
-	why := t.n.contradiction(req.Term, &raft.Log{Index: req.PrevLogEntry, Term: req.PrevLogTerm})
+	why := t.n.ownLog.contradiction(req.Term, &raft.Log{Index: req.PrevLogEntry, Term: req.PrevLogTerm})
 	if why == nil {
-		why = t.n.contradiction(req.Term, req.Entries...)
+		why = t.n.ownLog.contradiction(req.Term, req.Entries...)
 	}
 	if why != nil {
 		t.n.fatal(why)
 		return raft.RPCResponse{}, false
 	}
-	if answer := t.n.skipApplied(req); answer != nil {
+	if answer := t.n.ownLog.skipApplied(req); answer != nil {
 		return raft.RPCResponse{Response: answer}, true
 	}
 	rpc := raft.RPC{Command: req, RespChan: answers}

@@ -166,7 +166,7 @@ func TestRestoredSnapshot(t *testing.T) {
 		if err := sink.Close(); err != nil {
 			t.Error(err)
 		}
-		if n.reaches(meta.Index+100, meta.Term) {
+		if n.ownLog.reaches(meta.Index+100, meta.Term) {
 			t.Error("the node vouches for what only lies in its folder")
 		}
 	})
@@ -214,7 +214,7 @@ func TestLogReachesSnapshot(t *testing.T) {
 			index, term uint64
 			want        bool
 		}{{last, term, true}, {last, term + 1, false}, {last + 1, term, false}, {member.state.appliedNow.Load(), term + 1, true}} {
-			if got := member.reaches(tt.index, tt.term); got != tt.want {
+			if got := member.ownLog.reaches(tt.index, tt.term); got != tt.want {
 				t.Errorf("it reaches entry %d of term %d: %v", tt.index, tt.term, got)
 			}
 		}

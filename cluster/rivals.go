@@ -69,21 +69,21 @@ func (r *rivals) end(c claim) []*op {
 
 // claim logs a request that may be refused. If a rival is already being logged, the request waits,
 // and is tried again when the rival is done.
-func (n *Node) claim(o *op) {
+func (r *reader) claim(o *op) {
 	c := claimOf(o.req)
-	first, waits := n.rivals.begin(c, o)
+	first, waits := r.rivals.begin(c, o)
 	if waits {
 		return
 	}
 	if done := o.done; first {
 		o.done = func(out outcome, res resp.Result) {
-			others := n.rivals.end(c)
+			others := r.rivals.end(c)
 			done(out, res)
 			for _, other := range others {
 				other.try = true
-				n.reader.submit(other)
+				r.submit(other)
 			}
 		}
 	}
-	n.proposer.submit(o)
+	r.proposer.submit(o)
 }

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"crypto/sha1"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -197,4 +199,11 @@ func appendMember(dst []byte, m member) []byte {
 
 func (f *fields) member() member {
 	return member{ID: f.name(), Incarnation: f.name(), PeerAddr: f.name(), ClientAddrs: f.names(), Arch: f.name()}
+}
+
+// replicationID is 40 hex digits that all nodes of a cluster share, as Redis's
+// replication id.
+func (r *roster) replicationID() string {
+	sum := sha1.Sum([]byte(r.cluster))
+	return hex.EncodeToString(sum[:])
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -36,8 +35,7 @@ const (
 )
 
 var (
-	errImage  = errors.New("unreadable snapshot")
-	errHalted = errors.New("this node has stopped")
+	errImage = errors.New("unreadable snapshot")
 
 	errPreempted = errors.New("a snapshot of the leader takes its place")
 )
@@ -96,7 +94,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	case <-rest.C:
 	case <-preempt:
 		return n, errPreempted
-	case <-p.s.raft.stop:
+	case <-p.s.stop:
 		return n, errHalted
 	}
 	p.since = p.s.clock.Monotonic()
@@ -168,10 +166,7 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 // snapshots takes this node's snapshots and trims its log behind them. It gives way to a leader's
 // snapshot. All methods may be called concurrently.
 type snapshots struct {
-	cfg    *Config
-	log    *slog.Logger
-	clock  Clock
-	raft   *group
+	*core
 	stores *store.Stores
 
 	due   chan struct{}     // capacity 1
@@ -198,9 +193,9 @@ type snapshots struct {
 	spared   atomic.Uint64            // as exposed, when there was a spare again
 }
 
-func newSnapshots(cfg *Config, g *group, stores *store.Stores) *snapshots {
+func newSnapshots(c *core, stores *store.Stores) *snapshots {
 	s := &snapshots{
-		cfg: cfg, log: cfg.Log, clock: cfg.Clock, raft: g, stores: stores,
+		core: c, stores: stores,
 		due: make(chan struct{}, 1), saves: make(chan chan<- error), busy: make(chan struct{}, 1),
 	}
 	s.lastSave.Store(s.clock.Wall() / 1e6)
@@ -286,7 +281,7 @@ func (s *snapshots) run() {
 			continue
 		case <-due:
 		case <-again:
-		case <-s.raft.stop:
+		case <-s.stop:
 			return
 		}
 		if again = nil; !s.wanted() {
@@ -307,7 +302,7 @@ func (s *snapshots) save(ctx context.Context) error {
 	case s.saves <- answer:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.raft.stop:
+	case <-s.stop:
 		return errHalted
 	}
 	return s.raft.hear(ctx, answer)
@@ -321,7 +316,7 @@ func (s *snapshots) take() error {
 	began := s.clock.Monotonic()
 	select {
 	case s.busy <- struct{}{}:
-	case <-s.raft.stop:
+	case <-s.stop:
 		return errHalted
 	}
 	err := s.raft.Snapshot().Error()

@@ -142,6 +142,10 @@ func (b *startBook) condemn(who peer.Identity, why string) error {
 // acknowledged keeps how far each member has confirmed to have what is committed, as long as this
 // process lives. A member that comes back with a shorter log has lost entries.
 type acknowledged struct {
+	*core
+	members *members
+	state   *state
+
 	mu      sync.Mutex
 	folders map[string]ack
 	heard   map[raft.ServerID]time.Duration // monotonic: when a member last answered this leader
@@ -154,85 +158,61 @@ type ack struct {
 	sure uint64 // and up to here it was committed
 }
 
-// noteAck records that a member has this leader's log up to an index.
-func (n *Node) noteAck(id raft.ServerID, term, index uint64) {
-	who, ok := n.members.identityOf(string(id))
+// note records that a member has this leader's log up to an index.
+func (k *acknowledged) note(id raft.ServerID, term, index uint64) {
+	who, ok := k.members.identityOf(string(id))
 	if !ok {
 		return
 	}
-	n.acked.mu.Lock()
-	defer n.acked.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	key := folderKey(who.ID, who.Incarnation)
-	a := n.acked.folders[key]
+	a := k.folders[key]
 	if a.term != term {
 		a.term, a.has = term, 0
 	}
 	a.has = max(a.has, index)
-	if n.acked.folders == nil {
-		n.acked.folders = map[string]ack{}
+	if k.folders == nil {
+		k.folders = map[string]ack{}
 	}
-	n.acked.folders[key] = a
+	k.folders[key] = a
 }
 
-// noteHeard records that a member has answered this leader.
-func (n *Node) noteHeard(id raft.ServerID) {
-	n.acked.mu.Lock()
-	defer n.acked.mu.Unlock()
-	if n.acked.heard == nil {
-		n.acked.heard = map[raft.ServerID]time.Duration{}
+// answered records that a member has answered this leader.
+func (k *acknowledged) answered(id raft.ServerID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.heard == nil {
+		k.heard = map[raft.ServerID]time.Duration{}
 	}
-	n.acked.heard[id] = n.clock.Monotonic()
+	k.heard[id] = k.clock.Monotonic()
 }
 
 // silent is how long a member has not answered this leader; at most the time since this node was
 // opened.
-func (n *Node) silent(id raft.ServerID) time.Duration {
-	n.acked.mu.Lock()
-	defer n.acked.mu.Unlock()
-	last, ok := n.acked.heard[id]
+func (k *acknowledged) silent(id raft.ServerID) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, ok := k.heard[id]
 	if !ok {
-		last = n.members.openedAt
+		last = k.members.openedAt
 	}
-	return n.clock.Monotonic() - last
+	return k.clock.Monotonic() - last
 }
 
 // owned is the index up to which a member must have the log.
-func (n *Node) owned(who peer.Identity) uint64 {
-	n.acked.mu.Lock()
-	defer n.acked.mu.Unlock()
+func (k *acknowledged) owned(who peer.Identity) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	key := folderKey(who.ID, who.Incarnation)
-	a, ok := n.acked.folders[key]
+	a, ok := k.folders[key]
 	if !ok {
 		return 0
 	}
 	// What is applied is of this leader's log as long as its term lasts.
-	if applied := n.state.appliedNow.Load(); n.raft.CurrentTerm() == a.term {
+	if applied := k.state.appliedNow.Load(); k.raft.CurrentTerm() == a.term {
 		a.sure = max(a.sure, min(a.has, applied))
-		n.acked.folders[key] = a
+		k.folders[key] = a
 	}
 	return a.sure
-}
-
-// errLostLog ends a call to a member that has lost entries.
-var errLostLog = errors.New("the member has lost entries that it had confirmed")
-
-// contradiction reports that a leader has another log than the one this node has applied, which
-// cannot happen while every node keeps its promises; nil if it has not.
-func (n *Node) contradiction(term uint64, entries ...*raft.Log) error {
-	if !n.raft.started.Load() || term < n.raft.CurrentTerm() {
-		return nil
-	}
-	applied := max(n.state.appliedNow.Load(), n.mark.Begin())
-	for _, e := range entries {
-		var own raft.Log
-		if e.Index == 0 || e.Index > applied || n.stores.Log.GetLog(e.Index, &own) != nil || own.Term == e.Term {
-			continue
-		}
-		return fmt.Errorf("this node has applied entry %d of term %d, the leader of term %d has another one of term "+
-			"%d in its place: the others have lost what was acknowledged, or this node has; it stops and changes "+
-			"nothing. Nodes that run on older copies of their data folders do this: remove those, and add them "+
-			"with empty folders",
-			e.Index, own.Term, term, e.Term)
-	}
-	return nil
 }

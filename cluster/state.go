@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -18,9 +19,8 @@ import (
 // state is what the log has made of this node so far: the machine, behind the one lock around it,
 // and how far it has come. Only the goroutine that applies the log changes it.
 type state struct {
-	clock   Clock
+	*core
 	members *members
-	wake    chan struct{} // the proposer's
 
 	mu      sync.Mutex // the one lock around the machine
 	machine Machine
@@ -35,8 +35,8 @@ type state struct {
 	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
 }
 
-func newState(machine Machine, clock Clock, m *members, wake chan struct{}) *state {
-	s := &state{machine: machine, clock: clock, members: m, wake: wake}
+func newState(c *core, machine Machine, m *members) *state {
+	s := &state{core: c, machine: machine, members: m}
 	s.deadline.Store(noDeadline)
 	return s
 }
@@ -177,3 +177,7 @@ func (s *state) info() []resp.Section {
 	defer s.mu.Unlock()
 	return s.machine.Info()
 }
+
+// errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
+// the snapshot arrived, and needs none then.
+var errSnapshotKnown = errors.New("the state reaches past this snapshot")

@@ -124,9 +124,9 @@ func (n *Node) Redirect() string {
 
 // shard is told with a master even before there has been a leader: clients take no
 // slots without one, and every node serves every key.
-func (n *Node) shard() shard {
-	s := shard{standing: n.topology.current.Load()}
-	s.failed = s.vacant && n.clock.Monotonic()-s.since > n.cfg.LeaderWait
+func (t *topology) shard() shard {
+	s := shard{standing: t.current.Load()}
+	s.failed = s.vacant && t.clock.Monotonic()-s.since > t.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
 	} else if len(s.seats) > 0 {
@@ -166,14 +166,14 @@ func (p *seat) portNumber() resp.Reply {
 
 func cmdClusterSlots(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	slots := []resp.Reply{resp.Int(0), resp.Int(resp.Slots - 1)}
-	for _, p := range n.shard().inOrder(false) {
+	for _, p := range n.topology.shard().inOrder(false) {
 		slots = append(slots, resp.Array(resp.Bulk(p.host), p.portNumber(), resp.Bulk(p.runID), resp.Map()))
 	}
 	return resp.Array(resp.Array(slots...))
 }
 
 func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.shard()
+	s := n.topology.shard()
 	var nodes []resp.Reply
 	for _, p := range s.inOrder(true) {
 		node := []resp.Reply{
@@ -206,7 +206,7 @@ func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // nodeLine is a node's line of CLUSTER NODES, without its end. The last leader keeps its slots
 // when it is lost, as clients throw where a slot has no node, but not its good name: of the
 // views that nodes give, clients prefer those with more nodes that are well.
-func (n *Node) nodeLine(s shard, p seat) string {
+func (t *topology) nodeLine(s shard, p seat) string {
 	flags, master, link, slots := "slave", s.masterID, "connected", ""
 	switch {
 	case p.runID == s.masterID:
@@ -217,24 +217,24 @@ func (n *Node) nodeLine(s shard, p seat) string {
 	case p.down:
 		flags, link = "slave,fail", "disconnected"
 	}
-	if p.id == n.cfg.ID {
+	if p.id == t.cfg.ID {
 		flags = "myself," + flags
 	}
 	return fmt.Sprintf("%s %s:%s@%s %s %s 0 %d %d %s%s", p.runID, p.host, p.port, p.bus, flags, master,
-		n.topology.lastSeen(p.id).wall, s.term, link, slots)
+		t.lastSeen(p.id).wall, s.term, link, slots)
 }
 
 func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.shard()
+	s := n.topology.shard()
 	var b strings.Builder
 	for _, p := range s.inOrder(true) {
-		b.WriteString(n.nodeLine(s, p) + "\n")
+		b.WriteString(n.topology.nodeLine(s, p) + "\n")
 	}
 	return resp.Verbatim(b.String())
 }
 
 func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	s := n.shard()
+	s := n.topology.shard()
 	if s.find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
@@ -243,13 +243,13 @@ func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	}
 	var lines []string
 	for _, p := range s.inOrder(true)[1:] {
-		lines = append(lines, n.nodeLine(s, p))
+		lines = append(lines, n.topology.nodeLine(s, p))
 	}
 	return resp.Bulks(lines...)
 }
 
 func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	if n.shard().find(args[2]) == nil {
+	if n.topology.shard().find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
 	return resp.Int(0) // nodes do not report each other: Raft decides
@@ -258,7 +258,7 @@ func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
 // cmdClusterInfo says that the cluster fails only when requests do: a node holds
 // them for LeaderWait.
 func cmdClusterInfo(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.shard()
+	s := n.topology.shard()
 	state := "ok"
 	if s.failed {
 		state = "fail"
@@ -288,7 +288,7 @@ func cmdMyID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdMyShardID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Bulk(n.replicationID())
+	return resp.Bulk(n.members.roster.Load().replicationID())
 }
 
 func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {

@@ -2,9 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,13 +169,13 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 		var replicas []resp.Reply
 		for _, v := range n.raft.voters() {
 			if string(v.ID) != n.cfg.ID {
-				host, port := n.clientHostPort(v)
+				host, port := n.members.clientHostPort(v)
 				replicas = append(replicas, resp.Bulks(host, port, u64(n.offsetOf(v.ID))))
 			}
 		}
 		return resp.Array(resp.Bulk("master"), resp.Int(applied), resp.Array(replicas...))
 	}
-	host, port, link := n.leaderHostPort()
+	host, port, link := n.topology.leaderHostPort()
 	portNumber, _ := resp.ParseInt(port)
 	state := "connected"
 	if link == "down" {
@@ -191,32 +188,6 @@ func cmdRole(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 // further than what this node has applied, which is its own offset.
 func (n *Node) offsetOf(id raft.ServerID) uint64 {
 	return min(n.announcer.has(id), n.state.appliedNow.Load())
-}
-
-// clientHostPort is where clients reach a member, or its peer address while that
-// is not known.
-func (n *Node) clientHostPort(s raft.Server) (host, port string) {
-	addr := n.members.memberOf(string(s.ID)).clientAddr()
-	if addr == "" {
-		addr = string(s.Address)
-	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr, "0"
-	}
-	return host, port
-}
-
-func (n *Node) leaderHostPort() (host, port, link string) {
-	addr, id := n.raft.LeaderWithID()
-	if addr != "" {
-		host, port = n.clientHostPort(raft.Server{ID: id, Address: addr})
-		return host, port, "up"
-	}
-	if last := n.topology.current.Load().master; last != nil {
-		return last.host, last.port, "down"
-	}
-	return "", "0", "down"
 }
 
 // sectionOrder is the order in which INFO lists its sections, and which of them
@@ -323,8 +294,8 @@ func (n *Node) infoReplication() resp.Section {
 			if string(v.ID) == n.cfg.ID {
 				continue
 			}
-			host, port := n.clientHostPort(v)
-			state, silent := "online", n.silent(v.ID)
+			host, port := n.members.clientHostPort(v)
+			state, silent := "online", n.acked.silent(v.ID)
 			if silent > downAfter {
 				state = "offline"
 			}
@@ -333,7 +304,7 @@ func (n *Node) infoReplication() resp.Section {
 			i++
 		}
 	} else {
-		host, port, link := n.leaderHostPort()
+		host, port, link := n.topology.leaderHostPort()
 		add("role", "slave")
 		add("master_host", host)
 		add("master_port", port)
@@ -348,7 +319,7 @@ func (n *Node) infoReplication() resp.Section {
 		add("connected_slaves", i64(n.replicas()))
 	}
 	add("master_failover_state", "no-failover")
-	add("master_replid", n.replicationID())
+	add("master_replid", n.members.roster.Load().replicationID())
 	add("master_replid2", strings.Repeat("0", 40))
 	add("master_repl_offset", applied)
 	add("second_repl_offset", "-1")
@@ -357,13 +328,6 @@ func (n *Node) infoReplication() resp.Section {
 	add("repl_backlog_first_byte_offset", "1")
 	add("repl_backlog_histlen", applied)
 	return s
-}
-
-// replicationID is 40 hex digits that all nodes of a cluster share, as Redis's
-// replication id.
-func (n *Node) replicationID() string {
-	sum := sha1.Sum([]byte(n.members.roster.Load().cluster))
-	return hex.EncodeToString(sum[:])
 }
 
 // raftFields are the figures of Raft that INFO shows.

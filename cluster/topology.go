@@ -12,13 +12,20 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 )
 
 // topology keeps what clients are told of the cluster: the leader, the nodes and their addresses.
 // Raft names a leader too early: an elected node may still have entries to apply. So clients are
 // told of a leader once it reports itself that it serves; until then they are told of the last one.
 type topology struct {
-	n       *Node
+	*core
+	members  *members
+	state    *state
+	peers    *peer.Port
+	sentinel *Sentinel // nil if this node is none
+
 	current atomic.Pointer[standing]
 	missing time.Duration // monotonic time since which no leader serves; only watch uses it
 	misses  bool
@@ -69,7 +76,7 @@ const (
 )
 
 func (t *topology) start(n *Node) {
-	t.n = n
+	t.core, t.members, t.state, t.peers, t.sentinel = n.core, n.members, n.state, n.peers, n.sentinel
 	t.heard = map[string]lastSeen{}
 	t.current.Store(&standing{vacant: true, since: n.clock.Monotonic()})
 	t.refresh()
@@ -82,12 +89,12 @@ func (t *topology) start(n *Node) {
 // watch follows the leader until the node stops.
 func (t *topology) watch() {
 	for {
-		changed := t.n.changed.next()
+		changed := t.changed.next()
 		timer := time.NewTimer(t.refresh())
 		select {
 		case <-changed:
 		case <-timer.C:
-		case <-t.n.stop:
+		case <-t.stop:
 			timer.Stop()
 			return
 		}
@@ -97,13 +104,13 @@ func (t *topology) watch() {
 
 // refresh brings the standing up to date, and returns when to do so again.
 func (t *topology) refresh() time.Duration {
-	was, mono := t.current.Load(), t.n.clock.Monotonic()
+	was, mono := t.current.Load(), t.clock.Monotonic()
 	now := &standing{master: was.master, term: was.term, since: was.since, vacant: was.vacant, seats: t.seats(mono)}
 	if was.master != nil && now.seat(was.master.id) != nil {
 		now.master = now.seat(was.master.id) // its address may have changed
 	}
-	addr, id := t.n.raft.LeaderWithID()
-	term, again := t.n.raft.CurrentTerm(), surveyEvery
+	addr, id := t.raft.LeaderWithID()
+	term, again := t.raft.CurrentTerm(), surveyEvery
 	switch {
 	case id != "" && now.seat(string(id)) != nil && t.serves(was, string(id), addr, term):
 		t.misses = false
@@ -120,7 +127,7 @@ func (t *topology) refresh() time.Duration {
 		}
 	}
 	t.current.Store(now)
-	if s := t.n.sentinel; s != nil {
+	if s := t.sentinel; s != nil {
 		s.announce(was, now)
 	}
 	return again
@@ -129,15 +136,15 @@ func (t *topology) refresh() time.Duration {
 // serves reports whether a leader says that it serves. The leader of the present standing is not
 // asked again.
 func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, term uint64) bool {
-	if id == t.n.cfg.ID {
-		return t.n.lead.held()
+	if id == t.cfg.ID {
+		return t.lead.held()
 	}
 	if was.ledBy(id) && was.term == term && !was.vacant {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.n.cfg.Heartbeat)
+	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.Heartbeat)
 	defer cancel()
-	st, err := t.n.peers.Status(ctx, string(addr))
+	st, err := t.peers.Status(ctx, string(addr))
 	return err == nil && st.Leader
 }
 
@@ -148,10 +155,10 @@ func (t *topology) listen() {
 	for {
 		select {
 		case <-tick.C:
-		case <-t.n.stop:
+		case <-t.stop:
 			return
 		}
-		for _, m := range t.n.members.survey(context.Background()) {
+		for _, m := range t.members.survey(context.Background()) {
 			if m.err == nil {
 				t.hear(string(m.ID), m.Applied)
 			}
@@ -163,7 +170,7 @@ func (t *topology) hear(id string, applied uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.heard[id]
-	now := lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, since: last.since, applied: applied}
+	now := lastSeen{at: t.clock.Monotonic(), wall: t.clock.Wall() / 1000, since: last.since, applied: applied}
 	if now.since == 0 || now.at-last.at > downAfter {
 		now.since = now.wall
 	}
@@ -172,8 +179,8 @@ func (t *topology) hear(id string, applied uint64) {
 
 // lastSeen returns the last answer of a member; for this node itself, its present status.
 func (t *topology) lastSeen(id string) lastSeen {
-	if id == t.n.cfg.ID {
-		return lastSeen{at: t.n.clock.Monotonic(), wall: t.n.clock.Wall() / 1000, applied: t.n.state.appliedNow.Load()}
+	if id == t.cfg.ID {
+		return lastSeen{at: t.clock.Monotonic(), wall: t.clock.Wall() / 1000, applied: t.state.appliedNow.Load()}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,16 +190,16 @@ func (t *topology) lastSeen(id string) lastSeen {
 // seats lists the nodes. A member that this node has never heard gets downAfter to answer, like any
 // other.
 func (t *topology) seats(mono time.Duration) []seat {
-	members := t.n.raft.voters()
-	self := func(s raft.Server) bool { return string(s.ID) == t.n.cfg.ID }
-	if !slices.ContainsFunc(members, self) {
-		members = append(members, raft.Server{ID: raft.ServerID(t.n.cfg.ID)})
+	voters := t.raft.voters()
+	self := func(s raft.Server) bool { return string(s.ID) == t.cfg.ID }
+	if !slices.ContainsFunc(voters, self) {
+		voters = append(voters, raft.Server{ID: raft.ServerID(t.cfg.ID)})
 	}
 	var seats []seat
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range members {
-		known := t.n.members.memberOf(string(m.ID))
+	for _, m := range voters {
+		known := t.members.memberOf(string(m.ID))
 		host, port, err := net.SplitHostPort(known.clientAddr())
 		if err != nil {
 			continue
@@ -233,3 +240,15 @@ func (s *standing) seat(id string) *seat {
 
 // addr is a node's client address as Redis writes it: without brackets around an IPv6 address.
 func (p *seat) addr() string { return p.host + ":" + p.port }
+
+func (t *topology) leaderHostPort() (host, port, link string) {
+	addr, id := t.raft.LeaderWithID()
+	if addr != "" {
+		host, port = t.members.clientHostPort(raft.Server{ID: id, Address: addr})
+		return host, port, "up"
+	}
+	if last := t.current.Load().master; last != nil {
+		return last.host, last.port, "down"
+	}
+	return "", "0", "down"
+}

@@ -138,7 +138,7 @@ func TestOneRivalAtATime(t *testing.T) {
 		if got["+OK"] != 1 || got["_"] != rivals-1 || <-other != "+OK" {
 			t.Errorf("%v", got)
 		}
-		if n := len(leader.rivals.waiting); n != 0 {
+		if n := len(leader.reader.rivals.waiting); n != 0 {
 			t.Errorf("%d claims are left", n)
 		}
 	})

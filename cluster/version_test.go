@@ -30,8 +30,8 @@ func TestVersion1Opens(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine, clock := newTestMachine(), NewSystemClock()
-	m := newMembers(&Config{Machine: machine, Clock: clock}, &group{changed: &broadcast{}})
-	n := newState(machine, clock, m, make(chan struct{}, 1))
+	c := newCore(Config{Machine: machine, Clock: clock})
+	n := newState(c, machine, newMembers(c))
 	if err := n.restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (t *transport) prepared() *raft.Server {
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		if n.silent(v.ID) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
+		if n.acked.silent(v.ID) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}
