@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 )
 
 // announcePause is how long the announcer waits after an entry was applied. If the leader sends
@@ -120,4 +122,82 @@ func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 		r.knows = max(r.knows, to.Index)
 		a.more(r)
 	}
+}
+
+// acknowledged keeps how far each member has confirmed to have what is committed, as long as this
+// process lives. A member that comes back with a shorter log has lost entries.
+type acknowledged struct {
+	*core
+	members *members
+	state   *state
+
+	mu      sync.Mutex
+	folders map[string]ack
+	heard   map[raft.ServerID]time.Duration // monotonic: when a member last answered this leader
+}
+
+// ack is what a data folder is known to hold.
+type ack struct {
+	term uint64 // of this leader, when the folder's log was its own ...
+	has  uint64 // ... up to here
+	sure uint64 // and up to here it was committed
+}
+
+// note records that a member has this leader's log up to an index.
+func (k *acknowledged) note(id raft.ServerID, term, index uint64) {
+	who, ok := k.members.identityOf(string(id))
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := folderKey(who.ID, who.Incarnation)
+	a := k.folders[key]
+	if a.term != term {
+		a.term, a.has = term, 0
+	}
+	a.has = max(a.has, index)
+	if k.folders == nil {
+		k.folders = map[string]ack{}
+	}
+	k.folders[key] = a
+}
+
+// answered records that a member has answered this leader.
+func (k *acknowledged) answered(id raft.ServerID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.heard == nil {
+		k.heard = map[raft.ServerID]time.Duration{}
+	}
+	k.heard[id] = k.clock.Monotonic()
+}
+
+// silent is how long a member has not answered this leader; at most the time since this node was
+// opened.
+func (k *acknowledged) silent(id raft.ServerID) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, ok := k.heard[id]
+	if !ok {
+		last = k.members.openedAt
+	}
+	return k.clock.Monotonic() - last
+}
+
+// owned is the index up to which a member must have the log.
+func (k *acknowledged) owned(who peer.Identity) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := folderKey(who.ID, who.Incarnation)
+	a, ok := k.folders[key]
+	if !ok {
+		return 0
+	}
+	// What is applied is of this leader's log as long as its term lasts.
+	if applied := k.state.appliedNow.Load(); k.raft.CurrentTerm() == a.term {
+		a.sure = max(a.sure, min(a.has, applied))
+		k.folders[key] = a
+	}
+	return a.sure
 }

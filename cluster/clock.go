@@ -76,3 +76,7 @@ func after(d time.Duration) time.Time { return time.Now().Add(d) }
 // leases run and nothing is written. A restart of all nodes adds as much to them,
 // because only the replicated clock survives it.
 const clockLagMax = 5 * time.Second
+
+// idleMax is how long the proposer sleeps if nothing happens. Whatever changes an input of take
+// also wakes the proposer.
+const idleMax = time.Hour

@@ -254,11 +254,27 @@ func (n *Node) leaderElsewhere(
 	return string(at), term, cancel, ok
 }
 
+// outcome is how a request ended (law 6), in the words in which nodes tell each other.
+type outcome = peer.Outcome
+
+const (
+	outcomeDone    = peer.Done
+	outcomeNotDone = peer.NotDone
+	outcomeUnknown = peer.Unknown
+)
+
 // answer is the outcome of a request.
 type answer struct {
 	outcome outcome
 	result  resp.Result // good only if the outcome is outcomeDone
 	index   uint64      // of the entry that executed it; 0: none
+}
+
+// forward has the node at addr run req as the attempt a, and waits for the answer until ctx
+// ends.
+func (n *Node) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
+	out := n.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
+	return answer{outcome: out.Outcome, result: out.Result, index: out.Index}
 }
 
 // local runs a data request on this node, which leads.

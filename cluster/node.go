@@ -142,6 +142,20 @@ func (n *Node) openStores() (err error) {
 	return err
 }
 
+// openPeers opens the peer port. It is served when the node is ready to judge who connects.
+func (n *Node) openPeers() error {
+	p, err := peer.Open(peer.Config{
+		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
+		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
+		Secret: n.cfg.PeerSecret, Ready: n.ready,
+	}, peer.Handler{Admit: n.members.admit, Forward: n.serveForward, Status: n.serveStatus, Refused: n.members.refused})
+	if err != nil {
+		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
+	}
+	n.peers, n.members.peers, n.reader.peers = p, p, p
+	return nil
+}
+
 // scanLog looks through the log before Raft starts: where the replay ends, and
 // what it knows about the members. Until the log is committed again, the latter is
 // what keeps out a member that has lost its data.

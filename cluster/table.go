@@ -2,7 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"strings"
 
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -10,6 +15,13 @@ import (
 type nodeCommand struct {
 	run      func(context.Context, *Node, resp.Args) resp.Reply
 	onLeader bool // forwarded to the leader
+}
+
+// protocol is what clients take the nodes for.
+type protocol struct {
+	rows    *resp.Table[nodeCommand]
+	enabled string // cluster_enabled of INFO
+	notDone string // the error after which clients send a command again
 }
 
 // The protocols, with the commands that are about the node or the cluster and not
@@ -50,4 +62,173 @@ func number(s string) (int64, *resp.Reply) {
 		return 0, &r
 	}
 	return n, nil
+}
+
+const lockdGroup = "lockd"
+
+// lockdRows are the commands about the cluster that are lockd's own.
+var lockdRows = []resp.Row[nodeCommand]{
+	{
+		Spec: resp.Spec{
+			Name:    "lockd",
+			Arity:   -2,
+			Group:   lockdGroup,
+			Since:   "1.0.0",
+			Summary: "A container for commands about the cluster.",
+		},
+		Subs: []resp.Row[nodeCommand]{
+			{
+				Spec: resp.Spec{
+					Name: "lockd|members", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Lists the members of the cluster as this node knows them.",
+				},
+				Run: here(cmdMembers),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|add", Arity: 4, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Adds a member and waits until it has caught up and has a vote.",
+					Syntax: "id host:port",
+				},
+				Run: onLeader(cmdAdd),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|remove", Arity: 3, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Removes a member for ever: its id is never used again.",
+					Syntax: "id",
+				},
+				Run: onLeader(cmdRemove),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|transfer", Arity: -2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Hands leadership to another voter.", Syntax: "[id]",
+				},
+				Run: onLeader(cmdTransfer),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|snapshot", Arity: 2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Takes a snapshot on this node and trims its log.",
+				},
+				Run: here(cmdSave),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|hash", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0",
+					Summary: "Returns the index of the last log entry this node has applied, and the hash of its " +
+						"state.",
+				},
+				Run: here(cmdHash),
+			},
+			{
+				Spec: resp.Spec{
+					Name: "lockd|help", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
+					Since: "1.0.0", Summary: "Returns helpful text about the subcommands.",
+				},
+				Run: always(lockdHelp),
+			},
+		},
+	},
+}
+
+var lockdHelp = resp.Array(statuses(
+	"LOCKD <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"MEMBERS",
+	"    List the members of the cluster as this node knows them.",
+	"ADD <id> <host:port>",
+	"    Add the node whose peer port is at <host:port>; wait until it has a vote.",
+	"REMOVE <id>",
+	"    Remove a member for ever. Its id is never used again.",
+	"TRANSFER [<id>]",
+	"    Hand leadership to another voter.",
+	"SNAPSHOT",
+	"    Take a snapshot on this node and trim its log.",
+	"HASH",
+	"    Return the index of the last entry applied here, and the hash of the state.",
+	"HELP",
+	"    Print this help.",
+)...)
+
+func statuses(lines ...string) []resp.Reply {
+	replies := make([]resp.Reply, len(lines))
+	for i, line := range lines {
+		replies[i] = resp.Status(line)
+	}
+	return replies
+}
+
+func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	_, leader := n.raft.LeaderWithID()
+	known := n.members.roster.Load().members
+	var members []resp.Reply
+	for _, m := range n.members.survey(ctx) {
+		role, suffrage, state := "follower", "voter", "up"
+		if m.ID == leader {
+			role = "leader"
+		}
+		if m.Suffrage != raft.Voter {
+			suffrage = "nonvoter"
+		}
+		if m.err != nil {
+			state = "down"
+		}
+		members = append(members, resp.Map(
+			resp.Bulk("id"), resp.Bulk(string(m.ID)),
+			resp.Bulk("peer"), resp.Bulk(string(m.Address)),
+			resp.Bulk("clients"), resp.Bulks(known[string(m.ID)].ClientAddrs...),
+			resp.Bulk("role"), resp.Bulk(role),
+			resp.Bulk("suffrage"), resp.Bulk(suffrage),
+			resp.Bulk("state"), resp.Bulk(state),
+			resp.Bulk("applied"), resp.Int(int64(m.Applied)),
+		))
+	}
+	return resp.Array(members...)
+}
+
+func cmdAdd(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	return n.keeper.addMember(ctx, strings.Clone(args[2]), strings.Clone(args[3]))
+}
+
+func cmdRemove(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	return n.keeper.removeMember(ctx, strings.Clone(args[2]))
+}
+
+func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	if len(args) > 3 {
+		return resp.WrongArity("lockd|transfer")
+	}
+	id := ""
+	if len(args) == 3 {
+		id = args[2]
+	}
+	if id == n.cfg.ID {
+		return resp.OK()
+	}
+	if err := n.elections.handOver(ctx, id); err != nil {
+		if errors.Is(err, raft.ErrNotLeader) {
+			return resp.Err(resp.ErrNotDone)
+		}
+		return resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256))
+	}
+	return resp.OK()
+}
+
+func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+	i := n.state.image(n.snapshots)
+	hash, err := i.hash()
+	if err != nil {
+		return resp.Errf("ERR the state could not be hashed: %s", peer.OneLine(err.Error(), 256))
+	}
+	return resp.Array(resp.Int(int64(i.applied)), resp.Bulk(hash))
+}
+
+// cmdSave is SAVE and LOCKD SNAPSHOT.
+func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	if err := n.snapshots.save(ctx); err != nil {
+		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
+	}
+	return resp.OK()
 }

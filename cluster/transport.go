@@ -1,0 +1,398 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// raftConfig is how Raft is tuned. A member whose disk takes its time is not taken for
+// dead (askHeartbeat), so the heartbeat need not be above the slowest fsync.
+func (n *Node) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.cfg.ID)
+	c.HeartbeatTimeout = n.cfg.Heartbeat
+	c.ElectionTimeout = n.cfg.Heartbeat
+	c.LeaderLeaseTimeout = n.cfg.Heartbeat
+	c.CommitTimeout = n.cfg.commitTimeout
+	c.MaxAppendEntries = appendEntriesMax
+	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
+	c.NotifyCh = n.elections.elected
+	c.NoLegacyTelemetry = true
+	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
+	// log always reaches back to the older snapshot.
+	c.SnapshotInterval = never
+	c.SnapshotThreshold = 1 << 62
+	c.TrailingLogs = 1 << 62
+	c.Logger = newRaftLog("raft: ", n.log, n.clock)
+	return c
+}
+
+// never is an interval that does not pass. Raft adds up to as much again.
+const never = 100 * 365 * 24 * time.Hour
+
+// transport is Raft's transport without its fast path for heartbeats: Raft would
+// handle them on the connection's goroutine, where they change term and state
+// behind the back of its main one (hashicorp/raft#695). The handler that is not set
+// makes them ordinary messages. AppendEntries goes its own way (replicate.go), which
+// answers for a Raft that is busy but changes nothing of it.
+//
+// It also keeps trying to replicate to a member that cannot be reached: Raft itself
+// pauses longer after each failure, up to ten seconds, so that a member that comes
+// back would be left behind for as long.
+type transport struct {
+	*raft.NetworkTransport
+	n        *Node
+	replicas replicas
+	requests chan raft.RPC // of all connections
+	stop     chan struct{}
+	stopOnce sync.Once
+	yielding atomic.Bool
+}
+
+// SetHeartbeatHandler implements raft.Transport by doing nothing.
+func (*transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.requests }
+
+// AppendEntriesPipeline implements raft.Transport. A pipeline to a follower can wedge for
+// ever after a stall of its disk (hashicorp/raft#612).
+func (*transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// replicatePause is the pause between two tries to reach a member.
+const replicatePause = 100 * time.Millisecond
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
+	alive := heartbeat(args)
+	args.LeaderCommitIndex = t.n.stores.Log.Committed(args.LeaderCommitIndex)
+	args.Entries = args.Entries[:withinMessage(args.Entries)]
+	// What comes behind may be another's with the member, and Raft there would take it for committed.
+	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
+	for {
+		if t.yields() {
+			return errYields
+		}
+		who, met := t.n.members.identityOf(string(id))
+		owned := t.n.acked.owned(who)
+		err := t.replicas.call(target, args, resp)
+		if err == nil {
+			t.n.acked.answered(id)
+		}
+		if err == nil && !alive && met && resp.LastLog < owned {
+			t.n.members.condemn(who, resp.LastLog, owned)
+			err = errLostLog
+		}
+		if err == nil && !alive && resp.Success {
+			t.n.announcer.answered(id, target, args)
+			t.n.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+		}
+		if err == nil || alive || !t.n.raft.owes(args.Term, id, target) {
+			return err
+		}
+		*resp = raft.AppendEntriesResponse{}
+		select {
+		case <-time.After(replicatePause):
+		case <-t.n.stop:
+			return err
+		}
+	}
+}
+
+// withinMessage is how many entries go into one message: a member that lags behind must
+// have taken and stored it before peerTimeout, or it is sent again for ever. Raft reads
+// from args how far it has come.
+func withinMessage(entries []*raft.Log) int {
+	size := 0
+	for i, e := range entries {
+		if size += len(e.Data); i > 0 && size > messageBytes {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+// Close implements raft.WithClose. It may be called twice.
+func (t *transport) Close() error {
+	t.stopOnce.Do(func() { close(t.stop) })
+	t.replicas.close()
+	return t.NetworkTransport.Close()
+}
+
+// relay passes on what comes in on the library's connections.
+func (t *transport) relay() {
+	for {
+		select {
+		case rpc := <-t.NetworkTransport.Consumer():
+			switch req := rpc.Command.(type) {
+			case *raft.InstallSnapshotRequest:
+				go t.takeSnapshot(rpc, req)
+				continue
+			case *raft.RequestVoteRequest:
+				nameCandidate(req)
+			}
+			select {
+			case t.requests <- rpc:
+			case <-t.stop:
+				return
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// nameCandidate has Raft store a vote under the candidate's id as well. It takes the address
+// alone for the candidate, and would give a vote again, without a look at the log, to whoever
+// has that address later in the same term: two nodes that have changed addresses could both be
+// elected in it.
+func nameCandidate(req *raft.RequestVoteRequest) {
+	req.Addr = slices.Concat(req.Addr, []byte{candidateMark}, req.ID)
+}
+
+// candidateMark stands between a candidate's address and its id.
+const candidateMark = 0
+
+// DecodePeer implements raft.Transport.
+func (*transport) DecodePeer(b []byte) raft.ServerAddress {
+	addr, _, _ := bytes.Cut(b, []byte{candidateMark})
+	return raft.ServerAddress(addr)
+}
+
+// elect has Raft stand for election now, as if a leader had handed over: the only voter
+// need not wait for a leader that there cannot be.
+func (t *transport) elect() {
+	if t.n.raft.State() != raft.Follower {
+		return // it has waited long enough already: Raft would depose itself
+	}
+	answers := make(chan raft.RPCResponse, 1)
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	t.ask(raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answers}, answers)
+}
+
+// acceptLogs serves the connections on which a leader replicates.
+func (t *transport) acceptLogs() {
+	for {
+		conn, err := t.n.peers.AcceptLog(t.stop)
+		if err != nil {
+			return
+		}
+		go t.serveLog(conn)
+	}
+}
+
+func (n *Node) newTransport(log hclog.Logger) *transport {
+	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
+	t.replicas = replicas{
+		idle: map[raft.ServerAddress][]*logConn{},
+		dial: func(target raft.ServerAddress) (net.Conn, error) {
+			return n.peers.DialLog(target, peerTimeout)
+		},
+	}
+	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: n.peers.StreamLayer(),
+		// This transport is rarely used: a pooled connection may be dead, and a vote be lost with it.
+		MaxPool:                 0,
+		Timeout:                 peerTimeout,
+		Logger:                  log,
+		MsgpackUseNewTimeFormat: true,
+	})
+	go t.relay()
+	go t.acceptLogs()
+	return t
+}
+
+// startRaft makes the first configuration if there is none yet, and starts Raft.
+func (n *Node) startRaft() (err error) {
+	conf := n.raftConfig()
+	trans := n.newTransport(conf.Logger)
+	defer func() {
+		// Raft panics over a log or a snapshot it cannot read at the start.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("raft: %v", r)
+		}
+		if err != nil {
+			_ = trans.Close()
+		}
+	}()
+	if n.stores.Empty && !n.cfg.Join {
+		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, n.members.firstServers())
+		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+			return err
+		}
+	}
+	if err := n.scanLog(); err != nil {
+		return err
+	}
+	n.snapshots.noteSize()
+	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
+	if err != nil {
+		return err
+	}
+	n.raft.Raft, n.trans = r, trans
+	n.snapshots.noteBase()
+	return nil
+}
+
+// takeSnapshot passes a leader's snapshot to Raft, or answers for Raft if this node already has all
+// of it. A leader of an earlier term hears of the later one from Raft, which does not take its
+// snapshot.
+func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
+	if why := t.n.ownLog.contradiction(req.Term, &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}); why != nil {
+		t.n.fatal(why)
+		rpc.Respond(nil, why)
+		return
+	}
+	outdated := t.n.raft.started.Load() && req.Term < t.n.raft.CurrentTerm()
+	if outdated || !t.n.ownLog.reaches(req.LastLogIndex, req.LastLogTerm) {
+		t.install(rpc)
+		return
+	}
+	_, _ = io.Copy(io.Discard, rpc.Reader) // the next message comes behind it
+	answer := &raft.InstallSnapshotResponse{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
+		Term:      req.Term, Success: true,
+	}
+	if !t.n.raft.follows(req.Term) {
+		answer.Success = false
+		rpc.Respond(answer, errSnapshotKnown)
+		return
+	}
+	rpc.Respond(answer, nil)
+}
+
+// install has Raft install a leader's snapshot, and no other one at the same time. If a snapshot of
+// this node's own ended later, it would take Raft back to where it began, and this node would vote
+// as if it had no more than that.
+func (t *transport) install(rpc raft.RPC) {
+	n, s := t.n, t.n.snapshots
+	s.installs.Add(1)
+	defer s.installs.Add(-1)
+	s.preempt.tell()
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-t.stop:
+		return
+	case <-n.stop:
+		return
+	}
+	answers := make(chan raft.RPCResponse, 1)
+	in, done := n.stores.Installing(rpc.Reader)
+	defer done()
+	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
+	if !ok {
+		return
+	}
+	if n.raft.started.Load() {
+		s.noteBase()
+	}
+	rpc.Respond(a.Response, a.Error)
+}
+
+// errLostLog ends a call to a member that has lost entries.
+var errLostLog = errors.New("the member has lost entries that it had confirmed")
+
+// A leader whose disk hangs answers nobody, and Raft goes on leading (raft#503), until the
+// store ends the process (store.Options.StallMax). The others can do without it: they have
+// what it has sent while its disk did not write. So a leader whose append has not ended
+// after a fifth of that time has the best of them stand for election, and sends nothing
+// more until its disk is back, so that they elect another also if that message is lost.
+
+// errYields is what Raft hears instead of an answer. It gives up when it hears of no
+// majority for its lease.
+var errYields = errors.New("the disk of this node hangs: it lets another one lead")
+
+// yields reports whether this node must not lead now, nor stand for election.
+func (t *transport) yields() bool {
+	n := t.n
+	if !n.stores.Slow() {
+		t.yielding.Store(false)
+		return false
+	}
+	if t.yielding.Load() || !n.raft.started.Load() {
+		return t.yielding.Load()
+	}
+	if n.raft.State() != raft.Leader {
+		return true // a candidate
+	}
+	next := t.prepared()
+	if next == nil {
+		return false // nobody could lead without this node
+	}
+	if !t.yielding.Swap(true) {
+		n.log.Warn("the disk has not taken an entry for a while: another node shall lead",
+			"limit", n.stores.SlowAfter(), "next", next.ID)
+		go func() {
+			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+				ProtocolVersion: raft.ProtocolVersionMax,
+				ID:              []byte(n.cfg.ID),
+				Addr:            []byte(*n.members.advertise.Load()),
+			}}
+			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence
+		}()
+	}
+	return true
+}
+
+// prepared is a voter that has the whole log on its disk; nil if those that have, and
+// answer, are no majority without this node: then they wait for their disks, too.
+func (t *transport) prepared() *raft.Server {
+	n := t.n
+	voters, last := n.raft.voters(), n.raft.LastIndex()
+	var next *raft.Server
+	have := 0
+	for i, v := range voters {
+		if n.acked.silent(v.ID) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
+			have++
+			next = &voters[i]
+		}
+	}
+	if have < len(voters)/2+1 {
+		return nil
+	}
+	return next
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse,
+) error {
+	if t.yields() {
+		return errYields
+	}
+	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	args *raft.RequestVoteRequest,
+	resp *raft.RequestVoteResponse,
+) error {
+	if t.yields() {
+		return errYields
+	}
+	return t.NetworkTransport.RequestVote(id, target, args, resp)
+}
