@@ -66,10 +66,7 @@ func newBlocker(n *Node) *blocker {
 // the background. If the command is served, Block calls served with the reply from the goroutine
 // that applies, before the command's changes are published.
 func (n *Node) Block(
-	ctx context.Context,
-	cmd resp.Cmd,
-	unblock <-chan resp.Unblock,
-	served func(resp.Reply),
+	ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply),
 ) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
@@ -420,14 +417,7 @@ func (b *blocker) leave(ctx context.Context) {
 		return
 	}
 	b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
-	tick := time.NewTicker(holdPoll)
-	defer tick.Stop()
-	for b.waits() && ctx.Err() == nil { // until this node has applied it as well
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
 }
 
 func (b *blocker) waits() bool {

@@ -191,13 +191,6 @@ type SentinelConfig struct {
 	Info      func() []resp.Section // sections of its INFO that others know; may be nil
 }
 
-func (c *Config) protocol() *protocol {
-	if c.ClusterProtocol {
-		return redisCluster
-	}
-	return standalone
-}
-
 // clientAddrs are the addresses by which the node makes itself known.
 func (c *Config) clientAddrs() []string {
 	if c.Sentinel == nil {

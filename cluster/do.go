@@ -31,6 +31,22 @@ func (n *Node) identify(cmds []resp.Cmd) {
 // own is the row of a command about the node; nil for a command on data.
 func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.Row(c.Spec) }
 
+// unfit returns the error of the first command that the machine does not know, or does not take
+// with so many arguments; false if there is none. The log must not hold such a command: a node that
+// finds one there can only stop. The other commands have their Spec afterwards.
+func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
+	for i := range req.Cmds {
+		c := &req.Cmds[i]
+		if c.Spec != nil && n.own(c) == nil {
+			continue // it was found and checked when it came
+		}
+		if c.Spec, fail = n.state.machine.Find(c.Args); c.Spec == nil {
+			return fail, true
+		}
+	}
+	return resp.Reply{}, false
+}
+
 // Specs lists the rows of all commands that the cluster knows.
 func (n *Node) Specs() []*resp.Spec {
 	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.state.machine.Specs()...)
@@ -68,7 +84,7 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.LeaderWait)
 	defer cancel()
-	tick := time.NewTicker(holdPoll)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for n.state.deliveredNow.Load() < index {
 		select {
@@ -203,17 +219,6 @@ func behind(first []resp.Reply, rest resp.Result) resp.Result {
 
 var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)
 
-// sleep waits for d, until something has changed, or until the client is gone.
-func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-changed:
-	case <-ctx.Done():
-	}
-}
-
 // try makes one attempt at a request. doubted means that the attempt was in doubt until the log
 // showed its outcome.
 func (n *Node) try(ctx context.Context, req resp.Request, write bool, own executor) (out answer, doubted bool) {
@@ -253,15 +258,6 @@ func (n *Node) leaderElsewhere(
 	term, cancel, ok = n.leaderWatch.termOf(ctx, string(id))
 	return string(at), term, cancel, ok
 }
-
-// outcome is how a request ended (law 6), in the words in which nodes tell each other.
-type outcome = peer.Outcome
-
-const (
-	outcomeDone    = peer.Done
-	outcomeNotDone = peer.NotDone
-	outcomeUnknown = peer.Unknown
-)
 
 // answer is the outcome of a request.
 type answer struct {

@@ -16,5 +16,18 @@
 //     done (tried again), unknown (told to the client, never tried again).
 //   - An entry that cannot be read stops the node. Stopping beats diverging.
 //
+// The files in reading order; with few exceptions each uses only what stands behind it:
+//
+//	node.go                           Node: its parts, how they start and stop
+//	sentinel, table*                  what clients are told, and commands about the cluster
+//	fsm                               an entry of the log arrives
+//	block, do, indoubt, recall        a request's way, and what became of it
+//	member, topology, lead            members, who leads as clients see it, elections
+//	transport, announce               Raft's messages
+//	read, propose, replicate          read rounds, the door to the log, AppendEntries
+//	state, members, rules, snapshot   the machine and its lock, who may take part, images
+//	starts, roster, entry             what is stored
+//	raft, config, clock               what all parts have in common
+//
 // DESIGN.md gives the reasons, the lock order and the goroutines.
 package cluster

@@ -266,3 +266,10 @@ func appendTexts(dst []byte, items []string) []byte {
 	}
 	return dst
 }
+
+// origin names the attempt that a logged request belongs to. The zero value belongs to no attempt
+// that anybody follows.
+type origin struct {
+	session uint64 // of the process that serves the client, drawn at random; 0: none
+	number  uint64 // in that session, from 1; never given again
+}

@@ -126,7 +126,7 @@ func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
 		f.n.members.hints.Store(emptyRoster) // the roster holds all committed changes by now
-		f.tellSettings()
+		f.n.cfg.Publisher.Publish(f.n.state.settings())
 	}
 }
 
@@ -134,10 +134,6 @@ func (f *fsm) endReplay(index uint64) {
 // the present settings.
 func (f *fsm) missed(why string) {
 	f.n.cfg.Publisher.DropSubscribers(why)
-	f.tellSettings()
-}
-
-func (f *fsm) tellSettings() {
 	f.n.cfg.Publisher.Publish(f.n.state.settings())
 }
 
@@ -213,9 +209,6 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 // digestsKept is how many digests a node remembers: more than there can be entries between one
 // that is stamped and the last one its leader had applied then.
 const digestsKept = 1024
-
-// digestAt is a state's digest as of an entry.
-type digestAt struct{ index, digest uint64 }
 
 // noteDigest remembers the state's digest as of the last entry.
 func (f *fsm) noteDigest() {

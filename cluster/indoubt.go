@@ -10,13 +10,6 @@ import (
 	"lockd/resp"
 )
 
-// origin names the attempt that a logged request belongs to. The zero value belongs to no attempt
-// that anybody follows.
-type origin struct {
-	session uint64 // of the process that serves the client, drawn at random; 0: none
-	number  uint64 // in that session, from 1; never given again
-}
-
 // attempts keeps the unanswered writes of this node's clients. When an answer is in doubt, the log
 // shows what became of the write (DESIGN.md, "The in-doubt request"). All methods may be called
 // concurrently.

@@ -27,7 +27,8 @@ type elections struct {
 
 func newElections(n *Node) *elections {
 	return &elections{
-		core: n.core, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer, watch: &n.leaderWatch,
+		core: n.core, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader,
+		announcer: n.announcer, watch: &n.leaderWatch,
 		elected:  make(chan bool, 16),
 		transfer: transferWatch{core: n.core, proposer: n.proposer},
 	}
@@ -151,16 +152,7 @@ func (e *elections) handOver(ctx context.Context, id string) error {
 func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Heartbeat)
 	defer cancel()
-	tick := time.NewTicker(holdPoll)
-	defer tick.Stop()
-	for e.announcer.has(id) < e.raft.LastIndex() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	return poll(ctx, func() bool { return e.announcer.has(id) >= e.raft.LastIndex() })
 }
 
 // transferWatch ends the process if Raft refuses entries because of a leadership transfer that is

@@ -33,7 +33,8 @@ type keeper struct {
 
 func newKeeper(n *Node) *keeper {
 	return &keeper{
-		core: n.core, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: &n.leaderWatch,
+		core: n.core, state: n.state, members: n.members, proposer: n.proposer,
+		elections: n.elections, watch: &n.leaderWatch,
 	}
 }
 
@@ -200,10 +201,9 @@ func (k *keeper) promote() {
 		if _, known := k.members.roster.Load().members[string(m.ID)]; !known {
 			continue // the roster must have it first
 		}
-		err := k.reconfigure(
-			&m.Server,
-			func() raft.Future { return k.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax) },
-		)
+		err := k.reconfigure(&m.Server, func() raft.Future {
+			return k.raft.AddVoter(m.ID, m.Address, 0, reconfigureMax)
+		})
 		if err != nil {
 			k.log.Debug("a member did not get its vote", "member", m.ID, "why", err)
 			continue
@@ -330,10 +330,9 @@ func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
 		if id == k.cfg.ID {
 			return k.leaveToOther(ctx)
 		}
-		err := k.reconfigure(
-			nil,
-			func() raft.Future { return k.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax) },
-		)
+		err := k.reconfigure(nil, func() raft.Future {
+			return k.raft.RemoveServer(raft.ServerID(id), 0, reconfigureMax)
+		})
 		if err != nil {
 			return reconfigureReply(err)
 		}

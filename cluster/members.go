@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -67,19 +68,12 @@ func (m *members) isMember(id string) bool {
 
 // identity is what this node says of itself to the others.
 func (m *members) identity() peer.Identity {
-	who := peer.Identity{
+	return peer.Identity{
 		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
 		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
-		Cluster: m.roster.Load().cluster,
+		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster),
 	}
-	if who.Cluster == "" {
-		who.Cluster = m.dirCluster
-	}
-	if who.Cluster == "" {
-		who.Cluster = m.hints.Load().cluster
-	}
-	return who
 }
 
 // found gives a new cluster its name before anything else happens, and on all

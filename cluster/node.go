@@ -61,7 +61,7 @@ func Open(cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{core: newCore(cfg), protocol: cfg.protocol(), ready: make(chan struct{})}
+	n := &Node{core: newCore(cfg), protocol: protocolOf(&cfg), ready: make(chan struct{})}
 	n.members = newMembers(n.core)
 	n.members.status = n.serveStatus
 	n.state = newState(n.core, cfg.Machine, n.members)
@@ -73,6 +73,7 @@ func Open(cfg Config) (*Node, error) {
 	n.keeper = newKeeper(n)
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
+		n.topology.tell = n.sentinel.announce
 	}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
@@ -153,6 +154,64 @@ func (n *Node) openPeers() error {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
 	n.peers, n.members.peers, n.reader.peers = p, p, p
+	return nil
+}
+
+// raftConfig is how Raft is tuned. A member whose disk takes its time is not taken for
+// dead (askHeartbeat), so the heartbeat need not be above the slowest fsync.
+func (n *Node) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.cfg.ID)
+	c.HeartbeatTimeout = n.cfg.Heartbeat
+	c.ElectionTimeout = n.cfg.Heartbeat
+	c.LeaderLeaseTimeout = n.cfg.Heartbeat
+	c.CommitTimeout = n.cfg.commitTimeout
+	c.MaxAppendEntries = appendEntriesMax
+	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
+	c.NotifyCh = n.elections.elected
+	c.NoLegacyTelemetry = true
+	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
+	// log always reaches back to the older snapshot.
+	c.SnapshotInterval = never
+	c.SnapshotThreshold = 1 << 62
+	c.TrailingLogs = 1 << 62
+	c.Logger = newRaftLog("raft: ", n.log, n.clock)
+	return c
+}
+
+// never is an interval that does not pass. Raft adds up to as much again.
+const never = 100 * 365 * 24 * time.Hour
+
+// startRaft makes the first configuration if there is none yet, and starts Raft.
+func (n *Node) startRaft() (err error) {
+	conf := n.raftConfig()
+	trans := n.newTransport(conf.Logger)
+	defer func() {
+		// Raft panics over a log or a snapshot it cannot read at the start.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("raft: %v", r)
+		}
+		if err != nil {
+			_ = trans.Close()
+		}
+	}()
+	if n.stores.Empty && !n.cfg.Join {
+		first := n.members.firstServers()
+		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, first)
+		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+			return err
+		}
+	}
+	if err := n.scanLog(); err != nil {
+		return err
+	}
+	n.snapshots.noteSize()
+	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
+	if err != nil {
+		return err
+	}
+	n.raft.Raft, n.trans = r, trans
+	n.snapshots.noteBase()
 	return nil
 }
 
@@ -277,14 +336,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainMax)
 	defer cancel()
-	tick := time.NewTicker(holdPoll)
-	defer tick.Stop()
-	for n.serving.Load() > 0 && ctx.Err() == nil {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+	poll(ctx, func() bool { return n.serving.Load() == 0 })
 }
 
 // drainMax bounds the wait for requests that are being answered.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 	"lockd/resp/fault"
 )
@@ -278,6 +279,15 @@ func (fl *flight) await(f raft.ApplyFuture) {
 	fl.complete(o, results, f.Index())
 }
 
+// outcome is how a request ended (law 6), in the words in which nodes tell each other.
+type outcome = peer.Outcome
+
+const (
+	outcomeDone    = peer.Done
+	outcomeNotDone = peer.NotDone
+	outcomeUnknown = peer.Unknown
+)
+
 // outcomeOf translates an error of Raft into the outcome of the entry.
 func outcomeOf(err error) outcome {
 	switch {
@@ -352,21 +362,7 @@ func (p *proposer) hold(ctx context.Context) bool {
 	p.mu.Lock()
 	p.held++
 	p.mu.Unlock()
-	tick := time.NewTicker(holdPoll)
-	defer tick.Stop()
-	for {
-		p.mu.Lock()
-		idle := p.inFlight == 0
-		p.mu.Unlock()
-		if idle {
-			return true
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
+	return poll(ctx, func() bool { return !p.busy() })
 }
 
 // holding reports whether leadership is being handed over.
@@ -375,9 +371,6 @@ func (p *proposer) holding() bool {
 	defer p.mu.Unlock()
 	return p.held > 0
 }
-
-// holdPoll is how often hold checks for entries in flight.
-const holdPoll = 2 * time.Millisecond
 
 func (p *proposer) release() {
 	p.mu.Lock()

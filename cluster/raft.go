@@ -141,6 +141,34 @@ func (g *group) stopping() bool {
 	}
 }
 
+// pollEvery is how often poll looks.
+const pollEvery = 2 * time.Millisecond
+
+// poll waits until done, and reports false if ctx ends before.
+func poll(ctx context.Context, done func() bool) bool {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// sleep waits for d, until something has changed, or until the client is gone.
+func sleep(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-changed:
+	case <-ctx.Done():
+	}
+}
+
 // signal wakes the one goroutine that waits on a channel of capacity 1.
 func signal(wake chan struct{}) {
 	select {

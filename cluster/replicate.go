@@ -205,9 +205,7 @@ type replicas struct {
 
 // call has the member at target answer a request.
 func (r *replicas) call(
-	target raft.ServerAddress,
-	req *raft.AppendEntriesRequest,
-	resp *raft.AppendEntriesResponse,
+	target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	c, err := r.take(target)
 	if err != nil {

@@ -78,17 +78,11 @@ type rosterChange struct {
 	remove  []string // removed for ever
 }
 
-var emptyRoster = &roster{}
+var emptyRoster = &roster{members: map[string]member{}, removed: map[string]bool{}}
 
 // with returns the roster after a change.
 func (r *roster) with(c rosterChange) *roster {
 	next := &roster{cluster: r.cluster, members: maps.Clone(r.members), removed: maps.Clone(r.removed)}
-	if next.members == nil {
-		next.members = map[string]member{}
-	}
-	if next.removed == nil {
-		next.removed = map[string]bool{}
-	}
 	if next.cluster == "" {
 		next.cluster = c.cluster
 	}

@@ -90,22 +90,6 @@ func named(sentence string, names []string) string {
 	return fmt.Sprintf(sentence, peer.OneLine(list, peer.NameMax))
 }
 
-// unfit returns the error of the first command that the machine does not know, or does not take
-// with so many arguments; false if there is none. The log must not hold such a command: a node that
-// finds one there can only stop. The other commands have their Spec afterwards.
-func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
-	for i := range req.Cmds {
-		c := &req.Cmds[i]
-		if c.Spec != nil && n.own(c) == nil {
-			continue // it was found and checked when it came
-		}
-		if c.Spec, fail = n.state.machine.Find(c.Args); c.Spec == nil {
-			return fail, true
-		}
-	}
-	return resp.Reply{}, false
-}
-
 // ownArch is this build's architecture, as nodes compare it.
 var ownArch = func() string {
 	info, ok := debug.ReadBuildInfo()

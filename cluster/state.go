@@ -99,10 +99,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// ledSinceApplied is how long a leader, last heard from at a moment, was heard from after the last entry was applied here. Leases
-// ran on in that time, although nobody wrote. It cannot exceed the real time since the entry was
-// stamped, because the entry was applied after that; so no lease ends early by it. The time after
-// the leader's last message does not count. mu is held.
+// ledSinceApplied is how long a leader was heard from, the last time at heard, after the last entry
+// was applied here. Leases ran on in that time, although nobody wrote. It cannot exceed the real time
+// since the entry was stamped, because the entry was applied after that; so no lease ends early by
+// it. The time after the leader's last message does not count. mu is held.
 func (s *state) ledSinceApplied(heard time.Time) time.Duration {
 	if heard.IsZero() {
 		return 0
@@ -181,3 +181,6 @@ func (s *state) info() []resp.Section {
 // errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
 // the snapshot arrived, and needs none then.
 var errSnapshotKnown = errors.New("the state reaches past this snapshot")
+
+// digestAt is a state's digest as of an entry.
+type digestAt struct{ index, digest uint64 }

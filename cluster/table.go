@@ -41,6 +41,25 @@ var (
 	}
 )
 
+func protocolOf(c *Config) *protocol {
+	if c.ClusterProtocol {
+		return redisCluster
+	}
+	return standalone
+}
+
+// row is a row of a table, from its parts in the order of Spec.
+func row(
+	name string, arity int, flags resp.Flags, group, since, summary, syntax string, run nodeCommand,
+) resp.Row[nodeCommand] {
+	return resp.Row[nodeCommand]{
+		Spec: resp.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: group, Since: since, Summary: summary, Syntax: syntax,
+		},
+		Run: run,
+	}
+}
+
 func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
 	return nodeCommand{run: run}
 }
@@ -70,66 +89,25 @@ const lockdGroup = "lockd"
 var lockdRows = []resp.Row[nodeCommand]{
 	{
 		Spec: resp.Spec{
-			Name:    "lockd",
-			Arity:   -2,
-			Group:   lockdGroup,
-			Since:   "1.0.0",
+			Name: "lockd", Arity: -2, Group: lockdGroup, Since: "1.0.0",
 			Summary: "A container for commands about the cluster.",
 		},
 		Subs: []resp.Row[nodeCommand]{
-			{
-				Spec: resp.Spec{
-					Name: "lockd|members", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Lists the members of the cluster as this node knows them.",
-				},
-				Run: here(cmdMembers),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|add", Arity: 4, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Adds a member and waits until it has caught up and has a vote.",
-					Syntax: "id host:port",
-				},
-				Run: onLeader(cmdAdd),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|remove", Arity: 3, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Removes a member for ever: its id is never used again.",
-					Syntax: "id",
-				},
-				Run: onLeader(cmdRemove),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|transfer", Arity: -2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Hands leadership to another voter.", Syntax: "[id]",
-				},
-				Run: onLeader(cmdTransfer),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|snapshot", Arity: 2, Flags: resp.Admin | resp.NoScript, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Takes a snapshot on this node and trims its log.",
-				},
-				Run: here(cmdSave),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|hash", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
-					Since: "1.0.0",
-					Summary: "Returns the index of the last log entry this node has applied, and the hash of its " +
-						"state.",
-				},
-				Run: here(cmdHash),
-			},
-			{
-				Spec: resp.Spec{
-					Name: "lockd|help", Arity: 2, Flags: resp.Loading | resp.Stale, Group: lockdGroup,
-					Since: "1.0.0", Summary: "Returns helpful text about the subcommands.",
-				},
-				Run: always(lockdHelp),
-			},
+			row("lockd|members", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
+				"Lists the members of the cluster as this node knows them.", "", here(cmdMembers)),
+			row("lockd|add", 4, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
+				"Adds a member and waits until it has caught up and has a vote.", "id host:port", onLeader(cmdAdd)),
+			row("lockd|remove", 3, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
+				"Removes a member for ever: its id is never used again.", "id", onLeader(cmdRemove)),
+			row("lockd|transfer", -2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
+				"Hands leadership to another voter.", "[id]", onLeader(cmdTransfer)),
+			row("lockd|snapshot", 2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
+				"Takes a snapshot on this node and trims its log.", "", here(cmdSave)),
+			row("lockd|hash", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
+				"Returns the index of the last log entry this node has applied, and the hash of its state.", "",
+				here(cmdHash)),
+			row("lockd|help", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
+				"Returns helpful text about the subcommands.", "", always(lockdHelp)),
 		},
 	},
 }

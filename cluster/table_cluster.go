@@ -18,13 +18,7 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	const admin = resp.Admin | resp.Stale
 	var subs []resp.Row[nodeCommand]
 	add := func(name string, arity int, flags resp.Flags, since, summary, syntax string, c nodeCommand) {
-		subs = append(subs, resp.Row[nodeCommand]{
-			Spec: resp.Spec{
-				Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since,
-				Summary: summary, Syntax: syntax,
-			},
-			Run: run(c),
-		})
+		subs = append(subs, row("cluster|"+name, arity, flags, "cluster", since, summary, syntax, run(c)))
 	}
 	add("countkeysinslot", 3, resp.Stale, "3.0.0", "Return the number of local keys in the specified hash slot", "slot",
 		here(cmdCountKeysInSlot))
@@ -67,10 +61,7 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 	}
 	return []resp.Row[nodeCommand]{{
 		Spec: resp.Spec{
-			Name:    "cluster",
-			Arity:   -2,
-			Group:   "cluster",
-			Since:   "3.0.0",
+			Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0",
 			Summary: "A container for Redis Cluster commands.",
 		},
 		Subs: subs,

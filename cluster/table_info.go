@@ -20,81 +20,31 @@ const (
 
 // infoRows are Redis's commands about a server and its replication.
 var infoRows = []resp.Row[nodeCommand]{
-	{
-		Spec: resp.Spec{
-			Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0",
-			Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]",
-		},
-		Run: here(cmdInfo),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "role", Arity: 1, Flags: resp.NoScript | readFlags | resp.Fast, Group: "server",
-			Since: "2.8.12", Summary: "Returns the replication role.",
-		},
-		Run: here(cmdRole),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "wait", Arity: 3, Flags: resp.NoScript, Group: "generic", Since: "3.0.0",
-			Summary: "Blocks until the asynchronous replication of all preceding write commands sent by the " +
-				"connection is completed.",
-			Syntax: "numreplicas timeout",
-		},
-		Run: here(cmdWait),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "waitaof", Arity: 4, Flags: resp.NoScript, Group: "generic", Since: "7.2.0",
-			Summary: "Blocks until all of the preceding write commands sent by the connection are written to the " +
-				"append-only file of the master and/or replicas.",
-			Syntax: "numlocal numreplicas timeout",
-		},
-		Run: here(cmdWaitAOF),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "lastsave", Arity: 1, Flags: readFlags | resp.Fast, Group: "server", Since: "1.0.0",
-			Summary: "Returns the Unix timestamp of the last successful save to disk.",
-		},
-		Run: here(cmdLastSave),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "save", Arity: 1, Flags: adminFlags | resp.NoMulti, Group: "server", Since: "1.0.0",
-			Summary: "Synchronously saves the database(s) to disk.",
-		},
-		Run: here(cmdSave),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "bgsave", Arity: -1, Flags: adminFlags, Group: "server", Since: "1.0.0",
-			Summary: "Asynchronously saves the database(s) to disk.", Syntax: "[SCHEDULE]",
-		},
-		Run: here(cmdBGSave),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "replicaof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "5.0.0",
-			Summary: "Refused: lockd replicates by itself.", Syntax: "host port",
-		},
-		Run: always(resp.Err(notByHand)),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "slaveof", Arity: 3, Flags: adminFlags | resp.Stale, Group: "server", Since: "1.0.0",
-			Summary: "Refused: lockd replicates by itself.", Syntax: "host port",
-		},
-		Run: always(resp.Err(notByHand)),
-	},
-	{
-		Spec: resp.Spec{
-			Name: "failover", Arity: -1, Flags: adminFlags | resp.Stale, Group: "server", Since: "6.2.0",
-			Summary: "Refused: see LOCKD TRANSFER.",
-			Syntax:  "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
-		},
-		Run: always(resp.Err(notByHand)),
-	},
+	row("info", -1, readFlags, "server", "1.0.0",
+		"Returns information and statistics about the server.", "[section [section ...]]", here(cmdInfo)),
+	row("role", 1, resp.NoScript|readFlags|resp.Fast, "server", "2.8.12",
+		"Returns the replication role.", "", here(cmdRole)),
+	row("wait", 3, resp.NoScript, "generic", "3.0.0",
+		"Blocks until the asynchronous replication of all preceding write commands sent by the connection is "+
+			"completed.",
+		"numreplicas timeout", here(cmdWait)),
+	row("waitaof", 4, resp.NoScript, "generic", "7.2.0",
+		"Blocks until all of the preceding write commands sent by the connection are written to the append-only "+
+			"file of the master and/or replicas.",
+		"numlocal numreplicas timeout", here(cmdWaitAOF)),
+	row("lastsave", 1, readFlags|resp.Fast, "server", "1.0.0",
+		"Returns the Unix timestamp of the last successful save to disk.", "", here(cmdLastSave)),
+	row("save", 1, adminFlags|resp.NoMulti, "server", "1.0.0",
+		"Synchronously saves the database(s) to disk.", "", here(cmdSave)),
+	row("bgsave", -1, adminFlags, "server", "1.0.0",
+		"Asynchronously saves the database(s) to disk.", "[SCHEDULE]", here(cmdBGSave)),
+	row("replicaof", 3, adminFlags|resp.Stale, "server", "5.0.0",
+		"Refused: lockd replicates by itself.", "host port", always(resp.Err(notByHand))),
+	row("slaveof", 3, adminFlags|resp.Stale, "server", "1.0.0",
+		"Refused: lockd replicates by itself.", "host port", always(resp.Err(notByHand))),
+	row("failover", -1, adminFlags|resp.Stale, "server", "6.2.0",
+		"Refused: see LOCKD TRANSFER.", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
+		always(resp.Err(notByHand))),
 }
 
 // replicas is the number of other voters: what WAIT and connected_slaves say. It
@@ -337,7 +287,8 @@ var raftFields = []string{
 }
 
 func (n *Node) infoRaft() resp.Section {
-	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", n.members.roster.Load().cluster, "lockd_version", n.cfg.Version)
+	cluster := n.members.roster.Load().cluster
+	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", cluster, "lockd_version", n.cfg.Version)
 	_, leader := n.raft.LeaderWithID()
 	stats := n.raft.Stats()
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }

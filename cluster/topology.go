@@ -21,10 +21,10 @@ import (
 // told of a leader once it reports itself that it serves; until then they are told of the last one.
 type topology struct {
 	*core
-	members  *members
-	state    *state
-	peers    *peer.Port
-	sentinel *Sentinel // nil if this node is none
+	members *members
+	state   *state
+	peers   *peer.Port
+	tell    func(was, now *standing) // tells the sentinel's subscribers; nil if there is none
 
 	current atomic.Pointer[standing]
 	missing time.Duration // monotonic time since which no leader serves; only watch uses it
@@ -76,7 +76,7 @@ const (
 )
 
 func (t *topology) start(n *Node) {
-	t.core, t.members, t.state, t.peers, t.sentinel = n.core, n.members, n.state, n.peers, n.sentinel
+	t.core, t.members, t.state, t.peers = n.core, n.members, n.state, n.peers
 	t.heard = map[string]lastSeen{}
 	t.current.Store(&standing{vacant: true, since: n.clock.Monotonic()})
 	t.refresh()
@@ -127,8 +127,8 @@ func (t *topology) refresh() time.Duration {
 		}
 	}
 	t.current.Store(now)
-	if s := t.sentinel; s != nil {
-		s.announce(was, now)
+	if t.tell != nil {
+		t.tell(was, now)
 	}
 	return again
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -14,31 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
-
-// raftConfig is how Raft is tuned. A member whose disk takes its time is not taken for
-// dead (askHeartbeat), so the heartbeat need not be above the slowest fsync.
-func (n *Node) raftConfig() *raft.Config {
-	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(n.cfg.ID)
-	c.HeartbeatTimeout = n.cfg.Heartbeat
-	c.ElectionTimeout = n.cfg.Heartbeat
-	c.LeaderLeaseTimeout = n.cfg.Heartbeat
-	c.CommitTimeout = n.cfg.commitTimeout
-	c.MaxAppendEntries = appendEntriesMax
-	c.ShutdownOnRemove = false // the others refuse a removed node: it stops with their sentence
-	c.NotifyCh = n.elections.elected
-	c.NoLegacyTelemetry = true
-	// Snapshots and trimming are ours (snapshot.go): by bytes too, and so that the
-	// log always reaches back to the older snapshot.
-	c.SnapshotInterval = never
-	c.SnapshotThreshold = 1 << 62
-	c.TrailingLogs = 1 << 62
-	c.Logger = newRaftLog("raft: ", n.log, n.clock)
-	return c
-}
-
-// never is an interval that does not pass. Raft adds up to as much again.
-const never = 100 * 365 * 24 * time.Hour
 
 // transport is Raft's transport without its fast path for heartbeats: Raft would
 // handle them on the connection's goroutine, where they change term and state
@@ -76,10 +50,7 @@ const replicatePause = 100 * time.Millisecond
 
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(
-	id raft.ServerID,
-	target raft.ServerAddress,
-	args *raft.AppendEntriesRequest,
-	resp *raft.AppendEntriesResponse,
+	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	alive := heartbeat(args)
 	args.LeaderCommitIndex = t.n.stores.Log.Committed(args.LeaderCommitIndex)
@@ -219,43 +190,12 @@ func (n *Node) newTransport(log hclog.Logger) *transport {
 	return t
 }
 
-// startRaft makes the first configuration if there is none yet, and starts Raft.
-func (n *Node) startRaft() (err error) {
-	conf := n.raftConfig()
-	trans := n.newTransport(conf.Logger)
-	defer func() {
-		// Raft panics over a log or a snapshot it cannot read at the start.
-		if r := recover(); r != nil {
-			err = fmt.Errorf("raft: %v", r)
-		}
-		if err != nil {
-			_ = trans.Close()
-		}
-	}()
-	if n.stores.Empty && !n.cfg.Join {
-		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, n.members.firstServers())
-		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-			return err
-		}
-	}
-	if err := n.scanLog(); err != nil {
-		return err
-	}
-	n.snapshots.noteSize()
-	r, err := raft.NewRaft(conf, n.fsm, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans)
-	if err != nil {
-		return err
-	}
-	n.raft.Raft, n.trans = r, trans
-	n.snapshots.noteBase()
-	return nil
-}
-
 // takeSnapshot passes a leader's snapshot to Raft, or answers for Raft if this node already has all
 // of it. A leader of an earlier term hears of the later one from Raft, which does not take its
 // snapshot.
 func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
-	if why := t.n.ownLog.contradiction(req.Term, &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}); why != nil {
+	end := &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}
+	if why := t.n.ownLog.contradiction(req.Term, end); why != nil {
 		t.n.fatal(why)
 		rpc.Respond(nil, why)
 		return
@@ -373,10 +313,7 @@ func (t *transport) prepared() *raft.Server {
 
 // RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(
-	id raft.ServerID,
-	target raft.ServerAddress,
-	args *raft.RequestPreVoteRequest,
-	resp *raft.RequestPreVoteResponse,
+	id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
 	if t.yields() {
 		return errYields
@@ -386,10 +323,7 @@ func (t *transport) RequestPreVote(
 
 // RequestVote implements raft.Transport.
 func (t *transport) RequestVote(
-	id raft.ServerID,
-	target raft.ServerAddress,
-	args *raft.RequestVoteRequest,
-	resp *raft.RequestVoteResponse,
+	id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
 	if t.yields() {
 		return errYields
