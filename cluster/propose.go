@@ -60,7 +60,7 @@ type proposer struct {
 }
 
 func newProposer(n *Node) *proposer {
-	return &proposer{n: n, wake: n.wake, delay: entryDelay}
+	return &proposer{n: n, wake: n.wakeProposer, delay: entryDelay}
 }
 
 // submit queues an op.

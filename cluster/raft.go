@@ -24,16 +24,17 @@ type core struct {
 	raft  *group
 	lead  office
 
-	changed broadcast     // who leads, or who the members are, has changed
-	wake    chan struct{} // capacity 1, the proposer's: something that it looks at has changed
-	stop    chan struct{}
+	changed      broadcast     // who leads, or who the members are, has changed
+	wakeProposer chan struct{} // capacity 1
+	stop         chan struct{}
 
 	fatalOnce sync.Once
 	broken    atomic.Bool // after fatal: this node must not lead any more
 }
 
 func newCore(cfg Config) *core {
-	c := &core{cfg: cfg, log: cfg.Log, clock: cfg.Clock, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	c := &core{cfg: cfg, log: cfg.Log, clock: cfg.Clock}
+	c.wakeProposer, c.stop = make(chan struct{}, 1), make(chan struct{})
 	c.raft = &group{self: raft.ServerID(cfg.ID), stop: c.stop}
 	return c
 }
@@ -44,7 +45,7 @@ func (c *core) fatal(err error) {
 	c.fatalOnce.Do(func() {
 		c.broken.Store(true)
 		c.lead.Store(nil)
-		signal(c.wake)
+		signal(c.wakeProposer)
 		c.cfg.Fatal(err)
 	})
 }

@@ -86,7 +86,7 @@ func (s *state) noteDeadline() {
 		deadline = noDeadline
 	}
 	if s.deadline.Swap(deadline) != deadline {
-		signal(s.wake)
+		signal(s.wakeProposer)
 	}
 }
 
