@@ -108,7 +108,7 @@ func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
 		}
 	}
 	first := n.run(ctx, data, nil)
-	if first.Aborted {
+	if first.Aborted() {
 		return first
 	}
 	then := n.doOwn(ctx, own)
@@ -186,7 +186,6 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 			start = n.clock.Monotonic() // there is a leader, or this was the last attempt
 		}
 		res := out.result
-		res.Index = out.index
 		switch {
 		case out.outcome == outcomeDone && res.Left(req) == 0:
 			return behind(done, res)
@@ -195,7 +194,7 @@ func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Res
 				return res
 			}
 			done = append(done, res.Replies...)
-			req = req.Rest(len(res.Replies))
+			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = n.clock.Monotonic(), retryPauseMin
 		case out.outcome == outcomeUnknown && write:
 			return behind(done, fail(req, resp.ErrUnknown))
@@ -263,14 +262,13 @@ func (n *Node) leaderElsewhere(
 type answer struct {
 	outcome outcome
 	result  resp.Result // good only if the outcome is outcomeDone
-	index   uint64      // of the entry that executed it; 0: none
 }
 
 // forward has the node at addr run req as the attempt a, and waits for the answer until ctx
 // ends.
 func (n *Node) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
 	out := n.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
-	return answer{outcome: out.Outcome, result: out.Result, index: out.Index}
+	return answer{outcome: out.Outcome, result: out.Result}
 }
 
 // local runs a data request on this node, which leads.
@@ -282,7 +280,7 @@ func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attem
 	}
 	ch := make(chan answer, 1)
 	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: req.Size()}
-	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res, o.index} }
+	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res} }
 	n.submit(o, write)
 	select {
 	case out := <-ch:
@@ -356,35 +354,35 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 // forwards it again: a node that does not lead, or leads in another term than the one the request
 // is bound to, answers that it is not done.
 func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
-	req, lead := f.Req, n.lead.Load()
-	n.identify(req.Cmds)
-	if lead == nil || !lead.takes(f.Term) || isRecall(req) && f.Number == 0 {
+	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
+	n.identify(o.req.Cmds)
+	recall, lead := isRecall(o.req), n.lead.Load()
+	if lead == nil || !lead.takes(f.Term) || recall && f.Number == 0 {
 		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
 	}
-	if req.Size() > RequestBytesMax {
-		respond(peer.Answer{Outcome: outcomeDone, Result: fail(req, errRequestTooLarge)})
+	if o.size > RequestBytesMax {
+		respond(peer.Answer{Outcome: outcomeDone, Result: fail(o.req, errRequestTooLarge)})
 		return
 	}
 	n.serving.Add(1)
-	o := &op{until: f.Until, req: req, origin: origin{f.Session, f.Number}, term: f.Term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) {
-		respond(peer.Answer{Outcome: out, Result: res, Index: o.index})
+		respond(peer.Answer{Outcome: out, Result: res})
 		n.serving.Add(-1)
 	}
-	if isRecall(req) {
+	if recall {
 		n.proposer.submit(o)
 		return
 	}
-	if len(req.Cmds) > 0 && n.own(&req.Cmds[0]) != nil {
+	if len(o.req.Cmds) > 0 && n.own(&o.req.Cmds[0]) != nil {
 		go func() {
-			ctx, cancel := context.WithDeadline(context.Background(), f.Until)
+			ctx, cancel := context.WithDeadline(context.Background(), o.until)
 			defer cancel()
-			o.done(n.localOwn(ctx, req))
+			o.done(n.localOwn(ctx, o.req))
 		}()
 		return
 	}
-	write := req.Writes()
+	write := o.req.Writes()
 	if n.mayTry(o) {
 		go n.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return

@@ -11,7 +11,7 @@ import (
 )
 
 func sampleEntries() []entry {
-	set := resp.Request{Cmds: []resp.Cmd{{DB: 3, Args: resp.Args{"SET", "k", "v\x00\xff"}}}, Watch: []resp.Watch{{DB: 1, Key: "w", Version: 9}}}
+	set := resp.Request{Cmds: []resp.Cmd{{DB: 3, Args: resp.Args{"SET", "k", "v\x00\xff"}}}, Watch: &resp.Watching{Check: []resp.Watch{{DB: 1, Key: "w", Version: 9}}}}
 	get := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", ""}}, {Args: resp.Args{"PING"}}}}
 	m := member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
 	return []entry{

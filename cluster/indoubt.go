@@ -35,8 +35,9 @@ type attempt struct {
 	wake   context.CancelFunc // ends the wait for another node's answer
 	alone  bool               // no answer will come: only the log can show the outcome
 	missed bool               // a snapshot may have replaced its entry
+	shown  chan struct{}      // closed once the log has shown the outcome; made by leave
 
-	shown chan answer // capacity 1: the outcome that the log has shown
+	out answer // what the log has shown
 }
 
 func newAttempts() *attempts {
@@ -56,7 +57,7 @@ func (r *attempts) begin(term uint64, wake context.CancelFunc) *attempt {
 		return nil
 	}
 	r.last++
-	a := &attempt{origin: origin{r.session, r.last}, term: term, wake: wake, shown: make(chan answer, 1)}
+	a := &attempt{origin: origin{r.session, r.last}, term: term, wake: wake}
 	r.open[a.number] = a
 	return a
 }
@@ -71,7 +72,10 @@ func (r *attempts) end(a *attempt) {
 // show completes an attempt. mu is held.
 func (r *attempts) show(a *attempt, o outcome, res resp.Result) {
 	delete(r.open, a.number)
-	a.shown <- answer{outcome: o, result: res}
+	a.out = answer{outcome: o, result: res}
+	if a.shown != nil {
+		close(a.shown)
+	}
 	a.wake()
 }
 
@@ -143,8 +147,12 @@ func (r *attempts) restored() {
 func (r *attempts) leave(a *attempt) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a.alone = true
-	return !a.missed || r.open[a.number] == nil
+	a.alone, a.shown = true, make(chan struct{})
+	known := r.open[a.number] == nil
+	if known {
+		close(a.shown)
+	}
+	return known || !a.missed
 }
 
 // attemptWrite makes one attempt to have a write logged. It returns when the outcome is known, or
@@ -169,9 +177,7 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 		}
 		defer n.attempts.end(a)
 		out = n.forward(term, addr, req, a)
-		if n.mustHold(out) {
-			return n.hold(ctx, a, out), false
-		}
+		n.hold(ctx, a, out)
 	}
 	if out.outcome != outcomeUnknown {
 		return out, false
@@ -182,46 +188,48 @@ func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, 
 // resolve waits until the log shows the outcome of an attempt. If nothing there has yet, it has the
 // leader log a recall, which does.
 func (n *Node) resolve(ctx context.Context, a *attempt) answer {
-	if n.attempts.leave(a) {
-		if len(a.shown) == 0 {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			go n.recall(ctx, a)
-		}
-		if out, ok := n.awaitShown(ctx, a); ok {
-			return out
-		}
+	if !n.attempts.leave(a) {
+		return answer{outcome: outcomeUnknown}
+	}
+	select {
+	case <-a.shown:
+		return a.out
+	default:
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go n.recall(ctx, a)
+	if n.awaitShown(ctx, a) {
+		return a.out
 	}
 	return answer{outcome: outcomeUnknown}
 }
 
-// mustHold reports whether the leader's answer arrived before this node delivered the entry's
-// messages, and a subscriber listens here. A client that is told of a change before it has the
-// reply of its own write would take the change for somebody else's.
-func (n *Node) mustHold(out answer) bool {
-	return out.outcome == outcomeDone && out.index > n.state.deliveredNow.Load() && n.cfg.Publisher.Listening()
-}
-
-// hold keeps the leader's answer back until this node's clients have received the entry's messages,
-// or for LeaderWait.
-func (n *Node) hold(ctx context.Context, a *attempt, out answer) answer {
-	n.attempts.leave(a)
-	if out.index > n.state.deliveredNow.Load() {
+// hold keeps back a leader's answer that has arrived before this node's clients have received the
+// entry's messages, until they have, or for LeaderWait. A client that is told of a change before it
+// has the reply of its own write would take the change for somebody else's. If nobody subscribes
+// here, nothing is held.
+func (n *Node) hold(ctx context.Context, a *attempt, out answer) {
+	early := func() bool { return out.result.Index > n.state.deliveredNow.Load() }
+	if out.outcome != outcomeDone || !early() || !n.cfg.Publisher.Listening() {
+		return
+	}
+	if n.attempts.leave(a); early() {
 		n.awaitShown(ctx, a)
 	}
-	return out
 }
 
-// awaitShown waits up to LeaderWait for the log to show the outcome of an attempt.
-func (n *Node) awaitShown(ctx context.Context, a *attempt) (answer, bool) {
+// awaitShown waits up to LeaderWait for the log to show the outcome of an attempt that this node
+// has left, and reports whether it has.
+func (n *Node) awaitShown(ctx context.Context, a *attempt) bool {
 	t := time.NewTimer(n.cfg.LeaderWait)
 	defer t.Stop()
 	select {
-	case out := <-a.shown:
-		return out, true
+	case <-a.shown:
+		return true
 	case <-t.C:
 	case <-ctx.Done():
 	case <-n.stop:
 	}
-	return answer{}, false
+	return false
 }

@@ -22,9 +22,8 @@ type op struct {
 	origin origin // of req
 	term   uint64 // the only term in which it may be logged; 0: any
 	change *rosterChange
-	size   int    // upper bound of its bytes in an entry, its origin aside
-	try    bool   // a write that would have changed nothing when it arrived
-	index  uint64 // of the entry that executed it, set before done is called; 0: none
+	size   int  // upper bound of its bytes in an entry, its origin aside
+	try    bool // a write that would have changed nothing when it arrived
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)
@@ -207,7 +206,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(),
 		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
 	}
-	fl := &flight{p: p, term: lead.term, took: len(ops), ops: make([]*op, 0, len(ops))}
+	fl := &flight{p: p, term: lead.term, took: len(ops), ops: ops[:0]}
 	size := entryHeaderMax
 	for _, o := range ops {
 		switch {
@@ -226,7 +225,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		size += o.size + originBytes
 	}
 	if len(fl.ops) == 0 && len(ops) > 0 {
-		fl.complete(outcomeNotDone, nil, 0)
+		fl.complete(outcomeNotDone, nil)
 		return
 	}
 	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
@@ -236,11 +235,11 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 	fl.began = p.n.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {
-		fl.complete(outcomeNotDone, nil, 0)
+		fl.complete(outcomeNotDone, nil)
 		return
 	}
 	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
-	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.complete(outcomeUnknown, nil, 0) })
+	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.complete(outcomeUnknown, nil) })
 	go fl.await(f)
 }
 
@@ -276,7 +275,7 @@ func (fl *flight) await(f raft.ApplyFuture) {
 		o, results = appliedOutcome(f.Response(), len(fl.ops))
 	}
 	fl.timer.Stop()
-	fl.complete(o, results, f.Index())
+	fl.complete(o, results)
 }
 
 // outcome is how a request ended (law 6), in the words in which nodes tell each other.
@@ -316,9 +315,8 @@ func appliedOutcome(response any, ops int) (outcome, []resp.Result) {
 	return outcomeDone, a.results
 }
 
-// complete answers all ops of the entry. Only the first call has an effect. index is used if the
-// entry is done.
-func (fl *flight) complete(o outcome, results []resp.Result, index uint64) {
+// complete answers all ops of the entry. Only the first call has an effect.
+func (fl *flight) complete(o outcome, results []resp.Result) {
 	if fl.completed.Swap(true) {
 		return
 	}
@@ -339,7 +337,6 @@ func (fl *flight) complete(o outcome, results []resp.Result, index uint64) {
 	p.mu.Unlock()
 	for i, op := range fl.ops {
 		if o == outcomeDone {
-			op.index = index
 			op.done(o, results[i])
 		} else {
 			op.done(o, resp.Result{})

@@ -50,7 +50,7 @@ func TestSecondEntryFollows(t *testing.T) {
 
 // completeFlight ends an entry of these ops.
 func completeFlight(p *proposer, ops []*op) {
-	(&flight{p: p, took: len(ops), ops: ops}).complete(outcomeNotDone, nil, 0)
+	(&flight{p: p, took: len(ops), ops: ops}).complete(outcomeNotDone, nil)
 }
 
 // However the proposer's looks at the clock fall, an op that waits is not left alone: it

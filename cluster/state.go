@@ -70,6 +70,9 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	}
 	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
 	results, msgs := s.machine.Apply(stamp, e.reqs)
+	for i := range results {
+		results[i].Index = l.Index
+	}
 	s.appliedAt = s.clock.Monotonic()
 	s.noteDeadline()
 	return &applied{results: results}, msgs

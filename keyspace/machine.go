@@ -130,10 +130,8 @@ func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 }
 
 func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
-	for _, w := range req.Watch {
-		if w.DB < 0 || w.DB >= databases || m.version(w.DB, w.Key) != w.Version {
-			return resp.Result{Aborted: true}
-		}
+	if req.Watch != nil && m.haveChanged(req.Watch.Check) {
+		return resp.Result{Watched: &resp.Watched{Aborted: true}}
 	}
 	res := resp.Result{Replies: make([]resp.Reply, 0, len(req.Cmds))}
 	if m.entryExhausted() && len(req.Cmds) > 0 {
@@ -143,16 +141,11 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {
-		reply := m.blockStep(at, req)
-		m.request.replyBytes += reply.Size()
-		m.spend(commandWork + replyWork(reply))
-		m.serveReady(at)
-		m.request.work = m.request.takeWork()
-		res.Replies = append(res.Replies, reply)
-		return res
+		m.answer(&res, m.blockStep(at, req))
+		req.Cmds = nil // the step has seen to its command
 	}
-	if len(req.Keys) > 0 {
-		res.Versions = m.versions(req.Keys)
+	if req.Watch != nil && len(req.Watch.Learn) > 0 {
+		res.Watched = &resp.Watched{Versions: m.versions(req.Watch.Learn)}
 	}
 	before := int64(0) // work of the pipeline's earlier commands: each may do as much as a request
 	for _, cmd := range req.Cmds {
@@ -163,12 +156,8 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
 		c := ctx{m: m, at: at, db: cmd.DB}
-		reply := c.execute(cmd)
-		res.Replies = append(res.Replies, reply)
+		m.answer(&res, c.execute(cmd))
 		m.reads.endCommand(m.position())
-		size := reply.Size()
-		m.request.replyBytes += size
-		m.spend(commandWork + replyWork(reply))
 		if !req.Multi {
 			m.serveReady(at)
 		}
@@ -180,7 +169,24 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	return res
 }
 
-// versions are compared with Request.Watch.
+// answer adds a reply to those of the running request.
+func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
+	res.Replies = append(res.Replies, reply)
+	m.request.replyBytes += reply.Size()
+	m.spend(commandWork + replyWork(reply))
+}
+
+// haveChanged reports whether the version of a watched key differs from what it was.
+func (m *Machine) haveChanged(watched []resp.Watch) bool {
+	for _, w := range watched {
+		if w.DB < 0 || w.DB >= databases || m.version(w.DB, w.Key) != w.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// versions are what haveChanged compares.
 func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))
 	for i, k := range keys {

@@ -214,12 +214,12 @@ func TestWatch(t *testing.T) {
 			version := version(m, 1000, "k")
 			run(2000, c.between)
 			req := request(0, "SET done 1")
-			req.Watch = []resp.Watch{{Key: "k", Version: version}}
+			req.Watch = &resp.Watching{Check: []resp.Watch{{Key: "k", Version: version}}}
 			results, _ := m.Apply(at(3000), []resp.Request{req})
-			if results[0].Aborted != c.aborted || (do(m, 3000, "EXISTS done") == "0") != c.aborted {
-				t.Errorf("aborted %v, want %v", results[0].Aborted, c.aborted)
+			if results[0].Aborted() != c.aborted || (do(m, 3000, "EXISTS done") == "0") != c.aborted {
+				t.Errorf("aborted %v, want %v", results[0].Aborted(), c.aborted)
 			}
-			if results[0].Aborted && results[0].Replies != nil {
+			if results[0].Aborted() && results[0].Replies != nil {
 				t.Error("an aborted transaction has replies")
 			}
 		})
@@ -228,7 +228,8 @@ func TestWatch(t *testing.T) {
 
 // version is what WATCH learns of a key.
 func version(m *Machine, tick int64, key string) uint64 {
-	return m.View(at(tick), resp.Request{Keys: []resp.Key{{Name: key}}}).Versions[0]
+	res := m.View(at(tick), resp.Request{Watch: &resp.Watching{Learn: []resp.Key{{Name: key}}}})
+	return res.Watched.Versions[0]
 }
 
 // To watch a key whose lease has ended, before the sweep has come to it, and to
@@ -246,8 +247,8 @@ func TestWatchOfAnEndedLease(t *testing.T) {
 	version := version(m, 2000, "z")
 	m.Apply(at(2001), nil)
 	req := request(0, "PING")
-	req.Watch = []resp.Watch{{Key: "z", Version: version}}
-	if m.View(at(2001), req).Aborted {
+	req.Watch = &resp.Watching{Check: []resp.Watch{{Key: "z", Version: version}}}
+	if m.View(at(2001), req).Aborted() {
 		t.Error("aborted")
 	}
 }
@@ -361,8 +362,8 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	req := request(0, "GET k")
-	req.Watch = []resp.Watch{{DB: 99, Key: "k"}}
-	if !m.View(at(1), req).Aborted {
+	req.Watch = &resp.Watching{Check: []resp.Watch{{DB: 99, Key: "k"}}}
+	if !m.View(at(1), req).Aborted() {
 		t.Error("a watch of no database holds")
 	}
 }

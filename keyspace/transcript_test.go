@@ -488,10 +488,10 @@ func (s *stage) command(args resp.Args) resp.Reply {
 		s.multi = []resp.Cmd{}
 		return resp.Reply{}
 	case "EXEC":
-		req := resp.Request{Cmds: s.multi, Watch: s.watch, Multi: true}
+		req := resp.Request{Cmds: s.multi, Watch: &resp.Watching{Check: s.watch}, Multi: true}
 		s.multi, s.watch = nil, nil
 		res := s.apply([]resp.Request{req})[0]
-		if res.Aborted {
+		if res.Aborted() {
 			return resp.NilArray()
 		}
 		return resp.Array(res.Replies...)

@@ -13,7 +13,7 @@ type trial struct {
 // first change: that is in store, which a command that may be tried (Spec.Refuses) reaches
 // before anything else of it shows. See cluster.Machine.
 func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool) {
-	if len(req.Cmds) != 1 || len(req.Watch) > 0 || req.Multi || req.Trace || req.Block != nil {
+	if len(req.Cmds) != 1 || req.Watch != nil || req.Multi || req.Trace || req.Block != nil {
 		return resp.Result{}, false
 	}
 	cmd := req.Cmds[0]

@@ -65,7 +65,7 @@ func TestTry(t *testing.T) {
 	for name, req := range map[string]resp.Request{
 		"two commands":  request(0, "SETNX taken x", "SETNX taken x"),
 		"a transaction": {Cmds: request(0, "SETNX taken x").Cmds, Multi: true},
-		"a watched key": {Cmds: request(0, "SETNX taken x").Cmds, Watch: []resp.Watch{{Key: "taken"}}},
+		"a watched key": {Cmds: request(0, "SETNX taken x").Cmds, Watch: &resp.Watching{Check: []resp.Watch{{Key: "taken"}}}},
 	} {
 		if _, ok := m.Try(resp.Stamp{Tick: 1400}, req); ok {
 			t.Errorf("%s was tried", name)

@@ -51,15 +51,16 @@ func AppendRequest(dst []byte, req Request) []byte {
 			dst = AppendText(dst, a)
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(req.Watch)))
-	for _, w := range req.Watch {
+	watching := req.watching()
+	dst = binary.AppendUvarint(dst, uint64(len(watching.Check)))
+	for _, w := range watching.Check {
 		dst = binary.AppendUvarint(dst, uint64(w.DB))
 		dst = AppendText(dst, w.Key)
 		dst = binary.AppendUvarint(dst, w.Version)
 	}
-	if len(req.Keys) > 0 {
-		dst = binary.AppendUvarint(dst, uint64(len(req.Keys)))
-		for _, k := range req.Keys {
+	if len(watching.Learn) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(watching.Learn)))
+		for _, k := range watching.Learn {
 			dst = AppendText(binary.AppendUvarint(dst, uint64(k.DB)), k.Name)
 		}
 	}
@@ -94,7 +95,7 @@ func (r *Request) flags() (f byte) {
 	if r.Trace {
 		f |= requestTrace
 	}
-	if len(r.Keys) > 0 {
+	if len(r.watching().Learn) > 0 {
 		f |= requestKeys
 	}
 	if r.Block != nil {
@@ -103,16 +104,8 @@ func (r *Request) flags() (f byte) {
 	return f
 }
 
-// Size is an upper bound, in bytes, of the binary form of the request. It is counted once,
-// so the request must not change any more.
+// Size is an upper bound, in bytes, of the binary form of the request.
 func (r *Request) Size() int {
-	if r.size == 0 {
-		r.size = r.count()
-	}
-	return r.size
-}
-
-func (r *Request) count() int {
 	size := 1 + 3*binary.MaxVarintLen32
 	for _, c := range r.Cmds {
 		size += 2 * binary.MaxVarintLen32
@@ -120,10 +113,11 @@ func (r *Request) count() int {
 			size += binary.MaxVarintLen32 + len(a)
 		}
 	}
-	for _, w := range r.Watch {
+	watching := r.watching()
+	for _, w := range watching.Check {
 		size += 3*binary.MaxVarintLen64 + len(w.Key)
 	}
-	for _, k := range r.Keys {
+	for _, k := range watching.Learn {
 		size += 2*binary.MaxVarintLen32 + len(k.Name)
 	}
 	if b := r.Block; b != nil {
@@ -145,14 +139,15 @@ func (d *Decoder) Request() Request {
 	req := d.request()
 	req.Multi, req.Trace = flags&requestMulti != 0, flags&requestTrace != 0
 	if flags&requestKeys != 0 {
-		req.Keys = make([]Key, d.Count(2))
-		for i := range req.Keys {
+		keys := make([]Key, d.Count(2))
+		for i := range keys {
 			d.Item(2)
-			req.Keys[i] = Key{DB: d.small(), Name: d.Text()}
+			keys[i] = Key{DB: d.small(), Name: d.Text()}
 		}
-		if len(req.Keys) == 0 {
+		if len(keys) == 0 {
 			d.Fail("no keys")
 		}
+		req.Watch = &Watching{Learn: keys, Check: req.watching().Check}
 	}
 	if flags&requestBlock != 0 {
 		req.Block = d.blockStep(len(req.Cmds))
@@ -192,10 +187,10 @@ func (d *Decoder) request() (req Request) {
 		req.Cmds[i].Args = args
 	}
 	if n := d.Count(3); n > 0 {
-		req.Watch = make([]Watch, n)
-		for i := range req.Watch {
+		req.Watch = &Watching{Check: make([]Watch, n)}
+		for i := range req.Watch.Check {
 			d.Item(3)
-			req.Watch[i] = Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
+			req.Watch.Check[i] = Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
 		}
 	}
 	return req
@@ -228,11 +223,11 @@ func (d *Decoder) blockID() BlockID { return BlockID{Session: d.Uvarint(), Numbe
 
 // AppendResult appends the binary form of res.
 func AppendResult(dst []byte, res Result) []byte {
-	if res.Aborted {
+	if res.Aborted() {
 		return append(dst, resultAborted)
 	}
 	flags := byte(0)
-	if res.Versions != nil {
+	if res.Watched != nil {
 		flags |= resultVersions
 	}
 	if res.Trace != nil {
@@ -243,9 +238,9 @@ func AppendResult(dst []byte, res Result) []byte {
 	for _, r := range res.Replies {
 		dst = appendReply(dst, r)
 	}
-	if res.Versions != nil {
-		dst = binary.AppendUvarint(dst, uint64(len(res.Versions)))
-		for _, v := range res.Versions {
+	if res.Watched != nil {
+		dst = binary.AppendUvarint(dst, uint64(len(res.Watched.Versions)))
+		for _, v := range res.Watched.Versions {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
@@ -286,7 +281,7 @@ func (d *Decoder) Result() Result {
 func (d *Decoder) result(flags byte) (res Result) {
 	switch {
 	case flags == resultAborted:
-		return Result{Aborted: true}
+		return Result{Watched: &Watched{Aborted: true}}
 	case flags&^(resultVersions|resultTrace) != 0:
 		d.Fail("unknown result flags")
 		return Result{}
@@ -297,10 +292,10 @@ func (d *Decoder) result(flags byte) (res Result) {
 		res.Replies[i] = d.reply(0)
 	}
 	if flags&resultVersions != 0 {
-		res.Versions = make([]uint64, d.Count(1))
-		for i := range res.Versions {
+		res.Watched = &Watched{Versions: make([]uint64, d.Count(1))}
+		for i := range res.Watched.Versions {
 			d.Item(1)
-			res.Versions[i] = d.Uvarint()
+			res.Watched.Versions[i] = d.Uvarint()
 		}
 	}
 	if flags&resultTrace != 0 {

@@ -17,7 +17,7 @@ func sampleRequests() []Request {
 		{},
 		{Cmds: []Cmd{{Args: Args{"PING"}}}},
 		{Cmds: []Cmd{{DB: 15, Args: Args{"SET", "", "\x00\xff\r\n"}}, {Args: Args{""}}}},
-		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}},
+		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: &Watching{Check: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}}},
 		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
 		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
 		BlockOpening(),
@@ -25,15 +25,15 @@ func sampleRequests() []Request {
 		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),
 		BlockTending(nil, []BlockID{{Session: 1, Number: 2}}),
 		BlockClosing([]uint64{3}),
-		{Keys: []Key{{DB: 15, Name: "k"}, {}}, Watch: []Watch{{Key: "k", Version: 1}}, Multi: true},
+		{Watch: &Watching{Learn: []Key{{DB: 15, Name: "k"}, {}}, Check: []Watch{{Key: "k", Version: 1}}}, Multi: true},
 	}
 }
 
 func sampleResults() []Result {
 	trace := &Trace{Index: math.MaxUint64, From: 1, Marks: []int64{math.MaxInt64, 0}, Reads: []KeyRead{{Cmd: 1 << 20, Key: "k", At: 3}, {}}}
 	return []Result{
-		{}, {Aborted: true}, {Replies: sampleReplies()}, {Versions: []uint64{0, math.MaxUint64}},
-		{Replies: []Reply{OK()}, Trace: trace}, {Versions: []uint64{}, Trace: &Trace{}},
+		{}, {Watched: &Watched{Aborted: true}}, {Replies: sampleReplies()}, {Watched: &Watched{Versions: []uint64{0, math.MaxUint64}}},
+		{Replies: []Reply{OK()}, Trace: trace}, {Watched: &Watched{}, Trace: &Trace{}},
 	}
 }
 
@@ -47,8 +47,8 @@ func sampleReplies() []Reply {
 
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
-	return a.Multi == b.Multi && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) && slices.Equal(a.Watch, b.Watch) &&
-		a.Trace == b.Trace && slices.Equal(a.Keys, b.Keys) && reflect.DeepEqual(a.Block, b.Block)
+	return a.Multi == b.Multi && a.Trace == b.Trace && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) &&
+		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block)
 }
 
 func sameReply(a, b Reply) bool {
@@ -56,8 +56,9 @@ func sameReply(a, b Reply) bool {
 }
 
 func sameResult(a, b Result) bool {
-	same := a.Aborted == b.Aborted && slices.EqualFunc(a.Replies, b.Replies, sameReply) &&
-		(a.Versions == nil) == (b.Versions == nil) && slices.Equal(a.Versions, b.Versions) && (a.Trace == nil) == (b.Trace == nil)
+	sameWatched := func(x, y *Watched) bool { return x.Aborted == y.Aborted && slices.Equal(x.Versions, y.Versions) }
+	same := slices.EqualFunc(a.Replies, b.Replies, sameReply) && (a.Trace == nil) == (b.Trace == nil) &&
+		(a.Watched == nil) == (b.Watched == nil) && (a.Watched == nil || sameWatched(a.Watched, b.Watched))
 	if !same || a.Trace == nil {
 		return same
 	}
@@ -188,7 +189,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		items := len(req.Watch)
+		items := len(req.watching().Check) + len(req.watching().Learn)
 		for _, c := range req.Cmds {
 			items += 1 + len(c.Args)
 		}

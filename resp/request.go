@@ -33,26 +33,24 @@ type Watch struct {
 // says that commands are left.
 type Request struct {
 	Cmds  []Cmd
-	Watch []Watch // of a transaction: if one version differs, nothing is done and the Result is Aborted
-	Multi bool    // the body of a MULTI: waiters for its keys are served after it, not in between
-	Trace bool    // the Result must have a Trace
-	Keys  []Key   // the Result must have their versions (WATCH)
-
-	// Block: what a node has logged about blocking commands. Cmds is then the command that is
-	// asked for, or empty.
-	Block *BlockStep
+	Multi bool // the body of a MULTI: waiters for its keys are served after it, not in between
+	Trace bool // the Result must have a Trace
 
 	// Partly: the caller takes the replies to the first commands, and asks for the rest once it has
 	// passed them on (see Result.Left). It is not encoded.
 	Partly bool
 
-	size int // see Size
+	Watch *Watching // what WATCH and EXEC ask for; nil: nothing
+
+	// Block: what a node has logged about blocking commands. Cmds is then the command that is
+	// asked for, or empty.
+	Block *BlockStep
 }
 
-// Rest is the request for all but the first n commands.
-func (r Request) Rest(n int) Request {
-	r.Cmds, r.size = r.Cmds[n:], 0
-	return r
+// Watching is what a request asks about versions of keys.
+type Watching struct {
+	Learn []Key   // the Result must have their versions (WATCH)
+	Check []Watch // of a transaction: if one version differs, nothing is done and the Result is Aborted
 }
 
 // Changes are the flags of rows that only an entry of the log may run.
@@ -65,26 +63,45 @@ func (r *Request) Writes() bool {
 }
 
 // Empty reports whether nothing is asked for. The log has such requests for reasons of its own.
-func (r *Request) Empty() bool { return len(r.Cmds) == 0 && len(r.Keys) == 0 && r.Block == nil }
+func (r *Request) Empty() bool {
+	return len(r.Cmds) == 0 && len(r.watching().Learn) == 0 && r.Block == nil
+}
+
+// watching is what Watch points to, or nothing.
+func (r *Request) watching() (w Watching) {
+	if r.Watch != nil {
+		w = *r.Watch
+	}
+	return w
+}
 
 // Result answers a Request.
 type Result struct {
 	// One for each command of the request, in its order; nil if Aborted. See Left. What goes
 	// wrong with a request without commands is one error.
-	Replies  []Reply
-	Aborted  bool     // a watched key had changed: EXEC answers nil
-	Versions []uint64 // of Request.Keys; nil: it was not executed
-	Trace    *Trace   // of a request that asks for it; nil: not known
+	Replies []Reply
+	Watched *Watched // what became of Request.Watch, if there is something to say
+	Trace   *Trace   // of a request that asks for it; nil: not known
 
-	// Index is that of the entry of the log in which the request was executed; 0: in none,
-	// or this node has applied it. It does not travel with the Result.
+	// Index is that of the entry of the log in which the request was executed; 0: in none. (A read
+	// has a Trace.Index all the same.) The binary form does not have it: an answer to a peer has it
+	// beside the Result.
 	Index uint64
 }
+
+// Watched is what a Result says of a Watching.
+type Watched struct {
+	Aborted  bool     // a version differed, so EXEC answers nil; then there is nothing else in the Result
+	Versions []uint64 // of the keys to learn
+}
+
+// Aborted reports whether nothing was done because a watched key had changed.
+func (r Result) Aborted() bool { return r.Watched != nil && r.Watched.Aborted }
 
 // Trace says where in the order of all changes (Message, MessageChanges) a request took
 // effect, and which keys its scripts read: what CLIENT TRACKING needs to know.
 type Trace struct {
-	Index uint64    // of the entry that the request was, or of the last one before it
+	Index uint64    // of the entry that the request was, or, of a read, of the last one before it
 	From  int64     // how many changes of that entry had been made before the request
 	Marks []int64   // and after each of its commands
 	Reads []KeyRead // by its scripts, in their order
@@ -113,7 +130,7 @@ type KeyRead struct {
 // ones in the same entry did so much: all of them, or the rest of a pipelined run. The node asks
 // for these again. The first request of an entry always executes at least one command.
 func (r Result) Left(req Request) int {
-	if r.Aborted {
+	if r.Aborted() {
 		return 0
 	}
 	return max(0, len(req.Cmds)-len(r.Replies))

@@ -185,10 +185,10 @@ func TestForwardOutcomes(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		for _, want := range []Outcome{Done, NotDone, Unknown} {
 			p.b.forward = func(_ resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
-				respond(want, resp.Result{Aborted: true})
+				respond(want, resp.Result{Watched: &resp.Watched{Aborted: true}})
 			}
 			o, res := forward(t.Context(), p.pa, "b:1", command("exec"))
-			if o != want || res.Aborted != (want == Done) {
+			if o != want || res.Aborted() != (want == Done) {
 				t.Errorf("%v %+v, want %v", o, res, want)
 			}
 		}

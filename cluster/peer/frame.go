@@ -77,7 +77,6 @@ func (o Outcome) String() string {
 type Answer struct {
 	Outcome Outcome
 	Result  resp.Result // good only if the outcome is Done
-	Index   uint64      // of the entry that did it; 0: none
 }
 
 // Status is what a node answers to a status question. Leader confirmation
@@ -224,10 +223,11 @@ func answerBody(body []byte) (Answer, error) {
 		return unknown, fmt.Errorf("%w: bad index", ErrFrame)
 	}
 	res := d.Result()
+	res.Index = index
 	if err := end(&d, "result"); err != nil {
 		return unknown, err
 	}
-	return Answer{Outcome: Done, Result: res, Index: index}, nil
+	return Answer{Outcome: Done, Result: res}, nil
 }
 
 // end reports what was wrong with a body, also that something follows what it ends with.

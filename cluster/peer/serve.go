@@ -121,7 +121,8 @@ func (s *servedCalls) forward(f frame) error {
 		s.answer(f.id, Answer{Outcome: NotDone})
 		return nil
 	}
-	s.p.handler.Forward(call, func(a Answer) { s.answer(f.id, a) })
+	id := f.id
+	s.p.handler.Forward(call, func(a Answer) { s.answer(id, a) })
 	return nil
 }
 
@@ -140,7 +141,7 @@ func (s *servedCalls) answer(id uint64, a Answer) {
 		s.send(frameAnswer, id, []byte{byte(Unknown)}, nil)
 		return
 	}
-	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(Done)}, a.Index), body)
+	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(Done)}, a.Result.Index), body)
 }
 
 // send queues a frame. It never blocks.

@@ -124,12 +124,12 @@ func watch(s *session, args resp.Args) resp.Reply {
 	if len(s.watch)+len(keys) > watchedKeysMax || s.watchLen+size > watchedBytesMax {
 		return resp.Err("ERR too many watched keys")
 	}
-	req := resp.Request{Keys: make([]resp.Key, len(keys))}
+	learn := make([]resp.Key, len(keys))
 	for i, key := range keys {
-		req.Keys[i] = resp.Key{DB: db, Name: key}
+		learn[i] = resp.Key{DB: db, Name: key}
 	}
-	res := s.srv.backend.Do(s.ctx, req)
-	if len(res.Versions) != len(keys) {
+	res := s.srv.backend.Do(s.ctx, resp.Request{Watch: &resp.Watching{Learn: learn}})
+	if res.Watched == nil || len(res.Watched.Versions) != len(keys) {
 		return replyAt(res, 0)
 	}
 	have := map[string]bool{}
@@ -143,7 +143,7 @@ func watch(s *session, args resp.Args) resp.Reply {
 				return resp.Err(errHeld) // what is watched by now stays so
 			}
 			s.watchLen += len(key)
-			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Versions[i]})
+			s.watch = append(s.watch, resp.Watch{DB: db, Key: strings.Clone(key), Version: res.Watched.Versions[i]})
 		}
 	}
 	return resp.OK()
@@ -157,7 +157,10 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return resp.Err("ERR EXEC without MULTI")
 	}
 	db := int(s.db.Load())
-	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Watch: s.watch, Multi: true}
+	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Multi: true}
+	if len(s.watch) > 0 {
+		req.Watch = &resp.Watching{Check: s.watch}
+	}
 	s.discard()
 	if tx.spoiled {
 		return resp.Err(resp.ErrExecAbort)
@@ -169,7 +172,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if s.followed != nil {
 		s.followed.answered(res)
 	}
-	if res.Aborted {
+	if res.Aborted() {
 		return resp.NilArray()
 	}
 	if fail, all := commonFailure(res, n); all {
@@ -207,10 +210,11 @@ func (q *queued) selected(p *Profile) (db int, ok bool) {
 // fails when a watched key has changed; then asking for a version stands in.
 func (s *session) runData(req resp.Request) resp.Result {
 	if len(req.Cmds) == 0 {
-		if len(req.Watch) == 0 {
+		if req.Watch == nil {
 			return resp.Result{}
 		}
-		req.Keys = []resp.Key{{DB: req.Watch[0].DB, Name: req.Watch[0].Key}}
+		watched := req.Watch.Check[0]
+		req.Watch.Learn = []resp.Key{{DB: watched.DB, Name: watched.Key}}
 	}
 	return s.srv.backend.Do(s.ctx, req)
 }

@@ -91,9 +91,13 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, len(req.Cmds))
-	for _, w := range req.Watch {
+	watching := resp.Watching{}
+	if req.Watch != nil {
+		watching = *req.Watch
+	}
+	for _, w := range watching.Check {
 		if f.versions[strconv.Itoa(w.DB)+w.Key] != w.Version {
-			return resp.Result{Aborted: true}
+			return resp.Result{Watched: &resp.Watched{Aborted: true}}
 		}
 	}
 	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
@@ -104,11 +108,14 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		res.Replies[i] = f.one(ctx, c)
 		marks = append(marks, int64(len(f.changes)))
 	}
-	for _, k := range req.Keys {
+	for _, k := range watching.Learn {
 		if f.failing != "" {
 			return resp.Result{Replies: []resp.Reply{resp.Err(f.failing)}}
 		}
-		res.Versions = append(res.Versions, f.versions[strconv.Itoa(k.DB)+k.Name])
+		if res.Watched == nil {
+			res.Watched = &resp.Watched{}
+		}
+		res.Watched.Versions = append(res.Watched.Versions, f.versions[strconv.Itoa(k.DB)+k.Name])
 	}
 	f.index++
 	res.Index = f.index

@@ -70,7 +70,7 @@ func (s *session) follow(req *resp.Request, of []*command) *followed {
 // answered takes the answer of the backend. Of a run it may answer some first commands only:
 // the others are run by themselves.
 func (f *followed) answered(res resp.Result) {
-	f.aborted = res.Aborted
+	f.aborted = res.Aborted()
 	n := min(len(f.cmds), max(1, len(res.Replies)))
 	f.cmds, f.of = f.cmds[:n], f.of[:n]
 	if res.Trace != nil && len(res.Trace.Marks) == n {
