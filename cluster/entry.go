@@ -212,16 +212,15 @@ func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 		f.Item(1)
 		if version >= 3 {
 			if from := f.origin(sessions); from.session != 0 {
-				origins = append(origins, make([]origin, i+1-len(origins))...)
+				if origins == nil {
+					origins = make([]origin, len(reqs))
+				}
 				origins[i] = from
 			}
 		}
 		if reqs[i] = f.request(version); f.Err() != nil {
 			return nil, nil
 		}
-	}
-	if origins != nil {
-		origins = append(origins, make([]origin, len(reqs)-len(origins))...)
 	}
 	return reqs, origins
 }

@@ -172,11 +172,11 @@ func (d *Decoder) OldRequest() Request {
 
 // request reads the commands of a request and what is watched for it.
 func (d *Decoder) request() (req Request) {
-	req.Cmds = make([]Cmd, d.Count(2))
+	req.Cmds = d.cmds.take(d.Count(2))
 	for i := range req.Cmds {
 		d.Item(2)
 		req.Cmds[i].DB = d.small()
-		args := make(Args, d.Count(1))
+		args := Args(d.args.take(d.Count(1)))
 		for j := range args {
 			d.Item(1)
 			args[j] = d.Text()

@@ -170,6 +170,45 @@ func TestDecodeNestedCounts(t *testing.T) {
 	}
 }
 
+// Requests that are read one after the other share allocations, and nothing else: who appends to
+// the slices of one does not write into another. What they take stays in proportion to the input.
+func TestDecodeManyRequests(t *testing.T) {
+	var b []byte
+	var want []Request
+	for i := range 200 {
+		req := Request{Cmds: make([]Cmd, i%11)}
+		for j := range req.Cmds {
+			req.Cmds[j].Args = slices.Repeat(Args{"a"}, 1+(i+7*j)%13)
+		}
+		want, b = append(want, req), AppendRequest(b, req)
+	}
+	read := func() (got []Request) {
+		d := NewDecoder(b)
+		for range want {
+			got = append(got, d.Request())
+		}
+		if err := d.End(); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := read()
+	for _, req := range got {
+		for i := range req.Cmds {
+			_ = append(req.Cmds[i].Args, "another's")
+		}
+		_ = append(req.Cmds, Cmd{DB: 1, Args: Args{"another's"}})
+	}
+	for i := range want {
+		if !sameRequest(got[i], want[i]) {
+			t.Errorf("request %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	if got, limit := allocated(func() { read() }), uint64(50*len(b)); got > limit {
+		t.Errorf("%d bytes of input made the decoder allocate %d bytes", len(b), got)
+	}
+}
+
 // allocated measures the bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats

@@ -15,6 +15,31 @@ type Decoder struct {
 	rest []byte
 	owed int // bytes of rest, at least, that announced items still need
 	err  error
+
+	cmds slab[Cmd]
+	args slab[string]
+}
+
+// slab makes slices that live and die together. The first gets an allocation of its own. From then
+// on the short ones, of which an entry of the log has many, share allocations.
+type slab[T any] struct {
+	free  []T
+	share int // how many slices like the next one an allocation is for
+}
+
+// slabShare is how many slices share an allocation, and how long they are at most.
+const slabShare = 8
+
+func (s *slab[T]) take(n int) []T {
+	if n > slabShare {
+		return make([]T, n)
+	}
+	if s.free == nil || n > len(s.free) {
+		s.free, s.share = make([]T, n*max(s.share, 1)), slabShare
+	}
+	items := s.free[:n:n]
+	s.free = s.free[n:]
+	return items
 }
 
 // NewDecoder reads b, which must not change any more: texts, bytes, requests and results alias it.
