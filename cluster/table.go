@@ -210,3 +210,72 @@ func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	}
 	return resp.OK()
 }
+
+// identify looks up the row of each command that has none yet: the request was made here, or it
+// comes from another node. An unknown command keeps a nil Spec. A command of the node's own table
+// that is called wrongly gets the Spec of its name.
+func (n *Node) identify(cmds []resp.Cmd) {
+	for i := range cmds {
+		c := &cmds[i]
+		if c.Spec != nil {
+			continue
+		}
+		if row, _ := n.protocol.rows.Find(c.Args); row != nil {
+			c.Spec = &row.Spec
+		} else if c.Spec = n.protocol.rows.Lookup(c.Args[0]); c.Spec == nil {
+			c.Spec, _ = n.state.machine.Find(c.Args)
+		}
+	}
+}
+
+// own is the row of a command about the node; nil for a command on data.
+func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.Row(c.Spec) }
+
+// Specs lists the rows of all commands that the cluster knows.
+func (n *Node) Specs() []*resp.Spec {
+	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.state.machine.Specs()...)
+}
+
+// unfit returns the error of the first command that the machine does not know, or does not take
+// with so many arguments; false if there is none. The log must not hold such a command: a node that
+// finds one there can only stop. The other commands have their Spec afterwards.
+func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
+	for i := range req.Cmds {
+		c := &req.Cmds[i]
+		if c.Spec != nil && n.own(c) == nil {
+			continue // it was found and checked when it came
+		}
+		if c.Spec, fail = n.state.machine.Find(c.Args); c.Spec == nil {
+			return fail, true
+		}
+	}
+	return resp.Reply{}, false
+}
+
+func (n *Node) doOne(ctx context.Context, c resp.Cmd) resp.Reply {
+	if !n.own(&c).Run.onLeader {
+		return n.runOwn(ctx, c)
+	}
+	req := resp.Request{Cmds: []resp.Cmd{c}}
+	return n.run(ctx, req, n.localOwn).Replies[0]
+}
+
+func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
+	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
+		return fail
+	}
+	return n.own(&c).Run.run(ctx, n, c.Args)
+}
+
+// localOwn runs a command about the cluster on this node, which leads.
+func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
+	reply := n.runOwn(ctx, req.Cmds[0])
+	switch {
+	case reply.IsErr() && (reply.Str == resp.ErrNotDone || n.raft.State() != raft.Leader):
+		// Another node leads by now: ask that one. These commands may be sent twice.
+		return outcomeNotDone, resp.Result{}
+	case reply.IsErr() && reply.Str == resp.ErrUnknown:
+		return outcomeUnknown, resp.Result{}
+	}
+	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
+}
