@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockd/cluster/peer"
@@ -18,19 +19,27 @@ import (
 // between; then those about the node (INFO, WAIT ...), in their order.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	n.identify(req.Cmds)
-	own := 0
-	for i := range req.Cmds {
-		if n.own(&req.Cmds[i]) != nil {
-			own++
+	isOwn := func(c resp.Cmd) bool { return n.own(&c) != nil }
+	if !slices.ContainsFunc(req.Cmds, isOwn) {
+		return n.run(ctx, req)
+	}
+	data := resp.Request{Cmds: slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), Watch: req.Watch, Multi: req.Multi}
+	var done resp.Result
+	if len(data.Cmds) > 0 {
+		done = n.run(ctx, data)
+	}
+	if done.Aborted() {
+		return done
+	}
+	replies := make([]resp.Reply, len(req.Cmds))
+	for i, c := range req.Cmds {
+		if isOwn(c) {
+			replies[i] = n.doOwn(ctx, c)
+		} else {
+			replies[i], done.Replies = done.Replies[0], done.Replies[1:]
 		}
 	}
-	switch own {
-	case 0:
-		return n.run(ctx, req, nil)
-	case len(req.Cmds):
-		return n.doOwn(ctx, req.Cmds)
-	}
-	return n.doMixed(ctx, req)
+	return resp.Result{Replies: replies}
 }
 
 // Await returns once this node's clients have received the messages of all entries up to index. A
@@ -54,42 +63,6 @@ func (n *Node) Await(ctx context.Context, index uint64) {
 	}
 }
 
-// doMixed runs a request that has both kinds of commands.
-func (n *Node) doMixed(ctx context.Context, req resp.Request) resp.Result {
-	data, own := resp.Request{Watch: req.Watch, Multi: req.Multi}, []resp.Cmd(nil)
-	for _, c := range req.Cmds {
-		if n.own(&c) != nil {
-			own = append(own, c)
-		} else {
-			data.Cmds = append(data.Cmds, c)
-		}
-	}
-	first := n.run(ctx, data, nil)
-	if first.Aborted() {
-		return first
-	}
-	then := n.doOwn(ctx, own)
-	replies := make([]resp.Reply, 0, len(req.Cmds))
-	for _, c := range req.Cmds {
-		from := &first.Replies
-		if n.own(&c) != nil {
-			from = &then.Replies
-		}
-		replies = append(replies, (*from)[0])
-		*from = (*from)[1:]
-	}
-	return resp.Result{Replies: replies}
-}
-
-// doOwn runs commands about the node.
-func (n *Node) doOwn(ctx context.Context, cmds []resp.Cmd) resp.Result {
-	var res resp.Result
-	for _, c := range cmds {
-		res.Replies = append(res.Replies, n.doOne(ctx, c))
-	}
-	return res
-}
-
 // fail answers every command of a request alike, and one without commands once.
 func fail(req resp.Request, text string) resp.Result {
 	replies := make([]resp.Reply, max(1, len(req.Cmds)))
@@ -99,9 +72,6 @@ func fail(req resp.Request, text string) resp.Result {
 	return resp.Result{Replies: replies}
 }
 
-// executor runs a request on this node, which leads.
-type executor func(ctx context.Context, req resp.Request) (outcome, resp.Result)
-
 // Pauses between two attempts at a request, unless a new leader shows up before.
 const (
 	retryPauseMin = 2 * time.Millisecond
@@ -110,20 +80,20 @@ const (
 
 // run tries a request until its outcome is known, or cannot be known, or there has been no leader
 // for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
-// latency. A read may always be tried again; a write whose outcome is unknown never is. own, if not
-// nil, runs a command about the node in place of the machine; it counts as a write.
-func (n *Node) run(ctx context.Context, req resp.Request, own executor) resp.Result {
+// latency. A read may always be tried again; a write whose outcome is unknown never is. A command
+// about the node (Node.isOwn) counts as a write.
+func (n *Node) run(ctx context.Context, req resp.Request) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
-	write := own != nil || req.Writes()
+	write := n.isOwn(&req) || req.Writes()
 	start, pause := n.clock.Monotonic(), retryPauseMin
 	var done []resp.Reply // replies to the commands before those of req, if req is the rest of a request
 	for {
 		changed := n.changed.next()
-		out, doubted := n.try(ctx, req, write, own)
+		out, doubted := n.try(ctx, req, write)
 		if doubted {
 			start = n.clock.Monotonic() // there is a leader, or this was the last attempt
 		}
@@ -162,12 +132,12 @@ var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothi
 
 // try makes one attempt at a request. doubted means that the attempt was in doubt until the log
 // showed its outcome.
-func (n *Node) try(ctx context.Context, req resp.Request, write bool, own executor) (out answer, doubted bool) {
-	switch {
-	case own == nil && write:
+func (n *Node) try(ctx context.Context, req resp.Request, write bool) (out answer, doubted bool) {
+	switch own := n.isOwn(&req); {
+	case write && !own:
 		return n.attemptWrite(ctx, req)
-	case own != nil && n.lead.Load() != nil:
-		o, res := own(ctx, req)
+	case own && n.lead.Load() != nil:
+		o, res := n.localOwn(ctx, req)
 		return answer{outcome: o, result: res}, false
 	}
 	return n.attempt(ctx, req, write), false
@@ -303,7 +273,7 @@ func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 		n.proposer.submit(o)
 		return
 	}
-	if len(o.req.Cmds) > 0 && n.own(&o.req.Cmds[0]) != nil {
+	if n.isOwn(&o.req) {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), o.until)
 			defer cancel()

@@ -252,12 +252,16 @@ func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
 	return resp.Reply{}, false
 }
 
-func (n *Node) doOne(ctx context.Context, c resp.Cmd) resp.Reply {
+// isOwn reports whether a request is a command about the node, which is then its only one.
+func (n *Node) isOwn(req *resp.Request) bool { return len(req.Cmds) > 0 && n.own(&req.Cmds[0]) != nil }
+
+// doOwn runs a command about the node, on the leader if that must run it.
+func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 	if !n.own(&c).Run.onLeader {
 		return n.runOwn(ctx, c)
 	}
 	req := resp.Request{Cmds: []resp.Cmd{c}}
-	return n.run(ctx, req, n.localOwn).Replies[0]
+	return n.run(ctx, req).Replies[0]
 }
 
 func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
