@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +36,7 @@ type life struct {
 // that it must be gone, and until then what is left of it shrinks like real time.
 func Expiry(h *history.History) *Verdict {
 	v := &Verdict{}
-	clock := newLogClock(h, leaseWrites)
+	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(leaseWrites, o.Name) })
 	lives := map[string]*life{}
 	ended := 0
 	for i := range h.Ops {

@@ -27,7 +27,7 @@ const (
 // before and after them leave open, and are judged by these.
 func Leases(h *history.History) *Verdict {
 	v := &Verdict{}
-	ticks := newTicks(h)
+	ticks := newTicks(h, leaseWrites...)
 	ticks.judge(v)
 	leases := map[string]*granted{}
 	for i := range h.Ops {
@@ -37,13 +37,12 @@ func Leases(h *history.History) *Verdict {
 		}
 		if o.Name == "grant" || o.Name == "set" {
 			from, to := ticks.during(o)
-			leases[o.Key] = &granted{grant: o, from: from + millis(o.In[1]), to: to + millis(o.In[1])}
+			leases[o.Key] = &granted{grant: o, ends: deadlineAfter(from, to, millis(o.In[1]))}
 		}
 		if l := leases[o.Key]; l != nil {
 			l.look(v, ticks, o)
 		}
 	}
-	v.Note("the log clock was seen %d times, %d of them at a node that led throughout", len(ticks.seen), ticks.led)
 	return v
 }
 
@@ -57,8 +56,8 @@ type sight struct {
 
 // ticks is what a history tells of the log clock.
 type ticks struct {
-	seen  []*sight // in the order in which they were asked for
-	of    map[*history.Op]*sight
+	seen  []*sight       // in the order in which they were asked for
+	of    map[int]*sight // by the lines of their operations
 	led   int
 	clock *logClock
 
@@ -69,16 +68,18 @@ type ticks struct {
 	reigns  map[string]crest // by how much it was before real time, by the ends of the sights of a term
 }
 
-func newTicks(h *history.History) *ticks {
-	t := &ticks{of: map[*history.Op]*sight{}, reigns: map[string]crest{}}
-	t.clock = newLogClock(h, leaseWrites)
+// newTicks finds what tells the log clock: every result of four words. Writes are the
+// operations that go through the log, and show that somebody leads.
+func newTicks(h *history.History, writes ...string) *ticks {
+	t := &ticks{of: map[int]*sight{}, reigns: map[string]crest{}}
+	t.clock = newLogClock(h, func(o *history.Op) bool { return slices.Contains(writes, o.Name) })
 	for i := range h.Ops {
 		o := &h.Ops[i]
-		if !o.OK() || o.Name != "grant" && o.Name != "observe" && o.Name != "glance" {
+		if !o.OK() || len(o.Out) != 4 {
 			continue
 		}
-		s := &sight{op: o, tick: millis(o.Out[3]), logged: o.Name != "glance"}
-		t.seen, t.of[o] = append(t.seen, s), s
+		s := &sight{op: o, tick: millis(o.Out[3]), logged: slices.Contains(writes, o.Name)}
+		t.seen, t.of[o.Line] = append(t.seen, s), s
 	}
 	t.findReigns(h)
 	terms := map[string][]crestPoint{}
@@ -103,10 +104,8 @@ func newTicks(h *history.History) *ticks {
 	return t
 }
 
-// leaseWrites are the writes that show that somebody leads.
-func leaseWrites(o *history.Op) bool {
-	return slices.Contains([]string{"set", "beat", "grant", "observe"}, o.Name)
-}
+// leaseWrites are the writes of a history of leases.
+var leaseWrites = []string{"set", "beat", "grant", "observe"}
 
 // findReigns finds what a node was asked while it led: it said so before and after, in
 // one term.
@@ -128,8 +127,8 @@ func (t *ticks) findReigns(h *history.History) {
 				}
 			}
 			last[o.Process] = reign{of: o, known: o.OK() && o.Out[0] != "nil"}
-		case t.of[o] != nil && r.known && r.of.Node == o.Node:
-			r.seen = append(r.seen, t.of[o])
+		case t.of[o.Line] != nil && r.known && r.of.Node == o.Node:
+			r.seen = append(r.seen, t.of[o.Line])
 			last[o.Process] = r
 		}
 	}
@@ -141,16 +140,20 @@ func (t *ticks) ran(at int64) int64     { return t.clock.ranMax(0, at) }
 func (t *ticks) mustRun(at int64) int64 { return at - t.clock.lostMax(0, at) }
 
 // judge judges the log clock. Real time is that of the clients, who are on the same
-// machine.
-func (t *ticks) judge(v *Verdict) {
+// machine. The log clock is sound if it neither goes back nor runs faster than that:
+// then it bounds what was not seen of it.
+func (t *ticks) judge(v *Verdict) (sound bool) {
+	sound = true
 	for _, s := range t.seen {
 		o := s.op
 		if most, by := t.reached.before(o.Start); s.tick < most {
 			v.Add("log clock went back", o, "%s had seen it at %s", by, clockMs(most))
+			sound = false
 		}
 		if most, by := t.most(o); s.tick > most {
 			v.Add("log clock fast", o, "since %s it ran %.3f ms longer than there was time", by,
 				float64(s.tick-most)/1e6)
+			sound = false
 		}
 		least, by := t.reigns[s.term].before(o.Start)
 		if lost := least + o.Start - s.tick - clockGrain; by != nil && lost > 0 {
@@ -164,6 +167,8 @@ func (t *ticks) judge(v *Verdict) {
 				float64(lost)/1e6)
 		}
 	}
+	v.Note("the log clock was seen %d times, %d of them at a node that led throughout", len(t.seen), t.led)
+	return sound
 }
 
 // most is what the log clock can be at most when o is done, by what was seen before.
@@ -177,7 +182,7 @@ func (t *ticks) most(o *history.Op) (most int64, by *history.Op) {
 
 // during is between which two moments of the log clock o was done.
 func (t *ticks) during(o *history.Op) (from, to int64) {
-	if s := t.of[o]; s != nil {
+	if s := t.of[o.Line]; s != nil && o.OK() {
 		return s.tick, s.tick
 	}
 	from, _ = t.reached.before(o.Start)
@@ -190,18 +195,45 @@ func (t *ticks) during(o *history.Op) (from, to int64) {
 
 // passed is what the log clock of the state that o saw had reached at least.
 func (t *ticks) passed(o *history.Op) int64 {
-	if s := t.of[o]; s != nil && s.logged {
+	if s := t.of[o.Line]; s != nil && o.OK() && s.logged {
 		return s.tick
 	}
 	passed, _ := t.reached.before(o.Start)
 	return passed
 }
 
-// granted is what is known of the lease of one key: the last moment of the log clock at
-// which it is there lies from one to another.
+// deadline is what is known of the end of a lease: the last moment of the log clock at
+// which its key is there lies from one to another.
+type deadline struct{ from, to int64 }
+
+// deadlineAfter is that of a lease which was given from one moment to another.
+func deadlineAfter(from, to, lease int64) deadline { return deadline{from + lease, to + lease} }
+
+// mayBeOver reports whether the lease may have ended, by a log clock that is no later.
+func (d deadline) mayBeOver(latest int64) bool { return latest > d.from }
+
+// isOver reports whether the lease has ended, by a log clock that has come so far.
+func (d deadline) isOver(passed int64) bool { return passed > d.to }
+
+// narrowed is the deadline when PTTL has told what is left, by a log clock from one
+// moment to another; told is what that says. ok is false if both cannot be.
+func (d deadline) narrowed(left string, from, to int64) (narrow, told deadline, ok bool) {
+	ms, err := strconv.ParseInt(left, 10, 64)
+	if err != nil || ms < 0 {
+		return d, d, false // who is there has a time to live
+	}
+	told = deadlineAfter(from, to, ms*msNs)
+	if ms == 0 {
+		told.from = min(told.from, d.from) // it may have been over for a while, and nothing of the log has said so yet
+	}
+	narrow = deadline{max(d.from, told.from), min(d.to, told.to)}
+	return narrow, told, narrow.from <= narrow.to
+}
+
+// granted is what is known of the lease of one key.
 type granted struct {
-	grant    *history.Op
-	from, to int64
+	grant *history.Op
+	ends  deadline
 }
 
 // look judges what an operation saw of the key.
@@ -232,40 +264,27 @@ func (l *granted) look(v *Verdict, t *ticks, o *history.Op) {
 	from, to := t.during(o)
 	switch {
 	case there == "0":
-		if to <= l.from {
+		if !l.ends.mayBeOver(to) {
 			v.Add("ended early", o, "%s gave it until %s of the log clock, which was %s at most", l.grant,
-				clockMs(l.from), clockMs(to))
+				clockMs(l.ends.from), clockMs(to))
 		}
 		return
 	case value != l.grant.In[0]:
 		v.Add("wrong value", o, "only %q was ever set", l.grant.In[0])
-	case t.passed(o) > l.to:
-		v.Add("ended late", o, "%s gave it until %s of the log clock, which was %s at least", l.grant, clockMs(l.to),
-			clockMs(t.passed(o)))
+	case l.ends.isOver(t.passed(o)):
+		v.Add("ended late", o, "%s gave it until %s of the log clock, which was %s at least", l.grant,
+			clockMs(l.ends.to), clockMs(t.passed(o)))
 	}
-	if left != "" {
-		l.remaining(v, o, left, from, to)
-	}
-}
-
-// remaining judges what is left of the lease: its deadline less the log clock, which was
-// from one moment to another. It tells the deadline more precisely.
-func (l *granted) remaining(v *Verdict, o *history.Op, text string, from, to int64) {
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || ms < 0 {
-		v.Add("wrong remaining time", o, "the key exists and has a time to live")
+	if left == "" {
 		return
 	}
-	from, to = from+ms*msNs, to+ms*msNs
-	if ms == 0 {
-		from = min(from, l.from) // it may have been over for a while, and nothing of the log has said so yet
-	}
-	if to < l.from || from > l.to {
+	narrow, told, ok := l.ends.narrowed(left, from, to)
+	if !ok {
 		v.Add("wrong remaining time", o, "%s gave it until %s to %s of the log clock: this says until %s to %s",
-			l.grant, clockMs(l.from), clockMs(l.to), clockMs(from), clockMs(to))
+			l.grant, clockMs(l.ends.from), clockMs(l.ends.to), clockMs(told.from), clockMs(told.to))
 		return
 	}
-	l.from, l.to = max(l.from, from), min(l.to, to)
+	l.ends = narrow // it tells the deadline more precisely
 }
 
 func clockMs(tick int64) string { return strconv.FormatFloat(float64(tick)/1e6, 'f', -1, 64) + " ms" }

@@ -124,3 +124,94 @@ func TestLeasesOfSafety(t *testing.T) {
 		}
 	}
 }
+
+// Locks are judged by the log clock to the millisecond, as far as scripts tell it, and
+// whatever is broken: each of these histories breaks one rule at one point.
+func TestExactLocks(t *testing.T) {
+	const key = "0-4 1 acquire l a,100 = OK,100,a,1002\n " // until 1102 of the log clock
+	good := []string{
+		key + "98-104 2 acquire l b,100 = nil,0,a,1102\n 101-105 2 acquire l b,100 = OK,100,b,1103",
+		key + "98-104 1 release l a = 1,-2,nil,1102\n 105-106 2 holder l = nil",
+		key + "50-52 1 renew l a,300 = 1,300,a,1051\n 352-353 2 acquire l b,9 = nil,0,a,1351\n 354-355 2 holder l = nil,-2,nil,1354",
+		key + "50-51 fault transfer\n 5000-5001 2 acquire l b,9 = nil,1,a,1101\n 5002-5003 2 holder l = a", // nobody led meanwhile
+		key + "90-104 2 holder l = a,0,a,1103",                                                             // nothing of the log has said so
+		key + "50-? 1 renew l a,100\n 140-141 2 acquire l b,9 = nil,9,a,1141\n 150-151 1 release l a = 1,-2,nil,1150",
+		key + "50-? 1 release l a\n 60-61 2 acquire l b,9 = OK,9,b,1060\n 70-71 1 release l a = 0,-2,nil,1070",
+		"0-? 1 acquire l a,100\n 50-51 2 acquire l b,100 = nil,52,a,1050\n 102-103 2 acquire l b,100 = OK,100,b,1103", // done between
+		"0-1 9 holder q = nil,-2,nil,1000\n 2-5 1 acquire l a,100 = OK\n 5-6 2 acquire l b,9 = nil,97,a,1006\n 110-111 2 holder l = nil",
+		"0-4 1 acquire l a,100 = OK\n 500-501 1 release l a = 1", // nothing is known of the log clock
+		"0-4 1 acquire l a,100 = OK,100,a,-5000\n 5-6 2 acquire l b,9 = nil,98,a,-4998",
+	}
+	for _, s := range good {
+		expect(t, Lock, s)
+	}
+	expect(t, Lock, "0-4 1 acquire l a,100 = OK,101,a,1002", "wrong remaining time@1")
+	expect(t, Lock, "0-4 1 acquire l a,100 = OK,99,a,1002", "wrong remaining time@1")
+	expect(t, Lock, "0-4 1 acquire l a,100 = OK,-1,a,1002", "wrong remaining time@1")
+	expect(t, Lock, "0-4 1 acquire l a,100 = OK,-2,a,1002", "wrong remaining time@1")
+	expect(t, Lock, "0-4 1 acquire l a,100 = OK,100,b,1002", "lock held by the wrong one@1")
+	expect(t, Lock, key+"50-51 2 acquire l b,100 = nil,51,a,1050", "wrong remaining time@2") // 52
+	expect(t, Lock, key+"50-51 2 holder l = a,53,a,1050", "wrong remaining time@2")
+	expect(t, Lock, key+"50-51 fault kill\n 5000-5001 2 holder l = a,400,a,1101", "wrong remaining time@3")
+	expect(t, Lock, "0-1 9 holder q = nil,-2,nil,1000\n 2-20 1 acquire l a,100 = OK\n 10-12 2 acquire l b,9 = nil,400,a,1011",
+		"wrong remaining time@2") // what the other one tells
+	expect(t, Lock, key+"50-51 2 acquire l b,100 = nil,52,c,1050", "lock held by the wrong one@2")
+	expect(t, Lock, key+"50-51 1 release l a = 1,52,a,1050", "lock held by the wrong one@2") // it is free
+	expect(t, Lock, key+"50-52 1 renew l a,300 = 1,52,a,1050", "wrong remaining time@2")
+	expect(t, Lock, key+"50-? 1 renew l a,100\n 140-141 2 acquire l b,9 = nil,62,a,1141", "wrong remaining time@3") // it was renewed until 1102
+	// Early: nobody can have led for so long, and by the log clock the lease had not ended.
+	const away = key + "10-20 fault pause\n "
+	expect(t, Lock, away+"5000-5001 2 acquire l b,100 = OK,100,b,1102", "ended early@3")
+	expect(t, Lock, away+"5000-5001 2 holder l = nil,-2,nil,1102", "ended early@3")
+	expect(t, Lock, away+"5000-5001 1 release l a = 0,-2,nil,1102", "ended early@3")
+	expect(t, Lock, away+"5000-5001 1 renew l a,9 = 0,-2,nil,1102", "ended early@3")
+	expect(t, Lock, away+"5000-5001 2 holder q = nil,-2,nil,1050\n 5010-5011 2 holder l = nil", "ended early@4") // by what the clock may have been
+	expect(t, Lock, key+"50-? 1 renew l a,100\n 5000-5001 2 acquire l b,9 = OK,9,b,1102", "ended early@3")
+	// Late: whatever was broken meanwhile.
+	expect(t, Lock, away+"101-102 2 acquire l b,100 = nil,0,a,1103", "ended late@3")
+	expect(t, Lock, away+"101-102 1 release l a = 1,-2,nil,1103", "ended late@3")
+	expect(t, Lock, away+"101-102 1 renew l a,9 = 1,9,a,1103", "ended late@3")
+	expect(t, Lock, away+"101-102 2 release q x = 0,-2,nil,1103\n 103-104 2 holder l = a", "ended late@4")
+	expect(t, Lock, away+"101-102 2 release q x = 0,-2,nil,1103\n 103-104 2 acquire l b,9 = nil", "ended late@4")
+	expect(t, Lock, away+"101-102 2 release q x = 0,-2,nil,1103\n 103-104 2 fence l x = 7", "ended late@4")
+	expect(t, Lock, key+"50-51 1 renew l a,9 = 1,9,a,1050\n 60-61 2 acquire l b,9 = nil,0,a,1060", "ended late@3") // a renewal may shorten
+	expect(t, Lock, key+"50-51 1 release l a = 1\n 60-61 2 acquire l b,9 = OK,9,b,1060\n 70-71 1 acquire l c,9 = nil,0,b,1070", "ended late@4")
+	// What breaks a rule of real time, too, has its name.
+	expect(t, Lock, key+"50-51 2 acquire l b,100 = OK,100,b,1050", "two holders@2")
+	expect(t, Lock, key+"50-51 1 release l a = 1,-2,nil,1050\n 52-53 2 acquire l b,9 = nil,50,a,1052", "refused although free@3")
+	// The log clock itself is judged; if it cannot be trusted, leases are judged by real time.
+	expect(t, Lock, key+"5-6 2 holder q = nil,-2,nil,1001", "log clock went back@2")
+	expect(t, Lock, key+"50-51 2 acquire l b,9 = nil,0,a,1103", "log clock fast@2")
+	expect(t, Lock, "0-1 1@n1 reign r = 2\n 2-3 1@n1 release q x = 0,-2,nil,1003\n 40-41 1@n1 release q x = 0,-2,nil,1030\n"+
+		"42-43 1@n1 reign r = 2", "log clock slow@3")
+}
+
+// The same holds for locks of Redisson, and for those of which waiters are told.
+func TestExactLocksOfOthers(t *testing.T) {
+	const locked = "0-4 1 lock l a,100 = nil,100,a,1002\n 10-11 1 lock l a,200 = nil,200,a,1010\n " // until 1210
+	good := []string{
+		locked + "208-211 2 lock l b,9 = held,0,a,1210\n 212-213 2 lock l b,9 = nil,9,b,1212",
+		locked + "50-51 1 unlock l a,300 = 0,300,a,1050\n 340-341 1 count l a,1 = 1,10,a,1340\n 342-343 1 unlock l a,9 = 1,-2,nil,1342",
+		locked + "50-51 2 unlock l b,300 = nil,160,a,1050\n 60-61 1 renew l a,500 = 1,500,a,1060\n 500-501 1 count l a,1 = 2",
+	}
+	for _, s := range good {
+		expect(t, Reentrant, s)
+	}
+	expect(t, Reentrant, locked+"50-51 2 lock l b,9 = held,161,a,1050", "wrong remaining time@3")
+	expect(t, Reentrant, locked+"50-51 1 unlock l a,300 = 0,160,a,1050", "wrong remaining time@3") // one level less renews
+	expect(t, Reentrant, locked+"50-51 2 lock l b,9 = held,160,b,1050", "lock held by the wrong one@3")
+	expect(t, Reentrant, locked+"209-212 2 lock l b,9 = nil,9,b,1210", "ended early@3")
+	expect(t, Reentrant, locked+"209-212 1 unlock l a,9 = nil,-2,nil,1210", "ended early@3")
+	expect(t, Reentrant, locked+"209-212 2 lock l b,9 = held,0,a,1211", "ended late@3")
+	expect(t, Reentrant, locked+"209-212 1 unlock l a,9 = 0,9,a,1211", "ended late@3")
+	expect(t, Reentrant, locked+"209-210 2 renew q b,9 = 0,-2,nil,1211\n 211-212 1 count l a,1 = 2", "ended late@4")
+	expect(t, Reentrant, locked+"50-51 1 count l a,1 = 3,160,a,1050", "reentrant lock@3")
+	expect(t, Reentrant, locked+"12-13 2 renew q b,9 = 0,-2,nil,1009", "log clock went back@3")
+
+	const taken = "0-4 1 acquire l a,1000 = OK,1000,a,1002\n "
+	expect(t, Waiters, taken+"10-11 2 acquire l b,9 = nil,992,a,1010\n 12-13 3 wait l 992,a = woken\n 11-12 1 release l a = 1,-2,nil,1012")
+	expect(t, Waiters, taken+"10-11 2 acquire l b,9 = nil,991,a,1010", "wrong remaining time@2")
+	expect(t, Waiters, taken+"1000-1001 2 acquire l b,9 = nil,0,a,2005", "log clock fast@2")
+	expect(t, Waiters, taken+"1001-1002 2 acquire l b,9 = nil,0,a,2003", "ended late@2")
+	expect(t, Waiters, taken+"1001-1002 2 acquire l b,9 = OK,9,b,2002", "ended early@2")
+}

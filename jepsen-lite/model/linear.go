@@ -28,21 +28,27 @@ type machine struct {
 	// need not be kept beside a; nil: no state but itself.
 	covers func(a, b any) bool
 	kind   string // of the problem when there is no order
+	// name gives it a better one: ops are those until o, which no order explains; nil: there is none.
+	name func(ops []*history.Op, o *history.Op) string
+	ops  []string // the names of its operations; nil: all are
+}
+
+// takes reports whether o belongs to the machine, and may have changed or shown its state.
+func (m machine) takes(o *history.Op) bool {
+	return o.Outcome != history.Fail && !(o.Outcome == history.Info && m.reads(o)) && o.Key != "" &&
+		(m.ops == nil || slices.Contains(m.ops, o.Name))
 }
 
 // decideMax bounds the search for one key.
 const decideMax = 20 * time.Second
 
 // linearizable checks every key by itself against m.
-func linearizable(h *history.History, m machine) *Verdict {
-	v := &Verdict{}
+func linearizable(v *Verdict, h *history.History, m machine) {
 	keys := map[string][]*history.Op{}
 	for i := range h.Ops {
-		o := &h.Ops[i]
-		if o.Outcome == history.Fail || o.Outcome == history.Info && m.reads(o) || o.Key == "" {
-			continue
+		if o := &h.Ops[i]; m.takes(o) {
+			keys[o.Key] = append(keys[o.Key], o)
 		}
-		keys[o.Key] = append(keys[o.Key], o)
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch m.search(keys[key], decideMax) {
@@ -53,7 +59,6 @@ func linearizable(h *history.History, m machine) *Verdict {
 		}
 	}
 	v.Note("%d keys, each linearizable by itself or named", len(keys))
-	return v
 }
 
 func (m machine) model(ops []*history.Op) porcupine.Model {
@@ -149,8 +154,12 @@ func (m machine) blame(v *Verdict, ops []*history.Op) {
 			"in time")
 		return
 	}
+	kind := m.kind
+	if m.name != nil {
+		kind = m.name(m.until(ops, done[i].End), done[i])
+	}
 	v.Add(
-		m.kind,
+		kind,
 		done[i],
 		"no order of the operations on %s explains this answer; those before it on the key were:%s",
 		ops[0].Key,
@@ -194,7 +203,8 @@ func recent(ops []*history.Op, last *history.Op) string {
 }
 
 // Picture writes porcupine's timeline of one key to an HTML file.
-func Picture(h *history.History, line int, m Machine, path string) error {
+func Picture(h *history.History, line int, of Machine, path string) error {
+	m := of.of(h)
 	key := ""
 	if o := h.At(line); o != nil {
 		key = o.Key
@@ -202,14 +212,19 @@ func Picture(h *history.History, line int, m Machine, path string) error {
 	var ops []*history.Op
 	for i := range h.Ops {
 		o := &h.Ops[i]
-		if o.Key == key && o.Outcome != history.Fail && !(o.Outcome == history.Info && m.m.reads(o)) {
+		if o.Key == key && m.takes(o) {
 			ops = append(ops, o)
 		}
 	}
-	model := m.m.model(ops)
+	model := m.model(ops)
 	_, info := porcupine.CheckOperationsVerbose(model, operations(ops), decideMax)
 	return porcupine.VisualizePath(model, info, path)
 }
 
 // Machine is a sequential specification that Picture can draw.
-type Machine struct{ m machine }
+type Machine struct {
+	of func(h *history.History) machine
+}
+
+// always is a machine that is the same for all histories.
+func always(m machine) Machine { return Machine{func(*history.History) machine { return m }} }

@@ -20,7 +20,7 @@ var queue = machine{
 }
 
 // ListMachine is for Picture.
-var ListMachine = Machine{queue}
+var ListMachine = always(queue)
 
 func queueStep(state any, o *history.Op, _ int64) []any {
 	now := state.(string)
@@ -75,7 +75,8 @@ func List(h *history.History) *Verdict {
 			answers[o.Key] = append(answers[o.Key], o)
 		}
 	}
-	v := linearizable(short, queue)
+	v := &Verdict{}
+	linearizable(v, short, queue)
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
 		oneList(v, appends[key], answers[key])
 	}

@@ -1,69 +1,220 @@
 package model
 
 import (
+	"math"
 	"slices"
 	"strconv"
+
+	"github.com/anishathalye/porcupine"
 
 	"lockd/jepsen-lite/history"
 )
 
 const msNs = int64(1e6)
 
-// lease is the state of a lock that one owner holds for some time. The times are
-// bounds that hold for sure, not what the server computed: a lease runs at least
-// until the time before its request was sent, plus its length.
+// lease is the state of a lock that one owner holds for some time. By real time a lease
+// runs at least until the time before its request was sent, plus its length; by the log
+// clock it ends exactly, as far as the log clock of its grant is known.
 type lease struct {
 	owner string // "" : free
 	count int    // of a reentrant lock
 	fence int64  // once it is known
 	until int64  // the lease has not ended before
 	now   int64  // the last operation took effect no earlier
+	ends  deadline
+	tick  int64 // the log clock of the last write was no less
+}
+
+// given is the lease when o sets it, by a log clock that is no later than latest.
+func (s lease) given(o *history.Op, latest int64) lease {
+	s.until = o.Start + millis(o.In[1])
+	s.ends = deadlineAfter(s.tick, latest, millis(o.In[1]))
+	return s
+}
+
+func (s lease) released() lease { return lease{now: s.now, tick: s.tick} }
+
+// moment is what is known of the log clock of an operation.
+type moment struct {
+	from, to int64 // it was between these
+	passed   int64 // and that of the state that the operation saw no less
+	logged   bool  // it is that of an entry, of which none is earlier than those before it
 }
 
 // possible lists what the state may be when o takes effect: unchanged, or, if o
 // may lie after the end of the lease, free.
-func (s lease) possible(o *history.Op) []lease {
+func (s lease) possible(o *history.Op, at moment) []lease {
 	s.now = max(s.now, o.Start)
-	if s.now > o.End {
+	if at.logged {
+		s.tick = max(s.tick, at.from)
+	}
+	if s.now > o.End || at.logged && s.tick > at.to {
 		return nil
 	}
-	states := []lease{s}
-	if s.owner != "" && o.End >= s.until {
-		states = append(states, lease{now: max(s.now, s.until)})
+	if s.owner == "" {
+		return []lease{s}
+	}
+	var states []lease
+	if !s.ends.isOver(max(at.passed, s.tick)) {
+		states = append(states, s)
+	}
+	if o.End >= s.until && s.ends.mayBeOver(at.to) {
+		free := lease{now: max(s.now, s.until), tick: s.tick}
+		if at.logged {
+			free.tick = max(s.tick, s.ends.from+clockGrain)
+		}
+		states = append(states, free)
 	}
 	return states
 }
 
-// leaseCovers: times are lower bounds, so the lower ones allow more.
+// told is the lease when a script has told what is left of it and who holds it; "": it
+// has not. ok is false if that cannot be.
+func (s lease) told(o *history.Op, at moment) (as lease, ok bool) {
+	if !o.OK() || len(o.Out) != 4 {
+		return s, true
+	}
+	left, who := o.Out[leftWord], o.Out[whoWord]
+	if s.owner == "" {
+		return s, (left == "-2" || left == "") && (who == "nil" || who == "")
+	}
+	if ok = who == s.owner || who == ""; ok && left != "" {
+		s.ends, _, ok = s.ends.narrowed(left, at.from, at.to)
+	}
+	return s, ok
+}
+
+// leaseCovers: times are bounds, so the wider ones allow more.
 func leaseCovers(a, b any) bool {
 	l, than := a.(lease), b.(lease)
-	if l.now > than.now || l.until > than.until {
+	if l.now > than.now || l.until > than.until || l.tick > than.tick ||
+		l.ends.from > than.ends.from || l.ends.to < than.ends.to {
 		return false
 	}
-	l.now, l.until = than.now, than.until
+	l.now, l.until, l.tick, l.ends = than.now, than.until, than.tick, than.ends
 	return l == than
 }
 
-// leaseStep makes a step of a machine over leases from one that knows no time. An
-// operation whose outcome is unknown may never happen; and it need not be tried
-// later than horizon, after which nothing was seen.
-func leaseStep(step func(s lease, o *history.Op) (next lease, out string)) func(any, *history.Op, int64) []any {
-	return func(state any, o *history.Op, horizon int64) []any {
-		var next []any
-		if !o.OK() {
-			next = append(next, state)
-		}
-		for _, s := range state.(lease).possible(o) {
-			n, out := step(s, o)
-			if o.OK() && o.Out[0] != out || !o.OK() && (n == s || n.now > horizon) {
-				continue
-			}
-			if !slices.Contains(next, any(n)) {
-				next = append(next, n)
-			}
-		}
-		return next
+// lockKind is a kind of lock with leases.
+type lockKind struct {
+	kind    string
+	ops     []string // the operations of such a lock itself
+	writes  []string // those of them that go through the log, and show that somebody leads
+	leasing leasing
+	// step makes a step of a machine that knows no time. A lease that o sets is given by a
+	// log clock that is no later than latest.
+	step func(s lease, o *history.Op, latest int64) (next lease, out string)
+	name func(o *history.Op) string // which promise is broken by an answer that no order explains
+}
+
+// judge judges the locks of a history: by the log clock exactly, as far as scripts have
+// told it, and by real time.
+func (k *lockKind) judge(v *Verdict, h *history.History) {
+	linearizable(v, h, k.machine(k.clock(v, h)))
+	overlong(v, h, k.leasing, k.writes...)
+}
+
+// clock is what is known of the log clock, which is judged; nothing, if it is not sound.
+func (k *lockKind) clock(v *Verdict, h *history.History) *ticks {
+	if t := newTicks(h, k.writes...); t.judge(v) {
+		return t
 	}
+	return &ticks{}
+}
+
+// picture is for Picture.
+func (k *lockKind) picture(h *history.History) machine { return k.machine(k.clock(&Verdict{}, h)) }
+
+// machine is the specification of the locks of a history of which t tells the log clock.
+func (k *lockKind) machine(t *ticks) machine {
+	moments := map[*history.Op]moment{}
+	for _, s := range t.seen {
+		moments[s.op] = k.moment(t, s.op)
+	}
+	return machine{
+		kind:   k.kind,
+		ops:    k.ops,
+		init:   lease{tick: math.MinInt64 / 2},
+		reads:  func(o *history.Op) bool { return !slices.Contains(k.writes, o.Name) },
+		covers: leaseCovers,
+		name:   func(ops []*history.Op, o *history.Op) string { return k.broken(t, ops, o) },
+		step: func(state any, o *history.Op, horizon int64) []any {
+			at, known := moments[o]
+			if !known {
+				at = k.moment(t, o)
+			}
+			return k.next(state.(lease), o, at, horizon)
+		},
+	}
+}
+
+func (k *lockKind) moment(t *ticks, o *history.Op) moment {
+	from, to := t.during(o)
+	return moment{from, to, t.passed(o), slices.Contains(k.writes, o.Name)}
+}
+
+// next lists the states after o. An operation whose outcome is unknown may never happen;
+// and it need not be tried later than horizon, after which nothing was seen.
+func (k *lockKind) next(state lease, o *history.Op, at moment, horizon int64) []any {
+	var next []any
+	if !o.OK() {
+		next = append(next, state)
+	}
+	for _, s := range state.possible(o, at) {
+		latest := at.to
+		if s.owner != "" {
+			latest = min(latest, s.ends.to)
+		}
+		n, out := k.step(s, o, latest)
+		if o.OK() && o.Out[0] != out || !o.OK() && (n == s || n.now > horizon) {
+			continue
+		}
+		if n, ok := n.told(o, at); ok && !slices.Contains(next, any(n)) {
+			next = append(next, n)
+		}
+	}
+	return next
+}
+
+// The words of a result that tell more.
+const (
+	leftWord = 1 // what is left of the lease
+	whoWord  = 2 // who holds it
+)
+
+// broken names what is wrong with o, the last one of these, which no order explains: it
+// looks for what must be forgotten to find one.
+func (k *lockKind) broken(t *ticks, ops []*history.Op, o *history.Op) string {
+	explained := func(t *ticks, ops []*history.Op) bool {
+		return k.machine(t).search(ops, decideMax/4) == porcupine.Ok
+	}
+	only := func(p *history.Op) bool { return p == o }
+	all := func(*history.Op) bool { return true }
+	switch {
+	case explained(t, forget(ops, whoWord, only)):
+		return "lock held by the wrong one"
+	case explained(t, forget(ops, leftWord, all)): // what another one tells may be what cannot be
+		return "wrong remaining time"
+	case !explained(&ticks{}, ops):
+		return k.name(o)
+	case k.leasing.shows(o):
+		return "ended late"
+	}
+	return "ended early"
+}
+
+// forget is the operations without one of the words that some of them tell.
+func forget(ops []*history.Op, word int, which func(o *history.Op) bool) []*history.Op {
+	left := slices.Clone(ops)
+	for i, o := range left {
+		if o.OK() && len(o.Out) == 4 && which(o) {
+			less := *o
+			less.Out = slices.Clone(o.Out)
+			less.Out[word] = ""
+			left[i] = &less
+		}
+	}
+	return left
 }
 
 func millis(text string) int64 {
@@ -71,46 +222,45 @@ func millis(text string) int64 {
 	return n * msNs
 }
 
-// lock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0;
-// holder = token | nil; fence = number | nil.
-var lock = machine{
-	kind:   "lock",
-	init:   lease{},
-	reads:  func(o *history.Op) bool { return o.Name == "holder" || o.Name == "fence" },
-	step:   leaseStep(lockStep),
-	covers: leaseCovers,
+// plainLock: acquire token ms = OK | nil; renew token ms = 1 | 0; release token = 1 | 0;
+// holder = token | nil; fence = number | nil. All but the last one may tell more, as
+// lease.told takes it, and then the log clock in ms.
+var plainLock = &lockKind{
+	kind:    "lock",
+	ops:     []string{"acquire", "renew", "release", "holder", "fence"},
+	writes:  []string{"acquire", "renew", "release"},
+	leasing: lockLeasing,
+	step:    lockStep,
+	name:    lockBroken,
 }
 
 // LockMachine is for Picture.
-var LockMachine = Machine{lock}
+var LockMachine = Machine{plainLock.picture}
 
-func lockStep(s lease, o *history.Op) (lease, string) {
+func lockStep(s lease, o *history.Op, latest int64) (lease, string) {
 	switch o.Name {
 	case "acquire":
 		if s.owner != "" {
 			return s, "nil"
 		}
-		return lease{owner: o.In[0], until: o.Start + millis(o.In[1]), now: s.now}, "OK"
+		return lease{owner: o.In[0], now: s.now, tick: s.tick}.given(o, latest), "OK"
 	case "renew":
 		if s.owner != o.In[0] {
 			return s, "0"
 		}
-		s.until = o.Start + millis(o.In[1])
-		return s, "1"
+		return s.given(o, latest), "1"
 	case "release":
 		if s.owner != o.In[0] {
 			return s, "0"
 		}
-		return lease{now: s.now}, "1"
+		return s.released(), "1"
 	case "fence":
 		return fenceStep(s, o)
-	case "holder":
-		if s.owner == "" {
-			return s, "nil"
-		}
-		return s, s.owner
 	}
-	return s, "" // events of the resource are not about the lock
+	if s.owner == "" {
+		return s, "nil"
+	}
+	return s, s.owner
 }
 
 func fenceStep(s lease, o *history.Op) (lease, string) {
@@ -126,46 +276,27 @@ func fenceStep(s lease, o *history.Op) (lease, string) {
 	return s, "a number"
 }
 
-// lockOps are the operations of a lock itself.
-var lockOps = []string{"acquire", "renew", "release", "holder", "fence"}
-
 // Lock judges plain locks: SET NX PX with a token. Nobody holds one for longer than its
 // lease. Operations named "write" are
 // those of the fenced resource: In is the token and the fence, Out "accepted" or
 // "refused"; "unfenced" those of a resource that knows no fences.
 func Lock(h *history.History) *Verdict {
-	only := &history.History{Faults: h.Faults, End: h.End}
-	for _, o := range h.Ops {
-		if slices.Contains(lockOps, o.Name) {
-			only.Ops = append(only.Ops, o)
-		}
-	}
-	v := linearizable(only, lock)
-	explain(v, only)
+	v := &Verdict{}
+	plainLock.judge(v, h)
 	fences(v, h)
-	overlong(v, h, lockLeasing, "acquire", "renew", "release")
 	return v
 }
 
-// explain gives what the search found its name: which promise was broken.
-func explain(v *Verdict, h *history.History) {
-	for i := range v.Problems {
-		p := &v.Problems[i]
-		o := h.At(p.Line)
-		if p.Kind != lock.kind || o == nil {
-			continue
-		}
-		switch {
-		case o.Name == "acquire" && o.Out[0] == "OK":
-			p.Kind = "two holders"
-		case o.Name == "acquire":
-			p.Kind = "refused although free"
-		case o.Name == "fence" && o.Out[0] != "nil":
-			p.Kind = "fence changed"
-		case o.Out[0] == "0" || o.Out[0] == "nil":
-			p.Kind = "lock lost early"
-		default:
-			p.Kind = "lock held by the wrong one"
-		}
+func lockBroken(o *history.Op) string {
+	switch {
+	case o.Name == "acquire" && o.Out[0] == "OK":
+		return "two holders"
+	case o.Name == "acquire":
+		return "refused although free"
+	case o.Name == "fence" && o.Out[0] != "nil":
+		return "fence changed"
+	case o.Out[0] == "0" || o.Out[0] == "nil":
+		return "lock lost early"
 	}
+	return "lock held by the wrong one"
 }

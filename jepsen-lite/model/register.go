@@ -15,7 +15,7 @@ var register = machine{
 }
 
 // RegisterMachine is for Picture.
-var RegisterMachine = Machine{register}
+var RegisterMachine = always(register)
 
 // Register judges single keys that are read, written, compared and deleted. Each "set"
 // and each "cas" that is done adds what it writes to the versions of its key, which are
@@ -39,7 +39,8 @@ func Register(h *history.History) *Verdict {
 		}
 		writes[o.Key][o.In[len(o.In)-1]] = &o
 	}
-	v := linearizable(only, register)
+	v := &Verdict{}
+	linearizable(v, only, register)
 	for i := range v.Problems {
 		if o := h.At(v.Problems[i].Line); o != nil {
 			v.Problems[i].Kind = registerKind(h, o)

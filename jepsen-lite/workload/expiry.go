@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,6 +131,50 @@ func seen(replies []target.Reply) ([]string, error) {
 	return out, nil
 }
 
+// toldOf is of how many calls of locks one does not tell the log clock, on average.
+const toldOf = 4
+
+// Who holds the lock that is a script's first key.
+const (
+	holderOfString = `redis.call('GET', KEYS[1])`
+	holderOfHash   = `(redis.call('HKEYS', KEYS[1])[1] or false)`
+)
+
+// told has most calls tell more, as telling does.
+func (c *Client) told(call Call, command, script, holder string, keys []string, args ...string) Call {
+	if c.Rand.IntN(toldOf) == 0 {
+		return call
+	}
+	return c.telling(call, command, script, holder, keys, args...)
+}
+
+// telling makes a call tell more: command runs a script that does what the call does,
+// with keys and args, and tells its result, what is left of the first key's lease, who
+// holds that, and the log clock.
+func (c *Client) telling(call Call, command, script, holder string, keys []string, args ...string) Call {
+	plain, cmd := call, []string{command, tellingScript(script, holder), itoa(int64(len(keys) + 1))}
+	call.Cmds = [][]string{slices.Concat(cmd, keys, []string{c.clockKey()}, args)}
+	call.Out = func(replies []target.Reply) ([]string, error) {
+		all, err := seen(replies)
+		if err != nil {
+			return nil, err
+		}
+		first, err := plain.result(replies[0].Elems[:1])
+		if err != nil {
+			return nil, err
+		}
+		all[0] = first[0]
+		return all, nil
+	}
+	return call
+}
+
+// tellingScript does what another one does. The clock is its last key.
+func tellingScript(script, holder string) string {
+	return `local function result() ` + script + ` end return {result() or false, redis.call('PTTL', KEYS[1]), ` +
+		holder + `, redis.call('PTTL', KEYS[#KEYS])}`
+}
+
 // leadsOften is after how many looks on average a node that did not lead is asked again.
 const leadsOften = 4
 
@@ -137,6 +182,13 @@ const leadsOften = 4
 func (c *Client) reign() (leads bool) {
 	out, ok := c.Do(Call{Op: "reign", Cmds: [][]string{{"INFO", "raft"}}, Out: termLed})
 	return ok && out[0] != "nil"
+}
+
+// reignNow asks so now and then: between two answers that agree its node led.
+func (c *Client) reignNow() {
+	if c.Rand.IntN(leadsOften) == 0 {
+		c.reign()
+	}
 }
 
 // termLed makes a result of what INFO says of Raft: the term, or nil where another node

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,43 @@ func TestSeen(t *testing.T) {
 		if got := fmt.Sprint(out, " ", err); got != c.want {
 			t.Errorf("%v: %s, want %s", c.answer, got, c.want)
 		}
+	}
+}
+
+// Most calls tell more beside their own result, which is what it was: nil and other words are told apart.
+func TestTold(t *testing.T) {
+	integer := func(n int64) target.Reply { return target.Reply{Kind: ':', Int: n} }
+	clock := integer(clockSpan - 1234)
+	plain := Call{Op: "lock", Cmds: [][]string{{"plain"}}, Out: taken}
+	c := NewClient(t.Context(), &Env{Prefix: "p:"}, 1)
+	plains := 0
+	for range 1000 {
+		call := c.told(plain, "EVAL", "return 1", holderOfString, []string{"k", "ch"}, "arg")
+		cmd := call.Cmds[0]
+		if len(cmd) == 1 {
+			plains++
+			continue
+		}
+		if want := []string{"EVAL", tellingScript("return 1", holderOfString), "3", "k", "ch", "p:clock", "arg"}; !slices.Equal(cmd, want) {
+			t.Fatalf("%q, want %q", cmd, want)
+		}
+		for _, r := range []struct {
+			first target.Reply
+			want  string
+		}{
+			{target.Reply{Kind: '$', Nil: true}, "[nil 70 v 1234] <nil>"},
+			{integer(70), "[held 70 v 1234] <nil>"},
+			{target.Reply{Kind: '$', Str: "x"}, `[] answered "x"`},
+		} {
+			elems := []target.Reply{r.first, integer(70), {Kind: '$', Str: "v"}, clock}
+			out, err := call.Out([]target.Reply{{Kind: '*', Elems: elems}})
+			if got := fmt.Sprint(out, " ", err); got != r.want {
+				t.Errorf("%v: %s, want %s", elems, got, r.want)
+			}
+		}
+	}
+	if plains < 150 || plains > 350 {
+		t.Errorf("%d of 1000 calls are plain, and 1 of %d are to be", plains, toldOf)
 	}
 }
 

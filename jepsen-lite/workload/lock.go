@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	acquireScript = `return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
+	holderScript  = `return redis.call('get', KEYS[1])`
 	releaseScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
 	renewScript   = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) ` +
 		`end return 0`
@@ -45,13 +47,15 @@ type holder struct {
 func newLock(env *Env) Plan {
 	keys := newShortLived(env, "lock")
 	res := &resource{seen: map[string]int64{}}
-	return Plan{Final: keys.holders, Step: func(c *Client) {
+	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
+		c.reignNow()
 		h := &holder{c, keys.key(c), "t" + itoa(env.Unique()), leaseMs(c), res}
 		if c.Rand.IntN(10) == 0 {
 			h.look(0)
 		}
-		out, ok := c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Die: c.Rand.IntN(40) == 0,
-			Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")})
+		call := Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Die: c.Rand.IntN(40) == 0,
+			Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")}
+		out, ok := c.Do(c.told(call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
 		if ok && out[0] == "OK" {
 			h.hold()
 		}
@@ -110,18 +114,21 @@ func (h *holder) write(fence int64) {
 }
 
 func (h *holder) look(pause time.Duration) {
-	h.c.Do(Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause})
+	call := Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause}
+	h.c.Do(h.c.told(call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
 }
 
 func (h *holder) renew(die bool) {
 	ms := itoa(leaseMs(h.c))
-	h.c.Do(Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
-		Cmds: [][]string{{"EVAL", renewScript, "1", h.key, h.token, ms}}, Out: word("0", "1")})
+	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Die: die,
+		Cmds: [][]string{{"EVAL", renewScript, "1", h.key, h.token, ms}}, Out: word("0", "1")}
+	h.c.Do(h.c.told(call, "EVAL", renewScript, holderOfString, []string{h.key}, h.token, ms))
 }
 
 func (h *holder) release(die bool) {
-	h.c.Do(Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
-		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")})
+	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Die: die,
+		Cmds: [][]string{{"EVAL", releaseScript, "1", h.key, h.token}}, Out: word("0", "1")}
+	h.c.Do(h.c.told(call, "EVAL", releaseScript, holderOfString, []string{h.key}, h.token))
 }
 
 // holders asks who holds the locks that there were. Most of their leases have ended long since.

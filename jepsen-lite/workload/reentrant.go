@@ -18,13 +18,15 @@ const (
 		`else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); return 1; end; return nil;`
 	redissonRenew = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); ` +
 		`return 1; end; return 0;`
+	countScript = `return redis.call('hget', KEYS[1], ARGV[1])`
 )
 
 // newReentrant: each worker is one owner, who locks up to three times, renews,
 // unlocks, and now and then does it in the wrong order, or not at all.
 func newReentrant(env *Env) Plan {
 	keys := newShortLived(env, "re")
-	return Plan{Final: func(c *Client) { c.lockOnce(keys.all(c)) }, Step: func(c *Client) {
+	return Plan{Setup: (*Client).startClock, Final: func(c *Client) { c.lockOnce(keys.all(c)) }, Step: func(c *Client) {
+		c.reignNow()
 		key, owner := keys.key(c), "o"+itoa(int64(c.ID))
 		depth := 0
 		for range 1 + c.Rand.IntN(5) {
@@ -32,20 +34,16 @@ func newReentrant(env *Env) Plan {
 			in := []string{owner, ms}
 			switch c.Rand.IntN(5) {
 			case 0, 1:
-				lock := [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}
-				if out, ok := c.Do(Call{Op: "lock", Key: key, In: in, Cmds: lock, Out: taken}); ok && out[0] == "nil" {
+				if c.lock(key, owner, ms) {
 					depth++
 				}
 			case 2:
-				c.Do(Call{
-					Op:   "renew",
-					Key:  key,
-					In:   in,
-					Cmds: [][]string{{"EVAL", redissonRenew, "1", key, ms, owner}},
-					Out:  word("0", "1"),
-				})
+				call := Call{Op: "renew", Key: key, In: in, Out: word("0", "1"),
+					Cmds: [][]string{{"EVAL", redissonRenew, "1", key, ms, owner}}}
+				c.Do(c.told(call, "EVAL", redissonRenew, holderOfHash, []string{key}, ms, owner))
 			case 3:
-				c.Do(Call{Op: "count", Key: key, In: in, Cmds: [][]string{{"HGET", key, owner}}, Out: number})
+				call := Call{Op: "count", Key: key, In: in, Cmds: [][]string{{"HGET", key, owner}}, Out: number}
+				c.Do(c.told(call, "EVAL_RO", countScript, holderOfHash, []string{key}, owner))
 			case 4:
 				c.unlock(key, owner, ms)
 				depth--
@@ -66,18 +64,24 @@ func newReentrant(env *Env) Plan {
 func (c *Client) lockOnce(keys []string) {
 	for _, key := range keys {
 		owner, ms := "last"+itoa(int64(c.ID)), itoa(leaseMs(c))
-		in, lock := []string{owner, ms}, [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}
-		if out, ok := c.Do(Call{Op: "lock", Key: key, In: in, Cmds: lock, Out: taken}); ok && out[0] == "nil" {
+		if c.lock(key, owner, ms) {
 			c.unlock(key, owner, ms)
 		}
 	}
 }
 
+func (c *Client) lock(key, owner, ms string) (locked bool) {
+	call := Call{Op: "lock", Key: key, In: []string{owner, ms}, Out: taken,
+		Cmds: [][]string{{"EVAL", redissonLock, "1", key, ms, owner}}}
+	out, ok := c.Do(c.told(call, "EVAL", redissonLock, holderOfHash, []string{key}, ms, owner))
+	return ok && out[0] == "nil"
+}
+
 func (c *Client) unlock(key, owner, ms string) {
-	c.Do(Call{Op: "unlock", Key: key, In: []string{owner, ms},
-		Cmds: [][]string{
-			{"EVAL", redissonUnlock, "2", key, "ch:" + key, "0", ms, owner, "publish"},
-		}, Out: word("nil", "0", "1")})
+	channel, args := "ch:"+key, []string{"0", ms, owner, "publish"}
+	call := Call{Op: "unlock", Key: key, In: []string{owner, ms}, Out: word("nil", "0", "1"),
+		Cmds: [][]string{append([]string{"EVAL", redissonUnlock, "2", key, channel}, args...)}}
+	c.Do(c.told(call, "EVAL", redissonUnlock, holderOfHash, []string{key, channel}, args...))
 }
 
 // taken is nil, or "held" for any time that is left.

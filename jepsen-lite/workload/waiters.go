@@ -7,14 +7,9 @@ import (
 	"lockd/jepsen-lite/target"
 )
 
-// A try to take a lock tells who fails how long to wait, and for whom; a release
-// publishes, as Redisson's scripts do.
-const (
-	tryScript = `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {'OK'} end ` +
-		`return {'nil', redis.call('pttl', KEYS[1]), redis.call('get', KEYS[1])}`
-	releaseTellScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) ` +
-		`redis.call('publish', KEYS[2], '0') return 1 end return 0`
-)
+// releaseTellScript releases a lock, and publishes that, as Redisson's does.
+const releaseTellScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) ` +
+	`redis.call('publish', KEYS[2], '0') return 1 end return 0`
 
 // patience is for how long a waiter waits in all.
 const patience = 10 * time.Second
@@ -24,7 +19,7 @@ const patience = 10 * time.Second
 // told. Some holders die and never release.
 func newWaiters(env *Env) Plan {
 	keys := newShortLived(env, "w")
-	return Plan{Final: keys.holders, Step: func(c *Client) {
+	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
 		h := &holder{c: c, key: keys.key(c), ms: leaseMs(c)}
 		told, ok := h.try()
 		if told != nil {
@@ -38,31 +33,25 @@ func newWaiters(env *Env) Plan {
 			c.Close()
 			return
 		}
-		c.Do(Call{Op: "release", Key: h.key, In: []string{h.token},
-			Cmds: [][]string{{"EVAL", releaseTellScript, "2", h.key, h.channel(), h.token}}, Out: word("0", "1")})
+		call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
+			Cmds: [][]string{{"EVAL", releaseTellScript, "2", h.key, h.channel(), h.token}}}
+		c.Do(c.told(call, "EVAL", releaseTellScript, holderOfString, []string{h.key, h.channel()}, h.token))
 	}}
 }
 
 func (h *holder) channel() string { return "ch:" + h.key }
 
-// try tries to take the lock, under a new token. told is not nil if another one holds it: for how long
-// at most, in milliseconds, and who.
+// try tries to take the lock, under a new token; its script tells the log clock, too. told is not nil
+// if another one holds it: for how long at most, in milliseconds, and who.
 func (h *holder) try() (told []string, held bool) {
+	h.c.reignNow()
 	h.token = "t" + itoa(h.c.env.Unique())
-	out, ok := h.c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)},
-		Cmds: [][]string{{"EVAL", tryScript, "1", h.key, h.token, itoa(h.ms)}}, Out: tried})
+	call := Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)}, Out: word("OK", "nil")}
+	out, ok := h.c.Do(h.c.telling(call, "EVAL", acquireScript, holderOfString, []string{h.key}, h.token, itoa(h.ms)))
 	if !ok || out[0] == "OK" {
 		return nil, ok
 	}
-	return out[1:], false
-}
-
-func tried(replies []target.Reply) ([]string, error) {
-	out := replies[0].Texts()
-	if len(out) == 1 && out[0] == "OK" || len(out) == 3 && out[0] == "nil" {
-		return out, nil
-	}
-	return nil, errShape
+	return out[1:3], false
 }
 
 // wait listens on a connection of its own until the lock is taken, or patience is at
