@@ -233,13 +233,17 @@ func (s *session) open(k target.Kind) (err error) {
 			return err
 		}
 	}
-	if slices.Contains(s.kinds, nemesis.OtherBuild) && k.Package != "" {
+	isOther := func(kind string) bool { // or a variant of it
+		k := nemesis.Find(kind)
+		return k != nil && k.Name == nemesis.OtherBuild
+	}
+	if slices.ContainsFunc(s.kinds, isOther) && k.Package != "" {
 		conf.Other = filepath.Join(c.Out, "server-other")
 		if err = k.Build(conf.Other, target.OtherBuild, c.buildFlags()...); err != nil &&
-			slices.Contains(c.Nemesis, nemesis.OtherBuild) {
+			slices.ContainsFunc(c.Nemesis, isOther) {
 			return fmt.Errorf("--nemesis %s: %w", nemesis.OtherBuild, err)
 		} else if err != nil { // "all" chose it
-			s.kinds = slices.DeleteFunc(s.kinds, func(kind string) bool { return kind == nemesis.OtherBuild })
+			s.kinds = slices.DeleteFunc(s.kinds, isOther)
 			fmt.Fprintf(s.out, "left out: %s: %v\n", nemesis.OtherBuild, err)
 		}
 	}

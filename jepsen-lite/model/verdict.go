@@ -29,7 +29,7 @@ type Verdict struct {
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late",
 	"overslept",
-	"goroutines not back", "memory not back", "stopped late", "left alone",
+	"goroutines not back", "memory not back", "stopped late", "left alone", "stuck between builds",
 	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
 	"unknown without a fault",
 }

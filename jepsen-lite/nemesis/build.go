@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -11,59 +12,121 @@ import (
 // OtherBuild is the kind of fault that needs another build of the server.
 const OtherBuild = "build"
 
-// Times of a node of another build, and the words in which nodes refuse each other.
+// Times of nodes of two builds, and the words in which they refuse each other.
 const (
-	buildRefused = 10 * time.Second // until it, and one of the others, have said so
-	buildAsk     = 2 * time.Second  // for a write that it may not do
+	buildRefused = 10 * time.Second // until one of each build has said so
+	buildServes  = 10 * time.Second // until a majority of one build takes writes
+	buildAsk     = 2 * time.Second  // for a write that may not be done
+	buildLook    = 50 * time.Millisecond
 	otherVersion = "is another version of lockd than node "
 )
 
-// build starts a node from a build that knows one command more. It would apply the same log
-// to another end, so it and the others must refuse each other, and it may do nothing.
+// build starts nodes from a build that knows one command more. It would apply the same log
+// to another end, so nodes of two builds must refuse each other: those of a majority serve,
+// and the others may do nothing.
 func build(f *Field, fault Fault) (string, func()) {
-	node := f.victims(fault.Variant, fault.Dice)[0]
-	what := fmt.Sprintf("build %s %s", fault.Variant, node)
-	if err := f.Target.SetBuild(node, true); err != nil {
+	what := "build " + fault.Variant
+	change := map[string]func([]string){"rolling": f.rollBuild, "together": f.changeAll}[fault.Variant]
+	nodes := f.pick("all", fault.Dice)
+	if change == nil {
+		nodes = f.victims(fault.Variant, fault.Dice)[:1]
+		change = func(nodes []string) {
+			f.setBuild(true, nodes...)
+			f.refusal(nodes[0], f.others(nodes[0]))
+		}
+	}
+	what += " " + strings.Join(nodes, " ")
+	if err := f.Target.SetBuild(nodes[0], true); err != nil {
 		return fmt.Sprintf("%s (%v)", what, err), nil
 	}
-	f.Target.Shutdown(node)
-	_ = f.Target.Restart(node)
-	f.refusal(node)
-	return what, func() {
-		f.Target.Shutdown(node)
-		_ = f.Target.SetBuild(node, false) // to its own it always goes
-		_ = f.Target.Restart(node)
+	change(nodes)
+	if len(nodes) > 1 {
+		return what, nil // they have their own again
+	}
+	return what, func() { f.setBuild(false, nodes...) }
+}
+
+// setBuild ends nodes and starts them from the other build, or from their own.
+func (f *Field) setBuild(other bool, nodes ...string) {
+	for _, n := range nodes {
+		f.Target.Shutdown(n)
+		_ = f.Target.SetBuild(n, other)
+	}
+	f.restartAll(nodes)
+}
+
+// rollBuild changes one node after the other to the other build, and then back, as a wise
+// operator does: never the next one before a majority serves.
+func (f *Field) rollBuild(nodes []string) {
+	for _, other := range []bool{true, false} {
+		for i, n := range nodes {
+			f.setBuild(other, n)
+			f.sides(nodes[:i+1], nodes[i+1:])
+		}
 	}
 }
 
-// refusal finds fault with a node of another build that is not refused, does not refuse, or
-// does a write.
-func (f *Field) refusal(node string) {
-	others := f.others(node)
-	told := func() bool {
-		return f.Target.Said(node, otherVersion) && f.Target.Said(node, target.OtherCommand) &&
-			slices.ContainsFunc(
-				others,
-				func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) },
-			)
+// changeAll changes all at once, and back.
+func (f *Field) changeAll(nodes []string) {
+	for _, other := range []bool{true, false} {
+		f.setBuild(other, nodes...)
+		f.sides(nodes, nil)
 	}
+}
+
+// sides finds fault with nodes of two builds if those of a majority do not take writes, or
+// the others are not refused.
+func (f *Field) sides(changed, rest []string) {
+	most, few := changed, rest
+	if len(rest) > len(changed) {
+		most, few = rest, changed
+	}
+	if len(most) > len(f.Target.Nodes())/2 {
+		f.serves(most)
+	}
+	for _, n := range few {
+		f.refusal(n, most)
+	}
+}
+
+// serves finds fault with a majority of one build of which a node takes no write.
+func (f *Field) serves(nodes []string) {
+	until := time.Now().Add(buildServes)
+	for _, n := range nodes {
+		for !f.writes(n) {
+			if time.Now().After(until) {
+				f.found.add("stuck between builds", fmt.Sprintf("%v are a majority of one build, and within %s %s takes "+
+					"no write", nodes, buildServes, n))
+				return
+			}
+			time.Sleep(buildLook)
+		}
+	}
+}
+
+func (f *Field) writes(node string) bool {
+	r, err := f.Target.Do(node, buildAsk, "SET", provokeKey, time.Now().String())
+	return err == nil && !r.IsErr()
+}
+
+// refusal finds fault with a node that is not refused by others, which are of another
+// build, does not refuse, or does a write.
+func (f *Field) refusal(node string, others []string) {
+	says := func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) }
+	told := func() bool { return says(node) && slices.ContainsFunc(others, says) }
 	until := time.Now().Add(buildRefused)
 	for !told() && time.Now().Before(until) && f.Target.Running(node) {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(buildLook)
 	}
 	if !told() {
 		f.found.add(
 			"not refused",
-			fmt.Sprintf("%s runs a build that knows %s, and within %s its log, and that of one of %v, do not say "+
-				"that it %s...",
-				node, target.OtherCommand, buildRefused, others, otherVersion),
+			fmt.Sprintf("%s and %v are of two builds, of which one knows %s, and within %s its log, and that of one of "+
+				"them, do not say that it %s...",
+				node, others, target.OtherCommand, buildRefused, otherVersion),
 		)
 	}
-	if r, err := f.Target.Do(node, buildAsk, "SET", provokeKey, "other"); err == nil && !r.IsErr() {
-		f.found.add(
-			"not refused",
-			fmt.Sprintf("%s runs a build that knows %s, and answers a write with %q",
-				node, target.OtherCommand, r.Text()),
-		)
+	if f.writes(node) {
+		f.found.add("not refused", fmt.Sprintf("%s is of another build than %v, and does a write", node, others))
 	}
 }

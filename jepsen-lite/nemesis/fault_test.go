@@ -289,11 +289,28 @@ func TestFaultInstall(t *testing.T) {
 	}
 }
 
+// All nodes are changed to another build and back, one after the other and together: no step
+// is found fault with, and in the end they are whole.
+func TestFaultBuildOfAll(t *testing.T) {
+	f := fieldOf(t, target.Config{Other: server(t, target.OtherBuild)})
+	for i, variant := range []string{"rolling", "together"} {
+		what, _ := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
+		whole(t, f)
+		t.Log(what)
+	}
+	if found := f.Found(); len(found) > 0 {
+		t.Errorf("found: %v", found)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
 // A node of another build is refused and refuses, does nothing, and is a member again in its
 // own build.
 func TestFaultBuild(t *testing.T) {
 	f := fieldOf(t, target.Config{Other: server(t, target.OtherBuild)})
-	for i, variant := range Find("build").Variants {
+	for i, variant := range []string{"leader", "follower"} {
 		what, undo := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		if undo == nil {
 			t.Fatal(what)

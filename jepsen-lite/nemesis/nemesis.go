@@ -160,9 +160,9 @@ var Table = []Kind{
 	},
 	{
 		"build",
-		"a node is started from a build that knows one command more: it is refused, and refuses, until it has its " +
-			"own build again; in a step of its own",
-		[]string{"leader", "follower"}, false, restarts, build,
+		"a node, one after the other, or all together are started from a build that knows one command more, and then " +
+			"from their own: a majority of one build serves, the others are refused; in a step of its own",
+		[]string{"leader", "follower", "rolling", "together"}, false, restarts, build,
 	},
 	{
 		"quiet",
