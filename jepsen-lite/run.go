@@ -372,7 +372,10 @@ func (s *session) play(
 ) {
 	p := w.New(env)
 	workload.Once(ctx, env, 1, finalMax, p.Setup)
-	field := &nemesis.Field{Target: nemesis.Watch(s.target, env.History), History: env.History, Quiet: env.Quiet}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := nemesis.Watch(watching, s.target, env.History)
+	field := &nemesis.Field{Target: watched, History: env.History, Quiet: env.Quiet}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	working, rest := context.WithCancel(ctx)

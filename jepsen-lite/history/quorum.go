@@ -13,7 +13,7 @@ const (
 	// then on. The history begins with one for each node.
 	Serves = "serves"
 	// Leaves is written before a node is killed, told to end or paused, and when it was
-	// seen to have ended by itself.
+	// seen to have ended by itself, or to lack what others may have trimmed from their logs.
 	Leaves = "leaves"
 	// Link tells what the way of bytes from Node to Key is from now on: Value is LinkWhole,
 	// LinkSlow or LinkCut. What makes it worse is written before it is done, what makes it

@@ -28,8 +28,6 @@ const (
 // in time, or nobody may reach it; or nobody asks it.
 var unmarked = []string{
 	"clients", "load", "clock", "stall", "drag", "full", "scenario hand over", "scenario large", // which are slow
-	// in which a node that serves has no state yet, and cannot make up for one that is lost
-	"install",
 	"quiet", "scenario save twice", // which have the clients ask for nothing
 }
 

@@ -64,13 +64,14 @@ func TestSilence(t *testing.T) {
 		kill + "10-9000 fault quiet" + asks("n2", 20, 9000) + end,                        // nobody was to ask
 		kill + "10-9000 7@n1 poison p = 1" + asks("n2", 20, 9000) + end,                  // they asked for too much
 
-		kill + "10-20000 away n1\n 3000-3001 away n2\n 6000-6001 away n3" + asks("n3", 20, 9000) + end, // not all the time, below
-		kill + "10-20000 away n1" + asks("n3", 20, 3000) + "\n 3001-3002 1@n2 set a = OK" + end,        // three seconds are allowed
-		kill + "10-20000 away n1" + asks("n3", 20, 2000) + asks("n3", 8000, 9000) + end,                // nobody asked
-		kill + "10-20000 away n1" + asks("n1", 20, 9000) + end,                                         // nor here, of those who are well
-		kill + "10-20000 away n1\n 10-9000 fault load" + asks("n3", 20, 9000) + end,                    // which may be anywhere
-		kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n2", 3001, 5400) + end,                   // less than three seconds of asking
-		"0-1 1@n1 set a = OK\n 0-9000 2@n1 set b = OK",                                                 // one that is lost
+		kill + "10-20000 away n1\n 3000-3001 away n2\n 6000-6001 away n3" + asks("n3", 20, 9000) + end,   // not all the time, below
+		kill + "10-20000 away n1" + asks("n3", 20, 3000) + "\n 3001-3002 1@n2 set a = OK" + end,          // three seconds are allowed
+		kill + "10-20000 away n1" + asks("n3", 20, 2000) + asks("n3", 8000, 9000) + end,                  // nobody asked
+		kill + "10-20000 away n1" + asks("n1", 20, 9000) + end,                                           // nor here, of those who are well
+		kill + "10-20000 away n1\n 10-9000 fault load" + asks("n3", 20, 9000) + end,                      // which may be anywhere
+		kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n2", 3001, 5400) + end,                     // less than three seconds of asking
+		kill + "10-8000 fault install\n 10-20000 away n1\n 10-7000 away n3" + asks("n3", 20, 9000) + end, // n3 gets a snapshot
+		"0-1 1@n1 set a = OK\n 0-9000 2@n1 set b = OK",                                                   // one that is lost
 	}
 	for _, s := range good {
 		h := story(t, s)
@@ -83,6 +84,7 @@ func TestSilence(t *testing.T) {
 		line int
 	}{
 		{kill + "10-20000 away n1" + asks("n3", 20, 9000) + end, 4},
+		{kill + "10-8000 fault install\n 10-20000 away n1\n 10-5000 away n3" + asks("n3", 20, 9000) + end, 19},          // it had it
 		{kill + "10-20000 away n1\n 10-20000 link n2 n1 cut\n 10-20000 link n1 n3 cut" + asks("n3", 20, 9000) + end, 6}, // cut off, too
 		{kill + "10-500 away n1\n 10-500 away n2\n 10-500 away n3\n 600-8900 1@n1 set c = OK" + end, 6},                 // all were, and came back
 		{kill + "10-20000 away n1\n 3000-3001 away n2" + asks("n3", 20, 9000) + end, 13},                                // after that
@@ -124,6 +126,7 @@ func TestIsUnmarked(t *testing.T) {
 		{"scenario", "scenario hand over: n2 hangs", true},
 		{"scenario", "scenario elected: hand over to n2, kill n2", false},
 		{"kill", "kill leader [n1]", false},
+		{"install", "install kill n1: kill n2 after 1 s", false},
 		{"transfer", "", false},
 	} {
 		if got := isUnmarked(history.Window{Kind: c.kind, What: c.what}); got != c.want {

@@ -289,6 +289,29 @@ func TestFaultInstall(t *testing.T) {
 	}
 }
 
+// A node that was cut off until the others have trimmed what it lacks is told of, until it
+// has their snapshot.
+func TestFaultLacking(t *testing.T) {
+	f := field(t)
+	node := f.victims("follower", 1)[0]
+	until := func(want []string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !slices.Equal(f.Target.Lacking(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%v lack something, want %v", f.Target.Lacking(), want)
+			}
+		}
+	}
+	until(nil)
+	f.split([]string{node}, f.others(node))
+	f.lengthen(f.others(node)[0])
+	f.saveAll(f.others(node))
+	until([]string{node})
+	f.links.Clear()
+	until(nil)
+	whole(t, f)
+}
+
 // All nodes are changed to another build and back, one after the other and together: no step
 // is found fault with, and in the end they are whole.
 func TestFaultBuildOfAll(t *testing.T) {

@@ -1,6 +1,8 @@
 package nemesis
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,25 +21,36 @@ type watched struct {
 
 	mu    sync.Mutex           // held by no one who calls the target
 	turns map[string]int       // of Leaves: who waits for a node to serve waits no longer after the next one
-	links map[[2]string]string // as they were told last
+	serve map[string]bool      // as was told last
+	links map[[2]string]string // likewise
 }
 
-// Watch returns t with marks in the history. All nodes count as running and serving now,
-// and all links as whole.
-func Watch(t target.Target, h *history.Recorder) target.Target {
+// Watch returns t with marks in the history, and looks until ctx ends which nodes lack
+// what they need a snapshot for. All nodes count as running and serving now, and all links
+// as whole.
+func Watch(ctx context.Context, t target.Target, h *history.Recorder) target.Target {
 	w := &watched{
 		Target:  t,
 		history: h,
 		nodes:   map[string]*sync.Mutex{},
 		turns:   map[string]int{},
+		serve:   map[string]bool{},
 		links:   map[[2]string]string{},
 	}
 	for _, n := range t.Nodes() {
 		w.nodes[n] = &sync.Mutex{}
 		w.mark(history.Up, n)
 		w.mark(history.Serves, n)
+		w.serve[n] = true
 	}
 	t.Observe(target.Observer{Ended: w.leaves, Link: w.link})
+	go func() {
+		for sleep(ctx, lackLook) {
+			for _, n := range t.Lacking() {
+				w.lacks(n)
+			}
+		}
+	}()
 	return w
 }
 
@@ -50,13 +63,27 @@ func (w *watched) leaves(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.turns[node]++
+	w.serve[node] = false
 	w.mark(history.Leaves, node)
 }
 
-// serveMax bounds the wait for a node to serve, and serveLook is between two looks.
+// lacks marks that a node has not enough to serve, until it has.
+func (w *watched) lacks(node string) {
+	w.mu.Lock()
+	serves := w.serve[node]
+	w.mu.Unlock()
+	if serves {
+		w.leaves(node)
+		w.attend(node)
+	}
+}
+
+// serveMax bounds the wait for a node to serve, and serveLook is between two looks; lackLook
+// is between two for nodes that lack something.
 const (
 	serveMax  = time.Minute
 	serveLook = 50 * time.Millisecond
+	lackLook  = 200 * time.Millisecond
 )
 
 // attend marks the node when it serves again, unless something else happens to it before.
@@ -66,11 +93,12 @@ func (w *watched) attend(node string) {
 	turn := w.turns[node]
 	go func() {
 		for until := time.Now().Add(serveMax); time.Now().Before(until); time.Sleep(serveLook) {
-			serves := w.Serving(node)
+			serves := w.Serving(node) && !slices.Contains(w.Lacking(), node)
 			w.mu.Lock()
 			over := w.turns[node] != turn
 			if serves && !over {
 				w.turns[node]++
+				w.serve[node] = true
 				w.mark(history.Serves, node)
 			}
 			w.mu.Unlock()

@@ -23,6 +23,14 @@ type scene struct {
 	told  []string
 	sees  target.Observer
 	away  atomic.Bool // no node serves
+	lacks atomic.Bool // n2 lacks something
+}
+
+func (s *scene) Lacking() []string {
+	if s.lacks.Load() {
+		return []string{"n2"}
+	}
+	return nil
 }
 
 func (s *scene) Observe(o target.Observer) { s.sees = o }
@@ -72,7 +80,7 @@ func marksOf(events []history.Event, ops ...string) string {
 func TestWatchMarks(t *testing.T) {
 	rec, lines := recording()
 	s := &scene{marks: func() int { return strings.Count(marksOf(lines(), history.Up, history.Down), ",") + 1 }}
-	w := Watch(s, rec) // two marks: both nodes run
+	w := Watch(t.Context(), s, rec) // two marks: both nodes run
 	w.Kill("n1")
 	_ = w.Restart("n1")
 	w.Shutdown("n2")
@@ -93,7 +101,7 @@ func TestWatchServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, lines := recording()
 		s := &scene{marks: func() int { return strings.Count(marksOf(lines(), history.Serves, history.Leaves), ",") + 1 }}
-		w := Watch(s, rec) // two marks: both nodes serve
+		w := Watch(t.Context(), s, rec) // two marks: both nodes serve
 		s.away.Store(true)
 		w.Pause("n1")
 		w.Resume("n1")
@@ -119,11 +127,41 @@ func TestWatchServing(t *testing.T) {
 	})
 }
 
+// A node that lacks what it needs a snapshot for serves no longer, whatever it answers, until
+// it has that; what is done to it meanwhile has its marks.
+func TestWatchLacking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, lines := recording()
+		s := &scene{marks: func() int { return 0 }}
+		w := Watch(t.Context(), s, rec)
+		serving := func(want string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			got := strings.TrimPrefix(marksOf(lines(), history.Serves, history.Leaves), "serves n1, serves n2")
+			if got = strings.TrimPrefix(got, ", "); got != want {
+				t.Errorf("marks %s, want %s", got, want)
+			}
+		}
+		s.lacks.Store(true)
+		serving("leaves n2")
+		s.lacks.Store(false)
+		serving("leaves n2, serves n2")
+		s.lacks.Store(true)
+		serving("leaves n2, serves n2, leaves n2")
+		w.Kill("n2")
+		_ = w.Restart("n2")
+		serving("leaves n2, serves n2, leaves n2, leaves n2") // it answers again
+		s.lacks.Store(false)
+		serving("leaves n2, serves n2, leaves n2, leaves n2, serves n2")
+	})
+}
+
 // A link is marked when it becomes another, and not for each shape.
 func TestWatchLinks(t *testing.T) {
 	rec, lines := recording()
 	s := &scene{marks: func() int { return 0 }}
-	Watch(s, rec)
+	Watch(t.Context(), s, rec)
 	for _, shape := range []target.Shape{{}, {Delay: 1}, {Delay: 2}, {Cut: true, Delay: 2}, {Cut: true}, {}, {}} {
 		s.sees.Link("n1", "n2", shape)
 	}

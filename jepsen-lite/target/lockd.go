@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,9 @@ type lockd struct {
 	nodes map[string]*lockdNode
 
 	own, other string // builds
+
+	savedMu sync.Mutex
+	saved   int64 // index of the newest snapshot that a node has told of
 }
 
 type lockdNode struct {
@@ -151,6 +155,37 @@ func (t *lockd) Serving(node string) bool {
 		}
 	}
 	return false
+}
+
+// Lacking implements Target.
+func (t *lockd) Lacking() (nodes []string) {
+	has, saved := map[string]int64{}, int64(0)
+	for _, name := range t.names {
+		r, err := t.Do(name, askMax, "INFO", "raft")
+		if err != nil {
+			continue
+		}
+		snapshot := infoNumber(r.Text(), "last_snapshot_index")
+		has[name] = max(snapshot, infoNumber(r.Text(), "last_log_index"))
+		saved = max(saved, snapshot)
+	}
+	t.savedMu.Lock()
+	defer t.savedMu.Unlock()
+	t.saved = max(t.saved, saved) // who has that snapshot may not answer the next time
+	for _, name := range t.names {
+		if index, told := has[name]; told && index < t.saved {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
+}
+
+// infoNumber is a number that INFO tells; 0: it does not.
+func infoNumber(info, name string) int64 {
+	_, text, _ := strings.Cut(info, "\n"+name+":")
+	text, _, _ = strings.Cut(text, "\r")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 func (t *lockd) isStrange(node string) bool {

@@ -341,6 +341,7 @@ var errNoFaults = errors.New("this target has no fault port")
 
 // SetBuild implements Target.
 func (noFaults) SetBuild(string, bool) error { return errNoOtherBuild }
+func (noFaults) Lacking() []string           { return nil }
 
 // Said implements Target.
 func (noFaults) Said(string, string) bool { return false }

@@ -28,6 +28,9 @@ type Target interface {
 	Observe(o Observer)
 	// Serving reports whether a node answers, as a member with a vote.
 	Serving(node string) bool
+	// Lacking are the nodes that say that they lack entries which one of the others has put
+	// into a snapshot: they may need that, and until they have it no majority counts on them.
+	Lacking() []string
 
 	// Kill ends a node with SIGKILL.
 	Kill(node string)
