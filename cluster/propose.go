@@ -129,6 +129,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	now := p.n.clock.Monotonic()
 	if p.inFlight == 0 {
 		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
+			_ = fault.At(fault.Gather)
 			return nil, wait
 		}
 	}

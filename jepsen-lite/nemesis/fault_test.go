@@ -68,7 +68,7 @@ func TestFaultSpots(t *testing.T) {
 	f := field(t)
 	for _, s := range spots {
 		who := "follower"
-		if s.name == target.Propose {
+		if s.name == target.Gather || s.name == target.Propose {
 			who = "leader"
 		}
 		node := f.victims(who, 1)[0]

@@ -33,6 +33,7 @@ var spots = []spot{
 	{target.SnapshotRenamed, 2, saves},
 	{target.Install, 0, installs},
 	{target.Installed, 0, installs},
+	{target.Gather, 20, crowds},
 	{target.Propose, 20, nil},
 	{target.Replicated, 3, installs},
 	{target.Applied, 20, nil},
@@ -245,6 +246,24 @@ func (f *Field) save(nodes ...string) {
 	for _, n := range nodes {
 		_, _ = f.Target.Do(n, 2*time.Second, "SET", provokeKey, time.Now().String())
 		_, _ = f.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT") // whichever fails: a fault is on
+	}
+}
+
+// crowds has some clients write at the node again and again, each as soon as it is answered:
+// a leader has entries wait for those that come back.
+func crowds(f *Field, a target.Armed) (stop func()) {
+	var stops []func()
+	for range lateCrowd {
+		stops = append(stops, repeat(time.Millisecond, func() {
+			if !a.Over() {
+				_, _ = f.Target.Do(a.Node, 2*time.Second, lone["write"]...)
+			}
+		}))
+	}
+	return func() {
+		for _, s := range stops {
+			s()
+		}
 	}
 }
 

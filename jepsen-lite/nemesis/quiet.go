@@ -20,6 +20,7 @@ const (
 	lateFrom   = -200 * time.Microsecond // than the others are answered as a rule
 	lateTo     = 400 * time.Microsecond
 	lateMax    = 5 * time.Millisecond // of what is the rule
+	lateGather = 2 * time.Millisecond // for whoever waits for more, in a test build
 	settleMax  = 10 * time.Second     // for what was broken before
 )
 
@@ -100,10 +101,16 @@ func (f *Field) askAlone(which string, d *rand.Rand) {
 	}
 }
 
-// straggle has a crowd come and, once it is answered, one more client, again and again. It
-// finds fault with a cluster that leaves the one waiting, and returns how often it came.
+// straggle has a crowd come and, once it is answered, one more client, again and again. The
+// leader is slow where it has read the clock and is to wait for more: when it goes on, that
+// wait is over. It finds fault with a cluster that leaves the one waiting, and returns how
+// often it came.
 func (f *Field) straggle(d *rand.Rand, length time.Duration) (times int) {
 	leader := f.Target.Leader()
+	slow := target.Strike{Point: target.Gather, Act: target.ActSlow, Stall: lateGather}
+	if a, err := f.Target.Arm(leader, slow); err == nil {
+		defer f.Target.Disarm(a)
+	}
 	var crowd []*target.Conn
 	defer func() {
 		for _, c := range crowd {

@@ -76,6 +76,11 @@ func (f *forgetful) Dial(_ string, timeout time.Duration) (*target.Conn, error) 
 	return target.Dial(f.addr, timeout)
 }
 
+// Arm arms nothing: there is no fault port.
+func (f *forgetful) Arm(string, target.Strike) (target.Armed, error) {
+	return target.Armed{}, os.ErrNotExist
+}
+
 // serveForgetful serves until the test ends. The write number forgets is left waiting; 0: none.
 func serveForgetful(t *testing.T, forgets int) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -37,6 +37,7 @@ const (
 	SnapshotRenamed = "snapshot.renamed"
 	Install         = "install"
 	Installed       = "installed"
+	Gather          = "gather"
 	Propose         = "propose"
 	Replicated      = "replicated"
 	Applied         = "applied"
@@ -45,7 +46,7 @@ const (
 // Points lists all of them.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
-	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Replicated, Applied,
+	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Gather, Propose, Replicated, Applied,
 }
 
 // Act is what an armed point does when it strikes.

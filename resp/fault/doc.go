@@ -23,6 +23,7 @@ const (
 	SnapshotRenamed = "snapshot.renamed" // it is under its name, the log is not yet trimmed
 	Install         = "install"          // before a leader's snapshot replaces the state
 	Installed       = "installed"        // after that
+	Gather          = "gather"           // the clock says that the next entry waits for more requests
 	Propose         = "propose"          // before an entry is handed to Raft
 	Replicated      = "replicated"       // a leader's entries are stored, it is not answered
 	Applied         = "applied"          // an entry is applied, its clients are not answered
@@ -31,5 +32,5 @@ const (
 // Points lists all of them.
 var Points = []string{
 	LogWrite, LogWritten, LogSync, LogSynced, LogTrim, LogTrimmed, VoteWrite, VoteTorn, VoteWritten,
-	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Propose, Replicated, Applied,
+	SnapshotWrite, SnapshotRename, SnapshotRenamed, Install, Installed, Gather, Propose, Replicated, Applied,
 }
