@@ -117,7 +117,7 @@ func handedOver(h *history.History, from, to int64) bool {
 // silent reports whether a fault moves leadership only by silence. One that strikes at
 // a vote has leadership handed round until there is one.
 func silent(f history.Window) bool {
-	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, " at vote.")
+	return slices.Contains(silentKinds, f.Kind) && !strings.Contains(f.What, "vote.")
 }
 
 // ranMax is how long the clock can have run between two moments at most.

@@ -81,6 +81,7 @@ func TestLogClock(t *testing.T) {
 		"0-2 1 " + other + "1\n 1600-1602 1 " + other + "102" + sights(0, 100),                           //
 		"10-12 1 " + other + "11\n 240-242 1 " + other + "211" + sights(0, 200),                          // it may have lost 30 ms
 		"10-12 1 " + other + "11\n 150-151 fault transfer\n 900-902 1 " + other + "701" + sights(0, 700), // or more
+		"10-12 1 " + other + "11\n 150-151 fault point kill at vote.write [n1]\n 240-242 1 " + other + "201" + sights(0, 200),
 		"0-1 1@n1 reign r = 2\n 10-12 1@n1 " + other + "11\n 13-14 1@n1 reign r = 2\n 30-32 1@n1 " + other + "30\n 33-34 1@n1 reign r = 2",
 		"0-1 1@n1 reign r = 2\n 10-12 1@n1 " + other + "11\n 13-14 1@n1 reign r = 2\n 30-32 1@n1 " + other + "20\n 33-34 1@n1 reign r = 3\n 40-42 1@n1 " + other + "25\n 43-44 1@n1 reign r = 3", // deposed meanwhile
 		"0-1 1@n1 reign r = 2\n 10-12 1@n1 " + other + "11\n 13-14 1@n1 reign r = 2\n 30-32 1@n2 " + other + "20\n 33-34 1@n1 reign r = 2",                                                       // asked elsewhere
@@ -99,6 +100,7 @@ func TestLogClock(t *testing.T) {
 	expect(t, Leases, "0-2 1 "+other+"1001\n 10-20 fault clock\n 400-402 1 "+other+"1405", "log clock fast@3")
 	expect(t, Leases, "0-2 1 "+other+"1001\n 100-4000 dark\n 4400-4402 1 "+other+"1600", "log clock fast@3") // nobody led for 3.9 s
 	expect(t, Leases, "10-12 1 "+other+"11\n 240-242 1 "+other+"201"+sights(0, 200), "log clock lost time@2")
+	expect(t, Leases, "10-12 1 "+other+"11\n 150-151 fault point kill at log.write [n1]\n 240-242 1 "+other+"201"+sights(0, 200), "log clock lost time@3")
 	expect(t, Leases, "1010-1012 1 "+other+"11\n 1240-1242 1 "+other+"201"+beats(1000, 1300), "log clock lost time@2") // it had lost some before
 	// Of one reign a millisecond is known.
 	const led = "0-1 1@n1 reign r = 2\n 10-12 1@n1 " + other + "11\n 13-14 1@n1 reign r = 2\n "

@@ -14,7 +14,7 @@ import (
 //	start-? process op key in,in              one whose outcome is unknown
 //	start-?end process op key in,in           and its client waited until then
 //	start-end process op key in,in failed     one that was not done
-//	start-end fault kind                      a fault
+//	start-end fault kind what it did          a fault
 //	start-end halt                            no majority of the nodes ran
 //	start-end dark                            no node ran
 //	start-end away node                       a node did not serve
@@ -35,7 +35,7 @@ func story(t *testing.T, text string) *history.History {
 		}
 		h.End = max(h.End, o.Start)
 		if w[1] == "fault" {
-			h.Faults = append(h.Faults, history.Window{Start: o.Start, End: o.End, Kind: w[2]})
+			h.Faults = append(h.Faults, history.Window{Start: o.Start, End: o.End, Kind: w[2], What: strings.Join(w[3:], " ")})
 			continue
 		}
 		if w[1] == "halt" || w[1] == "dark" {
