@@ -141,7 +141,8 @@ func TestExactLocks(t *testing.T) {
 		key + "50-? 1 release l a\n 60-61 2 acquire l b,9 = OK,9,b,1060\n 70-71 1 release l a = 0,-2,nil,1070",
 		"0-? 1 acquire l a,100\n 50-51 2 acquire l b,100 = nil,52,a,1050\n 102-103 2 acquire l b,100 = OK,100,b,1103", // done between
 		"0-1 9 holder q = nil,-2,nil,1000\n 2-5 1 acquire l a,100 = OK\n 5-6 2 acquire l b,9 = nil,97,a,1006\n 110-111 2 holder l = nil",
-		"0-4 1 acquire l a,100 = OK\n 500-501 1 release l a = 1", // nothing is known of the log clock
+		key + "10-60 1 release l a = 1,-2,nil,1010\n 30-31 2 acquire l b,9 = nil\n 40-41 2 holder q = nil,-2,nil,1040", // refused by a read, before that was applied
+		"0-4 1 acquire l a,100 = OK\n 500-501 1 release l a = 1",                                                       // nothing is known of the log clock
 		"0-4 1 acquire l a,100 = OK,100,a,-5000\n 5-6 2 acquire l b,9 = nil,98,a,-4998",
 	}
 	for _, s := range good {
@@ -178,6 +179,7 @@ func TestExactLocks(t *testing.T) {
 	expect(t, Lock, away+"101-102 2 release q x = 0,-2,nil,1103\n 103-104 2 fence l x = 7", "ended late@4")
 	expect(t, Lock, key+"50-51 1 renew l a,9 = 1,9,a,1050\n 60-61 2 acquire l b,9 = nil,0,a,1060", "ended late@3") // a renewal may shorten
 	expect(t, Lock, key+"50-51 1 release l a = 1\n 60-61 2 acquire l b,9 = OK,9,b,1060\n 70-71 1 acquire l c,9 = nil,0,b,1070", "ended late@4")
+	expect(t, Lock, key+"10-60 1 release l a = 1,-2,nil,1010\n 30-31 3 renew l a,9 = 1\n 40-41 2 holder q = nil,-2,nil,1040", "ended late@2") // what is written later is later in the log
 	// What breaks a rule of real time, too, has its name.
 	expect(t, Lock, key+"50-51 2 acquire l b,100 = OK,100,b,1050", "two holders@2")
 	expect(t, Lock, key+"50-51 1 release l a = 1,-2,nil,1050\n 52-53 2 acquire l b,9 = nil,50,a,1052", "refused although free@3")

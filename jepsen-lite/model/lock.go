@@ -150,7 +150,12 @@ func (k *lockKind) machine(t *ticks) machine {
 
 func (k *lockKind) moment(t *ticks, o *history.Op) moment {
 	from, to := t.during(o)
-	return moment{from, to, t.passed(o), slices.Contains(k.writes, o.Name)}
+	return moment{from, to, t.passed(o), slices.Contains(k.writes, o.Name) && !refused(o)}
+}
+
+// refused reports whether o is a plain SET NX that found the lock held: that may be a read.
+func refused(o *history.Op) bool {
+	return o.OK() && o.Name == "acquire" && len(o.Out) == 1 && o.Out[0] == "nil"
 }
 
 // next lists the states after o. An operation whose outcome is unknown may never happen;
