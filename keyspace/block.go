@@ -51,6 +51,7 @@ type pending struct {
 	timeoutMs int64       // 0: it waits for ever
 	absent    resp.Reply
 	take      func(c *ctx, key string) resp.Reply // executes the command on a key that holds the kind
+	token     string                              // of LOCK, whose kind is lockLine
 
 	// ready reports whether a key that holds the kind has something for the command; nil: it always
 	// has. A waiter that is not ready goes on waiting, and those behind it are served.
@@ -71,6 +72,9 @@ func (w *waiter) bytes() int64 {
 	n := int64(waiterOverheadBytes + waiterKeyBytes*len(w.keys))
 	for _, a := range w.args {
 		n += int64(len(a))
+	}
+	if w.kind == lockLine {
+		n += waiterKeyBytes
 	}
 	return n
 }
@@ -129,6 +133,8 @@ type blocked struct {
 	// Derived from these.
 	places *btree.BTreeG[waitPlace]
 	ends   *btree.BTreeG[waitEnd] // of those that do not wait for ever
+	lines  map[lineKey]int        // how many wait for a lock
+	tokens map[lineToken]*waiter  // those who do
 	bytes  int64
 }
 
@@ -136,6 +142,7 @@ func newBlocked() blocked {
 	return blocked{
 		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess),
 		places: newOrder(waitPlaceLess), ends: newOrder(waitEndLess),
+		lines: map[lineKey]int{}, tokens: map[lineToken]*waiter{},
 	}
 }
 
@@ -173,6 +180,9 @@ func (b *blocked) add(w *waiter) {
 	if w.end != never.tick {
 		b.ends.Set(waitEnd{w.end, w.seq, w})
 	}
+	if w.kind == lockLine {
+		b.enterLine(w)
+	}
 }
 
 func (b *blocked) remove(w *waiter) {
@@ -182,6 +192,9 @@ func (b *blocked) remove(w *waiter) {
 		b.places.Delete(w.place(key))
 	}
 	b.ends.Delete(waitEnd{w.end, w.seq, w})
+	if w.kind == lockLine {
+		b.leaveLine(w)
+	}
 }
 
 func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.Image, w.seq, w} }
@@ -307,8 +320,14 @@ func (m *Machine) noteReady(db int, e *entry) {
 	if e.agg() == nil || m.blocked.places.Len() == 0 {
 		return
 	}
-	k := readyKey{db, e.key(), e.agg().Kind()}
-	if _, marked := m.readySet[k]; marked || m.blocked.next(k, 0) == nil {
+	m.noteFreed(db, e.key()) // for a lock
+	if k := (readyKey{db, e.key(), e.agg().Kind()}); m.blocked.next(k, 0) != nil {
+		m.markReady(k)
+	}
+}
+
+func (m *Machine) markReady(k readyKey) {
+	if _, marked := m.readySet[k]; marked {
 		return
 	}
 	if m.readySet == nil {
@@ -317,6 +336,9 @@ func (m *Machine) noteReady(db int, e *entry) {
 	m.readySet[k] = struct{}{}
 	m.ready = append(m.ready, k)
 }
+
+// unmarkReady takes the last mark back.
+func (m *Machine) unmarkReady() { m.forgetReady(len(m.ready) - 1) }
 
 // forgetReady removes the marks of an undone script.
 func (m *Machine) forgetReady(from int) {
@@ -329,6 +351,7 @@ func (m *Machine) forgetReady(from int) {
 // noteSwapped marks all keys of a database that somebody waits for, because its content was
 // replaced. It visits the waiters or the keys, whichever are fewer.
 func (m *Machine) noteSwapped(db int) {
+	m.noteAllFreed(db)
 	d, waiting := m.dbs[db], m.blocked.places.Len()
 	if d.keys.len() < waiting {
 		m.spend((value.VisitWork + value.TreeWork(waiting)) * int64(d.keys.len()))
@@ -376,7 +399,11 @@ func (m *Machine) serveReady(at resp.Stamp) {
 		k := m.ready[0]
 		m.ready = m.ready[1:]
 		delete(m.readySet, k)
-		m.serveKey(at, k)
+		if k.kind == lockLine {
+			m.serveLine(at, k, m.tick)
+		} else {
+			m.serveKey(at, k)
+		}
 	}
 	m.ready = nil
 }
@@ -393,17 +420,22 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 			m.endWait(w, resp.BlockDropped, resp.Reply{}) // its node asks again, in another entry
 			continue
 		}
-		m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
 		if w.ready != nil && !w.ready(c, k.key) {
 			continue
 		}
-		m.blocked.remove(w)
-		began := m.outputMark()
-		reply := w.take(c, k.key)
-		m.servedBytes += reply.Size()
-		m.spend(commandWork + replyWork(reply))
-		m.emitServed(w.id, reply, began)
+		m.serve(c, w, k.key)
 	}
+}
+
+// serve executes the command of a waiter.
+func (m *Machine) serve(c *ctx, w *waiter, key string) {
+	m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
+	m.blocked.remove(w)
+	began := m.outputMark()
+	reply := w.take(c, key)
+	m.servedBytes += reply.Size()
+	m.spend(commandWork + replyWork(reply))
+	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply), began)
 }
 
 // blockCall is how a blocking command runs when it was asked for by a step.
@@ -524,6 +556,9 @@ func (m *Machine) readBlocked(r *value.Reader) {
 		w := m.readWaiter(r)
 		if r.OK() && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
 			r.Fail("waiters are not in order")
+		}
+		if r.OK() && w.kind == lockLine && b.tokens[w.lineToken()] != nil {
+			r.Fail("a token is twice in the line for a lock")
 		}
 		if r.OK() {
 			b.add(w)

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // them. Between two entries nobody waits for what is there.
 func checkBlocked(t testing.TB, m *Machine) {
 	t.Helper()
-	b, places, ends, size := &m.blocked, 0, 0, int64(0)
+	b, places, ends, size, lines := &m.blocked, 0, 0, int64(0), map[lineKey]int{}
 	b.waiters.Scan(func(w *waiter) bool {
 		size += w.bytes()
 		for i, key := range w.keys {
@@ -32,11 +33,20 @@ func checkBlocked(t testing.TB, m *Machine) {
 		if w.end != never.tick {
 			ends++
 		}
+		if w.kind == lockLine {
+			lines[w.line()]++
+			if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || e.agg() != nil || m.expired(e) || b.tokens[w.lineToken()] != w {
+				t.Fatalf("%v waits in line for %q, which is free, or no lock; or another one has its token", w.id, w.keys[0])
+			}
+		}
 		if m.Blocked(w.id) != resp.BlockWaiting || !b.session(w.id.Session).used.has(w.id.Number) {
 			t.Fatalf("%v waits and was never asked for", w.id)
 		}
 		return true
 	})
+	if !maps.Equal(lines, b.lines) {
+		t.Fatalf("lines %v, kept %v", lines, b.lines)
+	}
 	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
 		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
 	}

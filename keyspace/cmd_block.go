@@ -294,14 +294,25 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	switch {
 	case !call.waits || reply.IsErr():
 		c.m.request.replyBytes += reply.Size()
-		c.m.emitServed(id, reply, began)
+		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply), began)
 		return 0
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})
 		return 0
 	}
-	c.m.blocked.add(w)
+	c.m.enter(w)
 	return w.left(c.m.tick)
+}
+
+// enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
+func (m *Machine) enter(w *waiter) {
+	if w.kind == lockLine {
+		if before := m.blocked.tokens[w.lineToken()]; before != nil {
+			w.seq = before.seq
+			m.endWait(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+		}
+	}
+	m.blocked.add(w)
 }
 
 // admit fills in the waiter, or returns an error if the command may not wait.
@@ -315,6 +326,8 @@ func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 		return resp.Err(errTooManyKeys)
 	case m.blocked.waiters.Len() >= waitersMax || m.blocked.bytes+w.bytes() > waiterBytesMax:
 		return resp.Err(errTooManyWaiters)
+	case w.kind == lockLine && m.blocked.lines[w.line()] >= lockWaitersMax && m.blocked.tokens[w.lineToken()] == nil:
+		return resp.Err(errTooManyInLine)
 	}
 	m.blocked.lastSeq++
 	w.seq = m.blocked.lastSeq

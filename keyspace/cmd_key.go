@@ -414,6 +414,7 @@ func (m *Machine) flush(db int) {
 		m.journal.release(m.dbs[db])
 	}
 	m.dbs[db] = newDatabase()
+	m.noteAllFreed(db)
 }
 
 func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
@@ -652,9 +653,5 @@ func cmdObjectHelp(_ *ctx, _ resp.Args) resp.Reply {
 // cmdFence answers a token for whoever guards a resource: it rises with every key
 // that comes into being, and stays while the key is there.
 func cmdFence(c *ctx, args resp.Args) resp.Reply {
-	e := c.lookup(args[1])
-	if e == nil {
-		return resp.Nil()
-	}
-	return resp.Int(int64(max(e.fence, c.m.dbs[c.db].floor)))
+	return c.fence(args[1])
 }

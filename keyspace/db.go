@@ -57,6 +57,9 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	if next != nil {
 		m.noteReady(db, next)
 	}
+	if next == nil || m.expired(next) {
+		m.noteFreed(db, key)
+	}
 }
 
 // stamp completes an entry that is about to be stored.

@@ -42,6 +42,7 @@ func TestReplicasAgree(t *testing.T) {
 			if rng.IntN(5) == 0 {
 				busy.Snapshot()
 				busy.Try(stamp, request(0, "SET lock 1 NX"))
+				busy.Try(stamp, request(0, "LOCK door t1 PX 100"))
 				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}
@@ -85,7 +86,8 @@ func anyBlocking(rng *rand.Rand) resp.Request {
 	}
 	line := []string{"BLPOP queue list %d", "BRPOP list %d", "BLMOVE queue list LEFT RIGHT %d", "BRPOPLPUSH list queue %d", "BLMPOP %d 2 list queue LEFT COUNT 2",
 		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3",
-		"XREAD BLOCK %d STREAMS stream2 stream $ $", "XREAD COUNT 2 BLOCK %d STREAMS stream stream 0 $"}[rng.IntN(10)]
+		"XREAD BLOCK %d STREAMS stream2 stream $ $", "XREAD COUNT 2 BLOCK %d STREAMS stream stream 0 $",
+		"LOCK lock t%[1]d PX 700 WAIT %[1]d000", "LOCK door t%[1]d PX 300 WAIT 900", "LOCK door t%[1]d PX 300 WAIT 2000"}[rng.IntN(13)]
 	id.Session += rng.Uint64N(8)
 	return resp.BlockAsking(id, rng.Int64N(500), resp.Cmd{DB: rng.IntN(3), Args: split(fmt.Sprintf(line, rng.IntN(4)))})
 }

@@ -14,7 +14,7 @@
 //	entry.go     a key with all that belongs to it    keytree.go: entries in their order
 //	lookup.go    how commands reach and change what a key holds
 //	setop.go     union and its like, of sets          zsetop.go: of sorted sets
-//	block.go     who waits for a key, and how they are served
+//	block.go     who waits for a key, and how they are served; cmd_lock.go: in line for a lock
 //	script.go    what surrounds a running script: call, and taking it back
 //	library.go   the scripts              functions.go the libraries of functions
 //	settings.go  CONFIG's parameters      notify.go  keyspace notifications

@@ -107,7 +107,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
 	m.changed, m.emitted = make([]resp.Change, 0, len(reqs)), outputMark{}
-	m.sweep()
+	m.sweep(at)
 	m.sweepBlocked()
 	m.entry, m.servedBytes = m.newMeter(), 0
 	results := make([]resp.Result, len(reqs))
@@ -243,14 +243,15 @@ func (m *Machine) emit(msg resp.Message) { m.messages = append(m.messages, msg) 
 // sweep ends the leases whose time has come, the earliest first, up to sweepMax. The order is total
 // (deadline, database, key), so a machine restored from an image ends them in the same order as one
 // that lived through it.
-func (m *Machine) sweep() {
+func (m *Machine) sweep(at resp.Stamp) {
 	for range sweepMax {
 		db, l, ok := m.nextLease()
 		if !ok || m.tick <= l.tick {
 			return
 		}
-		m.expire(db, l.of)
+		m.expireLock(at, db, l.of)
 	}
+	m.sweepLines(at)
 }
 
 func (m *Machine) nextLease() (db int, first lease, ok bool) {

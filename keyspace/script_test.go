@@ -143,7 +143,11 @@ func randomWrite(rng *rand.Rand) string {
 		return []string{"lock", "forever", "small", "large", "new", "other", "wall", "numbers", "words", "members"}[rng.IntN(10)]
 	}
 	n := rng.IntN(5)
-	switch rng.IntN(28) {
+	switch rng.IntN(30) {
+	case 28:
+		return fmt.Sprintf("LOCK door t%d PX 200 WAIT 100", n)
+	case 29:
+		return fmt.Sprintf("UNLOCK door t%d", n)
 	case 0:
 		return fmt.Sprintf("SET %s v%d", key(), n)
 	case 1:

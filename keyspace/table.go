@@ -7,5 +7,5 @@ import "lockd/resp"
 func init() {
 	table = resp.NewTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
-		streamRows, streamReadRows, keyRows, blockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
+		streamRows, streamReadRows, keyRows, blockRows, lockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
 }

@@ -46,11 +46,14 @@ func (m *Machine) tellChanges() {
 
 // emitServed tells that a blocking command was executed. The message goes before everything emitted
 // since began: the client gets its reply first, and then hears what its command did.
-func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, began outputMark) {
+func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, granted *resp.Watch, began outputMark) {
 	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
 	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
 	m.tellChanges()
-	m.emitEnd(id, resp.BlockServed, reply)
+	m.emit(resp.Message{
+		Kind:  resp.MessageBlock,
+		Block: &resp.BlockEnd{ID: id, How: resp.BlockServed, Reply: reply, Granted: granted},
+	})
 	m.emitted = m.outputMark()
 	m.messages, m.changed = append(m.messages, messages...), changes
 }

@@ -335,11 +335,17 @@ type stage struct {
 	scripts map[string]string
 	session uint64 // of those who wait; 0: not opened yet
 	asked   uint64 // numbers given in it
-	waiting map[resp.BlockID]string
+	waiting map[resp.BlockID]waitingClient
 	ended   map[string]resp.Reply
 	multi   []resp.Cmd // the commands since MULTI; nil outside
 	watch   []resp.Watch
 	before  func() // is called before each step
+}
+
+// waitingClient is a client in a blocking command.
+type waitingClient struct {
+	name    string
+	nilBulk bool // see resp.Spec
 }
 
 func newMachine() *Machine { return New(luavm.New()) }
@@ -354,7 +360,7 @@ func (s *stage) fresh() {
 	s.m = newMachine()
 	s.at = resp.Stamp{Wall: transcriptWall * 1000}
 	s.db, s.events, s.multi, s.watch = 0, nil, nil, nil
-	s.session, s.asked, s.waiting, s.ended = 0, 0, map[resp.BlockID]string{}, map[string]resp.Reply{}
+	s.session, s.asked, s.waiting, s.ended = 0, 0, map[resp.BlockID]waitingClient{}, map[string]resp.Reply{}
 }
 
 // play runs a block and returns the lines it answers.
@@ -440,7 +446,8 @@ func (s *stage) client(st step) {
 	}
 	s.asked++
 	id := resp.BlockID{Session: s.session, Number: s.asked}
-	s.waiting[id] = st.words[1]
+	spec, _ := s.m.Find(st.words[2:])
+	s.waiting[id] = waitingClient{st.words[1], spec != nil && spec.NilBulk}
 	if r := ask(resp.BlockAsking(id, 0, resp.Cmd{DB: s.db, Args: st.words[2:]})); r.IsErr() {
 		s.t.Fatalf("line %d: %s", st.line, r.Str)
 	}
@@ -452,14 +459,17 @@ func (s *stage) hear(msgs []resp.Message) {
 		if m.Kind != resp.MessageBlock {
 			continue
 		}
-		name, waits := s.waiting[m.Block.ID]
+		client, waits := s.waiting[m.Block.ID]
 		if !waits {
 			s.t.Fatalf("%+v has ended, which does not wait", m.Block.ID)
 		}
 		delete(s.waiting, m.Block.ID)
-		s.ended[name] = m.Block.Reply
-		if m.Block.How == resp.BlockTimedOut {
-			s.ended[name] = resp.NilArray()
+		s.ended[client.name] = m.Block.Reply
+		switch {
+		case m.Block.How == resp.BlockTimedOut && client.nilBulk:
+			s.ended[client.name] = resp.Nil()
+		case m.Block.How == resp.BlockTimedOut:
+			s.ended[client.name] = resp.NilArray()
 		}
 	}
 }

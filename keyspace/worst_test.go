@@ -54,6 +54,7 @@ var keyed = map[string]string{
 	"getrange": "0 -1", "substr": "0 -1", "setrange": "0 v", "incr": "", "decr": "", "incrby": "1", "decrby": "1", "incrbyfloat": "1",
 	"type": "", "expire": "100", "pexpire": "100", "expireat": "9999999999", "pexpireat": "9999999999999", "ttl": "", "pttl": "", "expiretime": "", "pexpiretime": "",
 	"persist": "", "fence": "", "move": "1", "rename": "to", "renamenx": "to", "copy": "to REPLACE", "delex": "", "delifeq": "v", "digest": "",
+	"lock": "t PX 5000", "renew": "t PX 5000", "unlock": "t",
 	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
 	"object|encoding": "", "object|freq": "", "object|idletime": "", "object|refcount": "", "memory|usage": "",
 }
@@ -76,8 +77,8 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"exists": {{"keys", "EXISTS {names:k}", names * 100}, {"", "EXISTS {big}", big}}, "touch": {{"keys", "TOUCH {names:k}", names * 100}},
 		"randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
 		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
-		"rename": {{"hash", "RENAME H H2", 1}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
-		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
+		"rename": {{"hash", "RENAME H H2", 1}, {"line list", "RENAME L door", z.waiters}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
+		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}, {"lines", "FLUSHALL", z.waiters}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
 		// hashes
 		"hset": {{"", "HSET H {pairs:f}", pairs * 100}, {"smallhash", "HSET HS f1 v", z.small}, {"bighash", "HSET HB {big} v", big}}, "hmset": {{"hash", "HMSET H {pairs:f}", pairs * 100}},
 		"hsetnx": {{"smallhash", "HSETNX HS none v", z.small}}, "hget": {{"smallhash", "HGET HS none", z.small}, {"bighash", "HGET HB {big}", big}}, "hmget": {{"hash", "HMGET H {names:f}", names * 100}},
@@ -296,6 +297,16 @@ func (s *worstStage) provide(need string) {
 				args = append(args, "0")
 			}
 			s.send(asking(1, uint64(i+1), 0, args))
+		}
+	case "line", "lines":
+		s.send(resp.BlockOpening())
+		for i := range z.waiters {
+			door := "door"
+			if need == "lines" {
+				door += strconv.Itoa(i)
+			}
+			s.do("SET", door, "me")
+			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000"}))
 		}
 	case "scripts":
 		for i := range z.elements / 10 {

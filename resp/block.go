@@ -28,7 +28,10 @@ type BlockEnd struct {
 	ID    BlockID
 	How   Ending
 	Reply Reply // BlockServed
-	Args  Args  // BlockDropped, BlockLapsed: the command as it has waited, if it has: XREAD's $ is an id in it
+	// BlockServed: of a LOCK that was granted, the version that its key has by that. If the client is
+	// gone, its node takes the lock back, unless somebody has touched the key since.
+	Granted *Watch
+	Args    Args // BlockDropped, BlockLapsed: the command as it has waited, if it has: XREAD's $ is an id in it
 }
 
 // BlockState is what the machine knows of a blocking command.
@@ -51,11 +54,11 @@ const (
 	UnblockStop                   // the server stops: the answer is that nothing was done
 )
 
-// Blocks reports whether a call of the command may wait for data: one that writes by
-// its name, one that only reads (XREAD) if it is told to. WAIT, which has the flag
-// Blocking in Redis as well, waits for replicas.
+// Blocks reports whether a call of the command may wait: one that writes by its name, one
+// that has an option for it (XREAD, LOCK) if it is told to. WAIT, which has the flag Blocking in
+// Redis as well, waits for replicas.
 func (s *Spec) Blocks(args Args) bool {
-	if s.Flags&Blocking == 0 || s.Flags&Write != 0 {
+	if s.Flags&Blocking == 0 || s.Flags&Write != 0 && s.Waits == "" {
 		return s.Flags&Blocking != 0
 	}
 	for i := 1; s.Waits != "" && i < len(args) && !Is(args[i], s.Keys.Half); i++ {

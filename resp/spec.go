@@ -167,7 +167,8 @@ type Spec struct {
 	Arity   int    // number of arguments with the name; negative: at least so many
 	Flags   Flags
 	Keys    Keys
-	Waits   string // the option without which a Blocking command that only reads does not wait
+	Waits   string // the option without which a Blocking command does not wait; "": it has none
+	NilBulk bool   // it answers a null, and not Redis's null array, when its time is over
 	Refuses string // the option with which the command may find nothing to do; "*": it may in any case. See MayRefuse
 	Access  string // what is done with the keys, in Redis's words, where it does not follow from the flags; see KeyUses
 	// Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd
