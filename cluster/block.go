@@ -32,9 +32,11 @@ type blocker struct {
 // pendingCall is a command whose end this node has not seen.
 type pendingCall struct {
 	id     resp.BlockID
-	ended  chan resp.BlockEnd // capacity 1
-	served func(resp.Reply)   // called with the reply before anybody else sees it
-	asking context.Context    // the client's; also ends when the command has ended
+	cmd    resp.Cmd
+	gone   bool                  // its client is; b.mu is held to change it
+	ended  chan resp.BlockEnd    // capacity 1
+	served func(resp.Reply) bool // called with the reply before anybody else sees it: is the client there?
+	asking context.Context       // the client's; also ends when the command has ended
 	quiet  context.CancelFunc
 }
 
@@ -64,9 +66,10 @@ func newBlocker(n *Node) *blocker {
 // value on unblock ends the wait; the command may have been served just before. When ctx ends, the
 // client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
 // the background. If the command is served, Block calls served with the reply from the goroutine
-// that applies, before the command's changes are published.
+// that applies, before the command's changes are published. If that says that the client is gone,
+// a lock that was granted to it is released.
 func (n *Node) Block(
-	ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply),
+	ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 ) resp.Reply {
 	w := &blockWait{n: n, cmd: cmd, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
@@ -88,7 +91,7 @@ type blockWait struct {
 	n         *Node
 	cmd       resp.Cmd
 	unblock   <-chan resp.Unblock
-	served    func(resp.Reply)
+	served    func(resp.Reply) bool
 	start     time.Duration // monotonic
 	unblocked bool          // CLIENT UNBLOCK, or the server stops
 	why       resp.Unblock
@@ -108,7 +111,7 @@ func (w *blockWait) begin(ctx context.Context) *pendingCall {
 	defer leave()
 	for {
 		tried := b.tried.next() // before the check, so that no change is missed
-		call := b.number(ctx, w.served)
+		call := b.number(ctx, w)
 		if call != nil || !b.open(patience) {
 			return call
 		}
@@ -132,7 +135,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
 	select {
 	case end := <-call.ended:
-		return w.answer(end)
+		return w.answer(ctx, call, end)
 	default:
 	}
 	switch o {
@@ -140,7 +143,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 		w.n.blocker.forget(call.id)
 		return resp.Err(w.n.protocol.notDone), false
 	case outcomeUnknown:
-		w.n.blocker.cancel(call.id)
+		w.n.blocker.leaveTo(ctx, call)
 		return resp.Err(resp.ErrUnknown), false
 	}
 	return w.sleep(ctx, call, left.Int)
@@ -159,7 +162,7 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 	for {
 		select {
 		case end := <-call.ended:
-			return w.answer(end)
+			return w.answer(ctx, call, end)
 		case w.why = <-unblock:
 			w.unblocked, unblock = true, nil
 		case <-patience.C:
@@ -167,7 +170,7 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 				return resp.Err(resp.ErrUnknown), false // the cancellation goes on in the background
 			}
 		case <-ctx.Done():
-			w.n.blocker.cancel(call.id)
+			w.n.blocker.leaveTo(ctx, call)
 			return resp.Err(resp.ErrUnknown), false
 		case <-w.n.stop:
 			return resp.Err(resp.ErrUnknown), false
@@ -180,17 +183,20 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 
 // answer translates an ending into a reply. Only the log may say that nothing came. A command that
 // ended in any other way is asked for again, even if its time is over.
-func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
+func (w *blockWait) answer(ctx context.Context, call *pendingCall, end resp.BlockEnd) (reply resp.Reply, again bool) {
 	switch end.How {
 	case resp.BlockServed:
+		if ctx.Err() != nil {
+			w.n.blocker.takeBack(call, end)
+		}
 		return end.Reply, false
 	case resp.BlockTimedOut:
-		return resp.NilArray(), false
+		return w.nothing(), false
 	case blockMissed:
 		return resp.Err(resp.ErrUnknown), false
 	case resp.BlockCancelled:
 		if !w.unblocked {
-			return resp.NilArray(), false // it waited until its time was over, and longer
+			return w.nothing(), false // it waited until its time was over, and longer
 		}
 	case resp.BlockLapsed:
 		w.n.blocker.lapse(end.ID.Session)
@@ -208,11 +214,19 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 func (w *blockWait) undone() resp.Reply {
 	switch {
 	case w.unblocked && w.why == resp.UnblockTimeout:
-		return resp.NilArray()
+		return w.nothing()
 	case w.unblocked && w.why == resp.UnblockError:
 		return resp.Err(resp.ErrUnblocked)
 	}
 	return resp.Err(w.n.protocol.notDone)
+}
+
+// nothing is the answer to a client that has waited in vain.
+func (w *blockWait) nothing() resp.Reply {
+	if w.cmd.Spec != nil && w.cmd.Spec.NilBulk {
+		return resp.Nil()
+	}
+	return resp.NilArray()
 }
 
 // insist repeats an idempotent request until it is done, or for LeaderWait. It builds the request
@@ -271,7 +285,7 @@ func (b *blocker) hasSession() bool {
 }
 
 // number registers a command in the present session, or returns nil if there is none.
-func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *pendingCall {
+func (b *blocker) number(ctx context.Context, w *blockWait) *pendingCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.hasSession() {
@@ -281,8 +295,9 @@ func (b *blocker) number(ctx context.Context, served func(resp.Reply)) *pendingC
 	b.used = b.n.clock.Monotonic()
 	call := &pendingCall{
 		id:     resp.BlockID{Session: b.session, Number: b.last},
+		cmd:    w.cmd,
 		ended:  make(chan resp.BlockEnd, 1),
-		served: served,
+		served: w.served,
 	}
 	call.asking, call.quiet = context.WithCancel(ctx)
 	b.calls[call.id] = call
@@ -313,6 +328,37 @@ func (b *blocker) cancel(id resp.BlockID) {
 	signal(b.due)
 }
 
+// leaveTo cancels a command that nobody waits for. If ctx is over because its client is gone, what
+// it may be granted before is taken back.
+func (b *blocker) leaveTo(ctx context.Context, call *pendingCall) {
+	b.cancel(call.id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	call.gone = ctx.Err() != nil
+	select {
+	case end := <-call.ended:
+		if call.gone {
+			b.takeBack(call, end)
+		}
+	default:
+	}
+}
+
+// takeBack releases a lock that was granted to a client that is gone, unless somebody has touched it
+// since: its program, by another connection.
+func (b *blocker) takeBack(call *pendingCall, end resp.BlockEnd) {
+	if end.Granted == nil {
+		return
+	}
+	req := resp.Request{
+		Watch: &resp.Watching{Check: []resp.Watch{*end.Granted}},
+		Cmds:  []resp.Cmd{{DB: call.cmd.DB, Args: resp.Args{"UNLOCK", end.Granted.Key, call.cmd.Args[2]}}},
+		Multi: true,
+	}
+	b.n.identify(req.Cmds)
+	go b.n.run(context.Background(), req)
+}
+
 // end tells a client of this node how its command has ended. It is called from the goroutine that
 // applies.
 func (b *blocker) end(e resp.BlockEnd) {
@@ -323,10 +369,15 @@ func (b *blocker) end(e resp.BlockEnd) {
 	if call == nil {
 		return
 	}
-	if e.How == resp.BlockServed {
-		call.served(e.Reply)
+	there := e.How != resp.BlockServed || call.served(e.Reply)
+	b.mu.Lock()
+	if call.gone || !there {
+		b.takeBack(call, e)
 	}
-	call.ended <- e
+	if !call.gone {
+		call.ended <- e
+	}
+	b.mu.Unlock()
 	call.quiet()
 }
 

@@ -25,6 +25,7 @@ type blockedClient struct {
 	node    *testNode
 	unblock chan resp.Unblock
 	hangUp  context.CancelFunc
+	hungUp  bool // and its node's session has not noticed; see served
 
 	mu    sync.Mutex
 	reply string // "" while it waits
@@ -48,10 +49,11 @@ func (c *testCluster) block(n *testNode, line string) *blockedClient {
 }
 
 // served notes the answer beside what the node publishes.
-func (b *blockedClient) served(r resp.Reply) {
+func (b *blockedClient) served(r resp.Reply) bool {
 	b.node.pub.mu.Lock()
 	defer b.node.pub.mu.Unlock()
 	b.node.pub.heard = append(b.node.pub.heard, "SERVED "+strings.Join(strings.Fields(string(r.AppendTo(nil, 3))), " "))
+	return !b.hungUp
 }
 
 func (b *blockedClient) answer() string {
@@ -374,7 +376,7 @@ func blockedWhileBehind(t *testing.T, line, want string) {
 	leader := c.settle()
 	behind := c.others(leader)[0]
 	resume := make(chan struct{})
-	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, nil, func(resp.Reply) { <-resume })
+	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, nil, func(resp.Reply) bool { <-resume; return true })
 	c.waiting(1)
 	c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
 	if r := leader.Do(t.Context(), resp.BlockClosing([]uint64{1})).Replies[0]; r.Str != "OK" {
@@ -654,7 +656,7 @@ func queueOverFaults(t *testing.T) {
 						return
 					default:
 					}
-					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil, func(resp.Reply) {})
+					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil, func(resp.Reply) bool { return true })
 					mu.Lock()
 					switch {
 					case len(r.Elems) == 2:
@@ -743,4 +745,106 @@ func TestAwait(t *testing.T) {
 			}
 		}
 	})
+}
+
+// LOCK waits in line on any node, over a failover too; who waits in vain is answered a null bulk.
+func TestLockInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		taken := leader.do("LOCK door alice PX 60000")
+		c.expect(leader, "FENCE door", taken)
+		c.expect(others[0], "LOCK door bob PX 60000", "_")
+		first := c.block(others[0], "LOCK door bob PX 60000 WAIT 30000")
+		c.waiting(1)
+		second := c.block(others[1], "LOCK door carol PX 60000 WAIT 30000")
+		c.waiting(2)
+		vain := c.block(others[1], "LOCK door dave PX 60000 WAIT 100")
+		c.want(vain, "_")
+		try := []resp.Cmd{{Args: strings.Fields("LOCK door dave PX 1 WAIT 1")}}
+		others[1].identify(try)
+		if got := others[1].Block(t.Context(), try[0], nil, func(resp.Reply) bool { return true }); got.Kind != resp.KindNil {
+			t.Errorf("a client that waited in vain is answered %v", got)
+		}
+		c.kill(leader.id)
+		c.expect(others[1], "UNLOCK door alice", ":1")
+		c.want(first, ":"+c.fence(others[0], "door"))
+		c.expect(others[0], "GET door", "$3 bob")
+		c.expect(others[0], "UNLOCK door bob", ":1")
+		c.want(second, ":"+c.fence(others[1], "door"))
+		c.waiting(0)
+	})
+}
+
+func (c *testCluster) fence(n *testNode, key string) string {
+	return strings.TrimPrefix(n.do("FENCE "+key), ":")
+}
+
+// A lock that was granted to a client that has hung up is released at once, unless its program has
+// taken it by another connection meanwhile.
+func TestLockOfClientThatIsGone(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3, withKeyspace)
+			defer c.close()
+			leader := c.settle()
+			others := c.others(leader)
+			c.expect(leader, "SET door alice NX PX 600000", "+OK")
+			gone := c.block(others[0], "LOCK door bob PX 600000 WAIT 60000")
+			c.waiting(1)
+			next := c.block(others[1], "LOCK door carol PX 600000 WAIT 60000")
+			c.waiting(2)
+			c.cut(others[0])
+			gone.hangUp() // nobody else can know
+			c.expect(leader, "UNLOCK door alice", ":1")
+			c.expect(leader, "GET door", "$3 bob")
+			if again {
+				c.expect(leader, "LOCK door bob PX 600000", ":"+c.fence(leader, "door"))
+			}
+			c.net.Heal()
+			if again {
+				c.agree()
+				time.Sleep(time.Minute)
+				c.expect(others[0], "GET door", "$3 bob")
+				return
+			}
+			c.want(next, ":"+c.fenceOf(leader, "door", "carol"))
+		})
+	}
+}
+
+// So is one whose client turns out to be gone when it is to be answered.
+func TestLockOfClientThatIsFoundGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "SET door alice NX PX 600000", "+OK")
+		gone := c.block(c.others(leader)[0], "LOCK door bob PX 600000 WAIT 60000")
+		c.waiting(1)
+		gone.hungUp = true
+		c.expect(leader, "UNLOCK door alice", ":1")
+		for range 3000 {
+			if leader.do("EXISTS door") == ":0" {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Error("the lock is left to its lease")
+	})
+}
+
+// fenceOf waits until a token holds a lock, and returns its fence.
+func (c *testCluster) fenceOf(n *testNode, key, token string) string {
+	c.t.Helper()
+	for range 3000 {
+		if strings.HasSuffix(n.do("GET "+key), " "+token) {
+			return c.fence(n, key)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("%s does not get %s", token, key)
+	return ""
 }

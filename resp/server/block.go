@@ -52,16 +52,17 @@ func (s *session) park(c *command, args resp.Args) {
 
 // answer returns what gives a client that is pushed to the reply of a command that has
 // waited, from the goroutine that applies: the push that tells what the command did comes
-// behind it, as in Redis. How the session answers does not change while it is parked.
-func (s *session) answer(p *parked) func(resp.Reply) {
+// behind it, as in Redis. How the session answers does not change while it is parked. It
+// reports whether the client is there.
+func (s *session) answer(p *parked) func(resp.Reply) bool {
 	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
-	return func(r resp.Reply) {
-		if !pushing || !p.answered.CompareAndSwap(false, true) || silent {
-			return
+	return func(r resp.Reply) bool {
+		if pushing && p.answered.CompareAndSwap(false, true) && !silent {
+			form := r.AppendTo(nil, proto)
+			s.out.Enqueue(form)
+			s.srv.stats.OutputBytes.Add(int64(len(form)))
 		}
-		form := r.AppendTo(nil, proto)
-		s.out.Enqueue(form)
-		s.srv.stats.OutputBytes.Add(int64(len(form)))
+		return !wire.HungUp(s.conn)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lockd/resp"
 	"lockd/resp/server/wire"
@@ -225,4 +226,22 @@ func TestServedTooLate(t *testing.T) {
 	served(resp.Bulks("k", "v"))
 	c.send("PING\r\n")
 	c.want("+PONG\r\n")
+}
+
+// A client that is served and has hung up is reported as gone, though its session may not know yet.
+func TestServedAndGone(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dial(t, addr)
+	c.send("BLPOP k 0\r\n")
+	<-fake.waiting
+	served := <-fake.answer
+	if !served(resp.Bulks("k", "v")) {
+		t.Error("a client that is there is reported as gone")
+	}
+	c.conn.Close()
+	for start := time.Now(); served(resp.Bulks("k", "v")); {
+		if time.Since(start) > time.Minute {
+			t.Fatal("a client that has hung up is reported as there")
+		}
+	}
 }

@@ -29,22 +29,22 @@ type fakeBackend struct {
 	requests []int  // number of commands of each request
 	waiting  chan struct{}
 
-	index    uint64                // of the last entry
-	changes  []resp.Change         // of the entry that is being applied
-	reads    []resp.KeyRead        // of scripts of the request
-	command  int                   // number of the command in the request
-	late     func(resp.Message)    // takes what an entry changed, for a node that applies it later
-	untraced bool                  // it gives no traces
-	held     func()                // is called when a request has taken effect and before it is answered
-	served   chan resp.Reply       // what a blocking command is answered
-	awaited  []uint64              // entries that a session has waited for
-	answer   chan func(resp.Reply) // hears it before that, where the test asks
+	index    uint64                     // of the last entry
+	changes  []resp.Change              // of the entry that is being applied
+	reads    []resp.KeyRead             // of scripts of the request
+	command  int                        // number of the command in the request
+	late     func(resp.Message)         // takes what an entry changed, for a node that applies it later
+	untraced bool                       // it gives no traces
+	held     func()                     // is called when a request has taken effect and before it is answered
+	served   chan resp.Reply            // what a blocking command is answered
+	awaited  []uint64                   // entries that a session has waited for
+	answer   chan func(resp.Reply) bool // hears it before that, where the test asks
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
 
 func newFake() *fakeBackend {
-	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000), served: make(chan resp.Reply), answer: make(chan func(resp.Reply))}
+	f := &fakeBackend{versions: map[string]uint64{}, waiting: make(chan struct{}, 1000), served: make(chan resp.Reply), answer: make(chan func(resp.Reply) bool)}
 	for i := range f.values {
 		f.values[i] = map[string]string{}
 	}
@@ -137,7 +137,7 @@ func (f *fakeBackend) Await(_ context.Context, index uint64) {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply)) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:
