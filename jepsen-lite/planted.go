@@ -88,6 +88,12 @@ var plantedRuns = []plantedRun{
 		[]string{"states differ", "unexpected error", "update lost", "stale read"}},
 	{"forgotten-recall", "a leader takes requests that it was asked to recall",
 		"--workload counter --nemesis scenario:stale --time 20s --seed 42", []string{"done twice"}},
+	{"line-last", "a free lock goes to the last in line",
+		"--workload line --nemesis none --time 30s --seed 1", []string{"overtaken"}},
+	{"line-lost", "who stands in line is not told when a lease ends",
+		"--workload line --nemesis none --time 40s --seed 1", []string{"free in spite of a line", "overtaken"}},
+	{"line-dead", "a lock that was granted to a client which is gone is left to its lease",
+		"--workload line --nemesis none --time 40s --seed 1", []string{"held by the dead"}},
 	{"early-not-done", "a request is called not done before the log has shown it",
 		"--workload counter --nemesis scenario:mute --time 20s --seed 121", []string{"done twice"}},
 }

@@ -174,7 +174,7 @@ func demand(h *history.History, nodes []string, in span) (first *history.Op, ask
 	for i := range h.Ops { // in the order of their starts
 		o := &h.Ops[i]
 		from, to := max(o.Start, reach), min(o.Told, in.to)
-		if o.Start < in.from || to <= from || !Writes(o) || !slices.Contains(nodes, o.Node) || died(o) {
+		if o.Start < in.from || to <= from || !Writes(o) || !slices.Contains(nodes, o.Node) || died(o) || waits(o) > 0 {
 			continue
 		}
 		if first == nil {
@@ -201,7 +201,7 @@ func undisturbed(v *Verdict, h *history.History) {
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		took := o.Told - o.Start - o.Slept
-		late := o.OK() && took > answerMax
+		late := o.OK() && took > answerMax+waits(o)
 		if o.Node == "" || died(o) || o.OK() && !late {
 			continue
 		}
@@ -217,6 +217,14 @@ func undisturbed(v *Verdict, h *history.History) {
 			v.Add("unknown without a fault", o, "there was none within %.0f s", sec(settleTime))
 		}
 	}
+}
+
+// waits is for how long an operation may wait in line by what it asks for.
+func waits(o *history.Op) int64 {
+	if o.Name != "enter" {
+		return 0
+	}
+	return millis(o.In[2])
 }
 
 // Least makes a checker that cannot decide anything on a history which has too few

@@ -23,6 +23,7 @@ type lease struct {
 	now   int64  // the last operation took effect no earlier
 	ends  deadline
 	tick  int64 // the log clock of the last write was no less
+	gone  int64 // since then it may be taken back, as its client is gone; 0: it may not
 }
 
 // given is the lease when o sets it, by a log clock that is no later than latest.
@@ -64,6 +65,9 @@ func (s lease) possible(o *history.Op, at moment) []lease {
 			free.tick = max(s.tick, s.ends.from+clockGrain)
 		}
 		states = append(states, free)
+	}
+	if s.gone != 0 && o.End >= s.gone {
+		states = append(states, lease{now: max(s.now, s.gone), tick: s.tick})
 	}
 	return states
 }

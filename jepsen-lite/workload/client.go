@@ -139,6 +139,8 @@ type Call struct {
 	Same *target.Conn
 	// Refusable: an error reply is an answer like others.
 	Refusable bool
+	// Waits is for how long the server may keep the client waiting.
+	Waits time.Duration
 	// Pause stops the client for so long between sending and reading.
 	Pause time.Duration
 	// Die has the client break its connection after sending; nobody reads the answer.
@@ -190,7 +192,7 @@ var errDied = errors.New(model.Died)
 // exchange sends a call and reads its answers, if the client lives.
 func (c *Client) exchange(call Call) ([]target.Reply, error) {
 	if call.Pause == 0 && !call.Die {
-		return c.conn.Pipe(answerMax, call.Cmds...)
+		return c.conn.Pipe(answerMax+call.Waits, call.Cmds...)
 	}
 	if err := c.conn.Send(answerMax, call.Cmds...); err != nil {
 		return nil, err

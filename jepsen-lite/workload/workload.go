@@ -105,6 +105,11 @@ var Table = []Workload{
 		&model.LockMachine,
 	},
 	{
+		"line",
+		"LOCK WAIT, RENEW, UNLOCK beside SET NX: no two holders, first come first served, no grant to who is gone",
+		newLine, model.Line, []string{"enter", "try", "acquire", "renew", "release 1", "holder"}, &model.LineMachine,
+	},
+	{
 		"events",
 		"expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off",
 		newEvents, model.Events, []string{"set", "listen", "message"}, nil,

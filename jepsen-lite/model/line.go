@@ -1,0 +1,218 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"lockd/jepsen-lite/history"
+)
+
+// lineLock is a lock with a line: enter token ms wait and try token ms = fence | nil (LOCK, with WAIT
+// and without), acquire token ms = OK | nil (SET NX), renew token ms = fence | nil, release token =
+// 1 | 0, holder = token | nil. A token that holds the lock may enter, or try, again. From who is gone
+// before he has his answer the lock may be taken back, until his token comes again. Who enters may be
+// displaced by another one with his token, which may be an older request that comes late.
+var lineLock = &lockKind{
+	kind:    "line",
+	ops:     []string{"enter", "try", "acquire", "renew", "release", "holder"},
+	writes:  []string{"enter", "try", "acquire", "renew", "release"},
+	leasing: lineLeasing,
+	step:    lineStep,
+	name:    lineBroken,
+}
+
+// LineMachine is for Picture.
+var LineMachine = Machine{lineLock.picture}
+
+// What waited does not show that somebody held the lock before it.
+var lineLeasing = leasing{
+	sets: func(o *history.Op) bool {
+		return o.Name != "release" && o.Name != "holder" && (!o.OK() || o.Out[0] != absent && o.Out[0] != displaced)
+	},
+	shows: func(o *history.Op) bool {
+		switch o.Name {
+		case "acquire", "try":
+			return o.Out[0] == absent
+		case "holder", "renew":
+			return o.Out[0] != absent
+		}
+		return o.Name == "release" && o.Out[0] == "1"
+	},
+}
+
+func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
+	switch o.Name {
+	case "enter", "try":
+		if o.OK() && o.Out[0] == displaced {
+			return s, displaced
+		}
+		switch s.owner {
+		case "":
+			s = lease{owner: o.In[0], now: s.now, tick: s.tick}
+		case o.In[0]:
+		default:
+			return s, absent
+		}
+		if s.gone = 0; !o.OK() {
+			s.gone = max(o.Told, 1)
+		}
+		return fenceStep(s.given(o, latest), o)
+	case "renew":
+		if s.owner != o.In[0] {
+			return s, absent
+		}
+		s.gone = 0
+		return fenceStep(s.given(o, latest), o)
+	}
+	return lockStep(s, o, latest)
+}
+
+// displaced is what who waits is told when his token has come to wait by another connection.
+const displaced = "displaced"
+
+func lineBroken(o *history.Op) string {
+	switch {
+	case (o.Name == "enter" || o.Name == "try") && o.Out[0] != absent:
+		return "two holders"
+	case o.Name == "enter" || o.Name == "try":
+		return "refused although free"
+	case o.Name == "renew":
+		return "lock lost early"
+	}
+	return lockBroken(o)
+}
+
+// Line judges locks with a line. Beside what holds of every lock, their fences grow; nobody who came
+// later gets the lock before one who waits, nor is it free while somebody does; and nobody holds it
+// who is gone.
+func Line(h *history.History) *Verdict {
+	v := &Verdict{}
+	lineLock.judge(v, h)
+	growing(v, firstGrants(h))
+	byKey := map[string]*lineOf{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if !slices.Contains(lineLock.ops, o.Name) {
+			continue
+		}
+		if byKey[o.Key] == nil {
+			byKey[o.Key] = &lineOf{}
+		}
+		byKey[o.Key].ops = append(byKey[o.Key].ops, o)
+	}
+	waited := 0
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		l := byKey[key]
+		waited += l.inTurn(v, h)
+		l.displaced(v)
+		l.dead(v, h)
+	}
+	v.Note("%d times somebody certainly stood in line, and was not disturbed", waited)
+	return v
+}
+
+// firstGrants are the grants with their fences, of each token the first one.
+func firstGrants(h *history.History) (grants []grant) {
+	seen := map[string]bool{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if (o.Name == "enter" || o.Name == "try") && o.OK() && o.Out[0] != absent && o.Out[0] != displaced && !seen[o.In[0]] {
+			seen[o.In[0]] = true
+			fence, _ := strconv.ParseInt(o.Out[0], 10, 64)
+			grants = append(grants, grant{o, o, fence})
+		}
+	}
+	return grants
+}
+
+// lineOf is what happened to one lock.
+type lineOf struct{ ops []*history.Op }
+
+// inTurn looks at what happened while somebody certainly stood in line, at a time without faults: how
+// often that was so.
+func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
+	for _, a := range l.ops {
+		if a.Name != "enter" || !a.OK() || a.Out[0] == displaced {
+			continue
+		}
+		in := dueAt(h, a.Start) // is he in line
+		if in >= a.End || h.Disturbed(a.Start, a.End, settleTime) > 0 {
+			continue
+		}
+		waited++
+		for _, b := range l.ops {
+			if !b.OK() || b.Start <= in || b.End >= a.End {
+				continue
+			}
+			switch {
+			case b.Name == "holder" && b.Out[0] == absent:
+				v.Add("free in spite of a line", b, "who waits is %s", a)
+			case l.takes(b) && b.In[0] != a.In[0]:
+				v.Add("overtaken", b, "who waits is %s", a)
+			}
+		}
+	}
+	return waited
+}
+
+// displaced judges who was told that his token waits elsewhere.
+func (l *lineOf) displaced(v *Verdict) {
+	for _, o := range l.ops {
+		if !o.OK() || o.Out[0] != displaced {
+			continue
+		}
+		if !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+			return b != o && b.Name == "enter" && b.In[0] == o.In[0] && b.Start < o.End && b.End > o.Start
+		}) {
+			v.Add("displaced by nobody", o, "nobody else asked with its token")
+		}
+	}
+}
+
+// takes reports whether an operation was granted the lock, for the first time for its token.
+func (l *lineOf) takes(o *history.Op) bool {
+	if o.Name != "enter" && o.Name != "try" && o.Name != "acquire" || !o.OK() || o.Out[0] == absent || o.Out[0] == displaced {
+		return false
+	}
+	return !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+		return b != o && len(b.In) > 0 && b.In[0] == o.In[0] && b.Start < o.Start
+	})
+}
+
+// dead looks for holders that are gone: whose clients have never heard of a grant, or have released it
+// since, and have long asked for nothing any more.
+func (l *lineOf) dead(v *Verdict, h *history.History) {
+	type token struct {
+		first, last *history.Op // by their starts
+		told        int64
+		granted     bool // and not released since
+	}
+	tokens := map[string]*token{}
+	for _, o := range l.ops { // in the order of their starts
+		if len(o.In) == 0 {
+			continue
+		}
+		t := tokens[o.In[0]]
+		if t == nil {
+			t = &token{first: o}
+			tokens[o.In[0]] = t
+		}
+		t.last, t.told = o, max(t.told, o.Told)
+		switch {
+		case o.Name == "release" && o.OK():
+			t.granted = false
+		case o.OK() && o.Out[0] != absent && o.Out[0] != displaced, o.Name == "acquire":
+			t.granted = true // SET NX, where the client is gone, is left to its lease
+		}
+	}
+	for _, o := range l.ops {
+		if o.Name != "holder" || !o.OK() || tokens[o.Out[0]] == nil {
+			continue
+		}
+		t := tokens[o.Out[0]]
+		if !t.granted && o.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, o.End, settleTime) == 0 {
+			v.Add("held by the dead", o, "its client is gone since %s", t.last)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package model
+
+import "testing"
+
+// A lock with a line is a lock; a token may come again; who stands in line is served in turn, and who
+// is gone is not.
+func TestLine(t *testing.T) {
+	const taken = "0-1 1 enter l a,9000,0 = 7\n " // line 1
+	good := []string{
+		"2-3 2 try l b,100,0 = nil\n 4-500 3 enter l c,100,5000 = 9\n 400-401 1 release l a = 1\n 402-403 2 holder l = c",
+		"2-3 1 enter l a,9000,0 = 7\n 4-5 1 renew l a,9000 = 7\n 6-7 1 release l a = 1",
+		"2-? 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 14-15 4 enter l b,9000,5000 = 9",
+		"2-?3 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 20-21 3 holder l = nil",  // taken back
+		"2-4000 2 enter l b,9000,5000 = nil\n 100-4500 3 enter l c,9000,5000 = 9\n 4400-4401 1 release l a = 1", // its time was over
+		"2-4500 2 enter l b,9000,9000 = 8\n 100-4400 3 enter l c,9000,9000 = 9\n 200-4401 1 release l a = 1\n" +
+			"4410-4411 3 release l c = 1",
+		"3000-4500 2 enter l b,9000,9000 = 9\n 3001-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", // who came first is not known
+		"2-4500 2 enter l b,9000,9000 = 9\n 3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1\n 1000-1500 fault kill",
+	}
+	for _, s := range good {
+		expect(t, Line, taken+s)
+	}
+	expect(t, Line, taken+"2-3 2 enter l b,100,0 = 9", "two holders@2")
+	expect(t, Line, taken+"2-3 2 acquire l b,100 = OK", "two holders@2")
+	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 try l b,100,0 = nil", "refused although free@3")
+	expect(t, Line, taken+"2-3 1 renew l a,100 = nil", "lock lost early@2")
+	expect(t, Line, taken+"2-3 1 try l a,100,0 = 8", "two holders@2")                                 // another fence: it was lost between
+	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 enter l b,100,0 = 6", "fence not greater@3") //
+	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 enter k b,100,0 = 7", "fence not greater@3", "fence not greater@3")
+	const waits = taken + "2-4500 2 enter l b,9000,9000 = 9\n "                                                                             // line 2
+	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", "overtaken@3") //
+	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 acquire l c,9000 = OK\n 4000-4001 3 release l c = 1", "overtaken@4")
+	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 holder l = nil", "free in spite of a line@4")
+	expect(t, Line, taken+"9-10 3 enter l b,9000,9000 = displaced", "displaced by nobody@2")
+	expect(t, Line, taken+"8-? 2 enter l b,9000,9000\n 9-10 3 enter l b,9000,9000 = displaced")
+	const gone = taken + "2-?3 2 enter l b,9000,9000\n 5-6 1 release l a = 1\n " // line 2
+	expect(t, Line, gone+"100-101 3 holder l = b")
+	expect(t, Line, gone+"2100-2101 3 holder l = b", "held by the dead@4")
+	expect(t, Line, gone+"7-8 4 enter l b,9000,9000 = 9\n 2100-2101 3 holder l = b")
+}

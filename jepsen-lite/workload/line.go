@@ -1,0 +1,97 @@
+package workload
+
+import (
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// waitMax bounds for how long a client waits in line, in milliseconds.
+const waitMax = 5000
+
+const (
+	renewFenceScript = `return redis.call('renew', KEYS[1], ARGV[1], 'PX', ARGV[2])`
+	unlockScript     = `return redis.call('unlock', KEYS[1], ARGV[1])`
+)
+
+// newLine: clients wait in line for locks (LOCK WAIT), try once (LOCK), or poll as programs of Redis
+// do (SET NX); hold, renew, release, or die. Who breaks his connection while he waits, or when he was
+// granted the lock and does not know, comes back with his token, or never.
+func newLine(env *Env) Plan {
+	keys := newShortLived(env, "line")
+	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
+		c.reignNow()
+		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
+		if c.Rand.IntN(4) == 0 {
+			h.look(0)
+		}
+		switch c.Rand.IntN(12) {
+		case 0:
+			h.poll()
+		case 1:
+			h.lock("try", 0, false)
+		case 2, 3:
+			h.ms += 3000 // long enough to be seen to hold it
+			h.lock("enter", c.Rand.Int64N(waitMax), true)
+			if c.Rand.IntN(2) == 0 {
+				h.lock("enter", c.Rand.Int64N(waitMax), false)
+			}
+		default:
+			h.lock("enter", c.Rand.Int64N(waitMax), false)
+		}
+	}}
+}
+
+// lock takes the lock, waiting in line for it or not, and holds it for a while.
+func (h *holder) lock(op string, waitMs int64, die bool) {
+	cmd := []string{"LOCK", h.key, h.token, "PX", itoa(h.ms)}
+	if op == "enter" {
+		cmd = append(cmd, "WAIT", itoa(waitMs))
+	}
+	out, ok := h.c.Do(Call{Op: op, Key: h.key, In: []string{h.token, itoa(h.ms), itoa(waitMs)}, Cmds: [][]string{cmd},
+		Waits: time.Duration(waitMs) * time.Millisecond, Die: die, Refusable: true, Out: granted})
+	if !ok || out[0] == "nil" || out[0] == displaced {
+		return
+	}
+	h.c.Sleep(time.Duration(50+h.c.Rand.Int64N(400)) * time.Millisecond)
+	if h.c.Rand.IntN(3) == 0 {
+		ms := itoa(leaseMs(h.c))
+		call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Out: number,
+			Cmds: [][]string{{"RENEW", h.key, h.token, "PX", ms}}}
+		h.c.Do(h.c.told(call, "EVAL", renewFenceScript, holderOfString, []string{h.key}, h.token, ms))
+	}
+	if h.c.Rand.IntN(24) == 0 { // it dies, and leaves the lock to its lease
+		h.c.Close()
+		return
+	}
+	h.unlock()
+}
+
+// displaced is the result of who waited, and whose token has come to wait by another connection.
+const displaced = "displaced"
+
+// granted makes a result of a fence, nil, or displaced.
+func granted(replies []target.Reply) ([]string, error) {
+	if strings.HasPrefix(replies[0].Str, "ERR another connection waits for this lock with the same token") {
+		return []string{displaced}, nil
+	}
+	return number(replies)
+}
+
+// poll tries as a program does that knows no LOCK.
+func (h *holder) poll() {
+	out, ok := h.c.Do(Call{Op: "acquire", Key: h.key, In: []string{h.token, itoa(h.ms)},
+		Cmds: [][]string{{"SET", h.key, h.token, "NX", "PX", itoa(h.ms)}}, Out: word("OK", "nil")})
+	if !ok || out[0] != "OK" {
+		return
+	}
+	h.c.Sleep(time.Duration(h.c.Rand.Int64N(100)) * time.Millisecond)
+	h.release(false)
+}
+
+func (h *holder) unlock() {
+	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
+		Cmds: [][]string{{"UNLOCK", h.key, h.token}}}
+	h.c.Do(h.c.told(call, "EVAL", unlockScript, holderOfString, []string{h.key}, h.token))
+}
