@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
@@ -147,6 +149,46 @@ func TestMemberThatLostItsLog(t *testing.T) {
 		}
 		c.again(loser)
 		c.stopsOver(loser, want)
+	})
+}
+
+// What a member has is known when it has stored an entry of this leader. That it has the entry before
+// proves nothing: it may be one that it sent itself while it led, and its disk has not taken.
+func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		other := c.others(leader)[0]
+		c.expect(leader, "SET a 1", "+OK")
+		c.agree()
+		who, _ := leader.members.identityOf(other.id)
+		leader.acked.mu.Lock()
+		leader.acked.folders = nil
+		leader.acked.mu.Unlock()
+		var last raft.Log
+		if err := leader.stores.Log.GetLog(leader.raft.LastIndex(), &last); err != nil {
+			t.Fatal(err)
+		}
+		_, id := leader.raft.LeaderWithID()
+		msg := &raft.AppendEntriesRequest{
+			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(leader.addr)},
+			Term:      leader.raft.CurrentTerm(), PrevLogEntry: last.Index, PrevLogTerm: last.Term,
+			LeaderCommitIndex: last.Index,
+		}
+		var answer raft.AppendEntriesResponse
+		err := leader.trans.AppendEntries(raft.ServerID(other.id), raft.ServerAddress(other.addr), msg, &answer)
+		if err != nil || !answer.Success {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		if got := leader.acked.owned(who); got != 0 {
+			t.Errorf("it must have entry %d, and has stored none of this leader", got)
+		}
+		c.expect(leader, "SET a 2", "+OK")
+		c.agree()
+		if got := leader.acked.owned(who); got <= last.Index {
+			t.Errorf("it must have entry %d, and has stored more than %d", got, last.Index)
+		}
 	})
 }
 

@@ -73,7 +73,11 @@ func (t *transport) AppendEntries(
 		}
 		if err == nil && !alive && resp.Success {
 			t.n.announcer.answered(id, target, args)
-			t.n.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+			// Before the first entry of this leader a member may have what it sent itself while it led in
+			// memory only (store.ParallelLog), and say that it has it: with an entry it is on its disk.
+			if len(args.Entries) > 0 {
+				t.n.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+			}
 		}
 		if err == nil || alive || !t.n.raft.owes(args.Term, id, target) {
 			return err
