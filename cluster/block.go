@@ -17,6 +17,7 @@ import (
 type blocker struct {
 	n     *Node
 	due   chan struct{} // capacity 1: cancels is not empty
+	owed  chan struct{} // capacity 1: returns is not empty
 	tried broadcast     // an attempt to open a session has ended
 
 	mu      sync.Mutex
@@ -26,6 +27,7 @@ type blocker struct {
 	opening bool          // a goroutine is opening one
 	calls   map[resp.BlockID]*pendingCall
 	cancels []resp.BlockID
+	returns []resp.Request // release locks that were granted to clients that are gone
 	closed  bool
 }
 
@@ -33,9 +35,8 @@ type blocker struct {
 type pendingCall struct {
 	id     resp.BlockID
 	cmd    resp.Cmd
-	gone   bool                  // its client is; b.mu is held to change it
 	ended  chan resp.BlockEnd    // capacity 1
-	served func(resp.Reply) bool // called with the reply before anybody else sees it: is the client there?
+	served func(resp.Reply) bool // called with the reply before anybody else sees it: see Block
 	asking context.Context       // the client's; also ends when the command has ended
 	quiet  context.CancelFunc
 }
@@ -59,15 +60,18 @@ const (
 )
 
 func newBlocker(n *Node) *blocker {
-	return &blocker{n: n, due: make(chan struct{}, 1), calls: map[resp.BlockID]*pendingCall{}}
+	return &blocker{
+		n: n, due: make(chan struct{}, 1), owed: make(chan struct{}, 1), calls: map[resp.BlockID]*pendingCall{},
+	}
 }
 
 // Block runs a blocking command of one of this node's clients and returns when it has ended. A
 // value on unblock ends the wait; the command may have been served just before. When ctx ends, the
 // client is gone: Block returns at once, its reply has no meaning, and the command is cancelled in
 // the background. If the command is served, Block calls served with the reply from the goroutine
-// that applies, before the command's changes are published. If that says that the client is gone,
-// a lock that was granted to it is released.
+// that applies, before the command's changes are published, at most once, and maybe after Block has
+// returned. Only served decides whether the client will hear of it: if it returns false, the client
+// never does, and a lock that was granted to it is released.
 func (n *Node) Block(
 	ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 ) resp.Reply {
@@ -135,7 +139,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
 	select {
 	case end := <-call.ended:
-		return w.answer(ctx, call, end)
+		return w.answer(end)
 	default:
 	}
 	switch o {
@@ -143,7 +147,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 		w.n.blocker.forget(call.id)
 		return resp.Err(w.n.protocol.notDone), false
 	case outcomeUnknown:
-		w.n.blocker.leaveTo(ctx, call)
+		w.n.blocker.cancel(call.id)
 		return resp.Err(resp.ErrUnknown), false
 	}
 	return w.sleep(ctx, call, left.Int)
@@ -162,7 +166,7 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 	for {
 		select {
 		case end := <-call.ended:
-			return w.answer(ctx, call, end)
+			return w.answer(end)
 		case w.why = <-unblock:
 			w.unblocked, unblock = true, nil
 		case <-patience.C:
@@ -170,7 +174,7 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 				return resp.Err(resp.ErrUnknown), false // the cancellation goes on in the background
 			}
 		case <-ctx.Done():
-			w.n.blocker.leaveTo(ctx, call)
+			w.n.blocker.cancel(call.id)
 			return resp.Err(resp.ErrUnknown), false
 		case <-w.n.stop:
 			return resp.Err(resp.ErrUnknown), false
@@ -183,12 +187,9 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 
 // answer translates an ending into a reply. Only the log may say that nothing came. A command that
 // ended in any other way is asked for again, even if its time is over.
-func (w *blockWait) answer(ctx context.Context, call *pendingCall, end resp.BlockEnd) (reply resp.Reply, again bool) {
+func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 	switch end.How {
 	case resp.BlockServed:
-		if ctx.Err() != nil {
-			w.n.blocker.takeBack(call, end)
-		}
 		return end.Reply, false
 	case resp.BlockTimedOut:
 		return w.nothing(), false
@@ -328,35 +329,56 @@ func (b *blocker) cancel(id resp.BlockID) {
 	signal(b.due)
 }
 
-// leaveTo cancels a command that nobody waits for. If ctx is over because its client is gone, what
-// it may be granted before is taken back.
-func (b *blocker) leaveTo(ctx context.Context, call *pendingCall) {
-	b.cancel(call.id)
+// takeBack queues the release of a lock that was granted to a client that is gone, unless somebody
+// has touched it since: its program, by another connection.
+func (b *blocker) takeBack(call *pendingCall, granted resp.Watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	call.gone = ctx.Err() != nil
-	select {
-	case end := <-call.ended:
-		if call.gone {
-			b.takeBack(call, end)
+	b.returns = append(b.returns, resp.Request{
+		Watch: &resp.Watching{Check: []resp.Watch{granted}},
+		Cmds:  []resp.Cmd{{DB: call.cmd.DB, Args: resp.Args{"UNLOCK", granted.Key, call.cmd.Args[2]}}},
+		Multi: true,
+	})
+	signal(b.owed)
+}
+
+// giveBack sends the queued releases one after the other, each until it is known to be done. To
+// release once more is harmless: the lock has changed by then.
+func (b *blocker) giveBack(ctx context.Context) {
+	for {
+		select {
+		case <-b.owed:
+		case <-ctx.Done():
+			return
 		}
-	default:
+		for req := b.nextReturn(); req != nil && ctx.Err() == nil; req = b.nextReturn() {
+			b.n.identify(req.Cmds)
+			if b.settled(b.n.run(ctx, *req)) {
+				b.dropReturn()
+			}
+		}
 	}
 }
 
-// takeBack releases a lock that was granted to a client that is gone, unless somebody has touched it
-// since: its program, by another connection.
-func (b *blocker) takeBack(call *pendingCall, end resp.BlockEnd) {
-	if end.Granted == nil {
-		return
+// settled reports whether a release is known to have been executed, or to do nothing.
+func (b *blocker) settled(res resp.Result) bool {
+	return len(res.Replies) == 0 || res.Replies[0].Str != resp.ErrUnknown && res.Replies[0].Str != b.n.protocol.notDone
+}
+
+// nextReturn is the first queued release; nil if there is none.
+func (b *blocker) nextReturn() *resp.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.returns) == 0 {
+		return nil
 	}
-	req := resp.Request{
-		Watch: &resp.Watching{Check: []resp.Watch{*end.Granted}},
-		Cmds:  []resp.Cmd{{DB: call.cmd.DB, Args: resp.Args{"UNLOCK", end.Granted.Key, call.cmd.Args[2]}}},
-		Multi: true,
-	}
-	b.n.identify(req.Cmds)
-	go b.n.run(context.Background(), req)
+	return &b.returns[0]
+}
+
+func (b *blocker) dropReturn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.returns = b.returns[1:]
 }
 
 // end tells a client of this node how its command has ended. It is called from the goroutine that
@@ -369,15 +391,10 @@ func (b *blocker) end(e resp.BlockEnd) {
 	if call == nil {
 		return
 	}
-	there := e.How != resp.BlockServed || call.served(e.Reply)
-	b.mu.Lock()
-	if call.gone || !there {
-		b.takeBack(call, e)
+	if e.How == resp.BlockServed && !call.served(e.Reply) && e.Granted != nil {
+		b.takeBack(call, *e.Granted)
 	}
-	if !call.gone {
-		call.ended <- e
-	}
-	b.mu.Unlock()
+	call.ended <- e
 	call.quiet()
 }
 
@@ -401,6 +418,7 @@ func (b *blocker) keep() {
 		<-b.n.stop
 		cancel()
 	})
+	b.n.goroutines.Go(func() { b.giveBack(ctx) })
 	tick := time.NewTicker(blockKeepEvery)
 	defer tick.Stop()
 	for {
@@ -464,15 +482,15 @@ func (b *blocker) leave(ctx context.Context) {
 	sessions := b.inUse()
 	b.mu.Unlock()
 	b.tried.tell() // wakes clients that wait for a session
-	if len(sessions) == 0 {
-		return
+	if len(sessions) > 0 {
+		b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	}
-	b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
 }
 
+// waits reports whether a command has not ended, or a lock is to be released.
 func (b *blocker) waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.calls) > 0
+	return len(b.calls)+len(b.returns) > 0
 }

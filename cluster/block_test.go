@@ -24,8 +24,9 @@ func withKeyspace(cfg *Config) { cfg.Machine = keyspace.New(nil) }
 type blockedClient struct {
 	node    *testNode
 	unblock chan resp.Unblock
-	hangUp  context.CancelFunc
-	hungUp  bool // and its node's session has not noticed; see served
+	cancel  context.CancelFunc
+	hungUp  bool   // it will not be answered any more; node.pub.mu is held
+	then    func() // if not nil, called when it is served
 
 	mu    sync.Mutex
 	reply string // "" while it waits
@@ -35,7 +36,7 @@ type blockedClient struct {
 // block sends a blocking command to a node.
 func (c *testCluster) block(n *testNode, line string) *blockedClient {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &blockedClient{node: n, unblock: make(chan resp.Unblock, 1), hangUp: cancel}
+	b := &blockedClient{node: n, unblock: make(chan resp.Unblock, 1), cancel: cancel}
 	start := time.Now()
 	go func() {
 		defer cancel()
@@ -53,7 +54,20 @@ func (b *blockedClient) served(r resp.Reply) bool {
 	b.node.pub.mu.Lock()
 	defer b.node.pub.mu.Unlock()
 	b.node.pub.heard = append(b.node.pub.heard, "SERVED "+strings.Join(strings.Fields(string(r.AppendTo(nil, 3))), " "))
+	if b.then != nil {
+		b.then()
+	}
 	return !b.hungUp
+}
+
+// hangUp has the client close its connection; its session notices if noticed is set.
+func (b *blockedClient) hangUp(noticed bool) {
+	b.node.pub.mu.Lock()
+	b.hungUp = true
+	b.node.pub.mu.Unlock()
+	if noticed {
+		b.cancel()
+	}
 }
 
 func (b *blockedClient) answer() string {
@@ -290,7 +304,7 @@ func TestBlockedUntilSession(t *testing.T) {
 			c.block(away, "BLPOP list 0")
 		}
 		time.Sleep(time.Second)
-		first.hangUp()
+		first.hangUp(true)
 		synctest.Wait()
 		if first.answer() == "" {
 			t.Error("Block waits on for a client that is gone")
@@ -423,12 +437,12 @@ func TestBlockedHangsUp(t *testing.T) {
 		n := c.others(leader)[0]
 		client := c.block(n, "BLPOP list 0")
 		c.waiting(1)
-		client.hangUp()
+		client.hangUp(true)
 		c.waiting(0)
 		client = c.block(n, "BLPOP list 0")
 		c.waiting(1)
 		c.kill(leader.id)
-		client.hangUp()
+		client.hangUp(true)
 		synctest.Wait()
 		if client.answer() == "" {
 			t.Error("Block waits on for a client that is gone")
@@ -451,7 +465,7 @@ func TestManyHangUp(t *testing.T) {
 		}
 		c.waiting(49) // of those that are looked at
 		for _, b := range clients {
-			b.hangUp()
+			b.hangUp(true)
 		}
 		for range 3000 {
 			if !n.blocker.waits() {
@@ -797,7 +811,7 @@ func TestLockOfClientThatIsGone(t *testing.T) {
 			next := c.block(others[1], "LOCK door carol PX 600000 WAIT 60000")
 			c.waiting(2)
 			c.cut(others[0])
-			gone.hangUp() // nobody else can know
+			gone.hangUp(true) // nobody else can know
 			c.expect(leader, "UNLOCK door alice", ":1")
 			c.expect(leader, "GET door", "$3 bob")
 			if again {
@@ -824,8 +838,52 @@ func TestLockOfClientThatIsFoundGone(t *testing.T) {
 		c.expect(leader, "SET door alice NX PX 600000", "+OK")
 		gone := c.block(c.others(leader)[0], "LOCK door bob PX 600000 WAIT 60000")
 		c.waiting(1)
-		gone.hungUp = true
+		gone.hangUp(false)
 		c.expect(leader, "UNLOCK door alice", ":1")
+		for range 3000 {
+			if leader.do("EXISTS door") == ":0" {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Error("the lock is left to its lease")
+	})
+}
+
+// A client that has been answered keeps its lock, though it is gone when Block returns: it may have
+// read the answer.
+func TestLockOfClientThatWasAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "SET door alice NX PX 600000", "+OK")
+		answered := c.block(c.others(leader)[0], "LOCK door bob PX 600000 WAIT 60000")
+		answered.then = answered.cancel
+		c.waiting(1)
+		c.expect(leader, "UNLOCK door alice", ":1")
+		c.waiting(0)
+		time.Sleep(time.Minute)
+		c.expect(leader, "GET door", "$3 bob")
+	})
+}
+
+// A release is sent until it is done, though the node is cut off for long.
+func TestLockIsReleasedAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		node := c.others(leader)[0]
+		c.expect(leader, "SET door alice NX PX 600000", "+OK")
+		gone := c.block(node, "LOCK door bob PX 600000 WAIT 60000")
+		c.waiting(1)
+		gone.hangUp(false)
+		gone.then = func() { c.cut(node) }
+		c.expect(leader, "UNLOCK door alice", ":1")
+		c.expect(leader, "GET door", "$3 bob")
+		time.Sleep(time.Minute) // what was sent before is lost with its connection
+		c.net.Heal()
 		for range 3000 {
 			if leader.do("EXISTS door") == ":0" {
 				return

@@ -23,8 +23,8 @@ type Backend interface {
 	// client is gone: Block returns at once, and whatever is served later is lost.
 	// What a command is answered that was executed, served hears as well, at most once:
 	// before anything that it has changed is published. It must not wait, and may be
-	// called after Block has returned. It reports whether the client is there: a lock
-	// that was granted to one that is not is released.
+	// called after Block has returned. It decides whether the client hears of it: if it
+	// returns false, the client never does, and a lock that was granted to it is released.
 	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply
 	// Await returns once the hub has heard what the entries of the log up to index tell,
 	// or this node can not say so soon. An answer may be here before.

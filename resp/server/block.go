@@ -14,8 +14,16 @@ type parked struct {
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
 
-	answered atomic.Bool // the client has its answer, or is about to
+	fate atomic.Int32 // whether the client hears how the command ended; decided once
 }
+
+// The fates of a blocking command.
+const (
+	fateOpen     = iota // it waits
+	fatePromised        // the session answers it
+	fateTold            // it is answered
+	fateLost            // it will not be answered: the client is gone
+)
 
 // park runs a blocking command. All before it in the pipeline has been answered, and
 // what comes behind it waits. Other connections do not: the command is in nobody's run,
@@ -39,30 +47,51 @@ func (s *session) park(c *command, args resp.Args) {
 	)
 	s.parked.Store(nil)
 	close(p.done)
-	if s.ctx.Err() != nil {
+	if !p.told(s.ctx) {
 		s.closing = true // nobody is there to be told
 		return
 	}
-	if p.answered.CompareAndSwap(false, true) {
+	if p.fate.CompareAndSwap(fatePromised, fateTold) {
 		s.reply(p.reply)
 	}
 	s.waitForRoom()
 	s.account(s.srv.clock(), []*command{c}, args, p.reply) // to wait is no work
 }
 
-// answer returns what gives a client that is pushed to the reply of a command that has
-// waited, from the goroutine that applies: the push that tells what the command did comes
-// behind it, as in Redis. How the session answers does not change while it is parked. It
-// reports whether the client is there.
+// told reports whether the client hears the reply, now that the command has ended. Unless that is
+// decided by now it does, if it is there.
+func (p *parked) told(ctx context.Context) bool {
+	fate := int32(fatePromised)
+	if ctx.Err() != nil {
+		fate = fateLost
+	}
+	p.fate.CompareAndSwap(fateOpen, fate)
+	return p.fate.Load() != fateLost
+}
+
+// answer returns what decides whether the client hears of a command that was executed, from the
+// goroutine that applies: it reports false for one that is gone, which will not be answered any more,
+// so that what it was given can go to another. One that has closed its half of the connection is
+// gone, as in Redis.
+//
+// A client that is pushed to is answered there and then: the push that tells what the command did
+// comes behind its reply, as in Redis. How the session answers does not change while it is parked.
 func (s *session) answer(p *parked) func(resp.Reply) bool {
 	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
 	return func(r resp.Reply) bool {
-		if pushing && p.answered.CompareAndSwap(false, true) && !silent {
+		fate := int32(fatePromised)
+		switch {
+		case s.ctx.Err() != nil || wire.HungUp(s.conn):
+			fate = fateLost
+		case pushing:
+			fate = fateTold
+		}
+		if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateTold && !silent {
 			form := r.AppendTo(nil, proto)
 			s.out.Enqueue(form)
 			s.srv.stats.OutputBytes.Add(int64(len(form)))
 		}
-		return !wire.HungUp(s.conn)
+		return p.fate.Load() != fateLost
 	}
 }
 

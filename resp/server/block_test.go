@@ -3,11 +3,12 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"lockd/resp"
 	"lockd/resp/server/wire"
@@ -228,20 +229,50 @@ func TestServedTooLate(t *testing.T) {
 	c.want("+PONG\r\n")
 }
 
-// A client that is served and has hung up is reported as gone, though its session may not know yet.
+// A client that has hung up, or closed its half, is reported as gone when it is served, though its
+// session may not know yet, and is not answered then. One that is there is, whatever comes after.
 func TestServedAndGone(t *testing.T) {
-	_, fake, addr := startServer(t, nil)
-	c := dial(t, addr)
-	c.send("BLPOP k 0\r\n")
-	<-fake.waiting
-	served := <-fake.answer
-	if !served(resp.Bulks("k", "v")) {
-		t.Error("a client that is there is reported as gone")
-	}
-	c.conn.Close()
-	for start := time.Now(); served(resp.Bulks("k", "v")); {
-		if time.Since(start) > time.Minute {
-			t.Fatal("a client that has hung up is reported as there")
+	srv, fake, addr := startServer(t, nil)
+	for _, tt := range []struct {
+		name  string
+		leave func(*client)
+		there bool
+		reads string
+	}{
+		{"there", func(*client) {}, true, "*2\r\n$1\r\nk\r\n$1\r\nv\r\n+OK\r\n"},
+		{"closed its half", closeWrite, false, ""},
+		{"tracks and closed its half", closeWrite, false, ""},
+	} {
+		c := dial(t, addr)
+		if strings.HasPrefix(tt.name, "tracks") {
+			c = dialTracker(t, addr, "")
+		}
+		session := srv.session(number(c.clientNumber()))
+		c.send("BLPOP k 0\r\n")
+		<-fake.waiting
+		served := <-fake.answer
+		tt.leave(c)
+		eventually(t, "the kernel knows", func() bool { return tt.there || wire.HungUp(session.conn) })
+		reply := resp.Bulks("k", "v")
+		if got := served(reply); got != tt.there {
+			t.Errorf("%s: served says %v", tt.name, got)
+		}
+		select {
+		case fake.served <- reply:
+		case <-session.ctx.Done(): // it has noticed
+		}
+		if tt.there {
+			c.send("QUIT\r\n")
+		}
+		if got, err := io.ReadAll(c.in); string(got) != tt.reads || err != nil {
+			t.Errorf("%s: it reads %q, %v; want %q", tt.name, got, err, tt.reads)
 		}
 	}
+}
+
+func closeWrite(c *client) { _ = c.conn.(*net.TCPConn).CloseWrite() }
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
 }
