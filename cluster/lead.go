@@ -167,8 +167,8 @@ type transferWatch struct {
 	proposer *proposer
 }
 
-// Raft's own part of a transfer ends within 6 s: its election timeout, and the message to the
-// successor (peerTimeout). The watch counts refusals instead of measuring time, because any amount
+// Raft's own part of a transfer ends within two election timeouts, one of them that of the message to
+// the successor (transport.TimeoutNow). The watch counts refusals instead of measuring time, because any amount
 // of time may pass while a process is stopped.
 const (
 	transferRefusalEvery = 100 * time.Millisecond // one refusal per this time counts

@@ -442,6 +442,37 @@ func TestTransferToMemberThatHangs(t *testing.T) {
 	})
 }
 
+// A member that hangs just when leadership goes to it holds up writes for no longer than an election
+// would.
+func TestTransferToMemberThatHangsThen(t *testing.T) {
+	for after := time.Duration(0); after < 200*time.Millisecond; after += 20 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3)
+			defer c.close()
+			lead := c.settle()
+			to := c.others(lead)[0]
+			c.expect(lead, "SET a 1", "+OK")
+			c.agree()
+			c.net.SetRate(5000) // the connection is opened, and the message on its way, for some time
+			began := time.Now()
+			transfer := lead.raft.LeadershipTransferToServer(raft.ServerID(to.id), raft.ServerAddress(to.addr))
+			time.Sleep(after)
+			c.cut(to)
+			c.net.SetRate(0)
+			if err := transfer.Error(); err == nil {
+				t.Errorf("%s: leadership went to a member that hangs", after)
+			}
+			c.expect(lead, "SET b 1", "+OK")
+			if took, most := time.Since(began), 2*lead.cfg.Heartbeat; took > most {
+				t.Errorf("%s: the next write took %s, more than %s", after, took, most)
+			}
+			c.net.Heal()
+			c.expect(to, "SET c 1", "+OK")
+			c.agree()
+		})
+	}
+}
+
 // Where Raft has begun a transfer that it never ends, the process does: another node leads
 // then. A transfer that only takes its time ends nothing.
 func TestTransferThatNeverEnds(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -149,6 +150,24 @@ const candidateMark = 0
 func (*transport) DecodePeer(b []byte) raft.ServerAddress {
 	addr, _, _ := bytes.Cut(b, []byte{candidateMark})
 	return raft.ServerAddress(addr)
+}
+
+// TimeoutNow implements raft.Transport: it tells the successor in a transfer to stand for election.
+// Raft takes no entry until it is answered, so a member that hangs from that moment on is not waited
+// for as long as other messages are. What it does when it wakes is stand, which leaders bear.
+func (t *transport) TimeoutNow(
+	id raft.ServerID, target raft.ServerAddress, req *raft.TimeoutNowRequest, _ *raft.TimeoutNowResponse,
+) error {
+	answered := make(chan error, 1)
+	go func() { answered <- t.NetworkTransport.TimeoutNow(id, target, req, &raft.TimeoutNowResponse{}) }()
+	patience := time.NewTimer(t.n.cfg.Heartbeat)
+	defer patience.Stop()
+	select {
+	case err := <-answered:
+		return err
+	case <-patience.C:
+		return fmt.Errorf("node %s has not answered for %s", id, t.n.cfg.Heartbeat)
+	}
 }
 
 // elect has Raft stand for election now, as if a leader had handed over: the only voter
