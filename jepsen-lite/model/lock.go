@@ -157,9 +157,10 @@ func (k *lockKind) moment(t *ticks, o *history.Op) moment {
 	return moment{from, to, t.passed(o), slices.Contains(k.writes, o.Name) && !refused(o)}
 }
 
-// refused reports whether o is a plain SET NX that found the lock held: that may be a read.
+// refused reports whether o is a plain SET NX, or a LOCK that does not wait, which found the lock held:
+// that may be a read.
 func refused(o *history.Op) bool {
-	return o.OK() && o.Name == "acquire" && len(o.Out) == 1 && o.Out[0] == "nil"
+	return o.OK() && (o.Name == "acquire" || o.Name == "try") && len(o.Out) == 1 && o.Out[0] == absent
 }
 
 // next lists the states after o. An operation whose outcome is unknown may never happen;
