@@ -31,6 +31,7 @@ type cli struct {
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
+	Run     runCmd     `cmd:"" help:"Run a command while holding a lock. Its exit status is the command's, 75 if the lock was not acquired, 76 if it was lost."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -160,8 +161,12 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // status is the exit status for an error of a command.
 func status(err error) int {
-	if errors.As(err, &usageError{}) {
+	var exit exitError
+	switch {
+	case errors.As(err, &usageError{}):
 		return exitUsage
+	case errors.As(err, &exit):
+		return exit.status
 	}
 	return exitFault
 }
@@ -194,6 +199,8 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 	switch kctx.Selected().Name {
 	case "dev":
 		return &c.Dev, false, c.Dev.check()
+	case "run":
+		return &c.Run, false, c.Run.check()
 	case "bench":
 		return &c.Bench, false, c.Bench.check()
 	case "version":

@@ -40,7 +40,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := command.run(ctx, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "lockd: %v\n", err)
+		if err.Error() != "" {
+			fmt.Fprintf(stderr, "lockd: %v\n", err)
+		}
 		return status(err)
 	}
 	return exitOK

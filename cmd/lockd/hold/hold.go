@@ -1,0 +1,190 @@
+// Package hold keeps a lock of lockd while a program works: it takes the lock, begins its lease anew
+// again and again, says when it is lost, and releases it.
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Server is the cluster as a Holder sees it: LOCK, RENEW and UNLOCK for one key and token. Calls end
+// soon after their context does. Several may be on their way at a time.
+type Server interface {
+	// Lock waits in line for up to wait, or goes on waiting there, and returns the fence.
+	Lock(ctx context.Context, wait time.Duration) (fence int64, err error)
+	// Renew begins the lease anew.
+	Renew(ctx context.Context) error
+	// Unlock releases the lock, or leaves the line for it.
+	Unlock(ctx context.Context) error
+}
+
+// ErrNotHeld is a server's word that the token does not hold the lock: after Lock, that it was not its
+// turn in time.
+var ErrNotHeld = errors.New("the lock is not held")
+
+var errNoAnswer = errors.New("no server answers")
+
+// RefusedError is an answer that another try would get as well, such as WRONGTYPE.
+type RefusedError struct{ Answer string }
+
+func (e RefusedError) Error() string { return e.Answer }
+
+// LostError says that a lock cannot be counted on any more. It may still be there for a moment.
+type LostError struct{ Why error }
+
+func (e LostError) Error() string { return "the lock is lost: " + e.Why.Error() }
+
+// Unwrap returns why.
+func (e LostError) Unwrap() error { return e.Why }
+
+const (
+	// askAgainEvery is how often one who waits asks again, at another server: the one that was asked
+	// may hang, and its clients then lose their place after ten seconds. The place in line is kept.
+	askAgainEvery = 5 * time.Second
+	// retryPause is how long one who has got no answer waits before asking again.
+	retryPause = 200 * time.Millisecond
+	// answerMax is how long after its wait an answer may come.
+	answerMax = 5 * time.Second
+	// renewals is how many renewals fall into one lease.
+	renewals = 3
+)
+
+// Holder is one holder of one lock. Its methods are called one after the other.
+type Holder struct {
+	server Server
+	lease  time.Duration
+	until  time.Time // the lock is held until then at least, by this machine's clock
+}
+
+// New returns a holder that has no lock yet; lease is that of the server's LOCK and RENEW.
+func New(server Server, lease time.Duration) *Holder { return &Holder{server: server, lease: lease} }
+
+// attempt is an answer to LOCK.
+type attempt struct {
+	number int
+	sent   time.Time
+	fence  int64
+	err    error
+}
+
+// Acquire takes the lock within wait and returns its fence. If it cannot, the error is ErrNotHeld, a
+// RefusedError, the context's, or what went wrong at the last. Release
+// is to be called in any case: a try may have come through whose answer has not.
+func (h *Holder) Acquire(ctx context.Context, wait time.Duration) (fence int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	end, answers, newest := time.Now().Add(wait), make(chan attempt), 0
+	older, newer := func() {}, func() {} // end the tries on their way, which are two at the most
+	ask := func() {
+		older()
+		var try context.Context
+		older = newer
+		try, newer = context.WithCancel(ctx)
+		newest++
+		go h.ask(try, newest, max(0, time.Until(end)), answers)
+	}
+	again, silence := time.NewTicker(askAgainEvery), time.After(wait+answerMax)
+	defer again.Stop()
+	ask()
+	for retry := (<-chan time.Time)(nil); ; {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-silence:
+			return 0, errNoAnswer
+		case <-retry:
+			retry = nil
+			ask()
+		case <-again.C:
+			ask()
+		case a := <-answers:
+			switch over := !time.Now().Before(end); {
+			case a.err == nil && time.Since(a.sent) < h.lease/renewals:
+				h.until = a.sent.Add(h.lease)
+				return a.fence, nil
+			case a.err == nil: // since when is not known: LOCK by its holder begins the lease anew
+				ask()
+			case errors.As(a.err, &RefusedError{}):
+				return 0, a.err
+			case a.number < newest: // another has taken its place over
+			case errors.Is(a.err, ErrNotHeld) || over:
+				return 0, a.err
+			default:
+				retry = time.After(retryPause)
+			}
+		}
+	}
+}
+
+// ask sends one LOCK.
+func (h *Holder) ask(ctx context.Context, number int, wait time.Duration, answers chan<- attempt) {
+	a := attempt{number: number, sent: time.Now()}
+	a.fence, a.err = h.server.Lock(ctx, wait)
+	select {
+	case answers <- a:
+	case <-ctx.Done():
+	}
+}
+
+// Keep begins the lease anew until ctx ends; it then returns nil. It returns a LostError when the lock
+// is lost, and already reserve before its lease ends if it cannot be renewed: so long has the caller
+// to end what the lock protects.
+func (h *Holder) Keep(ctx context.Context, reserve time.Duration) error {
+	last := h.until.Add(-reserve)
+	for pause := time.Until(h.until) - h.lease + h.lease/renewals; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		sent := time.Now()
+		try, cancel := context.WithDeadline(ctx, earlier(last, sent.Add(h.lease/(2*renewals))))
+		err := h.server.Renew(try)
+		cancel()
+		switch {
+		case err == nil:
+			h.until = sent.Add(h.lease)
+			last, pause = h.until.Add(-reserve), h.lease/renewals
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrNotHeld) || errors.As(err, &RefusedError{}):
+			return LostError{err}
+		case !time.Now().Add(retryPause).Before(last):
+			return LostError{fmt.Errorf("it could not be renewed for %s: %w", h.since().Round(time.Second), err)}
+		default:
+			pause = retryPause
+		}
+	}
+}
+
+// since is for how long the lock was not renewed.
+func (h *Holder) since() time.Duration { return time.Since(h.until.Add(-h.lease)) }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Release gives the lock back, or leaves the line for it; it tries until a server has answered, or ctx
+// ends. ErrNotHeld means that it was not held any more. An answer to a later try does not say so: the
+// first may have come through.
+func (h *Holder) Release(ctx context.Context) error {
+	for first := true; ; first = false {
+		err := h.server.Unlock(ctx)
+		switch {
+		case errors.Is(err, ErrNotHeld) && !first:
+			return nil
+		case err == nil || errors.Is(err, ErrNotHeld) || errors.As(err, &RefusedError{}):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryPause):
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+// dieWithParent does nothing: only Linux ends a command with the process that has started it.
+func dieWithParent(*syscall.SysProcAttr) {}

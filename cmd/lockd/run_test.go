@@ -1,0 +1,248 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// lockdRun runs `lockd run` for a shell script and returns what it printed and its status.
+func lockdRun(t *testing.T, addr, script string, flags ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	dir := t.TempDir()
+	out, errs := newFile(t, dir+"/out"), newFile(t, dir+"/errs")
+	args := append([]string{"run", "--lock", "door", "--addr", addr}, flags...)
+	status = run(append(args, "--", "sh", "-c", script), nil, out, errs)
+	return content(t, out), content(t, errs), status
+}
+
+func newFile(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func content(t *testing.T, f *os.File) string {
+	t.Helper()
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The command runs while the lock is held, knows its fence, and its status is that of lockd.
+func TestRunHoldsTheLock(t *testing.T) {
+	p := startSingle(t, calm...)
+	c := p.client()
+	dir := t.TempDir()
+	held := filepath.Join(dir, "held")
+	go func() {
+		for range 6000 {
+			if _, err := os.Stat(held); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		token, _ := c.Get(t.Context(), "door").Result()
+		_ = os.WriteFile(filepath.Join(dir, "token"), []byte(token+"\n"), 0o600)
+	}()
+	stdout, stderr, status := lockdRun(t, p.addr, fmt.Sprintf(
+		`echo $LOCKD_FENCE; touch %s; until [ -s %s/token ]; do sleep 0.01; done; cat %s/token; exit 3`, held, dir, dir))
+	fence, token, _ := strings.Cut(stdout, "\n")
+	if n, err := strconv.Atoi(fence); status != 3 || err != nil || n <= 0 || !strings.HasPrefix(token, "lockd-run:") || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	if n := c.Exists(t.Context(), "door").Val(); n != 0 {
+		t.Error("the lock is not released")
+	}
+	for _, tt := range []struct {
+		script string
+		status int
+	}{{"true", 0}, {"kill -9 $$", 137}, {"kill -TERM $$", 143}} {
+		if _, stderr, status := lockdRun(t, p.addr, tt.script); status != tt.status || stderr != "" {
+			t.Errorf("%s: status %d, %q", tt.script, status, stderr)
+		}
+	}
+}
+
+// What keeps the command from running has statuses of its own.
+func TestRunDoesNotRun(t *testing.T) {
+	p := startSingle(t, calm...)
+	c := p.client()
+	if err := c.Set(t.Context(), "door", "another", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LPush(t.Context(), "list", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dead := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
+	for _, tt := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--lock door --wait 100ms --addr " + p.addr + " -- echo no", 75, "the lock door did not become free within 100ms"},
+		{"--lock door --wait 0s --addr " + p.addr + " -- echo no", 75, "the lock door did not become free within 0s"},
+		{"--lock door --wait 100ms --addr " + dead + " -- echo no", 75, "the lock door was not acquired within 100ms: dial tcp"},
+		{"--lock list --addr " + p.addr + " -- echo no", 1, "the server refuses: WRONGTYPE"},
+		{"--lock door --addr " + p.addr + " -- no-such-command", 127, `"no-such-command": executable file not found`},
+		{"--lock door --addr " + p.addr + " -- " + file, 126, "permission denied"},
+		{"--lock door", 2, "expected \"<command>"},
+		{"-- echo no", 2, "missing flags: --lock"},
+		{"--lock door --addr nowhere -- echo no", 2, "not of the form host:port"},
+		{"--lock door --px 10ms -- echo no", 2, "--px 10ms is less than 1s"},
+		{"--lock door --grace 20s -- echo no", 2, "--grace 20s is not between 0s and half of --px 30s"},
+		{"--lock door --wait=-1s -- echo no", 2, "--wait -1s is negative"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := run(append([]string{"run"}, strings.Fields(tt.args)...), nil, &stdout, &stderr)
+		if status != tt.status || !strings.Contains(stderr.String(), tt.want) || stdout.Len() != 0 || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%s: status %d, %q, %q; want %d, %q", tt.args, status, stdout.String(), stderr.String(), tt.status, tt.want)
+		}
+	}
+}
+
+// A command whose lock is lost is told to end, and then made to, with all that it has started.
+func TestRunLosesTheLock(t *testing.T) {
+	p := startSingle(t, calm...)
+	started := filepath.Join(t.TempDir(), "started")
+	go func() {
+		c := p.client()
+		for range 6000 {
+			if _, err := os.Stat(started); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.Del(t.Context(), "door")
+	}()
+	script := fmt.Sprintf(`trap 'echo told' TERM; (trap '' TERM; sleep 1000) & touch %s; while :; do sleep 0.01; done`, started)
+	stdout, stderr, status := lockdRun(t, p.addr, script, "--px", "1s", "--grace", "300ms")
+	if status != exitLost || stdout != "told\n" || !strings.Contains(stderr, "the lock is lost: the lock is not held: the command is told to end") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+// A command that ends when its lock was lost has a status that says so, whatever its own.
+func TestRunEndsWithoutTheLock(t *testing.T) {
+	p := startSingle(t, calm...)
+	go func() {
+		c := p.client()
+		for range 6000 {
+			if n, _ := c.Del(t.Context(), "door").Result(); n == 1 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	started := time.Now()
+	stdout, stderr, status := lockdRun(t, p.addr, "sleep 1; echo done", "--px", "1m")
+	if status != exitLost || stdout != "done\n" || !strings.Contains(stderr, "the lock is lost") {
+		t.Errorf("status %d, %q, %q after %s", status, stdout, stderr, time.Since(started))
+	}
+}
+
+// Signals reach the command, those of a service manager too; one who waits leaves the line.
+func TestRunPassesSignalsOn(t *testing.T) {
+	p := startSingle(t, calm...)
+	c := p.client()
+	dir := t.TempDir()
+	script := fmt.Sprintf(`trap 'exit 9' HUP; touch %s/ready; while :; do sleep 0.01; done`, dir)
+	runs := launch(t, "run", "", "run", "--lock", "door", "--addr", p.addr, "--", "sh", "-c", script)
+	eventually(t, startTimeout, "the command runs", func() error {
+		_, err := os.Stat(dir + "/ready")
+		return err
+	})
+	waits := launch(t, "waits", "", "run", "--lock", "door", "--addr", p.addr, "--", "echo", "no")
+	eventually(t, startTimeout, "it waits", func() error {
+		if list := c.ClientList(t.Context()).Val(); !strings.Contains(list, "cmd=lock") {
+			return fmt.Errorf("clients: %s", list)
+		}
+		return nil
+	})
+	waits.signal(syscall.SIGTERM)
+	if status := waits.wait(startTimeout); status != 143 {
+		t.Errorf("who waited ends with %d:\n%s", status, waits.log)
+	}
+	runs.signal(syscall.SIGHUP)
+	if status := runs.wait(startTimeout); status != 9 {
+		t.Errorf("the command ends with %d:\n%s", status, runs.log)
+	}
+	if n := c.Exists(t.Context(), "door").Val(); n != 0 {
+		t.Error("the lock is not released")
+	}
+}
+
+// A lock is kept through the death of the leader, whichever node was asked.
+func TestRunOutlivesTheLeader(t *testing.T) {
+	cluster := startCluster(t, 3)
+	var addrs []string
+	for _, p := range cluster {
+		addrs = append(addrs, p.addr)
+	}
+	dir := t.TempDir()
+	leader := cluster.leader(t)
+	runs := launch(t, "run", "", "run", "--lock", "door", "--px", "20s", "--grace", "1s", "--addr", strings.Join(addrs, ","),
+		"--", "sh", "-c", fmt.Sprintf(`touch %s/ready; until [ -e %s/end ]; do sleep 0.01; done`, dir, dir))
+	eventually(t, startTimeout, "the command runs", func() error {
+		_, err := os.Stat(dir + "/ready")
+		return err
+	})
+	leader.kill()
+	c := cluster.others(leader)[0].client()
+	before := time.Duration(0)
+	eventually(t, startTimeout, "the lease is begun anew", func() error {
+		left, err := c.PTTL(t.Context(), "door").Result()
+		if err == nil && left > before && before > 0 {
+			return nil
+		}
+		before = left
+		return fmt.Errorf("%s left, %v", left, err)
+	})
+	if err := os.WriteFile(dir+"/end", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status := runs.wait(startTimeout); status != 0 {
+		t.Errorf("it ends with %d:\n%s", status, runs.log)
+	}
+}
+
+// If lockd is killed its command ends too: nobody would renew the lock.
+func TestRunIsKilled(t *testing.T) {
+	p := startSingle(t, calm...)
+	file := filepath.Join(t.TempDir(), "pid")
+	runs := launch(t, "run", "", "run", "--lock", "door", "--addr", p.addr, "--", "sh", "-c", "echo $$ > "+file+"; exec sleep 1000")
+	var pid int
+	eventually(t, startTimeout, "the command runs", func() (err error) {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		return err
+	})
+	runs.kill()
+	eventually(t, startTimeout, "the command is gone", func() error {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(state), ") Z") {
+			return nil
+		}
+		return fmt.Errorf("it is there: %s", state)
+	})
+}
