@@ -53,3 +53,26 @@ func fromEnd(i, n int64) int64 {
 	}
 	return max(i, 0)
 }
+
+// randomFieldsMax bounds the fields of one HRANDFIELD with a negative count, which
+// may name a field again and again: Redis has no bound there but its memory.
+const randomFieldsMax = 1 << 20
+
+// randomCount reads the count and the word with that may follow it, in the order of
+// Redis's checks.
+func randomCount(args resp.Args, with string) (count int64, withValues bool, err error) {
+	count, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return 0, false, resp.Error(resp.ErrNotInteger)
+	case count < -maxInt:
+		return 0, false, resp.Error(errCountRange)
+	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], with):
+		return 0, false, resp.Error(resp.ErrSyntax)
+	}
+	withValues = len(args) == 4
+	if withValues && (count > maxInt/2 || count < -maxInt/2) || count < -randomFieldsMax {
+		return 0, false, resp.Error(resp.ErrOutOfRange)
+	}
+	return count, withValues, nil
+}

@@ -230,7 +230,7 @@ func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, err erro
 	if names && vals {
 		n *= 2
 	}
-	if err := c.listable(n); err != nil {
+	if err := c.m.listable(n); err != nil {
 		return nil, err
 	}
 	h.Each(func(name, val string) bool {
@@ -412,7 +412,7 @@ func (c *ctx) randomFields(args resp.Args) resp.Reply {
 	if h == nil || count == 0 {
 		return resp.Array()
 	}
-	if err := c.drawable(h.Len(), count); err != nil {
+	if err := c.m.drawable(h.Len(), count); err != nil {
 		return resp.Fail(err)
 	}
 	var items []resp.Reply

@@ -201,7 +201,7 @@ func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) res
 
 // listReplies is an array of the elements of a range, the first at the given end.
 func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp.Reply {
-	if err := c.listable(to - from); err != nil {
+	if err := c.m.listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	elems := []resp.Reply{}

@@ -58,6 +58,22 @@ var serverRows = []resp.Row[command]{
 	}, Run: cmdEcho},
 }
 
+var pubsubRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "publish", Arity: 3,
+		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
+		Group: "pubsub", Since: "2.0.0", Summary: "Post a message to a channel",
+		Syntax: "channel message",
+	}, Run: cmdPublish},
+	{Spec: resp.Spec{
+		Name: "spublish", Arity: 3,
+		Flags: resp.PubSub | resp.Loading | resp.Stale | resp.Fast | resp.MayReplicate | resp.CountsReceivers,
+		Keys:  resp.FirstKey,
+		Group: "pubsub", Since: "7.0.0", Summary: "Post a message to a shard channel",
+		Syntax: "shardchannel message",
+	}, Run: cmdSpublish},
+}
+
 // cmdConfigGet answers the parameters that match any of the patterns, each once,
 // also under their older names. One asked for by its name is called as it was asked.
 func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
@@ -117,6 +133,17 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
+// configure replaces the settings and tells every node what has changed.
+func (m *Machine) configure(next *settings) {
+	was := m.settings
+	m.settings = next
+	for i := range parameters {
+		if next.values[i] != was.values[i] {
+			m.emit(next.message(i))
+		}
+	}
+}
+
 func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
 	c.m.stats = stats{}
 	return resp.OK()
@@ -155,3 +182,18 @@ func cmdPing(_ *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdEcho(_ *ctx, args resp.Args) resp.Reply { return resp.Bulk(args[1]) }
+
+// cmdPublish sends a message to the subscribers of every node. Its receivers are
+// counted by the session, on the node that serves the client; inside a script the
+// answer is always 0, because it must be the same on every node.
+func cmdPublish(c *ctx, args resp.Args) resp.Reply {
+	c.m.spend(publishWork)
+	c.publish(resp.MessageChannel, args[1], args[2])
+	return resp.Int(0)
+}
+
+func cmdSpublish(c *ctx, args resp.Args) resp.Reply {
+	c.m.spend(publishWork)
+	c.publish(resp.MessageShard, args[1], args[2])
+	return resp.Int(0)
+}

@@ -281,7 +281,7 @@ func (c *ctx) popMembers(key, number string) resp.Reply {
 func (c *ctx) drawMembers(s *value.Set, count int64) (members []string, err error) {
 	count = min(count, int64(s.Len()))
 	n := max(count, -count)
-	frames := n * resp.Bulk("").Size()
+	frames := n * memberReplyBytes
 	if frames > replyBytesMax {
 		return nil, resp.Error(errReplyTooLarge)
 	}

@@ -418,7 +418,7 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 // key. What would be too large to answer stays.
 func (c *ctx) popScored(key string, z *value.Zset, from popFrom, count int64) (popped []value.Scored, err error) {
 	n := int(min(count, int64(z.Len())))
-	if err := c.listable(n); err != nil {
+	if err := c.m.listable(n); err != nil {
 		return nil, err
 	}
 	if from.reverse {
@@ -540,7 +540,7 @@ func (c *ctx) randomScored(args resp.Args) resp.Reply {
 	if z == nil || count == 0 {
 		return resp.Array()
 	}
-	if err := c.drawable(z.Len(), count); err != nil {
+	if err := c.m.drawable(z.Len(), count); err != nil {
 		return resp.Fail(err)
 	}
 	var chosen []value.Scored
@@ -580,4 +580,16 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 		}
 	})
 	return opts.reply(c, next, items)
+}
+
+// memberReplies lists members, or members and scores in turn.
+func memberReplies(members []value.Scored, withScores bool) []resp.Reply {
+	items := make([]resp.Reply, 0, 2*len(members))
+	for _, m := range members {
+		items = append(items, resp.Bulk(m.Member))
+		if withScores {
+			items = append(items, resp.Double(m.Score))
+		}
+	}
+	return items
 }

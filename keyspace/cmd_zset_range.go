@@ -271,7 +271,7 @@ func (c *ctx) rangeReply(args resp.Args, q zrange) resp.Reply {
 	}
 	c.m.spend(z.RangeWork(args[2], args[3]))
 	from, to := q.ranks(z)
-	if err := c.listable(to - from); err != nil {
+	if err := c.m.listable(to - from); err != nil {
 		return resp.Fail(err)
 	}
 	members := z.Members(from, to)

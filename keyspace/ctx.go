@@ -26,8 +26,39 @@ type ctx struct {
 // alias a log entry, so what is kept of them is cloned (ctx's writers do).
 type command func(c *ctx, args resp.Args) resp.Reply
 
-// table holds the rows of all families; table.go joins them.
-var table *resp.Table[command]
+const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
+
+// execute runs a command. Its row may already be known from an earlier check.
+func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
+	row, args := table.Row(cmd.Spec), cmd.Args
+	if row == nil {
+		var fail resp.Reply
+		if row, fail = table.Find(args); row == nil {
+			return fail
+		}
+	}
+	switch {
+	case c.db < 0 || c.db >= databases:
+		return resp.Err(resp.ErrDBIndex)
+	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
+		// Routing has failed. Running the command would fork the replicas.
+		return resp.Err(errNotLogged)
+	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
+		return resp.Err(resp.ErrOOM)
+	}
+	if why := c.m.exhausted(row); why != "" {
+		return resp.Err(why)
+	}
+	c.reads = row.Flags&resp.ReadOnly != 0
+	reply := row.Run(c, args)
+	if c.m.applying && row.Flags&resp.Changes != 0 {
+		c.m.digest.reply(reply)
+	}
+	if row.Flags&resp.Changes == 0 && reply.Size() > replyBytesMax {
+		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
+	}
+	return reply
+}
 
 // now is the log clock: deadlines are counted from it. In View it is the leader's
 // estimate (for PTTL); whether a key has expired is never judged by it.
@@ -48,6 +79,39 @@ func (c *ctx) rand() uint64 {
 // randN draws a number below n, n > 0.
 func (c *ctx) randN(n int) int { return int(c.rand() % uint64(n)) }
 
+// choose draws from the n numbers below n: count different ones, all of them in
+// their order where count reaches n, or -count independent ones.
+func (c *ctx) choose(n int, count int64) []int {
+	if count < 0 {
+		chosen := make([]int, -count)
+		for i := range chosen {
+			chosen[i] = c.randN(n)
+		}
+		return chosen
+	}
+	chosen := make([]int, min(count, int64(n)))
+	if len(chosen) == n {
+		for i := range chosen {
+			chosen[i] = i
+		}
+		return chosen
+	}
+	// A shuffle that keeps only the places it has changed.
+	moved := map[int]int{}
+	place := func(i int) int {
+		if at, ok := moved[i]; ok {
+			return at
+		}
+		return i
+	}
+	for i := range chosen {
+		j := i + c.randN(n-i)
+		chosen[i] = place(j)
+		moved[j] = place(i)
+	}
+	return chosen
+}
+
 // lookup finds a key; nil if it is absent or its lease has ended. An entry is
 // immutable. Where the log is applied, an ended lease that the sweep has not
 // reached yet is ended here, with its event.
@@ -66,9 +130,24 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 		c.m.seen.count(ok)
 	}
 	if ok {
-		c.m.trial.found(c, e)
+		c.m.trial.found(c.now(), e)
 	}
 	return e
+}
+
+// seen are the figures of INFO that each node counts for itself. No command's reply may depend on
+// them, and no image holds them.
+type seen struct {
+	hits, misses int64 // keys that reads have found, and not found
+	peakBytes    int64 // the most memory that data have taken
+}
+
+func (s *seen) count(found bool) {
+	if found {
+		s.hits++
+	} else {
+		s.misses++
+	}
 }
 
 // putKeepTTL gives key a value; a key that is there keeps its deadline, too.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockd/keyspace/value"
+	"lockd/resp"
 )
 
 // databases is how many databases there are, as in Redis by default.
@@ -171,12 +172,139 @@ func (m *Machine) version(db int, key string) uint64 {
 // exchanged.
 const absentSwapped = 1 << 62
 
-// usedBytes is the estimate of the memory that data take, in all databases, and what
-// else clients have left here.
-func (m *Machine) usedBytes() int64 {
-	n := m.library.bytes + m.functions.bytes + m.blocked.bytes
-	for _, d := range m.dbs {
-		n += d.bytes
+// journal keeps what a running script has replaced, so that all of it can be undone: a script that
+// meets a limit must not leave half of its writes.
+type journal struct {
+	undo      []undo
+	messages  int // their number before the script
+	changed   int // changes, likewise
+	reads     int // recorded reads, likewise
+	ready     int // keys that have become ready, likewise
+	sequence  uint64
+	lastFence uint64
+	stats     stats
+	places    *[databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
+}
+
+// place is the database of a number, and what SWAPDB changes of it.
+type place struct {
+	*database
+	swapped, floor uint64
+}
+
+// undo is one change to undo.
+type undo struct {
+	in        *database // nil: made by the script, which need not be restored
+	key       string
+	was       *entry // nil: the key was absent
+	bucket    int
+	createdAt uint64
+}
+
+// begin starts the journal of a script. Its new generation makes aggregates copy themselves before
+// a change, so that the entries in the journal stay as they were.
+func (m *Machine) begin() {
+	m.generation++
+	m.journal = &journal{
+		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
 	}
-	return n
+}
+
+// journalEntry records what a key held. It skips values that the script itself has stored, because
+// undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
+// lengths, gigabytes of it.
+func (m *Machine) journalEntry(db int, key string, was *entry) {
+	j := m.journal
+	if j == nil || was != nil && was.version > j.sequence {
+		return
+	}
+	b := bucket(db, key)
+	u := undo{bucket: b, createdAt: m.createdAt[b]}
+	if d := m.dbs[db]; j.found(d) {
+		u.in, u.key, u.was = d, key, was
+	}
+	j.undo = append(j.undo, u)
+}
+
+// found reports whether the script has found a database here, and not made it.
+func (j *journal) found(d *database) bool {
+	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.database == d })
+}
+
+// replaceDatabases must come before a change that replaces databases.
+func (m *Machine) replaceDatabases() {
+	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
+	if m.journal == nil || m.journal.places != nil {
+		return
+	}
+	m.journal.places = &[databases]place{}
+	for i, d := range m.dbs {
+		m.journal.places[i] = place{database: d, swapped: d.swapped, floor: d.floor}
+	}
+}
+
+// release lets go what the script has put into a database that it is about to empty: that
+// is as the script has found it, and does not change any more.
+func (j *journal) release(d *database) {
+	if !j.found(d) {
+		return
+	}
+	for i := len(j.undo) - 1; i >= 0; i-- {
+		if j.undo[i].in == d {
+			j.undo[i].restore()
+		}
+	}
+}
+
+// restore gives the database what it held.
+func (u *undo) restore() {
+	if u.in != nil {
+		is, _ := u.in.keys.get(u.key)
+		u.in.replace(is, u.was)
+		u.in, u.key, u.was = nil, "", nil
+	}
+}
+
+// commit ends the journal and keeps what the script did.
+func (m *Machine) commit() { m.journal = nil }
+
+// rollback ends the journal and undoes what the script did, newest first.
+func (m *Machine) rollback() {
+	j := m.journal
+	m.journal = nil
+	for i := len(j.undo) - 1; i >= 0; i-- {
+		j.undo[i].restore()
+		m.createdAt[j.undo[i].bucket] = j.undo[i].createdAt
+	}
+	if j.places != nil {
+		for i, p := range j.places {
+			m.dbs[i] = p.database
+			p.database.swapped, p.database.floor = p.swapped, p.floor
+		}
+	}
+	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
+	m.reads.truncate(j.reads)
+	m.forgetReady(j.ready)
+	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
+}
+
+// trial is a command that runs to see whether it would change anything.
+type trial struct {
+	running bool
+	changes bool // it would: its reply means nothing
+}
+
+// stops reports whether a change is only tried, and notes that there would be one.
+func (t *trial) stops() bool {
+	t.changes = t.changes || t.running
+	return t.running
+}
+
+// found looks at an entry that a trial reads. Whether its lease has ended when the request
+// takes effect, only the log can say.
+func (t *trial) found(now int64, e *entry) {
+	if t.running && now > e.deadline.tick {
+		t.changes = true
+	}
 }

@@ -55,41 +55,14 @@ type Machine struct {
 // stats are the figures of INFO that follow from the log.
 type stats struct{ expiredKeys int64 }
 
-// seen are the figures of INFO that each node counts for itself. No command's reply may depend on
-// them, and no image holds them.
-type seen struct {
-	hits, misses int64 // keys that reads have found, and not found
-	peakBytes    int64 // the most memory that data have taken
-}
-
-func (s *seen) count(found bool) {
-	if found {
-		s.hits++
-	} else {
-		s.misses++
-	}
-}
-
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	m := &Machine{scripts: scripts, settings: defaultSettings(), library: newLibrary(), blocked: newBlocked()}
+	m := &Machine{scripts: scripts, settings: defaultSettings(), blocked: newBlocked()}
 	for i := range m.dbs {
 		m.dbs[i] = newDatabase()
 	}
 	return m
 }
-
-// Find looks up the row of a command; see cluster.Machine.
-func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
-	row, fail := table.Find(args)
-	if row == nil {
-		return nil, fail
-	}
-	return &row.Spec, resp.Reply{}
-}
-
-// Specs lists the rows of all commands.
-func (m *Machine) Specs() []*resp.Spec { return table.Specs() }
 
 // Formats are the versions of everything, besides the rows, that the state follows from; see
 // cluster.Machine.
@@ -127,6 +100,34 @@ func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	at.Tick = max(m.tick, at.Tick)
 	m.draws, m.entry = 0, m.newMeter()
 	return m.do(at, req)
+}
+
+// Try answers a request that would change nothing as things are, such as SET NX of a key
+// that is there; ok is false if it would. It runs the command's own function, up to its
+// first change: that is in store, which a command that may be tried (Spec.Refuses) reaches
+// before anything else of it shows. See cluster.Machine.
+func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool) {
+	if len(req.Cmds) != 1 || req.Watch != nil || req.Multi || req.Trace || req.Block != nil {
+		return resp.Result{}, false
+	}
+	cmd := req.Cmds[0]
+	if cmd.Spec == nil {
+		cmd.Spec, _ = m.Find(cmd.Args)
+	}
+	if cmd.Spec == nil || !cmd.Spec.MayRefuse(cmd.Args) {
+		return resp.Result{}, false
+	}
+	at.Tick = max(m.tick, at.Tick)
+	m.draws, m.entry, m.request, m.reads = 0, m.newMeter(), m.newMeter(), nil
+	m.trial = trial{running: true}
+	c := ctx{m: m, at: at, db: cmd.DB}
+	reply := c.execute(cmd)
+	changes := m.trial.changes
+	m.trial, m.messages = trial{}, nil
+	if changes {
+		return resp.Result{}, false
+	}
+	return resp.Result{Replies: []resp.Reply{reply}}, true
 }
 
 func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
@@ -197,48 +198,6 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 	}
 	return versions
 }
-
-const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
-
-// execute runs a command. Its row may already be known from an earlier check.
-func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
-	row, args := table.Row(cmd.Spec), cmd.Args
-	if row == nil {
-		var fail resp.Reply
-		if row, fail = table.Find(args); row == nil {
-			return fail
-		}
-	}
-	switch {
-	case c.db < 0 || c.db >= databases:
-		return resp.Err(resp.ErrDBIndex)
-	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
-		// Routing has failed. Running the command would fork the replicas.
-		return resp.Err(errNotLogged)
-	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
-		return resp.Err(resp.ErrOOM)
-	}
-	if why := c.m.exhausted(row); why != "" {
-		return resp.Err(why)
-	}
-	c.reads = row.Flags&resp.ReadOnly != 0
-	reply := row.Run(c, args)
-	if c.m.applying && row.Flags&resp.Changes != 0 {
-		c.m.digest.reply(reply)
-	}
-	if row.Flags&resp.Changes == 0 && reply.Size() > replyBytesMax {
-		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
-	}
-	return reply
-}
-
-func (m *Machine) overMemory() bool {
-	limit := m.settings.maxMemoryBytes
-	return limit > 0 && m.usedBytes() > limit
-}
-
-// emit adds a message to those of the entry.
-func (m *Machine) emit(msg resp.Message) { m.messages = append(m.messages, msg) }
 
 // sweep ends the leases whose time has come, the earliest first, up to sweepMax. The order is total
 // (deadline, database, key), so a machine restored from an image ends them in the same order as one

@@ -85,6 +85,35 @@ func (m *Machine) affords(work int64) bool {
 // cannot give up once it has begun.
 func (m *Machine) hasRoom(work int64) bool { return m.request.work+work <= workMax }
 
+// What a member takes in a reply, with its score or without, beside its own bytes.
+var (
+	memberReplyBytes = resp.Bulk("").Size()
+	scoredReplyBytes = memberReplyBytes + resp.Double(0).Size()
+)
+
+// listable counts the work of listing n members for a reply, or says why that is too
+// much.
+func (m *Machine) listable(n int) error {
+	switch {
+	case int64(n)*memberReplyBytes > replyBytesMax:
+		return resp.Error(errReplyTooLarge)
+	case !m.affords(value.VisitWork * int64(n)):
+		return resp.Error(errWorkMeter)
+	}
+	return nil
+}
+
+// drawable counts the work of drawing from n elements, and of finding what was drawn, or
+// says why that is too much.
+func (m *Machine) drawable(n int, count int64) error {
+	draws := min(count, int64(n))
+	draws = max(draws, -draws)
+	if !m.affords(2 * draws * value.TreeWork(n)) {
+		return resp.Error(errWorkMeter)
+	}
+	return nil
+}
+
 // Programs that an entry has paid for are certain to stay compiled up to these bounds; beyond them
 // it pays again. They are far below those of luavm, which counts what a program takes.
 const (
@@ -132,6 +161,21 @@ func (m *Machine) spendSteps(steps int64) {
 // false for the steps that it took itself. It picks the error that helps the user.
 func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 	return left == 0 && steps < lim.StepsOf/2
+}
+
+// usedBytes is the estimate of the memory that data take, in all databases, and what
+// else clients have left here.
+func (m *Machine) usedBytes() int64 {
+	n := m.library.bytes + m.functions.bytes + m.blocked.bytes
+	for _, d := range m.dbs {
+		n += d.bytes
+	}
+	return n
+}
+
+func (m *Machine) overMemory() bool {
+	limit := m.settings.maxMemoryBytes
+	return limit > 0 && m.usedBytes() > limit
 }
 
 // tired reports whether the running request has done as much work as it may. A long command that

@@ -1,10 +1,40 @@
 package keyspace
 
-import (
-	"slices"
+import "lockd/resp"
 
-	"lockd/resp"
-)
+// Scripts runs scripts and functions. luavm.VM implements it. It is used under the machine's
+// lock, by one goroutine at a time.
+type Scripts interface {
+	// Compile checks a script without running it: ok is false and the reply is the
+	// error Redis gives where it does not compile.
+	Compile(s resp.Script) (fail resp.Reply, ok bool)
+	// Run runs s with KEYS and ARGV. call runs its commands. The reply is what
+	// EVAL answers. limited is true when the script met one of its limits: the
+	// caller takes back what the script wrote, and the reply says which limit. left is
+	// what is left of lim, the same on every node.
+	Run(
+		s resp.Script,
+		keys, argv []string,
+		lim resp.ScriptLimits,
+		call resp.ScriptCall,
+	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+	// Load runs the code of a library of functions and returns the functions that it
+	// registers, in any order, and what is left of lim. ok is false and the reply is the
+	// error Redis gives where it does not compile, fails, or meets a limit.
+	Load(
+		lib resp.Script,
+		lim resp.ScriptLimits,
+	) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
+	// Call runs a function that Load has returned, with its keys and arguments, as Run
+	// runs a script. It knows of no other call: it finds the library as Load left it.
+	Call(
+		lib resp.Script,
+		name string,
+		keys, argv []string,
+		lim resp.ScriptLimits,
+		call resp.ScriptCall,
+	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
+}
 
 // scriptRun is a running script or function. Each of its commands gets a context of its own.
 type scriptRun struct {
@@ -35,27 +65,6 @@ const (
 	errScriptReadOnly = "ERR Write commands are not allowed from read-only scripts."
 	errWriteFlag      = "ERR Can not execute a script with write flag using *_ro command."
 )
-
-// runScript runs a compiled script.
-func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly bool) resp.Reply {
-	full := c.m.overMemory() && !s.allowOOM
-	switch {
-	case readOnly && s.shebang > 0 && !s.noWrites:
-		return resp.Err(errWriteFlag)
-	case full && s.shebang > 0 && !s.noWrites:
-		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
-	}
-	if !c.m.affordsProgram(sha, len(s.source)) {
-		return resp.Err(errWorkMeter)
-	}
-	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full}
-	if c.m.applying {
-		c.m.library.used(sha, s)
-	}
-	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Run(s.body(sha), keys, argv, lim, call)
-	})
-}
 
 // scriptStart runs a script in Lua with limits; call executes its redis.call. It returns the reply,
 // what is left of the limits, and whether the script has met one of them.
@@ -164,121 +173,4 @@ func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 		return resp.Err(errScriptUnknown)
 	}
 	return resp.Err(errScriptArity)
-}
-
-// journal keeps what a running script has replaced, so that all of it can be undone: a script that
-// meets a limit must not leave half of its writes.
-type journal struct {
-	undo      []undo
-	messages  int // their number before the script
-	changed   int // changes, likewise
-	reads     int // recorded reads, likewise
-	ready     int // keys that have become ready, likewise
-	sequence  uint64
-	lastFence uint64
-	stats     stats
-	places    *[databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
-}
-
-// place is the database of a number, and what SWAPDB changes of it.
-type place struct {
-	*database
-	swapped, floor uint64
-}
-
-// undo is one change to undo.
-type undo struct {
-	in        *database // nil: made by the script, which need not be restored
-	key       string
-	was       *entry // nil: the key was absent
-	bucket    int
-	createdAt uint64
-}
-
-// begin starts the journal of a script. Its new generation makes aggregates copy themselves before
-// a change, so that the entries in the journal stay as they were.
-func (m *Machine) begin() {
-	m.generation++
-	m.journal = &journal{
-		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
-	}
-}
-
-// journalEntry records what a key held. It skips values that the script itself has stored, because
-// undo has what they replaced. Otherwise a string that grows in a loop would be kept in each of its
-// lengths, gigabytes of it.
-func (m *Machine) journalEntry(db int, key string, was *entry) {
-	j := m.journal
-	if j == nil || was != nil && was.version > j.sequence {
-		return
-	}
-	b := bucket(db, key)
-	u := undo{bucket: b, createdAt: m.createdAt[b]}
-	if d := m.dbs[db]; j.found(d) {
-		u.in, u.key, u.was = d, key, was
-	}
-	j.undo = append(j.undo, u)
-}
-
-// found reports whether the script has found a database here, and not made it.
-func (j *journal) found(d *database) bool {
-	return j.places == nil || slices.ContainsFunc(j.places[:], func(p place) bool { return p.database == d })
-}
-
-// replaceDatabases must come before a change that replaces databases.
-func (m *Machine) replaceDatabases() {
-	m.changed = append(m.changed, resp.Change{Kind: resp.ChangeAll})
-	if m.journal == nil || m.journal.places != nil {
-		return
-	}
-	m.journal.places = &[databases]place{}
-	for i, d := range m.dbs {
-		m.journal.places[i] = place{database: d, swapped: d.swapped, floor: d.floor}
-	}
-}
-
-// release lets go what the script has put into a database that it is about to empty: that
-// is as the script has found it, and does not change any more.
-func (j *journal) release(d *database) {
-	if !j.found(d) {
-		return
-	}
-	for i := len(j.undo) - 1; i >= 0; i-- {
-		if j.undo[i].in == d {
-			j.undo[i].restore()
-		}
-	}
-}
-
-// restore gives the database what it held.
-func (u *undo) restore() {
-	if u.in != nil {
-		is, _ := u.in.keys.get(u.key)
-		u.in.replace(is, u.was)
-		u.in, u.key, u.was = nil, "", nil
-	}
-}
-
-// commit ends the journal and keeps what the script did.
-func (m *Machine) commit() { m.journal = nil }
-
-// rollback ends the journal and undoes what the script did, newest first.
-func (m *Machine) rollback() {
-	j := m.journal
-	m.journal = nil
-	for i := len(j.undo) - 1; i >= 0; i-- {
-		j.undo[i].restore()
-		m.createdAt[j.undo[i].bucket] = j.undo[i].createdAt
-	}
-	if j.places != nil {
-		for i, p := range j.places {
-			m.dbs[i] = p.database
-			p.database.swapped, p.database.floor = p.swapped, p.floor
-		}
-	}
-	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
-	m.reads.truncate(j.reads)
-	m.forgetReady(j.ready)
-	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }

@@ -266,17 +266,6 @@ func (s *settings) streamTrimMax() int64 {
 	return streamTrimNodes * min(s.streamNodeEntries, streamTrimMost/streamTrimNodes)
 }
 
-// configure replaces the settings and tells every node what has changed.
-func (m *Machine) configure(next *settings) {
-	was := m.settings
-	m.settings = next
-	for i := range parameters {
-		if next.values[i] != was.values[i] {
-			m.emit(next.message(i))
-		}
-	}
-}
-
 // Settings lists every replicated setting as a MessageConfig.
 func (m *Machine) Settings() []resp.Message {
 	msgs := make([]resp.Message, len(parameters))
@@ -324,4 +313,79 @@ func readSettings(r *value.Reader) *settings {
 		s, last = next, name
 	}
 	return s
+}
+
+// notifyClass is a set of classes of keyspace notifications, and of the two ways
+// to name their channels (K, E).
+type notifyClass uint32
+
+// The classes, in Redis's letters. lockd has no modules and no eviction; the letters are accepted and kept all the
+// same.
+const (
+	notifyKeyspace notifyClass = 1 << iota // K: __keyspace@<db>__:<key>
+	notifyKeyevent                         // E: __keyevent@<db>__:<event>
+	notifyGeneric                          // g
+	notifyString                           // $
+	notifyList                             // l
+	notifySet                              // s
+	notifyHash                             // h
+	notifyZset                             // z
+	notifyExpired                          // x
+	notifyEvicted                          // e
+	notifyStream                           // t
+	notifyKeyMiss                          // m
+	notifyModule                           // d
+	notifyNew                              // n
+)
+
+// notifyAll is what A stands for: everything but m and n.
+const notifyAll = notifyGeneric | notifyString | notifyList | notifySet | notifyHash |
+	notifyZset | notifyExpired | notifyEvicted | notifyStream | notifyModule
+
+// notifyLetters is in the order in which Redis writes the letters back.
+var notifyLetters = []struct {
+	letter byte
+	class  notifyClass
+}{
+	{'g', notifyGeneric}, {'$', notifyString}, {'l', notifyList}, {'s', notifySet},
+	{'h', notifyHash}, {'z', notifyZset}, {'x', notifyExpired}, {'e', notifyEvicted},
+	{'t', notifyStream}, {'d', notifyModule}, {'n', notifyNew}, {'K', notifyKeyspace},
+	{'E', notifyKeyevent}, {'m', notifyKeyMiss},
+}
+
+// parseNotify reads the value of notify-keyspace-events.
+func parseNotify(letters string) (notifyClass, bool) {
+	var set notifyClass
+next:
+	for i := 0; i < len(letters); i++ {
+		if letters[i] == 'A' {
+			set |= notifyAll
+			continue
+		}
+		for _, l := range notifyLetters {
+			if l.letter == letters[i] {
+				set |= l.class
+				continue next
+			}
+		}
+		return 0, false
+	}
+	return set, true
+}
+
+// String writes the classes as CONFIG GET shows them. As in Redis 7, n is not
+// written beside A.
+func (n notifyClass) String() string {
+	var b strings.Builder
+	hidden := notifyClass(0)
+	if n&notifyAll == notifyAll {
+		b.WriteByte('A')
+		hidden = notifyAll | notifyNew
+	}
+	for _, l := range notifyLetters {
+		if n&l.class&^hidden != 0 {
+			b.WriteByte(l.letter)
+		}
+	}
+	return b.String()
 }

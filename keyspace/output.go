@@ -3,9 +3,31 @@ package keyspace
 import (
 	"math"
 	"slices"
+	"strconv"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
+
+// emit adds a message to those of the entry.
+func (m *Machine) emit(msg resp.Message) { m.messages = append(m.messages, msg) }
+
+// notify sends the notifications of an event, if the settings ask for its class.
+// A running script's are taken back with its writes.
+func (m *Machine) notify(db int, class notifyClass, event, key string) {
+	asked := m.settings.notify
+	if asked&class == 0 {
+		return
+	}
+	m.spend(2 * (value.FindWork + value.CopyWork*int64(len(key))))
+	at := "@" + strconv.Itoa(db) + "__:"
+	if asked&notifyKeyspace != 0 {
+		m.emit(resp.Message{Channel: "__keyspace" + at + key, Payload: event})
+	}
+	if asked&notifyKeyevent != 0 {
+		m.emit(resp.Message{Channel: "__keyevent" + at + event, Payload: key})
+	}
+}
 
 // What CLIENT TRACKING needs from the machine. Every entry of the log tells every node which keys
 // it changed, in order, whether or not a client listens. The Result of a request whose session
