@@ -56,14 +56,14 @@ func (s *Sentinel) Await(context.Context, uint64) {}
 const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
 
 var sentinelRows = []resp.Row[sentinelCommand]{
-	{
+	resp.WithHelp("2.8.4", sentinelAlways, resp.Row[sentinelCommand]{
 		Spec: resp.Spec{
 			Name: "sentinel", Arity: -2, Flags: onSentinel, Group: "sentinel", Since: "2.8.4",
 			Summary: "A container for Sentinel commands",
 		},
 		Subs: []resp.Row[sentinelCommand]{
 			sentinelRow("ckquorum", 3, "Check for a Sentinel quorum", "master-name", aboutMaster(sentinelCkquorum)),
-			sentinelRow("config", -4, "Configure Sentinel", "<SET parameter value | GET parameter>", sentinelConfigGet),
+			sentinelRow("config", -4, "Get the values of configuration parameters", "GET parameter", sentinelConfigGet),
 			sentinelRow("debug", -2, "Refused: nothing can be set by hand.", "[parameter value ...]", sentinelRefuses),
 			sentinelRow("failover", 3, "Refused: see LOCKD TRANSFER on a node's own port.", "master-name",
 				sentinelRefuses),
@@ -71,8 +71,6 @@ var sentinelRows = []resp.Row[sentinelCommand]{
 				sentinelAlways(resp.OK())),
 			sentinelRow("get-master-addr-by-name", 3, "Get port and address of a master", "master-name",
 				sentinelMasterAddr),
-			sentinelRow("help", 2, "Show helpful text about the different subcommands", "",
-				sentinelAlways(sentinelHelp)),
 			sentinelRow("is-master-down-by-addr", 6, "Check if a master is down", "ip port current-epoch runid",
 				sentinelIsDown),
 			sentinelRow("master", 3, "Shows the state of a master", "master-name", aboutMaster(sentinelMaster)),
@@ -93,7 +91,7 @@ var sentinelRows = []resp.Row[sentinelCommand]{
 				sentinelRefuses),
 			sentinelRow("slaves", 3, "List the monitored slaves", "master-name", aboutMaster(sentinelReplicas)),
 		},
-	},
+	}),
 	{
 		Spec: resp.Spec{
 			Name: "info", Arity: -1, Flags: readFlags, Group: "server", Since: "1.0.0",
@@ -136,27 +134,6 @@ var (
 	sentinelRefuses = sentinelAlways(resp.Err(notByHand))
 	errNoSuchMaster = resp.Err("ERR No such master with that name")
 )
-
-var sentinelHelp = resp.Help("SENTINEL",
-	"CKQUORUM <master-name>",
-	"    Check if enough nodes answer to elect a leader.",
-	"CONFIG GET <param>",
-	"    Get global Sentinel configuration parameter.",
-	"GET-MASTER-ADDR-BY-NAME <master-name>",
-	"    Return the ip and port number of the master with that name.",
-	"IS-MASTER-DOWN-BY-ADDR <ip> <port> <current-epoch> <runid>",
-	"    Check if the master specified by ip:port is down from current Sentinel's",
-	"    point of view.",
-	"MASTER <master-name>",
-	"    Show the state and info of the specified master.",
-	"MASTERS",
-	"    Show a list of monitored masters and their state.",
-	"MYID",
-	"    Return the ID of the Sentinel instance.",
-	"REPLICAS <master-name>",
-	"    Show a list of replicas for this master and their state.",
-	"SENTINELS <master-name>",
-	"    Show a list of Sentinel instances for this master and their state.")
 
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.

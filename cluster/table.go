@@ -87,7 +87,7 @@ const lockdGroup = "lockd"
 
 // lockdRows are the commands about the cluster that are lockd's own.
 var lockdRows = []resp.Row[nodeCommand]{
-	{
+	resp.WithHelp("1.0.0", always, resp.Row[nodeCommand]{
 		Spec: resp.Spec{
 			Name: "lockd", Arity: -2, Group: lockdGroup, Since: "1.0.0",
 			Summary: "A container for commands about the cluster.",
@@ -96,7 +96,8 @@ var lockdRows = []resp.Row[nodeCommand]{
 			row("lockd|members", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
 				"Lists the members of the cluster as this node knows them.", "", here(cmdMembers)),
 			row("lockd|add", 4, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
-				"Adds a member and waits until it has caught up and has a vote.", "id host:port", onLeader(cmdAdd)),
+				"Adds the node with this peer address as a member, and waits until it has a vote.", "id host:port",
+				onLeader(cmdAdd)),
 			row("lockd|remove", 3, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
 				"Removes a member for ever: its id is never used again.", "id", onLeader(cmdRemove)),
 			row("lockd|transfer", -2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
@@ -106,36 +107,8 @@ var lockdRows = []resp.Row[nodeCommand]{
 			row("lockd|hash", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
 				"Returns the index of the last log entry this node has applied, and the hash of its state.", "",
 				here(cmdHash)),
-			row("lockd|help", 2, resp.Loading|resp.Stale, lockdGroup, "1.0.0",
-				"Returns helpful text about the subcommands.", "", always(lockdHelp)),
 		},
-	},
-}
-
-var lockdHelp = resp.Array(statuses(
-	"LOCKD <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-	"MEMBERS",
-	"    List the members of the cluster as this node knows them.",
-	"ADD <id> <host:port>",
-	"    Add the node whose peer port is at <host:port>; wait until it has a vote.",
-	"REMOVE <id>",
-	"    Remove a member for ever. Its id is never used again.",
-	"TRANSFER [<id>]",
-	"    Hand leadership to another voter.",
-	"SNAPSHOT",
-	"    Take a snapshot on this node and trim its log.",
-	"HASH",
-	"    Return the index of the last entry applied here, and the hash of the state.",
-	"HELP",
-	"    Print this help.",
-)...)
-
-func statuses(lines ...string) []resp.Reply {
-	replies := make([]resp.Reply, len(lines))
-	for i, line := range lines {
-		replies[i] = resp.Status(line)
-	}
-	return replies
+	}),
 }
 
 func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {

@@ -24,7 +24,6 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 		here(cmdCountKeysInSlot))
 	add("getkeysinslot", 4, resp.Stale, "3.0.0", "Return local key names in the specified hash slot", "slot count",
 		here(cmdGetKeysInSlot))
-	add("help", 2, readFlags, "5.0.0", "Show helpful text about the different subcommands", "", always(clusterHelp))
 	add("info", 2, resp.Stale, "3.0.0", "Provides info about Redis Cluster node state", "", here(cmdClusterInfo))
 	add("keyslot", 3, resp.Stale, "3.0.0", "Returns the hash slot of the specified key", "key", here(cmdKeySlot))
 	add("links", 2, resp.Stale, "7.0.0", "Returns a list of all TCP links to and from peer nodes in cluster", "",
@@ -59,41 +58,15 @@ func clusterRows(run func(nodeCommand) nodeCommand) []resp.Row[nodeCommand] {
 			always(resp.Err(notByHand)),
 		)
 	}
-	return []resp.Row[nodeCommand]{{
+	answer := func(r resp.Reply) nodeCommand { return run(always(r)) }
+	return []resp.Row[nodeCommand]{resp.WithHelp("5.0.0", answer, resp.Row[nodeCommand]{
 		Spec: resp.Spec{
 			Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0",
 			Summary: "A container for Redis Cluster commands.",
 		},
 		Subs: subs,
-	}}
+	})}
 }
-
-var clusterHelp = resp.Help("CLUSTER",
-	"COUNT-FAILURE-REPORTS <node-id>",
-	"    Return number of failure reports for <node-id>.",
-	"COUNTKEYSINSLOT <slot>",
-	"    Return the number of keys in <slot>.",
-	"GETKEYSINSLOT <slot> <count>",
-	"    Return key names stored by current node in a slot.",
-	"INFO",
-	"    Return information about the cluster.",
-	"KEYSLOT <key>",
-	"    Return the hash slot for <key>.",
-	"LINKS",
-	"    Return information about all network links between this node and its peers.",
-	"MYID",
-	"    Return the node id.",
-	"MYSHARDID",
-	"    Return the node's shard id.",
-	"NODES",
-	"    Return cluster configuration seen by node. Output format:",
-	"    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
-	"REPLICAS <node-id>",
-	"    Return <node-id> replicas.",
-	"SHARDS",
-	"    Return information about slot range mappings and the nodes associated with them.",
-	"SLOTS",
-	"    Return information about slots range mappings.")
 
 // shard is the cluster as one shard of Redis Cluster.
 type shard struct {

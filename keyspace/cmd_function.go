@@ -26,7 +26,7 @@ var functionRows = []resp.Row[command]{
 		Group: "scripting", Since: "7.0.0", Summary: "Invoke a read-only function",
 		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdFCallRO},
-	{Spec: resp.Spec{
+	resp.WithHelp("7.0.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "function", Arity: -2,
 		Group: "scripting", Since: "7.0.0", Summary: "A container for function commands",
 	}, Subs: []resp.Row[command]{
@@ -69,11 +69,7 @@ var functionRows = []resp.Row[command]{
 			Name: "function|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
 			Group: "scripting", Since: "7.0.0", Summary: "Kill the function currently in execution.",
 		}, Run: cmdScriptKill},
-		{Spec: resp.Spec{
-			Name: "function|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "scripting", Since: "7.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdFunctionHelp},
-	}},
+	}}),
 }
 
 func cmdFCall(c *ctx, args resp.Args) resp.Reply   { return c.fcall(args, false) }
@@ -261,48 +257,6 @@ func cmdFunctionStats(c *ctx, _ resp.Args) resp.Reply {
 		resp.Bulk("engines"), resp.Map(resp.Bulk(engineLua), resp.Map(
 			resp.Bulk("libraries_count"), resp.Int(int64(f.libraries.Len())),
 			resp.Bulk("functions_count"), resp.Int(int64(f.byName.Len())))))
-}
-
-func cmdFunctionHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Help("FUNCTION",
-		"LOAD [REPLACE] <FUNCTION CODE>",
-		"    Create a new library with the given library name and code.",
-		"DELETE <LIBRARY NAME>",
-		"    Delete the given library.",
-		"LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-		"    Return general information on all the libraries:",
-		"    * Library name",
-		"    * The engine used to run the Library",
-		"    * Library description",
-		"    * Functions list",
-		"    * Library code (if WITHCODE is given)",
-		"    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
-		"STATS",
-		"    Return information about the current function running:",
-		"    * Function name",
-		"    * Command used to run the function",
-		"    * Duration in MS that the function is running",
-		"    If no function is running, return nil",
-		"    In addition, returns a list of available engines.",
-		"KILL",
-		"    Kill the current running function.",
-		"FLUSH [ASYNC|SYNC]",
-		"    Delete all the libraries.",
-		"    When called without the optional mode argument, the behavior is determined by the",
-		"    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-		"    * ASYNC: Asynchronously flush the libraries.",
-		"    * SYNC: Synchronously flush the libraries.",
-		"DUMP",
-		"    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE "+
-			"command",
-		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
-		"    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
-		"    control how to handle existing libraries (default APPEND):",
-		"    * FLUSH: delete all existing libraries.",
-		"    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
-		"    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
-		"      libraries with the new libraries (notice that even on this option there is a chance of failure",
-		"      in case of functions name collision with another library).")
 }
 
 // The bounds of the libraries of functions. All of them fit one argument, so that what

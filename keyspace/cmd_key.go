@@ -137,7 +137,7 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "2.2.0", Summary: "Remove the expiration from a key",
 		Syntax: "key",
 	}, Run: cmdPersist},
-	{Spec: resp.Spec{
+	resp.WithHelp("6.2.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "object", Arity: -2,
 		Group: "generic", Since: "2.2.3", Summary: "A container for object introspection commands",
 	}, Subs: []resp.Row[command]{
@@ -165,11 +165,7 @@ var keyRows = []resp.Row[command]{
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
 		}, Run: cmdObjectRefCount},
-		{Spec: resp.Spec{
-			Name: "object|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "generic", Since: "6.2.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdObjectHelp},
-	}},
+	}}),
 	{Spec: resp.Spec{
 		Name: "fence", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
 		Group: "lockd", Since: "1.0.0",
@@ -632,22 +628,6 @@ func cmdObjectRefCount(c *ctx, args resp.Args) resp.Reply {
 		return resp.Nil()
 	}
 	return resp.Int(1)
-}
-
-func cmdObjectHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Help("OBJECT",
-		"ENCODING <key>",
-		"    Return the kind of internal representation used in order to store the value",
-		"    associated with a <key>.",
-		"FREQ <key>",
-		"    Return the access frequency index of the <key>. The returned integer is",
-		"    proportional to the logarithm of the recent access frequency of the key.",
-		"IDLETIME <key>",
-		"    Return the idle time of the <key>, that is the approximated number of",
-		"    seconds elapsed since the last access to the key.",
-		"REFCOUNT <key>",
-		"    Return the number of references of the value associated with the specified",
-		"    <key>.")
 }
 
 // cmdFence answers a token for whoever guards a resource: it rises with every key

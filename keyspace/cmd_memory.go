@@ -8,7 +8,7 @@ import (
 )
 
 var memoryRows = []resp.Row[command]{
-	{Spec: resp.Spec{
+	resp.WithHelp("4.0.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "memory", Arity: -2,
 		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
 	}, Subs: []resp.Row[command]{
@@ -30,11 +30,7 @@ var memoryRows = []resp.Row[command]{
 			Name: "memory|malloc-stats", Arity: 2,
 			Group: "server", Since: "4.0.0", Summary: "Show allocator internal stats",
 		}, Run: cmdMemoryMallocStats},
-		{Spec: resp.Spec{
-			Name: "memory|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "server", Since: "4.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdMemoryHelp},
-	}},
+	}}),
 }
 
 // cmdMemoryUsage answers the estimate that maxmemory is compared with. It takes
@@ -94,19 +90,6 @@ func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
 	add("dataset.bytes", resp.Int(data))
 	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(m.usedBytes(), 1))))
 	return resp.Map(elems...)
-}
-
-func cmdMemoryHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Help("MEMORY",
-		"MALLOC-STATS",
-		"    Return internal statistics report from the memory allocator.",
-		"PURGE",
-		"    Attempt to purge dirty pages for reclamation by the allocator.",
-		"STATS",
-		"    Return information about the memory usage of the server.",
-		"USAGE <key> [SAMPLES <count>]",
-		"    Return memory in bytes used by <key> and its value. Nested values are",
-		"    sampled up to <count> times (default: 5, 0 means sample all).")
 }
 
 // Info reports the machine's sections of INFO, and its part of Stats.

@@ -42,7 +42,7 @@ var scriptRows = []resp.Row[command]{
 		Group: "scripting", Since: "7.0.0", Summary: "Execute a read-only Lua script server side",
 		Syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
 	}, Run: cmdEvalSHARO},
-	{Spec: resp.Spec{
+	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "script", Arity: -2,
 		Group: "scripting", Since: "2.6.0", Summary: "A container for Lua scripts management commands",
 	}, Subs: []resp.Row[command]{
@@ -65,11 +65,7 @@ var scriptRows = []resp.Row[command]{
 			Name: "script|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
 			Group: "scripting", Since: "2.6.0", Summary: "Kill the script currently in execution.",
 		}, Run: cmdScriptKill},
-		{Spec: resp.Spec{
-			Name: "script|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "scripting", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdScriptHelp},
-	}},
+	}}),
 }
 
 func cmdEval(c *ctx, args resp.Args) resp.Reply      { return c.eval(args, false) }
@@ -197,22 +193,6 @@ func cmdScriptFlush(c *ctx, args resp.Args) resp.Reply {
 // and ends, by its budget at the latest, before anything else is run.
 func cmdScriptKill(_ *ctx, _ resp.Args) resp.Reply {
 	return resp.Err("NOTBUSY No scripts in execution right now.")
-}
-
-func cmdScriptHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Help("SCRIPT",
-		"EXISTS <sha1> [<sha1> ...]",
-		"    Return information about the existence of the scripts in the script cache.",
-		"FLUSH [ASYNC|SYNC]",
-		"    Flush the Lua scripts cache. Very dangerous on replicas.",
-		"    When called without the optional mode argument, the behavior is determined by the",
-		"    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-		"    * ASYNC: Asynchronously flush the scripts cache.",
-		"    * SYNC: Synchronously flush the scripts cache.",
-		"KILL",
-		"    Kill the currently executing Lua script.",
-		"LOAD <script>",
-		"    Load a script into the scripts cache without executing it.")
 }
 
 // The bounds of the script library. Beyond them the EVAL scripts that were used

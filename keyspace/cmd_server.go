@@ -8,7 +8,7 @@ import (
 )
 
 var serverRows = []resp.Row[command]{
-	{Spec: resp.Spec{
+	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "config", Arity: -2,
 		Group: "server", Since: "2.0.0", Summary: "A container for server configuration commands",
 	}, Subs: []resp.Row[command]{
@@ -32,11 +32,7 @@ var serverRows = []resp.Row[command]{
 			Name: "config|rewrite", Arity: 2, Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale,
 			Group: "server", Since: "2.8.0", Summary: "Rewrite the configuration file with the in memory configuration",
 		}, Run: cmdConfigRewrite},
-		{Spec: resp.Spec{
-			Name: "config|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "server", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdConfigHelp},
-	}},
+	}}),
 	{Spec: resp.Spec{
 		Name: "time", Arity: 1, Flags: resp.Loading | resp.Stale | resp.Fast,
 		Group: "server", Since: "2.6.0", Summary: "Return the current server time",
@@ -151,8 +147,6 @@ func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
 
 // cmdConfigRewrite has nothing to write: settings are in the log.
 func cmdConfigRewrite(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
-
-func cmdConfigHelp(_ *ctx, _ resp.Args) resp.Reply { return resp.ConfigHelp() }
 
 func cmdTime(c *ctx, _ resp.Args) resp.Reply {
 	return resp.Bulks(itoa(c.at.Wall/1_000_000), itoa(c.at.Wall%1_000_000))

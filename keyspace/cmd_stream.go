@@ -50,7 +50,7 @@ var streamRows = []resp.Row[command]{
 		Group: "stream", Since: "5.0.0", Summary: "An internal command for replicating stream values",
 		Syntax: "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
 	}, Run: cmdXSetID},
-	{Spec: resp.Spec{
+	resp.WithHelp("5.0.0", always, resp.Row[command]{Spec: resp.Spec{
 		Name: "xinfo", Arity: -2,
 		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
 	}, Subs: []resp.Row[command]{
@@ -59,11 +59,7 @@ var streamRows = []resp.Row[command]{
 			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",
 			Syntax: "key [FULL [COUNT count]]",
 		}, Run: cmdXInfoStream},
-		{Spec: resp.Spec{
-			Name: "xinfo|help", Arity: 2, Flags: resp.Loading | resp.Stale,
-			Group: "stream", Since: "5.0.0", Summary: "Show helpful text about the different subcommands",
-		}, Run: cmdXInfoHelp},
-	}},
+	}}),
 }
 
 // The error texts that only these commands use.
@@ -664,10 +660,4 @@ func parseFull(word string, args resp.Args) (full bool, count int64, err error) 
 		count = fullCount
 	}
 	return true, count, nil
-}
-
-func cmdXInfoHelp(_ *ctx, _ resp.Args) resp.Reply {
-	return resp.Help("XINFO",
-		"STREAM <key> [FULL [COUNT <count>]",
-		"    Show information about a stream.")
 }

@@ -1,26 +1,34 @@
 package resp
 
-// Help is the answer of a container's HELP in Redis's layout: what its subcommands are
-// called with, and below each, indented, what it does. Redis says it in other words than in
-// COMMAND DOCS, so it cannot come from the rows.
-func Help(container string, lines ...string) Reply {
-	elems := make([]Reply, 0, len(lines)+3)
-	elems = append(elems, Status(container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"))
-	for _, line := range lines {
-		elems = append(elems, Status(line))
-	}
-	return Array(append(elems, Status("HELP"), Status("    Prints this help."))...)
+import "strings"
+
+// WithHelp adds the subcommand HELP to a container: it answers, in Redis's layout, what the rows of
+// the others say. since is the version of Redis that brought it, answer makes of the text what runs
+// the row.
+func WithHelp[F any](since string, answer func(Reply) F, container Row[F]) Row[F] {
+	container.Subs = append(container.Subs, Row[F]{
+		Spec: Spec{
+			Name: container.Name + "|help", Arity: 2, Flags: container.Flags | Loading | Stale,
+			Group: container.Group, Since: since, Summary: "Show helpful text about the different subcommands",
+		},
+		Run: answer(help(&container)),
+	})
+	return container
 }
 
-// ConfigHelp is the answer of CONFIG HELP, to a client and to a script.
-func ConfigHelp() Reply {
-	return Help("CONFIG",
-		"GET <pattern>",
-		"    Return parameters matching the glob-like <pattern> and their values.",
-		"SET <directive> <value>",
-		"    Set the configuration <directive> to <value>.",
-		"RESETSTAT",
-		"    Reset statistics reported by the INFO command.",
-		"REWRITE",
-		"    Rewrite the configuration file.")
+func help[F any](container *Row[F]) Reply {
+	name := strings.ToUpper(container.Name)
+	lines := []Reply{Status(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")}
+	add := func(call, summary string) {
+		lines = append(lines, Status(strings.TrimSpace(call)), Status("    "+summary))
+	}
+	if container.Arity == -1 {
+		add("(no subcommand)", container.Summary)
+	}
+	for i := range container.Subs {
+		sub := &container.Subs[i].Spec
+		add(strings.TrimPrefix(strings.ToUpper(sub.Name), name+"|")+" "+sub.Syntax, sub.Summary)
+	}
+	add("HELP", "Print this help.")
+	return Array(lines...)
 }

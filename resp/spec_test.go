@@ -209,3 +209,40 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 }
+
+// HELP says what the rows of a container say.
+func TestWithHelp(t *testing.T) {
+	text := func(r Reply) string {
+		var b strings.Builder
+		for _, e := range r.Elems {
+			b.WriteString(e.Str + "\n")
+		}
+		return b.String()
+	}
+	row := WithHelp("5.0.0", text, Row[string]{
+		Spec: Spec{Name: "config", Arity: -2, Flags: Admin, Group: "server"},
+		Subs: []Row[string]{
+			{Spec: Spec{Name: "config|get", Syntax: "parameter [parameter ...]", Summary: "Get values"}},
+			{Spec: Spec{Name: "config|reset", Summary: "Forget all"}},
+		},
+	})
+	help := row.Subs[len(row.Subs)-1]
+	if want := `CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:
+GET parameter [parameter ...]
+    Get values
+RESET
+    Forget all
+HELP
+    Print this help.
+`; len(row.Subs) != 3 || help.Run != want {
+		t.Errorf("%d subcommands, the last answers\n%s", len(row.Subs), help.Run)
+	}
+	if s := help.Spec; s.Name != "config|help" || s.Arity != 2 || s.Flags != Admin|Loading|Stale || s.Since != "5.0.0" ||
+		s.Group != "server" {
+		t.Errorf("%+v", s)
+	}
+	row = WithHelp("5.0.0", text, Row[string]{Spec: Spec{Name: "command", Arity: -1, Summary: "List all"}})
+	if !strings.Contains(row.Subs[0].Run, "\n(no subcommand)\n    List all\nHELP\n") {
+		t.Errorf("a container that is a command too answers\n%s", row.Subs[0].Run)
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 func clientRows() []row {
-	return []row{{
+	return []row{resp.WithHelp("5.0.0", always, row{
 		Spec: resp.Spec{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0",
 			Summary: "A container for client connection commands"},
 		Run: action{onSentinel: true},
@@ -52,9 +52,8 @@ func clientRows() []row {
 				Summary: "Unblock a client blocked in a blocking command from a different connection",
 				Syntax:  "client-id [TIMEOUT | ERROR]"},
 				Run: action{run: clientUnblock, asksBackend: true}},
-			helpRow("client", "connection", "5.0.0", clientHelp),
 		}, slices.Concat(trackingRows(), pauseRows())...),
-	}}
+	})}
 }
 
 func clientID(s *session, _ resp.Args) resp.Reply { return resp.Int(s.id) }

@@ -15,7 +15,7 @@ func commandRows() []row {
 			Group: "server", Since: since,
 			Summary: summary, Syntax: syntax}, Run: action{run: run}}
 	}
-	return []row{{
+	return []row{resp.WithHelp("5.0.0", always, row{
 		Spec: resp.Spec{Name: "command", Arity: -1, Flags: informative, Group: "server", Since: "2.8.13",
 			Summary: "Get array of Redis command details"},
 		Run: action{run: commandAll, onSentinel: true},
@@ -31,9 +31,8 @@ func commandRows() []row {
 				"command [arg [arg ...]]", commandGetKeysAndFlags),
 			sub("list", -2, "7.0.0", "Get an array of Redis command names",
 				"[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", commandList),
-			helpRow("command", "server", "5.0.0", commandHelp),
 		},
-	}}
+	})}
 }
 
 func commandAll(s *session, _ resp.Args) resp.Reply {

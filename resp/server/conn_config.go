@@ -8,7 +8,7 @@ import (
 )
 
 func configRows() []row {
-	return []row{{
+	return []row{resp.WithHelp("5.0.0", always, row{
 		Spec: resp.Spec{Name: "config", Arity: -2, Group: "server", Since: "2.0.0",
 			Summary: "A container for server configuration commands"},
 		Subs: []row{
@@ -24,9 +24,8 @@ func configRows() []row {
 			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
 				Summary: "Rewrite the configuration file with the in memory configuration"},
 				Run: action{run: configRewrite}},
-			helpRow("config", "server", "5.0.0", resp.ConfigHelp()),
 		},
-	}}
+	})}
 }
 
 // configGet joins the values of this node with the replicated ones.

@@ -8,7 +8,7 @@ func latencyRows() []row {
 			Group: "server", Since: since,
 			Summary: summary, Syntax: syntax}, Run: action{run: run}}
 	}
-	return []row{{
+	return []row{resp.WithHelp("2.8.13", always, row{
 		Spec: resp.Spec{Name: "latency", Arity: -2, Group: "server", Since: "2.8.13",
 			Summary: "A container for latency diagnostics commands"},
 		Subs: []row{
@@ -19,9 +19,8 @@ func latencyRows() []row {
 			sub("histogram", -2, "7.0.0", "Return the cumulative distribution of latencies of a subset of commands "+
 				"or all.",
 				"[command [command ...]]", latencyHistogram),
-			helpRow("latency", "server", "2.8.13", latencyHelp),
 		},
-	}}
+	})}
 }
 
 func latencyLatest(s *session, _ resp.Args) resp.Reply { return s.srv.latency.Latest() }

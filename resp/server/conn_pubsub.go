@@ -44,7 +44,7 @@ func pubsubRows() []row {
 			Group: "pubsub", Since: "7.0.0",
 			Summary: "Stop listening for messages posted to the given shard channels",
 			Syntax:  "[shardchannel [shardchannel ...]]"}, Run: sub(shardKind, true)},
-		{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0",
+		resp.WithHelp("6.2.0", always, row{Spec: resp.Spec{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0",
 			Summary: "A container for Pub/Sub commands"},
 			Subs: []row{
 				{Spec: resp.Spec{Name: "pubsub|channels", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
@@ -64,8 +64,7 @@ func pubsubRows() []row {
 					Summary: "Get the count of subscribers for shard channels",
 					Syntax:  "[shardchannel [shardchannel ...]]"},
 					Run: action{run: pubsubShardNumSub, hubLocked: true}},
-				helpRow("pubsub", "pubsub", "6.2.0", pubsubHelp),
-			}},
+			}}),
 	}
 }
 

@@ -4,7 +4,7 @@ import "lockd/resp"
 
 func slowlogRows() []row {
 	const flags = resp.Admin | resp.Loading | resp.Stale
-	return []row{{
+	return []row{resp.WithHelp("6.2.0", always, row{
 		Spec: resp.Spec{Name: "slowlog", Arity: -2, Group: "server", Since: "2.2.12",
 			Summary: "A container for slow log commands"},
 		Subs: []row{
@@ -14,9 +14,8 @@ func slowlogRows() []row {
 				Summary: "Get the slow log's length"}, Run: action{run: slowlogLen}},
 			{Spec: resp.Spec{Name: "slowlog|reset", Arity: 2, Flags: flags, Group: "server", Since: "2.2.12",
 				Summary: "Clear all entries from the slow log"}, Run: action{run: slowlogReset}},
-			helpRow("slowlog", "server", "6.2.0", slowlogHelp),
 		},
-	}}
+	})}
 }
 
 func slowlogGet(s *session, args resp.Args) resp.Reply {

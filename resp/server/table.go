@@ -37,6 +37,11 @@ type action struct {
 
 type row = resp.Row[action]
 
+// always is the action of a row that answers with the same reply.
+func always(r resp.Reply) action {
+	return action{run: func(*session, resp.Args) resp.Reply { return r }}
+}
+
 // The flags of rows, where those of several files have the same.
 const (
 	basic          = resp.Loading | resp.Stale | resp.Fast
@@ -155,4 +160,16 @@ func lower(name string) string {
 func globOne(pattern, name string) bool {
 	left := globStepsMax
 	return resp.Glob(pattern, name, &left)
+}
+
+// wrongSubcommand is Redis's answer where the word is known and the number of
+// arguments is not.
+func wrongSubcommand(container, word string) resp.Reply {
+	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " +
+		strings.ToUpper(container) + " HELP.")
+}
+
+// cut bounds what of an argument an error repeats.
+func cut(text string, bytesMax int) string {
+	return text[:min(len(text), bytesMax)]
 }
