@@ -14,15 +14,36 @@ import (
 )
 
 // lockd bench gets the right answers from a cluster of lockd in every workload, over
-// all nodes and at the leader.
+// all nodes and at the leader, and leaves nothing behind.
 func TestBench(t *testing.T) {
 	cluster := startCluster(t, 3, calm...)
 	var addrs []string
 	for _, p := range cluster {
 		addrs = append(addrs, p.addr)
 	}
-	list, file := strings.Join(addrs, ","), filepath.Join(t.TempDir(), "figures.json")
-	all := []string{"set", "get", "lock", "reentrant", "contend", "stock", "pubsub", "mixed"}
+	list := strings.Join(addrs, ",")
+	stdout := runBench(t, list, 3, "set", "get", "lock", "reentrant", "contend", "stock", "pubsub", "mixed")
+	if inLine := runBench(t, list, 1, "line"); strings.Contains(inLine, "knows no LOCK") {
+		t.Errorf("clients do not wait in line:\n%s", inLine)
+	}
+	left, err := cluster[0].client().Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range left {
+		if !strings.HasPrefix(key, "bench:latch:") { // of Redisson's unlock(); they end by themselves
+			t.Errorf("the key %s is left", key)
+		}
+	}
+	if !strings.Contains(stdout, "lockd "+version+", master of 2, appendonly yes, appendfsync always") {
+		t.Errorf("the leader is not described:\n%s", stdout)
+	}
+}
+
+// runBench measures workloads at a cluster, over all nodes and at the leader, and returns what is printed.
+func runBench(t *testing.T, list string, pipeline int, workloads ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "figures.json")
 	var stdout bytes.Buffer
 	for length, idle := 200*time.Millisecond, "all"; idle != ""; length *= 4 { // a machine that is elsewhere does nothing in a moment
 		if length > startTimeout {
@@ -32,7 +53,7 @@ func TestBench(t *testing.T) {
 		var stderr bytes.Buffer
 		stdout.Reset()
 		status := run([]string{"bench", "--target", "all=redis://" + list, "--target", "leader=redis://" + list + "?to=master&wait=1",
-			"--workload", strings.Join(all, ","), "--clients", "4", "--pipeline", "3", "--time", length.String(), "--rounds", "1", "--keys", "50", "--json", file}, nil, &stdout, &stderr)
+			"--workload", strings.Join(workloads, ","), "--clients", "4", "--pipeline", fmt.Sprint(pipeline), "--time", length.String(), "--rounds", "1", "--keys", "50", "--json", file}, nil, &stdout, &stderr)
 		if status != exitOK {
 			if !strings.Contains(stderr.String(), "no operation was done") {
 				t.Fatalf("status %d:\n%s", status, stderr.String())
@@ -48,26 +69,15 @@ func TestBench(t *testing.T) {
 		if err := json.Unmarshal(text, &report); err != nil {
 			t.Fatal(err)
 		}
-		for _, workload := range all {
+		for _, workload := range workloads {
 			for _, target := range []string{"all", "leader"} {
-				if s, ok := report.Find(workload, 4, 3, target); !ok || s.Operations == 0 {
+				if s, ok := report.Find(workload, 4, pipeline, target); !ok || s.Operations == 0 {
 					idle += fmt.Sprintf("%s of %s: %+v\n", workload, target, s)
 				}
 			}
 		}
 	}
-	left, err := cluster[0].client().Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range left {
-		if !strings.HasPrefix(key, "bench:latch:") { // of Redisson's unlock(); they end by themselves
-			t.Errorf("the key %s is left", key)
-		}
-	}
-	if !strings.Contains(stdout.String(), "lockd "+version+", master of 2, appendonly yes, appendfsync always") {
-		t.Errorf("the leader is not described:\n%s", stdout.String())
-	}
+	return stdout.String()
 }
 
 // What cannot be measured is a mistake in a flag.

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
 // Config is what to measure; its tags are those of the command line.
 type Config struct {
 	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. Targets of etcd, etcd://HOST:PORT,..., need its client: in the sources of lockd, 'cd bench && go run . load' takes them, with the same flags." placeholder:"[NAME=]redis://HOST:PORT,..."`
-	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
+	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, line, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
 	Clients   []int         `default:"1,50,300" help:"Numbers of clients, each measured by itself (default: ${default})." placeholder:"N,..."`
 	Pipeline  int           `default:"1" help:"Operations that a client sends at once." placeholder:"N"`
 	Time      time.Duration `default:"3s" help:"Length of one measurement, after a warm-up of an eighth of it."`
@@ -32,6 +33,7 @@ const (
 	clientsMax  = 50_000
 	pipelineMax = 10_000
 	keysMax     = 1_000_000_000
+	handsLeast  = 2 // clients that hand a lock on
 )
 
 // Check returns what is wrong with the settings.
@@ -61,8 +63,12 @@ func (c *Config) Check() error {
 		return fmt.Errorf("--time %s is too short", c.Time)
 	}
 	for _, name := range c.Workload {
-		if _, err := findWorkload(name); err != nil {
+		w, err := findWorkload(name)
+		if err != nil {
 			return err
+		}
+		if w.hands && (c.Pipeline > 1 || slices.Max(c.Clients) < handsLeast) {
+			return fmt.Errorf("workload %s is for %d clients or more, and no pipeline", name, handsLeast)
 		}
 	}
 	targets, err := parseTargets(c.Target, c.Wait)
@@ -181,11 +187,15 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 				return named(t, w, p.clients, err)
 			}
 			s, err := measure(ctx, d, w, &p, b.cfg.Time)
+			if err == nil && w.hands {
+				s.SetP50, err = medianOfSet(ctx, d, &p, b.cfg.Time/setPart)
+			}
 			if err != nil {
 				return named(t, w, p.clients, err)
 			}
 			res := &results[i]
 			res.Workload, res.Clients, res.Pipeline, res.Target = w.name, p.clients, p.pipeline, t.Name
+			res.Polls = p.shared != nil && p.shared.polls
 			res.Rounds = append(res.Rounds, s)
 			fmt.Fprintf(b.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n",
 				round+1, b.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))

@@ -210,6 +210,8 @@ func (d *etcdDriver) open(ctx context.Context, w *workload, p *plan, addrs []str
 
 func (c *etcdClient) step() error { return c.load.step(c) }
 
+func (c *etcdClient) handOver() time.Duration { return 0 }
+
 func (c *etcdClient) interrupt() { c.cancel() }
 
 func (c *etcdClient) patience(d time.Duration) { time.AfterFunc(d, c.cancel) }

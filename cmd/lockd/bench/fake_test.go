@@ -127,6 +127,8 @@ func (f *fakeRedis) answer(c net.Conn, args []string) string {
 		return bulk(hex.EncodeToString(sum[:]))
 	case "EVALSHA":
 		return f.eval(args[1])
+	case "LOCK":
+		return "-ERR unknown command 'LOCK', with args beginning with: \r\n"
 	case "SUBSCRIBE":
 		f.subs.Store(args[1], c)
 		return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n"
@@ -262,6 +264,10 @@ func TestWrongReplies(t *testing.T) {
 		{"reentrant", "EVALSHA", always(":29999\r\n"), "answered lock() of a free lock with :29999"},
 		{"contend", "SET", onlyLocks("+QUEUED\r\n"), "answered SET NX PX with +QUEUED"},
 		{"contend", "EVALSHA", always(":0\r\n"), "answered the release of its holder's lock with :0"},
+		{"line", "LOCK", always(":1\r\n"), "answered LOCK without arguments with :1"},
+		{"line", "LOCK", always(""), "closed the connection"},
+		{"line", "DEL", always("-ERR no\r\n"), "answered DEL with -ERR no"},
+		{"line", "SET", onlyLocks("+QUEUED\r\n"), "answered SET NX PX with +QUEUED"},
 		{"stock", "EVALSHA", always(":-1\r\n"), "with :-1"},
 		{"stock", "EVALSHA", always(":100\r\n"), "of which 100 were left, with :100"},
 		{"stock", "GET", always(bulk("5")), "has 5 pieces left after"},

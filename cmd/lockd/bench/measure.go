@@ -27,6 +27,7 @@ type driver interface {
 // client is one client of a measurement, used by one goroutine but for interrupt.
 type client interface {
 	step() error              // does as many operations as the pipeline has, and checks every reply
+	handOver() time.Duration  // for which the lock of the step was on its way from another client; 0: it was not
 	interrupt()               // makes a step under way fail at once
 	patience(d time.Duration) // lets a step under way take that much longer
 	finish()
@@ -41,6 +42,7 @@ type Sample struct {
 	P99        float64 `json:"p99us"`
 	P999       float64 `json:"p999us"`
 	Max        float64 `json:"maxUs"`
+	SetP50     float64 `json:"setP50us,omitempty"` // of one SET at a time, beside hand-overs
 }
 
 // The phases of a measurement.
@@ -91,6 +93,9 @@ func measure(ctx context.Context, d driver, w *workload, p *plan, length time.Du
 	if err := d.before(ctx, w, p, addrs); err != nil {
 		return Sample{}, err
 	}
+	if p.inTurn {
+		p.clients = len(addrs)
+	}
 	var clients []client
 	defer func() {
 		for _, c := range clients {
@@ -103,6 +108,9 @@ func measure(ctx context.Context, d driver, w *workload, p *plan, length time.Du
 			return Sample{}, err
 		}
 		clients = append(clients, c)
+	}
+	if p.inTurn {
+		clients = []client{&inTurn{clients: clients}}
 	}
 	r := newRun()
 	sample, err := r.load(ctx, clients, p, length)
@@ -124,7 +132,7 @@ func newRun() *run {
 func (r *run) load(ctx context.Context, clients []client, p *plan, length time.Duration) (Sample, error) {
 	var running sync.WaitGroup
 	for i, c := range clients {
-		running.Go(func() { r.work(c, &r.shards[i%shardCount], p.pipeline) })
+		running.Go(func() { r.work(c, &r.shards[i%shardCount], p) })
 	}
 	seconds, err := r.keepTime(ctx, length)
 	r.phase.Store(phaseStop)
@@ -174,7 +182,7 @@ func (r *run) sleep(ctx context.Context, d time.Duration) error {
 }
 
 // work is the loop of one client, which does one step at least.
-func (r *run) work(c client, s *shard, pipeline int) {
+func (r *run) work(c client, s *shard, p *plan) {
 	steps, began := 0, time.Now()
 	defer func() {
 		s.mu.Lock()
@@ -191,8 +199,13 @@ func (r *run) work(c client, s *shard, pipeline int) {
 		}
 		steps++
 		now, after := time.Now(), r.phase.Load()
-		if phase == phaseCount && after == phaseCount {
-			s.add(now.Sub(began), pipeline)
+		took, counts := now.Sub(began), phase == phaseCount && after == phaseCount
+		if p.shared != nil { // the step began by waiting for all others
+			took = c.handOver()
+			counts = took > 0 && after == phaseCount
+		}
+		if counts {
+			s.add(took, p.pipeline)
 		}
 		if after == phaseStop {
 			return

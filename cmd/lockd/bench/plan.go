@@ -6,7 +6,9 @@ type plan struct {
 	pipeline  int // operations in a step
 	keys      int
 	valueSize int
-	wait      int // replicas that each write waits for
+	wait      int         // replicas that each write waits for
+	inTurn    bool        // one client for each server, and one of them at a time
+	shared    *sharedLock // of workload line
 }
 
 // Names of keys. All begin alike, so that they can be told from what was there.

@@ -26,9 +26,12 @@ type redisClient struct {
 	subscriber *conn
 	sent       int // messages so far
 	load       *redisLoad
+	handed     time.Duration // see handOver of client
 }
 
 func (c *redisClient) step() error { return c.load.step(c) }
+
+func (c *redisClient) handOver() time.Duration { return c.handed }
 
 func (c *redisClient) interrupt() {
 	c.cut()
@@ -336,6 +339,8 @@ func (d *redisDriver) once(ctx context.Context, addr string, f func(*conn, *plan
 	return f(c, p)
 }
 
-func (d *redisDriver) supports(w *workload, _ *plan) bool { return w.redis != nil }
+func (d *redisDriver) supports(w *workload, p *plan) bool {
+	return w.redis != nil && (!w.hands || p.clients >= handsLeast)
+}
 
 func (d *redisDriver) close() {}

@@ -48,6 +48,7 @@ type Result struct {
 	Target   string   `json:"target"`
 	Median   Sample   `json:"median"` // each figure by itself
 	Rounds   []Sample `json:"rounds"`
+	Polls    bool     `json:"polls,omitempty"` // the target knows no LOCK, and its clients polled
 }
 
 // medians takes the median of each figure.
@@ -67,6 +68,7 @@ func medians(rounds []Sample) Sample {
 		P99:        of(func(s Sample) float64 { return s.P99 }),
 		P999:       of(func(s Sample) float64 { return s.P999 }),
 		Max:        of(func(s Sample) float64 { return s.Max }),
+		SetP50:     of(func(s Sample) float64 { return s.SetP50 }),
 	}
 }
 
@@ -141,14 +143,18 @@ func (r *Report) printHead(w io.Writer) {
 }
 
 func (r *Report) printTable(w io.Writer, t table) {
-	summary := ""
-	if row, err := findWorkload(t.workload); err == nil {
-		summary = row.summary
+	var row workload
+	if w, err := findWorkload(t.workload); err == nil {
+		row = *w
 	}
-	fmt.Fprintf(w, "\n%s: %s\n%d keys, %d bytes, pipeline %d, medians of %d rounds of %gs\n", t.workload, summary,
+	operations, beside := "ops/s", ""
+	if row.hands {
+		operations, beside = "hand-overs/s", "one SET's p50\t"
+	}
+	fmt.Fprintf(w, "\n%s: %s\n%d keys, %d bytes, pipeline %d, medians of %d rounds of %gs\n", t.workload, row.summary,
 		r.Settings.Keys, r.Settings.ValueSize, t.pipeline, r.Settings.Rounds, r.Settings.Seconds)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "clients\ttarget\tops/s\tratio\tp50\tp99\tp99.9\t")
+	fmt.Fprintf(tw, "clients\ttarget\t%s\tratio\tp50\tp99\tp99.9\t%s\n", operations, beside)
 	for _, res := range r.Results {
 		if !t.has(res) {
 			continue
@@ -158,10 +164,21 @@ func (r *Report) printTable(w io.Writer, t table) {
 			ratio = strconv.FormatFloat(x, 'f', 2, 64)
 		}
 		m := res.Median
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n",
-			res.Clients, res.Target, thousands(m.PerSecond), ratio, latency(m.P50), latency(m.P99), latency(m.P999))
+		if row.hands {
+			beside = latency(m.SetP50) + "\t"
+		}
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Clients, res.Target, thousands(m.PerSecond), ratio,
+			latency(m.P50), latency(m.P99), latency(m.P999), beside)
 	}
 	_ = tw.Flush() // to a terminal: there is nowhere left to report to
+	for _, target := range r.Targets {
+		if slices.ContainsFunc(r.Results, func(res Result) bool {
+			return t.has(res) && res.Target == target.Name && res.Polls
+		}) {
+			fmt.Fprintf(w, "%s knows no LOCK, so it is a Redis: its clients poll by SET NX PX without pause, and release by "+
+				"script\n", target.Name)
+		}
+	}
 }
 
 // thousands writes a number as 28,600.

@@ -48,17 +48,19 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*Config){
-		"--clients 0 is not":          func(c *Config) { c.Clients = []int{5, 0} },
-		"--pipeline 0 is not":         func(c *Config) { c.Pipeline = 0 },
-		"--rounds 0 is not":           func(c *Config) { c.Rounds = 0 },
-		"--keys 0 is not":             func(c *Config) { c.Keys = 0 },
-		"--value-size 0 is not":       func(c *Config) { c.ValueSize = 0 },
-		"--wait -1 is not":            func(c *Config) { c.Wait = -1 },
-		"--time 0s is too short":      func(c *Config) { c.Time = 0 },
-		`there is no workload "nope"`: func(c *Config) { c.Workload = []string{"set", "nope"} },
-		"must name something":         func(c *Config) { c.Clients = nil },
-		"cd bench && go run . load":   func(c *Config) { c.Target = []string{"etcd://a:1"} },
-		"is not of the form redis://": func(c *Config) { c.Target = []string{"nowhere"} },
+		"--clients 0 is not":            func(c *Config) { c.Clients = []int{5, 0} },
+		"--pipeline 0 is not":           func(c *Config) { c.Pipeline = 0 },
+		"--rounds 0 is not":             func(c *Config) { c.Rounds = 0 },
+		"--keys 0 is not":               func(c *Config) { c.Keys = 0 },
+		"--value-size 0 is not":         func(c *Config) { c.ValueSize = 0 },
+		"--wait -1 is not":              func(c *Config) { c.Wait = -1 },
+		"--time 0s is too short":        func(c *Config) { c.Time = 0 },
+		"line is for 2 clients or more": func(c *Config) { c.Workload = []string{"line"} },
+		"or more, and no pipeline":      func(c *Config) { c.Workload, c.Clients, c.Pipeline = []string{"line"}, []int{1, 2}, 2 },
+		`there is no workload "nope"`:   func(c *Config) { c.Workload = []string{"set", "nope"} },
+		"must name something":           func(c *Config) { c.Clients = nil },
+		"cd bench && go run . load":     func(c *Config) { c.Target = []string{"etcd://a:1"} },
+		"is not of the form redis://":   func(c *Config) { c.Target = []string{"nowhere"} },
 	} {
 		c := good
 		change(&c)

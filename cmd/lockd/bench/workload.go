@@ -10,6 +10,7 @@ type workload struct {
 	name    string
 	summary string
 	filled  bool       // needs all keys to be there
+	hands   bool       // its operations are hand-overs of a lock; SET is measured beside them
 	redis   *redisLoad // nil: not for Redis's protocol
 	etcd    *etcdLoad  // nil: not for etcd
 }
@@ -47,6 +48,11 @@ var workloads = []workload{
 	{name: "contend", summary: "all clients try for one lock, and whoever gets it frees it; each try counts",
 		redis: &redisLoad{step: redisContend, scripts: []*script{releaseScript}},
 		etcd:  &etcdLoad{step: etcdContend, lease: true}},
+	{
+		name: "line", filled: true, hands: true,
+		summary: "hand one lock on, by LOCK WAIT and UNLOCK; from sending the release until the next client has the lock",
+		redis:   &redisLoad{step: redisLine, scripts: []*script{releaseScript}, before: openLine},
+	},
 	{name: "stock", summary: "sell one piece of the same goods by script",
 		redis: &redisLoad{step: redisStock, scripts: []*script{stockScript}, before: fillStock, after: countStock}},
 	{name: "pubsub", summary: "from PUBLISH until the message was received, at another node if there is one",
