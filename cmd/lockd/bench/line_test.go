@@ -284,3 +284,40 @@ func TestMedianOfSet(t *testing.T) {
 		t.Errorf("%d SETs at once, %v at each server; %d clients", most, at, p.clients)
 	}
 }
+
+// handedClient is handed a lock in each step: it took so long, or 0.
+type handedClient struct {
+	client
+	run   *run
+	took  []time.Duration
+	turns int
+}
+
+func (c *handedClient) step() error {
+	c.turns++
+	if c.turns == len(c.took) {
+		c.run.phase.Store(phaseStop)
+	}
+	return nil
+}
+
+func (c *handedClient) handOver() time.Duration { return c.took[c.turns-1] }
+
+// What counts of the line are the locks that came from another client, by how long they were on their way; in other
+// workloads it is the steps.
+func TestHandOversCount(t *testing.T) {
+	const hour = time.Hour // beyond any step, and any histogram
+	for _, tt := range []struct {
+		shared *sharedLock
+		want   int
+		long   bool
+	}{{newSharedLock(false), 2, true}, {nil, 3, false}} {
+		r := newRun()
+		r.phase.Store(phaseCount)
+		r.work(&handedClient{run: r, took: []time.Duration{hour, 0, hour, hour}}, &r.shards[0], &plan{pipeline: 1, shared: tt.shared})
+		s := r.sample(1)
+		if s.Operations != tt.want || (s.P50 >= float64(time.Minute/time.Microsecond)) != tt.long {
+			t.Errorf("%+v, want %d operations, longer than a minute: %t", s, tt.want, tt.long)
+		}
+	}
+}
