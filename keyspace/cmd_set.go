@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/algebra"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -390,52 +391,61 @@ func (c *ctx) lookupSets(keys []string) (sets []*value.Set, err error) {
 }
 
 // setOperation is one of the three ways to make a set of others.
-type setOperation func(op *setOp, sets []*value.Set)
+type setOperation func(op *algebra.Sets, sets []*value.Set)
 
-func opInter(op *setOp, sets []*value.Set) { op.interset(smallestFirst(sets)) }
-func opUnion(op *setOp, sets []*value.Set) { op.union(sets) }
-func opDiff(op *setOp, sets []*value.Set)  { op.diff(sets[0], sets[1:]) }
+var (
+	setToStore  = algebra.SetRoom{Of: (*value.Set).Size, Max: growthBytesMax, Err: resp.Error(errGrowthMeter)}
+	setToAnswer = algebra.SetRoom{Of: (*value.Set).ReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge)}
+)
 
-func cmdSInter(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opInter) }
-func cmdSUnion(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], opUnion) }
-func cmdSDiff(c *ctx, args resp.Args) resp.Reply  { return c.answerSet(args[1:], opDiff) }
+func (c *ctx) newSetOp(room algebra.SetRoom) *algebra.Sets {
+	return algebra.NewSets(c.m.generation, c.m.settings.sets, c.m.pay, room)
+}
+
+func cmdSInter(c *ctx, args resp.Args) resp.Reply {
+	return c.answerSet(args[1:], (*algebra.Sets).Inter)
+}
+func cmdSUnion(c *ctx, args resp.Args) resp.Reply {
+	return c.answerSet(args[1:], (*algebra.Sets).Union)
+}
+func cmdSDiff(c *ctx, args resp.Args) resp.Reply { return c.answerSet(args[1:], (*algebra.Sets).Diff) }
 
 // answerSet is SINTER and its like.
 func (c *ctx) answerSet(keys []string, compute setOperation) resp.Reply {
-	result, err := c.computeSet(keys, compute, false)
+	result, err := c.computeSet(keys, compute, setToAnswer)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	return membersReply(result)
 }
 
-func (c *ctx) computeSet(keys []string, compute setOperation, stored bool) (result *value.Set, err error) {
+func (c *ctx) computeSet(keys []string, compute setOperation, room algebra.SetRoom) (*value.Set, error) {
 	sets, err := c.lookupSets(keys)
 	if err != nil {
 		return nil, err
 	}
-	op := c.newSetOp(stored)
+	op := c.newSetOp(room)
 	compute(op, sets)
-	return op.result, op.err
+	return op.Result, op.Err
 }
 
 func cmdSInterStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, opInter, "sinterstore")
+	return c.storeSet(args, (*algebra.Sets).Inter, "sinterstore")
 }
 
 func cmdSUnionStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, opUnion, "sunionstore")
+	return c.storeSet(args, (*algebra.Sets).Union, "sunionstore")
 }
 
 func cmdSDiffStore(c *ctx, args resp.Args) resp.Reply {
-	return c.storeSet(args, opDiff, "sdiffstore")
+	return c.storeSet(args, (*algebra.Sets).Diff, "sdiffstore")
 }
 
 // storeSet is SINTERSTORE and its like: the result replaces whatever the destination
 // holds, and an empty one deletes it.
 func (c *ctx) storeSet(args resp.Args, compute setOperation, event string) resp.Reply {
 	to := args[1]
-	result, err := c.computeSet(args[2:], compute, true)
+	result, err := c.computeSet(args[2:], compute, setToStore)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -460,13 +470,13 @@ func cmdSInterCard(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	var n int64
-	op := c.newSetOp(false)
-	op.inter(smallestFirst(sets), func(string) bool {
+	op := c.newSetOp(setToAnswer)
+	op.Common(sets, func(string) bool {
 		n++
 		return n != limit
 	})
-	if op.err != nil {
-		return resp.Fail(op.err)
+	if op.Err != nil {
+		return resp.Fail(op.Err)
 	}
 	return resp.Int(n)
 }

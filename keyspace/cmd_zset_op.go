@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/algebra"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -63,31 +64,43 @@ type zsetOpArgs struct {
 	limit      int64 // 0: none
 }
 
+var (
+	roomToStore = algebra.ScoredRoom{
+		OverheadBytes: value.ScoredOverheadBytes, Max: growthBytesMax, Err: resp.Error(errGrowthMeter),
+	}
+	roomToAnswer = algebra.ScoredRoom{
+		OverheadBytes: memberReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge),
+	}
+	roomToAnswerScores = algebra.ScoredRoom{
+		OverheadBytes: scoredReplyBytes, Max: replyBytesMax, Err: resp.Error(errReplyTooLarge),
+	}
+)
+
 func cmdZUnion(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zunion", weights: true, scores: true}, (*zsetOp).union)
+	return c.zsetOpReply(args, zsetOpArgs{command: "zunion", weights: true, scores: true}, (*algebra.Zsets).Union)
 }
 
 func cmdZInter(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zinter", weights: true, scores: true}, (*zsetOp).inter)
+	return c.zsetOpReply(args, zsetOpArgs{command: "zinter", weights: true, scores: true}, (*algebra.Zsets).Inter)
 }
 
 func cmdZDiff(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpReply(args, zsetOpArgs{command: "zdiff", scores: true}, (*zsetOp).diff)
+	return c.zsetOpReply(args, zsetOpArgs{command: "zdiff", scores: true}, (*algebra.Zsets).Diff)
 }
 
-func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
+func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *algebra.Zsets)) resp.Reply {
 	op, err := c.parseZsetOp(args[1:], &a)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	op.room = roomToAnswer
+	op.Room = roomToAnswer
 	if a.withScores {
-		op.room = roomToAnswerScores
+		op.Room = roomToAnswerScores
 	}
-	if run(op); op.err != nil {
-		return resp.Fail(op.err)
+	if run(op); op.Err != nil {
+		return resp.Fail(op.Err)
 	}
-	items := memberReplies(op.result, a.withScores)
+	items := memberReplies(op.Result, a.withScores)
 	if a.withScores {
 		return resp.Pairs(items...)
 	}
@@ -95,28 +108,28 @@ func (c *ctx) zsetOpReply(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) re
 }
 
 func cmdZUnionStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zunionstore", weights: true}, (*zsetOp).union)
+	return c.zsetOpStore(args, zsetOpArgs{command: "zunionstore", weights: true}, (*algebra.Zsets).Union)
 }
 
 func cmdZInterStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zinterstore", weights: true}, (*zsetOp).inter)
+	return c.zsetOpStore(args, zsetOpArgs{command: "zinterstore", weights: true}, (*algebra.Zsets).Inter)
 }
 
 func cmdZDiffStore(c *ctx, args resp.Args) resp.Reply {
-	return c.zsetOpStore(args, zsetOpArgs{command: "zdiffstore"}, (*zsetOp).diff)
+	return c.zsetOpStore(args, zsetOpArgs{command: "zdiffstore"}, (*algebra.Zsets).Diff)
 }
 
 // zsetOpStore stores the result; its event has the name of the command.
-func (c *ctx) zsetOpStore(args resp.Args, a zsetOpArgs, run func(op *zsetOp)) resp.Reply {
+func (c *ctx) zsetOpStore(args resp.Args, a zsetOpArgs, run func(op *algebra.Zsets)) resp.Reply {
 	op, err := c.parseZsetOp(args[2:], &a)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	op.room = roomToStore
-	if run(op); op.err != nil {
-		return resp.Fail(op.err)
+	op.Room = roomToStore
+	if run(op); op.Err != nil {
+		return resp.Fail(op.Err)
 	}
-	return c.storeScored(args[1], op.result, a.command)
+	return c.storeScored(args[1], op.Result, a.command)
 }
 
 func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
@@ -126,19 +139,35 @@ func cmdZInterCard(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	n := int64(0)
-	op.common(func(value.Scored) bool {
+	op.Common(func(value.Scored) bool {
 		n++
 		return n != a.limit
 	})
-	if op.err != nil {
-		return resp.Fail(op.err)
+	if op.Err != nil {
+		return resp.Fail(op.Err)
 	}
 	return resp.Int(n)
 }
 
+// lookupScores finds a key that must hold a sorted set or a set; one that is absent
+// is an empty sorted set.
+func (c *ctx) lookupScores(key string) (s algebra.Scores, err error) {
+	e := c.lookup(key)
+	if e == nil {
+		return value.NewZset(c.m.generation), nil
+	}
+	switch agg := e.agg().(type) {
+	case *value.Zset:
+		return agg, nil
+	case *value.Set:
+		return algebra.OfSet(agg), nil
+	}
+	return nil, resp.Error(resp.ErrWrongType)
+}
+
 // parseZsetOp reads numkeys, the sources and the options, in the order of Redis's
 // checks.
-func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, err error) {
+func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *algebra.Zsets, err error) {
 	n, isInt := resp.ParseInt(args[0])
 	switch {
 	case !isInt:
@@ -148,13 +177,13 @@ func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, err error)
 	case n > int64(len(args)-1):
 		return nil, resp.Error(resp.ErrSyntax)
 	}
-	op = &zsetOp{c: c, combine: sumOf, sources: make([]weighted, n)}
+	op = algebra.NewZsets(n, c.m.pay)
 	for i, key := range args[1 : 1+n] {
 		s, err := c.lookupScores(key)
 		if err != nil {
 			return nil, err
 		}
-		op.sources[i] = weighted{s, 1}
+		op.Sources[i] = algebra.Weighted{Scores: s, Weight: 1}
 		if c.m.tired() {
 			return nil, resp.Error(errWorkMeter)
 		}
@@ -168,19 +197,19 @@ func (c *ctx) parseZsetOp(args resp.Args, a *zsetOpArgs) (op *zsetOp, err error)
 }
 
 // option reads one option and returns what follows it.
-func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, err error) {
+func (a *zsetOpArgs) option(op *algebra.Zsets, words resp.Args) (rest resp.Args, err error) {
 	switch word := words[0]; {
-	case a.weights && resp.Is(word, "WEIGHTS") && len(words) > len(op.sources):
-		for i := range op.sources {
+	case a.weights && resp.Is(word, "WEIGHTS") && len(words) > len(op.Sources):
+		for i := range op.Sources {
 			weight, ok := value.ParseScore(words[1+i])
 			if !ok {
 				return nil, resp.Error(errWeight)
 			}
-			op.sources[i].weight = weight
+			op.Sources[i].Weight = weight
 		}
-		return words[1+len(op.sources):], nil
+		return words[1+len(op.Sources):], nil
 	case a.weights && resp.Is(word, "AGGREGATE") && len(words) > 1:
-		if op.combine = combiner(words[1]); op.combine == nil {
+		if op.Combine = combiner(words[1]); op.Combine == nil {
 			return nil, resp.Error(resp.ErrSyntax)
 		}
 		return words[2:], nil
@@ -202,11 +231,11 @@ func (a *zsetOpArgs) option(op *zsetOp, words resp.Args) (rest resp.Args, err er
 func combiner(word string) func(a, b float64) float64 {
 	switch {
 	case resp.Is(word, "SUM"):
-		return sumOf
+		return algebra.Sum
 	case resp.Is(word, "MIN"):
-		return minOf
+		return algebra.Min
 	case resp.Is(word, "MAX"):
-		return maxOf
+		return algebra.Max
 	}
 	return nil
 }

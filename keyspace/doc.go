@@ -14,7 +14,6 @@
 //	             arguments.go, scan.go: what several of them read
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served    line.go: those in line for a lock
-//	setop.go     union and its like, of sets          zsetop.go: of sorted sets
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
@@ -22,6 +21,8 @@
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters                 digest.go  what nodes compare
 //	entry.go     a key with all that belongs to it, and the tree of them    lease.go  which ends first
+//	algebra/     union and its like, of sets and sorted sets
+//	check/       the values of settings
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // Each calls those below it. Up go only what store finds out for those who wait, a script's calls

@@ -81,6 +81,14 @@ func (m *Machine) affords(work int64) bool {
 	return !m.tired()
 }
 
+// pay is affords as an error; see algebra.Payer.
+func (m *Machine) pay(work int64) error {
+	if !m.affords(work) {
+		return resp.Error(errWorkMeter)
+	}
+	return nil
+}
+
 // hasRoom reports whether the request may start work that is counted as it is done. The command
 // cannot give up once it has begun.
 func (m *Machine) hasRoom(work int64) bool { return m.request.work+work <= workMax }
@@ -94,24 +102,17 @@ var (
 // listable counts the work of listing n members for a reply, or says why that is too
 // much.
 func (m *Machine) listable(n int) error {
-	switch {
-	case int64(n)*memberReplyBytes > replyBytesMax:
+	if int64(n)*memberReplyBytes > replyBytesMax {
 		return resp.Error(errReplyTooLarge)
-	case !m.affords(value.VisitWork * int64(n)):
-		return resp.Error(errWorkMeter)
 	}
-	return nil
+	return m.pay(value.VisitWork * int64(n))
 }
 
 // drawable counts the work of drawing from n elements, and of finding what was drawn, or
 // says why that is too much.
 func (m *Machine) drawable(n int, count int64) error {
 	draws := min(count, int64(n))
-	draws = max(draws, -draws)
-	if !m.affords(2 * draws * value.TreeWork(n)) {
-		return resp.Error(errWorkMeter)
-	}
-	return nil
+	return m.pay(2 * max(draws, -draws) * value.TreeWork(n))
 }
 
 // Programs that an entry has paid for are certain to stay compiled up to these bounds; beyond them

@@ -281,49 +281,6 @@ func TestSmallSetsAreBounded(t *testing.T) {
 	}
 }
 
-// Both ways to compute a difference give the same, in the order of the first set,
-// and the cheaper one is taken.
-func TestDiffHasTwoWays(t *testing.T) {
-	m := New(nil)
-	for i := range 300 {
-		do(m, 1, fmt.Sprintf("SADD first m%d", i))
-		do(m, 1, fmt.Sprintf("SADD other m%d x%d", i*2, i))
-	}
-	do(m, 1, "SADD few m1 m2 x")
-	c := &ctx{m: m}
-	sets, _ := c.lookupSets([]string{"first", "other", "few"})
-	first, other, few := sets[0], sets[1], sets[2]
-	for _, tt := range []struct {
-		first      *value.Set
-		others     []*value.Set
-		fromOthers bool
-	}{
-		{first, []*value.Set{other}, false},
-		{first, []*value.Set{few, few, nil, few}, true},
-		{first, []*value.Set{few, other, few}, false},
-		{few, []*value.Set{first, other}, false},
-	} {
-		var want []string
-		tt.first.Each(func(member string) bool {
-			if !slices.ContainsFunc(tt.others, func(s *value.Set) bool { return s.Has(member) }) {
-				want = append(want, member)
-			}
-			return true
-		})
-		op := c.newSetOp(false)
-		op.diff(tt.first, tt.others)
-		if got := op.result.Members(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
-			t.Errorf("%d members, want %d", len(got), len(want))
-		}
-		if common := op.common(tt.first, tt.others); tt.first.Len()-common.Len() != len(want) {
-			t.Errorf("%d members in common, %d in the difference", common.Len(), len(want))
-		}
-		if got := cheaperFromOthers(tt.first, tt.others); got != tt.fromOthers {
-			t.Errorf("from the others: %t", got)
-		}
-	}
-}
-
 // randomSetWrite draws a command that may change a set.
 func randomSetWrite(rng *rand.Rand, key string) string {
 	n := rng.IntN(5)

@@ -1,9 +1,11 @@
 package keyspace
 
 import (
+	"math"
 	"slices"
 	"strings"
 
+	"lockd/keyspace/check"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -49,42 +51,42 @@ const (
 // and reports them all; the session acts on those about connections. One without
 // an effect is here because a client or a test suite sets or reads it.
 var parameters = []parameter{
-	{name: nameMaxMemory, value: "0", check: memory(0)},
-	{name: "maxmemory-policy", value: "noeviction", check: oneOf("noeviction")},
-	{name: "maxmemory-samples", value: "5", check: number(1, maxInt32)},
-	{name: "maxmemory-eviction-tenacity", value: "10", check: number(0, 100)},
-	{name: "maxmemory-clients", value: "0", check: memoryOrPercent},
+	{name: nameMaxMemory, value: "0", check: check.Memory(0)},
+	{name: "maxmemory-policy", value: "noeviction", check: check.OneOf("noeviction")},
+	{name: "maxmemory-samples", value: "5", check: check.Number(1, math.MaxInt32)},
+	{name: "maxmemory-eviction-tenacity", value: "10", check: check.Number(0, 100)},
+	{name: "maxmemory-clients", value: "0", check: check.MemoryOrPercent},
 	{name: nameNotify, value: "", check: notifyLettersOf},
-	{name: nameScriptSteps, value: "10000000", check: number(1000, 1_000_000_000)},
-	{name: nameScriptMemory, value: "67108864", check: memory(1 << 20)},
+	{name: nameScriptSteps, value: "10000000", check: check.Number(1000, 1_000_000_000)},
+	{name: nameScriptMemory, value: "67108864", check: check.Memory(1 << 20)},
 
-	{name: "maxclients", value: "10000", check: number(1, 1<<32-1)},
-	{name: "timeout", value: "0", check: number(0, maxInt32)},
-	{name: "tcp-keepalive", value: "300", check: number(0, maxInt32)},
-	{name: "slowlog-log-slower-than", value: "10000", check: number(-1, maxInt)},
-	{name: "slowlog-max-len", value: "128", check: number(0, maxInt)},
-	{name: "latency-monitor-threshold", value: "0", check: number(0, maxInt)},
-	{name: "latency-tracking", value: "yes", check: yesNo},
-	{name: nameOutputBuffers, merge: mergeBuffers,
+	{name: "maxclients", value: "10000", check: check.Number(1, 1<<32-1)},
+	{name: "timeout", value: "0", check: check.Number(0, math.MaxInt32)},
+	{name: "tcp-keepalive", value: "300", check: check.Number(0, math.MaxInt32)},
+	{name: "slowlog-log-slower-than", value: "10000", check: check.Number(-1, maxInt)},
+	{name: "slowlog-max-len", value: "128", check: check.Number(0, maxInt)},
+	{name: "latency-monitor-threshold", value: "0", check: check.Number(0, maxInt)},
+	{name: "latency-tracking", value: "yes", check: check.YesNo},
+	{name: nameOutputBuffers, merge: check.Buffers,
 		value: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
-	{name: "proto-max-bulk-len", value: "8388608", check: memory(1 << 20)},
-	{name: "client-query-buffer-limit", value: "67108864", check: memory(1 << 20)},
-	{name: "tracking-table-max-keys", value: "1000000", check: number(0, maxInt)},
+	{name: "proto-max-bulk-len", value: "8388608", check: check.Memory(1 << 20)},
+	{name: "client-query-buffer-limit", value: "67108864", check: check.Memory(1 << 20)},
+	{name: "tracking-table-max-keys", value: "1000000", check: check.Number(0, maxInt)},
 
-	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "128", check: number(0, maxInt)},
-	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: memory(0)},
-	{name: nameListSize, alias: "list-max-ziplist-size", value: "-2", check: number(-maxInt32-1, maxInt32)},
-	{name: "list-compress-depth", value: "0", check: number(0, maxInt32)},
-	{name: nameSetInts, value: "512", check: number(0, maxInt)},
-	{name: nameSetEntries, value: "128", check: number(0, maxInt)},
-	{name: nameSetValue, value: "64", check: number(0, maxInt)},
-	{name: nameZsetEntries, alias: "zset-max-ziplist-entries", value: "128", check: number(0, maxInt)},
-	{name: nameZsetValue, alias: "zset-max-ziplist-value", value: "64", check: memory(0)},
-	{name: "stream-node-max-bytes", value: "4096", check: memory(0)},
-	{name: nameStreamEntries, value: "100", check: number(0, maxInt)},
-	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: number(0, maxInt)},
-	{name: "activerehashing", value: "yes", check: yesNo},
-	{name: "hz", value: "10", check: number(0, maxInt32)},
+	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "128", check: check.Number(0, maxInt)},
+	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: check.Memory(0)},
+	{name: nameListSize, alias: "list-max-ziplist-size", value: "-2", check: check.Number(-math.MaxInt32-1, math.MaxInt32)},
+	{name: "list-compress-depth", value: "0", check: check.Number(0, math.MaxInt32)},
+	{name: nameSetInts, value: "512", check: check.Number(0, maxInt)},
+	{name: nameSetEntries, value: "128", check: check.Number(0, maxInt)},
+	{name: nameSetValue, value: "64", check: check.Number(0, maxInt)},
+	{name: nameZsetEntries, alias: "zset-max-ziplist-entries", value: "128", check: check.Number(0, maxInt)},
+	{name: nameZsetValue, alias: "zset-max-ziplist-value", value: "64", check: check.Memory(0)},
+	{name: "stream-node-max-bytes", value: "4096", check: check.Memory(0)},
+	{name: nameStreamEntries, value: "100", check: check.Number(0, maxInt)},
+	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: check.Number(0, maxInt)},
+	{name: "activerehashing", value: "yes", check: check.YesNo},
+	{name: "hz", value: "10", check: check.Number(0, math.MaxInt32)},
 
 	// What lockd is and does not change.
 	{name: "save", value: ""},
@@ -128,7 +130,7 @@ var parameters = []parameter{
 type parameter struct {
 	name, alias string // alias: the older name, or ""
 	value       string // the default, as CONFIG GET shows it
-	check       func(value string) (kept string, err error)
+	check       check.Value
 	merge       func(has, value string) (kept string, err error)
 }
 
@@ -371,6 +373,13 @@ next:
 		return 0, false
 	}
 	return set, true
+}
+
+func notifyLettersOf(value string) (kept string, err error) {
+	if _, ok := parseNotify(value); !ok {
+		return "", resp.Error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+	}
+	return value, nil
 }
 
 // String writes the classes as CONFIG GET shows them. As in Redis 7, n is not

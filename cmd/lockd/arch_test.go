@@ -24,8 +24,10 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/value"},
-	"lockd/keyspace/value":    {"lockd/resp"}, // data structures, nothing of the machine
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/check", "lockd/keyspace/value"},
+	"lockd/keyspace/algebra":  {"lockd/keyspace/value"}, // union and its like
+	"lockd/keyspace/check":    {"lockd/resp"},           // values of settings
+	"lockd/keyspace/value":    {"lockd/resp"},           // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
@@ -69,7 +71,7 @@ var mayImport = map[string][]string{
 // it runs through may not reach for what differs between nodes.
 var (
 	purePackages = []string{
-		"lockd/resp", "lockd/keyspace", "lockd/keyspace/value", "lockd/luavm",
+		"lockd/resp", "lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/check", "lockd/keyspace/value", "lockd/luavm",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
 	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}

@@ -1,18 +1,20 @@
-package keyspace
+// Package check has the checks of the values that CONFIG SET is given. Each returns the value as it
+// is kept, or what is wrong with it, in Redis's words.
+package check
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
 	"lockd/resp"
 )
 
-// The checks of CONFIG SET's values. Each returns the value as it is kept, or what is
-// wrong with it, in Redis's words.
+// Value is the check of one kind of values.
+type Value func(value string) (kept string, err error)
 
-const maxInt32 = 1<<31 - 1
-
-func number(least, most int64) func(string) (kept string, err error) {
+// Number is a whole number.
+func Number(least, most int64) Value {
 	return func(value string) (string, error) {
 		n, ok := resp.ParseInt(value)
 		if !ok {
@@ -29,19 +31,19 @@ func within(n, least, most int64) (kept string, err error) {
 	return itoa(n), nil
 }
 
-// memory is a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
-func memory(least int64) func(string) (kept string, err error) {
+// Memory is a number of bytes, also in units: 1k is 1000, 1kb is 1024, and so on.
+func Memory(least int64) Value {
 	return func(value string) (string, error) {
 		n, ok := parseMemory(value)
 		if !ok {
 			return "", resp.Error("argument must be a memory value")
 		}
-		return within(n, least, maxInt)
+		return within(n, least, math.MaxInt64)
 	}
 }
 
-// memoryOrPercent is a number of bytes, or a share of all memory as "50%".
-func memoryOrPercent(value string) (kept string, err error) {
+// MemoryOrPercent is a number of bytes, or a share of all memory as "50%".
+func MemoryOrPercent(value string) (kept string, err error) {
 	if digits, ok := strings.CutSuffix(value, "%"); ok {
 		n, ok := resp.ParseInt(digits)
 		switch {
@@ -67,7 +69,7 @@ func parseMemory(value string) (bytes int64, ok bool) {
 		digits = "0" // as in Redis, where an empty value is 0
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || !known || int64(n) > maxInt/unit {
+	if err != nil || !known || int64(n) > math.MaxInt64/unit {
 		return 0, false
 	}
 	return int64(n) * unit, true
@@ -78,7 +80,8 @@ var memoryUnits = map[string]int64{
 	"g": 1000 * 1000 * 1000, "gb": 1 << 30,
 }
 
-func yesNo(value string) (kept string, err error) {
+// YesNo is yes or no, in any case.
+func YesNo(value string) (kept string, err error) {
 	switch {
 	case strings.EqualFold(value, "yes"):
 		return "yes", nil
@@ -88,7 +91,8 @@ func yesNo(value string) (kept string, err error) {
 	return "", resp.Error("argument must be 'yes' or 'no'")
 }
 
-func oneOf(words ...string) func(string) (kept string, err error) {
+// OneOf is one of some words, in any case; it is kept in theirs.
+func OneOf(words ...string) Value {
 	return func(value string) (string, error) {
 		for _, w := range words {
 			if strings.EqualFold(value, w) {
@@ -99,19 +103,12 @@ func oneOf(words ...string) func(string) (kept string, err error) {
 	}
 }
 
-func notifyLettersOf(value string) (kept string, err error) {
-	if _, ok := parseNotify(value); !ok {
-		return "", resp.Error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
-	}
-	return value, nil
-}
-
 // bufferClasses are the classes of client-output-buffer-limit, in its order.
 var bufferClasses = []string{"normal", "slave", "pubsub"}
 
-// mergeBuffers reads "class hard soft seconds ..." and leaves the classes that it
-// does not name as they are.
-func mergeBuffers(has, value string) (kept string, err error) {
+// Buffers reads "class hard soft seconds ..." and leaves the classes that it
+// does not name as they are in has.
+func Buffers(has, value string) (kept string, err error) {
 	words, limits := strings.Fields(value), strings.Fields(has)
 	if len(words) == 0 || len(words)%4 != 0 {
 		return "", resp.Error("Wrong number of arguments in buffer limit configuration.")
@@ -140,3 +137,5 @@ func bufferClass(word string) int {
 	}
 	return -1
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
