@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -134,7 +135,7 @@ func cmdFunctionFlush(c *ctx, args resp.Args) resp.Reply {
 	if len(args) > 3 {
 		return functionSyntax(args)
 	}
-	if !flushMode(args[1:]) {
+	if !arg.FlushMode(args[1:]) {
 		return resp.Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
 	}
 	c.m.functions = functions{}
@@ -148,7 +149,7 @@ func functionSyntax(args resp.Args) resp.Reply {
 
 // cmdFunctionList lists the libraries by name, which Redis does in no order.
 func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
-	withCode, pattern := false, (*glob)(nil)
+	withCode, pattern := false, (*arg.Glob)(nil)
 	for i := 2; i < len(args); i++ {
 		switch {
 		case !withCode && resp.Is(args[i], "WITHCODE"):
@@ -157,22 +158,22 @@ func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
 			if i++; i == len(args) {
 				return resp.Err("ERR library name argument was not given")
 			}
-			pattern = newGlob(strings.ToLower(args[i]))
+			pattern = arg.NewGlob(strings.ToLower(args[i]))
 		default:
 			return resp.Err("ERR Unknown argument " + cText(args[i]))
 		}
 	}
 	list := []resp.Reply{}
 	c.m.functions.libraries.Scan(func(name string, l *functionLibrary) bool {
-		if pattern == nil || pattern.match(strings.ToLower(name)) {
+		if pattern == nil || pattern.Matches(strings.ToLower(name)) {
 			list = append(list, l.describe(withCode))
 		}
-		return pattern == nil || !pattern.exceeded()
+		return pattern == nil || !pattern.Exceeded()
 	})
 	if pattern != nil {
-		c.m.spend(globWork * int64(pattern.steps))
-		if pattern.exceeded() {
-			return resp.Err(errGlob)
+		c.m.spend(pattern.Work())
+		if pattern.Exceeded() {
+			return resp.Err(arg.ErrGlob)
 		}
 	}
 	return resp.Array(list...)

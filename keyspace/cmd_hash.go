@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -359,7 +360,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 
 // cmdHScan looks at the options only where there is a hash, as Redis does.
 func cmdHScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := parseCursor(args[2]); !ok {
+	if _, ok := arg.ParseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
 	h, err := c.lookupHash(args[1])
@@ -369,20 +370,20 @@ func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 	if h == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, err := parseScan(args[2:], false)
+	opts, err := arg.ParseScan(args[2:], false)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var items []string
-	if err := opts.begin(c, h.Len(), h.IsTree()); err != nil {
+	if err := c.m.beginScan(&opts, h.Len(), h.IsTree()); err != nil {
 		return resp.Fail(err)
 	}
-	next := h.Scan(opts.cursor, opts.count, func(name, val string) {
-		if opts.wants(name) {
+	next := h.Scan(opts.Cursor, opts.Count, func(name, val string) {
+		if opts.Wants(name) {
 			items = append(items, name, val)
 		}
 	})
-	return opts.reply(c, next, items)
+	return c.m.endScan(&opts, next, items)
 }
 
 func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
@@ -401,7 +402,7 @@ func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
 // randomFields is HRANDFIELD with a count. A positive one asks for different
 // fields, a negative one for that many draws.
 func (c *ctx) randomFields(args resp.Args) resp.Reply {
-	count, withValues, err := randomCount(args, "WITHVALUES")
+	count, withValues, err := arg.DrawCount(args, "WITHVALUES")
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -278,7 +279,7 @@ func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, err error) {
 			replace = true
 		case resp.Is(args[i], "DB") && i+1 < len(args):
 			i++
-			if db, err = databaseIndex(args[i]); err != nil {
+			if db, err = arg.DatabaseIndex(args[i], databases); err != nil {
 				return db, replace, err
 			}
 		default:
@@ -289,7 +290,7 @@ func (c *ctx) copyOptions(args resp.Args) (db int, replace bool, err error) {
 }
 
 func cmdMove(c *ctx, args resp.Args) resp.Reply {
-	to, err := databaseIndex(args[2])
+	to, err := arg.DatabaseIndex(args[2], databases)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -336,22 +337,22 @@ func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
 }
 
 func cmdKeys(c *ctx, args resp.Args) resp.Reply {
-	g, found := newGlob(args[1]), []string{}
+	g, found := arg.NewGlob(args[1]), []string{}
 	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
 		return resp.Err(errWorkMeter)
 	}
 	before := int64(0)
 	c.m.dbs[c.db].keys.each(func(e *entry) bool {
-		if g.match(e.key()) && !c.m.expired(e) {
+		if g.Matches(e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
-		c.m.spend(globWork * (int64(g.steps) - before))
-		before = int64(g.steps)
-		return !g.exceeded() && !c.m.tired()
+		c.m.spend(g.Work() - before)
+		before = g.Work()
+		return !g.Exceeded() && !c.m.tired()
 	})
 	switch {
-	case g.exceeded():
-		return resp.Err(errGlob)
+	case g.Exceeded():
+		return resp.Err(arg.ErrGlob)
 	case c.m.tired():
 		return resp.Err(errWorkMeter)
 	}
@@ -359,22 +360,22 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdScan(c *ctx, args resp.Args) resp.Reply {
-	o, err := parseScan(args[1:], true)
+	o, err := arg.ParseScan(args[1:], true)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	found := []string{}
-	if err := o.begin(c, c.m.dbs[c.db].keys.len(), true); err != nil {
+	if err := c.m.beginScan(&o, c.m.dbs[c.db].keys.len(), true); err != nil {
 		return resp.Fail(err)
 	}
-	c.m.spend((keyWork - value.FarWork) * int64(o.count))
-	next := c.m.dbs[c.db].keys.scan(o.cursor, o.count, func(e *entry) {
-		kindFits := o.kind == "" || strings.EqualFold(o.kind, e.kind())
-		if kindFits && o.wants(e.key()) && !c.m.expired(e) {
+	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
+	next := c.m.dbs[c.db].keys.scan(o.Cursor, o.Count, func(e *entry) {
+		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.kind())
+		if kindFits && o.Wants(e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
 	})
-	return o.reply(c, next, found)
+	return c.m.endScan(&o, next, found)
 }
 
 func cmdDBSize(c *ctx, _ resp.Args) resp.Reply {
@@ -382,7 +383,7 @@ func cmdDBSize(c *ctx, _ resp.Args) resp.Reply {
 }
 
 func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
-	if !flushMode(args) {
+	if !arg.FlushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
 	c.m.spend(flushWork)
@@ -392,7 +393,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
-	if !flushMode(args) {
+	if !arg.FlushMode(args) {
 		return resp.Err(resp.ErrSyntax)
 	}
 	c.m.spend(databases * flushWork)

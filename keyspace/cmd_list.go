@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -160,7 +161,7 @@ func (c *ctx) popKey(args resp.Args, end value.ListEnd) resp.Reply {
 	}
 	count, absent := int64(1), resp.Nil()
 	if len(args) == 3 {
-		n, err := parsePositive(args[2])
+		n, err := arg.Positive(args[2])
 		if err != nil {
 			return resp.Fail(err)
 		}
@@ -502,10 +503,10 @@ func parsePos(args resp.Args) (o posOptions, err error) {
 		case !last && resp.Is(args[i], "RANK"):
 			o.rank, err = parseRank(args[i+1])
 		case !last && resp.Is(args[i], "COUNT"):
-			o.count, err = parseAtLeast(0, args[i+1], errCountNegative)
+			o.count, err = arg.AtLeast(0, args[i+1], errCountNegative)
 			o.counted = true
 		case !last && resp.Is(args[i], "MAXLEN"):
-			o.maxLen, err = parseAtLeast(0, args[i+1], errMaxLenNegative)
+			o.maxLen, err = arg.AtLeast(0, args[i+1], errMaxLenNegative)
 			if o.maxLen == 0 {
 				o.maxLen = maxInt
 			}
@@ -525,7 +526,7 @@ func parseRank(number string) (rank int64, err error) {
 	case !ok:
 		return 0, resp.Error(resp.ErrNotInteger)
 	case rank < -maxInt:
-		return 0, resp.Error(errCountRange)
+		return 0, resp.Error(arg.ErrCountRange)
 	case rank == 0:
 		return 0, resp.Error(errRankZero)
 	}
@@ -610,7 +611,7 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 
 // parseMPop reads numkeys, the keys, the end, and COUNT.
 func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, err error) {
-	n, err := parseAtLeast(1, args[0], errNumKeys)
+	n, err := arg.AtLeast(1, args[0], arg.ErrNumKeys)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -629,7 +630,7 @@ func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, e
 	if len(args) == 2 || !resp.Is(args[1], "COUNT") {
 		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}
-	count, err = parseAtLeast(1, args[2], errCountZero)
+	count, err = arg.AtLeast(1, args[2], errCountZero)
 	if err == nil && len(args) > 3 {
 		return nil, 0, 0, resp.Error(resp.ErrSyntax)
 	}

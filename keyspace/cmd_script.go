@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -182,7 +183,7 @@ func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdScriptFlush(c *ctx, args resp.Args) resp.Reply {
-	if !flushMode(args[1:]) {
+	if !arg.FlushMode(args[1:]) {
 		return resp.Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	c.m.library = library{}

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -73,10 +74,10 @@ var pubsubRows = []resp.Row[command]{
 // cmdConfigGet answers the parameters that match any of the patterns, each once,
 // also under their older names. One asked for by its name is called as it was asked.
 func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
-	globs := make([]*glob, len(args)-2)
+	globs := make([]*arg.Glob, len(args)-2)
 	for i, p := range args[2:] {
 		c.m.spend(value.NumeralWork * int64(len(p)))
-		globs[i] = newGlob(strings.ToLower(p))
+		globs[i] = arg.NewGlob(strings.ToLower(p))
 	}
 	found := []resp.Reply{}
 	for i := range parameters {
@@ -90,14 +91,14 @@ func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
 		}
 	}
 	for _, g := range globs {
-		c.m.spend(globWork * int64(g.steps))
+		c.m.spend(g.Work())
 	}
 	return resp.Map(found...)
 }
 
 // askedAs finds a parameter among what CONFIG GET was asked for, and the name that
 // the answer gives it: a name without signs is repeated as it was written.
-func askedAs(patterns []string, globs []*glob, name string) (as string, ok bool) {
+func askedAs(patterns []string, globs []*arg.Glob, name string) (as string, ok bool) {
 	if name == "" {
 		return "", false
 	}
@@ -105,7 +106,7 @@ func askedAs(patterns []string, globs []*glob, name string) (as string, ok bool)
 		if resp.Is(p, name) {
 			return p, true
 		}
-		if globs[i].match(name) {
+		if globs[i].Matches(name) {
 			return name, true
 		}
 	}
@@ -155,7 +156,7 @@ func cmdTime(c *ctx, _ resp.Args) resp.Reply {
 // cmdSelect, cmdPing and cmdEcho are for scripts: outside of them the session
 // answers. A script's choice ends with it.
 func cmdSelect(c *ctx, args resp.Args) resp.Reply {
-	db, err := databaseIndex(args[1])
+	db, err := arg.DatabaseIndex(args[1], databases)
 	if err != nil {
 		return resp.Fail(err)
 	}

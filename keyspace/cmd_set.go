@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/algebra"
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -255,7 +256,7 @@ func (c *ctx) takeMembers(key string, members []string) {
 
 // popMembers is SPOP with a count.
 func (c *ctx) popMembers(key, number string) resp.Reply {
-	count, err := parsePositive(number)
+	count, err := arg.Positive(number)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -328,8 +329,8 @@ func (c *ctx) randomMembers(key, number string) resp.Reply {
 	case !ok:
 		return resp.Err(resp.ErrNotInteger)
 	case count < -maxInt:
-		return resp.Err(errCountRange)
-	case count < -randomFieldsMax:
+		return resp.Err(arg.ErrCountRange)
+	case count < -arg.DrawsMax:
 		return resp.Err(resp.ErrOutOfRange)
 	}
 	s, err := c.lookupSet(key)
@@ -487,7 +488,7 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 	n, ok := resp.ParseInt(args[1])
 	switch {
 	case !ok || n < 1:
-		return nil, 0, resp.Error(errNumKeys)
+		return nil, 0, resp.Error(arg.ErrNumKeys)
 	case n > int64(len(args)-2):
 		return nil, 0, resp.Error(errNumKeysBeyond)
 	}
@@ -497,7 +498,7 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 			return nil, 0, resp.Error(resp.ErrSyntax)
 		}
 		if limit, ok = resp.ParseInt(options[i+1]); !ok || limit < 0 {
-			return nil, 0, resp.Error(errLimitNegative)
+			return nil, 0, resp.Error(arg.ErrLimitNegative)
 		}
 	}
 	return args[2 : 2+n], limit, nil
@@ -505,7 +506,7 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 
 // cmdSScan looks at the options only where there is a set, as Redis does.
 func cmdSScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := parseCursor(args[2]); !ok {
+	if _, ok := arg.ParseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
 	s, err := c.lookupSet(args[1])
@@ -515,18 +516,18 @@ func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 	if s == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, err := parseScan(args[2:], false)
+	opts, err := arg.ParseScan(args[2:], false)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var members []string
-	if err := opts.begin(c, s.Len(), s.IsTree()); err != nil {
+	if err := c.m.beginScan(&opts, s.Len(), s.IsTree()); err != nil {
 		return resp.Fail(err)
 	}
-	next := s.Scan(opts.cursor, opts.count, func(member string) {
-		if opts.wants(member) {
+	next := s.Scan(opts.Cursor, opts.Count, func(member string) {
+		if opts.Wants(member) {
 			members = append(members, member)
 		}
 	})
-	return opts.reply(c, next, members)
+	return c.m.endScan(&opts, next, members)
 }

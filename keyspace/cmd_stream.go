@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -113,7 +114,7 @@ func parseStreamNumber(s string) (uint64, bool) {
 		return uint64(n), n >= 0
 	}
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
-	n, ok := parseCursor(s) // the same function of C
+	n, ok := arg.ParseCursor(s) // the same function of C
 	return n, ok && s != ""
 }
 

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -461,7 +462,7 @@ func substring(s string, start, end int64) string {
 	if start < 0 && end < 0 && start > end {
 		return ""
 	}
-	start, end = fromEnd(start, n), min(fromEnd(end, n), n-1)
+	start, end = arg.FromEnd(start, n), min(arg.FromEnd(end, n), n-1)
 	if start > end || n == 0 {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -392,7 +393,7 @@ func (c *ctx) popEnd(args resp.Args, from popFrom) resp.Reply {
 	case len(args) == 3:
 		n, ok := resp.ParseInt(args[2])
 		if !ok || n < 0 {
-			return resp.Err(errNotPositive)
+			return resp.Err(arg.ErrNotPositive)
 		}
 		count = n
 	}
@@ -486,7 +487,7 @@ func popArguments(args resp.Args) (keys []string, from popFrom, count int64, err
 	n, isInt := resp.ParseInt(args[1])
 	switch {
 	case !isInt || n < 1:
-		return nil, from, 0, resp.Error(errNumKeys)
+		return nil, from, 0, resp.Error(arg.ErrNumKeys)
 	case n > int64(len(args)-3):
 		return nil, from, 0, resp.Error(resp.ErrSyntax)
 	}
@@ -529,7 +530,7 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 
 // randomScored is ZRANDMEMBER with a count: see randomFields.
 func (c *ctx) randomScored(args resp.Args) resp.Reply {
-	count, withScores, err := randomCount(args, "WITHSCORES")
+	count, withScores, err := arg.DrawCount(args, "WITHSCORES")
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -556,7 +557,7 @@ func (c *ctx) randomScored(args resp.Args) resp.Reply {
 
 // cmdZScan looks at the options only where there is a sorted set, as Redis does.
 func cmdZScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := parseCursor(args[2]); !ok {
+	if _, ok := arg.ParseCursor(args[2]); !ok {
 		return resp.Err(resp.ErrCursor)
 	}
 	z, err := c.lookupZset(args[1])
@@ -566,20 +567,20 @@ func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 	if z == nil {
 		return resp.Array(resp.Bulk("0"), resp.Array())
 	}
-	opts, err := parseScan(args[2:], false)
+	opts, err := arg.ParseScan(args[2:], false)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	var items []string
-	if err := opts.begin(c, z.Len(), z.IsTree()); err != nil {
+	if err := c.m.beginScan(&opts, z.Len(), z.IsTree()); err != nil {
 		return resp.Fail(err)
 	}
-	next := z.Scan(opts.cursor, opts.count, func(member string, score float64) {
-		if opts.wants(member) {
+	next := z.Scan(opts.Cursor, opts.Count, func(member string, score float64) {
+		if opts.Wants(member) {
 			items = append(items, member, resp.FormatDouble(score))
 		}
 	})
-	return opts.reply(c, next, items)
+	return c.m.endScan(&opts, next, items)
 }
 
 // memberReplies lists members, or members and scores in turn.

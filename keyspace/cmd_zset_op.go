@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"lockd/keyspace/algebra"
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -219,7 +220,7 @@ func (a *zsetOpArgs) option(op *algebra.Zsets, words resp.Args) (rest resp.Args,
 	case a.card && resp.Is(word, "LIMIT") && len(words) > 1:
 		n, ok := resp.ParseInt(words[1])
 		if !ok || n < 0 {
-			return nil, resp.Error(errLimitNegative)
+			return nil, resp.Error(arg.ErrLimitNegative)
 		}
 		a.limit = n
 		return words[2:], nil

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"slices"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -114,7 +115,7 @@ func readRanks(start, stop string) (rangeFind, error) {
 		if end < 0 {
 			end += n
 		}
-		from, to = int(fromEnd(first, n)), int(min(end, n-1)+1)
+		from, to = int(arg.FromEnd(first, n)), int(min(end, n-1)+1)
 		switch {
 		case from >= to:
 			return 0, 0

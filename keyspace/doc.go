@@ -6,27 +6,29 @@
 // reach a reply, the state, a message or an image. The time is an argument (the
 // log clock, in milliseconds); what tunes the machine is a replicated setting.
 //
+//	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, and the commands that are elsewhere
-//	image.go     the image: Snapshot, Restore
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
-//	             arguments.go, scan.go: what several of them read
 //	script.go    a running script: its calls
-//	block.go     who waits for a key, and how they are served    line.go: those in line for a lock
+//	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
-//	output.go    what an entry tells: keyspace notifications, and the changes to those who track
+//	digest.go    what nodes compare
+//	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
-//	settings.go  CONFIG's parameters                 digest.go  what nodes compare
+//	settings.go  CONFIG's parameters
 //	entry.go     a key with all that belongs to it, and the tree of them    lease.go  which ends first
+//
+// Each calls those below it. Up go only what store notes for those who wait, and what looks a
+// command up in the table. Below them are packages that know nothing of the machine:
+//
 //	algebra/     union and its like, of sets and sorted sets
+//	arg/         the arguments that several families have
 //	check/       the values of settings
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
-//
-// Each calls those below it. Up go only what store finds out for those who wait, a script's calls
-// (through the table), and what executes a command for those who wait.
 //
 // DESIGN.md tells the decisions and the roads not taken.
 package keyspace

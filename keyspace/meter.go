@@ -1,8 +1,10 @@
 package keyspace
 
 import (
+	"strconv"
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -113,6 +115,30 @@ func (m *Machine) listable(n int) error {
 func (m *Machine) drawable(n int, count int64) error {
 	draws := min(count, int64(n))
 	return m.pay(2 * max(draws, -draws) * value.TreeWork(n))
+}
+
+// beginScan bounds COUNT by the n elements that there are, and counts the work of a step; an
+// aggregate that is no tree is visited whole.
+func (m *Machine) beginScan(o *arg.Scan, n int, tree bool) error {
+	if o.Count = min(o.Count, max(n, 1)); !tree {
+		o.Count = max(n, 1)
+	}
+	each := int64(value.VisitWork)
+	if tree {
+		each = value.FarWork
+	}
+	return m.pay(each*int64(o.Count) + value.TreeWork(n))
+}
+
+// endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
+func (m *Machine) endScan(o *arg.Scan, next uint64, items []string) resp.Reply {
+	if o.Match != nil {
+		m.spend(o.Match.Work())
+		if o.Match.Exceeded() {
+			return resp.Err(arg.ErrGlob)
+		}
+	}
+	return resp.Array(resp.Bulk(strconv.FormatUint(next, 10)), resp.Bulks(items...))
 }
 
 // Programs that an entry has paid for are certain to stay compiled up to these bounds; beyond them

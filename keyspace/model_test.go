@@ -170,16 +170,3 @@ func FuzzApply(f *testing.F) {
 		checkDerived(t, machine)
 	})
 }
-
-// No pattern and no string make the matcher fail or exceed its bound by much.
-func FuzzGlob(f *testing.F) {
-	f.Add("h[^a-c]*\\?", "hello")
-	f.Add("[", "[")
-	f.Fuzz(func(t *testing.T, pattern, s string) {
-		g := newGlob(pattern)
-		g.match(s)
-		if most := int64(len(pattern)+2) * int64(len(s)+2) * 2; int64(g.steps) > most {
-			t.Fatalf("%d steps for %d x %d bytes", g.steps, len(pattern), len(s))
-		}
-	})
-}

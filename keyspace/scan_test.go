@@ -2,7 +2,10 @@ package keyspace
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"lockd/keyspace/arg"
 )
 
 // Buckets are in images: they can never change.
@@ -42,5 +45,18 @@ func TestScanIsStable(t *testing.T) {
 				t.Fatalf("count %d: stay%d was returned %d times", count, i, n)
 			}
 		}
+	}
+}
+
+// What exceeds the bound of one command is an error, not an answer.
+func TestGlobIsBounded(t *testing.T) {
+	m := New(nil)
+	do(m, 1, "SET "+strings.Repeat("a", 100_000)+" v")
+	pattern := "*" + strings.Repeat("a", 30_000) + "b"
+	if got := do(m, 1, "KEYS "+pattern); got != arg.ErrGlob {
+		t.Error(got)
+	}
+	if got := do(m, 1, "SCAN 0 MATCH "+pattern); got != arg.ErrGlob {
+		t.Error(got)
 	}
 }

@@ -24,8 +24,9 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/check", "lockd/keyspace/value"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/value"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"}, // union and its like
+	"lockd/keyspace/arg":      {"lockd/resp"},           // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},           // values of settings
 	"lockd/keyspace/value":    {"lockd/resp"},           // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -71,7 +72,8 @@ var mayImport = map[string][]string{
 // it runs through may not reach for what differs between nodes.
 var (
 	purePackages = []string{
-		"lockd/resp", "lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/check", "lockd/keyspace/value", "lockd/luavm",
+		"lockd/resp", "lockd/luavm",
+		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/value",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
 	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}

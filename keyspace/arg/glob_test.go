@@ -1,4 +1,4 @@
-package keyspace
+package arg
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestGlob(t *testing.T) {
 		{"*[a]*?", "xxax", true}, {"a*", "A", false}, {"h[\xff]", "h\xff", true}, {"h?", "hé", false},
 		{"*a*a*b", "aaaab", true}, {"[a-c]*[x-z]", "a--z", true},
 	} {
-		if got := newGlob(c.pattern).match(c.s); got != c.want {
+		if got := NewGlob(c.pattern).Matches(c.s); got != c.want {
 			t.Errorf("%q %q: %v, want %v", c.pattern, c.s, got, c.want)
 		}
 	}
@@ -31,24 +31,24 @@ func TestGlob(t *testing.T) {
 
 // A pattern full of stars costs a product, not a power.
 func TestGlobIsNotExponential(t *testing.T) {
-	g := newGlob(strings.Repeat("a*", 50) + "b")
-	if g.match(strings.Repeat("a", 1000)) || g.exceeded() {
+	g := NewGlob(strings.Repeat("a*", 50) + "b")
+	if g.Matches(strings.Repeat("a", 1000)) || g.Exceeded() {
 		t.Errorf("%d steps", g.steps)
 	}
-	if g := newGlob(strings.Repeat("*?", 50_000)); !g.match(strings.Repeat("a", 50_000)) {
+	if g := NewGlob(strings.Repeat("*?", 50_000)); !g.Matches(strings.Repeat("a", 50_000)) {
 		t.Error("as many characters as question marks")
 	}
 }
 
-// What exceeds the bound of one command is an error, not an answer.
-func TestGlobIsBounded(t *testing.T) {
-	m := New(nil)
-	do(m, 1, "SET "+strings.Repeat("a", 100_000)+" v")
-	pattern := "*" + strings.Repeat("a", 30_000) + "b"
-	if got := do(m, 1, "KEYS "+pattern); got != errGlob {
-		t.Error(got)
-	}
-	if got := do(m, 1, "SCAN 0 MATCH "+pattern); got != errGlob {
-		t.Error(got)
-	}
+// No pattern and no string make the matcher fail or exceed its bound by much.
+func FuzzGlob(f *testing.F) {
+	f.Add("h[^a-c]*\\?", "hello")
+	f.Add("[", "[")
+	f.Fuzz(func(t *testing.T, pattern, s string) {
+		g := NewGlob(pattern)
+		g.Matches(s)
+		if most := int64(len(pattern)+2) * int64(len(s)+2) * 2; int64(g.steps) > most {
+			t.Fatalf("%d steps for %d x %d bytes", g.steps, len(pattern), len(s))
+		}
+	})
 }

@@ -1,0 +1,85 @@
+// Package arg reads the arguments that commands of several families have: numbers, counts, the options
+// of scans, patterns. What is wrong with them it says as an error, in Redis's words. It knows nothing of
+// the machine.
+package arg
+
+import (
+	"math"
+
+	"lockd/resp"
+)
+
+// The error texts of arguments that several families of commands have.
+const (
+	ErrNotPositive   = "ERR value is out of range, must be positive"
+	ErrCountRange    = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+	ErrNumKeys       = "ERR numkeys should be greater than 0"
+	ErrLimitNegative = "ERR LIMIT can't be negative"
+)
+
+// Positive reads a number that may not be negative.
+func Positive(number string) (n int64, err error) {
+	return AtLeast(0, number, ErrNotPositive)
+}
+
+// AtLeast reads a number that may not be less; text is the error, also for what
+// is no number.
+func AtLeast(least int64, number, text string) (n int64, err error) {
+	n, ok := resp.ParseInt(number)
+	if !ok || n < least {
+		return 0, resp.Error(text)
+	}
+	return n, nil
+}
+
+// DatabaseIndex reads the number of one of so many databases.
+func DatabaseIndex(number string, databases int64) (db int, err error) {
+	n, isInt := resp.ParseInt(number)
+	switch {
+	case !isInt:
+		return 0, resp.Error(resp.ErrNotInteger)
+	case n != int64(int32(n)):
+		return 0, resp.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
+	case n < 0 || n >= databases:
+		return 0, resp.Error(resp.ErrDBIndex)
+	}
+	return int(n), nil
+}
+
+// FlushMode checks ASYNC or SYNC, which mean the same here: a database is let go,
+// and the collector takes it.
+func FlushMode(args resp.Args) bool {
+	return len(args) == 1 || (len(args) == 2 && (resp.Is(args[1], "ASYNC") || resp.Is(args[1], "SYNC")))
+}
+
+// FromEnd is the position that an index means in a row of n; a negative one counts from the
+// end, and what is before the first is the first.
+func FromEnd(i, n int64) int64 {
+	if i < 0 {
+		i += n
+	}
+	return max(i, 0)
+}
+
+// DrawsMax bounds the draws of one HRANDFIELD with a negative count, which may name a
+// field again and again: Redis has no bound there but its memory.
+const DrawsMax = 1 << 20
+
+// DrawCount reads the count and the word with that may follow it, in the order of
+// Redis's checks.
+func DrawCount(args resp.Args, with string) (count int64, withValues bool, err error) {
+	count, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return 0, false, resp.Error(resp.ErrNotInteger)
+	case count < -math.MaxInt64:
+		return 0, false, resp.Error(ErrCountRange)
+	case len(args) > 4 || len(args) == 4 && !resp.Is(args[3], with):
+		return 0, false, resp.Error(resp.ErrSyntax)
+	}
+	withValues = len(args) == 4
+	if withValues && (count > math.MaxInt64/2 || count < -math.MaxInt64/2) || count < -DrawsMax {
+		return 0, false, resp.Error(resp.ErrOutOfRange)
+	}
+	return count, withValues, nil
+}

@@ -1,0 +1,72 @@
+package arg
+
+import (
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+)
+
+// Scan has the arguments of SCAN and HSCAN from the cursor on.
+type Scan struct {
+	Cursor uint64
+	Count  int
+	Match  *Glob  // nil: everything
+	Kind   string // TYPE, "" without
+}
+
+// scanCountMax bounds COUNT: a larger one means everything anyway.
+const scanCountMax = 1 << 30
+
+// ParseScan reads the cursor and the options that follow it; TYPE only where
+// withType is true.
+func ParseScan(args resp.Args, withType bool) (o Scan, err error) {
+	o.Count = 10
+	cursor, ok := ParseCursor(args[0])
+	if !ok {
+		return o, resp.Error(resp.ErrCursor)
+	}
+	o.Cursor = cursor
+	for i := 1; i < len(args); i += 2 {
+		last := i+1 == len(args)
+		switch {
+		case !last && resp.Is(args[i], "COUNT"):
+			n, isInt := resp.ParseInt(args[i+1])
+			if !isInt {
+				return o, resp.Error(resp.ErrNotInteger)
+			}
+			if n < 1 {
+				return o, resp.Error(resp.ErrSyntax)
+			}
+			o.Count = int(min(n, scanCountMax))
+		case !last && resp.Is(args[i], "MATCH"):
+			o.Match = NewGlob(args[i+1])
+		case !last && withType && resp.Is(args[i], "TYPE"):
+			o.Kind = args[i+1]
+		default:
+			return o, resp.Error(resp.ErrSyntax)
+		}
+	}
+	return o, nil
+}
+
+// ParseCursor reads what C's strtoul does: a sign may stand before the number, and
+// an empty cursor is 0.
+func ParseCursor(s string) (uint64, bool) {
+	negative := strings.HasPrefix(s, "-")
+	digits := strings.TrimPrefix(s, "-")
+	if !negative {
+		digits = strings.TrimPrefix(s, "+")
+	}
+	if s == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if negative {
+		n = -n
+	}
+	return n, err == nil
+}
+
+// Wants reports whether a key or field passes MATCH.
+func (o *Scan) Wants(name string) bool { return o.Match == nil || o.Match.Matches(name) }
