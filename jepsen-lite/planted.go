@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/report"
 	"lockd/jepsen-lite/target"
 )
@@ -150,7 +151,7 @@ func (c *plantedCmd) try(out io.Writer, p plantedRun) (ok bool, err error) {
 	began := time.Now()
 	word, again, ok, err := c.play(&said, p)
 	if word != "" {
-		fmt.Fprintf(out, "%-18s %-50s %4.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), again)
+		fmt.Fprintf(out, "%-18s %-50s in %3.0f s  %s\n", p.bug, word, time.Since(began).Seconds(), again)
 	}
 	if !ok {
 		_, _ = said.WriteTo(out)
@@ -212,18 +213,30 @@ func (p plantedRun) parse() (*runCmd, error) {
 	return &c.Run, err
 }
 
-// judge says as what the bug was caught.
+// judge says as what the bug was caught, and after what time of the run the first answer
+// came that shows it, if it is one.
 func (p plantedRun) judge(results []report.Result) (word string, caught bool) {
 	var kinds []string
+	first := history.Forever
 	for _, r := range results {
 		for _, problem := range r.Verdict.Problems {
-			if slices.Contains(p.as, problem.Kind) && !slices.Contains(kinds, problem.Kind) {
+			if !slices.Contains(p.as, problem.Kind) {
+				continue
+			}
+			if !slices.Contains(kinds, problem.Kind) {
 				kinds = append(kinds, problem.Kind)
+			}
+			if problem.Line > 0 {
+				first = min(first, r.History.At(problem.Line).Told)
 			}
 		}
 	}
 	if len(kinds) == 0 {
 		return "NOT CAUGHT", false
 	}
-	return "caught: " + strings.Join(kinds, ", "), true
+	word = "caught: " + strings.Join(kinds, ", ")
+	if first < history.Forever {
+		word += fmt.Sprintf(" after %.1f s", time.Duration(first).Seconds())
+	}
+	return word, true
 }

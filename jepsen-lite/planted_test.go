@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/report"
 	"lockd/jepsen-lite/target"
@@ -73,5 +74,18 @@ func TestPlantedJudge(t *testing.T) {
 		if word, ok := p.judge([]report.Result{{Verdict: v}}); word != c.want || ok != c.ok {
 			t.Errorf("%q: %s, %v, want %s", c.kinds, word, ok, c.want)
 		}
+	}
+}
+
+// It is caught when the first answer comes that one of its problems is about.
+func TestPlantedJudgeTellsWhen(t *testing.T) {
+	h := &history.History{Ops: []history.Op{{Line: 2, Told: 900e6}, {Line: 4, Told: 2500e6}, {Line: 6, Told: 1500e6}}}
+	v := &model.Verdict{}
+	for i, kind := range []string{"silence", "went back", "stale read"} { // the first one is not its doing
+		v.Add(kind, &h.Ops[i], "so it was seen")
+	}
+	p := plantedRun{as: []string{"stale read", "went back"}}
+	if word, ok := p.judge([]report.Result{{History: h, Verdict: v}}); word != "caught: went back, stale read after 1.5 s" || !ok {
+		t.Errorf("%s, %v", word, ok)
 	}
 }
