@@ -378,3 +378,6 @@ func (t *lockd) Unknown(text string) bool { return strings.HasPrefix(text, "UNKN
 
 // Fence implements Target.
 func (t *lockd) Fence(key string) []string { return []string{"FENCE", key} }
+
+// LogClock implements Target.
+func (t *lockd) LogClock() bool { return true }

@@ -332,6 +332,9 @@ func (t *redis) Unknown(string) bool { return false }
 // Fence implements Target: there is none.
 func (t *redis) Fence(string) []string { return nil }
 
+// LogClock implements Target: each PTTL of a script reads the clock anew.
+func (t *redis) LogClock() bool { return false }
+
 // noFaults is a target that has no fault port.
 type noFaults struct{}
 

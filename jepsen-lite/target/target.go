@@ -105,6 +105,9 @@ type Target interface {
 	Unknown(text string) bool
 	// Fence is the command that asks for a lock's fencing token; nil: there is none.
 	Fence(key string) []string
+	// LogClock reports whether a script sees all leases at one moment, that of its entry in the
+	// log: then what is left of two of them can be compared to the millisecond.
+	LogClock() bool
 }
 
 // Observer is told what is recorded. Its functions may be nil; they must be quick, and call

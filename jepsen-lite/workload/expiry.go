@@ -140,9 +140,9 @@ const (
 	holderOfHash   = `(redis.call('HKEYS', KEYS[1])[1] or false)`
 )
 
-// told has most calls tell more, as telling does.
+// told has most calls tell more, as telling does, if there is a log clock.
 func (c *Client) told(call Call, command, script, holder string, keys []string, args ...string) Call {
-	if c.Rand.IntN(toldOf) == 0 {
+	if c.Rand.IntN(toldOf) == 0 || !c.env.Target.LogClock() {
 		return call
 	}
 	return c.telling(call, command, script, holder, keys, args...)

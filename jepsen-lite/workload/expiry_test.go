@@ -31,12 +31,32 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+// clocked is a target that has a log clock, or none.
+type clocked struct {
+	target.Target
+	has bool
+}
+
+func (c clocked) LogClock() bool { return c.has }
+
+// No call asks for a log clock where there is none: two times to live that one script sees
+// may then be a millisecond apart, and nobody has promised more.
+func TestToldWithoutLogClock(t *testing.T) {
+	plain := Call{Op: "lock", Cmds: [][]string{{"plain"}}}
+	c := NewClient(t.Context(), &Env{Target: clocked{}}, 1)
+	for range 100 {
+		if call := c.told(plain, "EVAL", "return 1", holderOfString, []string{"k"}); call.Cmds[0][0] != "plain" {
+			t.Fatalf("%q", call.Cmds[0])
+		}
+	}
+}
+
 // Most calls tell more beside their own result, which is what it was: nil and other words are told apart.
 func TestTold(t *testing.T) {
 	integer := func(n int64) target.Reply { return target.Reply{Kind: ':', Int: n} }
 	clock := integer(clockSpan - 1234)
 	plain := Call{Op: "lock", Cmds: [][]string{{"plain"}}, Out: taken}
-	c := NewClient(t.Context(), &Env{Prefix: "p:"}, 1)
+	c := NewClient(t.Context(), &Env{Prefix: "p:", Target: clocked{has: true}}, 1)
 	plains := 0
 	for range 1000 {
 		call := c.told(plain, "EVAL", "return 1", holderOfString, []string{"k", "ch"}, "arg")

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"lockd/jepsen-lite/nemesis"
+)
+
+// In each run of the control that the README names the primary is cut off for long enough: until
+// the others have elected another one, and clients have written to both.
+func TestControlIsCutOff(t *testing.T) {
+	const electsIn = 3 * time.Second
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, control, _ := strings.Cut(string(readme), "The control: ")
+	control, _, _ = strings.Cut(control, "Bugs planted in lockd")
+	runs := regexp.MustCompile("- `(--time [^`]+)`").FindAllStringSubmatch(control, -1)
+	if len(runs) != 2 {
+		t.Fatalf("%d runs in: %s", len(runs), control)
+	}
+	for _, r := range runs {
+		run, err := plantedRun{flags: r[1]}.parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest, at := time.Duration(0), time.Duration(0)
+		for _, step := range nemesis.Plan(run.Seed, run.Time, run.Nemesis, run.Mixed) {
+			at += step.After
+			f := step.Faults[0]
+			if f.Kind == "partition" && (f.Variant == "minority" || f.Variant == "leader alone") {
+				longest = max(longest, min(step.For, run.Time-at))
+			}
+			at += step.For
+		}
+		if longest < electsIn {
+			t.Errorf("%s: the primary is cut off for %s at most", r[1], longest)
+		}
+	}
+}
