@@ -447,9 +447,12 @@ func (s *session) say(ctx context.Context, name string, end time.Time, rec *hist
 	for {
 		select {
 		case <-tick.C:
-			n := rec.Counts()
-			fmt.Fprintf(s.out, "%-10s %4.0f s left  %7d ok  %5d failed  %5d unknown  %4d faults  %s\n",
-				name, time.Until(end).Seconds(), n.OK, n.Fail, n.Info, n.Faults, f.Current())
+			n, left := rec.Counts(), "settling"
+			if d := time.Until(end); d > 0 {
+				left = fmt.Sprintf("%4.0f s left", d.Seconds())
+			}
+			fmt.Fprintf(s.out, "%-10s %-11s  %7d ok  %5d failed  %5d unknown  %4d faults  %s\n",
+				name, left, n.OK, n.Fail, n.Info, n.Faults, f.Current())
 		case <-ctx.Done():
 			return
 		}

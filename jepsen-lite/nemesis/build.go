@@ -26,24 +26,22 @@ const (
 // and the others may do nothing.
 func build(f *Field, fault Fault) (string, func()) {
 	what := "build " + fault.Variant
-	change := map[string]func([]string){"rolling": f.rollBuild, "together": f.changeAll}[fault.Variant]
+	change := map[string]func([]string) []string{"rolling": f.rollBuild, "together": f.changeAll}[fault.Variant]
 	nodes := f.pick("all", fault.Dice)
 	if change == nil {
 		nodes = f.victims(fault.Variant, fault.Dice)[:1]
-		change = func(nodes []string) {
+		change = func(nodes []string) []string {
 			f.setBuild(true, nodes...)
 			f.refusal(nodes[0], f.others(nodes[0]))
+			return nodes
 		}
 	}
 	what += " " + strings.Join(nodes, " ")
 	if err := f.Target.SetBuild(nodes[0], true); err != nil {
 		return fmt.Sprintf("%s (%v)", what, err), nil
 	}
-	change(nodes)
-	if len(nodes) > 1 {
-		return what, nil // they have their own again
-	}
-	return what, func() { f.setBuild(false, nodes...) }
+	changed := change(nodes)
+	return what, func() { f.setBuild(false, changed...) }
 }
 
 // setBuild ends nodes and starts them from the other build, or from their own.
@@ -56,22 +54,33 @@ func (f *Field) setBuild(other bool, nodes ...string) {
 }
 
 // rollBuild changes one node after the other to the other build, and then back, as a wise
-// operator does: never the next one before a majority serves.
-func (f *Field) rollBuild(nodes []string) {
+// operator does: never the next one before a majority serves. It returns those that are still
+// changed, as the time of the run is over.
+func (f *Field) rollBuild(nodes []string) (changed []string) {
 	for _, other := range []bool{true, false} {
 		for i, n := range nodes {
+			if f.isOver() {
+				if other {
+					return nodes[:i]
+				}
+				return nodes[i:]
+			}
 			f.setBuild(other, n)
 			f.sides(nodes[:i+1], nodes[i+1:])
 		}
 	}
+	return nil
 }
 
-// changeAll changes all at once, and back.
-func (f *Field) changeAll(nodes []string) {
-	for _, other := range []bool{true, false} {
-		f.setBuild(other, nodes...)
-		f.sides(nodes, nil)
+// changeAll changes all at once, and back. It returns those that are still changed, likewise.
+func (f *Field) changeAll(nodes []string) (changed []string) {
+	f.setBuild(true, nodes...)
+	if f.sides(nodes, nil); f.isOver() {
+		return nodes
 	}
+	f.setBuild(false, nodes...)
+	f.sides(nodes, nil)
+	return nil
 }
 
 // sides finds fault with nodes of two builds if those of a majority do not take writes, or
@@ -94,6 +103,9 @@ func (f *Field) serves(nodes []string) {
 	until := time.Now().Add(buildServes)
 	for _, n := range nodes {
 		for !f.writes(n) {
+			if f.isOver() {
+				return
+			}
 			if time.Now().After(until) {
 				f.found.add("stuck between builds", fmt.Sprintf("%v are a majority of one build, and within %s %s takes "+
 					"no write", nodes, buildServes, n))
@@ -115,8 +127,10 @@ func (f *Field) refusal(node string, others []string) {
 	says := func(n string) bool { return f.Target.Said(n, otherVersion) && f.Target.Said(n, target.OtherCommand) }
 	told := func() bool { return says(node) && slices.ContainsFunc(others, says) }
 	until := time.Now().Add(buildRefused)
-	for !told() && time.Now().Before(until) && f.Target.Running(node) {
-		time.Sleep(buildLook)
+	for !told() && time.Now().Before(until) && f.Target.Running(node) && f.wait(buildLook) {
+	}
+	if f.isOver() {
+		return
 	}
 	if !told() {
 		f.found.add(

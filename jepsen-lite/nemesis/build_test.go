@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"context"
 	"os"
 	"slices"
 	"testing"
@@ -85,6 +86,43 @@ func TestBuildFinds(t *testing.T) {
 			}
 			if len(c.b.orders) != c.orders || c.b.other["n1"] || c.b.other["n2"] || c.b.other["n3"] {
 				t.Errorf("%s: told to end: %v; of the other build: %v", c.fault, c.b.orders, c.b.other)
+			}
+		})
+	}
+}
+
+// When the time of the run is over no further node is changed, nothing is judged that would
+// have had to be waited for, and those that are changed have their own build again.
+func TestBuildEndsWithTheRun(t *testing.T) {
+	for _, c := range []struct {
+		fault  string
+		b      twoBuilds
+		length time.Duration
+		orders int
+	}{
+		{"rolling", twoBuilds{}, time.Second, 2},     // while the first one is to be refused
+		{"rolling", twoBuilds{}, 3 * time.Second, 4}, // the second one
+		{"rolling", twoBuilds{}, 5 * time.Second, 6}, // on the way back: two are left
+		{"rolling", twoBuilds{}, time.Minute, 6},     // not at all
+		{"rolling", twoBuilds{mute: "n2"}, time.Second, 2},
+		{"together", twoBuilds{mute: "n3"}, time.Second, 6},
+		{"leader", twoBuilds{quiet: true}, time.Second, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.b.other = map[string]bool{}
+			f := (&Field{Target: &c.b}).own(nil)
+			ctx, cancel := context.WithTimeout(t.Context(), c.length)
+			defer cancel()
+			f.over = ctx.Done()
+			began := time.Now()
+			if _, undo := build(f, Fault{Kind: "build", Variant: c.fault, Dice: 1}); undo != nil {
+				undo()
+			}
+			if took := time.Since(began); took > c.length+2*buildAsk || len(f.Found()) > 0 {
+				t.Errorf("%s, over after %s: took %s, found %v", c.fault, c.length, took, f.Found())
+			}
+			if len(c.b.orders) != c.orders || c.b.other["n1"] || c.b.other["n2"] || c.b.other["n3"] {
+				t.Errorf("%s, over after %s: told to end: %v; of the other build: %v", c.fault, c.length, c.b.orders, c.b.other)
 			}
 		})
 	}

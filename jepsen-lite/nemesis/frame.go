@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -140,8 +141,10 @@ func (f *Field) outrun(node string) {
 	others := f.others(node)
 	f.split([]string{node}, others)
 	f.lengthen(others[0])
-	for range 2 { // the log is trimmed up to the end of the older snapshot
-		f.save(others...)
+	for _, other := range slices.Concat(others, others) { // the log is trimmed up to the end of the older snapshot
+		if !f.isOver() {
+			f.save(other)
+		}
 	}
 	for _, other := range others {
 		f.Target.Net().Reset(node, other) // it may be all that it lacks

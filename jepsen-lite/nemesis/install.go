@@ -35,7 +35,9 @@ func install(f *Field, fault Fault) (string, func()) {
 	f.split([]string{node}, rest)
 	f.lengthen(rest[0])
 	for range 2 { // the log is trimmed up to the end of the older snapshot
-		f.saveAll(rest)
+		if !f.isOver() {
+			f.saveAll(rest)
+		}
 	}
 	for _, other := range rest {
 		f.Target.Net().Reset(node, other) // it may be all that it lacks
@@ -48,14 +50,23 @@ func install(f *Field, fault Fault) (string, func()) {
 	}
 }
 
-// saveAll writes something and has nodes take a snapshot of it at the same time.
+// saveAll writes something and has nodes take a snapshot of it at the same time. When the time
+// of the run is over nobody waits for that.
 func (f *Field) saveAll(nodes []string) {
 	_, _ = f.Target.Do(nodes[0], 2*time.Second, "SET", provokeKey, time.Now().String())
 	var saving sync.WaitGroup
 	for _, n := range nodes {
 		saving.Go(func() { _, _ = f.Target.Do(n, installSave, "LOCKD", "SNAPSHOT") }) // a fault may be on
 	}
-	saving.Wait()
+	saved := make(chan struct{})
+	go func() {
+		saving.Wait()
+		close(saved)
+	}()
+	select {
+	case <-saved:
+	case <-f.over:
+	}
 }
 
 // toNode sets the links to a node.

@@ -256,12 +256,18 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 	return steps
 }
 
+// SettleMax is how long faults may last beyond the time of a run: what is under way when that
+// is over is cut short, and made whole. A node that does not end when it is told to, which is
+// reported, may take longer.
+const SettleMax = 30 * time.Second
+
 // Field is where faults take place.
 type Field struct {
 	Target  target.Target
 	History *history.Recorder
 	Quiet   func(on bool) // has the clients ask for nothing, or again; may be nil
 
+	over    <-chan struct{} // closed when the time of the run is over; nil: it never is
 	found   *findings
 	links   *target.Layer // of one fault
 	toll    *toll         // of one step
@@ -311,6 +317,7 @@ func (f *Field) own(t *toll, kinds ...string) *Field {
 		Target:  f.Target,
 		History: f.History,
 		Quiet:   f.Quiet,
+		over:    f.over,
 		links:   f.Target.Net().Layer(),
 		toll:    t,
 		kinds:   kinds,
@@ -326,8 +333,33 @@ func (f *Field) Current() string {
 	return ""
 }
 
-// Run carries out a plan until ctx ends. When it returns the cluster is whole.
+// isOver reports whether the time of the run is over. A fault then goes no further, and
+// judges nothing that it would have had to wait for.
+func (f *Field) isOver() bool {
+	select {
+	case <-f.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for d, or until the time of the run is over: then it reports false.
+func (f *Field) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-f.over:
+		return false
+	}
+}
+
+// Run carries out a plan until ctx ends, and what is under way then for SettleMax at most.
+// When it returns the cluster is whole.
 func (f *Field) Run(ctx context.Context, plan []Step) {
+	f.over = ctx.Done()
 	defer f.Heal()
 	for _, s := range plan {
 		if !sleep(ctx, s.After) {
@@ -349,6 +381,10 @@ func (f *Field) step(ctx context.Context, s Step) {
 	undo := make([]func(), len(s.Faults))
 	all := ""
 	for i, fault := range s.Faults {
+		if f.isOver() {
+			s.Faults = s.Faults[:i]
+			break
+		}
 		id := fmt.Sprint(f.ids.Add(1))
 		ev := history.Event{Process: history.Nemesis, Type: history.Invoke, Op: fault.Kind, Key: id}
 		// The window begins before the fault does: its victim is not known yet.

@@ -290,7 +290,9 @@ func installs(f *Field, a target.Armed) (stop func()) {
 		f.outrun(a.Node)
 		f.links.Clear()
 		for until := time.Now().Add(installMax); !a.Over() && time.Now().Before(until); {
-			time.Sleep(50 * time.Millisecond)
+			if !f.wait(50 * time.Millisecond) {
+				return
+			}
 		}
 	})
 	return done.Wait

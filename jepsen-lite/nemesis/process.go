@@ -38,7 +38,9 @@ const backMax = 5 * time.Second
 func (f *Field) bringBack(node string) {
 	_ = f.Target.Restart(node) // what cannot start is found by the health check
 	for until := time.Now().Add(backMax); f.toll != nil && time.Now().Before(until) && !f.Target.Serving(node); {
-		time.Sleep(50 * time.Millisecond)
+		if !f.wait(50 * time.Millisecond) {
+			return
+		}
 	}
 }
 
@@ -46,7 +48,7 @@ func (f *Field) bringBack(node string) {
 const awayMax = 10 * time.Second
 
 // comeBack has nodes started again when they have ended: at once, or at the end of
-// the fault, or ten seconds after its beginning if that is later.
+// the fault, or ten seconds after its beginning if that is later and the run is not over.
 func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 	began := time.Now()
 	end := func() { f.restartAll(nodes) }
@@ -55,7 +57,7 @@ func (f *Field) comeBack(dice uint64, nodes []string) (undo func()) {
 		return f.comeBackAtOnce(nodes)
 	case 2:
 		return func() {
-			time.Sleep(time.Until(began.Add(awayMax)))
+			f.wait(time.Until(began.Add(awayMax)))
 			end()
 		}
 	}

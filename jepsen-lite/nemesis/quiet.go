@@ -50,7 +50,7 @@ func quiet(f *Field, fault Fault) (string, func()) {
 		return fmt.Sprintf("quiet: straggler after %d others, %d times", lateCrowd, f.straggle(d, lateFor)), nil
 	}
 	length := quietMin + time.Duration(d.Float64()*d.Float64()*float64(quietMax-quietMin)) // mostly short
-	time.Sleep(length)
+	f.wait(length)
 	what := fmt.Sprintf("quiet for %.1f s, then one %s at each node", length.Seconds(), fault.Variant)
 	if !f.settled() {
 		return what + " (not settled)", nil
@@ -67,13 +67,17 @@ func quiet(f *Field, fault Fault) (string, func()) {
 // one more write tells: a script that meets its limits takes a while.
 func (f *Field) drain() {
 	for _, n := range f.Target.Nodes() {
+		if f.isOver() {
+			return
+		}
 		_, _ = f.Target.Do(n, settleMax, lone["write"]...) // one that fails is not settled, either
 	}
 }
 
-// settled waits until all nodes serve, and one leads.
+// settled waits until all nodes serve, and one leads. They are not settled in time if that of
+// the run is over.
 func (f *Field) settled() bool {
-	for until := time.Now().Add(settleMax); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(settleMax); time.Now().Before(until) && !f.isOver(); f.wait(50 * time.Millisecond) {
 		if !slices.ContainsFunc(f.Target.Nodes(), func(n string) bool { return !f.Target.Serving(n) }) &&
 			f.Target.Leader() != "" {
 			return true
@@ -125,7 +129,7 @@ func (f *Field) straggle(d *rand.Rand, length time.Duration) (times int) {
 		crowd = append(crowd, c)
 	}
 	usual := lateMax // for the others to be answered
-	for until := time.Now().Add(length); time.Now().Before(until); times++ {
+	for until := time.Now().Add(length); time.Now().Before(until) && !f.isOver(); times++ {
 		late := usual + lateFrom + time.Duration(d.Int64N(int64(lateTo-lateFrom)))
 		took, err := together(crowd[1:], crowd[0], late)
 		if err != nil {

@@ -90,7 +90,7 @@ func (p *play) say(format string, args ...any) { p.told = append(p.told, fmt.Spr
 
 // between waits for a time by chance.
 func (p *play) between(from, to time.Duration) {
-	time.Sleep(from + time.Duration(p.d.Int64N(int64(to-from))))
+	p.wait(from + time.Duration(p.d.Int64N(int64(to-from))))
 }
 
 func (p *play) kill(node string) {
@@ -99,14 +99,19 @@ func (p *play) kill(node string) {
 	p.Target.Kill(node)
 }
 
-// write has a node take a write, whatever becomes of it.
+// write has a node take a write, whatever becomes of it, while the run is not over.
 func (p *play) write(via string) {
-	_, _ = p.Target.Do(via, 3*time.Second, "SET", provokeKey, time.Now().String())
+	if !p.isOver() {
+		_, _ = p.Target.Do(via, 3*time.Second, "SET", provokeKey, time.Now().String())
+	}
 }
 
 func (p *play) save(nodes []string) {
 	p.say("save %v", nodes)
 	for _, n := range nodes {
+		if p.isOver() {
+			return
+		}
 		_, _ = p.Target.Do(n, 5*time.Second, "LOCKD", "SNAPSHOT")
 	}
 }
@@ -210,7 +215,7 @@ func handOverToHung(p *play) {
 	if via := p.others[1]; !p.until(handOverMax, func() bool {
 		r, err := p.Target.Do(via, time.Second, "SET", provokeKey, "1")
 		return err == nil && !r.IsErr()
-	}) {
+	}) && !p.isOver() {
 		p.found.add(
 			"left alone",
 			fmt.Sprintf("%s takes no write for %s after two hand-overs to %s, whose disk hangs; the others are well",
@@ -264,13 +269,10 @@ func installLarge(p *play) {
 	for i := range largeValues {
 		key := loadKey(i)
 		del = append(del, key)
-		_, _ = p.Target.Do(p.leader, loadAnswerMax, "SET", key, value, "EX", loadLease)
+		p.load("SET", key, value, "EX", loadLease)
 	}
 	for i := range largeKeys / 1000 {
-		_, _ = p.Target.Do(
-			p.leader, loadAnswerMax, "EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i),
-			loadLease,
-		)
+		p.load("EVAL", largeScript, "1", fmt.Sprintf("%ssmall:%d:", loadPrefix, i), loadLease)
 	}
 	p.undo = append(p.undo, func() { // once there is a majority
 		p.restartAll(p.others)
@@ -300,6 +302,13 @@ func installLarge(p *play) {
 		p.kill(p.leader)
 	}
 	p.say("caught up: %v", p.until(largeInstalls, func() bool { return p.level(node) }))
+}
+
+// load has the leader take a large write, whatever becomes of it, while the run is not over.
+func (p *play) load(cmd ...string) {
+	if !p.isOver() {
+		_, _ = p.Target.Do(p.leader, loadAnswerMax, cmd...)
+	}
 }
 
 // level reports whether a node has applied about as much as another one.
@@ -502,7 +511,11 @@ func putFolderBack(p *play) {
 	p.say("put back")
 	_ = p.Target.Restart(other)
 	_ = p.Target.Restart(node)
-	if !p.until(folderFound, func() bool { return !p.Target.Running(node) }) {
+	// Whether the run is over or not: it must not go on.
+	for until := time.Now().Add(folderFound); p.Target.Running(node) && time.Now().Before(until); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if p.Target.Running(node) {
 		p.found.add(
 			"trusts a copy",
 			fmt.Sprintf("%s goes on for %s on a copy of its data folder from before its last start, beside %s, which "+
@@ -513,9 +526,9 @@ func putFolderBack(p *play) {
 	}
 }
 
-// until waits until something is so; it reports whether it is.
+// until waits until something is so, and not beyond the time of the run; it reports whether it is.
 func (p *play) until(within time.Duration, so func() bool) bool {
-	for until := time.Now().Add(within); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(within); time.Now().Before(until) && !p.isOver(); p.wait(20 * time.Millisecond) {
 		if so() {
 			return true
 		}
