@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,7 +106,8 @@ func (s *session) checkLevels(ctx context.Context, counts history.Counts, v *mod
 	s.operations += counts.OK + counts.Fail + counts.Info
 	ctx, cancel := context.WithTimeout(ctx, levelsWait)
 	defer cancel()
-	nodes := s.target.Nodes()
+	nodes := slices.Clone(s.target.Nodes())
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(s.dead, n) })
 	now, errs := make([]level, len(nodes)), make([]error, len(nodes))
 	var asking sync.WaitGroup
 	for i, n := range nodes {

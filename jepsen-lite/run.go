@@ -47,6 +47,7 @@ type session struct {
 	ports      bool             // the nodes have fault ports
 	levels     map[string]level // of the nodes before the first workload
 	operations int              // of all workloads so far
+	dead       []string         // nodes that refuse to start
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
@@ -101,15 +102,11 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	if err := s.warmUp(ctx); err != nil {
 		return nil, false, err
 	}
-	for i, name := range s.workloads {
-		if ctx.Err() != nil {
-			break
-		}
-		r, err := s.workload(ctx, workload.Find(name), uint64(i))
-		if err != nil {
-			return nil, false, err
-		}
-		results = append(results, r)
+	results, err = s.each(ctx, func(name string, turn uint64) (report.Result, error) {
+		return s.workload(ctx, workload.Find(name), turn)
+	})
+	if err != nil {
+		return nil, false, err
 	}
 	report.Table(out, results)
 	if err := report.Page(filepath.Join(c.Out, "report.html"), c.again(), results); err != nil {
@@ -122,6 +119,33 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	}
 	fmt.Fprintf(out, "again: %s\n", c.again())
 	return results, complete, nil
+}
+
+// each runs the workloads in turn. A node that refuses to start would spoil all that come after the one in
+// which it died: these are not run.
+func (s *session) each(
+	ctx context.Context,
+	run func(name string, turn uint64) (report.Result, error),
+) (results []report.Result, err error) {
+	spoilt := ""
+	for i, name := range s.workloads {
+		if ctx.Err() != nil {
+			break
+		}
+		if spoilt != "" {
+			results = append(results, report.NotRun(name, spoilt))
+			continue
+		}
+		r, err := run(name, uint64(i))
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+		if len(s.dead) > 0 {
+			spoilt = fmt.Sprintf("%s died in %s and refuses to start", strings.Join(s.dead, ", "), name)
+		}
+	}
+	return results, nil
 }
 
 // start starts the nodes. One that ends by itself, because its port is in use for
@@ -423,20 +447,34 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	healthy, cancel := context.WithTimeout(ctx, healthyIn)
 	defer cancel()
 	if err := s.target.Healthy(healthy); err != nil {
-		v.Add("not healthy", nil, "%s after the last fault: %v", healthyIn, err)
+		s.dead = s.target.Dead()
+		s.deaths(v)
+		if len(s.dead) == 0 {
+			v.Add("not healthy", nil, "%s after the last fault: %v", healthyIn, err)
+		}
 	}
 	same, cancel := context.WithTimeout(ctx, sameIn)
 	defer cancel()
+	if nodes := len(s.target.Nodes()); len(s.dead) > (nodes-1)/2 {
+		v.Undecided = append(v.Undecided, fmt.Sprintf("%d of %d nodes refuse to start: the others are not compared",
+			len(s.dead), nodes))
+		return
+	}
 	if err := s.target.Converged(same); err != nil {
 		v.Add("states differ", nil, "%v", err)
 	}
 	s.checkState(ctx, v)
 	s.checkLevels(ctx, rec.Counts(), v)
-	for _, d := range s.target.Deaths() {
-		v.Add("a node died", nil, "%s", d)
-	}
+	s.deaths(v)
 	for _, r := range s.target.Races() {
 		v.Add("data race", nil, "%s", r)
+	}
+}
+
+// deaths adds the deaths that nobody expected to the verdict.
+func (s *session) deaths(v *model.Verdict) {
+	for _, d := range s.target.Deaths() {
+		v.Add("a node died", nil, "%s", d)
 	}
 }
 

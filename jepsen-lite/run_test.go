@@ -3,12 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/report"
 	"lockd/jepsen-lite/target"
 )
 
@@ -81,6 +88,96 @@ func TestStartOfNodeThatEnds(t *testing.T) {
 				t.Errorf("after %s: %v", time.Since(began), err)
 			}
 		})
+	}
+}
+
+// graveyard is a target of which some nodes have died, and refuse to start.
+type graveyard struct {
+	target.Target
+	dead   []string
+	deaths []string // until they are taken
+	fork   error
+}
+
+func (g *graveyard) Nodes() []string                 { return []string{"n1", "n2", "n3"} }
+func (g *graveyard) Dead() []string                  { return g.dead }
+func (g *graveyard) Converged(context.Context) error { return g.fork }
+func (g *graveyard) Races() []string                 { return nil }
+
+func (g *graveyard) Healthy(context.Context) error {
+	if len(g.deaths) > 0 {
+		return errors.New("node n2 takes no write: it does not run")
+	}
+	return nil
+}
+
+func (g *graveyard) Deaths() (taken []string) {
+	taken, g.deaths = g.deaths, nil
+	return taken
+}
+
+// A node that refuses to start is one finding, of the workload in which it died, and no other
+// that follows from it; what the others have is compared as long as they are a majority.
+func TestInspectDead(t *testing.T) {
+	died := []string{"n2 ended by itself: exit status 1"}
+	fork := errors.New("states differ at index 7")
+	for _, c := range []struct {
+		target    graveyard
+		kinds     string
+		undecided int
+	}{
+		{graveyard{}, "", 0},
+		{graveyard{fork: fork}, "states differ", 0},
+		{graveyard{deaths: died}, "a node died, not healthy", 0},
+		{graveyard{deaths: died, dead: []string{"n2"}}, "a node died", 0},
+		{graveyard{deaths: died, dead: []string{"n2"}, fork: fork}, "a node died, states differ", 0},
+		{graveyard{deaths: died, dead: []string{"n2", "n3"}, fork: fork}, "a node died", 1},
+	} {
+		s, v := &session{cmd: &runCmd{}, target: &c.target}, &model.Verdict{}
+		s.inspect(t.Context(), history.NewRecorder(io.Discard, time.Now()), v)
+		var kinds []string
+		for _, p := range v.Problems {
+			kinds = append(kinds, p.Kind)
+		}
+		if got := strings.Join(kinds, ", "); got != c.kinds || len(v.Undecided) != c.undecided || !slices.Equal(s.dead, c.target.dead) {
+			t.Errorf("%+v: %s, undecided %q, dead %q", c.target, got, v.Undecided, s.dead)
+		}
+	}
+}
+
+// What comes after the workload in which a node died for good is not run. The report says so
+// once, with the name of that workload, and the run has not passed.
+func TestDeadNodeSpoilsNoVerdict(t *testing.T) {
+	s := &session{workloads: []string{"register", "lock", "set", "list"}}
+	ran := ""
+	results, err := s.each(t.Context(), func(name string, turn uint64) (report.Result, error) {
+		ran += fmt.Sprint(name, turn, " ")
+		v := &model.Verdict{}
+		if name == "lock" {
+			s.dead = []string{"n2"}
+			v.Add("a node died", nil, "n2 ended by itself")
+		}
+		return report.Result{Workload: name, History: &history.History{}, Verdict: v}, nil
+	})
+	if err != nil || ran != "register0 lock1 " || len(results) != 4 || report.Passed(results) || report.Passed(results[2:]) {
+		t.Errorf("%v, ran %s, results %+v", err, ran, results)
+	}
+	var said strings.Builder
+	report.Table(&said, results)
+	const why = "n2 died in lock and refuses to start"
+	for text, times := range map[string]int{
+		why + ": not run, and so undecided: set, list\n": 1, why: 1, "UNDECIDED\n": 2, "FAILED: a node died\n": 1, "lock: a node died: ": 1,
+	} {
+		if strings.Count(said.String(), text) != times {
+			t.Errorf("not %d times %q in\n%s", times, text, said.String())
+		}
+	}
+	page := filepath.Join(t.TempDir(), "report.html")
+	if err := report.Page(page, "", results); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(page); err != nil || strings.Count(string(text), "Not run: "+why) != 2 {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

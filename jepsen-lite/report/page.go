@@ -22,6 +22,10 @@ func Page(path, again string, results []Result) error {
 	b.WriteString(legend)
 	for _, r := range results {
 		fmt.Fprintf(&b, "<h2>%s: %s</h2>\n", r.Workload, html.EscapeString(Word(r.Verdict)))
+		if r.Spoilt != "" {
+			fmt.Fprintf(&b, "<p>Not run: %s.</p>\n", html.EscapeString(r.Spoilt))
+			continue
+		}
 		b.WriteString(Picture(r))
 		problems(&b, r)
 		for _, n := range r.Verdict.Notes {

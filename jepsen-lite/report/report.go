@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +18,15 @@ type Result struct {
 	History  *history.History
 	Verdict  *model.Verdict
 	Reigns   []Reign // for the picture
+	Spoilt   string  // why it was not run; "": it was
+}
+
+// NotRun is what became of a workload that was not run: nothing is decided.
+func NotRun(name, why string) Result {
+	return Result{
+		Workload: name, History: &history.History{}, Spoilt: why,
+		Verdict: &model.Verdict{Undecided: []string{"not run: " + why}},
+	}
 }
 
 // Passed reports whether all workloads passed.
@@ -62,6 +72,10 @@ func Table(w io.Writer, results []Result) {
 	fmt.Fprintln(tw, "workload\tok\tfailed\tunknown\tfaults\tlongest silence\tverdict")
 	var sum Figures
 	for _, r := range results {
+		if r.Spoilt != "" {
+			fmt.Fprintf(tw, "%s\t-\t-\t-\t-\t-\t%s\n", r.Workload, Word(r.Verdict))
+			continue
+		}
 		f := Count(r.History)
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
 			r.Workload, f.OK, f.Fail, f.Info, f.Faults, f.Gap.Round(time.Millisecond), Word(r.Verdict))
@@ -74,7 +88,24 @@ func Table(w io.Writer, results []Result) {
 	outages(w, results)
 	quorums(w, results)
 	for _, r := range results {
-		Problems(w, r)
+		if r.Spoilt == "" {
+			Problems(w, r)
+		}
+	}
+	spoilt(w, results)
+}
+
+// spoilt writes once why workloads were not run.
+func spoilt(w io.Writer, results []Result) {
+	var names []string
+	why := ""
+	for _, r := range results {
+		if r.Spoilt != "" {
+			names, why = append(names, r.Workload), r.Spoilt
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(w, "%s: not run, and so undecided: %s\n", why, strings.Join(names, ", "))
 	}
 }
 

@@ -148,6 +148,48 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// Who ends by itself at each start is dead, until it obeys an order to end or ends as expected; of
+// these ends two are told.
+func TestDeadProcess(t *testing.T) {
+	p := shell(t, "if [ -e $LOG.go ]; then echo up; exec sleep 60; fi; echo no; exit 3")
+	p.env = []string{"LOG=" + p.logPath}
+	start := func() {
+		t.Helper()
+		if err := p.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for starts := 1; starts <= 4; starts++ {
+		start()
+		waitEnd(t, p)
+		if p.isDead(0) != (starts > 1) {
+			t.Errorf("after %d starts: dead %v", starts, p.isDead(0))
+		}
+	}
+	deaths := p.takeDeaths()
+	if len(deaths) != 2 || !strings.Contains(deaths[1], "at each of the next 3 starts, too, at last: exit status 3: ") {
+		t.Errorf("deaths %q", deaths)
+	}
+	start()
+	if !p.isDead(time.Minute) { // it is waited for
+		t.Error("not dead while it ends")
+	}
+	if deaths := p.takeDeaths(); len(deaths) != 1 {
+		t.Errorf("later deaths %q", deaths)
+	}
+	if err := os.WriteFile(p.logPath+".go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	if p.isDead(0) {
+		t.Error("dead while it runs")
+	}
+	p.kill()
+	if p.isDead(0) {
+		t.Error("dead after an order to end")
+	}
+}
+
 // A process that fails while it obeys an order to end is reported, too.
 func TestFailureWhileEnding(t *testing.T) {
 	p := shell(t, "trap 'echo panic: late; exit 2' TERM; echo up; while :; do sleep 0.01; done")

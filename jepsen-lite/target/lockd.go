@@ -293,8 +293,12 @@ func (t *lockd) Leader() string {
 	return ""
 }
 
-// Healthy implements Target.
+// Healthy implements Target. All that is down is started first: while nobody leads the first
+// node takes no write, and the others would not have their turn.
 func (t *lockd) Healthy(ctx context.Context) error {
+	for _, name := range t.names {
+		_ = t.Restart(name) // each has its turn again
+	}
 	for _, name := range t.names {
 		err := poll(ctx, 50*time.Millisecond, func() error {
 			if err := t.Restart(name); err != nil { // runs already, unless it could not be replaced before
@@ -326,6 +330,9 @@ func (t *lockd) Converged(ctx context.Context) error {
 	err := poll(ctx, 20*time.Millisecond, func() error {
 		indexes := map[string]bool{}
 		for _, name := range t.names {
+			if t.nodes[name].isDead(0) {
+				continue
+			}
 			r, err := t.Do(name, 5*time.Second, "LOCKD", "HASH")
 			if err != nil {
 				return fmt.Errorf("node %s: %w", name, err)
@@ -357,6 +364,19 @@ func (t *lockd) Deaths() []string {
 		all = append(all, t.nodes[name].takeDeaths()...)
 	}
 	return all
+}
+
+// deadLook is longer than a process takes that refuses to start.
+const deadLook = 5 * time.Second
+
+// Dead implements Target.
+func (t *lockd) Dead() (nodes []string) {
+	for _, name := range t.names {
+		if t.nodes[name].isDead(deadLook) {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 // Races implements Target.

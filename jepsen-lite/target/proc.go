@@ -30,6 +30,9 @@ type proc struct {
 	expected []*End        // how this process may end by itself
 	met      *End          // how it did, if that was expected
 	deaths   []string      // ends nobody asked for, and orders that were not obeyed
+	inRow    int           // so many processes, the last one too, have ended so
+	repeats  int           // how many of them are not in deaths, as they came after another one
+	repeated string        // the last of these
 	paused   bool
 	started  int    // how often
 	logStart int64  // where in its log the last start begins
@@ -94,9 +97,11 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	status, last := cmd.ProcessState.String(), p.lastLines()
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {
 		p.met = p.expected[i]
+		p.inRow = 0
 	} else if !p.told || cmd.ProcessState.ExitCode() > 0 { // also one that fails while it obeys
-		death := fmt.Sprintf("%s ended by itself: %s: %s", p.name, status, strings.Join(last, " | "))
-		p.deaths = append(p.deaths, death)
+		p.died(fmt.Sprintf("%s: %s", status, strings.Join(last, " | ")))
+	} else {
+		p.inRow = 0
 	}
 	if p.onEnd != nil {
 		p.onEnd()
@@ -104,6 +109,34 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	p.cmd = nil
 	p.mu.Unlock()
 	close(exited)
+}
+
+// died notes that a process has ended by itself. Of several in a row the first one is told, and
+// the last one: whoever refuses to start does so again and again. p.mu is held.
+func (p *proc) died(how string) {
+	if p.inRow++; p.inRow == 1 {
+		p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself: %s", p.name, how))
+		return
+	}
+	p.repeats++
+	p.repeated = how
+}
+
+// isDead reports whether two processes in a row have ended by themselves, and no other one
+// runs, or one that ends within a time.
+func (p *proc) isDead(within time.Duration) bool {
+	p.mu.Lock()
+	inRow, runs, exited := p.inRow, p.cmd != nil, p.exited
+	p.mu.Unlock()
+	if inRow < 2 || !runs {
+		return inRow >= 2
+	}
+	select {
+	case <-exited:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // end ends the process with a signal and waits until it is gone; after patience
@@ -163,7 +196,11 @@ func (p *proc) takeDeaths() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.deaths
-	p.deaths = nil
+	if p.repeats > 0 {
+		d = append(d, fmt.Sprintf("%s ended by itself at each of the next %d starts, too, at last: %s",
+			p.name, p.repeats, p.repeated))
+	}
+	p.deaths, p.repeats = nil, 0
 	return d
 }
 

@@ -313,6 +313,16 @@ func (t *redis) Deaths() []string {
 	return all
 }
 
+// Dead implements Target.
+func (t *redis) Dead() (nodes []string) {
+	for _, name := range t.names {
+		if t.nodes[name].server.isDead(deadLook) {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
+}
+
 // Races implements Target.
 func (t *redis) Races() []string { return nil }
 

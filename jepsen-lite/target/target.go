@@ -92,11 +92,15 @@ type Target interface {
 
 	// Healthy waits until every node takes a write and a read.
 	Healthy(ctx context.Context) error
-	// Converged waits until all nodes have applied the same, and compares their states.
+	// Converged waits until all nodes that are not dead have applied the same, and compares
+	// their states.
 	Converged(ctx context.Context) error
 	// Deaths are the ends of processes that nobody asked for or expected, and orders
 	// they did not obey, since the last call.
 	Deaths() []string
+	// Dead are the nodes that have ended by themselves at each start of late, and do not run: they
+	// refuse to start. One that has just been started again is waited for, for a while.
+	Dead() []string
 	// Races are the reports of Go's race detector in the nodes' logs since the last call.
 	Races() []string
 	// NotDone reports whether an error reply means that a command was certainly not done.
