@@ -829,6 +829,48 @@ func TestLockOfClientThatIsGone(t *testing.T) {
 	}
 }
 
+// So is a lock of many, whatever its other holders do meanwhile.
+func TestPermitOfClientThatIsGone(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3, withKeyspace)
+			defer c.close()
+			leader := c.settle()
+			others := c.others(leader)
+			leader.do("LOCK pool alice PX 600000 LIMIT 2")
+			dan := leader.do("LOCK pool dan PX 600000 LIMIT 2")
+			gone := c.block(others[0], "LOCK pool bob PX 600000 WAIT 60000 LIMIT 2")
+			c.waiting(1)
+			next := c.block(others[1], "LOCK pool carol PX 600000 WAIT 60000 LIMIT 2")
+			c.waiting(2)
+			c.cut(others[0])
+			gone.hangUp(true) // nobody else can know
+			c.expect(leader, "UNLOCK pool alice", ":1")
+			c.expect(leader, "RENEW pool dan PX 600000", dan)
+			if again {
+				c.expect(leader, "LOCK pool bob PX 600000 LIMIT 2", leader.do("RENEW pool bob PX 600000"))
+			}
+			c.net.Heal()
+			if again {
+				c.agree()
+				time.Sleep(time.Minute)
+				c.expect(others[0], "UNLOCK pool bob", ":1")
+				return
+			}
+			fence := ""
+			for range 3000 {
+				if fence = leader.do("RENEW pool carol PX 600000"); fence != "_" {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			c.want(next, fence)
+			c.expect(leader, "RENEW pool bob PX 600000", "_")
+			c.expect(leader, "RENEW pool dan PX 600000", dan)
+		})
+	}
+}
+
 // So is one whose client turns out to be gone when it is to be answered.
 func TestLockOfClientThatIsFoundGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

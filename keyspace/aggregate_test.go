@@ -50,6 +50,12 @@ var forms = []struct {
 	{
 		"stream", "stream", []string{"XADD {} 1 a 1", "XADD {} 1-5 b 2 c 3", "XADD {} 2 d 4", "XDEL {} 1"}, "XADD {} MAXLEN 2 2-* e 5", "XTRIM {} MAXLEN 0", "XINFO STREAM {} FULL",
 	},
+	{
+		"lock", "shared", []string{"LOCK {} a PX 900000 SHARED OWNER me NOTE mine"}, "LOCK {} b PX 1000 SHARED", "DEL {}", "MEMORY USAGE {}",
+	},
+	{
+		"lock", "limit", []string{"LOCK {} a PX 900000 LIMIT 3", "LOCK {} c PX 900000 LIMIT 3"}, "LOCK {} b PX 1000 LIMIT 3 NOTE mine", "DEL {}", "MEMORY USAGE {}",
+	},
 }
 
 // keptOf lists the strings that an aggregate holds on to, for the test that none of
@@ -78,6 +84,13 @@ var keptOf = map[*value.Kind]func(a value.Aggregate) []string{
 		z.Scan(0, z.Len(), func(member string, _ float64) { kept = append(kept, member) }) // by name
 		return kept
 	},
+	value.LockKind: func(a value.Aggregate) (kept []string) {
+		a.(*value.Lock).Each(func(h *value.Holder) bool {
+			kept = append(kept, h.Token, h.Owner, h.Note)
+			return true
+		})
+		return kept
+	},
 	value.StreamKind: func(a value.Aggregate) (kept []string) {
 		a.(*value.Stream).Visit(value.MinStreamID, value.MaxStreamID, false, func(it value.Item) bool {
 			kept = append(kept, it.Fields...)
@@ -89,7 +102,7 @@ var keptOf = map[*value.Kind]func(a value.Aggregate) []string{
 
 // kindWrites draw, for each kind, a command that may change one of it; key is one
 // that may hold anything.
-var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomStreamWrite}
+var kindWrites = []func(rng *rand.Rand, key string) string{randomListWrite, randomSetWrite, randomZsetWrite, randomStreamWrite, randomLockWrite}
 
 // onKey fills in the key.
 func onKey(line, key string) string { return strings.ReplaceAll(line, "{}", key) }
@@ -146,17 +159,17 @@ func TestAggregates(t *testing.T) {
 			expect("GET", run("GET {}", "k"), "WRONGTYPE Operation against a key holding the wrong kind of value")
 			first := run(f.show, "k")
 
-			expect("COPY", run("COPY {} copy", "k"), "1")
-			expect("a copy's encoding", run("OBJECT ENCODING {}", "copy"), f.encoding)
+			expect("COPY", run("COPY {} c", "k"), "1")
+			expect("a copy's encoding", run("OBJECT ENCODING {}", "c"), f.encoding)
 			run(f.change, "k")
 			changed := run(f.show, "k")
 			if changed == first {
 				t.Fatalf("%s changes nothing: %s", f.change, first)
 			}
-			expect("a copy after its original has changed", run(f.show, "copy"), first)
-			run(f.change, "copy")
-			expect("a copy, changed", run(f.show, "copy"), changed)
-			run("DEL copy", "")
+			expect("a copy after its original has changed", run(f.show, "c"), first)
+			run(f.change, "c")
+			expect("a copy, changed", run(f.show, "c"), changed)
+			run("DEL c", "")
 
 			img := image(t, m)
 			again := restored(t, img)

@@ -51,7 +51,7 @@ type pending struct {
 	timeoutMs int64       // 0: it waits for ever
 	absent    resp.Reply
 	take      func(c *ctx, key string) resp.Reply // executes the command on a key that holds the kind
-	token     string                              // of LOCK, whose kind is lockLine
+	lock      *lockRequest                        // of LOCK, whose kind is lockLine
 
 	// ready reports whether a key that holds the kind has something for the command; nil: it always
 	// has. A waiter that is not ready goes on waiting, and those behind it are served.
@@ -226,16 +226,8 @@ func (b *blocked) nextEnd() (tick int64, ok bool) {
 	return tick, ok
 }
 
-// sweepBlocked ends what the clock has ended: waiters whose time is over, and sessions that were
-// not renewed, with all their waiters.
-func (m *Machine) sweepBlocked() {
-	for range sweepMax {
-		e, ok := m.blocked.ends.Min()
-		if !ok || m.tick <= e.tick {
-			break
-		}
-		m.endWait(e.of, resp.BlockTimedOut, resp.Reply{})
-	}
+// sweepSessions ends the sessions that were not renewed, with all their waiters.
+func (m *Machine) sweepSessions() {
 	var over []uint64
 	m.blocked.sessions.Scan(func(s *blockSession) bool {
 		if m.tick > s.until {
@@ -278,7 +270,15 @@ func (m *Machine) keepSession(id, number uint64) bool {
 	return true
 }
 
+// endWait ends a wait. Those behind in a line may be served by it.
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
+	m.tellEnd(w, how, reply)
+	if w.kind == lockLine {
+		m.noteLeft(w.line())
+	}
+}
+
+func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.blocked.remove(w)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
 	if how == resp.BlockDropped || how == resp.BlockLapsed {
@@ -320,7 +320,9 @@ func (m *Machine) noteReady(db int, e *entry) {
 	if e.agg() == nil || m.blocked.places.Len() == 0 {
 		return
 	}
-	m.noteFreed(db, e.key()) // for a lock
+	if e.lock() == nil {
+		m.noteFreed(db, e.key()) // it is no lock
+	}
 	if k := (readyKey{db, e.key(), e.agg().Kind()}); m.blocked.next(k, 0) != nil {
 		m.markReady(k)
 	}

@@ -35,8 +35,11 @@ func checkBlocked(t testing.TB, m *Machine) {
 		}
 		if w.kind == lockLine {
 			lines[w.line()]++
-			if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || e.agg() != nil || m.expired(e) || b.tokens[w.lineToken()] != w {
-				t.Fatalf("%v waits in line for %q, which is free, or no lock; or another one has its token", w.id, w.keys[0])
+			if b.tokens[w.lineToken()] != w {
+				t.Fatalf("%v waits in line for %q; another one has its token", w.id, w.keys[0])
+			}
+			if first := b.next(w.line().ready(), 0); first == w && !isTaken(m, w) {
+				t.Fatalf("%v is first in line for %q, and might have it", w.id, w.keys[0])
 			}
 		}
 		if m.Blocked(w.id) != resp.BlockWaiting || !b.session(w.id.Session).used.has(w.id.Number) {
@@ -50,6 +53,15 @@ func checkBlocked(t testing.TB, m *Machine) {
 	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
 		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
 	}
+}
+
+// isTaken reports whether a waiter must wait for its lock, even if nobody stands before it.
+func isTaken(m *Machine, w *waiter) bool {
+	if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || m.due(e) {
+		return false
+	}
+	state, err := (&ctx{m: m, db: w.db}).stateFor(w.lock)
+	return err == nil && state == lockTaken
 }
 
 // blockStage is a machine, and what it has said of blocking commands.

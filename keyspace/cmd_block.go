@@ -309,7 +309,8 @@ func (m *Machine) enter(w *waiter) {
 	if w.kind == lockLine {
 		if before := m.blocked.tokens[w.lineToken()]; before != nil {
 			w.seq = before.seq
-			m.endWait(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+			m.tellEnd(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+			defer m.noteLeft(w.line()) // it may ask for less than the one before
 		}
 	}
 	m.blocked.add(w)
@@ -326,8 +327,14 @@ func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 		return resp.Err(errTooManyKeys)
 	case m.blocked.waiters.Len() >= waitersMax || m.blocked.bytes+w.bytes() > waiterBytesMax:
 		return resp.Err(errTooManyWaiters)
-	case w.kind == lockLine && m.blocked.lines[w.line()] >= lockWaitersMax && m.blocked.tokens[w.lineToken()] == nil:
-		return resp.Err(errTooManyInLine)
+	}
+	if w.kind == lockLine && m.blocked.tokens[w.lineToken()] == nil {
+		switch {
+		case m.blocked.lines[w.line()] >= lockWaitersMax:
+			return resp.Err(errTooManyInLine)
+		case len(m.blocked.tokens) >= lockWaitersInAllMax:
+			return resp.Err(errTooManyInLines)
+		}
 	}
 	m.blocked.lastSeq++
 	w.seq = m.blocked.lastSeq

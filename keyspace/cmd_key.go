@@ -242,7 +242,7 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.putUntil(to, e.value(), e.deadline)
+	c.m.store(c.db, to, nil, newTagged(to, nil, e.value(), e.deadline, e.tag()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
@@ -266,7 +266,7 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 	if agg := e.agg(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(to, args[2], nil, newEntry(args[2], nil, e.value().Clone(), e.deadline))
+	c.m.store(to, args[2], nil, newTagged(args[2], nil, e.value().Clone(), e.deadline, e.tag()))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
 }
@@ -302,7 +302,7 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.m.store(to, key, nil, newEntry(key, nil, e.value(), e.deadline))
+	c.m.store(to, key, nil, newTagged(key, nil, e.value(), e.deadline, e.tag()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -490,7 +490,7 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	case c.past(until):
 		c.delete(args[1])
 		c.notify(notifyGeneric, "del", args[1])
-	case x.absolute && e.deadline.set() && e.deadline.wallMs == until.wallMs:
+	case x.absolute && e.leased() && e.ends() == e.deadline.tick && e.deadline.wallMs == until.wallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
@@ -592,7 +592,7 @@ func cmdPExpireTime(c *ctx, args resp.Args) resp.Reply {
 
 func cmdPersist(c *ctx, args resp.Args) resp.Reply {
 	e := c.lookup(args[1])
-	if e == nil || !e.deadline.set() {
+	if e == nil || !e.leased() {
 		return resp.Int(0)
 	}
 	c.setDeadline(args[1], never)

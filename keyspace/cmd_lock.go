@@ -2,20 +2,25 @@ package keyspace
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
 // A lock is a string key whose value is the token of its holder, however it was taken: by LOCK, by
 // SET NX or by a script. So programs move over one at a time. What LOCK adds is a line: who finds a
 // lock taken waits in the order of the log, and the entry in which the key goes gives it to the first.
+// A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
 		Name: "lock", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
-		Syntax:  "key token PX milliseconds [WAIT milliseconds]",
+		Syntax: "key token PX milliseconds [WAIT milliseconds] [SHARED | LIMIT permits] [OWNER name] " +
+			"[NOTE text]",
 	}, Run: cmdLock},
 	{Spec: resp.Spec{
 		Name: "renew", Arity: 5, Flags: resp.Write | resp.Fast, Keys: resp.FirstKey, Access: "RW update",
@@ -33,16 +38,25 @@ var lockRows = []resp.Row[command]{
 
 // Limits of a lock.
 const (
-	lockTokenBytesMax = 512     // the bytes of a token
-	lockWaitersMax    = 1 << 14 // who waits in one line
+	lockTokenBytesMax   = 512     // the bytes of a token
+	lockOwnerBytesMax   = 512     // of the name of an owner
+	lockNoteBytesMax    = 1024    // of a note
+	lockWaitersMax      = 1 << 14 // who waits in one line
+	lockWaitersInAllMax = 3 << 14 // in all lines; those who wait for other things have room beside them
+	lockHoldersMax      = value.LockHoldersMax
 )
 
 // The error texts that only these commands use.
 const (
-	errTokenEmpty      = "ERR the token of a lock may not be empty"
-	errTooManyInLine   = "ERR too many clients wait for this lock"
-	errTokenElsewhere  = "ERR another connection waits for this lock with the same token now, in the same place of the line"
-	errTokenTooLongFmt = "ERR the token of a lock may have %d bytes at most"
+	errTokenEmpty     = "ERR the token of a lock may not be empty"
+	errOwnerEmpty     = "ERR the owner of a lock may not be empty"
+	errTooManyInLine  = "ERR too many clients wait for this lock"
+	errTooManyInLines = "ERR too many clients wait for locks"
+	errTokenElsewhere = "ERR another connection waits for this lock with the same token now, in the same place of the line"
+	errHeldOtherwise  = "ERR this token holds the lock in another way: UNLOCK it first"
+	errTextTooLongFmt = "ERR the %s of a lock may have %d bytes at most"
+	errPermitsFmt     = "ERR LIMIT is a number from 1 to %d"
+	errOtherLimitFmt  = "ERR this lock is held with LIMIT %d now"
 )
 
 // lockRequest is a call of LOCK or RENEW, parsed.
@@ -50,46 +64,98 @@ type lockRequest struct {
 	key, token string
 	leaseMs    int64
 	waitMs     int64
+	shared     bool
+	permits    int    // of LIMIT, or 0
+	owner      string // "": the token
+	note       string
 }
 
-// parseLock reads key, token and options, in any order; command names the command in an error.
-func (c *ctx) parseLock(args resp.Args, command string, mayWait bool) (l lockRequest, err error) {
-	l = lockRequest{key: args[1], token: args[2]}
+// several reports whether others may hold the lock beside the token.
+func (l *lockRequest) several() bool { return l.shared || l.permits > 0 }
+
+// The options of LOCK.
+const (
+	optionPX = iota
+	optionWait
+	optionLimit
+	optionOwner
+	optionNote
+	optionShared // has no argument
+)
+
+var lockOptions = [...]string{"PX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
+
+// parseLock reads key, token and options, in any order.
+func (c *ctx) parseLock(args resp.Args) (l *lockRequest, err error) {
+	l = &lockRequest{key: args[1], token: args[2]}
 	if err = checkToken(l.token); err != nil {
 		return l, err
 	}
-	leased, waits := false, false
-	for i := 3; i < len(args); i += 2 {
-		switch {
-		case i+1 == len(args):
+	var seen [len(lockOptions)]bool
+	for i := 3; i < len(args); i++ {
+		option := slices.IndexFunc(lockOptions[:], func(name string) bool { return resp.Is(args[i], name) })
+		if option < 0 || seen[option] {
 			return l, resp.Error(resp.ErrSyntax)
-		case resp.Is(args[i], "PX") && !leased:
-			l.leaseMs, err = c.parseLease(args[i+1], command)
-			leased = true
-		case resp.Is(args[i], "WAIT") && mayWait && !waits:
-			l.waitMs, err = c.parseWait(args[i+1])
-			waits = true
-		default:
-			err = resp.Error(resp.ErrSyntax)
 		}
-		if err != nil {
+		seen[option] = true
+		if option != optionShared {
+			i++
+		}
+		if i == len(args) {
+			return l, resp.Error(resp.ErrSyntax)
+		}
+		if err = c.lockOption(l, option, args[i]); err != nil {
 			return l, err
 		}
 	}
-	if !leased {
+	if !seen[optionPX] || seen[optionShared] && seen[optionLimit] {
 		return l, resp.Error(resp.ErrSyntax)
 	}
 	return l, nil
 }
 
+func (c *ctx) lockOption(l *lockRequest, option int, text string) (err error) {
+	switch option {
+	case optionPX:
+		l.leaseMs, err = c.parseLease(text, "lock")
+	case optionWait:
+		l.waitMs, err = c.parseWait(text)
+	case optionLimit:
+		l.permits, err = parsePermits(text)
+	case optionOwner:
+		if l.owner = text; text == "" {
+			return resp.Error(errOwnerEmpty)
+		}
+		err = checkLength("owner", text, lockOwnerBytesMax)
+	case optionNote:
+		l.note, err = text, checkLength("note", text, lockNoteBytesMax)
+	case optionShared:
+		l.shared = true
+	}
+	return err
+}
+
 func checkToken(token string) error {
-	switch {
-	case token == "":
+	if token == "" {
 		return resp.Error(errTokenEmpty)
-	case len(token) > lockTokenBytesMax:
-		return resp.Error(fmt.Sprintf(errTokenTooLongFmt, lockTokenBytesMax))
+	}
+	return checkLength("token", token, lockTokenBytesMax)
+}
+
+// checkLength bounds one of the texts of a lock.
+func checkLength(name, text string, bytesMax int) error {
+	if len(text) > bytesMax {
+		return resp.Error(fmt.Sprintf(errTextTooLongFmt, name, bytesMax))
 	}
 	return nil
+}
+
+func parsePermits(word string) (permits int, err error) {
+	n, ok := resp.ParseInt(word)
+	if !ok || n < 1 || n > lockHoldersMax {
+		return 0, resp.Error(fmt.Sprintf(errPermitsFmt, lockHoldersMax))
+	}
+	return int(n), nil
 }
 
 // parseLease reads the length of a lease in milliseconds.
@@ -117,19 +183,18 @@ func (c *ctx) parseWait(word string) (ms int64, err error) {
 }
 
 func cmdLock(c *ctx, args resp.Args) resp.Reply {
-	l, err := c.parseLock(args, "lock", true)
+	l, err := c.parseLock(args)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	p := pending{kind: lockLine, keys: args[1:2], token: l.token, timeoutMs: l.waitMs, absent: resp.Nil(), take: l.take}
+	p := pending{kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil(), take: l.take}
 	if c.onlyParses(p) {
 		return resp.Reply{}
 	}
-	e, err := c.lookupString(l.key)
-	switch {
+	switch state, err := c.stateFor(l); {
 	case err != nil:
 		return resp.Fail(err)
-	case e == nil || e.str() == l.token:
+	case state == lockOpen && !c.lineBefore(l.key), state == lockFree:
 		return l.take(c, l.key)
 	case l.waitMs == 0:
 		return p.absent
@@ -137,24 +202,164 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	return c.wait(p)
 }
 
-// take gives the lock to the token, or begins its lease anew. The key holds the token, or nothing.
-func (l lockRequest) take(c *ctx, key string) resp.Reply {
+// lockState is what a lock is for one who asks for it.
+type lockState int
+
+const (
+	lockFree  lockState = iota // nobody holds it, or the token does
+	lockOpen                   // others hold it, who share it
+	lockTaken                  // others hold it
+)
+
+// stateFor looks at a lock for a request. The error is for one that no wait would help.
+func (c *ctx) stateFor(l *lockRequest) (lockState, error) {
+	e, held, err := c.lookupLock(l.key)
+	switch {
+	case err != nil || e == nil:
+		return lockFree, err
+	case held != nil:
+		return stateOf(held, l)
+	case e.str() != l.token:
+		return lockTaken, nil
+	case l.several():
+		return lockTaken, resp.Error(errHeldOtherwise)
+	}
+	return lockFree, nil
+}
+
+// stateOf is stateFor of a lock that several may hold.
+func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
+	alike := l.several() && held.Permits() == l.permits
+	holds := held.Holder(l.token) != nil
+	switch {
+	case l.permits > 0 && held.Permits() > 0 && !alike:
+		return lockTaken, resp.Error(fmt.Sprintf(errOtherLimitFmt, held.Permits()))
+	case holds && !alike:
+		return lockTaken, resp.Error(errHeldOtherwise)
+	case holds:
+		return lockFree, nil
+	case alike && held.HasRoom():
+		return lockOpen, nil
+	}
+	return lockTaken, nil
+}
+
+// lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
+// that several may hold.
+func (c *ctx) lookupLock(key string) (e *entry, held *value.Lock, err error) {
+	if e = c.lookup(key); e == nil || e.agg() == nil {
+		return e, nil, nil
+	}
+	if held = e.lock(); held == nil {
+		return nil, nil, resp.Error(resp.ErrWrongType)
+	}
+	c.m.spend(held.SeekWork())
+	return e, held, nil
+}
+
+// take gives the lock to the token, or begins its lease anew: stateFor has allowed it.
+func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	until, ok := c.after(l.leaseMs)
 	if !ok {
 		return invalidExpire("lock")
 	}
-	if c.lookup(key) != nil {
-		return c.renew(key, until)
+	e := c.lookup(key)
+	if l.several() {
+		return c.putHolder(key, e, l.permits, l.holder(e), until)
 	}
-	c.setString(key, stringValue(l.token), until, true)
+	if c.m.store(c.db, key, e, newTagged(key, e, stringValue(l.token), until, l.tag(e))); e == nil {
+		c.notify(notifyString, "set", key)
+	}
+	c.notify(notifyGeneric, "expire", key)
 	return c.fence(key)
 }
 
-// renew begins the lease of a key that is there anew, and answers its fence.
-func (c *ctx) renew(key string, until deadline) resp.Reply {
-	c.setDeadline(key, until)
-	c.notify(notifyGeneric, "expire", key)
-	return c.fence(key)
+// tag is what the lock of a key is to know of its token. What this request does not say stays.
+func (l *lockRequest) tag(was *entry) *lockTag {
+	next := lockTag{}
+	if was != nil && was.tag() != nil {
+		next = *was.tag()
+	}
+	if l.owner != "" {
+		next.owner = strings.Clone(l.owner)
+	}
+	if l.note != "" {
+		next.note = strings.Clone(l.note)
+	}
+	if next == (lockTag{}) {
+		return nil
+	}
+	return &next
+}
+
+// holder is tag for a holder of many; one that is new has no fence yet.
+func (l *lockRequest) holder(was *entry) value.Holder {
+	var h value.Holder
+	if was != nil && was.lock().Holder(l.token) != nil {
+		h = *was.lock().Holder(l.token)
+	} else {
+		h.Token = strings.Clone(l.token)
+	}
+	if l.owner != "" {
+		h.Owner = strings.Clone(l.owner)
+	}
+	if l.note != "" {
+		h.Note = strings.Clone(l.note)
+	}
+	return h
+}
+
+// putHolder stores a holder with a lease, and answers its fence. was may be nil.
+func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, until deadline) resp.Reply {
+	m := c.m
+	if m.trial.stops() {
+		return resp.Reply{}
+	}
+	event := "expire"
+	if h.Fence == 0 {
+		h.Fence, event = m.upcomingFence(), "lock"
+	}
+	m.sequence++
+	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
+	if was == nil {
+		m.storeLock(c.db, key, nil, value.NewLock(permits, &h))
+	} else {
+		m.storeLock(c.db, key, was, was.lock().With(&h))
+	}
+	m.lastFence = max(m.lastFence, h.Fence)
+	c.notify(notifyGeneric, event, key)
+	e := c.lookup(key)
+	return resp.Int(int64(max(h.Fence, e.fence, m.dbs[c.db].floor)))
+}
+
+// storeLock stores a lock that several may hold. Its key ends with the last of its holders.
+func (m *Machine) storeLock(db int, key string, was *entry, l *value.Lock) {
+	m.spend(l.SeekWork())
+	m.store(db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
+}
+
+// endOf is the deadline of a key with such a lock.
+func endOf(l *value.Lock) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
+
+// until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
+func (m *Machine) until(was *entry, d deadline) *entry {
+	l := was.lock()
+	if l == nil || m.trial.stops() {
+		return newTagged(was.key(), was, was.value(), d, was.tag())
+	}
+	m.spend(l.SeekWork())
+	m.sequence++
+	return newEntry(was.key(), was, value.OfAggregate(l.Until(d.tick, d.wallMs, m.sequence)), d)
+}
+
+// endHolders ends the leases of holders that are over, of a lock that has others.
+func (m *Machine) endHolders(db int, e *entry) *entry {
+	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
+	m.storeLock(db, e.key(), e, left)
+	m.noteExpiry()
+	m.notify(db, notifyGeneric, "unlock", e.key())
+	next, _ := m.dbs[db].keys.get(e.key())
+	return next
 }
 
 // fence answers the fence of a key. In a trial one that was to be stored is not there.
@@ -167,34 +372,60 @@ func (c *ctx) fence(key string) resp.Reply {
 }
 
 func cmdRenew(c *ctx, args resp.Args) resp.Reply {
-	l, err := c.parseLock(args, "renew", false)
+	key, token := args[1], args[2]
+	if err := checkToken(token); err != nil {
+		return resp.Fail(err)
+	}
+	if !resp.Is(args[3], "PX") {
+		return resp.Err(resp.ErrSyntax)
+	}
+	until, err := c.deadlineOf(expiryPX, args[4], "renew")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	e, err := c.lookupString(l.key)
-	if err != nil || e == nil || e.str() != l.token {
+	e, held, err := c.lookupLock(key)
+	switch {
+	case err != nil || e == nil:
 		return orNil(err)
+	case held != nil:
+		if h := held.Holder(token); h != nil {
+			return c.putHolder(key, e, held.Permits(), *h, until)
+		}
+	case e.str() == token:
+		c.setDeadline(key, until)
+		c.notify(notifyGeneric, "expire", key)
+		return c.fence(key)
 	}
-	until, ok := c.after(l.leaseMs)
-	if !ok {
-		return invalidExpire("renew")
-	}
-	return c.renew(l.key, until)
+	return resp.Nil()
 }
 
 // cmdUnlock also ends the wait of a token that does not hold the lock yet: its program has given up.
 // In a script it does not, as that might be undone.
 func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 	key, token := args[1], args[2]
-	e, err := c.lookupString(key)
-	if err != nil {
+	e, held, err := c.lookupLock(key)
+	switch {
+	case err != nil:
 		return resp.Fail(err)
-	}
-	if e != nil && e.str() == token {
+	case held != nil && held.Holder(token) != nil:
+		c.dropHolder(key, e, token)
+		return resp.Int(1)
+	case held == nil && e != nil && e.str() == token:
 		return c.deleteIf(key, true)
 	}
 	if w := c.m.blocked.tokens[lineToken{lineKey{c.db, key}, token}]; w != nil && c.run == nil {
 		c.m.endWait(w, resp.BlockServed, w.absent)
 	}
 	return resp.Int(0)
+}
+
+// dropHolder releases a lock of many for one of its holders.
+func (c *ctx) dropHolder(key string, e *entry, token string) {
+	left := e.lock().Without(func(h *value.Holder) bool { return h.Token == token })
+	if left == nil {
+		c.deleteNotify(key)
+		return
+	}
+	c.m.storeLock(c.db, key, e, left)
+	c.notify(notifyGeneric, "unlock", key)
 }

@@ -120,11 +120,13 @@ func (c *ctx) lookup(key string) *entry { return c.lookupIn(c.db, key) }
 func (c *ctx) lookupIn(db int, key string) *entry {
 	c.m.spend(c.m.dbs[db].findWork(key))
 	e, ok := c.m.dbs[db].keys.get(key)
-	if ok && c.m.expired(e) {
+	if ok && c.m.due(e) {
 		if c.m.applying {
-			c.m.expire(db, e)
+			e = c.m.endLeases(db, e)
+		} else if c.m.expired(e) {
+			e = nil
 		}
-		e, ok = nil, false
+		ok = e != nil
 	}
 	if c.reads {
 		c.m.seen.count(ok)
@@ -178,7 +180,7 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func (c *ctx) setDeadline(key string, d deadline) {
 	if was := c.lookup(key); was != nil {
-		c.m.store(c.db, key, was, newEntry(key, was, was.value(), d))
+		c.m.store(c.db, key, was, c.m.until(was, d))
 	}
 }
 

@@ -18,7 +18,7 @@ const watchBuckets = 1024
 // database is one numbered database.
 type database struct {
 	keys    keyTree
-	leases  *leaseOrder // of keys that have a deadline; derived from keys
+	leases  *leaseOrder // of keys that have one; derived from keys
 	bytes   int64       // of all entries; derived from keys
 	swapped uint64      // sequence of the last SWAPDB: it touches every key
 	floor   uint64      // what that SWAPDB has made the least fence of its keys
@@ -46,7 +46,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
 	m.spend(m.dbs[db].findWork(key))
-	if was != nil && was.deadline.set() || next != nil && next.deadline.set() {
+	if was != nil && was.leased() || next != nil && next.leased() {
 		m.spend(value.TreeWork(m.dbs[db].leases.count))
 	}
 	m.digest.stored(db, key, next)
@@ -58,7 +58,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	if next != nil {
 		m.noteReady(db, next)
 	}
-	if next == nil || m.expired(next) {
+	if next == nil || m.expired(next) || givesWay(was, next) {
 		m.noteFreed(db, key)
 	}
 }
@@ -78,13 +78,15 @@ func (m *Machine) stamp(db int, key string, was, next *entry) {
 }
 
 // nextFence raises lastFence to one that was never given.
-func (m *Machine) nextFence() { m.lastFence = max(m.lastFence+1, m.index) }
+func (m *Machine) nextFence() { m.lastFence = m.upcomingFence() }
+
+func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }
 
 // replace exchanges entries of one key and keeps what is derived from them.
 func (d *database) replace(was, next *entry) {
 	if was != nil {
 		d.bytes -= was.size()
-		if was.deadline.set() {
+		if was.leased() {
 			d.leases.remove(leaseOf(was))
 		}
 	}
@@ -95,7 +97,7 @@ func (d *database) replace(was, next *entry) {
 		return
 	}
 	d.bytes += next.size()
-	if next.deadline.set() {
+	if next.leased() {
 		d.leases.add(leaseOf(next))
 	}
 	d.keys.set(next)
@@ -143,6 +145,23 @@ func (m *Machine) expire(db int, e *entry) {
 	m.noteExpiry()
 	m.stats.expiredKeys++
 	m.notify(db, notifyExpired, "expired", e.key())
+}
+
+// due reports whether a lease of e has ended: of a lock, that of a holder.
+func (m *Machine) due(e *entry) bool {
+	if l := e.lock(); l != nil {
+		return m.tick > l.First().Tick
+	}
+	return m.expired(e)
+}
+
+// endLeases ends the leases of e that are over, and returns what is left of it, or nil.
+func (m *Machine) endLeases(db int, e *entry) *entry {
+	if e.lock() == nil || m.expired(e) {
+		m.expire(db, e)
+		return nil
+	}
+	return m.endHolders(db, e)
 }
 
 // bucket is the place of a key in Machine.createdAt.
@@ -304,7 +323,7 @@ func (t *trial) stops() bool {
 // found looks at an entry that a trial reads. Whether its lease has ended when the request
 // takes effect, only the log can say.
 func (t *trial) found(now int64, e *entry) {
-	if t.running && now > e.deadline.tick {
+	if t.running && now > e.ends() {
 		t.changes = true
 	}
 }

@@ -43,6 +43,8 @@ func TestReplicasAgree(t *testing.T) {
 				busy.Snapshot()
 				busy.Try(stamp, request(0, "SET lock 1 NX"))
 				busy.Try(stamp, request(0, "LOCK door t1 PX 100"))
+				busy.Try(stamp, request(0, "LOCK door t1 PX 100 SHARED"))
+				busy.Try(stamp, request(0, "LOCK pool t1 PX 100 LIMIT 2"))
 				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}
@@ -87,7 +89,8 @@ func anyBlocking(rng *rand.Rand) resp.Request {
 	line := []string{"BLPOP queue list %d", "BRPOP list %d", "BLMOVE queue list LEFT RIGHT %d", "BRPOPLPUSH list queue %d", "BLMPOP %d 2 list queue LEFT COUNT 2",
 		"BZPOPMIN ranks %d", "BZPOPMAX ranks %d", "BZMPOP %d 1 ranks MAX COUNT 3",
 		"XREAD BLOCK %d STREAMS stream2 stream $ $", "XREAD COUNT 2 BLOCK %d STREAMS stream stream 0 $",
-		"LOCK lock t%[1]d PX 700 WAIT %[1]d000", "LOCK door t%[1]d PX 300 WAIT 900", "LOCK door t%[1]d PX 300 WAIT 2000"}[rng.IntN(13)]
+		"LOCK lock t%[1]d PX 700 WAIT %[1]d000", "LOCK door t%[1]d PX 300 WAIT 900", "LOCK door t%[1]d PX 300 WAIT 2000", "LOCK door t%[1]d PX 900 WAIT %[1]d00 SHARED", "LOCK door s%[1]d PX 400 WAIT 900 SHARED OWNER o%[1]d",
+		"LOCK door t%[1]d PX 300 WAIT 700 LIMIT 2 NOTE n", "LOCK pool t%[1]d PX 500 WAIT 700 LIMIT 2", "LOCK pool s%[1]d PX 300 WAIT 300"}[rng.IntN(18)]
 	id.Session += rng.Uint64N(8)
 	return resp.BlockAsking(id, rng.Int64N(500), resp.Cmd{DB: rng.IntN(3), Args: split(fmt.Sprintf(line, rng.IntN(4)))})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -68,9 +69,27 @@ func (d *digest) stored(db int, key string, e *entry) {
 	if agg := e.agg(); agg != nil {
 		d.add(uint64(agg.Kind().Image)<<48 ^ uint64(agg.Len()))
 		d.add(uint64(e.size()))
+		d.lock(e.lock())
 		return
 	}
 	d.text(e.str())
+	if t := e.tag(); t != nil {
+		d.text(t.owner)
+		d.text(t.note)
+	}
+}
+
+// lock folds in how many may hold a lock, who got it last, and whose lease ends first.
+func (d *digest) lock(l *value.Lock) {
+	if l == nil {
+		return
+	}
+	d.add(uint64(l.Permits()))
+	for _, h := range [...]*value.Holder{l.First(), l.Newest()} {
+		d.text(h.Token)
+		d.add(h.Fence)
+		d.add(uint64(h.Tick))
+	}
 }
 
 // reply folds in what a write answered. Of an error only that it is one: its words are for

@@ -32,6 +32,8 @@ func TestDigest(t *testing.T) {
 		{"SET a x" + long, "SET a y" + long}, {"DEL a", "DEL b"}, {"RPUSH list z", "RPUSH list z z"},
 		{"LPOP list", "RPOP list"}, {"INCR a", "DECR a"}, {"PUBLISH c m", "PUBLISH c n"}, {"PERSIST a", "PEXPIRE a 1"},
 		{"SCRIPT LOAD 'return 1'", "SCRIPT LOAD 'return 2'"}, {"CONFIG SET maxmemory 1gb", "CONFIG SET maxmemory 2gb"},
+		{"LOCK l a PX 10 SHARED", "LOCK l b PX 10 SHARED"}, {"LOCK l a PX 10 SHARED", "LOCK l a PX 11 SHARED"}, {"LOCK l a PX 10 SHARED", "LOCK l a PX 10 LIMIT 2"},
+		{"LOCK l a PX 10 OWNER x", "LOCK l a PX 10 OWNER y"}, {"LOCK l a PX 10 NOTE x", "LOCK l a PX 10 OWNER x"},
 	} {
 		m, other := start(), start()
 		from := at

@@ -34,18 +34,32 @@ const (
 	isOutside = math.MaxUint32
 )
 
-// outsideEntry is an entry whose key or value is long, or whose value is an aggregate.
+// outsideEntry is an entry whose key or value is long, or whose value is an aggregate, or that has a
+// tag.
 type outsideEntry struct {
 	entry
 	name string
 	held value.Value
+	tag  *lockTag
 }
+
+// lockTag is what LOCK was told about the token that a string is. It does not change, and goes with
+// the string.
+type lockTag struct{ owner, note string }
+
+// tagOverheadBytes is what a tag counts for beside its bytes.
+const tagOverheadBytes = 96
 
 // newEntry makes the entry of a key that is about to be stored in the place of was; nil:
 // there is none. store completes it. It copies key, and a string that is short.
 func newEntry(key string, was *entry, v value.Value, d deadline) *entry {
+	return newTagged(key, was, v, d, nil)
+}
+
+// newTagged is newEntry with a tag, or nil.
+func newTagged(key string, was *entry, v value.Value, d deadline, tag *lockTag) *entry {
 	s, isString := v.Str(), v.Aggregate() == nil
-	if n := len(key) + len(s); isString && n <= inlineMax {
+	if n := len(key) + len(s); isString && n <= inlineMax && tag == nil {
 		// Of words, so that it is aligned.
 		words := make([]uint64, (int(entryBytes)+n+7)/8)
 		e := (*entry)(unsafe.Pointer(unsafe.SliceData(words)))
@@ -57,7 +71,7 @@ func newEntry(key string, was *entry, v value.Value, d deadline) *entry {
 	if isString && len(s) <= inlineMax {
 		v = value.OfString(strings.Clone(s))
 	}
-	o := &outsideEntry{entry: entry{deadline: d, strBytes: isOutside}, held: v}
+	o := &outsideEntry{entry: entry{deadline: d, strBytes: isOutside}, held: v, tag: tag}
 	if was != nil && was.strBytes == isOutside {
 		o.name = was.key()
 	} else {
@@ -103,6 +117,31 @@ func (e *entry) agg() value.Aggregate {
 	return nil
 }
 
+// lock is the lock that a key holds, if several may hold it; or nil.
+func (e *entry) lock() *value.Lock {
+	l, _ := e.agg().(*value.Lock)
+	return l
+}
+
+// tag is what is known of the token that a key holds, or nil.
+func (e *entry) tag() *lockTag {
+	if e.strBytes == isOutside {
+		return e.outside().tag
+	}
+	return nil
+}
+
+// ends is the tick after which the next lease of the entry ends: each holder of a lock has one.
+func (e *entry) ends() int64 {
+	if l := e.lock(); l != nil {
+		return l.First().Tick
+	}
+	return e.deadline.tick
+}
+
+// leased reports whether the entry has a lease.
+func (e *entry) leased() bool { return e.ends() != never.tick }
+
 // kind is Value.Type.
 func (e *entry) kind() string { return e.value().Type() }
 
@@ -116,8 +155,11 @@ const (
 // size is what the entry counts for. It stays the same as long as the entry is stored.
 func (e *entry) size() int64 {
 	n := entryOverheadBytes + int64(len(e.key())) + e.value().Size()
-	if e.deadline.set() {
+	if e.leased() {
 		n += leaseOverheadBytes
+	}
+	if t := e.tag(); t != nil {
+		n += tagOverheadBytes + int64(len(t.owner)+len(t.note))
 	}
 	return n
 }

@@ -16,8 +16,8 @@ import (
 //	library   turn n { sha source loaded turn }   by sha
 //	functions n { source n { name described description flags } }   by name
 //	database  swapped floor n { entry }           by position, key
-//	entry     key fence version tick wall kind value
-//	value     bytes | n [ids] { element }               ids of a stream
+//	entry     key fence version tick wall [tagged owner note] kind value
+//	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
 //	          bytes                               of a list
 //	          member                              of a set
@@ -34,8 +34,9 @@ import (
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic = "lockdkey"
-	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest.
-	imageVersion = 5
+	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
+	// 6 has locks and tags.
+	imageVersion = 6
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -108,6 +109,11 @@ func (e *entry) write(w *value.Writer) {
 	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
 		w.U64(n)
 	}
+	if t := e.tag(); t != nil {
+		w.Byte(value.KindTagged)
+		w.Text(t.owner)
+		w.Text(t.note)
+	}
 	e.value().Write(w)
 }
 
@@ -169,10 +175,11 @@ func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int, versio
 		if e.fence > m.lastFence || e.version > m.sequence {
 			r.Fail("a key is newer than the clock")
 		}
+		m.checkHolders(r, e)
 		if r.OK() {
 			d.load(e)
 		}
-		if e.deadline.set() {
+		if r.OK() && e.leased() {
 			leases = append(leases, leaseOf(e))
 		}
 		last = next
@@ -190,9 +197,43 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 	if !until.set() && until != never {
 		r.Fail("a deadline that is none")
 	}
-	e := newEntry(key, nil, value.ReadValue(r, buf.str[:], m.generation), until)
+	tag, kind := readTag(r)
+	v := value.ReadValue(r, kind, buf.str[:], m.generation)
+	if tag != nil && v.Aggregate() != nil {
+		r.Fail("a tag of what is no string")
+	}
+	e := newTagged(key, nil, v, until, tag)
 	e.fence, e.version = fence, version
 	return e
+}
+
+// readTag reads a tag, if there is one, and the kind of the value that follows.
+func readTag(r *value.Reader) (tag *lockTag, kind byte) {
+	if kind = r.Byte(); kind != value.KindTagged {
+		return nil, kind
+	}
+	tag = &lockTag{owner: r.Text(), note: r.Text()}
+	if *tag == (lockTag{}) {
+		r.Fail("an empty tag")
+	}
+	return tag, r.Byte()
+}
+
+// checkHolders refuses a lock whose holders can not be those of its key.
+func (m *Machine) checkHolders(r *value.Reader, e *entry) {
+	l := e.lock()
+	if l == nil {
+		return
+	}
+	if e.deadline != endOf(l) {
+		r.Fail("a lock that ends before its holders")
+	}
+	l.Each(func(h *value.Holder) bool {
+		if h.Fence > m.lastFence || h.Version > m.sequence {
+			r.Fail("a holder of a lock is newer than the clock")
+		}
+		return r.OK()
+	})
 }
 
 func readHeader(r *value.Reader) (version uint64) {

@@ -74,6 +74,12 @@ func sampleOf(t testing.TB, version int) *Machine {
 			"FUNCTION LOAD '#!lua name=lib\nfunction swap no-writes allow-stale\nGET lock\nfunction other\nSET lock KEYS[1]'",
 			"FUNCTION LOAD '#!lua name=a\nfunction a described\nGET lock'")
 	}
+	if version >= 6 {
+		mustApply(t, m, at, 0,
+			"LOCK readers a PX 30000 SHARED", "LOCK readers b PX 500 SHARED OWNER b@host", "LOCK readers c PX 40000 SHARED NOTE note",
+			"LOCK pool a PX 30000 LIMIT 2 OWNER a@host NOTE note", "LOCK endless a PX 30000 LIMIT 1", "PERSIST endless",
+			"LOCK owned a PX 30000 OWNER a@host", "LOCK noted a PX 30000 NOTE '"+strings.Repeat("n", 500)+"'")
+	}
 	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
 	mustApply(t, m, at, 0, "SWAPDB 3 4")
@@ -93,6 +99,11 @@ func sampleOf(t testing.TB, version int) *Machine {
 	}
 	if version >= 4 {
 		m.Apply(at, []resp.Request{asking(1, 6, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))})
+	}
+	if version >= 6 {
+		m.Apply(at, []resp.Request{asking(1, 7, 0, split("LOCK readers w PX 1000 WAIT 9000 OWNER w@host"))})
+		m.Apply(at, []resp.Request{asking(1, 8, 0, split("LOCK readers a PX 1000 WAIT 9000 SHARED"))})
+		m.Apply(at, []resp.Request{asking(1, 9, 0, split("LOCK readers d PX 1000 WAIT 9000 SHARED NOTE note"))})
 	}
 	return m
 }
@@ -166,12 +177,24 @@ func TestImageOfVersion4Opens(t *testing.T) {
 	}
 }
 
+// The image that version 5 has written opens, for ever: it is that of version 6
+// without locks of many, and without owners and notes.
+func TestImageOfVersion5Opens(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v5", "sample.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 5))) {
+		t.Error("it does not hold what was put into it")
+	}
+}
+
 // The image that this version writes opens, for ever, and the bytes it writes are
 // those of the file. Until a release has this version it may still change: then,
-// write the file with go test ./keyspace -run ImageOfVersion5 -rewrite. Once it is
-// released, a change of the format is version 6 with a file of its own.
-func TestImageOfVersion5(t *testing.T) {
-	file := filepath.Join("testdata", "v5", "sample.image")
+// write the file with go test ./keyspace -run ImageOfVersion6 -rewrite. Once it is
+// released, a change of the format is version 7 with a file of its own.
+func TestImageOfVersion6(t *testing.T) {
+	file := filepath.Join("testdata", "v6", "sample.image")
 	written := image(t, sample(t))
 	if *rewrite {
 		if err := os.WriteFile(file, written, 0o644); err != nil {
@@ -217,7 +240,7 @@ func TestNewerImageIsRefused(t *testing.T) {
 	img := image(t, sample(t))
 	binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
 	err := New(nil).Restore(bytes.NewReader(sealed(img)))
-	want := "keyspace: the image has version 6, this lockd reads up to version 5"
+	want := "keyspace: the image has version 7, this lockd reads up to version 6"
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, want %s", err, want)
 	}

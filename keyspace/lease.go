@@ -9,13 +9,13 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// lease is a key's deadline in the order in which leases end.
+// lease is when the next lease of a key ends, in the order in which leases do.
 type lease struct {
 	tick int64
 	of   *entry
 }
 
-func leaseOf(e *entry) lease { return lease{e.deadline.tick, e} }
+func leaseOf(e *entry) lease { return lease{e.ends(), e} }
 
 func compareLeases(a, b lease) int {
 	if a.tick != b.tick {

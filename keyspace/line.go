@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"slices"
+
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -24,7 +26,9 @@ type (
 )
 
 func (w *waiter) line() lineKey        { return lineKey{w.db, w.keys[0]} }
-func (w *waiter) lineToken() lineToken { return lineToken{w.line(), w.token} }
+func (w *waiter) lineToken() lineToken { return lineToken{w.line(), w.lock.token} }
+
+func (k lineKey) ready() readyKey { return readyKey{k.db, k.key, lockLine} }
 
 // enterLine and leaveLine keep what is derived of those in line.
 func (b *blocked) enterLine(w *waiter) {
@@ -39,15 +43,30 @@ func (b *blocked) leaveLine(w *waiter) {
 	}
 }
 
-// noteFreed marks a lock that somebody waits for, because its key has gone, or holds what is no lock.
+// noteFreed marks a lock that somebody waits for, because its key has gone, has fewer holders, or
+// holds what is no lock.
 func (m *Machine) noteFreed(db int, key string) {
 	if len(m.blocked.lines) == 0 {
 		return
 	}
 	m.spend(lineWork)
-	if m.blocked.lines[lineKey{db, key}] > 0 {
-		m.markReady(readyKey{db, key, lockLine})
+	if k := (lineKey{db, key}); m.blocked.lines[k] > 0 {
+		m.markReady(k.ready())
 	}
+}
+
+// noteLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
+// with its holders.
+func (m *Machine) noteLeft(k lineKey) {
+	if e, ok := m.dbs[k.db].keys.get(k.key); ok && e.lock() != nil {
+		m.noteFreed(k.db, k.key)
+	}
+}
+
+// givesWay reports whether a lock has lost holders, and has some left.
+func givesWay(was, next *entry) bool {
+	l := next.lock()
+	return l != nil && was != nil && was.lock() != nil && l.Len() < was.lock().Len()
 }
 
 // noteAllFreed marks the locks of a database whose content was replaced.
@@ -74,48 +93,116 @@ func (m *Machine) linesOf(db int) (keys []string) {
 	return keys
 }
 
-// sweepLines ends the leases that are over of keys that somebody stands in line for, however many: or
-// else a command of this entry might find one of them over, and take the lock before those in line.
+// sweepLines ends the leases and the waits that are over of keys that somebody stands in line for,
+// however many: or else a command of this entry might find one of them over, and take the lock before
+// those in line.
 func (m *Machine) sweepLines(at resp.Stamp) {
 	for db := range m.dbs {
 		for _, key := range m.linesOf(db) {
-			if e, ok := m.dbs[db].keys.get(key); ok && m.expired(e) {
-				m.expireLock(at, db, e)
-			}
+			m.sweepLine(at, lineKey{db, key})
 		}
 	}
 }
 
-// expireLock ends a lease, and gives the key to the first in line.
-func (m *Machine) expireLock(at resp.Stamp, db int, e *entry) {
-	k := readyKey{db, e.key(), lockLine}
-	m.expire(db, e)
-	if _, waits := m.readySet[k]; waits {
-		m.unmarkReady()
-		m.serveLine(at, k, e.deadline.tick+1)
+func (m *Machine) sweepLine(at resp.Stamp, k lineKey) {
+	over := m.overdue(k)
+	for {
+		e, ok := m.dbs[k.db].keys.get(k.key)
+		switch {
+		case ok && m.due(e) && (len(over) == 0 || e.ends() <= over[0].end):
+			m.expireLock(at, k.db, e)
+		case len(over) == 0:
+			return
+		default:
+			if m.blocked.waiter(over[0].id) == over[0] {
+				m.timeOut(at, over[0])
+			}
+			over = over[1:]
+		}
 	}
 }
 
-// serveLine gives a lock that is free since a tick to the first in line. Whose time was over before
-// that gets nothing. Nobody waits any longer for what is no lock.
+// overdue lists those in a line whose time is over, in the order in which it ended.
+func (m *Machine) overdue(k lineKey) (over []*waiter) {
+	for w := m.blocked.next(k.ready(), 0); w != nil; w = m.blocked.next(k.ready(), w.seq) {
+		if w.end < m.tick {
+			over = append(over, w)
+		}
+	}
+	slices.SortStableFunc(over, func(a, b *waiter) int { return int(min(max(a.end-b.end, -1), 1)) })
+	return over
+}
+
+// expireLock ends the next lease of a key, at its moment, and lets those in line have what it frees.
+func (m *Machine) expireLock(at resp.Stamp, db int, e *entry) {
+	freed := e.ends() + 1
+	m.moment(freed, func() {
+		m.endLeases(db, e)
+		m.serveFreed(at, lineKey{db, e.key()}.ready(), freed)
+	})
+}
+
+// timeOut ends a wait whose time is over, at its moment. Those behind may share the lock then.
+func (m *Machine) timeOut(at resp.Stamp, w *waiter) {
+	freed := w.end + 1
+	m.moment(freed, func() {
+		m.endWait(w, resp.BlockTimedOut, resp.Reply{})
+		if w.kind == lockLine {
+			m.serveFreed(at, w.line().ready(), freed)
+		}
+	})
+}
+
+// moment turns the clock back to a tick while do runs: what has ended since then is still there.
+func (m *Machine) moment(tick int64, do func()) {
+	now := m.tick
+	m.tick = tick
+	do()
+	m.tick = now
+}
+
+// serveFreed serves a line whose lock was the last to be marked, if it was.
+func (m *Machine) serveFreed(at resp.Stamp, k readyKey, freed int64) {
+	if _, waits := m.readySet[k]; waits {
+		m.unmarkReady()
+		m.serveLine(at, k, freed)
+	}
+}
+
+// serveLine gives a lock that is free since a tick to the first in line, and to those behind who may
+// share it. Whose time was over before that gets nothing. Nobody waits any longer for what is no lock.
 func (m *Machine) serveLine(at resp.Stamp, k readyKey, freed int64) {
 	m.serving = true
 	defer func() { m.serving = false }()
 	c := &ctx{m: m, at: at, db: k.db}
 	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
-		e := c.lookup(k.key)
+		state, err := c.stateFor(w.lock)
 		switch {
-		case e != nil && e.agg() != nil:
-			m.endWait(w, resp.BlockServed, resp.Err(resp.ErrWrongType))
-		case e != nil:
-			return
+		case err != nil:
+			m.tellEnd(w, resp.BlockServed, resp.Fail(err))
 		case w.end < freed:
-			m.endWait(w, resp.BlockTimedOut, resp.Reply{})
+			m.tellEnd(w, resp.BlockTimedOut, resp.Reply{})
+		case state == lockTaken:
+			return
 		default:
 			m.serve(c, w, k.key)
 		}
 	}
 }
+
+// lineBefore reports whether somebody stands in line for a lock. A trial does not know whether one
+// whose time is over by its own clock still does.
+func (c *ctx) lineBefore(key string) bool {
+	w := c.m.blocked.next(lineKey{c.db, key}.ready(), 0)
+	if w != nil && c.m.trial.running && c.now() > w.end {
+		c.m.trial.changes = true
+	}
+	return w != nil
+}
+
+// ofHolder marks the version of a Watch as that of a holder of the key: the key's own changes with
+// every holder.
+const ofHolder = 1 << 61
 
 // granted is the version of a lock that its client has only now, for the case that it is not there
 // any more; nil where the command was no LOCK or has got nothing.
@@ -123,5 +210,28 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply) *resp.Watch {
 	if p.kind != lockLine || reply.Kind != resp.KindInt {
 		return nil
 	}
-	return &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
+	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
+	e, ok := m.dbs[db].keys.get(w.Key)
+	if !ok || e.lock() == nil {
+		return w
+	}
+	if h := e.lock().Holder(p.lock.token); h != nil {
+		w.Version = ofHolder | h.Version
+	}
+	return w
+}
+
+// stillHeld reports whether nobody has touched the holder of a version since. The key is still the
+// one that the holder was given: RENAME and SWAPDB make another one of it.
+func (m *Machine) stillHeld(db int, key string, version uint64) (held bool) {
+	d := m.dbs[db]
+	e, ok := d.keys.get(key)
+	if !ok || e.lock() == nil || d.swapped > version {
+		return false
+	}
+	e.lock().Each(func(h *value.Holder) bool {
+		held = held || h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick
+		return !held
+	})
+	return held
 }

@@ -2,79 +2,136 @@ package keyspace
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
 // lineModel is what must be true of one lock, by the words of the README.
 type lineModel struct {
-	t      *testing.T
-	holder string // "": it is free
-	until  int64  // tick after which the lease is over; 0: it has none
-	line   []inLine
-	said   []string
+	mode    string // of its holders: "" (alone), SHARED, LIMIT 2 ...
+	holders []holding
+	line    []inLine
+	said    []lineEnd
+	now     int64
+}
+
+type holding struct {
+	token string
+	until int64 // tick after which the lease is over
 }
 
 type inLine struct {
-	number uint64
-	token  string
-	lease  int64
-	end    int64
+	number      uint64
+	token, mode string
+	lease, end  int64
+}
+
+// lineEnd is what one who asked was told; of a grant its token, and whether it held the lock before.
+type lineEnd struct {
+	words, granted string
+	again          bool
 }
 
 func (l *lineModel) end(number uint64, how string) {
-	l.said = append(l.said, fmt.Sprintf("1/%d %s", number, how))
+	l.said = append(l.said, lineEnd{words: fmt.Sprintf("1/%d %s", number, how)})
 }
 
-// free gives the lock to the first in line whose time was not over at a tick.
-func (l *lineModel) free(tick, now int64) {
-	l.holder, l.until = "", 0
-	for len(l.line) > 0 && l.holder == "" {
-		first := l.line[0]
-		l.line = l.line[1:]
-		if first.end < tick {
-			l.end(first.number, "timed out")
-			continue
-		}
-		l.holder, l.until = first.token, now+first.lease
-		l.end(first.number, "served FENCE")
-	}
+func (l *lineModel) holder(token string) int {
+	return slices.IndexFunc(l.holders, func(h holding) bool { return h.token == token })
 }
 
-// pass moves the clock.
-func (l *lineModel) pass(now int64) {
-	if l.holder != "" && l.until != 0 && now > l.until {
-		l.free(l.until+1, now)
-	}
-	over := slices.Clone(l.line)
-	slices.SortStableFunc(over, func(a, b inLine) int { return cmp.Compare(a.end, b.end) })
-	for _, w := range over {
-		if w.end < now {
-			l.leave(func(o inLine) bool { return o == w }, "timed out")
-		}
-	}
-}
-
-func (l *lineModel) lock(number uint64, token string, lease, wait, now int64) {
-	at := slices.IndexFunc(l.line, func(w inLine) bool { return w.token == token })
+// room reports whether a token may hold the lock in a way now, and why it never may.
+func (l *lineModel) room(token, mode string) (room bool, why string) {
+	wants, ofLimit := strings.CutPrefix(mode, "LIMIT ")
+	has, isLimit := strings.CutPrefix(l.mode, "LIMIT ")
 	switch {
-	case l.holder == "" || l.holder == token:
-		l.holder, l.until = token, now+lease
-		l.end(number, "served FENCE")
-	case wait == 0:
-		l.end(number, "served (nil)")
+	case len(l.holders) == 0:
+		return true, ""
+	case ofLimit && isLimit && wants != has:
+		return false, "ERR this lock is held with LIMIT " + has + " now"
+	case l.holder(token) >= 0 && mode != l.mode:
+		return false, errHeldOtherwise
+	case l.holder(token) >= 0:
+		return true, ""
+	case mode != l.mode || mode == "":
+		return false, ""
+	case isLimit:
+		return fmt.Sprint(len(l.holders)) < has, ""
+	}
+	return true, ""
+}
+
+func (l *lineModel) grant(w inLine) {
+	at := l.holder(w.token)
+	l.said = append(l.said, lineEnd{words: fmt.Sprintf("1/%d served ", w.number), granted: w.token, again: at >= 0})
+	if l.mode = w.mode; at >= 0 {
+		l.holders[at].until = l.now + w.lease
+	} else {
+		l.holders = append(l.holders, holding{w.token, l.now + w.lease})
+	}
+}
+
+// serve gives the lock to those in line who may have it, from a tick on.
+func (l *lineModel) serve(tick int64) {
+	for len(l.line) > 0 {
+		first := l.line[0]
+		room, why := l.room(first.token, first.mode)
+		switch {
+		case why != "":
+			l.end(first.number, "served "+why)
+		case first.end < tick:
+			l.end(first.number, "timed out")
+		case !room:
+			return
+		default:
+			l.grant(first)
+		}
+		l.line = l.line[1:]
+	}
+}
+
+// pass moves the clock, each millisecond for itself.
+func (l *lineModel) pass(now int64) {
+	before := l.now
+	l.now = now
+	for tick := before + 1; tick <= now; tick++ {
+		l.holders = slices.DeleteFunc(l.holders, func(h holding) bool { return h.until < tick })
+		l.serve(tick)
+		for at := 0; at < len(l.line); at++ {
+			if l.line[at].end < tick {
+				l.end(l.line[at].number, "timed out")
+				l.line = slices.Delete(l.line, at, at+1)
+				l.serve(tick)
+				at = -1
+			}
+		}
+	}
+}
+
+func (l *lineModel) lock(w inLine) {
+	at := slices.IndexFunc(l.line, func(o inLine) bool { return o.token == w.token })
+	room, why := l.room(w.token, w.mode)
+	switch {
+	case why != "":
+		l.end(w.number, "served "+why)
+	case room && (len(l.line) == 0 || len(l.holders) == 0 || l.holder(w.token) >= 0):
+		l.grant(w)
+	case w.end == l.now:
+		l.end(w.number, "served (nil)")
 	case at >= 0:
 		l.end(l.line[at].number, "served "+errTokenElsewhere)
-		l.line[at] = inLine{number, token, lease, now + wait}
+		l.line[at] = w
+		l.serve(l.now)
 	default:
-		l.line = append(l.line, inLine{number, token, lease, now + wait})
+		l.line = append(l.line, w)
 	}
 }
 
@@ -85,84 +142,153 @@ func (l *lineModel) leave(match func(inLine) bool, how string) {
 		}
 		return match(w)
 	})
+	l.serve(l.now)
 }
 
-// Whatever happens to a lock, it goes to the first in line in the entry in which it is free, nobody
-// else takes it meanwhile, and who has left the line does not get it.
+// free takes the lock from all its holders.
+func (l *lineModel) free() {
+	l.holders = nil
+	l.serve(l.now)
+}
+
+// linePlay is a machine that plays with a model of one of its locks.
+type linePlay struct {
+	*blockStage
+	*lineModel
+	number    uint64
+	fences    map[string]uint64
+	lastFence uint64
+}
+
+// turn does one thing at random, to both, and says what.
+func (p *linePlay) turn(r *rand.Rand) string {
+	s, l := p.blockStage, p.lineModel
+	token, what := string(rune('a'+r.IntN(6))), r.IntN(15)
+	switch what {
+	case 0, 1, 2, 3, 4, 5:
+		p.number++
+		lease, wait := 1+r.Int64N(50), r.Int64N(3)*r.Int64N(60)
+		mode := []string{"", "", "", "SHARED", "SHARED", "SHARED", "LIMIT 2", "LIMIT 2", "LIMIT 3"}[r.IntN(9)]
+		s.ask(p.number, fmt.Sprintf("LOCK door %s PX %d WAIT %d %s", token, lease, wait, mode))
+		l.lock(inLine{p.number, token, mode, lease, l.now + wait})
+	case 6:
+		at := l.holder(token)
+		if got := s.run("UNLOCK door " + token); got != boolWord(at >= 0) {
+			p.fail("UNLOCK by %s is answered %s", token, got)
+		}
+		if at >= 0 {
+			l.holders = slices.Delete(l.holders, at, at+1)
+			l.serve(l.now)
+		} else {
+			l.leave(func(w inLine) bool { return w.token == token }, "served (nil)")
+		}
+	case 7:
+		if got := s.run("SET door poll NX PX 20"); (got == "OK") != (len(l.holders) == 0) {
+			p.fail("SET NX is answered %s", got)
+		} else if got == "OK" {
+			l.mode, l.holders = "", []holding{{"poll", l.now + 20}}
+		}
+	case 8:
+		s.run([]string{"DEL door", "FLUSHALL", "UNLINK door"}[r.IntN(3)])
+		l.free()
+	case 9:
+		gone := 1 + r.Uint64N(p.number+1)
+		if slices.ContainsFunc(l.line, func(w inLine) bool { return w.number == gone }) {
+			s.send(cancelling(1, gone))
+			l.leave(func(w inLine) bool { return w.number == gone }, "cancelled")
+		}
+	case 10, 11:
+		s.send(keeping(1)) // not for the session's sake: its lease is 10 s
+		s.tick(l.now + r.Int64N(40))
+		l.pass(s.at.Tick)
+	case 12: // a node that has only the image goes on alike
+		next := New(fakeScripts{})
+		if err := next.Restore(bytes.NewReader(image(p.t(), s.m))); err != nil {
+			p.fail("%v", err)
+		}
+		s.m = next
+	case 13:
+		at := l.holder(token)
+		if got := s.run("RENEW door " + token + " PX 30"); at < 0 && got != "(nil)" || at >= 0 && got != fmt.Sprint(p.fences[token]) {
+			p.fail("RENEW by %s is answered %s", token, got)
+		} else if at >= 0 {
+			l.holders[at].until = l.now + 30
+		}
+	case 14:
+		if r.IntN(3) == 0 {
+			s.run("SET door poll PX 25")
+			l.mode, l.holders = "", []holding{{"poll", l.now + 25}}
+		} else {
+			s.run("PEXPIRE door 25")
+			for i := range l.holders {
+				l.holders[i].until = l.now + 25
+			}
+		}
+	}
+	return fmt.Sprintf("%d by %s at %d", what, token, l.now)
+}
+
+func (p *linePlay) t() *testing.T { return p.blockStage.t }
+
+func (p *linePlay) fail(format string, args ...any) {
+	p.t().Helper()
+	p.t().Fatalf(format+fmt.Sprintf("; held %q by %v, line %v", p.mode, p.holders, p.line), args...)
+}
+
+// compare compares what those who asked were told, and who holds the lock.
+func (p *linePlay) compare(what string) {
+	heard, want := p.blockStage.said, p.lineModel.said
+	for i, line := range heard {
+		if i >= len(want) || !p.told(line, want[i]) {
+			p.fail("%s: heard %q, want %v", what, heard, want)
+		}
+	}
+	if len(heard) != len(want) {
+		p.fail("%s: heard %q, want %v", what, heard, want)
+	}
+	p.blockStage.said, p.lineModel.said = nil, nil
+	var holders []holding
+	e, _ := p.m.dbs[0].keys.get("door")
+	switch {
+	case e == nil:
+	case e.lock() == nil:
+		holders = []holding{{e.str(), e.deadline.tick}}
+	default:
+		e.lock().Each(func(h *value.Holder) bool {
+			holders = append(holders, holding{h.Token, h.Tick})
+			return true
+		})
+	}
+	if !slices.Equal(holders, p.holders) {
+		p.fail("%s: %v hold the lock", what, holders)
+	}
+}
+
+// told compares what one was told: a fence rises with each holder, and is the same again for one.
+func (p *linePlay) told(line string, want lineEnd) bool {
+	if want.granted == "" {
+		return line == want.words
+	}
+	number, isGrant := strings.CutPrefix(line, want.words)
+	fence, err := strconv.ParseUint(number, 10, 64)
+	if want.granted == "poll" || want.again {
+		return isGrant && fence == p.fences[want.granted]
+	}
+	last := p.lastFence
+	p.fences[want.granted], p.lastFence = fence, fence
+	return isGrant && err == nil && fence > last
+}
+
+// Whatever happens to a lock, it goes to the first in line, and to those who may share it, in the entry
+// in which it is free; nobody else takes it meanwhile, and who has left the line does not get it.
 func TestLineOfLock(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 14))
-		s, l, now := newBlockStage(t), &lineModel{t: t}, int64(1000)
-		number, lastFence := uint64(0), ""
+		p := &linePlay{
+			blockStage: newBlockStage(t), lineModel: &lineModel{now: 1000}, fences: map[string]uint64{},
+		}
 		for range 300 {
-			token, what := string(rune('a'+r.IntN(6))), r.IntN(12)
-			said := fmt.Sprintf("seed %d: %d by %s", seed, what, token)
-			switch what {
-			case 0, 1, 2, 3:
-				number++
-				lease, wait := 1+r.Int64N(50), r.Int64N(3)*r.Int64N(60)
-				s.ask(number, fmt.Sprintf("LOCK door %s PX %d WAIT %d", token, lease, wait))
-				l.lock(number, token, lease, wait, now)
-			case 4:
-				if s.run("UNLOCK door "+token) == "1" {
-					l.free(now, now)
-				} else {
-					l.leave(func(w inLine) bool { return w.token == token }, "served (nil)")
-				}
-			case 5:
-				if got := s.run("SET door poll NX PX 20"); (got == "OK") != (l.holder == "") {
-					t.Fatalf("%s: SET NX is answered %s, and %q has the lock", said, got, l.holder)
-				} else if got == "OK" {
-					l.holder, l.until = "poll", now+20
-				}
-			case 6:
-				s.run("DEL door")
-				if l.holder != "" {
-					l.free(now, now)
-				}
-			case 7:
-				s.run("FLUSHALL")
-				if l.holder != "" {
-					l.free(now, now)
-				}
-			case 8:
-				gone := 1 + r.Uint64N(number+1)
-				if m := slices.ContainsFunc(l.line, func(w inLine) bool { return w.number == gone }); m {
-					s.send(cancelling(1, gone))
-					l.leave(func(w inLine) bool { return w.number == gone }, "cancelled")
-				}
-			case 9, 10:
-				now += r.Int64N(40)
-				s.send(keeping(1)) // not for the session's sake: its lease is 10 s
-				s.tick(now)
-				l.pass(now)
-			case 11: // a node that has only the image goes on alike
-				next := New(fakeScripts{})
-				if err := next.Restore(bytes.NewReader(image(t, s.m))); err != nil {
-					t.Fatal(said, err)
-				}
-				s.m = next
-			}
-			for i, line := range s.said { // a fence rises with each holder
-				head, fence, _ := strings.Cut(line, " served ")
-				if fence != "" && fence[0] >= '0' && fence[0] <= '9' {
-					lastFence, s.said[i] = fence, head+" served FENCE"
-				}
-			}
-			if !slices.Equal(s.said, l.said) {
-				t.Fatalf("%s: heard %q, want %q", said, s.said, l.said)
-			}
-			s.said, l.said = nil, nil
-			want := "(nil)"
-			if l.holder != "" {
-				want = l.holder
-			}
-			if got := s.run("GET door"); got != want {
-				t.Fatalf("%s: %q has the lock, want %q", said, got, want)
-			}
-			if fence := s.run("FENCE door"); l.holder != "" && l.holder != "poll" && fence != lastFence && what < 4 {
-				t.Fatalf("%s: fence %s, LOCK answered %s", said, fence, lastFence)
-			}
+			p.compare(fmt.Sprintf("seed %d: %s", seed, p.turn(r)))
 		}
 	}
 }
@@ -213,6 +339,46 @@ func TestLineAndUndoneScript(t *testing.T) {
 	s.expect("1/1 served " + s.run("FENCE door"))
 }
 
+// A lease, and a wait, ends at its moment, however many others end in the same entry: a reader behind a
+// writer who has given up has the lock, though his own time was over before the next lease ended.
+func TestLineAtItsMoment(t *testing.T) {
+	for _, others := range []int{0, 2 * sweepMax} {
+		s := newBlockStage(t)
+		for i := range others {
+			s.m.Apply(s.at, []resp.Request{request(0, fmt.Sprintf("SET k%d v PX 100", i))})
+		}
+		s.run("LOCK door r1 PX 9000 SHARED")
+		s.run("LOCK door r2 PX 170 SHARED")
+		s.ask(1, "LOCK door writer PX 5000 WAIT 150")
+		s.ask(2, "LOCK door r3 PX 5000 WAIT 160 SHARED")
+		s.ask(3, "LOCK door writer2 PX 5000 WAIT 60000")
+		s.at.Tick += 200
+		if got := s.run("LOCK door r4 PX 5000 SHARED"); got != "(nil)" {
+			t.Errorf("a reader overtakes the line: %s", got)
+		}
+		l := s.m.dbs[0]
+		e, _ := l.keys.get("door")
+		if e.lock().Holder("r3") == nil || e.lock().Holder("r2") != nil || len(s.said) != 2 {
+			t.Errorf("%d others: heard %q", others, s.said)
+		}
+	}
+}
+
+// When the session of a node is over its clients leave the line, before the requests of the entry.
+func TestLineOfLapsedSession(t *testing.T) {
+	s := newBlockStage(t)
+	s.send(resp.BlockOpening())
+	s.run("LOCK door r1 PX 60000 SHARED")
+	s.ask(1, "LOCK door writer PX 5000 WAIT 60000")
+	s.send(asking(2, 1, 0, split("LOCK door r2 PX 5000 WAIT 60000 SHARED")))
+	s.at.Tick += blockLeaseMs
+	s.send(keeping(2))
+	s.tick(s.at.Tick + 1)
+	if len(s.said) != 2 || s.said[0] != "1/1 lapsed" || !strings.HasPrefix(s.said[1], "2/1 served") {
+		t.Errorf("heard %q", s.said)
+	}
+}
+
 // The limits of a lock.
 func TestLimitsOfLock(t *testing.T) {
 	s := newBlockStage(t)
@@ -220,10 +386,20 @@ func TestLimitsOfLock(t *testing.T) {
 	if got := s.run("LOCK door " + long + " PX 5000"); got != s.run("FENCE door") {
 		t.Errorf("the longest token is answered %s", got)
 	}
-	want := fmt.Sprintf(errTokenTooLongFmt, lockTokenBytesMax)
+	want := fmt.Sprintf(errTextTooLongFmt, "token", lockTokenBytesMax)
 	for _, line := range []string{"LOCK door " + long + "t PX 5000", "RENEW door " + long + "t PX 5000"} {
 		if got := s.run(line); got != want {
 			t.Errorf("a token that is too long is answered %s", got)
+		}
+	}
+	for option, bytesMax := range map[string]int{"OWNER": lockOwnerBytesMax, "NOTE": lockNoteBytesMax} {
+		longest := "LOCK free f PX 5000 " + option + " " + strings.Repeat("o", bytesMax)
+		want := fmt.Sprintf(errTextTooLongFmt, strings.ToLower(option), bytesMax)
+		if got := s.run(longest + "o"); got != want {
+			t.Errorf("%s that is too long is answered %s", option, got)
+		}
+		if got := s.run(longest); got != s.run("FENCE free") {
+			t.Errorf("the longest %s is answered %s", option, got)
 		}
 	}
 	ask := func(number uint64, token string) {
@@ -240,6 +416,33 @@ func TestLimitsOfLock(t *testing.T) {
 	s.expect("1/8 served " + errTokenElsewhere)
 }
 
+// So many may hold a lock that is shared, and wait for all locks; others may still wait for other things.
+func TestLimitsOfLocksInAll(t *testing.T) {
+	s := newBlockStage(t)
+	apply := func(req resp.Request) string {
+		results, msgs := s.m.Apply(s.at, []resp.Request{req})
+		s.hear(msgs)
+		return plain(results[0].Replies[0])
+	}
+	for i := range lockHoldersMax {
+		apply(request(0, fmt.Sprintf("LOCK readers t%d PX 5000 SHARED", i)))
+	}
+	if got := apply(request(0, "LOCK readers late PX 5000 SHARED")); got != "(nil)" {
+		t.Errorf("beyond the most holders: %s", got)
+	}
+	const lines = 5
+	for i := range uint64(lines + lockWaitersInAllMax) { // the first ones have the locks
+		apply(asking(1, 1+i, 0, split(fmt.Sprintf("LOCK door%d t%d PX 5000 WAIT 60000", i%lines, i))))
+	}
+	if len(s.said) != lines {
+		t.Errorf("heard %q", s.said)
+	}
+	s.said = nil
+	apply(asking(1, 1<<20, 0, split("LOCK door0 late PX 5000 WAIT 60000")))
+	apply(asking(1, 1<<20+1, 0, split("BLPOP none 0")))
+	s.expect(fmt.Sprintf("1/%d served %s", 1<<20, errTooManyInLines))
+}
+
 // An image in which a token stands twice in a line is damaged.
 func TestImageOfLine(t *testing.T) {
 	s := newBlockStage(t)
@@ -249,6 +452,28 @@ func TestImageOfLine(t *testing.T) {
 	s.m.blocked.waiter(resp.BlockID{Session: 1, Number: 2}).args[2] = "bob"
 	if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); !errors.Is(err, ErrImage) {
 		t.Errorf("restored with %v", err)
+	}
+}
+
+// An image with holders that can not be those of their key is damaged.
+func TestImageOfHolders(t *testing.T) {
+	for name, spoil := range map[string]func(e *entry, h *value.Holder){
+		"":                     func(*entry, *value.Holder) {},
+		"a fence to come":      func(_ *entry, h *value.Holder) { h.Fence = 99 },
+		"a version to come":    func(_ *entry, h *value.Holder) { h.Version = 99 },
+		"another lease":        func(_ *entry, h *value.Holder) { h.Tick++ },
+		"another end":          func(e *entry, _ *value.Holder) { e.deadline.tick++ },
+		"an end told wrong":    func(e *entry, _ *value.Holder) { e.deadline.wallMs++ },
+		"no end, with a lease": func(e *entry, _ *value.Holder) { e.deadline = never },
+	} {
+		s := newBlockStage(t)
+		s.run("LOCK door a PX 4000 SHARED")
+		s.run("LOCK door b PX 5000 SHARED")
+		e, _ := s.m.dbs[0].keys.get("door")
+		spoil(e, e.lock().Newest())
+		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, ErrImage) != (name != "") {
+			t.Errorf("%s: restored with %v", name, err)
+		}
 	}
 }
 
@@ -289,6 +514,96 @@ func TestGrantedLock(t *testing.T) {
 	}
 }
 
+// A LOCK of many that was granted tells the version of its holder: what others do is no matter, what its
+// own program does by another connection is.
+func TestGrantedToHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lines []string
+		back  bool // it may be taken back
+	}{
+		"nothing":            {nil, true},
+		"others":             {[]string{"LOCK door c PX 5000 LIMIT 3", "UNLOCK door a", "RENEW door c PX 9000"}, true},
+		"its program":        {[]string{"LOCK door b PX 5000 LIMIT 3"}, false},
+		"renewed":            {[]string{"RENEW door b PX 5000"}, false},
+		"all renewed":        {[]string{"PEXPIRE door 5000"}, false},
+		"again":              {[]string{"UNLOCK door b", "LOCK door b PX 5000 LIMIT 3"}, false},
+		"moved and back":     {[]string{"RENAME door gate", "RENAME gate door"}, false},
+		"another one by now": {[]string{"DEL door", "SET door b"}, false},
+		"another database":   {[]string{"SWAPDB 0 1", "SWAPDB 0 1"}, false},
+		"gone":               {[]string{"UNLOCK door b"}, false},
+	} {
+		s := newBlockStage(t)
+		s.run("LOCK door a PX 5000 LIMIT 3")
+		s.at.Index++
+		_, msgs := s.m.Apply(s.at, []resp.Request{asking(1, 1, 0, split("LOCK door b PX 5000 LIMIT 3 WAIT 60000"))})
+		var granted *resp.Watch
+		for _, m := range msgs {
+			if m.Kind == resp.MessageBlock {
+				granted = m.Block.Granted
+			}
+		}
+		if granted == nil {
+			t.Fatal("nothing is told of what was granted")
+		}
+		for _, line := range tc.lines {
+			s.run(line)
+		}
+		s.m = restored(t, image(t, s.m))
+		s.at.Index++
+		results, _ := s.m.Apply(s.at, []resp.Request{{
+			Watch: &resp.Watching{Check: []resp.Watch{*granted}}, Cmds: request(0, "UNLOCK door b").Cmds, Multi: true,
+		}})
+		w := results[0].Watched
+		if aborted := w != nil && w.Aborted; aborted == tc.back || !aborted && plain(results[0].Replies[0]) != "1" {
+			t.Errorf("%s: taken back: %v", name, !aborted)
+		}
+	}
+}
+
+// What is known of a token goes where its key goes, and goes with what it is known of.
+func TestTagOfLock(t *testing.T) {
+	s := newBlockStage(t)
+	tag := func(db int, key string) string {
+		e, ok := s.m.dbs[db].keys.get(key)
+		if !ok || e.tag() == nil {
+			return ""
+		}
+		return e.tag().owner + "/" + e.tag().note
+	}
+	for _, tc := range []struct{ line, key, want string }{
+		{"LOCK door a PX 5000 OWNER me NOTE why", "door", "me/why"},
+		{"EXPIRE door 10", "door", "me/why"},
+		{"RENEW door a PX 9000", "door", "me/why"},
+		{"LOCK door a PX 9000", "door", "me/why"},
+		{"LOCK door a PX 9000 NOTE done", "door", "me/done"},
+		{"COPY door gate", "gate", "me/done"},
+		{"RENAME gate yard", "yard", "me/done"},
+		{"PERSIST yard", "yard", "me/done"},
+		{"EVAL 'SET yard a\nlimit' 0", "yard", "me/done"},
+		{"SET yard a", "yard", ""},
+		{"APPEND door b", "door", ""},
+		{"LOCK pool a PX 5000 OWNER me", "pool", "me/"},
+		{"UNLOCK pool a", "pool", ""},
+		{"LOCK pool a PX 5000", "pool", ""},
+	} {
+		s.run(tc.line)
+		if got := tag(0, tc.key); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.line, got, tc.want)
+		}
+	}
+	s.run("LOCK away a PX 5000 OWNER me")
+	s.run("MOVE away 1")
+	if got := tag(1, "away"); got != "me/" {
+		t.Errorf("MOVE: %q", got)
+	}
+	before := s.m.usedBytes()
+	s.run("LOCK free a PX 5000 OWNER me")
+	s.run("DEL free")
+	if got := s.m.usedBytes(); got != before {
+		t.Errorf("%d bytes are left of a tag", got-before)
+	}
+}
+
 // A try for a lock that is taken is refused without an entry of the log; one that would take it, or
 // begin its lease anew, is not.
 func TestTryLock(t *testing.T) {
@@ -313,8 +628,46 @@ func TestTryLock(t *testing.T) {
 	if got := s.run("PTTL door"); got != "5000" {
 		t.Errorf("a try has changed the lease to %s", got)
 	}
-	s.at.Tick += 5001 // the log has not ended the lease
+	s.run("LOCK readers r1 PX 20000 SHARED")
+	s.run("LOCK readers r2 PX 4000 SHARED")
+	if got, ok := try("LOCK readers r3 PX 9000 SHARED"); ok {
+		t.Errorf("to who may share a lock a try says %s", got)
+	}
+	if got, ok := try("LOCK readers bob PX 5000"); !ok || got != "(nil)" {
+		t.Errorf("to who would hold it alone a try says %s %v", got, ok)
+	}
+	s.ask(1, "LOCK readers bob PX 5000 WAIT 3000")
+	if got, ok := try("LOCK readers r3 PX 9000 SHARED"); !ok || got != "(nil)" {
+		t.Errorf("behind a line a try says %s %v", got, ok)
+	}
+	s.at.Tick += 3001 // the log has not ended the wait
+	if got, ok := try("LOCK readers r3 PX 9000 SHARED"); ok {
+		t.Errorf("behind one whose time is over a try says %s", got)
+	}
+	s.at.Tick += 2000 // nor the leases
+	if got, ok := try("LOCK readers bob PX 5000"); ok {
+		t.Errorf("when a lease of a holder is over a try says %s", got)
+	}
 	if got, ok := try("LOCK door bob PX 5000"); ok {
 		t.Errorf("when the lease is over a try says %s", got)
 	}
+}
+
+// randomLockWrite draws a command on a lock, for one or for many.
+func randomLockWrite(rng *rand.Rand, key string) string {
+	key = []string{"door", "door", "pool", key}[rng.IntN(4)]
+	n := rng.IntN(4)
+	switch rng.IntN(8) {
+	case 0, 1:
+		return fmt.Sprintf("LOCK %s t%d PX %d SHARED", key, n, 100+n*300)
+	case 2:
+		return fmt.Sprintf("LOCK %s t%d PX %d LIMIT 2 OWNER o%d", key, n, 100+n*300, n)
+	case 3:
+		return fmt.Sprintf("LOCK %s t%d PX %d NOTE n%d", key, n, 100+n*300, n)
+	case 4:
+		return fmt.Sprintf("RENEW %s t%d PX 500", key, n)
+	case 5, 6:
+		return fmt.Sprintf("UNLOCK %s t%d", key, n)
+	}
+	return []string{"PERSIST door", "PEXPIRE pool 400", "RENAME door pool", "COPY pool door REPLACE"}[n]
 }

@@ -81,7 +81,6 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
 	m.changed, m.emitted = make([]resp.Change, 0, len(reqs)), outputMark{}
 	m.sweep(at)
-	m.sweepBlocked()
 	m.entry, m.servedBytes = m.newMeter(), 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
@@ -180,7 +179,14 @@ func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
 // haveChanged reports whether the version of a watched key differs from what it was.
 func (m *Machine) haveChanged(watched []resp.Watch) bool {
 	for _, w := range watched {
-		if w.DB < 0 || w.DB >= databases || m.version(w.DB, w.Key) != w.Version {
+		switch {
+		case w.DB < 0 || w.DB >= databases:
+			return true
+		case w.Version&ofHolder != 0:
+			if !m.stillHeld(w.DB, w.Key, w.Version&^ofHolder) {
+				return true
+			}
+		case m.version(w.DB, w.Key) != w.Version:
 			return true
 		}
 	}
@@ -199,18 +205,35 @@ func (m *Machine) versions(keys []resp.Key) []uint64 {
 	return versions
 }
 
-// sweep ends the leases whose time has come, the earliest first, up to sweepMax. The order is total
-// (deadline, database, key), so a machine restored from an image ends them in the same order as one
-// that lived through it.
+// sweep ends what the clock has ended: leases and waits, the earliest first, up to sweepMax of each,
+// and then sessions. The order is total (deadline, database, key), so a machine restored from an image
+// ends them in the same order as one that lived through it.
 func (m *Machine) sweep(at resp.Stamp) {
-	for range sweepMax {
-		db, l, ok := m.nextLease()
-		if !ok || m.tick <= l.tick {
-			return
-		}
-		m.expireLock(at, db, l.of)
+	if !m.sweepEnds(at) {
+		m.sweepLines(at)
 	}
-	m.sweepLines(at)
+	m.sweepSessions()
+	m.serveReady(at)
+}
+
+// sweepEnds ends leases and waits. It reports whether it has come to an end.
+func (m *Machine) sweepEnds(at resp.Stamp) bool {
+	for leases, waits := 0, 0; leases < sweepMax && waits < sweepMax; {
+		db, l, leased := m.nextLease()
+		end, waited := m.blocked.ends.Min()
+		leased, waited = leased && l.tick < m.tick, waited && end.tick < m.tick
+		switch {
+		case leased && (!waited || l.tick <= end.tick):
+			m.expireLock(at, db, l.of)
+			leases++
+		case waited:
+			m.timeOut(at, end.of)
+			waits++
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Machine) nextLease() (db int, first lease, ok bool) {

@@ -50,7 +50,7 @@ func checkDerived(t testing.TB, m *Machine) {
 				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().Size(), agg.Size())
 			}
 			bytes += e.size()
-			if e.deadline.set() {
+			if e.leased() {
 				leases++
 				if l, _ := d.leases.get(leaseOf(e)); l.of != e {
 					t.Fatalf("db%d %q: its lease is of another entry", i, e.key())

@@ -64,6 +64,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 	n, big, bytes := z.elements, z.bigBytes, z.bigs*z.bigBytes
 	names, pairs := z.names, z.names/2
 	fields := min(names, n)
+	held := value.LockHoldersMax * 100
 	cases := map[string][]worstCase{
 		// strings
 		"setrange": {{"text", "SETRANGE S 0 y", z.text - 100}}, "append": {{"text", "APPEND S y", z.text - 100}},
@@ -78,7 +79,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
 		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
 		"rename": {{"hash", "RENAME H H2", 1}, {"line list", "RENAME L door", z.waiters}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
-		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}, {"lines", "FLUSHALL", z.waiters}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
+		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}, {"lines", "FLUSHALL", z.waiters}, {"sharers", "FLUSHALL", z.waiters}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
 		// hashes
 		"hset": {{"", "HSET H {pairs:f}", pairs * 100}, {"smallhash", "HSET HS f1 v", z.small}, {"bighash", "HSET HB {big} v", big}}, "hmset": {{"hash", "HMSET H {pairs:f}", pairs * 100}},
 		"hsetnx": {{"smallhash", "HSETNX HS none v", z.small}}, "hget": {{"smallhash", "HGET HS none", z.small}, {"bighash", "HGET HB {big}", big}}, "hmget": {{"hash", "HMGET H {names:f}", names * 100}},
@@ -120,6 +121,8 @@ func worstCases(z worstSize) map[string][]worstCase {
 		// others
 		"config|get": {{"", "CONFIG GET {names:*a*b}", names * 1000}, {"", "CONFIG GET {big}", big}}, "config|set": {{"", "CONFIG SET timeout {n}", 1000}, {"", "CONFIG SET notify-keyspace-events {letters}", 1}},
 		"publish": {{"", "PUBLISH c v", 1000}}, "spublish": {{"", "SPUBLISH c v", 1000}},
+		"lock":  {{"held", "LOCK R t1 PX 5000 SHARED OWNER o NOTE n", held}, {"held", "LOCK R none PX 5000", held}},
+		"renew": {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
 		"bzpopmin": {{"zset", "BZPOPMIN Z 0", 1}}, "bzpopmax": {{"zset", "BZPOPMAX Z 0", 1}}, "bzmpop": {{"zset", "BZMPOP 0 1 Z MIN COUNT {n}", n}},
 	}
@@ -307,6 +310,17 @@ func (s *worstStage) provide(need string) {
 			}
 			s.do("SET", door, "me")
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000"}))
+		}
+	case "sharers":
+		s.send(resp.BlockOpening())
+		for i := range z.waiters {
+			door := "door" + strconv.Itoa(i/value.LockHoldersMax)
+			s.do("SET", door, "me")
+			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000", "SHARED"}))
+		}
+	case "held":
+		for i := range value.LockHoldersMax {
+			s.do("LOCK", "R", "t"+strconv.Itoa(i), "PX", strconv.Itoa(100_000+i), "SHARED")
 		}
 	case "scripts":
 		for i := range z.elements / 10 {

@@ -28,8 +28,9 @@ type BlockEnd struct {
 	ID    BlockID
 	How   Ending
 	Reply Reply // BlockServed
-	// BlockServed: of a LOCK that was granted, the version that its key has by that. If the client is
-	// gone, its node takes the lock back, unless somebody has touched the key since.
+	// BlockServed: of a LOCK that was granted, the version that its key has by that, or its holder, if
+	// it is one of many. If the client is gone, its node takes the lock back, unless somebody has
+	// touched it since.
 	Granted *Watch
 	Args    Args // BlockDropped, BlockLapsed: the command as it has waited, if it has: XREAD's $ is an id in it
 }

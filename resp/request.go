@@ -21,7 +21,8 @@ type Key struct {
 	Name string
 }
 
-// Watch is a key a client watched and the version it had then (WATCH).
+// Watch is a key a client watched and the version it had then (WATCH). Of a lock of many it may be the
+// version of one holder, which the machine marks.
 type Watch struct {
 	DB      int
 	Key     string

@@ -81,7 +81,42 @@ func TestDamagedStreamIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := NewReader(&b)
-		ReadValue(r, nil, 1)
+		ReadValue(r, r.Byte(), nil, 1)
+		if r.End(); errors.Is(r.err, ErrDamaged) != (name != "") {
+			t.Errorf("%s: %v", name, r.err)
+		}
+	}
+}
+
+// A lock that breaks one of its rules is refused.
+func TestDamagedLockIsRefused(t *testing.T) {
+	for name, spoil := range map[string]func(l *Lock){
+		"":                      func(*Lock) {},
+		"a token twice":         func(l *Lock) { l.holders[1].Token = "t0" },
+		"no token":              func(l *Lock) { l.holders[1].Token = "" },
+		"fences out of order":   func(l *Lock) { l.holders[1].Fence = 3 },
+		"more than its permits": func(l *Lock) { l.permits = 2 },
+		"too many permits":      func(l *Lock) { l.permits = LockHoldersMax + 1 },
+		"a lease that is none":  func(l *Lock) { l.holders[1].Tick = NoLeaseTick },
+		"no holder":             func(l *Lock) { l.holders = nil },
+		"more than may hold a lock": func(l *Lock) {
+			l.permits = LockHoldersMax
+			for i := uint64(3); i <= LockHoldersMax; i++ {
+				l.holders = append(l.holders, &Holder{Token: fmt.Sprint("t", i), Fence: i + 1})
+			}
+		},
+	} {
+		l := NewLock(3, &Holder{Token: "t0", Fence: 1})
+		l = l.With(&Holder{Token: "t1", Fence: 2}).With(&Holder{Token: "t2", Fence: 3})
+		spoil(l)
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		OfAggregate(l).Write(w)
+		if err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		r := NewReader(&b)
+		ReadValue(r, r.Byte(), nil, 1)
 		if r.End(); errors.Is(r.err, ErrDamaged) != (name != "") {
 			t.Errorf("%s: %v", name, r.err)
 		}

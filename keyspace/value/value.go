@@ -104,10 +104,9 @@ func (v Value) Write(w *Writer) {
 	agg.Write(w)
 }
 
-// ReadValue reads what Write has written. A string lies in buf if it fits there, and must be copied
-// before buf is used again. An aggregate is owned by generation.
-func ReadValue(r *Reader, buf []byte, generation uint64) Value {
-	kind := r.Byte()
+// ReadValue reads what Write has written behind the kind. A string lies in buf if it fits there, and
+// must be copied before buf is used again. An aggregate is owned by generation.
+func ReadValue(r *Reader, kind byte, buf []byte, generation uint64) Value {
 	if kind == KindString {
 		return OfString(r.TextIn(buf))
 	}
@@ -119,7 +118,7 @@ func ReadValue(r *Reader, buf []byte, generation uint64) Value {
 
 // Kinds has a row for each type of aggregate. A row's places in the image are its
 // own for ever: a new one takes those after the last.
-var Kinds = []*Kind{HashKind, ListKind, SetKind, ZsetKind, StreamKind}
+var Kinds = []*Kind{HashKind, ListKind, SetKind, ZsetKind, StreamKind, LockKind}
 
 // KindOf finds the row and the form of a kind byte of an image; nil where it is
 // no aggregate's.
@@ -146,5 +145,8 @@ func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 	return k.read(r, n, form, generation)
 }
 
-// KindString is the kind of a string in an image; those of aggregates are in Kinds.
-const KindString = 0
+// Kinds in an image, beside those of aggregates, which are in Kinds.
+const (
+	KindString = 0
+	KindTagged = 255 // none of a value: a tag, and the kind, follow
+)
