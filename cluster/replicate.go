@@ -58,18 +58,17 @@ func newLogConn(conn net.Conn) *logConn {
 	return &logConn{Conn: conn, r: bufio.NewReaderSize(conn, replicateReadBytes)}
 }
 
-// send writes one message, whose body add appends.
-func (c *logConn) send(add func([]byte) []byte) error {
+// send writes one message, whose body add appends, and returns its size in bytes.
+func (c *logConn) send(add func([]byte) []byte) (size int, err error) {
 	b := add(append(c.out[:0], 0, 0, 0, 0))
 	if c.out = b; cap(b) > replicateBufferKeep {
 		c.out = nil
 	}
 	if len(b)-4 > replicateBytesMax {
-		return fmt.Errorf("%w: a message of %d bytes", peer.ErrFrame, len(b))
+		return 0, fmt.Errorf("%w: a message of %d bytes", peer.ErrFrame, len(b))
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	_, err := c.Write(b)
-	return err
+	return c.Write(b)
 }
 
 // receive reads one message. The body is the caller's.
@@ -85,13 +84,27 @@ func (c *logConn) receive() ([]byte, error) {
 	return peer.ReadBody(c.r, int(size))
 }
 
+// A connection may stay open and pass nothing on. An answer that is late counts as lost, and the message is sent
+// again on a new connection: entries that come twice are only answered. Who waited for each as long as for the
+// largest would commit nothing meanwhile, if he needs this member for it.
+const answerPatience = time.Second
+
+// patience is how long to wait for the answer to a message of size bytes.
+func patience(size int) time.Duration {
+	return answerPatience + (peerTimeout-answerPatience)*time.Duration(min(size, messageBytes))/messageBytes
+}
+
 // call sends a request and waits for its answer. broken says that the connection is of no
 // more use; otherwise an error is what the other side's Raft says.
 func (c *logConn) call(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (broken bool, err error) {
 	if err := c.SetDeadline(after(peerTimeout)); err != nil {
 		return true, err
 	}
-	if err := c.send(func(b []byte) []byte { return appendReplicate(b, req) }); err != nil {
+	size, err := c.send(func(b []byte) []byte { return appendReplicate(b, req) })
+	if err == nil {
+		err = c.SetReadDeadline(after(patience(size)))
+	}
+	if err != nil {
 		return true, err
 	}
 	body, err := c.receive()
@@ -294,7 +307,8 @@ func (t *transport) serveLog(conn net.Conn) {
 			return
 		}
 		resp, _ := a.Response.(*raft.AppendEntriesResponse)
-		if c.send(func(b []byte) []byte { return appendReplicateAnswer(b, resp, a.Error) }) != nil {
+		_, err = c.send(func(b []byte) []byte { return appendReplicateAnswer(b, resp, a.Error) })
+		if err != nil {
 			return
 		}
 	}

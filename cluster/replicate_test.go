@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,7 +126,7 @@ func TestReplicasBroken(t *testing.T) {
 				if _, err := c.receive(); err != nil {
 					return
 				}
-				_ = c.send(func(b []byte) []byte {
+				_, _ = c.send(func(b []byte) []byte {
 					return appendReplicateAnswer(b, &raft.AppendEntriesResponse{Term: 5}, errors.New("not now"))
 				})
 			}
@@ -167,6 +169,73 @@ func TestReplicasBroken(t *testing.T) {
 	r.close()
 	if err := call(); !errors.Is(err, raft.ErrTransportShutdown) {
 		t.Errorf("error %v after the end", err)
+	}
+}
+
+// deafNetwork has connections that carry a message with deafTo pass nothing on from then on, as many
+// as left says, and stay open.
+type deafNetwork struct {
+	peer.Network
+	left *atomic.Int32
+}
+
+const deafTo = "swallowed"
+
+func (d deafNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := d.Network.Dial(addr, timeout)
+	return &deafConn{Conn: conn, left: d.left}, err
+}
+
+type deafConn struct {
+	net.Conn
+	left *atomic.Int32
+	deaf atomic.Bool
+}
+
+func (c *deafConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(deafTo)) && c.left.Add(-1) >= 0 {
+		c.deaf.Store(true)
+	}
+	if c.deaf.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// A connection swallows an entry and stays open, and the third node is away: the entry goes on another
+// connection after answerPatience, and the leader goes on leading.
+func TestSwallowedEntryIsSentAgain(t *testing.T) {
+	for swallows := range int32(3) {
+		synctest.Test(t, func(t *testing.T) {
+			left := &atomic.Int32{}
+			c := startCluster(t, 3, func(cfg *Config) { cfg.Network = deafNetwork{cfg.Network, left} })
+			defer c.close()
+			lead := c.settle()
+			term := lead.lead.Load().term
+			c.cut(c.others(lead)[1])
+			time.Sleep(time.Second)
+			left.Store(swallows)
+			began := time.Now()
+			c.expect(lead, "SET a "+deafTo, "+OK")
+			if took := time.Since(began); took > time.Duration(swallows)*(answerPatience+replicatePause)+100*time.Millisecond {
+				t.Errorf("swallowed %d times, and it took %s", swallows, took)
+			}
+			if left.Load() > 0 {
+				t.Errorf("it was not swallowed: %d are left", left.Load())
+			}
+			lead.sameTerm(t, term)
+		})
+	}
+}
+
+// The larger a message is, the longer its answer may take.
+func TestPatience(t *testing.T) {
+	for size, want := range map[int]time.Duration{
+		0: answerPatience, messageBytes / 4: 2 * time.Second, messageBytes: peerTimeout, replicateBytesMax: peerTimeout,
+	} {
+		if got := patience(size); got != want {
+			t.Errorf("a message of %d bytes: %s, want %s", size, got, want)
+		}
 	}
 }
 
