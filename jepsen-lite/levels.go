@@ -15,7 +15,7 @@ import (
 // level is what a process uses when nobody asks anything of it.
 type level struct {
 	goroutines int
-	heap       int64 // bytes that are in use after a garbage collection
+	heap       int64 // bytes in use after a garbage collection, beyond what the node counts for its data
 }
 
 // What a node may use more, after a workload, than before the first one. Whoever
@@ -28,8 +28,8 @@ const (
 	goroutinesMorePerPeer = 5
 	// heapMore is for caches that fill slowly, and for a snapshot's buffers.
 	heapMore = 16 << 20
-	// heapPerOperation is for the data: most workloads leave something behind with
-	// every other operation, a key or a member with its tree node.
+	// heapPerOperation is for what the count of the data lacks: most workloads leave something
+	// behind with every other operation, a key or a member with its tree node.
 	heapPerOperation = 512
 	levelsWait       = 10 * time.Second // for connections that are being closed
 	levelsEvery      = 250 * time.Millisecond
@@ -49,8 +49,22 @@ func askLevel(t target.Target, node string) (l level, err error) {
 	if err != nil {
 		return l, err
 	}
-	_, err = fmt.Sscanf(answer, "goroutines %d heap %d", &l.goroutines, &l.heap)
+	if _, err = fmt.Sscanf(answer, "goroutines %d heap %d", &l.goroutines, &l.heap); err != nil {
+		return l, err
+	}
+	data, err := askData(t, node)
+	l.heap -= data
 	return l, err
+}
+
+// askData is how many bytes a node counts for its data: a script may leave megabytes.
+func askData(t target.Target, node string) (data int64, err error) {
+	r, err := t.Do(node, levelsWait, "INFO", "memory")
+	if err != nil {
+		return 0, err
+	}
+	_, err = fmt.Sscanf(r.Text(), "# Memory\r\nused_memory:%d", &data)
+	return data, err
 }
 
 // warmOperations is how often each client of the warm-up asks for something.

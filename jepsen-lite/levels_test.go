@@ -3,8 +3,10 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/target"
 )
 
 // A node may keep what a role, a cache and the data need, and nothing beyond.
@@ -32,5 +34,28 @@ func TestLevels(t *testing.T) {
 	}
 	if more := before.allowed(2, 2000).heap - most.heap; more != 1000*heapPerOperation {
 		t.Errorf("1000 operations may leave %d bytes more", more)
+	}
+}
+
+// statTarget answers what askLevel asks for.
+type statTarget struct {
+	target.Target
+	info string
+}
+
+func (s statTarget) Fault(string, string) (string, error) { return "goroutines 25 heap 20000000", nil }
+
+func (s statTarget) Do(string, time.Duration, ...string) (target.Reply, error) {
+	return target.Reply{Kind: '$', Str: s.info}, nil
+}
+
+// What a node counts for its data is no leak; what it does not count is unknown.
+func TestLevelIsBesideTheData(t *testing.T) {
+	l, err := askLevel(statTarget{info: "# Memory\r\nused_memory:17000000\r\nused_memory_human:16M\r\n"}, "n1")
+	if want := (level{goroutines: 25, heap: 3000000}); l != want || err != nil {
+		t.Errorf("%+v, %v, want %+v", l, err, want)
+	}
+	if _, err := askLevel(statTarget{info: "-LOADING"}, "n1"); err == nil {
+		t.Error("no error without the count")
 	}
 }
