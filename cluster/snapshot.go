@@ -210,7 +210,7 @@ func newSnapshots(c *core, stores *store.Stores) *snapshots {
 // has grown as large as that snapshot; and for the sake of work alone it comes after snapshotShares
 // times its cost.
 const (
-	replayMax      = 2 * time.Second
+	replayMax      = time.Second
 	snapshotShares = 4
 	snapshotLeast  = 2
 )
