@@ -72,6 +72,25 @@ func (s *session) queue(c *command, args resp.Args) {
 	s.reply(resp.Status("QUEUED"))
 }
 
+// argBytes is what arguments take, without and with what keeps them.
+func argBytes(args resp.Args) (bytes, kept int) {
+	for _, a := range args {
+		bytes += len(a)
+	}
+	return bytes, bytes + heldPerCommand + len(args)*heldPerArg
+}
+
+// cloneArgs copies arguments that are to be kept: they are parts of all that arrived
+// with them.
+func cloneArgs(args resp.Args) resp.Args {
+	all := strings.Join(args, "")
+	kept := make(resp.Args, len(args))
+	for i, a := range args {
+		kept[i], all = all[:len(a)], all[len(a):]
+	}
+	return kept
+}
+
 func multi(s *session, _ resp.Args) resp.Reply {
 	if s.tx != nil {
 		return resp.Err("ERR MULTI calls can not be nested")
@@ -309,4 +328,19 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	s.handOver()
 	hub.mu.Unlock()
 	s.waitForRoom()
+}
+
+// showTransaction shows what EXEC has run, each in its database.
+func (s *session) showTransaction(tx *transaction, db int) {
+	if !s.srv.hub.watched.Load() {
+		return
+	}
+	list := make([]shown, len(tx.cmds))
+	for i, q := range tx.cmds {
+		if n, ok := q.selected(s.srv.profile); ok {
+			db = n
+		}
+		list[i] = shown{q.of, db, q.args}
+	}
+	s.show(list...)
 }

@@ -8,7 +8,7 @@
 //   - Publishing never waits for a subscriber; one that is too slow is dropped.
 //   - Nothing a client sends is believed before the guard has measured it (package wire): every
 //     length, count and total has a named limit (limits.go).
-//   - The wall clock is read in one place (clock.go).
+//   - The wall clock is read in one place (config.go).
 //   - Locks are taken in the order Hub.mu, Server.mu, the Outbox's, and never held over a
 //     call of the Backend or a write to a socket.
 //

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math"
+	"sync/atomic"
 	"time"
 
 	"lockd/resp/server/wire"
@@ -61,3 +63,79 @@ const (
 	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 	troubleEvery  = 10 * time.Second       // how often that is logged
 )
+
+// held counts what a client makes the node keep between its commands, with what it takes to
+// keep it: subscriptions, the commands queued by MULTI, watched keys. Only the client's session
+// changes it.
+type held struct {
+	bytes atomic.Int64
+	ofAll *atomic.Int64 // of all clients of the server
+}
+
+// What it takes to keep them, beside their bytes.
+const (
+	heldPerSubscription = 256
+	heldPerCommand      = 64
+	heldPerArg          = 16
+	heldPerWatch        = 64
+)
+
+const errHeld = "ERR this would take too much memory: subscriptions, queued commands and watched keys " +
+	"may take 64 MiB of a client and 512 MiB of all"
+
+// hold counts what is to be kept, if there is room for it.
+func (h *held) hold(bytes int) bool {
+	n := int64(bytes)
+	if h.bytes.Load()+n > heldBytesMax {
+		return false
+	}
+	if h.ofAll.Add(n) > heldBytesOfAllMax {
+		h.ofAll.Add(-n)
+		return false
+	}
+	h.bytes.Add(n)
+	return true
+}
+
+// letGo takes back what hold has counted.
+func (h *held) letGo(bytes int) {
+	h.bytes.Add(-int64(bytes))
+	h.ofAll.Add(-int64(bytes))
+}
+
+// Seats are the connections for which a process has file descriptors. The servers of a
+// process share them, whatever maxclients says: what the log, snapshots and peers need is
+// left to them. Its methods may be called concurrently; a nil Seats has no bound.
+type Seats struct {
+	most  func() int64
+	taken atomic.Int64
+}
+
+// NewSeats makes seats for as many connections as most says, which is asked for each of
+// them, from several goroutines: the limit of a process can change while it runs.
+func NewSeats(most func() int64) *Seats { return &Seats{most: most} }
+
+// Max is how many there are now. More may be taken, if there were more before.
+func (s *Seats) Max() int64 {
+	if s == nil {
+		return math.MaxInt64
+	}
+	return s.most()
+}
+
+func (s *Seats) take() bool {
+	if s == nil {
+		return true
+	}
+	if s.taken.Add(1) > s.most() {
+		s.taken.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (s *Seats) free() {
+	if s != nil {
+		s.taken.Add(-1)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,26 +13,6 @@ import (
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 )
-
-// Config is what a Server needs. Backend is required.
-type Config struct {
-	Backend  Backend
-	Profile  *Profile          // what kind of server this is; nil: Standalone
-	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
-	Password string            // requirepass; empty: none
-	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
-	Version  string            // lockd's own version, lockd_version of INFO
-	RunID    string            // run_id of INFO: 40 hex digits
-	Log      *slog.Logger      // nil: slog.Default()
-	Clock    Clock             // nil: the wall clock
-	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
-	Protect  bool              // protected-mode: without a password only clients of this machine are served
-	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
-
-	// Redirect, of a cluster profile, says where commands with keys have to be sent
-	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
-	Redirect func() string
-}
 
 // Server serves clients. Its methods may be called concurrently.
 type Server struct {
@@ -175,6 +154,29 @@ func (s *Server) admit(conn net.Conn) {
 	conn.Close()
 }
 
+// errProtected begins as in Redis, whose clients look for DENIED, and names lockd's ways out.
+const errProtected = "DENIED Redis is running in protected mode because protected mode is enabled and no password " +
+	"is set for the default user. " +
+	"In this mode connections are only accepted from the loopback interface. " +
+	"If you want to connect from external computers to lockd you may adopt one of the following solutions: " +
+	"1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface " +
+	"by connecting to lockd from the same host the server is running, however MAKE SURE lockd is not publicly " +
+	"accessible from internet if you do so: it holds for this node until it is restarted. " +
+	"2) Start each node with the '--protected-mode no' option, or protected-mode = \"no\" in its settings file. " +
+	"3) Set up an authentication password: start all nodes with the same '--requirepass'. " +
+	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from " +
+	"the outside."
+
+// protects reports whether a client must not come in: it is of another machine, and
+// nobody has said who may.
+func (s *Server) protects(conn net.Conn) bool {
+	if s.password != "" || *s.own[protectedMode].value.Load() != "yes" {
+		return false
+	}
+	addr, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && !addr.IP.IsLoopback()
+}
+
 func (s *Server) setKeepAlive(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -202,56 +204,6 @@ func (s *Server) newSession(conn net.Conn) *session {
 	s.sessions[c.id] = c
 	s.stats.Connections.Add(1)
 	return c
-}
-
-// newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
-func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
-	e := endpoint{conn: conn, id: id, since: now, fd: wire.Descriptor(conn), laddr: conn.LocalAddr().String()}
-	if e.unix = conn.LocalAddr().Network() == "unix"; e.unix {
-		e.laddr += ":0"
-		e.addr = e.laddr
-	} else {
-		e.addr = conn.RemoteAddr().String()
-	}
-	return e
-}
-
-func (s *Server) forget(c *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, c.id)
-	s.seats.free()
-	if len(s.sessions) == 0 && s.draining.Load() {
-		s.closeIdle()
-	}
-}
-
-// closeIdle reports, once, that no session is left. mu is held.
-func (s *Server) closeIdle() {
-	select {
-	case <-s.idle:
-	default:
-		close(s.idle)
-	}
-}
-
-// session finds a client by its id; nil if there is none.
-func (s *Server) session(id int64) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id]
-}
-
-// clients lists the sessions by id.
-func (s *Server) clients() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*session, 0, len(s.sessions))
-	for _, c := range s.sessions {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *session) int { return int(a.id - b.id) })
-	return list
 }
 
 // Shutdown stops accepting, lets each session finish what it has read and write
@@ -300,10 +252,4 @@ func (s *Server) drain() {
 	if len(s.sessions) == 0 {
 		s.closeIdle()
 	}
-}
-
-// wake ends the wait of a session for its next command. One that is not waiting
-// looks at the server's draining before it waits again.
-func (s *session) wake() {
-	s.conn.SetReadDeadline(time.Unix(1, 0))
 }

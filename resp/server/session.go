@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockd/resp"
@@ -50,254 +53,16 @@ type endpoint struct {
 	since time.Time
 }
 
-// gathered are the commands that will be the next run.
-type gathered struct {
-	run      []resp.Cmd
-	runOf    []*command // what the commands of run are
-	runSize  int        // bytes of their arguments
-	runFirst bool       // CLIENT CACHING came before the first of them
-}
-
-func (s *session) serve() {
-	defer s.end()
-	for !s.closing {
-		s.enter(phaseReading)
-		if s.srv.draining.Load() {
-			break // Shutdown looks at the phase after it has set the flag
-		}
-		n, err := s.in.Fill(s.conn)
-		s.enter(phaseRunning)
-		if err != nil && !s.srv.draining.Load() {
-			s.out.Finish(wallClock().Add(lingerMax)) // it may have closed one direction only
-			return
-		}
-		if err != nil {
-			break
-		}
-		s.srv.stats.InputBytes.Add(int64(n))
-		s.srv.stats.Reads.Add(1)
-		s.activeAt.Store(s.srv.ticks.Load())
-		s.inputBytes.Store(int64(s.in.Pending()))
-		if s.process(); s.closing {
-			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
-		}
-		s.inputBytes.Store(int64(s.in.Pending()))
-		if s.flush() != nil {
-			return
-		}
-	}
-	s.linger()
-}
-
-// process runs every whole command that has arrived. Replies stay in pending.
-func (s *session) process() {
-	defer s.in.Release()
-	for !s.closing {
-		set := &s.srv.hub.settings
-		cmds, more, err := s.in.Take(wire.Limits{
-			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.authed})
-		for i, args := range cmds {
-			if s.run == nil {
-				s.run = make([]resp.Cmd, 0, len(cmds)-i)
-			}
-			if s.handle(args); s.closing {
-				return // what is pipelined after QUIT is not run
-			}
-		}
-		s.endRun()
-		if err != nil {
-			s.reply(resp.Err("ERR " + err.Error()))
-			s.srv.log.Debug("protocol error", "client", s.id, "addr", s.addr, "err", err)
-			s.closing = true
-		}
-		if !more {
-			return
-		}
-	}
-}
-
-// handle answers one command, or puts it into the run or the transaction.
-func (s *session) handle(args resp.Args) {
-	s.endCaching(s.dispatch(args))
-	if s.skipping || s.skipNext {
-		s.endRun()
-		s.skipping, s.skipNext = s.skipNext, false
-	}
-	s.flushFull()
-}
-
-// dispatch passes a command through Redis's gates, in Redis's order
-// (processCommand of server.c). It returns the command, nil if there is none.
-func (s *session) dispatch(args resp.Args) *command {
-	c, fail := s.srv.index.find(args)
-	if c == nil {
-		s.crossProtocol(args[0])
-		s.refuse(args[0], fail)
-		return nil
-	}
-	s.last.Store(c.spec)
-	switch {
-	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
-		s.refuseCommand(c, resp.Err(resp.ErrNoAuth))
-	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
-		s.refuseCommand(c, resp.Err("ERR Command not allowed inside a transaction"))
-	case s.redirects(c, args): // and has answered
-	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
-		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
-			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
-	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
-		s.refuseCommand(c, resp.Err("ERR Replica can't interact with the keyspace"))
-	case !s.waitOutPause(c): // and its client has gone
-	case s.tx != nil && (c.act == nil || !c.act.unqueued):
-		s.queue(c, args)
-	case c.act == nil && c.spec.Blocks(args):
-		s.endRun()
-		s.park(c, args)
-	case c.act == nil:
-		s.addToRun(c, args)
-	default:
-		s.endRun()
-		s.runOwn(c, args)
-	}
-	return c
-}
-
-// crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
-// making it send commands.
-func (s *session) crossProtocol(name string) {
-	if resp.Is(name, "POST") || resp.Is(name, "HOST:") {
-		s.srv.log.Warn("possible cross-protocol attack: connection closed", "client", s.id, "addr", s.addr)
-		s.closing = true
-		s.kill()
-	}
-}
-
-// refuse answers a command that was not run. It spoils an open transaction, or ends it
-// if the command is EXEC.
-func (s *session) refuse(name string, fail resp.Reply) {
-	s.endRun()
-	if resp.Is(name, "EXEC") {
-		s.discard()
-		fail = resp.Err(resp.ExecAborted + strings.TrimPrefix(fail.Str, "ERR "))
-	}
-	if s.tx != nil {
-		s.tx.spoiled = true
-	}
-	s.srv.stats.CountError(fail)
-	s.reply(fail)
-}
-
-func (s *session) refuseCommand(c *command, fail resp.Reply) {
-	c.stats.Reject()
-	s.refuse(c.spec.Name, fail)
-}
-
-// runOwn runs a command of the connection.
-func (s *session) runOwn(c *command, args resp.Args) {
-	start := s.srv.clock()
-	if c.act.tracks {
-		s.srv.backend.Await(s.ctx, s.track.Seen()) // what the client knows already is not told in its new mode
-	}
-	if c.act.hubLocked {
-		s.srv.hub.mu.Lock()
-	}
-	r := c.act.run(s, args)
-	s.reply(r)
-	if c.act.hubLocked {
-		s.handOver()
-		s.srv.hub.mu.Unlock()
-		s.waitForRoom()
-	}
-	if f := s.followed; f != nil {
-		s.followed = nil
-		s.answerFollowed(f, nil)
-	}
-	if s.executed != nil {
-		s.executed()
-		s.executed = nil
-	}
-	s.show(shown{c, int(s.db.Load()), args})
-	s.account(start, []*command{c}, args, r)
-}
-
-func (s *session) addToRun(c *command, args resp.Args) {
-	if len(s.run) == 0 {
-		s.runFirst = s.track.Caching
-	}
-	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
-	s.runOf = append(s.runOf, c)
-	for _, a := range args {
-		s.runSize += len(a)
-	}
-	if len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
-		s.endRun()
-	}
-}
-
-// endRun has the backend run what has gathered, and answers it. What has large replies
-// is run in pieces: the next one when the client has room for it.
-func (s *session) endRun() {
-	of := s.runOf
-	for len(s.run) > 0 {
-		if s.runPiece(); s.closing {
-			break
-		}
-	}
-	// A backend that stopped waiting may still hold the request: it is not reused.
-	s.run, s.runSize = nil, 0
-	clear(of)
-	s.runOf = of[:0]
-}
-
-// runPiece runs as much of what has gathered as the backend does at once.
-func (s *session) runPiece() {
-	start := s.srv.clock()
-	req := resp.Request{Cmds: s.run, Partly: true}
-	f := s.followRun(&req)
-	res := s.srv.backend.Do(s.ctx, req)
-	n := len(s.run)
-	if got := len(res.Replies); got > 0 {
-		n = min(n, got)
-	}
-	if f != nil {
-		f.answered(res)
-	}
-	s.countReceivers(res)
-	reply := func(i int) {
-		r := replyAt(res, i)
-		s.reply(r)
-		s.countIfError(r)
-	}
-	if f != nil {
-		s.answerFollowed(f, reply)
+// newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
+func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
+	e := endpoint{conn: conn, id: id, since: now, fd: wire.Descriptor(conn), laddr: conn.LocalAddr().String()}
+	if e.unix = conn.LocalAddr().Network() == "unix"; e.unix {
+		e.laddr += ":0"
+		e.addr = e.laddr
 	} else {
-		for i := 0; i < n && !s.closing; i++ {
-			reply(i)
-			s.flushFull()
-		}
+		e.addr = conn.RemoteAddr().String()
 	}
-	s.showRun(n)
-	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
-	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false
-	s.flushFull()
-}
-
-// countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
-// hub, so it comes before answerFollowed, which holds the hub's lock.
-func (s *session) countReceivers(res resp.Result) {
-	for i, c := range s.runOf[:min(len(s.runOf), len(res.Replies))] {
-		if c.spec.Flags&resp.CountsReceivers != 0 {
-			res.Replies[i] = s.receiversFor(c, s.run[i].Args, res.Replies[i])
-		}
-	}
-}
-
-// receiversFor puts this node's receivers into the reply of PUBLISH.
-func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Reply {
-	if c.spec.Flags&resp.CountsReceivers == 0 || r.Kind != resp.KindInt || len(args) < 2 {
-		return r
-	}
-	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
+	return e
 }
 
 // kill ends the session from any goroutine: what waits to be written is lost, and
@@ -307,41 +72,179 @@ func (s *session) kill() {
 	s.cancel()
 }
 
-// linger closes in order: everything is written, and the client has a moment to
-// read it. A socket closed over unread input would be reset, and the last replies
-// could be lost.
-func (s *session) linger() {
-	if s.flush() != nil {
-		return
+// wake ends the wait of a session for its next command. One that is not waiting
+// looks at the server's draining before it waits again.
+func (s *session) wake() {
+	s.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// phase is what a session is doing, for the janitor. Its two lowest bits are the
+// kind, the rest a counter: a value seen twice is a session that has stood still.
+type phase = uint64
+
+const (
+	phaseReading phase = iota // waits for its client
+	phaseRunning              // runs commands; may wait in the backend
+	phaseWriting              // writes to its socket
+	phaseKinds   = 4
+)
+
+// status is what others may see of a session while it works: the janitor, INFO, CLIENT LIST, the
+// hub. The session's goroutine changes it, and the hub's trackFlags and redirect.
+type status struct {
+	proto      atomic.Int32
+	db         atomic.Int32
+	phase      atomic.Uint64
+	activeAt   atomic.Int64 // in ticks of the janitor
+	last       atomic.Pointer[resp.Spec]
+	queued     atomic.Int32 // commands in the open transaction; -1: none
+	subCount   atomic.Int32 // channels
+	psubCount  atomic.Int32
+	ssubCount  atomic.Int32
+	inputBytes atomic.Int64 // in the input buffer
+	noEvict    atomic.Bool
+	noTouch    atomic.Bool
+	readOnly   atomic.Bool            // READONLY: a follower may serve its reads
+	monitors   atomic.Bool            // MONITOR
+	blocked    atomic.Bool            // waits until clients are not paused
+	trackFlags atomic.Uint32          // flagTracks ...
+	redirect   atomic.Int64           // of tracking; -1: does not track
+	parked     atomic.Pointer[parked] // nil: no blocking command waits
+	names      clientNames
+}
+
+// begin is the status of a client that has just come.
+func (st *status) begin(ticks int64) {
+	st.proto.Store(2)
+	st.queued.Store(-1)
+	st.redirect.Store(-1)
+	st.activeAt.Store(ticks)
+}
+
+func (st *status) enter(kind phase) {
+	st.phase.Store((st.phase.Load()/phaseKinds+1)*phaseKinds + kind)
+}
+
+func (st *status) kind() phase { return st.phase.Load() % phaseKinds }
+
+func (st *status) subscribed() bool {
+	return st.subCount.Load()+st.psubCount.Load()+st.ssubCount.Load() > 0
+}
+
+// mayTimeOut: who only listens is silent by nature.
+func (st *status) mayTimeOut() bool { return !st.subscribed() && !st.monitors.Load() }
+
+// class is Redis's class of a client. There are no replicas among them: replication has its own
+// port.
+func (st *status) class() string {
+	if st.subscribed() {
+		return "pubsub"
 	}
-	deadline := wallClock().Add(lingerMax)
-	s.out.Finish(deadline)
-	half, ok := s.conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	s.conn.SetReadDeadline(deadline)
-	var scratch [4096]byte
-	for read := 0; read < lingerBytes; {
-		n, err := s.conn.Read(scratch[:])
-		if err != nil {
-			return
+	return "normal"
+}
+
+// The bits of status.trackFlags.
+const (
+	flagTracks uint32 = 1 << iota
+	flagBroken
+	flagBroadcast
+)
+
+// flags are the letters of CLIENT LIST.
+func (st *status) flags(unix bool) string {
+	track := st.trackFlags.Load()
+	letters := ""
+	for _, f := range []struct {
+		set    bool
+		letter string
+	}{
+		{st.monitors.Load(), "O"}, {st.subscribed(), "P"}, {st.queued.Load() >= 0, "x"},
+		{st.blocked.Load() || st.parked.Load() != nil, "b"},
+		{track&flagTracks != 0, "t"}, {track&flagBroken != 0, "R"}, {track&flagBroadcast != 0, "B"},
+		{unix, "U"}, {st.readOnly.Load(), "r"}, {st.noEvict.Load(), "e"}, {st.noTouch.Load(), "T"},
+	} {
+		if f.set {
+			letters += f.letter
 		}
-		read += n
+	}
+	if letters == "" {
+		return "N"
+	}
+	return letters
+}
+
+// clientNames is what a client says about itself.
+type clientNames struct {
+	mu                    sync.Mutex
+	name, libName, libVer string
+}
+
+const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// printable is what Redis asks of a client's name and library.
+func printable(name string) bool {
+	strange := func(r rune) bool { return r < '!' || r > '~' }
+	return len(name) <= clientNameBytesMax && !strings.ContainsFunc(name, strange)
+}
+
+func (n *clientNames) get() (name, libName, libVer string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.name, n.libName, n.libVer
+}
+
+func (n *clientNames) setName(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.name = strings.Clone(name)
+}
+
+func (n *clientNames) setLibName(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.libName = strings.Clone(name)
+}
+
+func (n *clientNames) setLibVer(version string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.libVer = strings.Clone(version)
+}
+
+// session finds a client by its id; nil if there is none.
+func (s *Server) session(id int64) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
+}
+
+// clients lists the sessions by id.
+func (s *Server) clients() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*session, 0, len(s.sessions))
+	for _, c := range s.sessions {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *session) int { return int(a.id - b.id) })
+	return list
+}
+
+func (s *Server) forget(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c.id)
+	s.seats.free()
+	if len(s.sessions) == 0 && s.draining.Load() {
+		s.closeIdle()
 	}
 }
 
-// leaveHub ends what the session is told of. It may be called twice.
-func (s *session) leaveHub() {
-	s.subs.leaveAll(s)
-	s.srv.hub.forget(s)
-	s.trackFlags.Store(0)
-}
-
-// end lets go of everything the session holds.
-func (s *session) end() {
-	s.leaveHub()
-	s.discard()
-	s.kill()
-	s.srv.forget(s)
+// closeIdle reports, once, that no session is left. mu is held.
+func (s *Server) closeIdle() {
+	select {
+	case <-s.idle:
+	default:
+		close(s.idle)
+	}
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -114,4 +116,90 @@ func parseSize(text string) (int64, bool) {
 		return 0, false
 	}
 	return n * unit, true
+}
+
+// ownSetting is a setting that belongs to this node and can be changed while it runs: by
+// CONFIG SET, for this node and until it ends.
+type ownSetting struct {
+	value atomic.Pointer[string]
+	words []string // that it may have
+	wrong string   // what an error says of another one
+	apply func(value string)
+}
+
+func (o *ownSetting) set(value string) {
+	o.value.Store(&value)
+	if o.apply != nil {
+		o.apply(value)
+	}
+}
+
+// The names of these settings.
+const (
+	protectedMode = "protected-mode"
+	logLevel      = "loglevel"
+)
+
+// logLevels are Redis's words. verbose is more than notice there, and the same here.
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+}
+
+func ownSettings(cfg *Config) map[string]*ownSetting {
+	protect := &ownSetting{words: []string{"yes", "no"}, wrong: "argument must be 'yes' or 'no'"}
+	protect.set(map[bool]string{true: "yes", false: "no"}[cfg.Protect])
+	own := map[string]*ownSetting{protectedMode: protect}
+	if v := cfg.LogLevel; v != nil {
+		word := "warning"
+		switch level := v.Level(); {
+		case level < slog.LevelInfo:
+			word = "debug"
+		case level < slog.LevelWarn:
+			word = "notice"
+		}
+		level := &ownSetting{words: []string{"debug", "verbose", "notice", "warning"},
+			wrong: "argument(s) must be one of the following: debug, verbose, notice, warning"}
+		level.set(word) // v may be stricter than the word: it stays
+		level.apply = func(word string) { v.Set(logLevels[word]) }
+		own[logLevel] = level
+	}
+	return own
+}
+
+// localValue finds a setting that belongs to this node.
+func (s *Server) localValue(name string) (value string, ok bool) {
+	if o := s.own[name]; o != nil {
+		return *o.value.Load(), true
+	}
+	value, ok = s.local[name]
+	return value, ok
+}
+
+// localNames lists them.
+func (s *Server) localNames() []string {
+	names := make([]string, 0, len(s.local)+len(s.own))
+	for name := range s.local {
+		names = append(names, name)
+	}
+	for name := range s.own {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// setOwn is the part of CONFIG SET that is about one setting of this node. Nothing is
+// changed before change is called.
+func (s *Server) setOwn(name, value string) (change func(), why string) {
+	o := s.own[name]
+	if o == nil {
+		if old := s.local[name]; value != old { // setting what is so anyway does no harm
+			return nil, "can't set immutable config"
+		}
+		return func() {}, ""
+	}
+	if value = lower(value); !slices.Contains(o.words, value) {
+		return nil, o.wrong
+	}
+	return func() { o.set(value) }, ""
 }

@@ -9,6 +9,41 @@ import (
 	"lockd/resp"
 )
 
+func pauseRows() []row {
+	return []row{
+		{Spec: resp.Spec{Name: "client|pause", Arity: -3, Flags: administrative, Group: "connection", Since: "2.9.50",
+			Summary: "Stop processing commands from clients for some time", Syntax: "timeout [WRITE | ALL]"},
+			Run: action{run: clientPause}},
+		{Spec: resp.Spec{Name: "client|unpause", Arity: 2, Flags: administrative, Group: "connection", Since: "6.2.0",
+			Summary: "Resume processing of clients that were paused"}, Run: action{run: clientUnpause}},
+	}
+}
+
+func clientPause(s *session, args resp.Args) resp.Reply {
+	if len(args) > 4 {
+		return wrongSubcommand("client", args[1])
+	}
+	all := len(args) == 3 || resp.Is(args[3], "ALL")
+	if !all && !resp.Is(args[3], "WRITE") {
+		return resp.Err("ERR CLIENT PAUSE mode must be WRITE or ALL")
+	}
+	ms, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return resp.Err("ERR timeout is not an integer or out of range")
+	case ms < 0:
+		return resp.Err("ERR timeout is negative")
+	}
+	now := s.srv.clock()
+	s.srv.pause.hold(all, now.Add(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond), now)
+	return resp.OK()
+}
+
+func clientUnpause(s *session, _ resp.Args) resp.Reply {
+	s.srv.pause.lift()
+	return resp.OK()
+}
+
 // pause holds the commands of this node's clients back, all or those that write
 // (CLIENT PAUSE). It does not reach the other nodes.
 type pause struct {
@@ -113,39 +148,4 @@ func (s *session) mayWrite(c *command) bool {
 		}
 	}
 	return false
-}
-
-func pauseRows() []row {
-	return []row{
-		{Spec: resp.Spec{Name: "client|pause", Arity: -3, Flags: administrative, Group: "connection", Since: "2.9.50",
-			Summary: "Stop processing commands from clients for some time", Syntax: "timeout [WRITE | ALL]"},
-			Run: action{run: clientPause}},
-		{Spec: resp.Spec{Name: "client|unpause", Arity: 2, Flags: administrative, Group: "connection", Since: "6.2.0",
-			Summary: "Resume processing of clients that were paused"}, Run: action{run: clientUnpause}},
-	}
-}
-
-func clientPause(s *session, args resp.Args) resp.Reply {
-	if len(args) > 4 {
-		return wrongSubcommand("client", args[1])
-	}
-	all := len(args) == 3 || resp.Is(args[3], "ALL")
-	if !all && !resp.Is(args[3], "WRITE") {
-		return resp.Err("ERR CLIENT PAUSE mode must be WRITE or ALL")
-	}
-	ms, ok := resp.ParseInt(args[2])
-	switch {
-	case !ok:
-		return resp.Err("ERR timeout is not an integer or out of range")
-	case ms < 0:
-		return resp.Err("ERR timeout is negative")
-	}
-	now := s.srv.clock()
-	s.srv.pause.hold(all, now.Add(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond), now)
-	return resp.OK()
-}
-
-func clientUnpause(s *session, _ resp.Args) resp.Reply {
-	s.srv.pause.lift()
-	return resp.OK()
 }

@@ -87,21 +87,6 @@ func (s *session) show(list ...shown) {
 	}
 }
 
-// showTransaction shows what EXEC has run, each in its database.
-func (s *session) showTransaction(tx *transaction, db int) {
-	if !s.srv.hub.watched.Load() {
-		return
-	}
-	list := make([]shown, len(tx.cmds))
-	for i, q := range tx.cmds {
-		if n, ok := q.selected(s.srv.profile); ok {
-			db = n
-		}
-		list[i] = shown{q.of, db, q.args}
-	}
-	s.show(list...)
-}
-
 // appendShown writes one line: the time, the database, the client, the arguments.
 func (s *session) appendShown(b []byte, now time.Time, c *shown) []byte {
 	b = append(b, '+')
@@ -143,16 +128,4 @@ func appendQuoted(b []byte, text string) []byte {
 		}
 	}
 	return append(b, '"')
-}
-
-// showRun shows the first n commands of the run, which have been answered.
-func (s *session) showRun(n int) {
-	if !s.srv.hub.watched.Load() {
-		return
-	}
-	list := make([]shown, n)
-	for i, c := range s.run[:n] {
-		list[i] = shown{s.runOf[i], c.DB, c.Args}
-	}
-	s.show(list...)
 }

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"lockd/resp"
+)
+
+// Config is what a Server needs. Backend is required.
+type Config struct {
+	Backend  Backend
+	Profile  *Profile          // what kind of server this is; nil: Standalone
+	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
+	Password string            // requirepass; empty: none
+	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
+	Version  string            // lockd's own version, lockd_version of INFO
+	RunID    string            // run_id of INFO: 40 hex digits
+	Log      *slog.Logger      // nil: slog.Default()
+	Clock    Clock             // nil: the wall clock
+	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
+	Protect  bool              // protected-mode: without a password only clients of this machine are served
+	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
+
+	// Redirect, of a cluster profile, says where commands with keys have to be sent
+	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
+	Redirect func() string
+}
+
+// Backend executes everything that is not about the connection itself. Sessions
+// call it concurrently.
+type Backend interface {
+	// Specs lists the rows of all commands the backend knows.
+	Specs() []*resp.Spec
+	// Do runs a request and returns one reply for each of its commands, in their
+	// order, unless a watched key had changed. Of a request that is taken Partly it may
+	// be fewer, but one at least: the other commands were not executed. The caller has checked each
+	// command's name and arity. Do never returns an error of its own kind: what
+	// goes wrong is a reply (law 6). When ctx ends, the client is gone: Do frees
+	// what it holds and returns soon, with whatever replies.
+	Do(ctx context.Context, req resp.Request) resp.Result
+	// Block runs a command whose row Blocks and returns when it has ended. A word on
+	// unblock ends its wait, unless it has been served by then. When ctx ends, the
+	// client is gone: Block returns at once, and whatever is served later is lost.
+	// What a command is answered that was executed, served hears as well, at most once:
+	// before anything that it has changed is published. It must not wait, and may be
+	// called after Block has returned. It decides whether the client hears of it: if it
+	// returns false, the client never does, and a lock that was granted to it is released.
+	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply
+	// Await returns once the hub has heard what the entries of the log up to index tell,
+	// or this node can not say so soon. An answer may be here before.
+	Await(ctx context.Context, index uint64)
+}
+
+// Clock tells the wall clock. It serves what an operator reads (uptime, ages,
+// SLOWLOG) and measures how long commands took; no lease is judged by it.
+type Clock func() time.Time
+
+// wallClock is the one place of this package where time is read.
+var wallClock Clock = time.Now
+
+// Profile is the kind of server that clients take this one for: what it says of
+// itself, and which rows its connections have. The Backend's rows must go with it.
+type Profile struct {
+	mode       string // of HELLO, and redis_mode of INFO
+	role       string // of HELLO; "" where it has none
+	databases  int    // that SELECT knows
+	noDatabase string // the error of SELECT for any other
+	rows       func() [][]row
+}
+
+// redisVersion is the version of Redis whose commands are all here. Clients
+// choose what they send by it.
+const redisVersion = "7.2.4"
+
+// databases is how many there are.
+const databases = 16
+
+func (p *Profile) parseDB(text string) (int, resp.Reply) {
+	n, ok := resp.ParseInt(text)
+	switch {
+	case !ok:
+		return 0, resp.Err(resp.ErrNotInteger)
+	case n > 1<<31-1 || n < -1<<31:
+		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647")
+	case n < 0 || n >= int64(p.databases):
+		return 0, resp.Err(p.noDatabase)
+	}
+	return int(n), resp.Reply{}
+}

@@ -1,0 +1,103 @@
+package server
+
+import "lockd/resp"
+
+// gathered are the commands that will be the next run.
+type gathered struct {
+	run      []resp.Cmd
+	runOf    []*command // what the commands of run are
+	runSize  int        // bytes of their arguments
+	runFirst bool       // CLIENT CACHING came before the first of them
+}
+
+func (s *session) addToRun(c *command, args resp.Args) {
+	if len(s.run) == 0 {
+		s.runFirst = s.track.Caching
+	}
+	s.run = append(s.run, resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec})
+	s.runOf = append(s.runOf, c)
+	for _, a := range args {
+		s.runSize += len(a)
+	}
+	if len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
+		s.endRun()
+	}
+}
+
+// endRun has the backend run what has gathered, and answers it. What has large replies
+// is run in pieces: the next one when the client has room for it.
+func (s *session) endRun() {
+	of := s.runOf
+	for len(s.run) > 0 {
+		if s.runPiece(); s.closing {
+			break
+		}
+	}
+	// A backend that stopped waiting may still hold the request: it is not reused.
+	s.run, s.runSize = nil, 0
+	clear(of)
+	s.runOf = of[:0]
+}
+
+// runPiece runs as much of what has gathered as the backend does at once.
+func (s *session) runPiece() {
+	start := s.srv.clock()
+	req := resp.Request{Cmds: s.run, Partly: true}
+	f := s.followRun(&req)
+	res := s.srv.backend.Do(s.ctx, req)
+	n := len(s.run)
+	if got := len(res.Replies); got > 0 {
+		n = min(n, got)
+	}
+	if f != nil {
+		f.answered(res)
+	}
+	s.countReceivers(res)
+	reply := func(i int) {
+		r := replyAt(res, i)
+		s.reply(r)
+		s.countIfError(r)
+	}
+	if f != nil {
+		s.answerFollowed(f, reply)
+	} else {
+		for i := 0; i < n && !s.closing; i++ {
+			reply(i)
+			s.flushFull()
+		}
+	}
+	s.showRun(n)
+	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
+	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false
+	s.flushFull()
+}
+
+// showRun shows the first n commands of the run, which have been answered.
+func (s *session) showRun(n int) {
+	if !s.srv.hub.watched.Load() {
+		return
+	}
+	list := make([]shown, n)
+	for i, c := range s.run[:n] {
+		list[i] = shown{s.runOf[i], c.DB, c.Args}
+	}
+	s.show(list...)
+}
+
+// countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
+// hub, so it comes before answerFollowed, which holds the hub's lock.
+func (s *session) countReceivers(res resp.Result) {
+	for i, c := range s.runOf[:min(len(s.runOf), len(res.Replies))] {
+		if c.spec.Flags&resp.CountsReceivers != 0 {
+			res.Replies[i] = s.receiversFor(c, s.run[i].Args, res.Replies[i])
+		}
+	}
+}
+
+// receiversFor puts this node's receivers into the reply of PUBLISH.
+func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Reply {
+	if c.spec.Flags&resp.CountsReceivers == 0 || r.Kind != resp.KindInt || len(args) < 2 {
+		return r
+	}
+	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
+}

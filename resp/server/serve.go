@@ -1,0 +1,209 @@
+package server
+
+import (
+	"strings"
+
+	"lockd/resp"
+	"lockd/resp/server/wire"
+)
+
+func (s *session) serve() {
+	defer s.end()
+	for !s.closing {
+		s.enter(phaseReading)
+		if s.srv.draining.Load() {
+			break // Shutdown looks at the phase after it has set the flag
+		}
+		n, err := s.in.Fill(s.conn)
+		s.enter(phaseRunning)
+		if err != nil && !s.srv.draining.Load() {
+			s.out.Finish(wallClock().Add(lingerMax)) // it may have closed one direction only
+			return
+		}
+		if err != nil {
+			break
+		}
+		s.srv.stats.InputBytes.Add(int64(n))
+		s.srv.stats.Reads.Add(1)
+		s.activeAt.Store(s.srv.ticks.Load())
+		s.inputBytes.Store(int64(s.in.Pending()))
+		if s.process(); s.closing {
+			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
+		}
+		s.inputBytes.Store(int64(s.in.Pending()))
+		if s.flush() != nil {
+			return
+		}
+	}
+	s.linger()
+}
+
+// process runs every whole command that has arrived. Replies stay in pending.
+func (s *session) process() {
+	defer s.in.Release()
+	for !s.closing {
+		set := &s.srv.hub.settings
+		cmds, more, err := s.in.Take(wire.Limits{
+			BulkMax: int(set.bulkBytesMax.Load()), QueryMax: int(set.queryBytesMax.Load()), Trusted: s.authed})
+		for i, args := range cmds {
+			if s.run == nil {
+				s.run = make([]resp.Cmd, 0, len(cmds)-i)
+			}
+			if s.handle(args); s.closing {
+				return // what is pipelined after QUIT is not run
+			}
+		}
+		s.endRun()
+		if err != nil {
+			s.reply(resp.Err("ERR " + err.Error()))
+			s.srv.log.Debug("protocol error", "client", s.id, "addr", s.addr, "err", err)
+			s.closing = true
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// handle answers one command, or puts it into the run or the transaction.
+func (s *session) handle(args resp.Args) {
+	s.endCaching(s.dispatch(args))
+	if s.skipping || s.skipNext {
+		s.endRun()
+		s.skipping, s.skipNext = s.skipNext, false
+	}
+	s.flushFull()
+}
+
+// dispatch passes a command through Redis's gates, in Redis's order
+// (processCommand of server.c). It returns the command, nil if there is none.
+func (s *session) dispatch(args resp.Args) *command {
+	c, fail := s.srv.index.find(args)
+	if c == nil {
+		s.crossProtocol(args[0])
+		s.refuse(args[0], fail)
+		return nil
+	}
+	s.last.Store(c.spec)
+	switch {
+	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
+		s.refuseCommand(c, resp.Err(resp.ErrNoAuth))
+	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
+		s.refuseCommand(c, resp.Err("ERR Command not allowed inside a transaction"))
+	case s.redirects(c, args): // and has answered
+	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
+		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
+			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
+	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
+		s.refuseCommand(c, resp.Err("ERR Replica can't interact with the keyspace"))
+	case !s.waitOutPause(c): // and its client has gone
+	case s.tx != nil && (c.act == nil || !c.act.unqueued):
+		s.queue(c, args)
+	case c.act == nil && c.spec.Blocks(args):
+		s.endRun()
+		s.park(c, args)
+	case c.act == nil:
+		s.addToRun(c, args)
+	default:
+		s.endRun()
+		s.runOwn(c, args)
+	}
+	return c
+}
+
+// crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
+// making it send commands.
+func (s *session) crossProtocol(name string) {
+	if resp.Is(name, "POST") || resp.Is(name, "HOST:") {
+		s.srv.log.Warn("possible cross-protocol attack: connection closed", "client", s.id, "addr", s.addr)
+		s.closing = true
+		s.kill()
+	}
+}
+
+// refuse answers a command that was not run. It spoils an open transaction, or ends it
+// if the command is EXEC.
+func (s *session) refuse(name string, fail resp.Reply) {
+	s.endRun()
+	if resp.Is(name, "EXEC") {
+		s.discard()
+		fail = resp.Err(resp.ExecAborted + strings.TrimPrefix(fail.Str, "ERR "))
+	}
+	if s.tx != nil {
+		s.tx.spoiled = true
+	}
+	s.srv.stats.CountError(fail)
+	s.reply(fail)
+}
+
+func (s *session) refuseCommand(c *command, fail resp.Reply) {
+	c.stats.Reject()
+	s.refuse(c.spec.Name, fail)
+}
+
+// runOwn runs a command of the connection.
+func (s *session) runOwn(c *command, args resp.Args) {
+	start := s.srv.clock()
+	if c.act.tracks {
+		s.srv.backend.Await(s.ctx, s.track.Seen()) // what the client knows already is not told in its new mode
+	}
+	if c.act.hubLocked {
+		s.srv.hub.mu.Lock()
+	}
+	r := c.act.run(s, args)
+	s.reply(r)
+	if c.act.hubLocked {
+		s.handOver()
+		s.srv.hub.mu.Unlock()
+		s.waitForRoom()
+	}
+	if f := s.followed; f != nil {
+		s.followed = nil
+		s.answerFollowed(f, nil)
+	}
+	if s.executed != nil {
+		s.executed()
+		s.executed = nil
+	}
+	s.show(shown{c, int(s.db.Load()), args})
+	s.account(start, []*command{c}, args, r)
+}
+
+// linger closes in order: everything is written, and the client has a moment to
+// read it. A socket closed over unread input would be reset, and the last replies
+// could be lost.
+func (s *session) linger() {
+	if s.flush() != nil {
+		return
+	}
+	deadline := wallClock().Add(lingerMax)
+	s.out.Finish(deadline)
+	half, ok := s.conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	s.conn.SetReadDeadline(deadline)
+	var scratch [4096]byte
+	for read := 0; read < lingerBytes; {
+		n, err := s.conn.Read(scratch[:])
+		if err != nil {
+			return
+		}
+		read += n
+	}
+}
+
+// leaveHub ends what the session is told of. It may be called twice.
+func (s *session) leaveHub() {
+	s.subs.leaveAll(s)
+	s.srv.hub.forget(s)
+	s.trackFlags.Store(0)
+}
+
+// end lets go of everything the session holds.
+func (s *session) end() {
+	s.leaveHub()
+	s.discard()
+	s.kill()
+	s.srv.forget(s)
+}
