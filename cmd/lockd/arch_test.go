@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/crash":    {}, // likewise
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track"},
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
@@ -33,6 +33,9 @@ var mayImport = map[string][]string{
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold"},
+
+	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
+	"lockd/resp/server/describe": {"lockd/resp"},
 
 	// The rooms of cluster, which know nothing of nodes.
 	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"}, // the disk

@@ -1,4 +1,4 @@
-package server
+package describe
 
 import (
 	"slices"
@@ -6,6 +6,58 @@ import (
 
 	"lockd/resp"
 )
+
+// Docs is the answer of COMMAND DOCS for the commands.
+func Docs(specs []*resp.Spec) resp.Reply {
+	elems := make([]resp.Reply, 0, 2*len(specs))
+	for _, spec := range specs {
+		elems = append(elems, resp.Bulk(spec.Name), docOf(spec))
+	}
+	return resp.Map(elems...)
+}
+
+func docOf(spec *resp.Spec) resp.Reply {
+	elems := []resp.Reply{
+		resp.Bulk("summary"), resp.Bulk(spec.Summary),
+		resp.Bulk("since"), resp.Bulk(spec.Since),
+		resp.Bulk("group"), resp.Bulk(spec.Group),
+	}
+	if spec.Syntax != "" {
+		elems = append(elems, resp.Bulk("arguments"), argumentDocs(parseSyntax(spec.Syntax)))
+	}
+	if len(spec.Subs) > 0 {
+		elems = append(elems, resp.Bulk("subcommands"), Docs(spec.Subs))
+	}
+	return resp.Map(elems...)
+}
+
+func argumentDocs(list []argument) resp.Reply {
+	docs := make([]resp.Reply, len(list))
+	for i, a := range list {
+		elems := []resp.Reply{resp.Bulk("name"), resp.Bulk(a.name), resp.Bulk("type"), resp.Bulk(a.kind)}
+		if a.token != "" {
+			elems = append(elems, resp.Bulk("token"), resp.Bulk(a.token))
+		}
+		var flags []string
+		if a.optional {
+			flags = append(flags, "optional")
+		}
+		if a.multiple {
+			flags = append(flags, "multiple")
+		}
+		if a.again {
+			flags = append(flags, "multiple_token")
+		}
+		if len(flags) > 0 {
+			elems = append(elems, resp.Bulk("flags"), statuses(resp.KindSet, flags))
+		}
+		if len(a.parts) > 0 {
+			elems = append(elems, resp.Bulk("arguments"), argumentDocs(a.parts))
+		}
+		docs[i] = resp.Map(elems...)
+	}
+	return resp.Array(docs...)
+}
 
 // argument is one argument of a command in COMMAND DOCS. redis-cli builds its
 // hints from it.
@@ -139,40 +191,4 @@ func kindOf(name string) string {
 		return "integer"
 	}
 	return "string"
-}
-
-func argumentDocs(list []argument) resp.Reply {
-	docs := make([]resp.Reply, len(list))
-	for i, a := range list {
-		elems := []resp.Reply{resp.Bulk("name"), resp.Bulk(a.name), resp.Bulk("type"), resp.Bulk(a.kind)}
-		if a.token != "" {
-			elems = append(elems, resp.Bulk("token"), resp.Bulk(a.token))
-		}
-		var flags []string
-		if a.optional {
-			flags = append(flags, "optional")
-		}
-		if a.multiple {
-			flags = append(flags, "multiple")
-		}
-		if a.again {
-			flags = append(flags, "multiple_token")
-		}
-		if len(flags) > 0 {
-			elems = append(elems, resp.Bulk("flags"), statuses(resp.KindSet, flags))
-		}
-		if len(a.parts) > 0 {
-			elems = append(elems, resp.Bulk("arguments"), argumentDocs(a.parts))
-		}
-		docs[i] = resp.Map(elems...)
-	}
-	return resp.Array(docs...)
-}
-
-func statuses(kind resp.Kind, words []string) resp.Reply {
-	elems := make([]resp.Reply, len(words))
-	for i, w := range words {
-		elems[i] = resp.Status(w)
-	}
-	return resp.Reply{Kind: kind, Elems: elems}
 }
