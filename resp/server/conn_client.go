@@ -73,7 +73,7 @@ func clientSetName(s *session, args resp.Args) resp.Reply {
 	if !printable(args[2]) {
 		return resp.Err(errClientName)
 	}
-	s.names.setName(args[2])
+	s.names.set(&s.names.name, args[2])
 	return resp.OK()
 }
 
@@ -87,9 +87,9 @@ func clientSetInfo(s *session, args resp.Args) resp.Reply {
 		return resp.Err("ERR " + cut(field, 128) + " cannot contain spaces, newlines or special characters.")
 	}
 	if isName {
-		s.names.setLibName(value)
+		s.names.set(&s.names.libName, value)
 	} else {
-		s.names.setLibVer(value)
+		s.names.set(&s.names.libVer, value)
 	}
 	return resp.OK()
 }
@@ -273,10 +273,7 @@ func (f *killFilter) option(word, value string) resp.Reply {
 	switch lower(word) {
 	case "id":
 		n, ok := resp.ParseInt(value)
-		if !ok {
-			return resp.Err("ERR client-id should be greater than 0")
-		}
-		if n < 1 {
+		if !ok || n < 1 {
 			return resp.Err("ERR client-id should be greater than 0")
 		}
 		f.id = n

@@ -35,21 +35,20 @@ func readWrite(s *session, _ resp.Args) resp.Reply {
 // lockd is answered -ASK.
 func asking(*session, resp.Args) resp.Reply { return resp.OK() }
 
-// redirects answers a command with keys by the address of the node that it has to
-// be sent to, if this one was told not to serve such commands itself. It will serve
-// reads after READONLY: they are linearizable through every node.
-func (s *session) redirects(c *command, args resp.Args) bool {
+// redirects is the error that sends a command with keys to another node, if this one was told
+// not to serve such commands itself; "" if it stays here. Reads after READONLY stay: they are
+// linearizable through every node.
+func (s *session) redirects(c *command, args resp.Args) (moved string) {
 	if s.srv.redirect == nil || s.readOnly.Load() && c.spec.Flags&resp.ReadOnly != 0 {
-		return false
+		return ""
 	}
 	keys, ok := c.spec.Keys.Of(args)
 	if !ok || len(keys) == 0 {
-		return false
+		return ""
 	}
 	addr := s.srv.redirect()
 	if addr == "" {
-		return false
+		return ""
 	}
-	s.refuseCommand(c, resp.Err("MOVED "+strconv.Itoa(resp.Slot(keys[0]))+" "+addr))
-	return true
+	return "MOVED " + strconv.Itoa(resp.Slot(keys[0])) + " " + addr
 }

@@ -32,7 +32,7 @@ func configRows() []row {
 func configGet(s *session, args resp.Args) resp.Reply {
 	elems := s.srv.localConfig(args[2:])
 	if s.srv.index.replicates {
-		shared := s.forward(args)
+		shared := replyAt(s.ask(args), 0)
 		if shared.IsErr() {
 			return shared
 		}
@@ -82,7 +82,8 @@ func configSet(s *session, args resp.Args) resp.Reply {
 	return r
 }
 
-// setShared is the part of CONFIG SET that is replicated.
+// setShared is the part of CONFIG SET that is replicated. It waits until the values hold on
+// this node too: the leader may answer before.
 func (s *session) setShared(shared resp.Args) resp.Reply {
 	if len(shared) == 2 {
 		return resp.OK()
@@ -95,7 +96,9 @@ func (s *session) setShared(shared resp.Args) resp.Reply {
 	if !s.srv.index.replicates {
 		return resp.Err("ERR Unknown option or number of arguments for CONFIG SET - '" + shared[2] + "'")
 	}
-	return s.configure(shared)
+	res := s.ask(shared)
+	s.srv.backend.Await(s.ctx, res.Index)
+	return replyAt(res, 0)
 }
 
 // asksClients is the value that CONFIG SET gives to maxclients, or 0.
@@ -108,17 +111,9 @@ func asksClients(pairs []string) (n int64) {
 	return n
 }
 
-// configure sets replicated settings, and waits until they hold on this node too: the
-// leader may answer before.
-func (s *session) configure(args resp.Args) resp.Reply {
-	res := s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
-	s.srv.backend.Await(s.ctx, res.Index)
-	return replyAt(res, 0)
-}
-
-// forward has the backend run one command, whole and by itself.
-func (s *session) forward(args resp.Args) resp.Reply {
-	return replyAt(s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}}), 0)
+// ask has the backend run one command, whole and by itself.
+func (s *session) ask(args resp.Args) resp.Result {
+	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
 }
 
 func configResetStat(s *session, _ resp.Args) resp.Reply {

@@ -6,7 +6,8 @@ import (
 	"lockd/resp"
 )
 
-func helloRows() []row {
+// connectionRows are the commands of a connection that need no file of their own, and DEBUG.
+func connectionRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
 			Summary: "Handshake with Redis",
@@ -15,11 +16,6 @@ func helloRows() []row {
 		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
 			Summary: "Authenticate to the server",
 			Syntax:  "[username] password"}, Run: action{run: auth, secret: secretOfAuth, onSentinel: true}},
-	}
-}
-
-func miscRows() []row {
-	return []row{
 		{Spec: resp.Spec{Name: "ping", Arity: -1, Flags: resp.Fast, Group: "connection", Since: "1.0.0",
 			Summary: "Ping the server", Syntax: "[message]"},
 			Run: action{run: ping, whileSubscribed: true, onSentinel: true}},
@@ -85,7 +81,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 			"at the same time")
 	}
 	if named {
-		s.names.setName(name)
+		s.names.set(&s.names.name, name)
 	}
 	s.proto.Store(int32(proto))
 	greeting := []resp.Reply{
@@ -170,7 +166,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.srv.hub.unmonitor(s)
 	s.proto.Store(2)
 	s.db.Store(0)
-	s.names.setName("")
+	s.names.set(&s.names.name, "")
 	s.replyOff, s.skipping, s.skipNext = false, false, false
 	s.noEvict.Store(false)
 	s.noTouch.Store(false)

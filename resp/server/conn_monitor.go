@@ -7,9 +7,8 @@ import (
 	"lockd/resp"
 )
 
-// MONITOR shows a client every command that the sessions of this node run, as a line
-// of its own behind the replies.
-
+// monitorRows is MONITOR: it shows a client every command that the sessions of this node run, as
+// a line of its own behind the replies.
 func monitorRows() []row {
 	return []row{
 		{Spec: resp.Spec{Name: "monitor", Arity: 1, Flags: administrative, Group: "server", Since: "1.0.0",
@@ -81,8 +80,8 @@ func (s *session) show(list ...shown) {
 		case m == s && s.closing: // QUIT: nothing comes behind its answer
 		case m == s:
 			s.pending = append(s.pending, lines...)
-		case !m.dropped && !m.out.Push(lines, lim):
-			h.drop(m, "its output buffer is full")
+		default:
+			h.send(m, lines, lim)
 		}
 	}
 }

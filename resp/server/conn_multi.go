@@ -51,25 +51,24 @@ type queued struct {
 	args resp.Args
 }
 
-// queue puts a command, whose name and arity are right, into the transaction.
-func (s *session) queue(c *command, args resp.Args) {
-	size, kept := argBytes(args)
-	switch {
-	case s.tx.spoiled: // nothing of it will be run
-		s.reply(resp.Status("QUEUED"))
-		return
-	case len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax:
-		s.refuseCommand(c, resp.Err("ERR the transaction is too large"))
-		return
-	case !s.hold(kept):
-		s.refuseCommand(c, resp.Err(errHeld))
-		return
+// queue puts a command, whose name and arity are right, into the transaction, or says why it
+// cannot. A transaction that is spoiled keeps nothing more: it will not be run.
+func (s *session) queue(c *command, args resp.Args) (why string) {
+	if !s.tx.spoiled {
+		size, kept := argBytes(args)
+		switch {
+		case len(s.tx.cmds) >= transactionCmdsMax || s.tx.size+size > transactionBytesMax:
+			return "ERR the transaction is too large"
+		case !s.hold(kept):
+			return errHeld
+		}
+		s.tx.cmds = append(s.tx.cmds, queued{c, cloneArgs(args)})
+		s.tx.size += size
+		s.tx.kept += kept
+		s.queued.Store(int32(len(s.tx.cmds)))
 	}
-	s.tx.cmds = append(s.tx.cmds, queued{c, cloneArgs(args)})
-	s.tx.size += size
-	s.tx.kept += kept
-	s.queued.Store(int32(len(s.tx.cmds)))
 	s.reply(resp.Status("QUEUED"))
+	return ""
 }
 
 // argBytes is what arguments take, without and with what keeps them.

@@ -145,7 +145,7 @@ func (s *session) Tell(inv *track.Invalidation) {
 		}
 	}
 	switch proto := int(to.proto.Load()); {
-	case proto >= 3, redirected && to.subs.count() > 0:
+	case proto >= 3, redirected && to.subscribed():
 		s.srv.hub.push(to, inv.Form(proto))
 	}
 	// A RESP2 client that is in no Pub/Sub mode cannot be told anything.

@@ -172,9 +172,7 @@ func (d *delivery) to(subs map[*session]struct{}, words ...string) {
 		if *form == nil {
 			*form = pushOf(words...).AppendTo(nil, proto)
 		}
-		if !s.out.Push(*form, d.lim) {
-			d.hub.drop(s, "its output buffer is full")
-		}
+		d.hub.send(s, *form, d.lim)
 	}
 }
 
@@ -201,7 +199,15 @@ func (h *Hub) push(to *session, form []byte) {
 		to.pending = append(to.pending, form...)
 	case h.answering != nil:
 		h.delayed = append(h.delayed, delayed{to, form})
-	case !to.out.Push(form, h.settings.pushLimit()):
+	default:
+		h.send(to, form, h.settings.pushLimit())
+	}
+}
+
+// send appends a push to the outbox of a session, and drops the session if too much waits there.
+// mu is held.
+func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
+	if !to.dropped && !to.out.Push(form, lim) {
 		h.drop(to, "its output buffer is full")
 	}
 }

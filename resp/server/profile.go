@@ -26,9 +26,10 @@ var (
 	}
 )
 
-// families are the connection's commands; each stands in the file of its name.
+// families are the connection's commands, each from its conn_*.go. What clientRows has of tracking
+// and pauses stands with these.
 func families() [][]row {
-	return [][]row{helloRows(), miscRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
+	return [][]row{connectionRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
 		configRows(), slowlogRows(), latencyRows(), monitorRows()}
 }
 

@@ -193,22 +193,11 @@ func (n *clientNames) get() (name, libName, libVer string) {
 	return n.name, n.libName, n.libVer
 }
 
-func (n *clientNames) setName(name string) {
+// set changes one of the names, which field points to.
+func (n *clientNames) set(field *string, value string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.name = strings.Clone(name)
-}
-
-func (n *clientNames) setLibName(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.libName = strings.Clone(name)
-}
-
-func (n *clientNames) setLibVer(version string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.libVer = strings.Clone(version)
+	*field = strings.Clone(value)
 }
 
 // session finds a client by its id; nil if there is none.

@@ -16,12 +16,12 @@ func (s *session) serve() {
 		}
 		n, err := s.in.Fill(s.conn)
 		s.enter(phaseRunning)
-		if err != nil && !s.srv.draining.Load() {
+		if err != nil {
+			if s.srv.draining.Load() {
+				break
+			}
 			s.out.Finish(wallClock().Add(lingerMax)) // it may have closed one direction only
 			return
-		}
-		if err != nil {
-			break
 		}
 		s.srv.stats.InputBytes.Add(int64(n))
 		s.srv.stats.Reads.Add(1)
@@ -75,8 +75,8 @@ func (s *session) handle(args resp.Args) {
 	s.flushFull()
 }
 
-// dispatch passes a command through Redis's gates, in Redis's order
-// (processCommand of server.c). It returns the command, nil if there is none.
+// dispatch passes a command through Redis's gates, in Redis's order (processCommand of
+// server.c), and runs it or puts it where it waits. It returns the command, nil if there is none.
 func (s *session) dispatch(args resp.Args) *command {
 	c, fail := s.srv.index.find(args)
 	if c == nil {
@@ -85,20 +85,16 @@ func (s *session) dispatch(args resp.Args) *command {
 		return nil
 	}
 	s.last.Store(c.spec)
+	if why := s.forbids(c, args); why != "" {
+		s.refuseCommand(c, why)
+		return c
+	}
 	switch {
-	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
-		s.refuseCommand(c, resp.Err(resp.ErrNoAuth))
-	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
-		s.refuseCommand(c, resp.Err("ERR Command not allowed inside a transaction"))
-	case s.redirects(c, args): // and has answered
-	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
-		s.refuseCommand(c, resp.Err("ERR Can't execute '"+c.spec.Name+
-			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
-	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
-		s.refuseCommand(c, resp.Err("ERR Replica can't interact with the keyspace"))
-	case !s.waitOutPause(c): // and its client has gone
+	case !s.waitOutPause(c): // its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
-		s.queue(c, args)
+		if why := s.queue(c, args); why != "" {
+			s.refuseCommand(c, why)
+		}
 	case c.act == nil && c.spec.Blocks(args):
 		s.endRun()
 		s.park(c, args)
@@ -109,6 +105,27 @@ func (s *session) dispatch(args resp.Args) *command {
 		s.runOwn(c, args)
 	}
 	return c
+}
+
+// forbids says why the session's state does not allow a command; "": it does.
+func (s *session) forbids(c *command, args resp.Args) (why string) {
+	switch {
+	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
+		return resp.ErrNoAuth
+	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
+		return "ERR Command not allowed inside a transaction"
+	}
+	if why = s.redirects(c, args); why != "" {
+		return why
+	}
+	switch {
+	case s.subs.count() > 0 && s.proto.Load() < 3 && (c.act == nil || !c.act.whileSubscribed):
+		return "ERR Can't execute '" + c.spec.Name +
+			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+	case s.monitors.Load() && c.spec.Flags&(resp.ReadOnly|resp.Write|resp.MayReplicate) != 0:
+		return "ERR Replica can't interact with the keyspace"
+	}
+	return ""
 }
 
 // crossProtocol ends a connection on which a browser speaks HTTP: somebody may be
@@ -136,9 +153,9 @@ func (s *session) refuse(name string, fail resp.Reply) {
 	s.reply(fail)
 }
 
-func (s *session) refuseCommand(c *command, fail resp.Reply) {
+func (s *session) refuseCommand(c *command, why string) {
 	c.stats.Reject()
-	s.refuse(c.spec.Name, fail)
+	s.refuse(c.spec.Name, resp.Err(why))
 }
 
 // runOwn runs a command of the connection.
