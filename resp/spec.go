@@ -131,34 +131,6 @@ func (k Keys) firstHalf(args Args) ([]string, bool) {
 	return nil, false
 }
 
-// KeyUse is what a command does with some of its keys, as a key specification of
-// COMMAND INFO says it.
-type KeyUse struct {
-	Flags []string // RW, access, update ...
-	At    int      // the argument where these keys begin
-	Last  bool     // ... and they go on to the last argument
-}
-
-// KeyUses reads Access: "RW insert" for all keys, or a list as "1 OW update; 2- RO access",
-// which begins each of its parts with the argument it is about, 2- being that one and all
-// after it. It is empty where Access is.
-func (s *Spec) KeyUses() []KeyUse {
-	var uses []KeyUse
-	for part := range strings.SplitSeq(s.Access, ";") {
-		words := strings.Fields(part)
-		if len(words) == 0 {
-			continue
-		}
-		use := KeyUse{Flags: words, At: max(s.Keys.First, s.Keys.NumAt), Last: s.Keys.Last < 0}
-		if at, rest := strings.CutSuffix(words[0], "-"); at[0] >= '1' && at[0] <= '9' {
-			n, _ := ParseInt(at)
-			use = KeyUse{Flags: words[1:], At: int(n), Last: rest}
-		}
-		uses = append(uses, use)
-	}
-	return uses
-}
-
 // Spec is everything a command's table row says about it. COMMAND, COMMAND
 // DOCS, arity errors, MULTI's checks when it queues, routing and the README's
 // command table are read from it.
@@ -170,7 +142,10 @@ type Spec struct {
 	Waits   string // the option without which a Blocking command does not wait; "": it has none
 	NilBulk bool   // it answers a null, and not Redis's null array, when its time is over
 	Refuses string // the option with which the command may find nothing to do; "*": it may in any case. See MayRefuse
-	Access  string // what is done with the keys, in Redis's words, where it does not follow from the flags; see KeyUses
+	// What is done with the keys, in Redis's words, where it does not follow from the flags: "RW insert"
+	// for all of them, or a list, "1 OW update; 2- RO access", which begins each of its parts with the
+	// argument that it is about; 2- is that one and all after it.
+	Access string
 	// Redis's group: string, hash, generic, connection, server, scripting, pubsub, transactions; lockd
 	// for our own
 	Group   string

@@ -16,6 +16,7 @@ func Docs(specs []*resp.Spec) resp.Reply {
 	return resp.Map(elems...)
 }
 
+// docOf says nothing of arguments and subcommands where there are none.
 func docOf(spec *resp.Spec) resp.Reply {
 	elems := []resp.Reply{
 		resp.Bulk("summary"), resp.Bulk(spec.Summary),
@@ -49,7 +50,7 @@ func argumentDocs(list []argument) resp.Reply {
 			flags = append(flags, "multiple_token")
 		}
 		if len(flags) > 0 {
-			elems = append(elems, resp.Bulk("flags"), statuses(resp.KindSet, flags))
+			elems = append(elems, resp.Bulk("flags"), words(flags))
 		}
 		if len(a.parts) > 0 {
 			elems = append(elems, resp.Bulk("arguments"), argumentDocs(a.parts))

@@ -8,34 +8,31 @@ import (
 
 // Info is one element of COMMAND INFO, in the shape of Redis 7.
 func Info(spec *resp.Spec) resp.Reply {
-	first, last, step := int64(0), int64(0), int64(0)
-	flags := spec.Flags.Names()
-	k := spec.Keys
+	k, flags := spec.Keys, spec.Flags.Names()
 	if k.NumAt > 0 && spec.Flags&resp.MovableKeys == 0 {
 		flags = append(flags, "movablekeys")
 	}
-	if k.First > 0 {
-		first, last, step = int64(k.First), int64(k.Last), int64(k.Step)
+	if k.First == 0 {
+		k.Last, k.Step = 0, 0
 	}
 	subs := resp.Set() // Redis's own slip: only an empty list is a set
 	for _, sub := range spec.Subs {
 		subs.Kind = resp.KindArray
 		subs.Elems = append(subs.Elems, Info(sub))
 	}
-	return resp.Array(resp.Bulk(spec.Name), resp.Int(int64(spec.Arity)), statuses(resp.KindSet, flags),
-		resp.Int(first), resp.Int(last), resp.Int(step), statuses(resp.KindSet, Categories(spec)),
+	return resp.Array(resp.Bulk(spec.Name), resp.Int(int64(spec.Arity)), words(flags),
+		resp.Int(int64(k.First)), resp.Int(int64(k.Last)), resp.Int(int64(k.Step)), words(Categories(spec)),
 		resp.Set(), keySpecs(spec), subs)
 }
 
 // typeCategories are the categories of the groups that are a type of value.
 var typeCategories = map[string]string{
 	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset",
-	"bitmap": "@bitmap",
-	"stream": "@stream",
+	"bitmap": "@bitmap", "stream": "@stream",
 }
 
-// Categories derives the ACL categories from the row, as Redis does from flags
-// and group.
+// Categories derives the ACL categories from the row, as Redis does from flags and group. Each
+// begins with @.
 func Categories(spec *resp.Spec) []string {
 	var list []string
 	add := func(cond bool, name string) {
@@ -62,10 +59,11 @@ func Categories(spec *resp.Spec) []string {
 	return list
 }
 
-func statuses(kind resp.Kind, words []string) resp.Reply {
-	elems := make([]resp.Reply, len(words))
-	for i, w := range words {
-		elems[i] = resp.Status(w)
+// words is a set of simple strings.
+func words(list []string) resp.Reply {
+	elems := make([]resp.Reply, len(list))
+	for i, word := range list {
+		elems[i] = resp.Status(word)
 	}
-	return resp.Reply{Kind: kind, Elems: elems}
+	return resp.Set(elems...)
 }
