@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -10,6 +12,35 @@ import (
 
 	"lockd/resp"
 )
+
+// A run of data commands is one request; a command of the connection splits it.
+func TestPipelineIsOneRequest(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dial(t, addr)
+	c.send("SET a 1\r\nINCR a\r\nINCR a\r\nPING\r\nGET a\r\n")
+	c.want("+OK\r\n:2\r\n:3\r\n+PONG\r\n$1\r\n3\r\n")
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if !slices.Equal(fake.requests, []int{3, 1}) {
+		t.Fatal("requests of", fake.requests)
+	}
+}
+
+// A pipeline without end is cut into runs that are bounded.
+func TestPipelineIsBounded(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c := dial(t, addr)
+	const n = 50000
+	go c.conn.Write(bytes.Repeat([]byte("*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"), n))
+	for i := 1; i <= n; i++ {
+		c.want(":" + strconv.Itoa(i) + "\r\n")
+	}
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	if slices.Max(fake.requests) > pipelineCmdsMax {
+		t.Fatal("a run of", slices.Max(fake.requests))
+	}
+}
 
 // partBackend does not have room for the replies of many commands at once.
 type partBackend struct {

@@ -8,6 +8,63 @@ import (
 	"lockd/resp"
 )
 
+// A subscriber that does not read is dropped; publishing goes on without waiting.
+func TestSlowSubscriberIsDropped(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "client-output-buffer-limit", Payload: "normal 0 0 0 pubsub 1mb 0 0"}})
+	slow, quick := dial(t, addr), dial(t, addr)
+	slow.send("SUBSCRIBE n\r\n")
+	slow.want("*3\r\n$9\r\nsubscribe\r\n$1\r\nn\r\n:1\r\n")
+	quick.send("PSUBSCRIBE quick\r\n")
+	quick.want("*3\r\n$10\r\npsubscribe\r\n$5\r\nquick\r\n:1\r\n")
+	payload := strings.Repeat("x", 100000)
+	for i := 0; srv.stats.SubscribersDropped.Load() == 0; i++ {
+		if i > 10000 {
+			t.Fatal("never dropped")
+		}
+		srv.Hub().Publish([]resp.Message{{Channel: "n", Payload: payload}})
+	}
+	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
+	srv.Hub().Publish([]resp.Message{{Channel: "quick", Payload: "x"}})
+	quick.want("*4\r\n$8\r\npmessage\r\n$5\r\nquick\r\n$5\r\nquick\r\n$1\r\nx\r\n")
+}
+
+// DropSubscribers closes subscribed connections and no others.
+func TestDropSubscribers(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	sub, plain := dial(t, addr), dial(t, addr)
+	sub.send("SSUBSCRIBE a\r\n")
+	sub.want("*3\r\n$10\r\nssubscribe\r\n$1\r\na\r\n:1\r\n")
+	plain.send("PING\r\n")
+	plain.want("+PONG\r\n")
+	srv.Hub().DropSubscribers("a test")
+	sub.wantClosed()
+	plain.send("PING\r\n")
+	plain.want("+PONG\r\n")
+	eventually(t, "nobody is subscribed", func() bool { return srv.Hub().subscribers.Load() == 0 })
+}
+
+// A node listens while one of its clients subscribes or tracks keys.
+func TestListening(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	c := dial(t, addr)
+	for _, step := range []struct {
+		send, want string
+		listens    bool
+	}{
+		{"PING\r\n", "+PONG\r\n", false},
+		{"SSUBSCRIBE a\r\n", "*3\r\n$10\r\nssubscribe\r\n$1\r\na\r\n:1\r\n", true},
+		{"SUNSUBSCRIBE a\r\n", "*3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n", false},
+		{"HELLO 3\r\nCLIENT TRACKING ON\r\nPING\r\n", "", true},
+	} {
+		c.send(step.send)
+		if step.want != "" {
+			c.want(step.want)
+		}
+		eventually(t, step.send, func() bool { return srv.Hub().Listening() == step.listens })
+	}
+}
+
 // costly is a pattern whose match with a channel of as many letters a takes about
 // steps comparisons.
 func costly(i, steps, channelLen int) string {
