@@ -55,7 +55,7 @@ func (s *session) park(c *command, args resp.Args) {
 		s.reply(p.reply)
 	}
 	s.waitForRoom()
-	s.account(s.srv.clock(), []*command{c}, args, p.reply) // to wait is no work
+	s.account(s.srv.clock(), c, args, p.reply) // to wait is no work
 }
 
 // told reports whether the client hears the reply, now that the command has ended. Unless that is

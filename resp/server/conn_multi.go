@@ -310,7 +310,7 @@ func (q *queued) here() bool { return q.of.act != nil && !q.of.act.asksBackend }
 func (s *session) timed(q queued) resp.Reply {
 	start := s.srv.clock()
 	r := q.of.act.run(s, q.args)
-	s.account(start, []*command{q.of}, q.args, r)
+	s.account(start, q.of, q.args, r)
 	return r
 }
 

@@ -13,8 +13,6 @@ const (
 	listing     = resp.PubSub | resp.Loading | resp.Stale
 )
 
-var everyArg = resp.Keys{First: 1, Last: -1, Step: 1}
-
 func pubsubRows() []row {
 	sub := func(k *kind, leave bool) action {
 		run := k.subscribe
@@ -36,11 +34,11 @@ func pubsubRows() []row {
 		{Spec: resp.Spec{Name: "punsubscribe", Arity: -1, Flags: subscribing, Group: "pubsub", Since: "2.0.0",
 			Summary: "Stop listening for messages posted to channels matching the given patterns",
 			Syntax:  "[pattern [pattern ...]]"}, Run: sub(patternKind, true)},
-		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: everyArg,
+		{Spec: resp.Spec{Name: "ssubscribe", Arity: -2, Flags: subscribing, Keys: resp.AllKeys,
 			Group: "pubsub", Since: "7.0.0",
 			Summary: "Listen for messages published to the given shard channels",
 			Syntax:  "shardchannel [shardchannel ...]"}, Run: sub(shardKind, false)},
-		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: everyArg,
+		{Spec: resp.Spec{Name: "sunsubscribe", Arity: -1, Flags: subscribing, Keys: resp.AllKeys,
 			Group: "pubsub", Since: "7.0.0",
 			Summary: "Stop listening for messages posted to the given shard channels",
 			Syntax:  "[shardchannel [shardchannel ...]]"}, Run: sub(shardKind, true)},

@@ -81,11 +81,10 @@ func latencyHistogram(s *session, args resp.Args) resp.Reply {
 	return s.srv.index.figures.Histogram(wanted)
 }
 
-// account keeps the figures of commands that ran together; first are the
-// arguments of the first.
-func (s *session) account(start time.Time, cmds []*command, first resp.Args, r resp.Reply) {
+// account keeps the figures of a command that ran by itself.
+func (s *session) account(start time.Time, c *command, args resp.Args, r resp.Reply) {
 	s.countIfError(r)
-	s.accountRun(start, cmds, first, resp.Result{Replies: []resp.Reply{r}})
+	s.accountRun(start, []*command{c}, args, resp.Result{Replies: []resp.Reply{r}})
 }
 
 func (s *session) countIfError(r resp.Reply) {
@@ -94,8 +93,8 @@ func (s *session) countIfError(r resp.Reply) {
 	}
 }
 
-// accountRun shares the time of a run out among its commands: it took effect as
-// one, and nobody knows more.
+// accountRun shares the time of a run out among its commands: it took effect as one, and nobody
+// knows more. first are the arguments of the first.
 func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
 	took := max(0, s.srv.clock().Sub(start).Microseconds())
 	s.srv.stats.Commands.Add(int64(len(cmds)))

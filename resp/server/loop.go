@@ -7,6 +7,8 @@ import (
 	"lockd/resp/server/wire"
 )
 
+// serve is the session's goroutine: it reads what has arrived, runs it and writes the replies, until
+// the client goes, QUIT, or Shutdown.
 func (s *session) serve() {
 	defer s.end()
 	for !s.closing {
@@ -183,7 +185,7 @@ func (s *session) runOwn(c *command, args resp.Args) {
 		s.executed = nil
 	}
 	s.show(shown{c, int(s.db.Load()), args})
-	s.account(start, []*command{c}, args, r)
+	s.account(start, c, args, r)
 }
 
 // linger closes in order: everything is written, and the client has a moment to

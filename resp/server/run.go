@@ -10,6 +10,7 @@ type gathered struct {
 	runFirst bool       // CLIENT CACHING came before the first of them
 }
 
+// addToRun puts a command into the next run, which begins at once when it is full.
 func (s *session) addToRun(c *command, args resp.Args) {
 	if len(s.run) == 0 {
 		s.runFirst = s.track.Caching

@@ -219,6 +219,7 @@ func (s *Server) clients() []*session {
 	return list
 }
 
+// forget takes a session that has ended from the list, and frees its seat.
 func (s *Server) forget(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
