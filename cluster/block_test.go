@@ -829,6 +829,27 @@ func TestLockOfClientThatIsGone(t *testing.T) {
 	}
 }
 
+// A token that was told of its lock keeps it when another request of its program comes late, and the client of that
+// one turns out to be gone.
+func TestLockOfTokenThatWasTold(t *testing.T) {
+	for _, many := range []string{"", " SHARED", " LIMIT 2"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := startCluster(t, 3, withKeyspace)
+			defer c.close()
+			leader := c.settle()
+			late := c.others(leader)[0]
+			told := leader.do("LOCK door bob PX 600000" + many)
+			c.cut(late)
+			gone := c.block(late, "LOCK door bob PX 600000 WAIT 60000"+many)
+			gone.hangUp(false)
+			c.net.Heal()
+			time.Sleep(time.Minute)
+			c.agree()
+			c.expect(leader, "RENEW door bob PX 600000", told)
+		})
+	}
+}
+
 // So is a lock of many, whatever its other holders do meanwhile.
 func TestPermitOfClientThatIsGone(t *testing.T) {
 	for _, again := range []bool{false, true} {

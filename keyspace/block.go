@@ -433,11 +433,11 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
 	m.blocked.remove(w)
-	began := m.outputMark()
+	began, lastFence := m.outputMark(), m.lastFence
 	reply := w.take(c, key)
 	m.servedBytes += reply.Size()
 	m.spend(commandWork + replyWork(reply))
-	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply), began)
+	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply, lastFence), began)
 }
 
 // blockCall is how a blocking command runs when it was asked for by a step.

@@ -270,6 +270,7 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 // ask executes a blocking command, or lets it wait.
 func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	call, began, args, reply := &blockCall{}, c.m.outputMark(), cmd.Args, resp.Reply{}
+	lastFence := c.m.lastFence
 	if cmd.Spec == nil {
 		cmd.Spec, reply = c.m.Find(args)
 	}
@@ -294,7 +295,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	switch {
 	case !call.waits || reply.IsErr():
 		c.m.request.replyBytes += reply.Size()
-		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply), began)
+		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply, lastFence), began)
 		return 0
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})

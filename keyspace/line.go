@@ -205,9 +205,11 @@ func (c *ctx) lineBefore(key string) bool {
 const ofHolder = 1 << 61
 
 // granted is the version of a lock that its client has only now, for the case that it is not there
-// any more; nil where the command was no LOCK or has got nothing.
-func (m *Machine) granted(db int, p *pending, reply resp.Reply) *resp.Watch {
-	if p.kind != lockLine || reply.Kind != resp.KindInt {
+// any more; nil where the command was no LOCK or has got nothing. A token that held the lock before
+// (its fence is no later than the last one before the command) may have been told so: a request of
+// its program that comes late takes nothing away.
+func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64) *resp.Watch {
+	if p.kind != lockLine || reply.Kind != resp.KindInt || uint64(reply.Int) <= lastFence {
 		return nil
 	}
 	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
