@@ -12,15 +12,24 @@ const goRedisModule = "github.com/redis/go-redis/v9"
 
 // goRedis is go-redis in each mode it has, in both versions of the protocol.
 var goRedis = []library{
-	{"go-redis", goRedisModule, "single/2", plainScenes(openGoRedis(single(2)), false)},
-	{"go-redis", goRedisModule, "single/3", plainScenes(openGoRedis(single(3)), false)},
-	{"go-redis", goRedisModule, "sentinel", plainScenes(openGoRedis(failoverClient), true)},
-	{"go-redis", goRedisModule, "cluster", plainScenes(openGoRedis(clusterClient), true)},
+	{"go-redis", goRedisModule, "single/2", goRedisScenes(single(2), false)},
+	{"go-redis", goRedisModule, "single/3", goRedisScenes(single(3), false)},
+	{"go-redis", goRedisModule, "sentinel", goRedisScenes(failoverClient, true)},
+	{"go-redis", goRedisModule, "cluster", goRedisScenes(clusterClient, true)},
 }
 
-func single(protocol int) func() redis.UniversalClient {
-	return func() redis.UniversalClient {
-		return redis.NewClient(&redis.Options{Addr: node(0), Protocol: protocol})
+// goRedisOpen makes a client of node number i, where the mode names one.
+type goRedisOpen func(i int, o redis.UniversalOptions) redis.UniversalClient
+
+func goRedisScenes(open goRedisOpen, finds bool) []scene {
+	first := func() (plain, error) { return goRedisClient{open(0, redis.UniversalOptions{})}, nil }
+	return append(plainScenes(first, finds), calm("line", goRedisLine{open}.show))
+}
+
+func single(protocol int) goRedisOpen {
+	return func(i int, o redis.UniversalOptions) redis.UniversalClient {
+		o.Addrs, o.Protocol = []string{node(i)}, protocol
+		return redis.NewClient(o.Simple())
 	}
 }
 
@@ -28,22 +37,18 @@ func single(protocol int) func() redis.UniversalClient {
 // go-redis does by default, only costs the time in which it could ask for the new leader.
 const dialOnce = 1
 
-func failoverClient() redis.UniversalClient {
-	return redis.NewFailoverClient(
-		&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, DialerRetries: dialOnce},
-	)
+func failoverClient(_ int, o redis.UniversalOptions) redis.UniversalClient {
+	o.MasterName, o.Addrs, o.DialerRetries = master, sentinels, dialOnce
+	return redis.NewFailoverClient(o.Failover())
 }
 
 // go-redis keeps to a master that does not answer until it next loads the state of
 // the cluster, with Redis as well: by default that is after a minute.
-func clusterClient() redis.UniversalClient {
-	return redis.NewClusterClient(
-		&redis.ClusterOptions{Addrs: cluster, DialerRetries: dialOnce, ClusterStateReloadInterval: time.Second},
-	)
-}
-
-func openGoRedis(open func() redis.UniversalClient) func() (plain, error) {
-	return func() (plain, error) { return goRedisClient{open()}, nil }
+func clusterClient(_ int, o redis.UniversalOptions) redis.UniversalClient {
+	o.Addrs, o.DialerRetries = cluster, dialOnce
+	options := o.Cluster()
+	options.ClusterStateReloadInterval = time.Second
+	return redis.NewClusterClient(options)
 }
 
 type goRedisClient struct{ c redis.UniversalClient }

@@ -16,7 +16,7 @@ const keepsDeadMaster = (name) => name !== 'redis6';
 const refresh = { topologyRefreshOnReconnectionAttemptStrategy: 200 };
 
 const openers = {
-  single: ({ createClient }, _, RESP) => createClient({ socket: { ...where.node(0), ...socket }, RESP }),
+  single: ({ createClient }, _, RESP, index) => createClient({ socket: { ...where.node(index), ...socket }, RESP }),
   sentinel: ({ createSentinel }, _, RESP) => createSentinel({ name: where.master, sentinelRootNodes: where.sentinels, RESP }),
   cluster: ({ createCluster }, name, RESP) =>
     createCluster({
@@ -32,12 +32,22 @@ const compareAndDelete = 'if redis.call("get", KEYS[1]) == ARGV[1] then return r
 /** Ends a client at once, unless it has ended by itself. Version 4 calls it disconnect. */
 const end = (client) => client.isOpen && (client.destroy ?? client.disconnect).call(client);
 
+// A command that the client does not know, in the words of each of its kinds. That of a cluster wants
+// the key, to find the node.
+const raw = {
+  single: (client, _, args) => client.sendCommand(args),
+  sentinel: (client, _, args) => client.sendCommand(false, args),
+  cluster: (client, key, args) => client.sendCommand(key, false, args),
+};
+
 /** What scenes do with node-redis. */
 export class Program {
-  static async open(name, mode) {
+  /** index says which node, where the mode names one. */
+  static async open(name, mode, index = 0) {
     const [how, protocol] = mode.split('/');
     const program = new Program();
-    program.client = openers[how](await import(name), name, Number(protocol));
+    program.client = openers[how](await import(name), name, Number(protocol), index);
+    program.raw = (command, key, ...args) => raw[how](program.client, key, [command, key, ...args.map(String)]);
     program.client.on('error', silent);
     program.mustReopen = how === 'cluster' && keepsDeadMaster(name);
     await program.client.connect();
@@ -49,6 +59,7 @@ export class Program {
   release = (key, token) => this.client.eval(compareAndDelete, { keys: [key], arguments: [token] });
   get = (key) => this.client.get(key);
   hget = (key, field) => this.client.hGet(key, field);
+  push = (key, value) => this.client.rPush(key, value);
   hash = async (key) => (await this.client.hSet(key, { a: 1, b: 2 }), { ...(await this.client.hGetAll(key)) });
   pipeline = (key) => Promise.all([this.client.incr(key), this.client.incr(key), this.client.incr(key)]);
   transaction = (key) => this.client.multi().incr(key).incr(key).exec();

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { libraries, within } from './locks.js';
+import * as where from './where.js';
 
 const workers = 20;
 const turns = 5; // of each worker
@@ -12,6 +13,9 @@ const lease = 2_000;
 const longLease = 20_000;
 const patience = 60_000; // of a worker whose turn comes for certain
 const expirySlack = 1_500; // after a lease: until the next one has noticed
+
+/** The client, or the target, has nothing to show. Its message says why. */
+export class NoScene extends Error {}
 
 /** A name nobody has used. */
 export const fresh = (what) => `node:${what}:${randomUUID()}`;
@@ -183,6 +187,7 @@ export class PlainScenes {
   constructor(client, mode, Program) {
     this.open = () => Program.open(client.package, mode);
     this.quiet = { commands: this.commands };
+    if (client.hasLine) this.quiet.line = () => this.#line(client.package, (index) => Program.open(client.package, mode, index));
   }
 
   commands = async () => {
@@ -201,6 +206,12 @@ export class PlainScenes {
     expect('Pub/Sub', await program.message(fresh('channel')), 'hello');
     program.close();
   };
+
+  async #line(name, open) {
+    if (where.target !== 'lockd') throw new NoScene(`${where.target} has no LOCK here`);
+    const { Line } = await import('./line.js');
+    return new Line(name, open).show();
+  }
 
   /** A program that writes goes on when the leader dies: it tries again what failed. */
   failover = async (signals) => {

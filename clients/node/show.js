@@ -6,7 +6,7 @@
 
 import { createInterface } from 'node:readline';
 import { clients, version, whyNoFailover } from './catalog.js';
-import { LockScenes, PlainScenes } from './scenes.js';
+import { LockScenes, NoScene, PlainScenes } from './scenes.js';
 
 const [name, pkg, mode, part] = process.argv.slice(2);
 const client = clients.find((c) => c.name === name && c.package === pkg);
@@ -34,6 +34,7 @@ async function play(act) {
   try {
     return ['ok', (await act()) ?? ''];
   } catch (error) {
+    if (error instanceof NoScene) return ['none', error.message];
     return ['fail', String(error)];
   }
 }
@@ -43,7 +44,7 @@ async function show(scene, act) {
   let [verdict, words] = await play(act);
   if (verdict === 'fail' && words.includes(leaderLost) && scene !== 'failover') [verdict, words] = await play(act);
   print(scene, verdict, words);
-  return verdict === 'ok';
+  return verdict !== 'fail';
 }
 
 const print = (scene, verdict, words) =>

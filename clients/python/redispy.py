@@ -19,23 +19,23 @@ TRIES = 3
 PAUSE = 0.1
 
 
-def _single(package, retry, index, protocol):
+def _single(package, retry, index, protocol, timeouts):
     host, port = where.NODES[index % len(where.NODES)]
-    return package.Redis(host=host, port=port, protocol=protocol, **TIMEOUTS, **_retries(retry))
+    return package.Redis(host=host, port=port, protocol=protocol, **timeouts, **_retries(retry))
 
 
-def _sentinel(package, retry, _, protocol):
+def _sentinel(package, retry, _, protocol, timeouts):
     # A sentinel that is gone is asked once: there are others.
     ask = {**TIMEOUTS, "retry": retry(NoBackoff(), 0)}
     module = redis.asyncio if package is redis.asyncio else redis.sentinel
-    sentinel = module.Sentinel(where.SENTINELS, sentinel_kwargs=ask, protocol=protocol, **TIMEOUTS)
+    sentinel = module.Sentinel(where.SENTINELS, sentinel_kwargs=ask, protocol=protocol, **timeouts)
     return sentinel.master_for(where.MASTER, **_retries(retry))
 
 
-def _cluster(package, retry, _, protocol):
+def _cluster(package, retry, _, protocol, timeouts):
     module = redis.asyncio.cluster if package is redis.asyncio else redis.cluster
     nodes = [module.ClusterNode(host, port) for host, port in where.CLUSTER]
-    return package.RedisCluster(startup_nodes=nodes, protocol=protocol, retry=retry(ConstantBackoff(PAUSE), TRIES), **TIMEOUTS)
+    return package.RedisCluster(startup_nodes=nodes, protocol=protocol, retry=retry(ConstantBackoff(PAUSE), TRIES), **timeouts)
 
 
 def _retries(retry):
@@ -46,16 +46,16 @@ def _retries(retry):
 _OPENERS = {"single": _single, "sentinel": _sentinel, "cluster": _cluster}
 
 
-def connect(mode: str, index: int = 0):
+def connect(mode: str, index: int = 0, timeouts=TIMEOUTS):
     """A client in a mode such as sentinel/3. index says which node, in the mode that names one."""
     how, protocol = mode.split("/")
-    return _OPENERS[how](redis, Retry, index, int(protocol))
+    return _OPENERS[how](redis, Retry, index, int(protocol), timeouts)
 
 
-def connect_async(mode: str, index: int = 0):
+def connect_async(mode: str, index: int = 0, timeouts=TIMEOUTS):
     """The asyncio client, which is to be used on the event loop of awaited.py."""
     how, protocol = mode.split("/")
-    return awaited(_OPENERS[how], redis.asyncio, AsyncRetry, index, int(protocol))
+    return awaited(_OPENERS[how], redis.asyncio, AsyncRetry, index, int(protocol), timeouts)
 
 
 def must_reopen(client: str, mode: str) -> bool:

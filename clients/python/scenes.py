@@ -5,6 +5,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+import where
 from locks import LIBRARIES
 
 WORKERS = 20
@@ -190,7 +191,7 @@ class PlainScenes:
         self.connect = redispy.connect_async if client.endswith(".asyncio") else redispy.connect
         self.mode = mode
         self.must_reopen = redispy.must_reopen(client, mode)
-        self.quiet = {"commands": self.commands}
+        self.quiet = {"commands": self.commands, "line": self.line}
 
     def commands(self):
         import redispy
@@ -199,6 +200,13 @@ class PlainScenes:
         redispy.commands(client, "{%s}" % fresh("commands"))
         if hasattr(client, "pubsub"):  # the asyncio client of a cluster has it from version 8 on
             redispy.pubsub(client, fresh("channel"))
+
+    def line(self):
+        import line
+
+        if where.TARGET != "lockd":
+            raise NoScene(f"{where.TARGET} has no LOCK here")
+        line.Line(lambda index, timeouts: self.connect(self.mode, index, timeouts), fresh).show()
 
     def failover(self, signals):
         """A program that writes goes on when the leader dies: it tries again what failed."""

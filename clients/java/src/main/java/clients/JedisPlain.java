@@ -45,28 +45,40 @@ final class JedisPlain implements Plain {
     }
 
     static Plain single(RedisProtocol protocol, Duration timeout) {
-        return new JedisPlain(RedisClient.builder()
-                .hostAndPort(HostAndPort.from(Env.node(0)))
-                .clientConfig(config(timeout).protocol(protocol).build())
-                .build());
+        return new JedisPlain(ofNode(protocol, 0, timeout));
     }
 
     static Plain sentinel(Duration timeout) {
-        return new JedisPlain(RedisSentinelClient.builder()
+        return new JedisPlain(ofSentinels(timeout));
+    }
+
+    static Plain cluster(Duration timeout) {
+        return new JedisPlain(ofCluster(timeout));
+    }
+
+    static RedisClient ofNode(RedisProtocol protocol, int i, Duration timeout) {
+        return RedisClient.builder()
+                .hostAndPort(HostAndPort.from(Env.node(i)))
+                .clientConfig(config(timeout).protocol(protocol).build())
+                .build();
+    }
+
+    static RedisSentinelClient ofSentinels(Duration timeout) {
+        return RedisSentinelClient.builder()
                 .masterName(Env.MASTER)
                 .sentinels(addresses(Env.SENTINELS))
                 .clientConfig(config(timeout).build())
-                .build());
+                .build();
     }
 
     /** By default Jedis asks where the slots are when a call has failed only, and pauses for seconds between its tries. */
-    static Plain cluster(Duration timeout) {
-        return new JedisPlain(RedisClusterClient.builder()
+    static RedisClusterClient ofCluster(Duration timeout) {
+        return RedisClusterClient.builder()
                 .nodes(addresses(Env.CLUSTER))
                 .clientConfig(config(timeout).build())
                 .topologyRefreshPeriod(Duration.ofSeconds(1))
                 .maxTotalRetriesDuration(Duration.ofSeconds(1))
-                .build());
+                .build();
     }
 
     private static Set<HostAndPort> addresses(List<String> addresses) {

@@ -23,10 +23,12 @@ import redis.clients.jedis.UnifiedJedis;
 public final class Main {
     /** The table of what is tried. */
     private static final List<Library> LIBRARIES = Stream.of(
-                    jedis("single/2", PlainScenes.single(t -> JedisPlain.single(RedisProtocol.RESP2, t))),
-                    jedis("single/3", PlainScenes.single(t -> JedisPlain.single(RedisProtocol.RESP3, t))),
-                    jedis("sentinel", PlainScenes.finding(JedisPlain::sentinel)),
-                    jedis("cluster", PlainScenes.finding(JedisPlain::cluster)),
+                    jedis("single/2", PlainScenes.single(t -> JedisPlain.single(RedisProtocol.RESP2, t)),
+                            (i, t) -> JedisPlain.ofNode(RedisProtocol.RESP2, i, t)),
+                    jedis("single/3", PlainScenes.single(t -> JedisPlain.single(RedisProtocol.RESP3, t)),
+                            (i, t) -> JedisPlain.ofNode(RedisProtocol.RESP3, i, t)),
+                    jedis("sentinel", PlainScenes.finding(JedisPlain::sentinel), (i, t) -> JedisPlain.ofSentinels(t)),
+                    jedis("cluster", PlainScenes.finding(JedisPlain::cluster), (i, t) -> JedisPlain.ofCluster(t)),
                     lettuce("single/2", PlainScenes.single(t -> LettucePlain.single(ProtocolVersion.RESP2, t))),
                     lettuce("single/3", PlainScenes.single(t -> LettucePlain.single(ProtocolVersion.RESP3, t))),
                     lettuce("sentinel", PlainScenes.finding(LettucePlain::sentinel)),
@@ -68,8 +70,9 @@ public final class Main {
 
     private Main() {}
 
-    private static Stream<Library> jedis(String mode, List<Scene> scenes) {
-        return Stream.of(new Library("Jedis", UnifiedJedis.class, mode, scenes));
+    private static Stream<Library> jedis(String mode, List<Scene> scenes, JedisLine.Open open) {
+        Stream<Scene> all = Stream.concat(scenes.stream(), Stream.of(JedisLine.of(open)));
+        return Stream.of(new Library("Jedis", UnifiedJedis.class, mode, all.toList()));
     }
 
     private static Stream<Library> lettuce(String mode, List<Scene> scenes) {
