@@ -55,7 +55,7 @@ func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 			return s, absent
 		}
 		if s.gone = 0; !o.OK() {
-			s.gone = max(o.Told, 1)
+			s.gone = max(o.Start, 1) // what breaks on the way is known here last
 		}
 		return fenceStep(s.given(o, latest), o)
 	case "renew":
@@ -90,17 +90,7 @@ func Line(h *history.History) *Verdict {
 	v := &Verdict{}
 	lineLock.judge(v, h)
 	growing(v, firstGrants(h))
-	byKey := map[string]*lineOf{}
-	for i := range h.Ops {
-		o := &h.Ops[i]
-		if !slices.Contains(lineLock.ops, o.Name) {
-			continue
-		}
-		if byKey[o.Key] == nil {
-			byKey[o.Key] = &lineOf{}
-		}
-		byKey[o.Key].ops = append(byKey[o.Key].ops, o)
-	}
+	byKey := linesOf(h)
 	waited := 0
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		l := byKey[key]
@@ -112,15 +102,41 @@ func Line(h *history.History) *Verdict {
 	return v
 }
 
-// firstGrants are the grants with their fences, of each token the first one.
+// asksFor reports whether an operation asks for the lock.
+func asksFor(o *history.Op) bool { return o.Name == "enter" || o.Name == "try" || o.Name == "acquire" }
+
+// isGrant reports whether an operation was answered that its token holds the lock.
+func isGrant(o *history.Op) bool {
+	_, fenced := fenceOf(o)
+	return fenced || o.Name == "acquire" && o.OK() && o.Out[0] == "OK"
+}
+
+// fenceOf is the fence that an operation was answered, if it was.
+func fenceOf(o *history.Op) (fence int64, ok bool) {
+	if !o.OK() || o.Name != "enter" && o.Name != "try" && o.Name != "renew" {
+		return 0, false
+	}
+	fence, err := strconv.ParseInt(o.Out[0], 10, 64)
+	return fence, err == nil
+}
+
+// firstGrants are the grants with their fences, of each token the first one of which it has heard. It may
+// be that of an older request.
 func firstGrants(h *history.History) (grants []grant) {
-	seen := map[string]bool{}
-	for i := range h.Ops {
+	asked, heard := map[string]int64{}, map[string]bool{}
+	for i := range h.Ops { // in the order of their starts
 		o := &h.Ops[i]
-		if (o.Name == "enter" || o.Name == "try") && o.OK() && o.Out[0] != absent && o.Out[0] != displaced && !seen[o.In[0]] {
-			seen[o.In[0]] = true
-			fence, _ := strconv.ParseInt(o.Out[0], 10, 64)
-			grants = append(grants, grant{o, o, fence})
+		if !asksFor(o) {
+			continue
+		}
+		if _, ok := asked[o.In[0]]; !ok && o.Maybe() {
+			asked[o.In[0]] = o.Start
+		}
+		if fence, ok := fenceOf(o); ok && !heard[o.In[0]] {
+			heard[o.In[0]] = true
+			since := *o
+			since.Start = asked[o.In[0]]
+			grants = append(grants, grant{&since, o, fence})
 		}
 	}
 	return grants
@@ -129,11 +145,27 @@ func firstGrants(h *history.History) (grants []grant) {
 // lineOf is what happened to one lock.
 type lineOf struct{ ops []*history.Op }
 
+// linesOf sorts what happened by the locks.
+func linesOf(h *history.History) map[string]*lineOf {
+	byKey := map[string]*lineOf{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if !slices.Contains(lineLock.ops, o.Name) {
+			continue
+		}
+		if byKey[o.Key] == nil {
+			byKey[o.Key] = &lineOf{}
+		}
+		byKey[o.Key].ops = append(byKey[o.Key].ops, o)
+	}
+	return byKey
+}
+
 // inTurn looks at what happened while somebody certainly stood in line, at a time without faults: how
 // often that was so.
 func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 	for _, a := range l.ops {
-		if a.Name != "enter" || !a.OK() || a.Out[0] == displaced {
+		if a.Name != "enter" || !a.OK() || a.Out[0] != absent && !isGrant(a) {
 			continue
 		}
 		in := dueAt(h, a.Start) // is he in line
@@ -142,13 +174,13 @@ func (l *lineOf) inTurn(v *Verdict, h *history.History) (waited int) {
 		}
 		waited++
 		for _, b := range l.ops {
-			if !b.OK() || b.Start <= in || b.End >= a.End {
+			if !b.OK() || b.Start <= in {
 				continue
 			}
 			switch {
-			case b.Name == "holder" && b.Out[0] == absent:
+			case b.Name == "holder" && b.Out[0] == absent && b.End < a.End:
 				v.Add("free in spite of a line", b, "who waits is %s", a)
-			case l.takes(b) && b.In[0] != a.In[0]:
+			case l.takes(b) && b.In[0] != a.In[0] && precedes(b, a):
 				v.Add("overtaken", b, "who waits is %s", a)
 			}
 		}
@@ -170,9 +202,19 @@ func (l *lineOf) displaced(v *Verdict) {
 	}
 }
 
+// precedes reports whether a grant certainly came before another one, or before the end of a wait in vain.
+func precedes(b, a *history.Op) bool {
+	fence, ok := fenceOf(a)
+	if !ok {
+		return b.End < min(a.End, a.Start+waits(a))
+	}
+	other, ok := fenceOf(b)
+	return ok && other < fence || !ok && b.End < a.End
+}
+
 // takes reports whether an operation was granted the lock, for the first time for its token.
 func (l *lineOf) takes(o *history.Op) bool {
-	if o.Name != "enter" && o.Name != "try" && o.Name != "acquire" || !o.OK() || o.Out[0] == absent || o.Out[0] == displaced {
+	if !asksFor(o) || !isGrant(o) {
 		return false
 	}
 	return !slices.ContainsFunc(l.ops, func(b *history.Op) bool {
@@ -202,7 +244,7 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 		switch {
 		case o.Name == "release" && o.OK():
 			t.granted = false
-		case o.OK() && o.Out[0] != absent && o.Out[0] != displaced, o.Name == "acquire":
+		case isGrant(o), o.Name == "acquire":
 			t.granted = true // SET NX, where the client is gone, is left to its lease
 		}
 	}

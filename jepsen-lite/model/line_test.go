@@ -11,6 +11,8 @@ func TestLine(t *testing.T) {
 		"2-3 1 enter l a,9000,0 = 7\n 4-5 1 renew l a,9000 = 7\n 6-7 1 release l a = 1",
 		"2-? 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 14-15 4 enter l b,9000,5000 = 9",
 		"2-?3 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 20-21 3 holder l = nil",  // taken back
+		"2-?50 2 enter l b,9000,5000\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n 20-21 3 holder l = nil", // its client hears last that it is cut off
+		"2-?3 2 enter k b,9000,0\n 4-5 3 enter m c,9000,0 = 9\n 6-7 2 enter k b,9000,0 = 8",                     // granted by its first request
 		"2-4000 2 enter l b,9000,5000 = nil\n 100-4500 3 enter l c,9000,5000 = 9\n 4400-4401 1 release l a = 1", // its time was over
 		"2-4500 2 enter l b,9000,9000 = 8\n 100-4400 3 enter l c,9000,9000 = 9\n 200-4401 1 release l a = 1\n" +
 			"4410-4411 3 release l c = 1",
@@ -30,6 +32,7 @@ func TestLine(t *testing.T) {
 	const waits = taken + "2-4500 2 enter l b,9000,9000 = 9\n "                                                                             // line 2
 	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", "overtaken@3") //
 	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 acquire l c,9000 = OK\n 4000-4001 3 release l c = 1", "overtaken@4")
+	expect(t, Line, waits+"3000-4600 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 4 release l c = 1", "overtaken@3") // told later
 	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 holder l = nil", "free in spite of a line@4")
 	expect(t, Line, taken+"9-10 3 enter l b,9000,9000 = displaced", "displaced by nobody@2")
 	expect(t, Line, taken+"8-? 2 enter l b,9000,9000\n 9-10 3 enter l b,9000,9000 = displaced")
