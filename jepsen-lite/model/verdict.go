@@ -28,7 +28,7 @@ type Verdict struct {
 // a machine that has other work too.
 var timeKinds = []string{
 	"gone late", "remaining time too long", "told too long", "told late", "not told", "not woken", "woken late",
-	"overslept", "overtaken", "free in spite of a line", "held by the dead",
+	"overslept", "overtaken", "free in spite of a line", "held by the dead", "refused although long free",
 	"goroutines not back", "memory not back", "stopped late", "left alone", "stuck between builds",
 	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
 	"unknown without a fault",

@@ -141,7 +141,7 @@ type Call struct {
 	Refusable bool
 	// Waits is for how long the server may keep the client waiting.
 	Waits time.Duration
-	// Pause stops the client for so long between sending and reading.
+	// Pause stops the client for so long between sending and reading, or dying.
 	Pause time.Duration
 	// Die has the client break its connection after sending; nobody reads the answer.
 	Die bool
@@ -186,6 +186,30 @@ func (c *Client) try(call Call) (out []string, ok bool) {
 	return ev.Value, true
 }
 
+// Abandon sends an operation and does not wait for its answer, which nobody reads; the client goes on as another
+// process, at another node. The connection stays open until hangUp, which must be called.
+func (c *Client) Abandon(call Call) (hangUp func()) {
+	if !c.connect() {
+		return func() {}
+	}
+	ev := history.Event{Process: c.process, Type: history.Invoke, Op: call.Op, Key: call.Key, Value: call.In, Node: c.node}
+	c.env.History.Record(ev)
+	conn := c.conn
+	err := conn.Send(answerMax, call.Cmds...)
+	c.conn = nil
+	c.attempt++
+	c.doubts++
+	c.process = int(c.env.processes.Add(1))
+	return func() {
+		conn.Close()
+		ev.Type, ev.Value, ev.Error = history.Info, nil, model.Died
+		if err != nil {
+			ev.Error = err.Error()
+		}
+		c.env.History.Record(ev)
+	}
+}
+
 // errDied is the outcome of a call whose client died.
 var errDied = errors.New(model.Died)
 
@@ -197,11 +221,11 @@ func (c *Client) exchange(call Call) ([]target.Reply, error) {
 	if err := c.conn.Send(answerMax, call.Cmds...); err != nil {
 		return nil, err
 	}
+	c.Sleep(call.Pause)
 	if call.Die {
 		c.conn.Close()
 		return nil, errDied
 	}
-	c.Sleep(call.Pause)
 	replies := make([]target.Reply, len(call.Cmds))
 	for i := range replies {
 		r, err := c.conn.Wait(answerMax)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockd/jepsen-lite/history"
+	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/target"
 )
 
@@ -112,4 +113,61 @@ func TestQuiet(t *testing.T) {
 			t.Error("it broke the silence")
 		}
 	})
+}
+
+// Who turns away from a request goes on as another process; nothing is known of the request until its
+// connection is closed, and then nobody knows whether it was done.
+func TestAbandon(t *testing.T) {
+	var text bytes.Buffer
+	rec := history.NewRecorder(&text, time.Now())
+	c := NewClient(t.Context(), &Env{Target: newFickle(t), History: rec, Workers: 1}, 0)
+	defer c.Close()
+	hangUp := c.Abandon(Call{Op: "add", Key: "k", Cmds: [][]string{{"PING"}}})
+	c.Do(Call{Op: "ask", Key: "k", Cmds: [][]string{{"PING"}}})
+	hangUp()
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(&text)
+	if err != nil || len(h.Ops) != 2 {
+		t.Fatalf("%v, error %v", h, err)
+	}
+	if a, b := h.Ops[0], h.Ops[1]; a.Outcome != history.Info || a.Error != model.Died || a.Told < b.Told || a.Process == b.Process {
+		t.Errorf("%v, told %d; then %v, told %d", a, a.Told, b, b.Told)
+	}
+}
+
+// Who asks for a lock hears a fence, nothing, or why he does not get it; whatever else makes no sense.
+func TestGranted(t *testing.T) {
+	for _, c := range []struct {
+		answer target.Reply
+		want   string
+		held   bool
+	}{
+		{target.Reply{Kind: ':', Int: 7}, "[7] <nil>", true},
+		{target.Reply{Kind: '$', Nil: true}, "[nil] <nil>", false},
+		{target.Reply{Kind: '-', Str: "ERR this lock is held with LIMIT 3 now"}, "[limit 3] <nil>", false},
+		{target.Reply{Kind: '-', Str: "ERR another connection waits for this lock with the same token now, in the " +
+			"same place of the line"}, "[displaced] <nil>", false},
+		{target.Reply{Kind: '-', Str: "ERR no"}, `[] answered "ERR no"`, false},
+	} {
+		out, err := granted([]target.Reply{c.answer})
+		if got := fmt.Sprint(out, " ", err); got != c.want || holds(out, err == nil) != c.held {
+			t.Errorf("%v: %s, want %s, and held: %v", c.answer, got, c.want, c.held)
+		}
+	}
+}
+
+// How the lock is to be held is a part of the request, and of the history.
+func TestAsking(t *testing.T) {
+	for mode, want := range map[string]string{
+		"":     "[LOCK k t PX 100 WAIT 5] [t 100 5]",
+		shared: "[LOCK k t PX 100 WAIT 5 SHARED] [t 100 5 shared]",
+		"3":    "[LOCK k t PX 100 WAIT 5 LIMIT 3] [t 100 5 3]",
+	} {
+		call := (&holder{key: "k", token: "t", ms: 100, mode: mode}).asking("enter", 5)
+		if got := fmt.Sprint(call.Cmds[0], call.In); got != want {
+			t.Errorf("%q: %s, want %s", mode, got, want)
+		}
+	}
 }

@@ -43,38 +43,90 @@ func newLine(env *Env) Plan {
 	}}
 }
 
-// lock takes the lock, waiting in line for it or not, and holds it for a while.
-func (h *holder) lock(op string, waitMs int64, die bool) {
-	cmd := []string{"LOCK", h.key, h.token, "PX", itoa(h.ms)}
+// asking is the call that takes the lock, waiting in line for it or not.
+func (h *holder) asking(op string, waitMs int64) Call {
+	cmd, in := []string{"LOCK", h.key, h.token, "PX", itoa(h.ms)}, []string{h.token, itoa(h.ms), itoa(waitMs)}
 	if op == "enter" {
 		cmd = append(cmd, "WAIT", itoa(waitMs))
 	}
-	out, ok := h.c.Do(Call{Op: op, Key: h.key, In: []string{h.token, itoa(h.ms), itoa(waitMs)}, Cmds: [][]string{cmd},
-		Waits: time.Duration(waitMs) * time.Millisecond, Die: die, Refusable: true, Out: granted})
-	if !ok || out[0] == "nil" || out[0] == displaced {
-		return
+	if h.mode != "" {
+		in = append(in, h.mode)
 	}
+	switch h.mode {
+	case "":
+	case shared:
+		cmd = append(cmd, "SHARED")
+	default:
+		cmd = append(cmd, "LIMIT", h.mode)
+	}
+	return Call{Op: op, Key: h.key, In: in, Cmds: [][]string{cmd}, Waits: time.Duration(waitMs) * time.Millisecond,
+		Refusable: true, Out: granted}
+}
+
+// holds reports whether an answer is that the token holds the lock.
+func holds(out []string, ok bool) bool {
+	return ok && out[0] != "nil" && out[0] != displaced && !strings.HasPrefix(out[0], limitIs)
+}
+
+// lock takes the lock, waiting in line for it or not, and holds it for a while.
+func (h *holder) lock(op string, waitMs int64, die bool) {
+	call := h.asking(op, waitMs)
+	call.Die = die
+	if holds(h.c.Do(call)) {
+		h.use()
+	}
+}
+
+// use holds the lock for a while, and releases it, or dies.
+func (h *holder) use() {
 	h.c.Sleep(time.Duration(50+h.c.Rand.Int64N(400)) * time.Millisecond)
 	if h.c.Rand.IntN(3) == 0 {
-		ms := itoa(leaseMs(h.c))
-		call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Out: number,
-			Cmds: [][]string{{"RENEW", h.key, h.token, "PX", ms}}}
-		h.c.Do(h.c.told(call, "EVAL", renewFenceScript, holderOfString, []string{h.key}, h.token, ms))
+		h.renewFence()
 	}
-	if h.c.Rand.IntN(24) == 0 { // it dies, and leaves the lock to its lease
+	if h.several && h.c.Rand.IntN(4) == 0 {
+		h.linger()
+	}
+	deaths := 24
+	if h.several {
+		deaths = 8 // of which each leaves a permit to be found again
+	}
+	if h.c.Rand.IntN(deaths) == 0 { // it dies, and leaves the lock to its lease
 		h.c.Close()
 		return
 	}
 	h.unlock()
 }
 
+// renewFence begins the lease anew.
+func (h *holder) renewFence() (held bool) {
+	ms := itoa(leaseMs(h.c))
+	call := Call{Op: "renew", Key: h.key, In: []string{h.token, ms}, Out: number,
+		Cmds: [][]string{{"RENEW", h.key, h.token, "PX", ms}}}
+	return holds(h.c.Do(h.c.told(call, "EVAL", renewFenceScript, h.whoHolds(), []string{h.key}, h.token, ms)))
+}
+
+// whoHolds tells who holds the lock, in a script: nothing of one that is no string.
+func (h *holder) whoHolds() string {
+	if h.several {
+		return `''`
+	}
+	return holderOfString
+}
+
 // displaced is the result of who waited, and whose token has come to wait by another connection.
 const displaced = "displaced"
 
-// granted makes a result of a fence, nil, or displaced.
+// limitIs begins the result of who asked for another number of permits than the lock is held with.
+const limitIs = "limit "
+
+// granted makes a result of a fence, nil, displaced, or the limit of the lock.
 func granted(replies []target.Reply) ([]string, error) {
-	if strings.HasPrefix(replies[0].Str, "ERR another connection waits for this lock with the same token") {
+	text := replies[0].Str
+	if strings.HasPrefix(text, "ERR another connection waits for this lock with the same token") {
 		return []string{displaced}, nil
+	}
+	if n, held := strings.CutPrefix(text, "ERR this lock is held with LIMIT "); held {
+		return []string{limitIs + strings.TrimSuffix(n, " now")}, nil
 	}
 	return number(replies)
 }
@@ -87,11 +139,16 @@ func (h *holder) poll() {
 		return
 	}
 	h.c.Sleep(time.Duration(h.c.Rand.Int64N(100)) * time.Millisecond)
+	if h.several {
+		h.unlock() // the script would not know the lock of others
+		return
+	}
 	h.release(false)
 }
 
-func (h *holder) unlock() {
+func (h *holder) unlock() (answered bool) {
 	call := Call{Op: "release", Key: h.key, In: []string{h.token}, Out: word("0", "1"),
 		Cmds: [][]string{{"UNLOCK", h.key, h.token}}}
-	h.c.Do(h.c.told(call, "EVAL", unlockScript, holderOfString, []string{h.key}, h.token))
+	_, answered = h.c.Do(h.c.told(call, "EVAL", unlockScript, h.whoHolds(), []string{h.key}, h.token))
+	return answered
 }

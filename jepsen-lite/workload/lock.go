@@ -40,6 +40,8 @@ type holder struct {
 	key, token string
 	ms         int64 // of the lease
 	res        *resource
+	mode       string // with whom it would hold a lock with a line; "": alone
+	several    bool   // others may hold this lock together
 }
 
 // newLock: take a lock, ask for its fence, write to the resource, perhaps renew,
@@ -49,7 +51,7 @@ func newLock(env *Env) Plan {
 	res := &resource{seen: map[string]int64{}}
 	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
 		c.reignNow()
-		h := &holder{c, keys.key(c), "t" + itoa(env.Unique()), leaseMs(c), res}
+		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c), res: res}
 		if c.Rand.IntN(10) == 0 {
 			h.look(0)
 		}
@@ -115,6 +117,11 @@ func (h *holder) write(fence int64) {
 
 func (h *holder) look(pause time.Duration) {
 	call := Call{Op: "holder", Key: h.key, Cmds: [][]string{{"GET", h.key}}, Pause: pause}
+	if h.several {
+		call.Refusable, call.Out = true, holderOrMany
+		h.c.Do(call)
+		return
+	}
 	h.c.Do(h.c.told(call, "EVAL_RO", holderScript, holderOfString, []string{h.key}))
 }
 

@@ -110,6 +110,21 @@ var Table = []Workload{
 		newLine, model.Line, []string{"enter", "try", "acquire", "renew", "release 1", "holder"}, &model.LineMachine,
 	},
 	{
+		"shared",
+		"LOCK SHARED: readers together or one writer, in one line, first come first served, each with a lease of his own",
+		newShared, model.Crowd, []string{"enter", "renew", "release 1", "holder many"}, nil,
+	},
+	{
+		"limit",
+		"LOCK LIMIT: never more hold a semaphore than it is for, first come first served, and no permit is lost",
+		newLimit, model.Crowd, []string{"enter", "try", "renew", "release 1"}, nil,
+	},
+	{
+		"idempotent",
+		"LOCK, RENEW and UNLOCK whose answers are lost, and asked for again: one fence for a token, nothing is left behind",
+		newIdempotent, model.Crowd, []string{"enter", "renew", "release 1"}, nil,
+	},
+	{
 		"events",
 		"expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off",
 		newEvents, model.Events, []string{"set", "listen", "message"}, nil,

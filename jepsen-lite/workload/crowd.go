@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// shared is the mode of who would hold a lock together with others who do; the others are a number of
+// permits.
+const shared = "shared"
+
+// many is the result of who looks at a lock that is no string.
+const many = "many"
+
+func holderOrMany(replies []target.Reply) ([]string, error) {
+	if strings.HasPrefix(replies[0].Str, "WRONGTYPE ") {
+		return []string{many}, nil
+	}
+	return []string{replies[0].Text()}, nil
+}
+
+// visitor is who comes to a lock that others may hold together.
+func visitor(env *Env, c *Client, key string) *holder {
+	return &holder{c: c, key: key, token: "t" + itoa(env.Unique()), ms: leaseMs(c), several: true}
+}
+
+// newShared: many readers and some writers wait in line for locks, try, or poll by SET NX, in all the ways
+// of the line; some hold a lock for longer than others certainly stand in line.
+func newShared(env *Env) Plan {
+	keys := newShortLived(env, "shared")
+	return Plan{
+		Setup: (*Client).startClock,
+		Final: func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Step: func(c *Client) {
+			h := visitor(env, c, keys.key(c))
+			if c.Rand.IntN(3) > 0 {
+				h.mode = shared
+			}
+			h.visit()
+		},
+	}
+}
+
+// newLimit: the same for semaphores of two and of three; some ask for another number of permits.
+func newLimit(env *Env) Plan {
+	keys := newShortLived(env, "limit")
+	permits := func(slot int) int64 { return 2 + int64(slot%2) }
+	return Plan{
+		Setup: (*Client).startClock,
+		Final: func(c *Client) { keys.takeAll(env, c, itoa(permits(c.ID)), permits(c.ID)) },
+		Step: func(c *Client) {
+			h, n := visitor(env, c, keys.key(c)), permits(c.ID/workersPerKey)
+			if h.mode = itoa(n); c.Rand.IntN(8) == 0 {
+				h.mode = itoa(n%3 + 2) // of which nobody knows
+				if holds(c.Do(h.asking("try", 0))) {
+					h.unlock()
+				}
+				return
+			}
+			h.visit()
+		},
+	}
+}
+
+// visit comes to a lock in one of the ways in which clients do.
+func (h *holder) visit() {
+	c := h.c
+	c.reignNow()
+	if c.Rand.IntN(4) == 0 {
+		h.look(0)
+	}
+	switch way := c.Rand.IntN(12); {
+	case way == 0:
+		h.poll()
+	case way == 1:
+		h.lock("try", 0, false)
+	case way < 4 && !h.calm():
+		h.breakOff(h.asking("enter", c.Rand.Int64N(waitMax)))
+		if c.Rand.IntN(2) == 0 {
+			h.lock("enter", c.Rand.Int64N(waitMax), false)
+		}
+	default:
+		h.lock("enter", c.Rand.Int64N(waitMax), false)
+	}
+}
+
+// calm reports whether nobody breaks off who asks for the lock, as it is with every other one: there nobody
+// may hold it, or stand in line, but those who were answered.
+func (h *holder) calm() bool { return h.key[len(h.key)-1]%2 == 1 }
+
+// breakOff sends a call and breaks the connection, at once or while the client may wait.
+func (h *holder) breakOff(call Call) {
+	call.Die = true
+	if h.c.Rand.IntN(2) == 0 {
+		call.Pause = time.Duration(h.c.Rand.IntN(500)) * time.Millisecond
+	}
+	h.c.Do(call)
+}
+
+// linger holds the lock for so long that others certainly stand in line.
+func (h *holder) linger() {
+	for range 4 + h.c.Rand.IntN(6) {
+		if !h.renewFence() {
+			return
+		}
+		h.c.Sleep(time.Duration(h.c.Rand.IntN(600)) * time.Millisecond)
+	}
+}
+
+// takeAll takes each of the locks that there were with all its permits, and lets them go: those who held
+// them have lost them, or do soon.
+func (s *shortLived) takeAll(env *Env, c *Client, mode string, permits int64) {
+	for _, key := range s.all(c) {
+		var held []*holder
+		for range permits {
+			h := visitor(env, c, key)
+			h.mode, h.ms = mode, waitMax
+			if holds(c.Do(h.asking("enter", waitMax))) {
+				held = append(held, h)
+			}
+		}
+		for _, h := range held {
+			h.unlock()
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package workload
+
+import "time"
+
+// newIdempotent: clients of locks of all kinds who do not hear every third answer: they break the connection,
+// or turn away from it, and ask again with their token at another node, or give the lock up. They
+// ask until they have heard that it is released.
+func newIdempotent(env *Env) Plan {
+	keys := newShortLived(env, "again")
+	return Plan{
+		Setup: (*Client).startClock,
+		Final: func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Step: func(c *Client) {
+			c.reignNow()
+			h := visitor(env, c, keys.key(c))
+			h.ms += 1000
+			h.mode = []string{"", shared, "2"}[c.ID/workersPerKey%3]
+			if h.mode == shared && c.Rand.IntN(3) == 0 {
+				h.mode = "" // a writer
+			}
+			if c.Rand.IntN(4) == 0 {
+				h.look(0)
+			}
+			if h.askAgain() {
+				h.useAgain()
+			}
+			h.unlockAgain()
+		},
+	}
+}
+
+// lost draws whether the client does not hear an answer.
+func (h *holder) lost() bool { return h.c.Rand.IntN(3) == 0 }
+
+// askAgain asks for the lock until it has heard an answer, or gives up. It reports whether it was granted.
+func (h *holder) askAgain() (held bool) {
+	c := h.c
+	for c.ctx.Err() == nil && c.Rand.IntN(8) > 0 {
+		call := h.asking("enter", c.Rand.Int64N(waitMax/2))
+		switch {
+		case !h.lost():
+			if out, ok := c.Do(call); ok && out[0] != displaced {
+				return holds(out, ok)
+			}
+		case c.Rand.IntN(2) == 0:
+			h.breakOff(call)
+		default:
+			hangUp := c.Abandon(call)
+			c.Sleep(time.Duration(c.Rand.IntN(100)) * time.Millisecond)
+			out, ok := c.Do(h.asking("enter", c.Rand.Int64N(waitMax/2)))
+			hangUp()
+			if ok && out[0] != displaced {
+				return holds(out, ok)
+			}
+		}
+	}
+	return false
+}
+
+// useAgain holds the lock for a while, and begins its lease anew by RENEW, or by LOCK, of which the answer
+// may be lost.
+func (h *holder) useAgain() {
+	c := h.c
+	for range c.Rand.IntN(4) {
+		c.Sleep(time.Duration(c.Rand.IntN(300)) * time.Millisecond)
+		call := h.asking("enter", c.Rand.Int64N(waitMax/2))
+		switch {
+		case c.Rand.IntN(2) == 0:
+			if !h.renewFence() {
+				return
+			}
+		case h.lost():
+			h.breakOff(call)
+		default:
+			if !holds(c.Do(call)) {
+				return
+			}
+		}
+	}
+}
+
+// unlockAgain releases the lock until it has heard an answer, and looks now and then whether the token holds
+// it still.
+func (h *holder) unlockAgain() {
+	for h.c.ctx.Err() == nil {
+		if h.lost() {
+			h.breakOff(Call{Op: "release", Key: h.key, In: []string{h.token}, Cmds: [][]string{{"UNLOCK", h.key, h.token}}})
+		} else if h.unlock() {
+			break
+		}
+	}
+	if h.c.Rand.IntN(2) == 0 {
+		h.renewFence()
+	}
+}
