@@ -145,7 +145,6 @@ type stay struct {
 	token, mode string
 	sets        []*history.Op // that gave it a lease, in the order of their starts
 	releases    []*history.Op
-	doubts      []*history.Op // those who waited, and perhaps were granted what nobody heard of
 	heldAs      []*holding
 }
 
@@ -190,9 +189,6 @@ func newCrowd(h *history.History, l *lineOf, t *ticks, clock *logClock) *crowd {
 			s.releases = append(s.releases, o)
 		case lineLeasing.sets(o) && (!o.OK() || isGrant(o)):
 			s.sets = append(s.sets, o)
-			if o.Name == "enter" && !o.OK() {
-				s.doubts = append(s.doubts, o)
-			}
 		}
 	}
 	for _, s := range c.stays {
@@ -239,9 +235,6 @@ func (c *crowd) bound(g *holding) {
 		if r.End >= g.last.Start {
 			g.free = min(g.free, max(r.Start, g.last.Start))
 		}
-	}
-	for _, x := range g.of.doubts { // it may be taken back
-		g.free = min(g.free, max(x.Start, g.last.Start))
 	}
 }
 

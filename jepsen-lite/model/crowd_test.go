@@ -150,6 +150,11 @@ func TestIdempotent(t *testing.T) {
 	const told = lost + "2-3 2 enter l a,9000,5000 = 7\n " // line 2
 	for _, c := range []struct{ story, want string }{
 		{"0-1 1 enter l a,9000,5000 = 7\n 2-3 1 enter l a,9000,5000 = 8", "fence changed@2"},
+		{told + "4-5 2 renew l a,9000 = nil", "lock lost early@3"}, // its first request came late
+		{told + "4-5 2 enter l a,9000,5000 = 8", "fence changed@3"},
+		{told + "4-5 3 enter l b,9000,5000 = 9", "two holders@3"},
+		{told + "4-5 3 holder l = nil", "lock lost early@3"},
+		{"0-1 1 enter l a,9000,5000 = 7\n 2-?3 1 enter l a,9000,5000\n 4-5 2 renew l a,9000 = nil", "lock lost early@3"}, // of a repeated request
 		{told + "4-5 2 release l a = 1\n 6-7 2 release l a = 0\n 2500-2501 3 holder l = a", "held by the dead@5"},
 		{lost + "2-3 2 release l a = 0\n 2500-2501 3 holder l = a", "held by the dead@3"},
 	} {

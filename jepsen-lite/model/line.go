@@ -11,7 +11,7 @@ import (
 // lineLock is a lock with a line: enter token ms wait and try token ms = fence | nil (LOCK, with WAIT
 // and without), acquire token ms = OK | nil (SET NX), renew token ms = fence | nil, release token =
 // 1 | 0, holder = token | nil. A token that holds the lock may enter, or try, again. From who is gone
-// before he has his answer the lock may be taken back, until his token comes again. Who enters may be
+// before he has his answer the lock may be taken back, until his token was answered. Who enters may be
 // displaced by another one with his token, which may be an older request that comes late.
 var lineLock = &lockKind{
 	kind:    "line",
@@ -49,13 +49,13 @@ func lineStep(s lease, o *history.Op, latest int64) (lease, string) {
 		}
 		switch s.owner {
 		case "":
-			s = lease{owner: o.In[0], now: s.now, tick: s.tick}
+			s = lease{owner: o.In[0], now: s.now, tick: s.tick, gone: max(o.Start, 1)} // what breaks is known here last
 		case o.In[0]:
 		default:
 			return s, absent
 		}
-		if s.gone = 0; !o.OK() {
-			s.gone = max(o.Start, 1) // what breaks on the way is known here last
+		if o.OK() {
+			s.gone = 0 // for good, whatever becomes of other requests of the token
 		}
 		return fenceStep(s.given(o, latest), o)
 	case "renew":

@@ -26,8 +26,11 @@ func TestLine(t *testing.T) {
 	expect(t, Line, taken+"2-3 2 acquire l b,100 = OK", "two holders@2")
 	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 try l b,100,0 = nil", "refused although free@3")
 	expect(t, Line, taken+"2-3 1 renew l a,100 = nil", "lock lost early@2")
-	expect(t, Line, taken+"2-3 1 try l a,100,0 = 8", "two holders@2")                                 // another fence: it was lost between
-	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 enter l b,100,0 = 6", "fence not greater@3") //
+	expect(t, Line, taken+"2-?3 1 enter l a,9000,0\n 4-5 1 renew l a,100 = nil", "lock lost early@3") // it was told
+	expect(t, Line, taken+"2-?3 1 enter l a,9000,0\n 4-5 2 enter l b,100,0 = 9", "two holders@3")
+	expect(t, Line, "0-?1 1 enter l a,9000,0\n 2-3 4 enter l a,9000,0 = 7\n 4-5 2 enter l b,100,0 = 9", "two holders@3") // the first request came late
+	expect(t, Line, taken+"2-3 1 try l a,100,0 = 8", "two holders@2")                                                    // another fence: it was lost between
+	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 enter l b,100,0 = 6", "fence not greater@3")                    //
 	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 enter k b,100,0 = 7", "fence not greater@3", "fence not greater@3")
 	const waits = taken + "2-4500 2 enter l b,9000,9000 = 9\n "                                                                             // line 2
 	expect(t, Line, waits+"3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", "overtaken@3") //
