@@ -792,6 +792,28 @@ func TestLockInLine(t *testing.T) {
 	})
 }
 
+// A LOCK that closes a circle of owners is told so, whichever nodes they wait at, and over a failover.
+func TestLockInADeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		others := c.others(leader)
+		leader.do("LOCK x t1 PX 600000 OWNER a")
+		leader.do("LOCK y t2 PX 600000 OWNER b")
+		first := c.block(others[0], "LOCK y t3 PX 600000 WAIT 60000 OWNER a")
+		c.waiting(1)
+		second := c.block(others[1], "LOCK x t4 PX 600000 WAIT 60000 OWNER b")
+		c.want(second, "-DEADLOCK b holds y and waits for x, held by a, which waits for y")
+		c.kill(leader.id)
+		second = c.block(others[1], "LOCK x t4 PX 600000 WAIT 60000 OWNER b")
+		c.want(second, "-DEADLOCK b holds y and waits for x, held by a, which waits for y")
+		c.expect(others[1], "UNLOCK y t2", ":1")
+		c.want(first, ":"+c.fence(others[0], "y"))
+		c.waiting(0)
+	})
+}
+
 func (c *testCluster) fence(n *testNode, key string) string {
 	return strings.TrimPrefix(n.do("FENCE "+key), ":")
 }

@@ -135,6 +135,7 @@ type blocked struct {
 	ends   *btree.BTreeG[waitEnd] // of those that do not wait for ever
 	lines  map[lineKey]int        // how many wait for a lock
 	tokens map[lineToken]*waiter  // those who do
+	owners *btree.BTreeG[ownWait] // their owners
 	bytes  int64
 }
 
@@ -142,7 +143,7 @@ func newBlocked() blocked {
 	return blocked{
 		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess),
 		places: newOrder(waitPlaceLess), ends: newOrder(waitEndLess),
-		lines: map[lineKey]int{}, tokens: map[lineToken]*waiter{},
+		lines: map[lineKey]int{}, tokens: map[lineToken]*waiter{}, owners: newOrder(ownWaitLess),
 	}
 }
 

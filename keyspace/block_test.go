@@ -38,6 +38,9 @@ func checkBlocked(t testing.TB, m *Machine) {
 			if b.tokens[w.lineToken()] != w {
 				t.Fatalf("%v waits in line for %q; another one has its token", w.id, w.keys[0])
 			}
+			if own, ok := b.owners.Get(w.own()); !ok || own.of != w {
+				t.Fatalf("%v is not among the waits of its owner", w.id)
+			}
 			if first := b.next(w.line().ready(), 0); first == w && !isTaken(m, w) {
 				t.Fatalf("%v is first in line for %q, and might have it", w.id, w.keys[0])
 			}
@@ -49,6 +52,9 @@ func checkBlocked(t testing.TB, m *Machine) {
 	})
 	if !maps.Equal(lines, b.lines) {
 		t.Fatalf("lines %v, kept %v", lines, b.lines)
+	}
+	if b.owners.Len() != len(b.tokens) {
+		t.Fatalf("%d owners wait with %d tokens", b.owners.Len(), len(b.tokens))
 	}
 	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
 		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)

@@ -302,6 +302,9 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		return 0
 	}
 	c.m.enter(w)
+	if !c.m.mayWait(c.now(), w) {
+		return 0
+	}
 	return w.left(c.m.tick)
 }
 

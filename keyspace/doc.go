@@ -13,6 +13,7 @@
 //	             with the libraries that they keep
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
+//	deadlock.go  owners that wait for each other
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back

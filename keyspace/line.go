@@ -34,10 +34,12 @@ func (k lineKey) ready() readyKey { return readyKey{k.db, k.key, lockLine} }
 func (b *blocked) enterLine(w *waiter) {
 	b.lines[w.line()]++
 	b.tokens[w.lineToken()] = w
+	b.owners.Set(w.own())
 }
 
 func (b *blocked) leaveLine(w *waiter) {
 	delete(b.tokens, w.lineToken())
+	b.owners.Delete(w.own())
 	if b.lines[w.line()]--; b.lines[w.line()] == 0 {
 		delete(b.lines, w.line())
 	}
@@ -175,13 +177,14 @@ func (m *Machine) serveLine(at resp.Stamp, k readyKey, freed int64) {
 	m.serving = true
 	defer func() { m.serving = false }()
 	c := &ctx{m: m, at: at, db: k.db}
-	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, w.seq) {
+	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, 0) {
 		state, err := c.stateFor(w.lock)
 		switch {
 		case err != nil:
 			m.tellEnd(w, resp.BlockServed, resp.Fail(err))
 		case w.end < freed:
 			m.tellEnd(w, resp.BlockTimedOut, resp.Reply{})
+		case state == lockTaken && m.endDeadlock(at.Tick, w.line()):
 		case state == lockTaken:
 			return
 		default:

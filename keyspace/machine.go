@@ -50,6 +50,7 @@ type Machine struct {
 	readySet    map[readyKey]struct{} // the keys in ready
 	serving     bool                  // a waiter's command is being executed
 	servedBytes int64                 // replies to waiters in this entry
+	searched    int64                 // work of searches for deadlocks in this entry
 }
 
 // stats are the figures of INFO that follow from the log.
@@ -67,7 +68,9 @@ func New(scripts Scripts) *Machine {
 // Formats are the versions of everything, besides the rows, that the state follows from; see
 // cluster.Machine.
 func (m *Machine) Formats() map[string]uint64 {
-	return map[string]uint64{"image": imageVersion, "names for scripts": xxh3.HashString(elsewhereList)}
+	return map[string]uint64{
+		"image": imageVersion, "deadlocks": 1, "names for scripts": xxh3.HashString(elsewhereList),
+	}
 }
 
 // Tick is the log clock, in milliseconds, as of the last Apply.
@@ -79,7 +82,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
-	m.changed, m.emitted = make([]resp.Change, 0, len(reqs)), outputMark{}
+	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
 	m.sweep(at)
 	m.entry, m.servedBytes = m.newMeter(), 0
 	results := make([]resp.Result, len(reqs))

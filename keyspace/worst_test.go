@@ -79,7 +79,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
 		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
 		"rename": {{"hash", "RENAME H H2", 1}, {"line list", "RENAME L door", z.waiters}}, "copy": {{"smallhash", "COPY HS H2 REPLACE", z.small * 8}, {"bighash", "COPY HB H2 REPLACE", 1}},
-		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}, {"lines", "FLUSHALL", z.waiters}, {"sharers", "FLUSHALL", z.waiters}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
+		"flushdb": {{"keys", "FLUSHDB", 500}}, "flushall": {{"keys", "FLUSHALL", 5000}, {"lines", "FLUSHALL", z.waiters}, {"sharers", "FLUSHALL", z.waiters}, {"owner", "FLUSHALL", z.waiters}}, "swapdb": {{"waiters", "SWAPDB 0 1", z.waiters}, {"readers keys", "SWAPDB 0 1", 1}},
 		// hashes
 		"hset": {{"", "HSET H {pairs:f}", pairs * 100}, {"smallhash", "HSET HS f1 v", z.small}, {"bighash", "HSET HB {big} v", big}}, "hmset": {{"hash", "HMSET H {pairs:f}", pairs * 100}},
 		"hsetnx": {{"smallhash", "HSETNX HS none v", z.small}}, "hget": {{"smallhash", "HGET HS none", z.small}, {"bighash", "HGET HB {big}", big}}, "hmget": {{"hash", "HMGET H {names:f}", names * 100}},
@@ -126,7 +126,10 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
 		"bzpopmin": {{"zset", "BZPOPMIN Z 0", 1}}, "bzpopmax": {{"zset", "BZPOPMAX Z 0", 1}}, "bzmpop": {{"zset", "BZMPOP 0 1 Z MIN COUNT {n}", n}},
 	}
-	cases["(ask)"] = []worstCase{{"session", "(ask) BLPOP {few:k} 0", 1}}
+	cases["(ask)"] = []worstCase{
+		{"session", "(ask) BLPOP {few:k} 0", 1},
+		{"stuck", "(ask) LOCK own t PX 5000 WAIT 60000 OWNER a", value.FindWork * deadlockEdgesMax},
+	}
 	cases["(close)"] = []worstCase{{"waiters", "(close)", 1}}
 	for name, rest := range keyed {
 		line := strings.ReplaceAll(name, "|", " ") + " {big} " + rest
@@ -317,6 +320,24 @@ func (s *worstStage) provide(need string) {
 			door := "door" + strconv.Itoa(i/value.LockHoldersMax)
 			s.do("SET", door, "me")
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000", "SHARED"}))
+		}
+	case "owner": // who gets each of these locks waits for all others
+		s.send(resp.BlockOpening())
+		for i := range z.waiters {
+			door := "door" + strconv.Itoa(i/2)
+			s.do("SET", door, "me")
+			lock := resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000", "OWNER", "o"}
+			s.send(asking(1, uint64(i+1), 0, lock))
+		}
+	case "stuck": // b waits for what a holds
+		s.send(resp.BlockOpening())
+		s.do("LOCK", "own", "b", "PX", "100000", "OWNER", "b")
+		for i := range deadlockEdgesMax / value.LockHoldersMax {
+			for j := range value.LockHoldersMax {
+				s.do("LOCK", "r"+strconv.Itoa(i), strconv.Itoa(j), "PX", "100000", "SHARED", "OWNER", "a")
+			}
+			lock := resp.Args{"LOCK", "r" + strconv.Itoa(i), "b", "PX", "5000", "WAIT", "60000", "OWNER", "b"}
+			s.send(asking(1, uint64(i+1), 0, lock))
 		}
 	case "held":
 		for i := range value.LockHoldersMax {
