@@ -42,6 +42,9 @@ type runCmd struct {
 	Wait  time.Duration `default:"1m" help:"How long to wait in line for the lock (default: ${default})."`
 	Grace time.Duration `default:"10s" help:"When the lock is lost the command gets SIGTERM, and after this time SIGKILL; if the servers do not answer, so early that its lease still lasts (default: ${default})."`
 
+	Shared bool `help:"Hold the lock beside others that run with --shared; who runs without waits for all of them."`
+	Limit  int  `help:"Hold the lock beside others, of whom there are so many at most; all say the same number (default: alone)." placeholder:"N"`
+
 	User string `help:"User to authenticate as." placeholder:"NAME"`
 	Auth string `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
 
@@ -67,6 +70,10 @@ func (c *runCmd) check() error {
 		return usagef("--addr is empty")
 	case c.Px < runLeaseMin:
 		return usagef("--px %s is less than %s", c.Px, runLeaseMin)
+	case c.Limit < 0:
+		return usagef("--limit %d is negative", c.Limit)
+	case c.Shared && c.Limit > 0:
+		return usagef("--shared and --limit are two kinds of lock")
 	case c.Wait < 0:
 		return usagef("--wait %s is negative", c.Wait)
 	case c.Grace < 0 || c.Grace > c.Px/2:
@@ -88,8 +95,19 @@ func (c *runCmd) holder() *hold.Holder {
 	name := fmt.Sprintf("lockd-run:%s:%d", host, os.Getpid())
 	return hold.New(&hold.Cluster{
 		Addrs: c.Addr, User: c.User, Password: c.Auth, Name: name,
-		Key: c.Lock, Token: name + ":" + rand.Text(), Lease: c.Px,
+		Key: c.Lock, Token: name + ":" + rand.Text(), Lease: c.Px, Options: c.options(),
 	}, c.Px)
+}
+
+// options are the words of LOCK that say beside whom it is held.
+func (c *runCmd) options() []string {
+	switch {
+	case c.Shared:
+		return []string{"SHARED"}
+	case c.Limit > 0:
+		return []string{"LIMIT", strconv.Itoa(c.Limit)}
+	}
+	return nil
 }
 
 // run takes the lock, runs the command, and releases the lock.

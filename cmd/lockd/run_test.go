@@ -110,11 +110,51 @@ func TestRunDoesNotRun(t *testing.T) {
 		{"--lock door --px 10ms -- echo no", 2, "--px 10ms is less than 1s"},
 		{"--lock door --grace 20s -- echo no", 2, "--grace 20s is not between 0s and half of --px 30s"},
 		{"--lock door --wait=-1s -- echo no", 2, "--wait -1s is negative"},
+		{"--lock door --limit=-1 -- echo no", 2, "--limit -1 is negative"},
+		{"--lock door --shared --limit 2 -- echo no", 2, "--shared and --limit are two kinds of lock"},
 	} {
 		var stdout, stderr bytes.Buffer
 		status := run(append([]string{"run"}, strings.Fields(tt.args)...), nil, &stdout, &stderr)
 		if status != tt.status || !strings.Contains(stderr.String(), tt.want) || stdout.Len() != 0 || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%s: status %d, %q, %q; want %d, %q", tt.args, status, stdout.String(), stderr.String(), tt.status, tt.want)
+		}
+	}
+}
+
+// With --shared and --limit a command runs beside others that hold the lock.
+func TestRunBesideOthers(t *testing.T) {
+	p := startSingle(t, calm...)
+	c := p.client()
+	for _, tt := range []struct {
+		held, flags string
+		status      int
+		want        string
+	}{
+		{"SHARED", "--shared", 0, ""},
+		{"SHARED", "", 75, "the lock door did not become free within 100ms"},
+		{"SHARED", "--limit 2", 75, "the lock door did not become free within 100ms"},
+		{"LIMIT 2", "--limit 2", 0, ""},
+		{"LIMIT 1", "--limit 1", 75, "the lock door did not become free within 100ms"},
+		{"LIMIT 2", "--limit 3", 1, "the server refuses: ERR this lock is held with LIMIT 2 now"},
+		{"LIMIT 2", "--limit 2000", 1, "the server refuses: ERR LIMIT is a number from 1 to 1024"},
+	} {
+		lock := []any{"LOCK", "door", "another", "PX", 600000}
+		for _, word := range strings.Fields(tt.held) {
+			lock = append(lock, word)
+		}
+		if err := c.Do(t.Context(), lock...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		flags := append(strings.Fields(tt.flags), "--wait", "100ms")
+		_, stderr, status := lockdRun(t, p.addr, "true", flags...)
+		if status != tt.status || !strings.Contains(stderr, tt.want) || tt.want == "" && stderr != "" {
+			t.Errorf("%s beside %s: status %d, %q; want %d, %q", tt.flags, tt.held, status, stderr, tt.status, tt.want)
+		}
+		if n, err := c.Do(t.Context(), "UNLOCK", "door", "another").Int(); n != 1 || err != nil {
+			t.Errorf("%s: the other one has lost the lock: %d %v", tt.flags, n, err)
+		}
+		if n := c.Exists(t.Context(), "door").Val(); n != 0 {
+			t.Errorf("%s: the lock is not released", tt.flags)
 		}
 	}
 }
