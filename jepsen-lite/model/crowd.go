@@ -347,12 +347,12 @@ func (c *crowd) refusals(v *Verdict) {
 }
 
 // refusedIn is the time in which the lock was held when o was refused: who waited was refused when his
-// time was over, unless his token has left the line.
+// time was over, unless his token has left the line, or another LIMIT was found at any time before.
 func (c *crowd) refusedIn(o *history.Op) span {
 	left := slices.ContainsFunc(c.ops, func(r *history.Op) bool {
 		return r.Name == "release" && r.In[0] == o.In[0] && r.Start < o.End && r.End > o.Start
 	})
-	if left {
+	if _, named := limitOf(o); left || named {
 		return span{o.Start, o.End}
 	}
 	return span{max(o.Start, min(o.Start+waits(o)-clockSlack, o.End)), o.End}
