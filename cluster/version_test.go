@@ -124,10 +124,24 @@ func TestOldEntryWithSteps(t *testing.T) {
 	}
 }
 
-// The same of the entries of version 4, which are written today.
+// The same of the entries of version 4.
 func TestVersion4Opens(t *testing.T) {
 	for i, want := range fourthEntries() {
 		b, err := os.ReadFile(filepath.Join("testdata", "v4", fmt.Sprintf("entry%d.bin", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeEntry(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
+		}
+	}
+}
+
+// The same of the entries of version 5, which are written today.
+func TestVersion5Opens(t *testing.T) {
+	for i, want := range fourthEntries() {
+		b, err := os.ReadFile(filepath.Join("testdata", "v5", fmt.Sprintf("entry%d.bin", i)))
 		if err != nil {
 			t.Fatal(err)
 		}

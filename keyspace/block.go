@@ -65,6 +65,8 @@ type waiter struct {
 	db   int
 	args resp.Args
 	end  int64 // tick after which it stops waiting; never.tick: it waits for ever
+
+	client *resp.Client // who waits, if that is known
 	pending
 }
 
@@ -73,6 +75,7 @@ func (w *waiter) bytes() int64 {
 	for _, a := range w.args {
 		n += int64(len(a))
 	}
+	n += clientBytes(w.client)
 	if w.kind == lockLine {
 		n += waiterKeyBytes
 	}
@@ -281,6 +284,7 @@ func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 
 func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.blocked.remove(w)
+	m.noteWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
 	if how == resp.BlockDropped || how == resp.BlockLapsed {
 		end.Args = w.args
@@ -435,7 +439,8 @@ func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
 	m.blocked.remove(w)
 	began, lastFence := m.outputMark(), m.lastFence
-	reply := w.take(c, key)
+	var reply resp.Reply
+	m.because(w.cause(m.now), func() { reply = w.take(c, key) })
 	m.servedBytes += reply.Size()
 	m.spend(commandWork + replyWork(reply))
 	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply, lastFence), began)
@@ -537,6 +542,7 @@ func (b *blocked) write(w *value.Writer) {
 		for _, a := range v.args {
 			w.Text(a)
 		}
+		writeClient(w, v.client)
 		return w.OK()
 	})
 }
@@ -590,6 +596,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		w.args = append(w.args, r.Text())
 	}
+	w.client = readClient(r)
 	p, ok := m.readPending(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
 		r.Fail("a command that can not wait")

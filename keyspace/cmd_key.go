@@ -242,10 +242,21 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.m.store(c.db, to, nil, newTagged(to, nil, e.value(), e.deadline, e.tag()))
+	c.m.cause.how = eventMoved
+	c.m.store(c.db, to, nil, movedEntry(to, e, e.value()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
+}
+
+// movedEntry is the entry of a key that comes into being with a value that e has. What was a lock is
+// one there.
+func movedEntry(key string, e *entry, v value.Value) *entry {
+	mark := e.mark()
+	if len(key) > lockKeyBytesMax {
+		mark = noLock
+	}
+	return newMarked(key, nil, v, e.deadline, e.tag(), mark)
 }
 
 func cmdCopy(c *ctx, args resp.Args) resp.Reply {
@@ -266,7 +277,7 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 	if agg := e.agg(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(to, args[2], nil, newTagged(args[2], nil, e.value().Clone(), e.deadline, e.tag()))
+	c.m.store(to, args[2], nil, movedEntry(args[2], e, e.value().Clone()))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
 }
@@ -302,7 +313,8 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.m.store(to, key, nil, newTagged(key, nil, e.value(), e.deadline, e.tag()))
+	c.m.cause.how = eventMoved
+	c.m.store(to, key, nil, movedEntry(key, e, e.value()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -410,6 +422,7 @@ func (m *Machine) flush(db int) {
 	if m.journal != nil {
 		m.journal.release(m.dbs[db])
 	}
+	m.noteLocksOf(eventFlushed, db, 0)
 	m.dbs[db] = newDatabase()
 	m.noteAllFreed(db)
 }
@@ -444,6 +457,8 @@ func swapIndex(number, text string) (n int64, err error) {
 // another key now, so all fences of both are new ones.
 func (m *Machine) swap(a, b int) {
 	m.replaceDatabases()
+	m.noteLocksOf(eventSwapped, a, b)
+	m.noteLocksOf(eventSwapped, b, a)
 	m.sequence++
 	m.nextFence()
 	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]

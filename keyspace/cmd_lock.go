@@ -267,11 +267,20 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	if l.several() {
 		return c.putHolder(key, e, l.permits, l.holder(e), until)
 	}
-	if c.m.store(c.db, key, e, newTagged(key, e, stringValue(l.token), until, l.tag(e))); e == nil {
+	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c.m, e))
+	if c.m.store(c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
 	return c.fence(key)
+}
+
+// mark is that of the lock: who has it already keeps the facts.
+func (l *lockRequest) mark(m *Machine, was *entry) lockMark {
+	if was != nil && was.mark() == isLock {
+		return isLock
+	}
+	return m.markOf(l.key, value.OfString(l.token))
 }
 
 // tag is what the lock of a key is to know of its token. What this request does not say stays.
@@ -321,6 +330,7 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	}
 	m.sequence++
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
+	m.noteLease(key, &h)
 	if was == nil {
 		m.storeLock(c.db, key, nil, value.NewLock(permits, &h))
 	} else {
@@ -349,13 +359,17 @@ func (m *Machine) until(was *entry, d deadline) *entry {
 	}
 	m.spend(l.SeekWork())
 	m.sequence++
-	return newEntry(was.key(), was, value.OfAggregate(l.Until(d.tick, d.wallMs, m.sequence)), d)
+	all := l.Until(func(h *value.Holder) {
+		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
+		m.noteLease(was.key(), h)
+	})
+	return newEntry(was.key(), was, value.OfAggregate(all), d)
 }
 
 // endHolders ends the leases of holders that are over, of a lock that has others.
 func (m *Machine) endHolders(db int, e *entry) *entry {
 	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
-	m.storeLock(db, e.key(), e, left)
+	m.because(cause{how: eventExpired}, func() { m.storeLock(db, e.key(), e, left) })
 	m.noteExpiry()
 	m.notify(db, notifyGeneric, "unlock", e.key())
 	next, _ := m.dbs[db].keys.get(e.key())
@@ -404,6 +418,7 @@ func cmdRenew(c *ctx, args resp.Args) resp.Reply {
 func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 	key, token := args[1], args[2]
 	e, held, err := c.lookupLock(key)
+	c.m.cause.condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)

@@ -50,6 +50,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
+	c.m.cause = cause{by: row.Name, client: c.m.cause.client}
 	reply := row.Run(c, args)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
@@ -165,6 +166,10 @@ func (c *ctx) putKeepTTL(key string, v value.Value) {
 // its fence.
 func (c *ctx) putUntil(key string, v value.Value, d deadline) {
 	was := c.lookup(key)
+	if was == nil && c.m.cause.condition {
+		c.m.store(c.db, key, nil, newMarked(key, nil, v, d, nil, c.m.markOf(key, v)))
+		return
+	}
 	c.m.store(c.db, key, was, newEntry(key, was, v, d))
 }
 

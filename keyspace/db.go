@@ -35,7 +35,8 @@ func newDatabase() *database {
 // what is stored there now. It is the one function that changes a database, so
 // that nothing of what a change means can be forgotten: the version, the fence,
 // the lease, the memory, the journal of a running script, the event "new", what
-// clients that track the key are told, and that those who wait for it may be served.
+// clients that track the key are told, what becomes of a lock, and that those who wait for it may be
+// served.
 func (m *Machine) store(db int, key string, was, next *entry) {
 	if m.trial.stops() {
 		return
@@ -45,6 +46,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 		m.stamp(db, key, was, next)
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
+	m.noteLock(db, key, was, next)
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.leased() || next != nil && next.leased() {
 		m.spend(value.TreeWork(m.dbs[db].leases.count))
@@ -141,7 +143,7 @@ func (m *Machine) expired(e *entry) bool {
 
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {
-	m.store(db, e.key(), e, nil)
+	m.because(cause{how: eventExpired}, func() { m.store(db, e.key(), e, nil) })
 	m.noteExpiry()
 	m.stats.expiredKeys++
 	m.notify(db, notifyExpired, "expired", e.key())
@@ -199,6 +201,7 @@ type journal struct {
 	changed   int // changes, likewise
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
+	events    eventMark
 	sequence  uint64
 	lastFence uint64
 	stats     stats
@@ -226,7 +229,7 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats,
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
 	}
 }
 
@@ -305,6 +308,7 @@ func (m *Machine) rollback() {
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
+	m.events.truncate(j.events)
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }
 

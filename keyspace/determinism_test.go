@@ -45,7 +45,7 @@ func TestReplicasAgree(t *testing.T) {
 				busy.Try(stamp, request(0, "LOCK door t1 PX 100"))
 				busy.Try(stamp, request(0, "LOCK door t1 PX 100 SHARED"))
 				busy.Try(stamp, request(0, "LOCK pool t1 PX 100 LIMIT 2"))
-				busy.View(stamp, request(rng.IntN(3), "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
+				busy.View(stamp, request(rng.IntN(3), "LOCKS LIST", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS WHY door t1", "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}
 		want := image(t, plain)
@@ -97,7 +97,12 @@ func anyBlocking(rng *rand.Rand) resp.Request {
 
 func anyCommand(rng *rand.Rand) string {
 	n := rng.IntN(6)
-	switch rng.IntN(17) {
+	switch rng.IntN(19) {
+	case 17:
+		return []string{"LOCKS LIST WAITED", "LOCKS LIST", "LOCKS INFO lock", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS HISTORY door COUNT 3",
+			"LOCKS WHY lock a", "LOCKS WHY door t1", "LOCKS HISTORY pool FROM -1s"}[rng.IntN(9)]
+	case 18:
+		return fmt.Sprintf("CONFIG SET lock-history-max-events %d lock-pattern %s", n*n*n, []string{"*", "*", "*", "lo*"}[rng.IntN(4)])
 	case 0:
 		return fmt.Sprintf("EVAL '%s\n%s' 0", randomWrite(rng), randomWrite(rng))
 	case 1:

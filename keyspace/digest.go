@@ -73,6 +73,10 @@ func (d *digest) stored(db int, key string, e *entry) {
 		return
 	}
 	d.text(e.str())
+	if f := e.facts(); f != nil {
+		d.add(uint64(f.sinceMs))
+		d.add(f.renewals)
+	}
 	if t := e.tag(); t != nil {
 		d.text(t.owner)
 		d.text(t.note)
@@ -104,6 +108,13 @@ func (d *digest) reply(r resp.Reply) {
 	d.add(uint64(len(r.Elems)))
 	for _, e := range r.Elems[:min(len(r.Elems), digestElems)] {
 		d.reply(e)
+	}
+}
+
+// event folds in what has become of a lock.
+func (d *digest) event(record []byte) {
+	if *d != 0 {
+		d.add(xxh3.Hash(record))
 	}
 }
 

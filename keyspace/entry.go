@@ -23,7 +23,35 @@ type entry struct {
 	fence    uint64 // where the key last came into being (law 11)
 	version  uint64 // of the last modification, for WATCH
 
-	keyBytes, strBytes uint32 // that follow; of an outsideEntry strBytes is isOutside
+	keyBytes, strBytes uint32 // that follow; of an outsideEntry strBytes is isOutside. keyBytes has a lockMark, too
+}
+
+// lockMark says whether a key is a lock. It stands in keyBytes, whose other bits are the number.
+type lockMark uint32
+
+const (
+	noLock    lockMark = 0
+	mayBeLock lockMark = 1 << 30 // it came into being under a condition, and becomes a lock by its first lease
+	isLock    lockMark = 1 << 31 // lockFacts follow the entry, before the key
+
+	lockMarks = mayBeLock | isLock
+)
+
+// lockFacts are what is known of a lock that is held. store fills them in.
+type lockFacts struct {
+	sinceTick, sinceMs int64 // when its token got it: by the log clock, and since 1970
+	leaseMs            int64 // its lease as it was last begun; -1: it has none now
+	renewals           uint64
+}
+
+const factsBytes = unsafe.Sizeof(lockFacts{})
+
+// renew notes that the lease was begun anew, or taken away.
+func (f *lockFacts) renew(until deadline, now int64) {
+	if f.leaseMs = -1; until.set() {
+		f.leaseMs = until.tick - now
+		f.renewals++
+	}
 }
 
 const (
@@ -50,28 +78,63 @@ type lockTag struct{ owner, note string }
 // tagOverheadBytes is what a tag counts for beside its bytes.
 const tagOverheadBytes = 96
 
+// outsideLock is an outsideEntry that is a lock.
+type outsideLock struct {
+	outsideEntry
+	facts lockFacts
+}
+
 // newEntry makes the entry of a key that is about to be stored in the place of was; nil:
 // there is none. store completes it. It copies key, and a string that is short.
 func newEntry(key string, was *entry, v value.Value, d deadline) *entry {
 	return newTagged(key, was, v, d, nil)
 }
 
-// newTagged is newEntry with a tag, or nil.
+// newTagged is newEntry with a tag, or nil. Who keeps the token keeps the lock.
 func newTagged(key string, was *entry, v value.Value, d deadline, tag *lockTag) *entry {
+	mark := noLock
+	if was != nil && was.mark() != noLock && v.Aggregate() == nil && was.str() == v.Str() {
+		mark = was.mark()
+	}
+	return newMarked(key, was, v, d, tag, mark)
+}
+
+// newMarked is newTagged with a mark. A lock keeps the facts of was, if that is one.
+func newMarked(key string, was *entry, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
+	if mark == mayBeLock && d.set() {
+		mark = isLock
+	}
+	e := allocEntry(key, was, v, d, tag, mark)
+	if f := e.facts(); f != nil && was != nil && was.facts() != nil {
+		*f = *was.facts()
+	}
+	return e
+}
+
+func allocEntry(key string, was *entry, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
 	s, isString := v.Str(), v.Aggregate() == nil
 	if n := len(key) + len(s); isString && n <= inlineMax && tag == nil {
+		at := int(entryBytes)
+		if mark == isLock {
+			at += int(factsBytes)
+		}
 		// Of words, so that it is aligned.
-		words := make([]uint64, (int(entryBytes)+n+7)/8)
+		words := make([]uint64, (at+n+7)/8)
 		e := (*entry)(unsafe.Pointer(unsafe.SliceData(words)))
-		e.deadline, e.keyBytes, e.strBytes = d, uint32(len(key)), uint32(len(s))
-		tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), int(entryBytes)+n)[entryBytes:]
+		e.deadline, e.keyBytes, e.strBytes = d, uint32(len(key))|uint32(mark), uint32(len(s))
+		tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), at+n)[at:]
 		copy(tail[copy(tail, key):], s)
 		return e
 	}
 	if isString && len(s) <= inlineMax {
 		v = value.OfString(strings.Clone(s))
 	}
-	o := &outsideEntry{entry: entry{deadline: d, strBytes: isOutside}, held: v, tag: tag}
+	o := &outsideEntry{}
+	if mark == isLock {
+		o = &(&outsideLock{}).outsideEntry
+	}
+	o.entry = entry{deadline: d, keyBytes: uint32(mark), strBytes: isOutside}
+	o.held, o.tag = v, tag
 	if was != nil && was.strBytes == isOutside {
 		o.name = was.key()
 	} else {
@@ -88,14 +151,35 @@ func (e *entry) following(from, n uint32) string {
 	if n == 0 {
 		return ""
 	}
-	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), entryBytes+uintptr(from))), n)
+	at := entryBytes + uintptr(from)
+	if e.mark() == isLock {
+		at += factsBytes
+	}
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), at)), n)
 }
+
+// mark says whether the key is a lock.
+func (e *entry) mark() lockMark { return lockMark(e.keyBytes) & lockMarks }
+
+// facts are those of a lock; nil of what is none. Only store changes them, before the entry is stored.
+func (e *entry) facts() *lockFacts {
+	switch {
+	case e.mark() != isLock:
+		return nil
+	case e.strBytes == isOutside:
+		return &(*outsideLock)(unsafe.Pointer(e)).facts
+	}
+	return (*lockFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+}
+
+// shortKeyBytes are those of a key that follows.
+func (e *entry) shortKeyBytes() uint32 { return e.keyBytes &^ uint32(lockMarks) }
 
 func (e *entry) key() string {
 	if e.strBytes == isOutside {
 		return e.outside().name
 	}
-	return e.following(0, e.keyBytes)
+	return e.following(0, e.shortKeyBytes())
 }
 
 // value is what the key holds. It aliases the entry.
@@ -103,7 +187,7 @@ func (e *entry) value() value.Value {
 	if e.strBytes == isOutside {
 		return e.outside().held
 	}
-	return value.OfString(e.following(e.keyBytes, e.strBytes))
+	return value.OfString(e.following(e.shortKeyBytes(), e.strBytes))
 }
 
 // str is Value.Str.
@@ -157,6 +241,9 @@ func (e *entry) size() int64 {
 	n := entryOverheadBytes + int64(len(e.key())) + e.value().Size()
 	if e.leased() {
 		n += leaseOverheadBytes
+	}
+	if e.mark() == isLock {
+		n += int64(factsBytes)
 	}
 	if t := e.tag(); t != nil {
 		n += tagOverheadBytes + int64(len(t.owner)+len(t.note))

@@ -10,15 +10,17 @@ import (
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings library functions 16 x database blocked digest crc
+//	image     magic version clock settings library functions 16 x database blocked events digest crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
 //	library   turn n { sha source loaded turn }   by sha
 //	functions n { source n { name described description flags } }   by name
 //	database  swapped floor n { entry }           by position, key
-//	entry     key fence version tick wall [tagged owner note] kind value
+//	entry     key fence version tick wall [lock since-tick since-wall lease renewals | maybe] [tagged owner note]
+//	          kind value
 //	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
+//	          token owner note fence version tick wall since-tick since-wall lease renewals   of a lock
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
@@ -26,17 +28,19 @@ import (
 //	ids       last-id deleted-id added            an id is two numbers
 //	blocked   seq session n { session } n { waiter }      by id
 //	session   id until n { from to }
-//	waiter    session number seq db end n { argument }
+//	waiter    session number seq db end n { argument } known [client]
+//	client    id name addr node
+//	events    first next since whole { event }    an event as appendEvent writes it, behind its length
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754; a string is its
-// length and its bytes; kind, loaded, described and flags are one byte; crc is CRC-32C of all before it,
+// length and its bytes; kind, loaded, described, known, whole and flags are one byte; crc is CRC-32C of all before it,
 // 4 bytes. What an old lockd has written opens for ever: a change of the format is a
 // new version, and a file of each version stays in testdata.
 const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
-	// 6 has locks and tags.
-	imageVersion = 6
+	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait.
+	imageVersion = 7
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -53,6 +57,7 @@ type frozen struct {
 	functions           functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
+	events              eventLog
 	digest              digest
 }
 
@@ -69,7 +74,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
 		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
-		functions: m.functions.copy(), blocked: m.blocked.copy(), digest: m.digest,
+		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
@@ -100,6 +105,7 @@ func (f *frozen) write(dst io.Writer) error {
 		})
 	}
 	f.blocked.write(w)
+	f.events.write(w)
 	w.U64(uint64(f.digest))
 	return w.Finish()
 }
@@ -108,6 +114,16 @@ func (e *entry) write(w *value.Writer) {
 	w.Text(e.key())
 	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
 		w.U64(n)
+	}
+	switch e.mark() {
+	case isLock:
+		f := e.facts()
+		w.Byte(value.KindLock)
+		for _, n := range []uint64{uint64(f.sinceTick), uint64(f.sinceMs), uint64(f.leaseMs), f.renewals} {
+			w.U64(n)
+		}
+	case mayBeLock:
+		w.Byte(value.KindMaybe)
 	}
 	if t := e.tag(); t != nil {
 		w.Byte(value.KindTagged)
@@ -135,6 +151,9 @@ func (m *Machine) Restore(src io.Reader) error {
 	}
 	if version >= 3 {
 		next.readBlocked(r)
+	}
+	if version >= 7 {
+		next.events = readEvents(r)
 	}
 	if version >= 5 {
 		next.digest = digest(r.U64())
@@ -197,22 +216,47 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 	if !until.set() && until != never {
 		r.Fail("a deadline that is none")
 	}
-	tag, kind := readTag(r)
+	mark, facts, kind := readMark(r)
+	if mark == mayBeLock && until.set() {
+		r.Fail("what has a lease and might become a lock")
+	}
+	tag, kind := readTag(r, kind)
 	v := value.ReadValue(r, kind, buf.str[:], m.generation)
 	if tag != nil && v.Aggregate() != nil {
 		r.Fail("a tag of what is no string")
 	}
-	e := newTagged(key, nil, v, until, tag)
+	if mark != noLock && v.Aggregate() != nil {
+		r.Fail("what is known of a lock that is no string")
+	}
+	e := newMarked(key, nil, v, until, tag, mark)
+	if f := e.facts(); f != nil {
+		*f = facts
+	}
 	e.fence, e.version = fence, version
 	return e
 }
 
-// readTag reads a tag, if there is one, and the kind of the value that follows.
-func readTag(r *value.Reader) (tag *lockTag, kind byte) {
-	if kind = r.Byte(); kind != value.KindTagged {
+// readMark reads what is known of a lock, if there is anything, and the kind of what follows.
+func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
+	kind = r.Byte()
+	switch {
+	case r.Version < 7:
+		return noLock, facts, kind
+	case kind == value.KindMaybe:
+		return mayBeLock, facts, r.Byte()
+	case kind == value.KindLock:
+		facts = lockFacts{sinceTick: r.I64(), sinceMs: r.I64(), leaseMs: r.I64(), renewals: r.U64()}
+		return isLock, facts, r.Byte()
+	}
+	return noLock, facts, kind
+}
+
+// readTag reads a tag, if that is what kind says, and the kind of the value that follows.
+func readTag(r *value.Reader, kind byte) (*lockTag, byte) {
+	if kind != value.KindTagged {
 		return nil, kind
 	}
-	tag = &lockTag{owner: r.Text(), note: r.Text()}
+	tag := &lockTag{owner: r.Text(), note: r.Text()}
 	if *tag == (lockTag{}) {
 		r.Fail("an empty tag")
 	}
@@ -248,5 +292,6 @@ func readHeader(r *value.Reader) (version uint64) {
 		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d",
 			version, imageVersion))
 	}
+	r.Version = version
 	return version
 }

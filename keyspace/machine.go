@@ -28,10 +28,14 @@ type Machine struct {
 	functions functions
 	stats     stats
 	blocked   blocked
+	events    eventLog
 	digest    digest
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64 // of the entry being applied
+	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
+	noting     bool   // what becomes of locks is noted
+	cause      cause
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
@@ -82,6 +86,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
+	m.now, m.cause, m.noting = m.tick, cause{}, !at.Unnoted
+	m.events.begin(m)
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
 	m.sweep(at)
 	m.entry, m.servedBytes = m.newMeter(), 0
@@ -91,9 +97,10 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
 	m.tellChanges()
+	m.events.trim(m.settings.historyMax)
 	m.foldEntry()
 	messages := m.messages
-	m.messages, m.changed, m.applying = nil, nil, false
+	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
 	return results, messages
 }
 
@@ -141,6 +148,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
+	m.cause = cause{client: req.Client}
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {

@@ -34,6 +34,7 @@ const (
 	publishWork = 4 << 10
 	compileWork = 1 << 20 // compiling a script
 	sourceWork  = 8 << 10 // and each byte of its source
+	eventWork   = 1024    // noting what becomes of a lock, beside its bytes
 	limitWork   = 2 << 20 // a script that meets a limit: the next one needs a new state of Lua
 	stepWork    = 512     // a step of a script, 100 ns at most (see settings.stepWork)
 	calledSteps = 40      // of the fifty steps of a call in a script, those that stand for the command
@@ -193,7 +194,7 @@ func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	n := m.library.bytes + m.functions.bytes + m.blocked.bytes
+	n := m.library.bytes + m.functions.bytes + m.blocked.bytes + m.events.bytes
 	for _, d := range m.dbs {
 		n += d.bytes
 	}

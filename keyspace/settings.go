@@ -26,6 +26,9 @@ type settings struct {
 	sets                 value.SetLimits
 	zsets                value.ZsetLimits
 	streamNodeEntries    int64 // what ~ of MAXLEN rounds to
+	lockPattern          string
+	historyMax           int64 // events of locks
+	showTokens           bool  // whole
 }
 
 // The names of the parameters that the machine itself uses.
@@ -44,6 +47,9 @@ const (
 	nameZsetValue     = "zset-max-listpack-value"
 	nameStreamEntries = "stream-node-max-entries"
 	nameOutputBuffers = "client-output-buffer-limit"
+	nameLockPattern   = "lock-pattern"
+	nameLockHistory   = "lock-history-max-events"
+	nameLockTokens    = "lock-show-tokens"
 )
 
 // parameters are all parameters of CONFIG that are the same on every node. Those
@@ -59,6 +65,9 @@ var parameters = []parameter{
 	{name: nameNotify, value: "", check: notifyLettersOf},
 	{name: nameScriptSteps, value: "10000000", check: check.Number(1000, 1_000_000_000)},
 	{name: nameScriptMemory, value: "67108864", check: check.Memory(1 << 20)},
+	{name: nameLockPattern, value: "*", check: check.Text(lockPatternBytesMax)},
+	{name: nameLockHistory, value: "100000", check: check.Number(0, lockHistoryMax)},
+	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
 
 	{name: "maxclients", value: "10000", check: check.Number(1, 1<<32-1)},
 	{name: "timeout", value: "0", check: check.Number(0, math.MaxInt32)},
@@ -209,6 +218,9 @@ func (s *settings) read() {
 		Entries:    min(s.number(nameZsetEntries), value.SmallMax),
 		ValueBytes: min(s.number(nameZsetValue), value.SmallValueMax),
 	}
+	s.lockPattern = s.value(nameLockPattern)
+	s.historyMax = s.number(nameLockHistory)
+	s.showTokens = s.value(nameLockTokens) == "full"
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries

@@ -14,7 +14,7 @@ var table *resp.Table[command]
 func init() {
 	table = resp.NewTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
-		streamRows, streamReadRows, keyRows, blockRows, lockRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
+		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
 }
 
 // always answers with the same reply.

@@ -25,14 +25,15 @@ type worstSize struct {
 	names     int // arguments of one command
 	text      int // bytes of a long string
 	waiters   int
+	events    int // of a lock
 	libraries int
 	sources   int
 	functions int // of a source that takes long to compile
 }
 
 var (
-	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, libraries: 500, sources: 40, functions: 990}
+	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, events: 200, libraries: 3, sources: 3, functions: 40}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, events: 100_000, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
@@ -46,7 +47,7 @@ type worstCase struct {
 // length of their arguments.
 var cheap = strings.Fields(`time select ping echo dbsize
 	config|resetstat config|rewrite config|help memory|malloc-stats memory|purge memory|help memory|stats
-	object|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help`)
+	object|help locks|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help`)
 
 // keyed are those of them that look for one key: what stands behind it.
 var keyed = map[string]string{
@@ -55,6 +56,7 @@ var keyed = map[string]string{
 	"type": "", "expire": "100", "pexpire": "100", "expireat": "9999999999", "pexpireat": "9999999999999", "ttl": "", "pttl": "", "expiretime": "", "pexpiretime": "",
 	"persist": "", "fence": "", "move": "1", "rename": "to", "renamenx": "to", "copy": "to REPLACE", "delex": "", "delifeq": "v", "digest": "",
 	"lock": "t PX 5000", "renew": "t PX 5000", "unlock": "t",
+	"locks|info": "", "locks|history": "", "locks|why": "t",
 	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
 	"object|encoding": "", "object|freq": "", "object|idletime": "", "object|refcount": "", "memory|usage": "",
 }
@@ -74,7 +76,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"get": {{"text", "GET S", z.text - 100}}, "getset": {{"text", "GETSET S y", 1}},
 		"set": {{"text", "SET S2 {text} IFEQ x", 1}, {"text", "SET S {text} IFEQ {text}", 1}},
 		// keys
-		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
+		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}, {"locks", "DEL {names:k}", fields * 1000}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
 		"exists": {{"keys", "EXISTS {names:k}", names * 100}, {"", "EXISTS {big}", big}}, "touch": {{"keys", "TOUCH {names:k}", names * 100}},
 		"randomkey": {{"due", "RANDOMKEY", n}}, "keys": {{"keys", "KEYS *a*a*a*b", n}, {"bigkeys", "KEYS *x*x*y", bytes}},
 		"scan":   {{"keys", "SCAN 0 COUNT 1000000000 MATCH *a*a*b", n}, {"keys", "SCAN 0 COUNT 1000000000 TYPE hash", n}, {"bigkeys", "SCAN 0 COUNT 1000000 MATCH *x*x*y", bytes}},
@@ -121,8 +123,12 @@ func worstCases(z worstSize) map[string][]worstCase {
 		// others
 		"config|get": {{"", "CONFIG GET {names:*a*b}", names * 1000}, {"", "CONFIG GET {big}", big}}, "config|set": {{"", "CONFIG SET timeout {n}", 1000}, {"", "CONFIG SET notify-keyspace-events {letters}", 1}},
 		"publish": {{"", "PUBLISH c v", 1000}}, "spublish": {{"", "SPUBLISH c v", 1000}},
-		"lock":  {{"held", "LOCK R t1 PX 5000 SHARED OWNER o NOTE n", held}, {"held", "LOCK R none PX 5000", held}},
-		"renew": {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
+		"lock":          {{"held", "LOCK R t1 PX 5000 SHARED OWNER o NOTE n", held}, {"held", "LOCK R none PX 5000", held}},
+		"locks|list":    {{"locks", "LOCKS LIST COUNT {n}", n * 100}, {"locks", "LOCKS LIST MATCH *a*a*b", n * 100}, {"held locks", "LOCKS LIST", held}, {"events", "LOCKS LIST", z.events}},
+		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
+		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
+		"locks|why":     {{"events", "LOCKS WHY E none", z.events * 100}, {"line", "LOCKS WHY door none", z.waiters * 100}, {"held", "LOCKS WHY R none", held}},
+		"renew":         {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
 		"bzpopmin": {{"zset", "BZPOPMIN Z 0", 1}}, "bzpopmax": {{"zset", "BZPOPMAX Z 0", 1}}, "bzmpop": {{"zset", "BZMPOP 0 1 Z MIN COUNT {n}", n}},
 	}
@@ -342,6 +348,15 @@ func (s *worstStage) provide(need string) {
 	case "held":
 		for i := range value.LockHoldersMax {
 			s.do("LOCK", "R", "t"+strconv.Itoa(i), "PX", strconv.Itoa(100_000+i), "SHARED")
+		}
+	case "locks":
+		for i := range z.elements {
+			s.do("SET", "k"+strconv.Itoa(i), "token"+strconv.Itoa(i), "NX", "PX", "100000")
+		}
+	case "events":
+		for i := range z.events / 2 {
+			s.do("LOCK", "E", "token"+strconv.Itoa(i), "PX", "100000", "OWNER", "o", "NOTE", "n")
+			s.do("UNLOCK", "E", "token"+strconv.Itoa(i))
 		}
 	case "scripts":
 		for i := range z.elements / 10 {

@@ -46,6 +46,20 @@ type Request struct {
 	// Block: what a node has logged about blocking commands. Cmds is then the command that is
 	// asked for, or empty.
 	Block *BlockStep
+
+	// Client is who asks, if that is known: it is noted beside what becomes of a lock.
+	Client *Client
+}
+
+// Client is one client of a node.
+type Client struct {
+	ID               uint64
+	Name, Addr, Node string // as CLIENT SETNAME has it, or ""; host:port; the node's id
+}
+
+// Same reports whether two are known to be one client.
+func (c *Client) Same(other *Client) bool {
+	return c != nil && other != nil && c.ID == other.ID && c.Node == other.Node && c.Addr == other.Addr
 }
 
 // Watching is what a request asks about versions of keys.
@@ -143,7 +157,10 @@ type Stamp struct {
 	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
 	Wall  int64  // wall clock in microseconds since 1970, for TIME and for EXPIREAT and its like only
 	Index uint64 // index of the entry in the log; 0 for a read
-	Seed  uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
+	// Unnoted: the entry is from before what becomes of locks was kept. Nodes may have applied such
+	// entries without noting anything, so nobody may.
+	Unnoted bool
+	Seed    uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
 }
 
 // MessageKind says what a Message is.

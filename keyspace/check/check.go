@@ -13,6 +13,16 @@ import (
 // Value is the check of one kind of values.
 type Value func(value string) (kept string, err error)
 
+// Text is a text of some bytes at most.
+func Text(bytesMax int) Value {
+	return func(value string) (string, error) {
+		if len(value) > bytesMax {
+			return "", resp.Errorf("argument may have %d bytes at most", bytesMax)
+		}
+		return value, nil
+	}
+}
+
 // Number is a whole number.
 func Number(least, most int64) Value {
 	return func(value string) (string, error) {

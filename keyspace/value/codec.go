@@ -84,6 +84,8 @@ func (w *Writer) Text(s string) {
 // Reader reads the parts of an image. After the first error it reads nothing
 // more and every value is zero, so its callers check for an error once.
 type Reader struct {
+	Version uint64 // of the image, as who reads its head has found it
+
 	in  *bufio.Reader
 	crc checksum.Hash32
 	num [8]byte

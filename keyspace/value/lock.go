@@ -21,6 +21,9 @@ const (
 	holderOverheadBytes = 128
 )
 
+// holderFactsVersion is the first version of images that have what is known of a holder.
+const holderFactsVersion = 7
+
 // NoLeaseTick is the Tick of a Holder that has no lease.
 const NoLeaseTick = math.MaxInt64
 
@@ -32,6 +35,11 @@ type Holder struct {
 	Version     uint64 // of the last change of this holder: no other one has it
 	Tick        int64  // of the log clock, in milliseconds, after which its lease is over
 	WallMs      int64  // that end as it is reported
+
+	// What is known of how it is held; zero: nothing.
+	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
+	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
+	Renewals           uint64
 }
 
 func (h *Holder) bytes() int64 {
@@ -153,12 +161,12 @@ func (l *Lock) Without(gone func(h *Holder) bool) *Lock {
 	return newLock(l.permits, holders)
 }
 
-// Until is the lock with one end for the leases of all holders.
-func (l *Lock) Until(tick, wallMs int64, version uint64) *Lock {
+// Until is the lock with what renew makes of the lease of each holder.
+func (l *Lock) Until(renew func(h *Holder)) *Lock {
 	holders := make([]*Holder, len(l.holders))
 	for i, h := range l.holders {
 		next := *h
-		next.Tick, next.WallMs, next.Version = tick, wallMs, version
+		renew(&next)
 		holders[i] = &next
 	}
 	return newLock(l.permits, holders)
@@ -171,7 +179,10 @@ func (l *Lock) Write(w *Writer) {
 		for _, s := range []string{h.Token, h.Owner, h.Note} {
 			w.Text(s)
 		}
-		for _, n := range []uint64{h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs)} {
+		for _, n := range []uint64{
+			h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs),
+			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), h.Renewals,
+		} {
 			w.U64(n)
 		}
 	}
@@ -207,6 +218,9 @@ func readHolder(r *Reader) *Holder {
 	h.Fence, h.Version, h.Tick, h.WallMs = r.U64(), r.U64(), r.I64(), r.I64()
 	if h.Tick == NoLeaseTick && h.WallMs != -1 {
 		r.Fail("the lease of a holder is none")
+	}
+	if r.Version >= holderFactsVersion {
+		h.SinceTick, h.SinceMs, h.LeaseMs, h.Renewals = r.I64(), r.I64(), r.I64(), r.U64()
 	}
 	return h
 }

@@ -149,4 +149,6 @@ func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 const (
 	KindString = 0
 	KindTagged = 255 // none of a value: a tag, and the kind, follow
+	KindLock   = 254 // likewise: what is known of a lock follows, and a tag or the kind
+	KindMaybe  = 253 // likewise: a tag or the kind follows, of what becomes a lock by its first lease
 )

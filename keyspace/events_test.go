@@ -1,0 +1,316 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
+
+// anyEvent is an event with something in each of its fields, or nothing.
+func anyEvent(rng *rand.Rand) lockEvent {
+	text := func() string { return strings.Repeat("x", rng.IntN(4)*rng.IntN(40)) }
+	e := lockEvent{
+		kind: eventKind(1 + rng.IntN(int(eventsEnd)-1)), db: rng.IntN(databases), tick: rng.Int64() - rng.Int64(), wallMs: rng.Int64() - rng.Int64(),
+		key: fmt.Sprint("key", rng.IntN(5)), token: text(), owner: text(), note: text(), fence: rng.Uint64(), permits: rng.Int64N(5) - 1,
+		by: text(), script: rng.IntN(2) == 0, reason: text(), waitedMs: rng.Int64(), heldMs: rng.Int64(), leaseMs: rng.Int64() - 1,
+		renewals: rng.Uint64(), renewedMs: rng.Int64(), otherDB: rng.IntN(databases),
+	}
+	if e.kind == eventFlushed || e.kind == eventSwapped {
+		e.key = ""
+	}
+	if rng.IntN(2) == 0 {
+		e.client = &resp.Client{ID: rng.Uint64(), Name: text(), Addr: text(), Node: text()}
+	}
+	return e
+}
+
+func eventsOf(l *eventLog, hash uint32) (all []lockEvent) {
+	l.each(hash, func(e *lockEvent) { all = append(all, *e) })
+	return all
+}
+
+// The log holds the events that were added, less those that were trimmed or taken back, also
+// behind an image, and a copy of it does not change.
+func TestEventLogIsASlice(t *testing.T) {
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		l, want := &eventLog{begun: true, whole: true}, []lockEvent(nil)
+		mark, atMark := l.mark(), 0
+		var frozen eventLog
+		var atFrozen []lockEvent
+		for step := range 4000 {
+			switch rng.IntN(40) {
+			case 0:
+				l.trim(int64(1 + rng.IntN(600)))
+				want = want[len(want)-l.count():]
+				mark, atMark = l.mark(), len(want)
+			case 1:
+				mark, atMark = l.mark(), len(want)
+			case 2:
+				l.truncate(mark)
+				want = want[:atMark]
+			case 3:
+				if got := eventsOf(&frozen, 0); len(got) != len(atFrozen) || len(got) > 0 && !reflect.DeepEqual(got, atFrozen) {
+					t.Fatalf("seed %d step %d: a copy has changed", seed, step)
+				}
+				frozen, atFrozen = l.copy(), slices.Clone(want)
+				mark, atMark = l.mark(), len(want) // no snapshot is taken while a script runs
+			case 4:
+				back := reread(t, l)
+				l, mark = &back, eventMark{mark.next, mark.bytes}
+			default:
+				e := anyEvent(rng)
+				l.add(&e)
+				want = append(want, e)
+			}
+			if got := eventsOf(l, 0); step%50 == 0 && (len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want)) {
+				t.Fatalf("seed %d step %d: %d events, want %d", seed, step, l.count(), len(want))
+			}
+		}
+		var of []lockEvent
+		for _, e := range want {
+			if e.key == "key3" || e.key == "" {
+				of = append(of, e)
+			}
+		}
+		if got := eventsOf(l, eventHash("key3")); !reflect.DeepEqual(got, of) {
+			t.Fatalf("seed %d: %d events of a key, want %d", seed, len(got), len(of))
+		}
+		bytes := int64(0)
+		for _, c := range l.chunks {
+			for i := range c.heads {
+				if c.first+uint64(i) >= l.first {
+					bytes += int64(len(c.record(i))) + eventOverheadBytes
+				}
+			}
+		}
+		if bytes != l.bytes {
+			t.Fatalf("seed %d: %d bytes are counted, %d are there", seed, l.bytes, bytes)
+		}
+	}
+}
+
+// reread writes a log and reads it.
+func reread(t *testing.T, l *eventLog) eventLog {
+	var b bytes.Buffer
+	w := value.NewWriter(&b)
+	l.write(w)
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	r := value.NewReader(&b)
+	back := readEvents(r)
+	if r.End(); r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	return back
+}
+
+// The log is bounded by its bytes as well: large tokens do not make it larger than its events may be.
+func TestEventLogIsBoundedInBytes(t *testing.T) {
+	m := New(nil)
+	mustApply(t, m, resp.Stamp{}, 0, "CONFIG SET lock-history-max-events 100")
+	for i := range 300 {
+		mustApply(t, m, resp.Stamp{Tick: int64(i)}, 0, fmt.Sprintf("SET %s%d %s NX PX 9000", strings.Repeat("k", 1000), i, strings.Repeat("t", 500)))
+		if m.events.bytes > 100*lockHistoryEachBytes {
+			t.Fatalf("%d bytes after %d locks", m.events.bytes, i)
+		}
+	}
+	if n := m.events.count(); n < 20 || n > 100 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// What is no token, or no name of a lock, is no lock: it is too long.
+func TestWhatIsLongIsNoLock(t *testing.T) {
+	m := New(nil)
+	long := strings.Repeat("x", lockKeyBytesMax+1)
+	mustApply(t, m, resp.Stamp{}, 0, "SET "+long+" token NX PX 9000", "SET data "+strings.Repeat("x", lockTokenBytesMax+1)+" NX PX 9000",
+		"LOCK "+long+"1 token PX 9000", "LOCK "+long+"2 token PX 9000 SHARED", "SET short token NX PX 9000", "RENAME short "+long+"3")
+	if got := eventsOf(&m.events, 0); len(got) != 2 || got[0].key != "short" || got[1].kind != eventMoved {
+		t.Errorf("%+v", got)
+	}
+	if got := plain(view(m, resp.Stamp{}, 0, "LOCKS LIST")); got != "" {
+		t.Error(got)
+	}
+}
+
+// Entries from before what becomes of locks was kept leave no trace of it: every node must begin
+// with the same entry, also one that applies them later than the others did.
+func TestOldEntriesAreNotNoted(t *testing.T) {
+	m := New(fakeScripts{})
+	old := resp.Stamp{Tick: 1, Wall: 5_000_000, Unnoted: true}
+	mustApply(t, m, old, 0, "SET a token NX PX 9000", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED", "SETNX d token", "EVAL 'SET e token PX 9000' 0",
+		"RENEW c token PX 9000", "DEL a", "SET a token NX PX 9000", "FLUSHDB", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED")
+	if m.events.next != 0 || m.events.begun || plain(view(m, old, 0, "LOCKS LIST")) != "" {
+		t.Errorf("%+v", m.events)
+	}
+	e, _ := m.dbs[0].keys.get("c")
+	if h := e.lock().Newest(); e.mark() != noLock || h.LeaseMs != 0 || h.SinceTick != 0 {
+		t.Errorf("%+v", h)
+	}
+	mustApply(t, m, resp.Stamp{Tick: 2, Wall: 6_000_000}, 0, "LOCK b token PX 9000", "DEL b", "SETNX d token", "EXPIRE d 1")
+	kinds := ""
+	for _, e := range eventsOf(&m.events, 0) {
+		kinds += e.key + " " + eventNames[e.kind] + " "
+	}
+	if kinds != "b granted b deleted d granted " || m.events.knownSinceMs() != 6000 {
+		t.Errorf("%s, %d", kinds, m.events.knownSinceMs())
+	}
+}
+
+// toldEvent is what a test knows of an event.
+type toldEvent struct{ event, token string }
+
+// lockTeller plays programs that take and lose locks, and writes down what becomes of them.
+type lockTeller struct {
+	*Machine
+	at   resp.Stamp
+	held map[string]string // tokens by key
+	ends map[string]int64
+	told map[string][]toldEvent
+}
+
+func (l *lockTeller) tell(key, event, token string) {
+	l.told[key] = append(l.told[key], toldEvent{event, token})
+}
+
+func (l *lockTeller) lose(key, event string) {
+	if l.held[key] != "" {
+		l.tell(key, event, l.held[key])
+	}
+	delete(l.held, key)
+}
+
+func (l *lockTeller) take(key, token string, ms int64) {
+	if was := l.held[key]; was == "" {
+		l.tell(key, "granted", token)
+	} else if was != token {
+		return
+	}
+	l.held[key], l.ends[key] = token, l.at.Tick+ms
+}
+
+// step lets time pass, plays one command, and writes down what it should do.
+func (l *lockTeller) step(t *testing.T, rng *rand.Rand) {
+	l.at.Tick += rng.Int64N(60)
+	l.at.Wall = l.at.Tick * 1000
+	l.at.Index++
+	for key := range l.held {
+		if l.at.Tick > l.ends[key] {
+			l.lose(key, "expired")
+		}
+	}
+	key, token, ms := fmt.Sprint("k", rng.IntN(3)), fmt.Sprint("t", rng.IntN(4)), 1+rng.Int64N(300)
+	holds := l.held[key] == token
+	line := ""
+	switch rng.IntN(10) {
+	case 0, 1:
+		if line = fmt.Sprintf("SET %s %s NX PX %d", key, token, ms); l.held[key] == "" {
+			l.take(key, token, ms)
+		}
+	case 2, 3:
+		line = fmt.Sprintf("LOCK %s %s PX %d", key, token, ms)
+		l.take(key, token, ms)
+	case 4:
+		if line = fmt.Sprintf("EVAL 'SET %s %s NX PX %d' 0", key, token, ms); l.held[key] == "" {
+			l.take(key, token, ms)
+		}
+	case 5:
+		line = fmt.Sprintf("EVAL 'DEL %s\nSET %s %s NX PX 5\nlimit' 0", key, key, token) // it is taken back
+	case 6:
+		if line = fmt.Sprintf("RENEW %s %s PX %d", key, token, ms); holds {
+			l.ends[key] = l.at.Tick + ms
+		}
+	case 7:
+		if line = []string{"UNLOCK ", "DELIFEQ "}[ms%2] + key + " " + token; holds {
+			l.lose(key, "released")
+		}
+	case 8:
+		line = "DEL " + key
+		l.lose(key, "deleted")
+	case 9:
+		line = "EVAL 'DEL " + key + "' 0"
+		l.lose(key, "released")
+	}
+	l.Apply(l.at, []resp.Request{request(0, line)})
+	for _, key := range []string{"k0", "k1", "k2"} {
+		if got := l.history(key); !slices.Equal(got, l.told[key]) {
+			t.Fatalf("after %s: LOCKS HISTORY %s has\n%v, want\n%v", line, key, got, l.told[key])
+		}
+	}
+	if got := len(view(l.Machine, l.at, 0, "LOCKS LIST").Elems); got != len(l.held) {
+		t.Fatalf("after %s: LOCKS LIST has %d, want %d", line, got, len(l.held))
+	}
+}
+
+func (l *lockTeller) history(key string) (told []toldEvent) {
+	for _, e := range field(view(l.Machine, l.at, 0, "LOCKS HISTORY "+key+" COUNT 100000"), "events").Elems {
+		told = append(told, toldEvent{field(e, "event").Str, field(e, "token").Str})
+	}
+	return told
+}
+
+// field is a field of a map.
+func field(r resp.Reply, name string) resp.Reply {
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		if r.Elems[i].Str == name {
+			return r.Elems[i+1]
+		}
+	}
+	return resp.Reply{}
+}
+
+// LOCKS HISTORY and LIST agree with what programs did, also behind images.
+func TestHistoryIsWhatWasDone(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		l := &lockTeller{Machine: New(fakeScripts{}), held: map[string]string{}, ends: map[string]int64{}, told: map[string][]toldEvent{}}
+		for range 400 {
+			l.step(t, rng)
+			if rng.IntN(30) == 0 {
+				l.Machine = restored(t, image(t, l.Machine))
+			}
+		}
+		for _, key := range []string{"k0", "k1", "k2"} {
+			if len(l.told[key]) < 50 {
+				t.Errorf("only %d events", len(l.told[key]))
+			}
+		}
+	}
+}
+
+// An entry with what is known of a lock gives back what it was made of, and keeps it as long as the
+// token is the same.
+func TestEntryOfALock(t *testing.T) {
+	for _, k := range []int{1, 7, 8, 100, 200, 300} {
+		for _, v := range []int{0, 1, 8, 100, 300} {
+			for _, tag := range []*lockTag{nil, {owner: "o"}} {
+				key, token := strings.Repeat("k", k), strings.Repeat("v", v)
+				maybe := newMarked(key, nil, stringValue(token), never, tag, mayBeLock)
+				if maybe.mark() != mayBeLock || maybe.facts() != nil || maybe.key() != key || maybe.str() != token {
+					t.Fatalf("%d, %d: %+v", k, v, maybe)
+				}
+				e := newTagged(key, maybe, maybe.value(), deadline{5, 6}, tag)
+				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+int64(factsBytes) {
+					t.Fatalf("%d, %d: %+v", k, v, e)
+				}
+				*e.facts() = lockFacts{1, 2, 3, 4}
+				next := newTagged(key, e, e.value(), never, tag)
+				if *next.facts() != *e.facts() || next.key() != key || next.str() != token || next.tag() != tag {
+					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.facts())
+				}
+				if other := newTagged(key, e, stringValue(token+"x"), never, tag); other.mark() != noLock || other.str() != token+"x" {
+					t.Fatalf("%d, %d: %+v", k, v, other)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package keyspace
+
+import (
+	"strings"
+
+	"lockd/keyspace/arg"
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
+
+// What becomes of locks is noted here: store tells of every change of a key, and cause says whose it is.
+
+// Limits of what counts as a lock; what is longer is data.
+const (
+	lockKeyBytesMax     = 1024
+	lockReasonBytesMax  = 1024
+	lockPatternBytesMax = 512
+)
+
+// cause is why something changes: the command that runs, and who sent it.
+type cause struct {
+	by        string       // the command; "": none, something has ended by itself
+	script    bool         // a script calls it
+	condition bool         // it takes what is free, or compares the token; a script may have
+	client    *resp.Client // or nil
+	how       eventKind    // what becomes of the lock, where store can not see it
+	reason    string       // of LOCKS FORCE
+	waitedMs  int64        // the command had waited
+}
+
+// because runs do as a cause of its own.
+func (m *Machine) because(why cause, do func()) {
+	was := m.cause
+	m.cause = why
+	do()
+	m.cause = was
+}
+
+// cause is that of what a waiter is served.
+func (w *waiter) cause(now int64) cause {
+	return cause{by: strings.ToLower(w.args[0]), client: w.client, waitedMs: w.waitedMs(now)}
+}
+
+// waitedMs is for how long a waiter with an end has waited.
+func (w *waiter) waitedMs(now int64) int64 {
+	if w.end == never.tick {
+		return 0
+	}
+	return max(0, now-(w.end-w.timeoutMs))
+}
+
+// cloneClient copies a client out of a request.
+func cloneClient(c *resp.Client) *resp.Client {
+	if c == nil {
+		return nil
+	}
+	return &resp.Client{
+		ID: c.ID, Name: strings.Clone(c.Name), Addr: strings.Clone(c.Addr), Node: strings.Clone(c.Node),
+	}
+}
+
+// notes reports whether a key may be a lock, by its name.
+func (m *Machine) notes(key string) bool {
+	pattern := m.settings.lockPattern
+	switch {
+	case !m.noting || len(key) > lockKeyBytesMax:
+		return false
+	case pattern == "*":
+		return true
+	}
+	g := arg.NewGlob(pattern)
+	matches := g.Matches(key)
+	m.spend(g.Work())
+	return matches && !g.Exceeded()
+}
+
+// markOf is the mark of a key that comes into being under a condition.
+func (m *Machine) markOf(key string, v value.Value) lockMark {
+	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.notes(key) {
+		return noLock
+	}
+	return mayBeLock
+}
+
+// noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
+func (m *Machine) noteLease(key string, h *value.Holder) {
+	switch {
+	case !m.noting:
+	case h.LeaseMs != 0:
+		f := lockFacts{renewals: h.Renewals}
+		f.renew(deadline{tick: h.Tick}, m.now)
+		h.LeaseMs, h.Renewals = f.leaseMs, f.renewals
+	case m.notes(key) && h.Tick != value.NoLeaseTick:
+		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
+	}
+}
+
+// lockName is the lock of an event.
+type lockName struct {
+	db      int
+	key     string
+	permits int64 // see lockEvent
+}
+
+// noteLock is told what a key holds from now on, and completes the facts of next.
+func (m *Machine) noteLock(db int, key string, was, next *entry) {
+	if !m.noting {
+		return
+	}
+	had, has := factsOf(was), factsOf(next)
+	switch {
+	case had == nil && has == nil:
+	case had == nil:
+		*has = lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1}
+		if next.deadline.set() {
+			has.leaseMs = next.deadline.tick - m.now
+		}
+		m.noteGrant(lockName{db: db, key: key}, heldBy(next))
+	case has == nil:
+		m.noteLoss(lockName{db: db, key: key}, heldBy(was), next != nil)
+	case was.deadline != next.deadline:
+		has.renew(next.deadline, m.now)
+	}
+	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
+		m.noteHolders(lockName{db: db, key: key}, before, after, next != nil)
+	}
+}
+
+func factsOf(e *entry) *lockFacts {
+	if e == nil {
+		return nil
+	}
+	return e.facts()
+}
+
+func lockOf(e *entry) *value.Lock {
+	if e == nil {
+		return nil
+	}
+	return e.lock()
+}
+
+// heldBy is the holder of an exclusive lock, as one of many.
+func heldBy(e *entry) *value.Holder {
+	f := e.facts()
+	h := &value.Holder{
+		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
+		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: f.renewals,
+	}
+	if t := e.tag(); t != nil {
+		h.Owner, h.Note = t.owner, t.note
+	}
+	return h
+}
+
+// noteHolders compares who held a lock of many with who does now.
+func (m *Machine) noteHolders(of lockName, before, after *value.Lock, there bool) {
+	of.permits = permitsOf(before)
+	eachMissing(before, after, func(h *value.Holder) {
+		if h.LeaseMs != 0 {
+			m.noteLoss(of, h, there && after == nil)
+		}
+	})
+	of.permits = permitsOf(after)
+	eachMissing(after, before, func(h *value.Holder) {
+		if h.LeaseMs != 0 {
+			m.noteGrant(of, h)
+		}
+	})
+}
+
+// eachMissing visits the holders of a lock that another one does not have.
+func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
+	if of == nil {
+		return
+	}
+	var others []*value.Holder
+	if in != nil {
+		in.Each(func(h *value.Holder) bool { others = append(others, h); return true })
+	}
+	of.Each(func(h *value.Holder) bool {
+		for len(others) > 0 && others[0].Fence < h.Fence {
+			others = others[1:]
+		}
+		if len(others) == 0 || others[0].Fence != h.Fence {
+			visit(h)
+		}
+		return true
+	})
+}
+
+// sharedPermits are the permits of an event of a lock that is SHARED.
+const sharedPermits = -1
+
+func permitsOf(l *value.Lock) int64 {
+	switch {
+	case l == nil:
+		return 0
+	case l.Permits() == 0:
+		return sharedPermits
+	}
+	return int64(l.Permits())
+}
+
+func (m *Machine) noteGrant(of lockName, h *value.Holder) {
+	if len(of.key) > lockKeyBytesMax {
+		return
+	}
+	m.note(&lockEvent{
+		kind: eventGranted, db: of.db, tick: m.now, key: of.key, token: h.Token, owner: h.Owner, note: h.Note,
+		fence: h.Fence, permits: of.permits, waitedMs: m.cause.waitedMs, leaseMs: h.LeaseMs,
+	})
+}
+
+// noteLoss notes that a holder has lost a lock, perhaps to something else at its key.
+func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
+	if len(of.key) > lockKeyBytesMax {
+		return
+	}
+	kind, tick := m.cause.how, m.now
+	switch {
+	case kind == eventExpired:
+		tick = min(tick, h.Tick)
+	case kind != eventNone:
+	case overwritten:
+		kind = eventOverwritten
+	case m.cause.condition:
+		kind = eventReleased
+	default:
+		kind = eventDeleted
+	}
+	m.note(&lockEvent{
+		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
+		permits: of.permits, reason: m.cause.reason,
+		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: h.Renewals, renewedMs: renewedMs(h),
+	})
+}
+
+// renewedMs is the wall time at which a lease was begun anew, the last time; 0: never, or it has none.
+func renewedMs(h *value.Holder) int64 {
+	if h.Renewals == 0 || h.LeaseMs < 0 {
+		return 0
+	}
+	return h.WallMs - h.LeaseMs
+}
+
+// noteWaitEnd notes how a wait in line has ended, other than by the lock.
+func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
+	if w.kind != lockLine || !m.notes(w.keys[0]) {
+		return
+	}
+	e := &lockEvent{
+		kind: eventGone, db: w.db, tick: m.now, key: w.keys[0], token: w.lock.token, owner: w.lock.owner,
+		permits: w.lock.eventPermits(),
+	}
+	switch {
+	case how == resp.BlockTimedOut:
+		e.kind, e.tick = eventGaveUp, min(m.now, w.end)
+	case how != resp.BlockServed:
+	case reply.Str == errTokenElsewhere:
+		e.kind = eventReplaced
+	case reply.IsErr():
+		e.kind, e.reason = eventRefused, reply.Str
+	default:
+		e.kind = eventLeft
+	}
+	e.waitedMs = w.waitedMs(e.tick)
+	m.because(cause{client: w.client}, func() { m.note(e) })
+}
+
+// eventPermits are those that a request asks for.
+func (l *lockRequest) eventPermits() int64 {
+	if l.shared {
+		return sharedPermits
+	}
+	return int64(l.permits)
+}
+
+// noteLocksOf notes what becomes of all locks of a database.
+func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
+	if m.noting && m.dbs[db].keys.len() > 0 {
+		m.note(&lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
+	}
+}
+
+// note adds an event.
+func (m *Machine) note(e *lockEvent) {
+	if !m.events.begun {
+		return
+	}
+	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
+	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+	record := m.events.add(e)
+	if m.journal == nil {
+		m.events.trim(m.settings.historyMax)
+	}
+	m.spend(eventWork + value.CopyWork*int64(len(record)))
+	m.digest.event(record)
+}
