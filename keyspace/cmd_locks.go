@@ -36,6 +36,12 @@ var locksRows = []resp.Row[command]{
 			Group: "lockd", Since: "1.0.0", Summary: "Say in a sentence what has become of a token's lock",
 			Syntax: "key token",
 		}, Run: cmdLocksWhy},
+		{Spec: resp.Spec{
+			Name: "locks|force", Arity: -5, Flags: resp.Write | resp.Admin, Keys: secondKey, Access: "RW delete",
+			Group: "lockd", Since: "1.0.0",
+			Summary: "End a lock for all who hold it, or for one, and write down why",
+			Syntax:  "key [TOKEN token] REASON text",
+		}, Run: cmdLocksForce},
 	}}),
 }
 
@@ -460,6 +466,90 @@ func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
 		f = f.text("reason", e.reason)
 	}
 	return f.reply()
+}
+
+// The error texts of LOCKS FORCE.
+const (
+	errReasonEmpty   = "ERR the reason may not be empty"
+	errTokensBeginSo = "ERR the tokens of several holders begin so: name one in full"
+)
+
+// parseForce reads TOKEN and REASON, in any order.
+func parseForce(args resp.Args) (token, reason string, err error) {
+	for i := 0; i < len(args); i += 2 {
+		switch {
+		case i+1 == len(args):
+			return "", "", resp.Error(resp.ErrSyntax)
+		case resp.Is(args[i], "TOKEN") && token == "":
+			token = args[i+1]
+			err = checkToken(token)
+		case resp.Is(args[i], "REASON") && reason == "":
+			if reason = args[i+1]; reason == "" {
+				err = resp.Error(errReasonEmpty)
+			} else {
+				err = checkLength("reason", reason, lockReasonBytesMax)
+			}
+		default:
+			err = resp.Error(resp.ErrSyntax)
+		}
+		if err != nil {
+			return "", "", err
+		}
+	}
+	if reason == "" {
+		return "", "", resp.Error(resp.ErrSyntax)
+	}
+	return token, reason, nil
+}
+
+// cmdLocksForce answers how many have lost the lock by it.
+func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
+	key := args[2]
+	token, reason, err := parseForce(args[3:])
+	if err != nil {
+		return resp.Fail(err)
+	}
+	e, held, err := c.lookupLock(key)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	c.m.cause.how, c.m.cause.reason = eventForced, reason
+	switch {
+	case e == nil || held == nil && e.mark() != isLock:
+		return resp.Int(0)
+	case held != nil && token != "":
+		h, err := holderFor(held, token)
+		if h == nil {
+			return orZero(err)
+		}
+		c.dropHolder(key, e, h.Token)
+		return resp.Int(1)
+	case held == nil && token != "" && !fitsToken(e.str(), token):
+		return resp.Int(0)
+	}
+	c.deleteNotify(key)
+	if held == nil {
+		return resp.Int(1)
+	}
+	return resp.Int(int64(held.Len()))
+}
+
+// holderFor is the holder whom a token names, in full or by as much as is shown of it; nil: nobody.
+func holderFor(l *value.Lock, token string) (found *value.Holder, err error) {
+	if h := l.Holder(token); h != nil {
+		return h, nil
+	}
+	several := false
+	l.Each(func(h *value.Holder) bool {
+		if fitsToken(h.Token, token) {
+			found, several = h, found != nil
+		}
+		return !several
+	})
+	if several {
+		return nil, resp.Error(errTokensBeginSo)
+	}
+	return found, nil
 }
 
 // story is what has become of a token's lock: its last grant, its last wait or loss, and who came next.

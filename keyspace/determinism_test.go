@@ -100,7 +100,8 @@ func anyCommand(rng *rand.Rand) string {
 	switch rng.IntN(19) {
 	case 17:
 		return []string{"LOCKS LIST WAITED", "LOCKS LIST", "LOCKS INFO lock", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS HISTORY door COUNT 3",
-			"LOCKS WHY lock a", "LOCKS WHY door t1", "LOCKS HISTORY pool FROM -1s"}[rng.IntN(9)]
+			"LOCKS WHY lock a", "LOCKS WHY door t1", "LOCKS HISTORY pool FROM -1s",
+			"LOCKS FORCE lock REASON why", "LOCKS FORCE door TOKEN t1 REASON why", "LOCKS FORCE pool REASON why"}[rng.IntN(12)]
 	case 18:
 		return fmt.Sprintf("CONFIG SET lock-history-max-events %d lock-pattern %s", n*n*n, []string{"*", "*", "*", "lo*"}[rng.IntN(4)])
 	case 0:

@@ -211,7 +211,7 @@ func (l *lockTeller) step(t *testing.T, rng *rand.Rand) {
 	key, token, ms := fmt.Sprint("k", rng.IntN(3)), fmt.Sprint("t", rng.IntN(4)), 1+rng.Int64N(300)
 	holds := l.held[key] == token
 	line := ""
-	switch rng.IntN(10) {
+	switch rng.IntN(11) {
 	case 0, 1:
 		if line = fmt.Sprintf("SET %s %s NX PX %d", key, token, ms); l.held[key] == "" {
 			l.take(key, token, ms)
@@ -236,6 +236,9 @@ func (l *lockTeller) step(t *testing.T, rng *rand.Rand) {
 	case 8:
 		line = "DEL " + key
 		l.lose(key, "deleted")
+	case 10:
+		line = "LOCKS FORCE " + key + " REASON why"
+		l.lose(key, "forced")
 	case 9:
 		line = "EVAL 'DEL " + key + "' 0"
 		l.lose(key, "released")
@@ -312,5 +315,54 @@ func TestEntryOfALock(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Events say which client it was, of a grant that of the waiter; what the holder's own client deletes is
+// released. All of it is in the image.
+func TestEventsNameTheClient(t *testing.T) {
+	m := New(fakeScripts{})
+	web := &resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
+	job := &resp.Client{ID: 8, Addr: "10.0.0.2:6000", Node: "n2"}
+	at := resp.Stamp{Tick: 1}
+	by := func(c *resp.Client, reqs ...resp.Request) {
+		for i := range reqs {
+			reqs[i].Client = c
+		}
+		at.Index++
+		m.Apply(at, reqs)
+		m = restored(t, image(t, m))
+	}
+	by(web, resp.BlockOpening(), request(0, "SET a token1 NX PX 9000", "SET b token2 NX PX 9000", "LOCK c token3 PX 9000"))
+	by(job, asking(1, 1, 0, split("LOCK c token4 PX 9000 WAIT 5000")), asking(1, 2, 0, split("LOCK b token5 PX 9000 WAIT 5000")))
+	if got := field(field(view(m, at, 0, "LOCKS INFO c"), "line").Elems[0], "client-addr").Str; got != job.Addr {
+		t.Errorf("in line: %q", got)
+	}
+	by(web, request(0, "DEL a", "UNLOCK c token3"))
+	by(job, request(0, "DEL b"))
+	by(nil, cancelling(1, 2))
+	for _, tc := range []struct{ key, event, token, name string }{
+		{"a", "released", "token1", "web"}, {"b", "deleted", "token2", ""}, {"c", "granted", "token4", ""},
+	} {
+		events := field(view(m, at, 0, "LOCKS HISTORY "+tc.key), "events").Elems
+		found := ""
+		for _, e := range events {
+			if field(e, "event").Str == tc.event && field(e, "token").Str == tc.token {
+				found = field(e, "client-addr").Str + " " + field(e, "client-name").Str + " " + field(e, "node").Str
+			}
+		}
+		want := "10.0.0.2:6000  n2"
+		if tc.name != "" {
+			want = "10.0.0.1:5000 web n1"
+		}
+		if found != want {
+			t.Errorf("%s %s: %q, want %q", tc.key, tc.event, found, want)
+		}
+	}
+	if got := view(m, at, 0, "LOCKS WHY b token2").Str; !strings.Contains(got, "deleted by DEL of client 8 from 10.0.0.2:6000 at node n2, after 0 ms, never renewed. Next was token5 at ") {
+		t.Errorf("%s", got)
+	}
+	if got := field(field(view(m, at, 0, "LOCKS INFO c"), "holders").Elems[0], "client-id").Int; got != 8 {
+		t.Errorf("holder: client %d", got)
 	}
 }

@@ -56,7 +56,7 @@ var keyed = map[string]string{
 	"type": "", "expire": "100", "pexpire": "100", "expireat": "9999999999", "pexpireat": "9999999999999", "ttl": "", "pttl": "", "expiretime": "", "pexpiretime": "",
 	"persist": "", "fence": "", "move": "1", "rename": "to", "renamenx": "to", "copy": "to REPLACE", "delex": "", "delifeq": "v", "digest": "",
 	"lock": "t PX 5000", "renew": "t PX 5000", "unlock": "t",
-	"locks|info": "", "locks|history": "", "locks|why": "t",
+	"locks|info": "", "locks|history": "", "locks|why": "t", "locks|force": "REASON r",
 	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
 	"object|encoding": "", "object|freq": "", "object|idletime": "", "object|refcount": "", "memory|usage": "",
 }
@@ -127,6 +127,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"locks|list":    {{"locks", "LOCKS LIST COUNT {n}", n * 100}, {"locks", "LOCKS LIST MATCH *a*a*b", n * 100}, {"held locks", "LOCKS LIST", held}, {"events", "LOCKS LIST", z.events}},
 		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
 		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
+		"locks|force":   {{"held", "LOCKS FORCE R TOKEN t{unique} REASON r", held}, {"held", "LOCKS FORCE R REASON r", held}},
 		"locks|why":     {{"events", "LOCKS WHY E none", z.events * 100}, {"line", "LOCKS WHY door none", z.waiters * 100}, {"held", "LOCKS WHY R none", held}},
 		"renew":         {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},
