@@ -32,7 +32,8 @@ import (
 // requests that do not say whether they are transactions. Before version 3 an entry has no
 // digest, its requests do not say where they come from, and its commands may be unknown.
 // Before version 4 commands stood for what fields of a request say now; see fromCommands.
-// Version 5 is version 4 for a machine that notes what becomes of locks (resp.Stamp.Unnoted).
+// Version 5 is for a machine that notes what becomes of locks (resp.Stamp.Unnoted): requests may say who
+// their client is.
 const entryVersion = 5
 
 // The kinds of entry.

@@ -54,9 +54,20 @@ func fourthEntries() []entry {
 	}, entry{kind: entryBatch, term: 6, tick: 12, wall: 11, reqs: steps})
 }
 
+// fifthEntries are those of version 5, whose requests may say who their client is.
+func fifthEntries() []entry {
+	client := &resp.Client{ID: 300, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
+	set := []resp.Cmd{{Args: resp.Args{"SET", "k", "v", "NX"}}}
+	wait := resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 3, resp.Cmd{Args: resp.Args{"LOCK", "k", "v", "PX", "1", "WAIT", "1"}})
+	wait.Client = &resp.Client{ID: 1, Addr: "a:1"}
+	return append(fourthEntries(), entry{
+		kind: entryBatch, term: 7, tick: 13, wall: 12, reqs: []resp.Request{{Cmds: set, Client: client}, {Cmds: set}, wait},
+	})
+}
+
 // What is written is what is read.
 func TestEntryRoundTrip(t *testing.T) {
-	for _, e := range fourthEntries() {
+	for _, e := range fifthEntries() {
 		got, err := decodeEntry(appendEntry(nil, &e))
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, e)
@@ -97,7 +108,7 @@ func TestBadOrigin(t *testing.T) {
 // An entry that was cut short, changed in one bit, lengthened, or written by a
 // later version is refused with a reason, never misread.
 func TestEntryDamage(t *testing.T) {
-	for _, e := range thirdEntries() {
+	for _, e := range fifthEntries() {
 		good := appendEntry(nil, &e)
 		for n := range good {
 			if _, err := decodeEntry(good[:n]); err == nil {
@@ -131,7 +142,7 @@ func sealEntry(body []byte) []byte {
 // Whatever the bytes of an entry, decoding neither panics nor allocates without
 // bound, and what is read writes back to something that reads the same.
 func FuzzEntryDecode(f *testing.F) {
-	for _, e := range thirdEntries() {
+	for _, e := range fifthEntries() {
 		f.Add(appendEntry(nil, &e)[4:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

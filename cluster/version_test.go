@@ -140,7 +140,7 @@ func TestVersion4Opens(t *testing.T) {
 
 // The same of the entries of version 5, which are written today.
 func TestVersion5Opens(t *testing.T) {
-	for i, want := range fourthEntries() {
+	for i, want := range fifthEntries() {
 		b, err := os.ReadFile(filepath.Join("testdata", "v5", fmt.Sprintf("entry%d.bin", i)))
 		if err != nil {
 			t.Fatal(err)

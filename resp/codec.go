@@ -13,6 +13,7 @@ import (
 //	request  flags n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
 //	         n(keys) { db len key }, if it has keys
 //	         kind session number spentMs n(sessions) { session } n(cancels) { session number }, if it has a step
+//	         id len name len addr len node, if it has a client
 //	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
 //	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
@@ -24,6 +25,7 @@ const (
 	requestTrace
 	requestKeys
 	requestBlock
+	requestClient
 )
 
 const (
@@ -67,6 +69,10 @@ func AppendRequest(dst []byte, req Request) []byte {
 	if req.Block != nil {
 		dst = appendBlockStep(dst, req.Block)
 	}
+	if c := req.Client; c != nil {
+		dst = AppendText(binary.AppendUvarint(dst, c.ID), c.Name)
+		dst = AppendText(AppendText(dst, c.Addr), c.Node)
+	}
 	return dst
 }
 
@@ -101,6 +107,9 @@ func (r *Request) flags() (f byte) {
 	if r.Block != nil {
 		f |= requestBlock
 	}
+	if r.Client != nil {
+		f |= requestClient
+	}
 	return f
 }
 
@@ -123,6 +132,9 @@ func (r *Request) Size() int {
 	if b := r.Block; b != nil {
 		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
 	}
+	if c := r.Client; c != nil {
+		size += binary.MaxVarintLen64 + 3*binary.MaxVarintLen32 + len(c.Name) + len(c.Addr) + len(c.Node)
+	}
 	return size
 }
 
@@ -133,7 +145,7 @@ func (d *Decoder) Request() Request {
 		return Request{}
 	}
 	flags := d.Byte()
-	if flags >= 2*requestBlock {
+	if flags >= 2*requestClient {
 		d.Fail("unknown request flags")
 	}
 	req := d.request()
@@ -151,6 +163,9 @@ func (d *Decoder) Request() Request {
 	}
 	if flags&requestBlock != 0 {
 		req.Block = d.blockStep(len(req.Cmds))
+	}
+	if flags&requestClient != 0 {
+		req.Client = &Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: d.Text()}
 	}
 	if d.malformed() {
 		return Request{}

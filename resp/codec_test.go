@@ -20,6 +20,8 @@ func sampleRequests() []Request {
 		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: &Watching{Check: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}}},
 		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
 		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
+		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Client: &Client{ID: math.MaxUint64, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}},
+		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Multi: true, Client: &Client{}},
 		BlockOpening(),
 		BlockAsking(BlockID{Session: math.MaxUint64, Number: 1}, math.MaxInt64, Cmd{DB: 1, Args: Args{"BLPOP", "k", "0"}}),
 		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),
@@ -48,7 +50,7 @@ func sampleReplies() []Reply {
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
 	return a.Multi == b.Multi && a.Trace == b.Trace && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) &&
-		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block)
+		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block) && reflect.DeepEqual(a.Client, b.Client)
 }
 
 func sameReply(a, b Reply) bool {
@@ -122,7 +124,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"string too long", "\x00\x01\x00\x01\x09abc", "string exceeds the input", requestError},
 		{"database out of range", "\x00\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
 		{"endless number", "\x00" + strings.Repeat("\xff", 11), "bad number", requestError},
-		{"request flags", "\x10\x00\x00", "unknown request flags", requestError},
+		{"request flags", "\x20\x00\x00", "unknown request flags", requestError},
 		{"no keys", "\x04\x00\x00\x00", "no keys", requestError},
 		{"step of no kind", "\x08\x00\x00\x05\x01\x01\x00\x00\x00", "a step of no kind", requestError},
 		{"ask for nothing", "\x08\x00\x00\x02\x01\x01\x00\x00\x00", "a step of no kind", requestError},

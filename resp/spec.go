@@ -198,6 +198,19 @@ func (s *Spec) MayRefuse(args Args) bool {
 	return false
 }
 
+// NamesClient reports whether a command may decide what becomes of a lock: the log then says whose it is.
+// A lock may be stored, and lost, by any command that works on strings, or on keys whatever they hold.
+func (s *Spec) NamesClient() bool {
+	if s.Flags&Changes == 0 {
+		return false
+	}
+	switch s.Group {
+	case "string", "generic", "lockd", "scripting", "server":
+		return true
+	}
+	return false
+}
+
 // ReadsKeys reports whether a tracking client (CLIENT TRACKING) must be told of changes of the
 // command's keys. For a script it must be told of the keys that the script really reads, which only
 // the machine knows.

@@ -99,7 +99,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
-		Version: version, RunID: runID(), Log: i.log, Seats: c.seats,
+		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
 		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
 	}
 	if c.ClusterProtocol {

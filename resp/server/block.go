@@ -39,12 +39,8 @@ func (s *session) park(c *command, args resp.Args) {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
-	p.reply = s.srv.backend.Block(
-		s.ctx,
-		resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec},
-		p.unblock,
-		s.answer(p),
-	)
+	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
+	p.reply = s.srv.backend.Block(s.ctx, cmd, s.clientOf([]resp.Cmd{cmd}), p.unblock, s.answer(p))
 	s.parked.Store(nil)
 	close(p.done)
 	if !p.told(s.ctx) {

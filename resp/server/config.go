@@ -17,6 +17,7 @@ type Config struct {
 	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
 	Version  string            // lockd's own version, lockd_version of INFO
 	RunID    string            // run_id of INFO: 40 hex digits
+	Node     string            // the id of this node, which the log says of clients
 	Log      *slog.Logger      // nil: slog.Default()
 	Clock    Clock             // nil: the wall clock
 	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
@@ -46,8 +47,11 @@ type Backend interface {
 	// Block calls served with the reply of a command that was executed, once at most, and before
 	// anything that the command has changed is published; that may be after Block has returned.
 	// served must not wait. It decides whether the client hears the reply: if it returns false, the
-	// client never does, and a lock that was granted to it is released.
-	Block(ctx context.Context, cmd resp.Cmd, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply
+	// client never does, and a lock that was granted to it is released. client may be nil: see
+	// resp.Request.
+	Block(
+		ctx context.Context, cmd resp.Cmd, client *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
+	) resp.Reply
 	// Await returns once the hub has heard what the entries of the log up to index tell, or when
 	// this node cannot say so soon. The answer to a request may be here before.
 	Await(ctx context.Context, index uint64)

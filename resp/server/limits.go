@@ -28,6 +28,7 @@ const (
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
+	loggedNameBytesMax      = 128       // of them, in the log
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000     // setting maxclients
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub

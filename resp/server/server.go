@@ -26,6 +26,7 @@ type Server struct {
 	own      map[string]*ownSetting
 	version  string
 	runID    string
+	node     string
 	log      *slog.Logger
 	clock    Clock
 	seats    *Seats
@@ -56,7 +57,7 @@ var ErrServerClosed = errors.New("server: closed")
 func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
-		password: cfg.Password, version: cfg.Version, runID: cfg.RunID,
+		password: cfg.Password, version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
 		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, local: map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}

@@ -51,6 +51,20 @@ type endpoint struct {
 	unix  bool
 	fd    int64
 	since time.Time
+	self  *resp.Client // as the log has been told; see clientOf
+}
+
+// clientOf is this client, for a request with a command that names it; nil: none does.
+func (s *session) clientOf(cmds []resp.Cmd) *resp.Client {
+	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.NamesClient() }) {
+		return nil
+	}
+	name, _, _ := s.names.get()
+	name = name[:min(len(name), loggedNameBytesMax)]
+	if s.self == nil || s.self.Name != name {
+		s.self = &resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.srv.node}
+	}
+	return s.self
 }
 
 // newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
