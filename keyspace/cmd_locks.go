@@ -233,7 +233,8 @@ func (m *Machine) shownToken(token string) string {
 // holdersOf lists who holds a lock; whose lease is over does not.
 func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	if e.mark() == isLock {
-		return []*value.Holder{heldBy(e)}
+		h := heldBy(e)
+		return []*value.Holder{&h}
 	}
 	l := e.lock()
 	if l == nil {

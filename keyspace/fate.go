@@ -115,9 +115,11 @@ func (m *Machine) noteLock(db int, key string, was, next *entry) {
 		if next.deadline.set() {
 			has.leaseMs = next.deadline.tick - m.now
 		}
-		m.noteGrant(lockName{db: db, key: key}, heldBy(next))
+		h := heldBy(next)
+		m.noteGrant(lockName{db: db, key: key}, &h)
 	case has == nil:
-		m.noteLoss(lockName{db: db, key: key}, heldBy(was), next != nil)
+		h := heldBy(was)
+		m.noteLoss(lockName{db: db, key: key}, &h, next != nil)
 	case was.deadline != next.deadline:
 		has.renew(next.deadline, m.now)
 	}
@@ -141,9 +143,9 @@ func lockOf(e *entry) *value.Lock {
 }
 
 // heldBy is the holder of an exclusive lock, as one of many.
-func heldBy(e *entry) *value.Holder {
+func heldBy(e *entry) value.Holder {
 	f := e.facts()
-	h := &value.Holder{
+	h := value.Holder{
 		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
 		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: f.renewals,
 	}
