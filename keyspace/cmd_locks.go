@@ -49,10 +49,11 @@ var secondKey = resp.Keys{First: 2, Last: 2, Step: 1}
 
 // Limits of these commands.
 const (
-	locksCount    = 100     // without COUNT
-	locksCountMax = 1 << 20 // a larger COUNT means everything anyway
-	tokenShown    = 8       // the bytes that are shown of a token
-	holderWork    = 32 * value.VisitWork
+	locksCount    = 100                  // without COUNT
+	locksCountMax = 1 << 20              // a larger COUNT means everything anyway
+	tokenShown    = 8                    // the bytes that are shown of a token
+	holderWork    = 64 * value.VisitWork // telling of a holder, a waiter or an event
+	grantWork     = 4 * value.FarWork    // finding the grant of a holder
 )
 
 // locksOptions are those of LIST and HISTORY.
@@ -156,7 +157,11 @@ func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 func (c *ctx) listLocks(locks []heldLock) resp.Reply {
 	grants := lockGrants{}
 	for _, l := range locks {
-		grants.want(c.holdersOf(l.e))
+		holders := c.holdersOf(l.e)
+		if err := c.m.pay(grantWork * int64(len(holders))); err != nil {
+			return resp.Fail(err)
+		}
+		grants.want(holders)
 	}
 	if err := c.findGrants(grants, 0); err != nil {
 		return resp.Fail(err)
@@ -168,7 +173,7 @@ func (c *ctx) listLocks(locks []heldLock) resp.Reply {
 			return resp.Fail(err)
 		}
 		waiters := c.m.blocked.lines[lineKey{c.db, l.e.key()}]
-		r = append(replyFields{"key", resp.Bulk(l.e.key())}, r...)
+		r = append(replyFields{}.add("key", resp.Bulk(l.e.key())), r...)
 		list = append(list, r.add("waiters", resp.Int(int64(waiters))).reply())
 		if size += list[len(list)-1].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
@@ -178,9 +183,9 @@ func (c *ctx) listLocks(locks []heldLock) resp.Reply {
 }
 
 // replyFields are the fields of a map: names and replies.
-type replyFields []any
+type replyFields []resp.Reply
 
-func (f replyFields) add(name string, r resp.Reply) replyFields { return append(f, name, r) }
+func (f replyFields) add(name string, r resp.Reply) replyFields { return append(f, resp.Bulk(name), r) }
 
 // text adds a text, or a nil where there is none.
 func (f replyFields) text(name, s string) replyFields { return f.add(name, bulkUnless(s == "", s)) }
@@ -209,18 +214,10 @@ func (f replyFields) command(by string, c *resp.Client) replyFields {
 		text("client-addr", c.Addr).text("node", c.Node)
 }
 
-func (f replyFields) reply() resp.Reply {
-	elems := make([]resp.Reply, len(f))
-	for i, x := range f {
-		switch x := x.(type) {
-		case string:
-			elems[i] = resp.Bulk(x)
-		case resp.Reply:
-			elems[i] = x
-		}
-	}
-	return resp.Map(elems...)
-}
+func (f replyFields) reply() resp.Reply { return resp.Map(f...) }
+
+// newFields has room for what is told of a holder or an event.
+func newFields() replyFields { return make(replyFields, 0, 2*18) }
 
 // shownToken is what is shown of a token.
 func (m *Machine) shownToken(token string) string {
@@ -240,7 +237,8 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	if l == nil {
 		return nil
 	}
-	c.m.spend(l.SeekWork())
+	c.m.spend(3 * l.SeekWork())
+	holders = make([]*value.Holder, 0, l.Len())
 	l.Each(func(h *value.Holder) bool {
 		if c.m.tick <= h.Tick {
 			holders = append(holders, h)
@@ -263,8 +261,7 @@ func (g lockGrants) want(holders []*value.Holder) {
 func (c *ctx) findGrants(g lockGrants, hash uint32) error {
 	return c.eachEvent(hash, func(e *lockEvent) {
 		if _, wanted := g[e.fence]; wanted && e.kind == eventGranted {
-			found := *e
-			g[e.fence] = &found
+			g[e.fence] = e.copy()
 		}
 	})
 }
@@ -275,7 +272,7 @@ func (c *ctx) eachEvent(hash uint32, visit func(e *lockEvent)) error {
 		return err
 	}
 	c.m.events.each(hash, func(e *lockEvent) {
-		c.m.spend(value.FarWork)
+		c.m.spend(2 * value.FarWork)
 		visit(e)
 	})
 	return nil
@@ -302,7 +299,7 @@ func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *lockEvent) resp.R
 	if h.Tick != value.NoLeaseTick {
 		left = max(0, h.Tick-c.now())
 	}
-	f := replyFields{}.text("token", c.m.shownToken(h.Token)).text("owner", c.m.shownOwner(h.Owner, h.Token))
+	f := newFields().text("token", c.m.shownToken(h.Token)).text("owner", c.m.shownOwner(h.Owner, h.Token))
 	if grant != nil {
 		f = f.command(grant.command(), grant.client)
 	}
@@ -362,7 +359,7 @@ func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
 	}
 	k := lineKey{c.db, key}.ready()
 	for w := c.m.blocked.next(k, 0); w != nil; w = c.m.blocked.next(k, w.seq) {
-		line = append(line, replyFields{}.text("token", c.m.shownToken(w.lock.token)).
+		line = append(line, newFields().text("token", c.m.shownToken(w.lock.token)).
 			text("owner", c.m.shownOwner(w.lock.owner, w.lock.token)).command("", w.client).
 			add("mode", resp.Bulk(modeOf(w.lock.eventPermits()))).
 			add("waited-ms", resp.Int(w.waitedMs(c.now()))).add("left-ms", resp.Int(w.left(c.now()))).
@@ -417,21 +414,21 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its. What somebody deletes whose client has the lock is released.
 func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[uint64]lockEvent{} // by fence
+	held := map[uint64]*resp.Client{} // by fence
 	c.m.spend(value.HashWork * int64(len(key)))
 	return c.eachEvent(eventHash(key), func(e *lockEvent) {
 		switch {
 		case e.db != c.db || e.key != key && e.key != "":
 			return
 		case e.kind == eventGranted:
-			held[e.fence] = *e
+			held[e.fence] = e.client
 		case e.kind == eventFlushed || e.kind == eventSwapped:
 			if len(held) == 0 {
 				return
 			}
 			clear(held)
 		case e.kind.ends():
-			if g, ok := held[e.fence]; ok && e.kind == eventDeleted && g.client.Same(e.client) {
+			if e.kind == eventDeleted && held[e.fence].Same(e.client) {
 				e.kind = eventReleased
 			}
 			delete(held, e.fence)
@@ -441,7 +438,7 @@ func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
 }
 
 func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
-	f := replyFields{}.time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
+	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
 	if e.key == "" {
 		f = f.command(e.command(), e.client)
 		if e.kind == eventSwapped {
@@ -587,20 +584,19 @@ func fitsToken(token, asked string) bool {
 }
 
 func (s *story) follow(e *lockEvent, token string) {
-	copied := *e
 	switch fits := fitsToken(e.token, token); {
 	case e.key == "":
 		if s.grant != nil && s.end == nil {
-			s.end = &copied
+			s.end = e.copy()
 		}
 	case fits && e.kind == eventGranted:
-		*s = story{grant: &copied}
+		*s = story{grant: e.copy()}
 	case fits && e.kind.ends():
-		s.end, s.next = &copied, nil
+		s.end, s.next = e.copy(), nil
 	case fits:
-		*s = story{end: &copied}
+		*s = story{end: e.copy()}
 	case e.kind == eventGranted && s.end != nil && s.next == nil:
-		s.next = &copied
+		s.next = e.copy()
 	}
 }
 

@@ -202,9 +202,16 @@ func (c *eventChunk) record(i int) []byte {
 
 func (l *eventLog) count() int { return int(l.next - l.first) }
 
+// copy is an event that stays: that of a visit is used again.
+func (e *lockEvent) copy() *lockEvent {
+	c := *e
+	return &c
+}
+
 // each visits the events that may be about a key, and about whole databases, from the oldest; hash 0 is
 // all.
 func (l *eventLog) each(hash uint32, visit func(e *lockEvent)) {
+	var e lockEvent
 	for _, c := range l.chunks {
 		from := 0
 		if c.first < l.first {
@@ -212,7 +219,7 @@ func (l *eventLog) each(hash uint32, visit func(e *lockEvent)) {
 		}
 		for i := from; i < len(c.heads); i++ {
 			if h := c.heads[i].hash; hash == 0 || h == hash || h == 0 {
-				e, _ := readEvent(c.record(i)) // it was written here, or checked when the image was read
+				e, _ = readEvent(c.record(i)) // it was written here, or checked when the image was read
 				visit(&e)
 			}
 		}

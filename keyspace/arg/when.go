@@ -1,7 +1,7 @@
 package arg
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"lockd/resp"
@@ -113,8 +113,23 @@ func digits(word string, n int) (number int64, ok bool) {
 func FormatTime(ms int64) string {
 	days, of := floorDiv(ms, dayMs), floorMod(ms, dayMs)
 	year, month, day := dateOf(days)
-	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year, month, day,
-		of/hourMs, of/minuteMs%60, of/secondMs%60, of%secondMs)
+	b := make([]byte, 0, len("2026-11-22T14:03:07.212Z"))
+	b = append(appendDigits(b, year, 4), '-')
+	b = append(appendDigits(b, month, 2), '-')
+	b = append(appendDigits(b, day, 2), 'T')
+	b = append(appendDigits(b, of/hourMs, 2), ':')
+	b = append(appendDigits(b, of/minuteMs%60, 2), ':')
+	b = append(appendDigits(b, of/secondMs%60, 2), '.')
+	return string(append(appendDigits(b, of%secondMs, 3), 'Z'))
+}
+
+// appendDigits writes a number with so many digits at least.
+func appendDigits(b []byte, n int64, digits int) []byte {
+	word := strconv.FormatInt(n, 10)
+	for i := len(word); i < digits; i++ {
+		b = append(b, '0')
+	}
+	return append(b, word...)
 }
 
 // The calendar, with years that begin in March, in eras of 400 years: of so many days, with 1970 in one
