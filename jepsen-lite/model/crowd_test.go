@@ -80,8 +80,8 @@ func TestLimit(t *testing.T) {
 		"4-5 3 try l c,100,0,3 = limit 2\n 6-7 4 try l d,100,0,shared = nil\n 8-9 5 acquire l e,100 = nil",
 		"4-900 3 enter l c,9000,5000,2 = 9\n 800-801 1 release l a = 1",
 		"4-20 3 enter l c,9000,5000,3 = limit 2\n 5-6 1 release l a = 1\n 7-8 2 release l b = 1", // at once, and told late
-		"4-5 1 release l a = 1\n 6-? 3 enter l c,9000,5000,2\n 8-9 4 try l d,100,0,2 = nil", // it may be c's
-		"4-5 1 release l a = 1\n 6-?7 3 enter l c,9000,5000\n 8-9 4 try l d,100,0,2 = nil",  // who may stand before it
+		"4-5 1 release l a = 1\n 6-? 3 enter l c,9000,5000,2\n 8-9 4 try l d,100,0,2 = nil",      // it may be c's
+		"4-5 1 release l a = 1\n 6-?7 3 enter l c,9000,5000\n 8-9 4 try l d,100,0,2 = nil",       // who may stand before it
 	}
 	for _, s := range good {
 		expect(t, Crowd, two+s)
