@@ -24,20 +24,20 @@ type guard struct {
 	stored   func()        // hears of each append to the log once it is on disk; nil: nobody does
 	failed   atomic.Bool   // after that no write succeeds any more
 	down     chan struct{} // closed then
+	told     chan struct{} // closed when fatal has returned, which it does in tests only
 	retired  atomic.Bool   // closed in good order
 
 	installing atomic.Bool // Raft's main goroutine may be writing a leader's snapshot
 }
 
-// errStoreFailed is the answer to every write after the first failure, for the
-// moments until the process has ended.
+// errStoreFailed is the answer to every write after the first failure.
 var errStoreFailed = errors.New("the store has failed")
 
 func newGuard(opts Options) *guard {
 	if opts.StallMax <= 0 {
 		opts.StallMax = stallMaxDefault
 	}
-	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{})}
+	return &guard{fatal: opts.Fatal, stallMax: opts.StallMax, down: make(chan struct{}), told: make(chan struct{})}
 }
 
 // retire makes late errors harmless: the stores are being closed.
@@ -46,7 +46,7 @@ func (g *guard) retire() { g.retired.Store(true) }
 // write runs one write operation. It returns nil only if all went well in time.
 func (g *guard) write(op string, do func() error) error {
 	if g.failed.Load() {
-		return errStoreFailed
+		return g.refuse()
 	}
 	w := g.watch(op)
 	err := safely("panic", do)
@@ -56,9 +56,16 @@ func (g *guard) write(op string, do func() error) error {
 		return err
 	}
 	if g.failed.Load() {
-		return errStoreFailed
+		return g.refuse()
 	}
 	return nil
+}
+
+// refuse answers a write after the first failure, when the process should have ended. Raft panics over a term that
+// it cannot store, and the process would end by that, with a stack in the place of the reason.
+func (g *guard) refuse() error {
+	<-g.told
+	return errStoreFailed
 }
 
 // stallTicks is how often a write is checked before it counts as stalled. An append to
@@ -142,11 +149,15 @@ func (g *guard) read(op string, err error) error {
 }
 
 func (g *guard) fail(err error) {
-	if g.retired.Load() || g.failed.Swap(true) {
-		return
+	switch {
+	case g.retired.Load():
+	case g.failed.Swap(true):
+		<-g.told
+	default:
+		close(g.down)
+		g.fatal(fmt.Errorf("the disk cannot be trusted, this node stops: %w", err))
+		close(g.told)
 	}
-	close(g.down)
-	g.fatal(fmt.Errorf("the disk cannot be trusted, this node stops: %w", err))
 }
 
 // guardedLog is the raft.LogStore behind Raft's cache.

@@ -139,6 +139,36 @@ func TestGuardStall(t *testing.T) {
 	})
 }
 
+// No write returns between a failure and the end of the process: Raft would panic over its error, and the stack would
+// stand in the place of the reason.
+func TestGuardRefusesWhenTheReasonIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exit := make(chan struct{})
+		fatal := func(error) { <-exit }
+		s := guardedMem(t, Options{Fatal: fatal}, &hookedStore{before: func() error { return errors.New("broken") }})
+		returned := make(chan error)
+		for _, write := range []func() error{
+			func() error { return s.Log.StoreLogs(entries(1, 1)) },
+			func() error { return s.Stable.SetUint64([]byte("CurrentTerm"), 2) },
+			func() error { return s.Stable.Set([]byte(keyVoteCand), []byte("n1")) },
+		} {
+			go func() { returned <- write() }()
+			synctest.Wait()
+			select {
+			case err := <-returned:
+				t.Errorf("a write has returned before the reason was told: %v", err)
+			default:
+			}
+		}
+		close(exit)
+		for range 3 {
+			if err := <-returned; err == nil {
+				t.Error("a write was reported as a success")
+			}
+		}
+	})
+}
+
 // A panic of a store is an error like any other.
 func TestGuardPanic(t *testing.T) {
 	var rec fatalRecorder
