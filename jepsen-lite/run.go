@@ -369,7 +369,9 @@ func (s *session) workload(ctx context.Context, w *workload.Workload, turn uint6
 		return report.Result{}, err
 	}
 	after := &model.Verdict{} // what is wrong with the cluster itself
+	machine := watchPace(dir, began)
 	s.play(ctx, w, env, plan, length, after)
+	after.Notes = append(after.Notes, machine.end()...)
 	if err := rec.Close(); err != nil {
 		return report.Result{}, err
 	}

@@ -24,6 +24,9 @@ const (
 	settleMax  = 10 * time.Second     // for what was broken before
 )
 
+// clockTime is how a finding says when it was, as the nodes' logs do.
+const clockTime = "15:04:05.000"
+
 // lone is what the one client asks for.
 var lone = map[string][]string{
 	"write":  {"SET", provokeKey, "lone"},
@@ -95,8 +98,8 @@ func (f *Field) askAlone(which string, d *rand.Rand) {
 		if took := time.Since(began); err != nil || r.IsErr() || took > loneMax {
 			f.found.add(
 				"left alone",
-				fmt.Sprintf("%s of %s with nobody else there: %q, %v after %.1f s; %s are well",
-					which, n, r.Text(), err, took.Seconds(), loneMax),
+				fmt.Sprintf("%s of %s with nobody else there, at %s: %q, %v after %.1f s; %s are well",
+					which, n, began.Format(clockTime), r.Text(), err, took.Seconds(), loneMax),
 			)
 		}
 		if d.IntN(2) == 0 {

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	paceEvery = 20 * time.Millisecond  // between two looks at the processor
+	syncEvery = 100 * time.Millisecond // between two writes to the disk
+	paceSlow  = 200 * time.Millisecond // lateness that is worth a note
+	paceKept  = 10                     // notes of one workload
+)
+
+// pace watches the machine itself while a workload runs: how late a goroutine wakes that has
+// nothing to do, and how long the disk of the nodes takes to sync one block. A silence of lockd
+// means another thing if the machine was silent, too.
+type pace struct {
+	began time.Time
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	mu   sync.Mutex
+	slow []lateness
+}
+
+// lateness is one that was worth a note.
+type lateness struct {
+	at, took time.Duration // since the workload began
+	what     string
+}
+
+// watchPace begins to watch; the disk is that of dir.
+func watchPace(dir string, began time.Time) *pace {
+	p := &pace{began: began, stop: make(chan struct{})}
+	p.done.Go(p.processor)
+	p.done.Go(func() { p.disk(filepath.Join(dir, "pace")) })
+	return p
+}
+
+func (p *pace) processor() {
+	for last := time.Now(); p.wait(paceEvery); last = time.Now() {
+		p.note("a goroutine was woken %s late", last, time.Since(last)-paceEvery)
+	}
+}
+
+func (p *pace) disk(name string) {
+	f, err := os.Create(name)
+	if err != nil {
+		return // the nodes will say so
+	}
+	defer func() { _ = f.Close(); _ = os.Remove(name) }()
+	block := make([]byte, 4096)
+	for p.wait(syncEvery) {
+		began := time.Now()
+		if _, err := f.WriteAt(block, 0); err != nil || f.Sync() != nil {
+			continue
+		}
+		p.note("the disk took %s to sync a block", began, time.Since(began))
+	}
+}
+
+// wait waits for d; false if it is over.
+func (p *pace) wait(d time.Duration) bool {
+	select {
+	case <-p.stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (p *pace) note(what string, from time.Time, took time.Duration) {
+	if took < paceSlow {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = append(p.slow, lateness{from.Sub(p.began), took, fmt.Sprintf(what, took.Round(time.Millisecond))})
+}
+
+// end stops watching and returns the longest, in the order of time.
+func (p *pace) end() (notes []string) {
+	close(p.stop)
+	p.done.Wait()
+	slices.SortFunc(p.slow, func(a, b lateness) int { return int(b.took - a.took) })
+	p.slow = p.slow[:min(len(p.slow), paceKept)]
+	slices.SortFunc(p.slow, func(a, b lateness) int { return int(a.at - b.at) })
+	for _, s := range p.slow {
+		notes = append(notes, fmt.Sprintf("the machine, at %.1f s: %s", s.at.Seconds(), s.what))
+	}
+	return notes
+}
