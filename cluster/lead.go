@@ -25,15 +25,6 @@ type elections struct {
 	transfer transferWatch
 }
 
-func newElections(n *Node) *elections {
-	return &elections{
-		core: n.core, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader,
-		announcer: n.announcer, watch: &n.leaderWatch,
-		elected:  make(chan bool, 16),
-		transfer: transferWatch{core: n.core, proposer: n.proposer},
-	}
-}
-
 // run follows Raft's reports about this node's own leadership.
 func (e *elections) run() {
 	for {
@@ -233,7 +224,7 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 // wait for a leader that is gone.
 type leaderWatch struct {
 	*core
-	elections *elections
+	noteLoss func() // gives up a leadership that is lost
 
 	due    chan struct{} // capacity 1: check now
 	events chan raft.Observation
@@ -260,14 +251,18 @@ type leaderTerm struct {
 // over does answer; one that is gone does not.
 const termGrace = time.Second
 
-func (w *leaderWatch) start(n *Node) {
-	w.core, w.elections = n.core, n.elections
-	w.due = make(chan struct{}, 1)
-	w.events = make(chan raft.Observation, 64)
-	w.away = map[string]bool{}
-	w.began = n.clock.Monotonic()
+func newLeaderWatch(c *core) *leaderWatch {
+	return &leaderWatch{
+		core: c, due: make(chan struct{}, 1), events: make(chan raft.Observation, 64), away: map[string]bool{},
+	}
+}
+
+// start begins to hear of changes, once Raft has been made.
+func (w *leaderWatch) start(noteLoss func()) {
+	w.noteLoss = noteLoss
+	w.began = w.clock.Monotonic()
 	w.current, w.end = context.WithCancel(context.Background())
-	n.raft.RegisterObserver(raft.NewObserver(w.events, false, func(o *raft.Observation) bool {
+	w.raft.RegisterObserver(raft.NewObserver(w.events, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
 		case raft.LeaderObservation, raft.RaftState, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
 			return true
@@ -295,7 +290,7 @@ func (w *leaderWatch) run() {
 			w.mu.Unlock()
 			return
 		}
-		w.elections.noteLoss()
+		w.noteLoss()
 		w.refresh()
 		w.listen()
 	}

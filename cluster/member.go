@@ -31,13 +31,6 @@ type keeper struct {
 	awaitedLogged time.Duration // monotonic
 }
 
-func newKeeper(n *Node) *keeper {
-	return &keeper{
-		core: n.core, state: n.state, members: n.members, proposer: n.proposer,
-		elections: n.elections, watch: &n.leaderWatch,
-	}
-}
-
 // membersEvery is how often a leader checks the members without being asked.
 const membersEvery = time.Second
 

@@ -44,8 +44,8 @@ type Node struct {
 	snapshots   *snapshots
 	elections   *elections
 	keeper      *keeper
-	leaderWatch leaderWatch
-	topology    topology
+	leaderWatch *leaderWatch
+	topology    *topology
 	sentinel    *Sentinel // nil if this node is none
 
 	ready      chan struct{} // closed when Raft may be asked
@@ -61,25 +61,40 @@ func Open(cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{core: newCore(cfg), protocol: protocolOf(&cfg), ready: make(chan struct{})}
-	n.members = newMembers(n.core)
-	n.members.status = n.serveStatus
-	n.state = newState(n.core, cfg.Machine, n.members)
-	n.acked = &acknowledged{core: n.core, members: n.members, state: n.state}
-	n.proposer, n.fsm = newProposer(n), &fsm{n: n}
-	n.reader, n.blocker = newReader(n), newBlocker(n)
-	n.announcer, n.attempts = newAnnouncer(n), newAttempts()
-	n.elections = newElections(n)
-	n.keeper = newKeeper(n)
-	if cfg.Sentinel != nil {
-		n.sentinel = &Sentinel{n: n, cfg: *cfg.Sentinel}
-		n.topology.tell = n.sentinel.announce
-	}
+	n := assemble(cfg)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
 	n.start()
 	return n, nil
+}
+
+// assemble makes the parts, and gives each the others that it uses. Those that need the disk follow
+// in open.
+func assemble(cfg Config) *Node {
+	c := newCore(cfg)
+	n := &Node{core: c, protocol: protocolOf(&cfg), attempts: newAttempts(), ready: make(chan struct{})}
+	n.members = newMembers(c)
+	n.members.status = n.serveStatus
+	n.state = newState(c, cfg.Machine, n.members)
+	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
+	n.proposer, n.fsm = newProposer(n), &fsm{n: n}
+	n.reader, n.blocker = newReader(c, n.state, n.proposer), newBlocker(n)
+	n.announcer = newAnnouncer(n)
+	n.leaderWatch = newLeaderWatch(c)
+	n.elections = &elections{
+		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
+		watch: n.leaderWatch, elected: make(chan bool, 16), transfer: transferWatch{core: c, proposer: n.proposer},
+	}
+	n.keeper = &keeper{
+		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
+	}
+	n.topology = newTopology(c, n.members, n.state)
+	if cfg.Sentinel != nil {
+		n.sentinel = &Sentinel{self: cfg.ID, cfg: *cfg.Sentinel, topology: n.topology}
+		n.topology.tell = n.sentinel.announce
+	}
+	return n
 }
 
 // open takes what the node needs, in order; release gives it back.
@@ -298,8 +313,12 @@ func (n *Node) start() {
 	if n.snapshots.lacksSpare() {
 		n.snapshots.expose()
 	}
-	n.leaderWatch.start(n)
-	n.topology.start(n)
+	n.leaderWatch.start(n.elections.noteLoss)
+	n.topology.start(n.peers)
+	n.goroutines.Go(n.topology.watch)
+	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
+		n.goroutines.Go(n.topology.listen)
+	}
 	n.cfg.Publisher.Publish(n.state.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)

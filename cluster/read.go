@@ -32,8 +32,8 @@ type reader struct {
 	delay   batchDelay
 }
 
-func newReader(n *Node) *reader {
-	return &reader{core: n.core, state: n.state, proposer: n.proposer, wake: make(chan struct{}, 1), delay: roundDelay}
+func newReader(c *core, s *state, p *proposer) *reader {
+	return &reader{core: c, state: s, proposer: p, wake: make(chan struct{}, 1), delay: roundDelay}
 }
 
 // readsWaitingMax bounds the bytes of the requests that wait for a round. Requests beyond it are

@@ -16,8 +16,9 @@ import (
 // the leader is and listen for its changes. It has commands of its own, and no
 // data. All methods may be called concurrently.
 type Sentinel struct {
-	n   *Node
-	cfg SentinelConfig
+	self     string // this node's id
+	cfg      SentinelConfig
+	topology *topology
 }
 
 // Sentinel returns the node's sentinel; nil if it was opened without one.
@@ -138,7 +139,7 @@ var (
 // watched is what the sentinel knows of the cluster; nil while it has not heard of any
 // leader. Then clients ask another sentinel, or again.
 func (s *Sentinel) watched() *standing {
-	if st := s.n.topology.current.Load(); st.master != nil {
+	if st := s.topology.current.Load(); st.master != nil {
 		return st
 	}
 	return nil
@@ -212,30 +213,18 @@ func instance(name, host, port, runID string, c condition) []string {
 	}, c.down...), "down-after-milliseconds", i64(downAfter.Milliseconds()))
 }
 
-// cut reports whether this node has no connection to another one. It says so before
-// anybody can know that the other is down, as Redis does: node-redis 5 asks another
-// sentinel then, and would try to reach a master without that word for ever.
-func (s *Sentinel) cut(p *seat) bool {
-	return p.down || p.id != s.n.cfg.ID && s.n.peers.Broken(p.peer)
-}
-
-// silence is for how long a node has not answered.
-func (s *Sentinel) silence(p *seat) time.Duration {
-	return max(s.n.clock.Monotonic()-s.n.topology.lastSeen(p.id).at, 0)
-}
-
 // reported are the fields about the role that a node plays.
 func (s *Sentinel) reported(w *standing, role string, silence time.Duration) []string {
 	return []string{
 		"info-refresh", i64(silence.Milliseconds()),
-		"role-reported", role, "role-reported-time", i64((s.n.clock.Monotonic() - w.since).Milliseconds()),
+		"role-reported", role, "role-reported-time", i64(s.topology.age(w).Milliseconds()),
 	}
 }
 
 func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
 	c := s.condition(w.master, "master", false)
 	if w.vacant {
-		since := i64((s.n.clock.Monotonic() - w.since).Milliseconds())
+		since := i64(s.topology.age(w).Milliseconds())
 		c.flags, c.down = "s_down,o_down,"+c.flags, []string{"s-down-time", since, "o-down-time", since}
 	}
 	fields := instance(s.cfg.Master, w.master.host, w.master.port, w.master.runID, c)
@@ -243,9 +232,9 @@ func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
 	return bulkMap(append(fields,
 		"config-epoch", u64(w.term),
 		"num-slaves", strconv.Itoa(len(w.replicas())),
-		"num-other-sentinels", strconv.Itoa(len(w.sentinels(s.n.cfg.ID))),
+		"num-other-sentinels", strconv.Itoa(len(w.sentinels(s.self))),
 		"quorum", strconv.Itoa(w.quorum()),
-		"failover-timeout", i64(s.n.cfg.LeaderWait.Milliseconds()),
+		"failover-timeout", i64(s.topology.cfg.LeaderWait.Milliseconds()),
 		"parallel-syncs", "1",
 	)...)
 }
@@ -253,7 +242,7 @@ func sentinelMaster(s *Sentinel, w *standing) resp.Reply {
 // condition is that of a node; it counts as down by its own silence only if it may:
 // the master does when there is no leader.
 func (s *Sentinel) condition(p *seat, kind string, mayBeDown bool) condition {
-	c := condition{flags: kind, silence: s.silence(p), cut: s.cut(p)}
+	c := condition{flags: kind, silence: s.topology.silence(p), cut: s.topology.cut(p)}
 	if c.cut {
 		c.flags += ",disconnected"
 	}
@@ -276,7 +265,7 @@ func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 		list = append(list, bulkMap(append(fields,
 			"master-link-down-time", "0", "master-link-status", link,
 			"master-host", w.master.host, "master-port", w.master.port,
-			"slave-priority", "100", "slave-repl-offset", u64(s.n.topology.lastSeen(p.id).applied),
+			"slave-priority", "100", "slave-repl-offset", u64(s.topology.lastSeen(p.id).applied),
 			"replica-announced", "1",
 		)...))
 	}
@@ -285,7 +274,7 @@ func sentinelReplicas(s *Sentinel, w *standing) resp.Reply {
 
 func sentinelSentinels(s *Sentinel, w *standing) resp.Reply {
 	var list []resp.Reply
-	for _, p := range w.sentinels(s.n.cfg.ID) {
+	for _, p := range w.sentinels(s.self) {
 		c := s.condition(&p, "sentinel", true)
 		host, port, err := net.SplitHostPort(p.sentinel)
 		if err != nil {
@@ -332,7 +321,7 @@ func sentinelIsDown(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 }
 
 func sentinelMyID(_ context.Context, s *Sentinel, _ resp.Args) resp.Reply {
-	return resp.Bulk(runID("sentinel", s.n.members.memberOf(s.n.cfg.ID)))
+	return resp.Bulk(runID("sentinel", s.topology.members.memberOf(s.self)))
 }
 
 // sentinelGlobSteps bounds the work of matching a pattern.
@@ -396,7 +385,7 @@ func (s *Sentinel) infoSentinel() resp.Section {
 		own.Fields = append(
 			own.Fields,
 			resp.Field{Name: "master0", Value: fmt.Sprintf("name=%s,status=%s,address=%s:%s,slaves=%d,sentinels=%d",
-				s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.n.cfg.ID))+1)},
+				s.cfg.Master, status, w.master.host, w.master.port, len(w.replicas()), len(w.sentinels(s.self))+1)},
 		)
 	}
 	return own

@@ -90,7 +90,7 @@ func (n *Node) Redirect() string {
 // slots without one, and every node serves every key.
 func (t *topology) shard() shard {
 	s := shard{standing: t.current.Load()}
-	s.failed = s.vacant && t.clock.Monotonic()-s.since > t.cfg.LeaderWait
+	s.failed = s.vacant && t.age(s.standing) > t.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
 	} else if len(s.seats) > 0 {

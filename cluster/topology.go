@@ -23,7 +23,7 @@ type topology struct {
 	*core
 	members *members
 	state   *state
-	peers   *peer.Port
+	peers   *peer.Port               // nil before start
 	tell    func(was, now *standing) // tells the sentinel's subscribers; nil if there is none
 
 	current atomic.Pointer[standing]
@@ -75,15 +75,15 @@ const (
 	servesPause = 10 * time.Millisecond
 )
 
-func (t *topology) start(n *Node) {
-	t.core, t.members, t.state, t.peers = n.core, n.members, n.state, n.peers
-	t.heard = map[string]lastSeen{}
-	t.current.Store(&standing{vacant: true, since: n.clock.Monotonic()})
+func newTopology(c *core, m *members, s *state) *topology {
+	return &topology{core: c, members: m, state: s, heard: map[string]lastSeen{}}
+}
+
+// start takes the first look, once the peers can be asked.
+func (t *topology) start(peers *peer.Port) {
+	t.peers = peers
+	t.current.Store(&standing{vacant: true, since: t.clock.Monotonic()})
 	t.refresh()
-	n.goroutines.Go(t.watch)
-	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
-		n.goroutines.Go(t.listen)
-	}
 }
 
 // watch follows the leader until the node stops.
@@ -186,6 +186,21 @@ func (t *topology) lastSeen(id string) lastSeen {
 	defer t.mu.Unlock()
 	return t.heard[id]
 }
+
+// silence is for how long a node has not answered.
+func (t *topology) silence(p *seat) time.Duration {
+	return max(t.clock.Monotonic()-t.lastSeen(p.id).at, 0)
+}
+
+// cut reports whether this node has no connection to another one. It says so before
+// anybody can know that the other is down, as Redis does: node-redis 5 asks another
+// sentinel then, and would try to reach a master without that word for ever.
+func (t *topology) cut(p *seat) bool {
+	return p.down || p.id != t.cfg.ID && t.peers.Broken(p.peer)
+}
+
+// age is for how long the leader of a standing has led, or has been lost.
+func (t *topology) age(s *standing) time.Duration { return t.clock.Monotonic() - s.since }
 
 // seats lists the nodes. A member that this node has never heard gets downAfter to answer, like any
 // other.
