@@ -19,7 +19,10 @@ const announcePause = time.Millisecond
 // CommitTimeout. An announcement is a message that Raft itself could send: an AppendEntries without
 // entries, behind the last entry that the follower has.
 type announcer struct {
-	n       *Node
+	*core
+	busy     func() bool // the next entry is on its way: it carries the commit index
+	replicas *replicas
+
 	wake    chan struct{}            // capacity 1: an entry was applied
 	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
 
@@ -36,8 +39,10 @@ type replica struct {
 	busy   bool                      // an announcement to it is in flight
 }
 
-func newAnnouncer(n *Node) *announcer {
-	return &announcer{n: n, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{}}
+func newAnnouncer(c *core, busy func() bool, r *replicas) *announcer {
+	return &announcer{
+		core: c, busy: busy, replicas: r, wake: make(chan struct{}, 1), members: map[raft.ServerID]*replica{},
+	}
 }
 
 // entryApplied records that this leader's machine has applied an entry.
@@ -73,7 +78,7 @@ func (a *announcer) more(r *replica) {
 func (a *announcer) has(id raft.ServerID) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.members[id]; r != nil && r.last.Term == a.n.raft.CurrentTerm() {
+	if r := a.members[id]; r != nil && r.last.Term == a.raft.CurrentTerm() {
 		return r.has
 	}
 	return 0
@@ -84,11 +89,11 @@ func (a *announcer) run() {
 	for {
 		select {
 		case <-a.wake:
-		case <-a.n.stop:
+		case <-a.stop:
 			return
 		}
 		time.Sleep(announcePause)
-		if !a.n.proposer.busy() { // otherwise the next entry carries the commit index
+		if !a.busy() {
 			a.announce()
 		}
 	}
@@ -100,7 +105,7 @@ func (a *announcer) announce() {
 	defer a.mu.Unlock()
 	for id, r := range a.members {
 		switch {
-		case !a.n.raft.owes(r.last.Term, id, r.target):
+		case !a.raft.owes(r.last.Term, id, r.target):
 			delete(a.members, id) // known from an earlier term, or removed from the cluster
 		case !r.busy && r.knows < to.Index && r.has >= to.Index:
 			r.busy = true
@@ -115,7 +120,7 @@ func (a *announcer) send(id raft.ServerID, r *replica, to *raft.Log) {
 	a.mu.Unlock()
 	msg.PrevLogEntry, msg.PrevLogTerm, msg.LeaderCommitIndex = to.Index, to.Term, to.Index
 	var resp raft.AppendEntriesResponse
-	err := a.n.trans.replicas.call(r.target, &msg, &resp)
+	err := a.replicas.call(r.target, &msg, &resp)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.busy = false; err == nil && resp.Success {

@@ -77,7 +77,7 @@ func TestAnnouncerWakesUp(t *testing.T) {
 		has, knows uint64
 		want       bool
 	}{{5, 4, true}, {5, 5, false}, {4, 4, false}} {
-		a := newAnnouncer(&Node{})
+		a := newAnnouncer(nil, nil, nil)
 		a.applied.Store(&raft.Log{Index: 5, Term: 1})
 		a.answered("n2", "n2:1", &raft.AppendEntriesRequest{Term: 1, PrevLogEntry: tt.has, LeaderCommitIndex: tt.knows})
 		if got := len(a.wake) > 0; got != tt.want {

@@ -39,6 +39,7 @@ type Node struct {
 	// Beside it.
 	members     *members
 	acked       *acknowledged
+	replicas    *replicas
 	announcer   *announcer
 	ownLog      *ownLog
 	snapshots   *snapshots
@@ -80,7 +81,8 @@ func assemble(cfg Config) *Node {
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
 	n.proposer, n.fsm = newProposer(n), &fsm{n: n}
 	n.reader, n.blocker = newReader(c, n.state, n.proposer), newBlocker(n)
-	n.announcer = newAnnouncer(n)
+	n.replicas = newReplicas()
+	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
 	n.leaderWatch = newLeaderWatch(c)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,

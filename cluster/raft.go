@@ -79,6 +79,13 @@ func (g *group) voters() []raft.Server {
 	return voters
 }
 
+// others is the number of other voters: what WAIT and connected_slaves say. It
+// does not follow who is up at the moment: a commit needs a majority anyway, and a
+// client that compares the two figures must not see them differ.
+func (g *group) others() int64 {
+	return int64(max(len(g.voters())-1, 0))
+}
+
 // alone reports whether this node is the only voter: then there is nobody to ask.
 func (g *group) alone() bool {
 	voters := g.voters()

@@ -209,12 +209,14 @@ func decodeReplicateAnswer(body []byte, answer *raft.AppendEntriesResponse) (sai
 // replicas keeps the connections of a leader to the others while nobody uses them. All
 // methods may be called concurrently.
 type replicas struct {
-	dial func(target raft.ServerAddress) (net.Conn, error)
+	dial func(target raft.ServerAddress) (net.Conn, error) // set once the peers are there
 
 	mu     sync.Mutex
 	idle   map[raft.ServerAddress][]*logConn
 	closed bool
 }
+
+func newReplicas() *replicas { return &replicas{idle: map[raft.ServerAddress][]*logConn{}} }
 
 // call has the member at target answer a request.
 func (r *replicas) call(

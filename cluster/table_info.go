@@ -47,13 +47,6 @@ var infoRows = []resp.Row[nodeCommand]{
 		always(resp.Err(notByHand))),
 }
 
-// replicas is the number of other voters: what WAIT and connected_slaves say. It
-// does not follow who is up at the moment: a commit needs a majority anyway, and a
-// client that compares the two figures must not see them differ.
-func (n *Node) replicas() int64 {
-	return int64(max(len(n.raft.voters())-1, 0))
-}
-
 // cmdWait answers at once: a reply to a write already means that a majority has it
 // on its disks.
 func cmdWait(_ context.Context, n *Node, args resp.Args) resp.Reply {
@@ -64,7 +57,7 @@ func cmdWait(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if bad != nil {
 		return *bad
 	}
-	return resp.Int(min(max(want, 0), n.replicas()))
+	return resp.Int(min(max(want, 0), n.raft.others()))
 }
 
 func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
@@ -85,7 +78,7 @@ func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	if bad != nil {
 		return *bad
 	}
-	return resp.Array(resp.Int(local), resp.Int(min(want, n.replicas())))
+	return resp.Array(resp.Int(local), resp.Int(min(want, n.raft.others())))
 }
 
 func badTimeout(s string) *resp.Reply {
@@ -238,7 +231,7 @@ func (n *Node) infoReplication() resp.Section {
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	if n.lead.held() {
 		add("role", "master")
-		add("connected_slaves", i64(n.replicas()))
+		add("connected_slaves", i64(n.raft.others()))
 		i := 0
 		for _, v := range n.raft.voters() {
 			if string(v.ID) == n.cfg.ID {
@@ -266,7 +259,7 @@ func (n *Node) infoReplication() resp.Section {
 		add("slave_priority", "100")
 		add("slave_read_only", "0")
 		add("replica_announced", "1")
-		add("connected_slaves", i64(n.replicas()))
+		add("connected_slaves", i64(n.raft.others()))
 	}
 	add("master_failover_state", "no-failover")
 	add("master_replid", n.members.roster.Load().replicationID())

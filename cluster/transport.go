@@ -27,7 +27,7 @@ import (
 type transport struct {
 	*raft.NetworkTransport
 	n        *Node
-	replicas replicas
+	replicas *replicas
 	requests chan raft.RPC // of all connections
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -193,12 +193,9 @@ func (t *transport) acceptLogs() {
 }
 
 func (n *Node) newTransport(log hclog.Logger) *transport {
-	t := &transport{n: n, requests: make(chan raft.RPC), stop: make(chan struct{})}
-	t.replicas = replicas{
-		idle: map[raft.ServerAddress][]*logConn{},
-		dial: func(target raft.ServerAddress) (net.Conn, error) {
-			return n.peers.DialLog(target, peerTimeout)
-		},
+	t := &transport{n: n, replicas: n.replicas, requests: make(chan raft.RPC), stop: make(chan struct{})}
+	t.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) {
+		return n.peers.DialLog(target, peerTimeout)
 	}
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: n.peers.StreamLayer(),
