@@ -148,7 +148,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 	switch o {
 	case outcomeNotDone:
 		w.n.blocker.forget(call.id)
-		return resp.Err(w.n.protocol.notDone), false
+		return resp.Err(w.n.commands.notDone), false
 	case outcomeUnknown:
 		w.n.blocker.cancel(call.id)
 		return resp.Err(resp.ErrUnknown), false
@@ -222,7 +222,7 @@ func (w *blockWait) undone() resp.Reply {
 	case w.unblocked && w.why == resp.UnblockError:
 		return resp.Err(resp.ErrUnblocked)
 	}
-	return resp.Err(w.n.protocol.notDone)
+	return resp.Err(w.n.commands.notDone)
 }
 
 // nothing is the answer to a client that has waited in vain.
@@ -242,7 +242,7 @@ func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome
 	for {
 		changed := n.changed.next()
 		req := request()
-		n.identify(req.Cmds)
+		n.commands.identify(req.Cmds)
 		out := n.attempt(ctx, req, true)
 		switch {
 		case out.outcome == outcomeUnknown:
@@ -355,7 +355,7 @@ func (b *blocker) giveBack(ctx context.Context) {
 			return
 		}
 		for req := b.nextReturn(); req != nil && ctx.Err() == nil; req = b.nextReturn() {
-			b.n.identify(req.Cmds)
+			b.n.commands.identify(req.Cmds)
 			if b.settled(b.n.run(ctx, *req)) {
 				b.dropReturn()
 			}
@@ -365,7 +365,7 @@ func (b *blocker) giveBack(ctx context.Context) {
 
 // settled reports whether a release is known to have been executed, or to do nothing.
 func (b *blocker) settled(res resp.Result) bool {
-	return len(res.Replies) == 0 || res.Replies[0].Str != resp.ErrUnknown && res.Replies[0].Str != b.n.protocol.notDone
+	return len(res.Replies) == 0 || res.Replies[0].Str != resp.ErrUnknown && res.Replies[0].Str != b.n.commands.notDone
 }
 
 // nextReturn is the first queued release; nil if there is none.

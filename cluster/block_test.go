@@ -778,7 +778,7 @@ func TestLockInLine(t *testing.T) {
 		vain := c.block(others[1], "LOCK door dave PX 60000 WAIT 100")
 		c.want(vain, "_")
 		try := []resp.Cmd{{Args: strings.Fields("LOCK door dave PX 1 WAIT 1")}}
-		others[1].identify(try)
+		others[1].commands.identify(try)
 		if got := others[1].Block(t.Context(), try[0], nil, nil, func(resp.Reply) bool { return true }); got.Kind != resp.KindNil {
 			t.Errorf("a client that waited in vain is answered %v", got)
 		}

@@ -18,8 +18,8 @@ import (
 // The data commands of a request run first, together, as nothing may come in
 // between; then those about the node (INFO, WAIT ...), in their order.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
-	n.identify(req.Cmds)
-	isOwn := func(c resp.Cmd) bool { return n.own(&c) != nil }
+	n.commands.identify(req.Cmds)
+	isOwn := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }
 	if !slices.ContainsFunc(req.Cmds, isOwn) {
 		return n.run(ctx, req)
 	}
@@ -81,14 +81,14 @@ const (
 // run tries a request until its outcome is known, or cannot be known, or there has been no leader
 // for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
 // latency. A read may always be tried again; a write whose outcome is unknown never is. A command
-// about the node (Node.isOwn) counts as a write.
+// about the node (commands.isOwn) counts as a write.
 func (n *Node) run(ctx context.Context, req resp.Request) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
 	n.serving.Add(1)
 	defer n.serving.Add(-1)
-	write := n.isOwn(&req) || req.Writes()
+	write := n.commands.isOwn(&req) || req.Writes()
 	start, pause := n.clock.Monotonic(), retryPauseMin
 	var done []resp.Reply // replies to the commands before those of req, if req is the rest of a request
 	for {
@@ -113,7 +113,7 @@ func (n *Node) run(ctx context.Context, req resp.Request) resp.Result {
 		}
 		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return behind(done, fail(req, n.protocol.notDone))
+			return behind(done, fail(req, n.commands.notDone))
 		}
 		sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
@@ -133,7 +133,7 @@ var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothi
 // try makes one attempt at a request. doubted means that the attempt was in doubt until the log
 // showed its outcome.
 func (n *Node) try(ctx context.Context, req resp.Request, write bool) (out answer, doubted bool) {
-	switch own := n.isOwn(&req); {
+	switch own := n.commands.isOwn(&req); {
 	case write && !own:
 		return n.attemptWrite(ctx, req)
 	case own && n.lead.Load() != nil:
@@ -254,7 +254,7 @@ func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
 // is bound to, answers that it is not done.
 func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
-	n.identify(o.req.Cmds)
+	n.commands.identify(o.req.Cmds)
 	recall, lead := isRecall(o.req), n.lead.Load()
 	if lead == nil || !lead.takes(f.Term) || recall && f.Number == 0 {
 		respond(peer.Answer{Outcome: outcomeNotDone})
@@ -273,7 +273,7 @@ func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 		n.proposer.submit(o)
 		return
 	}
-	if n.isOwn(&o.req) {
+	if n.commands.isOwn(&o.req) {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), o.until)
 			defer cancel()

@@ -21,8 +21,7 @@ type elections struct {
 	announcer *announcer
 	watch     *leaderWatch
 
-	elected  chan bool // from Raft: this node was elected, or does not lead any more
-	transfer transferWatch
+	elected chan bool // from Raft: this node was elected, or does not lead any more
 }
 
 // run follows Raft's reports about this node's own leadership.
@@ -51,7 +50,7 @@ func (e *elections) startLeading() {
 	for e.raft.State() == raft.Leader && !e.broken.Load() {
 		term := e.raft.CurrentTerm()
 		err := e.barrier()
-		e.transfer.observe(err)
+		e.proposer.transfer.observe(err)
 		if err == nil && e.lead.Load() == nil && e.startClock(term) {
 			e.changed.tell()
 			signal(e.proposer.wake)
@@ -144,48 +143,6 @@ func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Heartbeat)
 	defer cancel()
 	return poll(ctx, func() bool { return e.announcer.has(id) >= e.raft.LastIndex() })
-}
-
-// transferWatch ends the process if Raft refuses entries because of a leadership transfer that is
-// not happening. If the chosen member hangs, Raft may never end the transfer, not even in a later
-// term: it leads and takes no entries.
-type transferWatch struct {
-	mu       sync.Mutex
-	refusals int           // consecutive refusals, at most one per transferRefusalEvery
-	last     time.Duration // monotonic time of the last one counted
-
-	*core
-	proposer *proposer
-}
-
-// Raft's own part of a transfer ends within two election timeouts, one of them that of the message to
-// the successor (transport.TimeoutNow). The watch counts refusals instead of measuring time, because any amount
-// of time may pass while a process is stopped.
-const (
-	transferRefusalEvery = 100 * time.Millisecond // one refusal per this time counts
-	transferRefusalsMax  = 100
-)
-
-var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and "+
-	"it is not: this node stops so that another can lead",
-	transferRefusalsMax*transferRefusalEvery)
-
-// observe records Raft's answer to an entry.
-func (w *transferWatch) observe(err error) {
-	now := w.clock.Monotonic()
-	w.mu.Lock()
-	switch {
-	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || w.proposer.holding():
-		w.refusals = 0
-	case w.refusals == 0 || now-w.last >= transferRefusalEvery:
-		w.refusals++
-		w.last = now
-	}
-	stuck := w.refusals >= transferRefusalsMax
-	w.mu.Unlock()
-	if stuck {
-		w.fatal(errTransferStuck)
-	}
 }
 
 // handOverMax bounds a requested hand-over of leadership.

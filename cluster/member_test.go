@@ -515,9 +515,9 @@ func TestTransferThatNeverEnds(t *testing.T) {
 func TestTransferWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := false
-		n := &Node{core: newCore(Config{Clock: NewSystemClock(), Fatal: func(error) { stopped = true }})}
-		n.proposer = newProposer(n)
-		w := transferWatch{core: n.core, proposer: n.proposer}
+		c := newCore(Config{Clock: NewSystemClock(), Fatal: func(error) { stopped = true }})
+		p := newProposer(c, nil, nil)
+		w := &p.transfer
 		refuse := func(times int, pause time.Duration) {
 			for range times {
 				w.observe(raft.ErrLeadershipTransferInProgress)
@@ -528,9 +528,9 @@ func TestTransferWatch(t *testing.T) {
 		w.observe(nil)
 		refuse(1, time.Hour) // the process is paused
 		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
-		n.proposer.hold(t.Context())
+		p.hold(t.Context())
 		refuse(2*transferRefusalsMax, transferRefusalEvery)
-		n.proposer.release()
+		p.release()
 		refuse(transferRefusalsMax-1, transferRefusalEvery)
 		if stopped {
 			t.Fatal("it stopped too soon")
@@ -543,7 +543,7 @@ func TestTransferWatch(t *testing.T) {
 
 // Two hand-overs at a time hold the proposer until both are over.
 func TestHoldsAddUp(t *testing.T) {
-	p := newProposer(&Node{core: newCore(Config{Clock: NewSystemClock()})})
+	p := newProposer(newCore(Config{Clock: NewSystemClock()}), nil, nil)
 	p.hold(t.Context())
 	p.hold(t.Context())
 	p.release()

@@ -28,7 +28,7 @@ type Node struct {
 	trans  *transport
 
 	// From the clients to the log, and from it.
-	protocol *protocol // what clients take the nodes for
+	commands *commands // what they may send
 	attempts *attempts // writes of this node's clients that are under way
 	blocker  *blocker
 	reader   *reader
@@ -74,19 +74,20 @@ func Open(cfg Config) (*Node, error) {
 // in open.
 func assemble(cfg Config) *Node {
 	c := newCore(cfg)
-	n := &Node{core: c, protocol: protocolOf(&cfg), attempts: newAttempts(), ready: make(chan struct{})}
+	n := &Node{core: c, attempts: newAttempts(), ready: make(chan struct{})}
+	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine}
 	n.members = newMembers(c)
 	n.members.status = n.serveStatus
 	n.state = newState(c, cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
-	n.proposer, n.fsm = newProposer(n), &fsm{n: n}
+	n.proposer, n.fsm = newProposer(c, n.state, n.commands), &fsm{n: n}
 	n.reader, n.blocker = newReader(c, n.state, n.proposer), newBlocker(n)
 	n.replicas = newReplicas()
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
 	n.leaderWatch = newLeaderWatch(c)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
-		watch: n.leaderWatch, elected: make(chan bool, 16), transfer: transferWatch{core: c, proposer: n.proposer},
+		watch: n.leaderWatch, elected: make(chan bool, 16),
 	}
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +41,11 @@ func (o *op) deserted() bool {
 // in flight the next one gathers, so all clients share the cost of a commit. The leader's disk is
 // free again before the entry is committed; a second entry may follow then.
 type proposer struct {
-	n    *Node
-	wake chan struct{} // capacity 1: something that take depends on has changed
+	*core
+	state    *state
+	commands *commands
+	transfer transferWatch
+	wake     chan struct{} // capacity 1: something that take depends on has changed
 
 	mu       sync.Mutex
 	waiting  []*op
@@ -58,8 +62,10 @@ type proposer struct {
 	recalls recalls // of the goroutine that proposes
 }
 
-func newProposer(n *Node) *proposer {
-	return &proposer{n: n, wake: n.wakeProposer, delay: entryDelay}
+func newProposer(c *core, s *state, known *commands) *proposer {
+	p := &proposer{core: c, state: s, commands: known, wake: c.wakeProposer, delay: entryDelay}
+	p.transfer = transferWatch{core: c, holding: p.holding}
+	return p
 }
 
 // submit queues an op.
@@ -91,7 +97,7 @@ func (p *proposer) run() {
 		select {
 		case <-p.wake:
 		case <-timer.C:
-		case <-p.n.stop:
+		case <-p.stop:
 			p.close()
 			return
 		}
@@ -104,7 +110,7 @@ const tickPause = 10 * time.Millisecond
 
 // step proposes one entry and returns 0. If there is none to propose, it returns how long to sleep.
 func (p *proposer) step() time.Duration {
-	lead := p.n.lead.Load()
+	lead := p.lead.Load()
 	if lead == nil {
 		p.refuse()
 		return idleMax
@@ -126,7 +132,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	if p.held > 0 || p.inFlight > 0 && !p.mayFollow() {
 		return nil, idleMax
 	}
-	now := p.n.clock.Monotonic()
+	now := p.clock.Monotonic()
 	if p.inFlight == 0 {
 		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
 			_ = fault.At(fault.Gather)
@@ -147,7 +153,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 		return nil, idleMax
 	}
 	if count == 0 {
-		due := lead.until(p.n.state.deadline.Load())
+		due := lead.until(p.state.deadline.Load())
 		if p.opened < lead.term {
 			due = 0
 		}
@@ -204,7 +210,7 @@ func (p *proposer) close() {
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *leadership, ops []*op) {
 	e := entry{
-		kind: entryBatch, term: lead.term, wall: p.n.clock.Wall(),
+		kind: entryBatch, term: lead.term, wall: p.clock.Wall(),
 		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
 	}
 	fl := &flight{p: p, term: lead.term, took: len(ops), ops: ops[:0]}
@@ -230,16 +236,16 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		return
 	}
 	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
-	if d := p.n.state.digest.Load(); d != nil {
+	if d := p.state.digest.Load(); d != nil {
 		e.checked, e.digest = d.index, d.digest
 	}
-	fl.began = p.n.clock.Monotonic()
+	fl.began = p.clock.Monotonic()
 	data := appendEntry(make([]byte, 0, size), &e)
 	if err := fault.At(fault.Propose); err != nil {
 		fl.complete(outcomeNotDone, nil)
 		return
 	}
-	f := p.n.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
+	f := p.raft.Apply(data, enqueueWaitMax) // THE ONLY raft.Apply IN THE TREE
 	fl.timer = time.AfterFunc(commitWaitMax, func() { fl.complete(outcomeUnknown, nil) })
 	go fl.await(f)
 }
@@ -247,7 +253,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 // refuseUnfit answers an op that must not be logged. A session has checked its commands already;
 // this check is for requests from other nodes.
 func (p *proposer) refuseUnfit(o *op) bool {
-	why, found := p.n.unfit(o.req)
+	why, found := p.commands.unfit(o.req)
 	if found {
 		o.done(outcomeDone, fail(o.req, why.Str))
 	}
@@ -269,7 +275,7 @@ type flight struct {
 // timer completes the flight then.
 func (fl *flight) await(f raft.ApplyFuture) {
 	err := f.Error()
-	fl.p.n.elections.transfer.observe(err)
+	fl.p.transfer.observe(err)
 	o := outcomeOf(err)
 	var results []resp.Result
 	if o == outcomeDone {
@@ -321,7 +327,7 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 	if fl.completed.Swap(true) {
 		return
 	}
-	p, now := fl.p, fl.p.n.clock.Monotonic()
+	p, now := fl.p, fl.p.clock.Monotonic()
 	p.mu.Lock()
 	p.inFlight--
 	p.flying -= fl.took
@@ -375,6 +381,48 @@ func (p *proposer) release() {
 	p.held--
 	p.mu.Unlock()
 	signal(p.wake)
+}
+
+// transferWatch ends the process if Raft refuses entries because of a leadership transfer that is
+// not happening. If the chosen member hangs, Raft may never end the transfer, not even in a later
+// term: it leads and takes no entries.
+type transferWatch struct {
+	*core
+	holding func() bool // a transfer is under way
+
+	mu       sync.Mutex
+	refusals int           // consecutive refusals, at most one per transferRefusalEvery
+	last     time.Duration // monotonic time of the last one counted
+}
+
+// Raft's own part of a transfer ends within two election timeouts, one of them that of the message to
+// the successor (transport.TimeoutNow). The watch counts refusals instead of measuring time, because any amount
+// of time may pass while a process is stopped.
+const (
+	transferRefusalEvery = 100 * time.Millisecond // one refusal per this time counts
+	transferRefusalsMax  = 100
+)
+
+var errTransferStuck = fmt.Errorf("raft has refused every write for %s because leadership is being transferred, and "+
+	"it is not: this node stops so that another can lead",
+	transferRefusalsMax*transferRefusalEvery)
+
+// observe records Raft's answer to an entry.
+func (w *transferWatch) observe(err error) {
+	now := w.clock.Monotonic()
+	w.mu.Lock()
+	switch {
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress) || w.holding():
+		w.refusals = 0
+	case w.refusals == 0 || now-w.last >= transferRefusalEvery:
+		w.refusals++
+		w.last = now
+	}
+	stuck := w.refusals >= transferRefusalsMax
+	w.mu.Unlock()
+	if stuck {
+		w.fatal(errTransferStuck)
+	}
 }
 
 // batchDelay holds the next entry, or round of questions, back for a moment after one has ended.

@@ -10,7 +10,7 @@ import (
 // A second entry follows the first once that is on the leader's disk, if it carries
 // about as much; a third one waits.
 func TestSecondEntryFollows(t *testing.T) {
-	p := newProposer(&Node{core: newCore(Config{Clock: NewSystemClock()})})
+	p := newProposer(newCore(Config{Clock: NewSystemClock()}), nil, nil)
 	lead := &leadership{}
 	answered := 0
 	submit := func(ops int) {
@@ -58,16 +58,14 @@ func completeFlight(p *proposer, ops []*op) {
 func TestLoneOpIsNotForgotten(t *testing.T) {
 	for ahead := range 8 {
 		clock := &steppingClock{now: time.Hour}
-		n := &Node{core: newCore(Config{Clock: clock})}
-		n.state = newState(n.core, nil, nil)
-		n.lead.Store(&leadership{clock: clock})
-		n.state.deadline.Store(noDeadline)
-		p := newProposer(n)
+		c := newCore(Config{Clock: clock})
+		c.lead.Store(&leadership{clock: clock})
+		p := newProposer(c, newState(c, nil, nil), nil)
 		p.delay.batchDone(50, 0, time.Second, clock.now)
 		p.submit(&op{size: 1})
 		clock.step = p.delay.most / 4
 		clock.now += time.Duration(ahead) * clock.step / 2
-		if ops, wait := p.take(n.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.delay.most) {
+		if ops, wait := p.take(c.lead.Load()); len(ops) == 0 && (wait <= 0 || wait > p.delay.most) {
 			t.Errorf("the op waits, and the proposer sleeps for %s", wait)
 		}
 	}
@@ -88,7 +86,7 @@ func (c *steppingClock) Monotonic() time.Duration {
 // while leadership moves, the next try comes after a pause.
 func TestTickIsNotTriedWithoutPause(t *testing.T) {
 	clock := &steppingClock{now: time.Hour}
-	p := newProposer(&Node{core: newCore(Config{Clock: clock}), state: &state{}})
+	p := newProposer(newCore(Config{Clock: clock}), &state{}, nil)
 	lead := &leadership{clock: clock, base: 10}
 	for range 2 {
 		if ops, wait := p.take(lead); len(ops) > 0 || wait != 0 {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/raft"
@@ -184,41 +185,46 @@ func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.OK()
 }
 
+// commands are all that clients may send to this node: those about the node or the cluster, and the
+// machine's. All methods may be called concurrently.
+type commands struct {
+	*protocol
+	data interface { // the machine's
+		Find(args resp.Args) (*resp.Spec, resp.Reply)
+		Specs() []*resp.Spec
+	}
+}
+
 // identify looks up the row of each command that has none yet: the request was made here, or it
 // comes from another node. An unknown command keeps a nil Spec. A command of the node's own table
 // that is called wrongly gets the Spec of its name.
-func (n *Node) identify(cmds []resp.Cmd) {
+func (k *commands) identify(cmds []resp.Cmd) {
 	for i := range cmds {
 		c := &cmds[i]
 		if c.Spec != nil {
 			continue
 		}
-		if row, _ := n.protocol.rows.Find(c.Args); row != nil {
+		if row, _ := k.rows.Find(c.Args); row != nil {
 			c.Spec = &row.Spec
-		} else if c.Spec = n.protocol.rows.Lookup(c.Args[0]); c.Spec == nil {
-			c.Spec, _ = n.state.machine.Find(c.Args)
+		} else if c.Spec = k.rows.Lookup(c.Args[0]); c.Spec == nil {
+			c.Spec, _ = k.data.Find(c.Args)
 		}
 	}
 }
 
 // own is the row of a command about the node; nil for a command on data.
-func (n *Node) own(c *resp.Cmd) *resp.Row[nodeCommand] { return n.protocol.rows.Row(c.Spec) }
-
-// Specs lists the rows of all commands that the cluster knows.
-func (n *Node) Specs() []*resp.Spec {
-	return append(append([]*resp.Spec{}, n.protocol.rows.Specs()...), n.state.machine.Specs()...)
-}
+func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
 
 // unfit returns the error of the first command that the machine does not know, or does not take
 // with so many arguments; false if there is none. The log must not hold such a command: a node that
 // finds one there can only stop. The other commands have their Spec afterwards.
-func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
+func (k *commands) unfit(req resp.Request) (fail resp.Reply, found bool) {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]
-		if c.Spec != nil && n.own(c) == nil {
+		if c.Spec != nil && k.own(c) == nil {
 			continue // it was found and checked when it came
 		}
-		if c.Spec, fail = n.state.machine.Find(c.Args); c.Spec == nil {
+		if c.Spec, fail = k.data.Find(c.Args); c.Spec == nil {
 			return fail, true
 		}
 	}
@@ -226,11 +232,16 @@ func (n *Node) unfit(req resp.Request) (fail resp.Reply, found bool) {
 }
 
 // isOwn reports whether a request is a command about the node, which is then its only one.
-func (n *Node) isOwn(req *resp.Request) bool { return len(req.Cmds) > 0 && n.own(&req.Cmds[0]) != nil }
+func (k *commands) isOwn(req *resp.Request) bool { return len(req.Cmds) > 0 && k.own(&req.Cmds[0]) != nil }
+
+// Specs lists the rows of all commands that the cluster knows.
+func (n *Node) Specs() []*resp.Spec {
+	return slices.Concat(n.commands.rows.Specs(), n.commands.data.Specs())
+}
 
 // doOwn runs a command about the node, on the leader if that must run it.
 func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
-	if !n.own(&c).Run.onLeader {
+	if !n.commands.own(&c).Run.onLeader {
 		return n.runOwn(ctx, c)
 	}
 	req := resp.Request{Cmds: []resp.Cmd{c}}
@@ -241,7 +252,7 @@ func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 	if leaf, fail := c.Spec.Check(c.Args); leaf == nil {
 		return fail
 	}
-	return n.own(&c).Run.run(ctx, n, c.Args)
+	return n.commands.own(&c).Run.run(ctx, n, c.Args)
 }
 
 // localOwn runs a command about the cluster on this node, which leads.

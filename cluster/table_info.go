@@ -199,7 +199,7 @@ func (n *Node) sections() []resp.Section {
 		all,
 		infoPersistence(n.snapshots),
 		n.infoReplication(),
-		section("Cluster", "cluster_enabled", n.protocol.enabled),
+		section("Cluster", "cluster_enabled", n.commands.enabled),
 		n.infoRaft(),
 	)
 }
