@@ -172,6 +172,7 @@ func (n *Node) openPeers() error {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
 	n.peers, n.members.peers, n.reader.peers = p, p, p
+	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
 }
 
@@ -203,7 +204,11 @@ const never = 100 * 365 * 24 * time.Hour
 // startRaft makes the first configuration if there is none yet, and starts Raft.
 func (n *Node) startRaft() (err error) {
 	conf := n.raftConfig()
-	trans := n.newTransport(conf.Logger)
+	trans := &transport{
+		core: n.core, stores: n.stores, peers: n.peers, members: n.members, acked: n.acked, announcer: n.announcer,
+		ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
+	}
+	trans.open(conf.Logger)
 	defer func() {
 		// Raft panics over a log or a snapshot it cannot read at the start.
 		if r := recover(); r != nil {

@@ -300,7 +300,7 @@ func (t *transport) serveLog(conn net.Conn) {
 		}
 		req, err := decodeReplicate(body)
 		if err != nil {
-			t.n.log.Warn("a message of the leader cannot be read: the connection is closed",
+			t.log.Warn("a message of the leader cannot be read: the connection is closed",
 				"peer", conn.RemoteAddr().String(), "error", err)
 			return
 		}
@@ -318,15 +318,15 @@ func (t *transport) serveLog(conn net.Conn) {
 
 // respond answers a leader's request; false if the transport is closed before.
 func (t *transport) respond(req *raft.AppendEntriesRequest, answers chan raft.RPCResponse) (raft.RPCResponse, bool) {
-	why := t.n.ownLog.contradiction(req.Term, &raft.Log{Index: req.PrevLogEntry, Term: req.PrevLogTerm})
+	why := t.ownLog.contradiction(req.Term, &raft.Log{Index: req.PrevLogEntry, Term: req.PrevLogTerm})
 	if why == nil {
-		why = t.n.ownLog.contradiction(req.Term, req.Entries...)
+		why = t.ownLog.contradiction(req.Term, req.Entries...)
 	}
 	if why != nil {
-		t.n.fatal(why)
+		t.fatal(why)
 		return raft.RPCResponse{}, false
 	}
-	if answer := t.n.ownLog.skipApplied(req); answer != nil {
+	if answer := t.ownLog.skipApplied(req); answer != nil {
 		return raft.RPCResponse{Response: answer}, true
 	}
 	rpc := raft.RPC{Command: req, RespChan: answers}
@@ -348,20 +348,20 @@ func heartbeat(req *raft.AppendEntriesRequest) bool {
 // counts the message it is busy with as heard from the leader when it is done with it.
 func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
 	req := rpc.Command.(*raft.AppendEntriesRequest)
-	busy := time.NewTimer(t.n.cfg.Heartbeat / heartbeatPatience)
+	busy := time.NewTimer(t.cfg.Heartbeat / heartbeatPatience)
 	defer busy.Stop()
 	for {
 		select {
 		case t.requests <- rpc:
 			return t.answer(answers)
 		case <-busy.C:
-			if t.n.raft.follows(req.Term) {
+			if t.raft.follows(req.Term) {
 				header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 				return raft.RPCResponse{Response: &raft.AppendEntriesResponse{
 					RPCHeader: header, Term: req.Term, Success: true,
 				}}, true
 			}
-		case <-t.stop:
+		case <-t.closed:
 			return raft.RPCResponse{}, false
 		}
 	}
@@ -371,7 +371,7 @@ func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) 
 func (t *transport) ask(rpc raft.RPC, answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
 	select {
 	case t.requests <- rpc:
-	case <-t.stop:
+	case <-t.closed:
 		return raft.RPCResponse{}, false
 	}
 	return t.answer(answers)
@@ -382,7 +382,7 @@ func (t *transport) answer(answers <-chan raft.RPCResponse) (raft.RPCResponse, b
 	select {
 	case a := <-answers:
 		return a, true
-	case <-t.stop:
+	case <-t.closed:
 		return raft.RPCResponse{}, false
 	}
 }

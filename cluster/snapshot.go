@@ -343,6 +343,21 @@ func (s *snapshots) take() error {
 	return s.trim()
 }
 
+// giveWay makes room for a leader's snapshot until end is called: none of this node's own is taken
+// meanwhile. It returns false if the node stops, or closed is, before.
+func (s *snapshots) giveWay(closed <-chan struct{}) (end func(), ok bool) {
+	s.installs.Add(1)
+	s.preempt.tell()
+	select {
+	case s.busy <- struct{}{}:
+		return func() { <-s.busy; s.installs.Add(-1) }, true
+	case <-closed:
+	case <-s.stop:
+	}
+	s.installs.Add(-1)
+	return nil, false
+}
+
 // noteSize records the size of the newest snapshot.
 func (s *snapshots) noteSize() {
 	if snaps, err := s.stores.Snaps.List(); err == nil && len(snaps) > 0 {

@@ -232,7 +232,9 @@ func (k *commands) unfit(req resp.Request) (fail resp.Reply, found bool) {
 }
 
 // isOwn reports whether a request is a command about the node, which is then its only one.
-func (k *commands) isOwn(req *resp.Request) bool { return len(req.Cmds) > 0 && k.own(&req.Cmds[0]) != nil }
+func (k *commands) isOwn(req *resp.Request) bool {
+	return len(req.Cmds) > 0 && k.own(&req.Cmds[0]) != nil
+}
 
 // Specs lists the rows of all commands that the cluster knows.
 func (n *Node) Specs() []*resp.Spec {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
+	"lockd/cluster/store"
 )
 
 // transport is Raft's transport without its fast path for heartbeats: Raft would
@@ -26,12 +28,20 @@ import (
 // back would be left behind for as long.
 type transport struct {
 	*raft.NetworkTransport
-	n        *Node
-	replicas *replicas
-	requests chan raft.RPC // of all connections
-	stop     chan struct{}
-	stopOnce sync.Once
-	yielding atomic.Bool
+	*core
+	stores    *store.Stores
+	peers     *peer.Port
+	members   *members
+	acked     *acknowledged
+	announcer *announcer
+	ownLog    *ownLog
+	snapshots *snapshots
+	replicas  *replicas
+
+	requests  chan raft.RPC // of all connections
+	closed    chan struct{}
+	closeOnce sync.Once
+	yielding  atomic.Bool
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
@@ -54,7 +64,7 @@ func (t *transport) AppendEntries(
 	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	alive := heartbeat(args)
-	args.LeaderCommitIndex = t.n.stores.Log.Committed(args.LeaderCommitIndex)
+	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
@@ -62,31 +72,31 @@ func (t *transport) AppendEntries(
 		if t.yields() {
 			return errYields
 		}
-		who, met := t.n.members.identityOf(string(id))
-		owned := t.n.acked.owned(who)
+		who, met := t.members.identityOf(string(id))
+		owned := t.acked.owned(who)
 		err := t.replicas.call(target, args, resp)
 		if err == nil {
-			t.n.acked.answered(id)
+			t.acked.answered(id)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
-			t.n.members.condemn(who, resp.LastLog, owned)
+			t.members.condemn(who, resp.LastLog, owned)
 			err = errLostLog
 		}
 		if err == nil && !alive && resp.Success {
-			t.n.announcer.answered(id, target, args)
+			t.announcer.answered(id, target, args)
 			// Before the first entry of this leader a member may have what it sent itself while it led in
 			// memory only (store.ParallelLog), and say that it has it: with an entry it is on its disk.
 			if len(args.Entries) > 0 {
-				t.n.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+				t.acked.note(id, args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
 			}
 		}
-		if err == nil || alive || !t.n.raft.owes(args.Term, id, target) {
+		if err == nil || alive || !t.raft.owes(args.Term, id, target) {
 			return err
 		}
 		*resp = raft.AppendEntriesResponse{}
 		select {
 		case <-time.After(replicatePause):
-		case <-t.n.stop:
+		case <-t.stop:
 			return err
 		}
 	}
@@ -107,7 +117,7 @@ func withinMessage(entries []*raft.Log) int {
 
 // Close implements raft.WithClose. It may be called twice.
 func (t *transport) Close() error {
-	t.stopOnce.Do(func() { close(t.stop) })
+	t.closeOnce.Do(func() { close(t.closed) })
 	t.replicas.close()
 	return t.NetworkTransport.Close()
 }
@@ -126,10 +136,10 @@ func (t *transport) relay() {
 			}
 			select {
 			case t.requests <- rpc:
-			case <-t.stop:
+			case <-t.closed:
 				return
 			}
-		case <-t.stop:
+		case <-t.closed:
 			return
 		}
 	}
@@ -160,20 +170,20 @@ func (t *transport) TimeoutNow(
 ) error {
 	answered := make(chan error, 1)
 	go func() { answered <- t.NetworkTransport.TimeoutNow(id, target, req, &raft.TimeoutNowResponse{}) }()
-	patience := time.NewTimer(t.n.cfg.Heartbeat)
+	patience := time.NewTimer(t.cfg.Heartbeat)
 	defer patience.Stop()
 	select {
 	case err := <-answered:
 		return err
 	case <-patience.C:
-		return fmt.Errorf("node %s has not answered for %s", id, t.n.cfg.Heartbeat)
+		return fmt.Errorf("node %s has not answered for %s", id, t.cfg.Heartbeat)
 	}
 }
 
 // elect has Raft stand for election now, as if a leader had handed over: the only voter
 // need not wait for a leader that there cannot be.
 func (t *transport) elect() {
-	if t.n.raft.State() != raft.Follower {
+	if t.raft.State() != raft.Follower {
 		return // it has waited long enough already: Raft would depose itself
 	}
 	answers := make(chan raft.RPCResponse, 1)
@@ -184,7 +194,7 @@ func (t *transport) elect() {
 // acceptLogs serves the connections on which a leader replicates.
 func (t *transport) acceptLogs() {
 	for {
-		conn, err := t.n.peers.AcceptLog(t.stop)
+		conn, err := t.peers.AcceptLog(t.closed)
 		if err != nil {
 			return
 		}
@@ -192,13 +202,11 @@ func (t *transport) acceptLogs() {
 	}
 }
 
-func (n *Node) newTransport(log hclog.Logger) *transport {
-	t := &transport{n: n, replicas: n.replicas, requests: make(chan raft.RPC), stop: make(chan struct{})}
-	t.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) {
-		return n.peers.DialLog(target, peerTimeout)
-	}
+// open starts to take Raft's messages.
+func (t *transport) open(log hclog.Logger) {
+	t.requests, t.closed = make(chan raft.RPC), make(chan struct{})
 	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: n.peers.StreamLayer(),
+		Stream: t.peers.StreamLayer(),
 		// This transport is rarely used: a pooled connection may be dead, and a vote be lost with it.
 		MaxPool:                 0,
 		Timeout:                 peerTimeout,
@@ -207,7 +215,6 @@ func (n *Node) newTransport(log hclog.Logger) *transport {
 	})
 	go t.relay()
 	go t.acceptLogs()
-	return t
 }
 
 // takeSnapshot passes a leader's snapshot to Raft, or answers for Raft if this node already has all
@@ -215,13 +222,13 @@ func (n *Node) newTransport(log hclog.Logger) *transport {
 // snapshot.
 func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest) {
 	end := &raft.Log{Index: req.LastLogIndex, Term: req.LastLogTerm}
-	if why := t.n.ownLog.contradiction(req.Term, end); why != nil {
-		t.n.fatal(why)
+	if why := t.ownLog.contradiction(req.Term, end); why != nil {
+		t.fatal(why)
 		rpc.Respond(nil, why)
 		return
 	}
-	outdated := t.n.raft.started.Load() && req.Term < t.n.raft.CurrentTerm()
-	if outdated || !t.n.ownLog.reaches(req.LastLogIndex, req.LastLogTerm) {
+	outdated := t.raft.started.Load() && req.Term < t.raft.CurrentTerm()
+	if outdated || !t.ownLog.reaches(req.LastLogIndex, req.LastLogTerm) {
 		t.install(rpc)
 		return
 	}
@@ -230,7 +237,7 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
 		Term:      req.Term, Success: true,
 	}
-	if !t.n.raft.follows(req.Term) {
+	if !t.raft.follows(req.Term) {
 		answer.Success = false
 		rpc.Respond(answer, errSnapshotKnown)
 		return
@@ -242,27 +249,20 @@ func (t *transport) takeSnapshot(rpc raft.RPC, req *raft.InstallSnapshotRequest)
 // this node's own ended later, it would take Raft back to where it began, and this node would vote
 // as if it had no more than that.
 func (t *transport) install(rpc raft.RPC) {
-	n, s := t.n, t.n.snapshots
-	s.installs.Add(1)
-	defer s.installs.Add(-1)
-	s.preempt.tell()
-	select {
-	case s.busy <- struct{}{}:
-		defer func() { <-s.busy }()
-	case <-t.stop:
-		return
-	case <-n.stop:
+	end, ok := t.snapshots.giveWay(t.closed)
+	if !ok {
 		return
 	}
+	defer end()
 	answers := make(chan raft.RPCResponse, 1)
-	in, done := n.stores.Installing(rpc.Reader)
+	in, done := t.stores.Installing(rpc.Reader)
 	defer done()
 	a, ok := t.ask(raft.RPC{Command: rpc.Command, Reader: in, RespChan: answers}, answers)
 	if !ok {
 		return
 	}
-	if n.raft.started.Load() {
-		s.noteBase()
+	if t.raft.started.Load() {
+		t.snapshots.noteBase()
 	}
 	rpc.Respond(a.Response, a.Error)
 }
@@ -282,15 +282,14 @@ var errYields = errors.New("the disk of this node hangs: it lets another one lea
 
 // yields reports whether this node must not lead now, nor stand for election.
 func (t *transport) yields() bool {
-	n := t.n
-	if !n.stores.Slow() {
+	if !t.stores.Slow() {
 		t.yielding.Store(false)
 		return false
 	}
-	if t.yielding.Load() || !n.raft.started.Load() {
+	if t.yielding.Load() || !t.raft.started.Load() {
 		return t.yielding.Load()
 	}
-	if n.raft.State() != raft.Leader {
+	if t.raft.State() != raft.Leader {
 		return true // a candidate
 	}
 	next := t.prepared()
@@ -298,13 +297,13 @@ func (t *transport) yields() bool {
 		return false // nobody could lead without this node
 	}
 	if !t.yielding.Swap(true) {
-		n.log.Warn("the disk has not taken an entry for a while: another node shall lead",
-			"limit", n.stores.SlowAfter(), "next", next.ID)
+		t.log.Warn("the disk has not taken an entry for a while: another node shall lead",
+			"limit", t.stores.SlowAfter(), "next", next.ID)
 		go func() {
 			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
 				ProtocolVersion: raft.ProtocolVersionMax,
-				ID:              []byte(n.cfg.ID),
-				Addr:            []byte(*n.members.advertise.Load()),
+				ID:              []byte(t.cfg.ID),
+				Addr:            []byte(*t.members.advertise.Load()),
 			}}
 			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence
 		}()
@@ -315,12 +314,11 @@ func (t *transport) yields() bool {
 // prepared is a voter that has the whole log on its disk; nil if those that have, and
 // answer, are no majority without this node: then they wait for their disks, too.
 func (t *transport) prepared() *raft.Server {
-	n := t.n
-	voters, last := n.raft.voters(), n.raft.LastIndex()
+	voters, last := t.raft.voters(), t.raft.LastIndex()
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		if n.acked.silent(v.ID) < n.cfg.Heartbeat && n.announcer.has(v.ID) >= last {
+		if t.acked.silent(v.ID) < t.cfg.Heartbeat && t.announcer.has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}
