@@ -15,10 +15,12 @@ import (
 // never as the answer to a proposal. So it does not matter which node leads, and asking again is
 // harmless.
 type blocker struct {
-	n     *Node
-	due   chan struct{} // capacity 1: cancels is not empty
-	owed  chan struct{} // capacity 1: returns is not empty
-	tried broadcast     // an attempt to open a session has ended
+	*core
+	router *router
+	state  *state
+	due    chan struct{} // capacity 1: cancels is not empty
+	owed   chan struct{} // capacity 1: returns is not empty
+	tried  broadcast     // an attempt to open a session has ended
 
 	mu      sync.Mutex
 	session uint64        // the session of new commands; 0: none is open
@@ -59,9 +61,10 @@ const (
 	blockLeaveMax = time.Second
 )
 
-func newBlocker(n *Node) *blocker {
+func newBlocker(c *core, r *router, s *state) *blocker {
 	return &blocker{
-		n: n, due: make(chan struct{}, 1), owed: make(chan struct{}, 1), calls: map[resp.BlockID]*pendingCall{},
+		core: c, router: r, state: s,
+		due: make(chan struct{}, 1), owed: make(chan struct{}, 1), calls: map[resp.BlockID]*pendingCall{},
 	}
 }
 
@@ -75,7 +78,8 @@ func newBlocker(n *Node) *blocker {
 func (n *Node) Block(
 	ctx context.Context, cmd resp.Cmd, client *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 ) resp.Reply {
-	w := &blockWait{n: n, cmd: cmd, client: client, unblock: unblock, served: served, start: n.clock.Monotonic()}
+	w := &blockWait{b: n.blocker, cmd: cmd, client: client, unblock: unblock, served: served}
+	w.start = n.clock.Monotonic()
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
@@ -92,7 +96,7 @@ func (n *Node) Block(
 
 // blockWait is a client that waits for one blocking command.
 type blockWait struct {
-	n         *Node
+	b         *blocker
 	cmd       resp.Cmd
 	client    *resp.Client
 	unblock   <-chan resp.Unblock
@@ -103,7 +107,7 @@ type blockWait struct {
 }
 
 func (w *blockWait) request(id resp.BlockID) resp.Request {
-	spent := (w.n.clock.Monotonic() - w.start).Milliseconds()
+	spent := (w.b.clock.Monotonic() - w.start).Milliseconds()
 	req := resp.BlockAsking(id, spent, w.cmd)
 	req.Client = w.client
 	return req
@@ -113,8 +117,8 @@ func (w *blockWait) request(id resp.BlockID) resp.Request {
 // session opens within LeaderWait, or if the client is unblocked; the command has not been asked
 // for then. Each client has the whole of LeaderWait, whatever others spent on it.
 func (w *blockWait) begin(ctx context.Context) *pendingCall {
-	b := w.n.blocker
-	patience, leave := context.WithTimeout(ctx, w.n.cfg.LeaderWait)
+	b := w.b
+	patience, leave := context.WithTimeout(ctx, b.cfg.LeaderWait)
 	defer leave()
 	for {
 		tried := b.tried.next() // before the check, so that no change is missed
@@ -129,7 +133,7 @@ func (w *blockWait) begin(ctx context.Context) *pendingCall {
 			return nil
 		case <-patience.Done():
 			return nil
-		case <-w.n.stop:
+		case <-b.stop:
 			return nil
 		}
 	}
@@ -139,7 +143,7 @@ func (w *blockWait) begin(ctx context.Context) *pendingCall {
 // has to be asked for under another number.
 func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Reply, again bool) {
 	defer call.quiet()
-	o, left := w.n.insist(call.asking, func() resp.Request { return w.request(call.id) })
+	o, left := w.b.router.insist(call.asking, func() resp.Request { return w.request(call.id) })
 	select {
 	case end := <-call.ended:
 		return w.answer(end)
@@ -147,10 +151,10 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 	}
 	switch o {
 	case outcomeNotDone:
-		w.n.blocker.forget(call.id)
-		return resp.Err(w.n.commands.notDone), false
+		w.b.forget(call.id)
+		return resp.Err(w.b.router.commands.notDone), false
 	case outcomeUnknown:
-		w.n.blocker.cancel(call.id)
+		w.b.cancel(call.id)
 		return resp.Err(resp.ErrUnknown), false
 	}
 	return w.sleep(ctx, call, left.Int)
@@ -160,7 +164,7 @@ func (w *blockWait) await(ctx context.Context, call *pendingCall) (reply resp.Re
 // still wait, in milliseconds: -1 is for ever, and 0 means that it has ended but this node has not
 // applied that entry yet.
 func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) (reply resp.Reply, again bool) {
-	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.n.cfg.Heartbeat)
+	patience := time.NewTimer(time.Duration(min(max(leftMs, 0), waitMsMax))*time.Millisecond + w.b.cfg.Heartbeat)
 	defer patience.Stop()
 	if leftMs < 0 {
 		patience.Stop()
@@ -177,14 +181,14 @@ func (w *blockWait) sleep(ctx context.Context, call *pendingCall, leftMs int64) 
 				return resp.Err(resp.ErrUnknown), false // the cancellation goes on in the background
 			}
 		case <-ctx.Done():
-			w.n.blocker.cancel(call.id)
+			w.b.cancel(call.id)
 			return resp.Err(resp.ErrUnknown), false
-		case <-w.n.stop:
+		case <-w.b.stop:
 			return resp.Err(resp.ErrUnknown), false
 		}
 		cancelled = true // also if its time is over and the log has not said so
-		w.n.blocker.cancel(call.id)
-		patience.Reset(w.n.cfg.LeaderWait)
+		w.b.cancel(call.id)
+		patience.Reset(w.b.cfg.LeaderWait)
 	}
 }
 
@@ -203,7 +207,7 @@ func (w *blockWait) answer(end resp.BlockEnd) (reply resp.Reply, again bool) {
 			return w.nothing(), false // it waited until its time was over, and longer
 		}
 	case resp.BlockLapsed:
-		w.n.blocker.lapse(end.ID.Session)
+		w.b.lapse(end.ID.Session)
 	}
 	if end.Args != nil {
 		w.cmd.Args = end.Args // what it has waited for counts from when it began to
@@ -222,7 +226,7 @@ func (w *blockWait) undone() resp.Reply {
 	case w.unblocked && w.why == resp.UnblockError:
 		return resp.Err(resp.ErrUnblocked)
 	}
-	return resp.Err(w.n.commands.notDone)
+	return resp.Err(w.b.router.commands.notDone)
 }
 
 // nothing is the answer to a client that has waited in vain.
@@ -231,32 +235,6 @@ func (w *blockWait) nothing() resp.Reply {
 		return resp.Nil()
 	}
 	return resp.NilArray()
-}
-
-// insist repeats an idempotent request until it is done, or for LeaderWait. It builds the request
-// anew for each attempt.
-func (n *Node) insist(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
-	n.serving.Add(1)
-	defer n.serving.Add(-1)
-	start, pause, doubt := n.clock.Monotonic(), retryPauseMin, outcomeNotDone
-	for {
-		changed := n.changed.next()
-		req := request()
-		n.commands.identify(req.Cmds)
-		out := n.attempt(ctx, req, true)
-		switch {
-		case out.outcome == outcomeUnknown:
-			doubt = outcomeUnknown
-		case out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr():
-			return outcomeDone, out.result.Replies[0]
-		}
-		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
-		if left <= 0 || ctx.Err() != nil {
-			return doubt, resp.Reply{}
-		}
-		sleep(ctx, changed, min(pause, left))
-		pause = min(2*pause, retryPauseMax)
-	}
 }
 
 // open starts to open a session, unless one is open or being opened. The attempt ends with ctx. It
@@ -273,11 +251,11 @@ func (b *blocker) open(ctx context.Context) bool {
 
 // enter opens a session. If its number gets lost on the way, the session ends with its lease.
 func (b *blocker) enter(ctx context.Context) {
-	o, session := b.n.insist(ctx, resp.BlockOpening)
+	o, session := b.router.insist(ctx, resp.BlockOpening)
 	b.mu.Lock()
 	b.opening = false
 	if o == outcomeDone && !b.closed {
-		b.session, b.last, b.used = uint64(session.Int), 0, b.n.clock.Monotonic()
+		b.session, b.last, b.used = uint64(session.Int), 0, b.clock.Monotonic()
 	}
 	b.mu.Unlock()
 	b.tried.tell()
@@ -285,7 +263,7 @@ func (b *blocker) enter(ctx context.Context) {
 
 // hasSession reports whether commands can be asked for in the present session. mu is held.
 func (b *blocker) hasSession() bool {
-	return b.session != 0 && (len(b.calls) > 0 || b.n.clock.Monotonic()-b.used <= blockIdleMax)
+	return b.session != 0 && (len(b.calls) > 0 || b.clock.Monotonic()-b.used <= blockIdleMax)
 }
 
 // number registers a command in the present session, or returns nil if there is none.
@@ -296,7 +274,7 @@ func (b *blocker) number(ctx context.Context, w *blockWait) *pendingCall {
 		return nil
 	}
 	b.last++
-	b.used = b.n.clock.Monotonic()
+	b.used = b.clock.Monotonic()
 	call := &pendingCall{
 		id:     resp.BlockID{Session: b.session, Number: b.last},
 		cmd:    w.cmd,
@@ -355,8 +333,8 @@ func (b *blocker) giveBack(ctx context.Context) {
 			return
 		}
 		for req := b.nextReturn(); req != nil && ctx.Err() == nil; req = b.nextReturn() {
-			b.n.commands.identify(req.Cmds)
-			if b.settled(b.n.run(ctx, *req)) {
+			b.router.commands.identify(req.Cmds)
+			if b.settled(b.router.run(ctx, *req)) {
 				b.dropReturn()
 			}
 		}
@@ -365,7 +343,11 @@ func (b *blocker) giveBack(ctx context.Context) {
 
 // settled reports whether a release is known to have been executed, or to do nothing.
 func (b *blocker) settled(res resp.Result) bool {
-	return len(res.Replies) == 0 || res.Replies[0].Str != resp.ErrUnknown && res.Replies[0].Str != b.n.commands.notDone
+	if len(res.Replies) == 0 {
+		return true
+	}
+	said := res.Replies[0].Str
+	return said != resp.ErrUnknown && said != b.router.commands.notDone
 }
 
 // nextReturn is the first queued release; nil if there is none.
@@ -408,7 +390,7 @@ func (b *blocker) reconcile() {
 	ids := slices.Collect(maps.Keys(b.calls))
 	b.mu.Unlock()
 	for _, id := range ids {
-		if b.n.state.blocked(id) == resp.BlockOver {
+		if b.state.blocked(id) == resp.BlockOver {
 			b.end(resp.BlockEnd{ID: id, How: blockMissed})
 		}
 	}
@@ -417,11 +399,13 @@ func (b *blocker) reconcile() {
 // keep renews the session while commands wait in it, and sends cancellations, until the node stops.
 func (b *blocker) keep() {
 	ctx, cancel := context.WithCancel(context.Background())
-	b.n.goroutines.Go(func() {
-		<-b.n.stop
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() {
+		<-b.stop
 		cancel()
 	})
-	b.n.goroutines.Go(func() { b.giveBack(ctx) })
+	others.Go(func() { b.giveBack(ctx) })
 	tick := time.NewTicker(blockKeepEvery)
 	defer tick.Stop()
 	for {
@@ -430,7 +414,7 @@ func (b *blocker) keep() {
 		case <-tick.C:
 			prolong = true
 		case <-b.due:
-		case <-b.n.stop:
+		case <-b.stop:
 			return
 		}
 		b.tend(ctx, prolong)
@@ -442,7 +426,7 @@ func (b *blocker) keep() {
 func (b *blocker) tend(ctx context.Context, prolong bool) {
 	b.mu.Lock()
 	ids := slices.Clone(b.cancels[:min(len(b.cancels), cancelsMax)])
-	sessions, began := b.inUse(), b.n.clock.Monotonic()
+	sessions, began := b.inUse(), b.clock.Monotonic()
 	b.mu.Unlock()
 	if !prolong {
 		sessions = nil
@@ -450,7 +434,7 @@ func (b *blocker) tend(ctx context.Context, prolong bool) {
 	if len(sessions)+len(ids) == 0 {
 		return
 	}
-	o, _ := b.n.insist(ctx, func() resp.Request { return resp.BlockTending(sessions, ids) })
+	o, _ := b.router.insist(ctx, func() resp.Request { return resp.BlockTending(sessions, ids) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o == outcomeDone {
@@ -486,7 +470,7 @@ func (b *blocker) leave(ctx context.Context) {
 	b.mu.Unlock()
 	b.tried.tell() // wakes clients that wait for a session
 	if len(sessions) > 0 {
-		b.n.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
+		b.router.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	}
 	poll(ctx, func() bool { return !b.waits() }) // until this node has applied it as well
 }

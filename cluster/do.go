@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
 	"lockd/resp"
@@ -21,12 +24,12 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	n.commands.identify(req.Cmds)
 	isOwn := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }
 	if !slices.ContainsFunc(req.Cmds, isOwn) {
-		return n.run(ctx, req)
+		return n.router.run(ctx, req)
 	}
 	data := resp.Request{Cmds: slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), Watch: req.Watch, Multi: req.Multi, Client: req.Client}
 	var done resp.Result
 	if len(data.Cmds) > 0 {
-		done = n.run(ctx, data)
+		done = n.router.run(ctx, data)
 	}
 	if done.Aborted() {
 		return done
@@ -78,24 +81,40 @@ const (
 	retryPauseMax = 50 * time.Millisecond
 )
 
+// router brings requests of this node's clients to where they are done: the log and the reads here
+// if this node leads, or the leader. It takes those that other nodes bring here.
+type router struct {
+	*core
+	commands *commands
+	attempts *attempts
+	reader   *reader
+	proposer *proposer
+	state    *state
+	watch    *leaderWatch
+	peers    *peer.Port                                 // nil until it is open
+	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
+
+	serving atomic.Int64 // requests that are being answered
+}
+
 // run tries a request until its outcome is known, or cannot be known, or there has been no leader
 // for LeaderWait. A request that is certainly not done is tried again, so a failover looks like
 // latency. A read may always be tried again; a write whose outcome is unknown never is. A command
 // about the node (commands.isOwn) counts as a write.
-func (n *Node) run(ctx context.Context, req resp.Request) resp.Result {
+func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
-	n.serving.Add(1)
-	defer n.serving.Add(-1)
-	write := n.commands.isOwn(&req) || req.Writes()
-	start, pause := n.clock.Monotonic(), retryPauseMin
+	r.serving.Add(1)
+	defer r.serving.Add(-1)
+	write := r.commands.isOwn(&req) || req.Writes()
+	start, pause := r.clock.Monotonic(), retryPauseMin
 	var done []resp.Reply // replies to the commands before those of req, if req is the rest of a request
 	for {
-		changed := n.changed.next()
-		out, doubted := n.try(ctx, req, write)
+		changed := r.changed.next()
+		out, doubted := r.try(ctx, req, write)
 		if doubted {
-			start = n.clock.Monotonic() // there is a leader, or this was the last attempt
+			start = r.clock.Monotonic() // there is a leader, or this was the last attempt
 		}
 		res := out.result
 		switch {
@@ -107,13 +126,39 @@ func (n *Node) run(ctx context.Context, req resp.Request) resp.Result {
 			}
 			done = append(done, res.Replies...)
 			req.Cmds = req.Cmds[len(res.Replies):]
-			start, pause = n.clock.Monotonic(), retryPauseMin
+			start, pause = r.clock.Monotonic(), retryPauseMin
 		case out.outcome == outcomeUnknown && write:
 			return behind(done, fail(req, resp.ErrUnknown))
 		}
-		left := n.cfg.LeaderWait - (n.clock.Monotonic() - start)
+		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
 		if left <= 0 || ctx.Err() != nil {
-			return behind(done, fail(req, n.commands.notDone))
+			return behind(done, fail(req, r.commands.notDone))
+		}
+		sleep(ctx, changed, min(pause, left))
+		pause = min(2*pause, retryPauseMax)
+	}
+}
+
+// insist repeats an idempotent request until it is done, or for LeaderWait. It builds the request
+// anew for each attempt.
+func (r *router) insist(ctx context.Context, request func() resp.Request) (outcome, resp.Reply) {
+	r.serving.Add(1)
+	defer r.serving.Add(-1)
+	start, pause, doubt := r.clock.Monotonic(), retryPauseMin, outcomeNotDone
+	for {
+		changed := r.changed.next()
+		req := request()
+		r.commands.identify(req.Cmds)
+		out := r.attempt(ctx, req, true)
+		switch {
+		case out.outcome == outcomeUnknown:
+			doubt = outcomeUnknown
+		case out.outcome == outcomeDone && out.result.Left(req) == 0 && !out.result.Replies[0].IsErr():
+			return outcomeDone, out.result.Replies[0]
+		}
+		left := r.cfg.LeaderWait - (r.clock.Monotonic() - start)
+		if left <= 0 || ctx.Err() != nil {
+			return doubt, resp.Reply{}
 		}
 		sleep(ctx, changed, min(pause, left))
 		pause = min(2*pause, retryPauseMax)
@@ -132,41 +177,41 @@ var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothi
 
 // try makes one attempt at a request. doubted means that the attempt was in doubt until the log
 // showed its outcome.
-func (n *Node) try(ctx context.Context, req resp.Request, write bool) (out answer, doubted bool) {
-	switch own := n.commands.isOwn(&req); {
+func (r *router) try(ctx context.Context, req resp.Request, write bool) (out answer, doubted bool) {
+	switch own := r.commands.isOwn(&req); {
 	case write && !own:
-		return n.attemptWrite(ctx, req)
-	case own && n.lead.Load() != nil:
-		o, res := n.localOwn(ctx, req)
+		return r.attemptWrite(ctx, req)
+	case own && r.lead.Load() != nil:
+		o, res := r.localOwn(ctx, req)
 		return answer{outcome: o, result: res}, false
 	}
-	return n.attempt(ctx, req, write), false
+	return r.attempt(ctx, req, write), false
 }
 
 // attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
 // attempt has no origin, so it cannot be found in the log afterwards.
-func (n *Node) attempt(ctx context.Context, req resp.Request, write bool) answer {
-	if n.lead.Load() != nil {
-		return n.local(ctx, req, write, &attempt{})
+func (r *router) attempt(ctx context.Context, req resp.Request, write bool) answer {
+	if r.lead.Load() != nil {
+		return r.local(ctx, req, write, &attempt{})
 	}
-	addr, ctx, cancel, ok := n.leaderElsewhere(ctx)
+	addr, ctx, cancel, ok := r.leaderElsewhere(ctx)
 	if !ok {
 		return answer{outcome: outcomeNotDone}
 	}
 	defer cancel()
-	return n.forward(ctx, addr, req, &attempt{})
+	return r.forward(ctx, addr, req, &attempt{})
 }
 
 // leaderElsewhere returns the address of another node that leads, and a context that ends with its
 // term.
-func (n *Node) leaderElsewhere(
+func (r *router) leaderElsewhere(
 	ctx context.Context,
 ) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
-	at, id := n.raft.LeaderWithID()
-	if at == "" || string(id) == n.cfg.ID {
+	at, id := r.raft.LeaderWithID()
+	if at == "" || string(id) == r.cfg.ID {
 		return "", nil, nil, false
 	}
-	term, cancel, ok = n.leaderWatch.termOf(ctx, string(id))
+	term, cancel, ok = r.watch.termOf(ctx, string(id))
 	return string(at), term, cancel, ok
 }
 
@@ -178,22 +223,22 @@ type answer struct {
 
 // forward has the node at addr run req as the attempt a, and waits for the answer until ctx
 // ends.
-func (n *Node) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
-	out := n.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
+func (r *router) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
+	out := r.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
 	return answer{outcome: out.Outcome, result: out.Result}
 }
 
 // local runs a data request on this node, which leads.
-func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
+func (r *router) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
 	if !write {
-		if lead := n.lead.Load(); lead != nil && n.raft.alone() {
-			return n.readAlone(lead, req)
+		if lead := r.lead.Load(); lead != nil && r.raft.alone() {
+			return r.readAlone(lead, req)
 		}
 	}
 	ch := make(chan answer, 1)
 	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: req.Size()}
 	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res} }
-	n.submit(o, write)
+	r.submit(o, write)
 	select {
 	case out := <-ch:
 		return out
@@ -204,17 +249,17 @@ func (n *Node) local(ctx context.Context, req resp.Request, write bool, a *attem
 
 // submit queues a request. A read goes to the reader, and so does a write that would be refused in
 // the present state; any other write goes to the proposer.
-func (n *Node) submit(o *op, write bool) {
+func (r *router) submit(o *op, write bool) {
 	switch {
 	case !write:
-		n.reader.submit(o)
-	case !n.mayTry(o):
-		n.proposer.submit(o)
-	case n.isRefused(o.req):
+		r.reader.submit(o)
+	case !r.mayTry(o):
+		r.proposer.submit(o)
+	case r.isRefused(o.req):
 		o.try = true
-		n.reader.submit(o)
+		r.reader.submit(o)
 	default:
-		n.reader.claim(o)
+		r.reader.claim(o)
 	}
 }
 
@@ -223,7 +268,7 @@ func (n *Node) submit(o *op, write bool) {
 const tryBytesMax = 64 << 10
 
 // mayTry reports whether a request is of a kind that often changes nothing.
-func (n *Node) mayTry(o *op) bool {
+func (r *router) mayTry(o *op) bool {
 	if len(o.req.Cmds) != 1 || o.req.Block != nil || o.size > tryBytesMax {
 		return false
 	}
@@ -233,29 +278,42 @@ func (n *Node) mayTry(o *op) bool {
 
 // isRefused reports whether a request would change nothing in the present state. That is no answer
 // yet: it must be confirmed that this node still leads.
-func (n *Node) isRefused(req resp.Request) bool {
-	lead := n.lead.Load()
+func (r *router) isRefused(req resp.Request) bool {
+	lead := r.lead.Load()
 	if lead == nil {
 		return false
 	}
-	_, ok := n.state.tryOut(lead, req)
+	_, ok := r.state.tryOut(lead, req)
 	return ok
 }
 
-func (n *Node) readAlone(lead *leadership, req resp.Request) answer {
-	if !n.reader.confirm(lead) {
+func (r *router) readAlone(lead *leadership, req resp.Request) answer {
+	if !r.reader.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
 	}
-	return answer{outcome: outcomeDone, result: n.state.view(lead, req)}
+	return answer{outcome: outcomeDone, result: r.state.view(lead, req)}
+}
+
+// localOwn runs a command about the cluster on this node, which leads.
+func (r *router) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
+	reply := r.runOwn(ctx, req.Cmds[0])
+	switch {
+	case reply.IsErr() && (reply.Str == resp.ErrNotDone || r.raft.State() != raft.Leader):
+		// Another node leads by now: ask that one. These commands may be sent twice.
+		return outcomeNotDone, resp.Result{}
+	case reply.IsErr() && reply.Str == resp.ErrUnknown:
+		return outcomeUnknown, resp.Result{}
+	}
+	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
 }
 
 // serveForward implements peer.Handler. It runs a request of another node's client, and never
 // forwards it again: a node that does not lead, or leads in another term than the one the request
 // is bound to, answers that it is not done.
-func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
+func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
-	n.commands.identify(o.req.Cmds)
-	recall, lead := isRecall(o.req), n.lead.Load()
+	r.commands.identify(o.req.Cmds)
+	recall, lead := isRecall(o.req), r.lead.Load()
 	if lead == nil || !lead.takes(f.Term) || recall && f.Number == 0 {
 		respond(peer.Answer{Outcome: outcomeNotDone})
 		return
@@ -264,29 +322,29 @@ func (n *Node) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 		respond(peer.Answer{Outcome: outcomeDone, Result: fail(o.req, errRequestTooLarge)})
 		return
 	}
-	n.serving.Add(1)
+	r.serving.Add(1)
 	o.done = func(out outcome, res resp.Result) {
 		respond(peer.Answer{Outcome: out, Result: res})
-		n.serving.Add(-1)
+		r.serving.Add(-1)
 	}
 	if recall {
-		n.proposer.submit(o)
+		r.proposer.submit(o)
 		return
 	}
-	if n.commands.isOwn(&o.req) {
+	if r.commands.isOwn(&o.req) {
 		go func() {
 			ctx, cancel := context.WithDeadline(context.Background(), o.until)
 			defer cancel()
-			o.done(n.localOwn(ctx, o.req))
+			o.done(r.localOwn(ctx, o.req))
 		}()
 		return
 	}
 	write := o.req.Writes()
-	if n.mayTry(o) {
-		go n.submit(o, write) // it locks the machine, and the connection must not wait for that
+	if r.mayTry(o) {
+		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}
-	n.submit(o, write)
+	r.submit(o, write)
 }
 
 // serveStatus implements peer.Handler.

@@ -158,37 +158,37 @@ func (r *attempts) leave(a *attempt) bool {
 // attemptWrite makes one attempt to have a write logged. It returns when the outcome is known, or
 // has been in doubt for LeaderWait. doubted means that the outcome was in doubt until the log
 // showed it.
-func (n *Node) attemptWrite(ctx context.Context, req resp.Request) (out answer, doubted bool) {
+func (r *router) attemptWrite(ctx context.Context, req resp.Request) (out answer, doubted bool) {
 	var a *attempt
-	if lead := n.lead.Load(); lead != nil {
-		if a = n.attempts.begin(lead.term, func() {}); a == nil {
+	if lead := r.lead.Load(); lead != nil {
+		if a = r.attempts.begin(lead.term, func() {}); a == nil {
 			return answer{outcome: outcomeNotDone}, false
 		}
-		defer n.attempts.end(a)
-		out = n.local(ctx, req, true, a)
+		defer r.attempts.end(a)
+		out = r.local(ctx, req, true, a)
 	} else {
-		addr, term, cancel, ok := n.leaderElsewhere(ctx)
+		addr, term, cancel, ok := r.leaderElsewhere(ctx)
 		if !ok {
 			return answer{outcome: outcomeNotDone}, false
 		}
 		defer cancel()
-		if a = n.attempts.begin(n.raft.CurrentTerm(), cancel); a == nil {
+		if a = r.attempts.begin(r.raft.CurrentTerm(), cancel); a == nil {
 			return answer{outcome: outcomeNotDone}, false
 		}
-		defer n.attempts.end(a)
-		out = n.forward(term, addr, req, a)
-		n.hold(ctx, a, out)
+		defer r.attempts.end(a)
+		out = r.forward(term, addr, req, a)
+		r.hold(ctx, a, out)
 	}
 	if out.outcome != outcomeUnknown {
 		return out, false
 	}
-	return n.resolve(ctx, a), true
+	return r.resolve(ctx, a), true
 }
 
 // resolve waits until the log shows the outcome of an attempt. If nothing there has yet, it has the
 // leader log a recall, which does.
-func (n *Node) resolve(ctx context.Context, a *attempt) answer {
-	if !n.attempts.leave(a) {
+func (r *router) resolve(ctx context.Context, a *attempt) answer {
+	if !r.attempts.leave(a) {
 		return answer{outcome: outcomeUnknown}
 	}
 	select {
@@ -198,8 +198,8 @@ func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go n.recall(ctx, a)
-	if n.awaitShown(ctx, a) {
+	go r.recall(ctx, a)
+	if r.awaitShown(ctx, a) {
 		return a.out
 	}
 	return answer{outcome: outcomeUnknown}
@@ -209,27 +209,27 @@ func (n *Node) resolve(ctx context.Context, a *attempt) answer {
 // entry's messages, until they have, or for LeaderWait. A client that is told of a change before it
 // has the reply of its own write would take the change for somebody else's. If nobody subscribes
 // here, nothing is held.
-func (n *Node) hold(ctx context.Context, a *attempt, out answer) {
-	early := func() bool { return out.result.Index > n.state.deliveredNow.Load() }
-	if out.outcome != outcomeDone || !early() || !n.cfg.Publisher.Listening() {
+func (r *router) hold(ctx context.Context, a *attempt, out answer) {
+	early := func() bool { return out.result.Index > r.state.deliveredNow.Load() }
+	if out.outcome != outcomeDone || !early() || !r.cfg.Publisher.Listening() {
 		return
 	}
-	if n.attempts.leave(a); early() {
-		n.awaitShown(ctx, a)
+	if r.attempts.leave(a); early() {
+		r.awaitShown(ctx, a)
 	}
 }
 
 // awaitShown waits up to LeaderWait for the log to show the outcome of an attempt that this node
 // has left, and reports whether it has.
-func (n *Node) awaitShown(ctx context.Context, a *attempt) bool {
-	t := time.NewTimer(n.cfg.LeaderWait)
+func (r *router) awaitShown(ctx context.Context, a *attempt) bool {
+	t := time.NewTimer(r.cfg.LeaderWait)
 	defer t.Stop()
 	select {
 	case <-a.shown:
 		return true
 	case <-t.C:
 	case <-ctx.Done():
-	case <-n.stop:
+	case <-r.stop:
 	}
 	return false
 }

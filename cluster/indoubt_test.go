@@ -278,7 +278,7 @@ func TestQueueOutlivesAReign(t *testing.T) {
 			t.Errorf("bound to an earlier term: %v", o)
 		}
 		late := peer.Forwarded{Req: command("INCR", "count"), Binding: peer.Binding{Term: term - 1}, Until: after(time.Second)}
-		lead.serveForward(late, func(a peer.Answer) { answers <- a.Outcome })
+		lead.router.serveForward(late, func(a peer.Answer) { answers <- a.Outcome })
 		if o := <-answers; o != outcomeNotDone {
 			t.Errorf("a forward that is bound to an earlier term: %v", o)
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -30,6 +29,7 @@ type Node struct {
 	// From the clients to the log, and from it.
 	commands *commands // what they may send
 	attempts *attempts // writes of this node's clients that are under way
+	router   *router
 	blocker  *blocker
 	reader   *reader
 	proposer *proposer
@@ -50,7 +50,6 @@ type Node struct {
 	sentinel    *Sentinel // nil if this node is none
 
 	ready      chan struct{} // closed when Raft may be asked
-	serving    atomic.Int64  // requests that are being answered
 	stopOnce   sync.Once
 	goroutines sync.WaitGroup
 }
@@ -81,10 +80,15 @@ func assemble(cfg Config) *Node {
 	n.state = newState(c, cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
 	n.proposer, n.fsm = newProposer(c, n.state, n.commands), &fsm{n: n}
-	n.reader, n.blocker = newReader(c, n.state, n.proposer), newBlocker(n)
+	n.reader = newReader(c, n.state, n.proposer)
 	n.replicas = newReplicas()
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
 	n.leaderWatch = newLeaderWatch(c)
+	n.router = &router{
+		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
+		watch: n.leaderWatch, runOwn: n.runOwn,
+	}
+	n.blocker = newBlocker(c, n.router, n.state)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
 		watch: n.leaderWatch, elected: make(chan bool, 16),
@@ -167,11 +171,13 @@ func (n *Node) openPeers() error {
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
 		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
 		Secret: n.cfg.PeerSecret, Ready: n.ready,
-	}, peer.Handler{Admit: n.members.admit, Forward: n.serveForward, Status: n.serveStatus, Refused: n.members.refused})
+	}, peer.Handler{
+		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
+	})
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers, n.reader.peers = p, p, p
+	n.peers, n.members.peers, n.router.peers, n.reader.peers = p, p, p, p
 	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
 }
@@ -363,7 +369,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainMax)
 	defer cancel()
-	poll(ctx, func() bool { return n.serving.Load() == 0 })
+	poll(ctx, func() bool { return n.router.serving.Load() == 0 })
 }
 
 // drainMax bounds the wait for requests that are being answered.

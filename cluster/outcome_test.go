@@ -346,7 +346,7 @@ func TestDesertedForwardIsNotBegun(t *testing.T) {
 		answers := make(chan outcome, 2)
 		forward := func(line string) {
 			req := command(strings.Fields(line)...)
-			leader.serveForward(peer.Forwarded{Req: req, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
+			leader.router.serveForward(peer.Forwarded{Req: req, Until: after(time.Second)}, func(a peer.Answer) { answers <- a.Outcome })
 		}
 		leader.proposer.hold(t.Context())
 		forward("SET late 1")

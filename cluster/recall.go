@@ -46,24 +46,24 @@ func (r *recalls) refuses(term uint64, o *op) bool {
 // recall asks the leader to recall an attempt, and all attempts before it, until a recall is
 // logged. It may be asked any number of times. In a later term it is not needed: the log will show
 // the outcome.
-func (n *Node) recall(ctx context.Context, a *attempt) {
+func (r *router) recall(ctx context.Context, a *attempt) {
 	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
-		changed := n.changed.next()
-		if n.raft.CurrentTerm() == a.term && n.attemptRecall(ctx, a) == outcomeDone {
+		changed := r.changed.next()
+		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
 			return
 		}
 		sleep(ctx, changed, pause)
 	}
 }
 
-func (n *Node) attemptRecall(ctx context.Context, a *attempt) outcome {
-	if n.lead.Load() != nil {
-		return n.local(ctx, resp.Request{}, true, a).outcome
+func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
+	if r.lead.Load() != nil {
+		return r.local(ctx, resp.Request{}, true, a).outcome
 	}
-	addr, term, cancel, ok := n.leaderElsewhere(ctx)
+	addr, term, cancel, ok := r.leaderElsewhere(ctx)
 	if !ok {
 		return outcomeNotDone
 	}
 	defer cancel()
-	return n.forward(term, addr, resp.Request{}, a).outcome
+	return r.forward(term, addr, resp.Request{}, a).outcome
 }

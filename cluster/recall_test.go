@@ -349,7 +349,7 @@ func TestForwardedRecall(t *testing.T) {
 			answers := make(chan outcome, 1)
 			bound := peer.Binding{Session: from.session, Number: from.number, Term: term}
 			f := peer.Forwarded{Req: req, Binding: bound, Until: after(time.Second)}
-			lead.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
+			lead.router.serveForward(f, func(a peer.Answer) { answers <- a.Outcome })
 			return <-answers
 		}
 		incr, setnx := command("INCR", "count"), command("SETNX", "lock", "1")

@@ -164,7 +164,7 @@ func TestUnknownCommands(t *testing.T) {
 						t.Errorf("%v at %s: %+v", cmds, n.id, res)
 					}
 					ch := make(chan outcome, 1)
-					leader.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: after(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
+					leader.router.serveForward(peer.Forwarded{Req: resp.Request{Cmds: cmds, Multi: multi}, Until: after(time.Second)}, func(a peer.Answer) { ch <- a.Outcome })
 					if o := <-ch; o != outcomeDone {
 						t.Errorf("%v forwarded: %v", cmds, o)
 					}

@@ -247,7 +247,7 @@ func (n *Node) doOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 		return n.runOwn(ctx, c)
 	}
 	req := resp.Request{Cmds: []resp.Cmd{c}}
-	return n.run(ctx, req).Replies[0]
+	return n.router.run(ctx, req).Replies[0]
 }
 
 func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
@@ -255,17 +255,4 @@ func (n *Node) runOwn(ctx context.Context, c resp.Cmd) resp.Reply {
 		return fail
 	}
 	return n.commands.own(&c).Run.run(ctx, n, c.Args)
-}
-
-// localOwn runs a command about the cluster on this node, which leads.
-func (n *Node) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
-	reply := n.runOwn(ctx, req.Cmds[0])
-	switch {
-	case reply.IsErr() && (reply.Str == resp.ErrNotDone || n.raft.State() != raft.Leader):
-		// Another node leads by now: ask that one. These commands may be sent twice.
-		return outcomeNotDone, resp.Result{}
-	case reply.IsErr() && reply.Str == resp.ErrUnknown:
-		return outcomeUnknown, resp.Result{}
-	}
-	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
 }
