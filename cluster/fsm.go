@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/cluster/store"
 	"lockd/resp"
 	"lockd/resp/fault"
 )
@@ -17,7 +18,18 @@ import (
 // fsm is the shell between Raft and the machine. Raft calls Apply, Snapshot and
 // Restore from one goroutine, so its own fields need no lock.
 type fsm struct {
-	n               *Node
+	*core
+	stores    *store.Stores
+	mark      *store.AppliedMark // nil in memory
+	state     *state
+	members   *members
+	commands  *commands
+	attempts  *attempts
+	blocker   *blocker
+	announcer *announcer
+	snapshots *snapshots
+	ownLog    *ownLog
+
 	replayTo        uint64      // last entry in the log when the node started; 0: it has been applied
 	replayCommitted bool        // the entries up to replayTo are known to be committed
 	opened          atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
@@ -28,19 +40,19 @@ type fsm struct {
 
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
-	if f.halted || !f.n.stores.Log.Await(l.Index) {
+	if f.halted || !f.stores.Log.Await(l.Index) {
 		return nil
 	}
 	e, err := decodeEntry(l.Data)
-	if err == nil && l.Index <= f.n.state.applied {
-		err = fmt.Errorf("it came after entry %d", f.n.state.applied)
+	if err == nil && l.Index <= f.state.applied {
+		err = fmt.Errorf("it came after entry %d", f.state.applied)
 	}
 	if err == nil && e.term == l.Term {
 		err = f.checkDigest(l.Index, &e)
 	}
 	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // older entries may hold unknown commands
 		for _, req := range e.reqs {
-			if why, found := f.n.commands.unfit(req); found {
+			if why, found := f.commands.unfit(req); found {
 				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(why.Str, 128))
 			}
 		}
@@ -49,23 +61,23 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
 		return nil
 	}
-	began := f.n.clock.Monotonic()
-	a, msgs := f.n.state.apply(l, &e)
-	work := f.n.clock.Monotonic() - began
+	began := f.clock.Monotonic()
+	a, msgs := f.state.apply(l, &e)
+	work := f.clock.Monotonic() - began
 	if err := fault.At(fault.Applied); err != nil {
 		f.halt(err)
 		return nil
 	}
-	f.n.mark.Note(l.Index)
+	f.mark.Note(l.Index)
 	f.noteDigest()
 	f.dropEarlySubscribers(l.Index)
 	f.deliver(l.Index, msgs)
-	f.n.attempts.applied(l.Term, &e, a)
+	f.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
-	if f.n.lead.held() {
-		f.n.announcer.entryApplied(l.Index, l.Term)
+	if f.lead.held() {
+		f.announcer.entryApplied(l.Index, l.Term)
 	}
-	f.n.snapshots.grown(len(l.Data), work)
+	f.snapshots.grown(len(l.Data), work)
 	return a
 }
 
@@ -79,12 +91,12 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 		}
 		f.publish(index, msgs[:n])
 		if n < len(msgs) {
-			f.n.blocker.end(*msgs[n].Block)
+			f.blocker.end(*msgs[n].Block)
 			n++
 		}
 		msgs = msgs[n:]
 	}
-	f.n.state.deliveredNow.Store(index)
+	f.state.deliveredNow.Store(index)
 }
 
 // publish sends messages of an entry to the subscribers. Entries that were in the log at the start
@@ -100,7 +112,7 @@ func (f *fsm) publish(index uint64, msgs []resp.Message) {
 		msgs = kept
 	}
 	if len(msgs) > 0 {
-		f.n.cfg.Publisher.Publish(msgs)
+		f.cfg.Publisher.Publish(msgs)
 	}
 }
 
@@ -113,11 +125,11 @@ func (f *fsm) dropEarlySubscribers(committed uint64) {
 		return
 	}
 	if f.opened.Load() {
-		committed = f.n.raft.CommitIndex()
+		committed = f.raft.CommitIndex()
 	}
 	if committed >= f.replayTo {
 		f.replayCommitted = true
-		f.n.cfg.Publisher.DropSubscribers("this node has just learned what it missed")
+		f.cfg.Publisher.DropSubscribers("this node has just learned what it missed")
 	}
 }
 
@@ -125,52 +137,52 @@ func (f *fsm) dropEarlySubscribers(committed uint64) {
 func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
-		f.n.members.hints.Store(emptyRoster) // the roster holds all committed changes by now
-		f.n.cfg.Publisher.Publish(f.n.state.settings())
+		f.members.hints.Store(emptyRoster) // the roster holds all committed changes by now
+		f.cfg.Publisher.Publish(f.state.settings())
 	}
 }
 
 // missed drops this node's subscribers because they may have missed messages, and tells the server
 // the present settings.
 func (f *fsm) missed(why string) {
-	f.n.cfg.Publisher.DropSubscribers(why)
-	f.n.cfg.Publisher.Publish(f.n.state.settings())
+	f.cfg.Publisher.DropSubscribers(why)
+	f.cfg.Publisher.Publish(f.state.settings())
 }
 
 func (f *fsm) halt(err error) {
 	f.halted = true
-	f.n.fatal(err)
+	f.fatal(err)
 }
 
 // StoreConfiguration implements raft.ConfigurationStore. Raft itself keeps the configuration;
 // because this method exists, Raft may take a snapshot whose last entry is a configuration.
-func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.n.changed.tell() }
+func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.changed.tell() }
 
 // Snapshot implements raft.FSM. It takes no time: the image is written later.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if f.halted {
 		return nil, errHalted
 	}
-	f.n.snapshots.counted.Store(f.n.snapshots.takeGrown())
-	return f.n.state.image(f.n.snapshots), nil
+	f.snapshots.counted.Store(f.snapshots.takeGrown())
+	return f.state.image(f.snapshots), nil
 }
 
 // restore replaces the state by a snapshot. The fault points apply only to a snapshot of the
 // leader.
 func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
-		return f.n.state.restore(r)
+		return f.state.restore(r)
 	}
-	if err := f.n.ownLog.checkInstall(); err != nil {
+	if err := f.ownLog.checkInstall(); err != nil {
 		return err
 	}
 	if err := fault.At(fault.Install); err != nil {
 		return err
 	}
-	if err := f.n.state.restore(r); err != nil {
+	if err := f.state.restore(r); err != nil {
 		return err
 	}
-	f.n.snapshots.takeGrown()
+	f.snapshots.takeGrown()
 	return fault.At(fault.Installed)
 }
 
@@ -180,7 +192,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	err := f.restore(r)
 	switch {
 	case !f.opened.Load():
-		if f.n.state.appliedNow.Load() >= f.replayTo {
+		if f.state.appliedNow.Load() >= f.replayTo {
 			f.replayTo = 0 // the log has nothing newer to replay
 		}
 	case errors.Is(err, errSnapshotKnown): // neither the machine nor Raft has changed
@@ -189,14 +201,14 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
 	default:
 		f.replayTo = 0
-		f.n.members.hints.Store(emptyRoster)
+		f.members.hints.Store(emptyRoster)
 		f.missed("this node was brought up to date by a snapshot")
-		f.n.blocker.reconcile()
-		f.n.snapshots.expose()
+		f.blocker.reconcile()
+		f.snapshots.expose()
 	}
 	if err == nil {
-		f.n.state.deliveredNow.Store(f.n.state.appliedNow.Load())
-		f.n.attempts.restored()
+		f.state.deliveredNow.Store(f.state.appliedNow.Load())
+		f.attempts.restored()
 		f.noteDigest()
 	}
 	return err
@@ -212,7 +224,7 @@ const digestsKept = 1024
 
 // noteDigest remembers the state's digest as of the last entry.
 func (f *fsm) noteDigest() {
-	s := f.n.state
+	s := f.state
 	s.mu.Lock()
 	d := digestAt{s.applied, s.machine.Digest()}
 	s.mu.Unlock()
@@ -237,7 +249,7 @@ func (f *fsm) checkDigest(index uint64, e *entry) error {
 		e.digest, e.checked, own.digest)
 	if f.replayTo > 0 && index <= f.replayTo {
 		if f.said.Due("digest") {
-			f.n.log.Error("an entry of the log was written in another state", "entry", index, "why", why)
+			f.log.Error("an entry of the log was written in another state", "entry", index, "why", why)
 		}
 		return nil
 	}

@@ -79,7 +79,7 @@ func assemble(cfg Config) *Node {
 	n.members.status = n.serveStatus
 	n.state = newState(c, cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
-	n.proposer, n.fsm = newProposer(c, n.state, n.commands), &fsm{n: n}
+	n.proposer = newProposer(c, n.state, n.commands)
 	n.reader = newReader(c, n.state, n.proposer)
 	n.replicas = newReplicas()
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
@@ -111,6 +111,10 @@ func (n *Node) open() error {
 	}
 	n.snapshots = newSnapshots(n.core, n.stores)
 	n.ownLog = &ownLog{core: n.core, state: n.state, snapshots: n.snapshots, stores: n.stores, mark: n.mark}
+	n.fsm = &fsm{
+		core: n.core, stores: n.stores, mark: n.mark, state: n.state, members: n.members, commands: n.commands,
+		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
+	}
 	n.stores.Attach(store.Hooks{
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.appliedNow.Load,
