@@ -224,13 +224,10 @@ const digestsKept = 1024
 
 // noteDigest remembers the state's digest as of the last entry.
 func (f *fsm) noteDigest() {
-	s := f.state
-	s.mu.Lock()
-	d := digestAt{s.applied, s.machine.Digest()}
-	s.mu.Unlock()
+	d := f.state.digestNow()
 	f.digests[d.index%digestsKept] = d
 	if d.digest != 0 {
-		s.digest.Store(&d)
+		f.state.digest.Store(&d)
 	}
 }
 

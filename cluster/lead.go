@@ -74,10 +74,7 @@ func (e *elections) barrier() error {
 
 // startClock starts the log clock of a term, unless leadership has moved since the barrier.
 func (e *elections) startClock(term uint64) bool {
-	s := e.state
-	s.mu.Lock()
-	base := s.machine.Tick() + s.ledSinceApplied(e.raft.LastContact()).Milliseconds()
-	s.mu.Unlock()
+	base := e.state.goOn(e.raft.LastContact())
 	lead := &leadership{term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock}
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false

@@ -113,6 +113,21 @@ func (s *state) ledSinceApplied(heard time.Time) time.Duration {
 	return max(s.clock.Monotonic()-s.appliedAt-since(heard), 0)
 }
 
+// goOn is the log clock from which a leader goes on that heard from the one before at heard, the
+// last time.
+func (s *state) goOn(heard time.Time) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Tick() + s.ledSinceApplied(heard).Milliseconds()
+}
+
+// digestNow is the digest as of the last entry applied.
+func (s *state) digestNow() digestAt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return digestAt{s.applied, s.machine.Digest()}
+}
+
 // view runs a request against the applied state.
 func (s *state) view(lead *leadership, req resp.Request) resp.Result {
 	s.mu.Lock()
