@@ -16,18 +16,41 @@
 //     done (tried again), unknown (told to the client, never tried again).
 //   - An entry that cannot be read stops the node. Stopping beats diverging.
 //
-// The files in reading order; with few exceptions each uses only what stands behind it:
+// The files, from top to bottom:
 //
-//	node.go                           Node: its parts, how they start and stop
-//	sentinel, table*                  what clients are told, and commands about the cluster
-//	fsm                               an entry of the log arrives
-//	block, do, indoubt, recall        a request's way, and what became of it
-//	member, topology, lead            members, who leads as clients see it, elections
-//	transport, announce               Raft's messages
-//	read, propose, replicate          read rounds, the door to the log, AppendEntries
-//	state, members, rules, snapshot   the machine and its lock, who may take part, images
-//	starts, roster, entry             what is stored
-//	raft, config, clock               what all parts have in common
+//	node.go           Node: its parts, how they start and stop
+//	sentinel.go       what clients are told who take a node for a Sentinel
+//	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
+//	table_cluster.go  CLUSTER's
+//	table_info.go     INFO, ROLE, WAIT, SAVE and their like
+//	fsm.go            an entry of the log arrives
+//	block.go          blocking commands of this node's clients
+//	do.go             a request, until it is done or its time is over
+//	indoubt.go        what became of a write whose answer is lost
+//	route.go          one attempt at a request, here or at the leader
+//	member.go         the members in order, LOCKD ADD and REMOVE
+//	topology.go       who leads and is there, as clients are told
+//	lead.go           elections, and who leads
+//	transport.go      Raft's messages
+//	announce.go       what the members have heard, and have confirmed
+//	read.go           reads: rounds of questions
+//	propose.go        the door to the log
+//	recall.go         what must not be logged any more
+//	commands.go       what clients may send
+//	replicate.go      AppendEntries, and what is here already
+//	state.go          the machine, and the one lock around it
+//	snapshot.go       images, and when they are taken
+//	members.go        what this node says of itself, and whom it lets in
+//	rules.go          what nodes must have in common
+//	starts.go         copies of data folders
+//	entry.go          an entry of the log, as stored
+//	entry_old.go      what entries of former versions have become
+//	roster.go         the members, as stored
+//	raft.go           what all parts have in common
+//	config.go         what a node is given: Config, Machine, Publisher
+//	clock.go          the clocks
+//
+// Each calls those below it. DESIGN.md says which parts use which.
 //
 // DESIGN.md gives the reasons, the lock order and the goroutines.
 package cluster

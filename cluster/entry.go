@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"strings"
 
 	"lockd/resp"
 )
@@ -175,31 +174,12 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, nil
 }
 
-// fields reads the forms of this package.
-type fields struct{ resp.Decoder }
-
 // checked reads what appendChecked writes.
 func (f *fields) checked() (index, digest uint64) {
 	if index = f.Uvarint(); index == 0 {
 		return 0, 0
 	}
 	return index, f.Uint64()
-}
-
-// name reads a text and copies it: what roster keeps must not hold an entry.
-func (f *fields) name() string { return strings.Clone(f.Text()) }
-
-func (f *fields) names() []string {
-	n := f.Count(1)
-	if n == 0 {
-		return nil
-	}
-	items := make([]string, n)
-	for i := range items {
-		f.Item(1)
-		items[i] = f.name()
-	}
-	return items
 }
 
 // requests reads the requests of an entry, and their origins.
@@ -258,14 +238,6 @@ func (f *fields) origin(sessions []uint64) origin {
 		return origin{}
 	}
 	return origin{session: sessions[place-1], number: number}
-}
-
-func appendTexts(dst []byte, items []string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(items)))
-	for _, s := range items {
-		dst = resp.AppendText(dst, s)
-	}
-	return dst
 }
 
 // origin names the attempt that a logged request belongs to. The zero value belongs to no attempt

@@ -205,6 +205,31 @@ func (r *router) resolve(ctx context.Context, a *attempt) answer {
 	return answer{outcome: outcomeUnknown}
 }
 
+// recall asks the leader to recall an attempt, and all attempts before it, until a recall is
+// logged. It may be asked any number of times. In a later term it is not needed: the log will show
+// the outcome.
+func (r *router) recall(ctx context.Context, a *attempt) {
+	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
+		changed := r.changed.next()
+		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
+			return
+		}
+		sleep(ctx, changed, pause)
+	}
+}
+
+func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
+	if r.lead.Load() != nil {
+		return r.local(ctx, resp.Request{}, true, a).outcome
+	}
+	addr, term, cancel, ok := r.leaderElsewhere(ctx)
+	if !ok {
+		return outcomeNotDone
+	}
+	defer cancel()
+	return r.forward(term, addr, resp.Request{}, a).outcome
+}
+
 // hold keeps back a leader's answer that has arrived before this node's clients have received the
 // entry's messages, until they have, or for LeaderWait. A client that is told of a change before it
 // has the reply of its own write would take the change for somebody else's. If nobody subscribes

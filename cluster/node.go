@@ -351,6 +351,19 @@ func (n *Node) start() {
 	}
 }
 
+// serveStatus implements peer.Handler.
+func (n *Node) serveStatus() peer.Status {
+	if !n.raft.started.Load() {
+		return peer.Status{} // term 0 is nobody's
+	}
+	return peer.Status{
+		Term:      n.raft.CurrentTerm(),
+		Leader:    n.lead.held(),
+		Applied:   n.state.appliedNow.Load(),
+		LastIndex: n.raft.LastIndex(),
+	}
+}
+
 // Close hands leadership over, waits until what is in flight has been answered,
 // and stops the node. When ctx ends it stops at once. The server must not send it
 // requests any more when Close returns, but may until then.

@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"context"
-
-	"lockd/resp"
-)
+import "lockd/resp"
 
 // A recall is an empty request with an origin (session, number). From its place in the log on, the
 // term in which it is logged takes no attempt of that session with that number or a lower one. A
@@ -41,29 +37,4 @@ func (r *recalls) refuses(term uint64, o *op) bool {
 	}
 	r.floors[from.session] = max(floor, from.number)
 	return false
-}
-
-// recall asks the leader to recall an attempt, and all attempts before it, until a recall is
-// logged. It may be asked any number of times. In a later term it is not needed: the log will show
-// the outcome.
-func (r *router) recall(ctx context.Context, a *attempt) {
-	for pause := retryPauseMin; ctx.Err() == nil; pause = min(2*pause, retryPauseMax) {
-		changed := r.changed.next()
-		if r.raft.CurrentTerm() == a.term && r.attemptRecall(ctx, a) == outcomeDone {
-			return
-		}
-		sleep(ctx, changed, pause)
-	}
-}
-
-func (r *router) attemptRecall(ctx context.Context, a *attempt) outcome {
-	if r.lead.Load() != nil {
-		return r.local(ctx, resp.Request{}, true, a).outcome
-	}
-	addr, term, cancel, ok := r.leaderElsewhere(ctx)
-	if !ok {
-		return outcomeNotDone
-	}
-	defer cancel()
-	return r.forward(term, addr, resp.Request{}, a).outcome
 }

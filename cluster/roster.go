@@ -201,3 +201,30 @@ func (r *roster) replicationID() string {
 	sum := sha1.Sum([]byte(r.cluster))
 	return hex.EncodeToString(sum[:])
 }
+
+// fields reads the forms of this package.
+type fields struct{ resp.Decoder }
+
+// name reads a text and copies it: what roster keeps must not hold an entry.
+func (f *fields) name() string { return strings.Clone(f.Text()) }
+
+func (f *fields) names() []string {
+	n := f.Count(1)
+	if n == 0 {
+		return nil
+	}
+	items := make([]string, n)
+	for i := range items {
+		f.Item(1)
+		items[i] = f.name()
+	}
+	return items
+}
+
+func appendTexts(dst []byte, items []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(items)))
+	for _, s := range items {
+		dst = resp.AppendText(dst, s)
+	}
+	return dst
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -96,6 +97,14 @@ func badTimeout(s string) *resp.Reply {
 
 func cmdLastSave(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Int(n.snapshots.lastSave.Load())
+}
+
+// cmdSave is SAVE and LOCKD SNAPSHOT.
+func cmdSave(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	if err := n.snapshots.save(ctx); err != nil {
+		return resp.Errf("ERR no snapshot was taken: %s", peer.OneLine(err.Error(), 256))
+	}
+	return resp.OK()
 }
 
 func cmdBGSave(_ context.Context, n *Node, args resp.Args) resp.Reply {

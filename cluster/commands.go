@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"lockd/resp"
+)
+
+// nodeCommand is how a row of the node table runs.
+type nodeCommand struct {
+	run      func(context.Context, *Node, resp.Args) resp.Reply
+	onLeader bool // forwarded to the leader
+}
+
+// row is a row of a table, from its parts in the order of Spec.
+func row(
+	name string, arity int, flags resp.Flags, group, since, summary, syntax string, run nodeCommand,
+) resp.Row[nodeCommand] {
+	return resp.Row[nodeCommand]{
+		Spec: resp.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: group, Since: since, Summary: summary, Syntax: syntax,
+		},
+		Run: run,
+	}
+}
+
+func here(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
+	return nodeCommand{run: run}
+}
+
+func onLeader(run func(context.Context, *Node, resp.Args) resp.Reply) nodeCommand {
+	return nodeCommand{run: run, onLeader: true}
+}
+
+// always answers with the same reply.
+func always(r resp.Reply) nodeCommand {
+	return here(func(context.Context, *Node, resp.Args) resp.Reply { return r })
+}
+
+// number reads an integer argument of a command that has no other errors.
+func number(s string) (int64, *resp.Reply) {
+	n, ok := resp.ParseInt(s)
+	if !ok {
+		r := resp.Err(resp.ErrNotInteger)
+		return 0, &r
+	}
+	return n, nil
+}
+
+// protocol is what clients take the nodes for.
+type protocol struct {
+	rows    *resp.Table[nodeCommand]
+	enabled string // cluster_enabled of INFO
+	notDone string // the error after which clients send a command again
+}
+
+// commands are all that clients may send to this node: those about the node or the cluster, and the
+// machine's. All methods may be called concurrently.
+type commands struct {
+	*protocol
+	data interface { // the machine's
+		Find(args resp.Args) (*resp.Spec, resp.Reply)
+		Specs() []*resp.Spec
+	}
+}
+
+// identify looks up the row of each command that has none yet: the request was made here, or it
+// comes from another node. An unknown command keeps a nil Spec. A command of the node's own table
+// that is called wrongly gets the Spec of its name.
+func (k *commands) identify(cmds []resp.Cmd) {
+	for i := range cmds {
+		c := &cmds[i]
+		if c.Spec != nil {
+			continue
+		}
+		if row, _ := k.rows.Find(c.Args); row != nil {
+			c.Spec = &row.Spec
+		} else if c.Spec = k.rows.Lookup(c.Args[0]); c.Spec == nil {
+			c.Spec, _ = k.data.Find(c.Args)
+		}
+	}
+}
+
+// own is the row of a command about the node; nil for a command on data.
+func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
+
+// unfit returns the error of the first command that the machine does not know, or does not take
+// with so many arguments; false if there is none. The log must not hold such a command: a node that
+// finds one there can only stop. The other commands have their Spec afterwards.
+func (k *commands) unfit(req resp.Request) (fail resp.Reply, found bool) {
+	for i := range req.Cmds {
+		c := &req.Cmds[i]
+		if c.Spec != nil && k.own(c) == nil {
+			continue // it was found and checked when it came
+		}
+		if c.Spec, fail = k.data.Find(c.Args); c.Spec == nil {
+			return fail, true
+		}
+	}
+	return resp.Reply{}, false
+}
+
+// isOwn reports whether a request is a command about the node, which is then its only one.
+func (k *commands) isOwn(req *resp.Request) bool {
+	return len(req.Cmds) > 0 && k.own(&req.Cmds[0]) != nil
+}
+
+// fail answers every command of a request alike, and one without commands once.
+func fail(req resp.Request, text string) resp.Result {
+	replies := make([]resp.Reply, max(1, len(req.Cmds)))
+	for i := range replies {
+		replies[i] = resp.Err(text)
+	}
+	return resp.Result{Replies: replies}
+}
+
+var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)

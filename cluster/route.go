@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
+	"lockd/resp"
+)
+
+// router brings requests of this node's clients to where they are done: the log and the reads here
+// if this node leads, or the leader. It takes those that other nodes bring here.
+type router struct {
+	*core
+	commands *commands
+	attempts *attempts
+	reader   *reader
+	proposer *proposer
+	state    *state
+	watch    *leaderWatch
+	peers    *peer.Port                                 // nil until it is open
+	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
+
+	serving atomic.Int64 // requests that are being answered
+}
+
+// attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
+// attempt has no origin, so it cannot be found in the log afterwards.
+func (r *router) attempt(ctx context.Context, req resp.Request, write bool) answer {
+	if r.lead.Load() != nil {
+		return r.local(ctx, req, write, &attempt{})
+	}
+	addr, ctx, cancel, ok := r.leaderElsewhere(ctx)
+	if !ok {
+		return answer{outcome: outcomeNotDone}
+	}
+	defer cancel()
+	return r.forward(ctx, addr, req, &attempt{})
+}
+
+// leaderElsewhere returns the address of another node that leads, and a context that ends with its
+// term.
+func (r *router) leaderElsewhere(
+	ctx context.Context,
+) (addr string, term context.Context, cancel context.CancelFunc, ok bool) {
+	at, id := r.raft.LeaderWithID()
+	if at == "" || string(id) == r.cfg.ID {
+		return "", nil, nil, false
+	}
+	term, cancel, ok = r.watch.termOf(ctx, string(id))
+	return string(at), term, cancel, ok
+}
+
+// answer is the outcome of a request.
+type answer struct {
+	outcome outcome
+	result  resp.Result // good only if the outcome is outcomeDone
+}
+
+// forward has the node at addr run req as the attempt a, and waits for the answer until ctx
+// ends.
+func (r *router) forward(ctx context.Context, addr string, req resp.Request, a *attempt) answer {
+	out := r.peers.Forward(ctx, addr, req, peer.Binding{Session: a.session, Number: a.number, Term: a.term})
+	return answer{outcome: out.Outcome, result: out.Result}
+}
+
+// local runs a data request on this node, which leads.
+func (r *router) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
+	if !write {
+		if lead := r.lead.Load(); lead != nil && r.raft.alone() {
+			return r.readAlone(lead, req)
+		}
+	}
+	ch := make(chan answer, 1)
+	o := &op{ctx: ctx, req: req, origin: a.origin, term: a.term, size: req.Size()}
+	o.done = func(out outcome, res resp.Result) { ch <- answer{out, res} }
+	r.submit(o, write)
+	select {
+	case out := <-ch:
+		return out
+	case <-ctx.Done():
+		return answer{outcome: outcomeUnknown}
+	}
+}
+
+// submit queues a request. A read goes to the reader, and so does a write that would be refused in
+// the present state; any other write goes to the proposer.
+func (r *router) submit(o *op, write bool) {
+	switch {
+	case !write:
+		r.reader.submit(o)
+	case !r.mayTry(o):
+		r.proposer.submit(o)
+	case r.isRefused(o.req):
+		o.try = true
+		r.reader.submit(o)
+	default:
+		r.reader.claim(o)
+	}
+}
+
+// tryBytesMax bounds a request that is tried as a read first. Such requests are small, so those
+// that wait for a round are not counted.
+const tryBytesMax = 64 << 10
+
+// mayTry reports whether a request is of a kind that often changes nothing.
+func (r *router) mayTry(o *op) bool {
+	if len(o.req.Cmds) != 1 || o.req.Block != nil || o.size > tryBytesMax {
+		return false
+	}
+	c := &o.req.Cmds[0]
+	return c.Spec != nil && c.Spec.Keys == resp.FirstKey && c.Spec.MayRefuse(c.Args)
+}
+
+// isRefused reports whether a request would change nothing in the present state. That is no answer
+// yet: it must be confirmed that this node still leads.
+func (r *router) isRefused(req resp.Request) bool {
+	lead := r.lead.Load()
+	if lead == nil {
+		return false
+	}
+	_, ok := r.state.tryOut(lead, req)
+	return ok
+}
+
+func (r *router) readAlone(lead *leadership, req resp.Request) answer {
+	if !r.reader.confirm(lead) {
+		return answer{outcome: outcomeNotDone}
+	}
+	return answer{outcome: outcomeDone, result: r.state.view(lead, req)}
+}
+
+// localOwn runs a command about the cluster on this node, which leads.
+func (r *router) localOwn(ctx context.Context, req resp.Request) (outcome, resp.Result) {
+	reply := r.runOwn(ctx, req.Cmds[0])
+	switch {
+	case reply.IsErr() && (reply.Str == resp.ErrNotDone || r.raft.State() != raft.Leader):
+		// Another node leads by now: ask that one. These commands may be sent twice.
+		return outcomeNotDone, resp.Result{}
+	case reply.IsErr() && reply.Str == resp.ErrUnknown:
+		return outcomeUnknown, resp.Result{}
+	}
+	return outcomeDone, resp.Result{Replies: []resp.Reply{reply}}
+}
+
+// serveForward implements peer.Handler. It runs a request of another node's client, and never
+// forwards it again: a node that does not lead, or leads in another term than the one the request
+// is bound to, answers that it is not done.
+func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
+	o := &op{until: f.Until, req: f.Req, origin: origin{f.Session, f.Number}, term: f.Term, size: f.Req.Size()}
+	r.commands.identify(o.req.Cmds)
+	recall, lead := isRecall(o.req), r.lead.Load()
+	if lead == nil || !lead.takes(f.Term) || recall && f.Number == 0 {
+		respond(peer.Answer{Outcome: outcomeNotDone})
+		return
+	}
+	if o.size > RequestBytesMax {
+		respond(peer.Answer{Outcome: outcomeDone, Result: fail(o.req, errRequestTooLarge)})
+		return
+	}
+	r.serving.Add(1)
+	o.done = func(out outcome, res resp.Result) {
+		respond(peer.Answer{Outcome: out, Result: res})
+		r.serving.Add(-1)
+	}
+	if recall {
+		r.proposer.submit(o)
+		return
+	}
+	if r.commands.isOwn(&o.req) {
+		go func() {
+			ctx, cancel := context.WithDeadline(context.Background(), o.until)
+			defer cancel()
+			o.done(r.localOwn(ctx, o.req))
+		}()
+		return
+	}
+	write := o.req.Writes()
+	if r.mayTry(o) {
+		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
+		return
+	}
+	r.submit(o, write)
+}
