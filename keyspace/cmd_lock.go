@@ -70,9 +70,6 @@ type lockRequest struct {
 	note       string
 }
 
-// several reports whether others may hold the lock beside the token.
-func (l *lockRequest) several() bool { return l.shared || l.permits > 0 }
-
 // The options of LOCK.
 const (
 	optionPX = iota
@@ -202,61 +199,6 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	return c.wait(p)
 }
 
-// lockState is what a lock is for one who asks for it.
-type lockState int
-
-const (
-	lockFree  lockState = iota // nobody holds it, or the token does
-	lockOpen                   // others hold it, who share it
-	lockTaken                  // others hold it
-)
-
-// stateFor looks at a lock for a request. The error is for one that no wait would help.
-func (c *ctx) stateFor(l *lockRequest) (lockState, error) {
-	e, held, err := c.lookupLock(l.key)
-	switch {
-	case err != nil || e == nil:
-		return lockFree, err
-	case held != nil:
-		return stateOf(held, l)
-	case e.str() != l.token:
-		return lockTaken, nil
-	case l.several():
-		return lockTaken, resp.Error(errHeldOtherwise)
-	}
-	return lockFree, nil
-}
-
-// stateOf is stateFor of a lock that several may hold.
-func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
-	alike := l.several() && held.Permits() == l.permits
-	holds := held.Holder(l.token) != nil
-	switch {
-	case l.permits > 0 && held.Permits() > 0 && !alike:
-		return lockTaken, resp.Error(fmt.Sprintf(errOtherLimitFmt, held.Permits()))
-	case holds && !alike:
-		return lockTaken, resp.Error(errHeldOtherwise)
-	case holds:
-		return lockFree, nil
-	case alike && held.HasRoom():
-		return lockOpen, nil
-	}
-	return lockTaken, nil
-}
-
-// lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
-// that several may hold.
-func (c *ctx) lookupLock(key string) (e *entry, held *value.Lock, err error) {
-	if e = c.lookup(key); e == nil || e.agg() == nil {
-		return e, nil, nil
-	}
-	if held = e.lock(); held == nil {
-		return nil, nil, resp.Error(resp.ErrWrongType)
-	}
-	c.m.spend(held.SeekWork())
-	return e, held, nil
-}
-
 // take gives the lock to the token, or begins its lease anew: stateFor has allowed it.
 func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	until, ok := c.after(l.leaseMs)
@@ -340,40 +282,6 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	c.notify(notifyGeneric, event, key)
 	e := c.lookup(key)
 	return resp.Int(int64(max(h.Fence, e.fence, m.dbs[c.db].floor)))
-}
-
-// storeLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (m *Machine) storeLock(db int, key string, was *entry, l *value.Lock) {
-	m.spend(l.SeekWork())
-	m.store(db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
-}
-
-// endOf is the deadline of a key with such a lock.
-func endOf(l *value.Lock) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
-
-// until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
-func (m *Machine) until(was *entry, d deadline) *entry {
-	l := was.lock()
-	if l == nil || m.trial.stops() {
-		return newTagged(was.key(), was, was.value(), d, was.tag())
-	}
-	m.spend(l.SeekWork())
-	m.sequence++
-	all := l.Until(func(h *value.Holder) {
-		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
-		m.noteLease(was.key(), h)
-	})
-	return newEntry(was.key(), was, value.OfAggregate(all), d)
-}
-
-// endHolders ends the leases of holders that are over, of a lock that has others.
-func (m *Machine) endHolders(db int, e *entry) *entry {
-	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
-	m.because(cause{how: eventExpired}, func() { m.storeLock(db, e.key(), e, left) })
-	m.noteExpiry()
-	m.notify(db, notifyGeneric, "unlock", e.key())
-	next, _ := m.dbs[db].keys.get(e.key())
-	return next
 }
 
 // fence answers the fence of a key. In a trial one that was to be stored is not there.

@@ -26,6 +26,9 @@ type ctx struct {
 // alias a log entry, so what is kept of them is cloned (ctx's writers do).
 type command func(c *ctx, args resp.Args) resp.Reply
 
+// always answers with the same reply.
+func always(r resp.Reply) command { return func(*ctx, resp.Args) resp.Reply { return r } }
+
 const errNotLogged = "ERR a command that writes was sent as a read: nothing was executed"
 
 // execute runs a command. Its row may already be known from an earlier check.

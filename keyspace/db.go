@@ -331,3 +331,37 @@ func (t *trial) found(now int64, e *entry) {
 		t.changes = true
 	}
 }
+
+// storeLock stores a lock that several may hold. Its key ends with the last of its holders.
+func (m *Machine) storeLock(db int, key string, was *entry, l *value.Lock) {
+	m.spend(l.SeekWork())
+	m.store(db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
+}
+
+// endOf is the deadline of a key with such a lock.
+func endOf(l *value.Lock) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
+
+// until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
+func (m *Machine) until(was *entry, d deadline) *entry {
+	l := was.lock()
+	if l == nil || m.trial.stops() {
+		return newTagged(was.key(), was, was.value(), d, was.tag())
+	}
+	m.spend(l.SeekWork())
+	m.sequence++
+	all := l.Until(func(h *value.Holder) {
+		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
+		m.noteLease(was.key(), h)
+	})
+	return newEntry(was.key(), was, value.OfAggregate(all), d)
+}
+
+// endHolders ends the leases of holders that are over, of a lock that has others.
+func (m *Machine) endHolders(db int, e *entry) *entry {
+	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
+	m.because(cause{how: eventExpired}, func() { m.storeLock(db, e.key(), e, left) })
+	m.noteExpiry()
+	m.notify(db, notifyGeneric, "unlock", e.key())
+	next, _ := m.dbs[db].keys.get(e.key())
+	return next
+}

@@ -22,10 +22,19 @@
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
-//	entry.go     a key with all that belongs to it, and the tree of them    lease.go  which ends first
+//	lease.go     which key ends first
+//	entry.go     a key with all that belongs to it, and the tree of them
 //
-// Each calls those below it. Up go only what store notes for those who wait, and what looks a
-// command up in the table. Below them are packages that know nothing of the machine:
+// Each calls those below it. Up go only:
+//
+//	db.go -> block.go        what store notes for those who wait
+//	db.go -> line.go         the same of those in line
+//	line.go -> block.go      who is in line waits, too
+//	deadlock.go -> block.go  whose wait is ended
+//	deadlock.go -> line.go   and his place in line
+//	cmd_block.go -> table.go what looks up the command that waits
+//
+// Below them are packages that know nothing of the machine:
 //
 //	algebra/     union and its like, of sets and sorted sets
 //	arg/         the arguments that several families have

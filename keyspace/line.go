@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"fmt"
 	"slices"
 
 	"lockd/keyspace/value"
@@ -239,4 +240,49 @@ func (m *Machine) stillHeld(db int, key string, version uint64) (held bool) {
 		return !held
 	})
 	return held
+}
+
+// several reports whether others may hold the lock beside the token.
+func (l *lockRequest) several() bool { return l.shared || l.permits > 0 }
+
+// lockState is what a lock is for one who asks for it.
+type lockState int
+
+const (
+	lockFree  lockState = iota // nobody holds it, or the token does
+	lockOpen                   // others hold it, who share it
+	lockTaken                  // others hold it
+)
+
+// stateFor looks at a lock for a request. The error is for one that no wait would help.
+func (c *ctx) stateFor(l *lockRequest) (lockState, error) {
+	e, held, err := c.lookupLock(l.key)
+	switch {
+	case err != nil || e == nil:
+		return lockFree, err
+	case held != nil:
+		return stateOf(held, l)
+	case e.str() != l.token:
+		return lockTaken, nil
+	case l.several():
+		return lockTaken, resp.Error(errHeldOtherwise)
+	}
+	return lockFree, nil
+}
+
+// stateOf is stateFor of a lock that several may hold.
+func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
+	alike := l.several() && held.Permits() == l.permits
+	holds := held.Holder(l.token) != nil
+	switch {
+	case l.permits > 0 && held.Permits() > 0 && !alike:
+		return lockTaken, resp.Error(fmt.Sprintf(errOtherLimitFmt, held.Permits()))
+	case holds && !alike:
+		return lockTaken, resp.Error(errHeldOtherwise)
+	case holds:
+		return lockFree, nil
+	case alike && held.HasRoom():
+		return lockOpen, nil
+	}
+	return lockTaken, nil
 }

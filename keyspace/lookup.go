@@ -206,3 +206,16 @@ func (c *ctx) digest(e *entry) string {
 	c.m.spend(digestWork * int64(len(e.str())))
 	return fmt.Sprintf("%0*x", digestDigits, xxh3.HashString(e.str()))
 }
+
+// lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
+// that several may hold.
+func (c *ctx) lookupLock(key string) (e *entry, held *value.Lock, err error) {
+	if e = c.lookup(key); e == nil || e.agg() == nil {
+		return e, nil, nil
+	}
+	if held = e.lock(); held == nil {
+		return nil, nil, resp.Error(resp.ErrWrongType)
+	}
+	c.m.spend(held.SeekWork())
+	return e, held, nil
+}

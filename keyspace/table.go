@@ -17,9 +17,6 @@ func init() {
 		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
 }
 
-// always answers with the same reply.
-func always(r resp.Reply) command { return func(*ctx, resp.Args) resp.Reply { return r } }
-
 // Find looks up the row of a command; see cluster.Machine.
 func (m *Machine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	row, fail := table.Find(args)
