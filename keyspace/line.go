@@ -204,10 +204,6 @@ func (c *ctx) lineBefore(key string) bool {
 	return w != nil
 }
 
-// ofHolder marks the version of a Watch as that of a holder of the key: the key's own changes with
-// every holder.
-const ofHolder = 1 << 61
-
 // granted is the version of a lock that its client has only now, for the case that it is not there
 // any more; nil where the command was no LOCK or has got nothing. A token that held the lock before
 // (its fence is no later than the last one before the command) may have been told so: a request of
@@ -222,7 +218,7 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 		return w
 	}
 	if h := e.lock().Holder(p.lock.token); h != nil {
-		w.Version = ofHolder | h.Version
+		w.Version, w.Holder = h.Version, true // the key's own changes with every holder
 	}
 	return w
 }

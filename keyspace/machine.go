@@ -193,8 +193,8 @@ func (m *Machine) haveChanged(watched []resp.Watch) bool {
 		switch {
 		case w.DB < 0 || w.DB >= databases:
 			return true
-		case w.Version&ofHolder != 0:
-			if !m.stillHeld(w.DB, w.Key, w.Version&^ofHolder) {
+		case w.Holder:
+			if !m.stillHeld(w.DB, w.Key, w.Version) {
 				return true
 			}
 		case m.version(w.DB, w.Key) != w.Version:

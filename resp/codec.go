@@ -28,6 +28,9 @@ const (
 	requestClient
 )
 
+// ofHolder stands in the version of a Watch, where it is that of a holder. No version is so high.
+const ofHolder = 1 << 61
+
 const (
 	resultAborted byte = 1 << iota // and nothing else
 	resultVersions
@@ -58,7 +61,11 @@ func AppendRequest(dst []byte, req Request) []byte {
 	for _, w := range watching.Check {
 		dst = binary.AppendUvarint(dst, uint64(w.DB))
 		dst = AppendText(dst, w.Key)
-		dst = binary.AppendUvarint(dst, w.Version)
+		version := w.Version
+		if w.Holder {
+			version |= ofHolder
+		}
+		dst = binary.AppendUvarint(dst, version)
 	}
 	if len(watching.Learn) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(watching.Learn)))
@@ -205,7 +212,9 @@ func (d *Decoder) request() (req Request) {
 		req.Watch = &Watching{Check: make([]Watch, n)}
 		for i := range req.Watch.Check {
 			d.Item(3)
-			req.Watch.Check[i] = Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
+			w := Watch{DB: d.small(), Key: d.Text(), Version: d.Uvarint()}
+			w.Version, w.Holder = w.Version&^ofHolder, w.Version&ofHolder != 0
+			req.Watch.Check[i] = w
 		}
 	}
 	return req

@@ -17,7 +17,7 @@ func sampleRequests() []Request {
 		{},
 		{Cmds: []Cmd{{Args: Args{"PING"}}}},
 		{Cmds: []Cmd{{DB: 15, Args: Args{"SET", "", "\x00\xff\r\n"}}, {Args: Args{""}}}},
-		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: &Watching{Check: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64}, {Key: ""}}}},
+		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: &Watching{Check: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64 &^ ofHolder}, {Key: ""}, {Version: 7, Holder: true}}}},
 		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
 		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
 		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Client: &Client{ID: math.MaxUint64, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}},

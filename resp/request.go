@@ -21,12 +21,12 @@ type Key struct {
 	Name string
 }
 
-// Watch is a key a client watched and the version it had then (WATCH). Of a lock of many it may be the
-// version of one holder, which the machine marks.
+// Watch is a key a client watched and the version it had then (WATCH).
 type Watch struct {
 	DB      int
 	Key     string
 	Version uint64
+	Holder  bool // the version is that of one holder of a lock of many
 }
 
 // Request is what a session asks for at once: one command, a pipelined run of them, or the body of
