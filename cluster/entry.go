@@ -152,7 +152,8 @@ func decodeEntry(b []byte) (entry, error) {
 	}
 	version := b[4]
 	if version < 1 || version > entryVersion {
-		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d", errEntry, version, entryVersion)
+		return entry{}, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d",
+			errEntry, version, entryVersion)
 	}
 	e := entry{kind: b[5]}
 	f := fields{resp.NewDecoder(b[6:])}

@@ -144,7 +144,8 @@ func decodeReplicate(body []byte) (*raft.AppendEntriesRequest, error) {
 	f := resp.NewDecoder(body)
 	req := &raft.AppendEntriesRequest{}
 	req.ProtocolVersion = raft.ProtocolVersion(f.Uvarint())
-	req.Term, req.PrevLogEntry, req.PrevLogTerm, req.LeaderCommitIndex = f.Uvarint(), f.Uvarint(), f.Uvarint(), f.Uvarint()
+	req.Term, req.PrevLogEntry, req.PrevLogTerm = f.Uvarint(), f.Uvarint(), f.Uvarint()
+	req.LeaderCommitIndex = f.Uvarint()
 	req.ID, req.Addr = f.Bytes(), f.Bytes()
 	n := f.Count(1)
 	entries := make([]raft.Log, min(n, appendEntriesMax+1))

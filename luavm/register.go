@@ -27,7 +27,9 @@ const functionBytes = 512
 
 // registrar is the table redis that the code of a library sees.
 func (v *VM) registrar() *lua.LTable {
-	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{{"register_function", v.registerFunction}, {"log", v.redisLog}})
+	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
+		{"register_function", v.registerFunction}, {"log", v.redisLog},
+	})
 	addLogLevels(t)
 	addVersion(t)
 	return t

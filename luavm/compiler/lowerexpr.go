@@ -162,7 +162,9 @@ func (l *lowerer) compare(x *ast.RelationalOpExpr) ast.Expr {
 	if l.isPlain(x.Lhs) || l.isPlain(x.Rhs) {
 		return at(&ast.RelationalOpExpr{Operator: x.Operator, Lhs: l.expr(x.Lhs), Rhs: l.expr(x.Rhs)}, l.line(line))
 	}
-	name := map[string]string{"==": "(eq)", "~=": "(eq)", "<": "(lt)", "<=": "(le)", ">": "(gt)", ">=": "(ge)"}[x.Operator]
+	name := map[string]string{
+		"==": "(eq)", "~=": "(eq)", "<": "(lt)", "<=": "(le)", ">": "(gt)", ">=": "(ge)",
+	}[x.Operator]
 	call := l.intrinsic(name, line, nil, l.expr(x.Lhs), l.single(x.Rhs))
 	call.AdjustRet = true
 	if x.Operator == "~=" {

@@ -283,7 +283,8 @@ func (st *State) stringArithmetic(mt *lua.LTable) {
 		{"__div", func(a, b float64) float64 { return a / b }},
 	}
 	for _, o := range ops {
-		mt.RawSetString(o.event, st.b.Function(st.L, func(c lauxlib.Call) int { return st.arithmetic(c, o.event, o.op) }))
+		run := func(c lauxlib.Call) int { return st.arithmetic(c, o.event, o.op) }
+		mt.RawSetString(o.event, st.b.Function(st.L, run))
 	}
 	mt.RawSetString("__unm", st.b.Function(st.L, st.negateString))
 }

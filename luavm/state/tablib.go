@@ -11,8 +11,8 @@ import (
 // TableFuncs are those of the table library.
 func (st *State) TableFuncs() []lauxlib.Func {
 	return []lauxlib.Func{
-		{"concat", st.concat}, {"foreach", st.foreach}, {"foreachi", st.foreachi}, {"getn", st.getn}, {"insert", st.insert},
-		{"maxn", st.maxn}, {"remove", st.remove}, {"setn", setn}, {"sort", st.sort},
+		{"concat", st.concat}, {"foreach", st.foreach}, {"foreachi", st.foreachi}, {"getn", st.getn},
+		{"insert", st.insert}, {"maxn", st.maxn}, {"remove", st.remove}, {"setn", setn}, {"sort", st.sort},
 	}
 }
 
