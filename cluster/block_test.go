@@ -819,36 +819,47 @@ func (c *testCluster) fence(n *testNode, key string) string {
 }
 
 // A lock that was granted to a client that has hung up is released at once, unless its program has
-// taken it by another connection meanwhile.
+// taken it by another connection meanwhile; of many, whatever its other holders do.
 func TestLockOfClientThatIsGone(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c := startCluster(t, 3, withKeyspace)
-			defer c.close()
-			leader := c.settle()
-			others := c.others(leader)
-			c.expect(leader, "SET door alice NX PX 600000", "+OK")
-			gone := c.block(others[0], "LOCK door bob PX 600000 WAIT 60000")
-			c.waiting(1)
-			next := c.block(others[1], "LOCK door carol PX 600000 WAIT 60000")
-			c.waiting(2)
-			c.cut(others[0])
-			gone.hangUp(true) // nobody else can know
-			c.expect(leader, "UNLOCK door alice", ":1")
-			c.expect(leader, "GET door", "$3 bob")
-			if again {
-				c.expect(leader, "LOCK door bob PX 600000", ":"+c.fence(leader, "door"))
-			}
-			c.net.Heal()
-			if again {
-				c.agree()
-				time.Sleep(time.Minute)
-				c.expect(others[0], "GET door", "$3 bob")
-				return
-			}
-			c.want(next, ":"+c.fenceOf(leader, "door", "carol"))
-		})
+	for _, tt := range []struct {
+		many  string
+		again bool
+	}{{"", false}, {"", true}, {" LIMIT 2", false}, {" LIMIT 2", true}} {
+		synctest.Test(t, func(t *testing.T) { testClientThatIsGone(t, tt.many, tt.again) })
 	}
+}
+
+func testClientThatIsGone(t *testing.T, many string, again bool) {
+	c := startCluster(t, 3, withKeyspace)
+	defer c.close()
+	leader := c.settle()
+	others := c.others(leader)
+	leader.do("LOCK door alice PX 600000" + many)
+	dan := "_"
+	if many != "" {
+		dan = leader.do("LOCK door dan PX 600000" + many)
+	}
+	gone := c.block(others[0], "LOCK door bob PX 600000 WAIT 60000"+many)
+	c.waiting(1)
+	next := c.block(others[1], "LOCK door carol PX 600000 WAIT 60000"+many)
+	c.waiting(2)
+	c.cut(others[0])
+	gone.hangUp(true) // nobody else can know
+	c.expect(leader, "UNLOCK door alice", ":1")
+	c.expect(leader, "RENEW door dan PX 600000", dan)
+	if again {
+		c.expect(leader, "LOCK door bob PX 600000"+many, leader.do("RENEW door bob PX 600000"))
+	}
+	c.net.Heal()
+	if again {
+		c.agree()
+		time.Sleep(time.Minute)
+		c.expect(others[0], "UNLOCK door bob", ":1")
+		return
+	}
+	c.want(next, c.holds(leader, "door", "carol"))
+	c.expect(leader, "RENEW door bob PX 600000", "_")
+	c.expect(leader, "RENEW door dan PX 600000", dan)
 }
 
 // A token that was told of its lock keeps it when another request of its program comes late, and the client of that
@@ -868,48 +879,6 @@ func TestLockOfTokenThatWasTold(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.agree()
 			c.expect(leader, "RENEW door bob PX 600000", told)
-		})
-	}
-}
-
-// So is a lock of many, whatever its other holders do meanwhile.
-func TestPermitOfClientThatIsGone(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c := startCluster(t, 3, withKeyspace)
-			defer c.close()
-			leader := c.settle()
-			others := c.others(leader)
-			leader.do("LOCK pool alice PX 600000 LIMIT 2")
-			dan := leader.do("LOCK pool dan PX 600000 LIMIT 2")
-			gone := c.block(others[0], "LOCK pool bob PX 600000 WAIT 60000 LIMIT 2")
-			c.waiting(1)
-			next := c.block(others[1], "LOCK pool carol PX 600000 WAIT 60000 LIMIT 2")
-			c.waiting(2)
-			c.cut(others[0])
-			gone.hangUp(true) // nobody else can know
-			c.expect(leader, "UNLOCK pool alice", ":1")
-			c.expect(leader, "RENEW pool dan PX 600000", dan)
-			if again {
-				c.expect(leader, "LOCK pool bob PX 600000 LIMIT 2", leader.do("RENEW pool bob PX 600000"))
-			}
-			c.net.Heal()
-			if again {
-				c.agree()
-				time.Sleep(time.Minute)
-				c.expect(others[0], "UNLOCK pool bob", ":1")
-				return
-			}
-			fence := ""
-			for range 3000 {
-				if fence = leader.do("RENEW pool carol PX 600000"); fence != "_" {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			c.want(next, fence)
-			c.expect(leader, "RENEW pool bob PX 600000", "_")
-			c.expect(leader, "RENEW pool dan PX 600000", dan)
 		})
 	}
 }
@@ -979,12 +948,12 @@ func TestLockIsReleasedAfterAnOutage(t *testing.T) {
 	})
 }
 
-// fenceOf waits until a token holds a lock, and returns its fence.
-func (c *testCluster) fenceOf(n *testNode, key, token string) string {
+// holds waits until a token holds a lock, and returns its fence.
+func (c *testCluster) holds(n *testNode, key, token string) string {
 	c.t.Helper()
 	for range 3000 {
-		if strings.HasSuffix(n.do("GET "+key), " "+token) {
-			return c.fence(n, key)
+		if fence := n.do("RENEW " + key + " " + token + " PX 600000"); fence != "_" {
+			return fence
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
