@@ -106,6 +106,11 @@ var plantedRuns = []plantedRun{
 		[]string{"refused although free", "free in spite of a line"}},
 	{"token-twice", "LOCK by one of the holders gets another fence",
 		"--workload idempotent --nemesis none --time 20s --seed 1", []string{"fence changed"}},
+	{"event-lost", "a snapshot does not have the last thing that became of a lock",
+		"--workload forensics --nemesis snapshot,kill --mixed --time 40s --seed 1",
+		[]string{"history forgot", "history differs", "hole in the history", "wrong why"}},
+	{"expired-as-released", "the end of a lease that was renewed is written down as a release",
+		"--workload forensics --nemesis none --time 20s --seed 1", []string{"nobody did that"}},
 	{"early-not-done", "a request is called not done before the log has shown it",
 		"--workload counter --nemesis scenario:mute --time 20s --seed 121", []string{"done twice"}},
 }

@@ -21,9 +21,9 @@ func TestPlantedRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var bugs []string
+	var bugs, runs []string
 	for _, p := range plantedRuns {
-		bugs = append(bugs, p.bug)
+		bugs, runs = append(bugs, p.bug), append(runs, p.flags)
 		row := "| " + p.bug + " | " + p.breaks + " | `" + p.flags + "` |"
 		if !strings.Contains(string(readme), row) {
 			t.Errorf("the README has no row that begins %s", row)
@@ -34,6 +34,11 @@ func TestPlantedRuns(t *testing.T) {
 			t.Errorf("%s: %v", p.bug, err)
 		case run.Seed == 0 || len(run.Workload) != 1 || workload.Find(run.Workload[0]) == nil || run.Nodes != 3:
 			t.Errorf("%s: %+v", p.bug, run)
+		}
+	}
+	for _, name := range []string{"line", "shared", "limit", "idempotent", "forensics"} { // which are run without bugs, too
+		if !strings.Contains(strings.Join(runs, "\n"), "--workload "+name+" ") {
+			t.Errorf("no bug is planted for the workload %s", name)
 		}
 	}
 	found, err := filepath.Glob("planted/*.patch")

@@ -49,7 +49,7 @@ type pending struct {
 	kind      *value.Kind // of the values that it takes from
 	keys      []string    // checked in this order
 	timeoutMs int64       // 0: it waits for ever
-	absent    resp.Reply
+	absent    func() resp.Reply
 	take      func(c *ctx, key string) resp.Reply // executes the command on a key that holds the kind
 	lock      *lockRequest                        // of LOCK, whose kind is lockLine
 
@@ -80,6 +80,15 @@ func (w *waiter) bytes() int64 {
 		n += waiterKeyBytes
 	}
 	return n
+}
+
+// cloneArgs copies arguments, all into one string: there may be many waiters.
+func cloneArgs(args resp.Args) resp.Args {
+	all, next := strings.Join(args, ""), make(resp.Args, len(args))
+	for i, a := range args {
+		next[i], all = all[:len(a)], all[len(a):]
+	}
+	return next
 }
 
 // waitPlace is the place of a waiter in the queue of one of its keys. Each type has a queue of its
@@ -485,7 +494,7 @@ func (c *ctx) wait(p pending) resp.Reply {
 	if c.block != nil {
 		c.block.waits = true
 	}
-	return p.absent
+	return p.absent()
 }
 
 // span is a range of numbers, both ends included. spans are in order, with a gap between any two.
@@ -596,6 +605,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		w.args = append(w.args, r.Text())
 	}
+	w.args = cloneArgs(w.args)
 	w.client = readClient(r)
 	p, ok := m.readPending(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {

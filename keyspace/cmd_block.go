@@ -1,8 +1,6 @@
 package keyspace
 
 import (
-	"strings"
-
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -103,7 +101,7 @@ func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, 1)
 			if popped.IsErr() {
@@ -140,7 +138,7 @@ func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 	}
 	target := args[2]
 	return c.await(pending{
-		kind: value.ListKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil(),
+		kind: value.ListKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil,
 		take: func(c *ctx, key string) resp.Reply { return c.moveElement(key, target, from, to) },
 	})
 }
@@ -155,7 +153,7 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, count)
 			if popped.IsErr() {
@@ -175,7 +173,7 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
 			popped, err := c.popScored(key, z, from, 1)
@@ -197,7 +195,7 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray(),
+		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
 			return c.popPairs(key, z, from, count)
@@ -322,9 +320,7 @@ func (m *Machine) enter(w *waiter) {
 
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
-	for _, a := range args {
-		w.args = append(w.args, strings.Clone(a))
-	}
+	w.args = cloneArgs(args)
 	w.pending, _ = m.readPending(w.args)
 	switch {
 	case len(w.keys) > waiterKeysMax:

@@ -184,7 +184,7 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	p := pending{kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil(), take: l.take}
+	p := pending{kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take}
 	if c.onlyParses(p) {
 		return resp.Reply{}
 	}
@@ -194,7 +194,7 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	case state == lockOpen && !c.lineBefore(l.key), state == lockFree:
 		return l.take(c, l.key)
 	case l.waitMs == 0:
-		return p.absent
+		return p.absent()
 	}
 	return c.wait(p)
 }
@@ -337,7 +337,7 @@ func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 		return c.deleteIf(key, true)
 	}
 	if w := c.m.blocked.tokens[lineToken{lineKey{c.db, key}, token}]; w != nil && c.run == nil {
-		c.m.endWait(w, resp.BlockServed, w.absent)
+		c.m.endWait(w, resp.BlockServed, w.absent())
 	}
 	return resp.Int(0)
 }

@@ -42,6 +42,11 @@ var locksRows = []resp.Row[command]{
 			Summary: "End a lock for all who hold it, or for one, and write down why",
 			Syntax:  "key [TOKEN token] REASON text",
 		}, Run: cmdLocksForce},
+		{Spec: resp.Spec{
+			Name: "locks|graph", Arity: -2, Flags: resp.ReadOnly,
+			Group: "lockd", Since: "1.0.0", Summary: "Tell who waits for whom, the longest wait first",
+			Syntax: "[COUNT count]",
+		}, Run: cmdLocksGraph},
 	}}),
 }
 
@@ -56,7 +61,7 @@ const (
 	grantWork     = 4 * value.FarWork    // finding the grant of a holder
 )
 
-// locksOptions are those of LIST and HISTORY.
+// locksOptions are those of LIST, HISTORY and GRAPH.
 type locksOptions struct {
 	match        *arg.Glob // or nil
 	count        int

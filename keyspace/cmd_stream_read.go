@@ -46,7 +46,7 @@ func cmdXRead(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	p := pending{
-		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray(),
+		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
 		ready: func(c *ctx, key string) bool {
 			s, _ := c.lookupStream(key)
 			return s.HasAfter(q.of(key))

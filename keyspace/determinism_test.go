@@ -45,7 +45,7 @@ func TestReplicasAgree(t *testing.T) {
 				busy.Try(stamp, request(0, "LOCK door t1 PX 100"))
 				busy.Try(stamp, request(0, "LOCK door t1 PX 100 SHARED"))
 				busy.Try(stamp, request(0, "LOCK pool t1 PX 100 LIMIT 2"))
-				busy.View(stamp, request(rng.IntN(3), "LOCKS LIST", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS WHY door t1", "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
+				busy.View(stamp, request(rng.IntN(3), "LOCKS LIST", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS WHY door t1", "LOCKS GRAPH", "RANDOMKEY", "KEYS *", "HRANDFIELD small", "SRANDMEMBER words", "LRANGE queue 0 -1", "LPOS list x RANK -1", "EVAL_RO 'GET lock' 0"))
 			}
 		}
 		want := image(t, plain)
@@ -101,7 +101,7 @@ func anyCommand(rng *rand.Rand) string {
 	case 17:
 		return []string{"LOCKS LIST WAITED", "LOCKS LIST", "LOCKS INFO lock", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS HISTORY door COUNT 3",
 			"LOCKS WHY lock a", "LOCKS WHY door t1", "LOCKS HISTORY pool FROM -1s",
-			"LOCKS FORCE lock REASON why", "LOCKS FORCE door TOKEN t1 REASON why", "LOCKS FORCE pool REASON why"}[rng.IntN(12)]
+			"LOCKS FORCE lock REASON why", "LOCKS FORCE door TOKEN t1 REASON why", "LOCKS FORCE pool REASON why", "LOCKS GRAPH"}[rng.IntN(13)]
 	case 18:
 		return fmt.Sprintf("CONFIG SET lock-history-max-events %d lock-pattern %s", n*n*n, []string{"*", "*", "*", "lo*"}[rng.IntN(4)])
 	case 0:

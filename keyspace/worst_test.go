@@ -125,6 +125,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"publish": {{"", "PUBLISH c v", 1000}}, "spublish": {{"", "SPUBLISH c v", 1000}},
 		"lock":          {{"held", "LOCK R t1 PX 5000 SHARED OWNER o NOTE n", held}, {"held", "LOCK R none PX 5000", held}},
 		"locks|list":    {{"locks", "LOCKS LIST COUNT {n}", n * 100}, {"locks", "LOCKS LIST MATCH *a*a*b", n * 100}, {"held locks", "LOCKS LIST", held}, {"events", "LOCKS LIST", z.events}},
+		"locks|graph":   {{"line", "LOCKS GRAPH COUNT {n}", z.waiters * 100}, {"lines", "LOCKS GRAPH COUNT {n}", z.waiters * 100}},
 		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
 		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
 		"locks|force":   {{"held", "LOCKS FORCE R TOKEN t{unique} REASON r", held}, {"held", "LOCKS FORCE R REASON r", held}},

@@ -125,6 +125,15 @@ var Table = []Workload{
 		newIdempotent, model.Crowd, []string{"enter", "renew", "release 1"}, nil,
 	},
 	{
+		"forensics",
+		"locks lost in every way: LOCKS HISTORY and WHY tell on every node what the clients did and saw, all of it, in order",
+		newForensics,
+		model.All(model.Forensics, model.Seen(
+			[]string{"enter", "try", "acquire", "release", "delete", "force"}, []string{"history"})),
+		[]string{"enter", "try", "acquire OK", "renew", "release 1", "delete 1", "force 1", "overwrite", "history", "why"},
+		nil,
+	},
+	{
 		"events",
 		"expired events: who listens is told of every lease that ends, once, not early, in one order, or is cut off",
 		newEvents, model.Events, []string{"set", "listen", "message"}, nil,

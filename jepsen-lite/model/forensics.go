@@ -1,0 +1,565 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Who is asked what has become of a lock tells what its clients did with it. They say what those of lineLock say, and
+// more, each request under a name of its own, that of its worker and a number (w3.17), which it says last:
+// enter token ms wait name and try token ms 0 name = fence | nil | displaced, acquire token ms name = OK | nil,
+// renew token ms name = fence | nil, release token name = 1 | 0, delete name = 1 | 0 (DEL),
+// overwrite value ms name = OK (SET), force token reason name = n (LOCKS FORCE; without a token: whoever holds it).
+// And they ask: history = since event ... (LOCKS HISTORY), and why token = what fence reason next fence sentence (LOCKS
+// WHY).
+
+// The problems of what is told.
+const (
+	toldApart     = "history differs"        // two answers are no parts of one history
+	toldNoMore    = "history forgot"         // what was done is not told of
+	toldOfNobody  = "nobody did that"        // what nobody did is
+	toldOtherwise = "told as something else" // by another kind, token, fence, lease or reason
+	toldMisplaced = "out of order"           // in an order that real time contradicts
+	toldInPart    = "hole in the history"    // a lock is got, or lost, twice
+	toldWrongWhy  = "wrong why"              // LOCKS WHY says what the history does not
+)
+
+// Forensics judges what a server tells of the past of its locks by what its clients did and saw.
+func Forensics(h *history.History) *Verdict {
+	v := &Verdict{}
+	of, known := pastsOf(h)
+	events, whys := 0, 0
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		p := of[key]
+		p.join(v, known)
+		for _, e := range p.events {
+			if kind, why := p.contradiction(e); kind != "" {
+				v.Add(kind, inBrief(e.told), "%s: %s", e.text, why)
+			}
+		}
+		p.inOrder(v)
+		p.holes(v)
+		p.forgotten(v, known)
+		whys += p.judgeWhys(v, known)
+		events += len(p.events)
+	}
+	v.Note("%d events were told of, in %d answers; %d times it was judged why a lock was lost",
+		events, len(known.answers), whys)
+	return v
+}
+
+// pastEvent is one thing that was told: kind|token|fence|by|name|reason|tick|held|lease|renewals.
+type pastEvent struct {
+	text                               string
+	kind, token, by, name, reason      string
+	fence, tick, held, lease, renewals int64
+	id                                 string      // what no other event has
+	told                               *history.Op // the first answer that has it
+	hole                               bool        // others before it may have been forgotten
+}
+
+func newPastEvent(text string, told *history.Op) *pastEvent {
+	w := strings.Split(text, "|")
+	n := func(i int) int64 {
+		n, _ := strconv.ParseInt(w[i], 10, 64)
+		return n
+	}
+	e := &pastEvent{
+		text: text, kind: w[0], token: w[1], fence: n(2), by: w[3], name: w[4], reason: w[5],
+		tick: n(6), held: n(7), lease: n(8), renewals: n(9), id: text, told: told,
+	}
+	if e.by == "DEL" { // it counts as released as long as it is known that its client had got the lock
+		e.id = strings.Join(w[1:], "|")
+	}
+	return e
+}
+
+// inBrief is an answer without what it tells, for people.
+func inBrief(o *history.Op) *history.Op {
+	b := *o
+	b.Out = []string{o.Out[0], "..."}
+	return &b
+}
+
+// ends reports whether a token has lost the lock by it.
+func (e *pastEvent) ends() bool {
+	return slices.Contains([]string{"released", "expired", "deleted", "overwritten", "forced"}, e.kind)
+}
+
+// grantOf is what an event and those who asked call a grant.
+func grantOf(token, fence string) string { return token + " " + fence }
+
+func (e *pastEvent) grant() string { return grantOf(e.token, strconv.FormatInt(e.fence, 10)) }
+
+// pastAnswer is an answer of LOCKS HISTORY.
+type pastAnswer struct {
+	o        *history.Op
+	since    string
+	events   []*pastEvent
+	from, to int // the places of its events among all; to is behind the last
+	names    map[string]bool
+	grants   map[string]bool
+	oldest   int64 // the earliest end of a request that it tells of
+}
+
+// memory is how far the answers reach back.
+type memory struct {
+	since   string        // as long as it is that, nothing was forgotten
+	answers []*pastAnswer // of all locks, in the order of their starts
+	oldest  []int64       // of each and those after it
+}
+
+func (m *memory) whole(a *pastAnswer) bool { return a.since == m.since }
+
+// forgets reports whether any answer was given after something had been forgotten.
+func (m *memory) forgets() bool {
+	return slices.ContainsFunc(m.answers, func(a *pastAnswer) bool { return !m.whole(a) })
+}
+
+// horizon is when what an answer need not tell of may have ended: nothing was forgotten, or what is older was known
+// then, as this answer or a later one tells of it, and the oldest is forgotten first.
+func (m *memory) horizon(a *pastAnswer) int64 {
+	if m.whole(a) {
+		return math.MinInt64
+	}
+	later, _ := slices.BinarySearchFunc(m.answers, a.o.End, func(b *pastAnswer, end int64) int {
+		return cmp.Compare(b.o.Start, end+1)
+	})
+	if later < len(m.oldest) {
+		return min(a.oldest, m.oldest[later])
+	}
+	return a.oldest
+}
+
+// lockPast is one lock, with all that was done to it and told of it.
+type lockPast struct {
+	named   map[string]*history.Op
+	of      map[string][]*history.Op // by token
+	done    []*history.Op            // what must be told of
+	first   int64                    // when anything was asked for
+	data    int64                    // when it may first have held what is no lock
+	answers []*pastAnswer            // in the order of their ends
+	whys    []*history.Op
+	events  []*pastEvent // all that was told of, in their order
+}
+
+// pastsOf sorts a history by its locks.
+func pastsOf(h *history.History) (map[string]*lockPast, *memory) {
+	of, m := map[string]*lockPast{}, &memory{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		p := of[o.Key]
+		if p == nil {
+			p = &lockPast{
+				named: map[string]*history.Op{}, of: map[string][]*history.Op{}, first: math.MaxInt64, data: math.MaxInt64,
+			}
+			of[o.Key] = p
+		}
+		switch o.Name {
+		case "history":
+			if o.OK() {
+				p.answers = append(p.answers, newPastAnswer(o))
+			}
+		case "why":
+			if o.OK() {
+				p.whys = append(p.whys, o)
+			}
+		case "enter", "try", "acquire", "renew", "release", "delete", "overwrite", "force":
+			p.add(o)
+		}
+	}
+	for _, p := range of {
+		p.finish()
+		m.answers = append(m.answers, p.answers...)
+	}
+	m.finish()
+	return of, m
+}
+
+func newPastAnswer(o *history.Op) *pastAnswer {
+	a := &pastAnswer{o: o, since: o.Out[0], names: map[string]bool{}, grants: map[string]bool{}, oldest: math.MaxInt64}
+	for _, text := range o.Out[1:] {
+		e := newPastEvent(text, o)
+		a.events = append(a.events, e)
+		a.names[e.name] = true
+		if e.kind == "granted" {
+			a.grants[e.grant()] = true
+		}
+	}
+	return a
+}
+
+// add notes what a client did.
+func (p *lockPast) add(o *history.Op) {
+	p.named[o.In[len(o.In)-1]] = o
+	p.first = min(p.first, o.Start)
+	switch o.Name {
+	case "overwrite":
+		if o.Maybe() {
+			p.data = min(p.data, o.Start)
+		}
+	case "delete", "force":
+	default:
+		p.of[o.In[0]] = append(p.of[o.In[0]], o)
+	}
+}
+
+// finish looks for what must be told of: DEL may have deleted what is no lock.
+func (p *lockPast) finish() {
+	for _, o := range p.named {
+		ends := o.Name == "release" || o.Name == "force" || o.Name == "delete" && o.End < p.data
+		if ends && o.OK() && o.Out[0] != "0" || isGrant(o) && o.Name != "renew" {
+			p.done = append(p.done, o)
+		}
+	}
+	slices.SortFunc(p.done, func(a, b *history.Op) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(p.answers, func(a, b *pastAnswer) int { return cmp.Compare(a.o.End, b.o.End) })
+	for _, a := range p.answers {
+		for name := range a.names {
+			if o := p.named[name]; o != nil {
+				a.oldest = min(a.oldest, o.End)
+			}
+		}
+	}
+}
+
+func (m *memory) finish() {
+	slices.SortFunc(m.answers, func(a, b *pastAnswer) int { return cmp.Compare(a.o.Start, b.o.Start) })
+	m.oldest = make([]int64, len(m.answers))
+	oldest := int64(math.MaxInt64)
+	for i, a := range slices.Backward(m.answers) {
+		oldest = min(oldest, a.oldest)
+		m.oldest[i] = oldest
+	}
+	if len(m.answers) > 0 {
+		m.since = m.answers[0].since
+	}
+}
+
+// join makes one history of the answers, and finds those that do not go with the others.
+func (p *lockPast) join(v *Verdict, m *memory) {
+	for _, a := range p.answers {
+		p.joinOne(a, m)
+	}
+	at := map[string]int{}
+	for i, e := range p.events {
+		at[e.id] = i
+	}
+	for _, a := range p.answers {
+		if len(a.events) == 0 {
+			continue
+		}
+		a.from = at[a.events[0].id]
+		a.to = a.from + len(a.events)
+		for i, e := range a.events {
+			if at[e.id] != a.from+i {
+				v.Add(toldApart, inBrief(a.o), "another answer has %s in another place, or something else in this one", e.text)
+				break
+			}
+		}
+	}
+}
+
+// joinOne adds what an answer tells, which ended after those before it.
+func (p *lockPast) joinOne(a *pastAnswer, m *memory) {
+	if len(a.events) == 0 {
+		return
+	}
+	place := func(e *pastEvent, in []*pastEvent) int {
+		return slices.IndexFunc(in, func(b *pastEvent) bool { return b.id == e.id })
+	}
+	first := len(p.events)
+	if at := place(a.events[0], p.events); at >= 0 {
+		first = at
+	} else if len(p.events) > 0 {
+		if back := place(p.events[0], a.events); back > 0 { // it was asked for before
+			p.events[0].hole = false
+			p.events = append(slices.Clone(a.events[:back]), p.events...)
+			first = 0
+		}
+	}
+	if known := len(p.events) - first; known < len(a.events) {
+		p.events = append(p.events, a.events[known:]...)
+	}
+	if m.horizon(a) >= p.first {
+		a.events[0].hole = true // of those that are joined, only the first of an answer
+	}
+}
+
+// contradiction is what the clients know otherwise of an event.
+func (p *lockPast) contradiction(e *pastEvent) (kind, why string) {
+	o := p.named[e.name]
+	switch {
+	case e.kind == "expired" && e.name == "" && e.by == "":
+		return p.leaseWrong(e)
+	case e.kind == "released" && e.by == "UNLOCK" && p.unheard(e.token) &&
+		(e.name == "" || o != nil && asksFor(o) && o.In[0] == e.token):
+		return p.leaseWrong(e) // its node has taken it back, as its client was gone
+	case o == nil || !o.Maybe() && e.kind != "gone": // who stood in line, and was told that nothing was done, is gone
+		return toldOfNobody, "no request of that name asked for it"
+	case o.OK() && !p.causes(o, e.kind):
+		return toldOfNobody, "that was " + o.String()
+	case !p.mayCause(o, e):
+		return toldOtherwise, "that was " + o.String()
+	case e.kind == "granted" && strconv.FormatInt(e.lease, 10) != o.In[1]:
+		return toldOtherwise, "the lease was that of " + o.String()
+	case e.kind == "forced" && e.reason != o.In[1]:
+		return toldOtherwise, "the reason was that of " + o.String()
+	case e.ends():
+		return p.leaseWrong(e)
+	}
+	return "", ""
+}
+
+// unheard reports whether a client of a token may be gone without an answer.
+func (p *lockPast) unheard(token string) bool {
+	return slices.ContainsFunc(p.of[token], func(o *history.Op) bool { return asksFor(o) && !o.OK() })
+}
+
+// causes reports whether a request that was answered did anything of a kind.
+func (p *lockPast) causes(o *history.Op, kind string) bool {
+	switch {
+	case o.Name == "release" || o.Name == "delete" || o.Name == "force":
+		return o.Out[0] != "0"
+	case kind == "granted" && asksFor(o):
+		return isGrant(o)
+	case kind == "gave-up" || kind == "left":
+		return o.Name == "enter" && o.Out[0] == absent
+	}
+	return true
+}
+
+// mayCause reports whether a request is of the kind, and about the token, of an event.
+func (p *lockPast) mayCause(o *history.Op, e *pastEvent) bool {
+	own := o.In[0] == e.token
+	switch e.kind {
+	case "granted":
+		fence, fenced := fenceOf(o)
+		return own && asksFor(o) && (!fenced || fence == e.fence) && (e.by == "LOCK") == (o.Name != "acquire")
+	case "released":
+		if o.Name == "delete" {
+			return e.by == "DEL" && len(p.of[e.token]) > 0 && workerOf(o) == workerOf(p.of[e.token][0])
+		}
+		return own && o.Name == "release"
+	case "deleted":
+		return o.Name == "delete"
+	case "overwritten":
+		return o.Name == "overwrite"
+	case "forced":
+		return o.Name == "force" && (own || o.In[0] == "")
+	case "left":
+		return own && o.Name == "enter" &&
+			slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool { return o.Name == "release" })
+	case "gave-up", "gone", "replaced":
+		return own && o.Name == "enter"
+	}
+	return false // refused, moved ...
+}
+
+// workerOf is the worker in the name of a request.
+func workerOf(o *history.Op) string {
+	worker, _, _ := strings.Cut(o.In[len(o.In)-1], ".")
+	return worker
+}
+
+// leaseWrong judges what is told of the lease of a lock that was lost: that a request gave it, how often it was begun
+// anew, and that it ended no earlier.
+func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
+	gave, least, most := false, int64(0), int64(-1)
+	for _, o := range p.of[e.token] {
+		if o.Name == "release" || !o.Maybe() || o.OK() && !isGrant(o) {
+			continue
+		}
+		most++
+		gave = gave || o.In[1] == strconv.FormatInt(e.lease, 10)
+		if fence, ok := fenceOf(o); ok && o.Name == "renew" && fence == e.fence {
+			least++
+		}
+	}
+	switch {
+	case !gave:
+		return toldOtherwise, "nobody gave the token that lease"
+	case e.renewals < least || e.renewals > most:
+		return toldOtherwise, fmt.Sprintf("it was renewed from %d to %d times", least, most)
+	case e.kind == "expired" && (e.held < e.lease || e.renewals == 0 && e.held != e.lease):
+		return toldOtherwise, "that was not the end of its lease"
+	}
+	return "", ""
+}
+
+// inOrder finds what is told of after something that was only asked for when it was done.
+func (p *lockPast) inOrder(v *Verdict) {
+	var last *history.Op // of those before, the one that was asked for last
+	for _, e := range p.events {
+		o := p.named[e.name]
+		if o == nil {
+			continue
+		}
+		if last != nil && o.End < last.Start {
+			v.Add(toldMisplaced, inBrief(e.told), "%s: it is told of after %s", e.text, last)
+		}
+		if last == nil || o.Start > last.Start {
+			last = o
+		}
+	}
+}
+
+// holes finds grants and losses that are not told of, by those that are.
+func (p *lockPast) holes(v *Verdict) {
+	var held *pastEvent
+	known, fence := true, int64(0)
+	for _, e := range p.events {
+		if e.hole {
+			held, known = nil, false
+		}
+		switch {
+		case e.kind == "granted":
+			if held != nil {
+				v.Add(toldInPart, inBrief(e.told), "%s: it is not told how %s was lost", e.text, held.text)
+			}
+			if e.fence <= fence {
+				v.Add("fence not greater", inBrief(e.told), "%s: there was fence %d before", e.text, fence)
+			}
+			held, known, fence = e, true, max(fence, e.fence)
+		case e.ends():
+			switch {
+			case known && (held == nil || held.grant() != e.grant()):
+				v.Add(toldInPart, inBrief(e.told), "%s: it is not told how it was got", e.text)
+			case held != nil && e.held != e.tick-held.tick:
+				v.Add(toldOtherwise, inBrief(e.told), "%s: it was got by %s", e.text, held.text)
+			}
+			held, known = nil, true
+		}
+	}
+}
+
+// forgotten finds what an answer must tell of and does not: what was done before, or was told before.
+func (p *lockPast) forgotten(v *Verdict, m *memory) {
+	for i, a := range p.answers {
+		horizon := m.horizon(a)
+		for _, o := range p.done {
+			if o.End < a.o.Start && o.Start > horizon && !a.tells(o) {
+				v.Add(toldNoMore, inBrief(a.o), "it does not tell of %s", o)
+			}
+		}
+		all := horizon < p.first
+		if len(a.events) == 0 && !all {
+			continue
+		}
+		for _, b := range p.answers[:i] {
+			if b.o.End < a.o.Start && b.to > a.to || all && b.from < a.from && len(b.events) > 0 {
+				v.Add(toldNoMore, inBrief(a.o), "%s had told more", inBrief(b.o))
+				break
+			}
+		}
+	}
+}
+
+// tells reports whether an answer has what was done.
+func (a *pastAnswer) tells(o *history.Op) bool {
+	if _, fenced := fenceOf(o); fenced {
+		return a.grants[grantOf(o.In[0], o.Out[0])]
+	}
+	return a.names[o.In[len(o.In)-1]]
+}
+
+// judgeWhys judges what was said of single tokens, if a later answer tells what had been done until then: how often.
+func (p *lockPast) judgeWhys(v *Verdict, m *memory) (judged int) {
+	parted := slices.ContainsFunc(p.events, func(e *pastEvent) bool { return e.hole })
+	for _, o := range p.whys {
+		later := slices.ContainsFunc(p.answers, func(a *pastAnswer) bool {
+			return a.o.Start > o.End && (len(a.events) > 0 || m.horizon(a) < p.first)
+		})
+		if parted || !later {
+			continue
+		}
+		judged++
+		if !p.explains(o, m.forgets()) {
+			v.Add(toldWrongWhy, o, "that is not what became of it")
+		}
+	}
+	return judged
+}
+
+// explains reports whether what was said of a token is what became of it at some moment while that was asked.
+func (p *lockPast) explains(o *history.Op, forgets bool) bool {
+	token := o.In[0]
+	if o.Out[0] == "waits" {
+		return slices.ContainsFunc(p.of[token], func(w *history.Op) bool {
+			return w.Name == "enter" && w.Start < o.End && w.End > o.Start
+		})
+	}
+	from, to := p.during(o)
+	for n := from; n <= to; n++ {
+		for start := 0; start <= n; start++ {
+			if start > 0 && (!forgets || p.events[start-1].token != token) {
+				continue
+			}
+			if slices.Equal(becameOf(p.events[start:n], token), o.Out[:5]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// during is how many events there were at least, and at most, while something was asked.
+func (p *lockPast) during(o *history.Op) (from, to int) {
+	to = len(p.events)
+	for i, e := range p.events {
+		cause := p.named[e.name]
+		switch {
+		case cause == nil:
+		case cause.End < o.Start:
+			from = i + 1
+		case cause.Start > o.End:
+			to = min(to, i)
+		}
+	}
+	for _, a := range p.answers {
+		if a.o.End < o.Start {
+			from = max(from, a.to)
+		}
+	}
+	return from, max(from, to)
+}
+
+// becameOf is what became of a token's lock, in the words of why.
+func becameOf(events []*pastEvent, token string) []string {
+	var grant, end, next *pastEvent
+	for _, e := range events {
+		switch own := e.token == token; {
+		case own && e.kind == "granted":
+			grant, end, next = e, nil, nil
+		case own && e.ends():
+			end, next = e, nil
+		case own:
+			grant, end, next = nil, e, nil
+		case e.kind == "granted" && end != nil && next == nil:
+			next = e
+		}
+	}
+	said := []string{"nothing", "", "", "", ""}
+	switch {
+	case end != nil && end.by == "DEL":
+		said[0] = "DEL"
+	case end != nil:
+		said[0], said[2] = end.kind, end.reason
+	case grant != nil:
+		said[0] = "held"
+	}
+	if has := cmp.Or(grant, end); has != nil && has.fence > 0 {
+		said[1] = strconv.FormatInt(has.fence, 10)
+	}
+	if next != nil {
+		said[3], said[4] = next.token, strconv.FormatInt(next.fence, 10)
+	}
+	return said
+}

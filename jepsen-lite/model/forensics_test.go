@@ -1,0 +1,159 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// told is a history as it is told: since S nothing was forgotten.
+func told(events ...string) string { return strings.Join(append([]string{"S"}, events...), ",") }
+
+// What one lock went through, and each thing that was told of it.
+const (
+	g1 = "granted|a|7|LOCK|w1.1||1000|0|500|0"
+	r1 = "released|a|7|UNLOCK|w1.3||1100|100|600|1"
+	g2 = "granted|b|9|SET|w2.4||1200|0|300|0"
+	e2 = "expired|b|9||||1500|300|300|0"
+	g3 = "granted|c|12|SET in a script|w3.6||1600|0|400|0"
+	f3 = "forced|c|12|LOCKS FORCE|w1.7|hangs|1700|100|400|0"
+	g4 = "granted|d|15|LOCK|w2.5||1700|0|500|0"
+	d4 = "deleted|d|15|DEL|w1.8||1800|100|500|0"
+	u5 = "gave-up|e|0||w3.9||1850|0|0|0"
+
+	lived = "0-1 1 enter l a,500,0,w1.1 = 7\n 2-3 1 renew l a,600,w1.2 = 7\n 4-5 1 release l a,w1.3 = 1\n" + // lines 1 to 3
+		"10-11 2 acquire l b,300,w2.4 = OK\n 700-910 2 enter l d,500,900,w2.5 = 15\n" + // lines 4 and 5
+		"800-801 3 acquire l c,400,w3.6 = OK\n 900-901 1 force l ,hangs,w1.7 = 1\n" + // lines 6 and 7
+		"1000-1001 1 delete l w1.8 = 1\n 1050-1150 3 enter l e,500,100,w3.9 = nil\n" // lines 8 and 9
+)
+
+func TestForensics(t *testing.T) {
+	all := []string{g1, r1, g2, e2, g3, f3, g4, d4, u5}
+	altered := func(i int, from, to string) string {
+		some := append([]string(nil), all...)
+		if !strings.Contains(some[i], from) {
+			t.Fatalf("%s has no %s", some[i], from)
+		}
+		some[i] = strings.Replace(some[i], from, to, 1)
+		return told(some...)
+	}
+	without := func(i int) string { return told(append(append([]string(nil), all[:i]...), all[i+1:]...)...) }
+	swapped := func(i int) string {
+		some := append([]string(nil), all...)
+		some[i], some[i+1] = some[i+1], some[i]
+		return told(some...)
+	}
+	const ask = "2000-2001 9 history l = "
+	good := []string{
+		ask + told(all...),
+		ask + told(all...) + "\n 2002-2003 8 history l = " + told(all...),
+		"1-2 9 history l = " + told(g1) + "\n 500-501 9 history l = " + told(g1, r1, g2) + "\n" + ask + told(all...),
+		"0-6 9 history l = S\n" + ask + told(all...),                               // it was asked meanwhile
+		"2000-2001 9 history l = T," + strings.Join(all[4:], ","),                  // the first was forgotten
+		"2000-2001 9 history l = T," + strings.Join(all[1:], ","),                  // also its grant
+		"1-2 9 history l = " + told(g1) + "\n 2000-2001 9 history l = T," + all[8], // and all between
+	}
+	for _, s := range good {
+		expect(t, Forensics, "0-0.5 9 history k = S\n"+lived+s)
+	}
+	for _, c := range []struct{ story, want string }{
+		{ask + without(0), "hole in the history"}, {ask + without(1), "hole in the history"},
+		{ask + without(3), "hole in the history"}, {ask + without(6), "hole in the history"},
+		{ask + without(7), "history forgot"}, // the last one
+		{ask + told(), "history forgot"},
+		{ask + altered(3, "expired|b|9|||", "released|b|9|UNLOCK|w2.4|"), "told as something else"},
+		{ask + altered(3, "expired|b|9|||", "released|b|9|UNLOCK||"), "nobody did that"},
+		{ask + altered(3, "expired", "released"), "nobody did that"},
+		{ask + altered(3, "|300|300|", "|250|300|"), "told as something else"},
+		{ask + altered(7, "deleted", "released"), "told as something else"},
+		{ask + altered(7, "w1.8", "w1.99"), "nobody did that"},
+		{ask + altered(5, "hangs", "another"), "told as something else"},
+		{ask + altered(5, "forced", "deleted"), "told as something else"},
+		{ask + altered(1, "|600|1", "|600|0"), "told as something else"}, // renewals
+		{ask + altered(1, "|600|1", "|600|9"), "told as something else"},
+		{ask + altered(1, "|600|", "|777|"), "told as something else"},
+		{ask + altered(0, "|7|", "|6|"), "told as something else"},
+		{ask + altered(0, "|500|", "|501|"), "told as something else"},
+		{ask + altered(0, "|a|", "|b|"), "told as something else"},
+		{ask + altered(2, "|9|", "|5|"), "fence not greater"},
+		{ask + altered(1, "|1100|100|", "|1100|99|"), "told as something else"},
+		{ask + swapped(7), "out of order"},
+		{ask + told(all...) + "\n 2002-2003 8 history l = " + without(8), "history forgot"},
+		{"2000-2010 9 history l = " + told(all...) + "\n 2002-2003 8 history l = " + altered(8, "1850", "1851"), "history differs"},
+		{"1-2 9 history l = " + told(g1) + "\n" + ask + without(0), "history forgot"},
+		{"2000-2001 9 history l = T," + all[8], ""},
+		{"2000-2001 9 history l = T," + all[8] + "\n 3000-3001 9 history l = T," + strings.Join(all[4:], ","), "history forgot"},
+	} {
+		v := Forensics(story(t, "0-0.5 9 history k = S\n"+lived+c.story))
+		var kinds []string
+		for _, p := range v.Problems {
+			kinds = append(kinds, p.Kind)
+		}
+		if !strings.Contains(strings.Join(append(kinds, ""), "\n"), c.want) || c.want == "" && len(kinds) > 0 {
+			t.Errorf("%q, want %q of\n%s", kinds, c.want, c.story)
+		}
+	}
+}
+
+// Nobody was told of what was not done, and nobody did what he was told that he had not.
+func TestForensicsOfNothing(t *testing.T) {
+	const begin = "0-0.5 9 history l = S\n "
+	for _, c := range []struct {
+		story, event string
+		want         []string
+	}{
+		{"1-2 1 try l a,500,0,w1.1 = nil", g1, []string{"nobody did that@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 = displaced", g1, []string{"nobody did that@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 failed", g1, []string{"nobody did that@3"}},
+		{"1-2 1 enter l a,500,900,w1.1 failed", "gone|a|0||w1.1||1100|0|0|0", nil}, // its node was told to end
+		{"1-? 1 enter l a,500,0,w1.1", g1, nil},
+		{"1-? 1 enter l a,500,0,w1.1", g1 + ",released|a|7|UNLOCK|||1100|100|500|0", nil}, // taken back
+		{"1-2 1 enter l a,500,0,w1.1 = 7", g1 + ",released|a|7|UNLOCK|||1100|100|500|0", []string{"nobody did that@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 = 7", g1 + ",moved|a|7|RENAME|w1.1||1100|100|500|0", []string{"told as something else@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 = nil", "gave-up|a|0||w1.1||1100|0|0|0", nil},
+		{"1-2 1 enter l a,500,0,w1.1 = 7", g1 + ",gave-up|a|0||w1.1||1100|0|0|0", []string{"nobody did that@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 = nil", "left|a|0||w1.1||1100|0|0|0", []string{"told as something else@3"}},
+		{"1-2 1 enter l a,500,0,w1.1 = nil", "refused|a|0||w1.1|no||1100|0|0|0", []string{"told as something else@3"}},
+	} {
+		expect(t, Forensics, begin+c.story+"\n 10-11 9 history l = "+told(c.event), c.want...)
+	}
+}
+
+// What LOCKS WHY says is what the history tells, of a moment at which it was asked.
+func TestForensicsWhy(t *testing.T) {
+	story := func(why string) string {
+		return "0-0.5 9 history k = S\n" + lived + why + "\n2000-2001 9 history l = " +
+			told(g1, r1, g2, e2, g3, f3, g4, d4, u5)
+	}
+	for _, c := range []struct {
+		why string
+		ok  bool
+	}{
+		{"1500-1501 8 why l a = released,7,,b,9", true},
+		{"1500-1501 8 why l b = expired,9,,c,12", true},
+		{"1500-1501 8 why l c = forced,12,hangs,d,15", true},
+		{"1500-1501 8 why l d = DEL,15,,,", true},
+		{"1500-1501 8 why l e = gave-up,,,,", true},
+		{"1500-1501 8 why l f = nothing,,,,", true},
+		{"1-6 8 why l a = held,7,,,", true},
+		{"0-6 8 why l a = nothing,,,,", true},
+		{"6-7 8 why l a = released,7,,,", true}, // nobody has it yet
+		{"1060-1070 8 why l e = waits,,,,", true},
+		{"1500-1501 8 why l a = released,7,,,", false},
+		{"1500-1501 8 why l a = released,7,,c,12", false},
+		{"1500-1501 8 why l a = released,9,,b,9", false},
+		{"1500-1501 8 why l a = held,7,,,", false},
+		{"1500-1501 8 why l b = released,9,,c,12", false},
+		{"1500-1501 8 why l c = forced,12,x,d,15", false},
+		{"1500-1501 8 why l d = nothing,,,,", false},
+		{"6-7 8 why l a = held,7,,,", false},
+		{"1500-1501 8 why l e = waits,,,,", false},
+		{"2-3 8 why l c = forced,12,hangs,d,15", false}, // that was later
+	} {
+		want := []string{"wrong why@11"}
+		if c.ok {
+			want = nil
+		}
+		expect(t, Forensics, story(c.why), want...)
+	} // Nobody knows any more.
+	expect(t, Forensics, "0-0.5 9 history k = S\n"+lived+"1500-1501 8 why l a = released,7,,b,9\n 2000-2001 9 history l = T")
+}

@@ -1,0 +1,271 @@
+package workload
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// historyMax bounds what nodes remember of locks in some runs, so that they forget while it lasts.
+const (
+	historySetting = "lock-history-max-events"
+	historyMax     = 1000
+	historyEvents  = "100000" // what is asked for, and is remembered in the other runs
+)
+
+// newForensics: clients take locks in every way, and lose them in every way: they release them, let the lease end, or
+// others delete them, store something else, or end them with a reason. Now and then, and at the end at
+// several nodes, they ask what has become of them.
+func newForensics(env *Env) Plan {
+	keys, bounded := newShortLived(env, "past"), env.Seed%3 == 0
+	had := make([][]*witness, env.Workers) // of each worker, those that it asks about at the end
+	return Plan{
+		Setup: func(c *Client) {
+			if bounded {
+				c.set(historySetting, itoa(historyMax))
+			}
+			(&witness{c: c, key: c.Key("none")}).ask()
+		},
+		Step: func(c *Client) {
+			w := &witness{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
+			switch c.Rand.IntN(12) {
+			case 0:
+				w.end()
+			case 1:
+				if before := had[c.ID]; len(before) > 0 {
+					w = before[len(before)-1]
+					w.c = c
+				}
+				w.ask()
+			default:
+				w.visit()
+				had[c.ID] = append(had[c.ID], w)
+			}
+		},
+		Final: func(c *Client) {
+			if c.ID == 0 && bounded {
+				c.set(historySetting, historyEvents)
+			}
+			of := had[c.ID]
+			for _, w := range of[max(0, len(of)-witnessesMax):] {
+				w.c = c
+				w.why()
+			}
+			for _, key := range keys.all(c) {
+				for range env.Target.Nodes() {
+					(&witness{c: c, key: key}).history()
+					c.Close()
+					c.attempt++
+				}
+			}
+		},
+	}
+}
+
+// witnessesMax bounds of how many locks of its own a worker asks about at the end.
+const witnessesMax = 20
+
+// set changes a setting of the nodes.
+func (c *Client) set(setting, value string) {
+	for c.ctx.Err() == nil {
+		cmds := [][]string{{"CONFIG", "SET", setting, value}}
+		if _, ok := c.Do(Call{Op: "setting", In: []string{value}, Cmds: cmds, Out: word("OK")}); ok {
+			return
+		}
+	}
+}
+
+// witness is a client with a lock of which it will be asked.
+type witness struct {
+	c          *Client
+	key, token string
+	ms         int64 // of the lease: each is longer than those before, so that each changes when it ends
+}
+
+// call is a request under a name of its own, by which it is known in the history.
+func (w *witness) call(op string, out func([]target.Reply) ([]string, error), in []string, cmd ...string) Call {
+	name := "w" + itoa(int64(w.c.ID)) + "." + itoa(w.c.env.Unique())
+	return Call{Op: op, Key: w.key, In: append(in, name), Out: out, Cmds: [][]string{{"CLIENT", "SETNAME", name}, cmd}}
+}
+
+// visit takes the lock, and loses it.
+func (w *witness) visit() {
+	c := w.c
+	if !w.take() {
+		return
+	}
+	for range c.Rand.IntN(3) {
+		c.Sleep(time.Duration(c.Rand.IntN(60)) * time.Millisecond)
+		w.ms += 1 + c.Rand.Int64N(100)
+		ms := itoa(w.ms)
+		if !holds(c.Do(w.call("renew", number, []string{w.token, ms}, "RENEW", w.key, w.token, "PX", ms))) {
+			break
+		}
+	}
+	switch c.Rand.IntN(10) {
+	case 0: // it dies, and leaves the lock to its lease
+		c.Close()
+	case 1:
+		w.delete()
+	case 2, 3, 4:
+		c.Do(w.call("release", word("0", "1"), []string{w.token}, "EVAL", releaseScript, "1", w.key, w.token))
+	default:
+		c.Do(w.call("release", word("0", "1"), []string{w.token}, "UNLOCK", w.key, w.token))
+	}
+	if c.Rand.IntN(4) == 0 {
+		w.why()
+	}
+}
+
+// take takes the lock in one of the ways in which programs do. It reports whether it was granted.
+func (w *witness) take() bool {
+	c, ms := w.c, itoa(w.ms)
+	acquire := func(cmd ...string) bool {
+		return holds(c.Do(w.call("acquire", word("OK", "nil"), []string{w.token, ms}, cmd...)))
+	}
+	switch c.Rand.IntN(10) {
+	case 0:
+		return holds(c.Do(w.lock("try", 0)))
+	case 1, 2:
+		return acquire("SET", w.key, w.token, "NX", "PX", ms)
+	case 3, 4:
+		return acquire("EVAL", acquireScript, "1", w.key, w.token, ms)
+	case 5: // it breaks its connection, and comes back, or not
+		call := w.lock("enter", c.Rand.Int64N(waitMax/2))
+		call.Die, call.Pause = true, time.Duration(c.Rand.IntN(100))*time.Millisecond
+		c.Do(call)
+		if c.Rand.IntN(2) == 0 {
+			return false
+		}
+	}
+	return holds(c.Do(w.lock("enter", c.Rand.Int64N(waitMax/2))))
+}
+
+// lock is the call of LOCK.
+func (w *witness) lock(op string, waitMs int64) Call {
+	out := func(replies []target.Reply) ([]string, error) { return granted(replies[1:]) }
+	call := w.call(op, out, []string{w.token, itoa(w.ms), itoa(waitMs)},
+		"LOCK", w.key, w.token, "PX", itoa(w.ms), "WAIT", itoa(waitMs))
+	call.Waits, call.Refusable = time.Duration(waitMs)*time.Millisecond, true
+	return call
+}
+
+// end ends the lock of whoever holds it. What is no lock is stored at every other one only.
+func (w *witness) end() {
+	c := w.c
+	switch c.Rand.IntN(3) {
+	case 0:
+		w.delete()
+	case 1:
+		reason := "r" + itoa(c.env.Unique()) + ": it hangs"
+		c.Do(w.call("force", number, []string{"", reason}, "LOCKS", "FORCE", w.key, "REASON", reason))
+	case 2:
+		if w.key[len(w.key)-1]%2 == 1 {
+			return
+		}
+		ms := itoa(50 + c.Rand.Int64N(200))
+		c.Do(w.call("overwrite", word("OK"), []string{"data", ms}, "SET", w.key, "data", "PX", ms))
+	}
+}
+
+func (w *witness) delete() { w.c.Do(w.call("delete", word("0", "1"), nil, "DEL", w.key)) }
+
+// ask asks what has become of the lock, and of its own token.
+func (w *witness) ask() {
+	if w.token != "" {
+		w.why()
+	}
+	w.history()
+}
+
+func (w *witness) history() {
+	cmds := [][]string{{"LOCKS", "HISTORY", w.key, "COUNT", historyEvents}}
+	w.c.Do(Call{Op: "history", Key: w.key, Out: toldHistory, Cmds: cmds})
+}
+
+func (w *witness) why() {
+	cmds := [][]string{{"LOCKS", "WHY", w.key, w.token}}
+	w.c.Do(Call{Op: "why", Key: w.key, In: []string{w.token}, Out: toldWhy, Cmds: cmds})
+}
+
+// mapOf makes a map of the flat array that it is in RESP2; what is nil is left out.
+func mapOf(r target.Reply) map[string]target.Reply {
+	m := map[string]target.Reply{}
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		if !r.Elems[i+1].Nil {
+			m[r.Elems[i].Text()] = r.Elems[i+1]
+		}
+	}
+	return m
+}
+
+// toldOfEvent is what is recorded of an event.
+var toldOfEvent = []string{
+	"event", "token", "fence", "by", "client-name", "reason", "tick", "held-ms", "lease-ms", "renewals",
+}
+
+// toldHistory makes a result of LOCKS HISTORY: since when it knows, and the events.
+func toldHistory(replies []target.Reply) ([]string, error) {
+	all := mapOf(replies[0])
+	if all["events"].Kind != '*' {
+		return nil, errShape
+	}
+	out := []string{all["known-since"].Text()}
+	for _, r := range all["events"].Elems {
+		event, words := mapOf(r), []string(nil)
+		for _, name := range toldOfEvent {
+			words = append(words, event[name].Text())
+		}
+		out = append(out, strings.Join(words, "|"))
+	}
+	return out, nil
+}
+
+// The sentences of LOCKS WHY.
+var (
+	whyFence  = regexp.MustCompile(`\(fence (\d+)\)`)
+	whyNext   = regexp.MustCompile(` Next was (\S+) at \S+ \(fence (\d+)\)\.$`)
+	whyReason = regexp.MustCompile(`, because: (.*), after \d+ ms, `)
+	whyEnds   = []struct{ says, is string }{
+		{" by DEL of ", "DEL"}, {" by DEL,", "DEL"},
+		{" and released it at ", "released"}, {": its lease of ", "expired"}, {": deleted by ", "deleted"},
+		{": overwritten by ", "overwritten"}, {": ended by LOCKS FORCE", "forced"},
+		{" in vain: its time was over at ", "gave-up"}, {" in vain: UNLOCK ended the wait at ", "left"},
+		{"; another one took its place at ", "replaced"}, {" in vain: its client, or its node, was gone at ", "gone"},
+	}
+)
+
+// toldWhy makes a result of a sentence of LOCKS WHY: what, fence, reason, who was next with what fence, and itself.
+func toldWhy(replies []target.Reply) ([]string, error) {
+	said := replies[0].Text()
+	out := []string{"", "", "", "", "", said}
+	if next := whyNext.FindStringSubmatchIndex(said); next != nil {
+		out[3], out[4] = said[next[2]:next[3]], said[next[4]:next[5]]
+		said = said[:next[0]]
+	}
+	if fence := whyFence.FindStringSubmatch(said); fence != nil {
+		out[1] = fence[1]
+	}
+	if reason := whyReason.FindStringSubmatch(said); reason != nil {
+		out[2] = reason[1]
+	}
+	for _, end := range whyEnds {
+		if strings.Contains(said, end.says) {
+			out[0] = end.is
+			return out, nil
+		}
+	}
+	switch {
+	case strings.HasPrefix(said, "Nothing is known of "):
+		out[0] = "nothing"
+	case strings.Contains(said, " has waited for "):
+		out[0] = "waits"
+	case out[1] != "":
+		out[0] = "held"
+	default:
+		return nil, errShape
+	}
+	return out, nil
+}
