@@ -57,6 +57,9 @@ var mayImport = map[string][]string{
 	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd", "lockd/internal/freeport", "lockd/internal/process"}, // a module of its own: starts the built binary and its peers
 	"lockd/bench/etcd":      {"lockd/cmd/lockd/bench"},
 
+	// What LOCKS answers, for what shows it to people.
+	"lockd/internal/locks": {"lockd/resp"},
+
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport": {},
 	"lockd/internal/process":  {},
