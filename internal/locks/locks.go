@@ -107,6 +107,16 @@ func (e *Event) Lost() bool {
 	return false
 }
 
+// Finding is one thing that LOCKS DOCTOR finds wrong.
+type Finding struct {
+	Mistake string // its kind, in one word
+	Keys    string // what the names of the locks have in common: what differs is a *
+	Example string // a key
+	Client  string // who has made it
+	Count   int64  // how often
+	Says    string // all of it in a sentence, with the cure
+}
+
 // History is what is known of a lock.
 type History struct {
 	KnownSince time.Time // from then on nothing is missing; zero: nothing is kept

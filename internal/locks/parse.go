@@ -27,7 +27,8 @@ func ParseInfo(key string, r resp.Reply) (*Info, error) {
 	}
 	p := parser{command: "LOCKS INFO"}
 	f := p.fields(r)
-	info := &Info{Lock: p.lockOf(f), Line: parseEach(&p, f["line"], (*parser).waiter), KnownSince: p.time(f, "known-since")}
+	line := parseEach(&p, f["line"], (*parser).waiter)
+	info := &Info{Lock: p.lockOf(f), Line: line, KnownSince: p.time(f, "known-since")}
 	info.Key, info.Waiters = key, int64(len(info.Line))
 	if p.err != nil {
 		return nil, p.err
@@ -41,6 +42,13 @@ func ParseHistory(r resp.Reply) (History, error) {
 	f := p.fields(r)
 	h := History{KnownSince: p.time(f, "known-since"), Events: parseEach(&p, f["events"], (*parser).event)}
 	return h, p.err
+}
+
+// ParseDoctor reads the answer to LOCKS DOCTOR.
+func ParseDoctor(r resp.Reply) ([]Finding, error) {
+	p := parser{command: "LOCKS DOCTOR"}
+	list := parseEach(&p, p.fields(r)["findings"], (*parser).finding)
+	return list, p.err
 }
 
 // parser reads replies and keeps the first thing that is wrong with them.
@@ -137,7 +145,8 @@ func (p *parser) time(f fields, name string) time.Time {
 
 func (p *parser) client(f fields) Client {
 	return Client{
-		ID: p.number(f, "client-id"), Name: p.text(f, "client-name"), Addr: p.text(f, "client-addr"), Node: p.text(f, "node"),
+		ID: p.number(f, "client-id"), Name: p.text(f, "client-name"), Addr: p.text(f, "client-addr"),
+		Node: p.text(f, "node"),
 	}
 }
 
@@ -176,10 +185,17 @@ func (p *parser) waiter(f fields) Waiter {
 func (p *parser) event(f fields) Event {
 	return Event{
 		Time: p.time(f, "time"), Tick: p.number(f, "tick"), Event: p.text(f, "event"),
-		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Mode: Mode(p.text(f, "mode")), Fence: p.number(f, "fence"),
-		By: p.text(f, "by"), Client: p.client(f), Note: p.text(f, "note"), Reason: p.text(f, "reason"),
+		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Mode: Mode(p.text(f, "mode")),
+		Fence: p.number(f, "fence"), By: p.text(f, "by"), Client: p.client(f), Note: p.text(f, "note"), Reason: p.text(f, "reason"),
 		DB:     p.number(f, "db"),
 		Waited: p.ms(f, "waited-ms"), Held: p.ms(f, "held-ms"), Lease: p.ms(f, "lease-ms"),
 		Renewals: p.number(f, "renewals"), LastRenewal: p.time(f, "last-renewal"),
+	}
+}
+
+func (p *parser) finding(f fields) Finding {
+	return Finding{
+		Mistake: p.text(f, "mistake"), Keys: p.text(f, "keys"), Example: p.text(f, "example"), Client: p.text(f, "client"),
+		Count: p.number(f, "count"), Says: p.text(f, "says"),
 	}
 }

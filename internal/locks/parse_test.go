@@ -70,6 +70,9 @@ func TestParse(t *testing.T) {
 		{Time: noon, Tick: 6, Event: "forced", Token: "t", Owner: "o", Mode: Shared, Fence: 12, By: "LOCKS FORCE", Held: time.Millisecond, Lease: 20 * time.Second, Renewals: 1, Reason: "hangs"},
 		{Time: noon, Tick: 7, Event: "swapped", By: "SWAPDB", DB: 3},
 	}}
+	doctor := fieldsOf("known-since", "2026-11-22T12:00:00.212Z", "node", "n1", "seen-since", nil, "findings", resp.Array(
+		fieldsOf("mistake", "late-release", "keys", "report:*", "count", 1, "example", "report:7", "client", "report-2", "says", "report:* was released late")))
+	wantDoctor := []Finding{{"late-release", "report:*", "report:7", "report-2", 1, "report:* was released late"}}
 	for _, protocol := range []func(resp.Reply) resp.Reply{func(r resp.Reply) resp.Reply { return r }, flat} {
 		if got, err := ParseList(protocol(list)); err != nil || !reflect.DeepEqual(got, wantList) {
 			t.Errorf("LIST: %v\n%+v\n%+v", err, got, wantList)
@@ -85,6 +88,9 @@ func TestParse(t *testing.T) {
 		}
 		if got, err := ParseHistory(protocol(history)); err != nil || !reflect.DeepEqual(got, wantHistory) {
 			t.Errorf("HISTORY: %v\n%+v\n%+v", err, got, wantHistory)
+		}
+		if got, err := ParseDoctor(protocol(doctor)); err != nil || !reflect.DeepEqual(got, wantDoctor) {
+			t.Errorf("DOCTOR: %v\n%+v\n%+v", err, got, wantDoctor)
 		}
 	}
 	if got, err := ParseInfo("k", resp.Nil()); got != nil || err != nil {
@@ -125,6 +131,11 @@ func TestParseWhatIsNoAnswer(t *testing.T) {
 	}
 	if _, err := ParseHistory(resp.Int(1)); err == nil {
 		t.Error("an integer is no history")
+	}
+	for _, r := range []resp.Reply{resp.Err("ERR unknown subcommand"), resp.Nil(), resp.Bulk("healthy"), fieldsOf("findings", 1)} {
+		if got, err := ParseDoctor(r); err == nil || len(got) > 0 {
+			t.Errorf("DOCTOR: %v, %v", got, err)
+		}
 	}
 	long := fieldsOf("held-ms", 1<<62, "lease-left-ms", 1<<62)
 	locks, err := ParseList(resp.Array(fieldsOf("holders", resp.Array(long))))
