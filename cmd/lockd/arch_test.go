@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm/libc":     {},
 
 	// Who holds a lock for a command speaks TCP to servers, too.
-	"lockd/cmd/lockd/hold": {},
+	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/cmd/lockd/client"},
 
 	// And so do those who show locks to people.
 	"lockd/cmd/lockd/client": {"lockd/resp"},
