@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -33,14 +34,21 @@ func flagVariables() map[string]bool {
 	if err != nil {
 		panic(err) // of the tags of cli, which any test finds
 	}
-	for _, node := range append(parser.Model.Children, parser.Model.Node) {
-		for _, f := range node.Flags {
-			if f.Name != "help" {
-				known["LOCKD_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))] = true
-			}
+	for _, f := range flagsBelow(parser.Model.Node) {
+		if f.Name != "help" {
+			known["LOCKD_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))] = true
 		}
 	}
 	return known
+}
+
+// flagsBelow are the flags of a command and of all its subcommands.
+func flagsBelow(node *kong.Node) []*kong.Flag {
+	flags := slices.Clone(node.Flags)
+	for _, child := range node.Children {
+		flags = append(flags, flagsBelow(child)...)
+	}
+	return flags
 }
 
 // nearest is the known name that takes the fewest edits, the first of several.

@@ -32,6 +32,8 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
 	Run     runCmd     `cmd:"" help:"Run a command while holding a lock. Its exit status is the command's, 75 if the lock was not acquired, 76 if it was lost."`
+	Locks   locksCmd   `cmd:"" help:"Show locks: who holds them, who waits, what became of them; or end one."`
+	Top     topCmd     `cmd:"" help:"Watch the locks of a cluster in a terminal."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -80,6 +82,25 @@ func (f tuneFlags) check() error {
 	}
 	if f.LeaderWait < 0 {
 		return usagef("--leader-wait %s is negative", f.LeaderWait)
+	}
+	return nil
+}
+
+// clusterFlags say which cluster a client speaks to; run, locks and top share them.
+type clusterFlags struct {
+	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
+	User string   `help:"User to authenticate as." placeholder:"NAME"`
+	Auth string   `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
+}
+
+func (f clusterFlags) check() error {
+	if len(f.Addr) == 0 {
+		return usagef("--addr is empty")
+	}
+	for _, addr := range f.Addr {
+		if _, _, err := splitAddr("--addr", addr); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -196,11 +217,16 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 	case err != nil:
 		return nil, false, err
 	}
-	switch kctx.Selected().Name {
+	name, rest, _ := strings.Cut(kctx.Command(), " ")
+	switch name {
 	case "dev":
 		return &c.Dev, false, c.Dev.check()
 	case "run":
 		return &c.Run, false, c.Run.check()
+	case "locks":
+		return &c.Locks, false, c.Locks.check(rest)
+	case "top":
+		return &c.Top, false, c.Top.check()
 	case "bench":
 		return &c.Bench, false, c.Bench.check()
 	case "version":
@@ -283,7 +309,7 @@ func readConfig(path string, model *kong.Application) (map[string]any, error) {
 	}
 	known := map[string]bool{}
 	for _, node := range model.Children {
-		for _, f := range node.Flags {
+		for _, f := range flagsBelow(node) {
 			known[f.Name] = true
 		}
 	}

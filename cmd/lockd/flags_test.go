@@ -164,6 +164,9 @@ func TestHelpAndVersion(t *testing.T) {
 		{[]string{"--help"}, "serve"},
 		{[]string{"serve", "--help"}, "--leader-wait"},
 		{[]string{"dev", "--help"}, "--nodes"},
+		{[]string{"locks", "--help"}, "--json"},
+		{[]string{"locks", "force", "--help"}, "--reason"},
+		{[]string{"top", "--help"}, "--interval"},
 		{[]string{"version"}, "lockd " + version},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -25,7 +25,13 @@ import (
 // watches the servers too.
 const runAsServer = "LOCKD_TEST_RUN_AS_SERVER"
 
+// runInTerminal does the same for what has a terminal as its input, which is not for its end.
+const runInTerminal = "LOCKD_TEST_RUN_IN_TERMINAL"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(runInTerminal) != "" {
+		os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	}
 	if os.Getenv(runAsServer) != "" {
 		go func() { // the test process holds the other end: if it dies, so do its servers
 			_, _ = io.Copy(io.Discard, os.Stdin)

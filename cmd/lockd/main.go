@@ -14,7 +14,7 @@ import (
 // Exit statuses.
 const (
 	exitOK    = 0
-	exitFault = 1 // the server could not go on
+	exitFault = 1 // the server could not go on, or refuses
 	exitUsage = 2 // a wrong flag, address or file
 )
 

@@ -37,7 +37,6 @@ func (e exitError) Error() string { return e.why }
 // runCmd runs a program while it holds a lock.
 type runCmd struct {
 	Lock  string        `required:"" help:"Key of the lock." placeholder:"KEY"`
-	Addr  []string      `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
 	Px    time.Duration `default:"30s" help:"Lease of the lock, which is begun anew three times within it (default: ${default})."`
 	Wait  time.Duration `default:"1m" help:"How long to wait in line for the lock (default: ${default})."`
 	Grace time.Duration `default:"10s" help:"When the lock is lost the command gets SIGTERM, and after this time SIGKILL; if the servers do not answer, so early that its lease still lasts (default: ${default})."`
@@ -45,8 +44,7 @@ type runCmd struct {
 	Shared bool `help:"Hold the lock beside others that run with --shared; who runs without waits for all of them."`
 	Limit  int  `help:"Hold the lock beside others, of whom there are so many at most; all say the same number (default: alone)." placeholder:"N"`
 
-	User string `help:"User to authenticate as." placeholder:"NAME"`
-	Auth string `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
+	clusterFlags `embed:""`
 
 	Command []string `arg:"" passthrough:"" help:"The command and its arguments, behind --."`
 }
@@ -55,10 +53,8 @@ type runCmd struct {
 const fenceVariable = "LOCKD_FENCE"
 
 func (c *runCmd) check() error {
-	for _, addr := range c.Addr {
-		if _, _, err := splitAddr("--addr", addr); err != nil {
-			return err
-		}
+	if err := c.clusterFlags.check(); err != nil {
+		return err
 	}
 	if c.Command[0] == "--" {
 		c.Command = c.Command[1:]
@@ -66,8 +62,6 @@ func (c *runCmd) check() error {
 	switch {
 	case len(c.Command) == 0:
 		return usagef("there is no command behind --")
-	case len(c.Addr) == 0:
-		return usagef("--addr is empty")
 	case c.Px < runLeaseMin:
 		return usagef("--px %s is less than %s", c.Px, runLeaseMin)
 	case c.Limit < 0:

@@ -135,17 +135,6 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
-// A deadlock is told to whoever has closed it; another try would close it again.
-func TestAnswersThatPass(t *testing.T) {
-	for answer, want := range map[string]bool{
-		"DEADLOCK a holds x and waits for x": false, "WRONGTYPE": false, "LOADING no leader": true, "UNKNOWN": true,
-	} {
-		if passes(answer) != want {
-			t.Errorf("%s passes: %v", answer, !want)
-		}
-	}
-}
-
 // Who waits for long behind servers that hang has no more than two tries on their way.
 func TestAcquireIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,11 +3,12 @@ package hold
 import (
 	"context"
 	"errors"
-	"strings"
+	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"lockd/cmd/lockd/client"
+	"lockd/resp"
 )
 
 // Cluster is a Server: some nodes of a lockd cluster, any of which will do. Each command has a
@@ -29,13 +30,15 @@ var _ Server = (*Cluster)(nil)
 
 // Lock implements Server. Each call goes to the next node: the last one may hang.
 func (c *Cluster) Lock(ctx context.Context, wait time.Duration) (fence int64, err error) {
-	args := redis.Args{c.Key, c.Token, "PX", c.Lease.Milliseconds(), "WAIT", wait.Milliseconds()}
-	return c.do(ctx, c.turn.Add(1), "LOCK", args.AddFlat(c.Options)...)
+	args := []string{"LOCK", c.Key, c.Token, "PX", milliseconds(c.Lease), "WAIT", milliseconds(wait)}
+	return c.do(ctx, c.turn.Add(1), append(args, c.Options...)...)
 }
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // Renew implements Server. It asks the node that has answered last, or else the next.
 func (c *Cluster) Renew(ctx context.Context) error {
-	_, err := c.do(ctx, c.turn.Load(), "RENEW", c.Key, c.Token, "PX", c.Lease.Milliseconds())
+	_, err := c.do(ctx, c.turn.Load(), "RENEW", c.Key, c.Token, "PX", milliseconds(c.Lease))
 	return err
 }
 
@@ -49,47 +52,39 @@ func (c *Cluster) Unlock(ctx context.Context) error {
 }
 
 // do sends one command to the node whose turn it is, and reads an integer; null is ErrNotHeld.
-func (c *Cluster) do(ctx context.Context, turn uint64, command string, args ...any) (int64, error) {
-	n, err := c.ask(ctx, c.Addrs[turn%uint64(len(c.Addrs))], command, args...)
-	var answer redis.Error
+func (c *Cluster) do(ctx context.Context, turn uint64, args ...string) (int64, error) {
+	n, err := c.ask(ctx, c.Addrs[turn%uint64(len(c.Addrs))], args)
+	var answer client.AnswerError
 	switch {
-	case err == nil:
-		return n, nil
-	case errors.Is(err, redis.ErrNil):
-		return 0, ErrNotHeld
-	case errors.As(err, &answer) && !passes(string(answer)):
+	case err == nil || errors.Is(err, ErrNotHeld):
+		return n, err
+	case errors.As(err, &answer) && !client.Passes(string(answer)):
 		return 0, RefusedError{string(answer)}
 	}
 	c.turn.CompareAndSwap(turn, turn+1)
 	return 0, err
 }
 
+var errNoInteger = errors.New("the server answers something else than an integer")
+
 // ask sends one command to one node. Its connection closes when ctx ends.
-func (c *Cluster) ask(ctx context.Context, addr, command string, args ...any) (int64, error) {
-	conn, err := redis.DialContext(ctx, "tcp", addr,
-		redis.DialConnectTimeout(connectMax), redis.DialWriteTimeout(connectMax), redis.DialReadTimeout(connectMax),
-		redis.DialUsername(c.User), redis.DialPassword(c.Password), redis.DialClientName(c.Name))
+func (c *Cluster) ask(ctx context.Context, addr string, args []string) (int64, error) {
+	as := client.Cluster{User: c.User, Password: c.Password, Name: c.Name}
+	conn, err := as.Dial(ctx, addr)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = conn.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	return redis.Int64(redis.DoWithTimeout(conn, 0, command, args...))
-}
-
-// connectMax is how long a node may take to accept a connection, and a command.
-const connectMax = 2 * time.Second
-
-// passes reports whether an error answer is one that another try may not get.
-func passes(answer string) bool {
-	for _, start := range []string{
-		"UNKNOWN", "LOADING", "BUSY ", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
-		"ERR max number of clients", "ERR another connection waits",
-	} {
-		if strings.HasPrefix(answer, start) {
-			return true
-		}
+	defer conn.Close()
+	r, err := conn.Do(ctx, args...)
+	switch {
+	case err != nil:
+		return 0, err
+	case r.IsErr():
+		return 0, client.AnswerError(r.Str)
+	case r.IsNil():
+		return 0, ErrNotHeld
+	case r.Kind != resp.KindInt:
+		return 0, errNoInteger
 	}
-	return false
+	return r.Int, nil
 }

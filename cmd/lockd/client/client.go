@@ -1,0 +1,231 @@
+// Package client speaks to a cluster of lockd for the programs of this binary that are no servers: one
+// command at a time, in RESP3, at any node that answers. A client library would be larger (go-redis by
+// 11 MB) or know no RESP3, without which maps are not told from arrays.
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockd/resp"
+)
+
+// How long a node may take to accept a connection and its greeting, and to answer a question.
+const (
+	connectMax = 2 * time.Second
+	answerMax  = 5 * time.Second
+)
+
+// Cluster is some nodes of a cluster, any of which will do. Its methods are called one after the other.
+type Cluster struct {
+	Addrs    []string // host:port of the nodes, one at least
+	User     string   // "" is the default user
+	Password string   // "": none is asked for
+	Name     string   // CLIENT SETNAME
+	DB       int
+
+	turn int // of the node that is asked
+	kept *Conn
+}
+
+// ErrUnknown says that a command may have been done, and may not.
+var ErrUnknown = errors.New("whether it was done is not known")
+
+// Addr is the node that has answered last, or will be asked next.
+func (c *Cluster) Addr() string { return c.Addrs[c.turn%len(c.Addrs)] }
+
+// Close ends the connection, if there is one.
+func (c *Cluster) Close() {
+	if c.kept != nil {
+		c.kept.Close()
+		c.kept = nil
+	}
+}
+
+// Ask sends a command that may well be done twice, to one node after the other until one answers. An
+// error that the server has answered is a reply; the error is that of the last node, if none has answered.
+func (c *Cluster) Ask(ctx context.Context, args ...string) (r resp.Reply, err error) {
+	for range len(c.Addrs) + 1 {
+		kept := c.kept != nil
+		r, err = c.ask(ctx, args)
+		if err == nil && !(r.IsErr() && Passes(r.Str)) {
+			return r, nil
+		}
+		c.Close()
+		if !kept || err == nil || errors.Is(err, context.DeadlineExceeded) {
+			c.turn++ // else the node has closed a connection that was kept, and is tried once more
+		}
+		if err == nil {
+			err = errors.New(r.Str)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return resp.Reply{}, err
+}
+
+// ask sends a command to the node whose turn it is.
+func (c *Cluster) ask(ctx context.Context, args []string) (resp.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerMax)
+	defer cancel()
+	if c.kept == nil {
+		conn, err := c.Dial(ctx, c.Addr())
+		if err != nil {
+			return refusal(err)
+		}
+		c.kept = conn
+	}
+	return c.kept.Do(ctx, args...)
+}
+
+// refusal makes a reply of an error that is one.
+func refusal(err error) (resp.Reply, error) {
+	var said AnswerError
+	if errors.As(err, &said) {
+		return resp.Err(string(said)), nil
+	}
+	return resp.Reply{}, err
+}
+
+// Tell sends a command that must not be done twice. Another node is asked only if it is certain that
+// nothing was done. The error is, or wraps, ErrUnknown if it may have been.
+func (c *Cluster) Tell(ctx context.Context, args ...string) (r resp.Reply, err error) {
+	for range c.Addrs {
+		r, err = c.tell(ctx, args)
+		switch {
+		case errors.Is(err, ErrUnknown):
+			return r, err
+		case err != nil:
+		case r.IsErr() && strings.HasPrefix(r.Str, "UNKNOWN"):
+			return r, fmt.Errorf("%w: %s", ErrUnknown, r.Str)
+		case r.IsErr() && Passes(r.Str):
+			err = errors.New(r.Str)
+		default:
+			return r, nil
+		}
+		c.turn++
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return resp.Reply{}, err
+}
+
+// tell uses a connection of its own: on one that was kept it would not be known whether it was alive.
+func (c *Cluster) tell(ctx context.Context, args []string) (resp.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerMax)
+	defer cancel()
+	conn, err := c.Dial(ctx, c.Addr())
+	if err != nil {
+		return refusal(err)
+	}
+	defer conn.Close()
+	r, err := conn.Do(ctx, args...)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return r, nil
+}
+
+// Passes reports whether an error answer is one that another try may not get.
+func Passes(answer string) bool {
+	for _, start := range []string{
+		"UNKNOWN", "LOADING", "BUSY ", "UNBLOCKED", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS",
+		"MOVED ", "ERR max number of clients", "ERR another connection waits",
+	} {
+		if strings.HasPrefix(answer, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// Conn is a connection to one node. One command is on its way at a time.
+type Conn struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// AnswerError is an error that a node has answered.
+type AnswerError string
+
+func (e AnswerError) Error() string { return string(e) }
+
+// Dial connects to one node and greets it. The error is an AnswerError if the node refuses that. Any
+// goroutine may call it.
+func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectMax)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	made := &Conn{conn: conn, in: bufio.NewReaderSize(conn, lineMax)}
+	for _, args := range c.greetings() {
+		r, err := made.Do(ctx, args...)
+		if err == nil && r.IsErr() {
+			err = AnswerError(r.Str)
+		}
+		if err != nil {
+			made.Close()
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func (c *Cluster) greetings() [][]string {
+	hello := []string{"HELLO", "3"}
+	if c.Password != "" {
+		user := c.User
+		if user == "" {
+			user = "default"
+		}
+		hello = append(hello, "AUTH", user, c.Password)
+	}
+	if c.Name != "" {
+		hello = append(hello, "SETNAME", c.Name)
+	}
+	if c.DB != 0 {
+		return [][]string{hello, {"SELECT", strconv.Itoa(c.DB)}}
+	}
+	return [][]string{hello}
+}
+
+// Close ends the connection.
+func (c *Conn) Close() { c.conn.Close() }
+
+// Do sends one command and waits for its answer, however long that takes; the connection closes when ctx
+// ends. An error that the server answers is a reply. After an error the connection is of no use any more.
+func (c *Conn) Do(ctx context.Context, args ...string) (resp.Reply, error) {
+	stop := context.AfterFunc(ctx, c.Close)
+	defer stop()
+	r, err := c.do(args)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("no answer from %s: %w", c.conn.RemoteAddr(), ctx.Err())
+	}
+	return r, err
+}
+
+func (c *Conn) do(args []string) (resp.Reply, error) {
+	items := make([]resp.Reply, len(args))
+	for i, arg := range args {
+		items[i] = resp.Bulk(arg)
+	}
+	if _, err := c.conn.Write(resp.Array(items...).AppendTo(nil, 2)); err != nil {
+		return resp.Reply{}, err
+	}
+	for {
+		r, err := (&reader{in: c.in, left: replyMax}).reply(0)
+		if err != nil || r.Kind != resp.KindPush { // what was not asked for
+			return r, err
+		}
+	}
+}

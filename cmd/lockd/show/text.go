@@ -1,0 +1,112 @@
+// Package show writes for people, and for their programs, what a server answers about locks: as tables
+// that fit a width, and as JSON. Nothing that a client has chosen reaches a terminal as anything but
+// printable characters.
+package show
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// Escape is a text with all that is not printable, control characters of a terminal or of writing from
+// right to left above all, as in a Go string: \n, \x1b, \u202e; a backslash is doubled.
+func Escape(s string) string {
+	if strings.IndexFunc(s, escaped) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + hexByte(s[0]))
+		case r == '\\':
+			b.WriteString(`\\`)
+		case unicode.IsPrint(r):
+			b.WriteString(s[:size])
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// escaped reports whether a rune must be looked at: one that stands for a wrong byte, too.
+func escaped(r rune) bool { return r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) }
+
+func hexByte(b byte) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[b>>4], digits[b&15]})
+}
+
+// Width is how many columns of a terminal a text takes that is escaped.
+func Width(s string) int { return displaywidth.String(s) }
+
+// cutMark stands for what was left out.
+const cutMark = ".."
+
+// Cut is as much of an escaped text as fits a width, from its beginning.
+func Cut(s string, width int) string {
+	if width <= len(cutMark) {
+		return displaywidth.TruncateString(s, max(0, width), "")
+	}
+	return displaywidth.TruncateString(s, width, cutMark)
+}
+
+// CutMiddle is as much of an escaped text as fits a width, from its beginning and its end: names that
+// are alike at one end often differ at the other.
+func CutMiddle(s string, width int) string {
+	if Width(s) <= width || width <= len(cutMark)+1 {
+		return Cut(s, width)
+	}
+	first := displaywidth.TruncateString(s, (width-len(cutMark)+1)/2, "")
+	return first + cutMark + tail(s, width-len(cutMark)-Width(first))
+}
+
+// tail is the longest end that fits, in whole characters as people see them.
+func tail(s string, width int) string {
+	for g, left := displaywidth.StringGraphemes(s), Width(s); left > width && g.Next(); {
+		left -= g.Width()
+		s = s[len(g.Value()):]
+	}
+	return s
+}
+
+// Pad is an escaped text with spaces behind it, or before it, up to a width.
+func Pad(s string, width int, right bool) string {
+	space := strings.Repeat(" ", max(0, width-Width(s)))
+	if right {
+		return space + s
+	}
+	return s + space
+}
+
+// Age is a length of time for people, in six characters at most for less than 27 years: 12ms, 4.2s,
+// 1m05s, 2h07m, 12d03h, 420d.
+func Age(d time.Duration) string {
+	two := func(n time.Duration) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }
+	number := func(n time.Duration) string { return strconv.FormatInt(int64(n), 10) }
+	const day = 24 * time.Hour
+	switch d = max(0, d); {
+	case d < time.Second:
+		return number(d/time.Millisecond) + "ms"
+	case d < 10*time.Second:
+		return number(d/time.Second) + "." + number(d%time.Second/(100*time.Millisecond)) + "s"
+	case d < time.Minute:
+		return number(d/time.Second) + "s"
+	case d < time.Hour:
+		return number(d/time.Minute) + "m" + two(d%time.Minute/time.Second) + "s"
+	case d < day:
+		return number(d/time.Hour) + "h" + two(d%time.Hour/time.Minute) + "m"
+	case d < 100*day:
+		return number(d/day) + "d" + two(d%day/time.Hour) + "h"
+	}
+	return number(d/day) + "d"
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"lockd/cmd/lockd/top"
+	"lockd/internal/locks"
+)
+
+// topCmd watches the locks of a cluster in a terminal.
+type topCmd struct {
+	askFlags `embed:""`
+
+	Interval time.Duration `default:"1s" help:"How often to look; less often where looking takes more than a tenth of it (default: ${default})."`
+	Count    int           `default:"500" help:"No more locks than this: of more, those that are held longest (default: ${default})." placeholder:"N"`
+	Once     bool          `help:"Print one picture as text and end."`
+}
+
+const topIntervalMin = 100 * time.Millisecond
+
+func (c *topCmd) check() error {
+	switch {
+	case c.Interval < topIntervalMin:
+		return usagef("--interval %s is less than %s", c.Interval, topIntervalMin)
+	case c.Count < 1:
+		return usagef("--count %d is not positive", c.Count)
+	}
+	return c.askFlags.check()
+}
+
+// run shows the picture, or prints it once.
+func (c *topCmd) run(ctx context.Context, stdout, _ io.Writer) error {
+	looker := &top.Looker{Cluster: c.cluster("lockd-top")}
+	if c.Once {
+		return c.once(ctx, looker, stdout)
+	}
+	f, ok := stdout.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) || os.Getenv("TERM") == "dumb" {
+		return usagef("top needs a terminal: --once prints one picture as text, lockd locks list a table")
+	}
+	forcer := c.cluster("lockd-top")
+	err := top.Run(ctx, top.New(c.Interval, c.Count), looker, forcer)
+	var refused locks.ServerError
+	if errors.As(err, &refused) {
+		return refusedError(string(refused))
+	}
+	return err
+}
+
+func (c *topCmd) once(ctx context.Context, looker *top.Looker, stdout io.Writer) error {
+	m := top.New(0, c.Count)
+	look, err := looker.Look(ctx, m.Ask())
+	var refused locks.ServerError
+	switch {
+	case errors.As(err, &refused):
+		return refusedError(string(refused))
+	case err != nil:
+		return fmt.Errorf("no server answers: %w", err)
+	}
+	m.Looked(look)
+	_, err = io.WriteString(stdout, strings.Join(m.Picture(outputWidth(stdout), time.Now()), "\n")+"\n")
+	return err
+}

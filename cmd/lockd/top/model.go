@@ -1,0 +1,282 @@
+// Package top is lockd top: the locks of a cluster in a terminal, looked at again and again.
+//
+// What is known and what a key does is in Model, what is seen in its View: neither knows of terminals,
+// clocks or servers. Looker asks the servers, and Run joins the three with a terminal.
+package top
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"lockd/cmd/lockd/show"
+	"lockd/internal/locks"
+)
+
+// Order is what the locks are sorted by.
+type Order uint8
+
+// The orders. Locks that are alike in it stand by their age, then by their names.
+const (
+	ByWaiters Order = iota
+	ByHeld
+	ByChurn
+)
+
+// page is what the screen shows.
+type page uint8
+
+const (
+	pageList page = iota
+	pageLock
+	pageHelp
+)
+
+// prompt is what is asked in the last line but one.
+type prompt uint8
+
+const (
+	promptNone prompt = iota
+	promptFilter
+	promptReason
+	promptSure
+)
+
+// Model is all that lockd top knows. Its methods are called by one goroutine.
+type Model struct {
+	Interval time.Duration // between looks
+	Count    int           // of locks that are looked at
+
+	page   page
+	under  page // the page that help was asked for on
+	order  Order
+	filter string // as it was typed
+	prompt prompt
+	typed  string // into the prompt
+
+	rows   []row // as they are shown
+	cursor int
+	marked string // the key under the cursor, which it stays at
+	offset int    // the first row, or line of a lock's page, that is shown
+
+	lock   string // of pageLock
+	detail Detail
+	known  bool // detail is of that lock
+
+	target target
+	said   string // what there is to say, until the next key
+	forced bool   // the answer to a force is waited for
+
+	last   Look  // the last one that came through
+	missed error // why the newest look did not come through
+	churn  map[string]*churn
+
+	height int // of the part that scrolls, when it was drawn last
+}
+
+// row is a lock as it is listed.
+type row struct {
+	lock  locks.Lock
+	churn float64 // events a second
+	gone  bool    // nobody holds it now; it is listed for its churn
+}
+
+// churn is how often a lock changes hands.
+type churn struct {
+	rate float64 // events a second, the newer ones counting for more
+	seen bool    // it was held at the last look
+	lock locks.Lock
+}
+
+// New returns a model that knows of no lock yet.
+func New(interval time.Duration, count int) *Model {
+	return &Model{Interval: interval, Count: count, churn: map[string]*churn{}}
+}
+
+// Ask is what to ask a server for.
+type Ask struct {
+	Match  string // a pattern; "": all locks
+	Waited bool   // only locks that somebody waits for
+	Count  int
+	Lock   string // the lock whose page is shown
+	Open   bool   // there is such a page
+}
+
+// Ask returns what the next look is to ask for. Where there are more locks than are looked at, those that
+// nobody waits for are left out of an order in which they stand last.
+func (m *Model) Ask() Ask {
+	a := Ask{Match: pattern(m.filter), Count: m.Count, Lock: m.lock, Open: m.lockOpen()}
+	a.Waited = m.order == ByWaiters && m.last.Ask.Match == a.Match && (m.last.cut() || m.last.Ask.Waited)
+	return a
+}
+
+// lockOpen reports whether a lock's page is shown, or lies under the help.
+func (m *Model) lockOpen() bool {
+	return m.page == pageLock || m.page == pageHelp && m.under == pageLock
+}
+
+// pattern is the pattern of a filter: what is typed without * or ? may stand anywhere in a key.
+func pattern(filter string) string {
+	if filter == "" || strings.ContainsAny(filter, "*?") {
+		return filter
+	}
+	return "*" + strings.NewReplacer(`\`, `\\`, `[`, `\[`).Replace(filter) + "*"
+}
+
+// Look is what a server has answered.
+type Look struct {
+	Ask    Ask
+	At     time.Time     // of this machine, when it was asked
+	Took   time.Duration // until all was answered
+	Addr   string        // of the node
+	Locks  []locks.Lock
+	Detail Detail // of Ask.Lock
+	Flags  []Flag // of LOCKS DOCTOR
+}
+
+// Detail is what is known of one lock.
+type Detail struct {
+	Info    *locks.Info // nil: it is no lock
+	History locks.History
+}
+
+// Flag is something that LOCKS DOCTOR says of some locks.
+type Flag struct {
+	Pattern string // of their keys
+	Said    string
+}
+
+// cut reports whether there may be more locks than the look shows.
+func (l *Look) cut() bool { return l.Ask.Count > 0 && len(l.Locks) >= l.Ask.Count }
+
+// Missed says that no server has answered, or that one has refused.
+func (m *Model) Missed(err error) { m.missed = err }
+
+// Looked takes in a look that has come through.
+func (m *Model) Looked(l Look) {
+	if m.last.Addr != "" && l.Addr != m.last.Addr {
+		m.said = m.last.Addr + " does not answer any more: " + l.Addr + " does"
+	}
+	m.count(&l)
+	m.last, m.missed = l, nil
+	if l.Ask.Open && l.Ask.Lock == m.lock {
+		m.detail, m.known = l.Detail, true
+	}
+	m.arrange()
+}
+
+// churnMemory is how far back events count for how often a lock changes hands, and churnLeast the rate
+// from which a lock is listed that nobody holds.
+const (
+	churnMemory = 10 * time.Second
+	churnLeast  = 0.02
+)
+
+// count compares a look with the one before it: who has the lock now and had not, who had and has not.
+func (m *Model) count(l *Look) {
+	passed := l.At.Sub(m.last.At)
+	alike := m.last.Addr != "" && passed > 0 &&
+		l.Ask.Match == m.last.Ask.Match && l.Ask.Waited == m.last.Ask.Waited
+	if !alike {
+		m.churn = map[string]*churn{}
+	}
+	fade := math.Exp(-passed.Seconds() / churnMemory.Seconds())
+	now := make(map[string]*locks.Lock, len(l.Locks))
+	for i := range l.Locks {
+		now[l.Locks[i].Key] = &l.Locks[i]
+	}
+	for key, c := range m.churn {
+		events := 0
+		lock := now[key]
+		switch {
+		case lock != nil:
+			if c.seen {
+				events = changes(&c.lock, lock)
+			} else {
+				events = len(lock.Holders)
+			}
+			c.lock = *lock
+		case c.seen && !l.cut() && !m.last.cut():
+			events = len(c.lock.Holders)
+		}
+		c.seen = lock != nil
+		c.rate = c.rate*fade + float64(events)*(1-fade)/passed.Seconds()
+		if !c.seen && c.rate < churnLeast {
+			delete(m.churn, key)
+		}
+	}
+	for key, lock := range now {
+		if m.churn[key] == nil {
+			c := &churn{seen: true, lock: *lock}
+			if alike && !l.cut() && !m.last.cut() {
+				c.rate = float64(len(lock.Holders)) * (1 - fade) / passed.Seconds()
+			}
+			m.churn[key] = c
+		}
+	}
+}
+
+// changes is how many have got the lock and have lost it between two looks, as far as can be seen: one
+// who had it in between cannot.
+func changes(before, now *locks.Lock) (n int) {
+	has := func(holders []locks.Holder, h locks.Holder) bool {
+		return slices.ContainsFunc(holders, func(o locks.Holder) bool {
+			return o.Fence == h.Fence && o.Token == h.Token
+		})
+	}
+	for _, h := range before.Holders {
+		if !has(now.Holders, h) {
+			n++
+		}
+	}
+	for _, h := range now.Holders {
+		if !has(before.Holders, h) {
+			n++
+		}
+	}
+	return n
+}
+
+// arrange sorts what is listed, and keeps the cursor at its lock.
+func (m *Model) arrange() {
+	m.rows = m.rows[:0]
+	for _, l := range m.last.Locks {
+		r := row{lock: l}
+		if c := m.churn[l.Key]; c != nil {
+			r.churn = c.rate
+		}
+		m.rows = append(m.rows, r)
+	}
+	if m.order == ByChurn {
+		for key, c := range m.churn {
+			if !c.seen {
+				m.rows = append(m.rows, row{lock: locks.Lock{Key: key}, churn: c.rate, gone: true})
+			}
+		}
+	}
+	slices.SortStableFunc(m.rows, func(a, b row) int {
+		first := 0
+		switch m.order {
+		case ByWaiters:
+			first = cmp.Compare(b.lock.Waiters, a.lock.Waiters)
+		case ByChurn:
+			first = cmp.Compare(b.churn, a.churn)
+		}
+		return cmp.Or(first, cmp.Compare(show.Held(&b.lock), show.Held(&a.lock)), cmp.Compare(a.lock.Key, b.lock.Key))
+	})
+	if at := slices.IndexFunc(m.rows, func(r row) bool { return r.lock.Key == m.marked }); at >= 0 && m.cursor > 0 {
+		m.cursor = at // at the top it stays at the top, where the worst is
+	}
+	m.mark(m.cursor)
+}
+
+// mark moves the cursor.
+func (m *Model) mark(at int) {
+	m.cursor = max(0, min(at, len(m.rows)-1))
+	m.marked = ""
+	if len(m.rows) > 0 {
+		m.marked = m.rows[m.cursor].lock.Key
+	}
+}

@@ -1,0 +1,235 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+	"github.com/gdamore/tcell/v3/color"
+
+	"lockd/cmd/lockd/client"
+	"lockd/cmd/lockd/show"
+	"lockd/internal/locks"
+)
+
+// redrawEvery is how often the picture is drawn when nothing happens: it tells how old it is.
+const redrawEvery = 500 * time.Millisecond
+
+// forceMax is how long the answer to a force is waited for.
+const forceMax = 10 * time.Second
+
+// Run shows a model at the terminal until q is pressed or ctx ends. The error is the terminal's, or the
+// answer with which a server has refused the first look.
+func Run(ctx context.Context, m *Model, looker *Looker, forcer *client.Cluster) error {
+	screen, err := tcell.NewScreen(tcell.OptNegotiation(false)) // which a slow line would make wait
+	if err != nil {
+		return err
+	}
+	if err := screen.Init(); err != nil {
+		return err
+	}
+	defer screen.Fini()
+	screen.EnablePaste()
+	l := newLoop(m, screen, looker.Look, func(ctx context.Context, f Force) (int64, error) {
+		return send(ctx, forcer, f)
+	})
+	return l.run(ctx)
+}
+
+// send ends a lock for the one holder whom a token names, or for all, if they have it still: many tokens
+// begin alike, and no more than their beginning is known here.
+func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, forceMax)
+	defer cancel()
+	defer c.Close()
+	said, err := c.Ask(ctx, "LOCKS", "INFO", f.Key)
+	if err != nil {
+		return 0, err
+	}
+	if info, err := locks.ParseInfo(f.Key, said); err != nil || info == nil || show.Fence(&info.Lock) != f.Fence {
+		return 0, err
+	}
+	words := []string{"LOCKS", "FORCE", f.Key, "REASON", f.Reason}
+	if f.Token != "" {
+		words = append(words, "TOKEN", f.Token)
+	}
+	r, err := c.Tell(ctx, words...)
+	if err == nil && r.IsErr() {
+		err = locks.ServerError(r.Str)
+	}
+	return r.Int, err
+}
+
+// loop is what happens between the terminal's beginning and its end.
+type loop struct {
+	m      *Model
+	screen tcell.Screen
+	look   func(context.Context, Ask) (Look, error)
+	force  func(context.Context, Force) (int64, error)
+
+	looks   chan lookAnswer // one is on its way at a time
+	forces  chan forceAnswer
+	asking  bool
+	again   bool // another look is wanted behind the one on its way
+	pasting bool
+}
+
+// What comes from the servers.
+type (
+	lookAnswer struct {
+		look Look
+		err  error
+	}
+	forceAnswer struct {
+		force Force
+		n     int64
+		err   error
+	}
+)
+
+func newLoop(m *Model, screen tcell.Screen, look func(context.Context, Ask) (Look, error),
+	force func(context.Context, Force) (int64, error)) *loop {
+	return &loop{m: m, screen: screen, look: look, force: force,
+		looks: make(chan lookAnswer, 1), forces: make(chan forceAnswer, 1)}
+}
+
+func (l *loop) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	redraw := time.NewTicker(redrawEvery)
+	defer redraw.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-redraw.C:
+		case <-next.C:
+			if !l.asking {
+				l.ask(ctx)
+			}
+		case a := <-l.looks:
+			if err := l.answered(a); err != nil {
+				return err
+			}
+			next.Reset(l.m.Pause())
+			if l.again {
+				l.ask(ctx)
+			}
+		case a := <-l.forces:
+			l.m.Forced(a.force, a.n, a.err)
+			l.ask(ctx)
+		case e, open := <-l.screen.EventQ():
+			if !open {
+				return nil
+			}
+			if failed, ok := e.(*tcell.EventError); ok {
+				return failed
+			}
+			if quit := l.do(ctx, l.event(e)); quit {
+				return nil
+			}
+		}
+		l.draw()
+	}
+}
+
+// ask looks at once, or behind the look that is on its way.
+func (l *loop) ask(ctx context.Context) {
+	l.again = l.asking
+	if l.asking {
+		return
+	}
+	l.asking = true
+	a := l.m.Ask()
+	go func() {
+		look, err := l.look(ctx, a)
+		l.looks <- lookAnswer{look, err}
+	}()
+}
+
+// answered takes in a look. A server that refuses the first one will refuse them all.
+func (l *loop) answered(a lookAnswer) error {
+	l.asking = false
+	var refused locks.ServerError
+	switch {
+	case a.err == nil:
+		l.m.Looked(a.look)
+	case errors.As(a.err, &refused) && l.m.last.Addr == "":
+		return a.err
+	default:
+		l.m.Missed(a.err)
+	}
+	return nil
+}
+
+func (l *loop) do(ctx context.Context, do Do) (quit bool) {
+	if f := do.Force; f != nil {
+		go func() {
+			n, err := l.force(ctx, *f)
+			l.forces <- forceAnswer{*f, n, err}
+		}()
+	}
+	if do.Look {
+		l.ask(ctx)
+	}
+	return do.Quit
+}
+
+// event does what the terminal tells.
+func (l *loop) event(e tcell.Event) Do {
+	switch e := e.(type) {
+	case *tcell.EventResize:
+		l.screen.Sync()
+	case *tcell.EventPaste:
+		l.pasting = e.Start()
+	case *tcell.EventKey:
+		return l.key(e)
+	}
+	return Do{}
+}
+
+var specials = map[tcell.Key]Special{
+	tcell.KeyUp: Up, tcell.KeyDown: Down, tcell.KeyPgUp: PageUp, tcell.KeyPgDn: PageDown, tcell.KeyHome: Home,
+	tcell.KeyEnd: End, tcell.KeyEnter: Enter, tcell.KeyEsc: Escape, tcell.KeyBackspace: Backspace,
+	tcell.KeyCtrlC: Interrupt,
+}
+
+func (l *loop) key(e *tcell.EventKey) (do Do) {
+	switch {
+	case !e.Pressed():
+	case e.Key() == tcell.KeyCtrlL:
+		l.screen.Sync()
+	case e.Key() == tcell.KeyRune && e.Modifiers()&^tcell.ModShift == 0:
+		for _, r := range e.Str() {
+			do = l.m.Press(Key{Rune: r, Pasted: l.pasting})
+		}
+	case specials[e.Key()] != NoSpecial:
+		do = l.m.Press(Key{Special: specials[e.Key()], Pasted: l.pasting})
+	}
+	return do
+}
+
+var styles = map[Style]tcell.Style{
+	Plain:   tcell.StyleDefault,
+	Strong:  tcell.StyleDefault.Bold(true),
+	Title:   tcell.StyleDefault.Bold(true).Underline(true),
+	Cursor:  tcell.StyleDefault.Reverse(true),
+	Good:    tcell.StyleDefault.Foreground(color.Green),
+	Warning: tcell.StyleDefault.Foreground(color.Red).Bold(true),
+}
+
+func (l *loop) draw() {
+	width, height := l.screen.Size()
+	l.screen.Clear()
+	for y, line := range l.m.View(width, height, time.Now()) {
+		x := 0
+		for _, s := range line {
+			l.screen.PutStrStyled(x, y, s.Text, styles[s.Style])
+			x += show.Width(s.Text)
+		}
+	}
+	l.screen.Show()
+}

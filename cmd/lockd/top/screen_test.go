@@ -1,0 +1,107 @@
+package top
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"lockd/cmd/lockd/client"
+	"lockd/internal/locks"
+	"lockd/resp"
+)
+
+// fakeNode answers INFO and FORCE of one lock, and counts the latter.
+type fakeNode struct {
+	listener    net.Listener
+	info, force string
+
+	mu     sync.Mutex
+	forces []string
+}
+
+func startFake(t *testing.T, info resp.Reply, force string) *fakeNode {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeNode{listener: listener, info: string(info.AppendTo(nil, 3)), force: force}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(conn)
+		}
+	}()
+	return f
+}
+
+// serve takes each write for a command.
+func (f *fakeNode) serve(conn net.Conn) {
+	defer conn.Close()
+	for buf := make([]byte, 4096); ; {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		answer := "+OK\r\n"
+		switch words := strings.Split(string(buf[:n]), "\r\n"); {
+		case strings.Contains(string(buf[:n]), "INFO"):
+			answer = f.info
+		case strings.Contains(string(buf[:n]), "FORCE"):
+			f.mu.Lock()
+			f.forces = append(f.forces, strings.Join(words, " "))
+			f.mu.Unlock()
+			answer = f.force
+		}
+		if answer == "" {
+			return
+		}
+		if _, err := conn.Write([]byte(answer)); err != nil {
+			return
+		}
+	}
+}
+
+// A force goes to the holder that was seen, once.
+func TestSend(t *testing.T) {
+	held := resp.Map(resp.Bulk("mode"), resp.Bulk("exclusive"), resp.Bulk("holders"),
+		resp.Array(resp.Map(resp.Bulk("token"), resp.Bulk("lockd-ru..."), resp.Bulk("fence"), resp.Int(7))))
+	for _, tt := range []struct {
+		name   string
+		info   resp.Reply
+		force  string // the answer; "": the node hangs up
+		fence  int64
+		n      int64
+		err    error
+		forces int
+	}{
+		{"as seen", held, ":1\r\n", 7, 1, nil, 1},
+		{"another holder with a token that begins alike", held, ":1\r\n", 6, 0, nil, 0},
+		{"nobody has it", resp.Nil(), ":1\r\n", 7, 0, nil, 0},
+		{"refused", held, "-NOPERM no\r\n", 7, 0, locks.ServerError("NOPERM no"), 1},
+		{"no answer", held, "", 7, 0, client.ErrUnknown, 1},
+		{"nothing may be asked", resp.Err("NOPERM no"), ":1\r\n", 7, 0, locks.ServerError("NOPERM no"), 0},
+	} {
+		f := startFake(t, tt.info, tt.force)
+		other := startFake(t, tt.info, ":1\r\n")
+		c := &client.Cluster{Addrs: []string{f.listener.Addr().String(), other.listener.Addr().String()}}
+		told := func(f *fakeNode) []string {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.forces
+		}
+		n, err := send(t.Context(), c, Force{Key: "k", Fence: tt.fence, Token: "lockd-ru...", Reason: "r"})
+		if n != tt.n || !errors.Is(err, tt.err) || len(told(f)) != tt.forces || len(told(other)) != 0 {
+			t.Errorf("%s: %d, %v; it was told %q, another one %q", tt.name, n, err, told(f), told(other))
+		}
+		if tt.forces > 0 && !strings.Contains(told(f)[0], "FORCE $1 k $6 REASON $1 r $5 TOKEN $11 lockd-ru...") {
+			t.Errorf("%s: %q", tt.name, told(f))
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package locks
+
+import (
+	"fmt"
+	"time"
+
+	"lockd/resp"
+)
+
+// ServerError is an error that the server has answered, with its code.
+type ServerError string
+
+func (e ServerError) Error() string { return string(e) }
+
+// ParseList reads the answer to LOCKS LIST, and so do the functions below those to their commands: of
+// RESP3, or of RESP2, whose maps are flat arrays. The error is a ServerError if the answer is one.
+func ParseList(r resp.Reply) ([]Lock, error) {
+	p := parser{command: "LOCKS LIST"}
+	list := parseEach(&p, r, (*parser).lock)
+	return list, p.err
+}
+
+// ParseInfo reads the answer to LOCKS INFO of a key. It returns nil if that is no lock and has no line.
+func ParseInfo(key string, r resp.Reply) (*Info, error) {
+	if r.IsNil() {
+		return nil, nil
+	}
+	p := parser{command: "LOCKS INFO"}
+	f := p.fields(r)
+	line := parseEach(&p, f["line"], (*parser).waiter)
+	info := &Info{Lock: p.lockOf(f), Line: line, KnownSince: p.time(f, "known-since")}
+	info.Key, info.Waiters = key, int64(len(info.Line))
+	if p.err != nil {
+		return nil, p.err
+	}
+	return info, nil
+}
+
+// ParseHistory reads the answer to LOCKS HISTORY.
+func ParseHistory(r resp.Reply) (History, error) {
+	p := parser{command: "LOCKS HISTORY"}
+	f := p.fields(r)
+	h := History{KnownSince: p.time(f, "known-since"), Events: parseEach(&p, f["events"], (*parser).event)}
+	return h, p.err
+}
+
+// ParseDoctor reads the answer to LOCKS DOCTOR.
+func ParseDoctor(r resp.Reply) ([]Finding, error) {
+	p := parser{command: "LOCKS DOCTOR"}
+	list := parseEach(&p, p.fields(r)["findings"], (*parser).finding)
+	return list, p.err
+}
+
+// parser reads replies and keeps the first thing that is wrong with them.
+type parser struct {
+	command string
+	err     error
+}
+
+func (p *parser) fail(what string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("the answer to %s is not understood: %s", p.command, what)
+	}
+}
+
+// parseEach reads the items of an array; nothing, or a nil, is an empty one.
+func parseEach[T any](p *parser, r resp.Reply, one func(*parser, fields) T) []T {
+	switch {
+	case r.Kind == resp.KindNone || r.IsNil():
+		return nil
+	case r.IsErr():
+		p.err = ServerError(r.Str)
+		return nil
+	case r.Kind != resp.KindArray:
+		p.fail("there is no array")
+		return nil
+	}
+	list := make([]T, 0, len(r.Elems))
+	for _, e := range r.Elems {
+		list = append(list, one(p, p.fields(e)))
+	}
+	return list
+}
+
+// fields are the fields of a map; the zero Reply stands for one that is not there.
+type fields map[string]resp.Reply
+
+func (p *parser) fields(r resp.Reply) fields {
+	switch {
+	case r.IsErr():
+		p.err = ServerError(r.Str)
+		return nil
+	case r.Kind != resp.KindMap && r.Kind != resp.KindArray || len(r.Elems)%2 != 0:
+		p.fail("there is no map")
+		return nil
+	}
+	f := make(fields, len(r.Elems)/2)
+	for i := 0; i < len(r.Elems); i += 2 {
+		f[r.Elems[i].Str] = r.Elems[i+1]
+	}
+	return f
+}
+
+// text is a field, "" for none and for nil.
+func (p *parser) text(f fields, name string) string {
+	switch r := f[name]; r.Kind {
+	case resp.KindBulk, resp.KindStatus, resp.KindVerbatim:
+		return r.Str
+	case resp.KindNone, resp.KindNil, resp.KindNilArray:
+	default:
+		p.fail(name + " is no text")
+	}
+	return ""
+}
+
+// number is a field, 0 for none and for nil.
+func (p *parser) number(f fields, name string) int64 {
+	switch r := f[name]; r.Kind {
+	case resp.KindInt:
+		return r.Int
+	case resp.KindNone, resp.KindNil, resp.KindNilArray:
+	default:
+		p.fail(name + " is no integer")
+	}
+	return 0
+}
+
+// ms is a field in milliseconds, no more than a Duration can be.
+func (p *parser) ms(f fields, name string) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(max(p.number(f, name), -most), most)) * time.Millisecond
+}
+
+func (p *parser) time(f fields, name string) time.Time {
+	text := p.text(f, name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		p.fail(name + " is no time")
+	}
+	return t
+}
+
+func (p *parser) client(f fields) Client {
+	return Client{
+		ID: p.number(f, "client-id"), Name: p.text(f, "client-name"), Addr: p.text(f, "client-addr"),
+		Node: p.text(f, "node"),
+	}
+}
+
+func (p *parser) lock(f fields) Lock {
+	l := p.lockOf(f)
+	l.Key, l.Waiters = p.text(f, "key"), p.number(f, "waiters")
+	return l
+}
+
+// lockOf reads what LIST and INFO have in common.
+func (p *parser) lockOf(f fields) Lock {
+	return Lock{
+		Mode: Mode(p.text(f, "mode")), Permits: max(0, p.number(f, "permits")),
+		Holders: parseEach(p, f["holders"], (*parser).holder),
+	}
+}
+
+func (p *parser) holder(f fields) Holder {
+	left := p.ms(f, "lease-left-ms")
+	return Holder{
+		Token: p.text(f, "token"), Owner: p.text(f, "owner"), By: p.text(f, "by"), Client: p.client(f),
+		Fence: p.number(f, "fence"), Note: p.text(f, "note"),
+		HasLease: left >= 0, LeaseLeft: max(0, left), Lease: p.ms(f, "lease-ms"),
+		Since: p.time(f, "since"), Held: p.ms(f, "held-ms"),
+		Renewals: p.number(f, "renewals"), LastRenewal: p.time(f, "last-renewal"),
+	}
+}
+
+func (p *parser) waiter(f fields) Waiter {
+	return Waiter{
+		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Client: p.client(f), Mode: Mode(p.text(f, "mode")),
+		Waited: p.ms(f, "waited-ms"), Left: p.ms(f, "left-ms"), Note: p.text(f, "note"),
+	}
+}
+
+func (p *parser) event(f fields) Event {
+	return Event{
+		Time: p.time(f, "time"), Tick: p.number(f, "tick"), Event: p.text(f, "event"),
+		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Mode: Mode(p.text(f, "mode")),
+		Fence: p.number(f, "fence"), By: p.text(f, "by"), Client: p.client(f), Note: p.text(f, "note"), Reason: p.text(f, "reason"),
+		DB:     p.number(f, "db"),
+		Waited: p.ms(f, "waited-ms"), Held: p.ms(f, "held-ms"), Lease: p.ms(f, "lease-ms"),
+		Renewals: p.number(f, "renewals"), LastRenewal: p.time(f, "last-renewal"),
+	}
+}
+
+func (p *parser) finding(f fields) Finding {
+	return Finding{
+		Mistake: p.text(f, "mistake"), Keys: p.text(f, "keys"), Example: p.text(f, "example"), Client: p.text(f, "client"),
+		Count: p.number(f, "count"), Says: p.text(f, "says"),
+	}
+}
