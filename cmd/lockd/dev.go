@@ -52,6 +52,9 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 		go func() { failed <- <-i.failed }()
 	}
 	fmt.Fprintf(stdout, "%d nodes, data in %s, clients on %s%s\n", c.Nodes, c.Dir, addrs(nodes), modes(nodes))
+	if l := running[0].httpListener; l != nil {
+		fmt.Fprintf(stdout, "console at http://%s/\n", l.Addr())
+	}
 	select {
 	case <-ctx.Done():
 		return nil
@@ -78,6 +81,9 @@ func (c *devCmd) plan() ([]*serveCmd, error) {
 			ID: id, Listen: []string{net.JoinHostPort(host, strconv.Itoa(port+i))},
 			Dir: filepath.Join(c.Dir, id), Cluster: list, modeFlags: c.modeFlags, tuneFlags: c.tuneFlags,
 			logFlags: c.logFlags,
+		}
+		if i == 0 {
+			n.HTTPListen, n.anyHTTPPort = c.HTTPListen, true
 		}
 		if c.SentinelListen != "" {
 			host, first, err := splitAddr("--sentinel-listen", c.SentinelListen)

@@ -11,8 +11,8 @@ import (
 
 // filesReserved are the file descriptors of a node that clients do not get: those of
 // the log, snapshots, peers and listeners, of which a node of three that is busy has 30 and
-// one of five 50, those of strangers who connect to the port of the peers, and those of
-// connections that are about to be closed.
+// one of five 50, those of browsers, who are 48 at most, those of strangers who connect to
+// the port of the peers, and those of connections that are about to be closed.
 const filesReserved = 128 + peer.UnprovenConnsMax
 
 // clientsWanted is how many clients a process should have descriptors for: the default

@@ -150,10 +150,13 @@ type serveCmd struct {
 	PeerInsecure   bool   `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
+	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez and /readyz; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
 
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
+
+	anyHTTPPort bool // is taken if that of --http-listen cannot be
 
 	members map[string]string // --cluster, parsed: id -> peer address
 	seats   *server.Seats     // what the process has descriptors for; nil: no bound
@@ -166,6 +169,7 @@ type devCmd struct {
 	Dir    string `help:"Data folder (default: a temporary one, removed at the end)." placeholder:"DIR"`
 
 	SentinelListen string `help:"Address at which the first node also answers clients as a Redis Sentinel; the others take the ports after it." placeholder:"HOST:PORT"`
+	HTTPListen     string `name:"http-listen" default:"127.0.0.1:7080" help:"Address of the first node's console for browsers, or another port if that is taken; empty: there is none (default: ${default})." placeholder:"HOST:PORT"`
 
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
@@ -356,6 +360,7 @@ func (c *serveCmd) check() error {
 		"--peer-listen":     c.PeerListen,
 		"--peer-advertise":  c.PeerAdvertise,
 		"--sentinel-listen": c.SentinelListen,
+		"--http-listen":     c.HTTPListen,
 	} {
 		if addr == "" {
 			continue
@@ -363,6 +368,9 @@ func (c *serveCmd) check() error {
 		if _, _, err := splitAddr(name, addr); err != nil {
 			return err
 		}
+	}
+	if err := c.checkConsole(); err != nil {
+		return err
 	}
 	return c.modeFlags.check(c.Advertise, c.SentinelListen)
 }

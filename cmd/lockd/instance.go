@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lockd/cluster"
+	"lockd/console"
 	"lockd/keyspace"
 	"lockd/luavm"
 	"lockd/resp/fault"
@@ -50,6 +51,9 @@ type instance struct {
 
 	sentinel         *server.Server // nil: the node is none
 	sentinelListener net.Listener
+
+	console      *console.Console // nil: there is none
+	httpListener net.Listener
 }
 
 // start opens a node and begins to serve clients. Its errors are about what the
@@ -91,6 +95,9 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 			Seats: c.seats,
 		})
 		i.serve(i.sentinel, i.sentinelListener)
+	}
+	if i.httpListener != nil {
+		i.serveConsole(c)
 	}
 	return i, nil
 }
@@ -139,6 +146,14 @@ func (i *instance) listen(c *serveCmd) error {
 			return fmt.Errorf("--sentinel-listen %s: %w", c.SentinelListen, cause(err))
 		}
 		i.sentinelListener = l
+	}
+	if c.HTTPListen != "" {
+		l, err := listenHTTP(c)
+		if err != nil {
+			i.closeListeners()
+			return err
+		}
+		i.httpListener = l
 	}
 	if c.Unixsocket == "" {
 		return nil
@@ -198,6 +213,9 @@ func (i *instance) endClients(most time.Duration) {
 	if i.sentinel != nil {
 		i.serving.Go(func() { _ = i.sentinel.Shutdown(ctx) }) // its clients ask another one
 	}
+	if i.console != nil {
+		i.serving.Go(func() { i.console.Shutdown(ctx) }) // its questions are clients of the server
+	}
 	if err := i.server.Shutdown(ctx); err != nil {
 		i.log.Warn("some clients were cut off", "why", err)
 	}
@@ -210,6 +228,9 @@ func (i *instance) closeListeners() {
 	}
 	if i.sentinelListener != nil {
 		i.sentinelListener.Close()
+	}
+	if i.httpListener != nil {
+		i.httpListener.Close()
 	}
 }
 

@@ -30,7 +30,8 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	defer i.stop()
 	log.Info("lockd "+version+" serves",
 		"id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise, "peers", c.PeerListen,
-		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "clusterProtocol", c.ClusterProtocol)
+		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
+		"clusterProtocol", c.ClusterProtocol)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(c.Listen) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
 			"--requirepass, or --protected-mode no")

@@ -1,0 +1,65 @@
+package console
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// everybody is the value of the form for all who hold a lock.
+const everybody = "all"
+
+// force ends a lock, and shows what is there then.
+func (c *Console) force(w http.ResponseWriter, r *http.Request) {
+	lang := languageOf(r.Header.Get("Accept-Language"))
+	r.Body = http.MaxBytesReader(w, r.Body, formBytesMax)
+	q, err := parseQuery(r.URL.Query())
+	if err == nil {
+		err = r.ParseForm()
+	}
+	command, bad := forceCommand(&q, r.PostForm)
+	if err = cmp.Or(err, bad); err != nil {
+		http.Error(w, lang.say(err.Error()), http.StatusBadRequest)
+		return
+	}
+	answers, err := c.askAs(r.Context(), question{visitor: visitorOf(r), db: q.DB, commands: [][]string{command}})
+	if refuses(w, lang, err) {
+		return
+	}
+	if err == nil {
+		if refused, ok := answers[0].(redis.Error); ok {
+			err = refused
+		}
+	}
+	if err != nil {
+		c.show(w, r, pages["lock"], &q, lang.say("The node answers: %s", printable(err.Error())), http.StatusConflict)
+		return
+	}
+	n, _ := answers[0].(int64)
+	http.Redirect(w, r, lockURL(q.DB, q.Key)+"&forced="+strconv.FormatInt(n, 10), http.StatusSeeOther)
+}
+
+func forceCommand(q *query, form url.Values) ([]string, error) {
+	reason, whose := strings.TrimSpace(form.Get("reason")), form.Get("token")
+	token, err := hex.DecodeString(whose)
+	switch {
+	case q.Key == "":
+		return nil, errors.New("no key is given")
+	case reason == "":
+		return nil, errors.New("A reason is needed.")
+	case len(reason) > reasonBytesMax:
+		return nil, fmt.Errorf("a reason has at most %d bytes", reasonBytesMax)
+	case whose == everybody:
+		return []string{"LOCKS", "FORCE", q.Key, "REASON", reason}, nil
+	case whose == "" || err != nil:
+		return nil, errors.New("no token is given")
+	}
+	return []string{"LOCKS", "FORCE", q.Key, "TOKEN", string(token), "REASON", reason}, nil
+}

@@ -1,0 +1,247 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// templates are those of each language.
+var templates = map[language]*template.Template{english: parseTemplates(english), chinese: parseTemplates(chinese)}
+
+func parseTemplates(l language) *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"t": l.say, "show": printable, "duration": duration,
+		"clock":   func(text string) string { return clock(text, time.Now()) },
+		"instant": func(t time.Time) string { return clock(t.UTC().Format("2006-01-02T15:04:05.000Z"), time.Now()) },
+		"hex":     func(s string) string { return hex.EncodeToString([]byte(s)) },
+	}).ParseFS(templateFiles, "templates/*.html"))
+}
+
+// query is what a browser wants to see.
+type query struct {
+	DB     int
+	Search string // part of the name of a lock, or a pattern
+	Waited bool   // only locks that somebody waits for
+	Sort   string // sortHeld ...
+	Key    string
+	Token  string // what became of it is told
+}
+
+// The orders of locks.
+const (
+	sortHeld    = "held"
+	sortWaiters = "waiters"
+	sortLease   = "lease"
+)
+
+func parseQuery(v url.Values) (q query, err error) {
+	q = query{Search: v.Get("q"), Waited: v.Get("waited") != "", Sort: v.Get("sort"), Key: v.Get("key"), Token: v.Get("token")}
+	if db := v.Get("db"); db != "" {
+		if q.DB, err = strconv.Atoi(db); err != nil || q.DB < 0 {
+			return q, errors.New("db is not the number of a database")
+		}
+	}
+	switch {
+	case len(q.Search) > searchBytesMax:
+		return q, fmt.Errorf("a search has at most %d bytes", searchBytesMax)
+	case len(q.Key) > keyBytesMax || len(q.Token) > keyBytesMax:
+		return q, fmt.Errorf("a key and a token have at most %d bytes here", keyBytesMax)
+	}
+	if q.Sort != sortWaiters && q.Sort != sortLease {
+		q.Sort = sortHeld
+	}
+	return q, nil
+}
+
+// address is a path with the query, but for what is as it is without it.
+func (q *query) address(path string) string {
+	v := url.Values{}
+	set := func(name, value, usual string) {
+		if value != usual {
+			v.Set(name, value)
+		}
+	}
+	set("db", strconv.Itoa(q.DB), "0")
+	set("q", q.Search, "")
+	set("sort", q.Sort, sortHeld)
+	set("key", q.Key, "")
+	set("token", q.Token, "")
+	if q.Waited {
+		v.Set("waited", "1")
+	}
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+func lockURL(db int, key string) string {
+	return (&query{DB: db, Key: key, Sort: sortHeld}).address("/lock")
+}
+
+func whyURL(db int, key, token string) string {
+	return (&query{DB: db, Key: key, Token: token, Sort: sortHeld}).address("/lock")
+}
+
+// page is one that browsers may see, and watch.
+type page struct {
+	Name, path, title string
+	commands          func(q *query) [][]string
+	view              func(c *Console, q *query, answers []any) any // what its template shows
+}
+
+var pages = map[string]*page{
+	"locks":   {"locks", "/", "Locks", locksCommands, locksView},
+	"lock":    {"lock", "/lock", "Lock", lockCommands, lockView},
+	"members": {"members", "/members", "Members", membersCommands, membersView},
+	"doctor":  {"doctor", "/doctor", "Doctor", doctorCommands, doctorView},
+}
+
+func (c *Console) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.serves(pages["locks"]))
+	for _, name := range []string{"lock", "members", "doctor"} {
+		mux.HandleFunc("GET "+pages[name].path, c.serves(pages[name]))
+	}
+	mux.HandleFunc("GET /events/{page}", c.events)
+	mux.HandleFunc("POST /lock/force", c.force)
+	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
+	mux.HandleFunc("GET /livez", c.livez)
+	mux.HandleFunc("GET /readyz", c.readyz)
+	return c.guarded(mux)
+}
+
+// visitorOf is who sends a request.
+func visitorOf(r *http.Request) visitor {
+	var addr net.Addr = &net.TCPAddr{}
+	if a, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil { // an address, which is not looked up
+		addr = a
+	}
+	v := visitor{addr: addr}
+	if v.user, v.password, v.given = r.BasicAuth(); v.user == "" {
+		v.user = "default"
+	}
+	return v
+}
+
+// serves answers with a page.
+func (c *Console) serves(p *page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := parseQuery(r.URL.Query())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		c.show(w, r, p, &q, forcedMessage(r), http.StatusOK)
+	}
+}
+
+// forcedMessage says what LOCKS FORCE has answered, of which a redirection tells.
+func forcedMessage(r *http.Request) string {
+	lang := languageOf(r.Header.Get("Accept-Language"))
+	switch n, err := strconv.Atoi(r.URL.Query().Get("forced")); {
+	case err != nil:
+		return ""
+	case n == 0:
+		return lang.say("Nobody has lost it: it was not held so any more.")
+	default:
+		return lang.say("Holders that have lost the lock: %d.", n)
+	}
+}
+
+// pageData is what the frame of a page shows.
+type pageData struct {
+	Lang    language
+	Page    *page
+	Title   string
+	Node    string
+	Query   *query
+	Events  string        // where its changes are told
+	Live    template.HTML // made by a template
+	Message string
+	View    any
+}
+
+// show answers with a page as it is now.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query, message string, status int) {
+	lang := languageOf(r.Header.Get("Accept-Language"))
+	answers, err := c.askAs(r.Context(), questionOf(r, p, q))
+	if refuses(w, lang, err) {
+		return
+	}
+	live, view, failed := c.live(lang, p, q, answers, err)
+	if failed {
+		status = max(status, http.StatusServiceUnavailable)
+	}
+	data := pageData{
+		Lang: lang, Page: p, Title: lang.say(p.title), Node: c.cfg.Node, Query: q, Events: q.address("/events/" + p.Name),
+		Live: template.HTML(live), Message: message, View: view,
+	}
+	if p.Name == "lock" {
+		data.Title = printable(q.Key)
+	}
+	html := render(lang, "page", data)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(html) // the browser is gone, or reads it
+}
+
+func questionOf(r *http.Request, p *page, q *query) question {
+	return question{visitor: visitorOf(r), db: q.DB, commands: p.commands(q)}
+}
+
+// refuses answers who may not ask.
+func refuses(w http.ResponseWriter, lang language, err error) bool {
+	var wait waitError
+	switch {
+	case errors.As(err, &refusedError{}):
+		w.Header().Set("WWW-Authenticate", `Basic realm="lockd", charset="UTF-8"`)
+		http.Error(w, lang.say("This page needs the password with which clients authenticate."), http.StatusUnauthorized)
+	case errors.As(err, &wait):
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.wait/time.Second)+1))
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+	default:
+		return false
+	}
+	return true
+}
+
+// live is the part of a page that changes, and what it shows; failed: there is no answer.
+func (c *Console) live(lang language, p *page, q *query, answers []any, err error) (html string, view any, failed bool) {
+	if err == nil && len(answers) > 0 {
+		if refused, ok := answers[0].(redis.Error); ok && !strings.Contains(string(refused), "unknown subcommand") {
+			err = refused
+		}
+	}
+	if err != nil {
+		return string(render(lang, "failed", printable(err.Error()))), nil, true
+	}
+	view = p.view(c, q, answers)
+	return string(render(lang, p.Name, view)), view, false
+}
+
+func render(lang language, name string, data any) []byte {
+	var b bytes.Buffer
+	if err := templates[lang].ExecuteTemplate(&b, name, data); err != nil {
+		panic(err) // of the template: a defect, which the guard logs
+	}
+	return b.Bytes()
+}

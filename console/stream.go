@@ -1,0 +1,108 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// events tells a browser of the changes of a page by server-sent events, until it goes.
+func (c *Console) events(w http.ResponseWriter, r *http.Request) {
+	p := pages[r.PathValue("page")]
+	if p == nil {
+		http.NotFound(w, r)
+		return
+	}
+	q, err := parseQuery(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	lang, of := languageOf(r.Header.Get("Accept-Language")), questionOf(r, p, &q)
+	values, err := c.askAs(r.Context(), of)
+	if refuses(w, lang, err) {
+		return
+	}
+	updates, leave := c.watch.join(of)
+	if updates == nil {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "Too many browsers watch this node.", http.StatusServiceUnavailable)
+		return
+	}
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy is not to gather them
+	s := stream{w: w, control: http.NewResponseController(w)}
+	s.follow(r.Context(), c.ctx, updates, answer{values, err}, func(a answer) string {
+		html, _, _ := c.live(lang, p, &q, a.values, a.err)
+		return html
+	})
+}
+
+// stream are the server-sent events of one browser.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	last    string
+}
+
+// follow writes what makes of each update until the browser is gone, is too slow, has watched for long
+// enough, may not ask any more, or the console stops.
+func (s *stream) follow(browser, console context.Context, updates <-chan answer, a answer, what func(answer) string) {
+	_ = s.control.SetReadDeadline(time.Time{}) // that of the request; without it the connection breaks later
+	silence, end := time.NewTicker(silenceMax), time.After(watchTimeMax)
+	defer silence.Stop()
+	if s.write("retry: 3000\n\n") != nil || s.view(what(a)) != nil {
+		return
+	}
+	for {
+		var err error
+		select {
+		case a = <-updates:
+			if errors.As(a.err, &refusedError{}) {
+				return
+			}
+			err = s.view(what(a))
+		case <-silence.C:
+			err = s.write(":\n\n")
+		case <-end:
+			return
+		case <-browser.Done():
+			return
+		case <-console.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// view writes a new state of the page, as a string of JSON: no name can end its line.
+func (s *stream) view(html string) error {
+	if html == s.last {
+		return nil
+	}
+	s.last = html
+	var frame bytes.Buffer
+	frame.WriteString("event: view\ndata: ")
+	e := json.NewEncoder(&frame)
+	e.SetEscapeHTML(false) // it would be twice as long
+	if err := e.Encode(html); err != nil {
+		return err
+	}
+	return s.write(frame.String() + "\n")
+}
+
+func (s *stream) write(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(frameTimeMax)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

@@ -1,0 +1,185 @@
+package console
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// timeline is what is drawn of a lock: a row for each token, with bars over time.
+type timeline struct {
+	From, To time.Time
+	Rows     []*timelineRow
+	Cut      bool // there are more tokens than are drawn
+}
+
+// timelineRow are the bars of one token.
+type timelineRow struct {
+	Token, Who string
+	Bars       []bar
+}
+
+// The kinds of bars, which are the classes of their colours.
+const (
+	barHeld   = "held"   // and still so, or given back
+	barLost   = "lost"   // held until it was lost
+	barWaited = "waited" // until it was granted, or still
+	barVain   = "vain"   // waited in vain
+)
+
+// barNames say in words what a bar is.
+var barNames = map[string]string{
+	barHeld: "held", barLost: "lost", barWaited: "waited", barVain: "waited in vain",
+}
+
+// bar is a time in which a token held the lock, or waited for it. X and Width are thousandths of the
+// timeline.
+type bar struct {
+	Kind, Name string // barHeld ..., and in words
+	Event      string // how it ended; "": it has not
+	From, To   time.Time
+	Ms         int64
+	X, Width   int64
+}
+
+// timelineOf draws what is known of a lock: its events, the oldest first, and who has it and waits. now is
+// the present where the answers do not tell it.
+func timelineOf(l *lock, events []event, now time.Time) timeline {
+	events = events[max(0, len(events)-timelineEvents):]
+	d := drawing{rows: map[string]*timelineRow{}, open: map[int64]grant{}, now: nowOf(l, events, now)}
+	for i := range events {
+		d.event(&events[i])
+	}
+	for i := range l.Holders {
+		d.holder(&l.Holders[i])
+	}
+	d.close(bar{Kind: barHeld, To: d.now}) // they were granted after the node had told of the holders
+	for _, w := range l.Line {
+		d.bar(w.Token, who(w.Owner, w.Token, w.Client), bar{Kind: barWaited, From: d.before(d.now, w.WaitedMs), To: d.now})
+	}
+	return d.timeline()
+}
+
+// grant is one whose end is not known.
+type grant struct {
+	token, who string
+	from       time.Time
+}
+
+type drawing struct {
+	now   time.Time
+	rows  map[string]*timelineRow
+	order []*timelineRow
+	open  map[int64]grant // by fence
+}
+
+// nowOf is the present by the clock of the answers, or else what the caller takes for it.
+func nowOf(l *lock, events []event, now time.Time) time.Time {
+	var told time.Time
+	for _, h := range l.Holders {
+		if t := h.since.Add(time.Duration(h.HeldMs) * time.Millisecond); !h.since.IsZero() && t.After(told) {
+			told = t
+		}
+	}
+	if !told.IsZero() {
+		now = told
+	}
+	if n := len(events); n > 0 && events[n-1].at.After(now) {
+		now = events[n-1].at
+	}
+	return now
+}
+
+// before is a time that lies so many milliseconds earlier. An answer's numbers are not to be trusted with
+// the arithmetic.
+func (d *drawing) before(t time.Time, ms int64) time.Time {
+	const most = int64(10 * 365 * 24 * time.Hour / time.Millisecond)
+	return t.Add(-time.Duration(min(max(ms, 0), most)) * time.Millisecond)
+}
+
+func who(owner, token string, c client) string {
+	if owner == token {
+		owner = ""
+	}
+	return firstOf(owner, c.Name)
+}
+
+func (d *drawing) event(e *event) {
+	of := who(e.Owner, e.Token, e.Client)
+	switch e.Kind {
+	case "granted":
+		if e.WaitedMs > 0 {
+			d.bar(e.Token, of, bar{Kind: barWaited, Event: e.Kind, From: d.before(e.at, e.WaitedMs), To: e.at})
+		}
+		d.open[e.Fence] = grant{e.Token, of, e.at}
+	case "released", "moved", "expired", "deleted", "overwritten", "forced":
+		kind := barHeld
+		if e.Bad() {
+			kind = barLost
+		}
+		of = firstOf(d.open[e.Fence].who, who(e.Owner, e.Token, client{})) // the event's client is who has ended it
+		delete(d.open, e.Fence)
+		d.bar(e.Token, of, bar{Kind: kind, Event: e.Kind, From: d.before(e.at, e.HeldMs), To: e.at})
+	case "flushed", "swapped":
+		d.close(bar{Kind: barLost, Event: e.Kind, To: e.at})
+	default:
+		d.bar(e.Token, of, bar{Kind: barVain, Event: e.Kind, From: d.before(e.at, e.WaitedMs), To: e.at})
+	}
+}
+
+// close ends what is open, as the bar says.
+func (d *drawing) close(end bar) {
+	for _, fence := range slices.Sorted(maps.Keys(d.open)) {
+		g := d.open[fence]
+		end.From = g.from
+		d.bar(g.token, g.who, end)
+	}
+	clear(d.open)
+}
+
+func (d *drawing) holder(h *holder) {
+	delete(d.open, h.Fence)
+	if h.since.IsZero() {
+		return
+	}
+	d.bar(h.Token, who(h.Owner, h.Token, h.Client), bar{Kind: barHeld, From: h.since, To: d.now})
+}
+
+func (d *drawing) bar(token, who string, b bar) {
+	row := d.rows[token]
+	if row == nil {
+		row = &timelineRow{Token: token}
+		d.rows[token] = row
+		d.order = append(d.order, row)
+	}
+	row.Who = firstOf(who, row.Who)
+	if b.From.After(b.To) {
+		b.From = b.To
+	}
+	b.Name, b.Ms = barNames[b.Kind], b.To.Sub(b.From).Milliseconds()
+	row.Bars = append(row.Bars, b)
+}
+
+// timeline lays the bars out between the first beginning and now. The newest tokens stay.
+func (d *drawing) timeline() timeline {
+	t := timeline{To: d.now, From: d.now, Rows: d.order}
+	if len(t.Rows) > timelineRows {
+		t.Rows, t.Cut = t.Rows[len(t.Rows)-timelineRows:], true
+	}
+	for _, row := range t.Rows {
+		slices.SortStableFunc(row.Bars, func(a, b bar) int { return a.From.Compare(b.From) })
+		if row.Bars[0].From.Before(t.From) {
+			t.From = row.Bars[0].From
+		}
+	}
+	whole := max(1, t.To.Sub(t.From).Milliseconds())
+	for _, row := range t.Rows {
+		for i := range row.Bars {
+			b := &row.Bars[i]
+			b.X = 1000 * b.From.Sub(t.From).Milliseconds() / whole
+			b.Width = max(4, 1000*b.Ms/whole) // else one would not see it
+			b.X = min(b.X, 1000-b.Width)
+		}
+	}
+	return t
+}

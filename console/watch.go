@@ -1,0 +1,137 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// watch asks for those who watch: one goroutine, one question after the other, each once for all who have
+// it. It rests while nobody watches.
+type watch struct {
+	ctx context.Context
+	ask func(ctx context.Context, q question) ([]any, error)
+	log *slog.Logger
+
+	mu       sync.Mutex
+	topics   map[string]*topic // by question.key
+	watchers int
+	running  bool
+}
+
+// topic is a question that somebody watches.
+type topic struct {
+	question
+	watchers map[chan answer]struct{}
+}
+
+type answer struct {
+	values []any
+	err    error
+}
+
+// join lets the caller watch a question until it calls leave; nil: too many watch already. A watcher who
+// is slow misses what is no longer true.
+func (w *watch) join(q question) (updates <-chan answer, leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watchers >= watchersMax {
+		return nil, nil
+	}
+	key, ch := q.key(), make(chan answer, 1)
+	t := w.topics[key]
+	if t == nil {
+		t = &topic{question: q, watchers: map[chan answer]struct{}{}}
+		w.topics[key] = t
+	}
+	t.watchers[ch] = struct{}{}
+	w.watchers++
+	if !w.running {
+		w.running = true
+		go w.run()
+	}
+	return ch, sync.OnceFunc(func() { w.leave(key, ch) })
+}
+
+func (w *watch) leave(key string, ch chan answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watchers--
+	t := w.topics[key]
+	delete(t.watchers, ch)
+	if len(t.watchers) == 0 {
+		delete(w.topics, key)
+	}
+}
+
+// run asks in rounds until nobody watches. The more time a round takes, the longer is the pause.
+func (w *watch) run() {
+	for took := time.Duration(0); ; {
+		select {
+		case <-time.After(min(max(watchEvery, took*(watchShare-1)), watchPauseMax)):
+		case <-w.ctx.Done():
+			return
+		}
+		topics := w.watched()
+		if topics == nil {
+			return
+		}
+		began := time.Now()
+		w.round(topics)
+		took = time.Since(began)
+	}
+}
+
+// watched lists what is to be asked; nil: nobody watches any more.
+func (w *watch) watched() (topics []*topic) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.topics {
+		topics = append(topics, t)
+	}
+	w.running = topics != nil
+	return topics
+}
+
+// round asks all questions. A node that has let one wait in vain is not asked the others.
+func (w *watch) round(topics []*topic) {
+	var vain answer
+	for _, t := range topics {
+		a, began := vain, time.Now()
+		if vain.err == nil {
+			a = w.answer(t)
+		}
+		if a.err != nil && time.Since(began) >= watchEvery {
+			vain = a
+		}
+		w.tell(t, a)
+	}
+}
+
+func (w *watch) answer(t *topic) (a answer) {
+	defer func() {
+		if defect := recover(); defect != nil {
+			w.log.Error("the console failed to ask", "panic", defect, "stack", string(debug.Stack()))
+			a = answer{err: errors.New(fmt.Sprint(defect))}
+		}
+	}()
+	a.values, a.err = w.ask(w.ctx, t.question)
+	return a
+}
+
+// tell hands an answer to all who watch, in place of one that they have not taken.
+func (w *watch) tell(t *topic, a answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ch := range t.watchers {
+		select {
+		case <-ch:
+		default:
+		}
+		ch <- a // there is room now: nobody else sends
+	}
+}
