@@ -42,6 +42,16 @@ var locksRows = []resp.Row[command]{
 			Summary: "End a lock for all who hold it, or for one, and write down why",
 			Syntax:  "key [TOKEN token] REASON text",
 		}, Run: cmdLocksForce},
+		{Spec: resp.Spec{
+			Name: "locks|doctor", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Group: "lockd", Since: "1.0.0",
+			Summary: "Say what is wrong with the locks of programs, as far as it is certain",
+		}, Run: cmdLocksDoctor},
+		{Spec: resp.Spec{
+			Name: "locks|advice", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Group: "lockd", Since: "1.0.0", Summary: "Tell how long locks are held and waited for, and what lease would do",
+			Syntax: "[pattern]",
+		}, Run: cmdLocksAdvice},
 	}}),
 }
 

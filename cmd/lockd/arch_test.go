@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/value"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/value", "lockd/resp/sight"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"}, // union and its like
 	"lockd/keyspace/arg":      {"lockd/resp"},           // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},           // values of settings
@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp"},
 
-	// What is wrong with the locks of programs: what a node sees of it, and who sees it.
+	// What is wrong with the locks of programs: what a node sees of it, who sees it, and who judges it.
 	"lockd/resp/sight":          {"lockd/resp"},
 	"lockd/resp/server/witness": {"lockd/resp", "lockd/resp/sight"},
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
@@ -82,7 +82,7 @@ var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/value",
-		"lockd/resp/sight",
+		"lockd/keyspace/doctor", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
 	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}
