@@ -47,6 +47,16 @@ var locksRows = []resp.Row[command]{
 			Group: "lockd", Since: "1.0.0", Summary: "Tell who waits for whom, the longest wait first",
 			Syntax: "[COUNT count]",
 		}, Run: cmdLocksGraph},
+		{Spec: resp.Spec{
+			Name: "locks|doctor", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Group: "lockd", Since: "1.0.0",
+			Summary: "Say what is wrong with the locks of programs, as far as it is certain",
+		}, Run: cmdLocksDoctor},
+		{Spec: resp.Spec{
+			Name: "locks|advice", Arity: -2, Flags: resp.ReadOnly | resp.TakesSightings,
+			Group: "lockd", Since: "1.0.0", Summary: "Tell how long locks are held and waited for, and what lease would do",
+			Syntax: "[pattern]",
+		}, Run: cmdLocksAdvice},
 	}}),
 }
 

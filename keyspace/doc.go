@@ -39,6 +39,7 @@
 //	algebra/     union and its like, of sets and sorted sets
 //	arg/         the arguments that several families have
 //	check/       the values of settings
+//	doctor/      what is wrong with the locks of programs
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

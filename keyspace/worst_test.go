@@ -129,6 +129,8 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
 		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
 		"locks|force":   {{"held", "LOCKS FORCE R TOKEN t{unique} REASON r", held}, {"held", "LOCKS FORCE R REASON r", held}},
+		"locks|doctor":  {{"events", "LOCKS DOCTOR", z.events * 100}},
+		"locks|advice":  {{"events", "LOCKS ADVICE", z.events * 100}, {"events", "LOCKS ADVICE *a*a*b", z.events * 100}},
 		"locks|why":     {{"events", "LOCKS WHY E none", z.events * 100}, {"line", "LOCKS WHY door none", z.waiters * 100}, {"held", "LOCKS WHY R none", held}},
 		"renew":         {{"held", "RENEW R t1 PX 5000", held}}, "unlock": {{"held", "UNLOCK R t{unique}", held}}, "pexpire": {{"held", "PEXPIRE R 5000", held}},
 		"blpop": {{"", "BLPOP {names:k} 0", 1}}, "brpop": {{"", "BRPOP {names:k} 0", 1}}, "blmove": {{"list", "BLMOVE L L LEFT RIGHT 0", 1}}, "brpoplpush": {{"list", "BRPOPLPUSH L L 0", 1}}, "blmpop": {{"list", "BLMPOP 0 1 L LEFT COUNT {n}", n}},

@@ -34,6 +34,10 @@ const (
 	// session replaces by the number of this node's subscribers to the channel
 	// named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
+
+	// TakesSightings marks a command of the machine to which the session adds, as its
+	// second argument, what this node has seen its clients do (package sight).
+	TakesSightings
 )
 
 var flagNames = []struct {

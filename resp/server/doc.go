@@ -32,6 +32,7 @@
 //	followed.go       a request of a session that tracks keys
 //	conn_tracking.go  CLIENT TRACKING, and how a session is told of changes
 //	conn_monitor.go   MONITOR
+//	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	hub.go            who is subscribed to what; messages and pushes
 //	settings.go       settings, the cluster's and the node's own
@@ -48,6 +49,7 @@
 //	describe/  what COMMAND says of rows
 //	stats/     figures
 //	track/     which keys clients cache, and whom to tell
+//	witness/   what they do with locks
 //	wire/      bytes that come and go
 //
 // DESIGN.md of resp gives the reasons and the roads not taken.

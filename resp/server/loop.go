@@ -91,6 +91,7 @@ func (s *session) dispatch(args resp.Args) *command {
 		s.refuseCommand(c, why)
 		return c
 	}
+	args = s.withSightings(c, args)
 	switch {
 	case !s.waitOutPause(c): // its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):
@@ -225,4 +226,5 @@ func (s *session) end() {
 	s.discard()
 	s.kill()
 	s.srv.forget(s)
+	s.srv.witness.Fold(s.sightings())
 }

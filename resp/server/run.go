@@ -67,6 +67,7 @@ func (s *session) runPiece() {
 			s.flushFull()
 		}
 	}
+	s.lookAt(start, res, n)
 	s.showRun(n)
 	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
 	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false

@@ -12,6 +12,7 @@ import (
 	"lockd/resp"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
+	"lockd/resp/server/witness"
 )
 
 // Server serves clients. Its methods may be called concurrently.
@@ -36,6 +37,7 @@ type Server struct {
 	slowlog stats.Slowlog
 	latency stats.Latency
 	pause   pause
+	witness *witness.Node
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
@@ -80,6 +82,7 @@ func New(cfg Config) *Server {
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.started = s.clock()
+	s.witness = witness.NewNode(s.started.UnixMilli())
 	return s
 }
 

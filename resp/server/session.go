@@ -12,6 +12,7 @@ import (
 	"lockd/resp"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
+	"lockd/resp/server/witness"
 )
 
 // session is one connection and what it has agreed with its client. Its own goroutine reads,
@@ -29,6 +30,7 @@ type session struct {
 	multiState
 	replies
 	authed bool
+	locks  witness.Session // what it does with them
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the
 	// hub reads them with it.

@@ -5,6 +5,8 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/server/stats"
+	"lockd/resp/server/witness"
+	"lockd/resp/sight"
 )
 
 // action is what the session does for a row of its own.
@@ -52,14 +54,18 @@ const (
 
 // command is what a session needs to know about a name, found with one look-up.
 type command struct {
-	spec  *resp.Spec
-	act   *action // nil: the backend runs it
-	stats *stats.Command
-	subs  map[*resp.Spec]*command
+	spec    *resp.Spec
+	act     *action // nil: the backend runs it
+	stats   *stats.Command
+	watched witness.Op
+	subs    map[*resp.Spec]*command
 }
 
 // hides reports whether argument i is not to be shown.
 func (c *command) hides(args resp.Args, i int) bool {
+	if c.spec.Flags&resp.TakesSightings != 0 && i == 2 {
+		return sight.Is(args[i]) // for the machine only
+	}
 	return c.act != nil && c.act.secret != nil && c.act.secret(args, i)
 }
 
@@ -100,7 +106,7 @@ func (x *index) add(spec *resp.Spec, actionOf func(*resp.Spec) *action) {
 }
 
 func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *command {
-	return &command{spec: spec, act: actionOf(spec), stats: x.figures.Add(spec.Name)}
+	return &command{spec: spec, act: actionOf(spec), stats: x.figures.Add(spec.Name), watched: witness.OpOf(spec.Name)}
 }
 
 // find returns the command that args call, a subcommand where there is one, after

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+)
+
+// Advice is about the locks of a template. Milliseconds are -1 where nothing is known of them.
+type Advice struct {
+	Template                     string
+	Acquisitions, Expired, InUse int
+	Hold, Wait                   Spread
+	LeaseMs                      int64 // half of the leases are longer
+	EnoughMs                     int64 // a lease that would have been enough for all of them
+}
+
+// Spread is how times are spread.
+type Spread struct{ P50, P99, Max int64 }
+
+// Advice is for all templates, the most used first. Findings was called before.
+func (c *Case) Advice() []Advice {
+	for _, h := range c.lateHolds() {
+		h.of.holds = append(h.of.holds, h.toMs-h.fromMs+h.lateMs)
+	}
+	var list []Advice
+	for _, w := range c.wards {
+		if w.grants > 0 || len(w.holds) > 0 {
+			list = append(list, w.advice())
+		}
+	}
+	slices.SortFunc(list, func(a, b Advice) int {
+		if a.Acquisitions != b.Acquisitions {
+			return b.Acquisitions - a.Acquisitions
+		}
+		return strings.Compare(a.Template, b.Template)
+	})
+	return list
+}
+
+// lateHolds are those that were needed for longer than their leases.
+func (c *Case) lateHolds() []*hold {
+	seen := map[*hold]bool{}
+	var list []*hold
+	add := func(holds []*hold) {
+		for _, h := range holds {
+			if h.late && !seen[h] {
+				seen[h] = true
+				list = append(list, h)
+			}
+		}
+	}
+	for _, holds := range c.lapsed {
+		add(holds)
+	}
+	for _, holds := range c.sighted {
+		add(holds)
+	}
+	return list
+}
+
+func (w *ward) advice() Advice {
+	a := Advice{
+		Template: w.template, Acquisitions: w.grants, Expired: w.expired, InUse: w.inUse,
+		Hold: spreadOf(w.holds), Wait: spreadOf(w.waits), LeaseMs: spreadOf(w.leases).P50, EnoughMs: -1,
+	}
+	if a.Hold.Max >= 0 {
+		a.EnoughMs = enough(a.Hold.Max)
+	}
+	return a
+}
+
+// enough is a lease for a lock that is needed so long: half as much again, in a round number.
+func enough(ms int64) int64 {
+	step := int64(100)
+	if ms >= 10_000 {
+		step = 1000
+	}
+	return (ms+ms/2)/step*step + step
+}
+
+func spreadOf(list []int64) Spread {
+	if len(list) == 0 {
+		return Spread{-1, -1, -1}
+	}
+	slices.Sort(list)
+	n := len(list)
+	return Spread{P50: list[(n-1)/2], P99: list[(n*99+99)/100-1], Max: list[n-1]}
+}

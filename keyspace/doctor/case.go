@@ -1,0 +1,291 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/resp"
+	"lockd/resp/sight"
+)
+
+// Kind says what an Event is.
+type Kind uint8
+
+// The kinds of event.
+const (
+	Granted  Kind = iota + 1
+	Released      // the token was compared, or its client deleted the key
+	Deleted       // somebody deleted the key
+	Expired
+	Ended    // in another way
+	Waited   // a wait in line has ended without the lock
+	AllEnded // all locks of a database have
+)
+
+// Event is something that has happened to a lock. Its texts must not change any more.
+type Event struct {
+	Kind       Kind
+	DB         int
+	Key, Token string
+	Fence      uint64 // tells holders apart
+	AtMs       int64  // wall time
+	By         string // the command
+	Script     bool   // a script called it
+	Several    bool   // of a lock that several may hold
+	Client     *resp.Client
+	WaitedMs   int64
+	HeldMs     int64
+	LeaseMs    int64
+}
+
+// Limits.
+const (
+	templatesMax = 128 // with a name
+	lapsedMax    = 4   // holds of a key that ended with the lease, the newest
+	sightedMax   = 64  // holds of a key that a report is about
+	others       = "(others)"
+)
+
+// Case is what is known.
+type Case struct {
+	Report sight.Report
+	nowMs  int64
+
+	wards   map[string]*ward
+	open    map[uint64]*hold // by fence
+	lapsed  map[name][]*hold
+	sighted map[uint64][]*hold // by the hash of the key: those that the report is about
+	active  map[program]int64  // when it last got, or gave up, a lock
+}
+
+type name struct {
+	db  int
+	key string
+}
+
+// hold is the time for which a token has a lock.
+type hold struct {
+	name
+	token  uint64
+	client *resp.Client
+	of     *ward
+	fence  uint64
+	script bool
+	fromMs int64
+	toMs   int64
+	lease  int64 // as it was begun the last time; 0: not known
+	end    Kind  // 0: it lasts
+	lateMs int64
+	late   bool // its client worked on after its end
+}
+
+// ward is what is known of the locks of a template.
+type ward struct {
+	template       string
+	grants         int
+	freed, expired int
+	inUse          int     // expired while still in use
+	holds          []int64 // how long they were needed
+	leases         []int64
+	waits          []int64
+	tokens         tokens
+	mistakes       map[Mistake]*Finding
+}
+
+// tokens are those by which commands, not scripts, took the locks of a ward.
+type tokens struct {
+	grants   int
+	first    string
+	vary     bool
+	by       program
+	programs bool // several
+	last     *Event
+}
+
+// program is what the connections of one program have in common.
+type program struct{ name, host string }
+
+func programOf(c *resp.Client) program {
+	if c == nil {
+		return program{}
+	}
+	host := c.Addr
+	if i := strings.LastIndexByte(c.Addr, ':'); i >= 0 {
+		host = c.Addr[:i]
+	}
+	return program{c.Name, host}
+}
+
+// New begins a case at a wall time.
+func New(report sight.Report, nowMs int64) *Case {
+	c := &Case{
+		Report: report, nowMs: nowMs, wards: map[string]*ward{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
+		sighted: map[uint64][]*hold{}, active: map[program]int64{},
+	}
+	for i := range report.Sightings {
+		c.sighted[report.Sightings[i].Hash] = nil
+	}
+	return c
+}
+
+// ward finds that of a key.
+func (c *Case) ward(key string) *ward {
+	template := sight.Template(key)
+	if w := c.wards[template]; w != nil {
+		return w
+	}
+	if len(c.wards) >= templatesMax {
+		if template = others; c.wards[template] != nil {
+			return c.wards[template]
+		}
+	}
+	w := &ward{template: template, mistakes: map[Mistake]*Finding{}}
+	c.wards[template] = w
+	return w
+}
+
+// Add adds an event. They come in their order.
+func (c *Case) Add(e *Event) {
+	switch e.Kind {
+	case Granted:
+		c.grant(e)
+	case Waited:
+		w := c.ward(e.Key)
+		w.waits = append(w.waits, e.WaitedMs)
+	case AllEnded:
+		for fence, h := range c.open {
+			if h.db == e.DB {
+				h.end, h.toMs = Ended, e.AtMs
+				delete(c.open, fence)
+			}
+		}
+	default:
+		c.end(e)
+	}
+}
+
+func (c *Case) grant(e *Event) {
+	w := c.ward(e.Key)
+	h := &hold{
+		name: name{e.DB, e.Key}, token: sight.Hash(e.Token), client: e.Client, of: w, fence: e.Fence, script: e.Script,
+		fromMs: e.AtMs,
+	}
+	c.open[e.Fence] = h
+	c.active[programOf(e.Client)] = e.AtMs
+	w.grants++
+	if e.LeaseMs > 0 {
+		w.leases = append(w.leases, e.LeaseMs)
+	}
+	if e.By == "lock" && !e.Script {
+		w.waits = append(w.waits, e.WaitedMs)
+	}
+	if !e.Script && !e.Several {
+		w.tokens.add(e)
+	}
+	hash := sight.Hash(e.Key)
+	if list, ok := c.sighted[hash]; ok {
+		if len(list) == sightedMax {
+			list = slices.Delete(list, 0, 1)
+		}
+		c.sighted[hash] = append(list, h)
+	}
+}
+
+func (t *tokens) add(e *Event) {
+	by := programOf(e.Client)
+	if t.grants == 0 {
+		t.first, t.by = e.Token, by
+	}
+	t.grants++
+	t.vary = t.vary || e.Token != t.first
+	t.programs = t.programs || by != t.by
+	last := *e
+	t.last = &last
+}
+
+// end ends a hold, whose beginning may be forgotten.
+func (c *Case) end(e *Event) {
+	w := c.ward(e.Key)
+	h := c.open[e.Fence]
+	delete(c.open, e.Fence)
+	if e.Kind != Expired {
+		c.active[programOf(e.Client)] = e.AtMs
+	}
+	switch e.Kind {
+	case Expired:
+		w.expired++
+	case Released, Deleted:
+		w.freed++
+		w.holds = append(w.holds, e.HeldMs)
+	}
+	if h == nil {
+		return
+	}
+	h.end, h.toMs, h.lease = e.Kind, e.AtMs, max(0, e.LeaseMs)
+	switch {
+	case h.script || e.Script && e.Kind == Deleted:
+	case e.Kind == Expired:
+		c.lapse(h)
+	case e.Kind == Deleted && !h.client.Same(e.Client):
+		c.deletedByAnother(h, e)
+	case e.Kind == Released:
+		c.releasedByAnother(h, e)
+	}
+}
+
+// lapse keeps a hold that has ended with its lease: its client may not know.
+func (c *Case) lapse(h *hold) {
+	list := c.lapsed[h.name]
+	if len(list) == lapsedMax {
+		list = slices.Delete(list, 0, 1)
+	}
+	c.lapsed[h.name] = append(list, h)
+}
+
+// deletedByAnother looks at a DEL by somebody who had the lock before, until its lease ended. Whoever
+// never had it may have been told to delete it.
+func (c *Case) deletedByAnother(h *hold, e *Event) {
+	for _, was := range slices.Backward(c.lapsed[h.name]) {
+		by := programOf(e.Client)
+		same := e.Client != nil && programOf(was.client) == by && programOf(h.client) != by
+		if same || was.client.Same(e.Client) {
+			was.outlived(e.AtMs)
+			h.of.found(DelOfAnothers, e.Key, e.Client, 1, e.AtMs-was.toMs)
+			return
+		}
+	}
+}
+
+// releasedByAnother looks at a token that two programs had.
+func (c *Case) releasedByAnother(h *hold, e *Event) {
+	for _, was := range slices.Backward(c.lapsed[h.name]) {
+		by := programOf(e.Client)
+		if e.Client != nil && h.client != nil && was.token == h.token && programOf(was.client) == by &&
+			programOf(h.client) != by {
+			was.outlived(e.AtMs)
+			h.of.found(SharedToken, e.Key, e.Client, 1, e.AtMs-was.toMs)
+			return
+		}
+	}
+}
+
+// outlived notes that a client worked on after its lease had ended.
+func (h *hold) outlived(atMs int64) {
+	late := max(1, atMs-h.toMs)
+	if !h.late {
+		h.of.inUse++
+	}
+	h.late, h.lateMs = true, max(h.lateMs, late)
+}
+
+// found counts a mistake, and keeps the newest example.
+func (w *ward) found(m Mistake, key string, by *resp.Client, n, ms int64) {
+	f := w.mistakes[m]
+	if f == nil {
+		f = &Finding{Mistake: m, Template: w.template}
+		w.mistakes[m] = f
+	}
+	f.Count += n
+	f.Example, f.Client = key, by
+	f.Ms = max(f.Ms, ms)
+}

@@ -1,0 +1,198 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"lockd/resp"
+	"lockd/resp/sight"
+)
+
+// Finding is a mistake in the locks of a template.
+type Finding struct {
+	Mistake  Mistake
+	Template string
+	Count    int64
+	Example  string       // the key
+	Client   *resp.Client // of the example, or nil
+	Ms       int64        // how late, at most; for how long
+}
+
+// When what happens is a mistake.
+const (
+	sameTimeMs     = 2000    // clocks of two nodes, and the way between them
+	constantMin    = 3       // grants with one token
+	redlockMin     = 3       // locks that one connection was refused after they were got by another node
+	zombieMs       = 600_000 // a lock held for so long, and ...
+	zombieTimes    = 10      // ... so many times longer than any other, of
+	zombieOthers   = 20      // so many
+	zombieRenewals = 20
+	suspectsMax    = 16
+)
+
+// StillTaken are the sightings of keys that were asked for in vain, and had no lease then. Whoever knows
+// the keys says so with NoLease.
+func (c *Case) StillTaken() []*sight.Sighting {
+	var list []*sight.Sighting
+	for i := range c.Report.Sightings {
+		if s := &c.Report.Sightings[i]; s.Kind == sight.StillTaken && len(s.Tokens) == 1 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// NoLease notes that such a key is still there, without a lease, and holds a token.
+func (c *Case) NoLease(s *sight.Sighting, token string) {
+	if sight.Hash(token) != s.Tokens[0] {
+		c.ward(s.Key).found(SetNXNoLease, s.Key, &s.Client, 1, 0)
+	}
+}
+
+// Suspect is a lock that has been held for very long.
+type Suspect struct {
+	DB    int
+	Key   string
+	Fence uint64
+	hold  *hold
+}
+
+// Suspects are the locks that only a watchdog may still hold: far longer than others of their template,
+// while nothing was heard of their programs.
+func (c *Case) Suspects() []Suspect {
+	var list []Suspect
+	for _, h := range c.open {
+		heldMs := c.nowMs - h.fromMs
+		if heldMs < zombieMs || h.client == nil || len(h.of.holds) < zombieOthers ||
+			heldMs < zombieTimes*slices.Max(h.of.holds) || c.active[programOf(h.client)] > h.fromMs {
+			continue
+		}
+		list = append(list, Suspect{h.db, h.key, h.fence, h})
+	}
+	slices.SortFunc(list, func(a, b Suspect) int { return cmp.Compare(a.Fence, b.Fence) })
+	return list[:min(len(list), suspectsMax)]
+}
+
+// Renewed notes how often the lease of a suspect was begun anew.
+func (s *Suspect) Renewed(c *Case, renewals uint64) {
+	if renewals >= zombieRenewals {
+		s.hold.of.found(Zombie, s.Key, s.hold.client, 1, c.nowMs-s.hold.fromMs)
+	}
+}
+
+// Findings compares what was seen with what has happened. All events are there by then, and it is called
+// once, also before Advice.
+func (c *Case) Findings() []Finding {
+	refused := map[uint64][]*hold{} // by client: what it had got by another node
+	for i := range c.Report.Sightings {
+		switch s := &c.Report.Sightings[i]; s.Kind {
+		case sight.LeaseAfterwards:
+			c.ward(s.Key).found(SetNXExpire, s.Key, &s.Client, s.Count, 0)
+		case sight.NoLease:
+			c.ward(s.Key).found(SetNXNoLease, s.Key, &s.Client, s.Count, 0)
+		case sight.Polls:
+			c.ward(s.Key).found(Polling, s.Key, &s.Client, s.Count, 0)
+		case sight.GetThenDel:
+			c.ward(s.Key).found(GetThenDel, s.Key, &s.Client, s.Count, 0)
+		case sight.LeaseDropped:
+			if c.holdOf(s, func(h *hold) bool { return h.has(s) }) != nil {
+				c.ward(s.Key).found(LeaseDropped, s.Key, &s.Client, s.Count, 0)
+			}
+		case sight.Missed, sight.MissedDel:
+			c.late(s)
+		case sight.Refused:
+			id := s.Client.ID
+			h := c.holdOf(s, func(h *hold) bool { return h.elsewhere(s) })
+			if h == nil || slices.Contains(refused[id], h) {
+				continue
+			}
+			refused[id] = append(refused[id], h)
+			switch n := len(refused[id]); {
+			case n == redlockMin:
+				h.of.found(Redlock, h.key, h.client, redlockMin, 0)
+			case n > redlockMin:
+				h.of.found(Redlock, h.key, h.client, 1, 0)
+			}
+		}
+	}
+	return c.settle()
+}
+
+// settle lists what is certain once all is known.
+func (c *Case) settle() []Finding {
+	var list []Finding
+	for _, w := range c.wards {
+		// Where most end with their leases, to do so is what they are for: a pause, a limit, a cache.
+		if isLock := w.freed > 0 && w.freed >= w.expired; !isLock {
+			delete(w.mistakes, DelOfAnothers)
+			delete(w.mistakes, SharedToken)
+		} else if t := &w.tokens; t.grants >= constantMin && !t.vary && (t.programs || meansNothing(t.first)) {
+			delete(w.mistakes, SharedToken)
+			w.found(ConstantToken, t.last.Key, t.last.Client, int64(t.grants), 0)
+		}
+		if two, f := w.mistakes[GetThenDel], w.mistakes[DelOfAnothers]; two != nil && f != nil &&
+			programOf(two.Client) == programOf(f.Client) {
+			delete(w.mistakes, DelOfAnothers) // it comes of it
+		}
+		for _, f := range w.mistakes {
+			list = append(list, *f)
+		}
+	}
+	slices.SortFunc(list, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(a.Mistake, b.Mistake), cmp.Compare(b.Count, a.Count), strings.Compare(a.Template, b.Template))
+	})
+	return list
+}
+
+// meansNothing reports whether a token is a mere flag: no name of anybody.
+func meansNothing(token string) bool {
+	return len(token) <= 1 || slices.ContainsFunc([]string{"true", "yes", "ok", "lock", "locked", "on", "value"},
+		func(word string) bool { return resp.Is(token, word) })
+}
+
+// holdOf is the newest hold that a sighting may be about.
+func (c *Case) holdOf(s *sight.Sighting, fits func(h *hold) bool) *hold {
+	for _, h := range slices.Backward(c.sighted[s.Hash]) {
+		if h.db == s.DB && fits(h) {
+			return h
+		}
+	}
+	return nil
+}
+
+// has reports whether a hold is by one of the tokens of a sighting.
+func (h *hold) has(s *sight.Sighting) bool { return slices.Contains(s.Tokens, h.token) }
+
+// elsewhere reports whether a program that was refused had just got the lock, by another node.
+func (h *hold) elsewhere(s *sight.Sighting) bool {
+	return h.has(s) && h.client != nil && h.client.Node != s.Client.Node &&
+		programOf(h.client) == programOf(&s.Client) && max(h.fromMs-s.AtMs, s.AtMs-h.fromMs) <= sameTimeMs
+}
+
+// late looks for the hold that a client thought to have when it found the lock gone: the last one of its
+// token, or of its connection, before. What was missed just before a grant was a try to get it, and what
+// a script said before the end of the lease may have been its way to say that it began it anew.
+func (c *Case) late(s *sight.Sighting) {
+	mine := func(h *hold) bool {
+		if s.Kind == sight.MissedDel {
+			return h.client.Same(&s.Client)
+		}
+		return h.has(s)
+	}
+	h := c.holdOf(s, func(h *hold) bool { return mine(h) && h.fromMs <= s.AtMs+sameTimeMs })
+	switch {
+	case h == nil || h.end != Expired || h.script || s.AtMs < h.toMs-min(sameTimeMs, h.lease)/2:
+	case s.Kind == sight.MissedDel && h.of.freed < h.of.expired:
+	default:
+		if !h.late {
+			h.of.found(LateRelease, h.key, &s.Client, 1, 0)
+		}
+		h.outlived(s.AtMs)
+		f := h.of.mistakes[LateRelease]
+		if f != nil {
+			f.Ms = max(f.Ms, h.lateMs)
+		}
+	}
+}

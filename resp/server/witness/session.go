@@ -1,0 +1,468 @@
+package witness
+
+import (
+	"strings"
+	"sync"
+
+	"lockd/resp"
+	"lockd/resp/sight"
+)
+
+// Op is what a command may have to do with locks.
+type Op uint8
+
+// The kinds of command that are looked at.
+const (
+	None Op = iota
+	set
+	setNX
+	take    // LOCK
+	get     // GET
+	use     // what makes data of a key
+	del     // DEL, UNLINK
+	expire  // EXPIRE and its like
+	compare // UNLOCK, DELIFEQ, RENEW: key, token
+	delEX
+	script // EVAL, EVALSHA, FCALL
+)
+
+var ops = map[string]Op{
+	"set": set, "setnx": setNX, "lock": take, "get": get, "del": del, "unlink": del,
+	"incr": use, "incrby": use, "incrbyfloat": use, "decr": use, "decrby": use, "append": use, "setrange": use,
+	"getrange": use, "strlen": use, "getset": use, "getdel": use, "getex": use, "setex": use, "psetex": use,
+	"expire": expire, "pexpire": expire, "expireat": expire, "pexpireat": expire,
+	"unlock": compare, "delifeq": compare, "renew": compare, "delex": delEX,
+	"eval": script, "evalsha": script, "fcall": script,
+}
+
+// OpOf is that of a command by its name.
+func OpOf(name string) Op { return ops[name] }
+
+// What a session remembers.
+const (
+	takenMax    = 8 // locks that it has taken
+	refusedMax  = 4 // locks that it has not got
+	missedMax   = 8 // locks that it found gone
+	talliesMax  = 8 // kinds of mistake, for each template
+	tokensMax   = 4 // arguments of a script that may be tokens
+	keysMax     = 2 // keys of a script
+	tokenMax    = 512
+	keyBytesMax = 1024
+)
+
+// What makes a mistake of it.
+const (
+	pollsMin     = 50    // tries in vain without a pause that are told
+	pollPauseMs  = 10    // a pause, on average
+	pollBreakMs  = 100   // a pause that ends the counting
+	streakGapMs  = 60000 // after so long without a try, the next one is another wait
+	stillTaken   = 3     // tries by which somebody is seen to want a key
+	takenAgain   = 3     // times that a key was taken without a lease, until it is a lock
+	afterwardsMs = 5000  // EXPIRE behind SETNX
+	twoStepsMs   = 5000  // DEL behind GET
+)
+
+// Session is what is remembered of one. One goroutine calls Saw, any may call Sightings; the zero value is
+// ready.
+type Session struct {
+	mu sync.Mutex
+	m  *memory // nil: it has used no lock. Only Saw changes it
+}
+
+type memory struct {
+	taken   [takenMax]taken
+	refused [refusedMax]streak
+	missed  [missedMax]miss
+	tallies []tally
+	at      [3]int // the next places of the rings
+}
+
+// taken is a key that the session has taken under a condition.
+type taken struct {
+	key, token uint64
+	db         int
+	atMs       int64
+	readMs     int64 // when it read its own token; 0: it has not since
+	leased     bool
+	freed      bool
+	read       bool // by GET, without a DEL behind it, or used in another way
+	again      int  // how often it was taken without a lease
+}
+
+// streak is a key that was asked for in vain, with the same token.
+type streak struct {
+	key, token     uint64
+	db             int
+	name           string // of the key, once it is told
+	leased         bool
+	count          int64
+	lastMs         int64
+	polls, sinceMs int64 // tries without a pause
+	tally          int   // of them; -1: none
+}
+
+// miss is a key where what was looked for was not.
+type miss struct {
+	key    uint64
+	db     int
+	tokens [tokensMax]uint64
+	del    bool
+	atMs   int64
+}
+
+type tally struct {
+	template string
+	sight.Sighting
+}
+
+// Saw is told of a command that has run, of its reply, and of the wall time. It keeps nothing of the
+// arguments' memory.
+func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
+	if op == None || r.IsErr() || len(c.Args) < 2 || len(c.Args[1]) > keyBytesMax {
+		return
+	}
+	var form setForm
+	if op == set {
+		if form = formOf(c.Args); !form.nx && !form.again {
+			op = use
+		}
+	}
+	if s.m == nil && !begins(op, r) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil {
+		s.m = &memory{}
+	}
+	l := look{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
+	switch op {
+	case set:
+		l.set(form, r)
+	case setNX:
+		l.tried(c.Args[2], false, r.Int == 1)
+	case take:
+		l.tried(c.Args[2], true, r.Kind == resp.KindInt)
+	case get:
+		l.get(r)
+	case use:
+		if t := l.own(sight.Hash(c.Args[1])); t != nil {
+			t.read = true
+		}
+	case del:
+		l.del(r)
+	case expire:
+		l.expire(r)
+	case compare:
+		if failed(r) {
+			l.missed(c.Args[1], false, c.Args[2])
+		} else {
+			l.freed(c.Args[1])
+		}
+	case delEX:
+		if len(c.Args) == 4 && failed(r) {
+			l.missed(c.Args[1], false, c.Args[3])
+		}
+	case script:
+		l.script(c.Spec, r)
+	}
+}
+
+// begins reports whether a command is worth a memory. What follows is about what was taken before.
+func begins(op Op, r resp.Reply) bool {
+	switch op {
+	case get, use, expire:
+		return false
+	case del, compare, delEX, script:
+		return failed(r)
+	}
+	return true
+}
+
+// failed reports whether a reply says that there was nothing to do: releases and renewals say so in these
+// ways.
+func failed(r resp.Reply) bool { return r.IsNil() || r.Kind == resp.KindInt && r.Int <= 0 }
+
+// look is one command that is looked at.
+type look struct {
+	*memory
+	args resp.Args
+	db   int
+	now  int64
+}
+
+// setForm is what a SET with a condition is.
+type setForm struct {
+	nx     bool
+	again  bool // IFEQ with the value that is stored
+	leased bool
+}
+
+// formOf reads the options of SET. With GET the reply does not say what was done, so it is no form.
+func formOf(args resp.Args) (f setForm) {
+	for i := 3; i < len(args); i++ {
+		switch a := args[i]; {
+		case resp.Is(a, "NX"):
+			f.nx = true
+		case resp.Is(a, "GET"):
+			return setForm{}
+		case resp.Is(a, "KEEPTTL"):
+			f.leased = true
+		case resp.Is(a, "PX"), resp.Is(a, "EX"), resp.Is(a, "PXAT"), resp.Is(a, "EXAT"):
+			f.leased = true
+			i++
+		case resp.Is(a, "IFEQ") && i+1 < len(args):
+			i++
+			f.again = args[i] == args[2]
+		}
+	}
+	return f
+}
+
+func (l *look) set(f setForm, r resp.Reply) {
+	key, token := l.args[1], l.args[2]
+	switch done := r.Kind == resp.KindStatus; {
+	case f.nx:
+		l.tried(token, f.leased, done)
+	case !done:
+		l.missed(key, false, token)
+	case !f.leased:
+		l.found(sight.LeaseDropped, key, sight.Hash(token), 1)
+	}
+}
+
+// tried notes that a key was asked for under a condition, and whether it was free.
+func (l *look) tried(token string, leased, got bool) {
+	if len(token) > tokenMax || token == "" {
+		return
+	}
+	key, mine := sight.Hash(l.args[1]), sight.Hash(token)
+	if !got {
+		l.vain(key, mine, leased)
+		return
+	}
+	t := l.own(key)
+	again := 0
+	if t == nil {
+		t = &l.taken[l.next(0, takenMax)]
+	} else if !leased && !t.leased && t.freed && !t.read {
+		if again = t.again + 1; again >= takenAgain {
+			l.found(sight.NoLease, l.args[1], mine, int64(again))
+			again = 0
+		}
+	}
+	*t = taken{key: key, token: mine, db: l.db, atMs: l.now, leased: leased, again: again}
+}
+
+// next is the next place of a ring.
+func (m *memory) next(ring, size int) int {
+	at := m.at[ring]
+	m.at[ring] = (at + 1) % size
+	return at
+}
+
+// own is what the session has taken at a key; nil: nothing, or it was long ago.
+func (l *look) own(key uint64) *taken {
+	for i := range l.taken {
+		if t := &l.taken[i]; t.key == key && t.db == l.db && t.atMs != 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// vain notes that a key was taken already.
+func (l *look) vain(key, token uint64, leased bool) {
+	s := l.streak(key, token)
+	if s == nil || l.now-s.lastMs > streakGapMs {
+		if s == nil {
+			s = &l.refused[l.next(1, refusedMax)]
+		}
+		*s = streak{key: key, token: token, db: l.db, leased: leased, sinceMs: l.now, tally: -1}
+	}
+	if l.now-s.lastMs > pollBreakMs {
+		s.polls, s.sinceMs, s.tally = 0, l.now, -1
+	}
+	s.count++
+	s.polls++
+	s.lastMs = l.now
+	if !leased && s.count == stillTaken {
+		s.name = strings.Clone(l.args[1])
+	}
+	switch {
+	case s.polls < pollsMin || l.now-s.sinceMs >= pollPauseMs*(s.polls-1):
+	case s.tally >= 0:
+		l.tallies[s.tally].Count++
+		l.tallies[s.tally].AtMs = l.now
+	default:
+		s.tally = l.found(sight.Polls, l.args[1], token, s.polls)
+	}
+}
+
+func (l *look) streak(key, token uint64) *streak {
+	for i := range l.refused {
+		if s := &l.refused[i]; s.key == key && s.token == token && s.db == l.db && s.count > 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// get notes that the session reads a key that it has taken.
+func (l *look) get(r resp.Reply) {
+	t := l.own(sight.Hash(l.args[1]))
+	if t == nil || r.Kind != resp.KindBulk || len(r.Str) > tokenMax {
+		return
+	}
+	t.read = true
+	if sight.Hash(r.Str) == t.token {
+		t.readMs = l.now
+	}
+}
+
+// del looks at DEL of one key.
+func (l *look) del(r resp.Reply) {
+	switch {
+	case len(l.args) != 2:
+	case r.Int == 0:
+		l.missed(l.args[1], true)
+	default:
+		t := l.own(sight.Hash(l.args[1]))
+		if t == nil {
+			return
+		}
+		if t.readMs != 0 && !t.freed && l.now-t.readMs <= twoStepsMs {
+			l.found(sight.GetThenDel, l.args[1], t.token, 1)
+			t.read = false
+		}
+		t.freed, t.readMs = true, 0
+	}
+}
+
+// freed notes that a key which the session has taken may have been freed.
+func (l *look) freed(key string) {
+	if t := l.own(sight.Hash(key)); t != nil {
+		t.freed, t.readMs = true, 0
+	}
+}
+
+// expire looks for a lease that comes after the lock.
+func (l *look) expire(r resp.Reply) {
+	t := l.own(sight.Hash(l.args[1]))
+	if t == nil || r.Int != 1 || t.leased || t.freed {
+		return
+	}
+	t.leased = true
+	if l.now-t.atMs <= afterwardsMs {
+		l.found(sight.LeaseAfterwards, l.args[1], t.token, 1)
+	}
+}
+
+// script looks at a script: what it did is not known, but whether it says that it did anything.
+func (l *look) script(spec *resp.Spec, r resp.Reply) {
+	if spec == nil {
+		return
+	}
+	keys, ok := spec.Keys.Of(l.args)
+	if !ok || len(keys) == 0 {
+		return
+	}
+	given := l.args[spec.Keys.NumAt+1+len(keys):]
+	given = given[:min(len(given), tokensMax)]
+	for _, key := range keys[:min(len(keys), keysMax)] {
+		switch {
+		case !failed(r):
+			l.freed(key)
+		case len(given) > 0 && len(key) <= keyBytesMax:
+			l.missed(key, false, given...)
+		}
+	}
+}
+
+// missed notes that none of the tokens was at a key; what asks again and again counts once.
+func (l *look) missed(key string, del bool, tokens ...string) {
+	m := miss{key: sight.Hash(key), db: l.db, del: del, atMs: l.now}
+	for i, t := range tokens {
+		if t != "" && len(t) <= tokenMax {
+			m.tokens[i] = sight.Hash(t)
+		}
+	}
+	for i := range l.memory.missed {
+		was := &l.memory.missed[i]
+		if was.atMs != 0 && was.key == m.key && was.db == m.db && was.tokens == m.tokens && was.del == m.del {
+			was.atMs = m.atMs
+			return
+		}
+	}
+	l.memory.missed[l.next(2, missedMax)] = m
+}
+
+// found counts a mistake, and returns where; -1: there are too many.
+func (l *look) found(kind sight.Kind, key string, token uint64, n int64) int {
+	template := sight.Template(key)
+	for i := range l.tallies {
+		if t := &l.tallies[i]; t.Kind == kind && t.DB == l.db && t.template == template {
+			t.Count += n
+			t.AtMs = l.now
+			return i
+		}
+	}
+	if len(l.tallies) == talliesMax {
+		return -1
+	}
+	l.tallies = append(l.tallies, tally{template, sight.Sighting{
+		Kind: kind, DB: l.db, Key: strings.Clone(key), Hash: sight.Hash(key), Tokens: []uint64{token},
+		AtMs: l.now, Count: n,
+	}})
+	return len(l.tallies) - 1
+}
+
+// Sightings are what the session has seen so far, of a client.
+func (s *Session) Sightings(of resp.Client) []sight.Sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil {
+		return nil
+	}
+	var list []sight.Sighting
+	for i := range s.m.tallies {
+		list = append(list, s.m.tallies[i].Sighting)
+	}
+	for i := range s.m.refused {
+		if r := &s.m.refused[i]; r.count > 0 {
+			list = append(list, r.sighting())
+		}
+	}
+	for i := range s.m.missed {
+		if m := &s.m.missed[i]; m.atMs != 0 {
+			list = append(list, m.sighting())
+		}
+	}
+	for i := range list {
+		list[i].Client = of
+	}
+	return list
+}
+
+func (s *streak) sighting() sight.Sighting {
+	kind := sight.Refused
+	if s.name != "" {
+		kind = sight.StillTaken
+	}
+	return sight.Sighting{
+		Kind: kind, DB: s.db, Key: s.name, Hash: s.key, Tokens: []uint64{s.token}, AtMs: s.lastMs, Count: s.count,
+	}
+}
+
+func (m *miss) sighting() sight.Sighting {
+	s := sight.Sighting{Kind: sight.Missed, DB: m.db, Hash: m.key, AtMs: m.atMs, Count: 1}
+	if m.del {
+		s.Kind = sight.MissedDel
+	}
+	for _, t := range m.tokens {
+		if t != 0 {
+			s.Tokens = append(s.Tokens, t)
+		}
+	}
+	return s
+}

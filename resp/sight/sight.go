@@ -1,0 +1,113 @@
+// Package sight is what a node sees its clients do with locks, as far as the log does not tell it: what
+// was only read, refused or found gone. LOCKS DOCTOR and LOCKS ADVICE get it as a Report of the node that
+// they are asked at, in its binary form. Texts are hashed where it suffices to recognize them.
+package sight
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"lockd/resp"
+)
+
+// Kind says what was seen.
+type Kind uint8
+
+// The kinds of sighting.
+const (
+	LeaseAfterwards Kind = iota + 1 // SETNX without a lease, and EXPIRE right behind it
+	NoLease                         // a key was taken without a lease, freed and taken again
+	StillTaken                      // such a key was asked for again and again, in vain
+	Polls                           // a lock was asked for more often than every 10 ms
+	GetThenDel                      // a client read its own token, and then deleted the key
+	LeaseDropped                    // SET IFEQ stored a token again, without a lease
+	Refused                         // a conditional SET, or LOCK, found the key taken
+	Missed                          // what compares a token with the key found another one, or nothing
+	MissedDel                       // DEL found nothing
+
+	kindsEnd
+)
+
+// Sighting is one of them.
+type Sighting struct {
+	Kind   Kind
+	DB     int
+	Key    string   // "": only its hash is known
+	Hash   uint64   // of the key
+	Tokens []uint64 // the hashes of those that it may have been about
+	AtMs   int64    // the wall time of the node, of the last one
+	Count  int64
+	Client resp.Client // its Node is that of the Report
+}
+
+// Report is what a node has seen since a wall time.
+type Report struct {
+	Node      string
+	SinceMs   int64
+	Sightings []Sighting
+}
+
+// Hash is that of a key or a token.
+func Hash(text string) uint64 { return xxh3.HashString(text) }
+
+// head begins the binary form, and tells it from anything that people write.
+const head = "\x00sight1"
+
+// Is reports whether a text looks like the binary form of a Report.
+func Is(text string) bool { return strings.HasPrefix(text, head) }
+
+// String is the binary form.
+func (r *Report) String() string {
+	b := resp.AppendText([]byte(head), r.Node)
+	b = binary.AppendVarint(b, r.SinceMs)
+	b = binary.AppendUvarint(b, uint64(len(r.Sightings)))
+	for i := range r.Sightings {
+		b = r.Sightings[i].append(b)
+	}
+	return string(b)
+}
+
+func (s *Sighting) append(b []byte) []byte {
+	b = append(b, byte(s.Kind))
+	b = binary.AppendUvarint(b, uint64(s.DB))
+	b = resp.AppendText(b, s.Key)
+	b = binary.LittleEndian.AppendUint64(b, s.Hash)
+	b = binary.AppendUvarint(b, uint64(len(s.Tokens)))
+	for _, t := range s.Tokens {
+		b = binary.LittleEndian.AppendUint64(b, t)
+	}
+	b = binary.AppendVarint(binary.AppendVarint(b, s.AtMs), s.Count)
+	b = binary.AppendUvarint(b, s.Client.ID)
+	return resp.AppendText(resp.AppendText(b, s.Client.Name), s.Client.Addr)
+}
+
+const sightingBytesMin = 16
+
+// Read reads the binary form, of which the texts of the Report are parts.
+func Read(text string) (r Report, err error) {
+	d := resp.NewDecoder([]byte(strings.TrimPrefix(text, head)))
+	if !Is(text) {
+		d.Fail("no report")
+	}
+	r.Node, r.SinceMs = d.Text(), d.Varint()
+	n := d.Count(sightingBytesMin)
+	r.Sightings = make([]Sighting, 0, n)
+	for range n {
+		d.Item(sightingBytesMin)
+		s := Sighting{Kind: Kind(d.Byte()), DB: int(d.Uvarint() & 0xffff), Key: d.Text(), Hash: d.Uint64()}
+		s.Tokens = make([]uint64, d.Count(8))
+		for i := range s.Tokens {
+			d.Item(8)
+			s.Tokens[i] = d.Uint64()
+		}
+		s.AtMs, s.Count = d.Varint(), d.Varint()
+		s.Client = resp.Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: r.Node}
+		if s.Kind == 0 || s.Kind >= kindsEnd {
+			d.Fail("a sighting that can not be")
+		}
+		r.Sightings = append(r.Sightings, s)
+	}
+	return r, d.End()
+}

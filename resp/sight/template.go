@@ -1,0 +1,76 @@
+package sight
+
+// templateBytesMax bounds a template.
+const templateBytesMax = 128
+
+// Template is what the names of many locks have in common: UUIDs, long hexadecimal words and digits
+// become "*". order:42 and order:43 are both order:*.
+func Template(key string) string {
+	b := make([]byte, 0, min(len(key), templateBytesMax))
+	for i := 0; i < len(key) && len(b) < templateBytesMax; {
+		switch n := varying(key[i:], i > 0 && isWord(key[i-1])); {
+		case n == 0:
+			b = append(b, key[i])
+			i++
+		default:
+			if len(b) == 0 || b[len(b)-1] != '*' {
+				b = append(b, '*')
+			}
+			i += n
+		}
+	}
+	return string(b)
+}
+
+// varying is how many bytes at the beginning of a text are a number or an id; inside says that it
+// begins inside a word.
+func varying(text string, inside bool) int {
+	if !inside {
+		if n := uuidAt(text); n > 0 {
+			return n
+		}
+		if n := hexAt(text); n > 0 {
+			return n
+		}
+	}
+	n := 0
+	for n < len(text) && isDigit(text[n]) {
+		n++
+	}
+	return n
+}
+
+// uuidAt is the length of a UUID that is a word; 0: there is none.
+func uuidAt(text string) int {
+	const form = "00000000-0000-0000-0000-000000000000"
+	if len(text) < len(form) || len(text) > len(form) && isWord(text[len(form)]) {
+		return 0
+	}
+	for i := range len(form) {
+		if (form[i] == '-') != (text[i] == '-') || form[i] != '-' && !isHex(text[i]) {
+			return 0
+		}
+	}
+	return len(form)
+}
+
+// hexAt is the length of a word of eight hexadecimal digits or more, not all of them letters.
+func hexAt(text string) int {
+	n, digits := 0, 0
+	for n < len(text) && isHex(text[n]) {
+		if isDigit(text[n]) {
+			digits++
+		}
+		n++
+	}
+	if n < 8 || digits == 0 || n < len(text) && isWord(text[n]) {
+		return 0
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isHex(c byte) bool   { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+func isWord(c byte) bool {
+	return isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
