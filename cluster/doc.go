@@ -22,6 +22,7 @@
 //	sentinel, table*                  what clients are told, and commands about the cluster
 //	fsm                               an entry of the log arrives
 //	block, do, indoubt, recall        a request's way, and what became of it
+//	leases                            what is left of clients' locks
 //	member, topology, lead            members, who leads as clients see it, elections
 //	transport, announce               Raft's messages
 //	read, propose, replicate          read rounds, the door to the log, AppendEntries

@@ -34,6 +34,7 @@ type session struct {
 	// hub reads them with it.
 	subs  subscriptions
 	track track.Client
+	locks heldLocks
 
 	dropped bool  // by the hub; guarded by its lock
 	seen    phase // in the janitor's last round; only the janitor uses it
