@@ -247,6 +247,9 @@ type Machine interface {
 	// Blocked says what is known of a blocking command. Its end is told by one
 	// MessageBlock; see resp.BlockAsk.
 	Blocked(id resp.BlockID) resp.BlockState
+	// Leases looks at locks that tokens were granted, one Lease for each, without LeftMs. It
+	// changes nothing.
+	Leases(locks []resp.HeldLock) []resp.Lease
 	// Settings lists every replicated setting as a MessageConfig.
 	Settings() []resp.Message
 	// Info reports the machine's sections of INFO.

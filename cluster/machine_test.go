@@ -196,6 +196,18 @@ func (m *testMachine) NextDeadline() (int64, bool) {
 
 func (m *testMachine) Blocked(resp.BlockID) resp.BlockState { return resp.BlockOver }
 
+// Leases knows of the variables that run out by themselves: Key.
+func (m *testMachine) Leases(locks []resp.HeldLock) []resp.Lease {
+	defer m.enter()()
+	leases := make([]resp.Lease, len(locks))
+	for i, l := range locks {
+		if v, ok := m.vars[l.Key]; ok {
+			leases[i] = resp.Lease{Held: true, Until: v.Deadline}
+		}
+	}
+	return leases
+}
+
 func (m *testMachine) Settings() []resp.Message {
 	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
 }

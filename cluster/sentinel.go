@@ -54,6 +54,9 @@ func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ *resp.Client, _ <-
 // Await implements server.Backend: what a sentinel answers is in no log.
 func (s *Sentinel) Await(context.Context, uint64) {}
 
+// Leases implements server.Backend: no client of a sentinel takes a lock.
+func (s *Sentinel) Leases(locks []resp.HeldLock) []resp.Lease { return make([]resp.Lease, len(locks)) }
+
 const onSentinel = resp.Admin | resp.NoScript | resp.Loading | resp.Stale
 
 var sentinelRows = []resp.Row[sentinelCommand]{

@@ -207,14 +207,14 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	}
 	e := c.lookup(key)
 	if l.several() {
-		return c.putHolder(key, e, l.permits, l.holder(e), until)
+		return c.tellGrant(l, c.putHolder(key, e, l.permits, l.holder(e), until))
 	}
 	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c.m, e))
 	if c.m.store(c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
-	return c.fence(key)
+	return c.tellGrant(l, c.fence(key))
 }
 
 // mark is that of the lock: who has it already keeps the facts.

@@ -201,6 +201,7 @@ type journal struct {
 	changed   int // changes, likewise
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
+	lockNews  int // likewise
 	events    eventMark
 	sequence  uint64
 	lastFence uint64
@@ -229,6 +230,7 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
+		lockNews: len(m.lockNews),
 		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
 	}
 }
@@ -306,6 +308,7 @@ func (m *Machine) rollback() {
 		}
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
+	m.lockNews = m.lockNews[:j.lockNews]
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
 	m.events.truncate(j.events)

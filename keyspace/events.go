@@ -211,6 +211,11 @@ func (e *lockEvent) copy() *lockEvent {
 // each visits the events that may be about a key, and about whole databases, from the oldest; hash 0 is
 // all.
 func (l *eventLog) each(hash uint32, visit func(e *lockEvent)) {
+	l.eachOf(func(h uint32) bool { return hash == 0 || h == hash || h == 0 }, visit)
+}
+
+// eachOf visits the events whose hashes are wanted, from the oldest.
+func (l *eventLog) eachOf(wanted func(hash uint32) bool, visit func(e *lockEvent)) {
 	var e lockEvent
 	for _, c := range l.chunks {
 		from := 0
@@ -218,7 +223,7 @@ func (l *eventLog) each(hash uint32, visit func(e *lockEvent)) {
 			from = int(l.first - c.first)
 		}
 		for i := from; i < len(c.heads); i++ {
-			if h := c.heads[i].hash; hash == 0 || h == hash || h == 0 {
+			if wanted(c.heads[i].hash) {
 				e, _ = readEvent(c.record(i)) // it was written here, or checked when the image was read
 				visit(&e)
 			}

@@ -231,6 +231,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	default:
 		kind = eventDeleted
 	}
+	m.tellLoss(of, h, kind)
 	m.note(&lockEvent{
 		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
 		permits: of.permits, reason: m.cause.reason,
@@ -281,6 +282,7 @@ func (l *lockRequest) eventPermits() int64 {
 // noteLocksOf notes what becomes of all locks of a database.
 func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
 	if m.noting && m.dbs[db].keys.len() > 0 {
+		m.addLockNews(resp.LockNews{HeldLock: resp.HeldLock{DB: db}, How: eventNames[kind]})
 		m.note(&lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
 	}
 }

@@ -134,11 +134,11 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 	return results[0].Replies[0], msgs
 }
 
-// published leaves out what an entry says to those who track keys, and to those who
-// wait for them.
+// published leaves out what an entry says to those who track keys, to those who wait for
+// them, and to those who hold locks.
 func published(msgs []resp.Message) []resp.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
-		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLocks
 	})
 }
 

@@ -55,6 +55,8 @@ type Machine struct {
 	serving     bool                  // a waiter's command is being executed
 	servedBytes int64                 // replies to waiters in this entry
 	searched    int64                 // work of searches for deadlocks in this entry
+
+	lockNews []resp.LockNews // of this entry, for those who hold locks
 }
 
 // stats are the figures of INFO that follow from the log.
@@ -99,6 +101,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.tellChanges()
 	m.events.trim(m.settings.historyMax)
 	m.foldEntry()
+	m.tellLockNews()
 	messages := m.messages
 	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
 	return results, messages

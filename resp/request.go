@@ -173,6 +173,7 @@ const (
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
 	MessageChanges                    // what an entry changed: Index and Changes
 	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
+	MessageLocks                      // the last of an entry, if it has granted or ended locks: Index and Locks
 )
 
 // Message is something that leaves the machine beside the replies, on every node
@@ -182,11 +183,13 @@ type Message struct {
 	Channel string
 	Payload string
 
-	Index   uint64   // MessageChanges: the index of the entry in the log
+	Index   uint64   // MessageChanges, MessageLocks: the index of the entry in the log
 	From    int      // MessageChanges: how many changes of the entry a message before this one has told
 	Changes []Change // MessageChanges: what it did to the data, in order
 
 	Block *BlockEnd // MessageBlock
+
+	Locks []LockNews // MessageLocks: in order. Their strings are good for as long as the message is delivered
 }
 
 // ChangeKind says what a Change is.

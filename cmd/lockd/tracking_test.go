@@ -15,7 +15,7 @@ import (
 	"lockd/resp"
 )
 
-// trackingClient is a RESP3 connection that tracks what it reads. It is raw, because a
+// trackingClient is a RESP3 connection that may track what it reads. It is raw, because a
 // test must see each push where it stands.
 type trackingClient struct {
 	t    *testing.T
@@ -25,6 +25,16 @@ type trackingClient struct {
 
 func (p *proc) track(options ...string) *trackingClient {
 	p.t.Helper()
+	c := p.resp3()
+	if got := c.do(append([]string{"CLIENT", "TRACKING", "ON"}, options...)...); got != "OK" {
+		p.t.Fatal(got)
+	}
+	return c
+}
+
+// resp3 is a connection that does not track.
+func (p *proc) resp3() *trackingClient {
+	p.t.Helper()
 	conn, err := net.Dial("tcp", p.addr)
 	if err != nil {
 		p.t.Fatal(err)
@@ -32,9 +42,6 @@ func (p *proc) track(options ...string) *trackingClient {
 	p.t.Cleanup(func() { conn.Close() })
 	c := &trackingClient{p.t, conn, bufio.NewReader(conn)}
 	c.do("HELLO", "3")
-	if got := c.do(append([]string{"CLIENT", "TRACKING", "ON"}, options...)...); got != "OK" {
-		p.t.Fatal(got)
-	}
 	return c
 }
 

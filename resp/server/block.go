@@ -29,7 +29,7 @@ const (
 // what comes behind it waits. Other connections do not: the command is in nobody's run,
 // and the backend lets go of the log while it waits.
 func (s *session) park(c *command, args resp.Args) {
-	if s.flush() != nil {
+	if s.flushAll() != nil {
 		s.closing = true
 		return
 	}
@@ -40,7 +40,8 @@ func (s *session) park(c *command, args resp.Args) {
 	}
 	s.show(shown{c, int(s.db.Load()), args})
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
-	p.reply = s.srv.backend.Block(s.ctx, cmd, s.clientOf([]resp.Cmd{cmd}), p.unblock, s.answer(p))
+	served := s.answer(p, s.parksForLock(cmd))
+	p.reply = s.srv.backend.Block(s.ctx, cmd, s.clientOf([]resp.Cmd{cmd}), p.unblock, served)
 	s.parked.Store(nil)
 	close(p.done)
 	if !p.told(s.ctx) {
@@ -70,21 +71,26 @@ func (p *parked) told(ctx context.Context) bool {
 // so that what it was given can go to another. One that has closed its half of the connection is
 // gone, as in Redis.
 //
-// A client that is pushed to is answered there and then: the push that tells what the command did
-// comes behind its reply, as in Redis. How the session answers does not change while it is parked.
-func (s *session) answer(p *parked) func(resp.Reply) bool {
+// A client that is pushed to, or will be because of this command, is answered there and then: the push
+// that tells what the command did comes behind its reply, as in Redis. How the session answers does not
+// change while it is parked.
+func (s *session) answer(p *parked, willPush bool) func(resp.Reply) bool {
 	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
 	return func(r resp.Reply) bool {
 		fate := int32(fatePromised)
 		switch {
 		case s.ctx.Err() != nil || wire.HungUp(s.conn):
 			fate = fateLost
-		case pushing:
+		case pushing || willPush:
 			fate = fateTold
 		}
 		if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateTold && !silent {
 			form := r.AppendTo(nil, proto)
-			s.out.Enqueue(form)
+			if pushing {
+				s.out.Enqueue(form)
+			} else {
+				s.out.Push(form, wire.PushLimit{}) // which starts the writer
+			}
 			s.srv.stats.OutputBytes.Add(int64(len(form)))
 		}
 		return p.fate.Load() != fateLost

@@ -55,6 +55,9 @@ type Backend interface {
 	// Await returns once the hub has heard what the entries of the log up to index tell, or when
 	// this node cannot say so soon. The answer to a request may be here before.
 	Await(ctx context.Context, index uint64)
+	// Leases says what this node knows of locks that its clients were granted, one Lease for each. It
+	// does not wait for other nodes.
+	Leases(locks []resp.HeldLock) []resp.Lease
 }
 
 // Clock tells the wall clock. It serves what an operator reads (uptime, ages,

@@ -12,7 +12,7 @@ func connectionRows() []row {
 		{Spec: resp.Spec{Name: "hello", Arity: -1, Flags: handshake, Group: "connection", Since: "6.0.0",
 			Summary: "Handshake with Redis",
 			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]"},
-			Run: action{run: hello, secret: secretOfHello, onSentinel: true}},
+			Run: action{run: hello, hubLocked: true, secret: secretOfHello, onSentinel: true}},
 		{Spec: resp.Spec{Name: "auth", Arity: -2, Flags: handshake, Group: "connection", Since: "1.0.0",
 			Summary: "Authenticate to the server",
 			Syntax:  "[username] password"}, Run: action{run: auth, secret: secretOfAuth, onSentinel: true}},
@@ -43,7 +43,7 @@ func secretOfHello(args resp.Args, i int) bool {
 	return i > 1 && resp.Is(args[i-1], "AUTH") || i > 2 && resp.Is(args[i-2], "AUTH")
 }
 
-// hello changes nothing unless all of it is right.
+// hello changes nothing unless all of it is right. It runs under the hub's lock.
 func hello(s *session, args resp.Args) resp.Reply {
 	proto, rest := int64(s.proto.Load()), resp.Args(nil)
 	if len(args) > 1 {
@@ -82,6 +82,9 @@ func hello(s *session, args resp.Args) resp.Reply {
 	}
 	if named {
 		s.names.set(&s.names.name, name)
+	}
+	if proto < 3 {
+		s.srv.hub.forgetLocks(s)
 	}
 	s.proto.Store(int32(proto))
 	greeting := []resp.Reply{
@@ -163,6 +166,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.discard()
 	s.subs.clear(s)
 	s.untrack()
+	s.srv.hub.forgetLocks(s)
 	s.srv.hub.unmonitor(s)
 	s.proto.Store(2)
 	s.db.Store(0)

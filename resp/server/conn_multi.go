@@ -235,7 +235,10 @@ func (s *session) runData(req resp.Request) resp.Result {
 		watched := req.Watch.Check[0]
 		req.Watch.Learn = []resp.Key{{DB: watched.DB, Name: watched.Key}}
 	}
-	return s.srv.backend.Do(s.ctx, req)
+	s.asksForLock(req.Cmds)
+	res := s.srv.backend.Do(s.ctx, req)
+	s.heardFrom(res)
+	return res
 }
 
 // commonFailure finds the error that every command of a request got, because the

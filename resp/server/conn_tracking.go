@@ -186,6 +186,7 @@ func (h *Hub) forget(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Forget(&s.track)
+	h.forgetLocks(s)
 	h.unmonitor(s)
 }
 

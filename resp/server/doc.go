@@ -31,6 +31,7 @@
 //	run.go            a run: commands of a pipeline that the backend takes at once
 //	followed.go       a request of a session that tracks keys
 //	conn_tracking.go  CLIENT TRACKING, and how a session is told of changes
+//	holders.go        locks that clients have taken, and how they are told of their loss
 //	conn_monitor.go   MONITOR
 //	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran

@@ -39,6 +39,10 @@ type fakeBackend struct {
 	served   chan resp.Reply            // what a blocking command is answered
 	awaited  []uint64                   // entries that a session has waited for
 	answer   chan func(resp.Reply) bool // hears it before that, where the test asks
+
+	client *resp.Client                     // of the request
+	news   []resp.LockNews                  // of the entry that is being applied
+	lease  func(l resp.HeldLock) resp.Lease // nil: every lock has a long lease
 }
 
 type fakeRun func(*fakeBackend, resp.Cmd) resp.Reply
@@ -71,6 +75,8 @@ func newFake() *fakeBackend {
 		fakeRow("zunionstore", -4, resp.Write|resp.DenyOOM|resp.MovableKeys, resp.Keys{First: 1, Last: 1, Step: 1, NumAt: 2}, "sorted-set", "2.0.0",
 			"Add multiple sorted sets and store the resulting sorted set in a new key",
 			"destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]", nil),
+		{Spec: resp.Spec{Name: "lock", Arity: -5, Flags: resp.Write | resp.Blocking, Keys: resp.FirstKey, Waits: "WAIT", Group: "lockd"}, Run: fakeLock},
+		fakeRow("unlock", 3, resp.Write, resp.FirstKey, "lockd", "1.0.0", "Release a lock", "key token", fakeUnlock),
 		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
 		{Spec: resp.Spec{Name: "config", Arity: -2, Group: "server"}, Subs: []resp.Row[fakeRun]{
 			fakeRow("config|get", -3, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigGet),
@@ -102,7 +108,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
 	marks := make([]int64, 0, len(req.Cmds))
-	f.changes, f.reads = nil, nil
+	f.changes, f.reads, f.news, f.client = nil, nil, nil, req.Client
 	for i, c := range req.Cmds {
 		f.command = i
 		res.Replies[i] = f.one(ctx, c)
@@ -123,6 +129,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		res.Trace = &resp.Trace{Index: f.index, Marks: marks, Reads: f.reads}
 	}
 	f.publish(resp.Message{Kind: resp.MessageChanges, Index: f.index, Changes: f.changes})
+	f.publish(resp.Message{Kind: resp.MessageLocks, Index: f.index, Locks: f.news})
 	if f.held != nil {
 		f.held()
 	}
@@ -160,7 +167,7 @@ func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ *resp.Client, unb
 // publish is what the node does when it applies an entry.
 func (f *fakeBackend) publish(m resp.Message) {
 	switch {
-	case len(m.Changes) == 0:
+	case len(m.Changes)+len(m.Locks) == 0:
 	case f.late != nil:
 		f.late(m)
 	default:
@@ -214,6 +221,50 @@ func fakeSet(f *fakeBackend, c resp.Cmd) resp.Reply {
 	return resp.OK()
 }
 
+// fakeLock takes a lock for the token PX milliseconds, whoever has it: what it is answered is for the
+// tests of the machine.
+func fakeLock(f *fakeBackend, c resp.Cmd) resp.Reply {
+	key, token := c.Args[1], c.Args[2]
+	if holder, have := f.values[c.DB][key]; have && holder != token {
+		return resp.Nil()
+	}
+	f.values[c.DB][key] = token
+	f.touch(c.DB, key)
+	ms, _ := resp.ParseInt(c.Args[4])
+	lock := resp.HeldLock{DB: c.DB, Key: key, Token: token, Fence: f.version}
+	f.news = append(f.news, resp.LockNews{HeldLock: lock, How: resp.LockGranted, LeaseMs: ms, Client: f.client})
+	return resp.Int(int64(f.version))
+}
+
+func fakeUnlock(f *fakeBackend, c resp.Cmd) resp.Reply {
+	key, token := c.Args[1], c.Args[2]
+	if f.values[c.DB][key] != token {
+		return resp.Int(0)
+	}
+	delete(f.values[c.DB], key)
+	f.touch(c.DB, key)
+	f.lost(resp.HeldLock{DB: c.DB, Key: key, Token: token}, resp.LockReleased)
+	return resp.Int(1)
+}
+
+// lost tells that a lock was lost by the request.
+func (f *fakeBackend) lost(lock resp.HeldLock, how string) {
+	f.news = append(f.news, resp.LockNews{HeldLock: lock, How: how, Client: f.client})
+}
+
+// Leases knows what the test says.
+func (f *fakeBackend) Leases(locks []resp.HeldLock) []resp.Lease {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	leases := make([]resp.Lease, len(locks))
+	for i, l := range locks {
+		if leases[i] = (resp.Lease{Held: true, Until: 1, LeaseMs: 3_600_000, LeftMs: 3_600_000}); f.lease != nil {
+			leases[i] = f.lease(l)
+		}
+	}
+	return leases
+}
+
 func fakeMset(f *fakeBackend, c resp.Cmd) resp.Reply {
 	for i := 1; i+1 < len(c.Args); i += 2 {
 		f.values[c.DB][c.Args[i]] = c.Args[i+1]
@@ -225,7 +276,8 @@ func fakeMset(f *fakeBackend, c resp.Cmd) resp.Reply {
 func fakeDel(f *fakeBackend, c resp.Cmd) resp.Reply {
 	n := int64(0)
 	for _, key := range c.Args[1:] {
-		if _, have := f.values[c.DB][key]; have {
+		if token, have := f.values[c.DB][key]; have {
+			f.lost(resp.HeldLock{DB: c.DB, Key: key, Token: token}, resp.LockDeleted)
 			delete(f.values[c.DB], key)
 			f.touch(c.DB, key)
 			n++
@@ -256,6 +308,7 @@ func fakeMget(f *fakeBackend, c resp.Cmd) resp.Reply {
 func fakeFlush(f *fakeBackend, _ resp.Cmd) resp.Reply {
 	for i := range f.values {
 		clear(f.values[i])
+		f.lost(resp.HeldLock{DB: i}, "flushed")
 	}
 	f.changes = append(f.changes, resp.Change{Kind: resp.ChangeAll})
 	return resp.OK()

@@ -12,12 +12,13 @@ import (
 )
 
 // Hub hands messages to the subscribers of this node, changes of keys to its clients that track,
-// and settings to its server. The goroutine that applies the log calls Publish, so Publish does
+// losses of locks to those that held them, and settings to its server. The goroutine that applies the log calls Publish, so Publish does
 // bounded work and waits for nobody: it appends a message to the outboxes of its receivers, and
 // drops a receiver that has too much waiting.
 type Hub struct {
 	settings    settings
 	tracking    *track.Table // guarded by mu, but for InUse
+	holders     holders      // likewise
 	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
 
 	mu       sync.Mutex
@@ -56,7 +57,7 @@ func newPattern(glob string) *pattern {
 // server to serve it.
 func NewHub() *Hub {
 	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{},
-		monitors: map[*session]struct{}{}}
+		monitors: map[*session]struct{}{}, holders: newHolders()}
 	h.settings.setDefaults()
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
@@ -73,6 +74,10 @@ func (h *Hub) Publish(msgs []resp.Message) {
 			if h.tracking.InUse() {
 				h.publishChanges(m)
 			}
+		case m.Kind == resp.MessageLocks:
+			if h.holders.inUse.Load() > 0 {
+				h.publishLocks(m)
+			}
 		case anybody:
 			h.deliver(m)
 		}
@@ -84,11 +89,12 @@ func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.I
 
 // DropSubscribers closes every subscribed connection, because it may have missed messages: its
 // client then subscribes again, and reads again. Clients that track are told to forget what they
-// have cached.
+// have cached; what has become of the locks of others is looked up.
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Missed()
+	h.holders.lookAtAll()
 	for s := range h.members {
 		h.drop(s, why)
 	}

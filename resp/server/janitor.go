@@ -17,6 +17,7 @@ import (
 //     read: its write is interrupted, and goes on beside the reading (see outbox).
 //   - A client that has been silent for longer than the setting timeout is closed.
 //   - A table of tracked keys whose limit was lowered shrinks.
+//   - A client is told that a third of the lease of its lock is left.
 
 // startJanitor is called with mu held.
 func (s *Server) startJanitor() {
@@ -45,6 +46,9 @@ func (s *Server) keepHouse() {
 		s.round()
 		if s.hub.tracking.InUse() {
 			s.hub.shrinkTracking()
+		}
+		if s.hub.holders.inUse.Load() > 0 {
+			s.hub.lookAtLeases(s.backend, now)
 		}
 	}
 }

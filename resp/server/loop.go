@@ -33,7 +33,7 @@ func (s *session) serve() {
 			s.leaveHub() // it may linger; who has the answer to QUIT counts on being forgotten
 		}
 		s.inputBytes.Store(int64(s.in.Pending()))
-		if s.flush() != nil {
+		if s.flushAll() != nil {
 			return
 		}
 	}

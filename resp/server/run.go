@@ -45,7 +45,9 @@ func (s *session) runPiece() {
 	start := s.srv.clock()
 	req := resp.Request{Cmds: s.run, Partly: true, Client: s.clientOf(s.run)}
 	f := s.followRun(&req)
+	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
+	s.heardFrom(res)
 	n := len(s.run)
 	if got := len(res.Replies); got > 0 {
 		n = min(n, got)

@@ -29,13 +29,14 @@ type session struct {
 	gathered
 	multiState
 	replies
-	authed bool
-	locks  witness.Session // what it does with them
+	authed  bool
+	witness witness.Session // what it does with locks
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the
 	// hub reads them with it.
 	subs  subscriptions
 	track track.Client
+	locks heldLocks
 
 	dropped bool  // by the hub; guarded by its lock
 	seen    phase // in the janitor's last round; only the janitor uses it

@@ -26,14 +26,14 @@ func (s *session) withSightings(c *command, args resp.Args) resp.Args {
 func (s *session) sightings() []sight.Sighting {
 	name, _, _ := s.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
-	return s.locks.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
+	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
 }
 
 // lookAt looks at commands of a run that have been answered.
 func (s *session) lookAt(start time.Time, res resp.Result, n int) {
 	for i, c := range s.runOf[:n] {
 		if c.watched != witness.None {
-			s.locks.Saw(c.watched, &s.run[i], replyAt(res, i), start.UnixMilli())
+			s.witness.Saw(c.watched, &s.run[i], replyAt(res, i), start.UnixMilli())
 		}
 	}
 }

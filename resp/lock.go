@@ -1,0 +1,39 @@
+package resp
+
+// What passes between the machine and the node whose client holds a lock, so that the client hears
+// that it has lost it.
+
+// HeldLock names a lock that a token was granted, with the fence that LOCK answered.
+type HeldLock struct {
+	DB         int
+	Key, Token string
+	Fence      uint64
+}
+
+// The words of LockNews.How that somebody asks for. All others are words of LOCKS HISTORY, too.
+const (
+	LockGranted  = "granted"  // LOCK was answered the fence: the token has the lock, perhaps for some time
+	LockReleased = "released" // the token gave it up
+	LockDeleted  = "deleted"  // somebody deleted the key
+	LockUnknown  = "unknown"  // it is not known how it was lost
+)
+
+// LockNews is a LOCK that was granted, or the loss of a lock that is noted, however it was taken.
+type LockNews struct {
+	HeldLock         // without a Key: all locks of the database. Fence: LockGranted only
+	How      string  // LockGranted; or how it was lost. LockUnknown without a Key: any lock may have been lost
+	LeaseMs  int64   // LockGranted
+	Script   bool    // a script did it: whether it had compared the token nobody knows
+	Client   *Client // who did it; nil: not known, or nobody
+}
+
+// Lease is what a node knows of a lock, by the entries that it has applied and by the log clock.
+type Lease struct {
+	Held    bool   // by the token, with that fence
+	Until   int64  // the tick after which the lease ends
+	LeaseMs int64  // the lease as it was last begun; -1: it has none now
+	LeftMs  int64  // what is left of it
+	How     string // not Held: how it was lost, or LockUnknown ...
+	Script  bool   // ... and whose doing that was, as in LockNews
+	Client  *Client
+}

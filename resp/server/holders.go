@@ -1,0 +1,353 @@
+package server
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+// A client of RESP3 that takes locks by LOCK is told when it has lost one, and before that when a
+// third of a lease is left. The log tells every node what was granted and what was lost, in order: the
+// node that has the client remembers the one, and tells it of the other.
+
+// holders are the locks that clients of this node are to be told of. The hub's lock guards them.
+type holders struct {
+	inUse   atomic.Int64       // clients: Publish looks here first
+	clients map[int64]*session // who has asked for a lock in RESP3
+	locks   map[lockID][]*holding
+	kept    int            // holdings
+	perDB   [databases]int // those of each database
+	looks   lookOrder
+}
+
+// lockID is a lock that a token may have.
+type lockID struct {
+	db         int
+	key, token string
+}
+
+// holding is a lock that a client has.
+type holding struct {
+	lockID
+	of    *session
+	fence uint64
+	look  time.Time // when to look how much of the lease is left
+	place int       // in the order of these
+	told  int64     // the end of the lease that the client was told of
+}
+
+// heldLocks are the holdings of a session. The hub's lock guards them, but for seen.
+type heldLocks struct {
+	list      map[lockID]*holding
+	asking    bool   // the answer of a request that may take a lock is on its way to the client
+	waiting   []byte // pushes that come behind that answer
+	forgotten uint64 // what was granted up to this entry of the log is forgotten
+	seen      uint64 // the last entry that such an answer came from; the session's goroutine only
+}
+
+func newHolders() holders {
+	return holders{clients: map[int64]*session{}, locks: map[lockID][]*holding{}}
+}
+
+// lockCommand is the name of the command that takes the locks that clients are told of.
+const lockCommand = "lock"
+
+// takesLock reports whether commands may take a lock that the client is to be told of.
+func (s *session) takesLock(cmds []resp.Cmd) bool {
+	isLock := func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.Name == lockCommand }
+	if s.proto.Load() < 3 || !slices.ContainsFunc(cmds, isLock) {
+		return false
+	}
+	_, lib, version := s.names.get()
+	return !confusesPushes(lib, version)
+}
+
+// confusesPushes reports whether a library takes a push that it does not know for the reply to its
+// command, and every reply from then on for that to the next one. Jedis 5 to 7 do.
+func confusesPushes(lib, version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	return strings.HasPrefix(lib, "jedis") && (len(major) == 0 || len(major) == 1 && major < "8")
+}
+
+// asksForLock comes before commands are run: if they may take a lock that the client is to be told of,
+// its pushes wait for their answer, so that it has heard of the lock before it hears of its loss.
+func (s *session) asksForLock(cmds []resp.Cmd) {
+	if s.takesLock(cmds) {
+		s.srv.hub.enterHolders(s, true)
+	}
+}
+
+// heardFrom notes the entry that an answer came from.
+func (s *session) heardFrom(res resp.Result) {
+	if s.locks.asking {
+		s.locks.seen = max(s.locks.seen, res.Index)
+	}
+}
+
+// parksForLock is asksForLock for a command that waits. If it reports true the client has to be
+// answered where this node applies what the answer says: nothing has to wait for it then.
+func (s *session) parksForLock(cmd resp.Cmd) bool {
+	takes := s.takesLock([]resp.Cmd{cmd})
+	if takes {
+		s.srv.hub.enterHolders(s, false)
+	}
+	return takes
+}
+
+func (h *Hub) enterHolders(s *session, asking bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.holders.clients[s.id] == nil {
+		h.holders.clients[s.id] = s
+		h.holders.inUse.Add(1)
+	}
+	s.locks.asking = asking
+}
+
+// flushAll writes what is pending, and then what had to wait for that.
+func (s *session) flushAll() error {
+	err := s.flush()
+	if s.locks.asking {
+		s.srv.hub.tellWaiting(s)
+	}
+	return err
+}
+
+func (h *Hub) tellWaiting(s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	form := s.locks.waiting
+	s.locks.asking, s.locks.waiting = false, nil
+	if len(form) > 0 {
+		h.send(s, form, h.settings.pushLimit())
+	}
+}
+
+// forgetLocks forgets the locks of a client, also those of whose grant this node has not heard yet. mu
+// is held.
+func (h *Hub) forgetLocks(s *session) {
+	if h.holders.clients[s.id] != s {
+		return
+	}
+	delete(h.holders.clients, s.id)
+	h.holders.inUse.Add(-1)
+	for _, l := range s.locks.list {
+		h.holders.remove(l)
+	}
+	s.locks.list, s.locks.asking, s.locks.waiting, s.locks.forgotten = nil, false, nil, s.locks.seen
+}
+
+// publishLocks hears what an entry of the log has granted and ended.
+func (h *Hub) publishLocks(m *resp.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range m.Locks {
+		switch n := &m.Locks[i]; {
+		case n.How == resp.LockGranted:
+			h.hold(m.Index, n)
+		case n.Key != "":
+			for _, l := range slices.Clone(h.holders.locks[lockID{n.DB, n.Key, n.Token}]) {
+				h.lose(l, n.How, n.Script, n.Client)
+			}
+		case n.How == resp.LockUnknown:
+			h.holders.lookAtAll()
+		default:
+			h.loseAll(n)
+		}
+	}
+}
+
+// loseAll is told that all locks of a database were lost. mu is held.
+func (h *Hub) loseAll(n *resp.LockNews) {
+	if h.holders.perDB[n.DB] == 0 {
+		return
+	}
+	for _, l := range slices.Clone(h.holders.looks) {
+		if l.db == n.DB {
+			h.lose(l, n.How, n.Script, n.Client)
+		}
+	}
+}
+
+// hold remembers a lock that a client was granted, if it is one of this node that is to be told. mu is
+// held.
+func (h *Hub) hold(index uint64, n *resp.LockNews) {
+	s := h.holders.clients[int64(n.Client.ID)]
+	if s == nil || !s.isClient(n.Client) || index <= s.locks.forgotten {
+		return
+	}
+	id := lockID{n.DB, n.Key, n.Token}
+	l := s.locks.list[id]
+	if l == nil {
+		if len(s.locks.list) >= heldLocksMax || h.holders.kept >= heldLocksOfAllMax {
+			return
+		}
+		id.key, id.token = strings.Clone(id.key), strings.Clone(id.token)
+		l = &holding{lockID: id, of: s}
+		h.holders.add(l)
+	}
+	l.fence = n.Fence
+	h.holders.lookIn(l, n.LeaseMs-n.LeaseMs/3, n.LeaseMs)
+}
+
+// isClient reports whether the log speaks of this client: ids begin anew with each process.
+func (s *session) isClient(c *resp.Client) bool {
+	return c != nil && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
+}
+
+// lose forgets a lock that was lost, and tells its client, unless that has given it up. mu is held.
+func (h *Hub) lose(l *holding, how string, script bool, by *resp.Client) {
+	h.holders.remove(l)
+	if !l.of.gaveUp(how, script, by) {
+		h.tellHolder(l, "lock-lost", resp.Bulk(how))
+	}
+}
+
+// gaveUp reports whether a lock was given up by its holder: by whoever has compared its token, or by
+// this client in any way that LOCKS HISTORY calls released.
+func (s *session) gaveUp(how string, script bool, by *resp.Client) bool {
+	switch how {
+	case resp.LockReleased:
+		return !script || s.isClient(by)
+	case resp.LockDeleted:
+		return s.isClient(by)
+	}
+	return false
+}
+
+// tellHolder pushes to the client that has a lock. mu is held.
+func (h *Hub) tellHolder(l *holding, kind string, what resp.Reply) {
+	form := resp.Push(
+		resp.Bulk(kind), resp.Bulk(l.key), resp.Bulk(l.token), resp.Int(int64(l.fence)), what,
+	).AppendTo(nil, 3)
+	if s := l.of; s.locks.asking {
+		s.locks.waiting = append(s.locks.waiting, form...)
+	} else {
+		h.send(s, form, h.settings.pushLimit())
+	}
+}
+
+// lookAtLeases asks the backend for the leases of which a third may be left, and tells their clients
+// so. The janitor calls it, without a lock.
+func (h *Hub) lookAtLeases(b Backend, now time.Time) {
+	for {
+		due, asked := h.dueLooks(now)
+		if len(due) == 0 {
+			return
+		}
+		leases := b.Leases(asked)
+		h.mu.Lock()
+		for i, l := range due {
+			if l.of.locks.list[l.lockID] == l && l.fence == asked[i].Fence {
+				h.tellLease(l, &leases[i])
+			}
+		}
+		h.mu.Unlock()
+	}
+}
+
+// dueLooks takes some of the holdings that are to be looked at by now.
+func (h *Hub) dueLooks(now time.Time) (due []*holding, asked []resp.HeldLock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for looks := &h.holders.looks; len(due) < looksAtOnceMax && len(*looks) > 0; {
+		l := (*looks)[0]
+		if l.look.After(now) {
+			break
+		}
+		due = append(due, l)
+		asked = append(asked, resp.HeldLock{DB: l.db, Key: l.key, Token: l.token, Fence: l.fence})
+		h.holders.lookIn(l, math.MaxInt64, 0)
+	}
+	return due, asked
+}
+
+// tellLease tells the client of a lock what has become of its lease. mu is held.
+func (h *Hub) tellLease(l *holding, lease *resp.Lease) {
+	third := lease.LeaseMs / 3
+	switch {
+	case !lease.Held: // the entries that ended it were in a snapshot, or it is about to be told
+		h.lose(l, lease.How, lease.Script, lease.Client)
+	case lease.LeaseMs < 0:
+	case lease.LeftMs > third:
+		h.holders.lookIn(l, lease.LeftMs-third, lease.LeaseMs)
+	default:
+		if l.told != lease.Until {
+			l.told = lease.Until
+			h.tellHolder(l, "lock-expiring", resp.Int(lease.LeftMs))
+		}
+		h.holders.lookIn(l, lease.LeftMs, lease.LeaseMs)
+	}
+}
+
+func (h *holders) add(l *holding) {
+	h.kept++
+	h.perDB[l.db]++
+	h.locks[l.lockID] = append(h.locks[l.lockID], l)
+	if l.of.locks.list == nil {
+		l.of.locks.list = map[lockID]*holding{}
+	}
+	l.of.locks.list[l.lockID] = l
+	heap.Push(&h.looks, l)
+}
+
+func (h *holders) remove(l *holding) {
+	h.kept--
+	h.perDB[l.db]--
+	rest := slices.DeleteFunc(h.locks[l.lockID], func(o *holding) bool { return o == l })
+	if h.locks[l.lockID] = rest; len(rest) == 0 {
+		delete(h.locks, l.lockID)
+	}
+	delete(l.of.locks.list, l.lockID)
+	heap.Remove(&h.looks, l.place)
+}
+
+// lookIn has a lease looked at after some time: not so soon that a clock which stands still makes
+// much work, and not so late that a lease which somebody has cut short is over long before.
+func (h *holders) lookIn(l *holding, ms, leaseMs int64) {
+	ms = min(max(ms, leaseMs/looksPerLease), lookAgainMax.Milliseconds())
+	l.look = l.of.srv.clock().Add(time.Duration(ms) * time.Millisecond)
+	heap.Fix(&h.looks, l.place)
+}
+
+// lookAtAll has all leases looked at in the janitor's next round.
+func (h *holders) lookAtAll() {
+	for _, l := range h.looks {
+		l.look = time.Time{} // which leaves a heap one
+	}
+}
+
+// lookOrder is a heap of holdings: the first is the one to be looked at next.
+type lookOrder []*holding
+
+// Len implements heap.Interface.
+func (o lookOrder) Len() int { return len(o) }
+
+// Less implements heap.Interface.
+func (o lookOrder) Less(i, j int) bool { return o[i].look.Before(o[j].look) }
+
+// Swap implements heap.Interface.
+func (o lookOrder) Swap(i, j int) {
+	o[i], o[j] = o[j], o[i]
+	o[i].place, o[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (o *lookOrder) Push(x any) {
+	l := x.(*holding)
+	l.place = len(*o)
+	*o = append(*o, l)
+}
+
+// Pop implements heap.Interface.
+func (o *lookOrder) Pop() any {
+	last := len(*o) - 1
+	l := (*o)[last]
+	(*o)[last], *o = nil, (*o)[:last]
+	return l
+}
