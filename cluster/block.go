@@ -73,9 +73,9 @@ func newBlocker(n *Node) *blocker {
 // returned. Only served decides whether the client will hear of it: if it returns false, the client
 // never does, and a lock that was granted to it is released.
 func (n *Node) Block(
-	ctx context.Context, cmd resp.Cmd, client *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
+	ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 ) resp.Reply {
-	w := &blockWait{n: n, cmd: cmd, client: client, unblock: unblock, served: served, start: n.clock.Monotonic()}
+	w := &blockWait{n: n, cmd: cmd, by: by, unblock: unblock, served: served, start: n.clock.Monotonic()}
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
@@ -94,7 +94,7 @@ func (n *Node) Block(
 type blockWait struct {
 	n         *Node
 	cmd       resp.Cmd
-	client    *resp.Client
+	by        resp.Sender
 	unblock   <-chan resp.Unblock
 	served    func(resp.Reply) bool
 	start     time.Duration // monotonic
@@ -105,7 +105,7 @@ type blockWait struct {
 func (w *blockWait) request(id resp.BlockID) resp.Request {
 	spent := (w.n.clock.Monotonic() - w.start).Milliseconds()
 	req := resp.BlockAsking(id, spent, w.cmd)
-	req.Client = w.client
+	req.Sender = w.by
 	return req
 }
 

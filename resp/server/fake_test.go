@@ -137,7 +137,7 @@ func (f *fakeBackend) Await(_ context.Context, index uint64) {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:
