@@ -28,8 +28,11 @@ func BenchmarkApply(b *testing.B) {
 				b.Fatal(err)
 			}
 			e := entry{kind: entryBatch, term: 1, tick: 1, wall: 1}
-			for range requests {
-				e.reqs = append(e.reqs, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "lock:resource", "0123456789abcdef"}}}})
+			for i := range requests {
+				e.reqs = append(e.reqs, resp.Request{
+					Cmds:   []resp.Cmd{{Args: resp.Args{"SET", "lock:resource", "0123456789abcdef"}}},
+					Sender: resp.Client{ID: uint64(i), Addr: "127.0.0.1:5000", Node: "n1"}.Sender(),
+				})
 			}
 			log := raft.Log{Term: 1, Data: appendEntry(nil, &e)}
 			next := n.state.applied

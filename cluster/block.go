@@ -76,9 +76,9 @@ func newBlocker(c *core, r *router, s *state) *blocker {
 // returned. Only served decides whether the client will hear of it: if it returns false, the client
 // never does, and a lock that was granted to it is released.
 func (n *Node) Block(
-	ctx context.Context, cmd resp.Cmd, client *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
+	ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 ) resp.Reply {
-	w := &blockWait{b: n.blocker, cmd: cmd, client: client, unblock: unblock, served: served}
+	w := &blockWait{b: n.blocker, cmd: cmd, by: by, unblock: unblock, served: served}
 	w.start = n.clock.Monotonic()
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
@@ -98,7 +98,7 @@ func (n *Node) Block(
 type blockWait struct {
 	b         *blocker
 	cmd       resp.Cmd
-	client    *resp.Client
+	by        resp.Sender
 	unblock   <-chan resp.Unblock
 	served    func(resp.Reply) bool
 	start     time.Duration // monotonic
@@ -109,7 +109,7 @@ type blockWait struct {
 func (w *blockWait) request(id resp.BlockID) resp.Request {
 	spent := (w.b.clock.Monotonic() - w.start).Milliseconds()
 	req := resp.BlockAsking(id, spent, w.cmd)
-	req.Client = w.client
+	req.Sender = w.by
 	return req
 }
 

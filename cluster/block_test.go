@@ -40,7 +40,7 @@ func (c *testCluster) block(n *testNode, line string) *blockedClient {
 	start := time.Now()
 	go func() {
 		defer cancel()
-		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, nil, b.unblock, b.served)
+		r := n.Block(ctx, resp.Cmd{Args: strings.Fields(line)}, "", b.unblock, b.served)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.reply = strings.TrimSpace(strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", " "))
@@ -390,7 +390,7 @@ func blockedWhileBehind(t *testing.T, line, want string) {
 	leader := c.settle()
 	behind := c.others(leader)[0]
 	resume := make(chan struct{})
-	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, nil, nil, func(resp.Reply) bool { <-resume; return true })
+	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, "", nil, func(resp.Reply) bool { <-resume; return true })
 	c.waiting(1)
 	c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
 	if r := leader.Do(t.Context(), resp.BlockClosing([]uint64{1})).Replies[0]; r.Str != "OK" {
@@ -670,7 +670,7 @@ func queueOverFaults(t *testing.T) {
 						return
 					default:
 					}
-					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, nil, nil, func(resp.Reply) bool { return true })
+					r := node.Block(context.Background(), resp.Cmd{Args: resp.Args{"BLPOP", "queue", "0.7"}}, "", nil, func(resp.Reply) bool { return true })
 					mu.Lock()
 					switch {
 					case len(r.Elems) == 2:
@@ -779,7 +779,7 @@ func TestLockInLine(t *testing.T) {
 		c.want(vain, "_")
 		try := []resp.Cmd{{Args: strings.Fields("LOCK door dave PX 1 WAIT 1")}}
 		others[1].commands.identify(try)
-		if got := others[1].Block(t.Context(), try[0], nil, nil, func(resp.Reply) bool { return true }); got.Kind != resp.KindNil {
+		if got := others[1].Block(t.Context(), try[0], "", nil, func(resp.Reply) bool { return true }); got.Kind != resp.KindNil {
 			t.Errorf("a client that waited in vain is answered %v", got)
 		}
 		c.kill(leader.id)

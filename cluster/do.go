@@ -21,7 +21,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	if !slices.ContainsFunc(req.Cmds, isOwn) {
 		return n.router.run(ctx, req)
 	}
-	data := resp.Request{Cmds: slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), Watch: req.Watch, Multi: req.Multi, Client: req.Client}
+	data := resp.Request{Cmds: slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), Watch: req.Watch, Multi: req.Multi, Sender: req.Sender}
 	var done resp.Result
 	if len(data.Cmds) > 0 {
 		done = n.router.run(ctx, data)

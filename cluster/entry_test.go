@@ -56,12 +56,12 @@ func fourthEntries() []entry {
 
 // fifthEntries are those of version 5, whose requests may say who their client is.
 func fifthEntries() []entry {
-	client := &resp.Client{ID: 300, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
+	client := resp.Client{ID: 300, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
 	set := []resp.Cmd{{Args: resp.Args{"SET", "k", "v", "NX"}}}
 	wait := resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 3, resp.Cmd{Args: resp.Args{"LOCK", "k", "v", "PX", "1", "WAIT", "1"}})
-	wait.Client = &resp.Client{ID: 1, Addr: "a:1"}
+	wait.Sender = resp.Client{ID: 1, Addr: "a:1"}.Sender()
 	return append(fourthEntries(), entry{
-		kind: entryBatch, term: 7, tick: 13, wall: 12, reqs: []resp.Request{{Cmds: set, Client: client}, {Cmds: set}, wait},
+		kind: entryBatch, term: 7, tick: 13, wall: 12, reqs: []resp.Request{{Cmds: set, Sender: client}, {Cmds: set}, wait},
 	})
 }
 

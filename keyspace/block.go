@@ -66,7 +66,7 @@ type waiter struct {
 	args resp.Args
 	end  int64 // tick after which it stops waiting; never.tick: it waits for ever
 
-	client *resp.Client // who waits, if that is known
+	client resp.Sender // who waits, if that is known
 	pending
 }
 

@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"strings"
+
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -280,7 +282,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		inner := ctx{m: c.m, at: c.at, db: c.db, block: call}
 		reply = inner.execute(cmd)
 	}
-	w := &waiter{id: id, db: c.db, end: never.tick, client: cloneClient(c.m.cause.client)}
+	w := &waiter{id: id, db: c.db, end: never.tick, client: resp.Sender(strings.Clone(string(c.m.cause.client)))}
 	if call.args != nil {
 		args = call.args
 	}

@@ -60,7 +60,7 @@ func (c *ctx) openCase(report sight.Report, match *arg.Glob) (*doctor.Case, erro
 func (e *lockEvent) forDoctor() *doctor.Event {
 	d := &doctor.Event{
 		DB: e.db, Key: e.key, Token: e.token, Fence: e.fence, AtMs: e.wallMs, By: e.by, Script: e.script,
-		Several: e.permits != 0, Client: e.client, WaitedMs: e.waitedMs, HeldMs: e.heldMs, LeaseMs: e.leaseMs,
+		Several: e.permits != 0, Client: e.client.Known(), WaitedMs: e.waitedMs, HeldMs: e.heldMs, LeaseMs: e.leaseMs,
 	}
 	switch {
 	case e.key == "":

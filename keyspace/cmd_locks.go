@@ -218,13 +218,14 @@ func bulkUnless(missing bool, s string) resp.Reply {
 }
 
 // command adds a command and who sent it, as far as there is one and that is known.
-func (f replyFields) command(by string, c *resp.Client) replyFields {
+func (f replyFields) command(by string, s resp.Sender) replyFields {
 	if by != "" {
 		f = f.text("by", by)
 	}
-	if c == nil {
+	if s == "" {
 		return f
 	}
+	c := s.Client()
 	return f.add("client-id", resp.Int(int64(c.ID))).text("client-name", c.Name).
 		text("client-addr", c.Addr).text("node", c.Node)
 }
@@ -429,7 +430,7 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its. What somebody deletes whose client has the lock is released.
 func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[uint64]*resp.Client{} // by fence
+	held := map[uint64]resp.Sender{} // by fence
 	c.m.spend(value.HashWork * int64(len(key)))
 	return c.eachEvent(eventHash(key), func(e *lockEvent) {
 		switch {
@@ -726,10 +727,11 @@ func sayEnd(e *lockEvent) string {
 }
 
 // sayClient says who sent a command, where that is known.
-func sayClient(c *resp.Client) string {
-	if c == nil {
+func sayClient(s resp.Sender) string {
+	if s == "" {
 		return ""
 	}
+	c := s.Client()
 	said := " of client " + itoa(int64(c.ID))
 	if c.Name != "" {
 		said += " (" + c.Name + ")"

@@ -82,14 +82,14 @@ type lockEvent struct {
 	key, token   string
 	owner, note  string
 	fence        uint64
-	permits      int64        // -1: SHARED; 0: exclusive
-	by           string       // the command, in lower case; "": none
-	script       bool         // that a script called
-	client       *resp.Client // that sent it; nil: not known
-	reason       string       // of LOCKS FORCE; the error of a wait
-	waitedMs     int64        // of a grant, or a wait
-	heldMs       int64        // how long the token had it
-	leaseMs      int64        // as it was last begun
+	permits      int64       // -1: SHARED; 0: exclusive
+	by           string      // the command, in lower case; "": none
+	script       bool        // that a script called
+	client       resp.Sender // that sent it, if that is known
+	reason       string      // of LOCKS FORCE; the error of a wait
+	waitedMs     int64       // of a grant, or a wait
+	heldMs       int64       // how long the token had it
+	leaseMs      int64       // as it was last begun
 	renewals     uint64
 	renewedMs    int64 // when it was begun anew, the last time, since 1970; 0: never
 	otherDB      int   // eventSwapped
@@ -104,7 +104,7 @@ const (
 // size is no less than the bytes of the record.
 func (e *lockEvent) size() int {
 	return 2 + 19*binary.MaxVarintLen64 + len(e.key) + len(e.token) + len(e.owner) + len(e.note) + len(e.by) + len(e.reason) +
-		int(clientBytes(e.client))
+		len(e.client)
 }
 
 // appendEvent writes a record: kind and flags, a byte each; varints and texts.
@@ -113,7 +113,7 @@ func appendEvent(dst []byte, e *lockEvent) []byte {
 	if e.script {
 		flags |= eventScript
 	}
-	if e.client != nil {
+	if e.client != "" {
 		flags |= eventHasClient
 	}
 	dst = append(dst, byte(e.kind), flags)
@@ -126,13 +126,7 @@ func appendEvent(dst []byte, e *lockEvent) []byte {
 	for _, s := range [...]string{e.key, e.token, e.owner, e.note, e.by, e.reason} {
 		dst = resp.AppendText(dst, s)
 	}
-	if c := e.client; c != nil {
-		dst = binary.AppendUvarint(dst, c.ID)
-		for _, s := range [...]string{c.Name, c.Addr, c.Node} {
-			dst = resp.AppendText(dst, s)
-		}
-	}
-	return dst
+	return append(dst, e.client...)
 }
 
 // readEvent reads a record. Its strings alias it.
@@ -149,7 +143,7 @@ func readEvent(record []byte) (e lockEvent, err error) {
 		*s = d.Text()
 	}
 	if e.script = flags&eventScript != 0; flags&eventHasClient != 0 {
-		e.client = &resp.Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: d.Text()}
+		e.client = d.Sender()
 	}
 	if e.kind == eventNone || e.kind >= eventsEnd || flags >= 2*eventHasClient || db >= databases || other >= databases {
 		d.Fail("an event that can not be")
@@ -355,15 +349,17 @@ func readEvents(r *value.Reader) eventLog {
 // clientOverheadBytes is what a client counts for beside its texts.
 const clientOverheadBytes = 80
 
-func clientBytes(c *resp.Client) int64 {
-	if c == nil {
+func clientBytes(s resp.Sender) int64 {
+	if s == "" {
 		return 0
 	}
+	c := s.Client()
 	return clientOverheadBytes + int64(len(c.Name)+len(c.Addr)+len(c.Node))
 }
 
-func writeClient(w *value.Writer, c *resp.Client) {
-	if w.Flag(c != nil); c != nil {
+func writeClient(w *value.Writer, s resp.Sender) {
+	if w.Flag(s != ""); s != "" {
+		c := s.Client()
 		w.U64(c.ID)
 		w.Text(c.Name)
 		w.Text(c.Addr)
@@ -371,9 +367,10 @@ func writeClient(w *value.Writer, c *resp.Client) {
 	}
 }
 
-func readClient(r *value.Reader) *resp.Client {
+func readClient(r *value.Reader) resp.Sender {
 	if r.Version < 7 || !r.Flag() {
-		return nil
+		return ""
 	}
-	return &resp.Client{ID: r.U64(), Name: r.Text(), Addr: r.Text(), Node: r.Text()}
+	c := resp.Client{ID: r.U64(), Name: r.Text(), Addr: r.Text(), Node: r.Text()}
+	return c.Sender()
 }

@@ -26,7 +26,7 @@ func anyEvent(rng *rand.Rand) lockEvent {
 		e.key = ""
 	}
 	if rng.IntN(2) == 0 {
-		e.client = &resp.Client{ID: rng.Uint64(), Name: text(), Addr: text(), Node: text()}
+		e.client = resp.Client{ID: rng.Uint64(), Name: text(), Addr: text(), Node: text()}.Sender()
 	}
 	return e
 }
@@ -322,12 +322,12 @@ func TestEntryOfALock(t *testing.T) {
 // released. All of it is in the image.
 func TestEventsNameTheClient(t *testing.T) {
 	m := New(fakeScripts{})
-	web := &resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
-	job := &resp.Client{ID: 8, Addr: "10.0.0.2:6000", Node: "n2"}
+	web := resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
+	job := resp.Client{ID: 8, Addr: "10.0.0.2:6000", Node: "n2"}.Sender()
 	at := resp.Stamp{Tick: 1}
-	by := func(c *resp.Client, reqs ...resp.Request) {
+	by := func(c resp.Sender, reqs ...resp.Request) {
 		for i := range reqs {
-			reqs[i].Client = c
+			reqs[i].Sender = c
 		}
 		at.Index++
 		m.Apply(at, reqs)
@@ -335,12 +335,12 @@ func TestEventsNameTheClient(t *testing.T) {
 	}
 	by(web, resp.BlockOpening(), request(0, "SET a token1 NX PX 9000", "SET b token2 NX PX 9000", "LOCK c token3 PX 9000"))
 	by(job, asking(1, 1, 0, split("LOCK c token4 PX 9000 WAIT 5000")), asking(1, 2, 0, split("LOCK b token5 PX 9000 WAIT 5000")))
-	if got := field(field(view(m, at, 0, "LOCKS INFO c"), "line").Elems[0], "client-addr").Str; got != job.Addr {
+	if got := field(field(view(m, at, 0, "LOCKS INFO c"), "line").Elems[0], "client-addr").Str; got != job.Client().Addr {
 		t.Errorf("in line: %q", got)
 	}
 	by(web, request(0, "DEL a", "UNLOCK c token3"))
 	by(job, request(0, "DEL b"))
-	by(nil, cancelling(1, 2))
+	by("", cancelling(1, 2))
 	for _, tc := range []struct{ key, event, token, name string }{
 		{"a", "released", "token1", "web"}, {"b", "deleted", "token2", ""}, {"c", "granted", "token4", ""},
 	} {

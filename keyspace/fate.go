@@ -19,13 +19,13 @@ const (
 
 // cause is why something changes: the command that runs, and who sent it.
 type cause struct {
-	by        string       // the command; "": none, something has ended by itself
-	script    bool         // a script calls it
-	condition bool         // it takes what is free, or compares the token; a script may have
-	client    *resp.Client // or nil
-	how       eventKind    // what becomes of the lock, where store can not see it
-	reason    string       // of LOCKS FORCE
-	waitedMs  int64        // the command had waited
+	by        string // the command; "": none, something has ended by itself
+	script    bool   // a script calls it
+	condition bool   // it takes what is free, or compares the token; a script may have
+	client    resp.Sender
+	how       eventKind // what becomes of the lock, where store can not see it
+	reason    string    // of LOCKS FORCE
+	waitedMs  int64     // the command had waited
 }
 
 // because runs do as a cause of its own.
@@ -47,16 +47,6 @@ func (w *waiter) waitedMs(now int64) int64 {
 		return 0
 	}
 	return max(0, now-(w.end-w.timeoutMs))
-}
-
-// cloneClient copies a client out of a request.
-func cloneClient(c *resp.Client) *resp.Client {
-	if c == nil {
-		return nil
-	}
-	return &resp.Client{
-		ID: c.ID, Name: strings.Clone(c.Name), Addr: strings.Clone(c.Addr), Node: strings.Clone(c.Node),
-	}
 }
 
 // notes reports whether a key may be a lock, by its name.

@@ -41,7 +41,7 @@ func (m *Machine) tellLoss(of lockName, h *value.Holder, kind eventKind) {
 // there would be no news when it is lost; what a script takes is the script's affair.
 func (c *ctx) tellGrant(l *lockRequest, reply resp.Reply) resp.Reply {
 	m := c.m
-	if !m.applying || m.cause.client == nil || m.cause.script || reply.Kind != resp.KindInt {
+	if !m.applying || m.cause.client == "" || m.cause.script || reply.Kind != resp.KindInt {
 		return reply
 	}
 	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(reply.Int)}

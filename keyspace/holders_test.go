@@ -19,8 +19,8 @@ type newsStage struct {
 func newNewsStage(t *testing.T) *newsStage { return &newsStage{blockStage: newBlockStage(t)} }
 
 // clientOf is a client of node n1.
-func clientOf(id uint64) *resp.Client {
-	return &resp.Client{ID: id, Addr: fmt.Sprint("10.0.0.1:", id), Node: "n1"}
+func clientOf(id uint64) resp.Sender {
+	return resp.Client{ID: id, Addr: fmt.Sprint("10.0.0.1:", id), Node: "n1"}.Sender()
 }
 
 // apply applies a request in an entry of its own, and returns the first reply.
@@ -50,7 +50,7 @@ func (s *newsStage) says(id uint64, lines ...string) string {
 	s.t.Helper()
 	req := request(0, lines...)
 	if id != 0 {
-		req.Client = clientOf(id)
+		req.Sender = clientOf(id)
 	}
 	s.apply(req)
 	return tellNews(s.news)
@@ -66,8 +66,8 @@ func tellNews(news []resp.LockNews) string {
 		if n.Script {
 			words += " by a script"
 		}
-		if n.Client != nil {
-			words += fmt.Sprint(" of ", n.Client.ID)
+		if n.Client != "" {
+			words += fmt.Sprint(" of ", n.Client.Client().ID)
 		}
 		said = append(said, words)
 	}
@@ -127,7 +127,7 @@ func TestLockNewsOfALine(t *testing.T) {
 	s := newNewsStage(t)
 	s.says(1, "LOCK k a PX 1000")
 	waits := asking(1, 1, 0, split("LOCK k b PX 700 WAIT 60000"))
-	waits.Client = clientOf(7)
+	waits.Sender = clientOf(7)
 	s.apply(waits)
 	s.at.Tick += 1001
 	if got, want := s.says(3, "SET other 1"), "expired 0/k a, granted 0/k b 700 ms of 7"; got != want {
@@ -205,7 +205,7 @@ func TestLeases(t *testing.T) {
 		fence := uint64(0)
 		for _, line := range strings.Split(c.lines, "; ") {
 			req := request(0, line)
-			req.Client = clientOf(1)
+			req.Sender = clientOf(1)
 			reply := s.apply(req)
 			if strings.HasPrefix(line, "LOCK k a ") && reply.Kind == resp.KindInt && (fence == 0 || strings.Contains(c.want, "until")) {
 				fence = uint64(reply.Int)
@@ -243,8 +243,8 @@ func tellLease(l resp.Lease) string {
 	if l.Script {
 		said += " by a script"
 	}
-	if l.Client != nil {
-		said += fmt.Sprint(" of ", l.Client.ID)
+	if l.Client != "" {
+		said += fmt.Sprint(" of ", l.Client.Client().ID)
 	}
 	return said
 }

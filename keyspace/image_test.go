@@ -114,10 +114,10 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.Apply(at, []resp.Request{asking(1, 9, 0, split("LOCK readers d PX 1000 WAIT 9000 SHARED NOTE note"))})
 	}
 	if version >= 7 {
-		client := &resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
+		client := resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
 		wait := asking(1, 10, 0, split("LOCK owned c PX 1000 WAIT 9000"))
 		take := request(0, "LOCK named c PX 90000", "SETNX other token")
-		wait.Client, take.Client = client, client
+		wait.Sender, take.Sender = client, client
 		m.Apply(at, []resp.Request{wait, take})
 	}
 	return m

@@ -151,7 +151,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
-	m.cause = cause{client: req.Client}
+	m.cause = cause{client: req.Sender}
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {

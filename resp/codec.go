@@ -13,7 +13,7 @@ import (
 //	request  flags n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
 //	         n(keys) { db len key }, if it has keys
 //	         kind session number spentMs n(sessions) { session } n(cancels) { session number }, if it has a step
-//	         id len name len addr len node, if it has a client
+//	         id len name len addr len node, if it has a sender
 //	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
 //	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
@@ -25,7 +25,7 @@ const (
 	requestTrace
 	requestKeys
 	requestBlock
-	requestClient
+	requestSender
 )
 
 // ofHolder stands in the version of a Watch, where it is that of a holder. No version is so high.
@@ -76,11 +76,7 @@ func AppendRequest(dst []byte, req Request) []byte {
 	if req.Block != nil {
 		dst = appendBlockStep(dst, req.Block)
 	}
-	if c := req.Client; c != nil {
-		dst = AppendText(binary.AppendUvarint(dst, c.ID), c.Name)
-		dst = AppendText(AppendText(dst, c.Addr), c.Node)
-	}
-	return dst
+	return append(dst, req.Sender...)
 }
 
 func appendBlockStep(dst []byte, b *BlockStep) []byte {
@@ -114,8 +110,8 @@ func (r *Request) flags() (f byte) {
 	if r.Block != nil {
 		f |= requestBlock
 	}
-	if r.Client != nil {
-		f |= requestClient
+	if r.Sender != "" {
+		f |= requestSender
 	}
 	return f
 }
@@ -139,10 +135,7 @@ func (r *Request) Size() int {
 	if b := r.Block; b != nil {
 		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
 	}
-	if c := r.Client; c != nil {
-		size += binary.MaxVarintLen64 + 3*binary.MaxVarintLen32 + len(c.Name) + len(c.Addr) + len(c.Node)
-	}
-	return size
+	return size + len(r.Sender)
 }
 
 // Request reads a request as AppendRequest writes it. Its strings alias the input. An error
@@ -152,7 +145,7 @@ func (d *Decoder) Request() Request {
 		return Request{}
 	}
 	flags := d.Byte()
-	if flags >= 2*requestClient {
+	if flags >= 2*requestSender {
 		d.Fail("unknown request flags")
 	}
 	req := d.request()
@@ -171,8 +164,8 @@ func (d *Decoder) Request() Request {
 	if flags&requestBlock != 0 {
 		req.Block = d.blockStep(len(req.Cmds))
 	}
-	if flags&requestClient != 0 {
-		req.Client = &Client{ID: d.Uvarint(), Name: d.Text(), Addr: d.Text(), Node: d.Text()}
+	if flags&requestSender != 0 {
+		req.Sender = d.Sender()
 	}
 	if d.malformed() {
 		return Request{}

@@ -20,8 +20,8 @@ func sampleRequests() []Request {
 		{Cmds: []Cmd{{DB: 3, Args: Args{"INCR", "k"}}}, Watch: &Watching{Check: []Watch{{DB: 3, Key: "k", Version: math.MaxUint64 &^ ofHolder}, {Key: ""}, {Version: 7, Holder: true}}}},
 		{Cmds: []Cmd{{Args: Args{"SET", "k", strings.Repeat("v", 300)}}}, Multi: true},
 		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
-		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Client: &Client{ID: math.MaxUint64, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}},
-		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Multi: true, Client: &Client{}},
+		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Sender: Client{ID: math.MaxUint64, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()},
+		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Multi: true, Sender: Client{}.Sender()},
 		BlockOpening(),
 		BlockAsking(BlockID{Session: math.MaxUint64, Number: 1}, math.MaxInt64, Cmd{DB: 1, Args: Args{"BLPOP", "k", "0"}}),
 		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),
@@ -50,7 +50,7 @@ func sampleReplies() []Reply {
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
 	return a.Multi == b.Multi && a.Trace == b.Trace && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) &&
-		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block) && reflect.DeepEqual(a.Client, b.Client)
+		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block) && a.Sender == b.Sender
 }
 
 func sameReply(a, b Reply) bool {

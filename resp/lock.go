@@ -20,11 +20,11 @@ const (
 
 // LockNews is a LOCK that was granted, or the loss of a lock that is noted, however it was taken.
 type LockNews struct {
-	HeldLock         // without a Key: all locks of the database. Fence: LockGranted only
-	How      string  // LockGranted; or how it was lost. LockUnknown without a Key: any lock may have been lost
-	LeaseMs  int64   // LockGranted
-	Script   bool    // a script did it: whether it had compared the token nobody knows
-	Client   *Client // who did it; nil: not known, or nobody
+	HeldLock        // without a Key: all locks of the database. Fence: LockGranted only
+	How      string // LockGranted; or how it was lost. LockUnknown without a Key: any lock may have been lost
+	LeaseMs  int64  // LockGranted
+	Script   bool   // a script did it: whether it had compared the token nobody knows
+	Client   Sender // who did it; "": not known, or nobody
 }
 
 // Lease is what a node knows of a lock, by the entries that it has applied and by the log clock.
@@ -35,5 +35,5 @@ type Lease struct {
 	LeftMs  int64  // what is left of it
 	How     string // not Held: how it was lost, or LockUnknown ...
 	Script  bool   // ... and whose doing that was, as in LockNews
-	Client  *Client
+	Client  Sender
 }

@@ -47,19 +47,8 @@ type Request struct {
 	// asked for, or empty.
 	Block *BlockStep
 
-	// Client is who asks, if that is known: it is noted beside what becomes of a lock.
-	Client *Client
-}
-
-// Client is one client of a node.
-type Client struct {
-	ID               uint64
-	Name, Addr, Node string // as CLIENT SETNAME has it, or ""; host:port; the node's id
-}
-
-// Same reports whether two are known to be one client.
-func (c *Client) Same(other *Client) bool {
-	return c != nil && other != nil && c.ID == other.ID && c.Node == other.Node && c.Addr == other.Addr
+	// Sender is the client that asks, if that is known: it is noted beside what becomes of a lock.
+	Sender Sender
 }
 
 // Watching is what a request asks about versions of keys.

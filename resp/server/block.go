@@ -41,7 +41,7 @@ func (s *session) park(c *command, args resp.Args) {
 	s.show(shown{c, int(s.db.Load()), args})
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
 	served := s.answer(p, s.parksForLock(cmd))
-	p.reply = s.srv.backend.Block(s.ctx, cmd, s.clientOf([]resp.Cmd{cmd}), p.unblock, served)
+	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, served)
 	s.parked.Store(nil)
 	close(p.done)
 	if !p.told(s.ctx) {

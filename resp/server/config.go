@@ -47,10 +47,10 @@ type Backend interface {
 	// Block calls served with the reply of a command that was executed, once at most, and before
 	// anything that the command has changed is published; that may be after Block has returned.
 	// served must not wait. It decides whether the client hears the reply: if it returns false, the
-	// client never does, and a lock that was granted to it is released. client may be nil: see
+	// client never does, and a lock that was granted to it is released. by may be "": see
 	// resp.Request.
 	Block(
-		ctx context.Context, cmd resp.Cmd, client *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
+		ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
 	) resp.Reply
 	// Await returns once the hub has heard what the entries of the log up to index tell, or when
 	// this node cannot say so soon. The answer to a request may be here before.

@@ -176,7 +176,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	}
 	db := int(s.db.Load())
 	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Multi: true}
-	req.Client = s.clientOf(req.Cmds)
+	req.Sender = s.sender(req.Cmds)
 	if len(s.watch) > 0 {
 		req.Watch = &resp.Watching{Check: s.watch}
 	}

@@ -40,7 +40,7 @@ type fakeBackend struct {
 	awaited  []uint64                   // entries that a session has waited for
 	answer   chan func(resp.Reply) bool // hears it before that, where the test asks
 
-	client *resp.Client                     // of the request
+	client resp.Sender                      // of the request
 	news   []resp.LockNews                  // of the entry that is being applied
 	lease  func(l resp.HeldLock) resp.Lease // nil: every lock has a long lease
 }
@@ -108,7 +108,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	}
 	res := resp.Result{Replies: make([]resp.Reply, len(req.Cmds))}
 	marks := make([]int64, 0, len(req.Cmds))
-	f.changes, f.reads, f.news, f.client = nil, nil, nil, req.Client
+	f.changes, f.reads, f.news, f.client = nil, nil, nil, req.Sender
 	for i, c := range req.Cmds {
 		f.command = i
 		res.Replies[i] = f.one(ctx, c)
@@ -144,7 +144,7 @@ func (f *fakeBackend) Await(_ context.Context, index uint64) {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ *resp.Client, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:

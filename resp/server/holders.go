@@ -177,7 +177,7 @@ func (h *Hub) loseAll(n *resp.LockNews) {
 // hold remembers a lock that a client was granted, if it is one of this node that is to be told. mu is
 // held.
 func (h *Hub) hold(index uint64, n *resp.LockNews) {
-	s := h.holders.clients[int64(n.Client.ID)]
+	s := h.holders.clients[int64(n.Client.Client().ID)]
 	if s == nil || !s.isClient(n.Client) || index <= s.locks.forgotten {
 		return
 	}
@@ -196,12 +196,13 @@ func (h *Hub) hold(index uint64, n *resp.LockNews) {
 }
 
 // isClient reports whether the log speaks of this client: ids begin anew with each process.
-func (s *session) isClient(c *resp.Client) bool {
-	return c != nil && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
+func (s *session) isClient(by resp.Sender) bool {
+	c := by.Client()
+	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
 }
 
 // lose forgets a lock that was lost, and tells its client, unless that has given it up. mu is held.
-func (h *Hub) lose(l *holding, how string, script bool, by *resp.Client) {
+func (h *Hub) lose(l *holding, how string, script bool, by resp.Sender) {
 	h.holders.remove(l)
 	if !l.of.gaveUp(how, script, by) {
 		h.tellHolder(l, "lock-lost", resp.Bulk(how))
@@ -210,7 +211,7 @@ func (h *Hub) lose(l *holding, how string, script bool, by *resp.Client) {
 
 // gaveUp reports whether a lock was given up by its holder: by whoever has compared its token, or by
 // this client in any way that LOCKS HISTORY calls released.
-func (s *session) gaveUp(how string, script bool, by *resp.Client) bool {
+func (s *session) gaveUp(how string, script bool, by resp.Sender) bool {
 	switch how {
 	case resp.LockReleased:
 		return !script || s.isClient(by)

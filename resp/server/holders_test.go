@@ -48,7 +48,7 @@ func publishLost(srv *Server, n resp.LockNews) {
 	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Locks: []resp.LockNews{n}}})
 }
 
-func lostK(how string, script bool, by *resp.Client) resp.LockNews {
+func lostK(how string, script bool, by resp.Sender) resp.LockNews {
 	return resp.LockNews{HeldLock: resp.HeldLock{Key: "k", Token: "t"}, How: how, Script: script, Client: by}
 }
 
@@ -79,16 +79,16 @@ func TestWhoIsTold(t *testing.T) {
 			holder.send("LOCK k t PX 1000\r\n")
 			holder.want(":1\r\n")
 			s := srv.clients()[0]
-			by := &resp.Client{ID: uint64(s.id), Addr: s.addr}
+			by := resp.Client{ID: uint64(s.id), Addr: s.addr}
 			if !c.own {
 				by.Addr = "10.0.0.1:1" // an id like that, of another process or node
 			}
-			publishLost(srv, lostK(c.how, c.script, by))
+			publishLost(srv, lostK(c.how, c.script, by.Sender()))
 			want := "+PONG\r\n"
 			if c.told {
 				want = lostPush("k", "t", 1, c.how) + want
 			}
-			publishLost(srv, lostK("expired", false, nil)) // it has no lock any more
+			publishLost(srv, lostK("expired", false, "")) // it has no lock any more
 			holder.send("PING\r\n")
 			holder.want(want)
 			if kept, _ := srv.Hub().keeps(); kept != 0 {
@@ -112,7 +112,7 @@ func TestLossOvertakesTheAnswer(t *testing.T) {
 		fake.held = func() {
 			if slices.ContainsFunc(fake.news, func(n resp.LockNews) bool { return n.How == resp.LockGranted }) {
 				fake.held = nil
-				publishLost(srv, lostK("expired", false, nil))
+				publishLost(srv, lostK("expired", false, ""))
 			}
 		}
 		holder.send(c.send + "\r\n")
@@ -135,7 +135,7 @@ func TestGrantComesAfterTheAnswer(t *testing.T) {
 	for range 2 { // its changes, and its news
 		apply()
 	}
-	publishLost(srv, lostK("expired", false, nil))
+	publishLost(srv, lostK("expired", false, ""))
 	holder.want(lostPush("k", "t", 1, "expired"))
 
 	// The answers that RESET, or HELLO 2, has seen belong to what is forgotten.
@@ -145,7 +145,7 @@ func TestGrantComesAfterTheAnswer(t *testing.T) {
 		for range 4 {
 			apply()
 		}
-		publishLost(srv, lostK("expired", false, nil))
+		publishLost(srv, lostK("expired", false, ""))
 		holder.send("PING\r\n")
 		holder.want("+PONG\r\n")
 	}
@@ -163,9 +163,9 @@ func TestLossBehindTheAnswerOfLockThatWaits(t *testing.T) {
 	if served := <-fake.answer; !served(resp.Int(7)) {
 		t.Fatal("the client is there")
 	}
-	grant := lostK(resp.LockGranted, false, &resp.Client{ID: uint64(s.id), Addr: s.addr})
+	grant := lostK(resp.LockGranted, false, resp.Client{ID: uint64(s.id), Addr: s.addr}.Sender())
 	grant.Fence, grant.LeaseMs = 7, 1000
-	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Index: 9, Locks: []resp.LockNews{grant, lostK("forced", false, nil)}}})
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Index: 9, Locks: []resp.LockNews{grant, lostK("forced", false, "")}}})
 	holder.want(":7\r\n" + lostPush("k", "t", 7, "forced"))
 	fake.served <- resp.Int(7)
 	holder.send("PING\r\n")
@@ -218,7 +218,7 @@ func TestHolderWhoConfusesPushes(t *testing.T) {
 		}
 		holder.send("LOCK k t PX 1000\r\n")
 		holder.want(":1\r\n")
-		publishLost(srv, lostK("expired", false, nil))
+		publishLost(srv, lostK("expired", false, ""))
 		want := "+PONG\r\n"
 		if c.told {
 			want = lostPush("k", "t", 1, "expired") + want

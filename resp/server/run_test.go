@@ -13,6 +13,26 @@ import (
 	"lockd/resp"
 )
 
+// A request that may end a lock names its client, as it is called then. It is made once for each name.
+func TestSenderOfARequest(t *testing.T) {
+	fake := newFake()
+	s := New(Config{Backend: fake, Node: "n1"}).newSession(&scriptConn{})
+	set, get := []resp.Cmd{{Spec: fake.table.Lookup("set")}}, []resp.Cmd{{Spec: fake.table.Lookup("get")}}
+	for name, said := range map[string]string{"": "", "web": "web", strings.Repeat("n", 1000): strings.Repeat("n", loggedNameBytesMax)} {
+		s.names.set(&s.names.name, name)
+		want := resp.Client{ID: uint64(s.id), Name: said, Addr: s.addr, Node: "n1"}
+		if got := s.sender(append(get, set...)).Client(); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if n := testing.AllocsPerRun(10, func() { s.sender(set) }); n != 0 {
+			t.Errorf("%v allocations for what is known", n)
+		}
+		if got := s.sender(get); got != "" {
+			t.Errorf("a read names %+v", got.Client())
+		}
+	}
+}
+
 // A run of data commands is one request; a command of the connection splits it.
 func TestPipelineIsOneRequest(t *testing.T) {
 	_, fake, addr := startServer(t, nil)

@@ -54,20 +54,23 @@ type endpoint struct {
 	unix  bool
 	fd    int64
 	since time.Time
-	self  *resp.Client // as the log has been told; see clientOf
+
+	asSent resp.Sender // what sender has made of it; "": nothing yet
+	asName string      // the client's name in it
 }
 
-// clientOf is this client, for a request with a command that names it; nil: none does.
-func (s *session) clientOf(cmds []resp.Cmd) *resp.Client {
+// sender is this client, for a request with a command that names it; "": none does.
+func (s *session) sender(cmds []resp.Cmd) resp.Sender {
 	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.NamesClient() }) {
-		return nil
+		return ""
 	}
 	name, _, _ := s.names.get()
 	name = name[:min(len(name), loggedNameBytesMax)]
-	if s.self == nil || s.self.Name != name {
-		s.self = &resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.srv.node}
+	if s.asSent == "" || s.asName != name {
+		s.asSent = resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr, Node: s.srv.node}.Sender()
+		s.asName = name
 	}
-	return s.self
+	return s.asSent
 }
 
 // newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
