@@ -220,8 +220,10 @@ func (f replyFields) reply() resp.Reply { return resp.Map(f...) }
 func newFields() replyFields { return make(replyFields, 0, 2*18) }
 
 // shownToken is what is shown of a token.
-func (m *Machine) shownToken(token string) string {
-	if m.settings.showTokens || len(token) <= tokenShown {
+func (m *Machine) shownToken(token string) string { return shownToken(token, m.settings.showTokens) }
+
+func shownToken(token string, whole bool) string {
+	if whole || len(token) <= tokenShown {
 		return token
 	}
 	return token[:tokenShown] + "..."
@@ -403,7 +405,7 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 		if err := c.m.pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		list[i] = c.describeEvent(&events[i])
+		list[i] = describeEvent(&events[i], c.m.settings.showTokens).reply()
 		if size += list[i].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
@@ -437,16 +439,17 @@ func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
 	})
 }
 
-func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
+// describeEvent are the fields of an event; its token is shown whole or not.
+func describeEvent(e *lockEvent, whole bool) replyFields {
 	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
 	if e.key == "" {
 		f = f.command(e.command(), e.client)
 		if e.kind == eventSwapped {
 			f = f.add("db", resp.Int(int64(e.otherDB)))
 		}
-		return f.reply()
+		return f
 	}
-	f = f.text("token", c.m.shownToken(e.token)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
+	f = f.text("token", shownToken(e.token, whole)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
 	if e.fence != 0 {
 		f = f.add("fence", resp.Int(int64(e.fence)))
 	}
@@ -463,7 +466,7 @@ func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
 	if e.reason != "" {
 		f = f.text("reason", e.reason)
 	}
-	return f.reply()
+	return f
 }
 
 // The error texts of LOCKS FORCE.

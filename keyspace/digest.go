@@ -122,6 +122,7 @@ func (d *digest) event(record []byte) {
 func (d *digest) message(m *resp.Message) {
 	switch m.Kind {
 	case resp.MessageChanges: // told to who tracks; what changed was stored
+	case resp.MessageLock: // of an event, which was folded in
 	case resp.MessageBlock:
 		d.add(m.Block.ID.Session)
 		d.add(m.Block.ID.Number)

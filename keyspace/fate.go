@@ -285,17 +285,20 @@ func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
 	}
 }
 
-// note adds an event.
+// note adds an event, and tells of it.
 func (m *Machine) note(e *lockEvent) {
-	if !m.events.begun {
-		return
-	}
 	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
 	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
-	record := m.events.add(e)
+	var record []byte
+	if m.events.begun {
+		record = m.events.add(e)
+	} else {
+		record = appendEvent(make([]byte, 0, e.size()), e)
+	}
 	if m.journal == nil {
 		m.events.trim(m.settings.historyMax)
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
+	m.emit(resp.Message{Kind: resp.MessageLock, Event: record, News: newsOf(m.settings.showTokens)})
 }

@@ -134,12 +134,22 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 	return results[0].Replies[0], msgs
 }
 
-// published leaves out what an entry says to those who track keys, and to those who
-// wait for them.
+// published leaves out what an entry says to those who track keys, to those who
+// wait for them, and of locks.
 func published(msgs []resp.Message) []resp.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
-		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLock
 	})
+}
+
+// newsIn lists what an entry says of locks, as channel and payload.
+func newsIn(msgs []resp.Message) (list []string) {
+	for _, m := range msgs {
+		if m.Kind == resp.MessageLock {
+			list = append(list, m.News.Channel(m.Event)+" "+m.News.Payload(m.Event))
+		}
+	}
+	return list
 }
 
 // changedKeys lists what an entry says to those who track keys: names, "all" for a flush,

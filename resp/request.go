@@ -173,7 +173,15 @@ const (
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
 	MessageChanges                    // what an entry changed: Index and Changes
 	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
+	MessageLock                       // what has become of a lock: Event, which News makes a message of a channel of
 )
+
+// LockNews makes a message of a channel of what has become of a lock. It is made where somebody may want
+// it: mostly nobody does.
+type LockNews interface {
+	Channel(event []byte) string
+	Payload(event []byte) string
+}
 
 // Message is something that leaves the machine beside the replies, on every node
 // and in the order of the log.
@@ -187,6 +195,9 @@ type Message struct {
 	Changes []Change // MessageChanges: what it did to the data, in order
 
 	Block *BlockEnd // MessageBlock
+
+	Event []byte // MessageLock: it may be read as long as the message is being delivered
+	News  LockNews
 }
 
 // ChangeKind says what a Change is.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,4 +67,68 @@ func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 	leader.start()
 	leader.awaitServing()
 	tell(cluster)
+}
+
+// Subscribers of every node hear what becomes of locks: each event once, all in the same order, whichever
+// node the command came by, and also what ends by itself.
+func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cluster := startCluster(t, 3, calm...)
+	heard := make([]chan string, len(cluster))
+	for i, p := range cluster {
+		sub := p.client().PSubscribe(ctx, "__lock@0__:order:*")
+		defer sub.Close()
+		if _, err := sub.Receive(ctx); err != nil {
+			t.Fatal(err)
+		}
+		heard[i] = make(chan string, 100)
+		go func() {
+			defer close(heard[i])
+			for {
+				msg, err := sub.ReceiveMessage(ctx)
+				if err != nil {
+					return
+				}
+				if heard[i] <- msg.Channel + " " + msg.Payload; msg.Channel == "__lock@0__:order:last" {
+					return
+				}
+			}
+		}()
+	}
+	for i := range 9 {
+		key := fmt.Sprint("order:", i)
+		do(ctx, t, cluster[i%3], "SET", key, "the-token", "NX", "PX", 600_000)
+		do(ctx, t, cluster[(i+1)%3], "PEXPIRE", key, 1)
+		do(ctx, t, cluster[(i+2)%3], "LOCK", key, "the-other-token", "PX", 600_000, "WAIT", 60_000)
+		do(ctx, t, cluster[i%3], "LOCKS", "FORCE", key, "REASON", "a test")
+	}
+	do(ctx, t, cluster[0], "LOCK", "order:last", "the-token", "PX", 600_000)
+	var all [][]string
+	for _, c := range heard {
+		all = append(all, nil)
+		for line := range c {
+			all[len(all)-1] = append(all[len(all)-1], line)
+		}
+	}
+	for i := range all {
+		if !slices.Equal(all[i], all[0]) || len(all[i]) != 9*4+1 {
+			t.Fatalf("node %d heard\n%s\nthe first one\n%s", i, strings.Join(all[i], "\n"), strings.Join(all[0], "\n"))
+		}
+	}
+	for i, event := range []string{"granted", "expired", "granted", "forced"} {
+		if !strings.HasPrefix(all[0][i], `__lock@0__:order:0 {"key":"order:0","time":"`) || !strings.Contains(all[0][i], `"event":"`+event+`"`) {
+			t.Errorf("%s, want %s", all[0][i], event)
+		}
+	}
+}
+
+// do runs a command that must be answered.
+func do(ctx context.Context, t *testing.T, p *proc, args ...any) {
+	t.Helper()
+	c := p.client()
+	defer c.Close()
+	if err := c.Do(ctx, args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
 }
