@@ -18,6 +18,7 @@
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
 //	fate.go      what becomes of locks, as store notes it    events.go  the log of that
+//	hashlock.go  locks that are hashes, as Redisson keeps them
 //	news.go      the words in which subscribers are told of it
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track

@@ -39,3 +39,30 @@ func (l *lockTeller) hear(t *testing.T, msgs []resp.Message) {
 		l.news[key] = append(l.news[key], toldEvent{e.Event, e.Token})
 	}
 }
+
+// What the client deletes that was granted the lock is released, and told as such; also after an image.
+func TestOwnDeleteIsTold(t *testing.T) {
+	m := New(fakeScripts{})
+	web := &resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}
+	for _, tc := range []struct {
+		by   *resp.Client
+		want string
+	}{
+		{web, `{"key":"a","time":"1970-01-01T00:00:05.000Z","tick":0,"event":"released","token":"t","mode":"exclusive","fence":1,` +
+			`"by":"DEL","client-id":7,"client-name":"web","client-addr":"10.0.0.1:5000","node":"n1","held-ms":0,"lease-ms":9000,"renewals":1,` +
+			`"last-renewal":"1970-01-01T00:00:05.000Z"}`},
+		{&resp.Client{ID: 7, Addr: "10.0.0.1:5000", Node: "n2"}, `"event":"deleted"`},
+		{&resp.Client{ID: 8, Addr: "10.0.0.1:5000", Node: "n1"}, `"event":"deleted"`},
+		{nil, `"event":"deleted"`},
+	} {
+		take, free := request(0, "SET a t NX PX 5000", "PEXPIRE a 9000"), request(0, "DEL a")
+		take.Client, free.Client = web, tc.by
+		at := resp.Stamp{Wall: 5_000_000}
+		m.Apply(at, []resp.Request{take})
+		m = restored(t, image(t, m))
+		_, msgs := m.Apply(at, []resp.Request{free})
+		if got := newsIn(msgs); len(got) != 1 || !strings.Contains(got[0], tc.want) {
+			t.Errorf("%+v: %s, want %s", tc.by, got, tc.want)
+		}
+	}
+}
