@@ -19,7 +19,7 @@
 //	db.go        databases; store, the one function that changes them; the journal that takes back
 //	fate.go      what becomes of locks, as store notes it    events.go  the log of that
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	news.go      the words in which subscribers are told of it
+//	news.go      the words in which subscribers are told of it    wake.go  waking those who wait by a library
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for

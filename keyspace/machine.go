@@ -55,6 +55,8 @@ type Machine struct {
 	serving     bool                  // a waiter's command is being executed
 	servedBytes int64                 // replies to waiters in this entry
 	searched    int64                 // work of searches for deadlocks in this entry
+
+	gone []goneLock // those who wait for them by a library are woken when the command has ended
 }
 
 // stats are the figures of INFO that follow from the log.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // What became of a lock, and whose it was, every node tells alike: also after the leader was killed,
@@ -121,6 +124,58 @@ func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
 			t.Errorf("%s, want %s", all[0][i], event)
 		}
 	}
+}
+
+// Who waits for a lock of Redisson is woken on every node, by the publication that its library listens to,
+// when the lease of a dead holder ends, or somebody deletes or forces the lock. Here nothing else wakes him.
+func TestRedissonsWaitersAreWoken(t *testing.T) {
+	ctx := context.Background()
+	cluster := startCluster(t, 3, calm...)
+	for name, end := range map[string][]any{
+		"expiry": {"PEXPIRE", "expiry", "500"}, "del": {"DEL", "del"}, "force": {"LOCKS", "FORCE", "force", "REASON", "a test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dead := &rlock{c: cluster[0].client(), name: name, holder: "8a2f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b:1", lease: 10 * time.Minute}
+			if wait, err := dead.try(ctx); err != nil || wait != 0 {
+				t.Fatal(wait, err)
+			}
+			var waiting, done sync.WaitGroup
+			for i := range cluster {
+				waiting.Add(1)
+				w := &rlock{c: cluster[i].client(), name: name, holder: fmt.Sprintf("0f0f0c1e-4b6d-4e7f-9a3b-0c1d2e3f4a5b:%d", i), lease: 10 * time.Minute}
+				done.Go(func() {
+					if err := w.lockAsWaiter(ctx, waiting.Done); err != nil {
+						t.Error(err)
+					} else if freed, err := w.unlock(ctx); err != nil || !freed {
+						t.Error(freed, err)
+					}
+				})
+			}
+			waiting.Wait()
+			do(ctx, t, cluster[1], end...)
+			done.Wait()
+		})
+	}
+}
+
+// So is who waits for a lock of python-redis-lock, in BLPOP.
+func TestSignalOfAListIsPushed(t *testing.T) {
+	ctx := context.Background()
+	cluster := startCluster(t, 3, calm...)
+	woken := make(chan error, 1)
+	go func() { woken <- cluster[1].client().BLPop(ctx, 0, "lock-signal:job").Err() }()
+	eventually(t, startTimeout, "the waiter is woken", func() error { // it may not have begun to wait at first
+		do(ctx, t, cluster[2], "SET", "lock:job", "dead", "PX", 1)
+		select {
+		case err := <-woken:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return nil
+		default:
+			return errors.New("it sleeps")
+		}
+	})
 }
 
 // do runs a command that must be answered.
