@@ -411,7 +411,7 @@ func (m *Machine) serveReady(at resp.Stamp) {
 	before := m.request.work
 	m.request.work = 0
 	defer func() { m.request.work += before }()
-	for len(m.ready) > 0 {
+	for m.wakeLibraries(at); len(m.ready) > 0; m.wakeLibraries(at) {
 		k := m.ready[0]
 		m.ready = m.ready[1:]
 		delete(m.readySet, k)

@@ -236,8 +236,10 @@ func (f replyFields) reply() resp.Reply { return resp.Map(f...) }
 func newFields() replyFields { return make(replyFields, 0, 2*18) }
 
 // shownToken is what is shown of a token.
-func (m *Machine) shownToken(token string) string {
-	if m.settings.showTokens || len(token) <= tokenShown {
+func (m *Machine) shownToken(token string) string { return shownToken(token, m.settings.showTokens) }
+
+func shownToken(token string, whole bool) string {
+	if whole || len(token) <= tokenShown {
 		return token
 	}
 	return token[:tokenShown] + "..."
@@ -245,6 +247,14 @@ func (m *Machine) shownToken(token string) string {
 
 // holdersOf lists who holds a lock; whose lease is over does not.
 func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
+	if l := e.hashLock(); l != nil {
+		c.m.spend(value.FarWork * int64(len(l.holders)))
+		for i := range l.holders {
+			h := l.holder(&l.holders[i])
+			holders = append(holders, &h)
+		}
+		return holders
+	}
 	if e.mark() == isLock {
 		h := heldBy(e)
 		return []*value.Holder{&h}
@@ -264,20 +274,32 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	return holders
 }
 
-// lockGrants are the grants of holders, by their fences; nil: not found, or not yet.
-type lockGrants map[uint64]*lockEvent
+// lockGrants are the grants of holders; nil: not found, or not yet. Those of a hash have one fence.
+type (
+	lockGrants map[lockGrant]*lockEvent
+	lockGrant  struct {
+		fence uint64
+		token string
+	}
+)
+
+func grantOf(h *value.Holder) lockGrant { return lockGrant{h.Fence, h.Token} }
+func (e *lockEvent) grant() lockGrant   { return lockGrant{e.fence, e.token} }
 
 func (g lockGrants) want(holders []*value.Holder) {
 	for _, h := range holders {
-		g[h.Fence] = nil
+		g[grantOf(h)] = nil
 	}
 }
 
 // findGrants looks for the grants among the events of a hash.
 func (c *ctx) findGrants(g lockGrants, hash uint32) error {
 	return c.eachEvent(hash, func(e *lockEvent) {
-		if _, wanted := g[e.fence]; wanted && e.kind == eventGranted {
-			g[e.fence] = e.copy()
+		if e.kind != eventGranted {
+			return
+		}
+		if _, wanted := g[e.grant()]; wanted {
+			g[e.grant()] = e.copy()
 		}
 	})
 }
@@ -299,13 +321,15 @@ func (c *ctx) describeLock(e *entry, grants lockGrants) (f replyFields, err erro
 	mode, permits := "exclusive", int64(1)
 	if l := e.lock(); l != nil {
 		mode, permits = l.Kind().Encodings[l.Form()], int64(l.Permits())
+	} else if l := e.hashLock(); l != nil && l.shared() {
+		mode, permits = modeOf(sharedPermits), 0
 	}
 	var holders []resp.Reply
 	for _, h := range c.holdersOf(e) {
 		if err := c.m.pay(holderWork); err != nil {
 			return nil, err
 		}
-		holders = append(holders, c.describeHolder(e, h, grants[h.Fence]))
+		holders = append(holders, c.describeHolder(e, h, grants[grantOf(h)]))
 	}
 	return f.add("mode", resp.Bulk(mode)).add("permits", resp.Int(permits)).add("holders", resp.Array(holders...)), nil
 }
@@ -419,7 +443,7 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 		if err := c.m.pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		list[i] = c.describeEvent(&events[i])
+		list[i] = describeEvent(&events[i], c.m.settings.showTokens).reply()
 		if size += list[i].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
@@ -430,39 +454,40 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its. What somebody deletes whose client has the lock is released.
 func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[uint64]resp.Sender{} // by fence
+	held := map[lockGrant]resp.Sender{}
 	c.m.spend(value.HashWork * int64(len(key)))
 	return c.eachEvent(eventHash(key), func(e *lockEvent) {
 		switch {
 		case e.db != c.db || e.key != key && e.key != "":
 			return
 		case e.kind == eventGranted:
-			held[e.fence] = e.client
+			held[e.grant()] = e.client
 		case e.kind == eventFlushed || e.kind == eventSwapped:
 			if len(held) == 0 {
 				return
 			}
 			clear(held)
 		case e.kind.ends():
-			if e.kind == eventDeleted && held[e.fence].Same(e.client) {
+			if e.kind == eventDeleted && held[e.grant()].Same(e.client) {
 				e.kind = eventReleased
 			}
-			delete(held, e.fence)
+			delete(held, e.grant())
 		}
 		visit(e)
 	})
 }
 
-func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
+// describeEvent are the fields of an event; its token is shown whole or not.
+func describeEvent(e *lockEvent, whole bool) replyFields {
 	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
 	if e.key == "" {
 		f = f.command(e.command(), e.client)
 		if e.kind == eventSwapped {
 			f = f.add("db", resp.Int(int64(e.otherDB)))
 		}
-		return f.reply()
+		return f
 	}
-	f = f.text("token", c.m.shownToken(e.token)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
+	f = f.text("token", shownToken(e.token, whole)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
 	if e.fence != 0 {
 		f = f.add("fence", resp.Int(int64(e.fence)))
 	}
@@ -479,7 +504,7 @@ func (c *ctx) describeEvent(e *lockEvent) resp.Reply {
 	if e.reason != "" {
 		f = f.text("reason", e.reason)
 	}
-	return f.reply()
+	return f
 }
 
 // The error texts of LOCKS FORCE.
@@ -523,45 +548,57 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	e, held, err := c.lookupLock(key)
-	if err != nil {
-		return resp.Fail(err)
+	e := c.lookup(key)
+	switch {
+	case e == nil || e.agg() == nil && e.mark() != isLock:
+		return resp.Int(0)
+	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
+		return resp.Err(resp.ErrWrongType)
 	}
 	c.m.cause.how, c.m.cause.reason = eventForced, reason
-	switch {
-	case e == nil || held == nil && e.mark() != isLock:
-		return resp.Int(0)
-	case held != nil && token != "":
-		h, err := holderFor(held, token)
+	holders := c.holdersOf(e)
+	if token != "" {
+		h, err := holderFor(holders, token)
 		if h == nil {
 			return orZero(err)
 		}
-		c.dropHolder(key, e, h.Token)
-		return resp.Int(1)
-	case held == nil && token != "" && !fitsToken(e.str(), token):
-		return resp.Int(0)
+		if len(holders) > 1 {
+			c.dropOne(key, e, h.Token)
+			return resp.Int(1)
+		}
 	}
 	c.deleteNotify(key)
-	if held == nil {
-		return resp.Int(1)
+	return resp.Int(int64(len(holders)))
+}
+
+// dropOne ends a lock for one of several.
+func (c *ctx) dropOne(key string, e *entry, token string) {
+	if e.lock() != nil {
+		c.dropHolder(key, e, token)
+		return
 	}
-	return resp.Int(int64(held.Len()))
+	c.editHash(key, func(h *value.Hash) {
+		c.m.spend(h.FindWork(token))
+		h.Delete(token)
+	})
+	c.notify(notifyHash, "hdel", key)
 }
 
 // holderFor is the holder whom a token names, in full or by as much as is shown of it; nil: nobody.
-func holderFor(l *value.Lock, token string) (found *value.Holder, err error) {
-	if h := l.Holder(token); h != nil {
-		return h, nil
-	}
-	several := false
-	l.Each(func(h *value.Holder) bool {
-		if fitsToken(h.Token, token) {
-			found, several = h, found != nil
+func holderFor(holders []*value.Holder, token string) (found *value.Holder, err error) {
+	for _, h := range holders {
+		switch {
+		case h.Token == token:
+			return h, nil
+		case !fitsToken(h.Token, token):
+		case found != nil:
+			err = resp.Error(errTokensBeginSo)
+		default:
+			found = h
 		}
-		return !several
-	})
-	if several {
-		return nil, resp.Error(errTokensBeginSo)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }

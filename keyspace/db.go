@@ -36,7 +36,7 @@ func newDatabase() *database {
 // that nothing of what a change means can be forgotten: the version, the fence,
 // the lease, the memory, the journal of a running script, the event "new", what
 // clients that track the key are told, what becomes of a lock, and that those who wait for it may be
-// served.
+// served, or woken.
 func (m *Machine) store(db int, key string, was, next *entry) {
 	if m.trial.stops() {
 		return
@@ -62,6 +62,9 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 	}
 	if next == nil || m.expired(next) || givesWay(was, next) {
 		m.noteFreed(db, key)
+	}
+	if next == nil && was != nil {
+		m.noteGone(db, was)
 	}
 }
 
@@ -202,6 +205,7 @@ type journal struct {
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
 	lockNews  int // likewise
+	gone      int // keys that have gone, likewise
 	events    eventMark
 	sequence  uint64
 	lastFence uint64
@@ -229,7 +233,7 @@ type undo struct {
 func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
-		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready),
+		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready), gone: len(m.gone),
 		lockNews: len(m.lockNews),
 		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
 	}
@@ -291,7 +295,10 @@ func (u *undo) restore() {
 }
 
 // commit ends the journal and keeps what the script did.
-func (m *Machine) commit() { m.journal = nil }
+func (m *Machine) commit() {
+	m.forgetTold(m.journal)
+	m.journal = nil
+}
 
 // rollback ends the journal and undoes what the script did, newest first.
 func (m *Machine) rollback() {
@@ -311,6 +318,7 @@ func (m *Machine) rollback() {
 	m.lockNews = m.lockNews[:j.lockNews]
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
+	m.gone = m.gone[:j.gone]
 	m.events.truncate(j.events)
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"lockd/resp"
@@ -97,11 +98,17 @@ func anyBlocking(rng *rand.Rand) resp.Request {
 
 func anyCommand(rng *rand.Rand) string {
 	n := rng.IntN(6)
-	switch rng.IntN(19) {
+	switch rng.IntN(20) {
+	case 19:
+		return strings.ReplaceAll([]string{"EVAL 'HINCRBY rlock T 1\nPEXPIRE rlock 300' 0", "EVAL 'HINCRBY rlock T 1\nPEXPIRE rlock 300' 0",
+			"EVAL 'HSET rlock mode read\nHINCRBY rlock T 1\nPEXPIRE rlock 300' 0", "EVAL 'HDEL rlock T' 0", "EVAL 'HINCRBY rlock T -1\nDEL rlock' 0",
+			"EVAL 'HDEL rlock T\nHINCRBY rlock T 1\nlimit' 0", "DEL rlock", "PERSIST rlock", "HDEL rlock T", "RENAME rlock rlock2", "COPY rlock2 rlock"}[rng.IntN(11)],
+			"T", tokenOf(rng.IntN(3)))
 	case 17:
 		return []string{"LOCKS LIST WAITED", "LOCKS LIST", "LOCKS INFO lock", "LOCKS INFO door", "LOCKS HISTORY lock", "LOCKS HISTORY door COUNT 3",
 			"LOCKS WHY lock a", "LOCKS WHY door t1", "LOCKS HISTORY pool FROM -1s",
-			"LOCKS FORCE lock REASON why", "LOCKS FORCE door TOKEN t1 REASON why", "LOCKS FORCE pool REASON why", "LOCKS GRAPH"}[rng.IntN(13)]
+			"LOCKS FORCE lock REASON why", "LOCKS FORCE door TOKEN t1 REASON why", "LOCKS FORCE pool REASON why",
+			"LOCKS FORCE rlock REASON why", "LOCKS FORCE rlock TOKEN " + tokenOf(1) + " REASON why", "LOCKS INFO rlock", "LOCKS GRAPH"}[rng.IntN(16)]
 	case 18:
 		return fmt.Sprintf("CONFIG SET lock-history-max-events %d lock-pattern %s", n*n*n, []string{"*", "*", "*", "lo*"}[rng.IntN(4)])
 	case 0:

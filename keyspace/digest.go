@@ -70,12 +70,12 @@ func (d *digest) stored(db int, key string, e *entry) {
 		d.add(uint64(agg.Kind().Image)<<48 ^ uint64(agg.Len()))
 		d.add(uint64(e.size()))
 		d.lock(e.lock())
-		return
+	} else {
+		d.text(e.str())
 	}
-	d.text(e.str())
 	if f := e.facts(); f != nil {
 		d.add(uint64(f.sinceMs))
-		d.add(f.renewals)
+		d.add(uint64(f.renewals))
 	}
 	if t := e.tag(); t != nil {
 		d.text(t.owner)
@@ -122,6 +122,7 @@ func (d *digest) event(record []byte) {
 func (d *digest) message(m *resp.Message) {
 	switch m.Kind {
 	case resp.MessageChanges: // told to who tracks; what changed was stored
+	case resp.MessageEvent: // of an event, which was folded in
 	case resp.MessageBlock:
 		d.add(m.Block.ID.Session)
 		d.add(m.Block.ID.Number)

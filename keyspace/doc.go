@@ -19,6 +19,8 @@
 //	db.go        databases; store, the one function that changes them; the journal that takes back
 //	fate.go      what becomes of locks, as store notes it    events.go  the log of that
 //	holders.go   what holders of locks hear of them
+//	hashlock.go  locks that are hashes, as Redisson keeps them
+//	news.go      the words in which subscribers are told of it    wake.go  waking those who wait by a library
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for

@@ -6,8 +6,10 @@ import (
 	"unsafe"
 
 	"github.com/tidwall/btree"
+	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/value"
+	"lockd/resp"
 )
 
 // entry is a key with all that belongs to it. It is immutable once it is stored
@@ -41,7 +43,20 @@ const (
 type lockFacts struct {
 	sinceTick, sinceMs int64 // when its token got it: by the log clock, and since 1970
 	leaseMs            int64 // its lease as it was last begun; -1: it has none now
-	renewals           uint64
+	renewals           uint32
+	client             uint32 // a hash of who was granted it; 0: not known
+}
+
+// counted is the renewals and the client as one number, as images have them.
+func (f *lockFacts) counted() uint64 { return uint64(f.client)<<32 | uint64(f.renewals) }
+
+// clientHash is what is kept of a client in the facts.
+func clientHash(by resp.Sender) uint32 {
+	if by == "" {
+		return 0
+	}
+	c := by.Client()
+	return max(1, uint32(xxh3.HashString(c.Addr)^xxh3.HashString(c.Node)*31^c.ID*0x9e3779b97f4a7c15))
 }
 
 const factsBytes = unsafe.Sizeof(lockFacts{})
@@ -50,7 +65,7 @@ const factsBytes = unsafe.Sizeof(lockFacts{})
 func (f *lockFacts) renew(until deadline, now int64) {
 	if f.leaseMs = -1; until.set() {
 		f.leaseMs = until.tick - now
-		f.renewals++
+		f.renewals = max(f.renewals, f.renewals+1)
 	}
 }
 
@@ -93,10 +108,15 @@ func newEntry(key string, was *entry, v value.Value, d deadline) *entry {
 // newTagged is newEntry with a tag, or nil. Who keeps the token keeps the lock.
 func newTagged(key string, was *entry, v value.Value, d deadline, tag *lockTag) *entry {
 	mark := noLock
-	if was != nil && was.mark() != noLock && v.Aggregate() == nil && was.str() == v.Str() {
+	if was != nil && was.mark() != noLock && was.holds(v) {
 		mark = was.mark()
 	}
 	return newMarked(key, was, v, d, tag, mark)
+}
+
+// holds reports whether a key that may be a lock has a value.
+func (e *entry) holds(v value.Value) bool {
+	return e.agg() == v.Aggregate() && (v.Aggregate() != nil || e.str() == v.Str())
 }
 
 // newMarked is newTagged with a mark. A lock keeps the facts of was, if that is one.
@@ -130,8 +150,11 @@ func allocEntry(key string, was *entry, v value.Value, d deadline, tag *lockTag,
 		v = value.OfString(strings.Clone(s))
 	}
 	o := &outsideEntry{}
-	if mark == isLock {
+	switch {
+	case mark == isLock && isString:
 		o = &(&outsideLock{}).outsideEntry
+	case mark == isLock:
+		o = &(&hashLock{}).outsideEntry
 	}
 	o.entry = entry{deadline: d, keyBytes: uint32(mark), strBytes: isOutside}
 	o.held, o.tag = v, tag
@@ -144,6 +167,9 @@ func allocEntry(key string, was *entry, v value.Value, d deadline, tag *lockTag,
 }
 
 func (e *entry) outside() *outsideEntry { return (*outsideEntry)(unsafe.Pointer(e)) }
+
+// asHashLock is an entry as what it is the head of: that of a lock that is a hash.
+func asHashLock(e *entry) *hashLock { return (*hashLock)(unsafe.Pointer(e)) }
 
 // following are n bytes, from one on, behind the entry. No pointer may lead past the end of
 // an object, as that of no bytes could.
@@ -244,6 +270,9 @@ func (e *entry) size() int64 {
 	}
 	if e.mark() == isLock {
 		n += int64(factsBytes)
+	}
+	if l := e.hashLock(); l != nil {
+		n += hashHolderBytes * int64(len(l.holders))
 	}
 	if t := e.tag(); t != nil {
 		n += tagOverheadBytes + int64(len(t.owner)+len(t.note))

@@ -176,6 +176,14 @@ type lockTeller struct {
 	held map[string]string // tokens by key
 	ends map[string]int64
 	told map[string][]toldEvent
+	news map[string][]toldEvent // as it was told at once
+}
+
+func newLockTeller() *lockTeller {
+	return &lockTeller{
+		Machine: New(fakeScripts{}), held: map[string]string{}, ends: map[string]int64{},
+		told: map[string][]toldEvent{}, news: map[string][]toldEvent{},
+	}
 }
 
 func (l *lockTeller) tell(key, event, token string) {
@@ -243,7 +251,8 @@ func (l *lockTeller) step(t *testing.T, rng *rand.Rand) {
 		line = "EVAL 'DEL " + key + "' 0"
 		l.lose(key, "released")
 	}
-	l.Apply(l.at, []resp.Request{request(0, line)})
+	_, msgs := l.Apply(l.at, []resp.Request{request(0, line)})
+	l.hear(t, msgs)
 	for _, key := range []string{"k0", "k1", "k2"} {
 		if got := l.history(key); !slices.Equal(got, l.told[key]) {
 			t.Fatalf("after %s: LOCKS HISTORY %s has\n%v, want\n%v", line, key, got, l.told[key])
@@ -275,7 +284,7 @@ func field(r resp.Reply, name string) resp.Reply {
 func TestHistoryIsWhatWasDone(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		l := &lockTeller{Machine: New(fakeScripts{}), held: map[string]string{}, ends: map[string]int64{}, told: map[string][]toldEvent{}}
+		l := newLockTeller()
 		for range 400 {
 			l.step(t, rng)
 			if rng.IntN(30) == 0 {
@@ -305,7 +314,7 @@ func TestEntryOfALock(t *testing.T) {
 				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+int64(factsBytes) {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
-				*e.facts() = lockFacts{1, 2, 3, 4}
+				*e.facts() = lockFacts{1, 2, 3, 4, 5}
 				next := newTagged(key, e, e.value(), never, tag)
 				if *next.facts() != *e.facts() || next.key() != key || next.str() != token || next.tag() != tag {
 					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.facts())

@@ -66,7 +66,8 @@ func (m *Machine) notes(key string) bool {
 
 // markOf is the mark of a key that comes into being under a condition.
 func (m *Machine) markOf(key string, v value.Value) lockMark {
-	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.notes(key) {
+	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.notes(key) ||
+		m.cause.script && helpsRedisson(key) {
 		return noLock
 	}
 	return mayBeLock
@@ -77,9 +78,9 @@ func (m *Machine) noteLease(key string, h *value.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
-		f := lockFacts{renewals: h.Renewals}
+		var f lockFacts
 		f.renew(deadline{tick: h.Tick}, m.now)
-		h.LeaseMs, h.Renewals = f.leaseMs, f.renewals
+		h.LeaseMs, h.Renewals = f.leaseMs, h.Renewals+uint64(f.renewals)
 	case m.notes(key) && h.Tick != value.NoLeaseTick:
 		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
 	}
@@ -89,7 +90,8 @@ func (m *Machine) noteLease(key string, h *value.Holder) {
 type lockName struct {
 	db      int
 	key     string
-	permits int64 // see lockEvent
+	permits int64  // see lockEvent
+	client  uint32 // lockFacts.client of who loses it
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
@@ -98,18 +100,18 @@ func (m *Machine) noteLock(db int, key string, was, next *entry) {
 		return
 	}
 	had, has := factsOf(was), factsOf(next)
+	if was.hashLock() != nil || next.hashLock() != nil {
+		m.noteHash(lockName{db: db, key: key}, was, next)
+	}
 	switch {
 	case had == nil && has == nil:
 	case had == nil:
-		*has = lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1}
-		if next.deadline.set() {
-			has.leaseMs = next.deadline.tick - m.now
-		}
+		*has = m.newFacts(next)
 		h := heldBy(next)
 		m.noteGrant(lockName{db: db, key: key}, &h)
 	case has == nil:
 		h := heldBy(was)
-		m.noteLoss(lockName{db: db, key: key}, &h, next != nil)
+		m.noteLoss(lockName{db: db, key: key, client: had.client}, &h, next != nil)
 	case was.deadline != next.deadline:
 		has.renew(next.deadline, m.now)
 	}
@@ -118,11 +120,21 @@ func (m *Machine) noteLock(db int, key string, was, next *entry) {
 	}
 }
 
+// factsOf are the facts of a lock that is a string.
 func factsOf(e *entry) *lockFacts {
-	if e == nil {
+	if e == nil || e.mark() != isLock || e.agg() != nil {
 		return nil
 	}
 	return e.facts()
+}
+
+// newFacts are those of a lock that is granted now.
+func (m *Machine) newFacts(e *entry) lockFacts {
+	f := lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1, client: clientHash(m.cause.client)}
+	if e.deadline.set() {
+		f.leaseMs = e.deadline.tick - m.now
+	}
+	return f
 }
 
 func lockOf(e *entry) *value.Lock {
@@ -137,7 +149,7 @@ func heldBy(e *entry) value.Holder {
 	f := e.facts()
 	h := value.Holder{
 		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
-		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: f.renewals,
+		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: uint64(f.renewals),
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note
@@ -216,7 +228,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	case kind != eventNone:
 	case overwritten:
 		kind = eventOverwritten
-	case m.cause.condition:
+	case m.cause.condition, of.client != 0 && of.client == clientHash(m.cause.client):
 		kind = eventReleased
 	default:
 		kind = eventDeleted
@@ -277,17 +289,20 @@ func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
 	}
 }
 
-// note adds an event.
+// note adds an event, and tells of it.
 func (m *Machine) note(e *lockEvent) {
-	if !m.events.begun {
-		return
-	}
 	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
 	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
-	record := m.events.add(e)
+	var record []byte
+	if m.events.begun {
+		record = m.events.add(e)
+	} else {
+		record = appendEvent(make([]byte, 0, e.size()), e)
+	}
 	if m.journal == nil {
 		m.events.trim(m.settings.historyMax)
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
+	m.emit(resp.Message{Kind: resp.MessageEvent, Event: record, News: newsOf(m.settings.showTokens)})
 }

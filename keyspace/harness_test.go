@@ -138,8 +138,19 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 // them, and to those who hold locks.
 func published(msgs []resp.Message) []resp.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
-		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLocks
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLocks ||
+			m.Kind == resp.MessageEvent
 	})
+}
+
+// newsIn lists what an entry says of locks, as channel and payload.
+func newsIn(msgs []resp.Message) (list []string) {
+	for _, m := range msgs {
+		if m.Kind == resp.MessageEvent {
+			list = append(list, m.News.Channel(m.Event)+" "+m.News.Payload(m.Event))
+		}
+	}
+	return list
 }
 
 // changedKeys lists what an entry says to those who track keys: names, "all" for a flush,

@@ -17,7 +17,7 @@ import (
 //	functions n { source n { name described description flags } }   by name
 //	database  swapped floor n { entry }           by position, key
 //	entry     key fence version tick wall [lock since-tick since-wall lease renewals | maybe] [tagged owner note]
-//	          kind value
+//	          kind value [n { token since-tick since-wall client shared }]     of a lock that is a hash
 //	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
 //	          token owner note fence version tick wall since-tick since-wall lease renewals   of a lock
@@ -32,15 +32,16 @@ import (
 //	client    id name addr node
 //	events    first next since whole { event }    an event as appendEvent writes it, behind its length
 //
-// Numbers are 8 bytes, little-endian, a score's those of IEEE 754; a string is its
-// length and its bytes; kind, loaded, described, known, whole and flags are one byte; crc is CRC-32C of all before it,
-// 4 bytes. What an old lockd has written opens for ever: a change of the format is a
-// new version, and a file of each version stays in testdata.
+// Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
+// hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared
+// and flags are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd has written opens for
+// ever: a change of the format is a new version, and a file of each version stays in testdata.
 const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
-	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait.
-	imageVersion = 7
+	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
+	// and locks that are hashes.
+	imageVersion = 8
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -119,7 +120,7 @@ func (e *entry) write(w *value.Writer) {
 	case isLock:
 		f := e.facts()
 		w.Byte(value.KindLock)
-		for _, n := range []uint64{uint64(f.sinceTick), uint64(f.sinceMs), uint64(f.leaseMs), f.renewals} {
+		for _, n := range []uint64{uint64(f.sinceTick), uint64(f.sinceMs), uint64(f.leaseMs), f.counted()} {
 			w.U64(n)
 		}
 	case mayBeLock:
@@ -131,6 +132,9 @@ func (e *entry) write(w *value.Writer) {
 		w.Text(t.note)
 	}
 	e.value().Write(w)
+	if l := e.hashLock(); l != nil {
+		l.write(w)
+	}
 }
 
 // Restore replaces the state by an image; see cluster.Machine. On an error the
@@ -225,12 +229,15 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 	if tag != nil && v.Aggregate() != nil {
 		r.Fail("a tag of what is no string")
 	}
-	if mark != noLock && v.Aggregate() != nil {
+	if mark != noLock && v.Aggregate() != nil && (r.Version < 8 || v.Aggregate().Kind() != value.HashKind) {
 		r.Fail("what is known of a lock that is no string")
 	}
 	e := newMarked(key, nil, v, until, tag, mark)
 	if f := e.facts(); f != nil {
 		*f = facts
+	}
+	if l := e.hashLock(); l != nil {
+		l.read(r)
 	}
 	e.fence, e.version = fence, version
 	return e
@@ -245,7 +252,11 @@ func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
 	case kind == value.KindMaybe:
 		return mayBeLock, facts, r.Byte()
 	case kind == value.KindLock:
-		facts = lockFacts{sinceTick: r.I64(), sinceMs: r.I64(), leaseMs: r.I64(), renewals: r.U64()}
+		facts = lockFacts{sinceTick: r.I64(), sinceMs: r.I64(), leaseMs: r.I64()}
+		counted := r.U64()
+		if facts.renewals, facts.client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.client != 0 {
+			r.Fail("a lock that was renewed too often")
+		}
 		return isLock, facts, r.Byte()
 	}
 	return noLock, facts, kind

@@ -27,9 +27,9 @@ func newLongLine(t *testing.T, waiters int) *longLine {
 		req := asking(1, uint64(i+1), 0, resp.Args{
 			"LOCK", "order:42", l.token(i + 1), "PX", "100", "WAIT", "600000", "OWNER", fmt.Sprintf("web-%d/worker", i),
 		})
-		req.Client = &resp.Client{
+		req.Sender = resp.Client{
 			ID: uint64(i), Name: "web-" + strconv.Itoa(i), Addr: fmt.Sprintf("10.0.%d.%d:40000", i/256, i%256), Node: "n1",
-		}
+		}.Sender()
 		l.apply(req)
 	}
 	if n := len(l.m.blocked.tokens); n != waiters {

@@ -72,13 +72,24 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.m.store(c.db, key, was, newEntry(key, was, value.OfAggregate(v), d))
+		c.m.store(c.db, key, was, newMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
 		return false
 	}
 	if was != nil {
 		c.m.store(c.db, key, was, nil)
 	}
 	return was != nil
+}
+
+// markOfEdited is the mark of a key whose aggregate was changed, or made.
+func (c *ctx) markOfEdited(key string, was *entry, v value.Aggregate) lockMark {
+	if was != nil {
+		return was.mark()
+	}
+	if h, ok := v.(*value.Hash); ok {
+		return c.hashMark(key, h)
+	}
+	return noLock
 }
 
 // lookupHash is lookupAs for hashes.

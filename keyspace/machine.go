@@ -57,6 +57,7 @@ type Machine struct {
 	searched    int64                 // work of searches for deadlocks in this entry
 
 	lockNews []resp.LockNews // of this entry, for those who hold locks
+	gone     []goneLock      // those who wait for them by a library are woken when the command has ended
 }
 
 // stats are the figures of INFO that follow from the log.
@@ -87,9 +88,10 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.tick = max(m.tick, at.Tick)
 	at.Tick = m.tick
 	m.wallUs = at.Wall
-	m.index, m.draws, m.messages, m.applying = at.Index, 0, nil, true
+	m.index, m.draws, m.applying = at.Index, 0, true
 	m.now, m.cause, m.noting = m.tick, cause{}, !at.Unnoted
 	m.events.begin(m)
+	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
 	m.sweep(at)
 	m.entry, m.servedBytes = m.newMeter(), 0

@@ -29,6 +29,7 @@ type settings struct {
 	lockPattern          string
 	historyMax           int64 // events of locks
 	showTokens           bool  // whole
+	wakeLibraries        bool
 }
 
 // The names of the parameters that the machine itself uses.
@@ -50,6 +51,7 @@ const (
 	nameLockPattern   = "lock-pattern"
 	nameLockHistory   = "lock-history-max-events"
 	nameLockTokens    = "lock-show-tokens"
+	nameLockWake      = "lock-wake-libraries"
 )
 
 // parameters are all parameters of CONFIG that are the same on every node. Those
@@ -68,6 +70,7 @@ var parameters = []parameter{
 	{name: nameLockPattern, value: "*", check: check.Text(lockPatternBytesMax)},
 	{name: nameLockHistory, value: "100000", check: check.Number(0, lockHistoryMax)},
 	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
+	{name: nameLockWake, value: "yes", check: check.YesNo},
 
 	{name: "maxclients", value: "10000", check: check.Number(1, 1<<32-1)},
 	{name: "timeout", value: "0", check: check.Number(0, math.MaxInt32)},
@@ -221,6 +224,7 @@ func (s *settings) read() {
 	s.lockPattern = s.value(nameLockPattern)
 	s.historyMax = s.number(nameLockHistory)
 	s.showTokens = s.value(nameLockTokens) == "full"
+	s.wakeLibraries = s.value(nameLockWake) == "yes"
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries

@@ -36,6 +36,7 @@ import (
 //	fresh             a new machine, at tick 0 in database 0 (every file begins so)
 //	db N              the database of what follows
 //	events            what was published since the block began, as channel, payload
+//	news              what was told of locks since the last "news", likewise
 //	client NAME ...   the rest is a blocking command of another client, who waits if
 //	                  need be
 //	ended             what those clients were answered since the last "ended"
@@ -331,6 +332,7 @@ type stage struct {
 	at      resp.Stamp
 	db      int
 	events  []resp.Message
+	news    []string
 	changed []string // keys, as those who track them hear it
 	scripts map[string]string
 	session uint64 // of those who wait; 0: not opened yet
@@ -359,7 +361,7 @@ func newStage(t testing.TB) *stage {
 func (s *stage) fresh() {
 	s.m = newMachine()
 	s.at = resp.Stamp{Wall: transcriptWall * 1000}
-	s.db, s.events, s.multi, s.watch = 0, nil, nil, nil
+	s.db, s.events, s.news, s.multi, s.watch = 0, nil, nil, nil, nil
 	s.session, s.asked, s.waiting, s.ended = 0, 0, map[resp.BlockID]waitingClient{}, map[string]resp.Reply{}
 }
 
@@ -387,6 +389,10 @@ func (s *stage) step(st step) []string {
 		s.db = int(s.number(st))
 	case "events":
 		return s.published()
+	case "news":
+		news := s.news
+		s.news = nil
+		return news
 	case "client":
 		s.client(st)
 	case "ended":
@@ -552,6 +558,7 @@ func (s *stage) apply(reqs []resp.Request) []resp.Result {
 	s.at.Seed = seed(s.at.Index)
 	results, msgs := s.m.Apply(s.at, reqs)
 	s.events = append(s.events, published(msgs)...)
+	s.news = append(s.news, newsIn(msgs)...)
 	s.changed = append(s.changed, changedKeys(msgs)...)
 	s.hear(msgs)
 	return results

@@ -163,7 +163,15 @@ const (
 	MessageChanges                    // what an entry changed: Index and Changes
 	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
 	MessageLocks                      // the last of an entry, if it has granted or ended locks: Index and Locks
+	MessageEvent                      // what has become of a lock: Event, which News makes a message of a channel of
 )
+
+// EventForm makes a message of a channel of what has become of a lock. It is made where somebody may want
+// it: mostly nobody does.
+type EventForm interface {
+	Channel(event []byte) string
+	Payload(event []byte) string
+}
 
 // Message is something that leaves the machine beside the replies, on every node
 // and in the order of the log.
@@ -179,6 +187,8 @@ type Message struct {
 	Block *BlockEnd // MessageBlock
 
 	Locks []LockNews // MessageLocks: in order. Their strings are good for as long as the message is delivered
+	Event []byte     // MessageEvent: it may be read as long as the message is being delivered
+	News  EventForm
 }
 
 // ChangeKind says what a Change is.

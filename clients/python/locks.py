@@ -160,8 +160,8 @@ IS_WOKEN = 1.0
 LIBRARIES = {
     "redis-py.Lock": Library(RedisPyLock, POLLS),
     "redis-py.asyncio.Lock": Library(RedisPyAsyncLock, POLLS),
-    # It waits in BLPOP for as long as a lease, and looks again only then.
-    "python-redis-lock": Library(PythonRedisLock, IS_WOKEN, expiry_max=3.5),
+    # It waits in BLPOP for as long as a lease, and looks again only then, unless lockd wakes it.
+    "python-redis-lock": Library(PythonRedisLock, IS_WOKEN, expiry_max=1.5 if where.TARGET == "lockd" else 3.5),
     "pottery.Redlock": Library(Pottery, POLLS),
     "pottery.AIORedlock": Library(PotteryAsync, POLLS),
     "aioredlock": Library(Aioredlock, POLLS),

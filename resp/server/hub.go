@@ -127,14 +127,27 @@ func (h *Hub) deliver(m *resp.Message) {
 		d.to(h.shards[m.Channel], "smessage", m.Channel, m.Payload)
 		return
 	}
-	d.to(h.channels[m.Channel], "message", m.Channel, m.Payload)
+	if m.Kind == resp.MessageEvent {
+		m = &resp.Message{Kind: m.Kind, Channel: m.News.Channel(m.Event), Event: m.Event, News: m.News}
+	}
+	if subs := h.channels[m.Channel]; len(subs) > 0 {
+		d.to(subs, "message", m.Channel, payload(m))
+	}
 	h.match(m.Channel, func(p *pattern, inTime bool) {
 		if inTime {
-			d.to(p.subs, "pmessage", p.glob, m.Channel, m.Payload)
+			d.to(p.subs, "pmessage", p.glob, m.Channel, payload(m))
 		} else {
 			d.refuse(p)
 		}
 	})
+}
+
+// payload is that of a message. What has become of a lock is put into words by its first receiver.
+func payload(m *resp.Message) string {
+	if m.News != nil {
+		m.Payload, m.News = m.News.Payload(m.Event), nil
+	}
+	return m.Payload
 }
 
 // match calls found with each pattern that matches a channel, and with each that takes too long to

@@ -65,6 +65,55 @@ func TestListening(t *testing.T) {
 	}
 }
 
+// countedNews counts the messages that are made of events.
+type countedNews struct{ channels, payloads int }
+
+func (n *countedNews) Channel(event []byte) string {
+	n.channels++
+	return "__lock@0__:" + string(event)
+}
+
+func (n *countedNews) Payload(event []byte) string {
+	n.payloads++
+	return "news of " + string(event)
+}
+
+// What becomes of a lock is put into words only where somebody hears it, and then once: for subscribers of
+// its channel and of patterns, in both protocols.
+func TestNewsOfLocks(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	news := &countedNews{}
+	tell := func(keys ...string) {
+		for _, key := range keys {
+			srv.Hub().Publish([]resp.Message{{Kind: resp.MessageEvent, Event: []byte(key), News: news}})
+		}
+	}
+	tell("a", "b")
+	if *news != (countedNews{}) {
+		t.Errorf("nobody listens: %+v", news)
+	}
+	channel, pattern, other := dial(t, addr), dialTracker(t, addr, ""), dial(t, addr)
+	other.send("SUBSCRIBE other\r\n")
+	other.want("*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n")
+	tell("a", "b")
+	if *news != (countedNews{2, 0}) {
+		t.Errorf("others listen: %+v", news)
+	}
+	channel.send("SUBSCRIBE __lock@0__:a\r\n")
+	channel.want("*3\r\n$9\r\nsubscribe\r\n$12\r\n__lock@0__:a\r\n:1\r\n")
+	pattern.send("PSUBSCRIBE __lock@*:a*\r\n")
+	pattern.want(">3\r\n$10\r\npsubscribe\r\n$11\r\n__lock@*:a*\r\n:1\r\n")
+	tell("a", "b", "ab")
+	channel.want("*3\r\n$7\r\nmessage\r\n$12\r\n__lock@0__:a\r\n$9\r\nnews of a\r\n")
+	pattern.want(">4\r\n$8\r\npmessage\r\n$11\r\n__lock@*:a*\r\n$12\r\n__lock@0__:a\r\n$9\r\nnews of a\r\n" +
+		">4\r\n$8\r\npmessage\r\n$11\r\n__lock@*:a*\r\n$13\r\n__lock@0__:ab\r\n$10\r\nnews of ab\r\n")
+	if *news != (countedNews{5, 2}) {
+		t.Errorf("%+v", news)
+	}
+	other.send("UNSUBSCRIBE other\r\nPUBSUB NUMSUB __lock@0__:a\r\n")
+	other.want("*3\r\n$11\r\nunsubscribe\r\n$5\r\nother\r\n:0\r\n*2\r\n$12\r\n__lock@0__:a\r\n:1\r\n")
+}
+
 // costly is a pattern whose match with a channel of as many letters a takes about
 // steps comparisons.
 func costly(i, steps, channelLen int) string {

@@ -108,6 +108,31 @@ final class RedissonPurpose {
         }
         lock.unlock();
         same("locked after the release", false, c.getLock(name).isLocked());
+        if (Env.LOCKD) {
+            endedByOthers(a.getLock(name + ":ended"), b.getLock(name + ":ended"), c);
+            endedByOthers(a.getFairLock(name + ":fair"), b.getFairLock(name + ":fair"), c);
+        }
+    }
+
+    /** What ends a lock otherwise than by its holder wakes who waits for it, and would else sleep for a minute. */
+    private static void endedByOthers(RLock held, RLock awaited, RedissonClient other) throws Exception {
+        for (boolean deleted : List.of(true, false)) {
+            Workers.result(Workers.start(() -> {
+                held.lock(60, TimeUnit.SECONDS);
+                return null;
+            }));
+            Future<Void> waiting = waiting("the waiter", () -> {
+                awaited.lock(20, TimeUnit.SECONDS);
+                awaited.unlock();
+                return null;
+            });
+            if (deleted) {
+                other.getKeys().delete(held.getName());
+            } else {
+                other.getKeys().expire(held.getName(), 500, TimeUnit.MILLISECONDS);
+            }
+            soon("who waits for a lock that others have ended", waiting);
+        }
     }
 
     /** tryLock: it waits so long and no longer. */

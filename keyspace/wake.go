@@ -1,0 +1,156 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
+
+// Who waits for a lock by a library sleeps until the library's own script says that it is free. What ends
+// the lock otherwise, as the end of its lease or DEL, is said here, in the words of that script.
+
+// goneLock is a key that has gone, and how those who may wait for it are woken.
+type goneLock struct {
+	db   int
+	key  string
+	wake func(c *ctx, key string)
+}
+
+// What libraries call their things.
+const (
+	redissonChannel  = "redisson_lock__channel"
+	redissonRWLock   = "redisson_rwlock"
+	redissonQueue    = "redisson_lock_queue"
+	redissonTimeouts = "redisson_lock_timeout"
+	redissonOne      = "0" // wakes one who waits
+	redissonAll      = "1" // wakes all
+
+	pythonLock     = "lock:"
+	pythonSignal   = "lock-signal:"
+	pythonSignalMs = 1000
+)
+
+// fairLooksMax bounds how many of a fair lock's queue are looked at.
+const fairLooksMax = 64
+
+// noteGone notes that a key has gone for which programs may wait.
+func (m *Machine) noteGone(db int, was *entry) {
+	if !m.noting || !m.settings.wakeLibraries {
+		return
+	}
+	var wake func(c *ctx, key string)
+	switch l := was.hashLock(); {
+	case l != nil && l.shared():
+		wake = wakeWriter
+	case l != nil && l.writes():
+		wake = wakeReaders
+	case l != nil:
+		wake = wakeRedisson
+	case was.agg() == nil && m.blocked.places.Len() > 0 && strings.HasPrefix(was.key(), pythonLock):
+		wake = wakePython
+	default:
+		return
+	}
+	m.gone = append(m.gone, goneLock{db, was.key(), wake})
+}
+
+// writes reports whether one who writes holds a read-write lock.
+func (l *hashLock) writes() bool {
+	return len(l.holders) > 0 && strings.HasSuffix(l.holders[0].token, hashWrite)
+}
+
+// forgetTold forgets, of the locks that a script has ended, those of which it has told itself.
+func (m *Machine) forgetTold(j *journal) {
+	if len(m.gone) == j.gone {
+		return
+	}
+	said := m.messages[j.messages:]
+	told := func(g goneLock) bool {
+		return slices.ContainsFunc(said, func(msg resp.Message) bool {
+			return strings.HasPrefix(msg.Channel, redissonPrefix) && strings.Contains(msg.Channel, g.key)
+		})
+	}
+	m.gone = append(m.gone[:j.gone], slices.DeleteFunc(m.gone[j.gone:], told)...)
+}
+
+// wakeLibraries wakes those who wait for keys that have gone and not come back.
+func (m *Machine) wakeLibraries(at resp.Stamp) {
+	for len(m.gone) > 0 {
+		g := m.gone[0]
+		m.gone = m.gone[1:]
+		m.serving = true // what it changes is nobody's command
+		if c := (&ctx{m: m, at: at, db: g.db}); c.lookup(g.key) == nil {
+			m.because(cause{}, func() { g.wake(c, g.key) })
+		}
+		m.serving = false
+	}
+	m.gone = nil
+}
+
+// redissonName is the name of something that belongs to a lock.
+func redissonName(what, key string) string {
+	if strings.Contains(key, "{") {
+		return what + ":" + key
+	}
+	return what + ":{" + key + "}"
+}
+
+// tellRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
+func (c *ctx) tellRedisson(channel, message string) {
+	c.m.spend(2 * publishWork)
+	c.publish(resp.MessageChannel, channel, message)
+	c.publish(resp.MessageShard, channel, message)
+}
+
+func wakeWriter(c *ctx, key string)  { c.tellRedisson(redissonName(redissonRWLock, key), redissonOne) }
+func wakeReaders(c *ctx, key string) { c.tellRedisson(redissonName(redissonRWLock, key), redissonAll) }
+
+// wakeRedisson wakes one who waits for a lock, and who is next if it is a fair one.
+func wakeRedisson(c *ctx, key string) {
+	channel := redissonName(redissonChannel, key)
+	c.tellRedisson(channel, redissonOne)
+	if next := c.nextInQueue(key); next != "" {
+		c.tellRedisson(channel+":"+next, redissonOne)
+	}
+}
+
+// nextInQueue is the first in the queue of a fair lock who has not given up by now.
+func (c *ctx) nextInQueue(key string) string {
+	queue, err := c.lookupList(redissonName(redissonQueue, key))
+	if err != nil || queue == nil {
+		return ""
+	}
+	ends, err := c.lookupZset(redissonName(redissonTimeouts, key))
+	if err != nil {
+		return ""
+	}
+	for i := range min(queue.Len(), fairLooksMax) {
+		next := queue.Get(i)
+		if ends == nil {
+			return next
+		}
+		c.m.spend(value.FarWork + ends.FindWork(next))
+		if end, there := ends.Get(next); !there || end > float64(c.wallMs()) {
+			return next
+		}
+	}
+	return ""
+}
+
+// wakePython wakes one who waits for a lock of python-redis-lock, in BLPOP of a list, if there is one.
+func wakePython(c *ctx, key string) {
+	signal := pythonSignal + strings.TrimPrefix(key, pythonLock)
+	c.m.spend(value.TreeWork(c.m.blocked.places.Len()))
+	if c.m.blocked.next(readyKey{c.db, signal, value.ListKind}, 0) == nil || c.lookup(signal) != nil {
+		return
+	}
+	until, ok := c.after(pythonSignalMs)
+	if !ok {
+		return
+	}
+	c.pushAll(resp.Args{"lpush", signal, redissonAll}, value.LeftEnd, false)
+	c.setDeadline(signal, until)
+	c.notify(notifyGeneric, "expire", signal)
+}
