@@ -13,8 +13,7 @@ import (
 var evalSpec = &resp.Spec{Name: "eval", Keys: resp.EvalKeys}
 
 // play has a session see commands: "ms COMMAND ... -> reply", where a reply is OK, nil, a number or a text.
-// It returns what was seen as "kind template count".
-func play(s *Session, lines ...string) []string {
+func play(s *Session, lines ...string) {
 	for _, line := range lines {
 		var at int64
 		call, answer, _ := strings.Cut(line, " -> ")
@@ -25,6 +24,10 @@ func play(s *Session, lines ...string) []string {
 		c := resp.Cmd{Args: words[1:], Spec: evalSpec}
 		s.Saw(OpOf(strings.ToLower(words[1])), &c, replyOf(answer), at)
 	}
+}
+
+// sightings are what a session has seen, as "kind template count".
+func sightings(s *Session) []string {
 	var seen []string
 	for _, x := range s.Sightings(resp.Client{ID: 1}) {
 		seen = append(seen, fmt.Sprint(names[x.Kind], " ", sight.Template(x.Key), " ", x.Count))
@@ -101,7 +104,9 @@ func TestSightings(t *testing.T) {
 		{"errors", []string{"1 SETNX l1 a -> ERR no", "2 EVAL source 1 l1 a -> ERR no", "3 UNLOCK l1 a -> ERR no"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := play(&Session{}, tt.lines...); !slices.Equal(got, tt.want) {
+			s := &Session{}
+			play(s, tt.lines...)
+			if got := sightings(s); !slices.Equal(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
