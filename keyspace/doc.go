@@ -9,6 +9,8 @@
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, and the commands that are elsewhere
+//	news.go      the words in which subscribers are told of what becomes of locks
+//	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
 //	script.go    a running script: its calls
@@ -17,10 +19,9 @@
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
-//	fate.go      what becomes of locks, as store notes it    events.go  the log of that
 //	holders.go   what holders of locks hear of them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	news.go      the words in which subscribers are told of it    wake.go  waking those who wait by a library
+//	fate.go      what becomes of locks, as store notes it    events.go  the log of that
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
@@ -35,6 +36,12 @@
 //	line.go -> block.go      who is in line waits, too
 //	deadlock.go -> block.go  whose wait is ended
 //	deadlock.go -> line.go   and his place in line
+//	block.go -> wake.go      a library's waiters are served, too
+//	db.go -> wake.go         the same of a library's
+//	fate.go -> holders.go    what becomes of a lock is told its holder
+//	fate.go -> news.go       what becomes of a lock is told
+//	fate.go -> hashlock.go   of a hash, too
+//	entry.go -> hashlock.go  which a mark says to be one
 //	cmd_block.go -> table.go what looks up the command that waits
 //
 // Below them are packages that know nothing of the machine:

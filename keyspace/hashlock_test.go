@@ -150,7 +150,7 @@ func TestHashLockIsBounded(t *testing.T) {
 		t.Errorf("a holder takes %d bytes, and counts for %d", size, hashHolderBytes)
 	}
 	before := e.size()
-	mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HDEL k %s\nHDEL k %s' 0", tokenOf(0), tokenOf(1999)))
+	mustApply(t, m, at, 0, fmt.Sprintf("EVAL 'HDEL k %s\nHDEL k %s' 0", tokenOf(0), tokenOf(299)))
 	next, _ := m.dbs[0].keys.get("k")
 	if n := len(next.hashLock().holders); n != hashHoldersMax-1 {
 		t.Errorf("%d holders", n)

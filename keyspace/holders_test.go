@@ -143,7 +143,7 @@ func TestLockNewsOfALine(t *testing.T) {
 func TestLockNewsInOrder(t *testing.T) {
 	s := newNewsStage(t)
 	got := s.says(1, "LOCK k a PX 1000", "UNLOCK k a", "LOCK k a PX 900", "DEL k", "LOCK k b PX 800")
-	if want := "granted 0/k a 1000 ms of 1, released 0/k a of 1, granted 0/k a 900 ms of 1, deleted 0/k a of 1, granted 0/k b 800 ms of 1"; got != want {
+	if want := "granted 0/k a 1000 ms of 1, released 0/k a of 1, granted 0/k a 900 ms of 1, released 0/k a of 1, granted 0/k b 800 ms of 1"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 }
@@ -189,9 +189,9 @@ func TestLeases(t *testing.T) {
 		{lost + "; UNLOCK k a", "released of 1"},
 		{lost + "; UNLOCK k a; LOCK k a PX 1000", "released of 1"}, // with another fence
 		{lost + "; EVAL 'DEL k' 0", "released by a script of 1"},
-		{lost + "; DEL k; LOCK k b PX 1000; DEL k; FLUSHALL", "deleted of 1"},
+		{lost + "; DEL k; LOCK k b PX 1000; DEL k; FLUSHALL", "released of 1"},
 		{lost + "; SET k b", "overwritten of 1"},
-		{lost + "; FLUSHALL; LOCK k a PX 1000; DEL k", "deleted of 1"}, // which has another fence, and was lost last
+		{lost + "; FLUSHALL; LOCK k a PX 1000; DEL k", "released of 1"}, // which has another fence, and was lost last
 		{lost + "; FLUSHALL; SET x 1; FLUSHALL", "flushed of 1"},
 		{lost + "; DEL k; LOCK k a PX 1000; FLUSHALL", "flushed of 1"}, // likewise
 		{lost + "; SWAPDB 1 0; SWAPDB 0 1", "swapped of 1"},

@@ -31,11 +31,11 @@
 //	run.go            a run: commands of a pipeline that the backend takes at once
 //	followed.go       a request of a session that tracks keys
 //	conn_tracking.go  CLIENT TRACKING, and how a session is told of changes
-//	holders.go        locks that clients have taken, and how they are told of their loss
 //	conn_monitor.go   MONITOR
 //	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	hub.go            who is subscribed to what; messages and pushes
+//	holders.go        locks that clients have taken, and how they are told of their loss
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        what a session is, and who may touch what of it; all that there are
@@ -44,7 +44,11 @@
 //	limits.go         the limits, and what is counted against them
 //
 // Each calls those below it. Up goes only what is called through a value: run.go lends followed.go
-// the function that appends replies, and package track tells a session of changes through its Conn.
+// the function that appends replies, and package track tells a session of changes through its Conn;
+// and this:
+//
+//	holders.go -> hub.go  who has lost a lock is told as subscribers are
+//
 // Below are packages that know no session:
 //
 //	describe/  what COMMAND says of rows
