@@ -48,5 +48,6 @@
 
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
-  addEventListener("pageshow", () => { if (!source && !document.hidden) open(); });
+  addEventListener("pageshow", () => { if (!source && !document.hidden) open(); }); // back from another page
+  if (!document.hidden) open();
 })();
