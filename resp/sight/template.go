@@ -8,16 +8,15 @@ const templateBytesMax = 128
 func Template(key string) string {
 	b := make([]byte, 0, min(len(key), templateBytesMax))
 	for i := 0; i < len(key) && len(b) < templateBytesMax; {
-		switch n := varying(key[i:], i > 0 && isWord(key[i-1])); {
+		n := varying(key[i:], i > 0 && isWord(key[i-1]))
+		switch {
 		case n == 0:
 			b = append(b, key[i])
-			i++
-		default:
-			if len(b) == 0 || b[len(b)-1] != '*' {
-				b = append(b, '*')
-			}
-			i += n
+			n = 1
+		case len(b) == 0 || b[len(b)-1] != '*':
+			b = append(b, '*')
 		}
+		i += n
 	}
 	return string(b)
 }
