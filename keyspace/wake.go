@@ -66,13 +66,27 @@ func (m *Machine) forgetTold(j *journal) {
 	if len(m.gone) == j.gone {
 		return
 	}
-	said := m.messages[j.messages:]
-	told := func(g goneLock) bool {
-		return slices.ContainsFunc(said, func(msg resp.Message) bool {
-			return strings.HasPrefix(msg.Channel, redissonPrefix) && strings.Contains(msg.Channel, g.key)
-		})
+	told := map[string]bool{}
+	for _, msg := range m.messages[j.messages:] {
+		if strings.HasPrefix(msg.Channel, redissonPrefix) {
+			addNamed(told, msg.Channel)
+		}
 	}
-	m.gone = append(m.gone[:j.gone], slices.DeleteFunc(m.gone[j.gone:], told)...)
+	rest := slices.DeleteFunc(m.gone[j.gone:], func(g goneLock) bool { return told[g.key] })
+	m.gone = m.gone[:j.gone+len(rest)]
+}
+
+// addNamed adds the locks that a channel of Redisson's may be about: what:{name} or, if that has braces itself,
+// what:name, with the program and the thread behind it that is next in a fair lock's queue.
+func addNamed(told map[string]bool, channel string) {
+	_, name, _ := strings.Cut(channel, ":")
+	if end := strings.LastIndexByte(name, '}'); end > 0 && name[0] == '{' {
+		told[name[1:end]] = true
+	}
+	for range 3 {
+		told[name] = true
+		name = name[:max(0, strings.LastIndexByte(name, ':'))]
+	}
 }
 
 // wakeLibraries wakes those who wait for keys that have gone and not come back.
