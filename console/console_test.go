@@ -311,11 +311,11 @@ func TestForce(t *testing.T) {
 			want       int
 			asked      []string
 		}{
-			{"/lock/force?key=a%ff&db=2", "token=61ff&reason=+web-7+hangs+", 303, []string{"SELECT 2", "LOCKS FORCE a\xff TOKEN a\xff REASON web-7 hangs"}},
+			{"/lock/force?key=a%ff&db=2", "token=12-61ff&reason=+web-7+hangs+", 303, []string{"SELECT 2", "LOCKS FORCE a\xff TOKEN a\xff FENCE 12 REASON web-7 hangs"}},
 			{"/lock/force?key=a", "token=all&reason=x", 303, []string{"LOCKS FORCE a REASON x"}},
 			{"/lock/force?key=a", "token=all&reason=++", 400, nil},
 			{"/lock/force?key=a", "reason=x", 400, nil},
-			{"/lock/force?key=a", "token=xyz&reason=x", 400, nil},
+			{"/lock/force?key=a", "token=12-xyz&reason=x", 400, nil},
 			{"/lock/force", "token=all&reason=x", 400, nil},
 			{"/lock/force?key=a&token=all&reason=x", "", 400, nil},
 			{"/lock/force?key=a", "token=all&reason=" + strings.Repeat("x", reasonBytesMax+1), 400, nil},

@@ -48,7 +48,8 @@ func (c *Console) force(w http.ResponseWriter, r *http.Request) {
 
 func forceCommand(q *query, form url.Values) ([]string, error) {
 	reason, whose := strings.TrimSpace(form.Get("reason")), form.Get("token")
-	token, err := hex.DecodeString(whose)
+	fence, name, _ := strings.Cut(whose, "-") // many tokens begin alike, and no more than their beginning is shown
+	token, err := hex.DecodeString(name)
 	switch {
 	case q.Key == "":
 		return nil, errors.New("no key is given")
@@ -58,8 +59,8 @@ func forceCommand(q *query, form url.Values) ([]string, error) {
 		return nil, fmt.Errorf("a reason has at most %d bytes", reasonBytesMax)
 	case whose == everybody:
 		return []string{"LOCKS", "FORCE", q.Key, "REASON", reason}, nil
-	case whose == "" || err != nil:
+	case name == "" || err != nil:
 		return nil, errors.New("no token is given")
 	}
-	return []string{"LOCKS", "FORCE", q.Key, "TOKEN", string(token), "REASON", reason}, nil
+	return []string{"LOCKS", "FORCE", q.Key, "TOKEN", string(token), "FENCE", fence, "REASON", reason}, nil
 }

@@ -3,6 +3,7 @@ package keyspace
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockd/keyspace/arg"
@@ -40,7 +41,7 @@ var locksRows = []resp.Row[command]{
 			Name: "locks|force", Arity: -5, Flags: resp.Write | resp.Admin, Keys: secondKey, Access: "RW delete",
 			Group: "lockd", Since: "1.0.0",
 			Summary: "End a lock for all who hold it, or for one, and write down why",
-			Syntax:  "key [TOKEN token] REASON text",
+			Syntax:  "key [TOKEN token] [FENCE fence] REASON text",
 		}, Run: cmdLocksForce},
 		{Spec: resp.Spec{
 			Name: "locks|graph", Arity: -2, Flags: resp.ReadOnly,
@@ -343,7 +344,7 @@ func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *lockEvent) resp.R
 	if grant != nil {
 		f = f.command(grant.command(), grant.client)
 	}
-	f = f.add("fence", resp.Int(int64(max(h.Fence, e.fence, c.m.dbs[c.db].floor)))).add("lease-left-ms", resp.Int(left))
+	f = f.add("fence", resp.Int(int64(c.fenceOf(e, h)))).add("lease-left-ms", resp.Int(left))
 	if h.LeaseMs != 0 {
 		f = f.time("since", h.SinceMs).add("held-ms", resp.Int(c.now()-h.SinceTick)).add("lease-ms", resp.Int(h.LeaseMs)).
 			add("renewals", resp.Int(int64(h.Renewals))).time("last-renewal", renewedMs(h))
@@ -513,38 +514,56 @@ const (
 	errTokensBeginSo = "ERR the tokens of several holders begin so: name one in full"
 )
 
-// parseForce reads TOKEN and REASON, in any order.
-func parseForce(args resp.Args) (token, reason string, err error) {
+// forceOptions say for whom of its holders a lock is ended, and why. The fence is that of the lock as somebody
+// has seen it: who has it by now keeps it.
+type forceOptions struct {
+	token  string // in full, or as much as is shown of it; "": anyone
+	fence  uint64 // 0: any
+	reason string
+}
+
+// parseForce reads TOKEN, FENCE and REASON, in any order.
+func parseForce(args resp.Args) (o forceOptions, err error) {
 	for i := 0; i < len(args); i += 2 {
 		switch {
 		case i+1 == len(args):
-			return "", "", resp.Error(resp.ErrSyntax)
-		case resp.Is(args[i], "TOKEN") && token == "":
-			token = args[i+1]
-			err = checkToken(token)
-		case resp.Is(args[i], "REASON") && reason == "":
-			if reason = args[i+1]; reason == "" {
+			return o, resp.Error(resp.ErrSyntax)
+		case resp.Is(args[i], "TOKEN") && o.token == "":
+			o.token = args[i+1]
+			err = checkToken(o.token)
+		case resp.Is(args[i], "FENCE") && o.fence == 0:
+			o.fence, err = parseFence(args[i+1])
+		case resp.Is(args[i], "REASON") && o.reason == "":
+			if o.reason = args[i+1]; o.reason == "" {
 				err = resp.Error(errReasonEmpty)
 			} else {
-				err = checkLength("reason", reason, lockReasonBytesMax)
+				err = checkLength("reason", o.reason, lockReasonBytesMax)
 			}
 		default:
 			err = resp.Error(resp.ErrSyntax)
 		}
 		if err != nil {
-			return "", "", err
+			return o, err
 		}
 	}
-	if reason == "" {
-		return "", "", resp.Error(resp.ErrSyntax)
+	if o.reason == "" {
+		return o, resp.Error(resp.ErrSyntax)
 	}
-	return token, reason, nil
+	return o, nil
+}
+
+func parseFence(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || n == 0 {
+		return 0, resp.Error(resp.ErrNotInteger)
+	}
+	return n, nil
 }
 
 // cmdLocksForce answers how many have lost the lock by it.
 func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	key := args[2]
-	token, reason, err := parseForce(args[3:])
+	o, err := parseForce(args[3:])
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -555,20 +574,33 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.m.cause.how, c.m.cause.reason = eventForced, reason
-	holders := c.holdersOf(e)
-	if token != "" {
-		h, err := holderFor(holders, token)
+	c.m.cause.how, c.m.cause.reason = eventForced, o.reason
+	all := c.holdersOf(e)
+	holders := all
+	if o.fence != 0 {
+		holders = slices.DeleteFunc(slices.Clone(all), func(h *value.Holder) bool { return c.fenceOf(e, h) != o.fence })
+	}
+	if o.token != "" {
+		h, err := holderFor(holders, o.token)
 		if h == nil {
 			return orZero(err)
 		}
-		if len(holders) > 1 {
-			c.dropOne(key, e, h.Token)
-			return resp.Int(1)
-		}
+		holders = []*value.Holder{h}
+	}
+	switch {
+	case len(holders) == 0:
+		return resp.Int(0)
+	case len(holders) < len(all): // one of several: each has a fence of its own, or all have the same
+		c.dropOne(key, e, holders[0].Token)
+		return resp.Int(1)
 	}
 	c.deleteNotify(key)
 	return resp.Int(int64(len(holders)))
+}
+
+// fenceOf is the fence that is told of a holder.
+func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
+	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
 }
 
 // dropOne ends a lock for one of several.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,7 +117,12 @@ func TestConsole(t *testing.T) {
 	}
 	events := cluster[2].watch("/events/lock?key=order:%3C42%3E")
 	cluster[2].awaitFrame(events, "the-seco...")
-	form := url.Values{"token": {fmt.Sprintf("%x", "the-firs...")}, "reason": {"web-7 hangs"}}
+	_, page, _ := cluster[1].browse(http.MethodGet, "/lock?key=order:%3C42%3E", "", nil)
+	whose := regexp.MustCompile(`<option value="([0-9]+-[0-9a-f]+)">the-firs`).FindStringSubmatch(page)
+	if whose == nil {
+		t.Fatalf("no holder to choose:\n%s", page)
+	}
+	form := url.Values{"token": {whose[1]}, "reason": {"web-7 hangs"}}
 	status, text, err := cluster[1].browse(http.MethodPost, "/lock/force?key=order:%3C42%3E", "", form)
 	if err != nil || status != http.StatusOK || !strings.Contains(text, "Holders that have lost the lock: 1.") {
 		t.Fatalf("status %d, %v:\n%s", status, err, text)

@@ -97,6 +97,7 @@ type locksWhyCmd struct {
 type locksForceCmd struct {
 	Key    string `arg:"" help:"Key of the lock."`
 	Token  string `help:"End it for the holder of this token only, in full or as much as is shown of it." placeholder:"TOKEN"`
+	Fence  uint64 `help:"End it only if it is held with this fence still." placeholder:"N"`
 	Reason string `required:"" help:"Why; it is written down." placeholder:"TEXT"`
 }
 
@@ -256,6 +257,9 @@ func (c locksForceCmd) words() []string {
 	words := []string{"FORCE", c.Key, "REASON", c.Reason}
 	if c.Token != "" {
 		words = append(words, "TOKEN", c.Token)
+	}
+	if c.Fence > 0 {
+		words = append(words, "FENCE", strconv.FormatUint(c.Fence, 10))
 	}
 	return words
 }

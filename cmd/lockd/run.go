@@ -89,7 +89,7 @@ func (c *runCmd) holder() *hold.Holder {
 	name := fmt.Sprintf("lockd-run:%s:%d", host, os.Getpid())
 	return hold.New(&hold.Cluster{
 		Addrs: c.Addr, User: c.User, Password: c.Auth, Name: name,
-		Key: c.Lock, Token: name + ":" + rand.Text(), Lease: c.Px, Options: c.options(),
+		Key: c.Lock, Token: rand.Text() + "@" + name, Lease: c.Px, Options: c.options(),
 	}, c.Px)
 }
 

@@ -62,7 +62,7 @@ func TestRunHoldsTheLock(t *testing.T) {
 	stdout, stderr, status := lockdRun(t, p.addr, fmt.Sprintf(
 		`echo $LOCKD_FENCE; touch %s; until [ -s %s/token ]; do sleep 0.01; done; cat %s/token; exit 3`, held, dir, dir))
 	fence, token, _ := strings.Cut(stdout, "\n")
-	if n, err := strconv.Atoi(fence); status != 3 || err != nil || n <= 0 || !strings.HasPrefix(token, "lockd-run:") || stderr != "" {
+	if n, err := strconv.Atoi(fence); status != 3 || err != nil || n <= 0 || !strings.Contains(token, "@lockd-run:") || stderr != "" {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 	if n := c.Exists(t.Context(), "door").Val(); n != 0 {

@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
@@ -52,7 +53,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	}
 	words := []string{"LOCKS", "FORCE", f.Key, "REASON", f.Reason}
 	if f.Token != "" {
-		words = append(words, "TOKEN", f.Token)
+		words = append(words, "TOKEN", f.Token, "FENCE", strconv.FormatInt(f.Fence, 10))
 	}
 	r, err := c.Tell(ctx, words...)
 	if err == nil && r.IsErr() {
