@@ -99,7 +99,7 @@ func TestPages(t *testing.T) {
 		wants(t, get(c, "/"), 200, `<a href="/lock?key=order%3A42">order:42</a>`, "order:42/owner", "10 s", "20 s of 30 s", `width="66"`,
 			"Locks: 1, waiters: 1", `data-events="/events/locks"`)
 		wants(t, get(c, "/lock?key=order:42"), 200, "order:42 bills", "2 times, last at 00:00:15.000", "Waited 4 s, Gives up in 56 s",
-			"forced", "reason: order:42 hangs", `class="lost"`, `class="waited"`, `<option value="6f726465723a3432">`,
+			"forced", "reason: order:42 hangs", `class="lost"`, `class="waited"`, `<option value="12-6f726465723a3432">`,
 			`action="/lock/force?key=order%3a42"`)
 		wants(t, get(c, "/lock?key=order:42&token=abc"), 200, "order:42 got it and lost it.")
 		wants(t, get(c, "/members"), 200, "The leader is n1.", "behind by 5", ">down<")
