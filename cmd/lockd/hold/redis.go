@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockd/cmd/lockd/client"
+	"lockd/internal/client"
 	"lockd/resp"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"lockd/cmd/lockd/client"
+	"lockd/internal/client"
 	"lockd/internal/locks"
 	"lockd/resp"
 )
