@@ -252,11 +252,11 @@ func TestWatchSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := aConsole(aNode(t, "order:42"))
 		asked := 0
-		c.watch.ask = func(context.Context, question) ([]any, error) {
+		c.watch.ask = func(context.Context, question) ([]resp.Reply, error) {
 			if asked++; asked == 1 {
 				panic("a defect")
 			}
-			return []any{[]any{}}, nil
+			return []resp.Reply{resp.Array()}, nil
 		}
 		w := follow(c, "/events/locks", false)
 		synctest.Wait()

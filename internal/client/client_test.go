@@ -230,6 +230,12 @@ func TestGreeting(t *testing.T) {
 	if want := []string{"HELLO 3 AUTH default secret SETNAME lockd-test", "SELECT 3", "PING"}; !reflect.DeepEqual(n.asked, want) {
 		t.Errorf("%q", n.asked)
 	}
+	n = startNode(t, "+PONG\r\n")
+	guest := &Cluster{Addrs: []string{n.addr}, User: "guest"}
+	defer guest.Close()
+	if r, err := guest.Ask(t.Context(), "PING"); err != nil || r.Str != "PONG" || n.asked[0] != "HELLO 3 AUTH guest " {
+		t.Errorf("a user without a password: %v, %v, %q", r, err, n.asked)
+	}
 	n = startNode(t)
 	n.hello = "-NOAUTH HELLO must be\r\n"
 	for _, do := range []func(context.Context, ...string) (resp.Reply, error){
