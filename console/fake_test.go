@@ -68,12 +68,11 @@ func (f *fakeNode) reply(args []string) resp.Reply {
 		return resp.OK()
 	}
 	f.mu.Lock()
+	wait := f.wait
+	f.mu.Unlock()
+	time.Sleep(wait)
+	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.wait > 0 {
-		f.mu.Unlock()
-		time.Sleep(f.wait)
-		f.mu.Lock()
-	}
 	if r, ok := f.replies[strings.Join(args[:2], " ")]; ok {
 		return r
 	}
