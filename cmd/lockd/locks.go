@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/term"
 
-	"lockd/cmd/lockd/client"
 	"lockd/cmd/lockd/show"
+	"lockd/internal/client"
 	"lockd/internal/locks"
 	"lockd/resp"
 )
