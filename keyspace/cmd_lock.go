@@ -15,7 +15,7 @@ import (
 // A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "lock", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
+		Name: lockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
@@ -35,6 +35,9 @@ var lockRows = []resp.Row[command]{
 		Syntax:  "key token",
 	}, Run: cmdUnlock},
 }
+
+// lockCommand is the command by which locks are taken of whose loss clients are told.
+const lockCommand = "lock"
 
 // Limits of a lock.
 const (
@@ -207,14 +210,15 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	}
 	e := c.lookup(key)
 	if l.several() {
-		return c.tellGrant(l, c.putHolder(key, e, l.permits, l.holder(e), until))
+		h := l.holder(e)
+		return c.tellAgain(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
 	}
 	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c.m, e))
 	if c.m.store(c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
-	return c.tellGrant(l, c.fence(key))
+	return c.tellAgain(l, e != nil, c.fence(key))
 }
 
 // mark is that of the lock: who has it already keeps the facts.

@@ -204,7 +204,6 @@ type journal struct {
 	changed   int // changes, likewise
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
-	lockNews  int // likewise
 	gone      int // keys that have gone, likewise
 	events    eventMark
 	sequence  uint64
@@ -234,7 +233,6 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready), gone: len(m.gone),
-		lockNews: len(m.lockNews),
 		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
 	}
 }
@@ -315,7 +313,6 @@ func (m *Machine) rollback() {
 		}
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
-	m.lockNews = m.lockNews[:j.lockNews]
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
 	m.gone = m.gone[:j.gone]

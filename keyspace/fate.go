@@ -233,7 +233,6 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	default:
 		kind = eventDeleted
 	}
-	m.tellLoss(of, h, kind)
 	m.note(&lockEvent{
 		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
 		permits: of.permits, reason: m.cause.reason,
@@ -284,15 +283,13 @@ func (l *lockRequest) eventPermits() int64 {
 // noteLocksOf notes what becomes of all locks of a database.
 func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
 	if m.noting && m.dbs[db].keys.len() > 0 {
-		m.addLockNews(resp.LockNews{HeldLock: resp.HeldLock{DB: db}, How: eventNames[kind]})
 		m.note(&lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
 	}
 }
 
 // note adds an event, and tells of it.
 func (m *Machine) note(e *lockEvent) {
-	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
-	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+	m.complete(e)
 	var record []byte
 	if m.events.begun {
 		record = m.events.add(e)
@@ -304,5 +301,17 @@ func (m *Machine) note(e *lockEvent) {
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
-	m.emit(resp.Message{Kind: resp.MessageEvent, Event: record, News: newsOf(m.settings.showTokens)})
+	m.tellLock(resp.MessageLock, record)
+}
+
+// complete says whose doing an event is, and when it was.
+func (m *Machine) complete(e *lockEvent) {
+	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
+	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+}
+
+// tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
+// locks.
+func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
+	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: newsOf(m.settings.showTokens)})
 }

@@ -56,8 +56,7 @@ type Machine struct {
 	servedBytes int64                 // replies to waiters in this entry
 	searched    int64                 // work of searches for deadlocks in this entry
 
-	lockNews []resp.LockNews // of this entry, for those who hold locks
-	gone     []goneLock      // those who wait for them by a library are woken when the command has ended
+	gone []goneLock // those who wait for them by a library are woken when the command has ended
 }
 
 // stats are the figures of INFO that follow from the log.
@@ -103,7 +102,6 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.tellChanges()
 	m.events.trim(m.settings.historyMax)
 	m.foldEntry()
-	m.tellLockNews()
 	messages := m.messages
 	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
 	return results, messages
