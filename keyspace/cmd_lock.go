@@ -213,8 +213,8 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 		h := l.holder(e)
 		return c.tellAgain(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
 	}
-	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c.m, e))
-	if c.m.store(c.db, key, e, next); e == nil {
+	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c, e))
+	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
@@ -222,11 +222,11 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 }
 
 // mark is that of the lock: who has it already keeps the facts.
-func (l *lockRequest) mark(m *Machine, was *entry) lockMark {
+func (l *lockRequest) mark(c *ctx, was *entry) lockMark {
 	if was != nil && was.mark() == isLock {
 		return isLock
 	}
-	return m.markOf(l.key, value.OfString(l.token))
+	return c.m.markOf(&c.why, l.key, value.OfString(l.token))
 }
 
 // tag is what the lock of a key is to know of its token. What this request does not say stays.
@@ -278,9 +278,9 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
 	m.noteLease(key, &h)
 	if was == nil {
-		m.storeLock(c.db, key, nil, value.NewLock(permits, &h))
+		m.storeLock(&c.why, c.db, key, nil, value.NewLock(permits, &h))
 	} else {
-		m.storeLock(c.db, key, was, was.lock().With(&h))
+		m.storeLock(&c.why, c.db, key, was, was.lock().With(&h))
 	}
 	m.lastFence = max(m.lastFence, h.Fence)
 	c.notify(notifyGeneric, event, key)
@@ -330,7 +330,7 @@ func cmdRenew(c *ctx, args resp.Args) resp.Reply {
 func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 	key, token := args[1], args[2]
 	e, held, err := c.lookupLock(key)
-	c.m.cause.condition = true
+	c.why.condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -353,6 +353,6 @@ func (c *ctx) dropHolder(key string, e *entry, token string) {
 		c.deleteNotify(key)
 		return
 	}
-	c.m.storeLock(c.db, key, e, left)
+	c.m.storeLock(&c.why, c.db, key, e, left)
 	c.notify(notifyGeneric, "unlock", key)
 }

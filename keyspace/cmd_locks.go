@@ -574,7 +574,7 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.m.cause.how, c.m.cause.reason = eventForced, o.reason
+	c.why.how, c.why.reason = eventForced, o.reason
 	all := c.holdersOf(e)
 	holders := all
 	if o.fence != 0 {

@@ -14,7 +14,7 @@ func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply
 	if again && c.m.applying && c.m.leaseOf(lock).Held {
 		e := lockEvent{kind: eventGranted, db: c.db, tick: c.m.now, key: l.key, token: l.token, fence: lock.Fence}
 		e.leaseMs = l.leaseMs
-		c.m.complete(&e)
+		c.m.complete(&c.why, &e)
 		c.m.tellLock(resp.MessageHeld, appendEvent(nil, &e))
 	}
 	return fence

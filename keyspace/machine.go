@@ -35,7 +35,6 @@ type Machine struct {
 	index      uint64 // of the entry being applied
 	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
 	noting     bool   // what becomes of locks is noted
-	cause      cause
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
@@ -88,7 +87,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.applying = at.Index, 0, true
-	m.now, m.cause, m.noting = m.tick, cause{}, !at.Unnoted
+	m.now, m.noting = m.tick, !at.Unnoted
 	m.events.begin(m)
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
@@ -151,7 +150,6 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
-	m.cause = cause{client: req.Sender}
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {
@@ -169,7 +167,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		c := ctx{m: m, at: at, db: cmd.DB}
+		c := ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
 		m.answer(&res, c.execute(cmd))
 		m.reads.endCommand(m.position())
 		if !req.Multi {
