@@ -276,7 +276,7 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	}
 	m.sequence++
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
-	m.noteLease(key, &h)
+	m.noteLease(&c.why, key, &h)
 	if was == nil {
 		m.storeLock(&c.why, c.db, key, nil, value.NewLock(permits, &h))
 	} else {

@@ -359,7 +359,7 @@ func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 	m.sequence++
 	all := l.Until(func(h *value.Holder) {
 		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
-		m.noteLease(was.key(), h)
+		m.noteLease(why, was.key(), h)
 	})
 	return newEntry(was.key(), was, value.OfAggregate(all), d)
 }

@@ -69,7 +69,7 @@ func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
 }
 
 // noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
-func (m *Machine) noteLease(key string, h *value.Holder) {
+func (m *Machine) noteLease(why *cause, key string, h *value.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
@@ -78,6 +78,9 @@ func (m *Machine) noteLease(key string, h *value.Holder) {
 		h.LeaseMs, h.Renewals = f.leaseMs, h.Renewals+uint64(f.renewals)
 	case m.notes(key) && h.Tick != value.NoLeaseTick:
 		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
+		if m.owning {
+			h.Client = clientHash(why.client)
+		}
 	}
 }
 
@@ -86,8 +89,7 @@ type lockName struct {
 	why     *cause
 	db      int
 	key     string
-	permits int64  // see lockEvent
-	client  uint32 // lockFacts.client of who loses it
+	permits int64 // see lockEvent
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
@@ -107,7 +109,6 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 		m.noteGrant(of, &h)
 	case has == nil:
 		h := heldBy(was)
-		of.client = had.client
 		m.noteLoss(of, &h, next != nil)
 	case was.deadline != next.deadline:
 		has.renew(next.deadline, m.now)
@@ -147,6 +148,7 @@ func heldBy(e *entry) value.Holder {
 	h := value.Holder{
 		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
 		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: uint64(f.renewals),
+		Client: f.client,
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note
@@ -213,7 +215,8 @@ func (m *Machine) noteGrant(of lockName, h *value.Holder) {
 	})
 }
 
-// noteLoss notes that a holder has lost a lock, perhaps to something else at its key.
+// noteLoss notes that a holder has lost a lock, perhaps to something else at its key. What the client deletes that was
+// granted the lock is released.
 func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	if len(of.key) > lockKeyBytesMax {
 		return
@@ -225,7 +228,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	case kind != eventNone:
 	case overwritten:
 		kind = eventOverwritten
-	case of.why.condition, of.client != 0 && of.client == clientHash(of.why.client):
+	case of.why.condition, h.Client != 0 && h.Client == clientHash(of.why.client):
 		kind = eventReleased
 	default:
 		kind = eventDeleted

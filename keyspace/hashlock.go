@@ -97,6 +97,7 @@ func (l *hashLock) holder(h *hashHolder) value.Holder {
 	return value.Holder{
 		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs,
 		SinceTick: h.sinceTick, SinceMs: h.sinceMs, LeaseMs: l.facts.leaseMs, Renewals: uint64(l.facts.renewals),
+		Client: h.client,
 	}
 }
 
@@ -134,7 +135,6 @@ func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }
 
 // held is the lock as one holds it.
 func (of lockName) held(h *hashHolder) lockName {
-	of.client = h.client
 	if h.shared {
 		of.permits = sharedPermits
 	}

@@ -35,6 +35,7 @@ type Machine struct {
 	index      uint64 // of the entry being applied
 	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
 	noting     bool   // what becomes of locks is noted
+	owning     bool   // the client of each holder is noted
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
@@ -87,7 +88,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.applying = at.Index, 0, true
-	m.now, m.noting = m.tick, !at.Unnoted
+	m.now, m.noting, m.owning = m.tick, !at.Unnoted, !at.Unowned
 	m.events.begin(m)
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0

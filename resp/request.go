@@ -149,6 +149,7 @@ type Stamp struct {
 	// Unnoted: the entry is from before what becomes of locks was kept. Nodes may have applied such
 	// entries without noting anything, so nobody may.
 	Unnoted bool
+	Unowned bool   // likewise, from before the clients of all holders of a lock were kept
 	Seed    uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
 }
 
