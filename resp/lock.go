@@ -21,7 +21,7 @@ const (
 // LockNews is what has become of a lock, for those who hold locks: a LOCK that was granted, or the loss of a lock
 // that is noted, however it was taken.
 type LockNews struct {
-	HeldLock        // without a Key: all locks of the database. Fence: LockGranted only
+	HeldLock        // without a Token: all locks of the database. Fence: LockGranted only
 	How      string // LockGranted; or how it was lost; "": it is nothing to those who hold locks
 	LeaseMs  int64  // LockGranted
 	Script   bool   // a script did it: whether it had compared the token nobody knows

@@ -155,7 +155,7 @@ func (h *Hub) publishLocks(msgs []resp.Message) {
 		case n.How == "":
 		case n.How == resp.LockGranted:
 			h.hold(m.Index, &n)
-		case n.Key != "":
+		case n.Token != "":
 			for _, l := range slices.Clone(h.holders.locks[lockID{n.DB, n.Key, n.Token}]) {
 				h.lose(l, n.How, n.Script, n.Client)
 			}

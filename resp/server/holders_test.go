@@ -99,6 +99,9 @@ func TestWhoIsTold(t *testing.T) {
 			if !c.own {
 				by.Addr = "10.0.0.1:1" // an id like that, of another process or node
 			}
+			unnamed := lostK("moved away", false, "")
+			unnamed.Key = "" // which is a name like others
+			publishLost(srv, unnamed)
 			publishLost(srv, lostK(c.how, c.script, by.Sender()))
 			want := "+PONG\r\n"
 			if c.told {
