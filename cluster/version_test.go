@@ -138,16 +138,20 @@ func TestVersion4Opens(t *testing.T) {
 	}
 }
 
-// The same of the entries of version 5, which are written today.
-func TestVersion5Opens(t *testing.T) {
+// The same of the entries of version 5, and of version 6, which are written today: only what they are applied to
+// differs.
+func TestVersions5And6Open(t *testing.T) {
 	for i, want := range fifthEntries() {
-		b, err := os.ReadFile(filepath.Join("testdata", "v5", fmt.Sprintf("entry%d.bin", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := decodeEntry(b)
-		if err != nil || !reflect.DeepEqual(got, want) || !bytes.Equal(appendEntry(nil, &want), b) {
-			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
+		for _, version := range []string{"v5", "v6"} {
+			b, err := os.ReadFile(filepath.Join("testdata", version, fmt.Sprintf("entry%d.bin", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decodeEntry(b)
+			today := version == "v6"
+			if err != nil || !reflect.DeepEqual(got, want) || bytes.Equal(appendEntry(nil, &want), b) != today {
+				t.Errorf("%s/entry%d.bin: got %+v, %v\nwant %+v", version, i, got, err, want)
+			}
 		}
 	}
 }

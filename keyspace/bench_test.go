@@ -50,6 +50,28 @@ func BenchmarkLockUnlock(b *testing.B) {
 	}
 }
 
+// An entry that has nothing to do with locks, and those of a client that takes one by LOCK and frees it.
+func BenchmarkApply(b *testing.B) {
+	for _, lines := range [][]string{{"SET key value"}, {"LOCK the-lock token PX 30000", "UNLOCK the-lock token"}} {
+		b.Run(split(lines[0])[0], func(b *testing.B) {
+			m := filled(b, 1000)
+			at := resp.Stamp{Tick: 1, Index: 1000}
+			reqs := make([][]resp.Request, len(lines))
+			for i, line := range lines {
+				req := request(0, line)
+				req.Sender = clientOf(7)
+				reqs[i] = []resp.Request{req}
+			}
+			for b.Loop() {
+				for _, r := range reqs {
+					at.Index++
+					m.Apply(at, r)
+				}
+			}
+		})
+	}
+}
+
 // Renew one of n locks.
 func BenchmarkRenew(b *testing.B) {
 	m := filled(b, 1_000_000)

@@ -453,25 +453,22 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 }
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
-// a lock of its. What somebody deletes whose client has the lock is released.
+// a lock of its.
 func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[lockGrant]resp.Sender{}
+	held := map[lockGrant]bool{}
 	c.m.spend(value.HashWork * int64(len(key)))
 	return c.eachEvent(eventHash(key), func(e *lockEvent) {
 		switch {
 		case e.db != c.db || e.key != key && e.key != "":
 			return
 		case e.kind == eventGranted:
-			held[e.grant()] = e.client
+			held[e.grant()] = true
 		case e.kind == eventFlushed || e.kind == eventSwapped:
 			if len(held) == 0 {
 				return
 			}
 			clear(held)
 		case e.kind.ends():
-			if e.kind == eventDeleted && held[e.grant()].Same(e.client) {
-				e.kind = eventReleased
-			}
 			delete(held, e.grant())
 		}
 		visit(e)
@@ -574,7 +571,7 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.m.cause.how, c.m.cause.reason = eventForced, o.reason
+	c.why.how, c.why.reason = eventForced, o.reason
 	all := c.holdersOf(e)
 	holders := all
 	if o.fence != 0 {

@@ -138,16 +138,15 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 // them, and to those who hold locks.
 func published(msgs []resp.Message) []resp.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
-		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLocks ||
-			m.Kind == resp.MessageEvent
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Form != nil
 	})
 }
 
 // newsIn lists what an entry says of locks, as channel and payload.
 func newsIn(msgs []resp.Message) (list []string) {
 	for _, m := range msgs {
-		if m.Kind == resp.MessageEvent {
-			list = append(list, m.News.Channel(m.Event)+" "+m.News.Payload(m.Event))
+		if m.Kind == resp.MessageLock {
+			list = append(list, m.Form.Channel(m.Event)+" "+m.Form.Payload(m.Event))
 		}
 	}
 	return list

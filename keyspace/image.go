@@ -20,7 +20,7 @@ import (
 //	          kind value [n { token since-tick since-wall client shared }]     of a lock that is a hash
 //	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
-//	          token owner note fence version tick wall since-tick since-wall lease renewals   of a lock
+//	          token owner note fence version tick wall since-tick since-wall lease renewals client   of a lock
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
@@ -40,8 +40,8 @@ const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
 	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
-	// and locks that are hashes.
-	imageVersion = 8
+	// and locks that are hashes; 9 has the client of a holder.
+	imageVersion = 9
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.

@@ -146,7 +146,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		run.wrote = true
 	}
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	c.m.cause = cause{by: row.Name, script: true, condition: true, client: c.m.cause.client}
+	inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
 	reply := row.Run(&inner, args)
 	c.m.reads.record(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))

@@ -21,8 +21,11 @@ const (
 	holderOverheadBytes = 128
 )
 
-// holderFactsVersion is the first version of images that have what is known of a holder.
-const holderFactsVersion = 7
+// The first versions of images that have what is known of a holder, and of its client.
+const (
+	holderFactsVersion  = 7
+	holderClientVersion = 9
+)
 
 // NoLeaseTick is the Tick of a Holder that has no lease.
 const NoLeaseTick = math.MaxInt64
@@ -40,6 +43,7 @@ type Holder struct {
 	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
 	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
 	Renewals           uint64
+	Client             uint32 // a hash of who was granted it; 0: not known
 }
 
 func (h *Holder) bytes() int64 {
@@ -181,7 +185,7 @@ func (l *Lock) Write(w *Writer) {
 		}
 		for _, n := range []uint64{
 			h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs),
-			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), h.Renewals,
+			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), h.Renewals, uint64(h.Client),
 		} {
 			w.U64(n)
 		}
@@ -221,6 +225,12 @@ func readHolder(r *Reader) *Holder {
 	}
 	if r.Version >= holderFactsVersion {
 		h.SinceTick, h.SinceMs, h.LeaseMs, h.Renewals = r.I64(), r.I64(), r.I64(), r.U64()
+	}
+	if r.Version >= holderClientVersion {
+		client := r.U64()
+		if h.Client = uint32(client); client != uint64(h.Client) {
+			r.Fail("a holder whose client can not be")
+		}
 	}
 	return h
 }
