@@ -153,11 +153,3 @@ func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
 	}
 	return c.knownBy(&report).add("locks", resp.Array(locks...)).reply()
 }
-
-// ms adds milliseconds, or a nil where they are not known.
-func (f replyFields) ms(name string, n int64) replyFields {
-	if n < 0 {
-		return f.add(name, resp.Nil())
-	}
-	return f.add(name, resp.Int(n))
-}

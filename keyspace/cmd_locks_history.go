@@ -1,0 +1,120 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
+
+// What has become of a lock: LOCKS HISTORY.
+
+func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
+	key := args[2]
+	o, err := c.parseLocks(args[3:], "FROM", "TO", "COUNT")
+	if err != nil {
+		return resp.Fail(err)
+	}
+	var events []lockEvent
+	err = c.historyOf(key, func(e *lockEvent) {
+		if e.wallMs >= o.fromMs && e.wallMs <= o.toMs {
+			events = append(events, *e)
+		}
+		if len(events) > 2*o.count {
+			events = slices.Delete(events, 0, len(events)-o.count)
+		}
+	})
+	if err != nil {
+		return resp.Fail(err)
+	}
+	events = events[max(0, len(events)-o.count):]
+	list, size := make([]resp.Reply, len(events)), int64(0)
+	for i := range events {
+		if err := c.m.pay(holderWork); err != nil {
+			return resp.Fail(err)
+		}
+		list[i] = describeEvent(&events[i], c.m.settings.showTokens).reply()
+		if size += list[i].Size(); size > replyBytesMax {
+			return resp.Err(errReplyTooLarge)
+		}
+	}
+	return replyFields{}.time("known-since", c.m.events.knownSinceMs()).add("events", resp.Array(list...)).reply()
+}
+
+// historyOf visits the events of a key in their order, of those about whole databases the ones that ended
+// a lock of its. What somebody deletes whose client has the lock is released.
+func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
+	held := map[lockGrant]resp.Sender{}
+	c.m.spend(value.HashWork * int64(len(key)))
+	return c.eachEvent(eventHash(key), func(e *lockEvent) {
+		switch {
+		case e.db != c.db || e.key != key && e.key != "":
+			return
+		case e.kind == eventGranted:
+			held[e.grant()] = e.client
+		case e.kind == eventFlushed || e.kind == eventSwapped:
+			if len(held) == 0 {
+				return
+			}
+			clear(held)
+		case e.kind.ends():
+			if e.kind == eventDeleted && held[e.grant()].Same(e.client) {
+				e.kind = eventReleased
+			}
+			delete(held, e.grant())
+		}
+		visit(e)
+	})
+}
+
+// eachEvent is eventLog.each, with its work.
+func (c *ctx) eachEvent(hash uint32, visit func(e *lockEvent)) error {
+	if err := c.m.pay(c.m.events.work(hash)); err != nil {
+		return err
+	}
+	c.m.events.each(hash, func(e *lockEvent) {
+		c.m.spend(2 * value.FarWork)
+		visit(e)
+	})
+	return nil
+}
+
+// describeEvent are the fields of an event; its token is shown whole or not.
+func describeEvent(e *lockEvent, whole bool) replyFields {
+	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
+	if e.key == "" {
+		f = f.command(e.command(), e.client)
+		if e.kind == eventSwapped {
+			f = f.add("db", resp.Int(int64(e.otherDB)))
+		}
+		return f
+	}
+	f = f.text("token", shownToken(e.token, whole)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
+	if e.fence != 0 {
+		f = f.add("fence", resp.Int(int64(e.fence)))
+	}
+	f = f.command(e.command(), e.client)
+	switch {
+	case e.kind == eventGranted:
+		f = f.add("waited-ms", resp.Int(e.waitedMs)).add("lease-ms", resp.Int(e.leaseMs)).text("note", e.note)
+	case e.kind.ends():
+		f = f.add("held-ms", resp.Int(e.heldMs)).add("lease-ms", resp.Int(e.leaseMs)).
+			add("renewals", resp.Int(int64(e.renewals))).time("last-renewal", e.renewedMs)
+	default:
+		f = f.add("waited-ms", resp.Int(e.waitedMs))
+	}
+	if e.reason != "" {
+		f = f.text("reason", e.reason)
+	}
+	return f
+}
+
+// command is who did it, in the words of people.
+func (e *lockEvent) command() string {
+	name := strings.ToUpper(strings.ReplaceAll(e.by, "|", " "))
+	if e.script {
+		name += " in a script"
+	}
+	return name
+}
