@@ -117,7 +117,7 @@ func (c *ctx) examine(d *doctor.Case) {
 		}
 		for _, h := range c.holdersOf(e) {
 			if h.Fence == s.Fence {
-				s.Renewed(d, h.Renewals)
+				s.Renewed(d, uint64(h.Renewals))
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 
 func (c *ctx) sayHeld(key string, h *value.Holder) string {
 	said := c.m.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
-		itoa(int64(h.Fence)) + "), " + sayRenewals(h.Renewals, renewedMs(h))
+		itoa(int64(h.Fence)) + "), " + sayRenewals(uint64(h.Renewals), renewedMs(h))
 	if h.Tick == value.NoLeaseTick {
 		return said + "; it has no lease now."
 	}

@@ -78,11 +78,10 @@ func (m *Machine) noteLease(key string, h *value.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
-		var f lockFacts
-		f.renew(deadline{tick: h.Tick}, m.now)
-		h.LeaseMs, h.Renewals = f.leaseMs, h.Renewals+uint64(f.renewals)
+		h.Renew(h.Tick, m.now)
 	case m.notes(key) && h.Tick != value.NoLeaseTick:
-		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
+		h.Facts = m.newFacts(h.Tick)
+		h.Client = 0 // images do not have it
 	}
 }
 
@@ -90,8 +89,7 @@ func (m *Machine) noteLease(key string, h *value.Holder) {
 type lockName struct {
 	db      int
 	key     string
-	permits int64  // see lockEvent
-	client  uint32 // lockFacts.client of who loses it
+	permits int64 // see lockEvent
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
@@ -106,14 +104,14 @@ func (m *Machine) noteLock(db int, key string, was, next *entry) {
 	switch {
 	case had == nil && has == nil:
 	case had == nil:
-		*has = m.newFacts(next)
+		*has = m.newFacts(next.deadline.tick)
 		h := heldBy(next)
 		m.noteGrant(lockName{db: db, key: key}, &h)
 	case has == nil:
 		h := heldBy(was)
-		m.noteLoss(lockName{db: db, key: key, client: had.client}, &h, next != nil)
+		m.noteLoss(lockName{db: db, key: key}, &h, next != nil)
 	case was.deadline != next.deadline:
-		has.renew(next.deadline, m.now)
+		has.Renew(next.deadline.tick, m.now)
 	}
 	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
 		m.noteHolders(lockName{db: db, key: key}, before, after, next != nil)
@@ -121,18 +119,18 @@ func (m *Machine) noteLock(db int, key string, was, next *entry) {
 }
 
 // factsOf are the facts of a lock that is a string.
-func factsOf(e *entry) *lockFacts {
+func factsOf(e *entry) *value.Facts {
 	if e == nil || e.mark() != isLock || e.agg() != nil {
 		return nil
 	}
 	return e.facts()
 }
 
-// newFacts are those of a lock that is granted now.
-func (m *Machine) newFacts(e *entry) lockFacts {
-	f := lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1, client: clientHash(m.cause.client)}
-	if e.deadline.set() {
-		f.leaseMs = e.deadline.tick - m.now
+// newFacts are those of a lock that is granted now, until a tick.
+func (m *Machine) newFacts(until int64) value.Facts {
+	f := value.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(m.cause.client)}
+	if until != value.NoLeaseTick {
+		f.LeaseMs = until - m.now
 	}
 	return f
 }
@@ -146,10 +144,8 @@ func lockOf(e *entry) *value.Lock {
 
 // heldBy is the holder of an exclusive lock, as one of many.
 func heldBy(e *entry) value.Holder {
-	f := e.facts()
 	h := value.Holder{
-		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
-		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: uint64(f.renewals),
+		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs, Facts: *e.facts(),
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note
@@ -228,7 +224,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	case kind != eventNone:
 	case overwritten:
 		kind = eventOverwritten
-	case m.cause.condition, of.client != 0 && of.client == clientHash(m.cause.client):
+	case m.cause.condition, h.Client != 0 && h.Client == clientHash(m.cause.client):
 		kind = eventReleased
 	default:
 		kind = eventDeleted
@@ -237,7 +233,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	m.note(&lockEvent{
 		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
 		permits: of.permits, reason: m.cause.reason,
-		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: h.Renewals, renewedMs: renewedMs(h),
+		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: uint64(h.Renewals), renewedMs: renewedMs(h),
 	})
 }
 

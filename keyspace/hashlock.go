@@ -20,7 +20,7 @@ type hashLock struct {
 type hashHolder struct {
 	token              string // its field
 	sinceTick, sinceMs int64
-	client             uint32 // see lockFacts
+	client             uint32 // see value.Facts
 	shared             bool   // others may hold it as well
 }
 
@@ -94,9 +94,10 @@ func (l *hashLock) shared() bool { return len(l.holders) > 0 && l.holders[0].sha
 
 // holder is one of the holders, as one of many.
 func (l *hashLock) holder(h *hashHolder) value.Holder {
+	f := l.facts
+	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
 	return value.Holder{
-		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs,
-		SinceTick: h.sinceTick, SinceMs: h.sinceMs, LeaseMs: l.facts.leaseMs, Renewals: uint64(l.facts.renewals),
+		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs, Facts: f,
 	}
 }
 
@@ -109,9 +110,9 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	}
 	if after != nil {
 		if before == nil {
-			after.facts = m.newFacts(next)
+			after.facts = m.newFacts(next.deadline.tick)
 		} else if was.deadline != next.deadline {
-			after.facts.renew(next.deadline, m.now)
+			after.facts.Renew(next.deadline.tick, m.now)
 		}
 		after.holders = m.hashHolders(held, after.hash())
 		holds = after.holders
@@ -134,7 +135,6 @@ func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }
 
 // held is the lock as one holds it.
 func (of lockName) held(h *hashHolder) lockName {
-	of.client = h.client
 	if h.shared {
 		of.permits = sharedPermits
 	}
