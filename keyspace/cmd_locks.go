@@ -17,7 +17,7 @@ var locksRows = []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "locks|list", Arity: -2, Flags: resp.ReadOnly,
 			Group: "lockd", Since: "1.0.0", Summary: "List the locks that are held now, the longest first",
-			Syntax: "[MATCH pattern] [COUNT count] [HELD milliseconds] [WAITED]",
+			Syntax: "[CURSOR cursor] [MATCH pattern] [COUNT count] [HELD milliseconds] [WAITED]",
 		}, Run: cmdLocksList},
 		{Spec: resp.Spec{
 			Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: secondKey,
@@ -27,7 +27,7 @@ var locksRows = []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "locks|history", Arity: -3, Flags: resp.ReadOnly, Keys: secondKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell what has become of a lock, the newest last",
-			Syntax: "key [FROM time] [TO time] [COUNT count]",
+			Syntax: "key [CURSOR cursor] [FROM time] [TO time] [COUNT count]",
 		}, Run: cmdLocksHistory},
 		{Spec: resp.Spec{
 			Name: "locks|why", Arity: 4, Flags: resp.ReadOnly, Keys: secondKey,
@@ -70,6 +70,8 @@ const (
 
 // locksOptions are those of LIST, HISTORY and GRAPH.
 type locksOptions struct {
+	paged        bool      // a list is answered in pieces, each with the cursor to go on with
+	cursor       uint64    // 0: the first piece
 	match        *arg.Glob // or nil
 	count        int
 	heldMs       int64
@@ -93,6 +95,10 @@ func (c *ctx) parseLocks(args resp.Args, known ...string) (o locksOptions, err e
 			return o, resp.Error(resp.ErrSyntax)
 		}
 		switch known[option] {
+		case "CURSOR":
+			if o.cursor, o.paged = arg.ParseCursor(args[i]); !o.paged {
+				err = resp.Error(resp.ErrCursor)
+			}
 		case "MATCH":
 			o.match = arg.NewGlob(args[i])
 		case "COUNT":

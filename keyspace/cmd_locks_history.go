@@ -12,23 +12,15 @@ import (
 
 func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 	key := args[2]
-	o, err := c.parseLocks(args[3:], "FROM", "TO", "COUNT")
+	o, err := c.parseLocks(args[3:], "CURSOR", "FROM", "TO", "COUNT")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	var events []lockEvent
-	err = c.historyOf(key, func(e *lockEvent) {
-		if e.wallMs >= o.fromMs && e.wallMs <= o.toMs {
-			events = append(events, *e)
-		}
-		if len(events) > 2*o.count {
-			events = slices.Delete(events, 0, len(events)-o.count)
-		}
-	})
-	if err != nil {
+	found := foundEvents{o: &o}
+	if err := c.historyOf(key, found.add); err != nil {
 		return resp.Fail(err)
 	}
-	events = events[max(0, len(events)-o.count):]
+	events := found.events[max(0, len(found.events)-o.count):]
 	list, size := make([]resp.Reply, len(events)), int64(0)
 	for i := range events {
 		if err := c.m.pay(holderWork); err != nil {
@@ -39,7 +31,31 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 			return resp.Err(errReplyTooLarge)
 		}
 	}
-	return replyFields{}.time("known-since", c.m.events.knownSinceMs()).add("events", resp.Array(list...)).reply()
+	f := replyFields{}
+	if o.paged {
+		f = f.add("cursor", cursorReply(found.next))
+	}
+	return f.time("known-since", c.m.events.knownSinceMs()).add("events", resp.Array(list...)).reply()
+}
+
+// foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
+type foundEvents struct {
+	o      *locksOptions
+	events []lockEvent // those at the end
+	next   uint64      // the number of the first one behind them, with which the next piece begins; 0: none
+}
+
+func (f *foundEvents) add(e *lockEvent) {
+	switch {
+	case e.wallMs < f.o.fromMs || e.wallMs > f.o.toMs || e.number < f.o.cursor || f.next != 0:
+		return
+	case f.o.paged && len(f.events) == f.o.count:
+		f.next = e.number
+		return
+	}
+	if f.events = append(f.events, *e); len(f.events) > 2*f.o.count {
+		f.events = slices.Delete(f.events, 0, len(f.events)-f.o.count)
+	}
 }
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended

@@ -19,9 +19,12 @@ type heldLock struct {
 }
 
 func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
-	o, err := c.parseLocks(args[2:], "MATCH", "COUNT", "HELD", "WAITED")
+	o, err := c.parseLocks(args[2:], "CURSOR", "MATCH", "COUNT", "HELD", "WAITED")
 	if err != nil {
 		return resp.Fail(err)
+	}
+	if o.paged {
+		return c.scanLocks(&o)
 	}
 	if err := c.m.pay(keyWork * int64(c.m.dbs[c.db].keys.len())); err != nil {
 		return resp.Fail(err)
@@ -33,19 +36,40 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 			found = append(found, l)
 			bytes += int64(len(e.key()))
 		}
-		return !c.m.tired() && (o.match == nil || !o.match.Exceeded())
+		return !c.m.tired() && !o.exceeded()
 	})
-	if o.match != nil && o.match.Exceeded() {
-		return resp.Err(arg.ErrGlob)
-	}
 	if err := c.m.pay(value.SortWork(len(found), bytes)); err != nil {
 		return resp.Fail(err)
 	}
 	slices.SortFunc(found, func(a, b heldLock) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), strings.Compare(a.e.key(), b.e.key()))
 	})
-	return c.listLocks(found[:min(len(found), o.count)])
+	return c.listLocks(&o, found[:min(len(found), o.count)])
 }
+
+// scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
+// that of the list each piece would have to look at all keys.
+func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
+	keys := c.m.dbs[c.db].keys
+	o.count = min(o.count, max(keys.len(), 1))
+	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.len())); err != nil {
+		return resp.Fail(err)
+	}
+	var found []heldLock
+	next := keys.scan(o.cursor, o.count, func(e *entry) {
+		if l, ok := c.wantsLock(o, e); ok {
+			found = append(found, l)
+		}
+	})
+	list := c.listLocks(o, found)
+	if list.IsErr() {
+		return list
+	}
+	return resp.Array(cursorReply(next), list)
+}
+
+// exceeded reports whether MATCH asks for too much.
+func (o *locksOptions) exceeded() bool { return o.match != nil && o.match.Exceeded() }
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
 func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
@@ -68,16 +92,19 @@ func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
-func (c *ctx) listLocks(locks []heldLock) resp.Reply {
-	grants := lockGrants{}
+func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
+	if o.exceeded() {
+		return resp.Err(arg.ErrGlob)
+	}
+	grants := newGrants()
 	for _, l := range locks {
 		holders := c.holdersOf(l.e)
 		if err := c.m.pay(grantWork * int64(len(holders))); err != nil {
 			return resp.Fail(err)
 		}
-		grants.want(holders)
+		grants.want(l.e.key(), holders)
 	}
-	if err := c.findGrants(grants, 0); err != nil {
+	if err := c.findGrants(grants); err != nil {
 		return resp.Fail(err)
 	}
 	list, size := []resp.Reply{}, int64(0)
@@ -107,10 +134,10 @@ func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
 	if (e == nil || e.mark() != isLock && e.lock() == nil) && len(line) == 0 {
 		return resp.Nil()
 	}
-	grants, f := lockGrants{}, replyFields{}
+	grants, f := newGrants(), replyFields{}
 	if e != nil {
-		grants.want(c.holdersOf(e))
-		if err := c.findGrants(grants, eventHash(key)); err != nil {
+		grants.want(key, c.holdersOf(e))
+		if err := c.findGrants(grants); err != nil {
 			return resp.Fail(err)
 		}
 		if f, err = c.describeLock(e, grants); err != nil {
@@ -149,7 +176,7 @@ func (c *ctx) describeLock(e *entry, grants lockGrants) (f replyFields, err erro
 		if err := c.m.pay(holderWork); err != nil {
 			return nil, err
 		}
-		holders = append(holders, c.describeHolder(e, h, grants[grantOf(h)]))
+		holders = append(holders, c.describeHolder(e, h, grants.found[grantOf(h)]))
 	}
 	return f.add("mode", resp.Bulk(mode)).add("permits", resp.Int(permits)).add("holders", resp.Array(holders...)), nil
 }
@@ -205,32 +232,42 @@ func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
 	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
 }
 
-// lockGrants are the grants of holders; nil: not found, or not yet. Those of a hash have one fence.
-type (
-	lockGrants map[lockGrant]*lockEvent
-	lockGrant  struct {
-		fence uint64
-		token string
-	}
-)
+// lockGrants are the grants of holders of some keys.
+type lockGrants struct {
+	found map[lockGrant]*lockEvent // nil: not found, or not yet
+	keys  map[uint32]bool          // the hashes of their names
+}
+
+// lockGrant names one. Those of a hash have one fence.
+type lockGrant struct {
+	fence uint64
+	token string
+}
+
+func newGrants() lockGrants {
+	return lockGrants{found: map[lockGrant]*lockEvent{}, keys: map[uint32]bool{}}
+}
 
 func grantOf(h *value.Holder) lockGrant { return lockGrant{h.Fence, h.Token} }
 func (e *lockEvent) grant() lockGrant   { return lockGrant{e.fence, e.token} }
 
-func (g lockGrants) want(holders []*value.Holder) {
+func (g lockGrants) want(key string, holders []*value.Holder) {
+	g.keys[eventHash(key)] = true
 	for _, h := range holders {
-		g[grantOf(h)] = nil
+		g.found[grantOf(h)] = nil
 	}
 }
 
-// findGrants looks for the grants among the events of a hash.
-func (c *ctx) findGrants(g lockGrants, hash uint32) error {
-	return c.eachEvent(hash, func(e *lockEvent) {
-		if e.kind != eventGranted {
-			return
-		}
-		if _, wanted := g[e.grant()]; wanted {
-			g[e.grant()] = e.copy()
+// findGrants looks for the grants among the events of the keys.
+func (c *ctx) findGrants(g lockGrants) error {
+	if err := c.m.pay(c.m.events.work(0)); err != nil {
+		return err
+	}
+	c.m.events.eachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *lockEvent) {
+		c.m.spend(2 * value.FarWork)
+		if _, wanted := g.found[e.grant()]; wanted && e.kind == eventGranted {
+			g.found[e.grant()] = e.copy()
 		}
 	})
+	return nil
 }

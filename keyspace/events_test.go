@@ -67,6 +67,7 @@ func TestEventLogIsASlice(t *testing.T) {
 				l, mark = &back, eventMark{mark.next, mark.bytes}
 			default:
 				e := anyEvent(rng)
+				e.number = l.next
 				l.add(&e)
 				want = append(want, e)
 			}

@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"strconv"
+
 	"lockd/keyspace/arg"
 	"lockd/resp"
 )
@@ -45,6 +47,9 @@ func (f replyFields) command(by string, s resp.Sender) replyFields {
 }
 
 func (f replyFields) reply() resp.Reply { return resp.Map(f...) }
+
+// cursorReply is the cursor to go on with; 0: that was all.
+func cursorReply(next uint64) resp.Reply { return resp.Bulk(strconv.FormatUint(next, 10)) }
 
 func bulkUnless(missing bool, s string) resp.Reply {
 	if missing {

@@ -74,6 +74,16 @@ func TestParse(t *testing.T) {
 		fieldsOf("mistake", "late-release", "keys", "report:*", "count", 1, "example", "report:7", "client", "report-2", "says", "report:* was released late")))
 	wantDoctor := []Finding{{"late-release", "report:*", "report:7", "report-2", 1, "report:* was released late"}}
 	for _, protocol := range []func(resp.Reply) resp.Reply{func(r resp.Reply) resp.Reply { return r }, flat} {
+		if cursor, got := Piece(protocol(resp.Array(resp.Bulk("17"), list))); cursor != "17" || !reflect.DeepEqual(got, protocol(list)) {
+			t.Errorf("a piece of LIST: %s, %v", cursor, got)
+		}
+		piece := resp.Map(append([]resp.Reply{resp.Bulk("cursor"), resp.Bulk("0")}, history.Elems...)...)
+		if cursor, got := Piece(protocol(piece)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("a piece of HISTORY: %s, %v", cursor, got)
+		}
+		if cursor, got := Piece(protocol(history)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("no piece: %s, %v", cursor, got)
+		}
 		if got, err := ParseList(protocol(list)); err != nil || !reflect.DeepEqual(got, wantList) {
 			t.Errorf("LIST: %v\n%+v\n%+v", err, got, wantList)
 		}
