@@ -74,8 +74,8 @@ func (d *digest) stored(db int, key string, e *entry) {
 		d.text(e.str())
 	}
 	if f := e.facts(); f != nil {
-		d.add(uint64(f.sinceMs))
-		d.add(uint64(f.renewals))
+		d.add(uint64(f.SinceMs))
+		d.add(uint64(f.Renewals))
 	}
 	if t := e.tag(); t != nil {
 		d.text(t.owner)

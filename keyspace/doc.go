@@ -13,6 +13,7 @@
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
+//	fields.go    the maps that commands about locks answer
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
 //	deadlock.go  owners that wait for each other

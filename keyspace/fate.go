@@ -73,13 +73,11 @@ func (m *Machine) noteLease(why *cause, key string, h *value.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
-		var f lockFacts
-		f.renew(deadline{tick: h.Tick}, m.now)
-		h.LeaseMs, h.Renewals = f.leaseMs, h.Renewals+uint64(f.renewals)
+		h.Renew(h.Tick, m.now)
 	case m.notes(key) && h.Tick != value.NoLeaseTick:
-		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
-		if m.owning {
-			h.Client = clientHash(why.client)
+		h.Facts = m.newFacts(why, h.Tick)
+		if !m.owning {
+			h.Client = 0
 		}
 	}
 }
@@ -104,14 +102,14 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	switch {
 	case had == nil && has == nil:
 	case had == nil:
-		*has = m.newFacts(why, next)
+		*has = m.newFacts(why, next.deadline.tick)
 		h := heldBy(next)
 		m.noteGrant(of, &h)
 	case has == nil:
 		h := heldBy(was)
 		m.noteLoss(of, &h, next != nil)
 	case was.deadline != next.deadline:
-		has.renew(next.deadline, m.now)
+		has.Renew(next.deadline.tick, m.now)
 	}
 	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
 		m.noteHolders(of, before, after, next != nil)
@@ -119,18 +117,18 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 }
 
 // factsOf are the facts of a lock that is a string.
-func factsOf(e *entry) *lockFacts {
+func factsOf(e *entry) *value.Facts {
 	if e == nil || e.mark() != isLock || e.agg() != nil {
 		return nil
 	}
 	return e.facts()
 }
 
-// newFacts are those of a lock that is granted now.
-func (m *Machine) newFacts(why *cause, e *entry) lockFacts {
-	f := lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1, client: clientHash(why.client)}
-	if e.deadline.set() {
-		f.leaseMs = e.deadline.tick - m.now
+// newFacts are those of a lock that is granted now, until a tick.
+func (m *Machine) newFacts(why *cause, until int64) value.Facts {
+	f := value.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
+	if until != value.NoLeaseTick {
+		f.LeaseMs = until - m.now
 	}
 	return f
 }
@@ -144,11 +142,8 @@ func lockOf(e *entry) *value.Lock {
 
 // heldBy is the holder of an exclusive lock, as one of many.
 func heldBy(e *entry) value.Holder {
-	f := e.facts()
 	h := value.Holder{
-		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
-		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: uint64(f.renewals),
-		Client: f.client,
+		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs, Facts: *e.facts(),
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note
@@ -236,7 +231,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	m.note(of.why, &lockEvent{
 		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
 		permits: of.permits, reason: of.why.reason,
-		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: h.Renewals, renewedMs: renewedMs(h),
+		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: uint64(h.Renewals), renewedMs: renewedMs(h),
 	})
 }
 

@@ -20,7 +20,7 @@ type hashLock struct {
 type hashHolder struct {
 	token              string // its field
 	sinceTick, sinceMs int64
-	client             uint32 // see lockFacts
+	client             uint32 // see value.Facts
 	shared             bool   // others may hold it as well
 }
 
@@ -94,10 +94,10 @@ func (l *hashLock) shared() bool { return len(l.holders) > 0 && l.holders[0].sha
 
 // holder is one of the holders, as one of many.
 func (l *hashLock) holder(h *hashHolder) value.Holder {
+	f := l.facts
+	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
 	return value.Holder{
-		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs,
-		SinceTick: h.sinceTick, SinceMs: h.sinceMs, LeaseMs: l.facts.leaseMs, Renewals: uint64(l.facts.renewals),
-		Client: h.client,
+		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs, Facts: f,
 	}
 }
 
@@ -110,9 +110,9 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	}
 	if after != nil {
 		if before == nil {
-			after.facts = m.newFacts(of.why, next)
+			after.facts = m.newFacts(of.why, next.deadline.tick)
 		} else if was.deadline != next.deadline {
-			after.facts.renew(next.deadline, m.now)
+			after.facts.Renew(next.deadline.tick, m.now)
 		}
 		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders

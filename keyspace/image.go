@@ -120,7 +120,7 @@ func (e *entry) write(w *value.Writer) {
 	case isLock:
 		f := e.facts()
 		w.Byte(value.KindLock)
-		for _, n := range []uint64{uint64(f.sinceTick), uint64(f.sinceMs), uint64(f.leaseMs), f.counted()} {
+		for _, n := range []uint64{uint64(f.SinceTick), uint64(f.SinceMs), uint64(f.LeaseMs), uint64(f.Client)<<32 | uint64(f.Renewals)} {
 			w.U64(n)
 		}
 	case mayBeLock:
@@ -244,7 +244,7 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 }
 
 // readMark reads what is known of a lock, if there is anything, and the kind of what follows.
-func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
+func readMark(r *value.Reader) (mark lockMark, facts value.Facts, kind byte) {
 	kind = r.Byte()
 	switch {
 	case r.Version < 7:
@@ -252,9 +252,9 @@ func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
 	case kind == value.KindMaybe:
 		return mayBeLock, facts, r.Byte()
 	case kind == value.KindLock:
-		facts = lockFacts{sinceTick: r.I64(), sinceMs: r.I64(), leaseMs: r.I64()}
+		facts = value.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
 		counted := r.U64()
-		if facts.renewals, facts.client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.client != 0 {
+		if facts.Renewals, facts.Client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.Client != 0 {
 			r.Fail("a lock that was renewed too often")
 		}
 		return isLock, facts, r.Byte()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -126,7 +127,7 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.Apply(at, []resp.Request{wait, take})
 	}
 	if version == 7 {
-		m.eachFacts(func(f *lockFacts) { f.client = 0 })
+		m.eachFacts(func(f *value.Facts) { f.Client = 0 })
 	}
 	if version >= 9 {
 		take := request(0, "LOCK both a PX 30000 LIMIT 2", "LOCK both b PX 30000 LIMIT 2")
@@ -230,7 +231,7 @@ func TestImageOfVersion6Opens(t *testing.T) {
 }
 
 // eachFacts visits what is known of the locks that are held.
-func (m *Machine) eachFacts(visit func(f *lockFacts)) {
+func (m *Machine) eachFacts(visit func(f *value.Facts)) {
 	for _, d := range m.dbs {
 		d.keys.each(func(e *entry) bool {
 			if f := e.facts(); f != nil {

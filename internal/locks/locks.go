@@ -17,6 +17,16 @@ type Lock struct {
 	Waiters int64    // who stand in line for it
 }
 
+// Since is the wall time of the first grant to those who hold the lock; zero: not known.
+func (l *Lock) Since() (first time.Time) {
+	for i := range l.Holders {
+		if s := l.Holders[i].Since; first.IsZero() || !s.IsZero() && s.Before(first) {
+			first = s
+		}
+	}
+	return first
+}
+
 // Mode says how a lock is held, or asked for.
 type Mode string
 

@@ -46,6 +46,33 @@ func ParseHistory(r resp.Reply) (History, error) {
 	return h, p.err
 }
 
+// Piece takes an answer to LOCKS LIST or HISTORY with CURSOR apart: the cursor to go on with, "0" at the end,
+// and the answer as it is without CURSOR. What is no such answer comes back whole.
+func Piece(r resp.Reply) (cursor string, answer resp.Reply) {
+	switch {
+	case len(r.Elems) < 2:
+	case r.Elems[0].Str == "cursor":
+		cursor, answer = r.Elems[1].Str, r
+		answer.Elems = r.Elems[2:]
+	case r.Elems[1].Kind == resp.KindArray:
+		cursor, answer = r.Elems[0].Str, r.Elems[1]
+	}
+	if _, err := strconv.ParseUint(cursor, 10, 64); err != nil {
+		return "0", r
+	}
+	return cursor, answer
+}
+
+// FieldOf is a field of an answer that is a map; the zero Reply is one that is not there.
+func FieldOf(r resp.Reply, name string) resp.Reply {
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		if r.Elems[i].Str == name {
+			return r.Elems[i+1]
+		}
+	}
+	return resp.Reply{}
+}
+
 // ParseDoctor reads the answer to LOCKS DOCTOR.
 func ParseDoctor(r resp.Reply) (Diagnosis, error) {
 	p := parser{command: "LOCKS DOCTOR"}

@@ -79,6 +79,16 @@ func TestParse(t *testing.T) {
 	members := resp.Array(fieldsOf("id", "n1", "peer", "p:1", "clients", resp.Bulks("c:1", "c:2"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90))
 	wantMembers := []Member{{"n1", "p:1", "leader", "voter", "up", []string{"c:1", "c:2"}, 90}}
 	for _, protocol := range []func(resp.Reply) resp.Reply{func(r resp.Reply) resp.Reply { return r }, flat} {
+		if cursor, got := Piece(protocol(resp.Array(resp.Bulk("17"), list))); cursor != "17" || !reflect.DeepEqual(got, protocol(list)) {
+			t.Errorf("a piece of LIST: %s, %v", cursor, got)
+		}
+		piece := resp.Map(append([]resp.Reply{resp.Bulk("cursor"), resp.Bulk("0")}, history.Elems...)...)
+		if cursor, got := Piece(protocol(piece)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("a piece of HISTORY: %s, %v", cursor, got)
+		}
+		if cursor, got := Piece(protocol(history)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("no piece: %s, %v", cursor, got)
+		}
 		if got, err := ParseList(protocol(list)); err != nil || !reflect.DeepEqual(got, wantList) {
 			t.Errorf("LIST: %v\n%+v\n%+v", err, got, wantList)
 		}

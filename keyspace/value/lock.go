@@ -39,11 +39,23 @@ type Holder struct {
 	Tick        int64  // of the log clock, in milliseconds, after which its lease is over
 	WallMs      int64  // that end as it is reported
 
-	// What is known of how it is held; zero: nothing.
+	Facts
+}
+
+// Facts are what is known of how a lock is held, in milliseconds; zero: nothing.
+type Facts struct {
 	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
 	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
-	Renewals           uint64
+	Renewals           uint32
 	Client             uint32 // a hash of who was granted it; 0: not known
+}
+
+// Renew notes that the lease was begun anew, now and until a tick, or taken away: NoLeaseTick.
+func (f *Facts) Renew(until, now int64) {
+	if f.LeaseMs = -1; until != NoLeaseTick {
+		f.LeaseMs = until - now
+		f.Renewals = max(f.Renewals, f.Renewals+1)
+	}
 }
 
 func (h *Holder) bytes() int64 {
@@ -185,7 +197,7 @@ func (l *Lock) Write(w *Writer) {
 		}
 		for _, n := range []uint64{
 			h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs),
-			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), h.Renewals, uint64(h.Client),
+			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), uint64(h.Renewals), uint64(h.Client),
 		} {
 			w.U64(n)
 		}
@@ -224,7 +236,8 @@ func readHolder(r *Reader) *Holder {
 		r.Fail("the lease of a holder is none")
 	}
 	if r.Version >= holderFactsVersion {
-		h.SinceTick, h.SinceMs, h.LeaseMs, h.Renewals = r.I64(), r.I64(), r.I64(), r.U64()
+		h.SinceTick, h.SinceMs, h.LeaseMs = r.I64(), r.I64(), r.I64()
+		h.Renewals = uint32(min(r.U64(), math.MaxUint32))
 	}
 	if r.Version >= holderClientVersion {
 		client := r.U64()
