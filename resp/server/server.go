@@ -19,7 +19,7 @@ import (
 type Server struct {
 	backend  Backend
 	profile  *Profile
-	redirect func() string
+	redirect func(tls bool) string
 	hub      *Hub
 	index    *index
 	password string
@@ -38,6 +38,7 @@ type Server struct {
 	latency stats.Latency
 	pause   pause
 	witness *witness.Node
+	guesses *guesses
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
