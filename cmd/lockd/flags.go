@@ -89,11 +89,11 @@ func (f tuneFlags) check() error {
 // clusterFlags say which cluster a client speaks to; run, locks and top share them.
 type clusterFlags struct {
 	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
-	User string   `help:"User to authenticate as." placeholder:"NAME"`
-	Auth string   `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
+
+	loginFlags `embed:""`
 }
 
-func (f clusterFlags) check() error {
+func (f *clusterFlags) check() error {
 	if len(f.Addr) == 0 {
 		return usagef("--addr is empty")
 	}
@@ -102,7 +102,7 @@ func (f clusterFlags) check() error {
 			return err
 		}
 	}
-	return nil
+	return f.loginFlags.check()
 }
 
 // modeFlags let clients reach the cluster in the ways they reach several Redis
@@ -253,6 +253,9 @@ func (settings) Validate(*kong.Application) error { return nil }
 // Resolve implements kong.Resolver.
 func (s settings) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if v, ok := s.env(flag.Name); ok && flag.Name != "help" {
+		return v, nil
+	}
+	if v, ok := s.env("password"); ok && flag.Name == "auth" { // as other programs name it
 		return v, nil
 	}
 	if flag.Name == "config" || flag.Name == "help" {
