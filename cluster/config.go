@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,7 @@ type Config struct {
 	// this node's entry in Members, else PeerListen.
 	PeerAdvertise string
 	ClientAddrs   []string // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
+	TLSAddr       string   // where they reach it by TLS; in ClientAddrs, too, if there is no other; "": nowhere
 	// Members maps the ids of the first members to their peer addresses; the same on every node. None:
 	// a single node.
 	Members map[string]string
@@ -63,9 +65,10 @@ type Config struct {
 	// PeerInsecure lets peers be anywhere without a PeerSecret. Whoever reaches the peer port may then
 	// read and change everything.
 	PeerInsecure bool
-	Join         bool   // the node is empty and waits until it is added (Node.Join)
-	LogStore     string // where the log is kept: "wal" (default) or "boltdb"
-	Version      string // of lockd, for INFO
+	Join         bool               // the node is empty and waits until it is added (Node.Join)
+	JoinTLS      func() *tls.Config // by which it speaks to the member that it asks; nil: without TLS
+	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
+	Version      string             // of lockd, for INFO
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
 	LeaderWait time.Duration // how long a request waits for a leader; default 3 s
@@ -186,6 +189,7 @@ func (c *Config) onlyLoopback() bool {
 // SentinelConfig makes a node answer as a Redis Sentinel besides.
 type SentinelConfig struct {
 	Addr      string                // where clients reach it, host:port
+	TLS       bool                  // they speak TLS there, and are told addresses at which they can
 	Master    string                // the name under which they ask for the leader
 	Publisher Publisher             // to the clients of the sentinel
 	Info      func() []resp.Section // sections of its INFO that others know; may be nil
@@ -193,10 +197,14 @@ type SentinelConfig struct {
 
 // clientAddrs are the addresses by which the node makes itself known.
 func (c *Config) clientAddrs() []string {
-	if c.Sentinel == nil {
-		return c.ClientAddrs
+	all := slices.Clone(c.ClientAddrs)
+	if c.TLSAddr != "" {
+		all = append(all, tlsScheme+c.TLSAddr)
 	}
-	return append(slices.Clone(c.ClientAddrs), sentinelScheme+c.Sentinel.Addr)
+	if c.Sentinel != nil {
+		all = append(all, sentinelScheme+c.Sentinel.Addr)
+	}
+	return all
 }
 
 func orDefault[T comparable](v, def T) T {

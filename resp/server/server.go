@@ -83,6 +83,7 @@ func New(cfg Config) *Server {
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.started = s.clock()
+	s.guesses = newGuesses(s.log, s.clock)
 	s.witness = witness.NewNode(s.started.UnixMilli())
 	return s
 }
@@ -183,7 +184,7 @@ func (s *Server) protects(conn net.Conn) bool {
 }
 
 func (s *Server) setKeepAlive(conn net.Conn) {
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := wire.Socket(conn).(*net.TCPConn)
 	if !ok {
 		return
 	}
@@ -205,7 +206,11 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.held.ofAll = &s.held
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	ctx := context.Background()
+	if c.tls {
+		ctx = resp.WithTLS(ctx)
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	s.sessions[c.id] = c
 	s.stats.Connections.Add(1)
 	return c
