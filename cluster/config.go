@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -59,10 +60,13 @@ type Config struct {
 	// Members maps the ids of the first members to their peer addresses; the same on every node. None:
 	// a single node.
 	Members map[string]string
-	// PeerSecret is known to every node of the cluster and has at least peer.SecretMin bytes. Peers
-	// prove to each other that they know it, over TLS. None: peers are on loopback only.
-	PeerSecret []byte
-	// PeerInsecure lets peers be anywhere without a PeerSecret. Whoever reaches the peer port may then
+	// PeerSecrets have at least peer.SecretMin bytes each. Peers prove to each other, over TLS, that they know
+	// one: a node shows the first, and believes who knows any. SetPeerSecrets changes them.
+	PeerSecrets [][]byte
+	// PeerCerts does beside the secrets or instead of them: a node believes who has a certificate for the
+	// node that it says it is. With neither peers are on loopback only.
+	PeerCerts func() (*tls.Certificate, *x509.CertPool)
+	// PeerInsecure lets peers be anywhere without these. Whoever reaches the peer port may then
 	// read and change everything.
 	PeerInsecure bool
 	Join         bool               // the node is empty and waits until it is added (Node.Join)
@@ -107,8 +111,11 @@ func (c *Config) complete() error {
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
-	case len(c.PeerSecret) > 0 && len(c.PeerSecret) < peer.SecretMin:
-		return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(c.PeerSecret), peer.SecretMin)
+	}
+	for _, secret := range c.PeerSecrets {
+		if len(secret) < peer.SecretMin {
+			return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(secret), peer.SecretMin)
+		}
 	}
 	c.Heartbeat = orDefault(c.Heartbeat, peer.HeartbeatDefault)
 	c.LeaderWait = orDefault(c.LeaderWait, leaderWaitDefault)
@@ -118,7 +125,7 @@ func (c *Config) complete() error {
 	c.LogStore = orDefault(c.LogStore, store.WAL)
 	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
 	if c.Network == nil {
-		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}
+		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecrets) == 0 && c.PeerCerts == nil && !c.PeerInsecure}
 	}
 	if c.Clock == nil {
 		c.Clock = NewSystemClock()

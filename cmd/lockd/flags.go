@@ -160,8 +160,13 @@ type serveCmd struct {
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
 	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join; one of TLS with tls:// before it." placeholder:"HOST:PORT"`
 
-	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback." placeholder:"FILE"`
-	PeerInsecure   bool   `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
+	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback. A second line is another secret that is believed as well, while it is changed." placeholder:"FILE"`
+
+	PeerTLSCertFile   string `name:"peer-tls-cert-file" help:"Certificate of this node for its peers, beside the secret or instead of it, for its id or the host of its peer address." placeholder:"FILE"`
+	PeerTLSKeyFile    string `name:"peer-tls-key-file" help:"Its private key." placeholder:"FILE"`
+	PeerTLSCACertFile string `name:"peer-tls-ca-cert-file" help:"Authorities that the peers' certificates are of." placeholder:"FILE"`
+
+	PeerInsecure bool `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
 	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez and /readyz; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
@@ -369,6 +374,9 @@ func (c *serveCmd) check() error {
 	if err := c.readSecret(); err != nil {
 		return err
 	}
+	if err := c.checkPeerTLS(); err != nil {
+		return err
+	}
 	if err := c.checkTLS(); err != nil {
 		return err
 	}
@@ -418,7 +426,7 @@ func (c *serveCmd) fillAddrs() error {
 		if port+peerPortOffset > 65535 {
 			return usagef("--listen port %d + %d is no port: give --peer-listen", port, peerPortOffset)
 		}
-		if len(c.secret.bytes) == 0 && !c.PeerInsecure {
+		if len(c.secret.list) == 0 && c.PeerTLSCertFile == "" && !c.PeerInsecure {
 			host = loopbackHost(first, host) // who lets clients in has not let in peers
 		}
 		c.PeerListen = net.JoinHostPort(host, strconv.Itoa(port+peerPortOffset))

@@ -58,6 +58,7 @@ type instance struct {
 	tlsListeners []net.Listener // for clients with it
 	handshakes   *secure.Handshakes
 	certs        *secure.Source     // nil: there are none
+	peerCerts    *secure.Source     // likewise
 	unfollow     context.CancelFunc // ends what follows their files
 
 	console      *console.Console // nil: there is none
@@ -88,7 +89,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	clientAddrs, tlsAddr := c.clientAddrs()
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
-		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecret: c.secret.bytes,
+		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
 		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(c),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
 		Machine: keyspace.New(luavm.New()), Publisher: hub,

@@ -39,7 +39,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		"id", c.ID, "clients", strings.Join(c.Listen, ","), "tlsClients", strings.Join(c.TLSListen, ","), "advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
-	go i.onHangups(ctx, hangups)
+	go i.onHangups(ctx, c, hangups)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(slices.Concat(c.Listen, c.TLSListen)) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
 			"--requirepass, or --protected-mode no")
@@ -59,24 +59,31 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 }
 
 // onHangups reads files again at each SIGHUP, until ctx ends.
-func (i *instance) onHangups(ctx context.Context, hangups <-chan os.Signal) {
+func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal) {
 	for {
 		select {
 		case <-hangups:
-			i.reload()
+			i.reload(c)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (i *instance) reload() {
-	if i.certs == nil {
+func (i *instance) reload(c *serveCmd) {
+	if i.certs == nil && i.peerCerts == nil && c.PeerSecretFile == "" {
 		i.log.Info("SIGHUP is ignored: there is no file to read again; SIGTERM stops the node")
 		return
 	}
-	i.log.Info("SIGHUP: the certificates are read again")
-	i.certs.Reload()
+	i.log.Info("SIGHUP: certificates and the secret of the peers are read again")
+	for _, certs := range []*secure.Source{i.certs, i.peerCerts} {
+		if certs != nil {
+			certs.Reload()
+		}
+	}
+	if c.PeerSecretFile != "" {
+		i.reloadSecret(c.PeerSecretFile)
+	}
 }
 
 // onLoopback reports whether only this machine can reach all of the addresses.

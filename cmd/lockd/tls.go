@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -129,18 +130,62 @@ func (c *serveCmd) clientAddrs() (plain []string, tls string) {
 // openTLS reads the certificates and follows them until the instance stops.
 func (i *instance) openTLS(c *serveCmd) error {
 	i.handshakes = secure.NewHandshakes(i.log)
-	if !c.used() && c.joinTLS() == "" {
-		return nil
-	}
-	var err error
-	if i.certs, err = secure.Open(c.files(), i.log); err != nil {
-		return err
-	}
-	warnOfMode(i.log, "the private key of --tls-key-file", c.TLSKeyFile)
 	ctx, cancel := context.WithCancel(context.Background())
 	i.unfollow = cancel
-	i.serving.Go(func() { i.certs.Watch(ctx) })
+	if c.used() || c.joinTLS() != "" {
+		var err error
+		if i.certs, err = secure.Open(c.files(), i.log); err != nil {
+			return err
+		}
+		warnOfMode(i.log, "the private key of --tls-key-file", c.TLSKeyFile)
+		i.serving.Go(func() { i.certs.Watch(ctx) })
+	}
+	if c.PeerTLSCertFile != "" {
+		var err error
+		if i.peerCerts, err = secure.Open(c.peerFiles(), i.log.With("of", "peers")); err != nil {
+			return err
+		}
+		warnOfMode(i.log, "the private key of --peer-tls-key-file", c.PeerTLSKeyFile)
+		i.serving.Go(func() { i.peerCerts.Watch(ctx) })
+	}
 	return nil
+}
+
+func (c *serveCmd) peerFiles() secure.Files {
+	return secure.Files{Cert: c.PeerTLSCertFile, Key: c.PeerTLSKeyFile, CA: c.PeerTLSCACertFile}
+}
+
+// checkPeerTLS looks into the files of the peers' certificates.
+func (c *serveCmd) checkPeerTLS() error {
+	given := 0
+	for _, path := range []string{c.PeerTLSCertFile, c.PeerTLSKeyFile, c.PeerTLSCACertFile} {
+		if path != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil
+	case given < 3:
+		return usagef("--peer-tls-cert-file, --peer-tls-key-file and --peer-tls-ca-cert-file need each other")
+	case c.PeerInsecure:
+		return usagef("--peer-insecure is for nodes without certificates for peers, and this one has one")
+	}
+	if _, err := secure.Load(c.peerFiles()); err != nil {
+		return usagef("the certificates for peers are no good: %w", err)
+	}
+	return nil
+}
+
+// peerCertificates are what peers are shown, and held against; nil: there are none.
+func (i *instance) peerCertificates() func() (*tls.Certificate, *x509.CertPool) {
+	if i.peerCerts == nil {
+		return nil
+	}
+	return func() (*tls.Certificate, *x509.CertPool) {
+		m := i.peerCerts.Current()
+		return m.Certificate, m.Roots
+	}
 }
 
 // secured is a listener whose clients speak TLS if they are to.
@@ -161,17 +206,25 @@ func (i *instance) joinConfig(c *serveCmd) func() *tls.Config {
 
 // tlsSection is that of INFO: as in Valkey, and what became of handshakes.
 func (i *instance) tlsSection() []resp.Section {
-	if i.certs == nil {
-		return nil
-	}
 	section := resp.Section{Name: "TLS"}
 	add := func(name, value string) {
 		section.Fields = append(section.Fields, resp.Field{Name: name, Value: value})
 	}
-	for _, cert := range i.certs.Current().Certificates() {
-		left := cert.Left(time.Now()) / time.Second
-		add("tls_"+cert.What+"_cert_serial", fmt.Sprintf("%X", cert.SerialNumber))
-		add("tls_"+cert.What+"_cert_expires_in_seconds", strconv.FormatInt(int64(left), 10))
+	for _, of := range []struct {
+		prefix string
+		certs  *secure.Source
+	}{{"tls_", i.certs}, {"tls_peer_", i.peerCerts}} {
+		if of.certs == nil {
+			continue
+		}
+		for _, cert := range of.certs.Current().Certificates() {
+			left := cert.Left(time.Now()) / time.Second
+			add(of.prefix+cert.What+"_cert_serial", fmt.Sprintf("%X", cert.SerialNumber))
+			add(of.prefix+cert.What+"_cert_expires_in_seconds", strconv.FormatInt(int64(left), 10))
+		}
+	}
+	if len(section.Fields) == 0 {
+		return nil
 	}
 	add("tls_handshakes_failed", strconv.FormatInt(i.handshakes.Failed(), 10))
 	add("tls_handshakes_ousted", strconv.FormatInt(i.handshakes.Ousted(), 10))

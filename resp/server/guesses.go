@@ -86,3 +86,21 @@ func origin(addr net.Addr) string {
 	network, _ := ip.WithZone("").Prefix(64) // of an IPv6 address there is one
 	return network.String()
 }
+
+// trouble logs what happens again and again, but not each time.
+type trouble struct {
+	log    *slog.Logger
+	clock  Clock
+	last   time.Time
+	untold int
+}
+
+func (t *trouble) tell(msg string, about ...any) {
+	now := t.clock()
+	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
+		t.untold++
+		return
+	}
+	t.log.Warn(msg, append(about, "untold", t.untold)...)
+	t.last, t.untold = now, 0
+}

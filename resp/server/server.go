@@ -115,24 +115,6 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// trouble logs what happens again and again, but not each time.
-type trouble struct {
-	log    *slog.Logger
-	clock  Clock
-	last   time.Time
-	untold int
-}
-
-func (t *trouble) tell(msg string, about ...any) {
-	now := t.clock()
-	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
-		t.untold++
-		return
-	}
-	t.log.Warn(msg, append(about, "untold", t.untold)...)
-	t.last, t.untold = now, 0
-}
-
 func (s *Server) begin(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -258,7 +258,7 @@ func (c *Config) newDriver(t Target) driver {
 	if !t.TLS {
 		login.TLS = nil
 	}
-	return &redisDriver{target: t, login: &login}
+	return &redisDriver{target: t, login: login}
 }
 
 // named puts before an error what was measured.

@@ -101,7 +101,7 @@ func (c *redisClient) evalsha(s *script, keys, args int) {
 // redisDriver measures a target that speaks Redis's protocol.
 type redisDriver struct {
 	target Target
-	login  *Login
+	login  Login
 }
 
 // addrs are where clients go: the one that leads, if that is asked for.
@@ -129,7 +129,7 @@ func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 // Ask sends one command over a connection of its own. Its answer is a string, or a list
 // of what an array holds, nested ones flattened; an error reply is an error.
 func Ask(ctx context.Context, addr string, args ...string) ([]string, error) {
-	return (&redisDriver{login: &Login{}}).ask(ctx, addr, args...)
+	return (&redisDriver{}).ask(ctx, addr, args...)
 }
 
 func (d *redisDriver) ask(ctx context.Context, addr string, args ...string) ([]string, error) {
@@ -269,7 +269,7 @@ func (d *redisDriver) open(ctx context.Context, w *workload, p *plan, addrs []st
 		return nil, err
 	}
 	r := &redisClient{
-		conn: c, plan: p, id: id, load: w.redis, login: d.login,
+		conn: c, plan: p, id: id, load: w.redis, login: &d.login,
 		token: fmt.Sprintf("bench-%08d-%020d", id, rand.Uint64()),
 		rng:   rand.New(rand.NewPCG(rand.Uint64(), uint64(id))),
 		picks: make([]int, p.pipeline),
