@@ -73,6 +73,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	}
 	i := &instance{log: log, failed: make(chan error, 1), unfollow: func() {}}
 	if err := i.openTLS(c); err != nil {
+		i.closeListeners()
 		return nil, err
 	}
 	if err := i.listen(c); err != nil {

@@ -58,15 +58,26 @@ func splitSecrets(source string, text []byte) (list [][]byte, err error) {
 	for line := range bytes.Lines(bytes.TrimSpace(text)) {
 		line = bytes.TrimSpace(line)
 		if len(line) < peer.SecretMin || len(line) > peerSecretMax {
-			return nil, usagef("%s holds %d bytes besides white space in line %d, not %d to %d",
-				source, len(line), len(list)+1, peer.SecretMin, peerSecretMax)
+			return nil, usagef("%s holds %d bytes besides white space, not %d to %d%s",
+				source, len(line), peer.SecretMin, peerSecretMax, inLine(len(list)))
 		}
 		list = append(list, line)
 	}
-	if len(list) == 0 || len(list) > secretsMax {
-		return nil, usagef("%s holds %d secrets, one a line, not 1 to %d", source, len(list), secretsMax)
+	switch {
+	case len(list) == 0:
+		return nil, usagef("%s holds 0 bytes besides white space, not %d to %d", source, peer.SecretMin, peerSecretMax)
+	case len(list) > secretsMax:
+		return nil, usagef("%s holds %d secrets, one a line, and %d are the most", source, len(list), secretsMax)
 	}
 	return list, nil
+}
+
+// inLine says in which line, if it is not the first.
+func inLine(before int) string {
+	if before == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", in line %d", before+1)
 }
 
 func readSecretFile(path string) (text []byte, mode fs.FileMode, err error) {
@@ -79,7 +90,7 @@ func readSecretFile(path string) (text []byte, mode fs.FileMode, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	text, err = io.ReadAll(io.LimitReader(f, 2*secretsMax*peerSecretMax))
+	text, err = io.ReadAll(io.LimitReader(f, secretsMax*peerSecretMax))
 	return text, info.Mode(), err
 }
 

@@ -219,8 +219,9 @@ func (i *instance) tlsSection() []resp.Section {
 		}
 		for _, cert := range of.certs.Current().Certificates() {
 			left := cert.Left(time.Now()) / time.Second
-			add(of.prefix+cert.What+"_cert_serial", fmt.Sprintf("%X", cert.SerialNumber))
-			add(of.prefix+cert.What+"_cert_expires_in_seconds", strconv.FormatInt(int64(left), 10))
+			name := strings.Replace(of.prefix+cert.What+"_cert", "peer_server", "peer", 1)
+			add(name+"_serial", fmt.Sprintf("%X", cert.SerialNumber))
+			add(name+"_expires_in_seconds", strconv.FormatInt(int64(left), 10))
 		}
 	}
 	if len(section.Fields) == 0 {
