@@ -71,7 +71,8 @@ func benchCluster(b *testing.B, kind string, nodes int, secret string) (leader, 
 	for id, addr := range members {
 		cfg := Config{
 			ID: id, PeerListen: addr, Members: members, Dir: filepath.Join(dir, id), LogStore: kind,
-			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler), PeerSecrets: secrets(secret),
+			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler),
+			PeerSecrets: secrets(secret),
 		}
 		if kind == "memory" {
 			cfg.stores, cfg.incarnation = newTestDisk(id).open, id

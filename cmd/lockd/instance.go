@@ -141,7 +141,9 @@ func (i *instance) sentinelConfig(c *serveCmd, hub *server.Hub) (*cluster.Sentin
 		return nil, nil
 	}
 	addr, err := c.sentinelAddr()
-	return &cluster.SentinelConfig{Addr: addr, TLS: c.TLSSentinel, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo}, err
+	return &cluster.SentinelConfig{
+		Addr: addr, TLS: c.TLSSentinel, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo,
+	}, err
 }
 
 // listen opens the client addresses. After an error some of them are open.

@@ -36,7 +36,8 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 	defer i.stop()
 	log.Info("lockd "+version+" serves",
-		"id", c.ID, "clients", strings.Join(c.Listen, ","), "tlsClients", strings.Join(c.TLSListen, ","), "advertised", c.Advertise, "peers", c.PeerListen,
+		"id", c.ID, "clients", strings.Join(c.Listen, ","), "tlsClients", strings.Join(c.TLSListen, ","),
+		"advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
 	go i.onHangups(ctx, c, hangups)
