@@ -71,7 +71,8 @@ func benchCluster(b *testing.B, kind string, nodes int, secret string) (leader, 
 	for id, addr := range members {
 		cfg := Config{
 			ID: id, PeerListen: addr, Members: members, Dir: filepath.Join(dir, id), LogStore: kind,
-			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler), PeerSecret: []byte(secret),
+			Machine: newTestMachine(), Publisher: &testPublisher{}, Log: slog.New(slog.DiscardHandler),
+			PeerSecrets: secrets(secret),
 		}
 		if kind == "memory" {
 			cfg.stores, cfg.incarnation = newTestDisk(id).open, id
@@ -127,4 +128,12 @@ func benchDo(b *testing.B, n *Node, clients int, args resp.Args) {
 	if entries := n.raft.LastIndex() - first; entries > 0 {
 		b.ReportMetric(float64(b.N)/float64(entries), "ops/entry")
 	}
+}
+
+// secrets is a list of one secret, or of none.
+func secrets(secret string) [][]byte {
+	if secret == "" {
+		return nil
+	}
+	return [][]byte{[]byte(secret)}
 }

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -54,18 +56,23 @@ type Config struct {
 	// this node's entry in Members, else PeerListen.
 	PeerAdvertise string
 	ClientAddrs   []string // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
+	TLSAddr       string   // where they reach it by TLS; in ClientAddrs, too, if there is no other; "": nowhere
 	// Members maps the ids of the first members to their peer addresses; the same on every node. None:
 	// a single node.
 	Members map[string]string
-	// PeerSecret is known to every node of the cluster and has at least peer.SecretMin bytes. Peers
-	// prove to each other that they know it, over TLS. None: peers are on loopback only.
-	PeerSecret []byte
-	// PeerInsecure lets peers be anywhere without a PeerSecret. Whoever reaches the peer port may then
+	// PeerSecrets have at least peer.SecretMin bytes each. Peers prove to each other, over TLS, that they know
+	// one: a node shows the first, and believes who knows any. SetPeerSecrets changes them.
+	PeerSecrets [][]byte
+	// PeerCerts does beside the secrets or instead of them: a node believes who has a certificate for the
+	// node that it says it is. With neither peers are on loopback only.
+	PeerCerts func() (*tls.Certificate, *x509.CertPool)
+	// PeerInsecure lets peers be anywhere without these. Whoever reaches the peer port may then
 	// read and change everything.
 	PeerInsecure bool
-	Join         bool   // the node is empty and waits until it is added (Node.Join)
-	LogStore     string // where the log is kept: "wal" (default) or "boltdb"
-	Version      string // of lockd, for INFO
+	Join         bool               // the node is empty and waits until it is added (Node.Join)
+	JoinTLS      func() *tls.Config // by which it speaks to the member that it asks; nil: without TLS
+	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
+	Version      string             // of lockd, for INFO
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
 	LeaderWait time.Duration // how long a request waits for a leader; default 3 s
@@ -104,8 +111,11 @@ func (c *Config) complete() error {
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
-	case len(c.PeerSecret) > 0 && len(c.PeerSecret) < peer.SecretMin:
-		return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(c.PeerSecret), peer.SecretMin)
+	}
+	for _, secret := range c.PeerSecrets {
+		if len(secret) < peer.SecretMin {
+			return fmt.Errorf("the secret of the peers has %d bytes, fewer than %d", len(secret), peer.SecretMin)
+		}
 	}
 	c.Heartbeat = orDefault(c.Heartbeat, peer.HeartbeatDefault)
 	c.LeaderWait = orDefault(c.LeaderWait, leaderWaitDefault)
@@ -115,7 +125,7 @@ func (c *Config) complete() error {
 	c.LogStore = orDefault(c.LogStore, store.WAL)
 	c.commitTimeout = orDefault(c.commitTimeout, commitTimeout)
 	if c.Network == nil {
-		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecret) == 0 && !c.PeerInsecure}
+		c.Network = peer.TCPNetwork{LoopbackOnly: len(c.PeerSecrets) == 0 && c.PeerCerts == nil && !c.PeerInsecure}
 	}
 	if c.Clock == nil {
 		c.Clock = NewSystemClock()
@@ -186,6 +196,7 @@ func (c *Config) onlyLoopback() bool {
 // SentinelConfig makes a node answer as a Redis Sentinel besides.
 type SentinelConfig struct {
 	Addr      string                // where clients reach it, host:port
+	TLS       bool                  // they speak TLS there, and are told addresses at which they can
 	Master    string                // the name under which they ask for the leader
 	Publisher Publisher             // to the clients of the sentinel
 	Info      func() []resp.Section // sections of its INFO that others know; may be nil
@@ -193,10 +204,14 @@ type SentinelConfig struct {
 
 // clientAddrs are the addresses by which the node makes itself known.
 func (c *Config) clientAddrs() []string {
-	if c.Sentinel == nil {
-		return c.ClientAddrs
+	all := slices.Clone(c.ClientAddrs)
+	if c.TLSAddr != "" {
+		all = append(all, tlsScheme+c.TLSAddr)
 	}
-	return append(slices.Clone(c.ClientAddrs), sentinelScheme+c.Sentinel.Addr)
+	if c.Sentinel != nil {
+		all = append(all, sentinelScheme+c.Sentinel.Addr)
+	}
+	return all
 }
 
 func orDefault[T comparable](v, def T) T {

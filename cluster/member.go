@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -385,7 +386,7 @@ func (n *Node) Join(ctx context.Context, hostPort, password string) error {
 		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
-		answer, err := ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
+		answer, err := n.ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
 		switch {
 		case err == nil && answer == "+OK":
 			return nil
@@ -429,10 +430,10 @@ const (
 )
 
 // ask sends one command to a client port and returns the first line of the reply.
-func ask(ctx context.Context, hostPort, password string, args ...string) (string, error) {
+func (n *Node) ask(ctx context.Context, hostPort, password string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax+5*time.Second)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
+	conn, err := n.dialMember(ctx, hostPort)
 	if err != nil {
 		return "", err
 	}
@@ -446,6 +447,14 @@ func ask(ctx context.Context, hostPort, password string, args ...string) (string
 		}
 	}
 	return exchange(conn, in, args...)
+}
+
+// dialMember connects to a client port.
+func (n *Node) dialMember(ctx context.Context, hostPort string) (net.Conn, error) {
+	if n.cfg.JoinTLS == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
+	}
+	return (&tls.Dialer{Config: n.cfg.JoinTLS()}).DialContext(ctx, "tcp", hostPort)
 }
 
 func exchange(conn net.Conn, in *bufio.Reader, args ...string) (string, error) {

@@ -255,6 +255,21 @@ func (m *members) identityOf(id string) (peer.Identity, bool) {
 	return who, ok
 }
 
+// hostOf is the host at which a member, or one of the list of founders, is reached by its peers, or "".
+func (m *members) hostOf(id string) string {
+	addr := m.cfg.Members[id]
+	if known, ok := m.roster.Load().members[id]; ok {
+		addr = known.PeerAddr
+	}
+	for _, s := range m.raft.startedServers() {
+		if string(s.ID) == id {
+			addr = string(s.Address)
+		}
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	return host
+}
+
 // memberOf returns what is known of a member: from the roster, or else what the member said of
 // itself.
 func (m *members) memberOf(id string) member {

@@ -348,7 +348,7 @@ func TestClusterDown(t *testing.T) {
 			if got := c.nodes[n].do("CLUSTER INFO"); !strings.Contains(got, "cluster_state:fail") {
 				t.Errorf("CLUSTER INFO at %s: %q", n, got)
 			}
-			if got := c.nodes[n].Redirect(); got != "" {
+			if got := c.nodes[n].Redirect(false); got != "" {
 				t.Errorf("%s sends its clients to %q", n, got)
 			}
 		}
@@ -371,7 +371,7 @@ func TestRedirect(t *testing.T) {
 		check := func(want map[string]string) {
 			t.Helper()
 			for id, addr := range want {
-				if got := c.nodes[id].Redirect(); got != addr {
+				if got := c.nodes[id].Redirect(false); got != addr {
 					t.Errorf("%s redirects to %q, want %q", id, got, addr)
 				}
 			}

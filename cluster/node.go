@@ -169,12 +169,24 @@ func (n *Node) openStores() (err error) {
 	return err
 }
 
+// SetPeerSecrets has other secrets in force for new connections with peers; one at least, each with
+// peer.SecretMin bytes. It does nothing on a node that was opened with neither secrets nor certificates.
+func (n *Node) SetPeerSecrets(secrets [][]byte) { n.peers.SetSecrets(secrets) }
+
+// certificates are those of an operator for the peers; nil: there are none.
+func (n *Node) certificates() *peer.Certificates {
+	if n.cfg.PeerCerts == nil {
+		return nil
+	}
+	return &peer.Certificates{Current: n.cfg.PeerCerts, HostOf: n.members.hostOf}
+}
+
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
 func (n *Node) openPeers() error {
 	p, err := peer.Open(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
 		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
-		Secret: n.cfg.PeerSecret, Ready: n.ready,
+		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
 	})

@@ -108,7 +108,7 @@ func closed(conn net.Conn, err error) error {
 // leader, and with a node that joins; who does not have the secret cannot join.
 func TestClusterWithSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		secret := func(cfg *Config) { cfg.PeerSecret = []byte(testSecret) }
+		secret := func(cfg *Config) { cfg.PeerSecrets = [][]byte{[]byte(testSecret)} }
 		c := startCluster(t, 3, secret)
 		defer c.close()
 		leader := c.settle()
@@ -125,7 +125,7 @@ func TestClusterWithSecret(t *testing.T) {
 		c.start(leader.id)
 		c.settle()
 
-		c.add("n5", func(cfg *Config) { cfg.PeerSecret = []byte("another secret, as long") })
+		c.add("n5", func(cfg *Config) { cfg.PeerSecrets = [][]byte{[]byte("another secret, as long")} })
 		c.start("n5")
 		c.expect(next, "LOCKD ADD n5 n5:1", "-ERR node n5 is a member now, but does not answer at n5:1: it gets its vote once it has caught up")
 		c.expect(next, "LOCKD REMOVE n5", "+OK")
@@ -158,9 +158,9 @@ func TestPeersOnLoopback(t *testing.T) {
 		{"no host", Config{PeerListen: ":1"}, "peer address :1 is not on loopback"},
 		{"advertised", Config{PeerListen: "127.0.0.1:1", PeerAdvertise: "node1:1"}, "advertised peer address node1:1 is not on loopback"},
 		{"a member", Config{PeerListen: "127.0.0.1:1", Members: map[string]string{"n1": "127.0.0.1:1", "n2": "10.0.0.2:1"}}, "the address of peer n2 10.0.0.2:1 is not on loopback"},
-		{"secret", Config{PeerListen: "0.0.0.0:1", PeerSecret: secret}, ""},
+		{"secret", Config{PeerListen: "0.0.0.0:1", PeerSecrets: [][]byte{secret}}, ""},
 		{"insecure", Config{PeerListen: "0.0.0.0:1", PeerInsecure: true}, ""},
-		{"short", Config{PeerListen: "127.0.0.1:1", PeerSecret: secret[:peer.SecretMin-1]}, "the secret of the peers has 15 bytes, fewer than 16"},
+		{"short", Config{PeerListen: "127.0.0.1:1", PeerSecrets: [][]byte{secret[:peer.SecretMin-1]}}, "the secret of the peers has 15 bytes, fewer than 16"},
 	} {
 		tc.cfg.ID, tc.cfg.Machine, tc.cfg.Publisher = "n1", newTestMachine(), &testPublisher{}
 		err := tc.cfg.complete()

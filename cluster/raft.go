@@ -68,6 +68,14 @@ func (g *group) servers() []raft.Server {
 	return f.Configuration().Servers
 }
 
+// startedServers is servers, or none before there is a Raft to ask.
+func (g *group) startedServers() []raft.Server {
+	if !g.started.Load() {
+		return nil
+	}
+	return g.servers()
+}
+
 // voters lists the members that have a vote, as of the latest configuration.
 func (g *group) voters() []raft.Server {
 	var voters []raft.Server
@@ -95,10 +103,7 @@ func (g *group) alone() bool {
 // idAt names the member at a peer address, "" where none is known. What another
 // node answers there must not count as that member's answer.
 func (g *group) idAt(addr string) string {
-	if !g.started.Load() {
-		return ""
-	}
-	for _, s := range g.servers() {
+	for _, s := range g.startedServers() {
 		if string(s.Address) == addr {
 			return string(s.ID)
 		}

@@ -40,10 +40,19 @@ func (m member) clientAddr() string {
 // address with a mark, and not a field of its own, is understood by every version.
 const sentinelScheme = "sentinel://"
 
+// tlsScheme marks, likewise, the address at which clients reach the member by TLS. A member that has no other
+// has it as its first client address, too.
+const tlsScheme = "tls://"
+
+// tlsAddr is where clients reach the member by TLS, or "" if they do not.
+func (m member) tlsAddr() string { return m.marked(tlsScheme) }
+
 // sentinelAddr is where clients reach the member's sentinel, or "" if it has none.
-func (m member) sentinelAddr() string {
+func (m member) sentinelAddr() string { return m.marked(sentinelScheme) }
+
+func (m member) marked(scheme string) string {
 	for _, addr := range m.ClientAddrs {
-		if at, ok := strings.CutPrefix(addr, sentinelScheme); ok {
+		if at, ok := strings.CutPrefix(addr, scheme); ok {
 			return at
 		}
 	}

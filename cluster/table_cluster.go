@@ -78,18 +78,25 @@ type shard struct {
 // Redirect says where clients have to send commands with keys, host:port, where they
 // are not served by any node: to the leader, or "" for here. While there is no
 // leader the command waits here.
-func (n *Node) Redirect() string {
+func (n *Node) Redirect(tls bool) string {
 	s := n.topology.current.Load()
-	if s.vacant || s.ledBy(n.cfg.ID) || n.lead.held() {
+	switch {
+	case s.vacant || s.ledBy(n.cfg.ID) || n.lead.held():
 		return ""
+	case tls:
+		return s.master.overTLS().addr()
 	}
 	return s.master.addr()
 }
 
 // shard is told with a master even before there has been a leader: clients take no
 // slots without one, and every node serves every key.
-func (t *topology) shard() shard {
+// The addresses are those for the client of ctx.
+func (t *topology) shard(ctx context.Context) shard {
 	s := shard{standing: t.current.Load()}
+	if resp.OverTLS(ctx) {
+		s.standing = s.overTLS()
+	}
 	s.failed = s.vacant && t.age(s.standing) > t.cfg.LeaderWait
 	if s.master != nil && s.seat(s.master.id) != nil {
 		s.masterID = s.master.runID
@@ -123,29 +130,36 @@ func (s shard) find(runID string) *seat {
 	return nil
 }
 
-func (p *seat) portNumber() resp.Reply {
-	port, _ := resp.ParseInt(p.port)
+func portNumber(text string) resp.Reply {
+	port, _ := resp.ParseInt(text)
 	return resp.Int(port)
 }
 
-func cmdClusterSlots(_ context.Context, n *Node, _ resp.Args) resp.Reply {
+func cmdClusterSlots(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	slots := []resp.Reply{resp.Int(0), resp.Int(resp.Slots - 1)}
-	for _, p := range n.topology.shard().inOrder(false) {
-		slots = append(slots, resp.Array(resp.Bulk(p.host), p.portNumber(), resp.Bulk(p.runID), resp.Map()))
+	for _, p := range n.topology.shard(ctx).inOrder(false) {
+		slots = append(slots, resp.Array(resp.Bulk(p.host), portNumber(p.port), resp.Bulk(p.runID), resp.Map()))
 	}
 	return resp.Array(resp.Array(slots...))
 }
 
-func cmdClusterShards(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard()
+func cmdClusterShards(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.topology.shard(ctx)
 	var nodes []resp.Reply
 	for _, p := range s.inOrder(true) {
 		node := []resp.Reply{
 			resp.Bulk("id"), resp.Bulk(p.runID),
-			resp.Bulk("port"), p.portNumber(),
+		}
+		if p.plain != "" {
+			node = append(node, resp.Bulk("port"), portNumber(p.plain))
+		}
+		if _, port, err := net.SplitHostPort(p.tls); err == nil {
+			node = append(node, resp.Bulk("tls-port"), portNumber(port))
+		}
+		node = append(node,
 			resp.Bulk("ip"), resp.Bulk(p.host),
 			resp.Bulk("endpoint"), resp.Bulk(p.host),
-		}
+		)
 		if net.ParseIP(p.host) == nil {
 			node = append(node, resp.Bulk("hostname"), resp.Bulk(p.host))
 		}
@@ -188,8 +202,8 @@ func (t *topology) nodeLine(s shard, p seat) string {
 		t.lastSeen(p.id).wall, s.term, link, slots)
 }
 
-func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard()
+func cmdClusterNodes(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.topology.shard(ctx)
 	var b strings.Builder
 	for _, p := range s.inOrder(true) {
 		b.WriteString(n.topology.nodeLine(s, p) + "\n")
@@ -197,8 +211,8 @@ func cmdClusterNodes(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 	return resp.Verbatim(b.String())
 }
 
-func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	s := n.topology.shard()
+func cmdClusterReplicas(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	s := n.topology.shard(ctx)
 	if s.find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
@@ -212,8 +226,8 @@ func cmdClusterReplicas(_ context.Context, n *Node, args resp.Args) resp.Reply {
 	return resp.Bulks(lines...)
 }
 
-func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	if n.topology.shard().find(args[2]) == nil {
+func cmdFailureReports(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	if n.topology.shard(ctx).find(args[2]) == nil {
 		return resp.Errf("ERR Unknown node %s", peer.OneLine(args[2], 128))
 	}
 	return resp.Int(0) // nodes do not report each other: Raft decides
@@ -221,8 +235,8 @@ func cmdFailureReports(_ context.Context, n *Node, args resp.Args) resp.Reply {
 
 // cmdClusterInfo says that the cluster fails only when requests do: a node holds
 // them for LeaderWait.
-func cmdClusterInfo(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	s := n.topology.shard()
+func cmdClusterInfo(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
+	s := n.topology.shard(ctx)
 	state := "ok"
 	if s.failed {
 		state = "fail"

@@ -149,6 +149,7 @@ var sectionOrder = []struct {
 	{"server", true}, {"clients", true}, {"memory", true}, {"persistence", true}, {"stats", true},
 	{"replication", true}, {"cpu", true}, {"modules", true}, {"commandstats", false}, {"errorstats", true},
 	{"latencystats", false}, {"sentinel", true}, {"cluster", true}, {"keyspace", true}, {"raft", true},
+	{"tls", true},
 }
 
 func cmdInfo(_ context.Context, n *Node, args resp.Args) resp.Reply {

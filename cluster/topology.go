@@ -56,6 +56,8 @@ type seat struct {
 	id         string
 	runID      string // 40 hex digits: Redis's name for a node
 	host, port string // for clients
+	plain      string // port for those without TLS; "": there is none
+	tls        string // host:port for those with it; "": there is none
 	bus        string // port for the other nodes
 	peer       string // its peer address
 	sentinel   string // host:port of its sentinel; "" if it has none
@@ -220,6 +222,10 @@ func (t *topology) seats(mono time.Duration) []seat {
 			continue
 		}
 		_, bus, _ := net.SplitHostPort(known.PeerAddr)
+		plain := port
+		if known.clientAddr() == known.tlsAddr() {
+			plain = ""
+		}
 		last, met := t.heard[known.ID]
 		if !met {
 			last.at = mono
@@ -227,6 +233,7 @@ func (t *topology) seats(mono time.Duration) []seat {
 		}
 		seats = append(seats, seat{
 			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.sentinelAddr(),
+			plain: plain, tls: known.tlsAddr(),
 			runID: runID("node", known), sentinelID: runID("sentinel", known),
 			down: !self(m) && mono-last.at > downAfter,
 		})
@@ -239,6 +246,28 @@ func (t *topology) seats(mono time.Duration) []seat {
 func runID(kind string, m member) string {
 	sum := sha1.Sum([]byte(kind + "\x00" + m.ID + "\x00" + m.Incarnation))
 	return hex.EncodeToString(sum[:])
+}
+
+// overTLS is the standing as clients are told it that speak TLS.
+func (s *standing) overTLS() *standing {
+	told := *s
+	told.seats = slices.Clone(s.seats)
+	for i := range told.seats {
+		told.seats[i] = *told.seats[i].overTLS()
+	}
+	if s.master != nil {
+		told.master = s.master.overTLS()
+	}
+	return &told
+}
+
+// overTLS is the seat with the address for such clients, if the node has one.
+func (p *seat) overTLS() *seat {
+	told := *p
+	if host, port, err := net.SplitHostPort(p.tls); err == nil {
+		told.host, told.port = host, port
+	}
+	return &told
 }
 
 func (s *standing) ledBy(id string) bool { return s.master != nil && s.master.id == id }

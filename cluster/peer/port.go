@@ -35,7 +35,8 @@ type Config struct {
 	// everywhere. Raft counts votes and acknowledgements by address: those of another
 	// node that has taken over the address must not count for the member.
 	Expect    func(addr string) (id string)
-	Secret    []byte          // of the cluster; nil: peers are believed without a proof
+	Secrets   [][]byte        // of the cluster: the first proves, any is believed; see Certificates
+	Certs     *Certificates   // of an operator; with neither these nor Secrets peers are believed without a proof
 	Ready     <-chan struct{} // closed when the handler can judge who connects; nil: it can at once
 	Heartbeat time.Duration   // a peer that is silent for about two of them is given up; 0: the default
 	// Patience is how long a Read waits on a connection for Raft's own messages that came in;
@@ -106,7 +107,7 @@ func Open(cfg Config, handler Handler) (*Port, error) {
 	if err := cfg.Self().Check(); err != nil {
 		return nil, err
 	}
-	secret, err := newPeerSecret(cfg.Secret)
+	secret, err := newPeerSecret(cfg.Secrets, cfg.Certs)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +128,14 @@ func Open(cfg Config, handler Handler) (*Port, error) {
 
 // ListenAddr is where the port really is (tests listen on port 0).
 func (p *Port) ListenAddr() string { return p.ln.Addr().String() }
+
+// SetSecrets has other secrets in force for new connections. Where there was neither a secret nor a certificate at the
+// beginning it does nothing; without certificates one secret at least must be left.
+func (p *Port) SetSecrets(secrets [][]byte) {
+	if p.secret != nil && len(secrets) > 0 {
+		p.secret.keys.Store(&secrets)
+	}
+}
 
 // Forward has the node at addr run req, bound as b says, and waits for the answer until
 // ctx ends.
@@ -375,7 +384,7 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, er
 // approach greets the node at the other end of a connection that was dialled.
 func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
 	self := p.cfg.Self()
-	claim, err := p.secret.approach(conn, self)
+	claim, err := p.secret.approach(conn, self, addr)
 	if err != nil {
 		return Identity{}, err
 	}

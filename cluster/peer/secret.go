@@ -16,10 +16,11 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// Where a cluster has a secret, every connection between nodes is TLS 1.3, and begins
+// Where a cluster has a secret, or certificates, every connection between nodes is TLS 1.3, and begins
 // with three messages of the hello's form, before the hello:
 //
 //	listener  name    who I am
@@ -31,6 +32,11 @@ import (
 // worth nothing on another connection, in the other direction, or to somebody in the
 // middle, who has two connections. Until it has been verified nothing that the other side
 // says is believed, not even a refusal. The hello then has to name the same node.
+//
+// A node may know several secrets: it proves itself by the first and believes who knows any, so that a
+// cluster gets another one while it runs. A certificate, which TLS has verified to be the other side's own, does
+// instead of a proof if the node's authorities have signed it for that node. A node that has both a secret and
+// certificates believes who has either: so a cluster moves from the one to the other.
 
 const (
 	// SecretMin is how many bytes the secret of a cluster has at least.
@@ -59,32 +65,94 @@ const (
 
 var errNoProof = fmt.Errorf("%w: it does not know the secret (--peer-secret-file)", ErrUninvited)
 
-// peerSecret is what a node of a cluster with a secret needs for its connections. A
+// Certificates are an operator's.
+type Certificates struct {
+	// Current returns this node's certificate, and the authorities that those of the others are of. It is asked
+	// at each connection, concurrently.
+	Current func() (*tls.Certificate, *x509.CertPool)
+	// HostOf is the host at which the cluster knows a node, "" if it does not know it: besides the id a
+	// name that the node's certificate may be for. It is called concurrently.
+	HostOf func(id string) string
+}
+
+// peerSecret is what a node of a cluster with a secret or certificates needs for its connections. A
 // nil one leaves connections as they are, and believes everybody. Its methods may be
 // called concurrently.
 type peerSecret struct {
-	key []byte
-	tls *tls.Config
+	keys  atomic.Pointer[[][]byte] // the secrets; the first proves
+	certs *Certificates            // nil: there are none
+	tls   *tls.Config
 }
 
-// newPeerSecret returns nil for an empty secret.
-func newPeerSecret(secret []byte) (*peerSecret, error) {
-	if len(secret) == 0 {
+// newPeerSecret returns nil where there is neither.
+func newPeerSecret(secrets [][]byte, certs *Certificates) (*peerSecret, error) {
+	if len(secrets) == 0 && certs == nil {
 		return nil, nil
+	}
+	s := &peerSecret{certs: certs}
+	s.keys.Store(&secrets)
+	if certs != nil {
+		s.tls = certs.config()
+		return s, nil
 	}
 	cert, err := ephemeralCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("a certificate for the peers: %w", err)
 	}
-	return &peerSecret{key: secret, tls: &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{cert},
-		// The certificate says nothing about who has it: the proof does. Certificates that
-		// an operator gives would be verified here, as well as that.
+	s.tls = tlsConfig()
+	s.tls.Certificates = []tls.Certificate{cert} // it says nothing about who has it: the proof does
+	return s, nil
+}
+
+// tlsConfig has nothing verified: who somebody is follows from what he proves, or from verify.
+func tlsConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:                  tls.VersionTLS13,
 		InsecureSkipVerify:          true,
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true, // messages are read whole
-	}}, nil
+	}
+}
+
+// config shows this node's certificate on either side, and asks for the other's.
+func (c *Certificates) config() *tls.Config {
+	cfg := tlsConfig()
+	cfg.ClientAuth = tls.RequestClientCert
+	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		own, _ := c.Current()
+		return own, nil
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		own, _ := c.Current()
+		return own, nil
+	}
+	return cfg
+}
+
+// verify judges the certificate that the other side, which says that it is node id, has shown for one use. It
+// has to be for the id or one of the hosts.
+func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, id string, hosts ...string) error {
+	if len(shown) == 0 {
+		return fmt.Errorf("%w: it shows no certificate", ErrUninvited)
+	}
+	_, roots := c.Current()
+	between := x509.NewCertPool()
+	for _, cert := range shown[1:] {
+		between.AddCert(cert)
+	}
+	_, err := shown[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{use},
+	})
+	if err != nil {
+		return fmt.Errorf("%w: its certificate is no good: %w", ErrUninvited, err)
+	}
+	for _, name := range append(hosts, id) {
+		if name != "" && shown[0].VerifyHostname(name) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: its certificate is neither for the id nor for the host of node %s (%s)",
+		ErrUninvited, id, strings.Join(hosts, ", "))
 }
 
 // ephemeralCertificate makes a key that lives as long as the process.
@@ -122,6 +190,7 @@ func (s *peerSecret) secure(conn net.Conn, side string) net.Conn {
 type peerClaim struct {
 	ID      string
 	Cluster string `json:",omitempty"`
+	Addr    string `json:",omitempty"` // where peers reach it, as it says itself
 	Proof   []byte `json:",omitempty"`
 }
 
@@ -151,7 +220,7 @@ func (s *peerSecret) introduce(conn net.Conn, self Identity) (*peerClaim, error)
 	}
 	who, err := readClaim(tc, helloProof)
 	if err == nil {
-		err = s.verify(tc, who, sideDialler, who.ID, self.ID)
+		err = s.verify(tc, who, sideDialler, who.ID, self.ID, s.hostOf(who))
 	}
 	if err != nil {
 		refuse(tc, self.ID, err)
@@ -160,8 +229,26 @@ func (s *peerSecret) introduce(conn net.Conn, self Identity) (*peerClaim, error)
 	return who, s.send(tc, self, sideListener, who.ID, self.ID)
 }
 
-// approach is the dialler's side: it returns what the listener has proven itself as.
-func (s *peerSecret) approach(conn net.Conn, self Identity) (*peerClaim, error) {
+// hostOf is the host that the certificate of a node may be for which has connected: the one that the cluster knows,
+// or, of a node that it does not know yet, the one that the node says itself.
+func (s *peerSecret) hostOf(who *peerClaim) string {
+	if s.certs == nil {
+		return ""
+	}
+	if host := s.certs.HostOf(who.ID); host != "" {
+		return host
+	}
+	return hostOf(who.Addr)
+}
+
+// hostOf is the host of an address, or "".
+func hostOf(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	return host
+}
+
+// approach is the dialler's side: it returns what the listener at addr has proven itself as.
+func (s *peerSecret) approach(conn net.Conn, self Identity, addr string) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -180,7 +267,7 @@ func (s *peerSecret) approach(conn net.Conn, self Identity) (*peerClaim, error) 
 	if err != nil {
 		return nil, err
 	}
-	return who, s.verify(tc, who, sideListener, self.ID, who.ID)
+	return who, s.verify(tc, who, sideListener, self.ID, who.ID, hostOf(addr))
 }
 
 // handshake does TLS's own, and says in our words that the other side speaks no TLS.
@@ -210,42 +297,59 @@ func readClaim(r io.Reader, want Kind) (*peerClaim, error) {
 	if err := json.Unmarshal(body, claim); err != nil || kind != want {
 		return nil, fmt.Errorf("%w: a message of kind %q where %q is due", errHello, byte(kind), byte(want))
 	}
-	if err := (Identity{ID: claim.ID, Cluster: claim.Cluster}).Check(); err != nil {
+	if err := (Identity{ID: claim.ID, Cluster: claim.Cluster, PeerAddr: claim.Addr}).Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHello, err)
 	}
 	return claim, nil
 }
 
 func (s *peerSecret) send(tc secureConn, self Identity, side, dialler, listener string) error {
-	proof, err := s.proof(tc, side, dialler, listener, self.Cluster)
-	if err != nil {
-		return err
+	claim := peerClaim{ID: self.ID, Cluster: self.Cluster, Addr: self.PeerAddr}
+	if keys := *s.keys.Load(); len(keys) > 0 {
+		var err error
+		if claim.Proof, err = proof(keys[0], tc, side, dialler, listener, self.Cluster); err != nil {
+			return err
+		}
 	}
-	_, err = tc.Write(appendHello(nil, helloProof, peerClaim{ID: self.ID, Cluster: self.Cluster, Proof: proof}))
+	_, err := tc.Write(appendHello(nil, helloProof, claim))
 	return err
 }
 
-// verify judges the proof of the node on one side.
-func (s *peerSecret) verify(tc secureConn, who *peerClaim, side, dialler, listener string) error {
-	want, err := s.proof(tc, side, dialler, listener, who.Cluster)
-	if err != nil {
-		return err
+// verify judges the proof of the node on one side, and, if that is none, its certificate.
+func (s *peerSecret) verify(tc secureConn, who *peerClaim, side, dialler, listener, host string) error {
+	keys := *s.keys.Load()
+	for _, key := range keys {
+		want, err := proof(key, tc, side, dialler, listener, who.Cluster)
+		if err != nil {
+			return err
+		}
+		if hmac.Equal(want, who.Proof) {
+			return nil
+		}
 	}
-	if !hmac.Equal(want, who.Proof) {
+	if s.certs == nil {
 		return errNoProof
 	}
-	return nil
+	use := x509.ExtKeyUsageServerAuth
+	if side == sideDialler {
+		use = x509.ExtKeyUsageClientAuth
+	}
+	err := s.certs.verify(tc.ConnectionState().PeerCertificates, use, who.ID, host)
+	if err != nil && len(keys) > 0 {
+		return fmt.Errorf("%w, and %w", errNoProof, err)
+	}
+	return err
 }
 
 // proof is what the node on one side of a connection, which says that it is in cluster,
 // has to show.
-func (s *peerSecret) proof(tc secureConn, side, dialler, listener, cluster string) ([]byte, error) {
+func proof(key []byte, tc secureConn, side, dialler, listener, cluster string) ([]byte, error) {
 	state := tc.ConnectionState()
 	keys, err := state.ExportKeyingMaterial(exporterLabel, nil, exporterBytes)
 	if err != nil {
 		return nil, err
 	}
-	mac := hmac.New(sha256.New, s.key)
+	mac := hmac.New(sha256.New, key)
 	covers := []string{side, dialler, listener, cluster, string(keys)}
 	text := binary.AppendUvarint(nil, uint64(len(covers)))
 	for _, s := range covers {

@@ -20,6 +20,14 @@ import (
 
 const testSecret = "sixteen bytes, or more"
 
+// secretsOf is a list of one secret, or of none.
+func secretsOf(secret string) [][]byte {
+	if secret == "" {
+		return nil
+	}
+	return [][]byte{[]byte(secret)}
+}
+
 // secretPeer is a node of which a test looks at the peers only.
 type secretPeer struct {
 	*Port
@@ -37,7 +45,7 @@ func startSecretPeer(t testing.TB, n Network, id, addr, secret string) *secretPe
 	}
 	var err error
 	s.Port, err = Open(Config{
-		Network: n, Listen: addr, Secret: []byte(secret), Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Network: n, Listen: addr, Secrets: secretsOf(secret), Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Self: func() Identity { return Identity{Cluster: "c", ID: id, Incarnation: "i-" + id, PeerAddr: addr} },
 	}, s.fake.handler())
 	if err != nil {
@@ -196,7 +204,7 @@ func wantNoProof(t *testing.T, name string, conn net.Conn) {
 // A proof is good for the connection it was made for, and no other.
 func TestPeerProofIsForOneConnection(t *testing.T) {
 	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
-		secret, err := newPeerSecret([]byte(testSecret))
+		secret, err := newPeerSecret(secretsOf(testSecret), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +216,7 @@ func TestPeerProofIsForOneConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		proof, err := secret.proof(first, sideDialler, "a", named.ID, "c")
+		proof, err := proof([]byte(testSecret), first, sideDialler, "a", named.ID, "c")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +224,7 @@ func TestPeerProofIsForOneConnection(t *testing.T) {
 		_, _ = second.Write(message)
 		wantNoProof(t, "on another connection", second)
 		_, _ = first.Write(message)
-		if who, err := readClaim(first, helloProof); err != nil || secret.verify(first, who, sideListener, "a", "b") != nil {
+		if who, err := readClaim(first, helloProof); err != nil || secret.verify(first, who, sideListener, "a", "b", "") != nil {
 			t.Errorf("where it belongs: %+v, %v", who, err)
 		}
 	})
@@ -225,7 +233,7 @@ func TestPeerProofIsForOneConnection(t *testing.T) {
 // A proof is for one side, both ids and one cluster, and nobody may then greet as another.
 func TestPeerProofCovers(t *testing.T) {
 	withSecretListener(t, func(t *testing.T, n *peertest.Network, b *secretPeer) {
-		secret, err := newPeerSecret([]byte(testSecret))
+		secret, err := newPeerSecret(secretsOf(testSecret), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +252,7 @@ func TestPeerProofCovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.side != "" {
-				if tc.says.Proof, err = secret.proof(conn, tc.side, tc.dialler, tc.listener, tc.cluster); err != nil {
+				if tc.says.Proof, err = proof([]byte(testSecret), conn, tc.side, tc.dialler, tc.listener, tc.cluster); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -253,7 +261,7 @@ func TestPeerProofCovers(t *testing.T) {
 		}
 		for _, who := range []Identity{{Cluster: "c", ID: "z"}, {Cluster: "z", ID: "a"}, {ID: "a"}} {
 			conn := attack(t, n, "b:1")
-			if _, err := secret.approach(conn, Identity{ID: "a", Cluster: "c"}); err != nil {
+			if _, err := secret.approach(conn, Identity{ID: "a", Cluster: "c"}, "b:1"); err != nil {
 				t.Fatal(err)
 			}
 			_, err := greet(conn, ForCalls, who, func(Identity) error { return nil })
@@ -283,7 +291,7 @@ func impostor(t *testing.T, n *peertest.Network, addr string, serve func(conn se
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := newPeerSecret([]byte("a secret of the impostor's own"))
+	secret, err := newPeerSecret(secretsOf("a secret of the impostor's own"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +452,7 @@ func (c *limitedConn) Write(b []byte) (int, error) {
 // dialLimited opens a Raft stream to b over conn, and leaves it to itself.
 func dialLimited(t *testing.T, n *peertest.Network, conn *limitedConn) {
 	t.Helper()
-	secret, err := newPeerSecret([]byte(testSecret))
+	secret, err := newPeerSecret(secretsOf(testSecret), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +462,7 @@ func dialLimited(t *testing.T, n *peertest.Network, conn *limitedConn) {
 	go func() {
 		self := Identity{ID: "a", Cluster: "c"}
 		tc := secret.secure(conn, sideDialler)
-		if _, err := secret.approach(tc, self); err == nil {
+		if _, err := secret.approach(tc, self, "b:1"); err == nil {
 			_, _ = greet(tc, ForCalls, self, func(Identity) error { return nil })
 		}
 	}()
@@ -567,7 +575,7 @@ func FuzzPeerProof(f *testing.F) {
 	f.Add([]byte(helloBytes(helloProof, helloVersion, uint32(len(claim)), string(claim))))
 	f.Add(appendHello(nil, helloRefuse, refusal{"b", "no"}))
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n"))
-	secret, err := newPeerSecret([]byte(testSecret))
+	secret, err := newPeerSecret(secretsOf(testSecret), nil)
 	if err != nil {
 		f.Fatal(err)
 	}

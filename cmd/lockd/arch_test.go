@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/console"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp"},
@@ -73,6 +73,10 @@ var mayImport = map[string][]string{
 	// Asking a cluster, and what it answers about locks: for what shows that to people.
 	"lockd/internal/client": {"lockd/resp"},
 	"lockd/internal/locks":  {"lockd/resp"},
+
+	// TLS for clients: certificates, handshakes, connections.
+	"lockd/internal/secure":            {},
+	"lockd/internal/secure/securetest": {}, // for tests
 
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport": {},

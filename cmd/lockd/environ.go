@@ -10,8 +10,8 @@ import (
 
 // Variables that are no flags and no mistakes: those of tests and test builds, and what
 // Kubernetes tells each container of a service whose name begins with lockd.
-var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|FENCE|PEER_SECRET|LOGS|FUZZ_SEEDS|SEGMENT_BYTES|` +
-	`GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
+var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|FENCE|PEER_SECRET|PASSWORD|LOGS|FUZZ_SEEDS|` +
+	`SEGMENT_BYTES|GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
 
 // misspelt warns of variables of the environment that look like flags and are none.
 func misspelt(environ []string) (warnings []string) {

@@ -25,10 +25,11 @@ type files struct {
 }
 
 // seats fits the number of clients of all servers of a process to its limit of open files,
-// which it raises if it must and may. Go has raised the soft limit to the hard one. The
+// which it raises if it must and may; reserved are descriptors that clients
+// do not get. Go has raised the soft limit to the hard one. The
 // number follows the limit, which can be changed from outside (prlimit).
-func (f files) seats(nodes int, log *slog.Logger) (*server.Seats, error) {
-	reserved := uint64(nodes * filesReserved)
+func (f files) seats(reservedFiles int, log *slog.Logger) (*server.Seats, error) {
+	reserved := uint64(reservedFiles)
 	need := clientsWanted + reserved
 	var have fileLimit
 	if err := f.get(&have); err != nil {

@@ -39,7 +39,7 @@ func TestSeatsFitFiles(t *testing.T) {
 					return nil
 				},
 			}
-			s, err := f.seats(1, slog.New(slog.NewTextHandler(log, nil)))
+			s, err := f.seats(filesReserved, slog.New(slog.NewTextHandler(log, nil)))
 			if err != nil {
 				_, _ = io.WriteString(log, err.Error())
 			}
@@ -55,7 +55,7 @@ func TestSeatsFollowFiles(t *testing.T) {
 	const enough = clientsWanted + filesReserved
 	now, failure := uint64(enough), error(nil)
 	f := files{get: func(l *fileLimit) error { l.Cur, l.Max = now, enough; return failure }}
-	s, err := f.seats(1, slog.New(slog.DiscardHandler))
+	s, err := f.seats(filesReserved, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,9 @@ type tuneFlags struct {
 	Heartbeat   time.Duration `default:"500ms" help:"How long a node goes without hearing from its leader before it calls an election; heartbeats are sent at a tenth of it. The same on every node."`
 	LeaderWait  time.Duration `default:"3s" help:"How long a node holds a command while there is no leader, before it answers -LOADING."`
 	LogStore    string        `enum:"wal,boltdb" default:"wal" help:"Where the Raft log is kept: wal (one disk sync per append) or boltdb."`
-	Requirepass string        `help:"Password clients must give with AUTH or HELLO." placeholder:"PASSWORD"`
+	Requirepass string        `help:"Password clients must give with AUTH or HELLO; better in --requirepass-file or LOCKD_REQUIREPASS, where other users of the machine do not see it." placeholder:"PASSWORD"`
+
+	RequirepassFile string `help:"File with that password." placeholder:"FILE"`
 
 	ProtectedMode string `enum:"yes,no" default:"yes" help:"Without --requirepass serve clients of this machine only: yes or no."`
 }
@@ -76,7 +79,11 @@ const (
 	heartbeatMax = 30 * time.Second
 )
 
-func (f tuneFlags) check() error {
+func (f *tuneFlags) check() (err error) {
+	if f.Requirepass, err = passwordOf("--requirepass", f.Requirepass, f.RequirepassFile); err != nil {
+		return err
+	}
+	f.RequirepassFile = "" // it was read
 	if f.Heartbeat < heartbeatMin || f.Heartbeat > heartbeatMax {
 		return usagef("--heartbeat %s is not between %s and %s", f.Heartbeat, heartbeatMin, heartbeatMax)
 	}
@@ -89,11 +96,11 @@ func (f tuneFlags) check() error {
 // clusterFlags say which cluster a client speaks to; run, locks and top share them.
 type clusterFlags struct {
 	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
-	User string   `help:"User to authenticate as." placeholder:"NAME"`
-	Auth string   `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
+
+	loginFlags `embed:""`
 }
 
-func (f clusterFlags) check() error {
+func (f *clusterFlags) check() error {
 	if len(f.Addr) == 0 {
 		return usagef("--addr is empty")
 	}
@@ -102,7 +109,7 @@ func (f clusterFlags) check() error {
 			return err
 		}
 	}
-	return nil
+	return f.loginFlags.check()
 }
 
 // modeFlags let clients reach the cluster in the ways they reach several Redis
@@ -112,11 +119,18 @@ type modeFlags struct {
 	ClusterRedirect     bool   `help:"With --cluster-protocol: as a follower answer commands with keys by -MOVED and the leader's address, instead of serving them."`
 	MasterName          string `default:"mymaster" help:"Name under which clients of Sentinel ask for the leader (default: ${default})." placeholder:"NAME"`
 	SentinelRequirepass string `help:"Password that clients must give at the sentinel address." placeholder:"PASSWORD"`
+
+	SentinelRequirepassFile string `help:"File with that password." placeholder:"FILE"`
 }
 
 // check holds the flags against each other. Clients of the modes are told addresses
 // instead of knowing them, so these must be some that can be reached.
-func (f modeFlags) check(advertise, sentinel string) error {
+func (f *modeFlags) check(advertise, sentinel string) (err error) {
+	f.SentinelRequirepass, err = passwordOf("--sentinel-requirepass", f.SentinelRequirepass, f.SentinelRequirepassFile)
+	if err != nil {
+		return err
+	}
+	f.SentinelRequirepassFile = "" // it was read
 	if f.ClusterRedirect && !f.ClusterProtocol {
 		return usagef("--cluster-redirect needs --cluster-protocol")
 	}
@@ -144,14 +158,20 @@ type serveCmd struct {
 	PeerAdvertise string   `help:"Peer address as the other nodes reach it; a name is resolved again on each dial (default: this node's entry in --cluster, else --peer-listen)." placeholder:"HOST:PORT"`
 	Dir           string   `default:"lockd-data" help:"Data folder (default: ${default})." placeholder:"DIR"`
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
-	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join." placeholder:"HOST:PORT"`
+	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join; one of TLS with tls:// before it." placeholder:"HOST:PORT"`
 
-	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback." placeholder:"FILE"`
-	PeerInsecure   bool   `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
+	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback. A second line is another secret that is believed as well, while it is changed." placeholder:"FILE"`
+
+	PeerTLSCertFile   string `name:"peer-tls-cert-file" help:"Certificate of this node for its peers, beside the secret or instead of it, for its id or the host of its peer address." placeholder:"FILE"`
+	PeerTLSKeyFile    string `name:"peer-tls-key-file" help:"Its private key." placeholder:"FILE"`
+	PeerTLSCACertFile string `name:"peer-tls-ca-cert-file" help:"Authorities that the peers' certificates are of." placeholder:"FILE"`
+
+	PeerInsecure bool `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
 	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez and /readyz; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
 
+	tlsFlags  `embed:""`
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
@@ -255,6 +275,9 @@ func (s settings) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 	if v, ok := s.env(flag.Name); ok && flag.Name != "help" {
 		return v, nil
 	}
+	if v, ok := s.env("password"); ok && flag.Name == "auth" { // as other programs name it
+		return v, nil
+	}
 	if flag.Name == "config" || flag.Name == "help" {
 		return nil, nil
 	}
@@ -332,7 +355,7 @@ func (c *serveCmd) check() error {
 	if err := checkID(c.ID); err != nil {
 		return err
 	}
-	if len(c.Listen) == 0 {
+	if c.Listen = given(c.Listen); len(c.Listen)+len(given(c.TLSListen)) == 0 {
 		return usagef("--listen is empty")
 	}
 	for _, addr := range c.Listen {
@@ -351,11 +374,17 @@ func (c *serveCmd) check() error {
 	if err := c.readSecret(); err != nil {
 		return err
 	}
+	if err := c.checkPeerTLS(); err != nil {
+		return err
+	}
+	if err := c.checkTLS(); err != nil {
+		return err
+	}
 	if err := c.fillAddrs(); err != nil {
 		return err
 	}
 	for name, addr := range map[string]string{
-		"--join":            c.Join,
+		"--join":            strings.TrimPrefix(c.Join, tlsJoinScheme),
 		"--advertise":       c.Advertise,
 		"--peer-listen":     c.PeerListen,
 		"--peer-advertise":  c.PeerAdvertise,
@@ -388,18 +417,22 @@ func (c *serveCmd) sentinelAddr() (string, error) {
 
 // fillAddrs gives the addresses that were left out their defaults.
 func (c *serveCmd) fillAddrs() error {
+	first := append(slices.Clone(c.Listen), c.TLSListen...)[0]
 	if c.PeerListen == "" {
-		host, port, err := splitAddr("--listen", c.Listen[0])
+		host, port, err := splitAddr("--listen", first)
 		if err != nil {
 			return err
 		}
 		if port+peerPortOffset > 65535 {
 			return usagef("--listen port %d + %d is no port: give --peer-listen", port, peerPortOffset)
 		}
-		if len(c.secret.bytes) == 0 && !c.PeerInsecure {
-			host = loopbackHost(c.Listen[0], host) // who lets clients in has not let in peers
+		if len(c.secret.list) == 0 && c.PeerTLSCertFile == "" && !c.PeerInsecure {
+			host = loopbackHost(first, host) // who lets clients in has not let in peers
 		}
 		c.PeerListen = net.JoinHostPort(host, strconv.Itoa(port+peerPortOffset))
+	}
+	if err := c.fillTLSAddrs(c.Advertise != ""); err != nil {
+		return err
 	}
 	if c.Advertise == "" {
 		c.Advertise = c.Listen[0]

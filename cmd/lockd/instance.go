@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"lockd/cluster"
 	"lockd/console"
+	"lockd/internal/secure"
 	"lockd/keyspace"
 	"lockd/luavm"
 	"lockd/resp/fault"
@@ -45,12 +48,18 @@ type instance struct {
 	log       *slog.Logger
 	node      *cluster.Node
 	server    *server.Server
-	listeners []net.Listener
+	listeners []net.Listener // for clients without TLS
 	serving   sync.WaitGroup
 	failed    chan error // a listener broke
 
 	sentinel         *server.Server // nil: the node is none
 	sentinelListener net.Listener
+
+	tlsListeners []net.Listener // for clients with it
+	handshakes   *secure.Handshakes
+	certs        *secure.Source     // nil: there are none
+	peerCerts    *secure.Source     // likewise
+	unfollow     context.CancelFunc // ends what follows their files
 
 	console      *console.Console // nil: there is none
 	httpListener net.Listener
@@ -62,8 +71,13 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	if err := fault.Serve(); err != nil {
 		return nil, err
 	}
-	i := &instance{log: log, failed: make(chan error, 1)}
+	i := &instance{log: log, failed: make(chan error, 1), unfollow: func() {}}
+	if err := i.openTLS(c); err != nil {
+		i.closeListeners()
+		return nil, err
+	}
 	if err := i.listen(c); err != nil {
+		i.closeListeners()
 		return nil, err
 	}
 	// The hub comes first: the node publishes to it while it replays its log.
@@ -73,10 +87,11 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		i.closeListeners()
 		return nil, err
 	}
+	clientAddrs, tlsAddr := c.clientAddrs()
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
-		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecret: c.secret.bytes,
-		PeerInsecure: c.PeerInsecure, ClientAddrs: []string{c.Advertise},
+		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
+		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(c),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
 		Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
@@ -87,7 +102,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		return nil, err
 	}
 	i.server = server.New(i.serverConfig(c, hub))
-	i.serve(i.server, i.listeners...)
+	i.serve(i.server, append(slices.Clone(i.listeners), i.tlsListeners...)...)
 	if sentinel != nil {
 		i.sentinel = server.New(server.Config{
 			Backend: i.node.Sentinel(), Profile: server.Sentinel, Hub: sentinelHub, Password: c.SentinelRequirepass,
@@ -105,7 +120,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 // serverConfig is that of the node's own clients.
 func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
-		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners),
+		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
 		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
 		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
 	}
@@ -126,34 +141,40 @@ func (i *instance) sentinelConfig(c *serveCmd, hub *server.Hub) (*cluster.Sentin
 		return nil, nil
 	}
 	addr, err := c.sentinelAddr()
-	return &cluster.SentinelConfig{Addr: addr, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo}, err
+	return &cluster.SentinelConfig{
+		Addr: addr, TLS: c.TLSSentinel, Master: c.MasterName, Publisher: hub, Info: i.sentinelInfo,
+	}, err
 }
 
-// listen opens the client addresses.
+// listen opens the client addresses. After an error some of them are open.
 func (i *instance) listen(c *serveCmd) error {
 	for _, addr := range c.Listen {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			i.closeListeners()
 			return fmt.Errorf("--listen %s: %w", addr, cause(err))
 		}
 		i.listeners = append(i.listeners, l)
 	}
+	for _, addr := range c.TLSListen {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("--tls-listen %s: %w", addr, cause(err))
+		}
+		i.tlsListeners = append(i.tlsListeners, i.secured(c, l, true))
+	}
 	if c.SentinelListen != "" {
 		l, err := net.Listen("tcp", c.SentinelListen)
 		if err != nil {
-			i.closeListeners()
 			return fmt.Errorf("--sentinel-listen %s: %w", c.SentinelListen, cause(err))
 		}
-		i.sentinelListener = l
+		i.sentinelListener = i.secured(c, l, c.TLSSentinel)
 	}
 	if c.HTTPListen != "" {
 		l, err := listenHTTP(c)
 		if err != nil {
-			i.closeListeners()
 			return err
 		}
-		i.httpListener = l
+		i.httpListener = i.secured(c, l, c.TLSHTTP)
 	}
 	if c.Unixsocket == "" {
 		return nil
@@ -163,7 +184,6 @@ func (i *instance) listen(c *serveCmd) error {
 	}
 	l, err := net.Listen("unix", c.Unixsocket)
 	if err != nil {
-		i.closeListeners()
 		return fmt.Errorf("--unixsocket %s: %w", c.Unixsocket, cause(err))
 	}
 	i.listeners = append(i.listeners, l)
@@ -216,6 +236,7 @@ func (i *instance) endClients(most time.Duration) {
 	if i.console != nil {
 		i.serving.Go(func() { i.console.Shutdown(ctx) }) // its questions are clients of the server
 	}
+	i.unfollow()
 	if err := i.server.Shutdown(ctx); err != nil {
 		i.log.Warn("some clients were cut off", "why", err)
 	}
@@ -223,7 +244,8 @@ func (i *instance) endClients(most time.Duration) {
 }
 
 func (i *instance) closeListeners() {
-	for _, l := range i.listeners {
+	i.unfollow()
+	for _, l := range slices.Concat(i.listeners, i.tlsListeners) {
 		l.Close()
 	}
 	if i.sentinelListener != nil {
@@ -235,7 +257,7 @@ func (i *instance) closeListeners() {
 }
 
 // localSettings are the values of CONFIG GET that belong to this node alone.
-func localSettings(c *serveCmd, listeners []net.Listener) map[string]string {
+func localSettings(c *serveCmd, listeners, secured []net.Listener) map[string]string {
 	var hosts []string
 	port := "0"
 	for _, l := range listeners {
@@ -246,9 +268,11 @@ func localSettings(c *serveCmd, listeners []net.Listener) map[string]string {
 			}
 		}
 	}
-	return map[string]string{
+	all := tlsSettings(c, secured)
+	maps.Copy(all, map[string]string{
 		"port": port, "bind": strings.Join(hosts, " "), "unixsocket": c.Unixsocket, "dir": c.Dir,
-	}
+	})
+	return all
 }
 
 // portOf is the port of a TCP listener.

@@ -26,7 +26,7 @@ type askFlags struct {
 	DB int `name:"db" default:"0" help:"Database of the locks (default: ${default})." placeholder:"N"`
 }
 
-func (f askFlags) check() error {
+func (f *askFlags) check() error {
 	if f.DB < 0 {
 		return usagef("--db %d is negative", f.DB)
 	}
@@ -42,7 +42,7 @@ func (f askFlags) cluster(program string) *client.Cluster {
 		}
 		return r
 	}, program+":"+os.Getenv("USER")+"@"+host)
-	return &client.Cluster{Addrs: f.Addr, User: f.User, Password: f.Auth, DB: f.DB, Name: name}
+	return &client.Cluster{Addrs: f.Addr, User: f.User, Password: f.Auth, TLS: f.secured, DB: f.DB, Name: name}
 }
 
 // locksCmd asks one question about locks, in the words of LOCKS.

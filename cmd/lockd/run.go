@@ -88,7 +88,7 @@ func (c *runCmd) holder() *hold.Holder {
 	host, _ := os.Hostname() // "" will do
 	name := fmt.Sprintf("lockd-run:%s:%d", host, os.Getpid())
 	return hold.New(&hold.Cluster{
-		Addrs: c.Addr, User: c.User, Password: c.Auth, Name: name,
+		Addrs: c.Addr, User: c.User, Password: c.Auth, TLS: c.secured, Name: name,
 		Key: c.Lock, Token: rand.Text() + "@" + name, Lease: c.Px, Options: c.options(),
 	}, c.Px)
 }

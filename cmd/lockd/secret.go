@@ -19,9 +19,9 @@ const readableByOthers fs.FileMode = 0o006
 
 // peerSecret is what was given to the node as its cluster's secret.
 type peerSecret struct {
-	env   string // LOCKD_PEER_SECRET
-	inEnv bool   // the variable is there, though it may be empty
-	bytes []byte // the secret; nil: none
+	env   string   // LOCKD_PEER_SECRET
+	inEnv bool     // the variable is there, though it may be empty
+	list  [][]byte // the secret, and another that is believed as well; nil: none
 	mode  fs.FileMode
 }
 
@@ -36,35 +36,77 @@ func (c *serveCmd) readSecret() error {
 		return nil
 	case c.PeerInsecure:
 		return usagef("--peer-insecure is for nodes without a secret, and this one has one")
-	case s.inEnv:
-		s.bytes = []byte(s.env)
-	default:
+	}
+	text := []byte(s.env)
+	if !s.inEnv {
+		var err error
 		source = "--peer-secret-file " + c.PeerSecretFile
-		if err := s.readFile(c.PeerSecretFile); err != nil {
+		if text, s.mode, err = readSecretFile(c.PeerSecretFile); err != nil {
 			return usagef("--peer-secret-file: %w", err)
 		}
 	}
-	s.bytes = bytes.TrimSpace(s.bytes)
-	if len(s.bytes) < peer.SecretMin || len(s.bytes) > peerSecretMax {
-		return usagef("%s holds %d bytes besides white space, not %d to %d",
-			source, len(s.bytes), peer.SecretMin, peerSecretMax)
-	}
-	return nil
+	var err error
+	s.list, err = splitSecrets(source, text)
+	return err
 }
 
-func (s *peerSecret) readFile(path string) error {
+// secretsMax is how many secrets a node believes at a time: more than two at a change of them are left over.
+const secretsMax = 2
+
+// splitSecrets finds the secrets in a text, one a line.
+func splitSecrets(source string, text []byte) (list [][]byte, err error) {
+	for line := range bytes.Lines(bytes.TrimSpace(text)) {
+		line = bytes.TrimSpace(line)
+		if len(line) < peer.SecretMin || len(line) > peerSecretMax {
+			return nil, usagef("%s holds %d bytes besides white space, not %d to %d%s",
+				source, len(line), peer.SecretMin, peerSecretMax, inLine(len(list)))
+		}
+		list = append(list, line)
+	}
+	switch {
+	case len(list) == 0:
+		return nil, usagef("%s holds 0 bytes besides white space, not %d to %d", source, peer.SecretMin, peerSecretMax)
+	case len(list) > secretsMax:
+		return nil, usagef("%s holds %d secrets, one a line, and %d are the most", source, len(list), secretsMax)
+	}
+	return list, nil
+}
+
+// inLine says in which line, if it is not the first.
+func inLine(before int) string {
+	if before == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", in line %d", before+1)
+}
+
+func readSecretFile(path string) (text []byte, mode fs.FileMode, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	s.mode = info.Mode()
-	s.bytes, err = io.ReadAll(io.LimitReader(f, 2*peerSecretMax))
-	return err
+	text, err = io.ReadAll(io.LimitReader(f, secretsMax*peerSecretMax))
+	return text, info.Mode(), err
+}
+
+// reloadSecret has what is in the file of the secret now in force; what is no good changes nothing.
+func (i *instance) reloadSecret(path string) {
+	var list [][]byte
+	text, _, err := readSecretFile(path)
+	if err == nil {
+		list, err = splitSecrets("--peer-secret-file "+path, text)
+	}
+	if err != nil {
+		i.log.Warn("the new secret of the peers is no good, and that of before stays in force", "why", err)
+		return
+	}
+	i.node.SetPeerSecrets(list)
+	i.log.Info("the secret of the peers was read again", "file", path, "believed", len(list))
 }
 
 // warnOfPeers says at each start what is not as it should be with who may be a peer.

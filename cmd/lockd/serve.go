@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
+	"lockd/internal/secure"
 	"lockd/resp"
 )
 
@@ -17,9 +18,15 @@ import (
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
-	ignoreHangups(ctx, log)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // a terminal that is closed ends no node
+	defer signal.Stop(hangups)
+	reserved := filesReserved
+	if c.used() {
+		reserved += secure.HandshakesMax
+	}
 	var err error
-	if c.seats, err = systemFiles.seats(1, log); err != nil {
+	if c.seats, err = systemFiles.seats(reserved, log); err != nil {
 		return usageError{err}
 	}
 	c.warnOfPeers(log)
@@ -29,15 +36,17 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 	defer i.stop()
 	log.Info("lockd "+version+" serves",
-		"id", c.ID, "clients", strings.Join(c.Listen, ","), "advertised", c.Advertise, "peers", c.PeerListen,
+		"id", c.ID, "clients", strings.Join(c.Listen, ","), "tlsClients", strings.Join(c.TLSListen, ","),
+		"advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
-	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(c.Listen) {
+	go i.onHangups(ctx, c, hangups)
+	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(slices.Concat(c.Listen, c.TLSListen)) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
 			"--requirepass, or --protected-mode no")
 	}
 	if c.Join != "" {
-		if err := i.node.Join(ctx, c.Join, c.Requirepass); err != nil && ctx.Err() == nil {
+		if err := i.node.Join(ctx, strings.TrimPrefix(c.Join, tlsJoinScheme), c.Requirepass); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -50,21 +59,32 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 }
 
-// ignoreHangups keeps the node running when its terminal is closed.
-func ignoreHangups(ctx context.Context, log *slog.Logger) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		defer signal.Stop(hangups)
-		for {
-			select {
-			case <-hangups:
-				log.Info("SIGHUP is ignored: there is no file to read again; SIGTERM stops the node")
-			case <-ctx.Done():
-				return
-			}
+// onHangups reads files again at each SIGHUP, until ctx ends.
+func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal) {
+	for {
+		select {
+		case <-hangups:
+			i.reload(c)
+		case <-ctx.Done():
+			return
 		}
-	}()
+	}
+}
+
+func (i *instance) reload(c *serveCmd) {
+	if i.certs == nil && i.peerCerts == nil && c.PeerSecretFile == "" {
+		i.log.Info("SIGHUP is ignored: there is no file to read again; SIGTERM stops the node")
+		return
+	}
+	i.log.Info("SIGHUP: certificates and the secret of the peers are read again")
+	for _, certs := range []*secure.Source{i.certs, i.peerCerts} {
+		if certs != nil {
+			certs.Reload()
+		}
+	}
+	if c.PeerSecretFile != "" {
+		i.reloadSecret(c.PeerSecretFile)
+	}
 }
 
 // onLoopback reports whether only this machine can reach all of the addresses.
@@ -93,7 +113,7 @@ func (i *instance) info() []resp.Section {
 	if i.server == nil {
 		return nil
 	}
-	return i.server.Info()
+	return append(i.server.Info(), i.tlsSection()...)
 }
 
 // sentinelInfo is the same for INFO at the sentinel address.

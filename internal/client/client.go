@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -25,10 +26,11 @@ const (
 
 // Cluster is some nodes of a cluster, any of which will do. Its methods are called one after the other.
 type Cluster struct {
-	Addrs    []string // host:port of the nodes, one at least
-	User     string   // "": the default user
-	Password string   // with no user and no password nobody authenticates
-	Name     string   // CLIENT SETNAME
+	Addrs    []string    // host:port of the nodes, one at least
+	User     string      // "": the default user
+	Password string      // with no user and no password nobody authenticates
+	TLS      *tls.Config // nil: none. Where it names no server, the certificate is for the host of the address
+	Name     string      // CLIENT SETNAME
 	DB       int
 
 	turn int // of the node that is asked
@@ -164,7 +166,7 @@ func (e AnswerError) Error() string { return string(e) }
 func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	conn, err := c.connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +187,13 @@ func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 		}
 	}
 	return made, nil
+}
+
+func (c *Cluster) connect(ctx context.Context, addr string) (net.Conn, error) {
+	if c.TLS == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	return (&tls.Dialer{Config: c.TLS}).DialContext(ctx, "tcp", addr)
 }
 
 func (c *Cluster) greetings() [][]string {

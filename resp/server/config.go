@@ -25,8 +25,9 @@ type Config struct {
 	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
 
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
-	// instead: host:port, "" for here. nil: always here. Sessions call it concurrently.
-	Redirect func() string
+	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions
+	// call it concurrently.
+	Redirect func(tls bool) string
 }
 
 // Backend executes everything that is not about the connection itself. Sessions call it

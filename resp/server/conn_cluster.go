@@ -46,7 +46,7 @@ func (s *session) redirects(c *command, args resp.Args) (moved string) {
 	if !ok || len(keys) == 0 {
 		return ""
 	}
-	addr := s.srv.redirect()
+	addr := s.srv.redirect(s.tls)
 	if addr == "" {
 		return ""
 	}

@@ -12,7 +12,7 @@ func TestRedirectFollowsLeader(t *testing.T) {
 	leader.Store("")
 	_, _, addr := startServer(t, func(c *Config) {
 		c.Profile = Cluster
-		c.Redirect = func() string { return leader.Load().(string) }
+		c.Redirect = func(bool) string { return leader.Load().(string) }
 	})
 	c := dial(t, addr)
 	c.send("SET a 1\r\nMULTI\r\nINCR a\r\n")

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/subtle"
+	"time"
 
 	"lockd/resp"
 )
@@ -60,8 +61,8 @@ func hello(s *session, args resp.Args) resp.Reply {
 	for len(rest) > 0 {
 		switch {
 		case resp.Is(rest[0], "AUTH") && len(rest) >= 3:
-			if !s.srv.passes(rest[1], rest[2]) {
-				return resp.Err(resp.ErrWrongPass)
+			if fail := s.login(rest[1], rest[2]); fail.IsErr() {
+				return fail
 			}
 			s.authed = true
 			rest = rest[3:]
@@ -111,11 +112,25 @@ func auth(s *session, args resp.Args) resp.Reply {
 		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
 			"sure your configuration is correct?")
 	}
-	if !s.srv.passes(user, password) {
-		return resp.Err(resp.ErrWrongPass)
+	if fail := s.login(user, password); fail.IsErr() {
+		return fail
 	}
 	s.authed = true
 	return resp.OK()
+}
+
+// login judges a user and his password. The reply is an error, or zero.
+func (s *session) login(user, password string) resp.Reply {
+	from, now := s.conn.RemoteAddr(), s.srv.clock()
+	if wait := s.srv.guesses.wait(from, now); wait > 0 {
+		return resp.Errf("WRONGPASS too many wrong passwords from this address: try again in %d s",
+			int64((wait+time.Second-1)/time.Second))
+	}
+	if s.srv.passes(user, password) {
+		return resp.Reply{}
+	}
+	s.srv.guesses.wrong(from, user, now)
+	return resp.Err(resp.ErrWrongPass)
 }
 
 // passes checks a password in constant time. Without one configured the default

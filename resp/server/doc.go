@@ -37,6 +37,7 @@
 //	hub.go            who is subscribed to what; messages and pushes
 //	holders.go        locks that clients have taken, and how they are told of their loss
 //	settings.go       settings, the cluster's and the node's own
+//	guesses.go        wrong passwords, by address; what is told of seldom
 //	reply.go          replies on their way to the outbox
 //	session.go        what a session is, and who may touch what of it; all that there are
 //	table.go          what a command is, and how it is found by its name

@@ -45,6 +45,8 @@ const (
 	globStepsPerPattern     = 4       // what it takes to look at a pattern at all
 	globStepsPerListMax     = 1 << 22 // of one pattern with all channels
 	keepAliveSecondsDefault = 300     // setting tcp-keepalive
+	wrongPasswordsMax       = 100     // of an address, in wrongPasswordsWithin; then it is not listened to
+	wrongPasswordsAddrMax   = 4096    // addresses that are remembered for them
 )
 
 // A run is bounded like what is taken of the input at once.
@@ -68,6 +70,8 @@ const (
 	cutOffMax     = time.Second            // how long Shutdown waits for the sessions that it has cut off
 	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 	troubleEvery  = 10 * time.Second       // how often that is logged
+
+	wrongPasswordsWithin = time.Minute
 )
 
 // held counts what a client makes the node keep between its commands, with what it takes to

@@ -19,7 +19,7 @@ import (
 type Server struct {
 	backend  Backend
 	profile  *Profile
-	redirect func() string
+	redirect func(tls bool) string
 	hub      *Hub
 	index    *index
 	password string
@@ -38,6 +38,7 @@ type Server struct {
 	latency stats.Latency
 	pause   pause
 	witness *witness.Node
+	guesses *guesses
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
@@ -82,6 +83,7 @@ func New(cfg Config) *Server {
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.started = s.clock()
+	s.guesses = newGuesses(s.log, s.clock)
 	s.witness = witness.NewNode(s.started.UnixMilli())
 	return s
 }
@@ -111,24 +113,6 @@ func (s *Server) Serve(l net.Listener) error {
 			time.Sleep(acceptBackoff)
 		}
 	}
-}
-
-// trouble logs what happens again and again, but not each time.
-type trouble struct {
-	log    *slog.Logger
-	clock  Clock
-	last   time.Time
-	untold int
-}
-
-func (t *trouble) tell(msg string, about ...any) {
-	now := t.clock()
-	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
-		t.untold++
-		return
-	}
-	t.log.Warn(msg, append(about, "untold", t.untold)...)
-	t.last, t.untold = now, 0
 }
 
 func (s *Server) begin(l net.Listener) bool {
@@ -182,7 +166,7 @@ func (s *Server) protects(conn net.Conn) bool {
 }
 
 func (s *Server) setKeepAlive(conn net.Conn) {
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := wire.Socket(conn).(*net.TCPConn)
 	if !ok {
 		return
 	}
@@ -204,7 +188,11 @@ func (s *Server) newSession(conn net.Conn) *session {
 	c.held.ofAll = &s.held
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	ctx := context.Background()
+	if c.tls {
+		ctx = resp.WithTLS(ctx)
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	s.sessions[c.id] = c
 	s.stats.Connections.Add(1)
 	return c

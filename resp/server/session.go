@@ -52,6 +52,7 @@ type endpoint struct {
 	addr  string // of the client
 	laddr string // ours
 	unix  bool
+	tls   bool
 	fd    int64
 	since time.Time
 
@@ -75,7 +76,8 @@ func (s *session) sender(cmds []resp.Cmd) resp.Sender {
 
 // newEndpoint writes both addresses as Redis does: a unix socket is its path with port 0.
 func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
-	e := endpoint{conn: conn, id: id, since: now, fd: wire.Descriptor(conn), laddr: conn.LocalAddr().String()}
+	e := endpoint{conn: conn, id: id, since: now, fd: wire.Descriptor(conn),
+		tls: wire.Secured(conn), laddr: conn.LocalAddr().String()}
 	if e.unix = conn.LocalAddr().Network() == "unix"; e.unix {
 		e.laddr += ":0"
 		e.addr = e.laddr

@@ -39,7 +39,7 @@ type transcript struct {
 	name     string
 	password string
 	profile  *Profile
-	redirect func() string
+	redirect func(bool) string
 	ours     bool
 	lines    []string
 }
@@ -76,7 +76,7 @@ func readTranscripts(t *testing.T) []*transcript {
 func (tr *transcript) setProfile(words []string) {
 	tr.profile = map[string]*Profile{"cluster": Cluster, "sentinel": Sentinel}[words[0]]
 	if len(words) > 1 {
-		tr.redirect = func() string { return words[1] }
+		tr.redirect = func(bool) string { return words[1] }
 	}
 }
 

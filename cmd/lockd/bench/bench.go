@@ -11,7 +11,7 @@ import (
 
 // Config is what to measure; its tags are those of the command line.
 type Config struct {
-	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. Targets of etcd, etcd://HOST:PORT,..., need its client: in the sources of lockd, 'cd bench && go run . load' takes them, with the same flags." placeholder:"[NAME=]redis://HOST:PORT,..."`
+	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. rediss:// is TLS, by the flags for it. Targets of etcd, etcd://HOST:PORT,..., need its client: in the sources of lockd, 'cd bench && go run . load' takes them, with the same flags." placeholder:"[NAME=]redis://HOST:PORT,..."`
 	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, line, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
 	Clients   []int         `default:"1,50,300" help:"Numbers of clients, each measured by itself (default: ${default})." placeholder:"N,..."`
 	Pipeline  int           `default:"1" help:"Operations that a client sends at once." placeholder:"N"`
@@ -23,6 +23,7 @@ type Config struct {
 	JSON      string        `name:"json" help:"Also write all figures to this file." placeholder:"FILE"`
 	Plot      string        `help:"Also draw the throughput into this file." placeholder:"FILE.svg"`
 
+	Login    Login                           `kong:"-"` // how clients make themselves known to targets of Redis's protocol
 	KeepKeys bool                            `kong:"-"` // leave the keys for the next measurement
 	HasKeys  bool                            `kong:"-"` // an earlier measurement left them
 	Etcd     func(addr string) (Etcd, error) `kong:"-"` // connects to a server of an etcd; nil: no target is one

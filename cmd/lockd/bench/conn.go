@@ -2,7 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,15 +32,36 @@ const (
 	textMax   = 200              // of a reply in an error
 )
 
-func dial(ctx context.Context, addr string) (*conn, error) {
-	d := net.Dialer{Timeout: dialMax}
-	c, err := d.DialContext(ctx, "tcp", addr)
+// Login is how clients connect, and make themselves known. The zero Login is without TLS and password.
+type Login struct {
+	User     string // "" is the default user
+	Password string // "": none is asked for
+	TLS      *tls.Config
+}
+
+func (l *Login) dial(ctx context.Context, addr string) (*conn, error) {
+	c, err := l.connect(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to %s: %w", addr, cause(err))
 	}
 	fresh := &conn{net: c, ctx: ctx, addr: addr, in: make([]byte, 4096)}
 	fresh.stop = context.AfterFunc(ctx, fresh.cut)
+	if l.Password == "" {
+		return fresh, nil
+	}
+	if _, err := fresh.ask("AUTH", cmp.Or(l.User, "default"), l.Password); err != nil {
+		fresh.close()
+		return nil, err
+	}
 	return fresh, nil
+}
+
+func (l *Login) connect(ctx context.Context, addr string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: dialMax}
+	if l.TLS == nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return (&tls.Dialer{NetDialer: d, Config: l.TLS}).DialContext(ctx, "tcp", addr)
 }
 
 // cause strips the wrapping that repeats the address.

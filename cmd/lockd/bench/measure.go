@@ -254,7 +254,11 @@ func (c *Config) newDriver(t Target) driver {
 	if t.Scheme == schemeEtcd {
 		return &etcdDriver{target: t, dial: c.Etcd}
 	}
-	return &redisDriver{target: t}
+	login := c.Login
+	if !t.TLS {
+		login.TLS = nil
+	}
+	return &redisDriver{target: t, login: login}
 }
 
 // named puts before an error what was measured.

@@ -23,6 +23,7 @@ type redisClient struct {
 	value []byte
 	left  int64 // of the stock, as last seen
 
+	login      *Login
 	subscriber *conn
 	sent       int // messages so far
 	load       *redisLoad
@@ -98,7 +99,10 @@ func (c *redisClient) evalsha(s *script, keys, args int) {
 }
 
 // redisDriver measures a target that speaks Redis's protocol.
-type redisDriver struct{ target Target }
+type redisDriver struct {
+	target Target
+	login  Login
+}
 
 // addrs are where clients go: the one that leads, if that is asked for.
 func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
@@ -107,7 +111,7 @@ func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 	}
 	var masters []string
 	for _, addr := range d.target.Addrs {
-		role, err := Ask(ctx, addr, "ROLE")
+		role, err := d.ask(ctx, addr, "ROLE")
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +129,11 @@ func (d *redisDriver) addrs(ctx context.Context) ([]string, error) {
 // Ask sends one command over a connection of its own. Its answer is a string, or a list
 // of what an array holds, nested ones flattened; an error reply is an error.
 func Ask(ctx context.Context, addr string, args ...string) ([]string, error) {
-	c, err := dial(ctx, addr)
+	return (&redisDriver{}).ask(ctx, addr, args...)
+}
+
+func (d *redisDriver) ask(ctx context.Context, addr string, args ...string) ([]string, error) {
+	c, err := d.login.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +145,7 @@ func Ask(ctx context.Context, addr string, args ...string) ([]string, error) {
 func (d *redisDriver) describe(ctx context.Context) ([]string, error) {
 	var all []string
 	for _, addr := range d.target.Addrs {
-		c, err := dial(ctx, addr)
+		c, err := d.login.dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +239,7 @@ func (d *redisDriver) batches(
 		return err
 	}
 	return inBatches(ctx, p.keys, fillBatch, func(ctx context.Context) (func(from, to int) error, func(), error) {
-		c, err := dial(ctx, addrs[0])
+		c, err := d.login.dial(ctx, addrs[0])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -256,12 +264,12 @@ func (d *redisDriver) batches(
 
 // open connects client id and makes it ready.
 func (d *redisDriver) open(ctx context.Context, w *workload, p *plan, addrs []string, id int) (client, error) {
-	c, err := dial(ctx, addrs[id%len(addrs)])
+	c, err := d.login.dial(ctx, addrs[id%len(addrs)])
 	if err != nil {
 		return nil, err
 	}
 	r := &redisClient{
-		conn: c, plan: p, id: id, load: w.redis,
+		conn: c, plan: p, id: id, load: w.redis, login: &d.login,
 		token: fmt.Sprintf("bench-%08d-%020d", id, rand.Uint64()),
 		rng:   rand.New(rand.NewPCG(rand.Uint64(), uint64(id))),
 		picks: make([]int, p.pipeline),
@@ -279,7 +287,7 @@ func (d *redisDriver) open(ctx context.Context, w *workload, p *plan, addrs []st
 // subscribe connects the client that receives what this one publishes, to another
 // node where there are several.
 func (c *redisClient) subscribe(ctx context.Context, addr string) error {
-	s, err := dial(ctx, addr)
+	s, err := c.login.dial(ctx, addr)
 	if err != nil {
 		return err
 	}
@@ -293,7 +301,7 @@ func (c *redisClient) channel() string { return string(appendDigits([]byte(chann
 // before makes the target ready for a measurement.
 func (d *redisDriver) before(ctx context.Context, w *workload, p *plan, addrs []string) error {
 	for _, addr := range addrs {
-		c, err := dial(ctx, addr)
+		c, err := d.login.dial(ctx, addr)
 		if err != nil {
 			return err
 		}
@@ -331,7 +339,7 @@ func (d *redisDriver) once(ctx context.Context, addr string, f func(*conn, *plan
 	if f == nil {
 		return nil
 	}
-	c, err := dial(ctx, addr)
+	c, err := d.login.dial(ctx, addr)
 	if err != nil {
 		return err
 	}

@@ -13,18 +13,20 @@ type Target struct {
 	Name   string   `json:"name"` // in the tables
 	Scheme string   `json:"scheme"`
 	Addrs  []string `json:"addrs"`
-	Wait   int      `json:"wait"`   // replicas that each write waits for (WAIT)
-	Master bool     `json:"master"` // all clients go to the one that leads
+	TLS    bool     `json:"tls,omitempty"` // rediss://
+	Wait   int      `json:"wait"`          // replicas that each write waits for (WAIT)
+	Master bool     `json:"master"`        // all clients go to the one that leads
 }
 
 // The schemes of targets.
 const (
 	schemeRedis = "redis"
+	schemeTLS   = "rediss" // Redis's protocol over TLS
 	schemeEtcd  = "etcd"
 )
 
 // ParseTarget reads [NAME=]redis://HOST:PORT[,HOST:PORT...][?wait=N&to=master], or the
-// same with etcd. wait is what the target does where it does not say.
+// same with rediss or etcd. wait is what the target does where it does not say.
 func ParseTarget(text string, wait int) (Target, error) {
 	head, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -34,9 +36,9 @@ func ParseTarget(text string, wait int) (Target, error) {
 	if name, scheme, named := strings.Cut(head, "="); named {
 		t.Name, t.Scheme = name, scheme
 	}
-	if t.Scheme != schemeRedis && t.Scheme != schemeEtcd {
-		return Target{}, fmt.Errorf("target %q: there is %s:// and %s://, and no %s://",
-			text, schemeRedis, schemeEtcd, t.Scheme)
+	if t.Scheme != schemeRedis && t.Scheme != schemeTLS && t.Scheme != schemeEtcd {
+		return Target{}, fmt.Errorf("target %q: there is %s://, %s:// and %s://, and no %s://",
+			text, schemeRedis, schemeTLS, schemeEtcd, t.Scheme)
 	}
 	list, query, _ := strings.Cut(rest, "?")
 	for _, addr := range strings.Split(list, ",") {
@@ -51,8 +53,11 @@ func ParseTarget(text string, wait int) (Target, error) {
 	if err := t.options(query); err != nil {
 		return Target{}, fmt.Errorf("target %q: %w", text, err)
 	}
-	if t.Scheme == schemeEtcd {
+	switch t.Scheme {
+	case schemeEtcd:
 		t.Wait = 0 // an answer of etcd always means a majority
+	case schemeTLS:
+		t.Scheme, t.TLS = schemeRedis, true
 	}
 	return t, nil
 }

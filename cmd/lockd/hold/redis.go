@@ -2,6 +2,7 @@ package hold
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strconv"
 	"sync/atomic"
@@ -14,10 +15,11 @@ import (
 // Cluster is a Server: some nodes of a lockd cluster, any of which will do. Each command has a
 // connection of its own. Any goroutine may call it.
 type Cluster struct {
-	Addrs    []string // host:port of the nodes, one at least
-	User     string   // "": the default user
-	Password string   // with no user and no password nobody authenticates
-	Name     string   // CLIENT SETNAME
+	Addrs    []string    // host:port of the nodes, one at least
+	User     string      // "": the default user
+	Password string      // with no user and no password nobody authenticates
+	TLS      *tls.Config // nil: none
+	Name     string      // CLIENT SETNAME
 	Key      string
 	Token    string
 	Lease    time.Duration // milliseconds are what counts
@@ -69,7 +71,7 @@ var errNoInteger = errors.New("the server answers something else than an integer
 
 // ask sends one command to one node. Its connection closes when ctx ends.
 func (c *Cluster) ask(ctx context.Context, addr string, args []string) (int64, error) {
-	as := client.Cluster{User: c.User, Password: c.Password, Name: c.Name}
+	as := client.Cluster{User: c.User, Password: c.Password, TLS: c.TLS, Name: c.Name}
 	conn, err := as.Dial(ctx, addr)
 	if err != nil {
 		return 0, err

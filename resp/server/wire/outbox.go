@@ -27,6 +27,7 @@ type Outbox struct {
 	writing   int       // bytes the writer is writing now
 	async     bool      // the writer goroutine runs
 	direct    bool      // the session is writing by itself
+	behind    bool      // a write was interrupted: the connection may have kept some of it (TLS)
 	closed    bool      // no more comes: the writer ends when buf is written
 	dead      bool      // nothing is written any more
 	softSince time.Time // since when more than the soft limit waits
@@ -62,8 +63,9 @@ func (o *Outbox) Write(b []byte) error {
 		// The janitor saw the write stand still. A client may send all of a long
 		// pipeline before it reads: go on reading, as Redis does.
 		o.buf = append(append([]byte(nil), b[n:]...), o.buf...) // before what was pushed meanwhile
+		o.behind = true
 	}
-	if len(o.buf) > 0 {
+	if len(o.buf) > 0 || o.behind {
 		o.startLocked()
 	}
 	o.mu.Unlock()
@@ -145,17 +147,17 @@ func (o *Outbox) run() {
 	var spare []byte
 	for {
 		o.mu.Lock()
-		for len(o.buf) == 0 && !o.closed && !o.dead {
+		for len(o.buf) == 0 && !o.behind && !o.closed && !o.dead {
 			o.changed.Wait()
 		}
-		if o.dead || len(o.buf) == 0 {
+		if o.dead || len(o.buf) == 0 && !o.behind {
 			o.async = false
 			o.changed.Broadcast()
 			o.mu.Unlock()
 			return
 		}
-		batch := o.buf
-		o.buf, o.writing = spare[:0], len(batch)
+		batch := o.buf // if empty, it is a write for what the connection has kept
+		o.buf, o.writing, o.behind = spare[:0], len(batch), false
 		o.mu.Unlock()
 		_, err := o.conn.Write(batch)
 		if spare = batch; cap(spare) > batchBytesKeep {

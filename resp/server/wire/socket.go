@@ -1,14 +1,29 @@
 package wire
 
 import (
+	"crypto/tls"
 	"net"
 	"syscall"
 )
 
+// Socket is the connection itself, below TLS if it has that.
+func Socket(conn net.Conn) net.Conn {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return secured.NetConn()
+	}
+	return conn
+}
+
+// Secured reports whether a connection is one of TLS.
+func Secured(conn net.Conn) bool {
+	_, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
+	return ok
+}
+
 // HungUp asks the kernel whether the client has closed its end. It is false where the kernel
 // cannot be asked. Any goroutine may call it.
 func HungUp(conn net.Conn) bool {
-	raw, ok := conn.(syscall.Conn)
+	raw, ok := Socket(conn).(syscall.Conn)
 	if !ok {
 		return false
 	}
@@ -24,7 +39,7 @@ func HungUp(conn net.Conn) bool {
 // Descriptor is the connection's file descriptor; -1 if it has none.
 func Descriptor(conn net.Conn) int64 {
 	n := int64(-1)
-	if raw, ok := conn.(syscall.Conn); ok {
+	if raw, ok := Socket(conn).(syscall.Conn); ok {
 		if rc, err := raw.SyscallConn(); err == nil {
 			_ = rc.Control(func(fd uintptr) { n = int64(fd) }) // a closed one has none
 		}

@@ -1,0 +1,179 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// HandshakesMax bounds the handshakes under way at all addresses of a node. Each has a file
+	// descriptor. One more, and the oldest is closed, and not the newest: else whoever opens so many and says
+	// nothing keeps out everybody.
+	HandshakesMax = 256
+
+	handshakeMax   = 5 * time.Second  // for a client to be through with it
+	failuresLogged = 10 * time.Second // one of those that fail is told of so often
+)
+
+// Handshakes are those under way at the addresses of a node. Its methods may be called concurrently.
+type Handshakes struct {
+	log *slog.Logger
+
+	failed atomic.Int64
+	ousted atomic.Int64
+
+	mu     sync.Mutex
+	open   []*handshake // the oldest first
+	told   time.Time
+	untold int
+}
+
+// handshake is a connection until somebody has taken it.
+type handshake struct {
+	conn net.Conn
+	gone chan struct{} // closed when it had to make room for another
+}
+
+// NewHandshakes begins with none.
+func NewHandshakes(log *slog.Logger) *Handshakes { return &Handshakes{log: log} }
+
+// Failed counts the handshakes that have failed, were too slow or were ousted.
+func (h *Handshakes) Failed() int64 { return h.failed.Load() }
+
+// Ousted counts those among them that were closed for the sake of newer ones.
+func (h *Handshakes) Ousted() int64 { return h.ousted.Load() }
+
+// Listen returns a listener whose connections are those of l after a handshake, each a *Conn. Whoever is
+// slow with his holds up nobody.
+func (h *Handshakes) Listen(l net.Listener, cfg *tls.Config) net.Listener {
+	made := &listener{Listener: l, shared: h, config: cfg, done: make(chan accepted), closed: make(chan struct{})}
+	go made.run()
+	return made
+}
+
+// begin takes a connection in, and closes the oldest if they are too many.
+func (h *Handshakes) begin(conn net.Conn) *handshake {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) >= HandshakesMax {
+		oldest := h.open[0]
+		close(oldest.gone)
+		_ = oldest.conn.Close() // it is its end either way
+		h.open = h.open[1:]
+		h.ousted.Add(1)
+	}
+	made := &handshake{conn: conn, gone: make(chan struct{})}
+	h.open = append(h.open, made)
+	return made
+}
+
+// end lets a connection out.
+func (h *Handshakes) end(of *handshake) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.open, of); i >= 0 {
+		h.open = slices.Delete(h.open, i, i+1)
+	}
+}
+
+// fail counts a handshake that was not to be. Who connects and says nothing is no event: probes do that.
+func (h *Handshakes) fail(conn net.Conn, err error) {
+	h.failed.Add(1)
+	level := slog.LevelWarn
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		level = slog.LevelDebug
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if level == slog.LevelWarn && now.Sub(h.told) < failuresLogged {
+		h.untold++
+		return
+	}
+	h.log.Log(context.Background(), level, "a client's TLS handshake failed",
+		"addr", conn.RemoteAddr().String(), "listener", conn.LocalAddr().String(), "why", err, "untold", h.untold)
+	if level == slog.LevelWarn {
+		h.told, h.untold = now, 0
+	}
+}
+
+// listener gives out what has passed its handshake.
+type listener struct {
+	net.Listener
+	shared *Handshakes
+	config *tls.Config
+	done   chan accepted
+	once   sync.Once
+	closed chan struct{}
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// Accept waits for a client that is through with its handshake.
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case a := <-l.done:
+		return a.conn, a.err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept. Handshakes that are under way end by themselves.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+func (l *listener) run() {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			if !l.give(accepted{err: err}, nil) || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
+		}
+		go l.greet(l.shared.begin(conn))
+	}
+}
+
+// give hands over; false: nobody takes it any more.
+func (l *listener) give(a accepted, gone <-chan struct{}) bool {
+	select {
+	case l.done <- a:
+		return true
+	case <-l.closed:
+	case <-gone:
+	}
+	return false
+}
+
+// greet does the server's side of a handshake.
+func (l *listener) greet(h *handshake) {
+	defer l.shared.end(h) // a client that nobody takes may have to make room, too
+	carrier := &below{Conn: h.conn}
+	secured := &Conn{Conn: tls.Server(carrier, l.config), below: carrier}
+	h.conn.SetDeadline(time.Now().Add(handshakeMax))
+	if err := secured.Handshake(); err != nil {
+		l.shared.fail(h.conn, err)
+		h.conn.Close()
+		return
+	}
+	h.conn.SetDeadline(time.Time{})
+	carrier.keepAll(false)
+	if !l.give(accepted{conn: secured}, h.gone) {
+		h.conn.Close()
+	}
+}
