@@ -30,8 +30,8 @@ type Heir interface {
 
 // The fences of a new cluster begin above all that the old one can have given.
 const (
-	// fencesPerSecond is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
-	fencesPerSecond = 1 << 22
+	// fencesPerMs is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
+	fencesPerMs = 1 << 12
 	// fenceLeap is by how much the fences rise at least, whatever the clock says.
 	fenceLeap = 1 << 40
 	// fenceMax is where programs that keep a fence in a double lose its last digit.
@@ -50,7 +50,7 @@ func fenceAbove(last uint64, pastMs, nowMs int64) (uint64, error) {
 		return 0, fmt.Errorf("the clock of this machine says %s, and the data are from %s: set the clock, as the fences of "+
 			"the new cluster follow from it", sayTime(nowMs), sayTime(max(pastMs, fenceEpoch)))
 	}
-	byTime := uint64(max(nowMs, pastMs)-fenceEpoch) * (fencesPerSecond / 1000)
+	byTime := uint64(max(nowMs, pastMs)-fenceEpoch) * fencesPerMs
 	fence := max(last+fenceLeap, byTime)
 	if fence >= fenceMax {
 		return 0, fmt.Errorf("the fences of the new cluster would begin at %d, more than a double holds: does the clock of "+
