@@ -23,6 +23,9 @@
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
+//	backup.go         backups: their form, and how clients read them
+//	inspect.go        what is in a data folder, and a cluster of one that is made of it
+//	refound.go        a new cluster from an old state
 //	fsm.go            an entry of the log arrives
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over

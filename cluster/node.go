@@ -43,6 +43,7 @@ type Node struct {
 	announcer   *announcer
 	ownLog      *ownLog
 	snapshots   *snapshots
+	backups     *backups
 	elections   *elections
 	keeper      *keeper
 	leaderWatch *leaderWatch
@@ -97,6 +98,7 @@ func assemble(cfg Config) *Node {
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
 	}
 	n.topology = newTopology(c, n.members, n.state)
+	n.backups = newBackups(c)
 	if cfg.Sentinel != nil {
 		n.sentinel = &Sentinel{self: cfg.ID, cfg: *cfg.Sentinel, topology: n.topology}
 		n.topology.tell = n.sentinel.announce

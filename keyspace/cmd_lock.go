@@ -198,6 +198,8 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 		return l.take(c, l.key)
 	case l.waitMs == 0:
 		return p.absent()
+	case c.m.holds():
+		return c.m.holdError() // it might be served before that is over
 	}
 	return c.wait(p)
 }

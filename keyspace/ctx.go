@@ -55,13 +55,34 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
 	c.why = cause{by: row.Name, client: c.why.client}
-	reply := row.Run(c, args)
+	reply := c.guard(row, args)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
 	}
 	if row.Flags&resp.Changes == 0 && reply.Size() > replyBytesMax {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}
+	return reply
+}
+
+// guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.
+func (c *ctx) guard(row *resp.Row[command], args resp.Args) resp.Reply {
+	m := c.m
+	if !m.applying || row.Flags&resp.Changes == 0 || !m.holds() {
+		return row.Run(c, args)
+	}
+	m.begin()
+	m.hold.guards, m.hold.met = true, false
+	reply := row.Run(c, args)
+	switch {
+	case m.journal == nil: // of a script, which has ended it
+	case m.hold.met:
+		m.rollback()
+		reply = m.holdError()
+	default:
+		m.commit()
+	}
+	m.hold.guards = false
 	return reply
 }
 

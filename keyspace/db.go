@@ -47,6 +47,7 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
 	m.noteLock(why, db, key, was, next)
+	m.noteHeld(why, key, was, next)
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.leased() || next != nil && next.leased() {
 		m.spend(value.TreeWork(m.dbs[db].leases.count))

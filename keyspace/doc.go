@@ -20,6 +20,7 @@
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
+//	hold.go      a cluster that was restored grants no lock that it does not know
 //	holders.go   what the nodes whose clients hold locks ask about them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
 //	fate.go      what becomes of locks, as store notes it    events.go  the log of that

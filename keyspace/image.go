@@ -170,6 +170,36 @@ func (m *Machine) Restore(src io.Reader) error {
 	return nil
 }
 
+// Refound makes the state that of a new cluster, which goes on with it. Fences are above fence from now on. Those who
+// wait are gone with their nodes. A lock that is not known is granted after holdMs of the log clock; 0: at once.
+func (m *Machine) Refound(fence uint64, holdMs int64) {
+	m.lastFence = max(m.lastFence, fence)
+	seq, session := m.blocked.lastSeq, m.blocked.lastSession
+	m.blocked = newBlocked()
+	m.blocked.lastSeq, m.blocked.lastSession = seq, session
+	until := int64(-1)
+	if holdMs > 0 {
+		until, _ = addInt(m.tick, holdMs)
+	}
+	if next, err := m.settings.with([]string{nameLockHold, itoa(until)}); err == nil {
+		m.settings = next
+	}
+}
+
+// LastFence is the highest fence that was given.
+func (m *Machine) LastFence() uint64 { return m.lastFence }
+
+// WallMs is the wall time of the last entry, in milliseconds since 1970; 0: there was none.
+func (m *Machine) WallMs() int64 { return m.wallUs / 1000 }
+
+// Keys is how many keys there are in all databases.
+func (m *Machine) Keys() (n int) {
+	for _, d := range m.dbs {
+		n += d.keys.len()
+	}
+	return n
+}
+
 func (m *Machine) readClock(r *value.Reader) {
 	m.tick, m.wallUs = r.I64(), r.I64()
 	m.sequence, m.lastFence = r.U64(), r.U64()

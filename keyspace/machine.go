@@ -46,6 +46,7 @@ type Machine struct {
 	reads      *readLog      // of the running request, if its session tracks
 	journal    *journal
 	trial      trial
+	hold       hold
 	generation uint64 // the owner of aggregates that may be changed in place
 	seen       seen
 
@@ -151,6 +152,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
+	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {

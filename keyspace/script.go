@@ -108,8 +108,12 @@ func (c *ctx) call(run *scriptRun, args resp.Args, left int64) (reply resp.Reply
 	before := m.request.work
 	reply = c.runCalled(run, args)
 	m.request.work = max(before, m.request.work-calledSteps*m.settings.stepWork)
-	if run.exhausted == "" && m.tired() {
+	switch {
+	case run.exhausted != "":
+	case m.tired():
 		run.exhausted = errWorkMeter
+	case m.hold.guards && m.hold.met:
+		run.exhausted = m.holdError().Str
 	}
 	if run.exhausted != "" {
 		run.left = 0

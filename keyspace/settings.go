@@ -30,6 +30,7 @@ type settings struct {
 	historyMax           int64 // events of locks
 	showTokens           bool  // whole
 	wakeLibraries        bool
+	holdUntil            int64 // tick; see hold.go
 }
 
 // The names of the parameters that the machine itself uses.
@@ -52,6 +53,7 @@ const (
 	nameLockHistory   = "lock-history-max-events"
 	nameLockTokens    = "lock-show-tokens"
 	nameLockWake      = "lock-wake-libraries"
+	nameLockHold      = "lock-hold-until"
 )
 
 // parameters are all parameters of CONFIG that are the same on every node. Those
@@ -71,6 +73,7 @@ var parameters = []parameter{
 	{name: nameLockHistory, value: "100000", check: check.Number(0, lockHistoryMax)},
 	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
 	{name: nameLockWake, value: "yes", check: check.YesNo},
+	{name: nameLockHold, value: "-1", check: check.Number(-1, maxInt), seldom: true},
 
 	{name: "maxclients", value: "10000", check: check.Number(1, 1<<32-1)},
 	{name: "timeout", value: "0", check: check.Number(0, math.MaxInt32)},
@@ -144,6 +147,7 @@ type parameter struct {
 	value       string // the default, as CONFIG GET shows it
 	check       check.Value
 	merge       func(has, value string) (kept string, err error)
+	seldom      bool // an image has it only where it is not the default
 }
 
 // take makes of the value that CONFIG SET was given what is kept, or says what is
@@ -225,6 +229,7 @@ func (s *settings) read() {
 	s.historyMax = s.number(nameLockHistory)
 	s.showTokens = s.value(nameLockTokens) == "full"
 	s.wakeLibraries = s.value(nameLockWake) == "yes"
+	s.holdUntil = s.number(nameLockHold)
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries
@@ -307,7 +312,9 @@ func changeable() []int {
 }
 
 func (s *settings) write(w *value.Writer) {
-	all := changeable()
+	all := slices.DeleteFunc(changeable(), func(i int) bool {
+		return parameters[i].seldom && s.values[i] == parameters[i].value
+	})
 	w.U64(uint64(len(all)))
 	for _, i := range all {
 		w.Text(parameters[i].name)

@@ -54,7 +54,8 @@ command:-1 command|count:2 command|docs:-2 command|getkeys:-4 command|getkeysand
 command|list:-2
 debug:-2 discard:1 exec:1 failover:-1 hello:-1 info:-1 lastsave:1
 latency:-2 latency|help:2 latency|histogram:-2 latency|history:3 latency|latest:2 latency|reset:-2
-lockd:-2 lockd|add:4 lockd|hash:2 lockd|help:2 lockd|members:2 lockd|remove:3 lockd|snapshot:2 lockd|transfer:-2
+lockd:-2 lockd|add:4 lockd|backup:-2 lockd|hash:2 lockd|help:2 lockd|index:2 lockd|members:2
+lockd|remove:3 lockd|snapshot:2 lockd|transfer:-2
 monitor:1 multi:1 psubscribe:-2
 pubsub:-2 pubsub|channels:-2 pubsub|help:2 pubsub|numpat:2 pubsub|numsub:-2 pubsub|shardchannels:-2
 pubsub|shardnumsub:-2

@@ -35,6 +35,10 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a command while holding a lock. Its exit status is the command's, 75 if the lock was not acquired, 76 if it was lost."`
 	Locks   locksCmd   `cmd:"" help:"Show locks: who holds them, who waits, what became of them; or end one."`
 	Top     topCmd     `cmd:"" help:"Watch the locks of a cluster in a terminal."`
+	Inspect inspectCmd `cmd:"" help:"Show what is in a data folder, or in a backup, and whether it is sound. Nothing is changed. Its exit status is 1 if it is damaged, 2 if it is none or in use."`
+	Backup  backupCmd  `cmd:"" help:"Save the state of a running cluster to a file."`
+	Restore restoreCmd `cmd:"" help:"Make a new cluster of a backup: the data folder of its first node."`
+	Recover recoverCmd `cmd:"" help:"Where most nodes are lost for good: look at the data folder of one that is left, and with --yes make a new cluster of it."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -251,6 +255,14 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 		return &c.Locks, false, c.Locks.check(rest)
 	case "top":
 		return &c.Top, false, c.Top.check()
+	case "inspect":
+		return &c.Inspect, false, nil
+	case "backup":
+		return &c.Backup, false, c.Backup.check()
+	case "restore":
+		return &c.Restore, false, c.Restore.check()
+	case "recover":
+		return &c.Recover, false, c.Recover.check()
 	case "bench":
 		return &c.Bench, false, c.Bench.check()
 	case "version":

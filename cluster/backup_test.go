@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
+	"lockd/resp"
+)
+
+// testHeir is a testMachine that can go on in a new cluster. It knows every command.
+type testHeir struct {
+	*testMachine
+	fence  uint64
+	holdMs int64
+	wallMs int64
+}
+
+func newTestHeir() *testHeir { return &testHeir{testMachine: newTestMachine()} }
+
+var anySpec = &resp.Spec{Name: "any", Arity: -1, Flags: resp.Write}
+
+func (h *testHeir) Find(args resp.Args) (*resp.Spec, resp.Reply) {
+	if spec, fail := h.testMachine.Find(args); spec != nil {
+		return spec, fail
+	}
+	return anySpec, resp.Reply{}
+}
+
+func (h *testHeir) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
+	h.wallMs = at.Wall / 1000
+	var known []resp.Request
+	for _, req := range reqs {
+		if len(req.Cmds) == 1 {
+			if spec, _ := h.testMachine.Find(req.Cmds[0].Args); spec != nil {
+				known = append(known, req)
+			}
+		}
+	}
+	h.testMachine.Apply(at, known)
+	return make([]resp.Result, len(reqs)), nil
+}
+
+func (h *testHeir) LastFence() uint64 { return max(h.fence, h.index) }
+func (h *testHeir) WallMs() int64     { return h.wallMs }
+func (h *testHeir) Keys() int         { return len(h.vars) }
+func (h *testHeir) Refound(fence uint64, holdMs int64) {
+	h.fence, h.holdMs = fence, holdMs
+}
+
+// reply runs one command and returns its reply.
+func (n *testNode) reply(args ...string) resp.Reply {
+	return n.Do(context.Background(), resp.Request{Cmds: []resp.Cmd{{Args: args}}}).Replies[0]
+}
+
+// readBackup reads a whole backup of a node, as the program does.
+func (n *testNode) readBackup(t *testing.T, between func()) []byte {
+	t.Helper()
+	r := n.reply("LOCKD", "BACKUP")
+	if len(r.Elems) != 2 {
+		t.Fatalf("LOCKD BACKUP answers %q", r.Str)
+	}
+	var all []byte
+	for {
+		piece := n.reply("LOCKD", "BACKUP", r.Elems[0].Str, strconv.Itoa(len(all)))
+		switch {
+		case piece.Kind != resp.KindBulk:
+			t.Fatalf("at %d: %q", len(all), piece.Str)
+		case piece.Str == "":
+			return all
+		}
+		all = append(all, piece.Str...)
+		between()
+	}
+}
+
+// A backup of any node holds what was acknowledged before it began, by whichever node, and nothing of what is written
+// while it is read.
+func TestBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		large := strings.Repeat("x", 300<<10)
+		for i := range 8 {
+			c.expect(leader, fmt.Sprintf("SET large%d %s", i, large), "+OK")
+		}
+		for i, n := range append(c.others(leader), leader) {
+			for j, writer := range append(c.others(leader), leader) {
+				c.expect(writer, fmt.Sprintf("SET k%d%d v", i, j), "+OK")
+			}
+			pieces := 0
+			file := n.readBackup(t, func() {
+				pieces++
+				c.expect(leader, fmt.Sprintf("SET later%d%d v", i, pieces), "+OK")
+			})
+			if pieces < 5 {
+				t.Errorf("%d pieces: the test proves nothing", pieces)
+			}
+			path := filepath.Join(t.TempDir(), "backup")
+			if err := os.WriteFile(path, file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			heir := newTestHeir()
+			head, err := ReadBackup(path, heir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head.Node != n.id || head.Cluster == "" || head.Cluster != n.members.roster.Load().cluster {
+				t.Errorf("%+v", head)
+			}
+			for j := range 3 {
+				if _, there := heir.vars[fmt.Sprintf("k%d%d", i, j)]; !there {
+					t.Errorf("backup of %s: what node %d wrote before is missing", n.id, j)
+				}
+			}
+			if _, there := heir.vars[fmt.Sprintf("later%d%d", i, 1)]; there {
+				t.Error("what was written later is in it")
+			}
+		}
+	})
+}
+
+// A node that is cut off makes no backup, and one that is not read is given up.
+func TestBackupLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.leader()
+		c.expect(leader, "SET k v", "+OK")
+		first := leader.reply("LOCKD", "BACKUP").Elems[0].Str
+		leader.reply("LOCKD", "BACKUP")
+		if r := leader.reply("LOCKD", "BACKUP"); !strings.Contains(r.Str, "are being read already") {
+			t.Errorf("a third backup: %q", r.Str)
+		}
+		if r := leader.reply("LOCKD", "BACKUP", first, "1"); !strings.Contains(r.Str, "is read up to 0") {
+			t.Errorf("a wrong offset: %q", r.Str)
+		}
+		if r := leader.reply("LOCKD", "BACKUP", first, "x"); !r.IsErr() {
+			t.Error("an offset that is none")
+		}
+		if r := leader.reply("LOCKD", "BACKUP", first); r.Str != resp.WrongArity("lockd|backup").Str {
+			t.Errorf("no offset: %q", r.Str)
+		}
+		time.Sleep(backupIdleMax + time.Second)
+		if r := leader.reply("LOCKD", "BACKUP", first, "0"); !strings.Contains(r.Str, "no such backup") {
+			t.Errorf("after half a minute: %q", r.Str)
+		}
+		leader.readBackup(t, func() {})
+		one := c.others(leader)[0]
+		c.cut(one)
+		time.Sleep(5 * time.Second)
+		if r := one.reply("LOCKD", "BACKUP"); !r.IsErr() || strings.HasPrefix(r.Str, "ERR") {
+			t.Errorf("cut off: %q", r.Str)
+		}
+	})
+}
+
+// testBackup is a small backup.
+func testBackup(t *testing.T, machine *testMachine) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	i := &image{applied: 42, roster: sampleRoster(), write: machine.Snapshot()}
+	head := BackupHead{
+		Program: backupProgram, Format: backupFormat, Version: "1", Cluster: i.roster.cluster, Node: "n1", Index: 42,
+		MadeMs: fenceEpoch + 1000,
+	}
+	if err := writeBackup(&b, head, i); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A backup of which a single bit has changed, that ends early or goes on, is refused.
+func TestDamagedBackupIsRefused(t *testing.T) {
+	machine := newTestMachine()
+	machine.vars["k"] = testVar{Value: "v"}
+	good, path := testBackup(t, machine), filepath.Join(t.TempDir(), "backup")
+	try := func(file []byte) error {
+		t.Helper()
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadBackup(path, newTestHeir())
+		sum := &BackupSum{}
+		for i := range file { // however it comes
+			_, _ = sum.Write(file[i : i+1])
+		}
+		if (sum.Check() == nil) != (err == nil) && !errors.Is(err, errBackup) {
+			t.Errorf("its sum says %v, its reader %v", sum.Check(), err)
+		}
+		return err
+	}
+	if err := try(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		if try(bad) == nil {
+			t.Errorf("byte %d", i)
+		}
+		if try(good[:i]) == nil {
+			t.Errorf("cut at %d", i)
+		}
+	}
+	for _, bad := range [][]byte{append(bytes.Clone(good), 0), append(bytes.Clone(good), good...), []byte("hello\n")} {
+		if try(bad) == nil {
+			t.Errorf("%d bytes", len(bad))
+		}
+	}
+	if _, err := ReadBackup(t.TempDir(), newTestHeir()); err == nil {
+		t.Error("a folder")
+	}
+	if _, _, err := Restore(path, Refound{Dir: filepath.Join(t.TempDir(), "d"), ID: "n1", Machine: newTestHeir()}); err == nil {
+		t.Error("restored from what is no backup")
+	}
+}
+
+// Fences of a new cluster begin above what any cluster with the same past can have given, also one that was restored
+// from the same backup before.
+func TestFencesOfNewCluster(t *testing.T) {
+	const day = 24 * 60 * 60 * 1000
+	first, err := fenceAbove(100, fenceEpoch, fenceEpoch+10*day)
+	if err != nil || first < 100+fenceLeap {
+		t.Fatal(first, err)
+	}
+	// The first one gives a million a second for a year, and the same backup is restored again.
+	given := first + 365*24*60*60*1_000_000
+	second, err := fenceAbove(100, fenceEpoch, fenceEpoch+375*day)
+	if err != nil || second <= given {
+		t.Errorf("%d, after one that had given %d: %v", second, given, err)
+	}
+	// A clock that stands still does not take them back.
+	third, err := fenceAbove(second, fenceEpoch+375*day, fenceEpoch+375*day)
+	if err != nil || third < second+fenceLeap {
+		t.Errorf("%d after %d: %v", third, second, err)
+	}
+	if a, err := fenceAbove(100, fenceEpoch+day, fenceEpoch+day-1000); err != nil || a <= 100 {
+		t.Errorf("clocks a second apart: %d, %v", a, err)
+	}
+	for _, bad := range [][3]int64{{100, fenceEpoch + day, fenceEpoch}, {100, 0, fenceEpoch - 1}, {100, 0, 5_000_000_000_000}} {
+		if fence, err := fenceAbove(uint64(bad[0]), bad[1], bad[2]); err == nil {
+			t.Errorf("%v: %d", bad, fence)
+		}
+	}
+	if _, err := fenceAbove(fenceMax, 0, fenceEpoch+day); err == nil {
+		t.Error("beyond what a double holds")
+	}
+}
+
+// Data folders with entries and images of each version are inspected, and recovered.
+func TestFoldersOfEachVersion(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v1", "image.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := bytes.Cut(img, []byte(imageMagic))
+	if len(body) == 0 {
+		t.Fatal("the image is empty")
+	}
+	for version := 1; version <= entryVersion; version++ {
+		dir := filepath.Join(t.TempDir(), "data")
+		first := store.First{
+			ID: "n1", Arch: ownArch, PeerAddr: "n1:1", Cluster: sampleRoster().cluster, Index: 42,
+			Write: func(w io.Writer) error { _, err := w.Write(img); return err },
+		}
+		if err := store.Found(dir, first); err != nil {
+			t.Fatal(err)
+		}
+		n := appendFiles(t, dir, fmt.Sprintf("v%d", version))
+		heir := newTestHeir()
+		in, err := Inspect(dir, heir)
+		if err != nil || in.Damage != nil {
+			t.Fatalf("version %d: %v, %v", version, err, in.Damage)
+		}
+		if in.Index != 42+uint64(n) || in.Cluster != sampleRoster().cluster || in.Kinds["writes"]+in.Kinds["ticks"]+in.Kinds["members"] != n ||
+			heir.vars["a"].Value != "1" {
+			t.Errorf("version %d: %+v", version, in)
+		}
+		done, kept, err := Recover(Refound{Dir: dir, Machine: newTestHeir(), Hold: time.Minute})
+		if err != nil {
+			t.Fatalf("version %d: %v", version, err)
+		}
+		if done.Old != in.Cluster || done.Cluster == in.Cluster || done.Index != in.Index || done.Fence < in.Fence+fenceLeap {
+			t.Errorf("version %d: %+v", version, done)
+		}
+		if old, err := Inspect(kept, newTestHeir()); err != nil || old.Index != in.Index || old.Cluster != in.Cluster {
+			t.Errorf("version %d: what was kept: %+v, %v", version, old, err)
+		}
+		again, err := Inspect(dir, newTestHeir())
+		if err != nil || again.Damage != nil || again.Cluster != done.Cluster || len(again.Servers) != 1 || again.Term != 1 {
+			t.Errorf("version %d: the new one: %+v, %v", version, again, err)
+		}
+	}
+}
+
+// appendFiles appends the entries of a folder of testdata to the log of a data folder.
+func appendFiles(t *testing.T, dir, version string) (n int) {
+	t.Helper()
+	d, err := store.OpenFolder(dir, "n1", ownArch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(d, store.Options{Fatal: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", version, "entry*.bin"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	var list []raft.Log
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := decodeEntry(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.kind == entryRoster { // of another cluster than the image's
+			data = appendEntry(nil, &entry{kind: entryRoster, term: e.term})
+		}
+		list = append(list, raft.Log{Term: e.term, Type: raft.LogCommand, Data: data})
+	}
+	slices.SortStableFunc(list, func(a, b raft.Log) int { return cmp.Compare(a.Term, b.Term) })
+	for i := range list {
+		list[i].Index = 43 + uint64(i)
+		if err := s.Log.StoreLog(&list[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Stable.SetUint64([]byte("CurrentTerm"), list[len(list)-1].Term); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}

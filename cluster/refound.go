@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
+)
+
+// A state goes on in a new cluster, from a backup or from a data folder: DESIGN.md, "A new cluster from an old one".
+
+// Heir is a machine whose state can go on in a new cluster.
+type Heir interface {
+	Machine
+	// LastFence is the highest fence that was given.
+	LastFence() uint64
+	// WallMs is the wall time of the last entry, in milliseconds since 1970; 0: unknown.
+	WallMs() int64
+	// Keys is how many keys there are.
+	Keys() int
+	// Refound makes fences rise above fence, forgets who waits, and grants no lock that it does not know for holdMs
+	// of the log clock.
+	Refound(fence uint64, holdMs int64)
+}
+
+// The fences of a new cluster begin above all that the old one can have given.
+const (
+	// fencesPerMs is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
+	fencesPerMs = 1 << 12
+	// fenceLeap is by how much the fences rise at least, whatever the clock says.
+	fenceLeap = 1 << 40
+	// fenceMax is where programs that keep a fence in a double lose its last digit.
+	fenceMax = 1 << 53
+)
+
+// skewMax is how far the clocks of two machines may be apart.
+const skewMax = 10 * time.Minute
+
+// fenceEpoch is when fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
+const fenceEpoch = 1_767_225_600_000
+
+// fenceAbove is a fence that no cluster with this past can have given by now, a wall time in milliseconds.
+func fenceAbove(last uint64, pastMs, nowMs int64) (uint64, error) {
+	if nowMs < pastMs-skewMax.Milliseconds() || nowMs < fenceEpoch {
+		return 0, fmt.Errorf("the clock of this machine says %s, and the data are from %s: set the clock, as the fences of "+
+			"the new cluster follow from it", sayTime(nowMs), sayTime(max(pastMs, fenceEpoch)))
+	}
+	byTime := uint64(max(nowMs, pastMs)-fenceEpoch) * fencesPerMs
+	fence := max(last+fenceLeap, byTime)
+	if fence >= fenceMax {
+		return 0, fmt.Errorf("the fences of the new cluster would begin at %d, more than a double holds: does the clock of "+
+			"this machine (%s) go wrong?", fence, sayTime(nowMs))
+	}
+	return fence, nil
+}
+
+// sayTime is a wall time in milliseconds as people read it.
+func sayTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// Refound is how a new cluster is made of an old state.
+type Refound struct {
+	Dir      string // of its first node
+	ID       string // of that node
+	PeerAddr string // how other nodes will reach it; it may be another one later
+	LogStore string // "wal" (default) or "boltdb"
+	Hold     time.Duration
+	Machine  Heir  // empty
+	Clock    Clock // default SystemClock
+}
+
+// Refounded is what has become of it.
+type Refounded struct {
+	Cluster string // id of the new cluster
+	Old     string // of the old one
+	Index   uint64
+	Keys    int
+	Fence   uint64 // fences are above this
+	Hold    time.Duration
+}
+
+func (r *Refound) complete() error {
+	if r.Clock == nil {
+		r.Clock = NewSystemClock()
+	}
+	switch {
+	case r.ID == "":
+		return errors.New("the new node needs an id")
+	case r.Hold < 0:
+		return fmt.Errorf("the hold %s is negative", r.Hold)
+	}
+	return nil
+}
+
+// offline is a state that no node has.
+type offline struct {
+	*state
+	heir    Heir
+	servers []raft.Server
+	kinds   map[string]int // of entries of the log
+	wallMs  int64          // of the newest entry
+}
+
+func newOffline(id string, heir Heir) *offline {
+	cfg := Config{ID: id, Machine: heir, Clock: NewSystemClock()}
+	c := newCore(cfg)
+	return &offline{state: newState(c, heir, newMembers(c)), heir: heir, kinds: map[string]int{}}
+}
+
+// load makes the state of a data folder: all of its log counts, also what may not be committed.
+func (o *offline) load(x *store.Exam) error {
+	meta, body, err := x.OpenSnapshot()
+	if err != nil {
+		return err
+	}
+	if meta != nil {
+		err := o.restore(body)
+		_ = body.Close()
+		if err == nil && o.applied != meta.Index {
+			err = fmt.Errorf("%w: it ends with entry %d, not %d", errImage, o.applied, meta.Index)
+		}
+		if err != nil {
+			return fmt.Errorf("snapshot %s: %w", meta.ID, err)
+		}
+		o.servers, o.wallMs = meta.Configuration.Servers, o.heir.WallMs()
+	}
+	known := &commands{protocol: standalone, data: o.machine}
+	return x.Entries(o.applied, func(l *raft.Log) error { return o.replay(l, known) })
+}
+
+// replay does what fsm.Apply does, without a node.
+func (o *offline) replay(l *raft.Log, known *commands) error {
+	switch l.Type {
+	case raft.LogCommand:
+		e, err := decodeEntry(l.Data)
+		if err != nil {
+			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
+		}
+		if e.term == l.Term && l.Data[4] >= 3 {
+			for _, req := range e.reqs {
+				if err := known.fits(req); err != nil {
+					return fmt.Errorf("entry %d of the log: a command that this version of lockd does not know: %w", l.Index, err)
+				}
+			}
+		}
+		o.count(&e, l)
+		o.state.apply(l, &e)
+	case raft.LogConfiguration:
+		o.servers = raft.DecodeConfiguration(l.Data).Servers
+		o.kinds["members"]++
+	default:
+		o.kinds["raft"]++
+	}
+	o.applied = l.Index
+	return nil
+}
+
+func (o *offline) count(e *entry, l *raft.Log) {
+	switch {
+	case e.term != l.Term:
+		o.kinds["void"]++
+	case e.kind == entryRoster:
+		o.kinds["members"]++
+	case len(e.reqs) == 0:
+		o.kinds["ticks"]++
+	default:
+		o.kinds["writes"]++
+	}
+	if e.kind == entryBatch && e.term == l.Term {
+		o.wallMs = e.wall / 1000
+	}
+}
+
+// found makes the data folder of a new cluster. pastMs is the wall time of the newest that is known of the old one.
+func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
+	last := max(o.heir.LastFence(), o.applied)
+	fence, err := fenceAbove(last, pastMs, r.Clock.Wall()/1000)
+	if err != nil {
+		return nil, err
+	}
+	old := o.members.roster.Load()
+	o.heir.Refound(fence, r.Hold.Milliseconds())
+	next := &roster{cluster: rand.Text(), members: map[string]member{}, removed: map[string]bool{}}
+	i := &image{applied: max(o.applied, 1), roster: next, write: o.machine.Snapshot()}
+	err = store.Found(r.Dir, store.First{
+		ID: r.ID, Arch: ownArch, PeerAddr: r.PeerAddr, Cluster: next.cluster, LogStore: r.LogStore,
+		Index: i.applied, Write: func(w io.Writer) error { return i.writeTo(w) },
+	})
+	return &Refounded{
+		Cluster: next.cluster, Old: old.cluster, Index: i.applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
+	}, err
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// First is what a new data folder begins with: the state as of an entry, in a cluster that has one member.
+type First struct {
+	ID, Arch string
+	PeerAddr string
+	Cluster  string // its id
+	LogStore string // WAL (also if empty) or BoltDB
+	Index    uint64 // of the entry, 1 at least
+	Write    func(io.Writer) error
+}
+
+// firstTerm is the term of the entry that a new folder begins with. Its cluster has had no other.
+const firstTerm = 1
+
+// restoring marks a folder that is not complete yet. No node finds it: its name is another one.
+const restoring = ".restoring"
+
+// CheckFree refuses a folder in which there is something.
+func CheckFree(path string) error {
+	found, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(found) > 0:
+		return fmt.Errorf("folder %s is not empty: it holds %q; name a new or an empty folder", path, found[0].Name())
+	}
+	return nil
+}
+
+// Found makes a data folder whole, or not at all: it is written beside its place, synced, and then named.
+func Found(path string, f First) error {
+	if err := CheckFree(path); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	next := path + restoring
+	if err := os.RemoveAll(next); err != nil { // left by a crash
+		return err
+	}
+	if err := fill(next, f); err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	return putInPlace(next, path)
+}
+
+// putInPlace gives a complete folder its name.
+func putInPlace(next, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("folder %s cannot be replaced (is it a mount point? then name a folder in it): %w",
+			path, err), os.RemoveAll(next))
+	}
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func fill(path string, f First) error {
+	d, err := OpenFolder(path, f.ID, f.Arch)
+	if err != nil {
+		return err
+	}
+	err = fillStores(d, f)
+	return errors.Join(err, d.Close())
+}
+
+func fillStores(d *Folder, f First) error {
+	var failed error
+	s, err := Open(d, Options{LogStore: f.LogStore, Fatal: func(err error) { failed = err }})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.begin(f), s.Close(), failed)
+	if err == nil {
+		err = d.SetCluster(f.Cluster)
+	}
+	return err
+}
+
+// begin stores the first snapshot, and its term.
+func (s *Stores) begin(f First) error {
+	server := raft.Server{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.PeerAddr)}
+	members := raft.Configuration{Servers: []raft.Server{server}}
+	sink, err := s.Snaps.Create(1, f.Index, firstTerm, members, f.Index, namesOnly{})
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(sink, snapshotSyncBytes)
+	if err := errors.Join(f.Write(w), w.Flush()); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	return s.Stable.SetUint64([]byte(keyCurrentTerm), firstTerm)
+}
+
+// namesOnly is what a snapshot needs of a transport.
+type namesOnly struct{ raft.Transport }
+
+// EncodePeer implements raft.Transport.
+func (namesOnly) EncodePeer(_ raft.ServerID, addr raft.ServerAddress) []byte { return []byte(addr) }
+
+// SetAside gives the folder of a node that is stopped another name, under which it is kept: path with a suffix. It
+// returns that name.
+func SetAside(path, suffix string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	kept := path + suffix
+	if _, err := os.Lstat(kept); err == nil {
+		return "", fmt.Errorf("%s is there already", kept)
+	}
+	if err := os.Rename(path, kept); err != nil {
+		return "", fmt.Errorf("folder %s cannot be renamed (is it a mount point? then recover a copy of it): %w", path, err)
+	}
+	return kept, syncFolder(filepath.Dir(path))
+}
+
+// Rename gives a folder another name, for good.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}
