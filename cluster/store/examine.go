@@ -335,7 +335,7 @@ func readSegmentList(path string) (state types.PersistentState, err error) {
 	if err != nil {
 		return state, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	err = db.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(metadb.MetaBucket))
 		if b == nil {
@@ -375,7 +375,7 @@ func (l *segments) GetLog(index uint64, e *raft.Log) error {
 	if err != nil {
 		return err
 	}
-	defer buf.Close()
+	defer func() { _ = buf.Close() }()
 	return (&wal.BinaryCodec{}).Decode(bytes.Clone(buf.Bs), e)
 }
 
