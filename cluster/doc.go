@@ -23,6 +23,7 @@
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
+//	ready.go          whether this node can serve, and for whom it waits
 //	fsm.go            an entry of the log arrives
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over
@@ -41,6 +42,7 @@
 //	replicate.go      AppendEntries, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
+//	missing.go        whom a node without a leader misses
 //	members.go        what this node says of itself, and whom it lets in
 //	rules.go          what nodes must have in common
 //	starts.go         copies of data folders

@@ -45,6 +45,3 @@ const (
 
 // watchShare bounds the time that questions for watchers take: one part in so many.
 const watchShare = 20
-
-// readyLagMax is how many entries a node may be behind what it knows to be committed and still be ready.
-const readyLagMax = 1000
