@@ -24,6 +24,7 @@
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
 //	ready.go          whether this node can serve, and for whom it waits
+//	metrics.go        the figures of a node, for those who watch it
 //	fsm.go            an entry of the log arrives
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over
@@ -50,6 +51,7 @@
 //	entry_old.go      what entries of former versions have become
 //	roster.go         the members, as stored
 //	raft.go           what all parts have in common
+//	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher
 //	clock.go          the clocks
 //

@@ -49,6 +49,8 @@ type Node struct {
 	topology    *topology
 	sentinel    *Sentinel // nil if this node is none
 
+	syncs      durations // of appends to the log on this node's disk
+	lookout    lookout
 	ready      chan struct{} // closed when Raft may be asked
 	stopOnce   sync.Once
 	goroutines sync.WaitGroup
@@ -119,7 +121,8 @@ func (n *Node) open() error {
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.appliedNow.Load,
 		Base:    n.snapshots.base,
-		Stored:  n.proposer.stored,
+		Stored:  n.stored,
+		Now:     n.clock.Monotonic,
 	})
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.members.found(); err != nil {
@@ -167,6 +170,12 @@ func (n *Node) openStores() (err error) {
 		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log, n.clock),
 	})
 	return err
+}
+
+// stored hears that entries are on this node's disk.
+func (n *Node) stored(took time.Duration) {
+	n.syncs.add(took)
+	n.proposer.stored()
 }
 
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.

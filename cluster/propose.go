@@ -59,7 +59,8 @@ type proposer struct {
 	closed   bool
 	delay    batchDelay
 
-	recalls recalls // of the goroutine that proposes
+	commits durations // of entries, from raft.Apply to the machine's answer
+	recalls recalls   // of the goroutine that proposes
 }
 
 func newProposer(c *core, s *state, known *commands) *proposer {
@@ -342,6 +343,9 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 		p.delay.batchDone(fl.took, len(p.waiting), now-fl.began, now)
 	}
 	p.mu.Unlock()
+	if o == outcomeDone {
+		p.commits.add(now - fl.began)
+	}
 	for i, op := range fl.ops {
 		if o == outcomeDone {
 			op.done(o, results[i])

@@ -148,6 +148,7 @@ func (s *Server) admit(conn net.Conn) {
 	why := resp.ErrMaxClients
 	if s.protects(conn) {
 		why = errProtected
+		s.stats.Protected.Add(1)
 	} else if c := s.newSession(conn); c != nil {
 		go c.serve()
 		return
