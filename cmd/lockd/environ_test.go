@@ -13,7 +13,8 @@ func TestMisspeltVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"LOCKD_PEER_LISEN=x":                     "LOCKD_PEER_LISTEN",
 		"LOCKD_REQUIREPAS=secret":                "LOCKD_REQUIREPASS",
-		"LOCKD_PASSWORD=secret":                  "LOCKD_",
+		"LOCKD_PASWORD=secret":                   "LOCKD_PASSWORD",
+		"LOCKD_PASSWORD=secret":                  "",
 		"LOCKD_CLUSTERS=":                        "LOCKD_CLUSTER",
 		"LOCKD_PEER_LISTEN=x":                    "",
 		"LOCKD_CONFIG=x":                         "",

@@ -34,6 +34,8 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run a command while holding a lock. Its exit status is the command's, 75 if the lock was not acquired, 76 if it was lost."`
 	Locks   locksCmd   `cmd:"" help:"Show locks: who holds them, who waits, what became of them; or end one."`
 	Top     topCmd     `cmd:"" help:"Watch the locks of a cluster in a terminal."`
+	Health  healthCmd  `cmd:"" help:"Say in a sentence whether a node can serve. The exit status is 0 if it can, else 1."`
+	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -86,14 +88,45 @@ func (f tuneFlags) check() error {
 	return nil
 }
 
-// clusterFlags say which cluster a client speaks to; run, locks and top share them.
+// clusterFlags say which cluster a client speaks to; the commands that are clients share them.
 type clusterFlags struct {
 	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
 	User string   `help:"User to authenticate as." placeholder:"NAME"`
-	Auth string   `help:"Password to authenticate with; better in LOCKD_AUTH, where other users of the machine do not see it." placeholder:"PASSWORD"`
+	Auth string   `help:"Password to authenticate with; better in LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
+
+	PasswordFile string `help:"File that holds the password." placeholder:"FILE"`
 }
 
-func (f clusterFlags) check() error {
+// passwordFileMax bounds a file with a password, in bytes.
+const passwordFileMax = 4 << 10
+
+// readPassword reads --password-file.
+func (f *clusterFlags) readPassword() error {
+	file, err := os.Open(f.PasswordFile)
+	if err != nil {
+		return usagef("--password-file: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, passwordFileMax+1))
+	password := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case err != nil:
+		return usagef("--password-file: %w", err)
+	case len(text) > passwordFileMax:
+		return usagef("--password-file %s has more than %d bytes", f.PasswordFile, passwordFileMax)
+	case password == "":
+		return usagef("--password-file %s is empty", f.PasswordFile)
+	}
+	f.Auth = password
+	return nil
+}
+
+func (f *clusterFlags) check() error {
+	if f.PasswordFile != "" {
+		if err := f.readPassword(); err != nil {
+			return err
+		}
+	}
 	if len(f.Addr) == 0 {
 		return usagef("--addr is empty")
 	}
@@ -150,7 +183,7 @@ type serveCmd struct {
 	PeerInsecure   bool   `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
-	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez and /readyz; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
+	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez, /readyz and /metrics; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
 
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
@@ -231,6 +264,10 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 		return &c.Locks, false, c.Locks.check(rest)
 	case "top":
 		return &c.Top, false, c.Top.check()
+	case "health":
+		return &c.Health, false, c.Health.check()
+	case "members":
+		return &c.Members, false, c.Members.check()
 	case "bench":
 		return &c.Bench, false, c.Bench.check()
 	case "version":
@@ -253,6 +290,9 @@ func (settings) Validate(*kong.Application) error { return nil }
 // Resolve implements kong.Resolver.
 func (s settings) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if v, ok := s.env(flag.Name); ok && flag.Name != "help" {
+		return v, nil
+	}
+	if v, ok := s.env("password"); ok && flag.Name == "auth" { // as other programs name it
 		return v, nil
 	}
 	if flag.Name == "config" || flag.Name == "help" {
