@@ -299,7 +299,7 @@ func (w *leaderWatch) event(data any) {
 	case raft.FailedHeartbeatObservation:
 		if id := string(e.PeerID); !w.away[id] {
 			w.away[id] = true
-			w.log.Warn("a member does not answer",
+			w.log.Warn("a member does not answer: start it, or look at its log and at the network",
 				"member", id, "silent", since(e.LastContact).Round(time.Millisecond))
 		}
 	case raft.ResumedHeartbeatObservation:
@@ -381,7 +381,7 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 			level = slog.LevelWarn
 		}
 	default:
-		what, level = "there is no leader", slog.LevelWarn
+		what = "there is no leader" // if that lasts, keeper.tellAwaited says what to do
 		why = was.leader + " was not heard from for " + w.silence().String()
 		if w.silence() < w.cfg.Heartbeat {
 			why = was.leader + " has given up, or another node stands for election"

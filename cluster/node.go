@@ -327,7 +327,8 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 			"without the list, and add each of the others, with an empty data folder, by --join",
 			n.cfg.Dir, len(n.cfg.Members))
 	}
-	n.log.Warn("the member list differs from the members in the data folder, which count",
+	n.log.Warn("the member list differs from the members in the data folder, which count: correct --cluster, or leave it "+
+		"out, as it is read at the first start only",
 		"list", n.cfg.Members, "members", known)
 	return nil
 }
@@ -382,7 +383,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.blocker.leave(ctx)
 		if n.lead.held() && len(n.raft.voters()) > 1 {
 			if err := n.elections.handOver(ctx, ""); err != nil {
-				n.log.Warn("leadership could not be handed over before stopping", "why", err)
+				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)
 			}
 		}
 		n.drain(ctx)

@@ -290,7 +290,7 @@ func (s *snapshots) run() {
 			continue // one was taken meanwhile
 		}
 		if err := s.take(); err != nil && !s.raft.stopping() {
-			s.log.Warn("no snapshot was taken", "why", err)
+			s.log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)
 			again = time.After(snapshotRetry)
 		}
 	}

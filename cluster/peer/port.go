@@ -295,7 +295,12 @@ func (p *Port) accept() {
 			if !p.sleep(pause) {
 				return
 			}
-			p.cfg.Log.Warn("peer port: cannot accept", "error", err)
+			level := slog.LevelDebug
+			if p.warned.Due("accept") {
+				level = slog.LevelWarn
+			}
+			p.cfg.Log.Log(context.Background(), level, "peer port: cannot accept; if there are too many open files, raise "+
+				"the limit of the process (ulimit -n)", "error", err)
 			pause = min(2*pause, acceptPauseMax)
 			continue
 		}

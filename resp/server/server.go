@@ -107,7 +107,8 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			trouble.tell("accept failed", "listener", l.Addr().String(), "err", err)
+			trouble.tell("accept failed; if there are too many open files, raise the limit of the process (ulimit -n)",
+				"listener", l.Addr().String(), "err", err)
 			time.Sleep(acceptBackoff)
 		}
 	}
@@ -232,7 +233,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		select {
 		case <-s.idle:
 		case <-time.After(cutOffMax):
-			s.log.Warn("clients that were cut off are still being served", "clients", len(s.clients()))
+			s.log.Info("clients that were cut off are still being served", "clients", len(s.clients()))
 		}
 	}
 	s.mu.Lock()
