@@ -52,9 +52,10 @@ func (l *leadership) takes(term uint64) bool {
 
 // tick is the leader's estimate of the log clock, in milliseconds. Time in which
 // nobody led is not in it, so a lease can end late by an election, never early.
-func (l *leadership) tick() int64 {
-	return l.base + (l.clock.Monotonic() - l.origin).Milliseconds()
-}
+func (l *leadership) tick() int64 { return l.tickAt(l.clock.Monotonic()) }
+
+// tickAt is tick at a monotonic time.
+func (l *leadership) tickAt(now time.Duration) int64 { return l.base + (now - l.origin).Milliseconds() }
 
 // until is the time to wait until the log clock is past the deadline; an hour at
 // most, as no deadline at all is a very late one.

@@ -269,6 +269,8 @@ type Machine interface {
 	Settings() []resp.Message
 	// Info reports the machine's sections of INFO.
 	Info() []resp.Section
+	// Metrics are figures of the state, and of what this node has applied of the log.
+	Metrics() []resp.Metric
 
 	// Digest is a number that follows from all that Apply has done since BeginDigest, and
 	// is a part of the image; 0: it has not begun. Machines that have done the same have the

@@ -26,6 +26,8 @@
 //	backup.go         backups: their form, and how clients read them
 //	inspect.go        what is in a data folder, and a cluster of one that is made of it
 //	refound.go        a new cluster from an old state
+//	ready.go          whether this node can serve, and for whom it waits
+//	metrics.go        the figures of a node, for those who watch it
 //	fsm.go            an entry of the log arrives
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over
@@ -44,6 +46,7 @@
 //	replicate.go      AppendEntries, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
+//	missing.go        whom a node without a leader misses
 //	members.go        what this node says of itself, and whom it lets in
 //	rules.go          what nodes must have in common
 //	starts.go         copies of data folders
@@ -51,6 +54,7 @@
 //	entry_old.go      what entries of former versions have become
 //	roster.go         the members, as stored
 //	raft.go           what all parts have in common
+//	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher
 //	clock.go          the clocks
 //

@@ -36,6 +36,8 @@ type fsm struct {
 	halted          bool        // an entry could not be read: nothing is applied any more
 	digests         [digestsKept]digestAt
 	said            peer.Rarely // of entries that were written in another state
+	applies         durations   // of entries, the machine's work
+	bytes           atomic.Uint64
 }
 
 // Apply implements raft.FSM.
@@ -61,6 +63,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
 		return nil
 	}
+	f.bytes.Add(uint64(len(l.Data)))
 	began := f.clock.Monotonic()
 	a, msgs := f.state.apply(l, &e)
 	work := f.clock.Monotonic() - began
@@ -68,6 +71,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 		f.halt(err)
 		return nil
 	}
+	f.applies.add(work)
+	f.state.executed(e.reqs, work)
 	f.mark.Note(l.Index)
 	f.noteDigest()
 	f.dropEarlySubscribers(l.Index)

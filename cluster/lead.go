@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"lockd/resp"
 )
 
 // elections makes a node that was elected ready to lead, and gives the leadership up, or away.
@@ -190,9 +192,50 @@ type leaderWatch struct {
 	current   context.Context // ends termGrace after the present leader's term
 	end       context.CancelFunc
 
+	changes [changeKinds]int64 // how often this node has seen each change
+
 	dropped bool            // subscribers were dropped because there is no leader
 	away    map[string]bool // members that do not answer this leader
 	began   time.Duration   // when the node started
+}
+
+// change is what becomes of the leadership, as this node sees it, and why.
+type change uint8
+
+const (
+	leadsFirst change = iota // this node leads; it has not heard of a leader before
+	leadsAfter
+	leadsAlone
+	follows
+	lostHandedOver
+	lostStopping
+	lostDeposed
+	leaderSilent
+	leaderGaveUp
+	changeKinds
+)
+
+// changeNames are the event and the reason of each.
+var changeNames = [changeKinds][2]string{
+	leadsFirst: {"leads", "elected"}, leadsAfter: {"leads", "succeeded"}, leadsAlone: {"leads", "only-voter"},
+	follows:        {"follows", "elected"},
+	lostHandedOver: {"lost", "handed-over"}, lostStopping: {"lost", "stopping"}, lostDeposed: {"lost", "deposed"},
+	leaderSilent: {"leaderless", "silent"}, leaderGaveUp: {"leaderless", "gave-up"},
+}
+
+// metric counts the changes.
+func (w *leaderWatch) metric() resp.Metric {
+	m := resp.Metric{
+		Name: "lockd_leader_changes_total", Kind: resp.Counter, Labels: []string{"event", "reason"},
+		Help: "What has become of the leadership, as this node has seen it. lost deposed: this leader has lost its " +
+			"majority.",
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for kind, n := range w.changes {
+		m.Add(float64(n), changeNames[kind][0], changeNames[kind][1])
+	}
+	return m
 }
 
 // leaderTerm is the leader that this node knows of.
@@ -256,7 +299,7 @@ func (w *leaderWatch) event(data any) {
 	case raft.FailedHeartbeatObservation:
 		if id := string(e.PeerID); !w.away[id] {
 			w.away[id] = true
-			w.log.Warn("a member does not answer",
+			w.log.Warn("a member does not answer: start it, or look at its log and at the network",
 				"member", id, "silent", since(e.LastContact).Round(time.Millisecond))
 		}
 	case raft.ResumedHeartbeatObservation:
@@ -281,6 +324,7 @@ func (w *leaderWatch) refresh() {
 		return
 	}
 	w.last = now
+	w.count(was, now)
 	w.say(was, now)
 	time.AfterFunc(termGrace, w.end)
 	w.current, w.end = context.WithCancel(context.Background())
@@ -288,6 +332,35 @@ func (w *leaderWatch) refresh() {
 		w.successor = ""
 	}
 	w.changed.tell()
+}
+
+// count counts a change. mu is held.
+func (w *leaderWatch) count(was, now leaderTerm) {
+	self := w.cfg.ID
+	if was.leader == self && now.leader != self {
+		switch {
+		case w.successor != "":
+			w.changes[lostHandedOver]++
+		case w.closing:
+			w.changes[lostStopping]++
+		default:
+			w.changes[lostDeposed]++
+		}
+	}
+	switch {
+	case now.leader == self && w.raft.alone():
+		w.changes[leadsAlone]++
+	case now.leader == self && was.leader != "":
+		w.changes[leadsAfter]++
+	case now.leader == self:
+		w.changes[leadsFirst]++
+	case now.leader != "":
+		w.changes[follows]++
+	case was.leader != self && w.silence() < w.cfg.Heartbeat:
+		w.changes[leaderGaveUp]++
+	case was.leader != self:
+		w.changes[leaderSilent]++
+	}
 }
 
 // say logs a change in one line.
@@ -308,7 +381,7 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 			level = slog.LevelWarn
 		}
 	default:
-		what, level = "there is no leader", slog.LevelWarn
+		what = "there is no leader" // if that lasts, keeper.tellAwaited says what to do
 		why = was.leader + " was not heard from for " + w.silence().String()
 		if w.silence() < w.cfg.Heartbeat {
 			why = was.leader + " has given up, or another node stands for election"

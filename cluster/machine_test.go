@@ -212,6 +212,10 @@ func (m *testMachine) Settings() []resp.Message {
 	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
 }
 
+func (m *testMachine) Metrics() []resp.Metric {
+	return []resp.Metric{resp.GaugeOf("lockd_keys", "Keys.", len(m.vars))}
+}
+
 func (m *testMachine) Info() []resp.Section {
 	return []resp.Section{section("Keyspace", "keys", strconv.Itoa(len(m.vars)))}
 }

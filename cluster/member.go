@@ -28,6 +28,7 @@ type keeper struct {
 	elections *elections
 	watch     *leaderWatch
 
+	missed        missing
 	changing      sync.Mutex    // one change of the members at a time
 	awaitedLogged time.Duration // monotonic
 }
@@ -50,6 +51,9 @@ func (k *keeper) run() {
 		case <-k.stop:
 			return
 		}
+		if k.lead.held() || k.watch.silence() <= k.cfg.LeaderWait {
+			k.missed.forget()
+		}
 		switch {
 		case k.lead.held():
 			k.keepRoster()
@@ -66,29 +70,30 @@ func (k *keeper) run() {
 // awaitedEvery is how often a node without a majority logs which members it waits for.
 const awaitedEvery = 10 * time.Second
 
-// tellAwaited logs which voters do not answer, if so many are silent that nobody can lead. Only
-// run calls it.
+// tellAwaited notes which voters do not answer, and logs it, if so many are silent that nobody can
+// lead. Only run calls it.
 func (k *keeper) tellAwaited(members []surveyed) {
-	var away []string
-	voters := 0
-	for _, m := range members {
-		if m.Suffrage != raft.Voter {
-			continue
-		}
-		if voters++; m.err != nil {
-			away = append(away, string(m.ID)+" ("+string(m.Address)+")")
-		}
-	}
 	now := k.clock.Monotonic()
+	voters, away := k.missed.note(members, now, k.trouble)
 	if voters == 0 { // this node has not joined yet, and Join logs its progress
 		return
 	}
-	if voters-len(away) > voters/2 || k.awaitedLogged != 0 && now-k.awaitedLogged < awaitedEvery {
+	if voters-away > voters/2 || k.awaitedLogged != 0 && now-k.awaitedLogged < awaitedEvery {
 		return
 	}
 	k.awaitedLogged = now
-	k.log.Warn("there is no majority: this node waits for others",
-		"away", strings.Join(away, ", "), "voters", voters, "silent", k.watch.silence().Round(time.Second))
+	k.log.Warn("there is no majority: this node waits for others, and serves nobody until enough of them answer: start "+
+		"them, or look whether they reach each other's peer addresses",
+		"missed", k.missed.list(), "voters", voters, "answering", voters-away,
+		"leaderless", k.watch.silence().Round(time.Second))
+}
+
+// trouble says why a member does not answer: what became of the last dial, if one has failed.
+func (k *keeper) trouble(m surveyed) string {
+	if err := k.members.peers.Trouble(string(m.Address)); err != nil {
+		return peer.OneLine(err.Error(), waitTextMax)
+	}
+	return peer.OneLine(m.err.Error(), waitTextMax)
 }
 
 // introduceEvery is the number of ticks between two introductions to members that have not heard of

@@ -287,7 +287,7 @@ func (m *members) condemn(who peer.Identity, last, owned uint64) {
 		who.ID, saysLost, last, owned, who.ID)
 	m.log.Error("a member is refused from now on", "member", who.ID, "why", why)
 	if err := m.book.condemn(who, why); err != nil {
-		m.log.Warn("this will not be remembered after a restart", "why", err)
+		m.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
 	}
 	m.peers.Disconnect(who.ID)
 }

@@ -50,6 +50,8 @@ type Node struct {
 	topology    *topology
 	sentinel    *Sentinel // nil if this node is none
 
+	syncs      durations // of appends to the log on this node's disk
+	lookout    lookout
 	ready      chan struct{} // closed when Raft may be asked
 	stopOnce   sync.Once
 	goroutines sync.WaitGroup
@@ -121,7 +123,8 @@ func (n *Node) open() error {
 		Leads:   func() bool { return n.raft.started.Load() && n.raft.State() == raft.Leader },
 		Applied: n.state.appliedNow.Load,
 		Base:    n.snapshots.base,
-		Stored:  n.proposer.stored,
+		Stored:  n.stored,
+		Now:     n.clock.Monotonic,
 	})
 	if n.stores.Empty && !n.cfg.Join {
 		if err := n.members.found(); err != nil {
@@ -181,6 +184,12 @@ func (n *Node) certificates() *peer.Certificates {
 		return nil
 	}
 	return &peer.Certificates{Current: n.cfg.PeerCerts, HostOf: n.members.hostOf}
+}
+
+// stored hears that entries are on this node's disk.
+func (n *Node) stored(took time.Duration) {
+	n.syncs.add(took)
+	n.proposer.stored()
 }
 
 // openPeers opens the peer port. It is served when the node is ready to judge who connects.
@@ -332,7 +341,8 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 			"without the list, and add each of the others, with an empty data folder, by --join",
 			n.cfg.Dir, len(n.cfg.Members))
 	}
-	n.log.Warn("the member list differs from the members in the data folder, which count",
+	n.log.Warn("the member list differs from the members in the data folder, which count: correct --cluster, or leave it "+
+		"out, as it is read at the first start only",
 		"list", n.cfg.Members, "members", known)
 	return nil
 }
@@ -387,7 +397,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.blocker.leave(ctx)
 		if n.lead.held() && len(n.raft.voters()) > 1 {
 			if err := n.elections.handOver(ctx, ""); err != nil {
-				n.log.Warn("leadership could not be handed over before stopping", "why", err)
+				n.log.Info("leadership could not be handed over before stopping: the others elect", "why", err)
 			}
 		}
 		n.drain(ctx)

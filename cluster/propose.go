@@ -56,7 +56,8 @@ type proposer struct {
 	opened   uint64        // newest term of which this leader has an applied entry
 	delay    batchDelay
 
-	recalls recalls // of the goroutine that proposes
+	commits durations // of entries, from raft.Apply to the machine's answer
+	recalls recalls   // of the goroutine that proposes
 }
 
 func newProposer(c *core, s *state, known *commands) *proposer {
@@ -355,6 +356,9 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 		p.delay.batchDone(fl.took, len(p.waiting), now-fl.began, now)
 	}
 	p.mu.Unlock()
+	if o == outcomeDone {
+		p.commits.add(now - fl.began)
+	}
 	for i, op := range fl.ops {
 		if o == outcomeDone {
 			op.done(o, results[i])

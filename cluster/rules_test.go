@@ -106,7 +106,7 @@ func TestAwaitedMembersAreNamed(t *testing.T) {
 		}
 		c.kill(others[1].id)
 		time.Sleep(35 * time.Second)
-		if n := logs[leader.id].count("waits for others", others[0].id+" ("+others[0].addr+"), "+others[1].id); n < 3 || n > 4 {
+		if n := logs[leader.id].count("waits for others", others[0].id+" ("+others[0].addr+", for ", ": dial ", others[1].id); n < 3 || n > 4 {
 			t.Errorf("%d lines: %q", n, logs[leader.id].said)
 		}
 	})

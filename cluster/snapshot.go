@@ -184,6 +184,8 @@ type snapshots struct {
 	lastSave atomic.Int64  // seconds since 1970
 	saving   atomic.Bool
 	saveOK   atomic.Bool
+	taken    atomic.Int64 // since the start
+	failed   atomic.Int64
 
 	busy     chan struct{}            // capacity 1: full while a snapshot is taken, or a leader's installed
 	installs atomic.Int64             // of a leader's snapshot that are under way or wait
@@ -288,9 +290,31 @@ func (s *snapshots) run() {
 			continue // one was taken meanwhile
 		}
 		if err := s.take(); err != nil && !s.raft.stopping() {
-			s.log.Warn("no snapshot was taken", "why", err)
+			s.log.Warn("no snapshot was taken, and the log grows until one is: make room on the disk", "why", err)
 			again = time.After(snapshotRetry)
 		}
+	}
+}
+
+// metrics are the figures of this node's snapshots.
+func (s *snapshots) metrics() []resp.Metric {
+	taken := resp.Metric{
+		Name: "lockd_snapshots_total", Kind: resp.Counter, Labels: []string{"result"},
+		Help: "Snapshots that this node has taken, or failed to take.",
+	}
+	taken.Add(float64(s.taken.Load()), "ok")
+	taken.Add(float64(s.failed.Load()), "failed")
+	return []resp.Metric{
+		taken,
+		resp.GaugeOf("lockd_snapshot_running", "1 while this node takes a snapshot.", resp.One(s.saving.Load())),
+		resp.GaugeOf("lockd_snapshot_last_timestamp_seconds", "When this node took its last snapshot, or was started.",
+			s.lastSave.Load()),
+		resp.GaugeOf("lockd_snapshot_bytes", "The size of the newest snapshot.", s.size.Load()),
+		resp.GaugeOf("lockd_snapshot_work_seconds", "How long the last snapshot was worked on, without its rests.",
+			time.Duration(s.cost.Load()).Seconds()),
+		resp.GaugeOf("lockd_snapshot_behind_entries", "Entries that were applied since the last snapshot.",
+			s.grownEntries.Load()),
+		resp.GaugeOf("lockd_snapshot_behind_bytes", "Their bytes.", s.grownBytes.Load()),
 	}
 }
 
@@ -329,11 +353,13 @@ func (s *snapshots) take() error {
 		return nil
 	}
 	if err != nil {
+		s.failed.Add(1)
 		if counted != nil {
 			s.giveBack(counted)
 		}
 		return err
 	}
+	s.taken.Add(1)
 	s.cost.Store(cost)
 	s.lastSave.Store(s.clock.Wall() / 1e6)
 	s.noteSize()

@@ -33,6 +33,8 @@ type state struct {
 	appliedNow   atomic.Uint64            // as applied, without the lock
 	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
 	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
+
+	work executions
 }
 
 func newState(c *core, machine Machine, m *members) *state {
@@ -134,7 +136,21 @@ func (s *state) digestNow() digestAt {
 func (s *state) view(lead *leadership, req resp.Request) resp.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.View(s.readStamp(lead), req)
+	began := s.clock.Monotonic()
+	res := s.machine.View(s.readStamp(lead, began), req)
+	s.work.add(req.Cmds, s.clock.Monotonic()-began)
+	return res
+}
+
+// executed counts the work of an entry, which its requests share.
+func (s *state) executed(reqs []resp.Request, work time.Duration) {
+	n := 0
+	for i := range reqs {
+		n += len(reqs[i].Cmds)
+	}
+	for i := range reqs {
+		s.work.add(reqs[i].Cmds, work*time.Duration(len(reqs[i].Cmds))/time.Duration(max(n, 1)))
+	}
 }
 
 // tryOut asks the machine whether a request that may write would change nothing, and what
@@ -142,11 +158,12 @@ func (s *state) view(lead *leadership, req resp.Request) resp.Result {
 func (s *state) tryOut(lead *leadership, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.Try(s.readStamp(lead), req)
+	return s.machine.Try(s.readStamp(lead, s.clock.Monotonic()), req)
 }
 
-func (s *state) readStamp(lead *leadership) resp.Stamp {
-	return resp.Stamp{Tick: lead.tick(), Wall: s.clock.Wall(), Seed: rand.Uint64()}
+// readStamp is the stamp of a read at a monotonic time.
+func (s *state) readStamp(lead *leadership, now time.Duration) resp.Stamp {
+	return resp.Stamp{Tick: lead.tickAt(now), Wall: s.clock.Wall(), Seed: rand.Uint64()}
 }
 
 func (s *state) blocked(id resp.BlockID) resp.BlockState {
@@ -189,6 +206,13 @@ func (s *state) restore(r io.Reader) error {
 	s.members.set(ros)
 	s.noteDeadline()
 	return nil
+}
+
+// metrics are the machine's figures, and its clock.
+func (s *state) metrics() (figures []resp.Metric, tick int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Metrics(), s.machine.Tick()
 }
 
 // info lists the machine's sections of INFO.

@@ -304,6 +304,7 @@ func (n *Node) infoRaft() resp.Section {
 	}
 	slices.Sort(ids)
 	add("members", strings.Join(ids, ","))
+	s.Fields = append(s.Fields, n.readyFields()...)
 	return s
 }
 

@@ -297,7 +297,8 @@ func (t *transport) yields() bool {
 		return false // nobody could lead without this node
 	}
 	if !t.yielding.Swap(true) {
-		t.log.Warn("the disk has not taken an entry for a while: another node shall lead",
+		t.log.Warn("the disk has not taken an entry for a while: another node shall lead; look what else writes to this "+
+			"disk, and whether it is healthy",
 			"limit", t.stores.SlowAfter(), "next", next.ID)
 		go func() {
 			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{

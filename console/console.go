@@ -19,6 +19,7 @@ type Config struct {
 	ReadOnly bool   // the node serves reads, where it is not the leader, to those who say READONLY
 	Loopback bool   // only browsers of this machine come: requests for other hosts are refused
 	Log      *slog.Logger
+	Metrics  http.Handler // of /metrics; nil: there is none
 }
 
 // Console serves pages. Its methods may be called concurrently.

@@ -411,24 +411,15 @@ func TestPanicsAreLogged(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		info := func(fields ...string) string {
-			values := map[string]string{"node_id": "n1", "leader_id": "n2", "commit_index": "5000", "machine_index": "4900", "members": "n1,n2"}
-			for i := 0; i < len(fields); i += 2 {
-				values[fields[i]] = fields[i+1]
-			}
-			text := "# Raft\r\n"
-			for name, value := range values {
-				text += name + ":" + value + "\r\n"
-			}
-			return text
-		}
-		for _, tt := range []struct{ info, want string }{
-			{info(), "ok"},
-			{info("leader_id", ""), "not ready: no leader is known"},
-			{info("members", "n10,n2"), "not ready: this node is no member of the cluster yet, or any more"},
-			{info("commit_index", "5901"), "not ready: this node is 1001 entries behind"},
-			{info("commit_index", "0"), "not ready: this node does not know yet what is committed"},
-			{"", "not ready: no leader is known"},
+		for _, tt := range []struct{ info, want, verbose string }{
+			{"ready:1\r\nready_leader:ok\r\nready_log:ok\r\n", "ok",
+				"[+]node ok\n[+]leader ok\n[+]log ok\nreadyz check passed"},
+			{"ready:0\r\nready_leader:no leader is known: x\r\nready_log:ok\r\n", "not ready: no leader is known: x",
+				"[+]node ok\n[-]leader failed: no leader is known: x\n[+]log ok\nreadyz check failed"},
+			{"ready:0\r\nready_leader:a\r\nready_log:b\r\n", "not ready: a; b",
+				"[+]node ok\n[-]leader failed: a\n[-]log failed: b\nreadyz check failed"},
+			{"", "not ready: the node does not say whether it is ready",
+				"[+]node ok\n[-]info failed: the node does not say whether it is ready\nreadyz check failed"},
 		} {
 			node := aNode(t, "x")
 			node.set("INFO raft", resp.Verbatim(tt.info))
@@ -440,12 +431,14 @@ func TestReady(t *testing.T) {
 			for range 5 {
 				wants(t, get(c, "/readyz"), status, tt.want+"\n")
 			}
+			wants(t, get(c, "/readyz?verbose"), status, tt.verbose+"\n")
 		}
 		node := aNode(t, "x")
 		node.down = true
 		c, _ := aConsole(node)
-		wants(t, get(c, "/readyz"), 503)
+		wants(t, get(c, "/readyz?verbose"), 503, "[-]node failed: ")
 		wants(t, get(c, "/livez"), 200, "ok")
+		wants(t, get(c, "/livez?verbose"), 200, "[+]ping ok\nlivez check passed\n")
 	})
 }
 

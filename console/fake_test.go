@@ -156,7 +156,7 @@ func aNode(t *testing.T, name string) *fakeNode {
 			pairs("mistake", "no-lease", "keys", name, "count", 7, "example", name, "client", nil, "says", name+" has no lease."))),
 		"LOCKS ADVICE": pairs("known-since", at("00:00:00.000"), "locks", resp.Array(
 			pairs("keys", name, "acquisitions", 12, "hold-p50-ms", 30, "lease-ms", nil))),
-		"INFO raft": resp.Verbatim("# Raft\r\nnode_id:n1\r\nleader_id:n1\r\ncommit_index:90\r\nmachine_index:90\r\nmembers:n1,n2\r\n"),
+		"INFO raft": resp.Verbatim("# Raft\r\nnode_id:n1\r\nleader_id:n1\r\ncommit_index:90\r\nmachine_index:90\r\nmembers:n1,n2\r\nready:1\r\nready_leader:ok\r\nready_log:ok\r\n"),
 	}}
 }
 

@@ -33,6 +33,7 @@ const (
 	frameTimeMax   = 10 * time.Second // for a watcher to take a change
 	idleTimeMax    = 30 * time.Second // between two requests
 	askTimeMax     = 10 * time.Second // for the node to answer all that a page asks
+	profileTimeMax = 2 * time.Minute
 	failuresWithin = time.Minute
 	readyTimeMax   = 2 * time.Second
 	readyKept      = 200 * time.Millisecond // an answer about readiness is good for so long
@@ -45,6 +46,3 @@ const (
 
 // watchShare bounds the time that questions for watchers take: one part in so many.
 const watchShare = 20
-
-// readyLagMax is how many entries a node may be behind what it knows to be committed and still be ready.
-const readyLagMax = 1000

@@ -127,6 +127,10 @@ func (c *Console) handler() http.Handler {
 	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
 	mux.HandleFunc("GET /livez", c.livez)
 	mux.HandleFunc("GET /readyz", c.readyz)
+	mux.Handle("GET /debug/pprof/", c.profiles())
+	if c.cfg.Metrics != nil {
+		mux.Handle("GET /metrics", c.cfg.Metrics)
+	}
 	return c.guarded(mux)
 }
 

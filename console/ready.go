@@ -2,47 +2,65 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
+// check is one condition of a probe. why it is not met; "": it is.
+type check struct{ name, why string }
+
 // livez says that the process moves: it answers.
-func (c *Console) livez(w http.ResponseWriter, _ *http.Request) { answerProbe(w, nil) }
+func (c *Console) livez(w http.ResponseWriter, r *http.Request) {
+	answerProbe(w, r, "livez", []check{{"ping", ""}})
+}
 
 // readyz says whether this node can serve: a leader is known, the node is a member, and it is caught up.
 func (c *Console) readyz(w http.ResponseWriter, r *http.Request) {
-	answerProbe(w, c.isReady(r.Context()))
+	answerProbe(w, r, "readyz", c.readyChecks(r.Context()))
 }
 
-func answerProbe(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, "not ready: %v\n", err) // whoever asks is gone, or hears it
-		return
+// answerProbe answers as those of etcd and Kubernetes do: with ?verbose it lists the checks.
+func answerProbe(w http.ResponseWriter, r *http.Request, name string, checks []check) {
+	var list, failed []string
+	for _, c := range checks {
+		if c.why == "" {
+			list = append(list, "[+]"+c.name+" ok")
+			continue
+		}
+		list, failed = append(list, "[-]"+c.name+" failed: "+c.why), append(failed, c.why)
 	}
-	_, _ = fmt.Fprintln(w, "ok")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	said := "ok"
+	if len(failed) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		said = "not ready: " + strings.Join(failed, "; ")
+	}
+	if r.URL.Query().Has("verbose") {
+		result := "passed"
+		if len(failed) > 0 {
+			result = "failed"
+		}
+		said = strings.Join(list, "\n") + "\n" + name + " check " + result
+	}
+	_, _ = fmt.Fprintln(w, said) // whoever asks is gone, or hears it
 }
 
 // readiness is the last answer: nobody needs a password to ask, so it must cost little.
 type readiness struct {
-	mu  sync.Mutex
-	at  time.Time
-	err error
+	mu     sync.Mutex
+	at     time.Time
+	checks []check
 }
 
-func (c *Console) isReady(ctx context.Context) error {
+func (c *Console) readyChecks(ctx context.Context) []check {
 	c.ready.mu.Lock()
 	defer c.ready.mu.Unlock()
 	if !c.ready.at.IsZero() && time.Since(c.ready.at) < readyKept {
-		return c.ready.err
+		return c.ready.checks
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeMax) // the answer is for others, too
 	defer cancel()
@@ -50,31 +68,29 @@ func (c *Console) isReady(ctx context.Context) error {
 		visitor:  visitor{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, password: c.cfg.Password},
 		commands: [][]string{{"INFO", "raft"}},
 	})
+	checks := []check{{"node", ""}}
 	if err == nil {
-		err = readyBy(answers[0].Str)
+		checks = append(checks, checksOf(answers[0].Str)...)
+	} else {
+		checks[0].why = err.Error()
 	}
-	c.ready.err, c.ready.at = err, time.Now()
-	return err
+	c.ready.checks, c.ready.at = checks, time.Now()
+	return checks
 }
 
-// readyBy says by the section Raft of INFO what the node waits for; nil: nothing.
-func readyBy(info string) error {
-	fields := map[string]string{}
+// checksOf are those in the section Raft of INFO, which the node has judged itself.
+func checksOf(info string) (checks []check) {
 	for line := range strings.SplitSeq(info, "\n") {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[name] = value
+		name, said, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name, ok := strings.CutPrefix(name, "ready_"); ok {
+			if said == "ok" {
+				said = ""
+			}
+			checks = append(checks, check{name, said})
+		}
 	}
-	committed, _ := strconv.ParseInt(fields["commit_index"], 10, 64) // 0 for what is no number: nothing is known
-	applied, _ := strconv.ParseInt(fields["machine_index"], 10, 64)
-	switch {
-	case fields["leader_id"] == "":
-		return errors.New("no leader is known")
-	case !slices.Contains(strings.Split(fields["members"], ","), fields["node_id"]):
-		return errors.New("this node is no member of the cluster yet, or any more")
-	case committed == 0:
-		return errors.New("this node does not know yet what is committed")
-	case committed-applied > readyLagMax:
-		return fmt.Errorf("this node is %d entries behind", committed-applied)
+	if len(checks) == 0 {
+		return []check{{"info", "the node does not say whether it is ready"}}
 	}
-	return nil
+	return checks
 }

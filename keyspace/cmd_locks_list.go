@@ -73,7 +73,7 @@ func (o *locksOptions) exceeded() bool { return o.match != nil && o.match.Exceed
 
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
 func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
-	if e.mark() != isLock && e.lock() == nil || c.m.expired(e) {
+	if !e.isLocked() || c.m.expired(e) {
 		return l, false
 	}
 	l = heldLock{e, maxInt}
@@ -131,7 +131,7 @@ func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	e := c.lookup(key)
-	if (e == nil || e.mark() != isLock && e.lock() == nil) && len(line) == 0 {
+	if (e == nil || !e.isLocked()) && len(line) == 0 {
 		return resp.Nil()
 	}
 	grants, f := newGrants(), replyFields{}

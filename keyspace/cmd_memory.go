@@ -162,6 +162,37 @@ func (d *database) averageTTL(now int64) int64 {
 	return max(d.leases.averageTick(), now) - now
 }
 
+// Metrics are figures of the state, and of what this node has applied since it was started.
+func (m *Machine) Metrics() []resp.Metric {
+	keys, leases, locks := 0, 0, 0
+	for _, d := range m.dbs {
+		keys, leases, locks = keys+d.keys.len(), leases+d.leases.len(), locks+d.locks
+	}
+	events := resp.Metric{
+		Name: "lockd_lock_events_total", Kind: resp.Counter, Labels: []string{"event"},
+		Help: "What has become of locks, in the words of LOCKS HISTORY, since this node was started.",
+	}
+	for kind := eventGranted; kind < eventsEnd; kind++ {
+		events.Add(float64(m.seen.events[kind]), eventNames[kind])
+	}
+	return []resp.Metric{
+		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
+		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
+		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
+		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", len(m.blocked.tokens)),
+		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
+			m.blocked.waiters.Len()),
+		events,
+		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.lastFence),
+		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",
+			m.stats.expiredKeys),
+		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", m.seen.hits),
+		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", m.seen.misses),
+		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", m.usedBytes()),
+		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", m.settings.maxMemoryBytes),
+	}
+}
+
 // humanBytes writes a size as INFO's _human fields do.
 func humanBytes(n int64) string {
 	units := "BKMGTP"

@@ -168,6 +168,16 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 type seen struct {
 	hits, misses int64 // keys that reads have found, and not found
 	peakBytes    int64 // the most memory that data have taken
+	events       [eventsEnd]int64
+}
+
+// countEvents counts what has become of locks in an entry.
+func (s *seen) countEvents(messages []resp.Message) {
+	for i := range messages {
+		if m := &messages[i]; m.Kind == resp.MessageLock {
+			s.events[m.Event[0]]++ // as appendEvent writes its kind
+		}
+	}
 }
 
 func (s *seen) count(found bool) {

@@ -20,6 +20,7 @@ type database struct {
 	keys    keyTree
 	leases  *leaseOrder // of keys that have one; derived from keys
 	bytes   int64       // of all entries; derived from keys
+	locks   int         // keys that are locks; derived from keys
 	swapped uint64      // sequence of the last SWAPDB: it touches every key
 	floor   uint64      // what that SWAPDB has made the least fence of its keys
 }
@@ -92,6 +93,7 @@ func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }
 func (d *database) replace(was, next *entry) {
 	if was != nil {
 		d.bytes -= was.size()
+		d.locks -= resp.One(was.isLocked())
 		if was.leased() {
 			d.leases.remove(leaseOf(was))
 		}
@@ -103,6 +105,7 @@ func (d *database) replace(was, next *entry) {
 		return
 	}
 	d.bytes += next.size()
+	d.locks += resp.One(next.isLocked())
 	if next.leased() {
 		d.leases.add(leaseOf(next))
 	}
@@ -127,6 +130,7 @@ func (d *database) editWork(names []string, step int) (work int64) {
 // is derived from the leases waits for loadLeases.
 func (d *database) load(e *entry) {
 	d.bytes += e.size()
+	d.locks += resp.One(e.isLocked())
 	d.keys.load(e)
 }
 

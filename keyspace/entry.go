@@ -168,6 +168,9 @@ func (e *entry) following(from, n uint32) string {
 // mark says whether the key is a lock.
 func (e *entry) mark() lockMark { return lockMark(e.keyBytes) & lockMarks }
 
+// isLocked reports whether a key is a lock, of one holder or of many.
+func (e *entry) isLocked() bool { return e.mark() == isLock || e.lock() != nil }
+
 // facts are those of a lock; nil of what is none. Only store changes them, before the entry is stored.
 func (e *entry) facts() *value.Facts {
 	switch {

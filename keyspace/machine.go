@@ -104,6 +104,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.events.trim(m.settings.historyMax)
 	m.foldEntry()
 	messages := m.messages
+	m.seen.countEvents(messages)
 	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
 	return results, messages
 }

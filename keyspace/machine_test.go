@@ -41,7 +41,7 @@ func checkDerived(t testing.TB, m *Machine) {
 	t.Helper()
 	for i, d := range m.dbs {
 		var bytes int64
-		leases := 0
+		leases, locks := 0, 0
 		d.keys.each(func(e *entry) bool {
 			if is, _ := d.keys.get(e.key()); is != e {
 				t.Fatalf("db%d %q: another entry is found", i, e.key())
@@ -50,6 +50,7 @@ func checkDerived(t testing.TB, m *Machine) {
 				t.Fatalf("db%d %q: it counts for %d bytes, and takes %d", i, e.key(), e.value().Size(), agg.Size())
 			}
 			bytes += e.size()
+			locks += resp.One(e.isLocked())
 			if e.leased() {
 				leases++
 				if l, _ := d.leases.get(leaseOf(e)); l.of != e {
@@ -58,8 +59,9 @@ func checkDerived(t testing.TB, m *Machine) {
 			}
 			return true
 		})
-		if bytes != d.bytes || leases != d.leases.len() {
-			t.Fatalf("db%d: %d bytes in %d leases, kept %d in %d", i, bytes, leases, d.bytes, d.leases.len())
+		if bytes != d.bytes || leases != d.leases.len() || locks != d.locks {
+			t.Fatalf("db%d: %d bytes in %d leases of %d locks, kept %d in %d of %d",
+				i, bytes, leases, locks, d.bytes, d.leases.len(), d.locks)
 		}
 	}
 	checkBlocked(t, m)

@@ -104,13 +104,26 @@ func (p *Port) Broken(addr string) bool {
 	return l != nil && l.broken.Load()
 }
 
+// Trouble is why the calls connection to addr could not be made the last time; nil if it was made, or if
+// nobody has called there lately.
+func (p *Port) Trouble(addr string) error {
+	p.mu.Lock()
+	l := p.links[addr]
+	p.mu.Unlock()
+	if l == nil || l.trouble.Load() == nil {
+		return nil
+	}
+	return *l.trouble.Load()
+}
+
 // link is the dialler's end of the one calls connection to an address. It dials
 // when there is something to send, and again after the connection broke.
 type link struct {
-	p      *Port
-	addr   string
-	wake   chan struct{}
-	broken atomic.Bool // the connection ended, or could not be made, and there is no other yet
+	p       *Port
+	addr    string
+	wake    chan struct{}
+	trouble atomic.Pointer[error] // why the last dial failed; nil: it did not
+	broken  atomic.Bool           // the connection ended, or could not be made, and there is no other yet
 
 	// Taken inside Port.mu where both are held.
 	mu          sync.Mutex
@@ -169,7 +182,9 @@ func (l *link) run() {
 	for l.awaitWork() {
 		conn, err := l.p.dial(l.addr, ForCalls, dialWaitMax)
 		l.broken.Store(err != nil)
+		l.trouble.Store(nil)
 		if err != nil {
+			l.trouble.Store(&err)
 			l.failQueued(err)
 		} else if l.talk(conn) {
 			pause = redialPauseMin

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -77,6 +78,7 @@ type Port struct {
 
 	stop    chan struct{} // closed by Close
 	warned  Rarely
+	refused atomic.Int64 // failed hellos of the kind that is warned of
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -183,6 +185,9 @@ func (p *Port) DialLog(addr raft.ServerAddress, timeout time.Duration) (net.Conn
 func (p *Port) AcceptLog(stop <-chan struct{}) (net.Conn, error) {
 	return p.raftIn.acceptLog(stop)
 }
+
+// Refused is how many connections, either way, were refused: by this node or by the other one.
+func (p *Port) Refused() int64 { return p.refused.Load() }
 
 // Disconnect closes every connection to and from a node: it has been removed.
 func (p *Port) Disconnect(id string) {
@@ -299,7 +304,12 @@ func (p *Port) accept() {
 			if !p.sleep(pause) {
 				return
 			}
-			p.cfg.Log.Warn("peer port: cannot accept", "error", err)
+			level := slog.LevelDebug
+			if p.warned.Due("accept") {
+				level = slog.LevelWarn
+			}
+			p.cfg.Log.Log(context.Background(), level, "peer port: cannot accept; if there are too many open files, raise "+
+				"the limit of the process (ulimit -n)", "error", err)
 			pause = min(2*pause, acceptPauseMax)
 			continue
 		}
@@ -425,9 +435,11 @@ func (p *Port) failedHello(addr, source string, err error) {
 		what = "a peer is refused"
 	}
 	// A node that is not wanted, a wrong address, or a client on the wrong port.
-	if (errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited)) &&
-		p.warned.Due(source) {
-		level = slog.LevelWarn
+	if errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited) {
+		p.refused.Add(1)
+		if p.warned.Due(source) {
+			level = slog.LevelWarn
+		}
 	}
 	p.cfg.Log.Log(context.Background(), level, what, "peer", addr, "error", err)
 	if refused != nil {

@@ -20,8 +20,9 @@ import (
 type guard struct {
 	fatal    func(error)
 	stallMax time.Duration
-	slow     atomic.Int64  // appends to the log that have taken longer than a tick of the watchdog
-	stored   func()        // hears of each append to the log once it is on disk; nil: nobody does
+	slow     atomic.Int64             // appends to the log that have taken longer than a tick of the watchdog
+	stored   func(took time.Duration) // see Hooks
+	now      func() time.Duration
 	failed   atomic.Bool   // after that no write succeeds any more
 	down     chan struct{} // closed then
 	told     chan struct{} // closed when fatal has returned, which it does in tests only
@@ -183,9 +184,13 @@ func (l *guardedLog) GetLog(index uint64, entry *raft.Log) error {
 func (l *guardedLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
 func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
+	if l.guard.stored == nil {
+		return l.guard.write(opAppend, func() error { return l.log.StoreLogs(entries) })
+	}
+	began := l.guard.now()
 	err := l.guard.write(opAppend, func() error { return l.log.StoreLogs(entries) })
-	if err == nil && l.guard.stored != nil {
-		l.guard.stored()
+	if err == nil {
+		l.guard.stored(l.guard.now() - began)
 	}
 	return err
 }

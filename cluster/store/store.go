@@ -73,12 +73,13 @@ type Hooks struct {
 	Leads   func() bool                 // whether this node leads; nil: never
 	Applied func() uint64               // the last entry that its machine has taken; nil: all
 	Base    func() (index, term uint64) // of the entry that ends the snapshot Raft goes by; 0, nil: none
-	Stored  func()                      // hears of each append to the log once it is on disk; nil: nobody does
+	Stored  func(took time.Duration)    // hears of each append to the log once it is on disk; nil: nobody does
+	Now     func() time.Duration        // monotonic time, by which took is measured; required with Stored
 }
 
 // Attach lets a node hear of its stores. It is called once, before they are used.
 func (s *Stores) Attach(h Hooks) {
-	s.guard.stored = h.Stored
+	s.guard.stored, s.guard.now = h.Stored, h.Now
 	s.Log.leads, s.Log.applied, s.Log.base = h.Leads, h.Applied, h.Base
 }
 

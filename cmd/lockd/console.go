@@ -37,6 +37,7 @@ func (i *instance) serveConsole(c *serveCmd) {
 	i.console = console.New(console.Config{
 		Dial: inside.dial, Node: c.ID, Password: c.Requirepass, ReadOnly: c.ClusterRedirect,
 		Loopback: onLoopback([]string{c.HTTPListen}), Log: i.log,
+		Metrics: i.metricsHandler(),
 	})
 	i.serving.Go(func() {
 		if err := i.console.Serve(i.httpListener); err != nil {

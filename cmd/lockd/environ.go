@@ -29,7 +29,7 @@ func misspelt(environ []string) (warnings []string) {
 
 // flagVariables are the names under which flags are looked for in the environment.
 func flagVariables() map[string]bool {
-	known := map[string]bool{}
+	known := map[string]bool{"LOCKD_PASSWORD": true}
 	parser, err := kong.New(&cli{})
 	if err != nil {
 		panic(err) // of the tags of cli, which any test finds

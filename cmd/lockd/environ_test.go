@@ -14,6 +14,7 @@ func TestMisspeltVariables(t *testing.T) {
 		"LOCKD_PEER_LISEN=x":                     "LOCKD_PEER_LISTEN",
 		"LOCKD_REQUIREPAS=secret":                "LOCKD_REQUIREPASS",
 		"LOCKD_PASSWORDS=secret":                 "LOCKD_",
+		"LOCKD_PASWORD=secret":                   "LOCKD_PASSWORD",
 		"LOCKD_PASSWORD=secret":                  "",
 		"LOCKD_CLUSTERS=":                        "LOCKD_CLUSTER",
 		"LOCKD_PEER_LISTEN=x":                    "",

@@ -39,6 +39,8 @@ type cli struct {
 	Backup  backupCmd  `cmd:"" help:"Save the state of a running cluster to a file."`
 	Restore restoreCmd `cmd:"" help:"Make a new cluster of a backup: the data folder of its first node."`
 	Recover recoverCmd `cmd:"" help:"Where most nodes are lost for good: look at the data folder of one that is left, and with --yes make a new cluster of it."`
+	Health  healthCmd  `cmd:"" help:"Say in a sentence whether a node can serve. The exit status is 0 if it can, else 1."`
+	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -97,7 +99,7 @@ func (f *tuneFlags) check() (err error) {
 	return nil
 }
 
-// clusterFlags say which cluster a client speaks to; run, locks and top share them.
+// clusterFlags say which cluster a client speaks to; the commands that are clients share them.
 type clusterFlags struct {
 	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
 
@@ -173,7 +175,7 @@ type serveCmd struct {
 	PeerInsecure bool `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
-	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez and /readyz; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
+	HTTPListen     string `name:"http-listen" help:"Address of the console for browsers, and of /livez, /readyz and /metrics; beyond loopback only with --requirepass." placeholder:"HOST:PORT"`
 
 	tlsFlags  `embed:""`
 	modeFlags `embed:""`
@@ -263,6 +265,10 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 		return &c.Restore, false, c.Restore.check()
 	case "recover":
 		return &c.Recover, false, c.Recover.check()
+	case "health":
+		return &c.Health, false, c.Health.check()
+	case "members":
+		return &c.Members, false, c.Members.check()
 	case "bench":
 		return &c.Bench, false, c.Bench.check()
 	case "version":

@@ -142,7 +142,7 @@ func (p *proc) wait(timeout time.Duration) int {
 // client is a go-redis client of this node that never tries anything twice, so
 // that tests see what the server really answered.
 func (p *proc) client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: startTimeout, WriteTimeout: startTimeout, DialTimeout: startTimeout, PoolSize: 64, DisableIdentity: true})
+	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: p.flagOf("--requirepass"), MaxRetries: -1, DialerRetries: 1, ReadTimeout: startTimeout, WriteTimeout: startTimeout, DialTimeout: startTimeout, PoolSize: 64, DisableIdentity: true})
 	p.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

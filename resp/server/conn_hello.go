@@ -136,10 +136,12 @@ func (s *session) login(user, password string) resp.Reply {
 // passes checks a password in constant time. Without one configured the default
 // user has any.
 func (s *Server) passes(user, password string) bool {
-	if user != "default" {
-		return false
+	right := user == "default" &&
+		(s.password == "" || subtle.ConstantTimeCompare([]byte(password), []byte(s.password)) == 1)
+	if !right {
+		s.stats.WrongPasswords.Add(1)
 	}
-	return s.password == "" || subtle.ConstantTimeCompare([]byte(password), []byte(s.password)) == 1
+	return right
 }
 
 // ping of a RESP2 subscriber answers in the form of a message, so that a client

@@ -47,45 +47,76 @@ func (s *Server) infoServer() resp.Section {
 	return resp.Section{Name: "Server", Fields: l}
 }
 
-func (s *Server) infoClients() resp.Section {
-	var l stats.Lines
+// census is what the clients do at the moment.
+type census struct {
+	clients, limit                           int64
+	executing, blocked, subscribed, tracking int64
+	buffers, inputMax, outputMax             int64 // bytes
+}
+
+func (s *Server) census() census {
 	list := s.clients()
-	var waiting, subscribed, tracking, blocked, inputMax, outputMax int64
+	n := census{
+		clients: int64(len(list)), limit: min(s.hub.settings.clientsMax.Load(), s.seats.Max()), buffers: s.held.Load(),
+	}
 	for _, c := range list {
 		if c.waits() {
-			blocked++
+			n.blocked++
 		} else if c.kind() == phaseRunning {
-			waiting++
+			n.executing++
 		}
 		if c.subscribed() {
-			subscribed++
+			n.subscribed++
 		}
 		if c.trackFlags.Load()&flagTracks != 0 {
-			tracking++
+			n.tracking++
 		}
-		inputMax = max(inputMax, c.inputBytes.Load())
-		outputMax = max(outputMax, int64(c.out.Waiting()))
+		in, out := c.inputBytes.Load(), int64(c.out.Waiting())
+		n.inputMax, n.outputMax, n.buffers = max(n.inputMax, in), max(n.outputMax, out), n.buffers+in+out
 	}
-	l.Number("connected_clients", int64(len(list)))
+	return n
+}
+
+func (s *Server) infoClients() resp.Section {
+	var l stats.Lines
+	n := s.census()
+	l.Number("connected_clients", n.clients)
 	l.Number("cluster_connections", 0)
-	l.Number("maxclients", min(s.hub.settings.clientsMax.Load(), s.seats.Max()))
-	l.Number("client_recent_max_input_buffer", inputMax)
-	l.Number("client_recent_max_output_buffer", outputMax)
-	l.Number("blocked_clients", blocked)
-	l.Number("executing_clients", waiting)
-	l.Number("tracking_clients", tracking)
-	l.Number("pubsub_clients", subscribed)
+	l.Number("maxclients", n.limit)
+	l.Number("client_recent_max_input_buffer", n.inputMax)
+	l.Number("client_recent_max_output_buffer", n.outputMax)
+	l.Number("blocked_clients", n.blocked)
+	l.Number("executing_clients", n.executing)
+	l.Number("tracking_clients", n.tracking)
+	l.Number("pubsub_clients", n.subscribed)
 	l.Number("clients_in_timeout_table", 0)
 	return resp.Section{Name: "Clients", Fields: l}
 }
 
-func (s *Server) infoMemory() resp.Section {
-	buffers := s.held.Load()
-	for _, c := range s.clients() {
-		buffers += c.inputBytes.Load() + int64(c.out.Waiting())
+// Metrics are the figures of INFO, for those who watch the node from outside.
+func (s *Server) Metrics() []resp.Metric {
+	n := s.census()
+	doing := resp.Metric{
+		Name: "lockd_clients", Labels: []string{"state"},
+		Help: "Clients by what they do: blocked ones wait in a blocking command, or for a lock.",
 	}
-	return stats.MemorySection(buffers)
+	doing.Add(float64(n.blocked), "blocked")
+	doing.Add(float64(n.executing), "executing")
+	doing.Add(float64(n.clients-n.blocked-n.executing), "idle")
+	list := []resp.Metric{
+		doing,
+		resp.GaugeOf("lockd_clients_max", "How many clients may be connected: maxclients, or what the process has "+
+			"file descriptors for.", n.limit),
+		resp.GaugeOf("lockd_clients_subscribed", "Clients that are subscribed to something.", n.subscribed),
+		resp.GaugeOf("lockd_clients_tracking", "Clients that cache keys (CLIENT TRACKING).", n.tracking),
+		resp.GaugeOf("lockd_client_buffer_bytes", "Bytes that clients have sent and not yet been served, have queued, "+
+			"or have not yet read.", n.buffers),
+	}
+	list = append(list, s.index.figures.Metrics()...)
+	return append(list, s.stats.Metrics()...)
 }
+
+func (s *Server) infoMemory() resp.Section { return stats.MemorySection(s.census().buffers) }
 
 func (s *Server) infoStats() resp.Section {
 	s.hub.mu.Lock()

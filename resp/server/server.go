@@ -109,7 +109,8 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			trouble.tell("accept failed", "listener", l.Addr().String(), "err", err)
+			trouble.tell("accept failed; if there are too many open files, raise the limit of the process (ulimit -n)",
+				"listener", l.Addr().String(), "err", err)
 			time.Sleep(acceptBackoff)
 		}
 	}
@@ -132,6 +133,7 @@ func (s *Server) admit(conn net.Conn) {
 	why := resp.ErrMaxClients
 	if s.protects(conn) {
 		why = errProtected
+		s.stats.Protected.Add(1)
 	} else if c := s.newSession(conn); c != nil {
 		go c.serve()
 		return
@@ -219,7 +221,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		select {
 		case <-s.idle:
 		case <-time.After(cutOffMax):
-			s.log.Warn("clients that were cut off are still being served", "clients", len(s.clients()))
+			s.log.Info("clients that were cut off are still being served", "clients", len(s.clients()))
 		}
 	}
 	s.mu.Lock()

@@ -106,7 +106,8 @@ func (x *index) add(spec *resp.Spec, actionOf func(*resp.Spec) *action) {
 }
 
 func (x *index) leaf(spec *resp.Spec, actionOf func(*resp.Spec) *action) *command {
-	return &command{spec: spec, act: actionOf(spec), stats: x.figures.Add(spec.Name), watched: witness.OpOf(spec.Name)}
+	figures := x.figures.Add(spec.Name, spec.Group)
+	return &command{spec: spec, act: actionOf(spec), stats: figures, watched: witness.OpOf(spec.Name)}
 }
 
 // find returns the command that args call, a subcommand where there is one, after

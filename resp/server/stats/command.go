@@ -16,6 +16,7 @@ const latencyBuckets = 30
 // Command has the figures of one command.
 type Command struct {
 	name     string
+	family   string
 	calls    atomic.Int64
 	micros   atomic.Int64
 	rejected atomic.Int64 // refused before it ran
@@ -99,9 +100,10 @@ func (c *Command) distribution() []resp.Reply {
 // The list itself is made before it is shared.
 type Commands []*Command
 
-// Add makes the figures of one more command. A subcommand is named like "client|list".
-func (l *Commands) Add(name string) *Command {
-	c := &Command{name: name}
+// Add makes the figures of one more command. A subcommand is named like "client|list"; family is the
+// group of its row.
+func (l *Commands) Add(name, family string) *Command {
+	c := &Command{name: name, family: family}
 	*l = append(*l, c)
 	return c
 }

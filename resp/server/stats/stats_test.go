@@ -87,8 +87,8 @@ func TestErrorKindsAreBounded(t *testing.T) {
 // for its subcommands.
 func TestCommandFigures(t *testing.T) {
 	var l Commands
-	get, list := l.Add("get"), l.Add("client|list")
-	l.Add("set")
+	get, list := l.Add("get", "string"), l.Add("client|list", "connection")
+	l.Add("set", "string")
 	for i := range 100 {
 		get.Count(int64(i), i == 0)
 	}

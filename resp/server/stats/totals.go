@@ -22,7 +22,9 @@ const (
 // Totals counts what the connections of a server did.
 type Totals struct {
 	Connections        atomic.Int64
-	Rejected           atomic.Int64 // connections over maxclients
+	Rejected           atomic.Int64 // connections that were turned away
+	Protected          atomic.Int64 // those of them that protected mode has
+	WrongPasswords     atomic.Int64
 	Commands           atomic.Int64
 	InputBytes         atomic.Int64
 	OutputBytes        atomic.Int64
@@ -46,7 +48,7 @@ func (t *Totals) CountError(r resp.Reply) {
 	if t.errors == nil {
 		t.errors = map[string]int64{}
 	}
-	if _, known := t.errors[kind]; !known && len(t.errors) >= errorKindsMax {
+	if _, known := t.errors[kind]; !known && len(t.errors) >= errorKindsMax && !slices.Contains(errorCodes, kind) {
 		return
 	}
 	t.errors[strings.Clone(kind)]++
@@ -62,8 +64,8 @@ func (t *Totals) Sample(seconds float64) {
 
 // Reset sets the figures back to 0 (CONFIG RESETSTAT).
 func (t *Totals) Reset() {
-	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.Commands, &t.InputBytes, &t.OutputBytes, &t.Reads,
-		&t.Writes, &t.SubscribersDropped, &t.errorReplies} {
+	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.Protected, &t.WrongPasswords, &t.Commands,
+		&t.InputBytes, &t.OutputBytes, &t.Reads, &t.Writes, &t.SubscribersDropped, &t.errorReplies} {
 		n.Store(0)
 	}
 	t.mu.Lock()

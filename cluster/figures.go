@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+)
+
+// durationBuckets bounds a histogram: the last bucket has all that took longer than half a minute.
+const durationBuckets = 26
+
+// durations counts how long something took. Its methods may be called concurrently.
+type durations struct {
+	micros atomic.Int64
+	counts [durationBuckets]atomic.Int64
+}
+
+func (d *durations) add(took time.Duration) {
+	micros := max(0, took.Microseconds())
+	d.micros.Add(micros)
+	d.counts[min(bits.Len64(uint64(micros)), durationBuckets-1)].Add(1)
+}
+
+func (d *durations) metric(name, help string) resp.Metric {
+	counts := make([]int64, durationBuckets)
+	for i := range counts {
+		counts[i] = d.counts[i].Load()
+	}
+	return resp.Metric{Name: name, Help: help, Kind: resp.Histogram, Of: []resp.Sample{
+		{Value: float64(d.micros.Load()) / 1e6, Counts: counts},
+	}}
+}
+
+// executions counts what the machine of this node has executed, by the family of the commands, and how
+// long it took. Its methods may be called concurrently.
+type executions struct {
+	mu sync.Mutex
+	of map[string]execution
+}
+
+type execution struct {
+	commands int64
+	took     time.Duration
+}
+
+// add counts commands, which share their time.
+func (x *executions) add(cmds []resp.Cmd, took time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range cmds {
+		if cmds[i].Spec == nil {
+			continue
+		}
+		e := x.of[cmds[i].Spec.Group]
+		e.commands++
+		e.took += took / time.Duration(len(cmds))
+		if x.of == nil {
+			x.of = map[string]execution{}
+		}
+		x.of[cmds[i].Spec.Group] = e
+	}
+}
+
+func (x *executions) metric() resp.Metric {
+	m := resp.Metric{
+		Name: "lockd_command_execution_seconds", Kind: resp.Summary, Labels: []string{"family"},
+		Help: "How long this node's machine took to execute commands, without any wait: writes are executed on every " +
+			"node, reads on the leader. Commands of an entry share its time.",
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, family := range slices.Sorted(maps.Keys(x.of)) {
+		e := x.of[family]
+		m.Of = append(m.Of, resp.Sample{Labels: []string{family}, Value: e.took.Seconds(), Count: e.commands})
+	}
+	return m
+}

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/resp"
+)
+
+// Metrics are the figures of this node, for those who watch it from outside. A member that does not
+// answer may make it wait for surveyMax.
+func (n *Node) Metrics() []resp.Metric {
+	figures, tick := n.state.metrics()
+	for _, more := range [][]resp.Metric{
+		n.logMetrics(), n.clockMetrics(tick), n.queueMetrics(), n.leadMetrics(), n.memberMetrics(), n.snapshots.metrics(),
+	} {
+		figures = append(figures, more...)
+	}
+	return figures
+}
+
+// logMetrics are about the way of an entry.
+func (n *Node) logMetrics() []resp.Metric {
+	return []resp.Metric{
+		n.proposer.commits.metric("lockd_commit_duration_seconds", "From the moment at which this leader hands an entry "+
+			"to Raft until it is on the disks of a majority and applied here."),
+		n.syncs.metric("lockd_sync_duration_seconds", "How long this node's disk took to store entries of the log."),
+		n.fsm.applies.metric("lockd_apply_duration_seconds", "How long this node's machine took to apply an entry."),
+		n.state.work.metric(),
+		resp.CounterOf("lockd_applied_bytes_total", "Bytes of the entries that this node has applied.", n.fsm.bytes.Load()),
+		resp.GaugeOf("lockd_log_last_index", "The last entry in this node's log.", n.raft.LastIndex()),
+		resp.GaugeOf("lockd_log_commit_index", "The last entry that this node knows to be committed.", n.raft.CommitIndex()),
+		resp.GaugeOf("lockd_log_applied_index", "The last entry that this node's machine has applied.",
+			n.state.appliedNow.Load()),
+		resp.GaugeOf("lockd_disk_slow", "1 while an append to the log takes so long that another node should lead.",
+			resp.One(n.stores.Slow())),
+	}
+}
+
+// clockMetrics compare the log clock, by which leases end, with the time of this process.
+func (n *Node) clockMetrics(tick int64) []resp.Metric {
+	now := n.clock.Monotonic()
+	list := []resp.Metric{
+		resp.GaugeOf("lockd_log_clock_seconds", "The log clock as of the last entry applied. It stands still while "+
+			"nobody writes and no lease runs.", float64(tick)/1e3),
+		resp.GaugeOf("lockd_monotonic_seconds", "Monotonic time of this process, to compare the log clock with.",
+			now.Seconds()),
+	}
+	if lead := n.lead.Load(); lead != nil {
+		behind := 0.0
+		if n.state.deadline.Load() != noDeadline {
+			behind = float64(lead.tickAt(now)-tick) / 1e3
+		}
+		list = append(list, resp.GaugeOf("lockd_log_clock_behind_seconds", "How far the log clock is behind the time of "+
+			"this leader while a lease runs: leases end late by so much.", behind))
+	}
+	return list
+}
+
+// queueMetrics are about requests that wait here.
+func (n *Node) queueMetrics() []resp.Metric {
+	waiting := resp.Metric{
+		Name: "lockd_queue_requests", Labels: []string{"queue"},
+		Help: "Requests that wait on this leader for the next entry (write), or for the next round of questions (read).",
+	}
+	bytes := resp.Metric{Name: "lockd_queue_bytes", Labels: []string{"queue"}, Help: "Their bytes."}
+	n.reader.mu.Lock()
+	waiting.Add(float64(len(n.reader.waiting)), "read")
+	bytes.Add(float64(n.reader.bytes), "read")
+	n.reader.mu.Unlock()
+	p := n.proposer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting.Add(float64(len(p.waiting)), "write")
+	bytes.Add(float64(p.bytes), "write")
+	return []resp.Metric{
+		waiting, bytes,
+		resp.GaugeOf("lockd_entries_in_flight", "Entries on their way to a majority.", p.inFlight),
+	}
+}
+
+// leadMetrics are about who leads.
+func (n *Node) leadMetrics() []resp.Metric {
+	_, leader := n.raft.LeaderWithID()
+	silence := time.Duration(0)
+	if !n.lead.held() {
+		silence = n.leaderWatch.silence()
+	}
+	return []resp.Metric{
+		resp.GaugeOf("lockd_leader", "1 if this node leads, and serves as the leader.", resp.One(n.lead.held())),
+		resp.GaugeOf("lockd_leader_known", "1 if this node knows who leads.", resp.One(leader != "")),
+		resp.GaugeOf("lockd_leader_silence_seconds", "How long this node has not heard from a leader; 0 if it leads.",
+			silence.Seconds()),
+		resp.GaugeOf("lockd_term", "Raft's term: it rises with each election.", n.raft.CurrentTerm()),
+		n.leaderWatch.metric(),
+		resp.CounterOf("lockd_peers_refused_total", "Connections to or from peers that were refused: by the wrong secret, "+
+			"of another cluster, of a removed node and the like; the log says why.", n.peers.Refused()),
+	}
+}
+
+// memberMetrics are about the members, as this node sees them.
+func (n *Node) memberMetrics() []resp.Metric {
+	count := resp.Metric{Name: "lockd_members", Labels: []string{"suffrage"}, Help: "Members of the cluster."}
+	up := resp.Metric{
+		Name: "lockd_member_up", Labels: []string{"member"}, Help: "1 if a member answers this node.",
+	}
+	lag := resp.Metric{
+		Name: "lockd_member_lag_entries", Labels: []string{"member"},
+		Help: "How many entries a member that answers has yet to apply that this node has applied.",
+	}
+	voters, nonvoters := 0, 0
+	for _, m := range n.lookout.look(n.members) {
+		if m.Suffrage == raft.Voter {
+			voters++
+		} else {
+			nonvoters++
+		}
+		up.Add(float64(resp.One(m.err == nil)), string(m.ID))
+		if m.err == nil {
+			lag.Add(max(0, float64(n.state.appliedNow.Load())-float64(m.Applied)), string(m.ID))
+		}
+	}
+	count.Add(float64(voters), "voter")
+	count.Add(float64(nonvoters), "nonvoter")
+	return []resp.Metric{count, up, lag}
+}
+
+// lookout shares an answer of the members among those who want one at about the same time.
+type lookout struct {
+	mu   sync.Mutex
+	at   time.Duration // monotonic
+	last []surveyed
+}
+
+// lookKept is how long the members' answers are good for: whoever reads the figures needs no password.
+const lookKept = time.Second
+
+func (l *lookout) look(m *members) []surveyed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := m.clock.Monotonic(); l.last == nil || now-l.at >= lookKept {
+		l.last, l.at = m.survey(context.Background()), now
+	}
+	return l.last
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockd/cmd/lockd/show"
+	"lockd/resp"
+)
+
+// health and members say what a node says, to people and to programs; who may not ask is told so, and a node
+// that is left alone is not healthy, and says for whom it waits.
+func TestHealthAndMembers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster := startClusterOf(t, 3, func(int) []string {
+		return append(consoleFlag(t), append(calm, "--requirepass", "hunter2")...)
+	})
+	answers := func(status int, want string, environ []string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(args, environ, &out, &errs)
+		if said := out.String() + errs.String(); got != status || !regexp.MustCompile("^(?s:"+want+")$").MatchString(said) {
+			t.Errorf("lockd %q: status %d, want %d:\n%s", args, got, status, said)
+		}
+		return out.String()
+	}
+	asked := cluster[1]
+	const ready = "n2 is ready, and (leads|follows n[13]) in term [0-9]+\n"
+	secret := []string{"LOCKD_PASSWORD=hunter2"}
+	answers(0, ready, secret, "health", asked.addr)
+	answers(0, ready, nil, "health", "--addr", asked.addr, "--user", "default", "--password-file", file)
+	answers(0, strings.Repeat("n[123] is ready, [^\n]*\n", 3), append(secret, "LOCKD_USER=default"), "health", "--addr",
+		cluster[0].addr+","+cluster[1].addr+","+cluster[2].addr)
+	answers(1, asked.addr+" refuses: WRONGPASS [^\n]*\n", []string{"LOCKD_PASSWORD=wrong"}, "health", asked.addr)
+	answers(1, asked.addr+" refuses: NOAUTH [^\n]*\n", nil, "health", asked.addr)
+	answers(2, "lockd: --password-file: .*\n", nil, "health", "--password-file", file+"-not")
+	lines := answers(0, "n1 .*\nn2 .*\nn3 .*\n", secret, "members", asked.addr)
+	for line := range strings.Lines(lines) {
+		if words := strings.Fields(line); len(words) != 8 || words[2] != "voter" || words[3] != "up" {
+			t.Errorf("what is %q", line)
+		}
+	}
+	answers(1, "lockd: the server refuses: NOAUTH .*\n", nil, "members", asked.addr)
+	for _, other := range cluster.others(asked) {
+		other.kill()
+	}
+	waits := regexp.MustCompile(`no leader is known: this node waits for n1 \(127\.0\.0\.1:[0-9]+, for [0-9]+s: .*refused\), n3 \(`)
+	asked.shows("/readyz?verbose", http.StatusServiceUnavailable, "[-]leader failed: no leader is known: this node waits for n1", "readyz check failed")
+	if said := answers(1, "n2 is not ready: .*\n", secret, "health", asked.addr); !waits.MatchString(said) {
+		t.Errorf("it says: %s", said)
+	}
+	answers(0, "n1 follower voter down - - .*n2 follower voter up .*n3 .*", secret, "members", asked.addr)
+	asked.kill()
+	answers(1, asked.addr+" does not answer: .*refused\n", secret, "health", asked.addr)
+}
+
+// What a server answers that is no node, or an evil one, harms nobody.
+func TestMembersOfOthers(t *testing.T) {
+	for _, r := range []resp.Reply{resp.OK(), resp.Array(resp.Int(1)), resp.Map()} {
+		if _, err := membersTable(r); err == nil {
+			t.Errorf("%v is taken for members", r)
+		}
+	}
+	table, err := membersTable(resp.Array(resp.Map(resp.Bulk("id"), resp.Bulk("\x1b[2J x"), resp.Bulk("applied"))))
+	if err != nil || table.Rows[0][0] != show.Escape("\x1b[2J x") || table.Rows[0][1] != "-" {
+		t.Errorf("%v, %v", table, err)
+	}
+}
