@@ -33,7 +33,8 @@ import (
 // Before version 4 commands stood for what fields of a request say now; see fromCommands.
 // Version 5 is for a machine that notes what becomes of locks (resp.Stamp.Unnoted): requests may say who
 // their client is.
-const entryVersion = 5
+// Version 6 may say whose rights the scripts of a request have.
+const entryVersion = 6
 
 // The kinds of entry.
 const (

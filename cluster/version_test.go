@@ -138,10 +138,24 @@ func TestVersion4Opens(t *testing.T) {
 	}
 }
 
-// The same of the entries of version 5, which are written today.
+// The same of the entries of version 5.
 func TestVersion5Opens(t *testing.T) {
 	for i, want := range fifthEntries() {
 		b, err := os.ReadFile(filepath.Join("testdata", "v5", fmt.Sprintf("entry%d.bin", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeEntry(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("entry%d.bin: got %+v, %v\nwant %+v", i, got, err, want)
+		}
+	}
+}
+
+// The same of the entries of version 6, which are written today.
+func TestVersion6Opens(t *testing.T) {
+	for i, want := range sixthEntries() {
+		b, err := os.ReadFile(filepath.Join("testdata", "v6", fmt.Sprintf("entry%d.bin", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
