@@ -84,13 +84,15 @@ func aclCat(s *session, args resp.Args) resp.Reply {
 }
 
 func aclGenPass(_ *session, args resp.Args) resp.Reply {
-	bits, ok := int64(256), true
+	bits := int64(256)
 	switch len(args) {
 	case 2:
 	case 3:
-		if bits, ok = resp.ParseInt(args[2]); !ok {
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
 			return resp.Err(resp.ErrNotInteger)
 		}
+		bits = n
 	default:
 		return wrongSubcommand("acl", args[1])
 	}
@@ -131,7 +133,7 @@ func aclDryRun(s *session, args resp.Args) resp.Reply {
 }
 
 func aclLogOf(s *session, args resp.Args) resp.Reply {
-	count, ok := int64(10), true
+	count := int64(10)
 	switch {
 	case len(args) > 3:
 		return wrongSubcommand("acl", args[1])
@@ -139,9 +141,11 @@ func aclLogOf(s *session, args resp.Args) resp.Reply {
 		s.srv.aclLog.reset()
 		return resp.OK()
 	case len(args) == 3:
-		if count, ok = resp.ParseInt(args[2]); !ok {
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
 			return resp.Err(resp.ErrNotInteger)
 		}
+		count = n
 	}
 	return s.srv.aclLog.newest(max(count, 0), s.srv.clock())
 }
