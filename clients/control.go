@@ -41,8 +41,8 @@ func (t *target) serveControl() (url string, err error) {
 			fmt.Fprintln(w, text)
 		})
 	}
-	handle("POST /kill-leader", func(ctx context.Context) (string, error) { return killLeader(ctx, t.nodes) })
-	handle("POST /kill-cluster-leader", func(ctx context.Context) (string, error) { return killLeader(ctx, t.cluster) })
+	handle("POST /kill-leader", func(ctx context.Context) (string, error) { return t.killLeader(ctx, t.nodes) })
+	handle("POST /kill-cluster-leader", func(ctx context.Context) (string, error) { return t.killLeader(ctx, t.cluster) })
 	handle("POST /heal", func(ctx context.Context) (string, error) { return "ok", t.heal(ctx) })
 	handle("GET /leader", func(ctx context.Context) (string, error) {
 		n, err := leader(ctx, t.nodes)

@@ -12,5 +12,8 @@
 // RESP3 in it where the client was told to speak that) and none says that the
 // library has nothing the scene could show, with the reason as words.
 //
+// After a suite the runner asks all nodes of lockd for LOCKS DOCTOR, which is one more
+// scene, of all clients of the suite: of correct programs it says nothing.
+//
 // With CLIENTS_JUDGE=safety the Go suite tells what took long, and does not fail by it.
 package main

@@ -113,6 +113,14 @@ func (c *cli) against(ctx context.Context, name string, chosen []*suite, prepare
 			return fmt.Errorf("before suite %s: %w", s.name, err)
 		}
 		m.results = append(m.results, s.run(ctx, c.Time, name, env)...)
+		examined, err := t.examine(ctx, s, name)
+		if err != nil {
+			return fmt.Errorf("after suite %s: %w", s.name, err)
+		}
+		for _, r := range examined {
+			fmt.Fprintf(os.Stdout, "%-5s RESULT %s %s %s %s %s %s\n", name, r.client, r.version, r.mode, r.scene, r.verdict, r.words)
+		}
+		m.results = append(m.results, examined...)
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ type target struct {
 	cluster   []*server // speak the cluster protocol
 	sentinels []string  // addresses
 	watchers  []*server // processes of sentinels, where they are processes of their own
+	doctor    *examiner // nil: it has no LOCKS DOCTOR
 	dir       string
 	closers   []func()
 }
@@ -170,8 +171,11 @@ func eventually(ctx context.Context, ask func() error) error {
 
 // ask is a client for the runner's own questions: it tries nothing twice.
 func ask(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 5 * time.Second, Protocol: 2})
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: askMax, Protocol: 2})
 }
+
+// askMax is how long a node may take to answer the runner.
+const askMax = 5 * time.Second
 
 func writable(ctx context.Context, addr string) error {
 	c := ask(addr)
@@ -266,13 +270,28 @@ func leader(ctx context.Context, nodes []*server) (first *server, err error) {
 }
 
 // killLeader kills the node that leads, and answers its address.
-func killLeader(ctx context.Context, nodes []*server) (string, error) {
+func (t *target) killLeader(ctx context.Context, nodes []*server) (string, error) {
 	n, err := leader(ctx, nodes)
 	if err != nil {
 		return "", err
 	}
+	t.doctor.ask(ctx, n.addr)
 	n.kill()
 	return n.addr, nil
+}
+
+// examine makes a result of what LOCKS DOCTOR says after a suite.
+func (t *target) examine(ctx context.Context, s *suite, name string) ([]result, error) {
+	if t.doctor == nil {
+		return nil, nil
+	}
+	if err := t.heal(ctx); err != nil {
+		return nil, err
+	}
+	for _, n := range append(append([]*server{}, t.nodes...), t.cluster...) {
+		t.doctor.ask(ctx, n.addr)
+	}
+	return []result{t.doctor.judge(s, name)}, nil
 }
 
 // freeAddrs are n addresses for servers, which no other server has.
@@ -284,7 +303,7 @@ func startLockd(ctx context.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{dir: dir}
+	t := &target{dir: dir, doctor: &examiner{}}
 	binary := filepath.Join(dir, "lockd")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/lockd")
 	build.Stderr = os.Stderr

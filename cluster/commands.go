@@ -39,11 +39,10 @@ func always(r resp.Reply) nodeCommand {
 }
 
 // number reads an integer argument of a command that has no other errors.
-func number(s string) (int64, *resp.Reply) {
+func number(s string) (int64, error) {
 	n, ok := resp.ParseInt(s)
 	if !ok {
-		r := resp.Err(resp.ErrNotInteger)
-		return 0, &r
+		return 0, resp.Error(resp.ErrNotInteger)
 	}
 	return n, nil
 }
@@ -85,20 +84,22 @@ func (k *commands) identify(cmds []resp.Cmd) {
 // own is the row of a command about the node; nil for a command on data.
 func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
 
-// unfit returns the error of the first command that the machine does not know, or does not take
-// with so many arguments; false if there is none. The log must not hold such a command: a node that
-// finds one there can only stop. The other commands have their Spec afterwards.
-func (k *commands) unfit(req resp.Request) (fail resp.Reply, found bool) {
+// fits returns the error of the first command that the machine does not know, or does not take
+// with so many arguments. The log must not hold such a command: a node that finds one there can
+// only stop. The commands have their Spec afterwards.
+func (k *commands) fits(req resp.Request) error {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]
 		if c.Spec != nil && k.own(c) == nil {
 			continue // it was found and checked when it came
 		}
-		if c.Spec, fail = k.data.Find(c.Args); c.Spec == nil {
-			return fail, true
+		spec, fail := k.data.Find(c.Args)
+		if spec == nil {
+			return resp.Error(fail.Str)
 		}
+		c.Spec = spec
 	}
-	return resp.Reply{}, false
+	return nil
 }
 
 // isOwn reports whether a request is a command about the node, which is then its only one.

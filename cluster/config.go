@@ -31,7 +31,7 @@ const (
 	// entriesInFlightMax is how many entries may be on their way at a time: one that the
 	// leader writes to its disk, and one before it that the others write to theirs.
 	entriesInFlightMax = 2
-	// queueBytesMax bounds the requests that wait for an entry.
+	// queueBytesMax bounds the requests that wait for an entry, and those that wait for a round.
 	queueBytesMax = 256 << 20
 	// peerTimeout bounds one message of Raft to a peer that does not answer.
 	peerTimeout = 5 * time.Second

@@ -33,8 +33,9 @@ import (
 // Before version 4 commands stood for what fields of a request say now; see fromCommands.
 // Version 5 is for a machine that notes what becomes of locks (resp.Stamp.Unnoted): requests may say who
 // their client is.
-// Version 6 may say whose rights the scripts of a request have.
-const entryVersion = 6
+// Version 6 is for a machine that keeps the client of each holder of a lock (resp.Stamp.Unowned).
+// Version 7 may say whose rights the scripts of a request have.
+const entryVersion = 7
 
 // The kinds of entry.
 const (

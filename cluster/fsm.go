@@ -52,8 +52,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 	}
 	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // older entries may hold unknown commands
 		for _, req := range e.reqs {
-			if why, found := f.commands.unfit(req); found {
-				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(why.Str, 128))
+			if bad := f.commands.fits(req); bad != nil {
+				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(bad.Error(), 128))
 			}
 		}
 	}

@@ -45,43 +45,74 @@ type proposer struct {
 	state    *state
 	commands *commands
 	transfer transferWatch
-	wake     chan struct{} // capacity 1: something that take depends on has changed
+	opQueue
 
-	mu       sync.Mutex
-	waiting  []*op
-	bytes    int           // of those waiting
+	// Under the queue's lock:
 	inFlight int           // entries
 	flying   int           // ops in them
 	storing  bool          // the newest of them is not on this node's disk yet
 	held     int           // hand-overs of leadership in progress: no entry is proposed
 	refused  time.Duration // monotonic time at which Raft refused an entry without ops
 	opened   uint64        // newest term of which this leader has an applied entry
-	closed   bool
 	delay    batchDelay
 
 	recalls recalls // of the goroutine that proposes
 }
 
 func newProposer(c *core, s *state, known *commands) *proposer {
-	p := &proposer{core: c, state: s, commands: known, wake: c.wakeProposer, delay: entryDelay}
+	p := &proposer{core: c, state: s, commands: known, opQueue: opQueue{wake: c.wakeProposer}, delay: entryDelay}
 	p.transfer = transferWatch{core: c, holding: p.holding}
 	return p
 }
 
-// submit queues an op.
-func (p *proposer) submit(o *op) {
-	p.mu.Lock()
-	full := p.closed || p.bytes+o.size > queueBytesMax && len(p.waiting) > 0
+// opQueue are ops that wait.
+type opQueue struct {
+	wake chan struct{} // capacity 1: something that taking ops depends on has changed
+
+	mu      sync.Mutex
+	waiting []*op
+	bytes   int // of those waiting
+	closed  bool
+}
+
+// submit queues an op. One that there is no room for is answered as not done, and the caller tries again.
+func (q *opQueue) submit(o *op) {
+	q.mu.Lock()
+	full := q.closed || q.bytes+o.size > queueBytesMax && len(q.waiting) > 0
 	if !full {
-		p.waiting = append(p.waiting, o)
-		p.bytes += o.size
+		q.waiting = append(q.waiting, o)
+		q.bytes += o.size
 	}
-	p.mu.Unlock()
+	q.mu.Unlock()
 	if full {
 		o.done(outcomeNotDone, resp.Result{})
 		return
 	}
-	signal(p.wake)
+	signal(q.wake)
+}
+
+// takeAll takes all that wait.
+func (q *opQueue) takeAll() []*op {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ops := q.waiting
+	q.waiting, q.bytes = nil, 0
+	return ops
+}
+
+// refuse answers all that wait as not done.
+func (q *opQueue) refuse() {
+	for _, o := range q.takeAll() {
+		o.done(outcomeNotDone, resp.Result{})
+	}
+}
+
+// close refuses all that wait and all that come.
+func (q *opQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.refuse()
 }
 
 // run proposes until the node stops.
@@ -111,7 +142,7 @@ const tickPause = 10 * time.Millisecond
 // step proposes one entry and returns 0. If there is none to propose, it returns how long to sleep.
 func (p *proposer) step() time.Duration {
 	lead := p.lead.Load()
-	if lead == nil {
+	if lead == nil { // this node does not lead
 		p.refuse()
 		return idleMax
 	}
@@ -189,24 +220,6 @@ func (p *proposer) stored() {
 	}
 }
 
-// refuse answers all waiting ops as not done: this node does not lead.
-func (p *proposer) refuse() {
-	p.mu.Lock()
-	ops := p.waiting
-	p.waiting, p.bytes = nil, 0
-	p.mu.Unlock()
-	for _, o := range ops {
-		o.done(outcomeNotDone, resp.Result{})
-	}
-}
-
-func (p *proposer) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.refuse()
-}
-
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *leadership, ops []*op) {
 	e := entry{
@@ -253,11 +266,11 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 // refuseUnfit answers an op that must not be logged. A session has checked its commands already;
 // this check is for requests from other nodes.
 func (p *proposer) refuseUnfit(o *op) bool {
-	why, found := p.commands.unfit(o.req)
-	if found {
-		o.done(outcomeDone, fail(o.req, why.Str))
+	err := p.commands.fits(o.req)
+	if err != nil {
+		o.done(outcomeDone, fail(o.req, err.Error()))
 	}
-	return found
+	return err != nil
 }
 
 // flight is an entry that Raft has not finished.

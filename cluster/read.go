@@ -22,38 +22,14 @@ type reader struct {
 	peers    *peer.Port // nil until it is open
 	proposer *proposer
 	rivals   rivals
-	prompt   prompt        // whom it asks first
-	wake     chan struct{} // capacity 1
+	prompt   prompt // whom it asks first
+	opQueue
 
-	mu      sync.Mutex
-	waiting []*op
-	bytes   int // of those waiting
-	closed  bool
-	delay   batchDelay
+	delay batchDelay // under the queue's lock
 }
 
 func newReader(c *core, s *state, p *proposer) *reader {
-	return &reader{core: c, state: s, proposer: p, wake: make(chan struct{}, 1), delay: roundDelay}
-}
-
-// readsWaitingMax bounds the bytes of the requests that wait for a round. Requests beyond it are
-// answered as not done, and the caller tries again.
-const readsWaitingMax = queueBytesMax
-
-// submit queues a read.
-func (r *reader) submit(o *op) {
-	r.mu.Lock()
-	full := r.closed || r.bytes+o.size > readsWaitingMax && len(r.waiting) > 0
-	if !full {
-		r.waiting = append(r.waiting, o)
-		r.bytes += o.size
-	}
-	r.mu.Unlock()
-	if full {
-		o.done(outcomeNotDone, resp.Result{})
-		return
-	}
-	signal(r.wake)
+	return &reader{core: c, state: s, proposer: p, opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay}
 }
 
 // run answers reads until the node stops.
@@ -65,16 +41,14 @@ func (r *reader) run() {
 		case <-r.wake:
 		case <-timer.C:
 		case <-r.stop:
-			for _, o := range r.take(true) {
-				o.done(outcomeNotDone, resp.Result{})
-			}
+			r.close()
 			return
 		}
 		if left := r.left(); left > 0 {
 			timer.Reset(left)
 			continue
 		}
-		if ops := r.take(false); len(ops) > 0 {
+		if ops := r.takeAll(); len(ops) > 0 {
 			began := r.clock.Monotonic()
 			r.serve(ops)
 			r.batchDone(len(ops), r.clock.Monotonic()-began)
@@ -93,14 +67,6 @@ func (r *reader) batchDone(ops int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay.batchDone(ops, len(r.waiting), took, r.clock.Monotonic())
-}
-
-func (r *reader) take(closing bool) []*op {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ops := r.waiting
-	r.waiting, r.bytes, r.closed = nil, 0, closing
-	return ops
 }
 
 // serve answers ops, all of which arrived before it was called.

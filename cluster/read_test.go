@@ -72,15 +72,15 @@ func TestReadsWaitingAreBounded(t *testing.T) {
 	submit := func(size int) {
 		r.submit(&op{size: size, done: func(o outcome, _ resp.Result) { outcomes = append(outcomes, o) }})
 	}
-	submit(2 * readsWaitingMax)
+	submit(2 * queueBytesMax)
 	submit(1)
 	if len(outcomes) != 1 || outcomes[0] != outcomeNotDone {
 		t.Errorf("beside one that is too large: %v", outcomes)
 	}
-	if ops := r.take(false); len(ops) != 1 {
+	if ops := r.takeAll(); len(ops) != 1 {
 		t.Errorf("%d wait", len(ops))
 	}
-	submit(readsWaitingMax - 1)
+	submit(queueBytesMax - 1)
 	submit(1)
 	if len(outcomes) != 1 {
 		t.Errorf("there is room: %v", outcomes)

@@ -312,8 +312,8 @@ func sentinelCkquorum(_ *Sentinel, w *standing) resp.Reply {
 // sentinelIsDown answers a question that sentinels ask each other. It never votes.
 func sentinelIsDown(_ context.Context, s *Sentinel, args resp.Args) resp.Reply {
 	for _, word := range args[3:5] {
-		if _, bad := number(word); bad != nil {
-			return *bad
+		if _, err := number(word); err != nil {
+			return resp.Fail(err)
 		}
 	}
 	down := int64(0)

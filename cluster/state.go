@@ -68,7 +68,9 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	if l.Data[4] >= 3 && s.machine.Digest() == 0 {
 		s.machine.BeginDigest() // at the first entry that may carry a digest: the same on every node
 	}
-	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index), Unnoted: l.Data[4] < 5}
+	stamp := resp.Stamp{
+		Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index), Unnoted: l.Data[4] < 5, Unowned: l.Data[4] < 6,
+	}
 	results, msgs := s.machine.Apply(stamp, e.reqs)
 	for i := range results {
 		results[i].Index = l.Index

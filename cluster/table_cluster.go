@@ -281,10 +281,10 @@ func cmdClusterLinks(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	slot, bad := number(args[2])
+	slot, err := number(args[2])
 	switch {
-	case bad != nil:
-		return *bad
+	case err != nil:
+		return resp.Fail(err)
 	case slot < 0 || slot >= resp.Slots:
 		return resp.Err(resp.ErrInvalidSlot)
 	}
@@ -296,14 +296,14 @@ func cmdCountKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply
 }
 
 func cmdGetKeysInSlot(ctx context.Context, n *Node, args resp.Args) resp.Reply {
-	slot, bad := number(args[2])
+	slot, err := number(args[2])
 	limit := int64(0)
-	if bad == nil {
-		limit, bad = number(args[3])
+	if err == nil {
+		limit, err = number(args[3])
 	}
 	switch {
-	case bad != nil:
-		return *bad
+	case err != nil:
+		return resp.Fail(err)
 	case slot < 0 || slot >= resp.Slots || limit < 0:
 		return resp.Err("ERR Invalid slot or number of keys")
 	}

@@ -51,46 +51,44 @@ var infoRows = []resp.Row[nodeCommand]{
 // cmdWait answers at once: a reply to a write already means that a majority has it
 // on its disks.
 func cmdWait(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	want, bad := number(args[1])
-	if bad == nil {
-		bad = badTimeout(args[2])
+	want, err := number(args[1])
+	if err == nil {
+		err = checkTimeout(args[2])
 	}
-	if bad != nil {
-		return *bad
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Int(min(max(want, 0), n.raft.others()))
 }
 
 func cmdWaitAOF(_ context.Context, n *Node, args resp.Args) resp.Reply {
-	local, bad := number(args[1])
-	if bad == nil && (local < 0 || local > 1) {
+	local, err := number(args[1])
+	if err == nil && (local < 0 || local > 1) {
 		return resp.Err("ERR value is out of range, value must between 0 and 1")
 	}
 	want := int64(0)
-	if bad == nil {
-		want, bad = number(args[2])
+	if err == nil {
+		want, err = number(args[2])
 	}
-	if bad == nil && want < 0 {
+	if err == nil && want < 0 {
 		return resp.Err("ERR value is out of range, must be positive")
 	}
-	if bad == nil {
-		bad = badTimeout(args[3])
+	if err == nil {
+		err = checkTimeout(args[3])
 	}
-	if bad != nil {
-		return *bad
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Array(resp.Int(local), resp.Int(min(want, n.raft.others())))
 }
 
-func badTimeout(s string) *resp.Reply {
+func checkTimeout(s string) error {
 	ms, ok := resp.ParseInt(s)
 	switch {
 	case !ok:
-		r := resp.Err("ERR timeout is not an integer or out of range")
-		return &r
+		return resp.Error("ERR timeout is not an integer or out of range")
 	case ms < 0:
-		r := resp.Err("ERR timeout is negative")
-		return &r
+		return resp.Error("ERR timeout is negative")
 	}
 	return nil
 }

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"lockd/internal/client"
+	"lockd/resp"
 )
 
 // clientName is that of the console's connections, which LOCKS FORCE writes down.
 const clientName = "lockd-console"
 
-// visitor is who asks: a browser, and the password that it gave.
+// visitor is who asks: a browser, and the password that it gave; without one there is no user.
 type visitor struct {
 	addr           net.Addr
 	user, password string
-	given          bool // there is a password
 }
 
 // question is what a page asks of the node: commands in one database.
@@ -30,7 +30,7 @@ type question struct {
 
 // key is the same for equal questions of equal rights.
 func (q *question) key() string {
-	return fmt.Sprintf("%q %q %v %d %q", q.user, q.password, q.given, q.db, q.commands)
+	return fmt.Sprintf("%q %q %d %q", q.user, q.password, q.db, q.commands)
 }
 
 // Why a question has no answer.
@@ -46,9 +46,9 @@ type refusedError struct{ why string }
 
 func (e refusedError) Error() string { return e.why }
 
-// ask has the node answer a question on a connection of its own: for each command a value of redigo, or
-// its error. Any other error means that the rest has no answer.
-func (c *Console) ask(ctx context.Context, q question) ([]any, error) {
+// ask has the node answer a question on a connection of its own: each command. An error means that there
+// is no answer.
+func (c *Console) ask(ctx context.Context, q question) ([]resp.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeMax)
 	defer cancel()
 	select {
@@ -61,19 +61,16 @@ func (c *Console) ask(ctx context.Context, q question) ([]any, error) {
 }
 
 // askNow is ask, however many others ask.
-func (c *Console) askNow(ctx context.Context, q question) ([]any, error) {
+func (c *Console) askNow(ctx context.Context, q question) ([]resp.Reply, error) {
 	raw, err := c.cfg.Dial(q.addr)
 	if err != nil {
 		return nil, err
 	}
-	conn := redis.NewConn(&meteredConn{Conn: raw, left: answerBytesMax}, 0, 0)
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	answers, err := c.converse(conn, &q)
+	answers, err := c.converse(ctx, &meteredConn{Conn: raw, left: answerBytesMax}, &q)
 	switch {
 	case err == nil:
 		return answers, nil
-	case errors.Is(err, errTooLarge), errors.As(err, new(redis.Error)), errors.As(err, &refusedError{}):
+	case errors.Is(err, errTooLarge), errors.As(err, new(client.AnswerError)), errors.As(err, &refusedError{}):
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, errors.New("the node has not answered in time")
@@ -98,47 +95,34 @@ func (c *meteredConn) Read(p []byte) (int, error) {
 }
 
 // converse introduces the visitor and asks.
-func (c *Console) converse(conn redis.Conn, q *question) ([]any, error) {
-	if q.given {
-		if _, err := conn.Do("AUTH", q.user, q.password); err != nil {
-			return nil, refusal(err)
-		}
-	}
-	if _, err := conn.Do("CLIENT", "SETNAME", clientName); err != nil {
+func (c *Console) converse(ctx context.Context, raw net.Conn, q *question) ([]resp.Reply, error) {
+	as := client.Cluster{User: q.user, Password: q.password, Name: clientName, DB: q.db}
+	conn, err := as.Greet(ctx, raw)
+	if err != nil {
 		return nil, refusal(err)
 	}
+	defer conn.Close()
 	if c.cfg.ReadOnly {
-		if _, err := conn.Do("READONLY"); err != nil {
+		if _, err := conn.Do(ctx, "READONLY"); err != nil {
 			return nil, err
 		}
 	}
-	if q.db != 0 {
-		if _, err := conn.Do("SELECT", q.db); err != nil {
+	answers := make([]resp.Reply, len(q.commands))
+	for i, command := range q.commands {
+		if answers[i], err = conn.Do(ctx, command...); err != nil {
 			return nil, err
 		}
-	}
-	answers := make([]any, 0, len(q.commands))
-	for _, command := range q.commands {
-		v, err := conn.Do(command[0], redis.Args{}.AddFlat(command[1:])...)
-		var refused redis.Error
-		switch {
-		case errors.As(err, &refused):
-			v = refused
-		case err != nil:
-			return nil, err
-		}
-		answers = append(answers, v)
 	}
 	return answers, nil
 }
 
 // refusal tells a wrong password from what else can go wrong.
 func refusal(err error) error {
-	var answer redis.Error
-	if errors.As(err, &answer) {
+	var said client.AnswerError
+	if errors.As(err, &said) {
 		for _, code := range []string{"NOAUTH", "WRONGPASS"} {
-			if strings.HasPrefix(string(answer), code) {
-				return refusedError{string(answer)}
+			if strings.HasPrefix(string(said), code) {
+				return refusedError{string(said)}
 			}
 		}
 	}
@@ -146,8 +130,8 @@ func refusal(err error) error {
 }
 
 // askAs asks for a visitor whose wrong passwords are counted.
-func (c *Console) askAs(ctx context.Context, q question) ([]any, error) {
-	if !q.given {
+func (c *Console) askAs(ctx context.Context, q question) ([]resp.Reply, error) {
+	if q.user == "" {
 		return c.ask(ctx, q)
 	}
 	if wait := c.failures.begin(q.addr, time.Now()); wait > 0 {

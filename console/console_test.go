@@ -123,8 +123,8 @@ func TestPages(t *testing.T) {
 		}
 		node.set("LOCKS DOCTOR", pairs("findings", resp.Array()))
 		wants(t, get(c, "/doctor"), 200, "Nothing is wrong")
-		node.set("LOCKS DOCTOR", resp.Err("ERR unknown subcommand 'DOCTOR'"))
-		wants(t, get(c, "/doctor"), 200, "This version has no doctor.")
+		node.set("LOCKS ADVICE", resp.Err("NOPERM <b>"))
+		wants(t, get(c, "/doctor"), 503, "The node answers: NOPERM &lt;b&gt;")
 	})
 }
 
@@ -538,7 +538,7 @@ func TestDuration(t *testing.T) {
 	for ms, want := range map[int64]string{
 		0: "0 ms", 999: "999 ms", 1000: "1 s", 59999: "59 s", 61000: "1 min 1 s", 3600000: "1 h", 300000: "5 min", 90061000: "1 d 1 h", -5: "-5 ms",
 	} {
-		if got := duration(ms); got != want {
+		if got := duration(time.Duration(ms) * time.Millisecond); got != want {
 			t.Errorf("%d: %q, want %q", ms, got, want)
 		}
 	}

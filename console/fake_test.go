@@ -1,21 +1,19 @@
 package console
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"lockd/internal/fakenode"
 	"lockd/resp"
 )
 
@@ -40,42 +38,19 @@ func (f *fakeNode) dial(from net.Addr) (net.Conn, error) {
 	}
 	f.addrs = append(f.addrs, from.String())
 	here, there := net.Pipe()
-	go f.serve(there, f.password)
+	authed, password := f.password == "", f.password
+	go fakenode.Serve(there, func(words []string) string {
+		r := resp.Err(resp.ErrNoAuth)
+		if words[0] == "HELLO" && len(words) > 4 && words[2] == "AUTH" {
+			authed = words[3] == "default" && (password == "" || words[4] == password)
+			r = resp.Err(resp.ErrWrongPass)
+		}
+		if authed {
+			r = f.reply(words)
+		}
+		return string(r.AppendTo(nil, 3))
+	})
 	return here, nil
-}
-
-func (f *fakeNode) serve(conn net.Conn, password string) {
-	defer conn.Close()
-	in, authed := bufio.NewReader(conn), password == ""
-	for {
-		args, err := readCommand(in)
-		if err != nil {
-			return
-		}
-		var r resp.Reply
-		switch args[0] {
-		case "AUTH":
-			authed = authed || args[2] == password
-			if r = resp.OK(); !authed || args[1] != "default" {
-				r = resp.Err(resp.ErrWrongPass)
-			}
-		case "CLIENT", "SELECT", "READONLY":
-			r = resp.OK()
-			if args[0] != "CLIENT" {
-				f.note(args)
-			}
-		default:
-			r = f.reply(args)
-		}
-		if !authed {
-			if r = resp.Err(resp.ErrNoAuth); args[0] == "AUTH" {
-				r = resp.Err(resp.ErrWrongPass)
-			}
-		}
-		if _, err := conn.Write(r.AppendTo(nil, 2)); err != nil {
-			return
-		}
-	}
 }
 
 func (f *fakeNode) note(args []string) {
@@ -85,14 +60,19 @@ func (f *fakeNode) note(args []string) {
 }
 
 func (f *fakeNode) reply(args []string) resp.Reply {
+	if args[0] == "HELLO" {
+		return resp.Map(resp.Bulk("proto"), resp.Int(3))
+	}
 	f.note(args)
+	if args[0] == "SELECT" || args[0] == "READONLY" {
+		return resp.OK()
+	}
+	f.mu.Lock()
+	wait := f.wait
+	f.mu.Unlock()
+	time.Sleep(wait)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.wait > 0 {
-		f.mu.Unlock()
-		time.Sleep(f.wait)
-		f.mu.Lock()
-	}
 	if r, ok := f.replies[strings.Join(args[:2], " ")]; ok {
 		return r
 	}
@@ -120,29 +100,6 @@ func (f *fakeNode) takeAsked() []string {
 	asked := f.asked
 	f.asked = nil
 	return asked
-}
-
-func readCommand(in *bufio.Reader) (args []string, err error) {
-	number := func(mark byte) (n int) {
-		line, e := in.ReadString('\n')
-		if e != nil || line[0] != mark {
-			err = io.ErrUnexpectedEOF
-			return 0
-		}
-		n, err = strconv.Atoi(strings.TrimSpace(line[1:]))
-		return n
-	}
-	for range number('*') {
-		b := make([]byte, number('$')+2)
-		if err != nil {
-			return nil, err
-		}
-		if _, err = io.ReadFull(in, b); err != nil {
-			return nil, err
-		}
-		args = append(args, string(b[:len(b)-2]))
-	}
-	return args, err
 }
 
 // pairs is a map: names and values, which are texts, numbers or replies.

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // everybody is the value of the form for all who hold a lock.
@@ -33,17 +31,14 @@ func (c *Console) force(w http.ResponseWriter, r *http.Request) {
 	if refuses(w, lang, err) {
 		return
 	}
-	if err == nil {
-		if refused, ok := answers[0].(redis.Error); ok {
-			err = refused
-		}
+	if err == nil && answers[0].IsErr() {
+		err = errors.New(answers[0].Str)
 	}
 	if err != nil {
 		c.show(w, r, pages["lock"], &q, lang.say("The node answers: %s", printable(err.Error())), http.StatusConflict)
 		return
 	}
-	n, _ := answers[0].(int64)
-	http.Redirect(w, r, lockURL(q.DB, q.Key)+"&forced="+strconv.FormatInt(n, 10), http.StatusSeeOther)
+	http.Redirect(w, r, lockURL(q.DB, q.Key)+"&forced="+strconv.FormatInt(answers[0].Int, 10), http.StatusSeeOther)
 }
 
 func forceCommand(q *query, form url.Values) ([]string, error) {

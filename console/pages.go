@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -11,10 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"lockd/resp"
 )
 
 //go:embed templates/*.html
@@ -28,10 +28,10 @@ var templates = map[language]*template.Template{english: parseTemplates(english)
 
 func parseTemplates(l language) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"t": l.say, "show": printable, "duration": duration,
-		"clock":   func(text string) string { return clock(text, time.Now()) },
-		"instant": func(t time.Time) string { return clock(t.UTC().Format("2006-01-02T15:04:05.000Z"), time.Now()) },
-		"hex":     func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"t": l.say, "show": printable, "duration": duration, "whose": whose, "percent": percent, "bad": isBad,
+		"lockURL": lockURL, "whyURL": whyURL,
+		"clock": func(t time.Time) string { return clock(t, time.Now()) },
+		"hex":   func(s string) string { return hex.EncodeToString([]byte(s)) },
 	}).ParseFS(templateFiles, "templates/*.html"))
 }
 
@@ -105,7 +105,8 @@ func whyURL(db int, key, token string) string {
 type page struct {
 	Name, path, title string
 	commands          func(q *query) [][]string
-	view              func(c *Console, q *query, answers []any) any // what its template shows
+	// view is what its template shows. The error is one that the node has answered.
+	view func(c *Console, q *query, answers []resp.Reply) (any, error)
 }
 
 var pages = map[string]*page{
@@ -135,11 +136,11 @@ func visitorOf(r *http.Request) visitor {
 	if a, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil { // an address, which is not looked up
 		addr = a
 	}
-	v := visitor{addr: addr}
-	if v.user, v.password, v.given = r.BasicAuth(); v.user == "" {
-		v.user = "default"
+	user, password, given := r.BasicAuth()
+	if given {
+		user = cmp.Or(user, "default")
 	}
-	return v
+	return visitor{addr, user, password}
 }
 
 // serves answers with a page.
@@ -225,16 +226,15 @@ func refuses(w http.ResponseWriter, lang language, err error) bool {
 }
 
 // live is the part of a page that changes, and what it shows; failed: there is no answer.
-func (c *Console) live(lang language, p *page, q *query, answers []any, err error) (html string, view any, failed bool) {
-	if err == nil && len(answers) > 0 {
-		if refused, ok := answers[0].(redis.Error); ok && !strings.Contains(string(refused), "unknown subcommand") {
-			err = refused
-		}
+func (c *Console) live(
+	lang language, p *page, q *query, answers []resp.Reply, err error,
+) (html string, view any, failed bool) {
+	if err == nil {
+		view, err = p.view(c, q, answers)
 	}
 	if err != nil {
 		return string(render(lang, "failed", printable(err.Error()))), nil, true
 	}
-	view = p.view(c, q, answers)
 	return string(render(lang, p.Name, view)), view, false
 }
 

@@ -47,15 +47,11 @@ func (c *Console) isReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeMax) // the answer is for others, too
 	defer cancel()
 	answers, err := c.askNow(ctx, question{
-		visitor: visitor{
-			addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, user: "default", password: c.cfg.Password,
-			given: c.cfg.Password != "",
-		},
+		visitor:  visitor{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, password: c.cfg.Password},
 		commands: [][]string{{"INFO", "raft"}},
 	})
 	if err == nil {
-		text, _ := answers[0].([]byte)
-		err = readyBy(string(text))
+		err = readyBy(answers[0].Str)
 	}
 	c.ready.err, c.ready.at = err, time.Now()
 	return err

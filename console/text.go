@@ -175,19 +175,18 @@ var chineseOf = map[string]string{
 	"acquisitions": "获得次数", "hold-p50-ms": "持有 p50（毫秒）", "hold-p99-ms": "持有 p99（毫秒）", "hold-max-ms": "最长持有（毫秒）",
 	"lease-ms": "租约（毫秒）", "expired-in-use": "使用中到期",
 	"wait-p50-ms": "等待 p50（毫秒）", "wait-p99-ms": "等待 p99（毫秒）", "lease-enough-ms": "够用的租约（毫秒）",
-	"This version has no doctor.": "这个版本没有诊断功能。",
-	"The node answers: %s":        "节点回答：%s",
-	"all locks":                   "所有锁",
-	"A reason is needed.":         "请填写原因。",
+	"The node answers: %s": "节点回答：%s",
+	"all locks":            "所有锁",
+	"A reason is needed.":  "请填写原因。",
 	"This page needs the password with which clients authenticate.": "请输入客户端认证用的密码。",
 }
 
 // duration is a time in milliseconds as people read it: 350 ms, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
-func duration(ms int64) string {
-	s := ms / 1000
+func duration(d time.Duration) string {
+	s := int64(d / time.Second)
 	switch {
-	case ms < 1000:
-		return strconv.FormatInt(ms, 10) + " ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	case s < 60:
 		return fmt.Sprintf("%d s", s)
 	case s < 3600:
@@ -229,15 +228,15 @@ func printable(s string) string {
 	return b.String()
 }
 
-// clock is a time of an answer (2026-11-22T14:03:07.212Z) without its day, if that is today's.
-func clock(text string, now time.Time) string {
-	day, rest, found := strings.Cut(text, "T")
-	if !found {
-		return text
+// clock is a time of UTC without its day, if that is today's; "" for none.
+func clock(t, now time.Time) string {
+	const day, hour = "2006-01-02", "15:04:05.000"
+	t, now = t.UTC(), now.UTC()
+	switch {
+	case t.IsZero():
+		return ""
+	case t.Format(day) == now.Format(day):
+		return t.Format(hour)
 	}
-	rest = strings.TrimSuffix(rest, "Z")
-	if day == now.UTC().Format(time.DateOnly) {
-		return rest
-	}
-	return day + " " + rest
+	return t.Format(day + " " + hour)
 }

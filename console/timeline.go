@@ -1,9 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
+
+	"lockd/internal/locks"
 )
 
 // timeline is what is drawn of a lock: a row for each token, with bars over time.
@@ -27,6 +30,9 @@ const (
 	barVain   = "vain"   // waited in vain
 )
 
+// Took is how long it was.
+func (b bar) Took() time.Duration { return b.To.Sub(b.From) }
+
 // barNames say in words what a bar is.
 var barNames = map[string]string{
 	barHeld: "held", barLost: "lost", barWaited: "waited", barVain: "waited in vain",
@@ -38,13 +44,12 @@ type bar struct {
 	Kind, Name string // barHeld ..., and in words
 	Event      string // how it ended; "": it has not
 	From, To   time.Time
-	Ms         int64
 	X, Width   int64
 }
 
 // timelineOf draws what is known of a lock: its events, the oldest first, and who has it and waits. now is
 // the present where the answers do not tell it.
-func timelineOf(l *lock, events []event, now time.Time) timeline {
+func timelineOf(l *locks.Info, events []locks.Event, now time.Time) timeline {
 	events = events[max(0, len(events)-timelineEvents):]
 	d := drawing{rows: map[string]*timelineRow{}, open: map[int64]grant{}, now: nowOf(l, events, now)}
 	for i := range events {
@@ -55,7 +60,7 @@ func timelineOf(l *lock, events []event, now time.Time) timeline {
 	}
 	d.close(bar{Kind: barHeld, To: d.now}) // they were granted after the node had told of the holders
 	for _, w := range l.Line {
-		d.bar(w.Token, who(w.Owner, w.Token, w.Client), bar{Kind: barWaited, From: d.before(d.now, w.WaitedMs), To: d.now})
+		d.bar(w.Token, who(w.Owner, w.Token, w.Client), bar{Kind: barWaited, From: before(d.now, w.Waited), To: d.now})
 	}
 	return d.timeline()
 }
@@ -74,56 +79,57 @@ type drawing struct {
 }
 
 // nowOf is the present by the clock of the answers, or else what the caller takes for it.
-func nowOf(l *lock, events []event, now time.Time) time.Time {
+func nowOf(l *locks.Info, events []locks.Event, now time.Time) time.Time {
 	var told time.Time
 	for _, h := range l.Holders {
-		if t := h.since.Add(time.Duration(h.HeldMs) * time.Millisecond); !h.since.IsZero() && t.After(told) {
+		if t := h.Since.Add(h.Held); !h.Since.IsZero() && t.After(told) {
 			told = t
 		}
 	}
 	if !told.IsZero() {
 		now = told
 	}
-	if n := len(events); n > 0 && events[n-1].at.After(now) {
-		now = events[n-1].at
+	if n := len(events); n > 0 && events[n-1].Time.After(now) {
+		now = events[n-1].Time
 	}
 	return now
 }
 
-// before is a time that lies so many milliseconds earlier. An answer's numbers are not to be trusted with
-// the arithmetic.
-func (d *drawing) before(t time.Time, ms int64) time.Time {
-	const most = int64(10 * 365 * 24 * time.Hour / time.Millisecond)
-	return t.Add(-time.Duration(min(max(ms, 0), most)) * time.Millisecond)
+// before is a time that lies so much earlier. An answer's numbers are not to be trusted with the
+// arithmetic.
+func before(t time.Time, d time.Duration) time.Time {
+	const most = 10 * 365 * 24 * time.Hour
+	return t.Add(-min(max(d, 0), most))
 }
 
-func who(owner, token string, c client) string {
+// who names the owner, if he is another than the token, or else the client.
+func who(owner, token string, c locks.Client) string {
 	if owner == token {
 		owner = ""
 	}
-	return firstOf(owner, c.Name)
+	return cmp.Or(owner, c.Name)
 }
 
-func (d *drawing) event(e *event) {
+func (d *drawing) event(e *locks.Event) {
 	of := who(e.Owner, e.Token, e.Client)
-	switch e.Kind {
+	switch e.Event {
 	case "granted":
-		if e.WaitedMs > 0 {
-			d.bar(e.Token, of, bar{Kind: barWaited, Event: e.Kind, From: d.before(e.at, e.WaitedMs), To: e.at})
+		if e.Waited > 0 {
+			d.bar(e.Token, of, bar{Kind: barWaited, Event: e.Event, From: before(e.Time, e.Waited), To: e.Time})
 		}
-		d.open[e.Fence] = grant{e.Token, of, e.at}
+		d.open[e.Fence] = grant{e.Token, of, e.Time}
 	case "released", "moved", "expired", "deleted", "overwritten", "forced":
 		kind := barHeld
-		if e.Bad() {
+		if isBad(*e) {
 			kind = barLost
 		}
-		of = firstOf(d.open[e.Fence].who, who(e.Owner, e.Token, client{})) // the event's client is who has ended it
+		of = cmp.Or(d.open[e.Fence].who, who(e.Owner, e.Token, locks.Client{})) // the event's client is who has ended it
 		delete(d.open, e.Fence)
-		d.bar(e.Token, of, bar{Kind: kind, Event: e.Kind, From: d.before(e.at, e.HeldMs), To: e.at})
+		d.bar(e.Token, of, bar{Kind: kind, Event: e.Event, From: before(e.Time, e.Held), To: e.Time})
 	case "flushed", "swapped":
-		d.close(bar{Kind: barLost, Event: e.Kind, To: e.at})
+		d.close(bar{Kind: barLost, Event: e.Event, To: e.Time})
 	default:
-		d.bar(e.Token, of, bar{Kind: barVain, Event: e.Kind, From: d.before(e.at, e.WaitedMs), To: e.at})
+		d.bar(e.Token, of, bar{Kind: barVain, Event: e.Event, From: before(e.Time, e.Waited), To: e.Time})
 	}
 }
 
@@ -137,12 +143,12 @@ func (d *drawing) close(end bar) {
 	clear(d.open)
 }
 
-func (d *drawing) holder(h *holder) {
+func (d *drawing) holder(h *locks.Holder) {
 	delete(d.open, h.Fence)
-	if h.since.IsZero() {
+	if h.Since.IsZero() {
 		return
 	}
-	d.bar(h.Token, who(h.Owner, h.Token, h.Client), bar{Kind: barHeld, From: h.since, To: d.now})
+	d.bar(h.Token, who(h.Owner, h.Token, h.Client), bar{Kind: barHeld, From: h.Since, To: d.now})
 }
 
 func (d *drawing) bar(token, who string, b bar) {
@@ -152,11 +158,11 @@ func (d *drawing) bar(token, who string, b bar) {
 		d.rows[token] = row
 		d.order = append(d.order, row)
 	}
-	row.Who = firstOf(who, row.Who)
+	row.Who = cmp.Or(who, row.Who)
 	if b.From.After(b.To) {
 		b.From = b.To
 	}
-	b.Name, b.Ms = barNames[b.Kind], b.To.Sub(b.From).Milliseconds()
+	b.Name = barNames[b.Kind]
 	row.Bars = append(row.Bars, b)
 }
 
@@ -177,7 +183,7 @@ func (d *drawing) timeline() timeline {
 		for i := range row.Bars {
 			b := &row.Bars[i]
 			b.X = 1000 * b.From.Sub(t.From).Milliseconds() / whole
-			b.Width = max(4, 1000*b.Ms/whole) // else one would not see it
+			b.Width = max(4, 1000*b.Took().Milliseconds()/whole) // else one would not see it
 			b.X = min(b.X, 1000-b.Width)
 		}
 	}

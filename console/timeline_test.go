@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockd/internal/locks"
 )
 
 // tell writes a timeline in a line per token: its bars, in thousandths.
@@ -26,39 +28,41 @@ func (t *timeline) tell() string {
 func TestTimeline(t *testing.T) {
 	start := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
 	in := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	holds := func(token string, from, now int, fence int64) holder {
-		return holder{Token: token, Fence: fence, since: in(from), HeldMs: int64(now-from) * 1000}
+	const second, ever = time.Second, time.Duration(1<<63 - 1)
+	holds := func(token string, from, now int, fence int64) locks.Holder {
+		return locks.Holder{Token: token, Fence: fence, Since: in(from), Held: time.Duration(now-from) * second}
 	}
+	held := func(of ...locks.Holder) locks.Info { return locks.Info{Lock: locks.Lock{Holders: of}} }
 	for _, tt := range []struct {
 		name   string
 		now    int
-		lock   lock
-		events []event
+		lock   locks.Info
+		events []locks.Event
 		want   string
 	}{
-		{"one after the other", 0, lock{Holders: []holder{holds("b", 40, 100, 2)}, Line: []waiter{{Token: "c", WaitedMs: 20000}}}, []event{
-			{Kind: "granted", Token: "a", Fence: 1, at: in(0), Client: client{Name: "web"}},
-			{Kind: "expired", Token: "a", Fence: 1, at: in(40), HeldMs: 40000},
-			{Kind: "granted", Token: "b", Fence: 2, at: in(40), WaitedMs: 10000, Owner: "worker"},
+		{"one after the other", 0, locks.Info{Lock: held(holds("b", 40, 100, 2)).Lock, Line: []locks.Waiter{{Token: "c", Waited: 20 * second}}}, []locks.Event{
+			{Event: "granted", Token: "a", Fence: 1, Time: in(0), Client: locks.Client{Name: "web"}},
+			{Event: "expired", Token: "a", Fence: 1, Time: in(40), Held: 40 * second},
+			{Event: "granted", Token: "b", Fence: 2, Time: in(40), Waited: 10 * second, Owner: "worker"},
 		}, "a (web) lost[0+400]expired\nb (worker) waited[300+100]granted held[400+600]\nc waited[800+200]\n"},
-		{"waits in vain, and a token that comes again", 0, lock{Holders: []holder{holds("a", 90, 100, 3)}}, []event{
-			{Kind: "granted", Token: "a", Fence: 1, at: in(0)},
-			{Kind: "gave-up", Token: "x", at: in(30), WaitedMs: 20000},
-			{Kind: "released", Token: "a", Fence: 1, at: in(50), HeldMs: 50000, Client: client{Name: "other"}},
-			{Kind: "granted", Token: "a", Fence: 3, at: in(90)},
+		{"waits in vain, and a token that comes again", 0, held(holds("a", 90, 100, 3)), []locks.Event{
+			{Event: "granted", Token: "a", Fence: 1, Time: in(0)},
+			{Event: "gave-up", Token: "x", Time: in(30), Waited: 20 * second},
+			{Event: "released", Token: "a", Fence: 1, Time: in(50), Held: 50 * second, Client: locks.Client{Name: "other"}},
+			{Event: "granted", Token: "a", Fence: 3, Time: in(90)},
 		}, "x vain[100+200]gave-up\na held[0+500]released held[900+100]\n"},
-		{"a database is flushed", 100, lock{}, []event{
-			{Kind: "granted", Token: "a", Fence: 1, at: in(0)}, {Kind: "granted", Token: "b", Fence: 2, at: in(50)}, {Kind: "flushed", at: in(100)},
+		{"a database is flushed", 100, held(), []locks.Event{
+			{Event: "granted", Token: "a", Fence: 1, Time: in(0)}, {Event: "granted", Token: "b", Fence: 2, Time: in(50)}, {Event: "flushed", Time: in(100)},
 		}, "a lost[0+1000]flushed\nb lost[500+500]flushed\n"},
-		{"what was granted before the history begins", 10, lock{}, []event{{Kind: "released", Token: "a", Fence: 1, at: in(10), HeldMs: 10000}},
+		{"what was granted before the history begins", 10, held(), []locks.Event{{Event: "released", Token: "a", Fence: 1, Time: in(10), Held: 10 * second}},
 			"a held[0+1000]released\n"},
-		{"too short to see", 0, lock{Holders: []holder{holds("b", 0, 1000, 2)}}, []event{
-			{Kind: "released", Token: "a", Fence: 1, at: in(1000), HeldMs: 1},
-			{Kind: "granted", Token: "b", Fence: 2, at: in(0)},
+		{"too short to see", 0, held(holds("b", 0, 1000, 2)), []locks.Event{
+			{Event: "released", Token: "a", Fence: 1, Time: in(1000), Held: time.Millisecond},
+			{Event: "granted", Token: "b", Fence: 2, Time: in(0)},
 		}, "a held[996+4]released\nb held[0+1000]\n"},
-		{"numbers that cannot be", 10, lock{}, []event{{Kind: "released", Token: "a", Fence: 1, at: in(10), HeldMs: 1 << 62},
-			{Kind: "gone", Token: "b", at: in(10), WaitedMs: -5}}, "a held[0+1000]released\nb vain[996+4]gone\n"},
-		{"nothing", 0, lock{}, nil, ""},
+		{"numbers that cannot be", 10, held(), []locks.Event{{Event: "released", Token: "a", Fence: 1, Time: in(10), Held: ever},
+			{Event: "gone", Token: "b", Time: in(10), Waited: -5}}, "a held[0+1000]released\nb vain[996+4]gone\n"},
+		{"nothing", 0, held(), nil, ""},
 	} {
 		got := timelineOf(&tt.lock, tt.events, in(tt.now))
 		text := got.tell()
@@ -70,11 +74,11 @@ func TestTimeline(t *testing.T) {
 
 // A lock that many have had is drawn as far as it is shown.
 func TestTimelineIsBounded(t *testing.T) {
-	var events []event
+	var events []locks.Event
 	for i := range 10000 {
-		events = append(events, event{Kind: "gave-up", Token: fmt.Sprint(i), at: time.Unix(int64(i), 0), WaitedMs: 500})
+		events = append(events, locks.Event{Event: "gave-up", Token: fmt.Sprint(i), Time: time.Unix(int64(i), 0), Waited: time.Second / 2})
 	}
-	got := timelineOf(&lock{}, events, time.Unix(10000, 0))
+	got := timelineOf(&locks.Info{}, events, time.Unix(10000, 0))
 	if len(got.Rows) != timelineRows || !got.Cut || got.Rows[timelineRows-1].Token != "9999" {
 		t.Errorf("%d rows, cut %v", len(got.Rows), got.Cut)
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 func locksCommands(q *query) [][]string {
@@ -38,24 +39,21 @@ type locksPage struct {
 	More    bool
 }
 
-func locksView(_ *Console, q *query, answers []any) any {
-	p := locksPage{Query: q, Limit: rowsMax}
-	for _, r := range recordsOf(answers[0]) {
-		l := lockOf(r, q.DB)
-		l.Holders = l.Holders[:min(len(l.Holders), holdersShown)]
-		p.Locks = append(p.Locks, l)
-		p.Waiters += l.Waiters
-	}
-	if len(p.Locks) > rowsMax {
-		p.Locks, p.More = p.Locks[:rowsMax], true
-	}
+func locksView(_ *Console, q *query, answers []resp.Reply) (any, error) {
+	list, err := locks.ParseList(answers[0])
+	p := locksPage{Query: q, Limit: rowsMax, More: len(list) > rowsMax}
+	list = list[:min(len(list), rowsMax)]
 	switch q.Sort { // the node lists the longest held first
 	case sortWaiters:
-		slices.SortStableFunc(p.Locks, func(a, b lock) int { return cmp.Compare(b.Waiters, a.Waiters) })
+		slices.SortStableFunc(list, func(a, b locks.Lock) int { return cmp.Compare(b.Waiters, a.Waiters) })
 	case sortLease:
-		slices.SortStableFunc(p.Locks, func(a, b lock) int { return cmp.Compare(uint64(a.LeastMs), uint64(b.LeastMs)) })
+		slices.SortStableFunc(list, func(a, b locks.Lock) int { return cmp.Compare(leastLeft(&a), leastLeft(&b)) })
 	}
-	return p
+	for _, l := range list {
+		p.Locks = append(p.Locks, lockOf(l, holdersShown))
+		p.Waiters += l.Waiters
+	}
+	return p, err
 }
 
 func lockCommands(q *query) [][]string {
@@ -69,34 +67,37 @@ func lockCommands(q *query) [][]string {
 // lockPage is what the page of a lock shows.
 type lockPage struct {
 	lock
-	Query           *query
-	Why, KnownSince string
-	Events          []event // the newest first
-	Timeline        timeline
-	LineCount       int
-	MoreLine        int
+	Query      *query
+	Why        string
+	KnownSince time.Time
+	Events     []locks.Event // the newest first
+	Timeline   timeline
+	Line       []locks.Waiter
+	MoreLine   int
 }
 
-func lockView(_ *Console, q *query, answers []any) any {
-	history := recordOf(answers[1])
-	p := lockPage{lock: lockOf(recordOf(answers[0]), q.DB), Query: q, KnownSince: history.text("known-since")}
-	for _, r := range recordsOf(history["events"]) {
-		p.Events = append(p.Events, eventOf(r, q.DB, q.Key))
+func lockView(_ *Console, q *query, answers []resp.Reply) (any, error) {
+	info, err := locks.ParseInfo(q.Key, answers[0])
+	if err != nil {
+		return nil, err
 	}
-	p.Timeline = timelineOf(&p.lock, p.Events, time.Now())
+	if info == nil {
+		info = &locks.Info{}
+	}
+	history, err := locks.ParseHistory(answers[1])
+	if err != nil {
+		return nil, err
+	}
+	p := &lockPage{
+		lock: lockOf(info.Lock, peopleShown), Query: q, KnownSince: history.KnownSince, Events: history.Events,
+		Timeline: timelineOf(info, history.Events, time.Now()), Line: info.Line[:min(len(info.Line), peopleShown)],
+	}
+	p.MoreLine = len(info.Line) - len(p.Line)
 	slices.Reverse(p.Events)
-	p.Key, p.LineCount = q.Key, len(p.Line)
-	p.Holders, p.Line = p.Holders[:min(len(p.Holders), peopleShown)], p.Line[:min(len(p.Line), peopleShown)]
-	p.MoreLine = p.LineCount - len(p.Line)
 	if len(answers) > 2 {
-		switch why := answers[2].(type) {
-		case []byte:
-			p.Why = string(why)
-		case redis.Error:
-			p.Why = string(why)
-		}
+		p.Why = answers[2].Str // or why the node does not tell
 	}
-	return &p
+	return p, nil
 }
 
 func membersCommands(*query) [][]string { return [][]string{{"LOCKD", "MEMBERS"}} }
@@ -107,22 +108,28 @@ type membersPage struct {
 	Members []member
 }
 
-func membersView(c *Console, _ *query, answers []any) any {
+type member struct {
+	locks.Member
+	Behind int64
+	Here   bool
+}
+
+func membersView(c *Console, _ *query, answers []resp.Reply) (any, error) {
+	list, err := locks.ParseMembers(answers[0])
 	var p membersPage
 	most := int64(0)
-	for _, r := range recordsOf(answers[0]) {
-		m := memberOf(r)
-		m.Here = m.ID == c.cfg.Node
+	for _, m := range list {
 		most = max(most, m.Applied)
+	}
+	for _, m := range list {
 		if m.Role == "leader" {
 			p.Leader = m.ID
 		}
-		p.Members = append(p.Members, m)
-	}
-	for i := range p.Members {
-		if m := &p.Members[i]; m.State == "up" {
-			m.Behind = most - m.Applied
+		shown := member{Member: m, Here: m.ID == c.cfg.Node}
+		if m.State == "up" {
+			shown.Behind = most - m.Applied
 		}
+		p.Members = append(p.Members, shown)
 	}
-	return p
+	return p, err
 }

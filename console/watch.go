@@ -8,13 +8,15 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"lockd/resp"
 )
 
 // watch asks for those who watch: one goroutine, one question after the other, each once for all who have
 // it. It rests while nobody watches.
 type watch struct {
 	ctx context.Context
-	ask func(ctx context.Context, q question) ([]any, error)
+	ask func(ctx context.Context, q question) ([]resp.Reply, error)
 	log *slog.Logger
 
 	mu       sync.Mutex
@@ -30,7 +32,7 @@ type topic struct {
 }
 
 type answer struct {
-	values []any
+	values []resp.Reply
 	err    error
 }
 

@@ -24,7 +24,7 @@ func filled(b *testing.B, n int) *Machine {
 // unlockScripts runs the script that everybody frees a lock with, without Lua.
 type unlockScripts struct{ fakeScripts }
 
-func (unlockScripts) Compile(resp.Script) (resp.Reply, bool) { return resp.Reply{}, true }
+func (unlockScripts) Compile(resp.Script) error { return nil }
 
 func (unlockScripts) Run(_ resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 	reply, _ := call(resp.Args{"get", keys[0]}, lim.Steps)
@@ -45,6 +45,28 @@ func BenchmarkLockUnlock(b *testing.B) {
 			for i := range b.N {
 				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, lock)
 				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, free)
+			}
+		})
+	}
+}
+
+// An entry that has nothing to do with locks, and those of a client that takes one by LOCK and frees it.
+func BenchmarkApply(b *testing.B) {
+	for _, lines := range [][]string{{"SET key value"}, {"LOCK the-lock token PX 30000", "UNLOCK the-lock token"}} {
+		b.Run(split(lines[0])[0], func(b *testing.B) {
+			m := filled(b, 1000)
+			at := resp.Stamp{Tick: 1, Index: 1000}
+			reqs := make([][]resp.Request, len(lines))
+			for i, line := range lines {
+				req := request(0, line)
+				req.Sender = clientOf(7)
+				reqs[i] = []resp.Request{req}
+			}
+			for b.Loop() {
+				for _, r := range reqs {
+					at.Index++
+					m.Apply(at, r)
+				}
 			}
 		})
 	}

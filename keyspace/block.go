@@ -448,8 +448,8 @@ func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
 	m.blocked.remove(w)
 	began, lastFence := m.outputMark(), m.lastFence
-	var reply resp.Reply
-	m.because(w.cause(m.now), func() { reply = w.take(c, key) })
+	c.why = w.cause(m.now)
+	reply := w.take(c, key)
 	m.servedBytes += reply.Size()
 	m.spend(commandWork + replyWork(reply))
 	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply, lastFence), began)

@@ -219,7 +219,7 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 		if !isNumber(step.ID.Session) || !isNumber(step.ID.Number) || len(req.Cmds) != 1 {
 			return resp.Err(errStep)
 		}
-		c := ctx{m: m, at: at, db: req.Cmds[0].DB}
+		c := ctx{m: m, at: at, db: req.Cmds[0].DB, why: cause{client: req.Sender}}
 		reply = resp.Int(c.askOnce(step, req.Cmds[0]))
 	case resp.BlockTend:
 		return m.tend(step)
@@ -279,10 +279,10 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 	case !cmd.Spec.Blocks(args):
 		reply = resp.Err("ERR this is no blocking command")
 	default:
-		inner := ctx{m: c.m, at: c.at, db: c.db, block: call}
+		inner := ctx{m: c.m, at: c.at, db: c.db, why: c.why, block: call}
 		reply = inner.execute(cmd)
 	}
-	w := &waiter{id: id, db: c.db, end: never.tick, client: resp.Sender(strings.Clone(string(c.m.cause.client)))}
+	w := &waiter{id: id, db: c.db, end: never.tick, client: resp.Sender(strings.Clone(string(c.why.client)))}
 	if call.args != nil {
 		args = call.args
 	}

@@ -76,7 +76,7 @@ func cmdDelEX(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.m.cause.condition = true
+	c.why.condition = true
 	return c.deleteIf(args[1], met)
 }
 
@@ -85,7 +85,7 @@ func cmdDelIfEQ(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	c.m.cause.condition = true
+	c.why.condition = true
 	return c.deleteIf(args[1], e != nil && e.str() == args[2])
 }
 
@@ -127,7 +127,7 @@ func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.hasRoom(2 * c.m.dbs[c.db].editWork(pairs, 2)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.m.cause.condition = c.m.cause.condition || opts.onlyNew
+	c.why.condition = c.why.condition || opts.onlyNew
 	for i := 0; i < len(pairs); i += 2 {
 		c.setString(pairs[i], stringValue(pairs[i+1]), opts.keptOr(c.lookup(pairs[i]), until), opts.expiry != nil)
 	}

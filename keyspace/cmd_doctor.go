@@ -117,7 +117,7 @@ func (c *ctx) examine(d *doctor.Case) {
 		}
 		for _, h := range c.holdersOf(e) {
 			if h.Fence == s.Fence {
-				s.Renewed(d, h.Renewals)
+				s.Renewed(d, uint64(h.Renewals))
 			}
 		}
 	}
@@ -152,12 +152,4 @@ func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
 			ms("wait-p50-ms", a.Wait.P50).ms("wait-p99-ms", a.Wait.P99).ms("lease-enough-ms", a.EnoughMs).reply())
 	}
 	return c.knownBy(&report).add("locks", resp.Array(locks...)).reply()
-}
-
-// ms adds milliseconds, or a nil where they are not known.
-func (f replyFields) ms(name string, n int64) replyFields {
-	if n < 0 {
-		return f.add(name, resp.Nil())
-	}
-	return f.add(name, resp.Int(n))
 }

@@ -388,18 +388,16 @@ func (m *Machine) create(f *functions, source string, replace bool, left *resp.S
 		return "", resp.Error(errWorkMeter)
 	}
 	lim := m.scriptLimits(*left)
-	made, rest, fail, ok := m.scripts.Load(l.code(), lim)
-	l.functions, *left = made, rest
+	l.functions, *left, err = m.scripts.Load(l.code(), lim)
 	steps := lim.Steps - left.Steps
 	m.spendSteps(steps)
 	m.spend(lim.MemBytes - left.MemBytes)
 	switch {
-	case !ok && workMet(lim, steps, left.Steps):
+	case err != nil && workMet(lim, steps, left.Steps):
 		return "", resp.Error(errWorkMeter)
-	case !ok:
-		return "", resp.Error(fail.Str)
-	}
-	if len(l.functions) == 0 {
+	case err != nil:
+		return "", err
+	case len(l.functions) == 0:
 		return "", resp.Error("ERR No functions registered")
 	}
 	slices.SortFunc(l.functions, func(a, b resp.Function) int { return strings.Compare(a.Name, b.Name) })

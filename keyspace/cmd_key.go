@@ -242,8 +242,8 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.m.cause.how = eventMoved
-	c.m.store(c.db, to, nil, movedEntry(to, e, e.value()))
+	c.why.how = eventMoved
+	c.m.store(&c.why, c.db, to, nil, movedEntry(to, e, e.value()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
 	c.notify(notifyGeneric, "rename_to", to)
@@ -272,12 +272,12 @@ func cmdCopy(c *ctx, args resp.Args) resp.Reply {
 		return resp.Int(0)
 	}
 	if there != nil {
-		c.m.store(to, args[2], there, nil)
+		c.m.store(&c.why, to, args[2], there, nil)
 	}
 	if agg := e.agg(); agg != nil {
 		c.m.spend(value.CloneWork(agg))
 	}
-	c.m.store(to, args[2], nil, movedEntry(args[2], e, e.value().Clone()))
+	c.m.store(&c.why, to, args[2], nil, movedEntry(args[2], e, e.value().Clone()))
 	c.m.notify(to, notifyGeneric, "copy_to", args[2])
 	return resp.Int(1)
 }
@@ -313,8 +313,8 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.m.cause.how = eventMoved
-	c.m.store(to, key, nil, movedEntry(key, e, e.value()))
+	c.why.how = eventMoved
+	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.value()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
 	c.m.notify(to, notifyGeneric, "move_to", key)
@@ -400,7 +400,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 	}
 	c.m.spend(flushWork)
 	c.m.replaceDatabases()
-	c.m.flush(c.db)
+	c.m.flush(&c.why, c.db)
 	return resp.OK()
 }
 
@@ -411,18 +411,18 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	c.m.spend(databases * flushWork)
 	c.m.replaceDatabases()
 	for i := range c.m.dbs {
-		c.m.flush(i)
+		c.m.flush(&c.why, i)
 	}
 	return resp.OK()
 }
 
 // flush puts an empty database in the place of one. Of what a script has put into that one
 // nothing is kept.
-func (m *Machine) flush(db int) {
+func (m *Machine) flush(why *cause, db int) {
 	if m.journal != nil {
 		m.journal.release(m.dbs[db])
 	}
-	m.noteLocksOf(eventFlushed, db, 0)
+	m.noteLocksOf(why, eventFlushed, db, 0)
 	m.dbs[db] = newDatabase()
 	m.noteAllFreed(db)
 }
@@ -440,7 +440,7 @@ func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrDBIndex)
 	}
 	if a != b {
-		c.m.swap(int(a), int(b))
+		c.m.swap(&c.why, int(a), int(b))
 	}
 	return resp.OK()
 }
@@ -455,10 +455,10 @@ func swapIndex(number, text string) (n int64, err error) {
 
 // swap exchanges two databases and touches every key of them. A name may stand for
 // another key now, so all fences of both are new ones.
-func (m *Machine) swap(a, b int) {
+func (m *Machine) swap(why *cause, a, b int) {
 	m.replaceDatabases()
-	m.noteLocksOf(eventSwapped, a, b)
-	m.noteLocksOf(eventSwapped, b, a)
+	m.noteLocksOf(why, eventSwapped, a, b)
+	m.noteLocksOf(why, eventSwapped, b, a)
 	m.sequence++
 	m.nextFence()
 	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]

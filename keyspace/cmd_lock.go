@@ -15,7 +15,7 @@ import (
 // A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: "lock", Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
+		Name: lockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
@@ -35,6 +35,9 @@ var lockRows = []resp.Row[command]{
 		Syntax:  "key token",
 	}, Run: cmdUnlock},
 }
+
+// lockCommand is the command by which locks are taken of whose loss clients are told.
+const lockCommand = "lock"
 
 // Limits of a lock.
 const (
@@ -207,22 +210,23 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	}
 	e := c.lookup(key)
 	if l.several() {
-		return c.tellGrant(l, c.putHolder(key, e, l.permits, l.holder(e), until))
+		h := l.holder(e)
+		return c.tellAgain(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
 	}
-	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c.m, e))
-	if c.m.store(c.db, key, e, next); e == nil {
+	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c, e))
+	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
-	return c.tellGrant(l, c.fence(key))
+	return c.tellAgain(l, e != nil, c.fence(key))
 }
 
 // mark is that of the lock: who has it already keeps the facts.
-func (l *lockRequest) mark(m *Machine, was *entry) lockMark {
+func (l *lockRequest) mark(c *ctx, was *entry) lockMark {
 	if was != nil && was.mark() == isLock {
 		return isLock
 	}
-	return m.markOf(l.key, value.OfString(l.token))
+	return c.m.markOf(&c.why, l.key, value.OfString(l.token))
 }
 
 // tag is what the lock of a key is to know of its token. What this request does not say stays.
@@ -272,11 +276,11 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	}
 	m.sequence++
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
-	m.noteLease(key, &h)
+	m.noteLease(&c.why, key, &h)
 	if was == nil {
-		m.storeLock(c.db, key, nil, value.NewLock(permits, &h))
+		m.storeLock(&c.why, c.db, key, nil, value.NewLock(permits, &h))
 	} else {
-		m.storeLock(c.db, key, was, was.lock().With(&h))
+		m.storeLock(&c.why, c.db, key, was, was.lock().With(&h))
 	}
 	m.lastFence = max(m.lastFence, h.Fence)
 	c.notify(notifyGeneric, event, key)
@@ -326,7 +330,7 @@ func cmdRenew(c *ctx, args resp.Args) resp.Reply {
 func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 	key, token := args[1], args[2]
 	e, held, err := c.lookupLock(key)
-	c.m.cause.condition = true
+	c.why.condition = true
 	switch {
 	case err != nil:
 		return resp.Fail(err)
@@ -349,6 +353,6 @@ func (c *ctx) dropHolder(key string, e *entry, token string) {
 		c.deleteNotify(key)
 		return
 	}
-	c.m.storeLock(c.db, key, e, left)
+	c.m.storeLock(&c.why, c.db, key, e, left)
 	c.notify(notifyGeneric, "unlock", key)
 }

@@ -244,11 +244,11 @@ func (m *Machine) compile(sha string, s *script) error {
 	if !m.affordsProgram(sha, len(s.source)) {
 		return resp.Error(errWorkMeter)
 	}
-	if fail, ok := m.scripts.Compile(s.body(sha)); !ok {
+	err := m.scripts.Compile(s.body(sha))
+	if err != nil {
 		delete(m.entry.compiled, sha) // it is not kept: the next use pays again
-		return resp.Error(fail.Str)
 	}
-	return nil
+	return err
 }
 
 // body is what is compiled: the first line is cut off, but not its end, so that

@@ -161,7 +161,7 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 		return refused
 	}
 	until = opts.keptOr(was, until)
-	c.m.cause.condition = c.m.cause.condition || opts.onlyNew
+	c.why.condition = c.why.condition || opts.onlyNew
 	c.setString(key, stringValue(args[2]), until, opts.expiry != nil)
 	return reply
 }
@@ -275,7 +275,7 @@ func cmdSetNX(c *ctx, args resp.Args) resp.Reply {
 	if c.lookup(args[1]) != nil {
 		return resp.Int(0)
 	}
-	c.m.cause.condition = true
+	c.why.condition = true
 	c.setString(args[1], stringValue(args[2]), never, false)
 	return resp.Int(1)
 }
@@ -394,7 +394,7 @@ func cmdMSetNX(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.hasRoom(c.m.dbs[c.db].editWork(args[1:], 2)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.m.cause.condition = true
+	c.why.condition = true
 	c.setPairs(args[1:])
 	return resp.Int(1)
 }

@@ -16,6 +16,7 @@ type ctx struct {
 	m   *Machine
 	at  resp.Stamp // of the entry, or of the read
 	db  int
+	why cause
 	run *scriptRun // the script that runs this command, or nil
 
 	reads bool       // the command's row says that it only reads: its look-ups count
@@ -53,7 +54,7 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(why)
 	}
 	c.reads = row.Flags&resp.ReadOnly != 0
-	c.m.cause = cause{by: row.Name, client: c.m.cause.client}
+	c.why = cause{by: row.Name, client: c.why.client}
 	reply := row.Run(c, args)
 	if c.m.applying && row.Flags&resp.Changes != 0 {
 		c.m.digest.reply(reply)
@@ -169,18 +170,18 @@ func (c *ctx) putKeepTTL(key string, v value.Value) {
 // its fence.
 func (c *ctx) putUntil(key string, v value.Value, d deadline) {
 	was := c.lookup(key)
-	if was == nil && c.m.cause.condition {
-		c.m.store(c.db, key, nil, newMarked(key, nil, v, d, nil, c.m.markOf(key, v)))
+	if was == nil && c.why.condition {
+		c.m.store(&c.why, c.db, key, nil, newMarked(key, nil, v, d, nil, c.m.markOf(&c.why, key, v)))
 		return
 	}
-	c.m.store(c.db, key, was, newEntry(key, was, v, d))
+	c.m.store(&c.why, c.db, key, was, newEntry(key, was, v, d))
 }
 
 // delete removes a key and reports whether it was there.
 func (c *ctx) delete(key string) bool {
 	was := c.lookup(key)
 	if was != nil {
-		c.m.store(c.db, key, was, nil)
+		c.m.store(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }
@@ -188,7 +189,7 @@ func (c *ctx) delete(key string) bool {
 // setDeadline gives a key that is there a deadline; never takes it away.
 func (c *ctx) setDeadline(key string, d deadline) {
 	if was := c.lookup(key); was != nil {
-		c.m.store(c.db, key, was, c.m.until(was, d))
+		c.m.store(&c.why, c.db, key, was, c.m.until(&c.why, was, d))
 	}
 }
 

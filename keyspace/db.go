@@ -36,8 +36,8 @@ func newDatabase() *database {
 // that nothing of what a change means can be forgotten: the version, the fence,
 // the lease, the memory, the journal of a running script, the event "new", what
 // clients that track the key are told, what becomes of a lock, and that those who wait for it may be
-// served, or woken.
-func (m *Machine) store(db int, key string, was, next *entry) {
+// served, or woken. why is read only.
+func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 	if m.trial.stops() {
 		return
 	}
@@ -46,7 +46,7 @@ func (m *Machine) store(db int, key string, was, next *entry) {
 		m.stamp(db, key, was, next)
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
-	m.noteLock(db, key, was, next)
+	m.noteLock(why, db, key, was, next)
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.leased() || next != nil && next.leased() {
 		m.spend(value.TreeWork(m.dbs[db].leases.count))
@@ -146,7 +146,7 @@ func (m *Machine) expired(e *entry) bool {
 
 // expire ends a lease.
 func (m *Machine) expire(db int, e *entry) {
-	m.because(cause{how: eventExpired}, func() { m.store(db, e.key(), e, nil) })
+	m.store(&leaseIsOver, db, e.key(), e, nil)
 	m.noteExpiry()
 	m.stats.expiredKeys++
 	m.notify(db, notifyExpired, "expired", e.key())
@@ -204,7 +204,6 @@ type journal struct {
 	changed   int // changes, likewise
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
-	lockNews  int // likewise
 	gone      int // keys that have gone, likewise
 	events    eventMark
 	sequence  uint64
@@ -234,7 +233,6 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready), gone: len(m.gone),
-		lockNews: len(m.lockNews),
 		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
 	}
 }
@@ -315,7 +313,6 @@ func (m *Machine) rollback() {
 		}
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
-	m.lockNews = m.lockNews[:j.lockNews]
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
 	m.gone = m.gone[:j.gone]
@@ -344,16 +341,16 @@ func (t *trial) found(now int64, e *entry) {
 }
 
 // storeLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (m *Machine) storeLock(db int, key string, was *entry, l *value.Lock) {
+func (m *Machine) storeLock(why *cause, db int, key string, was *entry, l *value.Lock) {
 	m.spend(l.SeekWork())
-	m.store(db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
+	m.store(why, db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
 }
 
 // endOf is the deadline of a key with such a lock.
 func endOf(l *value.Lock) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
 
 // until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
-func (m *Machine) until(was *entry, d deadline) *entry {
+func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 	l := was.lock()
 	if l == nil || m.trial.stops() {
 		return newTagged(was.key(), was, was.value(), d, was.tag())
@@ -362,7 +359,7 @@ func (m *Machine) until(was *entry, d deadline) *entry {
 	m.sequence++
 	all := l.Until(func(h *value.Holder) {
 		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
-		m.noteLease(was.key(), h)
+		m.noteLease(why, was.key(), h)
 	})
 	return newEntry(was.key(), was, value.OfAggregate(all), d)
 }
@@ -370,7 +367,7 @@ func (m *Machine) until(was *entry, d deadline) *entry {
 // endHolders ends the leases of holders that are over, of a lock that has others.
 func (m *Machine) endHolders(db int, e *entry) *entry {
 	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
-	m.because(cause{how: eventExpired}, func() { m.storeLock(db, e.key(), e, left) })
+	m.storeLock(&leaseIsOver, db, e.key(), e, left)
 	m.noteExpiry()
 	m.notify(db, notifyGeneric, "unlock", e.key())
 	next, _ := m.dbs[db].keys.get(e.key())

@@ -74,8 +74,8 @@ func (d *digest) stored(db int, key string, e *entry) {
 		d.text(e.str())
 	}
 	if f := e.facts(); f != nil {
-		d.add(uint64(f.sinceMs))
-		d.add(uint64(f.renewals))
+		d.add(uint64(f.SinceMs))
+		d.add(uint64(f.Renewals))
 	}
 	if t := e.tag(); t != nil {
 		d.text(t.owner)
@@ -122,7 +122,7 @@ func (d *digest) event(record []byte) {
 func (d *digest) message(m *resp.Message) {
 	switch m.Kind {
 	case resp.MessageChanges: // told to who tracks; what changed was stored
-	case resp.MessageEvent: // of an event, which was folded in
+	case resp.MessageLock, resp.MessageHeld: // of an event, which was folded in, or of a renewal
 	case resp.MessageBlock:
 		d.add(m.Block.ID.Session)
 		d.add(m.Block.ID.Number)

@@ -9,17 +9,18 @@
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, and the commands that are elsewhere
-//	news.go      the words in which subscribers are told of what becomes of locks
+//	news.go      what subscribers, and holders of locks, are told of what becomes of them
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
+//	fields.go    the maps that commands about locks answer
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
 //	deadlock.go  owners that wait for each other
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
-//	holders.go   what holders of locks hear of them
+//	holders.go   what the nodes whose clients hold locks ask about them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
 //	fate.go      what becomes of locks, as store notes it    events.go  the log of that
 //	digest.go    what nodes compare
@@ -39,7 +40,6 @@
 //	deadlock.go -> line.go   and his place in line
 //	block.go -> wake.go      a library's waiters are served, too
 //	db.go -> wake.go         the same of a library's
-//	fate.go -> holders.go    what becomes of a lock is told its holder
 //	fate.go -> news.go       what becomes of a lock is told
 //	fate.go -> hashlock.go   of a hash, too
 //	entry.go -> hashlock.go  which a mark says to be one

@@ -34,21 +34,10 @@ type lockMark uint32
 const (
 	noLock    lockMark = 0
 	mayBeLock lockMark = 1 << 30 // it came into being under a condition, and becomes a lock by its first lease
-	isLock    lockMark = 1 << 31 // lockFacts follow the entry, before the key
+	isLock    lockMark = 1 << 31 // value.Facts follow the entry, before the key
 
 	lockMarks = mayBeLock | isLock
 )
-
-// lockFacts are what is known of a lock that is held. store fills them in.
-type lockFacts struct {
-	sinceTick, sinceMs int64 // when its token got it: by the log clock, and since 1970
-	leaseMs            int64 // its lease as it was last begun; -1: it has none now
-	renewals           uint32
-	client             uint32 // a hash of who was granted it; 0: not known
-}
-
-// counted is the renewals and the client as one number, as images have them.
-func (f *lockFacts) counted() uint64 { return uint64(f.client)<<32 | uint64(f.renewals) }
 
 // clientHash is what is kept of a client in the facts.
 func clientHash(by resp.Sender) uint32 {
@@ -59,15 +48,7 @@ func clientHash(by resp.Sender) uint32 {
 	return max(1, uint32(xxh3.HashString(c.Addr)^xxh3.HashString(c.Node)*31^c.ID*0x9e3779b97f4a7c15))
 }
 
-const factsBytes = unsafe.Sizeof(lockFacts{})
-
-// renew notes that the lease was begun anew, or taken away.
-func (f *lockFacts) renew(until deadline, now int64) {
-	if f.leaseMs = -1; until.set() {
-		f.leaseMs = until.tick - now
-		f.renewals = max(f.renewals, f.renewals+1)
-	}
-}
+const factsBytes = unsafe.Sizeof(value.Facts{})
 
 const (
 	entryBytes = unsafe.Sizeof(entry{})
@@ -96,7 +77,7 @@ const tagOverheadBytes = 96
 // outsideLock is an outsideEntry that is a lock.
 type outsideLock struct {
 	outsideEntry
-	facts lockFacts
+	facts value.Facts
 }
 
 // newEntry makes the entry of a key that is about to be stored in the place of was; nil:
@@ -188,14 +169,14 @@ func (e *entry) following(from, n uint32) string {
 func (e *entry) mark() lockMark { return lockMark(e.keyBytes) & lockMarks }
 
 // facts are those of a lock; nil of what is none. Only store changes them, before the entry is stored.
-func (e *entry) facts() *lockFacts {
+func (e *entry) facts() *value.Facts {
 	switch {
 	case e.mark() != isLock:
 		return nil
 	case e.strBytes == isOutside:
 		return &(*outsideLock)(unsafe.Pointer(e)).facts
 	}
-	return (*lockFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+	return (*value.Facts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
 }
 
 // shortKeyBytes are those of a key that follows.

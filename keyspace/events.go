@@ -76,6 +76,7 @@ func (k eventKind) ends() bool { return k >= eventReleased && k <= eventSwapped 
 
 // lockEvent is one event. Fields that its kind does not have are zero.
 type lockEvent struct {
+	number       uint64 // in the log; not in the record
 	kind         eventKind
 	db           int
 	tick, wallMs int64
@@ -219,6 +220,7 @@ func (l *eventLog) eachOf(wanted func(hash uint32) bool, visit func(e *lockEvent
 		for i := from; i < len(c.heads); i++ {
 			if wanted(c.heads[i].hash) {
 				e, _ = readEvent(c.record(i)) // it was written here, or checked when the image was read
+				e.number = c.first + uint64(i)
 				visit(&e)
 			}
 		}

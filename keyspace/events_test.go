@@ -67,6 +67,7 @@ func TestEventLogIsASlice(t *testing.T) {
 				l, mark = &back, eventMark{mark.next, mark.bytes}
 			default:
 				e := anyEvent(rng)
+				e.number = l.next
 				l.add(&e)
 				want = append(want, e)
 			}
@@ -314,7 +315,7 @@ func TestEntryOfALock(t *testing.T) {
 				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+int64(factsBytes) {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
-				*e.facts() = lockFacts{1, 2, 3, 4, 5}
+				*e.facts() = value.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
 				next := newTagged(key, e, e.value(), never, tag)
 				if *next.facts() != *e.facts() || next.key() != key || next.str() != token || next.tag() != tag {
 					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.facts())

@@ -8,7 +8,7 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted here: store tells of every change of a key, and cause says whose it is.
+// What becomes of locks is noted here: store tells of every change of a key, and why says whose it is.
 
 // Limits of what counts as a lock; what is longer is data.
 const (
@@ -17,7 +17,7 @@ const (
 	lockPatternBytesMax = 512
 )
 
-// cause is why something changes: the command that runs, and who sent it.
+// cause is why something changes: the command that runs, and who sent it. A ctx has that of its command.
 type cause struct {
 	by        string // the command; "": none, something has ended by itself
 	script    bool   // a script calls it
@@ -28,13 +28,8 @@ type cause struct {
 	waitedMs  int64     // the command had waited
 }
 
-// because runs do as a cause of its own.
-func (m *Machine) because(why cause, do func()) {
-	was := m.cause
-	m.cause = why
-	do()
-	m.cause = was
-}
+// leaseIsOver is the cause of what ends by itself.
+var leaseIsOver = cause{how: eventExpired}
 
 // cause is that of what a waiter is served.
 func (w *waiter) cause(now int64) cause {
@@ -65,74 +60,75 @@ func (m *Machine) notes(key string) bool {
 }
 
 // markOf is the mark of a key that comes into being under a condition.
-func (m *Machine) markOf(key string, v value.Value) lockMark {
+func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
 	if v.Aggregate() != nil || v.Str() == "" || len(v.Str()) > lockTokenBytesMax || !m.notes(key) ||
-		m.cause.script && helpsRedisson(key) {
+		why.script && helpsRedisson(key) {
 		return noLock
 	}
 	return mayBeLock
 }
 
 // noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
-func (m *Machine) noteLease(key string, h *value.Holder) {
+func (m *Machine) noteLease(why *cause, key string, h *value.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
-		var f lockFacts
-		f.renew(deadline{tick: h.Tick}, m.now)
-		h.LeaseMs, h.Renewals = f.leaseMs, h.Renewals+uint64(f.renewals)
+		h.Renew(h.Tick, m.now)
 	case m.notes(key) && h.Tick != value.NoLeaseTick:
-		h.SinceTick, h.SinceMs, h.LeaseMs = m.now, m.wallUs/1000, h.Tick-m.now
+		h.Facts = m.newFacts(why, h.Tick)
+		if !m.owning {
+			h.Client = 0
+		}
 	}
 }
 
-// lockName is the lock of an event.
+// lockName is the lock of an event, and why that comes.
 type lockName struct {
+	why     *cause
 	db      int
 	key     string
-	permits int64  // see lockEvent
-	client  uint32 // lockFacts.client of who loses it
+	permits int64 // see lockEvent
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
-func (m *Machine) noteLock(db int, key string, was, next *entry) {
+func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	if !m.noting {
 		return
 	}
-	had, has := factsOf(was), factsOf(next)
+	had, has, of := factsOf(was), factsOf(next), lockName{why: why, db: db, key: key}
 	if was.hashLock() != nil || next.hashLock() != nil {
-		m.noteHash(lockName{db: db, key: key}, was, next)
+		m.noteHash(of, was, next)
 	}
 	switch {
 	case had == nil && has == nil:
 	case had == nil:
-		*has = m.newFacts(next)
+		*has = m.newFacts(why, next.deadline.tick)
 		h := heldBy(next)
-		m.noteGrant(lockName{db: db, key: key}, &h)
+		m.noteGrant(of, &h)
 	case has == nil:
 		h := heldBy(was)
-		m.noteLoss(lockName{db: db, key: key, client: had.client}, &h, next != nil)
+		m.noteLoss(of, &h, next != nil)
 	case was.deadline != next.deadline:
-		has.renew(next.deadline, m.now)
+		has.Renew(next.deadline.tick, m.now)
 	}
 	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
-		m.noteHolders(lockName{db: db, key: key}, before, after, next != nil)
+		m.noteHolders(of, before, after, next != nil)
 	}
 }
 
 // factsOf are the facts of a lock that is a string.
-func factsOf(e *entry) *lockFacts {
+func factsOf(e *entry) *value.Facts {
 	if e == nil || e.mark() != isLock || e.agg() != nil {
 		return nil
 	}
 	return e.facts()
 }
 
-// newFacts are those of a lock that is granted now.
-func (m *Machine) newFacts(e *entry) lockFacts {
-	f := lockFacts{sinceTick: m.now, sinceMs: m.wallUs / 1000, leaseMs: -1, client: clientHash(m.cause.client)}
-	if e.deadline.set() {
-		f.leaseMs = e.deadline.tick - m.now
+// newFacts are those of a lock that is granted now, until a tick.
+func (m *Machine) newFacts(why *cause, until int64) value.Facts {
+	f := value.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
+	if until != value.NoLeaseTick {
+		f.LeaseMs = until - m.now
 	}
 	return f
 }
@@ -146,10 +142,8 @@ func lockOf(e *entry) *value.Lock {
 
 // heldBy is the holder of an exclusive lock, as one of many.
 func heldBy(e *entry) value.Holder {
-	f := e.facts()
 	h := value.Holder{
-		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs,
-		SinceTick: f.sinceTick, SinceMs: f.sinceMs, LeaseMs: f.leaseMs, Renewals: uint64(f.renewals),
+		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs, Facts: *e.facts(),
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note
@@ -210,34 +204,34 @@ func (m *Machine) noteGrant(of lockName, h *value.Holder) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	m.note(&lockEvent{
+	m.note(of.why, &lockEvent{
 		kind: eventGranted, db: of.db, tick: m.now, key: of.key, token: h.Token, owner: h.Owner, note: h.Note,
-		fence: h.Fence, permits: of.permits, waitedMs: m.cause.waitedMs, leaseMs: h.LeaseMs,
+		fence: h.Fence, permits: of.permits, waitedMs: of.why.waitedMs, leaseMs: h.LeaseMs,
 	})
 }
 
-// noteLoss notes that a holder has lost a lock, perhaps to something else at its key.
+// noteLoss notes that a holder has lost a lock, perhaps to something else at its key. What the client deletes that was
+// granted the lock is released.
 func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	kind, tick := m.cause.how, m.now
+	kind, tick := of.why.how, m.now
 	switch {
 	case kind == eventExpired:
 		tick = min(tick, h.Tick)
 	case kind != eventNone:
 	case overwritten:
 		kind = eventOverwritten
-	case m.cause.condition, of.client != 0 && of.client == clientHash(m.cause.client):
+	case of.why.condition, h.Client != 0 && h.Client == clientHash(of.why.client):
 		kind = eventReleased
 	default:
 		kind = eventDeleted
 	}
-	m.tellLoss(of, h, kind)
-	m.note(&lockEvent{
+	m.note(of.why, &lockEvent{
 		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
-		permits: of.permits, reason: m.cause.reason,
-		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: h.Renewals, renewedMs: renewedMs(h),
+		permits: of.permits, reason: of.why.reason,
+		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: uint64(h.Renewals), renewedMs: renewedMs(h),
 	})
 }
 
@@ -270,7 +264,7 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 		e.kind = eventLeft
 	}
 	e.waitedMs = w.waitedMs(e.tick)
-	m.because(cause{client: w.client}, func() { m.note(e) })
+	m.note(&cause{client: w.client}, e)
 }
 
 // eventPermits are those that a request asks for.
@@ -282,17 +276,15 @@ func (l *lockRequest) eventPermits() int64 {
 }
 
 // noteLocksOf notes what becomes of all locks of a database.
-func (m *Machine) noteLocksOf(kind eventKind, db, other int) {
+func (m *Machine) noteLocksOf(why *cause, kind eventKind, db, other int) {
 	if m.noting && m.dbs[db].keys.len() > 0 {
-		m.addLockNews(resp.LockNews{HeldLock: resp.HeldLock{DB: db}, How: eventNames[kind]})
-		m.note(&lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
+		m.note(why, &lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
 	}
 }
 
 // note adds an event, and tells of it.
-func (m *Machine) note(e *lockEvent) {
-	e.by, e.script, e.client = m.cause.by, m.cause.script, m.cause.client
-	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+func (m *Machine) note(why *cause, e *lockEvent) {
+	m.complete(why, e)
 	var record []byte
 	if m.events.begun {
 		record = m.events.add(e)
@@ -304,5 +296,17 @@ func (m *Machine) note(e *lockEvent) {
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
-	m.emit(resp.Message{Kind: resp.MessageEvent, Event: record, News: newsOf(m.settings.showTokens)})
+	m.tellLock(resp.MessageLock, record)
+}
+
+// complete says whose doing an event is, and when it was.
+func (m *Machine) complete(why *cause, e *lockEvent) {
+	e.by, e.script, e.client = why.by, why.script, why.client
+	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+}
+
+// tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
+// locks.
+func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
+	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: newsOf(m.settings.showTokens)})
 }

@@ -13,11 +13,11 @@ import (
 // error. KEYS[1] and ARGV[1] stand for themselves.
 type fakeScripts struct{}
 
-func (fakeScripts) Compile(s resp.Script) (resp.Reply, bool) {
+func (fakeScripts) Compile(s resp.Script) error {
 	if strings.Contains(s.Source, "(") {
-		return resp.Err("ERR Error compiling script"), false
+		return resp.Error("ERR Error compiling script")
 	}
-	return resp.Reply{}, true
+	return nil
 }
 
 func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
@@ -53,9 +53,9 @@ func (fakeScripts) Run(s resp.Script, keys, argv []string, lim resp.ScriptLimits
 // Load reads the lines "function NAME FLAG ..." of a library; what comes before the
 // first is its own code, what follows each is the function. A line "limit" or "fail"
 // of its own code ends it. Each line takes a step.
-func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool) {
+func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Function, left resp.ScriptLimits, err error) {
 	if strings.Contains(lib.Source, "(") {
-		return nil, lim, resp.Err("ERR Error compiling function"), false
+		return nil, lim, resp.Error("ERR Error compiling function")
 	}
 	for _, line := range strings.Split(lib.Source, "\n") {
 		words := split(line)
@@ -64,9 +64,9 @@ func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Fun
 		}
 		switch {
 		case lim.Steps < 0, words[0] == "limit" && len(list) == 0:
-			return nil, lim, resp.Err("ERR script limit"), false
+			return nil, lim, resp.Error("ERR script limit")
 		case words[0] == "fail" && len(list) == 0:
-			return nil, lim, resp.Err("ERR Error registering functions"), false
+			return nil, lim, resp.Error("ERR Error registering functions")
 		case words[0] == "function" && len(words) > 1:
 			f := resp.Function{Name: words[1]}
 			for _, word := range words[2:] {
@@ -77,7 +77,7 @@ func (fakeScripts) Load(lib resp.Script, lim resp.ScriptLimits) (list []resp.Fun
 			list = append(list, f)
 		}
 	}
-	return list, lim, resp.Reply{}, true
+	return list, lim, nil
 }
 
 func (f fakeScripts) Call(lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
@@ -138,16 +138,15 @@ func apply(m *Machine, at resp.Stamp, line string) (resp.Reply, []resp.Message) 
 // them, and to those who hold locks.
 func published(msgs []resp.Message) []resp.Message {
 	return slices.DeleteFunc(slices.Clone(msgs), func(m resp.Message) bool {
-		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Kind == resp.MessageLocks ||
-			m.Kind == resp.MessageEvent
+		return m.Kind == resp.MessageChanges || m.Kind == resp.MessageBlock || m.Form != nil
 	})
 }
 
 // newsIn lists what an entry says of locks, as channel and payload.
 func newsIn(msgs []resp.Message) (list []string) {
 	for _, m := range msgs {
-		if m.Kind == resp.MessageEvent {
-			list = append(list, m.News.Channel(m.Event)+" "+m.News.Payload(m.Event))
+		if m.Kind == resp.MessageLock {
+			list = append(list, m.Form.Channel(m.Event)+" "+m.Form.Payload(m.Event))
 		}
 	}
 	return list

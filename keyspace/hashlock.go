@@ -20,7 +20,7 @@ type hashLock struct {
 type hashHolder struct {
 	token              string // its field
 	sinceTick, sinceMs int64
-	client             uint32 // see lockFacts
+	client             uint32 // see value.Facts
 	shared             bool   // others may hold it as well
 }
 
@@ -94,9 +94,10 @@ func (l *hashLock) shared() bool { return len(l.holders) > 0 && l.holders[0].sha
 
 // holder is one of the holders, as one of many.
 func (l *hashLock) holder(h *hashHolder) value.Holder {
+	f := l.facts
+	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
 	return value.Holder{
-		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs,
-		SinceTick: h.sinceTick, SinceMs: h.sinceMs, LeaseMs: l.facts.leaseMs, Renewals: uint64(l.facts.renewals),
+		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs, Facts: f,
 	}
 }
 
@@ -109,11 +110,11 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	}
 	if after != nil {
 		if before == nil {
-			after.facts = m.newFacts(next)
+			after.facts = m.newFacts(of.why, next.deadline.tick)
 		} else if was.deadline != next.deadline {
-			after.facts.renew(next.deadline, m.now)
+			after.facts.Renew(next.deadline.tick, m.now)
 		}
-		after.holders = m.hashHolders(held, after.hash())
+		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders
 	}
 	for i := range held {
@@ -134,7 +135,6 @@ func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }
 
 // held is the lock as one holds it.
 func (of lockName) held(h *hashHolder) lockName {
-	of.client = h.client
 	if h.shared {
 		of.permits = sharedPermits
 	}
@@ -142,7 +142,7 @@ func (of lockName) held(h *hashHolder) lockName {
 }
 
 // hashHolders are those who hold a lock that others have held: whom a hash counts.
-func (m *Machine) hashHolders(held []hashHolder, h *value.Hash) []hashHolder {
+func (m *Machine) hashHolders(why *cause, held []hashHolder, h *value.Hash) []hashHolder {
 	m.spend(value.FarWork * int64(1+len(held)))
 	if sameHolders(held, h) {
 		return held
@@ -163,7 +163,7 @@ func (m *Machine) hashHolders(held []hashHolder, h *value.Hash) []hashHolder {
 	for i := 0; i < n && len(holds) < hashHoldersMax; i++ {
 		name, _ := h.At(i)
 		next := hashHolder{
-			token: name, sinceTick: m.now, sinceMs: m.wallUs / 1000, client: clientHash(m.cause.client),
+			token: name, sinceTick: m.now, sinceMs: m.wallUs / 1000, client: clientHash(why.client),
 			shared: moded && !strings.HasSuffix(name, hashWrite),
 		}
 		if namesHolder(name) && !slices.ContainsFunc(holds, next.is) {

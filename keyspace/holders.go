@@ -5,52 +5,19 @@ import (
 	"lockd/resp"
 )
 
-// What the clients that hold locks hear of them: every entry tells every node which LOCKs it has
-// granted, and which locks were lost in it. The node that has the client knows whom that concerns.
+// What clients that hold locks ask of them, besides what they are told: see news.go.
 
-// lockNewsMax bounds the news of one entry. Where there are more, nodes look for themselves.
-const lockNewsMax = 1 << 14
-
-func (m *Machine) addLockNews(n resp.LockNews) {
-	switch len(m.lockNews) {
-	case lockNewsMax:
-		n = resp.LockNews{How: resp.LockUnknown}
-	case lockNewsMax + 1:
-		return
+// tellAgain tells of a LOCK that answers a fence to a token that had the lock before, and answers that. Its client may be
+// another one, and is to hear of the loss, too; in the history it is a renewal like others.
+func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
+	if again && c.m.applying && c.m.leaseOf(lock).Held {
+		e := lockEvent{kind: eventGranted, db: c.db, tick: c.m.now, key: l.key, token: l.token, fence: lock.Fence}
+		e.leaseMs = l.leaseMs
+		c.m.complete(&c.why, &e)
+		c.m.tellLock(resp.MessageHeld, appendEvent(nil, &e))
 	}
-	m.lockNews = append(m.lockNews, n)
-}
-
-// tellLockNews tells the news of an entry, behind all else. The digest has them already, as events.
-func (m *Machine) tellLockNews() {
-	if len(m.lockNews) > 0 {
-		m.emit(resp.Message{Kind: resp.MessageLocks, Index: m.index, Locks: m.lockNews})
-	}
-	m.lockNews = nil
-}
-
-// tellLoss tells that a holder has lost a lock.
-func (m *Machine) tellLoss(of lockName, h *value.Holder, kind eventKind) {
-	m.addLockNews(resp.LockNews{
-		HeldLock: resp.HeldLock{DB: of.db, Key: of.key, Token: h.Token},
-		How:      eventNames[kind], Script: m.cause.script, Client: m.cause.client,
-	})
-}
-
-// tellGrant tells of a LOCK that is answered a fence, and answers that. Of a lock that is not noted
-// there would be no news when it is lost; what a script takes is the script's affair.
-func (c *ctx) tellGrant(l *lockRequest, reply resp.Reply) resp.Reply {
-	m := c.m
-	if !m.applying || m.cause.client == "" || m.cause.script || reply.Kind != resp.KindInt {
-		return reply
-	}
-	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(reply.Int)}
-	if m.leaseOf(lock).Held {
-		m.addLockNews(resp.LockNews{
-			HeldLock: lock, How: resp.LockGranted, LeaseMs: l.leaseMs, Client: m.cause.client,
-		})
-	}
-	return reply
+	return fence
 }
 
 // Leases looks at locks; see cluster.Machine.

@@ -22,7 +22,7 @@ import (
 //	          kind value [n { token since-tick since-wall client shared }]     of a lock that is a hash
 //	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
-//	          token owner note fence version tick wall since-tick since-wall lease renewals   of a lock
+//	          token owner note fence version tick wall since-tick since-wall lease renewals client   of a lock
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
@@ -42,8 +42,9 @@ const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
 	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
-	// and locks that are hashes; 9 has users.
-	imageVersion = 9
+	// and locks that are hashes; 9 has the client of a holder;
+	// 10 has users.
+	imageVersion = 10
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -126,7 +127,7 @@ func (e *entry) write(w *value.Writer) {
 	case isLock:
 		f := e.facts()
 		w.Byte(value.KindLock)
-		for _, n := range []uint64{uint64(f.sinceTick), uint64(f.sinceMs), uint64(f.leaseMs), f.counted()} {
+		for _, n := range []uint64{uint64(f.SinceTick), uint64(f.SinceMs), uint64(f.LeaseMs), uint64(f.Client)<<32 | uint64(f.Renewals)} {
 			w.U64(n)
 		}
 	case mayBeLock:
@@ -152,7 +153,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	version := readHeader(r)
 	next.readClock(r)
 	next.settings = readSettings(r)
-	if version >= 9 {
+	if version >= 10 {
 		next.usersRev = r.U64()
 		next.users = readUsers(r)
 	}
@@ -254,7 +255,7 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 }
 
 // readMark reads what is known of a lock, if there is anything, and the kind of what follows.
-func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
+func readMark(r *value.Reader) (mark lockMark, facts value.Facts, kind byte) {
 	kind = r.Byte()
 	switch {
 	case r.Version < 7:
@@ -262,9 +263,9 @@ func readMark(r *value.Reader) (mark lockMark, facts lockFacts, kind byte) {
 	case kind == value.KindMaybe:
 		return mayBeLock, facts, r.Byte()
 	case kind == value.KindLock:
-		facts = lockFacts{sinceTick: r.I64(), sinceMs: r.I64(), leaseMs: r.I64()}
+		facts = value.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
 		counted := r.U64()
-		if facts.renewals, facts.client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.client != 0 {
+		if facts.Renewals, facts.Client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.Client != 0 {
 			r.Fail("a lock that was renewed too often")
 		}
 		return isLock, facts, r.Byte()

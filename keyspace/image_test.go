@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
@@ -46,7 +47,7 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.BeginDigest()
 	}
 	unnoted := version < 7
-	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10, Unnoted: unnoted}
+	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10, Unnoted: unnoted, Unowned: version < 9}
 	mustApply(t, m, at, 0,
 		"SET lock token NX PX 30000",
 		"SET forever value",
@@ -93,12 +94,12 @@ func sampleOf(t testing.TB, version int) *Machine {
 			fmt.Sprintf("EVAL 'HINCRBY hashed %s 1\nPEXPIRE hashed 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY maybehashed %s 1' 0", tokenOf(1)),
 			fmt.Sprintf("EVAL 'HSET shared mode read\nHSET shared %s 1\nPEXPIRE shared 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY shared %s 1' 0", tokenOf(2)))
 	}
-	if version >= 9 {
+	if version >= 10 {
 		mustApply(t, m, at, 0,
 			"ACL SETUSER alice on >secret ~a:* %R~b:* &news:* +@lock -unlock +config|get '(~w +set +select|0)'", "ACL SETUSER default -@admin",
 			"ACL SETUSER bob", "ACL DELUSER bob")
 	}
-	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11, Unnoted: unnoted}
+	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11, Unnoted: unnoted, Unowned: version < 9}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
 	mustApply(t, m, at, 0, "SWAPDB 3 4")
 	if version < 5 {
@@ -131,7 +132,12 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.Apply(at, []resp.Request{wait, take})
 	}
 	if version == 7 {
-		m.eachFacts(func(f *lockFacts) { f.client = 0 })
+		m.eachFacts(func(f *value.Facts) { f.Client = 0 })
+	}
+	if version >= 9 {
+		take := request(0, "LOCK both a PX 30000 LIMIT 2", "LOCK both b PX 30000 LIMIT 2")
+		take.Sender = resp.Client{ID: 7, Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
+		m.Apply(at, []resp.Request{take})
 	}
 	return m
 }
@@ -230,7 +236,7 @@ func TestImageOfVersion6Opens(t *testing.T) {
 }
 
 // eachFacts visits what is known of the locks that are held.
-func (m *Machine) eachFacts(visit func(f *lockFacts)) {
+func (m *Machine) eachFacts(visit func(f *value.Facts)) {
 	for _, d := range m.dbs {
 		d.keys.each(func(e *entry) bool {
 			if f := e.facts(); f != nil {
@@ -253,7 +259,8 @@ func TestImageOfVersion7Opens(t *testing.T) {
 	}
 }
 
-// The image that version 8 has written opens, for ever: it is that of version 9 without users.
+// The image that version 8 has written opens, for ever: it is that of version 9
+// without the clients of those who hold a lock with others.
 func TestImageOfVersion8Opens(t *testing.T) {
 	img, err := os.ReadFile(filepath.Join("testdata", "v8", "sample.image"))
 	if err != nil {
@@ -264,12 +271,23 @@ func TestImageOfVersion8Opens(t *testing.T) {
 	}
 }
 
+// The image that version 9 has written opens, for ever: it is that of version 10 without users.
+func TestImageOfVersion9Opens(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v9", "sample.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 9))) {
+		t.Error("it does not hold what was put into it")
+	}
+}
+
 // The image that this version writes opens, for ever, and the bytes it writes are
 // those of the file. Until a release has this version it may still change: then,
-// write the file with go test ./keyspace -run ImageOfVersion9 -rewrite. Once it is
-// released, a change of the format is version 10 with a file of its own.
-func TestImageOfVersion9(t *testing.T) {
-	file := filepath.Join("testdata", "v9", "sample.image")
+// write the file with go test ./keyspace -run ImageOfVersion10 -rewrite. Once it is
+// released, a change of the format is version 11 with a file of its own.
+func TestImageOfVersion10(t *testing.T) {
+	file := filepath.Join("testdata", "v10", "sample.image")
 	written := image(t, sample(t))
 	if *rewrite {
 		if err := os.WriteFile(file, written, 0o644); err != nil {
@@ -315,7 +333,7 @@ func TestNewerImageIsRefused(t *testing.T) {
 	img := image(t, sample(t))
 	binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
 	err := New(nil).Restore(bytes.NewReader(sealed(img)))
-	want := "keyspace: the image has version 10, this lockd reads up to version 9"
+	want := "keyspace: the image has version 11, this lockd reads up to version 10"
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, want %s", err, want)
 	}

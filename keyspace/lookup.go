@@ -72,11 +72,11 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 		c.m.spend(int64(v.Len())*value.TreeWork(v.Len()) + value.HashWork*v.Size())
 	}
 	if v.Len() > 0 || v.Kind().KeepsEmpty {
-		c.m.store(c.db, key, was, newMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
+		c.m.store(&c.why, c.db, key, was, newMarked(key, was, value.OfAggregate(v), d, nil, c.markOfEdited(key, was, v)))
 		return false
 	}
 	if was != nil {
-		c.m.store(c.db, key, was, nil)
+		c.m.store(&c.why, c.db, key, was, nil)
 	}
 	return was != nil
 }

@@ -38,8 +38,8 @@ type Machine struct {
 	index      uint64 // of the entry being applied
 	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
 	noting     bool   // what becomes of locks is noted
-	cause      cause
 	user       string // whose rights the scripts of the running request have; "": all
+	owning     bool   // the client of each holder is noted
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
@@ -60,8 +60,7 @@ type Machine struct {
 	servedBytes int64                 // replies to waiters in this entry
 	searched    int64                 // work of searches for deadlocks in this entry
 
-	lockNews []resp.LockNews // of this entry, for those who hold locks
-	gone     []goneLock      // those who wait for them by a library are woken when the command has ended
+	gone []goneLock // those who wait for them by a library are woken when the command has ended
 }
 
 // stats are the figures of INFO that follow from the log.
@@ -93,7 +92,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	at.Tick = m.tick
 	m.wallUs = at.Wall
 	m.index, m.draws, m.applying = at.Index, 0, true
-	m.now, m.cause, m.noting = m.tick, cause{}, !at.Unnoted
+	m.now, m.noting, m.owning = m.tick, !at.Unnoted, !at.Unowned
 	m.events.begin(m)
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
@@ -107,7 +106,6 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.tellChanges()
 	m.events.trim(m.settings.historyMax)
 	m.foldEntry()
-	m.tellLockNews()
 	messages := m.messages
 	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
 	return results, messages
@@ -157,7 +155,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		return res
 	}
 	m.request = m.newMeter()
-	m.cause, m.user = cause{client: req.Sender}, req.User
+	m.user = req.User
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {
@@ -175,7 +173,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 		if before > workMax || !req.Multi && m.request.replyBytes > replyBytesMax {
 			break // the rest goes into another entry, so that others get their turn in between
 		}
-		c := ctx{m: m, at: at, db: cmd.DB}
+		c := ctx{m: m, at: at, db: cmd.DB, why: cause{client: req.Sender}}
 		m.answer(&res, c.execute(cmd))
 		m.reads.endCommand(m.position())
 		if !req.Multi {

@@ -7,7 +7,8 @@ import (
 	"lockd/resp"
 )
 
-// lockNews tells subscribers what becomes of locks: the messages of the channels __lock@<db>__:<key>.
+// lockNews reads a record: for subscribers the messages of the channels __lock@<db>__:<key>, for the nodes whose
+// clients hold locks what they are to be told.
 type lockNews struct{ whole bool } // whole: tokens are shown so
 
 var newsWhole, newsPrefix = &lockNews{whole: true}, &lockNews{}
@@ -17,6 +18,18 @@ func newsOf(whole bool) *lockNews {
 		return newsWhole
 	}
 	return newsPrefix
+}
+
+// News is an event for those who hold locks. A grant is one if it answers LOCK, to a client that is known: what a
+// script takes is the script's affair.
+func (*lockNews) News(event []byte) (n resp.LockNews) {
+	e, _ := readEvent(event)
+	if e.kind.ends() || e.kind == eventGranted && e.by == lockCommand && !e.script && e.client != "" {
+		n.How = eventNames[e.kind]
+	}
+	n.HeldLock = resp.HeldLock{DB: e.db, Key: e.key, Token: e.token, Fence: e.fence}
+	n.LeaseMs, n.Script, n.Client = e.leaseMs, e.script, e.client
+	return n
 }
 
 // Channel is the channel of an event. What becomes of a whole database has one without a key.

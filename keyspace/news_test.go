@@ -67,6 +67,60 @@ func TestOwnDeleteIsTold(t *testing.T) {
 	}
 }
 
+// Whatever kind of lock it is, the channel, LOCKS HISTORY and LOCKS WHY call a deletion by the same word: released, if
+// the client of this very holder deletes it, also when its grant is forgotten, and behind an image.
+func TestOwnDeleteIsTheSameEverywhere(t *testing.T) {
+	other := "10.0.0.2:1"
+	for _, tc := range []struct{ take, free, addr, want string }{
+		{"SET a token NX PX 5000", "DEL a", "", "released"},
+		{"SET a token NX PX 5000", "DEL a", other, "deleted"},
+		{"LOCK a token PX 5000", "UNLINK a", "", "released"},
+		{"LOCK a token PX 5000 SHARED", "DEL a", "", "released"},
+		{"LOCK a token PX 5000 SHARED", "DEL a", other, "deleted"},
+		{"LOCK a token PX 5000 LIMIT 2", "DEL a", "", "released"},
+		{"LOCK a token PX 5000 LIMIT 2; RENEW a token PX 9000", "DEL a", "", "released"},
+		{"LOCK a token PX 5000 LIMIT 2; PERSIST a", "DEL a", other, "deleted"},
+		{"LOCK a token PX 5000 SHARED; CONFIG SET lock-history-max-events 1; LOCK b token PX 5000", "DEL a", "", "released"},
+	} {
+		m := New(fakeScripts{})
+		web := resp.Client{ID: 7, Addr: "10.0.0.1:5000", Node: "n1"}
+		take := request(0, strings.Split(tc.take, "; ")...)
+		take.Sender = web.Sender()
+		at := resp.Stamp{Wall: 5_000_000, Index: 1}
+		m.Apply(at, []resp.Request{take})
+		m = restored(t, image(t, m))
+		if tc.addr != "" {
+			web.Addr = tc.addr
+		}
+		free := request(0, tc.free)
+		free.Sender = web.Sender()
+		_, msgs := m.Apply(at, []resp.Request{free})
+		for name, said := range map[string]string{
+			"channel": strings.Join(newsIn(msgs), " "), "history": plain(view(m, at, 0, "LOCKS HISTORY a")), "why": view(m, at, 0, "LOCKS WHY a token").Str,
+		} {
+			for _, word := range []string{"released", "deleted"} {
+				if strings.Contains(said, word) != (word == tc.want) {
+					t.Errorf("%s; %s from %q: %s: %s", tc.take, tc.free, tc.addr, name, said)
+				}
+			}
+		}
+	}
+}
+
+// Whose client it was is not kept of locks that entries from before that have granted: then nobody is told that they
+// were released, whichever node asks.
+func TestOldHoldersHaveNoClient(t *testing.T) {
+	m := New(fakeScripts{})
+	take, free := request(0, "LOCK a token PX 5000 SHARED"), request(0, "DEL a")
+	take.Sender, free.Sender = clientOf(1), clientOf(1)
+	m.Apply(resp.Stamp{Unowned: true}, []resp.Request{take})
+	e, _ := m.dbs[0].keys.get("a")
+	_, msgs := m.Apply(resp.Stamp{}, []resp.Request{free})
+	if said := strings.Join(newsIn(msgs), " "); e.lock().First().Client != 0 || !strings.Contains(said, `"event":"deleted"`) {
+		t.Errorf("%+v, %s", e.lock().First(), said)
+	}
+}
+
 // Which lock a script has told of is read from the channel.
 func TestNamesOfRedissonsChannels(t *testing.T) {
 	for _, key := range []string{"order:42", "a}b", "{shop}:42", "x{shop}", "a:b:c", ""} {

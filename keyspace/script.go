@@ -9,9 +9,8 @@ import (
 // Scripts runs scripts and functions. luavm.VM implements it. It is used under the machine's
 // lock, by one goroutine at a time.
 type Scripts interface {
-	// Compile checks a script without running it: ok is false and the reply is the
-	// error Redis gives where it does not compile.
-	Compile(s resp.Script) (fail resp.Reply, ok bool)
+	// Compile checks a script without running it. The error is that of Redis.
+	Compile(s resp.Script) error
 	// Run runs s with KEYS and ARGV. call runs its commands. The reply is what
 	// EVAL answers. limited is true when the script met one of its limits: the
 	// caller takes back what the script wrote, and the reply says which limit. left is
@@ -23,12 +22,9 @@ type Scripts interface {
 		call resp.ScriptCall,
 	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 	// Load runs the code of a library of functions and returns the functions that it
-	// registers, in any order, and what is left of lim. ok is false and the reply is the
-	// error Redis gives where it does not compile, fails, or meets a limit.
-	Load(
-		lib resp.Script,
-		lim resp.ScriptLimits,
-	) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool)
+	// registers, in any order, and what is left of lim. The error is that of Redis where it
+	// does not compile, fails, or meets a limit.
+	Load(lib resp.Script, lim resp.ScriptLimits) (functions []resp.Function, left resp.ScriptLimits, err error)
 	// Call runs a function that Load has returned, with its keys and arguments, as Run
 	// runs a script. It knows of no other call: it finds the library as Load left it.
 	Call(
@@ -163,7 +159,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 		run.wrote = true
 	}
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	c.m.cause = cause{by: row.Name, script: true, condition: true, client: c.m.cause.client}
+	inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
 	reply := row.Run(&inner, args)
 	c.m.reads.record(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))

@@ -20,7 +20,7 @@ func TestChangesOfAnEntry(t *testing.T) {
 		request(3, "SET other v", "GET other", "DEL nothing", "SETNX other w", "PUBLISH news x"),
 		request(0, "RENAME kept moved", "EVAL 'SET s 1\nSET s 2' 0", "FLUSHDB", "HSET h g v", "SWAPDB 0 1"),
 	})
-	msgs = slices.DeleteFunc(msgs, func(m resp.Message) bool { return m.Kind == resp.MessageLocks })
+	msgs = slices.DeleteFunc(msgs, func(m resp.Message) bool { return m.Kind == resp.MessageHeld })
 	if len(msgs) != 4 || msgs[0].Kind != resp.MessageChanges || msgs[0].Index != at(2000).Index || msgs[1].Channel != "news" ||
 		len(newsIn(msgs[2:])) != 2 {
 		t.Fatalf("%+v", msgs)

@@ -96,7 +96,7 @@ func (m *Machine) wakeLibraries(at resp.Stamp) {
 		m.gone = m.gone[1:]
 		m.serving = true // what it changes is nobody's command
 		if c := (&ctx{m: m, at: at, db: g.db}); c.lookup(g.key) == nil {
-			m.because(cause{}, func() { g.wake(c, g.key) })
+			g.wake(c, g.key)
 		}
 		m.serving = false
 	}

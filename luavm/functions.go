@@ -7,31 +7,30 @@ import (
 )
 
 // Load runs the code of a library and returns the functions that it registers, in
-// their order, and what is left of the limits. Where ok is false the reply is the
-// error that Redis gives for FUNCTION LOAD.
+// their order, and what is left of the limits. The error is that of FUNCTION LOAD in Redis.
 func (v *VM) Load(
 	lib resp.Script, lim resp.ScriptLimits,
-) (functions []resp.Function, left resp.ScriptLimits, fail resp.Reply, ok bool) {
-	p, fail, ok := v.program(&libraries, lib)
-	if !ok {
-		return nil, lim, fail, false
+) (functions []resp.Function, left resp.ScriptLimits, err error) {
+	p, err := v.program(&libraries, lib)
+	if err != nil {
+		return nil, lim, err
 	}
 	code := v.prepare(p, nil)
 	v.b.Fill(lim)
 	v.loading = &loading{names: map[string]struct{}{}}
-	err := v.state.Execute(func(L *lua.LState) {
+	err = v.state.Execute(func(L *lua.LState) {
 		v.register(L, code)
 		functions = v.loading.functions
 	})
 	v.loading = nil
 	left = v.b.Left()
 	if err == nil {
-		return functions, left, resp.Reply{}, true
+		return functions, left, nil
 	}
 	if v.b.LimitMet() != "" {
-		return nil, left, v.limitMet(), false
+		return nil, left, v.limitMet()
 	}
-	return nil, left, resp.Err("ERR Error registering functions: " + v.errorText(err)), false
+	return nil, left, resp.Error("ERR Error registering functions: " + v.errorText(err))
 }
 
 // Call runs a function of a library that Load has accepted: name is that of the
@@ -39,9 +38,9 @@ func (v *VM) Load(
 func (v *VM) Call(
 	lib resp.Script, name string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
-	p, fail, ok := v.program(&libraries, lib)
-	if !ok {
-		return fail, lim, false
+	p, err := v.program(&libraries, lib)
+	if err != nil {
+		return resp.Fail(err), lim, false
 	}
 	code := v.prepare(p, call)
 	v.b.Fill(lim)

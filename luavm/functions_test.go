@@ -21,9 +21,9 @@ func TestLoad(t *testing.T) {
 		redis.register_function{function_name='Two', callback=f, description='', flags={'no-writes', 'ALLOW-OOM'}}`)
 	want := []resp.Function{{Name: "one"}, {Name: "Two", Described: true, Flags: resp.NoWrites | resp.AllowOOM}}
 	for range 3 {
-		got, left, fail, ok := v.Load(source, limits)
-		if !ok || !reflect.DeepEqual(got, want) {
-			t.Fatalf("loads %+v %s", got, render(fail))
+		got, left, err := v.Load(source, limits)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("loads %+v, %v", got, err)
 		}
 		if left.Steps >= limits.Steps || left.MemBytes >= limits.MemBytes {
 			t.Errorf("left are %+v", left)
@@ -106,16 +106,16 @@ func TestLibraryBudgetIsExact(t *testing.T) {
 	if _, _, limited := v.Call(source, "f", nil, nil, resp.ScriptLimits{Steps: first.Steps - 1, MemBytes: first.MemBytes}, stubCall); !limited {
 		t.Error("does with a step less")
 	}
-	_, left, _, _ := v.Load(source, limits)
-	if _, again, _, _ := New().Load(source, limits); again != left {
+	_, left, _ := v.Load(source, limits)
+	if _, again, _ := New().Load(source, limits); again != left {
 		t.Errorf("loading leaves %+v, then %+v", left, again)
 	}
 	exact := resp.ScriptLimits{Steps: limits.Steps - left.Steps, MemBytes: limits.MemBytes - left.MemBytes}
-	if _, _, fail, ok := v.Load(source, exact); !ok {
-		t.Errorf("does not load with just enough: %s", render(fail))
+	if _, _, err := v.Load(source, exact); err != nil {
+		t.Errorf("does not load with just enough: %v", err)
 	}
 	exact.Steps--
-	if _, left, _, ok := v.Load(source, exact); ok || left.Steps != 0 {
+	if _, left, err := v.Load(source, exact); err == nil || left.Steps != 0 {
 		t.Errorf("loads with a step less, %d left", left.Steps)
 	}
 }
@@ -143,12 +143,12 @@ func FuzzLibrary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		source, lim := libraryOf(sourceOf(data)), resp.ScriptLimits{Steps: 100_000, MemBytes: 4 << 20}
 		fresh := New()
-		list1, left1, fail1, ok1 := used.Load(script(source), lim)
-		list2, left2, fail2, ok2 := fresh.Load(script(source), lim)
-		if ok1 != ok2 || left1 != left2 || !reflect.DeepEqual(list1, list2) || !reflect.DeepEqual(fail1, fail2) {
-			t.Errorf("%s\n used %v %+v %s\nfresh %v %+v %s", source, list1, left1, render(fail1), list2, left2, render(fail2))
+		list1, left1, err1 := used.Load(script(source), lim)
+		list2, left2, err2 := fresh.Load(script(source), lim)
+		if left1 != left2 || !reflect.DeepEqual(list1, list2) || !reflect.DeepEqual(err1, err2) {
+			t.Errorf("%s\n used %v %+v %v\nfresh %v %+v %v", source, list1, left1, err1, list2, left2, err2)
 		}
-		if strings.Contains(fail1.Str, "internal error") {
+		if err1 != nil && strings.Contains(err1.Error(), "internal error") {
 			t.Errorf("%s\n internal error", source)
 		}
 		for _, fn := range list1[:min(len(list1), 5)] { // each call registers all of them again

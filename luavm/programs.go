@@ -38,19 +38,19 @@ var (
 )
 
 // program finds or makes the compiled form of a script.
-func (v *VM) program(kind *programKind, s resp.Script) (*program, resp.Reply, bool) {
+func (v *VM) program(kind *programKind, s resp.Script) (*program, error) {
 	key := kind.mark + s.SHA
 	if p := v.programs[key]; p != nil && p.source == s.Source {
-		return p, resp.Reply{}, true
+		return p, nil
 	}
 	text := strings.Clone(s.Source) // the request may alias a whole entry of the log
 	chunk, message := compiler.Compile("@"+kind.name, compiler.KeyMark+key, text)
 	if message != "" {
-		return nil, resp.Err(kind.compile + message), false
+		return nil, resp.Error(kind.compile + message)
 	}
 	p := &program{kind: kind, source: text, chunk: chunk}
 	v.keep(p, strings.Clone(key))
-	return p, resp.Reply{}, true
+	return p, nil
 }
 
 // keep puts a program into the cache, and empties it before where it is full.

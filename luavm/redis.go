@@ -69,14 +69,14 @@ const (
 	badArguments = "Lua redis lib command arguments must be strings or integers"
 )
 
-// arguments reads all arguments as those of a command. why is an error's text.
-func arguments(c lauxlib.Call) (args resp.Args, why string) {
+// arguments reads all arguments as those of a command.
+func arguments(c lauxlib.Call) (resp.Args, error) {
 	n := c.L.GetTop()
 	if n == 0 {
-		return nil, noArguments
+		return nil, resp.Error(noArguments)
 	}
 	c.Charge(n)
-	args = make(resp.Args, n)
+	args := make(resp.Args, n)
 	for i := range args {
 		switch x := c.L.Get(i + 1).(type) {
 		case lua.LString:
@@ -84,10 +84,10 @@ func arguments(c lauxlib.Call) (args resp.Args, why string) {
 		case lua.LNumber:
 			args[i] = formatArgument(float64(x))
 		default:
-			return nil, badArguments
+			return nil, resp.Error(badArguments)
 		}
 	}
-	return args, ""
+	return args, nil
 }
 
 // formatArgument writes a number as Redis passes it to a command, by "%.17g".
@@ -103,9 +103,9 @@ const callSteps = 50
 
 // command is redis.call, which raises errors, and redis.pcall, which returns them.
 func (v *VM) command(c lauxlib.Call, raise bool) int {
-	args, why := arguments(c)
-	if why != "" {
-		return v.failed(c, v.errorTable(c, why), raise)
+	args, err := arguments(c)
+	if err != nil {
+		return v.failed(c, v.errorTable(c, err.Error()), raise)
 	}
 	size := 0
 	for _, a := range args {
@@ -218,9 +218,9 @@ func (v *VM) setRepl(c lauxlib.Call) int {
 
 // aclCheck says whether the user of the script may make a call.
 func (v *VM) aclCheck(c lauxlib.Call) int {
-	args, why := arguments(c)
-	if why != "" {
-		v.refuse(c, why)
+	args, err := arguments(c)
+	if err != nil {
+		v.refuse(c, err.Error())
 	}
 	c.Charge(callSteps)
 	reply := v.runCommand(append(resp.Args{resp.ScriptMay}, args...))

@@ -37,58 +37,56 @@ func (v *VM) registrar() *lua.LTable {
 
 func (v *VM) registerFunction(c lauxlib.Call) int {
 	c.Charge(callSteps)
-	why := "redis.register_function can only be called on FUNCTION LOAD command"
-	if v.loading != nil {
-		why = v.readFunction(c)
-	}
-	if why != "" {
-		v.refuse(c, why)
+	if v.loading == nil {
+		v.refuse(c, "redis.register_function can only be called on FUNCTION LOAD command")
+	} else if err := v.readFunction(c); err != nil {
+		v.refuse(c, err.Error())
 	}
 	return 0
 }
 
 // readFunction reads the arguments of register_function, in either form, and
-// registers what they describe. why is an error's text.
-func (v *VM) readFunction(c lauxlib.Call) (why string) {
+// registers what they describe.
+func (v *VM) readFunction(c lauxlib.Call) error {
 	switch c.L.GetTop() {
 	case 1:
 		return v.readNamed(c)
 	case 2:
 		name, ok := lauxlib.AsText(c.L.Get(1))
 		if !ok {
-			return "first argument to redis.register_function must be a string"
+			return resp.Error("first argument to redis.register_function must be a string")
 		}
 		callback, ok := c.L.Get(2).(*lua.LFunction)
 		if !ok {
-			return "second argument to redis.register_function must be a function"
+			return resp.Error("second argument to redis.register_function must be a function")
 		}
 		return v.loading.add(c, resp.Function{Name: name}, callback)
 	}
-	return "wrong number of arguments to redis.register_function"
+	return resp.Error("wrong number of arguments to redis.register_function")
 }
 
 // readNamed reads a table of named arguments.
-func (v *VM) readNamed(c lauxlib.Call) (why string) {
+func (v *VM) readNamed(c lauxlib.Call) error {
 	t, ok := c.L.Get(1).(*lua.LTable)
 	if !ok {
-		return "calling redis.register_function with a single argument is only applicable to Lua table " +
-			"(representing named arguments)."
+		return resp.Error("calling redis.register_function with a single argument is only applicable to Lua table " +
+			"(representing named arguments).")
 	}
 	var a namedArguments
 	for key, value := v.state.NextKey(c, t, lua.LNil); key != lua.LNil; key, value = v.state.NextKey(c, t, key) {
 		name, ok := lauxlib.AsText(key)
 		if !ok {
-			return "named argument key given to redis.register_function is not a string"
+			return resp.Error("named argument key given to redis.register_function is not a string")
 		}
-		if why := a.read(c, name, value); why != "" {
-			return why
+		if err := a.read(c, name, value); err != nil {
+			return err
 		}
 	}
 	switch {
 	case !a.named:
-		return "redis.register_function must get a function name argument"
+		return resp.Error("redis.register_function must get a function name argument")
 	case a.callback == nil:
-		return "redis.register_function must get a callback argument"
+		return resp.Error("redis.register_function must get a callback argument")
 	}
 	return v.loading.add(c, a.function, a.callback)
 }
@@ -100,47 +98,47 @@ type namedArguments struct {
 	callback *lua.LFunction
 }
 
-func (a *namedArguments) read(c lauxlib.Call, name string, value lua.LValue) (why string) {
+func (a *namedArguments) read(c lauxlib.Call, name string, value lua.LValue) error {
 	var ok bool
 	switch {
 	case resp.Is(name, "function_name"):
 		if a.function.Name, ok = lauxlib.AsText(value); !ok {
-			return "function_name argument given to redis.register_function must be a string"
+			return resp.Error("function_name argument given to redis.register_function must be a string")
 		}
 		a.named = true
 	case resp.Is(name, "description"):
 		if a.function.Description, ok = lauxlib.AsText(value); !ok {
-			return "description argument given to redis.register_function must be a string"
+			return resp.Error("description argument given to redis.register_function must be a string")
 		}
 		a.function.Described = true
 	case resp.Is(name, "callback"):
 		if a.callback, ok = value.(*lua.LFunction); !ok {
-			return "callback argument given to redis.register_function must be a function"
+			return resp.Error("callback argument given to redis.register_function must be a function")
 		}
 	case resp.Is(name, "flags"):
 		return a.readFlags(c, value)
 	default:
-		return "unknown argument given to redis.register_function"
+		return resp.Error("unknown argument given to redis.register_function")
 	}
-	return ""
+	return nil
 }
 
-func (a *namedArguments) readFlags(c lauxlib.Call, value lua.LValue) (why string) {
+func (a *namedArguments) readFlags(c lauxlib.Call, value lua.LValue) error {
 	list, ok := value.(*lua.LTable)
 	if !ok {
-		return "flags argument to redis.register_function must be a table representing function flags"
+		return resp.Error("flags argument to redis.register_function must be a table representing function flags")
 	}
 	a.function.Flags = 0
 	for i := 1; ; i++ {
 		c.Charge(1)
 		item := list.RawGet(lua.LNumber(i))
 		if item == lua.LNil {
-			return ""
+			return nil
 		}
 		word, _ := lauxlib.AsText(item)
 		flag := resp.FunctionFlag(word)
 		if flag == 0 {
-			return "unknown flag given"
+			return resp.Error("unknown flag given")
 		}
 		a.function.Flags |= flag
 	}
@@ -148,22 +146,22 @@ func (a *namedArguments) readFlags(c lauxlib.Call, value lua.LValue) (why string
 
 // add registers a function. Names that differ in case only are the same to FCALL;
 // Redis takes both and loses one. In a call all names have been found right before.
-func (l *loading) add(c lauxlib.Call, f resp.Function, callback *lua.LFunction) (why string) {
+func (l *loading) add(c lauxlib.Call, f resp.Function, callback *lua.LFunction) error {
 	c.Need(functionBytes + 2*len(f.Name) + len(f.Description))
 	if l.wanted != "" {
 		if f.Name == l.wanted {
 			l.callback = callback
 		}
-		return ""
+		return nil
 	}
 	key := strings.ToLower(f.Name)
 	if !resp.IsFunctionName(f.Name) {
-		return resp.FunctionNameRule
+		return resp.Error(resp.FunctionNameRule)
 	} else if _, taken := l.names[key]; taken {
-		return "Function already exists in the library"
+		return resp.Error("Function already exists in the library")
 	}
 	l.names[key] = struct{}{}
 	f.Name, f.Description = strings.Clone(f.Name), strings.Clone(f.Description)
 	l.functions = append(l.functions, f)
-	return ""
+	return nil
 }

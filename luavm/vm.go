@@ -35,11 +35,10 @@ func New() *VM {
 	return &VM{b: lauxlib.NewBudget(), programs: map[string]*program{}}
 }
 
-// Compile checks a script without running it: ok is false and the reply is the
-// error Redis gives where it does not compile.
-func (v *VM) Compile(s resp.Script) (fail resp.Reply, ok bool) {
-	_, fail, ok = v.program(&scripts, s)
-	return fail, ok
+// Compile checks a script without running it. The error is that of Redis.
+func (v *VM) Compile(s resp.Script) error {
+	_, err := v.program(&scripts, s)
+	return err
 }
 
 // Run runs a script with KEYS and ARGV. call runs its commands. The reply is what
@@ -49,9 +48,9 @@ func (v *VM) Compile(s resp.Script) (fail resp.Reply, ok bool) {
 func (v *VM) Run(
 	s resp.Script, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
-	p, fail, ok := v.program(&scripts, s)
-	if !ok {
-		return fail, lim, false
+	p, err := v.program(&scripts, s)
+	if err != nil {
+		return resp.Fail(err), lim, false
 	}
 	main := v.prepare(p, call)
 	v.state.Globals.RawSetString("KEYS", stringTable(v.state.L, keys))
@@ -91,16 +90,16 @@ func (v *VM) finish(name string, err error) (reply resp.Reply, left resp.ScriptL
 	case err == nil:
 		return v.reply, left, false
 	case v.b.LimitMet() != "":
-		return v.limitMet(), left, true
+		return resp.Fail(v.limitMet()), left, true
 	}
 	return resp.Err(v.errorText(err) + " script: " + name + ", on " + v.state.Origin + "."), left, false
 }
 
-// LimitMet is the reply of a run that has met a limit. The state is given up,
+// limitMet is the error of a run that has met a limit. The state is given up,
 // whatever it holds.
-func (v *VM) limitMet() resp.Reply {
+func (v *VM) limitMet() error {
 	v.state = nil
-	return resp.Err(v.b.LimitMet())
+	return resp.Error(v.b.LimitMet())
 }
 
 // begin resets what belongs to one run.

@@ -18,10 +18,11 @@ const (
 	LockUnknown  = "unknown"  // it is not known how it was lost
 )
 
-// LockNews is a LOCK that was granted, or the loss of a lock that is noted, however it was taken.
+// LockNews is what has become of a lock, for those who hold locks: a LOCK that was granted, or the loss of a lock
+// that is noted, however it was taken.
 type LockNews struct {
-	HeldLock        // without a Key: all locks of the database. Fence: LockGranted only
-	How      string // LockGranted; or how it was lost. LockUnknown without a Key: any lock may have been lost
+	HeldLock        // without a Token: all locks of the database. Fence: LockGranted only
+	How      string // LockGranted; or how it was lost; "": it is nothing to those who hold locks
 	LeaseMs  int64  // LockGranted
 	Script   bool   // a script did it: whether it had compared the token nobody knows
 	Client   Sender // who did it; "": not known, or nobody

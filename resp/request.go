@@ -153,6 +153,7 @@ type Stamp struct {
 	// Unnoted: the entry is from before what becomes of locks was kept. Nodes may have applied such
 	// entries without noting anything, so nobody may.
 	Unnoted bool
+	Unowned bool   // likewise, from before the clients of all holders of a lock were kept
 	Seed    uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
 }
 
@@ -166,17 +167,18 @@ const (
 	MessageConfig                     // a setting took a new value: Channel is its name, Payload the value
 	MessageChanges                    // what an entry changed: Index and Changes
 	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
-	MessageLocks                      // the last of an entry, if it has granted or ended locks: Index and Locks
-	MessageEvent                      // what has become of a lock: Event, which News makes a message of a channel of
+	MessageLock                       // what has become of a lock: Index, Event and Form
+	MessageHeld                       // the same, for holders only: a token that has the lock was granted it again
 	MessageUser                       // a user has changed: Channel is his name, Payload his rules, "" if he is gone (package acl)
 	MessageUsers                      // there are other users: Payload has all, as acl.Users.Text writes them
 )
 
-// EventForm makes a message of a channel of what has become of a lock. It is made where somebody may want
-// it: mostly nobody does.
-type EventForm interface {
+// LockForm tells what has become of a lock: to subscribers as a message of a channel, to the node whose client
+// has the lock as news. It is asked where somebody may want to know: mostly nobody does.
+type LockForm interface {
 	Channel(event []byte) string
 	Payload(event []byte) string
+	News(event []byte) LockNews // whose strings are good for as long as the message is delivered
 }
 
 // Message is something that leaves the machine beside the replies, on every node
@@ -186,15 +188,14 @@ type Message struct {
 	Channel string
 	Payload string
 
-	Index   uint64   // MessageChanges, MessageLocks: the index of the entry in the log; MessageUser(s): their revision
+	Index   uint64   // MessageChanges, MessageLock, MessageHeld: the index of the entry in the log; MessageUser(s): their revision
 	From    int      // MessageChanges: how many changes of the entry a message before this one has told
 	Changes []Change // MessageChanges: what it did to the data, in order
 
 	Block *BlockEnd // MessageBlock
 
-	Locks []LockNews // MessageLocks: in order. Their strings are good for as long as the message is delivered
-	Event []byte     // MessageEvent: it may be read as long as the message is being delivered
-	News  EventForm
+	Event []byte // MessageLock, MessageHeld: it may be read as long as the message is being delivered
+	Form  LockForm
 }
 
 // ChangeKind says what a Change is.

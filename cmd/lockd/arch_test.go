@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/crash":    {}, // likewise
+	"lockd/internal/fakenode": {}, // likewise
 	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
@@ -32,7 +33,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/console"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/console"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
@@ -58,23 +59,23 @@ var mayImport = map[string][]string{
 	"lockd/luavm/libc":     {},
 
 	// Who holds a lock for a command speaks TCP to servers, too.
-	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/cmd/lockd/client"},
+	"lockd/cmd/lockd/hold": {"lockd/resp", "lockd/internal/client"},
 
 	// And so do those who show locks to people.
-	"lockd/cmd/lockd/client": {"lockd/resp"},
-	"lockd/cmd/lockd/show":   {"lockd/resp", "lockd/internal/locks"},
-	"lockd/cmd/lockd/top":    {"lockd/resp", "lockd/internal/locks", "lockd/cmd/lockd/client", "lockd/cmd/lockd/show"},
+	"lockd/cmd/lockd/show": {"lockd/resp", "lockd/internal/locks"},
+	"lockd/cmd/lockd/top":  {"lockd/resp", "lockd/internal/locks", "lockd/internal/client", "lockd/cmd/lockd/show"},
 
 	// The pages for browsers: a client inside the process, which knows nothing of the server.
-	"lockd/console": {},
+	"lockd/console": {"lockd/resp", "lockd/internal/client", "lockd/internal/locks"},
 
 	// Measuring speaks TCP to servers and imports nothing of theirs.
 	"lockd/cmd/lockd/bench": {},
 	"lockd/bench":           {"lockd/cmd/lockd/bench", "lockd/bench/etcd", "lockd/internal/freeport", "lockd/internal/process"}, // a module of its own: starts the built binary and its peers
 	"lockd/bench/etcd":      {"lockd/cmd/lockd/bench"},
 
-	// What LOCKS answers, for what shows it to people.
-	"lockd/internal/locks": {"lockd/resp"},
+	// Asking a cluster, and what it answers about locks: for what shows that to people.
+	"lockd/internal/client": {"lockd/resp"},
+	"lockd/internal/locks":  {"lockd/resp"},
 
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport": {},

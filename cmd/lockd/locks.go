@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
-	"lockd/cmd/lockd/client"
 	"lockd/cmd/lockd/show"
+	"lockd/internal/client"
 	"lockd/internal/locks"
 	"lockd/resp"
 )
@@ -71,9 +72,22 @@ type locksQuestion interface {
 	lines(r resp.Reply, width int) (lines []string, none string, err error)
 }
 
+// longQuestion is one whose answer may be longer than one reply.
+type longQuestion interface {
+	locksQuestion
+	// all reports whether all of it is wanted.
+	all() bool
+	// join makes one answer of those to its pieces, of which there is one at least.
+	join(pieces []resp.Reply) resp.Reply
+}
+
+// pieceCount is the COUNT of a piece.
+const pieceCount = 1000
+
 type locksListCmd struct {
 	Match  string        `help:"Only keys that match a pattern." placeholder:"PATTERN"`
 	Count  int           `default:"100" help:"No more locks than this (default: ${default})." placeholder:"N"`
+	All    bool          `help:"All locks, whatever --count is: they are asked for in pieces."`
 	Held   time.Duration `help:"Only locks that have been held for so long, such as 1m." placeholder:"DURATION"`
 	Waited bool          `help:"Only locks that somebody waits for."`
 }
@@ -87,6 +101,7 @@ type locksHistoryCmd struct {
 	From  string `help:"The first time: 14:03, 2026-11-22T14:03:07.212Z (UTC) or -10m." placeholder:"TIME"`
 	To    string `help:"The last time, likewise." placeholder:"TIME"`
 	Count int    `default:"100" help:"No more events than this, the newest (default: ${default})." placeholder:"N"`
+	All   bool   `help:"All events, whatever --count is: they are asked for in pieces."`
 }
 
 type locksWhyCmd struct {
@@ -132,11 +147,7 @@ func (c *locksCmd) check(words string) error {
 func (c *locksCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	cluster := c.cluster("lockd-locks")
 	defer cluster.Close()
-	ask := cluster.Ask
-	if _, once := c.asked.(locksForceCmd); once {
-		ask = cluster.Tell
-	}
-	r, err := ask(ctx, append([]string{"LOCKS"}, c.asked.words()...)...)
+	r, err := c.ask(ctx, cluster)
 	switch {
 	case errors.Is(err, client.ErrUnknown):
 		return fmt.Errorf("%w: lockd locks history says it", err)
@@ -160,6 +171,30 @@ func (c *locksCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	return err
 }
 
+// ask puts the question: once if that is all that it may be, for a long answer again and again.
+func (c *locksCmd) ask(ctx context.Context, cluster *client.Cluster) (resp.Reply, error) {
+	words := append([]string{"LOCKS"}, c.asked.words()...)
+	if _, once := c.asked.(locksForceCmd); once {
+		return cluster.Tell(ctx, words...)
+	}
+	long, ok := c.asked.(longQuestion)
+	if !ok || !long.all() {
+		return cluster.Ask(ctx, words...)
+	}
+	var pieces []resp.Reply
+	for cursor := "0"; ; {
+		r, err := cluster.Ask(ctx, slices.Concat(words, []string{"CURSOR", cursor})...)
+		if err != nil || r.IsErr() {
+			return r, err
+		}
+		next, piece := locks.Piece(r)
+		if pieces = append(pieces, piece); next == "0" {
+			return long.join(pieces), nil
+		}
+		cursor = next
+	}
+}
+
 // refusedError is an error that a server has answered.
 func refusedError(text string) error {
 	return errors.New("the server refuses: " + show.Escape(text))
@@ -179,7 +214,7 @@ func outputWidth(w io.Writer) int {
 }
 
 func (c locksListCmd) words() []string {
-	words := []string{"LIST", "COUNT", strconv.Itoa(c.Count)}
+	words := []string{"LIST", "COUNT", strconv.Itoa(countOf(c.All, c.Count))}
 	if c.Match != "" {
 		words = append(words, "MATCH", c.Match)
 	}
@@ -192,6 +227,38 @@ func (c locksListCmd) words() []string {
 	return words
 }
 
+// countOf is the COUNT of a question.
+func countOf(all bool, count int) int {
+	if all {
+		return pieceCount
+	}
+	return count
+}
+
+func (c locksListCmd) all() bool { return c.All }
+
+// join puts the locks of all pieces in the order of one list: the longest first.
+func (c locksListCmd) join(pieces []resp.Reply) resp.Reply {
+	var all []resp.Reply
+	for _, p := range pieces {
+		all = append(all, p.Elems...)
+	}
+	list, err := locks.ParseList(resp.Array(all...))
+	if err != nil {
+		return resp.Array(all...) // whoever reads it says what is wrong
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return list[a].Since().Compare(list[b].Since()) })
+	sorted := make([]resp.Reply, len(all))
+	for i, from := range order {
+		sorted[i] = all[from]
+	}
+	return resp.Array(sorted...)
+}
+
 func (c locksListCmd) lines(r resp.Reply, width int) (lines []string, none string, err error) {
 	list, err := locks.ParseList(r)
 	switch {
@@ -199,8 +266,8 @@ func (c locksListCmd) lines(r resp.Reply, width int) (lines []string, none strin
 		return nil, "", err
 	case len(list) == 0:
 		return []string{"No such lock is held now."}, "", nil
-	case len(list) == c.Count:
-		more := fmt.Sprintf("These are the first %d: --count shows more.", c.Count)
+	case len(list) == c.Count && !c.All:
+		more := fmt.Sprintf("These are the first %d: --all shows the others too.", c.Count)
 		return append(show.List(list, width), "", more), "", nil
 	}
 	return show.List(list, width), "", nil
@@ -220,7 +287,7 @@ func (c locksKeyCmd) lines(r resp.Reply, width int) (lines []string, none string
 }
 
 func (c locksHistoryCmd) words() []string {
-	words := []string{"HISTORY", c.Key, "COUNT", strconv.Itoa(c.Count)}
+	words := []string{"HISTORY", c.Key, "COUNT", strconv.Itoa(countOf(c.All, c.Count))}
 	if c.From != "" {
 		words = append(words, "FROM", c.From)
 	}
@@ -228,6 +295,18 @@ func (c locksHistoryCmd) words() []string {
 		words = append(words, "TO", c.To)
 	}
 	return words
+}
+
+func (c locksHistoryCmd) all() bool { return c.All }
+
+// join puts the events of all pieces behind each other. The last piece knows since when nothing is missing.
+func (c locksHistoryCmd) join(pieces []resp.Reply) resp.Reply {
+	var events []resp.Reply
+	for _, p := range pieces {
+		events = append(events, locks.FieldOf(p, "events").Elems...)
+	}
+	since := locks.FieldOf(pieces[len(pieces)-1], "known-since")
+	return resp.Map(resp.Bulk("known-since"), since, resp.Bulk("events"), resp.Array(events...))
 }
 
 func (c locksHistoryCmd) lines(r resp.Reply, width int) (lines []string, none string, err error) {

@@ -71,7 +71,7 @@ func TestLocksCommand(t *testing.T) {
 	if got := lockdSays(t, ask("list", "--match", "order:*", "--waited", "--held", "1ms")...); strings.Count(got, "\n") != 2 {
 		t.Errorf("one lock:\n%s", got)
 	}
-	if got := lockdSays(t, ask("list", "--count", "2")...); !strings.Contains(got, "These are the first 2: --count shows more.") {
+	if got := lockdSays(t, ask("list", "--count", "2")...); !strings.Contains(got, "These are the first 2: --all shows the others too.") {
 		t.Errorf("two locks:\n%s", got)
 	}
 	if got := lockdSays(t, ask("--db", "3", "list")...); !strings.Contains(got, "third") || strings.Contains(got, "order") {
@@ -138,6 +138,66 @@ func TestLocksCommand(t *testing.T) {
 	}
 	if stdout, _, status := lockdLocks(t, ask("--json", "info", "none")...); status != exitFault || stdout != "null\n" {
 		t.Errorf("no lock as JSON: %d, %q", status, stdout)
+	}
+}
+
+// What is longer than one answer is asked for in pieces, and shown as one.
+func TestLocksCommandInPieces(t *testing.T) {
+	p := startSingle(t, calm...)
+	ctx := t.Context()
+	const many = 2*pieceCount + 1
+	for i := range 20 {
+		do(ctx, t, p, "SET", fmt.Sprint("early:", i), "token", "NX", "PX", "600000")
+	}
+	words := []any{"MSETEX", many}
+	for i := range many {
+		words = append(words, fmt.Sprint("many:", i), "token")
+	}
+	do(ctx, t, p, append(words, "NX", "PX", "600000")...)
+	do(ctx, t, p, "EVAL", "for _ = 1, ARGV[1] do redis.call('SET', KEYS[1], 't', 'PX', 60000); redis.call('DEL', KEYS[1]) end return 1", 1, "busy", many)
+	ask := func(answer any, args ...string) {
+		t.Helper()
+		said, stderr, status := lockdLocks(t, append([]string{"locks", "--addr", p.addr, "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(said), answer); err != nil || status != exitOK || stderr != "" {
+			t.Fatalf("%q: %v, status %d, %s", args, err, status, stderr)
+		}
+	}
+	var list []struct {
+		Key     string
+		Holders []struct{ Since string }
+	}
+	ask(&list, "list", "--all")
+	seen, before := map[string]bool{}, ""
+	for _, l := range list {
+		if l.Holders[0].Since < before {
+			t.Errorf("%s is held since %s, the one before it since %s", l.Key, l.Holders[0].Since, before)
+		}
+		seen[l.Key], before = true, l.Holders[0].Since
+	}
+	if len(list) != many+20 || len(seen) != many+20 {
+		t.Errorf("%d locks, %d different ones", len(list), len(seen))
+	}
+	if ask(&list, "list", "--all", "--match", "*:77*", "--count", "3"); len(list) != 1+10 {
+		t.Errorf("%d locks match", len(list))
+	}
+	var history struct {
+		Since  string `json:"known-since"`
+		Events []struct{ Event string }
+	}
+	ask(&history, "history", "busy", "--all")
+	for i, e := range history.Events {
+		if e.Event != []string{"granted", "released"}[i%2] {
+			t.Fatalf("event %d is %s", i, e.Event)
+		}
+	}
+	if len(history.Events) != 2*many || history.Since == "" {
+		t.Errorf("%d events, known since %q", len(history.Events), history.Since)
+	}
+	if table := lockdSays(t, "locks", "--addr", p.addr, "history", "busy", "--all"); strings.Count(table, "\n") != 2*many+1 {
+		t.Errorf("%d lines", strings.Count(table, "\n"))
+	}
+	if _, stderr, status := lockdLocks(t, "locks", "--addr", p.addr, "history", "busy", "--all", "--from", "soon"); status != exitFault || !strings.HasPrefix(stderr, "lockd: the server refuses: ERR ") {
+		t.Errorf("status %d, %s", status, stderr)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package locks is what LOCKS LIST, INFO and HISTORY answer, as Go values: for everything that shows
-// locks to people. A field that the server left out is zero; one that it has and this package does not
+// Package locks is what LOCKS and LOCKD MEMBERS answer, as Go values: for everything that shows them to
+// people. A field that the server left out is zero; one that it has and this package does not
 // know is passed over, so an older program understands a newer server.
 //
 // Names, notes, owners and reasons are bytes that clients have chosen: whoever shows them must escape
@@ -15,6 +15,16 @@ type Lock struct {
 	Permits int64    // how many may hold it: those of LIMIT, 1 if it is exclusive; 0 if it is shared
 	Holders []Holder // in the server's order
 	Waiters int64    // who stand in line for it
+}
+
+// Since is the wall time of the first grant to those who hold the lock; zero: not known.
+func (l *Lock) Since() (first time.Time) {
+	for i := range l.Holders {
+		if s := l.Holders[i].Since; first.IsZero() || !s.IsZero() && s.Before(first) {
+			first = s
+		}
+	}
+	return first
 }
 
 // Mode says how a lock is held, or asked for.
@@ -107,14 +117,29 @@ func (e *Event) Lost() bool {
 	return false
 }
 
-// Finding is one thing that LOCKS DOCTOR finds wrong.
+// Diagnosis is what LOCKS DOCTOR answers.
+type Diagnosis struct {
+	Node       string    // that was asked
+	SeenSince  time.Time // from then on it has seen what clients do
+	KnownSince time.Time // of a History
+	Findings   []Finding
+}
+
+// Finding is one thing that is wrong.
 type Finding struct {
-	Mistake string // its kind, in one word
-	Keys    string // what the names of the locks have in common: what differs is a *
-	Example string // a key
-	Client  string // who has made it
-	Count   int64  // how often
-	Says    string // all of it in a sentence, with the cure
+	Keys   string  // what the names of the locks have in common: what differs is a *
+	Says   string  // all of it in a sentence, with the cure
+	Fields []Field // what it rests on
+}
+
+// Field is a field of an answer as text, for a table whose columns the server chooses; "" for a nil.
+type Field struct{ Name, Value string }
+
+// Member is one of LOCKD MEMBERS.
+type Member struct {
+	ID, Peer, Role, Suffrage, State string
+	Clients                         []string // where it serves them
+	Applied                         int64    // the last entry of the log there
 }
 
 // History is what is known of a lock.

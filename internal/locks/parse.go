@@ -2,6 +2,8 @@ package locks
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"lockd/resp"
@@ -44,10 +46,61 @@ func ParseHistory(r resp.Reply) (History, error) {
 	return h, p.err
 }
 
+// Piece takes an answer to LOCKS LIST or HISTORY with CURSOR apart: the cursor to go on with, "0" at the end,
+// and the answer as it is without CURSOR. What is no such answer comes back whole.
+func Piece(r resp.Reply) (cursor string, answer resp.Reply) {
+	switch {
+	case len(r.Elems) < 2:
+	case r.Elems[0].Str == "cursor":
+		cursor, answer = r.Elems[1].Str, r
+		answer.Elems = r.Elems[2:]
+	case r.Elems[1].Kind == resp.KindArray:
+		cursor, answer = r.Elems[0].Str, r.Elems[1]
+	}
+	if _, err := strconv.ParseUint(cursor, 10, 64); err != nil {
+		return "0", r
+	}
+	return cursor, answer
+}
+
+// FieldOf is a field of an answer that is a map; the zero Reply is one that is not there.
+func FieldOf(r resp.Reply, name string) resp.Reply {
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		if r.Elems[i].Str == name {
+			return r.Elems[i+1]
+		}
+	}
+	return resp.Reply{}
+}
+
 // ParseDoctor reads the answer to LOCKS DOCTOR.
-func ParseDoctor(r resp.Reply) ([]Finding, error) {
+func ParseDoctor(r resp.Reply) (Diagnosis, error) {
 	p := parser{command: "LOCKS DOCTOR"}
-	list := parseEach(&p, p.fields(r)["findings"], (*parser).finding)
+	f := p.fields(r)
+	d := Diagnosis{Node: p.text(f, "node"), SeenSince: p.time(f, "seen-since"), KnownSince: p.time(f, "known-since")}
+	d.Findings = parseEach(&p, f["findings"], (*parser).finding)
+	return d, p.err
+}
+
+// ParseAdvice reads the answer to LOCKS ADVICE: for each kind of lock its figures.
+func ParseAdvice(r resp.Reply) ([][]Field, error) {
+	p := parser{command: "LOCKS ADVICE"}
+	rows := parseEach(&p, p.fields(r)["locks"], (*parser).ordered)
+	return rows, p.err
+}
+
+// ParseMembers reads the answer to LOCKD MEMBERS.
+func ParseMembers(r resp.Reply) ([]Member, error) {
+	p := parser{command: "LOCKD MEMBERS"}
+	list := parseEach(&p, r, func(p *parser, r resp.Reply) Member {
+		f := p.fields(r)
+		m := Member{
+			ID: p.text(f, "id"), Peer: p.text(f, "peer"), Role: p.text(f, "role"), Suffrage: p.text(f, "suffrage"),
+			State: p.text(f, "state"), Applied: p.number(f, "applied"),
+		}
+		m.Clients = parseEach(p, f["clients"], func(_ *parser, r resp.Reply) string { return r.Str })
+		return m
+	})
 	return list, p.err
 }
 
@@ -64,7 +117,7 @@ func (p *parser) fail(what string) {
 }
 
 // parseEach reads the items of an array; nothing, or a nil, is an empty one.
-func parseEach[T any](p *parser, r resp.Reply, one func(*parser, fields) T) []T {
+func parseEach[T any](p *parser, r resp.Reply, one func(*parser, resp.Reply) T) []T {
 	switch {
 	case r.Kind == resp.KindNone || r.IsNil():
 		return nil
@@ -77,7 +130,7 @@ func parseEach[T any](p *parser, r resp.Reply, one func(*parser, fields) T) []T 
 	}
 	list := make([]T, 0, len(r.Elems))
 	for _, e := range r.Elems {
-		list = append(list, one(p, p.fields(e)))
+		list = append(list, one(p, e))
 	}
 	return list
 }
@@ -150,7 +203,8 @@ func (p *parser) client(f fields) Client {
 	}
 }
 
-func (p *parser) lock(f fields) Lock {
+func (p *parser) lock(r resp.Reply) Lock {
+	f := p.fields(r)
 	l := p.lockOf(f)
 	l.Key, l.Waiters = p.text(f, "key"), p.number(f, "waiters")
 	return l
@@ -164,7 +218,8 @@ func (p *parser) lockOf(f fields) Lock {
 	}
 }
 
-func (p *parser) holder(f fields) Holder {
+func (p *parser) holder(r resp.Reply) Holder {
+	f := p.fields(r)
 	left := p.ms(f, "lease-left-ms")
 	return Holder{
 		Token: p.text(f, "token"), Owner: p.text(f, "owner"), By: p.text(f, "by"), Client: p.client(f),
@@ -175,14 +230,16 @@ func (p *parser) holder(f fields) Holder {
 	}
 }
 
-func (p *parser) waiter(f fields) Waiter {
+func (p *parser) waiter(r resp.Reply) Waiter {
+	f := p.fields(r)
 	return Waiter{
 		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Client: p.client(f), Mode: Mode(p.text(f, "mode")),
 		Waited: p.ms(f, "waited-ms"), Left: p.ms(f, "left-ms"), Note: p.text(f, "note"),
 	}
 }
 
-func (p *parser) event(f fields) Event {
+func (p *parser) event(r resp.Reply) Event {
+	f := p.fields(r)
 	return Event{
 		Time: p.time(f, "time"), Tick: p.number(f, "tick"), Event: p.text(f, "event"),
 		Token: p.text(f, "token"), Owner: p.text(f, "owner"), Mode: Mode(p.text(f, "mode")),
@@ -193,9 +250,21 @@ func (p *parser) event(f fields) Event {
 	}
 }
 
-func (p *parser) finding(f fields) Finding {
-	return Finding{
-		Mistake: p.text(f, "mistake"), Keys: p.text(f, "keys"), Example: p.text(f, "example"), Client: p.text(f, "client"),
-		Count: p.number(f, "count"), Says: p.text(f, "says"),
+func (p *parser) finding(r resp.Reply) Finding {
+	f := p.fields(r)
+	rest := slices.DeleteFunc(p.ordered(r), func(of Field) bool { return of.Name == "says" || of.Value == "" })
+	return Finding{Keys: p.text(f, "keys"), Says: p.text(f, "says"), Fields: rest}
+}
+
+// ordered are the fields of a map in the server's order.
+func (p *parser) ordered(r resp.Reply) []Field {
+	list := make([]Field, 0, len(p.fields(r)))
+	for i := 0; i+1 < len(r.Elems); i += 2 {
+		of := Field{Name: r.Elems[i].Str, Value: r.Elems[i+1].Str}
+		if v := r.Elems[i+1]; v.Kind == resp.KindInt {
+			of.Value = strconv.FormatInt(v.Int, 10)
+		}
+		list = append(list, of)
 	}
+	return list
 }

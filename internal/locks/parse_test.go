@@ -72,8 +72,23 @@ func TestParse(t *testing.T) {
 	}}
 	doctor := fieldsOf("known-since", "2026-11-22T12:00:00.212Z", "node", "n1", "seen-since", nil, "findings", resp.Array(
 		fieldsOf("mistake", "late-release", "keys", "report:*", "count", 1, "example", "report:7", "client", "report-2", "says", "report:* was released late")))
-	wantDoctor := []Finding{{"late-release", "report:*", "report:7", "report-2", 1, "report:* was released late"}}
+	wantDoctor := Diagnosis{Node: "n1", KnownSince: noon, Findings: []Finding{{"report:*", "report:* was released late", []Field{
+		{"mistake", "late-release"}, {"keys", "report:*"}, {"count", "1"}, {"example", "report:7"}, {"client", "report-2"}}}}}
+	advice := fieldsOf("known-since", nil, "locks", resp.Array(fieldsOf("keys", "report:*", "hold-p50-ms", 30, "lease-ms", nil)))
+	wantAdvice := [][]Field{{{"keys", "report:*"}, {"hold-p50-ms", "30"}, {"lease-ms", ""}}}
+	members := resp.Array(fieldsOf("id", "n1", "peer", "p:1", "clients", resp.Bulks("c:1", "c:2"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90))
+	wantMembers := []Member{{"n1", "p:1", "leader", "voter", "up", []string{"c:1", "c:2"}, 90}}
 	for _, protocol := range []func(resp.Reply) resp.Reply{func(r resp.Reply) resp.Reply { return r }, flat} {
+		if cursor, got := Piece(protocol(resp.Array(resp.Bulk("17"), list))); cursor != "17" || !reflect.DeepEqual(got, protocol(list)) {
+			t.Errorf("a piece of LIST: %s, %v", cursor, got)
+		}
+		piece := resp.Map(append([]resp.Reply{resp.Bulk("cursor"), resp.Bulk("0")}, history.Elems...)...)
+		if cursor, got := Piece(protocol(piece)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("a piece of HISTORY: %s, %v", cursor, got)
+		}
+		if cursor, got := Piece(protocol(history)); cursor != "0" || !reflect.DeepEqual(got, protocol(history)) {
+			t.Errorf("no piece: %s, %v", cursor, got)
+		}
 		if got, err := ParseList(protocol(list)); err != nil || !reflect.DeepEqual(got, wantList) {
 			t.Errorf("LIST: %v\n%+v\n%+v", err, got, wantList)
 		}
@@ -91,6 +106,12 @@ func TestParse(t *testing.T) {
 		}
 		if got, err := ParseDoctor(protocol(doctor)); err != nil || !reflect.DeepEqual(got, wantDoctor) {
 			t.Errorf("DOCTOR: %v\n%+v\n%+v", err, got, wantDoctor)
+		}
+		if got, err := ParseAdvice(protocol(advice)); err != nil || !reflect.DeepEqual(got, wantAdvice) {
+			t.Errorf("ADVICE: %v\n%+v\n%+v", err, got, wantAdvice)
+		}
+		if got, err := ParseMembers(protocol(members)); err != nil || !reflect.DeepEqual(got, wantMembers) {
+			t.Errorf("MEMBERS: %v\n%+v\n%+v", err, got, wantMembers)
 		}
 	}
 	if got, err := ParseInfo("k", resp.Nil()); got != nil || err != nil {
@@ -133,7 +154,7 @@ func TestParseWhatIsNoAnswer(t *testing.T) {
 		t.Error("an integer is no history")
 	}
 	for _, r := range []resp.Reply{resp.Err("ERR unknown subcommand"), resp.Nil(), resp.Bulk("healthy"), fieldsOf("findings", 1)} {
-		if got, err := ParseDoctor(r); err == nil || len(got) > 0 {
+		if got, err := ParseDoctor(r); err == nil || len(got.Findings) > 0 {
 			t.Errorf("DOCTOR: %v, %v", got, err)
 		}
 	}

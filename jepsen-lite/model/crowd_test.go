@@ -156,8 +156,8 @@ func TestIdempotent(t *testing.T) {
 		{told + "4-5 3 enter l b,9000,5000 = 9", "two holders@3"},
 		{told + "4-5 3 holder l = nil", "lock lost early@3"},
 		{"0-1 1 enter l a,9000,5000 = 7\n 2-?3 1 enter l a,9000,5000\n 4-5 2 renew l a,9000 = nil", "lock lost early@3"}, // of a repeated request
-		{told + "4-5 2 release l a = 1\n 6-7 2 release l a = 0\n 2500-2501 3 holder l = a", "held by the dead@5"},
-		{lost + "2-3 2 release l a = 0\n 2500-2501 3 holder l = a", "held by the dead@3"},
+		{told + "604-605 2 release l a = 1\n 606-607 2 release l a = 0\n 3100-3101 3 holder l = a", "held by the dead@5"},
+		{lost + "602-603 2 release l a = 0\n 3100-3101 3 holder l = a", "held by the dead@3"},
 	} {
 		expect(t, Crowd, c.story, c.want)
 	}

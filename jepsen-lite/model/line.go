@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"lockd/jepsen-lite/history"
 )
@@ -222,13 +223,18 @@ func (l *lineOf) takes(o *history.Op) bool {
 	})
 }
 
+// hangUpTime is more than it takes until a node knows, where nothing is broken, that a client has gone.
+const hangUpTime = int64(500 * time.Millisecond)
+
 // dead looks for holders that are gone: whose clients have never heard of a grant, or have released it
-// since, and have long asked for nothing any more.
+// since, and have long asked for nothing any more. A grant that came before the node knew that its client
+// is gone was answered, as far as anybody can tell, and is left to its lease: only one that came later is wrong.
 func (l *lineOf) dead(v *Verdict, h *history.History) {
 	type token struct {
 		first, last *history.Op // by their starts
 		told        int64
-		granted     bool // and not released since
+		granted     bool  // and not released since
+		unheard     int64 // when its client gave up the last request of which it heard nothing
 	}
 	tokens := map[string]*token{}
 	for _, o := range l.ops { // in the order of their starts
@@ -246,6 +252,8 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 			t.granted = false
 		case isGrant(o), o.Name == "acquire":
 			t.granted = true // SET NX, where the client is gone, is left to its lease
+		case asksFor(o) && !o.OK():
+			t.unheard = max(t.unheard, o.Told)
 		}
 	}
 	for _, o := range l.ops {
@@ -253,8 +261,21 @@ func (l *lineOf) dead(v *Verdict, h *history.History) {
 			continue
 		}
 		t := tokens[o.Out[0]]
-		if !t.granted && o.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, o.End, settleTime) == 0 {
+		if !t.granted && o.Start > dueAt(h, t.told) && h.Disturbed(t.first.Start, o.End, settleTime) == 0 &&
+			(t.unheard == 0 || l.withoutIt(o, t.unheard+hangUpTime)) {
 			v.Add("held by the dead", o, "its client is gone since %s", t.last)
 		}
 	}
+}
+
+// withoutIt reports whether the holder that o saw was seen without the lock before, and since a moment.
+func (l *lineOf) withoutIt(o *history.Op, since int64) bool {
+	token := o.Out[0]
+	return slices.ContainsFunc(l.ops, func(b *history.Op) bool {
+		if !b.OK() || b.Start <= since || b.End >= o.Start {
+			return false
+		}
+		return b.Name == "holder" && b.Out[0] != token && b.Out[0] != several ||
+			b.Name == "release" && b.In[0] == token && b.Out[0] == "0"
+	})
 }

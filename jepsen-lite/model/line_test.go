@@ -39,8 +39,10 @@ func TestLine(t *testing.T) {
 	expect(t, Line, waits+"3400-3401 1 release l a = 1\n 3500-3501 3 holder l = nil", "free in spite of a line@4")
 	expect(t, Line, taken+"9-10 3 enter l b,9000,9000 = displaced", "displaced by nobody@2")
 	expect(t, Line, taken+"8-? 2 enter l b,9000,9000\n 9-10 3 enter l b,9000,9000 = displaced")
-	const gone = taken + "2-?3 2 enter l b,9000,9000\n 5-6 1 release l a = 1\n " // line 2
-	expect(t, Line, gone+"100-101 3 holder l = b")
-	expect(t, Line, gone+"2100-2101 3 holder l = b", "held by the dead@4")
-	expect(t, Line, gone+"7-8 4 enter l b,9000,9000 = 9\n 2100-2101 3 holder l = b")
+	const gone = taken + "2-?3 2 enter l b,9000,9000\n 600-601 3 holder l = a\n 605-606 1 release l a = 1\n " // line 2
+	expect(t, Line, gone+"700-701 3 holder l = b")
+	expect(t, Line, gone+"2100-2101 3 holder l = b", "held by the dead@5")
+	// The answer was on its way when its client went.
+	expect(t, Line, taken+"2-?4 2 enter l b,9000,9000\n 2-3 1 release l a = 1\n 2100-2101 3 holder l = b")
+	expect(t, Line, gone+"607-608 4 enter l b,9000,9000 = 9\n 2100-2101 3 holder l = b")
 }

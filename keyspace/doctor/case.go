@@ -86,6 +86,7 @@ type ward struct {
 	freed, expired int
 	inUse          int     // expired while still in use
 	holds          []int64 // how long they were needed
+	longest        int64   // of the holds
 	leases         []int64
 	waits          []int64
 	tokens         tokens
@@ -217,6 +218,7 @@ func (c *Case) end(e *Event) {
 	case Released, Deleted:
 		w.freed++
 		w.holds = append(w.holds, e.HeldMs)
+		w.longest = max(w.longest, e.HeldMs)
 	}
 	if h == nil {
 		return

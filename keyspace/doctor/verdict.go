@@ -65,7 +65,7 @@ func (c *Case) Suspects() []Suspect {
 	for _, h := range c.open {
 		heldMs := c.nowMs - h.fromMs
 		if heldMs < zombieMs || h.client == nil || len(h.of.holds) < zombieOthers ||
-			heldMs < zombieTimes*slices.Max(h.of.holds) || c.active[programOf(h.client)] > h.fromMs {
+			heldMs < zombieTimes*h.of.longest || c.active[programOf(h.client)] > h.fromMs {
 			continue
 		}
 		list = append(list, Suspect{h.db, h.key, h.fence, h})

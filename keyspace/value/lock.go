@@ -21,8 +21,11 @@ const (
 	holderOverheadBytes = 128
 )
 
-// holderFactsVersion is the first version of images that have what is known of a holder.
-const holderFactsVersion = 7
+// The first versions of images that have what is known of a holder, and of its client.
+const (
+	holderFactsVersion  = 7
+	holderClientVersion = 9
+)
 
 // NoLeaseTick is the Tick of a Holder that has no lease.
 const NoLeaseTick = math.MaxInt64
@@ -36,10 +39,23 @@ type Holder struct {
 	Tick        int64  // of the log clock, in milliseconds, after which its lease is over
 	WallMs      int64  // that end as it is reported
 
-	// What is known of how it is held; zero: nothing.
+	Facts
+}
+
+// Facts are what is known of how a lock is held, in milliseconds; zero: nothing.
+type Facts struct {
 	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
 	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
-	Renewals           uint64
+	Renewals           uint32
+	Client             uint32 // a hash of who was granted it; 0: not known
+}
+
+// Renew notes that the lease was begun anew, now and until a tick, or taken away: NoLeaseTick.
+func (f *Facts) Renew(until, now int64) {
+	if f.LeaseMs = -1; until != NoLeaseTick {
+		f.LeaseMs = until - now
+		f.Renewals = max(f.Renewals, f.Renewals+1)
+	}
 }
 
 func (h *Holder) bytes() int64 {
@@ -181,7 +197,7 @@ func (l *Lock) Write(w *Writer) {
 		}
 		for _, n := range []uint64{
 			h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs),
-			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), h.Renewals,
+			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), uint64(h.Renewals), uint64(h.Client),
 		} {
 			w.U64(n)
 		}
@@ -220,7 +236,14 @@ func readHolder(r *Reader) *Holder {
 		r.Fail("the lease of a holder is none")
 	}
 	if r.Version >= holderFactsVersion {
-		h.SinceTick, h.SinceMs, h.LeaseMs, h.Renewals = r.I64(), r.I64(), r.I64(), r.U64()
+		h.SinceTick, h.SinceMs, h.LeaseMs = r.I64(), r.I64(), r.I64()
+		h.Renewals = uint32(min(r.U64(), math.MaxUint32))
+	}
+	if r.Version >= holderClientVersion {
+		client := r.U64()
+		if h.Client = uint32(client); client != uint64(h.Client) {
+			r.Fail("a holder whose client can not be")
+		}
 	}
 	return h
 }

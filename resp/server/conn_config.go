@@ -67,9 +67,9 @@ func configSet(s *session, args resp.Args) resp.Reply {
 			shared = append(shared, args[i:min(i+2, len(args))]...)
 			continue
 		}
-		change, why := s.srv.setOwn(name, args[i+1])
-		if why != "" {
-			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why)
+		change, err := s.srv.setOwn(name, args[i+1])
+		if err != nil {
+			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		}
 		own = append(own, change)
 	}

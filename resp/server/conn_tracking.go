@@ -28,19 +28,18 @@ func trackingRows() []row {
 
 // clientTracking runs under the hub's lock.
 func clientTracking(s *session, args resp.Args) resp.Reply {
-	next, prefixes, fail := s.trackingOptions(args[3:])
-	if fail.IsErr() {
-		return fail
-	}
+	next, prefixes, err := s.trackingOptions(args[3:])
 	switch {
+	case err != nil:
+		return resp.Fail(err)
 	case resp.Is(args[2], "OFF"):
 		s.untrack()
 		return resp.OK()
 	case !resp.Is(args[2], "ON"):
 		return resp.Err(resp.ErrSyntax)
 	}
-	if why := s.track.Refuses(&next, prefixes); why != "" {
-		return resp.Err(why)
+	if err := s.track.Check(&next, prefixes); err != nil {
+		return resp.Fail(err)
 	}
 	s.startPushing()
 	s.srv.hub.tracking.Start(&s.track, next, prefixes)
@@ -49,7 +48,7 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 }
 
 // trackingOptions reads the options of CLIENT TRACKING.
-func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []string, fail resp.Reply) {
+func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []string, err error) {
 	for ; len(words) > 0; words = words[1:] {
 		hasValue := len(words) > 1
 		switch word := words[0]; {
@@ -66,22 +65,22 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 			words = words[1:]
 		case resp.Is(word, "REDIRECT") && hasValue:
 			if next.Redirect != 0 {
-				return next, nil, resp.Err("ERR A client can only redirect to a single other client")
+				return next, nil, resp.Error("ERR A client can only redirect to a single other client")
 			}
 			id, ok := resp.ParseInt(words[1])
 			if !ok {
-				return next, nil, resp.Err(resp.ErrNotInteger)
+				return next, nil, resp.Error(resp.ErrNotInteger)
 			}
 			if s.srv.session(id) == nil {
-				return next, nil, resp.Err("ERR The client ID you want redirect to does not exist")
+				return next, nil, resp.Error("ERR The client ID you want redirect to does not exist")
 			}
 			next.Redirect = id
 			words = words[1:]
 		default:
-			return next, nil, resp.Err(resp.ErrSyntax)
+			return next, nil, resp.Error(resp.ErrSyntax)
 		}
 	}
-	return next, prefixes, resp.Reply{}
+	return next, prefixes, nil
 }
 
 // untrack ends tracking. The hub's lock is held.

@@ -145,7 +145,9 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		res.Trace = &resp.Trace{Index: f.index, Marks: marks, Reads: f.reads}
 	}
 	f.publish(resp.Message{Kind: resp.MessageChanges, Index: f.index, Changes: f.changes})
-	f.publish(resp.Message{Kind: resp.MessageLocks, Index: f.index, Locks: f.news})
+	for _, m := range newsMessages(f.index, f.news...) {
+		f.publish(m)
+	}
 	if f.held != nil {
 		f.held()
 	}
@@ -183,7 +185,7 @@ func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unbl
 // publish is what the node does when it applies an entry.
 func (f *fakeBackend) publish(m resp.Message) {
 	switch {
-	case len(m.Changes)+len(m.Locks) == 0:
+	case len(m.Changes) == 0 && m.Form == nil:
 	case f.late != nil:
 		f.late(m)
 	default:

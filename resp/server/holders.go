@@ -143,21 +143,24 @@ func (h *Hub) forgetLocks(s *session) {
 }
 
 // publishLocks hears what an entry of the log has granted and ended.
-func (h *Hub) publishLocks(m *resp.Message) {
+func (h *Hub) publishLocks(msgs []resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range m.Locks {
-		switch n := &m.Locks[i]; {
+	for i := range msgs {
+		m := &msgs[i]
+		if m.Form == nil {
+			continue
+		}
+		switch n := m.Form.News(m.Event); {
+		case n.How == "":
 		case n.How == resp.LockGranted:
-			h.hold(m.Index, n)
-		case n.Key != "":
+			h.hold(m.Index, &n)
+		case n.Token != "":
 			for _, l := range slices.Clone(h.holders.locks[lockID{n.DB, n.Key, n.Token}]) {
 				h.lose(l, n.How, n.Script, n.Client)
 			}
-		case n.How == resp.LockUnknown:
-			h.holders.lookAtAll()
 		default:
-			h.loseAll(n)
+			h.loseAll(&n)
 		}
 	}
 }

@@ -45,7 +45,23 @@ func lostPush(key, token string, fence int64, reason string) string {
 
 // publishLost tells the node that a lock was lost, as an entry of the log does.
 func publishLost(srv *Server, n resp.LockNews) {
-	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Locks: []resp.LockNews{n}}})
+	srv.Hub().Publish(newsMessages(0, n))
+}
+
+// newsForm is the news that it stands for.
+type newsForm resp.LockNews
+
+func (*newsForm) Channel([]byte) string       { return "__lock@0__:k" }
+func (*newsForm) Payload([]byte) string       { return "news" }
+func (n *newsForm) News([]byte) resp.LockNews { return resp.LockNews(*n) }
+
+// newsMessages are those of an entry.
+func newsMessages(index uint64, news ...resp.LockNews) (msgs []resp.Message) {
+	for _, n := range news {
+		form := newsForm(n)
+		msgs = append(msgs, resp.Message{Kind: resp.MessageLock, Index: index, Form: &form})
+	}
+	return msgs
 }
 
 func lostK(how string, script bool, by resp.Sender) resp.LockNews {
@@ -83,6 +99,9 @@ func TestWhoIsTold(t *testing.T) {
 			if !c.own {
 				by.Addr = "10.0.0.1:1" // an id like that, of another process or node
 			}
+			unnamed := lostK("moved away", false, "")
+			unnamed.Key = "" // which is a name like others
+			publishLost(srv, unnamed)
 			publishLost(srv, lostK(c.how, c.script, by.Sender()))
 			want := "+PONG\r\n"
 			if c.told {
@@ -165,11 +184,28 @@ func TestLossBehindTheAnswerOfLockThatWaits(t *testing.T) {
 	}
 	grant := lostK(resp.LockGranted, false, resp.Client{ID: uint64(s.id), Addr: s.addr}.Sender())
 	grant.Fence, grant.LeaseMs = 7, 1000
-	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Index: 9, Locks: []resp.LockNews{grant, lostK("forced", false, "")}}})
+	srv.Hub().Publish(newsMessages(9, grant, lostK("forced", false, "")))
 	holder.want(":7\r\n" + lostPush("k", "t", 7, "forced"))
 	fake.served <- resp.Int(7)
 	holder.send("PING\r\n")
 	holder.want("+PONG\r\n")
+}
+
+// A client that holds a lock and subscribes hears first all that an entry says, then of its own loss. That a token which
+// has the lock was granted it again is nothing to subscribers.
+func TestSubscribersHearFirst(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	holder := dialHolder(t, addr)
+	holder.send("PSUBSCRIBE *\r\nLOCK k t PX 1000\r\nPING\r\n")
+	holder.skipTo("+PONG\r\n")
+	s := srv.clients()[0]
+	again := newsMessages(9, lostK(resp.LockGranted, false, resp.Client{ID: uint64(s.id), Addr: s.addr}.Sender()))
+	again[0].Kind = resp.MessageHeld
+	again[0].Form.(*newsForm).Fence = 8
+	msgs := append(again, newsMessages(9, lostK("expired", false, ""))...)
+	srv.Hub().Publish(append(msgs, resp.Message{Channel: "c", Payload: "behind"}))
+	holder.want(">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$12\r\n__lock@0__:k\r\n$4\r\nnews\r\n" +
+		">4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$6\r\nbehind\r\n" + lostPush("k", "t", 8, "expired"))
 }
 
 // Nothing is remembered for those who cannot be told, nor beyond the limits.
@@ -241,7 +277,7 @@ func TestHolderWhoDoesNotRead(t *testing.T) {
 	}
 	holder.send("PING\r\n")
 	holder.skipTo("+PONG\r\n")
-	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Locks: []resp.LockNews{{How: "flushed"}}}})
+	publishLost(srv, resp.LockNews{How: "flushed"})
 	eventually(t, "it is dropped", func() bool { return srv.stats.SubscribersDropped.Load() == 1 })
 }
 
@@ -451,11 +487,4 @@ func TestLocksAfterSnapshot(t *testing.T) {
 			}
 		})
 	}
-	withLease(t, 30_000, func(s *leaseStage) { // so it does where an entry had too many news
-		s.mu.Lock()
-		s.lease, s.end = resp.Lease{How: "deleted"}, time.Time{}
-		s.mu.Unlock()
-		s.srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLocks, Locks: []resp.LockNews{{How: resp.LockUnknown}}}})
-		s.holder.want(lostPush("k", "t", 1, "deleted"))
-	})
 }

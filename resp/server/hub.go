@@ -12,9 +12,9 @@ import (
 )
 
 // Hub hands messages to the subscribers of this node, changes of keys to its clients that track,
-// losses of locks to those that held them, and settings to its server. The goroutine that applies the log calls Publish, so Publish does
-// bounded work and waits for nobody: it appends a message to the outboxes of its receivers, and
-// drops a receiver that has too much waiting.
+// losses of locks to those that held them, and settings to its server. The goroutine that applies the
+// log calls Publish, so Publish does bounded work and waits for nobody: it appends a message to the
+// outboxes of its receivers, and drops a receiver that has too much waiting.
 type Hub struct {
 	settings    settings
 	tracking    *track.Table // guarded by mu, but for InUse
@@ -64,11 +64,13 @@ func NewHub() *Hub {
 	return h
 }
 
-// Publish delivers messages, in order.
+// Publish delivers messages, in order; what has become of locks to their holders behind all else.
 func (h *Hub) Publish(msgs []resp.Message) {
-	anybody := h.subscribers.Load() > 0
+	anybody, locks := h.subscribers.Load() > 0, false
 	for i := range msgs {
-		switch m := &msgs[i]; {
+		m := &msgs[i]
+		locks = locks || m.Form != nil
+		switch {
 		case m.Kind == resp.MessageConfig:
 			h.settings.apply(m.Channel, m.Payload)
 		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
@@ -77,13 +79,12 @@ func (h *Hub) Publish(msgs []resp.Message) {
 			if h.tracking.InUse() {
 				h.publishChanges(m)
 			}
-		case m.Kind == resp.MessageLocks:
-			if h.holders.inUse.Load() > 0 {
-				h.publishLocks(m)
-			}
-		case anybody:
+		case anybody && m.Kind != resp.MessageHeld:
 			h.deliver(m)
 		}
+	}
+	if locks && h.holders.inUse.Load() > 0 {
+		h.publishLocks(msgs)
 	}
 }
 
@@ -130,8 +131,8 @@ func (h *Hub) deliver(m *resp.Message) {
 		d.to(h.shards[m.Channel], "smessage", m.Channel, m.Payload)
 		return
 	}
-	if m.Kind == resp.MessageEvent {
-		m = &resp.Message{Kind: m.Kind, Channel: m.News.Channel(m.Event), Event: m.Event, News: m.News}
+	if m.Kind == resp.MessageLock {
+		m = &resp.Message{Kind: m.Kind, Channel: m.Form.Channel(m.Event), Event: m.Event, Form: m.Form}
 	}
 	if subs := h.channels[m.Channel]; len(subs) > 0 {
 		d.to(subs, "message", m.Channel, payload(m))
@@ -147,8 +148,8 @@ func (h *Hub) deliver(m *resp.Message) {
 
 // payload is that of a message. What has become of a lock is put into words by its first receiver.
 func payload(m *resp.Message) string {
-	if m.News != nil {
-		m.Payload, m.News = m.News.Payload(m.Event), nil
+	if m.Form != nil {
+		m.Payload, m.Form = m.Form.Payload(m.Event), nil
 	}
 	return m.Payload
 }

@@ -78,6 +78,8 @@ func (n *countedNews) Payload(event []byte) string {
 	return "news of " + string(event)
 }
 
+func (n *countedNews) News([]byte) resp.LockNews { return resp.LockNews{} }
+
 // What becomes of a lock is put into words only where somebody hears it, and then once: for subscribers of
 // its channel and of patterns, in both protocols.
 func TestNewsOfLocks(t *testing.T) {
@@ -85,7 +87,7 @@ func TestNewsOfLocks(t *testing.T) {
 	news := &countedNews{}
 	tell := func(keys ...string) {
 		for _, key := range keys {
-			srv.Hub().Publish([]resp.Message{{Kind: resp.MessageEvent, Event: []byte(key), News: news}})
+			srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLock, Event: []byte(key), Form: news}})
 		}
 	}
 	tell("a", "b")

@@ -80,7 +80,7 @@ func (b *partBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 // What a pipeline answers is held only as far as its client has room for it.
 func TestLargeRepliesAreBounded(t *testing.T) {
 	const replyBytesMax = 32 << 20 // that wait for a client, as package wire has it
-	const size, gets = 1 << 20, 200
+	const size, gets = 1 << 20, 100
 	for _, tracks := range []bool{false, true} {
 		t.Run("tracks="+strconv.FormatBool(tracks), func(t *testing.T) {
 			b := &partBackend{fakeBackend: newFake(), piece: 4}

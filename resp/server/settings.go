@@ -194,16 +194,16 @@ func (s *Server) localNames() []string {
 
 // setOwn is the part of CONFIG SET that is about one setting of this node. Nothing is
 // changed before change is called.
-func (s *Server) setOwn(name, value string) (change func(), why string) {
+func (s *Server) setOwn(name, value string) (change func(), err error) {
 	o := s.own[name]
 	if o == nil {
 		if old := s.local[name]; value != old { // setting what is so anyway does no harm
-			return nil, "can't set immutable config"
+			return nil, resp.Error("can't set immutable config")
 		}
-		return func() {}, ""
+		return func() {}, nil
 	}
 	if value = lower(value); !slices.Contains(o.words, value) {
-		return nil, o.wrong
+		return nil, resp.Error(o.wrong)
 	}
-	return func() { o.set(value) }, ""
+	return func() { o.set(value) }, nil
 }

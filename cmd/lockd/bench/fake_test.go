@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockd/internal/fakenode"
 )
 
 // fakeRedis answers as a Redis would that one client at a time uses, unless a test
@@ -65,7 +67,7 @@ func (f *fakeRedis) serve(c net.Conn) {
 	defer c.Close()
 	in := bufio.NewReader(c)
 	for {
-		args, err := readCommand(in)
+		args, err := fakenode.Read(in)
 		if err != nil {
 			return
 		}
@@ -77,26 +79,6 @@ func (f *fakeRedis) serve(c net.Conn) {
 			io.WriteString(c, answer)
 		}
 	}
-}
-
-func readCommand(in *bufio.Reader) ([]string, error) {
-	var n int
-	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		var size int
-		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(in, text); err != nil {
-			return nil, err
-		}
-		args[i] = string(text[:size])
-	}
-	return args, nil
 }
 
 func (f *fakeRedis) answer(c net.Conn, args []string) string {

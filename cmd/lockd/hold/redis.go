@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockd/cmd/lockd/client"
+	"lockd/internal/client"
 	"lockd/resp"
 )
 
@@ -15,8 +15,8 @@ import (
 // connection of its own. Any goroutine may call it.
 type Cluster struct {
 	Addrs    []string // host:port of the nodes, one at least
-	User     string   // "" is the default user
-	Password string   // "": none is asked for
+	User     string   // "": the default user
+	Password string   // with no user and no password nobody authenticates
 	Name     string   // CLIENT SETNAME
 	Key      string
 	Token    string

@@ -21,13 +21,13 @@ func (l *Looker) askDoctor(ctx context.Context) ([]Flag, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings, err := locks.ParseDoctor(r)
+	said, err := locks.ParseDoctor(r)
 	if err != nil {
 		l.mute, l.flags = true, nil
 		return nil, nil
 	}
 	l.doctor, l.flags = time.Now(), nil
-	for _, f := range findings {
+	for _, f := range said.Findings {
 		l.flags = append(l.flags, flagOf(f))
 	}
 	return l.flags, nil

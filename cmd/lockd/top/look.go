@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockd/cmd/lockd/client"
+	"lockd/internal/client"
 	"lockd/internal/locks"
 	"lockd/resp"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/gdamore/tcell/v3"
 	"github.com/gdamore/tcell/v3/color"
 
-	"lockd/cmd/lockd/client"
 	"lockd/cmd/lockd/show"
+	"lockd/internal/client"
 	"lockd/internal/locks"
 )
 

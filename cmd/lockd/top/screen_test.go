@@ -2,20 +2,19 @@ package top
 
 import (
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 
-	"lockd/cmd/lockd/client"
+	"lockd/internal/client"
+	"lockd/internal/fakenode"
 	"lockd/internal/locks"
 	"lockd/resp"
 )
 
 // fakeNode answers INFO and FORCE of one lock, and counts the latter.
 type fakeNode struct {
-	listener    net.Listener
-	info, force string
+	addr, info, force string
 
 	mu     sync.Mutex
 	forces []string
@@ -23,49 +22,22 @@ type fakeNode struct {
 
 func startFake(t *testing.T, info resp.Reply, force string) *fakeNode {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fakeNode{listener: listener, info: string(info.AppendTo(nil, 3)), force: force}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go f.serve(conn)
-		}
-	}()
+	f := &fakeNode{info: string(info.AppendTo(nil, 3)), force: force}
+	f.addr = fakenode.Listen(t, f.answer)
 	return f
 }
 
-// serve takes each write for a command.
-func (f *fakeNode) serve(conn net.Conn) {
-	defer conn.Close()
-	for buf := make([]byte, 4096); ; {
-		n, err := conn.Read(buf)
-		if err != nil {
-			return
-		}
-		answer := "+OK\r\n"
-		switch words := strings.Split(string(buf[:n]), "\r\n"); {
-		case strings.Contains(string(buf[:n]), "INFO"):
-			answer = f.info
-		case strings.Contains(string(buf[:n]), "FORCE"):
-			f.mu.Lock()
-			f.forces = append(f.forces, strings.Join(words, " "))
-			f.mu.Unlock()
-			answer = f.force
-		}
-		if answer == "" {
-			return
-		}
-		if _, err := conn.Write([]byte(answer)); err != nil {
-			return
-		}
+func (f *fakeNode) answer(words []string) string {
+	switch {
+	case words[0] == "HELLO":
+		return "+OK\r\n"
+	case words[1] == "INFO":
+		return f.info
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forces = append(f.forces, strings.Join(words, " "))
+	return f.force
 }
 
 // A force goes to the holder that was seen, once.
@@ -90,7 +62,7 @@ func TestSend(t *testing.T) {
 	} {
 		f := startFake(t, tt.info, tt.force)
 		other := startFake(t, tt.info, ":1\r\n")
-		c := &client.Cluster{Addrs: []string{f.listener.Addr().String(), other.listener.Addr().String()}}
+		c := &client.Cluster{Addrs: []string{f.addr, other.addr}}
 		told := func(f *fakeNode) []string {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -100,7 +72,7 @@ func TestSend(t *testing.T) {
 		if n != tt.n || !errors.Is(err, tt.err) || len(told(f)) != tt.forces || len(told(other)) != 0 {
 			t.Errorf("%s: %d, %v; it was told %q, another one %q", tt.name, n, err, told(f), told(other))
 		}
-		if tt.forces > 0 && !strings.Contains(told(f)[0], "FORCE $1 k $6 REASON $1 r $5 TOKEN $11 lockd-ru...") {
+		if tt.forces > 0 && !strings.HasPrefix(told(f)[0], "LOCKS FORCE k REASON r TOKEN lockd-ru...") {
 			t.Errorf("%s: %q", tt.name, told(f))
 		}
 	}

@@ -63,48 +63,48 @@ func (c *Client) made(ch change) bool {
 	return slices.ContainsFunc(c.own, func(own Span) bool { return own.has(ch.at) })
 }
 
-// Refuses says why a mode cannot be begun: its options do not go together, or not with the
-// present mode. It asks in Redis's order. "" is a mode that can.
-func (c *Client) Refuses(next *Mode, prefixes []string) (why string) {
+// Check says why a mode cannot be begun: its options do not go together, or not with the
+// present mode. It asks in Redis's order.
+func (c *Client) Check(next *Mode, prefixes []string) error {
 	const before = " before disabling tracking for this client, and then re-enabling it with a different mode."
 	switch {
 	case !next.Broadcast && len(prefixes) > 0:
-		return "ERR PREFIX option requires BCAST mode to be enabled"
+		return resp.Error("ERR PREFIX option requires BCAST mode to be enabled")
 	case c.On && c.Broadcast != next.Broadcast:
-		return "ERR You can't switch BCAST mode on/off" + before
+		return resp.Error("ERR You can't switch BCAST mode on/off" + before)
 	case next.Broadcast && (next.OptIn || next.OptOut):
-		return "ERR OPTIN and OPTOUT are not compatible with BCAST"
+		return resp.Error("ERR OPTIN and OPTOUT are not compatible with BCAST")
 	case next.OptIn && next.OptOut:
-		return "ERR You can't specify both OPTIN mode and OPTOUT mode"
+		return resp.Error("ERR You can't specify both OPTIN mode and OPTOUT mode")
 	case c.OptIn && next.OptOut || c.OptOut && next.OptIn:
-		return "ERR You can't switch OPTIN/OPTOUT mode" + before
+		return resp.Error("ERR You can't switch OPTIN/OPTOUT mode" + before)
 	}
-	return c.refusesPrefixes(prefixes)
+	return c.checkPrefixes(prefixes)
 }
 
-// refusesPrefixes finds two prefixes of which one begins with the other, or too many.
-func (c *Client) refusesPrefixes(prefixes []string) (why string) {
+// checkPrefixes finds two prefixes of which one begins with the other, or too many.
+func (c *Client) checkPrefixes(prefixes []string) error {
 	const must = "Prefixes for a single client must not overlap."
 	have := c.Prefixes()
 	for i, p := range prefixes {
 		if len(p) > prefixBytesMax {
-			return "ERR prefix is too long"
+			return resp.Error("ERR prefix is too long")
 		}
 		for _, old := range have {
 			if overlap(p, old) {
-				return "ERR Prefix '" + p + "' overlaps with an existing prefix '" + old + "'. " + must
+				return resp.Error("ERR Prefix '" + p + "' overlaps with an existing prefix '" + old + "'. " + must)
 			}
 		}
 		for _, other := range prefixes[i+1:] {
 			if overlap(p, other) {
-				return "ERR Prefix '" + p + "' overlaps with another provided prefix '" + other + "'. " + must
+				return resp.Error("ERR Prefix '" + p + "' overlaps with another provided prefix '" + other + "'. " + must)
 			}
 		}
 	}
 	if len(have)+len(prefixes) > prefixesMax {
-		return "ERR too many prefixes"
+		return resp.Error("ERR too many prefixes")
 	}
-	return ""
+	return nil
 }
 
 func overlap(p, q string) bool { return strings.HasPrefix(p, q) || strings.HasPrefix(q, p) }

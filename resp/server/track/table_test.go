@@ -249,8 +249,8 @@ func TestPrefixes(t *testing.T) {
 		{many, "ERR too many prefixes"},
 		{many[1:], ""},
 	} {
-		if why := c.Refuses(&Mode{Broadcast: true}, tt.prefixes); why != tt.why {
-			t.Errorf("%q", why)
+		if err := c.Check(&Mode{Broadcast: true}, tt.prefixes); (err != nil || tt.why != "") && err != resp.Error(tt.why) {
+			t.Errorf("%v, want %s", err, tt.why)
 		}
 	}
 }

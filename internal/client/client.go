@@ -1,10 +1,11 @@
-// Package client speaks to a cluster of lockd for the programs of this binary that are no servers: one
+// Package client speaks to a cluster of lockd for the parts of this binary that are no servers: one
 // command at a time, in RESP3, at any node that answers. A client library would be larger (go-redis by
 // 11 MB) or know no RESP3, without which maps are not told from arrays.
 package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ const (
 // Cluster is some nodes of a cluster, any of which will do. Its methods are called one after the other.
 type Cluster struct {
 	Addrs    []string // host:port of the nodes, one at least
-	User     string   // "" is the default user
-	Password string   // "": none is asked for
+	User     string   // "": the default user
+	Password string   // with no user and no password nobody authenticates
 	Name     string   // CLIENT SETNAME
 	DB       int
 
@@ -167,6 +168,11 @@ func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.Greet(ctx, conn)
+}
+
+// Greet makes a Conn of a connection to a node, as Dial does, which closes with it and if it fails.
+func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 	made := &Conn{conn: conn, in: bufio.NewReaderSize(conn, lineMax)}
 	for _, args := range c.greetings() {
 		r, err := made.Do(ctx, args...)
@@ -183,12 +189,8 @@ func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 
 func (c *Cluster) greetings() [][]string {
 	hello := []string{"HELLO", "3"}
-	if c.Password != "" {
-		user := c.User
-		if user == "" {
-			user = "default"
-		}
-		hello = append(hello, "AUTH", user, c.Password)
+	if c.User != "" || c.Password != "" {
+		hello = append(hello, "AUTH", cmp.Or(c.User, "default"), c.Password)
 	}
 	if c.Name != "" {
 		hello = append(hello, "SETNAME", c.Name)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockd/internal/fakenode"
 	"lockd/resp"
 )
 
@@ -81,8 +82,7 @@ func FuzzReader(f *testing.F) {
 
 // node is a server that answers commands by a script; "" closes the connection.
 type node struct {
-	listener net.Listener
-	hello    string
+	addr, hello string
 
 	mu      sync.Mutex
 	answers []string
@@ -91,50 +91,15 @@ type node struct {
 
 func startNode(t *testing.T, answers ...string) *node {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{listener: listener, answers: answers, hello: "%1\r\n+proto\r\n:3\r\n"}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go n.serve(conn)
-		}
-	}()
+	n := &node{answers: answers, hello: "%1\r\n+proto\r\n:3\r\n"}
+	n.addr = fakenode.Listen(t, n.answer)
 	return n
 }
 
-func (n *node) addr() string { return n.listener.Addr().String() }
-
-func (n *node) serve(conn net.Conn) {
-	defer conn.Close()
-	for in := bufio.NewReaderSize(conn, lineMax); ; {
-		r, err := (&reader{in: in, left: replyMax}).reply(0)
-		if err != nil {
-			return
-		}
-		var words []string
-		for _, e := range r.Elems {
-			words = append(words, e.Str)
-		}
-		answer := n.answer(strings.Join(words, " "))
-		if answer == "" {
-			return
-		}
-		if _, err := conn.Write([]byte(answer)); err != nil {
-			return
-		}
-	}
-}
-
-func (n *node) answer(command string) (answer string) {
+func (n *node) answer(words []string) (answer string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	command := strings.Join(words, " ")
 	n.asked = append(n.asked, command)
 	if strings.HasPrefix(command, "HELLO") {
 		return n.hello
@@ -160,9 +125,12 @@ func (n *node) commands() (list []string) {
 // nobody is an address at which nobody listens.
 func nobody(t *testing.T) string {
 	t.Helper()
-	n := startNode(t)
-	n.listener.Close()
-	return n.addr()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
 }
 
 // A question goes from node to node until one answers it; a command that is not to be done twice does
@@ -203,7 +171,7 @@ func TestAskAndTell(t *testing.T) {
 				continue
 			}
 			nodes[i] = startNode(t, answers...)
-			c.Addrs = append(c.Addrs, nodes[i].addr())
+			c.Addrs = append(c.Addrs, nodes[i].addr)
 		}
 		do := c.Ask
 		if tt.tell {
@@ -227,7 +195,7 @@ func TestAskAndTell(t *testing.T) {
 // One node alone is asked again where it has closed a connection that was kept.
 func TestAskAgain(t *testing.T) {
 	n := startNode(t, "+1\r\n", "", "+2\r\n", "", "")
-	c := &Cluster{Addrs: []string{n.addr()}}
+	c := &Cluster{Addrs: []string{n.addr}}
 	defer c.Close()
 	for _, want := range []string{"1", "2"} {
 		if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != want {
@@ -242,10 +210,10 @@ func TestAskAgain(t *testing.T) {
 // Of several nodes the one that has closed a connection is asked again, too, before another is.
 func TestAskTheSameAgain(t *testing.T) {
 	n, other := startNode(t, "+1\r\n", "", "+2\r\n"), startNode(t, "+3\r\n")
-	c := &Cluster{Addrs: []string{n.addr(), other.addr()}}
+	c := &Cluster{Addrs: []string{n.addr, other.addr}}
 	defer c.Close()
 	for _, want := range []string{"1", "2"} {
-		if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != want || c.Addr() != n.addr() {
+		if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != want || c.Addr() != n.addr {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
@@ -254,7 +222,7 @@ func TestAskTheSameAgain(t *testing.T) {
 // A greeting has what it takes, and one that is refused is an answer.
 func TestGreeting(t *testing.T) {
 	n := startNode(t, "+OK\r\n", "+PONG\r\n")
-	c := &Cluster{Addrs: []string{n.addr()}, Password: "secret", Name: "lockd-test", DB: 3}
+	c := &Cluster{Addrs: []string{n.addr}, Password: "secret", Name: "lockd-test", DB: 3}
 	defer c.Close()
 	if r, err := c.Ask(t.Context(), "PING"); err != nil || r.Str != "PONG" {
 		t.Errorf("%v, %v", r, err)
@@ -262,10 +230,16 @@ func TestGreeting(t *testing.T) {
 	if want := []string{"HELLO 3 AUTH default secret SETNAME lockd-test", "SELECT 3", "PING"}; !reflect.DeepEqual(n.asked, want) {
 		t.Errorf("%q", n.asked)
 	}
+	n = startNode(t, "+PONG\r\n")
+	guest := &Cluster{Addrs: []string{n.addr}, User: "guest"}
+	defer guest.Close()
+	if r, err := guest.Ask(t.Context(), "PING"); err != nil || r.Str != "PONG" || n.asked[0] != "HELLO 3 AUTH guest " {
+		t.Errorf("a user without a password: %v, %v, %q", r, err, n.asked)
+	}
 	n = startNode(t)
 	n.hello = "-NOAUTH HELLO must be\r\n"
 	for _, do := range []func(context.Context, ...string) (resp.Reply, error){
-		(&Cluster{Addrs: []string{n.addr()}}).Ask, (&Cluster{Addrs: []string{n.addr()}}).Tell,
+		(&Cluster{Addrs: []string{n.addr}}).Ask, (&Cluster{Addrs: []string{n.addr}}).Tell,
 	} {
 		if r, err := do(t.Context(), "PING"); err != nil || !r.IsErr() || !strings.HasPrefix(r.Str, "NOAUTH") {
 			t.Errorf("%v, %v", r, err)
@@ -278,7 +252,7 @@ func TestAskEnds(t *testing.T) {
 	n := startNode(t)
 	n.hello = "+" // the rest never comes
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &Cluster{Addrs: []string{n.addr(), n.addr()}}
+	c := &Cluster{Addrs: []string{n.addr, n.addr}}
 	defer c.Close()
 	ended := make(chan error)
 	go func() {

@@ -1,0 +1,68 @@
+// Package fakenode is for tests alone: it is the server that a client under test speaks to.
+package fakenode
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+)
+
+// Listen serves connections at an address of loopback until the test ends.
+func Listen(t testing.TB, answer func(words []string) string) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() }) // nobody is served any more
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go Serve(conn, answer)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// Serve writes what answer says to each command of a connection, until the client closes it or answer
+// says "". The answer is called concurrently where there are several connections.
+func Serve(conn net.Conn, answer func(words []string) string) {
+	defer func() { _ = conn.Close() }() // the client has closed it, or is to see it closed
+	for in := bufio.NewReader(conn); ; {
+		words, err := Read(in)
+		if err != nil {
+			return
+		}
+		text := answer(words)
+		if text == "" {
+			return
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			return
+		}
+	}
+}
+
+// Read reads a command.
+func Read(in *bufio.Reader) (words []string, err error) {
+	var n, size int
+	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
+		return nil, err
+	}
+	for range n {
+		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+			return nil, err
+		}
+		text := make([]byte, size+len("\r\n"))
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		words = append(words, string(text[:size]))
+	}
+	return words, nil
+}
