@@ -265,7 +265,7 @@ type Machine interface {
 	// Leases looks at locks that tokens were granted, one Lease for each, without LeftMs. It
 	// changes nothing.
 	Leases(locks []resp.HeldLock) []resp.Lease
-	// Settings lists every replicated setting as a MessageConfig.
+	// Settings lists every replicated setting as a MessageConfig, and the users as a MessageUsers.
 	Settings() []resp.Message
 	// Info reports the machine's sections of INFO.
 	Info() []resp.Section

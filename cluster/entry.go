@@ -34,7 +34,8 @@ import (
 // Version 5 is for a machine that notes what becomes of locks (resp.Stamp.Unnoted): requests may say who
 // their client is.
 // Version 6 is for a machine that keeps the client of each holder of a lock (resp.Stamp.Unowned).
-const entryVersion = 6
+// Version 7 may say whose rights the scripts of a request have.
+const entryVersion = 7
 
 // The kinds of entry.
 const (

@@ -65,9 +65,17 @@ func fifthEntries() []entry {
 	})
 }
 
+// seventhEntries are those of version 7, whose requests may say whose rights their scripts have.
+func seventhEntries() []entry {
+	eval := []resp.Cmd{{Args: resp.Args{"EVAL", "return 1", "0"}}}
+	return append(fifthEntries(), entry{
+		kind: entryBatch, term: 7, tick: 14, wall: 13, reqs: []resp.Request{{Cmds: eval, User: "alice"}},
+	})
+}
+
 // What is written is what is read.
 func TestEntryRoundTrip(t *testing.T) {
-	for _, e := range fifthEntries() {
+	for _, e := range seventhEntries() {
 		got, err := decodeEntry(appendEntry(nil, &e))
 		if err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, %v\nwant %+v", got, err, e)
@@ -108,7 +116,7 @@ func TestBadOrigin(t *testing.T) {
 // An entry that was cut short, changed in one bit, lengthened, or written by a
 // later version is refused with a reason, never misread.
 func TestEntryDamage(t *testing.T) {
-	for _, e := range fifthEntries() {
+	for _, e := range seventhEntries() {
 		good := appendEntry(nil, &e)
 		for n := range good {
 			if _, err := decodeEntry(good[:n]); err == nil {
@@ -142,7 +150,7 @@ func sealEntry(body []byte) []byte {
 // Whatever the bytes of an entry, decoding neither panics nor allocates without
 // bound, and what is read writes back to something that reads the same.
 func FuzzEntryDecode(f *testing.F) {
-	for _, e := range fifthEntries() {
+	for _, e := range seventhEntries() {
 		f.Add(appendEntry(nil, &e)[4:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -105,12 +105,12 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 }
 
 // publish sends messages of an entry to the subscribers. Entries that were in the log at the start
-// were published before the restart; of those only settings are sent.
+// were published before the restart; of those only settings and users are sent.
 func (f *fsm) publish(index uint64, msgs []resp.Message) {
 	if index <= f.replayTo {
 		kept := msgs[:0:0]
 		for _, m := range msgs {
-			if m.Kind == resp.MessageConfig {
+			if m.Kind == resp.MessageConfig || m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers {
 				kept = append(kept, m)
 			}
 		}

@@ -28,6 +28,7 @@
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
+//	users.go     who users are
 //	lease.go     which key ends first
 //	entry.go     a key with all that belongs to it, and the tree of them
 //

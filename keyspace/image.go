@@ -5,14 +5,16 @@ import (
 	"io"
 
 	"lockd/keyspace/value"
+	"lockd/resp/acl"
 )
 
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings library functions 16 x database blocked events digest crc
+//	image     magic version clock settings users library functions 16 x database blocked events digest crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
+//	users     revision n { name rules }            by name
 //	library   turn n { sha source loaded turn }   by sha
 //	functions n { source n { name described description flags } }   by name
 //	database  swapped floor n { entry }           by position, key
@@ -40,8 +42,9 @@ const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
 	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
-	// and locks that are hashes; 9 has the client of a holder.
-	imageVersion = 9
+	// and locks that are hashes; 9 has the client of a holder;
+	// 10 has users.
+	imageVersion = 10
 )
 
 // ErrImage is wrapped by every error of Restore that the image itself causes.
@@ -54,6 +57,8 @@ type frozen struct {
 	stats               stats
 	createdAt           [watchBuckets]uint64
 	settings            *settings
+	users               *acl.Users
+	usersRev            uint64
 	library             library
 	functions           functions
 	dbs                 [databases]frozenDatabase
@@ -74,7 +79,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	m.generation++
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
-		stats: m.stats, createdAt: m.createdAt, settings: m.settings, library: m.library.copy(),
+		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.copy(),
 		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
@@ -94,6 +99,8 @@ func (f *frozen) write(dst io.Writer) error {
 		w.U64(n)
 	}
 	f.settings.write(w)
+	w.U64(f.usersRev)
+	writeUsers(f.users, w)
 	f.library.write(w)
 	f.functions.write(w)
 	for _, d := range f.dbs {
@@ -146,6 +153,10 @@ func (m *Machine) Restore(src io.Reader) error {
 	version := readHeader(r)
 	next.readClock(r)
 	next.settings = readSettings(r)
+	if version >= 10 {
+		next.usersRev = r.U64()
+		next.users = readUsers(r)
+	}
 	next.library = readLibrary(r)
 	if version >= 4 {
 		next.functions = readFunctions(r)

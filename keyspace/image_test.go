@@ -94,6 +94,11 @@ func sampleOf(t testing.TB, version int) *Machine {
 			fmt.Sprintf("EVAL 'HINCRBY hashed %s 1\nPEXPIRE hashed 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY maybehashed %s 1' 0", tokenOf(1)),
 			fmt.Sprintf("EVAL 'HSET shared mode read\nHSET shared %s 1\nPEXPIRE shared 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY shared %s 1' 0", tokenOf(2)))
 	}
+	if version >= 10 {
+		mustApply(t, m, at, 0,
+			"ACL SETUSER alice on >secret ~a:* %R~b:* &news:* +@lock -unlock +config|get '(~w +set +select|0)'", "ACL SETUSER default -@admin",
+			"ACL SETUSER bob", "ACL DELUSER bob")
+	}
 	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11, Unnoted: unnoted, Unowned: version < 9}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
 	mustApply(t, m, at, 0, "SWAPDB 3 4")
@@ -266,12 +271,23 @@ func TestImageOfVersion8Opens(t *testing.T) {
 	}
 }
 
+// The image that version 9 has written opens, for ever: it is that of version 10 without users.
+func TestImageOfVersion9Opens(t *testing.T) {
+	img, err := os.ReadFile(filepath.Join("testdata", "v9", "sample.image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 9))) {
+		t.Error("it does not hold what was put into it")
+	}
+}
+
 // The image that this version writes opens, for ever, and the bytes it writes are
 // those of the file. Until a release has this version it may still change: then,
-// write the file with go test ./keyspace -run ImageOfVersion9 -rewrite. Once it is
-// released, a change of the format is version 10 with a file of its own.
-func TestImageOfVersion9(t *testing.T) {
-	file := filepath.Join("testdata", "v9", "sample.image")
+// write the file with go test ./keyspace -run ImageOfVersion10 -rewrite. Once it is
+// released, a change of the format is version 11 with a file of its own.
+func TestImageOfVersion10(t *testing.T) {
+	file := filepath.Join("testdata", "v10", "sample.image")
 	written := image(t, sample(t))
 	if *rewrite {
 		if err := os.WriteFile(file, written, 0o644); err != nil {
@@ -317,7 +333,7 @@ func TestNewerImageIsRefused(t *testing.T) {
 	img := image(t, sample(t))
 	binary.LittleEndian.PutUint64(img[len(imageMagic):], imageVersion+1)
 	err := New(nil).Restore(bytes.NewReader(sealed(img)))
-	want := "keyspace: the image has version 10, this lockd reads up to version 9"
+	want := "keyspace: the image has version 11, this lockd reads up to version 10"
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, want %s", err, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // sweepMax bounds the leases that one entry ends before it runs its requests. The rest stay due:
@@ -24,6 +25,8 @@ type Machine struct {
 	createdAt [watchBuckets]uint64
 	dbs       [databases]*database
 	settings  *settings
+	users     *acl.Users
+	usersRev  uint64 // counts their changes
 	library   library
 	functions functions
 	stats     stats
@@ -35,6 +38,7 @@ type Machine struct {
 	index      uint64 // of the entry being applied
 	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
 	noting     bool   // what becomes of locks is noted
+	user       string // whose rights the scripts of the running request have; "": all
 	owning     bool   // the client of each holder is noted
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
@@ -65,7 +69,7 @@ type stats struct{ expiredKeys int64 }
 
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	m := &Machine{scripts: scripts, settings: defaultSettings(), blocked: newBlocked()}
+	m := &Machine{scripts: scripts, settings: defaultSettings(), users: acl.NewUsers(known), blocked: newBlocked()}
 	for i := range m.dbs {
 		m.dbs[i] = newDatabase()
 	}
@@ -154,6 +158,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.request = m.newMeter()
 	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
+	m.user = req.User
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {

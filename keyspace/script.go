@@ -1,6 +1,10 @@
 package keyspace
 
-import "lockd/resp"
+import (
+	"lockd/keyspace/value"
+	"lockd/resp"
+	"lockd/resp/acl"
+)
 
 // Scripts runs scripts and functions. luavm.VM implements it. It is used under the machine's
 // lock, by one goroutine at a time.
@@ -128,6 +132,9 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
+	if args[0] == resp.ScriptMay {
+		return c.m.scriptMay(args[1:])
+	}
 	row, fail := table.Find(args)
 	if row == nil {
 		return scriptError(args, fail)
@@ -135,6 +142,12 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
+	case c.m.user != "":
+		if why := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+			return resp.Err(errScriptUser[why])
+		}
+	}
+	switch {
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
@@ -174,4 +187,42 @@ func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
 		return resp.Err(errScriptUnknown)
 	}
 	return resp.Err(errScriptArity)
+}
+
+// The replies to what the user of a script may not call, in Redis's words.
+var errScriptUser = map[acl.Reason]string{
+	acl.DeniedCommand: "ERR The user executing the script can't run this command or subcommand",
+	acl.DeniedKey:     "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+	acl.DeniedChannel: "ERR The user executing the script can't publish to the channel mentioned in the command",
+}
+
+// mayCall says whether the user of the running request may make a call, whose number of arguments is
+// right. A user who is gone by now may call nothing.
+func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) acl.Reason {
+	if m.user == "" {
+		return acl.Allowed
+	}
+	user := m.users.Get(m.user)
+	if user == nil {
+		return acl.DeniedCommand
+	}
+	why, _, steps := user.Check(cmd, args)
+	m.spend(value.FindWork + int64(steps))
+	return why
+}
+
+// scriptMay answers redis.acl_check_cmd.
+func (m *Machine) scriptMay(args resp.Args) resp.Reply {
+	if len(args) == 0 {
+		return resp.Err(errScriptNoArgs)
+	}
+	cmd := known.Called(args)
+	if cmd == nil {
+		return resp.Err("Invalid command passed to redis.acl_check_cmd()")
+	}
+	may := m.user == ""
+	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
+		may = m.mayCall(cmd, args) == acl.Allowed
+	}
+	return map[bool]resp.Reply{true: resp.Int(1), false: resp.Int(0)}[may]
 }

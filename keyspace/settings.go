@@ -80,6 +80,7 @@ var parameters = []parameter{
 	{name: "tcp-keepalive", value: "300", check: check.Number(0, math.MaxInt32)},
 	{name: "slowlog-log-slower-than", value: "10000", check: check.Number(-1, maxInt)},
 	{name: "slowlog-max-len", value: "128", check: check.Number(0, maxInt)},
+	{name: "acllog-max-len", value: "128", check: check.Number(0, maxInt)},
 	{name: "latency-monitor-threshold", value: "0", check: check.Number(0, maxInt)},
 	{name: "latency-tracking", value: "yes", check: check.YesNo},
 	{name: nameOutputBuffers, merge: check.Buffers,
@@ -120,7 +121,6 @@ var parameters = []parameter{
 	{name: "loglevel", value: "notice"},
 	{name: "dynamic-hz", value: "yes"},
 	{name: "tls-port", value: "0"},
-	{name: "acllog-max-len", value: "128"},
 	{name: "stop-writes-on-bgsave-error", value: "yes"},
 	{name: "dbfilename", value: "dump.rdb"},
 	{name: "appendfilename", value: "appendonly.aof"},
@@ -289,13 +289,13 @@ func (s *settings) streamTrimMax() int64 {
 	return streamTrimNodes * min(s.streamNodeEntries, streamTrimMost/streamTrimNodes)
 }
 
-// Settings lists every replicated setting as a MessageConfig.
+// Settings lists every replicated setting as a MessageConfig, and the users.
 func (m *Machine) Settings() []resp.Message {
-	msgs := make([]resp.Message, len(parameters))
+	msgs := make([]resp.Message, len(parameters), len(parameters)+1)
 	for i := range parameters {
 		msgs[i] = m.settings.message(i)
 	}
-	return msgs
+	return append(msgs, m.usersMessage())
 }
 
 // changeable lists the parameters that CONFIG SET may change, by name: what an

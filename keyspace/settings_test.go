@@ -32,7 +32,11 @@ func TestSettingsReportsAll(t *testing.T) {
 	m := New(nil)
 	do(m, 1, "CONFIG SET maxclients 7 notify-keyspace-events AKE")
 	all := map[string]string{}
-	for _, msg := range m.Settings() {
+	list := m.Settings()
+	if users := list[len(list)-1]; users.Kind != resp.MessageUsers || users.Payload != m.users.Text() {
+		t.Errorf("%+v", users)
+	}
+	for _, msg := range list[:len(list)-1] {
 		if msg.Kind != resp.MessageConfig {
 			t.Fatalf("%+v", msg)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // table holds the rows of all families.
@@ -14,7 +15,8 @@ var table *resp.Table[command]
 func init() {
 	table = resp.NewTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
-		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows)
+		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, aclRows)
+	known = acl.NewCommands(table.Specs(), elsewhere.Specs())
 }
 
 // Find looks up the row of a command; see cluster.Machine.

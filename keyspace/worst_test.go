@@ -46,6 +46,7 @@ type worstCase struct {
 // cheap are the commands that take the same time whatever they are given, but for the
 // length of their arguments.
 var cheap = strings.Fields(`time select ping echo dbsize
+	acl|cat acl|genpass acl|help acl|list acl|load acl|log acl|save acl|users acl|whoami
 	config|resetstat config|rewrite config|help memory|malloc-stats memory|purge memory|help memory|stats
 	object|help locks|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help`)
 
@@ -75,6 +76,9 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"msetnx": {{"", "MSETNX {pairs:n}", pairs * 100}}, "msetex": {{"keys", "MSETEX {npairs} {pairs:k} PX 50000", pairs * 100}},
 		"get": {{"text", "GET S", z.text - 100}}, "getset": {{"text", "GETSET S y", 1}},
 		"set": {{"text", "SET S2 {text} IFEQ x", 1}, {"text", "SET S {text} IFEQ {text}", 1}},
+		// users
+		"acl|getuser": {{"", "ACL GETUSER default", 1}}, "acl|dryrun": {{"", "ACL DRYRUN default GET", 1}},
+		"acl|setuser": {{"", "ACL SETUSER u {names:~k}", 1000}}, "acl|deluser": {{"", "ACL DELUSER {names:u}", 1000}},
 		// keys
 		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}, {"locks", "DEL {names:k}", fields * 1000}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
 		"exists": {{"keys", "EXISTS {names:k}", names * 100}, {"", "EXISTS {big}", big}}, "touch": {{"keys", "TOUCH {names:k}", names * 100}},

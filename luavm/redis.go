@@ -216,10 +216,17 @@ func (v *VM) setRepl(c lauxlib.Call) int {
 	return 0
 }
 
-// aclCheck answers true: there are no access lists.
+// aclCheck says whether the user of the script may make a call.
 func (v *VM) aclCheck(c lauxlib.Call) int {
-	if _, err := arguments(c); err != nil {
+	args, err := arguments(c)
+	if err != nil {
 		v.refuse(c, err.Error())
 	}
-	return c.Push(lua.LTrue)
+	c.Charge(callSteps)
+	reply := v.runCommand(append(resp.Args{resp.ScriptMay}, args...))
+	c.Charge(0) // it may have taken the last steps
+	if reply.IsErr() {
+		v.refuse(c, reply.Str)
+	}
+	return c.Push(lua.LBool(reply.Int != 0))
 }

@@ -36,6 +36,9 @@ func stubReply(args resp.Args) resp.Reply {
 		}
 		return resp.Nil()
 	}
+	if args[0] == resp.ScriptMay {
+		return resp.Int(1)
+	}
 	return resp.Err("ERR Unknown Redis command called from script")
 }
 

@@ -14,6 +14,7 @@ import (
 //	         n(keys) { db len key }, if it has keys
 //	         kind session number spentMs n(sessions) { session } n(cancels) { session number }, if it has a step
 //	         id len name len addr len node, if it has a sender
+//	         len user, if it has one
 //	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
 //	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
@@ -26,6 +27,7 @@ const (
 	requestKeys
 	requestBlock
 	requestSender
+	requestUser
 )
 
 // ofHolder stands in the version of a Watch, where it is that of a holder. No version is so high.
@@ -76,7 +78,11 @@ func AppendRequest(dst []byte, req Request) []byte {
 	if req.Block != nil {
 		dst = appendBlockStep(dst, req.Block)
 	}
-	return append(dst, req.Sender...)
+	dst = append(dst, req.Sender...)
+	if req.User != "" {
+		dst = AppendText(dst, req.User)
+	}
+	return dst
 }
 
 func appendBlockStep(dst []byte, b *BlockStep) []byte {
@@ -113,6 +119,9 @@ func (r *Request) flags() (f byte) {
 	if r.Sender != "" {
 		f |= requestSender
 	}
+	if r.User != "" {
+		f |= requestUser
+	}
 	return f
 }
 
@@ -135,7 +144,7 @@ func (r *Request) Size() int {
 	if b := r.Block; b != nil {
 		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
 	}
-	return size + len(r.Sender)
+	return size + len(r.Sender) + binary.MaxVarintLen32 + len(r.User)
 }
 
 // Request reads a request as AppendRequest writes it. Its strings alias the input. An error
@@ -145,7 +154,7 @@ func (d *Decoder) Request() Request {
 		return Request{}
 	}
 	flags := d.Byte()
-	if flags >= 2*requestSender {
+	if flags >= 2*requestUser {
 		d.Fail("unknown request flags")
 	}
 	req := d.request()
@@ -166,6 +175,11 @@ func (d *Decoder) Request() Request {
 	}
 	if flags&requestSender != 0 {
 		req.Sender = d.Sender()
+	}
+	if flags&requestUser != 0 {
+		if req.User = d.Text(); req.User == "" {
+			d.Fail("a user without a name")
+		}
 	}
 	if d.malformed() {
 		return Request{}

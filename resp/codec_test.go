@@ -22,6 +22,7 @@ func sampleRequests() []Request {
 		{Cmds: []Cmd{{Args: Args{"GET", "k"}}}, Trace: true},
 		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Sender: Client{ID: math.MaxUint64, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()},
 		{Cmds: []Cmd{{Args: Args{"LOCK", "k"}}}, Multi: true, Sender: Client{}.Sender()},
+		{Cmds: []Cmd{{Args: Args{"EVAL", "", "0"}}}, User: "alice"},
 		BlockOpening(),
 		BlockAsking(BlockID{Session: math.MaxUint64, Number: 1}, math.MaxInt64, Cmd{DB: 1, Args: Args{"BLPOP", "k", "0"}}),
 		BlockTending([]uint64{1, math.MaxUint64}, []BlockID{{Session: 1, Number: 2}, {}}),
@@ -50,7 +51,7 @@ func sampleReplies() []Reply {
 func sameRequest(a, b Request) bool {
 	sameCmd := func(x, y Cmd) bool { return x.DB == y.DB && slices.Equal(x.Args, y.Args) }
 	return a.Multi == b.Multi && a.Trace == b.Trace && slices.EqualFunc(a.Cmds, b.Cmds, sameCmd) &&
-		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block) && a.Sender == b.Sender
+		reflect.DeepEqual(a.Watch, b.Watch) && reflect.DeepEqual(a.Block, b.Block) && a.Sender == b.Sender && a.User == b.User
 }
 
 func sameReply(a, b Reply) bool {
@@ -124,7 +125,8 @@ func TestDecodeMalformed(t *testing.T) {
 		{"string too long", "\x00\x01\x00\x01\x09abc", "string exceeds the input", requestError},
 		{"database out of range", "\x00\x01\xff\xff\xff\x7f\x01\x01a\x00", "number out of range", requestError},
 		{"endless number", "\x00" + strings.Repeat("\xff", 11), "bad number", requestError},
-		{"request flags", "\x20\x00\x00", "unknown request flags", requestError},
+		{"request flags", "\x40\x00\x00", "unknown request flags", requestError},
+		{"no user", "\x20\x00\x00\x00", "a user without a name", requestError},
 		{"no keys", "\x04\x00\x00\x00", "no keys", requestError},
 		{"step of no kind", "\x08\x00\x00\x05\x01\x01\x00\x00\x00", "a step of no kind", requestError},
 		{"ask for nothing", "\x08\x00\x00\x02\x01\x01\x00\x00\x00", "a step of no kind", requestError},

@@ -49,6 +49,10 @@ type Request struct {
 
 	// Sender is the client that asks, if that is known: it is noted beside what becomes of a lock.
 	Sender Sender
+
+	// User is whose rights the scripts of the request have; "": they may do everything. What the
+	// request itself calls has been checked.
+	User string
 }
 
 // Watching is what a request asks about versions of keys.
@@ -165,6 +169,8 @@ const (
 	MessageBlock                      // a blocking command has ended: Block. What it has changed comes behind it
 	MessageLock                       // what has become of a lock: Index, Event and Form
 	MessageHeld                       // the same, for holders only: a token that has the lock was granted it again
+	MessageUser                       // a user has changed: Channel is his name, Payload his rules, "" if he is gone (package acl)
+	MessageUsers                      // there are other users: Payload has all, as acl.Users.Text writes them
 )
 
 // LockForm tells what has become of a lock: to subscribers as a message of a channel, to the node whose client
@@ -182,7 +188,7 @@ type Message struct {
 	Channel string
 	Payload string
 
-	Index   uint64   // MessageChanges, MessageLock, MessageHeld: the index of the entry in the log
+	Index   uint64   // MessageChanges, MessageLock, MessageHeld: the index of the entry in the log; MessageUser(s): their revision
 	From    int      // MessageChanges: how many changes of the entry a message before this one has told
 	Changes []Change // MessageChanges: what it did to the data, in order
 

@@ -18,7 +18,13 @@ type ScriptLimits struct {
 // ScriptCall runs one command for redis.call and redis.pcall, and returns its reply, which may be
 // an error. left are the script's remaining steps, of which the command may take some. If none are
 // left after the call, the script ends as at its own limit.
+//
+// A call of ScriptMay asks whether the user of the script may make the call that follows: it is not
+// made, and the reply is 1, 0, or an error if there is no such command.
 type ScriptCall func(args Args, left int64) (reply Reply, leftThen int64)
+
+// ScriptMay is the name of no command; see ScriptCall.
+const ScriptMay = "\x00may"
 
 // Function is a function as redis.register_function describes it.
 type Function struct {

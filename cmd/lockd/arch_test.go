@@ -21,11 +21,11 @@ var mayImport = map[string][]string{
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/crash":    {}, // likewise
 	"lockd/internal/fakenode": {}, // likewise
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/value", "lockd/resp/sight"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"}, // union and its like
 	"lockd/keyspace/arg":      {"lockd/resp"},           // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},           // values of settings
@@ -36,7 +36,10 @@ var mayImport = map[string][]string{
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/hold", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
-	"lockd/resp/server/describe": {"lockd/resp"},
+	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
+
+	// What users may do: the machine keeps the rules, connections and scripts are checked by them.
+	"lockd/resp/acl": {"lockd/resp"},
 
 	// What is wrong with the locks of programs: what a node sees of it, who sees it, and who judges it.
 	"lockd/resp/sight":          {"lockd/resp"},
@@ -101,7 +104,7 @@ var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/value",
-		"lockd/keyspace/doctor", "lockd/resp/sight",
+		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}
 	impureImports = []string{"time", "os", "net", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "hash/maphash", "runtime"}

@@ -10,6 +10,8 @@ import (
 
 // parked is what others may know of a blocking command that a session waits for.
 type parked struct {
+	cmd     *command
+	args    resp.Args
 	unblock chan resp.Unblock // capacity 1: the first reason to wait no longer counts
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
@@ -33,7 +35,7 @@ func (s *session) park(c *command, args resp.Args) {
 		s.closing = true
 		return
 	}
-	p := &parked{unblock: make(chan resp.Unblock, 1), done: make(chan struct{})}
+	p := &parked{cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{})}
 	s.parked.Store(p)
 	if s.srv.draining.Load() {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag

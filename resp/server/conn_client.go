@@ -228,7 +228,7 @@ func (s *session) describe(b []byte, now time.Time) []byte {
 	number("tot-mem", s.inputBytes.Load()+waiting+s.held.bytes.Load())
 	field("events", "r")
 	field("cmd", cmd)
-	field("user", "default")
+	field("user", *s.user.Load())
 	number("redir", s.redirect.Load())
 	number("resp", int64(s.proto.Load()))
 	field("lib-name", libName)
@@ -242,12 +242,14 @@ type killFilter struct {
 	id          int64 // 0: any
 	addr, laddr string
 	class       string
+	user        string
 	skipMe      bool
 }
 
 func (f *killFilter) matches(c *session) bool {
 	return (f.id == 0 || f.id == c.id) && (f.addr == "" || f.addr == c.addr) && (f.laddr == "" || f.laddr == c.laddr) &&
-		(f.class == "" || f.class == c.class())
+		(f.class == "" || f.class == c.class()) &&
+		(f.user == "" || f.user == *c.user.Load())
 }
 
 func clientKill(s *session, args resp.Args) resp.Reply {
@@ -262,14 +264,14 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 		if len(rest) < 2 {
 			return resp.Err(resp.ErrSyntax)
 		}
-		if fail := filter.option(rest[0], rest[1]); fail.IsErr() {
+		if fail := filter.option(s, rest[0], rest[1]); fail.IsErr() {
 			return fail
 		}
 	}
 	return resp.Int(int64(s.killAll(&filter)))
 }
 
-func (f *killFilter) option(word, value string) resp.Reply {
+func (f *killFilter) option(s *session, word, value string) resp.Reply {
 	switch lower(word) {
 	case "id":
 		n, ok := resp.ParseInt(value)
@@ -288,7 +290,7 @@ func (f *killFilter) option(word, value string) resp.Reply {
 	case "laddr":
 		f.laddr = value
 	case "user":
-		if value != "default" {
+		if f.user = value; s.all.Get(value) == nil {
 			return resp.Err("ERR No such user '" + value + "'")
 		}
 	case "skipme":

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"crypto/subtle"
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // connectionRows are the commands of a connection that need no file of their own, and DEBUG.
@@ -61,10 +61,9 @@ func hello(s *session, args resp.Args) resp.Reply {
 	for len(rest) > 0 {
 		switch {
 		case resp.Is(rest[0], "AUTH") && len(rest) >= 3:
-			if fail := s.login(rest[1], rest[2]); fail.IsErr() {
+			if fail := s.login(args[0], rest[1], rest[2]); fail.IsErr() {
 				return fail
 			}
-			s.authed = true
 			rest = rest[3:]
 		case resp.Is(rest[0], "SETNAME") && len(rest) >= 2:
 			name, named = rest[1], true
@@ -76,7 +75,7 @@ func hello(s *session, args resp.Args) resp.Reply {
 			return resp.Err("ERR Syntax error in HELLO option '" + rest[0] + "'")
 		}
 	}
-	if !s.authed {
+	if s.mustAuth() {
 		return resp.Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO " +
 			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version " +
 			"at the same time")
@@ -102,46 +101,47 @@ func hello(s *session, args resp.Args) resp.Reply {
 }
 
 func auth(s *session, args resp.Args) resp.Reply {
-	user, password := "default", args[1]
+	user, password := acl.DefaultName, args[1]
 	switch {
 	case len(args) > 3:
 		return resp.Err(resp.ErrSyntax)
 	case len(args) == 3:
 		user, password = args[1], args[2]
-	case s.srv.password == "":
+	case s.all.Default().NoPass:
 		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
 			"sure your configuration is correct?")
 	}
-	if fail := s.login(user, password); fail.IsErr() {
+	if fail := s.login(args[0], user, password); fail.IsErr() {
 		return fail
 	}
-	s.authed = true
 	return resp.OK()
 }
 
-// login judges a user and his password. The reply is an error, or zero.
-func (s *session) login(user, password string) resp.Reply {
+// login judges a user and his password, and makes the session his. The reply is an error, or zero.
+// command is the word by which they came.
+func (s *session) login(command, user, password string) resp.Reply {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
 	if wait := s.srv.guesses.wait(from, now); wait > 0 {
 		return resp.Errf("WRONGPASS too many wrong passwords from this address: try again in %d s",
 			int64((wait+time.Second-1)/time.Second))
 	}
-	if s.srv.passes(user, password) {
+	if s.authenticate(command, user, password) {
 		return resp.Reply{}
 	}
+	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.wrong(from, user, now)
 	return resp.Err(resp.ErrWrongPass)
 }
 
-// passes checks a password in constant time. Without one configured the default
-// user has any.
-func (s *Server) passes(user, password string) bool {
-	right := user == "default" &&
-		(s.password == "" || subtle.ConstantTimeCompare([]byte(password), []byte(s.password)) == 1)
-	if !right {
-		s.stats.WrongPasswords.Add(1)
+// authenticate makes the session a user's if the password is his. command is the word by which it came.
+func (s *session) authenticate(command, name, password string) bool {
+	user := s.all.Get(name)
+	if user == nil || !user.Lets(password) {
+		s.noteDenied("auth", name, command)
+		return false
 	}
-	return right
+	s.be(user, true)
+	return true
 }
 
 // ping of a RESP2 subscriber answers in the form of a message, so that a client
@@ -192,7 +192,7 @@ func reset(s *session, _ resp.Args) resp.Reply {
 	s.noEvict.Store(false)
 	s.noTouch.Store(false)
 	s.readOnly.Store(false)
-	s.authed = s.srv.password == ""
+	s.beDefault()
 	return resp.Status("RESET")
 }
 

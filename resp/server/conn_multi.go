@@ -49,6 +49,8 @@ type transaction struct {
 type queued struct {
 	of   *command
 	args resp.Args
+
+	denied string // why the user may not make it any more; "": he may
 }
 
 // queue puts a command, whose name and arity are right, into the transaction, or says why it
@@ -62,7 +64,7 @@ func (s *session) queue(c *command, args resp.Args) (why string) {
 		case !s.hold(kept):
 			return errHeld
 		}
-		s.tx.cmds = append(s.tx.cmds, queued{c, cloneArgs(args)})
+		s.tx.cmds = append(s.tx.cmds, queued{of: c, args: cloneArgs(args)})
 		s.tx.size += size
 		s.tx.kept += kept
 		s.queued.Store(int32(len(s.tx.cmds)))
@@ -175,8 +177,9 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return resp.Err("ERR EXEC without MULTI")
 	}
 	db := int(s.db.Load())
+	s.denyQueued(tx)
 	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Multi: true}
-	req.Sender = s.sender(req.Cmds)
+	req.Sender, req.User = s.sender(req.Cmds), s.scriptUser(req.Cmds)
 	if len(s.watch) > 0 {
 		req.Watch = &resp.Watching{Check: s.watch}
 	}
@@ -207,6 +210,9 @@ func exec(s *session, _ resp.Args) resp.Reply {
 func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 	var cmds []resp.Cmd
 	for _, q := range t.cmds {
+		if q.denied != "" {
+			continue
+		}
 		if q.of.act == nil {
 			cmds = append(cmds, resp.Cmd{DB: db, Args: q.args, Spec: q.of.spec})
 		} else if n, ok := q.selected(p); ok {
@@ -218,7 +224,7 @@ func (t *transaction) data(p *Profile, db int) []resp.Cmd {
 
 // selected is the database that a SELECT in the transaction goes to.
 func (q *queued) selected(p *Profile) (db int, ok bool) {
-	if q.of.act == nil || !q.of.act.selects {
+	if q.of.act == nil || !q.of.act.selects || q.denied != "" {
 		return 0, false
 	}
 	db, fail := p.parseDB(q.args[1])
@@ -272,6 +278,9 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 	var ran []*command
 	for i, q := range tx.cmds {
 		switch {
+		case q.denied != "":
+			replies[i] = resp.Err(q.denied)
+			s.countIfError(replies[i])
 		case q.of.act == nil:
 			replies[i] = s.receiversFor(q.of, q.args, replyAt(res, data))
 			s.countIfError(replies[i])
@@ -299,6 +308,7 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 // tracking, so what is to be remembered of the data commands is decided beside.
 func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	switch {
+	case q.denied != "":
 	case q.here():
 		return s.timed(q)
 	case q.of.act == nil && s.followed != nil:

@@ -20,6 +20,7 @@
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
 //	profile.go        the kinds of server, and the families of commands of each
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
+//	conn_acl.go       ACL
 //	conn_client.go    CLIENT
 //	conn_command.go   COMMAND
 //	conn_config.go    CONFIG
@@ -34,6 +35,8 @@
 //	conn_monitor.go   MONITOR
 //	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
+//	rights.go         what the session's user may do; users as they change
+//	acllog.go         what was denied
 //	hub.go            who is subscribed to what; messages and pushes
 //	holders.go        locks that clients have taken, and how they are told of their loss
 //	settings.go       settings, the cluster's and the node's own
@@ -48,7 +51,9 @@
 // the function that appends replies, and package track tells a session of changes through its Conn;
 // and this:
 //
-//	holders.go -> hub.go  who has lost a lock is told as subscribers are
+//	holders.go -> hub.go         who has lost a lock is told as subscribers are
+//	hub.go -> rights.go          users have changed
+//	acllog.go -> conn_client.go  who was denied something
 //
 // Below are packages that know no session:
 //

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // fakeBackend is a map with the few commands that session tests need. Its rows
@@ -39,6 +40,13 @@ type fakeBackend struct {
 	served   chan resp.Reply            // what a blocking command is answered
 	awaited  []uint64                   // entries that a session has waited for
 	answer   chan func(resp.Reply) bool // hears it before that, where the test asks
+
+	known *acl.Commands // the server's
+	users *acl.Users
+	rev   uint64
+	user  string // of the last request
+
+	lastArgs resp.Args // of the last command
 
 	client resp.Sender                      // of the request
 	news   []resp.LockNews                  // of the entry that is being applied
@@ -82,7 +90,11 @@ func newFake() *fakeBackend {
 			fakeRow("config|get", -3, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigGet),
 			fakeRow("config|set", -4, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigSet),
 		}},
+		acl.Row(func(r resp.Reply) fakeRun { return func(*fakeBackend, resp.Cmd) resp.Reply { return r } }, func(name string) fakeRun { return fakeACL[name] }),
 	})
+	f.table.Lookup("set").Access = "RW access update variable_flags"
+	f.table.Lookup("mset").Access = "OW update"
+	f.table.Lookup("del").Access = "RM delete"
 	return f
 }
 
@@ -96,7 +108,11 @@ func (f *fakeBackend) Specs() []*resp.Spec { return f.table.Specs() }
 func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if args := req.Cmds; len(args) == 1 && args[0].Args[0] == "acl" && args[0].Args[1] == "save" {
+		return resp.Result{Replies: []resp.Reply{f.learned()}} // a node asks once; no test counts that
+	}
 	f.requests = append(f.requests, len(req.Cmds))
+	f.user = req.User
 	watching := resp.Watching{}
 	if req.Watch != nil {
 		watching = *req.Watch
@@ -110,7 +126,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	marks := make([]int64, 0, len(req.Cmds))
 	f.changes, f.reads, f.news, f.client = nil, nil, nil, req.Sender
 	for i, c := range req.Cmds {
-		f.command = i
+		f.command, f.lastArgs = i, c.Args
 		res.Replies[i] = f.one(ctx, c)
 		marks = append(marks, int64(len(f.changes)))
 	}
@@ -360,6 +376,62 @@ func fakeConfigSet(f *fakeBackend, c resp.Cmd) resp.Reply {
 	return resp.OK()
 }
 
+// fakeACL keeps users as the machine does.
+var fakeACL = map[string]fakeRun{
+	"setuser": func(f *fakeBackend, c resp.Cmd) resp.Reply {
+		user := f.users.Get(c.Args[2])
+		if user == nil {
+			user = acl.New(f.known, c.Args[2])
+		}
+		next, err := user.With(f.known, c.Args[3:])
+		if err != nil {
+			return resp.Fail(err)
+		}
+		f.users = f.users.With(next)
+		f.tellUser(next.Name, next.Text())
+		return resp.OK()
+	},
+	"deluser": func(f *fakeBackend, c resp.Cmd) resp.Reply {
+		n := int64(0)
+		if slices.Contains(c.Args[2:], "default") {
+			return resp.Err("ERR The 'default' user cannot be removed")
+		}
+		for _, name := range c.Args[2:] {
+			if f.users.Get(name) != nil {
+				n++
+				f.users = f.users.Without(name)
+				f.tellUser(name, "")
+			}
+		}
+		return resp.Int(n)
+	},
+	"getuser": func(f *fakeBackend, c resp.Cmd) resp.Reply {
+		if user := f.users.Get(c.Args[2]); user != nil {
+			return user.Describe()
+		}
+		return resp.Nil()
+	},
+	"list":  func(f *fakeBackend, _ resp.Cmd) resp.Reply { return f.users.List() },
+	"users": func(f *fakeBackend, _ resp.Cmd) resp.Reply { return f.users.Names() },
+}
+
+// learned answers a node that asks for the users.
+func (f *fakeBackend) learned() resp.Reply {
+	text := "user default on nopass ~* &* +@all\n"
+	if f.failing != "" {
+		return resp.Err(f.failing)
+	}
+	if f.users != nil {
+		text = f.users.Text()
+	}
+	return resp.Array(resp.Int(int64(f.rev)), resp.Bulk(text))
+}
+
+func (f *fakeBackend) tellUser(name, rules string) {
+	f.rev++
+	f.hub.Publish([]resp.Message{{Kind: resp.MessageUser, Channel: name, Payload: rules, Index: f.rev}})
+}
+
 // startServer serves a fake backend on a loopback port until the test ends.
 func startServer(t testing.TB, change func(*Config)) (*Server, *fakeBackend, string) {
 	t.Helper()
@@ -370,7 +442,8 @@ func startServer(t testing.TB, change func(*Config)) (*Server, *fakeBackend, str
 		change(&cfg)
 	}
 	srv := New(cfg)
-	fake.hub = srv.Hub()
+	fake.hub, fake.known, fake.users = srv.Hub(), srv.index.known, acl.NewUsers(srv.index.known)
+	srv.users.learned.Store(true) // it has no other nodes
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

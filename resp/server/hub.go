@@ -22,6 +22,7 @@ type Hub struct {
 	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
 
 	mu       sync.Mutex
+	users    userNews
 	channels topics
 	shards   topics
 	patterns []*pattern          // in the order in which they came
@@ -72,6 +73,8 @@ func (h *Hub) Publish(msgs []resp.Message) {
 		switch {
 		case m.Kind == resp.MessageConfig:
 			h.settings.apply(m.Channel, m.Payload)
+		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
+			h.publishUsers(m)
 		case m.Kind == resp.MessageChanges:
 			if h.tracking.InUse() {
 				h.publishChanges(m)

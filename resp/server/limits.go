@@ -39,6 +39,10 @@ const (
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
 	slowlogLenDefault       = 128     // setting slowlog-max-len
+	aclLogLenDefault        = 128     // setting acllog-max-len
+	aclLogEntriesMax        = 1 << 14 // whatever that says
+	aclLogObjectBytesMax    = 1 << 10 // of a key, channel or name in it
+	genpassBitsMax          = 4096    // ACL GENPASS
 	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
 	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name
 	globStepsPerMessageMax  = 1 << 17 // of all patterns with the channel of a message

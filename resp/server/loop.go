@@ -112,11 +112,19 @@ func (s *session) dispatch(args resp.Args) *command {
 
 // forbids says why the session's state does not allow a command; "": it does.
 func (s *session) forbids(c *command, args resp.Args) (why string) {
+	if why = s.lookAtUsers(c); why != "" {
+		return why
+	}
 	switch {
-	case !s.authed && c.spec.Flags&resp.NoAuth == 0:
+	case s.mustAuth() && c.spec.Flags&resp.NoAuth == 0:
 		return resp.ErrNoAuth
 	case s.tx != nil && c.spec.Flags&resp.NoMulti != 0:
 		return "ERR Command not allowed inside a transaction"
+	}
+	if s.limited {
+		if why = s.denies(c, args); why != "" {
+			return why
+		}
 	}
 	if why = s.redirects(c, args); why != "" {
 		return why

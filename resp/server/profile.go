@@ -30,7 +30,7 @@ var (
 // and pauses stands with these.
 func families() [][]row {
 	return [][]row{connectionRows(), clientRows(), commandRows(), pubsubRows(), multiRows(),
-		configRows(), slowlogRows(), latencyRows(), monitorRows()}
+		configRows(), aclRows(), slowlogRows(), latencyRows(), monitorRows()}
 }
 
 func (p *Profile) table() *resp.Table[action] { return resp.NewTable(p.rows()...) }

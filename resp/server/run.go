@@ -43,7 +43,7 @@ func (s *session) endRun() {
 // runPiece runs as much of what has gathered as the backend does at once.
 func (s *session) runPiece() {
 	start := s.srv.clock()
-	req := resp.Request{Cmds: s.run, Partly: true, Sender: s.sender(s.run)}
+	req := resp.Request{Cmds: s.run, Partly: true, Sender: s.sender(s.run), User: s.scriptUser(s.run)}
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)

@@ -23,6 +23,7 @@ type Server struct {
 	hub      *Hub
 	index    *index
 	password string
+	users    users
 	local    map[string]string // what cannot be changed
 	own      map[string]*ownSetting
 	version  string
@@ -35,6 +36,7 @@ type Server struct {
 
 	stats   stats.Totals
 	slowlog stats.Slowlog
+	aclLog  aclLog
 	latency stats.Latency
 	pause   pause
 	witness *witness.Node
@@ -82,6 +84,8 @@ func New(cfg Config) *Server {
 	s.local["requirepass"] = cfg.Password
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
+	s.users.of = s
+	s.hub.serve(&s.users)
 	s.started = s.clock()
 	s.guesses = newGuesses(s.log, s.clock)
 	s.witness = witness.NewNode(s.started.UnixMilli())
@@ -160,7 +164,7 @@ const errProtected = "DENIED Redis is running in protected mode because protecte
 // protects reports whether a client must not come in: it is of another machine, and
 // nobody has said who may.
 func (s *Server) protects(conn net.Conn) bool {
-	if s.password != "" || *s.own[protectedMode].value.Load() != "yes" {
+	if !s.users.now.Load().Default().NoPass || *s.own[protectedMode].value.Load() != "yes" {
 		return false
 	}
 	addr, ok := conn.RemoteAddr().(*net.TCPAddr)
@@ -185,11 +189,12 @@ func (s *Server) newSession(conn net.Conn) *session {
 		return nil
 	}
 	s.lastID++
-	c := &session{srv: s, authed: s.password == "", endpoint: newEndpoint(conn, s.lastID, s.clock())}
+	c := &session{srv: s, endpoint: newEndpoint(conn, s.lastID, s.clock())}
 	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
 	c.held.ofAll = &s.held
 	c.track.Conn = c
 	c.status.begin(s.ticks.Load())
+	c.beDefault()
 	ctx := context.Background()
 	if c.tls {
 		ctx = resp.WithTLS(ctx)

@@ -29,7 +29,7 @@ type session struct {
 	gathered
 	multiState
 	replies
-	authed  bool
+	rights
 	witness witness.Session // what it does with locks
 
 	// The session's goroutine changes these with the hub's lock, and reads them without it; the
@@ -132,6 +132,9 @@ type status struct {
 	trackFlags atomic.Uint32          // flagTracks ...
 	redirect   atomic.Int64           // of tracking; -1: does not track
 	parked     atomic.Pointer[parked] // nil: no blocking command waits
+	user       atomic.Pointer[string] // his name; see rights
+	changing   atomic.Bool            // it is changing users: if they end it, it is answered first
+	leaving    atomic.Bool            // they have
 	names      clientNames
 }
 
@@ -140,6 +143,7 @@ func (st *status) begin(ticks int64) {
 	st.proto.Store(2)
 	st.queued.Store(-1)
 	st.redirect.Store(-1)
+	st.user.Store(&defaultUser)
 	st.activeAt.Store(ticks)
 }
 

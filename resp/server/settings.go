@@ -18,6 +18,7 @@ type settings struct {
 	keepAliveSeconds atomic.Int64 // 0: off
 	slowlogMicros    atomic.Int64 // negative: nothing is logged
 	slowlogMax       atomic.Int64
+	aclLogMax        atomic.Int64
 	latencyMillis    atomic.Int64 // 0: off
 	bulkBytesMax     atomic.Int64
 	queryBytesMax    atomic.Int64
@@ -30,6 +31,7 @@ func (s *settings) setDefaults() {
 	s.keepAliveSeconds.Store(keepAliveSecondsDefault)
 	s.slowlogMicros.Store(slowlogMicrosDefault)
 	s.slowlogMax.Store(slowlogLenDefault)
+	s.aclLogMax.Store(aclLogLenDefault)
 	s.bulkBytesMax.Store(bulkBytesMaxDefault)
 	s.queryBytesMax.Store(queryBytesMaxDefault)
 	s.trackedKeysMax.Store(trackedKeysMaxDefault)
@@ -64,6 +66,8 @@ func (s *settings) number(name string) *atomic.Int64 {
 		return &s.slowlogMicros
 	case "slowlog-max-len":
 		return &s.slowlogMax
+	case "acllog-max-len":
+		return &s.aclLogMax
 	case "latency-monitor-threshold":
 		return &s.latencyMillis
 	case "proto-max-bulk-len":

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/witness"
 	"lockd/resp/sight"
@@ -56,6 +57,7 @@ const (
 type command struct {
 	spec    *resp.Spec
 	act     *action // nil: the backend runs it
+	acl     *acl.Command
 	stats   *stats.Command
 	watched witness.Op
 	subs    map[*resp.Spec]*command
@@ -76,6 +78,8 @@ type index struct {
 	figures stats.Commands      // of leaves and containers, in the order of specs
 
 	replicates bool // the backend has settings of its own (CONFIG)
+	hasUsers   bool // and users (ACL)
+	known      *acl.Commands
 }
 
 func newIndex(table *resp.Table[action], backend Backend) *index {
@@ -85,8 +89,16 @@ func newIndex(table *resp.Table[action], backend Backend) *index {
 	}
 	for _, spec := range backend.Specs() {
 		x.replicates = x.replicates || spec.Name == "config"
+		x.hasUsers = x.hasUsers || spec.Name == acl.Container.Name
 		if x.names[spec.Name] == nil {
 			x.add(spec, func(*resp.Spec) *action { return nil })
+		}
+	}
+	x.known = acl.NewCommands(x.specs)
+	for _, c := range x.names {
+		c.acl = x.known.Of(c.spec)
+		for spec, sub := range c.subs {
+			sub.acl = x.known.Of(spec)
 		}
 	}
 	return x

@@ -1,9 +1,8 @@
 package describe
 
 import (
-	"strings"
-
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // Info is one element of COMMAND INFO, in the shape of Redis 7.
@@ -25,37 +24,12 @@ func Info(spec *resp.Spec) resp.Reply {
 		resp.Set(), keySpecs(spec), subs)
 }
 
-// typeCategories are the categories of the groups that are a type of value.
-var typeCategories = map[string]string{
-	"string": "@string", "hash": "@hash", "list": "@list", "set": "@set", "sorted-set": "@sortedset",
-	"bitmap": "@bitmap", "stream": "@stream",
-}
-
-// Categories derives the ACL categories from the row, as Redis does from flags and group. Each
-// begins with @.
+// Categories are the ACL categories of a command. Each begins with @.
 func Categories(spec *resp.Spec) []string {
-	var list []string
-	add := func(cond bool, name string) {
-		if cond {
-			list = append(list, name)
-		}
+	list := acl.CategoriesOf(spec).Names()
+	for i, name := range list {
+		list[i] = "@" + name
 	}
-	f := spec.Flags
-	leaf := len(spec.Subs) == 0
-	add(leaf && spec.Group == "generic", "@keyspace")
-	add(f&resp.Write != 0, "@write")
-	add(f&resp.ReadOnly != 0 && spec.Group != "scripting", "@read")
-	add(leaf && typeCategories[spec.Group] != "", typeCategories[spec.Group])
-	add(f&resp.PubSub != 0, "@pubsub")
-	add(f&resp.Admin != 0, "@admin")
-	add(f&resp.Fast != 0, "@fast")
-	add(f&resp.Fast == 0, "@slow")
-	add(f&resp.Blocking != 0, "@blocking")
-	add(f&resp.Admin != 0, "@dangerous")
-	add(spec.Group == "connection" && leaf || strings.HasPrefix(spec.Name, "command") ||
-		spec.Group == "cluster" && !strings.HasPrefix(spec.Name, "cluster"), "@connection")
-	add(spec.Group == "transactions", "@transaction")
-	add(leaf && spec.Group == "scripting", "@scripting")
 	return list
 }
 

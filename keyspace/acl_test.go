@@ -1,0 +1,60 @@
+package keyspace
+
+import (
+	"strings"
+	"testing"
+
+	"lockd/luavm"
+	"lockd/resp"
+)
+
+// A script has the rights that its user has at its place in the log, and one whose user is gone has none.
+func TestScriptsHaveTheRightsOfTheirUser(t *testing.T) {
+	m := New(luavm.New())
+	mustApply(t, m, at(1), 0, "ACL SETUSER alice ~a* +get +set +eval &c", "SET a held")
+	as := func(user, line string) string {
+		words, _ := resp.SplitWords(line)
+		req := resp.Request{Cmds: []resp.Cmd{{Args: words}}, User: user}
+		results, _ := m.Apply(at(1), []resp.Request{req})
+		return plain(results[0].Replies[0])
+	}
+	for _, c := range []struct{ user, line, want string }{
+		{"alice", `EVAL "return redis.call('get','a')" 0`, "held"},
+		{"alice", `EVAL "return redis.call('get','b')" 0`, "can't access at least one of the keys mentioned in the command arguments"},
+		{"alice", `EVAL "return redis.call('del','a')" 0`, "can't run this command or subcommand"},
+		{"alice", `EVAL "return redis.pcall('incr','a').err" 0`, "can't run this command or subcommand"},
+		{"alice", `EVAL "return redis.acl_check_cmd('get','a')" 0`, "1"},
+		{"alice", `EVAL "return redis.acl_check_cmd('get','b')" 0`, "nil"},
+		{"alice", `EVAL "return redis.acl_check_cmd('del','a')" 0`, "nil"},
+		{"", `EVAL "return redis.call('del','a')" 0`, "1"},
+		{"bob", `EVAL "return redis.call('get','a')" 0`, "can't run this command or subcommand"},
+	} {
+		if got := as(c.user, c.line); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s: %s, want %s", c.user, c.line, got, c.want)
+		}
+	}
+	if mustApply(t, m, at(1), 0, "ACL SETUSER alice allchannels allkeys allcommands"); strings.Contains(as("alice", `EVAL "return redis.call('set','b','x')" 0`), "ERR") {
+		t.Error("a change does not hold at once")
+	}
+}
+
+// Every change of users is told once, with a number that only rises.
+func TestUsersAreTold(t *testing.T) {
+	m := New(nil)
+	var told []string
+	rev := uint64(0)
+	for _, line := range []string{"ACL SETUSER alice on", "ACL SETUSER alice nosuch", "ACL SETUSER bob", "ACL DELUSER alice nobody bob"} {
+		_, msgs := apply(m, at(1), line)
+		for _, msg := range msgs {
+			if msg.Kind != resp.MessageUser || msg.Index != rev+1 {
+				t.Errorf("%s: %+v", line, msg)
+			}
+			rev = msg.Index
+			told = append(told, msg.Channel+" "+msg.Payload)
+		}
+	}
+	want := "alice on resetchannels -@all,bob off resetchannels -@all,alice ,bob "
+	if got := strings.Join(told, ","); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,139 @@
+package keyspace
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/keyspace/value"
+	"lockd/resp"
+	"lockd/resp/acl"
+)
+
+// ACL: the users, who are part of the state. Connections ask for what changes or lists them, and answer
+// the rest of ACL themselves: what is about a connection or a node has a row here all the same, so that
+// rules can name it, and scripts are told that they may not call it.
+var aclRows = []resp.Row[command]{acl.Row(always, aclCommand)}
+
+func aclCommand(name string) command {
+	if run := map[string]command{
+		"setuser": cmdACLSetUser, "deluser": cmdACLDelUser, "getuser": cmdACLGetUser,
+		"list": cmdACLList, "users": cmdACLUsers, "save": cmdACLSave,
+	}[name]; run != nil {
+		return run
+	}
+	return always(resp.Err(errOfConnection))
+}
+
+// Limits of users.
+const (
+	usersMax      = 10_000
+	usersBytesMax = 8 << 20 // of all names and rules
+)
+
+const (
+	errOfConnection = "ERR this is answered by connections"
+	errUserName     = "ERR Usernames can't contain spaces or null characters"
+	errUsersMax     = "ERR there are too many users, or their rules take more than 8 MB"
+)
+
+// userWork is the work of changing one of n users, by rules of so many bytes.
+func userWork(n, bytes int) int64 {
+	return configWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
+}
+
+func argumentBytes(args resp.Args) (n int) {
+	for _, a := range args {
+		n += len(a)
+	}
+	return n
+}
+
+func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
+	name, m := strings.Clone(args[2]), c.m
+	if !acl.ValidName(name) {
+		return resp.Err(errUserName)
+	}
+	user := m.users.Get(name)
+	was := 0
+	if user == nil {
+		user = acl.New(known, name)
+	} else {
+		was = len(user.Text())
+	}
+	if !m.affords(userWork(len(m.users.All()), argumentBytes(args)+was)) {
+		return resp.Err(errWorkMeter)
+	}
+	rules := make([]string, len(args)-3)
+	for i, rule := range args[3:] {
+		rules[i] = strings.Clone(rule)
+	}
+	next, err := user.With(known, rules)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	users := m.users.With(next)
+	if len(users.All()) > usersMax || users.Bytes() > usersBytesMax {
+		return resp.Err(errUsersMax)
+	}
+	m.setUsers(users, resp.Message{Kind: resp.MessageUser, Channel: name, Payload: next.Text()})
+	return resp.OK()
+}
+
+func cmdACLDelUser(c *ctx, args resp.Args) resp.Reply {
+	if slices.Contains(args[2:], acl.DefaultName) {
+		return resp.Err("ERR The 'default' user cannot be removed")
+	}
+	deleted := int64(0)
+	for _, name := range args[2:] {
+		user := c.m.users.Get(name)
+		if user == nil {
+			c.m.spend(value.FindWork)
+			continue
+		}
+		if !c.m.affords(userWork(len(c.m.users.All()), len(name))) {
+			return resp.Err(errWorkMeter)
+		}
+		c.m.setUsers(c.m.users.Without(name), resp.Message{Kind: resp.MessageUser, Channel: user.Name})
+		deleted++
+	}
+	return resp.Int(deleted)
+}
+
+func cmdACLGetUser(c *ctx, args resp.Args) resp.Reply {
+	user := c.m.users.Get(args[2])
+	if user == nil {
+		return resp.Nil()
+	}
+	return user.Describe()
+}
+
+func cmdACLList(c *ctx, _ resp.Args) resp.Reply {
+	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(errWorkMeter)
+	}
+	return c.m.users.List()
+}
+
+func cmdACLUsers(c *ctx, _ resp.Args) resp.Reply {
+	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(errWorkMeter)
+	}
+	return c.m.users.Names()
+}
+
+// cmdACLSave answers the revision of the users and all of them: for the file that a connection writes, and
+// for a node that does not know yet what it has missed.
+func cmdACLSave(c *ctx, _ resp.Args) resp.Reply {
+	if !c.m.affords(value.VisitWork * int64(len(c.m.users.All()))) {
+		return resp.Err(errWorkMeter)
+	}
+	return resp.Array(resp.Int(int64(c.m.usersRev)), resp.Bulk(c.m.users.Text()))
+}
+
+// setUsers changes the users, and tells every node how.
+func (m *Machine) setUsers(users *acl.Users, told resp.Message) {
+	m.users = users
+	m.usersRev++
+	told.Index = m.usersRev
+	m.emit(told)
+}

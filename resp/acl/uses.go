@@ -1,0 +1,140 @@
+package acl
+
+import (
+	"slices"
+	"strings"
+
+	"lockd/resp"
+)
+
+// Use is what a command does with some of its keys.
+type Use struct {
+	Flags []string // RW, access, update ...
+	At    int      // the argument where these keys begin
+	Last  bool     // they go on to the last argument
+
+	variable, free needs // of a call: without what follows from its options, and with it
+}
+
+// UsesOf lists how a command uses its keys: as its row says, or as follows from it. Where sources
+// follow the key of a result and a number, only that key is written.
+func UsesOf(spec *resp.Spec) []Use {
+	uses := readAccess(spec)
+	if k := spec.Keys; len(uses) == 0 && k.First > 0 && k.NumAt > 0 {
+		uses = []Use{{Flags: []string{"OW", "update"}, At: k.First}, {Flags: []string{"RO", "access"}, At: k.NumAt}}
+	} else if len(uses) == 0 {
+		uses = []Use{{Flags: access(spec), At: max(k.First, k.NumAt), Last: k.Last < 0}}
+	}
+	return uses
+}
+
+// readAccess reads the row's Access; nothing where that is empty.
+func readAccess(spec *resp.Spec) []Use {
+	var uses []Use
+	for part := range strings.SplitSeq(spec.Access, ";") {
+		flags := strings.Fields(part)
+		if len(flags) == 0 {
+			continue
+		}
+		one := Use{Flags: flags, At: max(spec.Keys.First, spec.Keys.NumAt), Last: spec.Keys.Last < 0}
+		if at, last := strings.CutSuffix(flags[0], "-"); at[0] >= '1' && at[0] <= '9' {
+			n, _ := resp.ParseInt(at)
+			one = Use{Flags: flags[1:], At: int(n), Last: last}
+		}
+		uses = append(uses, one)
+	}
+	return uses
+}
+
+// access derives how a command uses its keys, all in the same way.
+func access(spec *resp.Spec) []string {
+	writes := spec.Flags&(resp.Write|resp.MayReplicate) != 0
+	switch {
+	case spec.Flags&resp.PubSub != 0 || spec.Name == "spublish":
+		return []string{"not_key"}
+	case writes || spec.Keys.NumAt > 0 && spec.Flags&resp.ReadOnly == 0:
+		return []string{"RW", "access", "update"}
+	case spec.Group == "transactions":
+		return []string{"RO"} // the value does not matter
+	}
+	return []string{"RO", "access"}
+}
+
+// useOf finds how key i of a call is used.
+func useOf(spec *resp.Spec, uses []Use, i int) *Use {
+	at := spec.Keys.First + i*spec.Keys.Step
+	found := &uses[len(uses)-1]
+	for j := range uses {
+		if u := &uses[j]; u.At == at || u.At < at && u.Last {
+			found = u
+		}
+	}
+	return found
+}
+
+// variableFlags ends the flags of a use that follow from the options of a call: SET does not read what
+// it replaces, unless it is told to.
+const variableFlags = "variable_flags"
+
+// flagsOf are the flags of a use in a call.
+func (u *Use) flagsOf(call resp.Args) []string {
+	n := len(u.Flags) - 1
+	if u.Flags[n] != variableFlags {
+		return u.Flags
+	}
+	if !saysGet(call) {
+		return []string{"OW", "update"}
+	}
+	return u.Flags[:n]
+}
+
+func saysGet(call resp.Args) bool {
+	return slices.ContainsFunc(call, func(word string) bool { return resp.Is(word, "GET") })
+}
+
+// KeyFlags says in Redis's words how a call uses its key i. The row is that of the call, and key i one
+// that its Keys has found.
+func KeyFlags(spec *resp.Spec, call resp.Args, i int) []string {
+	return useOf(spec, UsesOf(spec), i).flagsOf(call)
+}
+
+// needs are the rights that the use of a key asks for.
+type needs uint8
+
+const (
+	reads needs = 1 << iota
+	writes
+
+	readsAndWrites = reads | writes
+)
+
+// needsOf are the rights that flags ask for: none to learn whether a key is there.
+func needsOf(flags []string) (n needs) {
+	for _, flag := range flags {
+		switch flag {
+		case "access":
+			n |= reads
+		case "insert", "delete", "update":
+			n |= writes
+		}
+	}
+	return n
+}
+
+// usesForCheck are the uses of a command, with the rights they need.
+func usesForCheck(spec *resp.Spec) []Use {
+	uses := UsesOf(spec)
+	for i := range uses {
+		u := &uses[i]
+		u.free, u.variable = needsOf(u.Flags), needsOf(u.flagsOf(nil))
+	}
+	return uses
+}
+
+// needsIn are the rights that a use asks for in a call.
+func (u *Use) needsIn(call resp.Args) needs {
+	if u.free != u.variable && !saysGet(call) {
+		return u.variable
+	}
+	return u.free
+}

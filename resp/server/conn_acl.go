@@ -1,0 +1,151 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"lockd/resp"
+	"lockd/resp/acl"
+)
+
+func aclRows() []row {
+	r := acl.Row(always, func(name string) action { return aclActions[name] })
+	for i := range r.Subs {
+		r.Subs[i].Flags &^= resp.MayReplicate // the backend's, which is asked to change users
+	}
+	return []row{r}
+}
+
+var aclActions = map[string]action{
+	"cat":     {run: aclCat},
+	"deluser": {run: aclChange, asksBackend: true},
+	"dryrun":  {run: aclDryRun},
+	"genpass": {run: aclGenPass},
+	"getuser": {run: aclAsk, asksBackend: true},
+	"list":    {run: aclAsk, asksBackend: true},
+	"load":    {run: aclNoFile},
+	"log":     {run: aclLogOf},
+	"save":    {run: aclNoFile},
+	"setuser": {run: aclChange, asksBackend: true, secret: func(_ resp.Args, i int) bool { return i >= 2 }},
+	"users":   {run: aclAsk, asksBackend: true},
+	"whoami":  {run: func(s *session, _ resp.Args) resp.Reply { return resp.Bulk(s.as.Name) }},
+}
+
+// aclAsk answers what the cluster does.
+func aclAsk(s *session, args resp.Args) resp.Reply { return replyAt(s.ask(args), 0) }
+
+// aclChange changes users, and waits until this node's clients are bound by it. No password in clear
+// leaves the session.
+func aclChange(s *session, args resp.Args) resp.Reply {
+	sent := append(resp.Args(nil), args...)
+	for i := 3; i < len(sent); i++ {
+		sent[i] = acl.Hashed(args[i])
+	}
+	r := s.changeUsers(sent)
+	for i := range sent {
+		if r.IsErr() && sent[i] != args[i] {
+			r.Str = strings.Replace(r.Str, "'"+sent[i]+"'", "'"+args[i]+"'", 1)
+		}
+	}
+	return r
+}
+
+func (s *session) changeUsers(args resp.Args) resp.Reply {
+	s.changing.Store(true)
+	res := s.ask(args)
+	s.srv.backend.Await(s.ctx, res.Index)
+	s.srv.hub.mu.Lock() // who ends connections has ended
+	s.changing.Store(false)
+	s.srv.hub.mu.Unlock()
+	s.closing = s.closing || s.leaving.Load()
+	return replyAt(res, 0)
+}
+
+func aclNoFile(*session, resp.Args) resp.Reply {
+	return resp.Err("ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the " +
+		"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
+		"order to store users in the Redis configuration.")
+}
+
+func aclCat(s *session, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return resp.Bulks(acl.CategoryNames()...)
+	case 3:
+		category := acl.CategoryNamed(args[2])
+		if category == 0 {
+			return resp.Err("ERR Unknown category '" + cut(args[2], 128) + "'")
+		}
+		return resp.Bulks(s.srv.index.known.In(category)...)
+	}
+	return wrongSubcommand("acl", args[1])
+}
+
+func aclGenPass(_ *session, args resp.Args) resp.Reply {
+	bits := int64(256)
+	switch len(args) {
+	case 2:
+	case 3:
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+		bits = n
+	default:
+		return wrongSubcommand("acl", args[1])
+	}
+	if bits <= 0 || bits > genpassBitsMax {
+		return resp.Err("ERR ACL GENPASS argument must be the number of bits for the output password, a positive " +
+			"number up to " + strconv.Itoa(genpassBitsMax))
+	}
+	digits := (bits + 3) / 4
+	random := make([]byte, (digits+1)/2)
+	_, _ = rand.Read(random) // it never fails
+	return resp.Bulk(hex.EncodeToString(random)[:digits])
+}
+
+// aclDryRun says what a user would be told. Its errors are strings, as in Redis.
+func aclDryRun(s *session, args resp.Args) resp.Reply {
+	user := s.all.Get(args[2])
+	if user == nil {
+		return resp.Err("ERR User '" + args[2] + "' not found")
+	}
+	call := args[3:]
+	cmd := s.srv.index.known.Called(call)
+	if cmd == nil {
+		return resp.Err("ERR Command '" + call[0] + "' not found")
+	}
+	if spec, _ := cmd.Spec.Check(call); spec == nil {
+		return resp.WrongArity(cmd.Spec.Name)
+	}
+	reason, object, _ := user.Check(cmd, call)
+	switch reason {
+	case acl.DeniedCommand:
+		return resp.Bulk("This user has no permissions to run the '" + object + "' command")
+	case acl.DeniedKey:
+		return resp.Bulk("This user has no permissions to access the '" + object + "' key")
+	case acl.DeniedChannel:
+		return resp.Bulk("This user has no permissions to access the '" + object + "' channel")
+	}
+	return resp.OK()
+}
+
+func aclLogOf(s *session, args resp.Args) resp.Reply {
+	count := int64(10)
+	switch {
+	case len(args) > 3:
+		return wrongSubcommand("acl", args[1])
+	case len(args) == 3 && resp.Is(args[2], "RESET"):
+		s.srv.aclLog.reset()
+		return resp.OK()
+	case len(args) == 3:
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+		count = n
+	}
+	return s.srv.aclLog.newest(max(count, 0), s.srv.clock())
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockd/resp"
+	"lockd/resp/acl"
+)
+
+// users are those that this node's clients can be. They come as messages, in the order of the log.
+type users struct {
+	of      *Server
+	now     atomic.Pointer[acl.Users]
+	learned atomic.Bool // they are not older than this process
+}
+
+// userNews is what the hub has heard of users. It may be before there is a server.
+type userNews struct {
+	rev   uint64
+	rules map[string]string // by name
+	to    *users            // nil: no server yet
+}
+
+// serve has a server told of users, from now on.
+func (h *Hub) serve(u *users) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.users.to = u
+	u.take(h.users.rules)
+}
+
+// publishUsers takes a change of users, but none that this node knew already.
+func (h *Hub) publishUsers(m *resp.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := &h.users
+	if m.Index < n.rev || m.Index == n.rev && m.Kind == resp.MessageUser {
+		return
+	}
+	n.rev = m.Index
+	if m.Kind == resp.MessageUsers {
+		n.rules = readRules(m.Payload)
+	} else {
+		n.change(m.Channel, m.Payload)
+	}
+	if n.to == nil {
+		return
+	}
+	if m.Kind == resp.MessageUsers {
+		n.to.take(n.rules)
+	} else {
+		n.to.change(m.Channel, m.Payload)
+	}
+	n.to.endDenied()
+}
+
+func (n *userNews) change(name, rules string) {
+	if n.rules == nil {
+		n.rules = map[string]string{}
+	}
+	if rules == "" {
+		delete(n.rules, name)
+	} else {
+		n.rules[strings.Clone(name)] = rules
+	}
+}
+
+// readRules reads what acl.Users.Text has written.
+func readRules(text string) map[string]string {
+	rules := map[string]string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "user ")
+		name, rest, _ := strings.Cut(line, " ")
+		rules[name] = rest
+	}
+	return rules
+}
+
+// take makes users of all their rules. The hub's lock is held.
+func (u *users) take(rules map[string]string) {
+	known := u.of.index.known
+	next := acl.NewUsers(known).With(u.read(acl.DefaultName, acl.NewDefault(known).Text()))
+	for name, text := range rules {
+		next = next.With(u.read(name, text))
+	}
+	u.now.Store(next)
+}
+
+// change takes the rules of one user, "" if he is gone. The hub's lock is held.
+func (u *users) change(name, rules string) {
+	now := u.now.Load()
+	if rules == "" {
+		u.now.Store(now.Without(name))
+	} else {
+		u.now.Store(now.With(u.read(name, rules)))
+	}
+}
+
+// read makes a user of his rules. The default user without a password of his own has requirepass. One
+// whose rules cannot be read, which does not happen, may do nothing.
+func (u *users) read(name, rules string) *acl.User {
+	user, err := acl.Read(u.of.index.known, name, rules)
+	if err != nil {
+		u.of.log.Error("the rules of a user cannot be read: he may do nothing", "user", name, "err", err)
+		return acl.New(u.of.index.known, name)
+	}
+	if name == acl.DefaultName {
+		user = user.WithPassword(u.of.password)
+	}
+	return user
+}
+
+// endDenied closes the connections of users who are gone, and those that do what their users may not do
+// any more: listen, wait, monitor. The hub's lock is held.
+func (u *users) endDenied() {
+	now := u.now.Load()
+	for _, c := range u.of.clients() {
+		user := now.Get(*c.status.user.Load())
+		if user != nil && c.keepsTo(user) {
+			continue
+		}
+		if c.changing.Load() {
+			c.leaving.Store(true)
+		} else {
+			c.kill()
+		}
+	}
+}
+
+// keepsTo reports whether a user may go on with what the session does. The hub's lock is held.
+func (s *session) keepsTo(user *acl.User) bool {
+	if user.Unlimited() {
+		return true
+	}
+	for _, k := range kinds {
+		for name := range s.subs.names[k.at] {
+			if !user.HasChannel(name, k == patternKind) {
+				return false
+			}
+		}
+	}
+	if p := s.parked.Load(); p != nil {
+		if why, _, _ := user.Check(p.cmd.acl, p.args); why != acl.Allowed {
+			return false
+		}
+	}
+	if s.monitors.Load() {
+		why, _, _ := user.Check(s.srv.index.names["monitor"].acl, resp.Args{"monitor"})
+		return why == acl.Allowed
+	}
+	return true
+}
+
+// learn asks the cluster once for its users: a node that has just started may not have applied yet what
+// changed them, and its clients must not profit by that. The reply is that of the cluster if it has none.
+func (u *users) learn(ctx context.Context) (why string) {
+	res := u.of.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{acl.Container.Name, "save"}}}})
+	r := replyAt(res, 0)
+	if r.IsErr() || len(r.Elems) != 2 {
+		return r.Str
+	}
+	m := resp.Message{Kind: resp.MessageUsers, Index: uint64(r.Elems[0].Int), Payload: r.Elems[1].Str}
+	u.of.hub.publishUsers(&m)
+	u.learned.Store(true)
+	return ""
+}
+
+// rights are what the session's user may do. They are the session's goroutine's.
+type rights struct {
+	all     *acl.Users // those that the rest follows from
+	as      *acl.User
+	authed  bool
+	limited bool // calls must be checked
+}
+
+var defaultUser = acl.DefaultName
+
+// mustAuth reports whether the client has to say first who he is.
+func (s *session) mustAuth() bool { return !s.authed && !s.all.Default().Open() }
+
+// be makes the session a user's.
+func (s *session) be(user *acl.User, authed bool) {
+	if name := user.Name; name != *s.status.user.Load() {
+		s.status.user.Store(&name)
+	}
+	s.as, s.authed, s.limited = user, authed, !user.Unlimited()
+}
+
+// beDefault makes the session what it is at the beginning.
+func (s *session) beDefault() {
+	s.all = s.srv.users.now.Load()
+	s.be(s.all.Default(), s.all.Default().Open())
+}
+
+// learnWaitMax bounds how long AUTH waits for the users of the cluster.
+const learnWaitMax = time.Second
+
+// lookAtUsers takes notice of users that have changed. why is what to answer if this node does not know
+// them yet, and cannot ask; who asks a node only for what it knows itself need not wait for that.
+func (s *session) lookAtUsers(c *command) (why string) {
+	u := &s.srv.users
+	if !u.learned.Load() && s.srv.index.hasUsers {
+		why = s.learnUsers(c)
+	}
+	if now := u.now.Load(); now != s.all {
+		s.all = now
+		if user := now.Get(s.as.Name); user != nil {
+			s.be(user, s.authed)
+		} else { // his connections are being closed
+			s.be(acl.New(s.srv.index.known, s.as.Name), false)
+		}
+	}
+	return why
+}
+
+func (s *session) learnUsers(c *command) (why string) {
+	isAuth := c.spec.Flags&resp.NoAuth != 0
+	switch {
+	case isAuth && c.act != nil && c.act.secret != nil:
+		ctx, cancel := context.WithTimeout(s.ctx, learnWaitMax)
+		defer cancel()
+		s.srv.users.learn(ctx)
+		return ""
+	case c.act != nil && !c.act.asksBackend, c.spec.Flags&resp.Stale != 0 && c.act == nil:
+		return ""
+	}
+	return s.srv.users.learn(s.ctx)
+}
+
+// The replies to what a user may not do, in Redis's words.
+const (
+	errNoPermCommand = "NOPERM this user has no permissions to run the '%' command"
+	errNoPermKey     = "NOPERM this user has no permissions to access one of the keys used as arguments"
+	errNoPermChannel = "NOPERM this user has no permissions to access one of the channels used as arguments"
+	errRulesChanged  = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC " +
+		"call. This command is no longer allowed for the following reason: "
+)
+
+// reasons are the words of ACL LOG.
+var reasons = map[acl.Reason]string{
+	acl.DeniedCommand: "command", acl.DeniedKey: "key", acl.DeniedChannel: "channel",
+}
+
+// denies says why the user may not make a call; "": he may.
+func (s *session) denies(c *command, args resp.Args) (why string) {
+	reason, object, _ := s.as.Check(c.acl, args)
+	if reason == acl.Allowed {
+		return ""
+	}
+	s.noteDenied(reasons[reason], s.as.Name, object)
+	switch reason {
+	case acl.DeniedKey:
+		return errNoPermKey
+	case acl.DeniedChannel:
+		return errNoPermChannel
+	}
+	return strings.Replace(errNoPermCommand, "%", c.spec.Name, 1)
+}
+
+// denyQueued looks again at what was queued: the rules may have changed since.
+func (s *session) denyQueued(tx *transaction) {
+	if !s.limited || tx.spoiled {
+		return
+	}
+	for i := range tx.cmds {
+		q := &tx.cmds[i]
+		reason, object, _ := s.as.Check(q.of.acl, q.args)
+		switch reason {
+		case acl.Allowed:
+			continue
+		case acl.DeniedCommand:
+			q.denied = errRulesChanged + "no permission to execute the command or subcommand"
+		case acl.DeniedKey:
+			q.denied = errRulesChanged + "no permission to touch the specified keys"
+		case acl.DeniedChannel:
+			q.denied = errRulesChanged + "no permission to access one of the channels used as arguments"
+		}
+		s.noteDenied(reasons[reason], s.as.Name, object)
+	}
+}
+
+// scriptUser is whose rights the scripts of a request have; "": they may do everything, or there are none.
+func (s *session) scriptUser(cmds []resp.Cmd) string {
+	if s.limited {
+		for i := range cmds {
+			if cmds[i].Spec != nil && cmds[i].Spec.Group == "scripting" {
+				return s.as.Name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockd/resp"
+)
+
+// A node that has just started does not serve what the cluster does before it knows the users that the
+// cluster has by now: its clients would be those of a fresh server.
+func TestUsersAreLearntFirst(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	srv.users.learned.Store(false)
+	c := dial(t, addr)
+	fake.mu.Lock()
+	fake.failing = resp.ErrNotDone
+	fake.mu.Unlock()
+	c.send("PING\r\nGET k\r\n")
+	c.want("+PONG\r\n-" + resp.ErrNotDone + "\r\n")
+	fake.mu.Lock()
+	user, err := fake.users.Default().With(fake.known, []string{"-get"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake.failing, fake.users, fake.rev = "", fake.users.With(user), 3
+	fake.mu.Unlock()
+	c.send("GET k\r\n")
+	c.want("-NOPERM this user has no permissions to run the 'get' command\r\n")
+
+	// What comes late from the log is no news any more.
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageUser, Channel: "default", Payload: "on nopass ~* &* +@all", Index: 2}})
+	c.send("GET k\r\n")
+	c.want("-NOPERM this user has no permissions to run the 'get' command\r\n")
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageUser, Channel: "default", Payload: "on nopass ~* &* +@all", Index: 4}})
+	c.send("GET k\r\n")
+	c.want("$-1\r\n")
+}
+
+// A script's request says whose rights it has, unless that user may do everything; other requests do not.
+func TestScriptsNameTheirUser(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	c, admin := dial(t, addr), dial(t, addr)
+	admin.send("ACL SETUSER alice on >pw ~* +eval +get\r\n")
+	admin.want("+OK\r\n")
+	c.send("AUTH alice pw\r\n")
+	c.want("+OK\r\n")
+	for _, x := range []struct {
+		c          *client
+		line, user string
+	}{{c, "EVAL x 0", "alice"}, {c, "GET k", ""}, {admin, "EVAL x 0", ""}} {
+		x.c.send(x.line + "\r\n")
+		x.c.want("$-1\r\n")
+		fake.mu.Lock()
+		if fake.user != x.user {
+			t.Errorf("%s: %q, want %q", x.line, fake.user, x.user)
+		}
+		fake.mu.Unlock()
+	}
+}
+
+// A change ends what a user may not do any more: to wait, and to monitor.
+func TestChangeOfRulesEnds(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	admin, waits, monitors := dial(t, addr), dial(t, addr), dial(t, addr)
+	admin.send("ACL SETUSER alice on nopass ~* +blpop +monitor\r\n")
+	admin.want("+OK\r\n")
+	waits.send("AUTH alice x\r\nBLPOP k 0\r\n")
+	waits.want("+OK\r\n")
+	<-fake.waiting
+	monitors.send("AUTH alice x\r\nMONITOR\r\n")
+	monitors.want("+OK\r\n+OK\r\n")
+	admin.send("ACL SETUSER alice -blpop\r\n")
+	admin.want("+OK\r\n")
+	waits.wantClosed()
+	admin.send("ACL SETUSER alice -monitor\r\n")
+	admin.want("+OK\r\n")
+	monitors.wantClosed()
+}
+
+// A password is neither sent to the backend nor kept by SLOWLOG.
+func TestNoPasswordLeavesTheSession(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "slowlog-log-slower-than", Payload: "0"}})
+	c := dial(t, addr)
+	c.send("ACL SETUSER alice on >sesame\r\n")
+	c.want("+OK\r\n")
+	fake.mu.Lock()
+	sent := fmt.Sprint(fake.lastArgs)
+	fake.mu.Unlock()
+	if kept := fmt.Sprint(srv.slowlog.Newest(10)); strings.Contains(sent+kept, "sesame") || !strings.Contains(sent, "#") {
+		t.Errorf("%s %s", sent, kept)
+	}
+}
