@@ -25,6 +25,10 @@ func knownForTests() *Commands {
 			{Name: "config|set", Arity: -4, Flags: resp.Admin, Group: "server"},
 		}},
 		{Name: "lock", Arity: -5, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW access insert", Group: "lockd"},
+		{Name: "locks", Arity: -2, Group: "lockd", Subs: []*resp.Spec{
+			{Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO access", Group: "lockd"},
+			{Name: "locks|force", Arity: -5, Flags: resp.Write, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RW delete", Group: "lockd"},
+		}},
 	})
 }
 
@@ -64,6 +68,10 @@ func TestCheck(t *testing.T) {
 		{"+@all -get ~*", "GET k", DeniedCommand, "get"},
 		{"+@all -@string ~*", "SET k v", DeniedCommand, "set"},
 		{"+@lock ~*", "LOCK k t PX 1", Allowed, ""},
+		{"+@lock ~*", "LOCKS INFO k", Allowed, ""},
+		{"+@lock ~*", "LOCKS FORCE k REASON x", DeniedCommand, "locks|force"},
+		{"+@force ~*", "LOCKS FORCE k REASON x", Allowed, ""},
+		{"+@force ~*", "LOCKS INFO k", DeniedCommand, "locks|info"},
 		{"+config|get", "CONFIG GET x", Allowed, ""},
 		{"+config|get", "CONFIG SET x y", DeniedCommand, "config|set"},
 		{"+config -config|set", "CONFIG SET x y", DeniedCommand, "config|set"},

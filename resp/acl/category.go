@@ -69,7 +69,8 @@ func CategoriesOf(spec *resp.Spec) (set Category) {
 	add(spec.Group == "transactions", "transaction")
 	add(leaf && spec.Group == "scripting", "scripting")
 	container, _, _ := strings.Cut(spec.Name, "|")
-	add(spec.Group == "lockd" && container != "lockd" && spec.Name != "locks|force", "lock")
+	// What a container is in, all its subcommands are given by: so LOCKS itself is in none of these.
+	add(leaf && spec.Group == "lockd" && container != "lockd" && spec.Name != "locks|force", "lock")
 	add(spec.Name == "locks|force", "force")
 	add(container == "lockd", "cluster")
 	return set
