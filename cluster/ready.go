@@ -10,14 +10,12 @@ import (
 	"lockd/resp"
 )
 
-// check is one condition of a node's readiness.
-type check struct{ name, why string } // why it is not met; "": it is
-
 // readyLagMax is how many entries a node may be behind what it knows to be committed and still be ready.
 const readyLagMax = 1000
 
-// checks say whether this node can serve, and for whom it waits. No disk and no other node is asked.
-func (n *Node) checks() []check {
+// Ready says of each condition of serving why it is not met, and for whom this node waits; "": it is met. No disk
+// and no other node is asked. Any goroutine may call it.
+func (n *Node) Ready() []resp.Field {
 	leader, member, log := "", "", ""
 	_, id := n.raft.LeaderWithID()
 	if id == "" {
@@ -38,7 +36,7 @@ func (n *Node) checks() []check {
 	case commit > applied+readyLagMax:
 		log = fmt.Sprintf("this node is %d entries behind", commit-applied)
 	}
-	return []check{{"leader", leader}, {"member", member}, {"log", log}}
+	return []resp.Field{{Name: "leader", Value: leader}, {Name: "member", Value: member}, {Name: "log", Value: log}}
 }
 
 func (n *Node) isSelf(s raft.Server) bool { return string(s.ID) == n.cfg.ID }
@@ -54,12 +52,12 @@ func leaderOr(id raft.ServerID) string {
 func (n *Node) readyFields() []resp.Field {
 	ready := resp.Field{Name: "ready", Value: "1"}
 	var fields []resp.Field
-	for _, c := range n.checks() {
+	for _, c := range n.Ready() {
 		said := "ok"
-		if c.why != "" {
-			said, ready.Value = peer.OneLine(c.why, waitTextMax), "0"
+		if c.Value != "" {
+			said, ready.Value = peer.OneLine(c.Value, waitTextMax), "0"
 		}
-		fields = append(fields, resp.Field{Name: "ready_" + c.name, Value: said})
+		fields = append(fields, resp.Field{Name: "ready_" + c.Name, Value: said})
 	}
 	return append([]resp.Field{ready}, fields...)
 }

@@ -7,17 +7,21 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"lockd/resp"
 )
 
-// Config is what a Console needs. Dial is required.
+// Config is what a Console needs. Dial and Ready are required.
 type Config struct {
 	// Dial opens a connection on which the node answers commands; browser is whom it is for. It is
 	// called concurrently.
 	Dial     func(browser net.Addr) (net.Conn, error)
 	Node     string // this node's id
-	Password string // with which the node is asked whether it is ready; "": none
-	ReadOnly bool   // the node serves reads, where it is not the leader, to those who say READONLY
-	Loopback bool   // only browsers of this machine come: requests for other hosts are refused
+	Password string // of the node; without one nobody sees its profiles
+	// Ready says for each check of the node why it is not met; "": it is. It costs little, and is called concurrently.
+	Ready    func() []resp.Field
+	ReadOnly bool // the node serves reads, where it is not the leader, to those who say READONLY
+	Loopback bool // only browsers of this machine come: requests for other hosts are refused
 	Log      *slog.Logger
 	Metrics  http.Handler // of /metrics; nil: there is none
 }
@@ -32,7 +36,6 @@ type Console struct {
 	asking   chan struct{} // a token for each question on its way
 	watch    watch
 	failures failures
-	ready    readiness
 }
 
 // New makes a console that serves nobody yet.

@@ -410,56 +410,29 @@ func TestPanicsAreLogged(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, tt := range []struct{ info, want, verbose string }{
-			{"ready:1\r\nready_leader:ok\r\nready_log:ok\r\n", "ok",
-				"[+]node ok\n[+]leader ok\n[+]log ok\nreadyz check passed"},
-			{"ready:0\r\nready_leader:no leader is known: x\r\nready_log:ok\r\n", "not ready: no leader is known: x",
-				"[+]node ok\n[-]leader failed: no leader is known: x\n[+]log ok\nreadyz check failed"},
-			{"ready:0\r\nready_leader:a\r\nready_log:b\r\n", "not ready: a; b",
-				"[+]node ok\n[-]leader failed: a\n[-]log failed: b\nreadyz check failed"},
-			{"", "not ready: the node does not say whether it is ready",
-				"[+]node ok\n[-]info failed: the node does not say whether it is ready\nreadyz check failed"},
-		} {
-			node := aNode(t, "x")
-			node.set("INFO raft", resp.Verbatim(tt.info))
-			c, _ := aConsole(node)
-			status := 503
-			if tt.want == "ok" {
-				status = 200
-			}
-			for range 5 {
-				wants(t, get(c, "/readyz"), status, tt.want+"\n")
-			}
-			wants(t, get(c, "/readyz?verbose"), status, tt.verbose+"\n")
-		}
+	for _, tt := range []struct {
+		checks        []resp.Field
+		want, verbose string
+	}{
+		{[]resp.Field{{Name: "leader"}, {Name: "log"}}, "ok", "[+]leader ok\n[+]log ok\nreadyz check passed"},
+		{[]resp.Field{{Name: "leader", Value: "no leader is known: x"}, {Name: "log"}}, "not ready: no leader is known: x",
+			"[-]leader failed: no leader is known: x\n[+]log ok\nreadyz check failed"},
+		{[]resp.Field{{Name: "leader", Value: "a"}, {Name: "log", Value: "b"}}, "not ready: a; b",
+			"[-]leader failed: a\n[-]log failed: b\nreadyz check failed"},
+	} {
 		node := aNode(t, "x")
-		node.down = true
+		node.password, node.down = "hunter2", true // nobody is asked, so no password is needed
 		c, _ := aConsole(node)
-		wants(t, get(c, "/readyz?verbose"), 503, "[-]node failed: ")
+		c.cfg.Ready = func() []resp.Field { return tt.checks }
+		status := 503
+		if tt.want == "ok" {
+			status = 200
+		}
+		wants(t, get(c, "/readyz"), status, tt.want+"\n")
+		wants(t, get(c, "/readyz?verbose"), status, tt.verbose+"\n")
 		wants(t, get(c, "/livez"), 200, "ok")
 		wants(t, get(c, "/livez?verbose"), 200, "[+]ping ok\nlivez check passed\n")
-	})
-}
-
-// Whoever asks about readiness often is answered from memory, without a password of his.
-func TestReadyCostsLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := aNode(t, "x")
-		node.password = "hunter2"
-		c, _ := aConsole(node)
-		for range 20 {
-			wants(t, get(c, "/readyz"), 200)
-		}
-		if n := len(node.takeAsked()); n != 1 {
-			t.Errorf("the node is asked %d times", n)
-		}
-		time.Sleep(readyKept)
-		get(c, "/readyz")
-		if n := len(node.takeAsked()); n != 1 {
-			t.Errorf("the node is asked %d times", n)
-		}
-	})
+	}
 }
 
 // A node that does not answer is waited for so long, and no more questions than are allowed wait at once.

@@ -163,7 +163,7 @@ func aNode(t *testing.T, name string) *fakeNode {
 // aConsole is one for a node, with what it logs.
 func aConsole(f *fakeNode, change ...func(*Config)) (*Console, *bytes.Buffer) {
 	log := &bytes.Buffer{}
-	cfg := Config{Dial: f.dial, Node: "n1", Password: f.password, Log: slog.New(slog.NewTextHandler(log, nil))}
+	cfg := Config{Dial: f.dial, Node: "n1", Password: f.password, Ready: func() []resp.Field { return nil }, Log: slog.New(slog.NewTextHandler(log, nil))}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -35,9 +35,7 @@ const (
 	askTimeMax     = 10 * time.Second // for the node to answer all that a page asks
 	profileTimeMax = 2 * time.Minute
 	failuresWithin = time.Minute
-	readyTimeMax   = 2 * time.Second
-	readyKept      = 200 * time.Millisecond // an answer about readiness is good for so long
-	watchEvery     = time.Second            // between two rounds of questions for those who watch
+	watchEvery     = time.Second // between two rounds of questions for those who watch
 	watchPauseMax  = 10 * time.Second
 	watchTimeMax   = time.Hour // then the browser asks again
 	silenceMax     = 15 * time.Second

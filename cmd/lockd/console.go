@@ -35,7 +35,7 @@ func (i *instance) serveConsole(c *serveCmd) {
 	inside := &pipes{addr: i.httpListener.Addr(), conns: make(chan net.Conn), closed: make(chan struct{})}
 	i.serve(i.server, inside)
 	i.console = console.New(console.Config{
-		Dial: inside.dial, Node: c.ID, Password: c.Requirepass, ReadOnly: c.ClusterRedirect,
+		Dial: inside.dial, Node: c.ID, Password: c.Requirepass, Ready: i.node.Ready, ReadOnly: c.ClusterRedirect,
 		Loopback: onLoopback([]string{c.HTTPListen}), Log: i.log,
 		Metrics: i.metricsHandler(),
 	})
