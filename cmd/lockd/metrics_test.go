@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -92,10 +93,15 @@ func TestMetrics(t *testing.T) {
 	all := scraped{help: map[string]string{}, labels: map[string][]string{}}
 	for _, p := range cluster {
 		var s scraped
-		eventually(t, startTimeout, p.name+" has applied all", func() error {
+		eventually(t, startTimeout, p.name+" has applied all and sees all", func() error {
 			s = p.scrape()
 			if n := s.values[`lockd_lock_events_total{event="granted"}`]; n != 2 {
 				return fmt.Errorf("%v grants", n)
+			}
+			for _, m := range cluster {
+				if s.values[`lockd_member_up{member="`+m.name+`"}`] != 1 {
+					return errors.New("it does not see " + m.name)
+				}
 			}
 			return nil
 		})
@@ -110,11 +116,6 @@ func TestMetrics(t *testing.T) {
 		}
 		if strings.Contains(s.text, "evil") || strings.Contains(strings.ToLower(s.text), "evil") {
 			t.Errorf("%s shows what a client has sent:\n%s", p.name, s.text)
-		}
-		for _, m := range cluster {
-			if s.values[`lockd_member_up{member="`+m.name+`"}`] != 1 {
-				t.Errorf("%s does not see %s", p.name, m.name)
-			}
 		}
 		leads := 0.0
 		if p == leader {
