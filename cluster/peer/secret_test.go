@@ -411,6 +411,7 @@ func TestPeerTornHello(t *testing.T) {
 				conn := &limitedConn{left: sent, closes: closes}
 				start := time.Now()
 				dialLimited(t, n, conn)
+				synctest.Wait() // accepted, and all that is sent has come
 				for b.count() > 0 && time.Since(start) <= handshakeWaitMax+helloWaitMax {
 					time.Sleep(100 * time.Millisecond)
 				}
