@@ -35,7 +35,7 @@ var plantedRuns = []plantedRun{
 	{"follower-read", "every node reads its own state",
 		"--workload fresh --nemesis none --time 5s --seed 1", []string{"stale read", "went back"}},
 	{"verify-leader-read", "raft's VerifyLeader confirms a read",
-		"--workload fresh --nemesis late --time 60s --seed 1", []string{"stale read", "went back"}},
+		"--workload fresh --nemesis late:hand-over --time 30s --seed 1", []string{"stale read", "went back"}},
 	{"local-expiry", "a lease ends by the wall clock of each node",
 		"--workload expiry --nemesis clock --time 20s --seed 1",
 		[]string{"gone early", "gone late", "came back", "a node died"}},

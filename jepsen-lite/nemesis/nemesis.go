@@ -59,8 +59,9 @@ var Table = []Kind{
 		partition,
 	},
 	{
-		"late", "the leader stops until another is elected; then the last answers to it arrive",
-		[]string{"leader"}, false, links, late,
+		"late",
+		"the leader stops until another is elected, or hands over; then the last answers to it arrive",
+		[]string{"leader", "hand-over"}, false, links, late,
 	},
 	{
 		"slow",
