@@ -28,8 +28,8 @@ const refereeEnv = "LOCKD_GOLDEN_REDIS"
 // refereeWait bounds how long one answer of the referee may take.
 const refereeWait = time.Minute
 
-// approxMax is how far apart two integers may be under "approx": one second, and
-// what the test itself takes.
+// approxMax is how far apart two integers may be under "approx", besides the milliseconds that
+// have passed: one second, and one for what is rounded.
 const approxMax = 2000
 
 // TestGolden proves that the machine answers as Redis does: it sends every
@@ -66,7 +66,8 @@ type golden struct {
 	listener *referee            // is subscribed to everything
 	tracker  *referee            // is told of every key that changes
 	barriers int
-	skip     bool // since an "at"
+	skip     bool      // since an "at"
+	began    time.Time // the referee was empty then: none of its clocks has run for longer
 }
 
 func newGolden(t *testing.T, file string, proto int) *golden {
@@ -83,6 +84,7 @@ func newGolden(t *testing.T, file string, proto int) *golden {
 
 // reset makes the referee as new.
 func (g *golden) reset() {
+	g.began = time.Now()
 	for _, cmd := range []string{
 		"SELECT 0", "UNWATCH", "SCRIPT FLUSH", "FUNCTION FLUSH",
 		"CONFIG SET notify-keyspace-events '' maxmemory 0 maxmemory-policy noeviction", "CONFIG SET zset-max-listpack-entries 128", "FLUSHALL",
@@ -225,6 +227,9 @@ func (g *golden) step(b block, s step) bool {
 		return true // the session counts them
 	}
 	ours := mine.AppendTo(nil, g.proto)
+	if sameTime(args, mine, theirs, time.Since(g.began)) {
+		return true
+	}
 	switch {
 	case b.notes["digits"] != "":
 		parsed := readReply(bufio.NewReader(bytes.NewReader(ours)), io.Discard)
@@ -234,7 +239,7 @@ func (g *golden) step(b block, s step) bool {
 		return g.compare(b, s, string(sorted(parsed).AppendTo(nil, 3)), string(sorted(theirs).AppendTo(nil, 3)))
 	case b.notes["approx"] != "":
 		parsed := readReply(bufio.NewReader(bytes.NewReader(ours)), io.Discard)
-		if near(parsed, theirs) {
+		if near(parsed, theirs, approxMax+time.Since(g.began).Milliseconds()) {
 			return true
 		}
 	}
@@ -332,21 +337,39 @@ func byValue(r resp.Reply) resp.Reply {
 	return r
 }
 
-// near compares two replies that may differ in their integers a little.
-func near(a, b resp.Reply) bool {
+// near compares two replies whose integers may differ by so much.
+func near(a, b resp.Reply, most int64) bool {
 	if a.Kind != b.Kind || len(a.Elems) != len(b.Elems) {
 		return false
 	}
 	for i := range a.Elems {
-		if !near(a.Elems[i], b.Elems[i]) {
+		if !near(a.Elems[i], b.Elems[i], most) {
 			return false
 		}
 	}
 	if a.Kind == resp.KindInt {
 		d := a.Int - b.Int
-		return d <= approxMax && -d <= approxMax
+		return d <= most && -d <= most
 	}
 	return a.Str == b.Str
+}
+
+// sameTime reports whether both tell one time in seconds, of which the referee's runs while
+// the machine's stands: it may have run for what has passed, and no longer. What is left of
+// a lease is rounded, and of what a key is idle for the seconds count that have begun.
+func sameTime(args resp.Args, mine, theirs resp.Reply, passed time.Duration) bool {
+	if mine.Kind != resp.KindInt || theirs.Kind != resp.KindInt || mine.Int < 0 || theirs.Int < 0 {
+		return false
+	}
+	switch {
+	case resp.Is(args[0], "TTL"):
+		ran := mine.Int - theirs.Int
+		return ran >= 0 && ran <= int64(passed.Round(time.Second)/time.Second)
+	case resp.Is(args[0], "OBJECT") && resp.Is(args[1], "IDLETIME"):
+		ran := theirs.Int - mine.Int
+		return ran >= 0 && ran <= int64(passed/time.Second)+1
+	}
+	return false
 }
 
 // referee is a connection to the real server.
