@@ -12,15 +12,16 @@ import (
 
 // randomCommands are the shapes that TestGoldenRandom fills in: $k a key, $v a
 // value, $i an integer or none, $f a float or none, $n a field, $m a member, $t a
-// time, $s a pattern; $z the key of a sorted set, $o a score, $e an end of a range of
+// time, $u a time or none, neither of them over before its row is: the real server's
+// clock runs; $s a pattern; $z the key of a sorted set, $o a score, $e an end of a range of
 // scores, $l of members; $x the key of a stream, $j an id or a number; [x|y|] one of
 // them or nothing.
 var randomCommands = strings.Split(strings.TrimSpace(`
 GET $k
 SET $k $v
-SET $k $v [NX|XX|] [GET|] [EX $t|PX $t000|KEEPTTL|EX $i|]
+SET $k $v [NX|XX|] [GET|] [EX $t|PX $t000|KEEPTTL|EX $u|]
 SET $k $v [EX $t|GET|NX|XX|KEEPTTL] [EX $t|GET|NX|XX|KEEPTTL] [EX $t|GET|NX|XX|KEEPTTL]
-GETEX $k [EX $t|PX $t000|PERSIST|EX $i|KEEPTTL|]
+GETEX $k [EX $t|PX $t000|PERSIST|EX $u|KEEPTTL|]
 GETSET $k $v
 GETDEL $k
 SETNX $k $v
@@ -169,6 +170,7 @@ var randomWords = map[byte][]string{
 	'n': {"f", "g", "h", "\x00"},
 	'm': {"a", "b", "f", "1", "2", "-3", "007", "9223372036854775807", "9223372036854775808", "", "\x00"},
 	't': {"100", "200", "5000"},
+	'u': {"0", "100", "-1", "-3", "300", "9223372036854775807", "-9223372036854775808", "abc", "1.5", "007", ""},
 	'z': {"y", "z", "a"},
 	'o': {"0", "1", "2", "3", "-1", "2.5", "0.1", "0.2", "1e3", "inf", "-inf", "abc", "nan", "123456789.123456789", "1e17", "1e-7", ""},
 	'x': {"x", "x", "w", "a"},
