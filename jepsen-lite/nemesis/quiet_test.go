@@ -2,9 +2,10 @@ package nemesis
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"os"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,11 +70,14 @@ func TestQuietFinds(t *testing.T) {
 // alone: that is answered when another one comes.
 type forgetful struct {
 	hermit
-	addr string
+	forgets int          // the number of the write that is left waiting; 0: none
+	writes  atomic.Int64 // that have come
 }
 
 func (f *forgetful) Dial(_ string, timeout time.Duration) (*target.Conn, error) {
-	return target.Dial(f.addr, timeout)
+	here, there := net.Pipe()
+	go f.serve(there)
+	return target.Over(here, timeout)
 }
 
 // Arm arms nothing: there is no fault port.
@@ -81,55 +85,36 @@ func (f *forgetful) Arm(string, target.Strike) (target.Armed, error) {
 	return target.Armed{}, os.ErrNotExist
 }
 
-// serveForgetful serves until the test ends. The write number forgets is left waiting; 0: none.
-func serveForgetful(t *testing.T, forgets int) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		writes := make(chan int, 1)
-		writes <- 0
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
+func (f *forgetful) serve(conn net.Conn) {
+	defer conn.Close()
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		answer := ""
+		switch lines.Text() {
+		case "PING":
+			answer = "+PONG\r\n"
+		case "lone":
+			answer = "+OK\r\n"
+			if int(f.writes.Add(1)) == f.forgets {
+				continue
 			}
-			go func() {
-				defer conn.Close()
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					switch answer := "+OK\r\n"; lines.Text() {
-					case "PING":
-						answer = "+PONG\r\n"
-						fallthrough
-					case "lone":
-						n := <-writes
-						if strings.Contains(answer, "OK") {
-							n++
-						}
-						writes <- n
-						if n == forgets && strings.Contains(answer, "OK") {
-							continue
-						}
-						if _, err := conn.Write([]byte(answer)); err != nil {
-							return
-						}
-					}
-				}
-			}()
+		default: // the rest of a command
+			continue
 		}
-	}()
-	return ln.Addr().String()
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+	}
 }
 
 // Whoever leaves one client waiting that came after the others is found; nobody else is.
 func TestStragglerIsFound(t *testing.T) {
 	for forgets, length := range map[int]time.Duration{0: 50 * time.Millisecond, 3 * (lateCrowd + 1): time.Minute} {
-		f := (&Field{Target: &forgetful{addr: serveForgetful(t, forgets)}}).own(nil)
-		times := f.straggle(dice(1), length)
-		if found := f.Found(); (len(found) > 0) != (forgets > 0) || forgets > 0 && times != 2 || times == 0 {
-			t.Errorf("write %d is forgotten: after %d times found %v", forgets, times, found)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			f := (&Field{Target: &forgetful{forgets: forgets}}).own(nil)
+			times := f.straggle(dice(1), length)
+			if found := f.Found(); (len(found) > 0) != (forgets > 0) || forgets > 0 && times != 2 || times == 0 {
+				t.Errorf("write %d is forgotten: after %d times found %v", forgets, times, found)
+			}
+		})
 	}
 }

@@ -60,8 +60,14 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Over(conn, time.Until(deadline))
+}
+
+// Over has the server at the other end of a connection answer a PING within timeout. The
+// connection is closed if it does not.
+func Over(conn net.Conn, timeout time.Duration) (*Conn, error) {
 	c := &Conn{conn: conn, r: bufio.NewReader(conn)}
-	reply, err := c.Do(time.Until(deadline), "PING")
+	reply, err := c.Do(timeout, "PING")
 	if err == nil && reply.Str != "PONG" {
 		err = fmt.Errorf("PING was answered with %q", reply.Text())
 	}
