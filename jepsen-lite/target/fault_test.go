@@ -128,6 +128,10 @@ func TestArmRefused(t *testing.T) {
 // killed.
 func TestDie(t *testing.T) {
 	for obeys, want := range map[bool]int{true: 0, false: 1} {
+		patience := 500 * time.Millisecond
+		if obeys {
+			patience = time.Minute
+		}
 		l, n, commands := faulty(t, "sleep 60", "ok")
 		if err := n.start(); err != nil {
 			t.Fatal(err)
@@ -138,7 +142,7 @@ func TestDie(t *testing.T) {
 				_ = n.cmd.Process.Kill()
 			}
 		}()
-		l.die("n1", ActDrop, 500*time.Millisecond)
+		l.die("n1", ActDrop, patience)
 		if deaths := l.Deaths(); len(deaths) != want || n.running() {
 			t.Errorf("obeys %v: deaths %q, running %v", obeys, deaths, n.running())
 		}
