@@ -201,7 +201,7 @@ func TestFailureWhileEnding(t *testing.T) {
 			t.Fatal("the script does not start")
 		}
 	}
-	if !p.end(syscall.SIGTERM, 10*time.Second) {
+	if !p.end(syscall.SIGTERM, time.Minute) {
 		t.Fatal("it did not end")
 	}
 	if deaths := p.takeDeaths(); len(deaths) != 1 || !strings.Contains(deaths[0], "panic: late") {
