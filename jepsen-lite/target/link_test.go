@@ -2,6 +2,7 @@ package target
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,20 +36,22 @@ func TestLayersAddUp(t *testing.T) {
 
 // What waits at a cut passes when the last layer that cuts has gone, and no earlier.
 func TestCutOfTwoLayers(t *testing.T) {
-	n := NewNet()
-	one, two := n.Layer(), n.Layer()
-	one.Set("a", "b", Shape{Cut: true})
-	two.Set("a", "b", Shape{Cut: true})
-	passed := make(chan bool, 1)
-	go func() { passed <- n.Link("a", "b").pass(1, nil) }()
-	one.Clear()
-	select {
-	case <-passed:
-		t.Error("it passed a cut")
-	case <-time.After(50 * time.Millisecond):
-	}
-	two.Clear()
-	if !<-passed {
-		t.Error("it did not pass")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := NewNet()
+		one, two := n.Layer(), n.Layer()
+		one.Set("a", "b", Shape{Cut: true})
+		two.Set("a", "b", Shape{Cut: true})
+		passed := make(chan bool, 1)
+		go func() { passed <- n.Link("a", "b").pass(1, nil) }()
+		synctest.Wait() // it waits at the cut
+		one.Clear()
+		synctest.Wait()
+		if len(passed) > 0 {
+			t.Error("it passed a cut")
+		}
+		two.Clear()
+		if !<-passed {
+			t.Error("it did not pass")
+		}
+	})
 }
