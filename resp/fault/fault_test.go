@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockd/internal/freeport"
 )
 
 // doomedEnv tells the test binary to be the process that dies.
@@ -238,12 +240,12 @@ func dial(t *testing.T, addr string) func(line string) string {
 	}
 }
 
+// freeAddr is an address that nobody else takes before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return addrs[0]
 }
