@@ -22,7 +22,7 @@ units=${*:-unit/type/string unit/type/incr unit/type/hash unit/type/list unit/ty
   unit/type/list-3 unit/type/set unit/type/zset unit/expire unit/keyspace unit/scan
   unit/scripting unit/functions unit/multi unit/pubsub unit/pubsubshard unit/protocol unit/introspection
   unit/introspection-2 unit/querybuf unit/quit unit/tracking unit/slowlog
-  unit/other unit/wait}
+  unit/other unit/wait unit/acl unit/acl-v2}
 targets=${TARGETS:-redis single cluster}
 port=${TCL_PORT:-27100}
 tags="-needs:repl -needs:debug -needs:pfdebug -needs:save -needs:config-maxmemory -needs:config-resetstat -large-memory"
@@ -37,15 +37,20 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-# The suite runs from a folder of links, so that it writes nothing into its own. Two files are
+# The suite runs from a folder of links, so that it writes nothing into its own. Some files are
 # changed on the way: unit/scripting runs each script twice, by EVAL and as a function, under
-# one name; here the second has a name of its own, so that skip.txt can tell it.
+# one name; here the second has a name of its own, so that skip.txt can tell it. Of unit/acl and unit/acl-v2
+# the first part, which needs no start of its own, is let in; the user that a skipped test makes for others is made
+# before it.
 mkdir "$work/suite"
 cp -rs "$(cd "$suite" && pwd)/tests" "$work/suite/tests"
 relink() {
   sed "$2" "$suite/$1" >"$work/changed" && rm "$work/suite/$1" && mv "$work/changed" "$work/suite/$1"
 }
 relink tests/unit/scripting.tcl 's/^foreach is_eval {0 1} {$/& set ::variant [expr {$is_eval ? "" : " (as a function)"}]/'
+relink tests/unit/acl.tcl '1s/ external:skip//'
+relink tests/unit/acl-v2.tcl '1s/ external:skip//
+  s/^    test {Test various odd commands for key permissions} {$/    r ACL setuser command-test +@all %R~read* %W~write* %RW~rw*\n&/'
 relink tests/support/test.tcl 's/^proc test {name code .*{$/&\n    if {[info exists ::variant]} {append name $::variant}/'
 
 (cd "$here/../.." && go build -o "$work/lockd" ./cmd/lockd)

@@ -18,6 +18,7 @@ func knownForTests() *Commands {
 		{Name: "publish", Arity: 3, Flags: resp.PubSub, Group: "pubsub"},
 		{Name: "subscribe", Arity: -2, Flags: resp.PubSub, Group: "pubsub"},
 		{Name: "psubscribe", Arity: -2, Flags: resp.PubSub, Group: "pubsub"},
+		{Name: "sunsubscribe", Arity: -1, Flags: resp.PubSub, Keys: resp.AllKeys, Group: "pubsub"},
 		{Name: "auth", Arity: -2, Flags: resp.NoAuth, Group: "connection"},
 		{Name: "select", Arity: 2, Group: "connection"},
 		{Name: "config", Arity: -2, Group: "server", Subs: []*resp.Spec{
@@ -59,6 +60,7 @@ func TestCheck(t *testing.T) {
 		{"+set %W~k", "SET k v", Allowed, ""},
 		{"+set %W~k", "SET k v GET", DeniedKey, "k"},
 		{"+set %RW~k", "SET k v GET", Allowed, ""},
+		{"+set %W~get", "SET get get", Allowed, ""}, // a key and a value
 		{"+copy %R~a %W~b", "COPY a b", Allowed, ""},
 		{"+copy %R~a %W~b", "COPY b a", DeniedKey, "b"},
 		{"+exists %W~k", "EXISTS k", Allowed, ""}, // it reads nothing
@@ -72,6 +74,8 @@ func TestCheck(t *testing.T) {
 		{"+@lock ~*", "LOCKS FORCE k REASON x", DeniedCommand, "locks|force"},
 		{"+@force ~*", "LOCKS FORCE k REASON x", Allowed, ""},
 		{"+@force ~*", "LOCKS INFO k", DeniedCommand, "locks|info"},
+		{"+@pubsub resetchannels", "SUBSCRIBE c", DeniedChannel, "c"},
+		{"+@pubsub resetchannels", "SUNSUBSCRIBE c", Allowed, ""}, // everybody may leave
 		{"+config|get", "CONFIG GET x", Allowed, ""},
 		{"+config|get", "CONFIG SET x y", DeniedCommand, "config|set"},
 		{"+config -config|set", "CONFIG SET x y", DeniedCommand, "config|set"},

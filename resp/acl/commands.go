@@ -26,11 +26,13 @@ const (
 	firstChannel           // the first argument: PUBLISH
 	allChannels            // all: SUBSCRIBE
 	patternsOfAll          // all, and they are patterns: PSUBSCRIBE
+	leftChannels           // all, and everybody may leave them: SUNSUBSCRIBE, whose row has them for keys
 )
 
 var channelsOf = map[string]channels{
 	"publish": firstChannel, "spublish": firstChannel,
 	"subscribe": allChannels, "ssubscribe": allChannels, "psubscribe": patternsOfAll,
+	"sunsubscribe": leftChannels,
 }
 
 // Commands are all that rules can name. It does not change once it is made.

@@ -261,7 +261,7 @@ func (s *selector) check(cmd *Command, args resp.Args, budget *int) denial {
 			return d
 		}
 	}
-	if !s.allChannels && cmd.channels != noChannels {
+	if !s.allChannels && cmd.channels != noChannels && cmd.channels != leftChannels {
 		return s.checkChannels(cmd, args, budget)
 	}
 	return denial{}

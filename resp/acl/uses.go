@@ -88,8 +88,11 @@ func (u *Use) flagsOf(call resp.Args) []string {
 	return u.Flags[:n]
 }
 
+// saysGet reports whether an option of SET is GET; what stands before the options is a key and a value.
 func saysGet(call resp.Args) bool {
-	return slices.ContainsFunc(call, func(word string) bool { return resp.Is(word, "GET") })
+	const options = 3
+	return len(call) > options &&
+		slices.ContainsFunc(call[options:], func(word string) bool { return resp.Is(word, "GET") })
 }
 
 // KeyFlags says in Redis's words how a call uses its key i. The row is that of the call, and key i one
