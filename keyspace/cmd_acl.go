@@ -12,12 +12,23 @@ import (
 // ACL: the users, who are part of the state. Connections ask for what changes or lists them, and answer
 // the rest of ACL themselves: what is about a connection or a node has a row here all the same, so that
 // rules can name it, and scripts are told that they may not call it.
-var aclRows = []resp.Row[command]{acl.Row(always, aclCommand)}
+var aclRows = []resp.Row[command]{aclRow()}
+
+// aclRow is the row of connections, but that LOAD brings what its file says.
+func aclRow() resp.Row[command] {
+	row := acl.Row(always, aclCommand)
+	for i := range row.Subs {
+		if row.Subs[i].Name == "acl|load" {
+			row.Subs[i].Arity = 3
+		}
+	}
+	return row
+}
 
 func aclCommand(name string) command {
 	if run := map[string]command{
 		"setuser": cmdACLSetUser, "deluser": cmdACLDelUser, "getuser": cmdACLGetUser,
-		"list": cmdACLList, "users": cmdACLUsers, "save": cmdACLSave,
+		"list": cmdACLList, "users": cmdACLUsers, "save": cmdACLSave, "load": cmdACLLoad,
 	}[name]; run != nil {
 		return run
 	}
@@ -128,6 +139,23 @@ func cmdACLSave(c *ctx, _ resp.Args) resp.Reply {
 		return resp.Err(errWorkMeter)
 	}
 	return resp.Array(resp.Int(int64(c.m.usersRev)), resp.Bulk(c.m.users.Text()))
+}
+
+// cmdACLLoad has the users that a connection has read from a file take the place of all that there are.
+func cmdACLLoad(c *ctx, args resp.Args) resp.Reply {
+	text := strings.Clone(args[2])
+	if !c.m.affords(userWork(strings.Count(text, "\n"), len(text))) {
+		return resp.Err(errWorkMeter)
+	}
+	users, err := acl.ReadUsers(known, text)
+	switch {
+	case err != nil:
+		return resp.Err("ERR " + err.Error())
+	case len(users.All()) > usersMax || users.Bytes() > usersBytesMax:
+		return resp.Err(errUsersMax)
+	}
+	c.m.setUsers(users, resp.Message{Kind: resp.MessageUsers, Payload: users.Text()})
+	return resp.OK()
 }
 
 // setUsers changes the users, and tells every node how.

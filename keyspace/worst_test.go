@@ -46,7 +46,7 @@ type worstCase struct {
 // cheap are the commands that take the same time whatever they are given, but for the
 // length of their arguments.
 var cheap = strings.Fields(`time select ping echo dbsize
-	acl|cat acl|genpass acl|help acl|list acl|load acl|log acl|save acl|users acl|whoami
+	acl|cat acl|genpass acl|help acl|list acl|log acl|save acl|users acl|whoami
 	config|resetstat config|rewrite config|help memory|malloc-stats memory|purge memory|help memory|stats
 	object|help locks|help script|kill script|help script|flush function|kill function|help function|stats function|flush xinfo|help`)
 
@@ -78,6 +78,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"set": {{"text", "SET S2 {text} IFEQ x", 1}, {"text", "SET S {text} IFEQ {text}", 1}},
 		// users
 		"acl|getuser": {{"", "ACL GETUSER default", 1}}, "acl|dryrun": {{"", "ACL DRYRUN default GET", 1}},
+		"acl|load":    {{"", "ACL LOAD {users}", names}},
 		"acl|setuser": {{"", "ACL SETUSER u {names:~k}", 1000}}, "acl|deluser": {{"", "ACL DELUSER {names:u}", 1000}},
 		// keys
 		"del": {{"keys", "DEL {names:k}", names * 100}, {"keys notify", "DEL {names:k}", fields * 100}, {"locks", "DEL {names:k}", fields * 1000}}, "unlink": {{"leased", "UNLINK {names:k}", names * 100}},
@@ -457,6 +458,12 @@ func (s *worstStage) args(line string, i int) resp.Args {
 			one = "#!lua name=large\n" + s.source(i) + "\nredis.register_function('large', function() end)"
 		case "dump":
 			one = s.dump
+		case "users":
+			var lines strings.Builder
+			for j := range s.z.names / 12 {
+				lines.WriteString("user u" + strconv.Itoa(j) + " on" + strings.Repeat(" +@string -@hash", 4) + "\n")
+			}
+			one = lines.String()
 		default:
 			s.Fatalf("%s: what is {%s}?", line, name)
 		}

@@ -166,6 +166,8 @@ type serveCmd struct {
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
 	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join; one of TLS with tls:// before it." placeholder:"HOST:PORT"`
 
+	Aclfile string `help:"File of users, as Redis writes it: ACL LOAD has them take the place of all users of the cluster, ACL SAVE writes it. It is not read at start: the users are in the replicated state." placeholder:"FILE"`
+
 	PeerSecretFile string `help:"File with the cluster's secret, the same on every node: peers then speak TLS, and only with who proves that he knows it. LOCKD_PEER_SECRET may hold the secret itself. Without one peers are on loopback. A second line is another secret that is believed as well, while it is changed." placeholder:"FILE"`
 
 	PeerTLSCertFile   string `name:"peer-tls-cert-file" help:"Certificate of this node for its peers, beside the secret or instead of it, for its id or the host of its peer address." placeholder:"FILE"`

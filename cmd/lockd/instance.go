@@ -122,7 +122,7 @@ func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
 		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
-		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
+		Protect: c.ProtectedMode == "yes", LogLevel: c.level, ACLFile: c.Aclfile,
 	}
 	if c.ClusterProtocol {
 		cfg.Profile = server.Cluster

@@ -168,3 +168,35 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// A file of users is read whole or not at all; what is wrong with it is said in Redis's words.
+func TestReadFile(t *testing.T) {
+	known := knownForTests()
+	text := "# users\r\nuser alice on >x ~a* +get\n\nuser bob off (+set ~b*) (%R~c +get)\n"
+	users, err := ReadFile(known, "F", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "user alice on #" + Hash("x") + " ~a* resetchannels -@all +get\n" +
+		"user bob off resetchannels -@all (~b* resetchannels -@all +set) (%R~c resetchannels -@all +get)\n" +
+		"user default on nopass ~* &* +@all\n"
+	if got := users.Text(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if again, err := ReadFile(known, "F", want); err != nil || again.Text() != want || again.Bytes() != users.Bytes() {
+		t.Errorf("read again: %v %v", again, err)
+	}
+
+	_, err = ReadFile(known, "F", "user default on\nusr bob\nuser a b c\nuser alice on +gett +ge\nuser alice on\n  # c\n"+
+		"user x\ty on\nuser q \"on\nuser p (+get\nuser\n")
+	const wrong = "ERR F:2 should start with user keyword followed by the username. F:3: Syntax error. " +
+		"F:4: Error in applying operation '+gett': Unknown command or category name in ACL. " +
+		"F:4: Error in applying operation '+ge': Unknown command or category name in ACL. " +
+		"WARNING: Duplicate user 'alice' found on line 5. 'F:7: username 'x\ty' contains invalid characters. F:8: Syntax error. " +
+		"F:9: Unmatched parenthesis in acl selector starting at '(+get'.. " +
+		"F:10 should start with user keyword followed by the username. " +
+		"WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
+	if err == nil || err.Error() != wrong {
+		t.Errorf("%v\nwant %s", err, wrong)
+	}
+}

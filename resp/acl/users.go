@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,7 +15,20 @@ type Users struct {
 }
 
 // NewUsers are the users of a new server: the default user alone.
-func NewUsers(known *Commands) *Users { return (&Users{}).With(NewDefault(known)) }
+func NewUsers(known *Commands) *Users { return usersOf(known, nil) }
+
+// usersOf are those of a map, and the default user.
+func usersOf(known *Commands, byName map[string]*User) *Users {
+	u := &Users{list: slices.Collect(maps.Values(byName))}
+	if byName[DefaultName] == nil {
+		u.list = append(u.list, NewDefault(known))
+	}
+	slices.SortFunc(u.list, func(a, b *User) int { return strings.Compare(a.Name, b.Name) })
+	for _, user := range u.list {
+		u.bytes += user.bytes()
+	}
+	return u
+}
 
 func (u *Users) find(name string) (at int, found bool) {
 	return slices.BinarySearchFunc(u.list, name, func(a *User, name string) int { return strings.Compare(a.Name, name) })
@@ -73,16 +87,19 @@ func (u *Users) Text() string {
 
 // ReadUsers reads what Text has written; see Read.
 func ReadUsers(known *Commands, text string) (*Users, error) {
-	users := NewUsers(known)
+	users := map[string]*User{}
 	for line := range strings.Lines(text) {
 		name, rules, ok := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "user "), " ")
 		user, err := Read(known, name, rules)
-		if !ok || err != nil {
+		if !ok {
+			err = errRuleSyntax
+		}
+		if err != nil {
 			return nil, resp.Errorf("user %q: %v", name, err)
 		}
-		users = users.With(user)
+		users[name] = user
 	}
-	return users, nil
+	return usersOf(known, users), nil
 }
 
 // Line is a user as ACL LIST and the file of users show it.

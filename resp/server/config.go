@@ -23,6 +23,7 @@ type Config struct {
 	Seats    *Seats            // connections that the process has descriptors for; nil: no bound
 	Protect  bool              // protected-mode: without a password only clients of this machine are served
 	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
+	ACLFile  string            // file that ACL LOAD reads and ACL SAVE writes; empty: none
 
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions

@@ -25,9 +25,9 @@ var aclActions = map[string]action{
 	"genpass": {run: aclGenPass},
 	"getuser": {run: aclAsk, asksBackend: true},
 	"list":    {run: aclAsk, asksBackend: true},
-	"load":    {run: aclNoFile},
+	"load":    {run: aclLoad, asksBackend: true},
 	"log":     {run: aclLogOf},
-	"save":    {run: aclNoFile},
+	"save":    {run: aclSave, asksBackend: true},
 	"setuser": {run: aclChange, asksBackend: true, secret: func(_ resp.Args, i int) bool { return i >= 2 }},
 	"users":   {run: aclAsk, asksBackend: true},
 	"whoami":  {run: func(s *session, _ resp.Args) resp.Reply { return resp.Bulk(s.as.Name) }},
@@ -63,10 +63,38 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 	return replyAt(res, 0)
 }
 
-func aclNoFile(*session, resp.Args) resp.Reply {
-	return resp.Err("ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the " +
-		"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
-		"order to store users in the Redis configuration.")
+// aclLoad has the users of the file take the place of all that there are.
+func aclLoad(s *session, _ resp.Args) resp.Reply {
+	path := s.srv.aclFile
+	if path == "" {
+		return resp.Err(errNoACLFile)
+	}
+	text, err := readACLFile(path)
+	if err != nil {
+		return resp.Err("ERR Error loading ACLs, opening file '" + path + "': " + err.Error())
+	}
+	users, err := acl.ReadFile(s.srv.index.known, path, text)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	return s.changeUsers(resp.Args{acl.Container.Name, "load", users.Text()})
+}
+
+// aclSave writes the users of the cluster into the file.
+func aclSave(s *session, args resp.Args) resp.Reply {
+	path := s.srv.aclFile
+	if path == "" {
+		return resp.Err(errNoACLFile)
+	}
+	r := replyAt(s.ask(args), 0)
+	if r.IsErr() || len(r.Elems) != 2 {
+		return r
+	}
+	if err := replaceFile(path, r.Elems[1].Str); err != nil {
+		s.srv.log.Error("the users cannot be saved: ACL SAVE was refused", "file", path, "error", err)
+		return resp.Err(errACLSave)
+	}
+	return resp.OK()
 }
 
 func aclCat(s *session, args resp.Args) resp.Reply {

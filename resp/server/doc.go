@@ -37,6 +37,7 @@
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	rights.go         what the session's user may do; users as they change
 //	acllog.go         what was denied
+//	aclfile.go        the file of users
 //	hub.go            who is subscribed to what; messages and pushes
 //	holders.go        locks that clients have taken, and how they are told of their loss
 //	settings.go       settings, the cluster's and the node's own

@@ -42,6 +42,7 @@ const (
 	aclLogLenDefault        = 128     // setting acllog-max-len
 	aclLogEntriesMax        = 1 << 14 // whatever that says
 	aclLogObjectBytesMax    = 1 << 10 // of a key, channel or name in it
+	aclFileBytesMax         = 8 << 20 // of the file of users
 	genpassBitsMax          = 4096    // ACL GENPASS
 	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
 	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name

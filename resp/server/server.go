@@ -30,6 +30,7 @@ type Server struct {
 	runID    string
 	node     string
 	log      *slog.Logger
+	aclFile  string
 	clock    Clock
 	seats    *Seats
 	started  time.Time
@@ -63,7 +64,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
 		password: cfg.Password, version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
-		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, local: map[string]string{},
+		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: cfg.ACLFile, local: map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if s.profile == nil {
@@ -81,7 +82,7 @@ func New(cfg Config) *Server {
 	for name, value := range cfg.Local {
 		s.local[name] = value
 	}
-	s.local["requirepass"] = cfg.Password
+	s.local["requirepass"], s.local["aclfile"] = cfg.Password, cfg.ACLFile
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.users.of = s
