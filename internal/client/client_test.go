@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
 	"lockd/internal/fakenode"
+	"lockd/internal/freeport"
 	"lockd/resp"
 )
 
@@ -122,15 +122,14 @@ func (n *node) commands() (list []string) {
 	return list
 }
 
-// nobody is an address at which nobody listens.
+// nobody is an address at which nobody listens, nor will.
 func nobody(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return addrs[0]
 }
 
 // A question goes from node to node until one answers it; a command that is not to be done twice does
