@@ -18,8 +18,8 @@ import (
 	"lockd/resp"
 )
 
-// How long a node may take to accept a connection and its greeting, and to answer a question.
-const (
+// How long a node may take to accept a connection and its greeting, and to answer a question. Only tests set them.
+var (
 	connectMax = 2 * time.Second
 	answerMax  = 5 * time.Second
 )
