@@ -19,7 +19,6 @@ var mayImport = map[string][]string{
 	"lockd/resp":              {},
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
-	"lockd/internal/crash":    {}, // likewise
 	"lockd/internal/fakenode": {}, // likewise
 	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
@@ -87,6 +86,7 @@ var mayImport = map[string][]string{
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport": {},
 	"lockd/internal/process":  {},
+	"lockd/internal/crash":    {"lockd/internal/freeport"}, // for tests
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
