@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/peer"
+	"lockd/internal/freeport"
 	"lockd/resp"
 )
 
@@ -723,14 +723,11 @@ func (l countingLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 // A node that joins through an address where nobody answers says so at once, and then once in
 // a while; it goes on trying.
 func TestJoinWaitsQuietly(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dead := addrs[0]
 	synctest.Test(t, func(t *testing.T) {
 		log := countingLog{slog.DiscardHandler, &sync.Mutex{}, map[string]int{}}
 		c := startCluster(t, 0)
