@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"lockd/internal/fakenode"
+	"lockd/internal/freeport"
 )
 
 // fakeRedis answers as a Redis would that one client at a time uses, unless a test
@@ -183,7 +184,7 @@ func TestWorkloads(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	c := short(startFake(t, nil).target(), "set", 4)
 	c.Time, c.JSON = 500*time.Millisecond, filepath.Join(t.TempDir(), "figures.json")
-	if err := c.Run(context.Background(), io.Discard, io.Discard); err != nil {
+	if err := c.inTime(func() error { return c.Run(context.Background(), io.Discard, io.Discard) }); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(c.JSON)
@@ -262,7 +263,7 @@ func TestWrongReplies(t *testing.T) {
 		f := startFake(t, map[string]func([]string) string{tt.command: tt.answer})
 		c := short(f.target(), tt.workload, 1)
 		c.Time = time.Second // the error comes first, but for that of what is left
-		_, err := c.Measure(context.Background(), io.Discard)
+		err := c.inTime(func() error { _, err := c.Measure(context.Background(), io.Discard); return err })
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "fake") {
 			t.Errorf("%s, %s: error %v, want one with %q", tt.workload, tt.command, err, tt.want)
 		}
@@ -294,12 +295,11 @@ func TestGrantedTwice(t *testing.T) {
 
 // A target nobody answers at, and one that has no leader, are said so.
 func TestNoTarget(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := addrs[0]
 	if _, err := short("redis://"+addr, "set", 1).Measure(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "cannot connect to "+addr+": ") {
 		t.Errorf("error %v", err)
 	}

@@ -65,18 +65,14 @@ func (f *fakeLine) redis() map[string]func([]string) string {
 	}}
 }
 
-// measureLong measures, and longer where a machine that is elsewhere does nothing in that time.
-func measureLong(t *testing.T, c *Config) *Report {
-	t.Helper()
-	for {
-		r, err := c.Measure(t.Context(), io.Discard)
-		if err == nil {
-			return r
-		}
-		if c.Time *= 2; !strings.Contains(err.Error(), "no operation was done") || c.Time > time.Minute {
-			t.Fatal(err)
+// inTime measures, and for longer where a machine that is elsewhere does nothing in that time.
+func (c *Config) inTime(measure func() error) (err error) {
+	for ; c.Time < time.Minute; c.Time *= 2 {
+		if err = measure(); err == nil || !strings.Contains(err.Error(), "no operation was done") {
+			break
 		}
 	}
+	return err
 }
 
 // The lock goes from client to client, in line where the server knows LOCK and by polling where it does not, and the
@@ -86,7 +82,10 @@ func TestLine(t *testing.T) {
 	c := short(startFake(t, lockd.lockd()).target(), "line", 1)
 	c.Target = append(c.Target, "other=redis://"+startFake(t, redis.redis()).ln.Addr().String())
 	c.Clients, c.Time, c.Rounds = []int{1, 3}, 100*time.Millisecond, 1
-	r := measureLong(t, c)
+	var r *Report
+	if err := c.inTime(func() (err error) { r, err = c.Measure(t.Context(), io.Discard); return err }); err != nil {
+		t.Fatal(err)
+	}
 	if len(r.Results) != 2 {
 		t.Fatalf("%+v, want one result for each target: one client hands nothing over", r.Results)
 	}
@@ -270,6 +269,9 @@ func TestMedianOfSet(t *testing.T) {
 	d := &redisDriver{target: Target{Addrs: addrs}}
 	p := &plan{clients: 300, pipeline: 1, keys: 10, valueSize: testValueSize}
 	for length := 50 * time.Millisecond; ; length *= 2 {
+		mu.Lock()
+		clear(at)
+		mu.Unlock()
 		us, err := medianOfSet(t.Context(), d, p, length)
 		if err == nil && us >= 100 {
 			break
