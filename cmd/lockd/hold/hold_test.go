@@ -110,7 +110,7 @@ func TestAcquire(t *testing.T) {
 			[]answer{{after: never}, {after: 2 * time.Second, fence: 7}}, time.Minute,
 			[]string{"0s LOCK 1m0s", "5s LOCK 55s"}, "ok"},
 		{"the one whose place was taken over says so",
-			[]answer{{after: 5 * time.Second, err: errors.New("another connection waits")}, {after: 2 * time.Second, fence: 7}},
+			[]answer{{after: 5100 * time.Millisecond, err: errors.New("another connection waits")}, {after: 2 * time.Second, fence: 7}},
 			time.Minute, []string{"0s LOCK 1m0s", "5s LOCK 55s"}, "ok"},
 		{"in vain is what the last one says",
 			[]answer{{after: 6 * time.Second, err: ErrNotHeld}, {after: 2 * time.Second, fence: 7}},
