@@ -251,7 +251,7 @@ func TestTerminateLeaderUnderLoad(t *testing.T) {
 
 // Every acknowledged write survives kill -9 of all nodes at once.
 func TestKillAll(t *testing.T) {
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, patient()...)
 	load := startLoad(t, cluster, 20)
 	load.awaitWrites(t, 500)
 	for _, p := range cluster {

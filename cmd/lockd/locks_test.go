@@ -15,7 +15,7 @@ import (
 // and after a restart.
 func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 	ctx := context.Background()
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	at := cluster.others(leader)[0]
 	holder, next := at.client().Conn(), leader.client().Conn()

@@ -274,7 +274,7 @@ func TestGoldenCluster(t *testing.T) {
 
 // redis-cli follows the redirects of a follower, as a person would use it.
 func TestGoldenRedisCLI(t *testing.T) {
-	cluster := startCluster(t, 3, "--cluster-protocol", "--cluster-redirect")
+	cluster := startCluster(t, 3, append([]string{"--cluster-protocol", "--cluster-redirect"}, calm...)...)
 	leader := cluster.leader(t)
 	follower := cluster.others(leader)[0]
 	eventually(t, startTimeout, "the follower redirects", func() error {

@@ -15,7 +15,7 @@ import (
 // executed a little later, through any node.
 func TestPipelineOfLargeReplies(t *testing.T) {
 	const size, gets = 1 << 20, 150
-	cluster := startCluster(t, 3)
+	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)
 	if err := leader.client().Set(context.Background(), "large", strings.Repeat("x", size), 0).Err(); err != nil {
 		t.Fatal(err)

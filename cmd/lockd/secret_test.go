@@ -33,7 +33,7 @@ func writeSecret(t *testing.T, mode os.FileMode) string {
 // fourth that has it; one that has another gets nowhere, and both sides say so.
 func TestSecretCluster(t *testing.T) {
 	file := writeSecret(t, 0o600)
-	cluster := startCluster(t, 3, "--peer-secret-file", file)
+	cluster := startCluster(t, 3, append([]string{"--peer-secret-file", file}, calm...)...)
 	ctx := context.Background()
 	for i, p := range cluster {
 		key := fmt.Sprint("lock:", i)
@@ -52,7 +52,7 @@ func TestSecretCluster(t *testing.T) {
 	cluster[0].start()
 	cluster[0].awaitServing()
 
-	fourth := cluster.newNode(t, "n4", "--join", cluster[1].addr, "--peer-secret-file", file)
+	fourth := cluster.newNode(t, "n4", append([]string{"--join", cluster[1].addr, "--peer-secret-file", file}, calm...)...)
 	fourth.awaitServing()
 	if got, err := fourth.client().Get(ctx, "lock:2").Result(); err != nil || got != "holder" {
 		t.Errorf("n4: %q, %v", got, err)
