@@ -75,8 +75,7 @@ func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
 // Subscribers of every node hear what becomes of locks: each event once, all in the same order, whichever
 // node the command came by, and also what ends by itself.
 func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
+	ctx := t.Context()
 	cluster := startCluster(t, 3, calm...)
 	heard := make([]chan string, len(cluster))
 	for i, p := range cluster {
@@ -110,8 +109,16 @@ func TestEveryNodeHearsWhatBecomesOfLocks(t *testing.T) {
 	var all [][]string
 	for _, c := range heard {
 		all = append(all, nil)
-		for line := range c {
-			all[len(all)-1] = append(all[len(all)-1], line)
+		for open := true; open; {
+			var line string
+			select {
+			case line, open = <-c:
+			case <-time.After(startTimeout):
+				t.Fatalf("no more is heard after\n%s", strings.Join(all[len(all)-1], "\n"))
+			}
+			if open {
+				all[len(all)-1] = append(all[len(all)-1], line)
+			}
 		}
 	}
 	for i := range all {
