@@ -43,12 +43,14 @@ func TestHealthAndMembers(t *testing.T) {
 	answers(1, asked.addr+" refuses: WRONGPASS [^\n]*\n", []string{"LOCKD_PASSWORD=wrong"}, "health", asked.addr)
 	answers(1, asked.addr+" refuses: NOAUTH [^\n]*\n", nil, "health", asked.addr)
 	answers(2, "lockd: --password-file: .*\n", nil, "health", "--password-file", file+"-not")
-	lines := answers(0, "n1 .*\nn2 .*\nn3 .*\n", secret, "members", asked.addr)
-	for line := range strings.Lines(lines) {
-		if words := strings.Fields(line); len(words) != 8 || words[2] != "voter" || words[3] != "up" {
-			t.Errorf("what is %q", line)
+	eventually(t, startTimeout, "all members answer in time", func() (err error) { // who takes long counts as down
+		for line := range strings.Lines(answers(0, "n1 .*\nn2 .*\nn3 .*\n", secret, "members", asked.addr)) {
+			if words := strings.Fields(line); len(words) != 8 || words[2] != "voter" || words[3] != "up" {
+				err = fmt.Errorf("what is %q", line)
+			}
 		}
-	}
+		return err
+	})
 	answers(1, "lockd: the server refuses: NOAUTH .*\n", nil, "members", asked.addr)
 	for _, other := range cluster.others(asked) {
 		other.kill()
