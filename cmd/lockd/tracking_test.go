@@ -192,9 +192,10 @@ func TestTrackingWithoutTheLeader(t *testing.T) {
 	a, b := rest[0].track(), rest[1].track("BCAST", "PREFIX", "lock:")
 	a.do("GET", "lock:1")
 	leader.kill()
-	if err := rest[1].client().Set(context.Background(), "lock:1", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	writer := rest[1].client()
+	eventually(t, startTimeout, "the others have a leader", func() error { // it may take longer than --leader-wait
+		return writer.Set(context.Background(), "lock:1", "v", 0).Err()
+	})
 	for _, c := range []*trackingClient{a, b} {
 		eventually(t, startTimeout, "the push comes", func() error {
 			if !c.toldSince("lock:1") {
