@@ -24,7 +24,7 @@ var otherwise = map[string]string{
 // and key specifications, also of subcommands. no_async_loading is left out: lockd does not
 // load while it serves. So are the categories: there is no ACL.
 func TestGoldenCommandInfo(t *testing.T) {
-	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1})
+	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1, ReadTimeout: startTimeout})
 	defer referee.Close()
 	theirs := map[string][]any{}
 	gather(theirs, commandInfo(t, referee))
@@ -46,7 +46,7 @@ func TestGoldenCommandInfo(t *testing.T) {
 
 // COMMAND GETKEYSANDFLAGS tells the keys of a call, and what is done with each.
 func TestGoldenKeysAndFlags(t *testing.T) {
-	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1})
+	referee := redis.NewClient(&redis.Options{Addr: startRedis(t), MaxRetries: -1, ReadTimeout: startTimeout})
 	defer referee.Close()
 	mine := startSingle(t).client()
 	for _, call := range []string{

@@ -111,7 +111,7 @@ func TestDoctorNamesTheFiveMistakes(t *testing.T) {
 		if err == nil {
 			err = lock.Release(ctx)
 		}
-		mutex := redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(time.Minute))
+		mutex := redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(5*time.Minute), redsync.WithTimeoutFactor(0.2))
 		if err == nil {
 			err = mutex.LockContext(ctx)
 		}

@@ -14,7 +14,7 @@ import (
 func TestHelpListsSubcommands(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 	node := startSingle(t, "--cluster-protocol", "--sentinel-listen", addr).client()
-	sentinel := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	sentinel := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: startTimeout})
 	defer sentinel.Close()
 	var containers []string
 	for _, c := range []*redis.Client{node, sentinel} {

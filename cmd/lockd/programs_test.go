@@ -94,7 +94,7 @@ func TestCounterWithLock(t *testing.T) {
 			return err
 		},
 		"redislock": func(c *redis.Client, work func()) error {
-			lock, err := redislock.Obtain(ctx, c, "lock:redislock", time.Minute,
+			lock, err := redislock.Obtain(ctx, c, "lock:redislock", 5*time.Minute, // so long it is tried
 				&redislock.Options{RetryStrategy: redislock.LinearBackoff(2 * time.Millisecond)})
 			if err != nil {
 				return err
@@ -104,7 +104,8 @@ func TestCounterWithLock(t *testing.T) {
 		},
 		"redsync": func(c *redis.Client, work func()) error {
 			m := redsync.New(goredis.NewPool(c)).NewMutex("lock:redsync",
-				redsync.WithExpiry(time.Minute), redsync.WithTries(10000), redsync.WithRetryDelay(2*time.Millisecond))
+				redsync.WithExpiry(5*time.Minute), redsync.WithTries(10000), redsync.WithRetryDelay(2*time.Millisecond),
+				redsync.WithTimeoutFactor(0.2)) // of the lease: by default a slow answer is none after a twentieth
 			if err := m.LockContext(ctx); err != nil {
 				return err
 			}
