@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func TestUsersOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	file := func(i int) string { return filepath.Join(dir, fmt.Sprint("users", i)) }
-	cluster := startClusterOf(t, 3, func(i int) []string { return append(patient(), "--aclfile", file(i)) })
+	cluster := startClusterOf(t, 3, func(i int) []string { return append(slices.Clone(calm), "--aclfile", file(i)) })
 	ctx := context.Background()
 	leader := cluster.leader(t)
 	var own string // the leader's file
