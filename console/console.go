@@ -28,14 +28,13 @@ type Config struct {
 
 // Console serves pages. Its methods may be called concurrently.
 type Console struct {
-	cfg      Config
-	log      *slog.Logger
-	ctx      context.Context // until Shutdown
-	cancel   context.CancelFunc
-	http     *http.Server
-	asking   chan struct{} // a token for each question on its way
-	watch    watch
-	failures failures
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context // until Shutdown
+	cancel context.CancelFunc
+	http   *http.Server
+	asking chan struct{} // a token for each question on its way
+	watch  watch
 }
 
 // New makes a console that serves nobody yet.
@@ -46,7 +45,6 @@ func New(cfg Config) *Console {
 		c.log = slog.Default()
 	}
 	c.watch = watch{ctx: c.ctx, ask: c.ask, log: c.log, topics: map[string]*topic{}}
-	c.failures = failures{log: c.log, of: map[string]*tally{}}
 	c.http = &http.Server{
 		Handler: c.handler(), ReadHeaderTimeout: headerTimeMax, ReadTimeout: readTimeMax, WriteTimeout: writeTimeMax,
 		IdleTimeout: idleTimeMax, MaxHeaderBytes: headerBytesMax,
