@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +228,36 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 		}
 		node.tired = false
 		wants(t, get(c, "/", withPassword("", "hunter2")), 200, "order:42")
+	})
+}
+
+// tiredListener has no descriptors for a while.
+type tiredListener struct {
+	net.Listener
+	failures int
+}
+
+func (l *tiredListener) Accept() (net.Conn, error) {
+	if l.failures--; l.failures < 0 {
+		return nil, net.ErrClosed
+	}
+	return nil, syscall.ENOBUFS // which net/http takes for the end
+}
+
+func (l *tiredListener) Close() error   { return nil }
+func (l *tiredListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A console that cannot accept goes on, and says so about once a minute.
+func TestAcceptFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := aConsole(aNode(t, "order:42"))
+		begin, l := time.Now(), &tiredListener{failures: int(150 * time.Second / acceptPause)}
+		if err := c.Serve(l); !errors.Is(err, net.ErrClosed) || time.Since(begin) != 150*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		if n := strings.Count(log.String(), "cannot accept browsers"); n != 3 {
+			t.Errorf("said %d times:\n%s", n, log)
+		}
 	})
 }
 
