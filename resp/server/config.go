@@ -24,6 +24,8 @@ type Config struct {
 	Protect  bool              // protected-mode: without a password only clients of this machine are served
 	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
 
+	ClientsMax int64 // maxclients of this node alone; 0: that of the cluster
+
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions
 	// call it concurrently.
