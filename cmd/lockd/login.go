@@ -47,7 +47,7 @@ func passwordOf(flag, value, path string) (string, error) {
 // loginFlags are how a client makes itself known; all commands that are clients share them.
 type loginFlags struct {
 	User         string `help:"User to authenticate as." placeholder:"NAME"`
-	Auth         string `help:"Password to authenticate with; better in --password-file or LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
+	Auth         string `secret:"" help:"Password to authenticate with; better in --password-file or LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
 	PasswordFile string `help:"File with the password to authenticate with." placeholder:"FILE"`
 
 	TLS           bool   `name:"tls" help:"Speak TLS to the nodes."`
