@@ -129,3 +129,59 @@ func TestConfigCheck(t *testing.T) {
 		t.Error(stdout.String())
 	}
 }
+
+// A file of a node tells those who ask it how: where it is, that TLS is spoken, the password.
+func TestConfigOfClient(t *testing.T) {
+	secret := tempFile(t, "secret", "hunter2\n")
+	for name, tt := range map[string]struct {
+		file, args string
+		want       string // address, TLS, the name of the certificate, password
+	}{
+		"nothing":       {"id = \"n1\"", "", "127.0.0.1:6379 false  "},
+		"address":       {"listen = [\"0.0.0.0:7000\", \"127.0.0.1:1\"]\nrequirepass = \"p\"", "", "127.0.0.1:7000 false  p"},
+		"given":         {"listen = [\"0.0.0.0:7000\"]\nrequirepass = \"p\"", "--addr n2:1 --auth q", "n2:1 false  q"},
+		"a file":        {"listen = [\"[::]:7000\"]\nrequirepass-file = \"" + secret + "\"", "", "[::1]:7000 false  hunter2"},
+		"another user":  {"requirepass = \"p\"", "--user ops", "127.0.0.1:6379 false  "},
+		"TLS only":      {"listen = []\ntls-listen = [\":7001\"]\ntls-advertise = \"db1.example:7001\"", "", "127.0.0.1:7001 true db1.example "},
+		"TLS elsewhere": {"listen = []\ntls-listen = [\":7001\"]\ntls-advertise = \"db1.example:7001\"", "--addr db2.example:7001", "db2.example:7001 true  "},
+		"TLS asked for": {"tls-listen = [\"10.0.0.1:7001\"]\nadvertise = \"db1.example:6379\"", "--tls", "10.0.0.1:7001 true db1.example "},
+		"TLS beside":    {"tls-listen = [\"10.0.0.1:7001\"]", "", "127.0.0.1:6379 false  "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"locks", "--config", tempFile(t, "file", tt.file)}, strings.Fields(tt.args)...)
+			cmd, _, err := parse(args, nil, &bytes.Buffer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := cmd.(*locksCmd).clusterFlags
+			got := strings.Join([]string{strings.Join(f.Addr, ","), map[bool]string{true: "true", false: "false"}[f.TLS && f.secured != nil], f.SNI, f.Auth}, " ")
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	for _, args := range []string{"health", "members", "backup --out x", "top --once", "run --lock l -- true"} {
+		words := append([]string{"--config", tempFile(t, "lockd.toml", "listen = [\"127.0.0.1:7002\"]")}, strings.Fields(args)...)
+		cmd, _, err := parse(words, nil, &bytes.Buffer{})
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		var addr []string
+		switch cmd := cmd.(type) {
+		case *healthCmd:
+			addr = cmd.Addr
+		case *membersCmd:
+			addr = cmd.Addr
+		case *backupCmd:
+			addr = cmd.Addr
+		case *topCmd:
+			addr = cmd.Addr
+		case *runCmd:
+			addr = cmd.Addr
+		}
+		if !slices.Equal(addr, []string{"127.0.0.1:7002"}) {
+			t.Errorf("%s: %q", args, addr)
+		}
+	}
+}

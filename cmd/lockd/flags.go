@@ -26,7 +26,7 @@ type command interface {
 // environment (LOCKD_PEER_LISTEN for --peer-listen), else from the file of
 // --config, else it is the default.
 type cli struct {
-	Config string `help:"Read settings from this file: the flags' long names in TOML, such as listen = [\"127.0.0.1:6379\"]." placeholder:"FILE"`
+	Config string `help:"Read settings from this file: the flags' long names in TOML, such as listen = [\"127.0.0.1:6379\"]. Commands that ask a node take its address, TLS and password from it." placeholder:"FILE"`
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
@@ -99,14 +99,14 @@ func (f *tuneFlags) check() (err error) {
 
 // clusterFlags say which cluster a client speaks to; the commands that are clients share them.
 type clusterFlags struct {
-	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
+	Addr []string `help:"Nodes of the cluster; which of them answers does not matter (default: the node whose file --config names, else 127.0.0.1:6379)." placeholder:"HOST:PORT"`
 
 	loginFlags `embed:""`
 }
 
 func (f *clusterFlags) check() error {
-	if len(f.Addr) == 0 {
-		return usagef("--addr is empty")
+	if f.Addr = given(f.Addr); len(f.Addr) == 0 {
+		f.Addr = []string{f.nodeAddr()}
 	}
 	for _, addr := range f.Addr {
 		if _, _, err := splitAddr("--addr", addr); err != nil {
@@ -289,19 +289,19 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	name, rest, _ := strings.Cut(kctx.Command(), " ")
 	switch name {
 	case "locks":
-		return &c.Locks, c.Locks.check(rest)
+		return asClient(&c.Locks, given, func() error { return c.Locks.check(rest) })
 	case "run":
-		return &c.Run, c.Run.check()
+		return asClient(&c.Run, given, c.Run.check)
 	case "top":
-		return &c.Top, c.Top.check()
+		return asClient(&c.Top, given, c.Top.check)
 	case "backup":
-		return &c.Backup, c.Backup.check()
+		return asClient(&c.Backup, given, c.Backup.check)
 	case "health":
-		return &c.Health, c.Health.check()
+		return asClient(&c.Health, given, c.Health.check)
 	case "members":
-		return &c.Members, c.Members.check()
+		return asClient(&c.Members, given, c.Members.check)
 	case "bench":
-		return &c.Bench, c.Bench.check()
+		return asClient(&c.Bench, given, c.Bench.check)
 	case "inspect":
 		return &c.Inspect, nil
 	case "restore":
@@ -322,6 +322,18 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	}
 	c.Serve.take(given)
 	return &c.Serve, given.judge(c.Serve.check())
+}
+
+// asker is a command that asks a cluster.
+type asker interface {
+	command
+	ofNode(file *configFile)
+}
+
+// asClient lets a client know what the file of a node says.
+func asClient(cmd asker, given *settings, check func() error) (command, error) {
+	cmd.ofNode(given.file)
+	return cmd, check()
 }
 
 // judge joins what is wrong with the settings of a node with what is wrong with the environment.
