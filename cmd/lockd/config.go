@@ -25,7 +25,10 @@ type configCheckCmd struct {
 }
 
 // run has nothing to find: what is wrong is found before anything runs.
-func (c *configCheckCmd) run(_ context.Context, stdout, _ io.Writer) error {
+func (c *configCheckCmd) run(_ context.Context, stdout, stderr io.Writer) error {
+	for _, warning := range c.Node.warnings {
+		fmt.Fprintf(stderr, "lockd: %s\n", warning)
+	}
 	_, err := fmt.Fprintln(stdout, "The settings are good.")
 	return err
 }
@@ -42,7 +45,10 @@ type configShowCmd struct {
 type shownSetting struct{ line, origin string }
 
 // run prints what parse has found.
-func (c *configShowCmd) run(_ context.Context, stdout, _ io.Writer) error {
+func (c *configShowCmd) run(_ context.Context, stdout, stderr io.Writer) error {
+	for _, warning := range c.Node.warnings {
+		fmt.Fprintf(stderr, "lockd: %s\n", warning)
+	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	for _, s := range c.shown {
 		if c.Origin {

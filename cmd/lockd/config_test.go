@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"lockd/cmd/lockd/redisconf"
 )
 
 // tempFile writes a file and tells its path.
@@ -130,6 +134,90 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// Lines of redis.conf are taken as Redis takes them, or it is said what lockd does instead.
+func TestRedisConf(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want string // flags and values
+		says string // warnings and problems
+	}{
+		"addresses":     {"bind 127.0.0.1 -192.0.2.1 10.0.0.1\nport 7000", "listen=127.0.0.1:7000,10.0.0.1:7000", ""},
+		"everywhere":    {"port 7000\nbind * -::*", "listen=:7000", ""},
+		"IPv4":          {"bind *", "listen=0.0.0.0:6379", ""},
+		"TLS only":      {"port 0\ntls-port 6379\nbind 10.0.0.1\ntls-auth-clients no", "listen= tls-auth-clients=no tls-listen=10.0.0.1:6379", ""},
+		"no bind":       {"PORT 6380", "listen=127.0.0.1:6380", "FILE:1: without a line bind lockd listens on 127.0.0.1 only"},
+		"nowhere":       {"bind -192.0.2.1", "", "FILE:1: bind names no address that this machine has"},
+		"passwords":     {"# x\nrequirepass 'a \"b, c'\nmasterauth hunter2", "requirepass=a \"b, c", "FILE:3: masterauth has no effect: nodes know each other by --peer-secret-file"},
+		"files":         {"dir /var/lib/x\ntls-cert-file \"a b.pem\"\ntls-key-file k\ntls-ca-cert-file c\nunixsocket /run/s", "dir=/var/lib/x tls-ca-cert-file=c tls-cert-file=a b.pem tls-key-file=k unixsocket=/run/s", ""},
+		"words":         {"loglevel notice\ncluster-enabled yes\nprotected-mode no\ntls-sentinel yes", "cluster-protocol=true log-level=info protected-mode=no tls-sentinel=true", ""},
+		"lockd's own":   {"id n1\ncluster n1=a:1 n2=b:2\nheartbeat 1s", "cluster=n1=a:1,n2=b:2 heartbeat=1s id=n1", ""},
+		"the last":      {"dir a\ndir b", "dir=b", ""},
+		"usual":         {"save \"\"\nappendonly yes\ntimeout 0\ndatabases 16\naclfile \"\"\ndaemonize no", "", ""},
+		"Redis's alone": {"save 900 1\nsave 300 10\nmaxmemory 1gb", "", "FILE:1: save has no effect: lockd has no such files; FILE:3: maxmemory has no effect: it is a setting of the whole cluster"},
+		"dangerous":     {"user hunter2 on >hunter3 +@all", "", "FILE:1: user cannot be had from a file: users are state of the cluster"},
+		"a replica":     {"replicaof 10.0.0.1 6379", "", "FILE:1: replicaof cannot be had from a file: the node would be a server of its own"},
+		"unknown":       {"port 1\nbind ::1\nrequirepas hunter2", "listen=[::1]:1", `FILE:3: unknown setting "requirepas", did you mean "requirepass"?`},
+		"wrong":         {"loglevel loud\nport x\ndir a b\nx \"y\ntls-http maybe", "", "FILE:1: loglevel: argument must be one of debug, nothing, notice, verbose, warning; FILE:2: port: argument must be between 0 and 65535 inclusive; FILE:3: dir: wrong number of arguments; FILE:4: Unbalanced quotes in configuration line; FILE:5: tls-http: argument must be one of no, yes"},
+		"TOML":          {"dir a\nid = 'b'", "dir=a", "FILE:2: the file has the syntax of redis.conf, without equals signs: id VALUE"},
+		"twice":         {"port 1\nlisten 127.0.0.1:2", "listen=127.0.0.1:2", "FILE:1: port and bind say the same as listen, which is there too (FILE:2)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tempFile(t, "redis.conf", tt.text)
+			f := readConfigOf(t, path)
+			var got, says []string
+			for _, flag := range names(f.values) {
+				got = append(got, flag+"="+f.values[flag].text)
+			}
+			says = append(says, f.warnings...)
+			for _, problem := range f.problems {
+				says = append(says, strings.TrimPrefix(problem.Error(), "config file "))
+			}
+			slices.Sort(says)
+			said := strings.ReplaceAll(strings.Join(says, "; "), path, "FILE")
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("taken: %q", got)
+			}
+			if wants := strings.Split(tt.says, "; "); len(says) != len(wants) && tt.says != "" || tt.says == "" && said != "" {
+				t.Errorf("says %s", said)
+			} else {
+				for _, want := range wants {
+					if !strings.Contains(said, want) {
+						t.Errorf("says %s, want %s", said, want)
+					}
+				}
+			}
+			if strings.Contains(said, "hunter") {
+				t.Errorf("a secret is told: %s", said)
+			}
+		})
+	}
+}
+
+func readConfigOf(t *testing.T, path string) *configFile {
+	t.Helper()
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readConfig(path, flagsBelow(parser.Model.Node))
+}
+
+// No name has two meanings.
+func TestRedisNames(t *testing.T) {
+	for _, name := range flagNames(t) {
+		if _, ok := redisconf.MeaningOf(name); ok && name != "user" { // of a command that asks
+			t.Errorf("%s is a flag, and Redis's alone", name)
+		}
+	}
+}
+
+// meansSomething reports whether a line of redis.conf with the name is not an unknown one.
+func meansSomething(t *testing.T, name string) bool {
+	t.Helper()
+	_, only := redisconf.MeaningOf(name)
+	return only || slices.Contains(append(flagNames(t), "port", "bind", "tls-port", "loglevel", "cluster-enabled"), name)
+}
+
 // A file of a node tells those who ask it how: where it is, that TLS is spoken, the password.
 func TestConfigOfClient(t *testing.T) {
 	secret := tempFile(t, "secret", "hunter2\n")
@@ -146,6 +234,7 @@ func TestConfigOfClient(t *testing.T) {
 		"TLS elsewhere": {"listen = []\ntls-listen = [\":7001\"]\ntls-advertise = \"db1.example:7001\"", "--addr db2.example:7001", "db2.example:7001 true  "},
 		"TLS asked for": {"tls-listen = [\"10.0.0.1:7001\"]\nadvertise = \"db1.example:6379\"", "--tls", "10.0.0.1:7001 true db1.example "},
 		"TLS beside":    {"tls-listen = [\"10.0.0.1:7001\"]", "", "127.0.0.1:6379 false  "},
+		"redis.conf":    {"port 0\ntls-port 7001\nbind 127.0.0.1\nrequirepass p", "", "127.0.0.1:7001 true  p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"locks", "--config", tempFile(t, "file", tt.file)}, strings.Fields(tt.args)...)
@@ -161,7 +250,7 @@ func TestConfigOfClient(t *testing.T) {
 		})
 	}
 	for _, args := range []string{"health", "members", "backup --out x", "top --once", "run --lock l -- true"} {
-		words := append([]string{"--config", tempFile(t, "lockd.toml", "listen = [\"127.0.0.1:7002\"]")}, strings.Fields(args)...)
+		words := append([]string{"--config", tempFile(t, "lockd.conf", "port 7002\nbind 127.0.0.1\nsave 1 1")}, strings.Fields(args)...)
 		cmd, _, err := parse(words, nil, &bytes.Buffer{})
 		if err != nil {
 			t.Errorf("%s: %v", args, err)
@@ -183,5 +272,38 @@ func TestConfigOfClient(t *testing.T) {
 		if !slices.Equal(addr, []string{"127.0.0.1:7002"}) {
 			t.Errorf("%s: %q", args, addr)
 		}
+	}
+}
+
+func flagNames(t *testing.T) (list []string) {
+	t.Helper()
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range flagsBelow(parser.Model.Node) {
+		list = append(list, f.Name)
+	}
+	return list
+}
+
+// A node starts with a file of redis.conf, tells what it does not take from it, and is asked with the same file.
+func TestNodeWithRedisConf(t *testing.T) {
+	ports := freePorts(t, 2)
+	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	file := tempFile(t, "redis.conf", fmt.Sprintf("# of Redis\nbind 127.0.0.1\nport %d\nrequirepass \"hunter 2\"\n\n"+
+		"save 900 1\ndir %q\npeer-listen 127.0.0.1:%d\n", ports[0], t.TempDir(), ports[1]))
+	p := launch(t, "single", addr, "serve", "--config", file)
+	eventually(t, startTimeout, "it is healthy", func() error {
+		var out bytes.Buffer
+		if status := run([]string{"health", "--config", file}, nil, &out, &out); status != exitOK {
+			return errors.New(out.String())
+		}
+		return nil
+	})
+	log := p.log.String()
+	if !strings.Contains(log, "level=WARN") || !strings.Contains(log, file+":6: save has no effect: lockd has no such files") ||
+		strings.Contains(log, "hunter") {
+		t.Errorf("the log:\n%s", log)
 	}
 }

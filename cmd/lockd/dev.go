@@ -27,6 +27,7 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 		c.Dir = dir
 	}
 	log := c.logger(stderr)
+	warnOfFile(c.warnings, log)
 	var running []*instance
 	defer func() {
 		for _, i := range running {

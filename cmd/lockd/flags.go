@@ -26,7 +26,7 @@ type command interface {
 // environment (LOCKD_PEER_LISTEN for --peer-listen), else from the file of
 // --config, else it is the default.
 type cli struct {
-	Config string `help:"Read settings from this file: the flags' long names in TOML, such as listen = [\"127.0.0.1:6379\"]. Commands that ask a node take its address, TLS and password from it." placeholder:"FILE"`
+	Config string `help:"Read settings from this file: the flags' long names in TOML, such as listen = [\"127.0.0.1:6379\"], or lines of redis.conf, such as port 6379. Commands that ask a node take its address, TLS and password from it." placeholder:"FILE"`
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
@@ -185,6 +185,8 @@ type serveCmd struct {
 	members map[string]string // --cluster, parsed: id -> peer address
 	seats   *server.Seats     // what the process has descriptors for; nil: no bound
 	secret  peerSecret
+
+	warnings []string // of lines of the file without an effect
 }
 
 type devCmd struct {
@@ -198,6 +200,8 @@ type devCmd struct {
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
+
+	warnings []string // of lines of the file without an effect
 }
 
 // peerPortOffset is added to a client port for the default peer port.
@@ -311,6 +315,7 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	case "version":
 		return c.Version, nil
 	case "dev":
+		c.Dev.warnings = given.warnings()
 		return &c.Dev, given.judge(c.Dev.check())
 	case "config":
 		if rest == "show" {
@@ -357,6 +362,7 @@ func each(err error) (list []error) {
 // take takes what is no flag.
 func (c *serveCmd) take(given *settings) {
 	c.secret.env, c.secret.inEnv = given.env("LOCKD_PEER_SECRET")
+	c.warnings = given.warnings()
 }
 
 // check joins what is wrong: first what each setting says by itself, then how they go together.

@@ -91,6 +91,14 @@ func (s *settings) all() []error {
 	return slices.Concat(s.file.problems, s.problems)
 }
 
+// warnings are those of the file.
+func (s *settings) warnings() []string {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.warnings
+}
+
 var flagAtBegin = regexp.MustCompile(`^--([a-z0-9-]+)`)
 
 // located says of an error that begins with a flag where its value came from, if not from the command line.
@@ -118,6 +126,7 @@ func (s *settings) leaveOut(err error) bool {
 // configFile is what a file of settings says.
 type configFile struct {
 	values   map[string]setting // by flag
+	warnings []string           // of lines without an effect
 	problems []error
 }
 
@@ -140,8 +149,8 @@ func (f *configFile) fail(format string, args ...any) {
 	f.problems = append(f.problems, fmt.Errorf("config file "+format, args...))
 }
 
-// readConfig reads a file of settings. A name that is no flag is a problem, so that a misspelt setting does not
-// silently keep its default.
+// readConfig reads a file of settings, in TOML or in the syntax of redis.conf. A name that is no flag is
+// a problem, so that a misspelt setting does not silently keep its default.
 func readConfig(path string, flags []*kong.Flag) *configFile {
 	f := &configFile{values: map[string]setting{}}
 	known := map[string]*kong.Flag{}
@@ -156,6 +165,8 @@ func readConfig(path string, flags []*kong.Flag) *configFile {
 		f.fail("%s does not exist", path)
 	case err != nil:
 		f.fail("%s: %w", path, err)
+	case redisconf.Is(text):
+		f.readRedis(path, text, known)
 	default:
 		f.readTOML(path, text, known)
 	}
@@ -171,7 +182,10 @@ func (f *configFile) readTOML(path, text string, flags map[string]*kong.Flag) {
 	for _, name := range names(all) {
 		at := fmt.Sprintf("%s:%d", path, lineOf(text, name))
 		value, ok := flagText(all[name])
+		meaning, means := redisconf.MeaningOf(name)
 		switch {
+		case flags[name] == nil && means:
+			f.fail("%s: %s is no setting of a node: %s", at, name, meaning.Instead)
 		case flags[name] == nil:
 			f.fail("%s: unknown setting %q, did you mean %q?", at, name, nearest(name, names(flags)))
 		case !ok:
