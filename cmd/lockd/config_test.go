@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 
 	"lockd/cmd/lockd/redisconf"
 )
@@ -149,7 +151,7 @@ func TestRedisConf(t *testing.T) {
 		"nowhere":       {"bind -192.0.2.1", "", "FILE:1: bind names no address that this machine has"},
 		"passwords":     {"# x\nrequirepass 'a \"b, c'\nmasterauth hunter2", "requirepass=a \"b, c", "FILE:3: masterauth has no effect: nodes know each other by --peer-secret-file"},
 		"files":         {"dir /var/lib/x\ntls-cert-file \"a b.pem\"\ntls-key-file k\ntls-ca-cert-file c\nunixsocket /run/s", "dir=/var/lib/x tls-ca-cert-file=c tls-cert-file=a b.pem tls-key-file=k unixsocket=/run/s", ""},
-		"words":         {"loglevel notice\ncluster-enabled yes\nprotected-mode no\ntls-sentinel yes", "cluster-protocol=true log-level=info protected-mode=no tls-sentinel=true", ""},
+		"words":         {"loglevel notice\ncluster-enabled yes\nprotected-mode no\nmaxclients 5\ntls-sentinel yes", "cluster-protocol=true log-level=info maxclients=5 protected-mode=no tls-sentinel=true", ""},
 		"lockd's own":   {"id n1\ncluster n1=a:1 n2=b:2\nheartbeat 1s", "cluster=n1=a:1,n2=b:2 heartbeat=1s id=n1", ""},
 		"the last":      {"dir a\ndir b", "dir=b", ""},
 		"usual":         {"save \"\"\nappendonly yes\ntimeout 0\ndatabases 16\naclfile \"\"\ndaemonize no", "", ""},
@@ -207,6 +209,26 @@ func TestRedisNames(t *testing.T) {
 	for _, name := range flagNames(t) {
 		if _, ok := redisconf.MeaningOf(name); ok && name != "user" { // of a command that asks
 			t.Errorf("%s is a flag, and Redis's alone", name)
+		}
+	}
+}
+
+// Whatever CONFIG GET of a node tells may stand in a file, or its line says what to do instead.
+func TestSettingsOfClusterInFile(t *testing.T) {
+	c := startSingle(t).client()
+	theirs, err := c.ConfigGet(context.Background(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range theirs {
+		if !meansSomething(t, name) {
+			t.Errorf("%s is not known in a file: give it a line in cmd/lockd/redisconf/meaning.go", name)
+		}
+	}
+	for _, name := range redisconf.Names() {
+		if m, _ := redisconf.MeaningOf(name); m.Instead == redisconf.OfCluster && theirs[name] == "" && name != "notify-keyspace-events" &&
+			!strings.Contains(name, "ziplist") && name != "lua-time-limit" && name != "busy-reply-threshold" {
+			t.Errorf("%s cannot be changed by CONFIG SET", name)
 		}
 	}
 }
@@ -291,7 +313,7 @@ func flagNames(t *testing.T) (list []string) {
 func TestNodeWithRedisConf(t *testing.T) {
 	ports := freePorts(t, 2)
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	file := tempFile(t, "redis.conf", fmt.Sprintf("# of Redis\nbind 127.0.0.1\nport %d\nrequirepass \"hunter 2\"\n\n"+
+	file := tempFile(t, "redis.conf", fmt.Sprintf("# of Redis\nbind 127.0.0.1\nport %d\nrequirepass \"hunter 2\"\nmaxclients 77\n"+
 		"save 900 1\ndir %q\npeer-listen 127.0.0.1:%d\n", ports[0], t.TempDir(), ports[1]))
 	p := launch(t, "single", addr, "serve", "--config", file)
 	eventually(t, startTimeout, "it is healthy", func() error {
@@ -301,6 +323,11 @@ func TestNodeWithRedisConf(t *testing.T) {
 		}
 		return nil
 	})
+	c := redis.NewClient(&redis.Options{Addr: addr, Password: "hunter 2"})
+	defer c.Close()
+	if got := c.ConfigGet(context.Background(), "maxclients").Val()["maxclients"]; got != "77" {
+		t.Errorf("maxclients is %q", got)
+	}
 	log := p.log.String()
 	if !strings.Contains(log, "level=WARN") || !strings.Contains(log, file+":6: save has no effect: lockd has no such files") ||
 		strings.Contains(log, "hunter") {

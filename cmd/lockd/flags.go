@@ -170,6 +170,8 @@ type serveCmd struct {
 	PeerTLSKeyFile    string `name:"peer-tls-key-file" help:"Its private key." placeholder:"FILE"`
 	PeerTLSCACertFile string `name:"peer-tls-ca-cert-file" help:"Authorities that the peers' certificates are of." placeholder:"FILE"`
 
+	Maxclients int64 `help:"Most clients of this node, for which descriptors are asked of the system (default: the cluster's setting maxclients, which is 10000 until CONFIG SET changes it)." placeholder:"N"`
+
 	PeerInsecure bool `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
@@ -188,6 +190,9 @@ type serveCmd struct {
 
 	warnings []string // of lines of the file without an effect
 }
+
+// clientsFlagMax bounds --maxclients, as Redis bounds the setting.
+const clientsFlagMax = 1<<32 - 1
 
 type devCmd struct {
 	Nodes  int    `default:"3" help:"Number of nodes."`
@@ -370,7 +375,7 @@ func (c *serveCmd) check() error {
 	c.Listen = given(c.Listen)
 	var membersErr error
 	c.members, membersErr = parseMembers(c.Cluster)
-	if err := errors.Join(c.tuneFlags.check(), checkID(c.ID), c.checkAddrs(), membersErr,
+	if err := errors.Join(c.tuneFlags.check(), checkID(c.ID), c.checkAddrs(), c.checkClients(), membersErr,
 		c.readSecret(), c.checkPeerTLS(), c.checkTLS()); err != nil {
 		return err
 	}
@@ -406,6 +411,14 @@ func (c *serveCmd) checkAddrs() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// checkClients judges --maxclients as Redis judges the setting.
+func (c *serveCmd) checkClients() error {
+	if c.Maxclients < 0 || c.Maxclients > clientsFlagMax {
+		return usagef("--maxclients %d is not between 1 and %d", c.Maxclients, int64(clientsFlagMax))
+	}
+	return nil
 }
 
 // sentinelAddr is where clients reach the sentinel: the node's own host, the

@@ -40,6 +40,7 @@ func TestUsageErrors(t *testing.T) {
 		{args: []string{"serve", "backup"}, want: "lockd: unexpected argument backup"},
 		{args: []string{"locks", "lsit"}, want: "lockd: unexpected argument lsit, did you mean \"list\"?"},
 		{args: []string{"--lisen", "x"}, want: "lockd: unknown flag --lisen, did you mean \"--listen\"?"},
+		{args: []string{"--maxclients=4294967296"}, want: "lockd: --maxclients 4294967296 is not between 1 and 4294967295"},
 		{args: []string{"--listen", "6379"}, want: `lockd: --listen "6379" is not of the form host:port`},
 		{args: []string{"--listen", "127.0.0.1:99999"}, want: `lockd: --listen "127.0.0.1:99999": port "99999" is not between 0 and 65535`},
 		{args: []string{"--listen", "127.0.0.1:60000"}, want: "lockd: --listen port 60000 + 10000 is no port: give --peer-listen"},

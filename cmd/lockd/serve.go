@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -27,7 +28,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		reserved += secure.HandshakesMax
 	}
 	var err error
-	if c.seats, err = systemFiles.seats(reserved, log); err != nil {
+	if c.seats, err = systemFiles.seats(cmp.Or(c.Maxclients, clientsDefault), reserved, log); err != nil {
 		return usageError{err}
 	}
 	warnOfFile(c.warnings, log)
