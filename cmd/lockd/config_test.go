@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockd/cmd/lockd/redisconf"
+	"lockd/internal/secure/securetest"
 )
 
 // tempFile writes a file and tells its path.
@@ -332,5 +333,31 @@ func TestNodeWithRedisConf(t *testing.T) {
 	if !strings.Contains(log, "level=WARN") || !strings.Contains(log, file+":6: save has no effect: lockd has no such files") ||
 		strings.Contains(log, "hunter") {
 		t.Errorf("the log:\n%s", log)
+	}
+}
+
+// A node that speaks TLS only, with a certificate for its name, is asked with its own file.
+func TestTLSNodeWithRedisConf(t *testing.T) {
+	p := securetest.NewCA(t, "ca").Write(t, t.TempDir(), month, "db1.example")
+	ports := freePorts(t, 2)
+	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	file := tempFile(t, "redis.conf", strings.Join([]string{
+		"port 0", fmt.Sprintf("tls-port %d", ports[0]), "bind 127.0.0.1", "tls-cert-file " + p.Cert, "tls-key-file " + p.Key,
+		"tls-ca-cert-file " + p.CA, "requirepass hunter2", "dir " + t.TempDir(),
+		fmt.Sprintf("tls-advertise db1.example:%d", ports[0]), fmt.Sprintf("peer-listen 127.0.0.1:%d", ports[1]),
+	}, "\n"))
+	launch(t, "single", addr, "serve", "--config", file)
+	for _, args := range [][]string{{"health"}, {"locks"}, {"locks", "--addr", addr, "--sni", "db1.example"}} {
+		eventually(t, startTimeout, strings.Join(args, " "), func() error {
+			var out bytes.Buffer
+			if status := run(append(args, "--config", file), nil, &out, &out); status != exitOK {
+				return errors.New(out.String())
+			}
+			return nil
+		})
+	}
+	var out bytes.Buffer
+	if status := run([]string{"health", "--config", file, "--addr", addr}, nil, &out, &out); status != exitFault {
+		t.Errorf("a certificate for another name is good: %d, %s", status, &out)
 	}
 }
