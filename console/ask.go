@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"lockd/internal/client"
 	"lockd/resp"
@@ -70,7 +69,8 @@ func (c *Console) askNow(ctx context.Context, q question) ([]resp.Reply, error) 
 	switch {
 	case err == nil:
 		return answers, nil
-	case errors.Is(err, errTooLarge), errors.As(err, new(client.AnswerError)), errors.As(err, &refusedError{}):
+	case errors.Is(err, errTooLarge), errors.As(err, new(client.AnswerError)), errors.As(err, &refusedError{}),
+		errors.As(err, &waitError{}):
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, errors.New("the node has not answered in time")
@@ -120,6 +120,9 @@ func (c *Console) converse(ctx context.Context, raw net.Conn, q *question) ([]re
 func refusal(err error) error {
 	var said client.AnswerError
 	if errors.As(err, &said) {
+		if wait, ok := strings.CutPrefix(string(said), resp.ErrWrongPassMax); ok {
+			return waitError{wait}
+		}
 		for _, code := range []string{"NOAUTH", "WRONGPASS"} {
 			if strings.HasPrefix(string(said), code) {
 				return refusedError{string(said)}
@@ -129,22 +132,9 @@ func refusal(err error) error {
 	return err
 }
 
-// askAs asks for a visitor whose wrong passwords are counted.
-func (c *Console) askAs(ctx context.Context, q question) ([]resp.Reply, error) {
-	if q.user == "" {
-		return c.ask(ctx, q)
-	}
-	if wait := c.failures.begin(q.addr, time.Now()); wait > 0 {
-		return nil, waitError{wait}
-	}
-	answers, err := c.ask(ctx, q)
-	c.failures.end(q.addr, errors.As(err, &refusedError{}))
-	return answers, err
-}
-
-// waitError is the answer to who has given too many wrong passwords.
-type waitError struct{ wait time.Duration }
+// waitError is the node's answer to an address that has given too many wrong passwords, until the time is over: "60 s".
+type waitError struct{ wait string }
 
 func (e waitError) Error() string {
-	return fmt.Sprintf("too many wrong passwords from this address: try again in %s", e.wait.Round(time.Second))
+	return "too many wrong passwords from this address: try again in " + e.wait
 }

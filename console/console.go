@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"lockd/resp"
 )
@@ -28,14 +29,13 @@ type Config struct {
 
 // Console serves pages. Its methods may be called concurrently.
 type Console struct {
-	cfg      Config
-	log      *slog.Logger
-	ctx      context.Context // until Shutdown
-	cancel   context.CancelFunc
-	http     *http.Server
-	asking   chan struct{} // a token for each question on its way
-	watch    watch
-	failures failures
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context // until Shutdown
+	cancel context.CancelFunc
+	http   *http.Server
+	asking chan struct{} // a token for each question on its way
+	watch  watch
 }
 
 // New makes a console that serves nobody yet.
@@ -46,7 +46,6 @@ func New(cfg Config) *Console {
 		c.log = slog.Default()
 	}
 	c.watch = watch{ctx: c.ctx, ask: c.ask, log: c.log, topics: map[string]*topic{}}
-	c.failures = failures{log: c.log, of: map[string]*tally{}}
 	c.http = &http.Server{
 		Handler: c.handler(), ReadHeaderTimeout: headerTimeMax, ReadTimeout: readTimeMax, WriteTimeout: writeTimeMax,
 		IdleTimeout: idleTimeMax, MaxHeaderBytes: headerBytesMax,
@@ -57,7 +56,9 @@ func New(cfg Config) *Console {
 
 // Serve answers browsers of l until Shutdown, after which it returns nil, or an error of l.
 func (c *Console) Serve(l net.Listener) error {
-	err := c.http.Serve(&boundedListener{Listener: l, room: make(chan struct{}, connsMax), stop: c.ctx.Done()})
+	err := c.http.Serve(&boundedListener{
+		Listener: l, room: make(chan struct{}, connsMax), stop: c.ctx.Done(), log: c.log,
+	})
 	if errors.Is(err, http.ErrServerClosed) || c.ctx.Err() != nil {
 		return nil
 	}
@@ -72,11 +73,14 @@ func (c *Console) Shutdown(ctx context.Context) {
 	}
 }
 
-// boundedListener accepts no more connections than there is room for.
+// boundedListener accepts no more connections than there is room for. It fails only when it is closed: what else
+// can go wrong passes.
 type boundedListener struct {
 	net.Listener
 	room chan struct{}
 	stop <-chan struct{}
+	log  *slog.Logger
+	told time.Time
 }
 
 // Accept waits for room first.
@@ -86,12 +90,31 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	case <-l.stop:
 		return nil, net.ErrClosed
 	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
+	for {
+		conn, err := l.Listener.Accept()
+		if err == nil {
+			return &boundedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+		}
+		if errors.Is(err, net.ErrClosed) || !l.waitOut(err) {
+			<-l.room
+			return nil, err
+		}
 	}
-	return &boundedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+}
+
+// waitOut pauses after an error, and tells of it now and then. It reports false when the console stops.
+func (l *boundedListener) waitOut(err error) bool {
+	if now := time.Now(); now.Sub(l.told) >= acceptTold {
+		l.told = now
+		l.log.Warn("the console cannot accept browsers; if there are too many open files, raise the limit of the process "+
+			"(ulimit -n)", "listener", l.Addr().String(), "err", err)
+	}
+	select {
+	case <-time.After(acceptPause):
+		return true
+	case <-l.stop:
+		return false
+	}
 }
 
 type boundedConn struct {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,7 +193,6 @@ func TestPassword(t *testing.T) {
 				if wants(t, w, 401); strings.Contains(w.Body.String(), "order") || w.Header().Get("WWW-Authenticate") == "" {
 					t.Errorf("%s: %v\n%s", path, w.Header(), w.Body)
 				}
-				c.failures.of = map[string]*tally{}
 			}
 		}
 		wants(t, post(c, "/lock/force?key=order:42", "token=all&reason=x"), 401)
@@ -207,43 +208,55 @@ func TestPassword(t *testing.T) {
 	})
 }
 
-// An address has so many tries, also of several at once; another one is not hindered.
+// A browser is told to wait when the node listens to no password of its address any more, and nothing else.
 func TestWrongPasswordsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := aNode(t, "order:42")
-		node.password = "hunter2"
-		c, log := aConsole(node)
-		guess := func(addr, password string) int { return get(c, "/", from(addr), withPassword("", password)).Code }
-		for i := range failuresMax {
-			if guess(fmt.Sprintf("10.0.0.1:%d", i+1), "hunter2") != 200 || guess(fmt.Sprintf("10.0.0.1:%d", i+1), "wrong") != 401 {
-				t.Errorf("try %d", i)
+		node.password, node.tired = "hunter2", true
+		c, _ := aConsole(node)
+		for _, path := range append(everyPage, "/events/locks", "/debug/pprof/") {
+			w := get(c, path, from("10.0.0.1:9"), withPassword("", "hunter2"))
+			wants(t, w, 429, "too many wrong passwords from this address: try again in 42 s")
+			if w.Header().Get("Retry-After") != "42" || w.Header().Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: %v", path, w.Header())
 			}
 		}
-		w := get(c, "/", from("10.0.0.1:9"), withPassword("", "hunter2"))
-		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
-			t.Errorf("status %d, %v", w.Code, w.Header())
+		wants(t, post(c, "/lock/force?key=order:42", "token=all&reason=x", withPassword("", "hunter2")), 429)
+		wants(t, get(c, "/"), 401) // who says no password has given none
+		if !slices.Contains(node.addrs, "10.0.0.1:9") {
+			t.Errorf("the node is not told whose password it is: %q", node.addrs)
 		}
-		if guess("10.0.0.2:9", "hunter2") != 200 {
-			t.Error("another address is hindered")
+		node.tired = false
+		wants(t, get(c, "/", withPassword("", "hunter2")), 200, "order:42")
+	})
+}
+
+// tiredListener has no descriptors for a while.
+type tiredListener struct {
+	net.Listener
+	failures int
+}
+
+func (l *tiredListener) Accept() (net.Conn, error) {
+	if l.failures--; l.failures < 0 {
+		return nil, net.ErrClosed
+	}
+	return nil, syscall.ENOBUFS // which net/http takes for the end
+}
+
+func (l *tiredListener) Close() error   { return nil }
+func (l *tiredListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A console that cannot accept goes on, and says so about once a minute.
+func TestAcceptFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, log := aConsole(aNode(t, "order:42"))
+		begin, l := time.Now(), &tiredListener{failures: int(150 * time.Second / acceptPause)}
+		if err := c.Serve(l); !errors.Is(err, net.ErrClosed) || time.Since(begin) != 150*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
 		}
-		for i := range failuresMax {
-			guess(fmt.Sprintf("[2001:db8::%d]:1", i+1), "wrong")
-		}
-		if guess("[2001:db8::99]:1", "hunter2") != 429 || guess("[2001:db8:1::1]:1", "hunter2") != 200 {
-			t.Error("a network of IPv6 is not one address")
-		}
-		if n := strings.Count(log.String(), "a wrong password was given to the console"); n != 1 {
-			t.Errorf("%d lines:\n%s", n, log)
-		}
-		time.Sleep(failuresWithin)
-		if guess("10.0.0.1:9", "hunter2") != 200 {
-			t.Error("the limit does not end")
-		}
-		for i := range failuresAddrMax + 10 {
-			c.failures.begin(&net.TCPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, time.Now())
-		}
-		if n := len(c.failures.of); n > failuresAddrMax {
-			t.Errorf("%d addresses are remembered", n)
+		if n := strings.Count(log.String(), "cannot accept browsers"); n != 3 {
+			t.Errorf("said %d times:\n%s", n, log)
 		}
 	})
 }

@@ -22,6 +22,7 @@ type fakeNode struct {
 	t        *testing.T
 	password string
 	down     bool                  // it takes no connection
+	tired    bool                  // it listens to no password any more
 	replies  map[string]resp.Reply // by the first two words
 	wait     time.Duration         // before it answers
 
@@ -38,12 +39,15 @@ func (f *fakeNode) dial(from net.Addr) (net.Conn, error) {
 	}
 	f.addrs = append(f.addrs, from.String())
 	here, there := net.Pipe()
-	authed, password := f.password == "", f.password
+	authed, password, tired := f.password == "", f.password, f.tired
 	go fakenode.Serve(there, func(words []string) string {
 		r := resp.Err(resp.ErrNoAuth)
 		if words[0] == "HELLO" && len(words) > 4 && words[2] == "AUTH" {
 			authed = words[3] == "default" && (password == "" || words[4] == password)
 			r = resp.Err(resp.ErrWrongPass)
+			if tired {
+				r, authed = resp.Err(resp.ErrWrongPassMax+"42 s"), false
+			}
 		}
 		if authed {
 			r = f.reply(words)

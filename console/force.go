@@ -27,7 +27,7 @@ func (c *Console) force(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, lang.say(err.Error()), http.StatusBadRequest)
 		return
 	}
-	answers, err := c.askAs(r.Context(), question{visitor: visitorOf(r), db: q.DB, commands: [][]string{command}})
+	answers, err := c.ask(r.Context(), question{visitor: visitorOf(r), db: q.DB, commands: [][]string{command}})
 	if refuses(w, lang, err) {
 		return
 	}

@@ -1,14 +1,11 @@
 package console
 
 import (
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"strings"
-	"sync"
-	"time"
 )
 
 // headers are those of every answer: nothing comes from elsewhere, nothing is written into the page but
@@ -77,98 +74,4 @@ func saysOrigin(r *http.Request) bool {
 func isForeignUse(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
-}
-
-// failures counts wrong passwords by address.
-type failures struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	of     map[string]*tally
-	told   time.Time
-	untold int
-}
-
-// tally are the tries of an address that were, or may yet be, wrong.
-type tally struct {
-	n     int
-	since time.Time
-}
-
-// begin takes one of the tries that an address has; wait, if not 0, says after which time there is one.
-func (f *failures) begin(addr net.Addr, now time.Time) (wait time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	who := origin(addr)
-	t := f.of[who]
-	if t == nil || now.Sub(t.since) >= failuresWithin {
-		if t == nil {
-			f.makeRoom(now)
-		}
-		t = &tally{since: now}
-		f.of[who] = t
-	}
-	if t.n >= failuresMax {
-		return t.since.Add(failuresWithin).Sub(now)
-	}
-	t.n++
-	return 0
-}
-
-// makeRoom forgets what is over, or else anybody.
-func (f *failures) makeRoom(now time.Time) {
-	if len(f.of) < failuresAddrMax {
-		return
-	}
-	for who, t := range f.of {
-		if now.Sub(t.since) >= failuresWithin {
-			delete(f.of, who)
-		}
-	}
-	for who := range f.of {
-		if len(f.of) < failuresAddrMax {
-			return
-		}
-		delete(f.of, who)
-	}
-}
-
-// end gives the try back, unless the password was wrong.
-func (f *failures) end(addr net.Addr, wrong bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	who := origin(addr)
-	if wrong {
-		f.tell(who)
-		return
-	}
-	if t := f.of[who]; t != nil {
-		if t.n--; t.n <= 0 {
-			delete(f.of, who)
-		}
-	}
-}
-
-func (f *failures) tell(who string) {
-	now := time.Now()
-	if now.Sub(f.told) < failuresLogged {
-		f.untold++
-		return
-	}
-	f.log.Warn("a wrong password was given to the console", "addr", who, "untold", f.untold)
-	f.told, f.untold = now, 0
-}
-
-// origin is the address whose tries are counted: one of IPv6 has as many as its network.
-func origin(addr net.Addr) string {
-	at, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	ip := at.Addr().Unmap()
-	if ip.Is4() {
-		return ip.String()
-	}
-	network, _ := ip.WithZone("").Prefix(64) // of an IPv6 address there is one
-	return network.String()
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockd/resp"
@@ -188,7 +189,7 @@ type pageData struct {
 // show answers with a page as it is now.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, p *page, q *query, message string, status int) {
 	lang := languageOf(r.Header.Get("Accept-Language"))
-	answers, err := c.askAs(r.Context(), questionOf(r, p, q))
+	answers, err := c.ask(r.Context(), questionOf(r, p, q))
 	if refuses(w, lang, err) {
 		return
 	}
@@ -221,7 +222,8 @@ func refuses(w http.ResponseWriter, lang language, err error) bool {
 		w.Header().Set("WWW-Authenticate", `Basic realm="lockd", charset="UTF-8"`)
 		http.Error(w, lang.say("This page needs the password with which clients authenticate."), http.StatusUnauthorized)
 	case errors.As(err, &wait):
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.wait/time.Second)+1))
+		seconds, _, _ := strings.Cut(wait.wait, " ")
+		w.Header().Set("Retry-After", seconds)
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	default:
 		return false

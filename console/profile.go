@@ -35,7 +35,7 @@ func (c *Console) mayAdminister(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	q := question{visitor: visitorOf(r), commands: [][]string{{"CONFIG", "GET", "maxclients"}}}
-	answers, err := c.askAs(r.Context(), q)
+	answers, err := c.ask(r.Context(), q)
 	if refuses(w, languageOf(r.Header.Get("Accept-Language")), err) {
 		return false
 	}

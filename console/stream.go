@@ -22,7 +22,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	lang, of := languageOf(r.Header.Get("Accept-Language")), questionOf(r, p, &q)
-	values, err := c.askAs(r.Context(), of)
+	values, err := c.ask(r.Context(), of)
 	if refuses(w, lang, err) {
 		return
 	}

@@ -27,6 +27,7 @@ const (
 	ErrOOM          = "OOM command not allowed when used memory > 'maxmemory'."
 	ErrNoAuth       = "NOAUTH Authentication required."
 	ErrWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."
+	ErrWrongPassMax = "WRONGPASS too many wrong passwords from this address: try again in " // and so many seconds
 	ErrNoProto      = "NOPROTO unsupported protocol version"
 	ErrExecAbort    = "EXECABORT Transaction discarded because of previous errors."
 	ExecAborted     = "EXECABORT Transaction discarded because of: " // and why EXEC itself was refused

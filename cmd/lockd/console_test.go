@@ -161,7 +161,7 @@ func TestConsolePassword(t *testing.T) {
 		}
 	}
 	eventually(t, startTimeout, "the log tells of the wrong password", func() error {
-		if !strings.Contains(p.log.String(), "a wrong password was given to the console") {
+		if !strings.Contains(p.log.String(), "a client gave a wrong password") {
 			return errors.New("it does not")
 		}
 		return nil
@@ -169,6 +169,7 @@ func TestConsolePassword(t *testing.T) {
 	if text := p.log.String(); strings.Contains(text, "hunter") {
 		t.Errorf("log:\n%s", text)
 	}
+	p.shows("/metrics", http.StatusOK, `{reason="password"} 1`) // once
 	p.shows("/readyz", http.StatusOK, "ok")
 	r, err := http.NewRequest(http.MethodGet, "http://"+p.flagOf("--http-listen")+"/events/locks", nil)
 	if err != nil {

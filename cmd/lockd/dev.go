@@ -27,6 +27,7 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 		c.Dir = dir
 	}
 	log := c.logger(stderr)
+	warnOfFile(c.warnings, log)
 	var running []*instance
 	defer func() {
 		for _, i := range running {
@@ -38,7 +39,7 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	seats, err := systemFiles.seats(len(nodes)*filesReserved, log)
+	seats, err := systemFiles.seats(clientsDefault, len(nodes)*filesReserved, log)
 	if err != nil {
 		return usageError{err}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,18 +15,18 @@ import (
 var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|FENCE|PEER_SECRET|PASSWORD|LOGS|FUZZ_SEEDS|` +
 	`SEGMENT_BYTES|GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
 
-// misspelt warns of variables of the environment that look like flags and are none.
-func misspelt(environ []string) (warnings []string) {
+// misspelt are the problems with variables of the environment that look like flags and are none.
+func misspelt(environ []string) (problems []error) {
 	known := flagVariables()
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, "LOCKD_") || known[name] || notFlags.MatchString(name) {
 			continue
 		}
-		warnings = append(warnings, "the environment variable "+name+" is not known and has no effect: did you "+
-			"mean "+nearest(name, known)+"?")
+		problems = append(problems, fmt.Errorf("the environment variable %s is not known, did you mean %s?", name,
+			nearest(name, names(known))))
 	}
-	return warnings
+	return problems
 }
 
 // flagVariables are the names under which flags are looked for in the environment.
@@ -36,7 +38,7 @@ func flagVariables() map[string]bool {
 	}
 	for _, f := range flagsBelow(parser.Model.Node) {
 		if f.Name != "help" {
-			known["LOCKD_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))] = true
+			known[variableOf(f.Name)] = true
 		}
 	}
 	return known
@@ -51,10 +53,13 @@ func flagsBelow(node *kong.Node) []*kong.Flag {
 	return flags
 }
 
+// names are the keys of a map, in order.
+func names[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
+
 // nearest is the known name that takes the fewest edits, the first of several.
-func nearest(name string, known map[string]bool) (best string) {
+func nearest(name string, known []string) (best string) {
 	least := 0
-	for k := range known {
+	for _, k := range known {
 		if n := edits(name, k); best == "" || n < least || n == least && k < best {
 			best, least = k, n
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -29,10 +30,30 @@ func TestMisspeltVariables(t *testing.T) {
 		"LOCKD_PEERS_PORT=tcp://10.0.0.1:6379":   "",
 		runAsServer + "=1":                       "",
 	} {
-		got := strings.Join(misspelt([]string{variable}), "\n")
+		got := ""
+		if err := errors.Join(misspelt([]string{variable})...); err != nil {
+			got = err.Error()
+		}
 		if want == "" && got != "" || want != "" && !strings.Contains(got, "did you mean "+want) || strings.Contains(got, "secret") {
 			t.Errorf("%s: %q", variable, got)
 		}
+	}
+}
+
+// A node does not start with such a variable, and a command that asks one does; lockd run passes some on.
+func TestMisspeltVariableOfNode(t *testing.T) {
+	env := []string{"LOCKD_PEER_LISEN=127.0.0.1:1", "LOCKD_PASSWORD=hunter2", "LOCKD_FENCE=7"}
+	const want = "the environment variable LOCKD_PEER_LISEN is not known, did you mean LOCKD_PEER_LISTEN?\n"
+	for _, args := range [][]string{{}, {"dev"}, {"config", "check"}, {"config", "show"}} {
+		var stdout, stderr bytes.Buffer
+		if status := run(args, env, &stdout, &stderr); status != exitUsage || stderr.String() != "lockd: "+want || stdout.Len() > 0 {
+			t.Errorf("%q: %d, %s%s", args, status, stdout.String(), stderr.String())
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	status := run([]string{"health", "127.0.0.1:1"}, env, &stdout, &stderr)
+	if status != exitFault || stderr.String() != "lockd: warning: "+want {
+		t.Errorf("health: %d, %s", status, stderr.String())
 	}
 }
 

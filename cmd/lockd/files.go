@@ -15,9 +15,9 @@ import (
 // the port of the peers, and those of connections that are about to be closed.
 const filesReserved = 128 + peer.UnprovenConnsMax
 
-// clientsWanted is how many clients a process should have descriptors for: the default
-// of maxclients.
-const clientsWanted = 10000
+// clientsDefault is how many clients a process should have descriptors for where --maxclients does not say it: the
+// default of the cluster's setting maxclients.
+const clientsDefault = 10000
 
 // files is the process's limit of open files, systemFiles; tests have their own.
 type files struct {
@@ -25,12 +25,12 @@ type files struct {
 }
 
 // seats fits the number of clients of all servers of a process to its limit of open files,
-// which it raises if it must and may; reserved are descriptors that clients
+// which it raises if it must and may: wanted are the clients, reserved the descriptors that clients
 // do not get. Go has raised the soft limit to the hard one. The
 // number follows the limit, which can be changed from outside (prlimit).
-func (f files) seats(reservedFiles int, log *slog.Logger) (*server.Seats, error) {
+func (f files) seats(wanted int64, reservedFiles int, log *slog.Logger) (*server.Seats, error) {
 	reserved := uint64(reservedFiles)
-	need := clientsWanted + reserved
+	need := uint64(wanted) + reserved
 	var have fileLimit
 	if err := f.get(&have); err != nil {
 		return nil, fmt.Errorf("the limit of open files cannot be read: %w", err)
@@ -48,7 +48,7 @@ func (f files) seats(reservedFiles int, log *slog.Logger) (*server.Seats, error)
 				have.Cur, need)
 		default:
 			log.Warn(fmt.Sprintf("You requested maxclients of %d requiring at least %d max file descriptors.",
-				clientsWanted, need))
+				wanted, need))
 			log.Warn(fmt.Sprintf("Server can't set maximum open files to %d because of OS error: %v.", need, err))
 			log.Warn(fmt.Sprintf(
 				"Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. "+

@@ -16,14 +16,15 @@ import (
 
 // The number of clients is fitted to the limit of open files, which is raised first.
 func TestSeatsFitFiles(t *testing.T) {
-	const need = clientsWanted + filesReserved
+	const need = clientsDefault + filesReserved
 	for name, tt := range map[string]struct {
 		cur, hard uint64 // the limit; hard is the most that can be set
 		want      int64  // clients; without an answer no bound
 		says      string
 	}{
-		"enough":        {need + 5, need + 5, clientsWanted + 5, ""},
-		"can be raised": {1024, need, clientsWanted, "Increased maximum number of open files to 10256 (it was originally set to 1024)."},
+		"enough":        {need + 5, need + 5, clientsDefault + 5, ""},
+		"wants more":    {need + 5, need + 5, clientsDefault + 5, "You requested maxclients of 20000 requiring at least 20256 max file descriptors."},
+		"can be raised": {1024, need, clientsDefault, "Increased maximum number of open files to 10256 (it was originally set to 1024)."},
 		"too low":       {336, 336, 80, "maxclients has been reduced to 80 to compensate for low ulimit"},
 		"far too low":   {256, 256, math.MaxInt64, "your current 'ulimit -n' of 256 is not enough for the server to start: increase your open file limit to at least 10256"},
 	} {
@@ -39,7 +40,11 @@ func TestSeatsFitFiles(t *testing.T) {
 					return nil
 				},
 			}
-			s, err := f.seats(filesReserved, slog.New(slog.NewTextHandler(log, nil)))
+			wanted := int64(clientsDefault)
+			if name == "wants more" {
+				wanted *= 2
+			}
+			s, err := f.seats(wanted, filesReserved, slog.New(slog.NewTextHandler(log, nil)))
 			if err != nil {
 				_, _ = io.WriteString(log, err.Error())
 			}
@@ -52,10 +57,10 @@ func TestSeatsFitFiles(t *testing.T) {
 
 // The number of clients follows a limit that changes while the process runs.
 func TestSeatsFollowFiles(t *testing.T) {
-	const enough = clientsWanted + filesReserved
+	const enough = clientsDefault + filesReserved
 	now, failure := uint64(enough), error(nil)
 	f := files{get: func(l *fileLimit) error { l.Cur, l.Max = now, enough; return failure }}
-	s, err := f.seats(filesReserved, slog.New(slog.DiscardHandler))
+	s, err := f.seats(clientsDefault, filesReserved, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +72,7 @@ func TestSeatsFollowFiles(t *testing.T) {
 		{filesReserved + 7, nil, 7},
 		{filesReserved - 1, nil, 0},
 		{1, syscall.EPERM, 0}, // as it was
-		{enough, nil, clientsWanted},
+		{enough, nil, clientsDefault},
 		{math.MaxUint64, nil, 1<<30 - filesReserved},
 	} {
 		if now, failure = step.limit, step.failure; s.Max() != step.want {

@@ -7,13 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/alecthomas/kong"
 
 	"lockd/resp/server"
@@ -28,7 +26,7 @@ type command interface {
 // environment (LOCKD_PEER_LISTEN for --peer-listen), else from the file of
 // --config, else it is the default.
 type cli struct {
-	Config string `help:"Read settings from this TOML file: the flags' long names, such as listen = [\"127.0.0.1:6379\"]." placeholder:"FILE"`
+	Config string `help:"Read settings from this file: the flags' long names in TOML, such as listen = [\"127.0.0.1:6379\"], or lines of redis.conf, such as port 6379. Commands that ask a node take its address, TLS and password from it." placeholder:"FILE"`
 
 	Serve   serveCmd   `cmd:"" default:"withargs" help:"Run one node (the default command)."`
 	Dev     devCmd     `cmd:"" help:"Run a whole cluster in this process, to try things out."`
@@ -43,6 +41,8 @@ type cli struct {
 	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Settings configCmd `cmd:"" name:"config" help:"Show the settings of a node, or check them, without starting it."`
 }
 
 type logFlags struct {
@@ -71,7 +71,7 @@ type tuneFlags struct {
 	Heartbeat   time.Duration `default:"500ms" help:"How long a node goes without hearing from its leader before it calls an election; heartbeats are sent at a tenth of it. The same on every node."`
 	LeaderWait  time.Duration `default:"3s" help:"How long a node holds a command while there is no leader, before it answers -LOADING."`
 	LogStore    string        `enum:"wal,boltdb" default:"wal" help:"Where the Raft log is kept: wal (one disk sync per append) or boltdb."`
-	Requirepass string        `help:"Password clients must give with AUTH or HELLO; better in --requirepass-file or LOCKD_REQUIREPASS, where other users of the machine do not see it." placeholder:"PASSWORD"`
+	Requirepass string        `secret:"" help:"Password clients must give with AUTH or HELLO; better in --requirepass-file or LOCKD_REQUIREPASS, where other users of the machine do not see it." placeholder:"PASSWORD"`
 
 	RequirepassFile string `help:"File with that password." placeholder:"FILE"`
 
@@ -86,29 +86,27 @@ const (
 )
 
 func (f *tuneFlags) check() (err error) {
-	if f.Requirepass, err = passwordOf("--requirepass", f.Requirepass, f.RequirepassFile); err != nil {
-		return err
-	}
+	f.Requirepass, err = passwordOf("--requirepass", f.Requirepass, f.RequirepassFile)
 	f.RequirepassFile = "" // it was read
 	if f.Heartbeat < heartbeatMin || f.Heartbeat > heartbeatMax {
-		return usagef("--heartbeat %s is not between %s and %s", f.Heartbeat, heartbeatMin, heartbeatMax)
+		err = errors.Join(err, usagef("--heartbeat %s is not between %s and %s", f.Heartbeat, heartbeatMin, heartbeatMax))
 	}
 	if f.LeaderWait < 0 {
-		return usagef("--leader-wait %s is negative", f.LeaderWait)
+		err = errors.Join(err, usagef("--leader-wait %s is negative", f.LeaderWait))
 	}
-	return nil
+	return err
 }
 
 // clusterFlags say which cluster a client speaks to; the commands that are clients share them.
 type clusterFlags struct {
-	Addr []string `default:"127.0.0.1:6379" help:"Nodes of the cluster; which of them answers does not matter (default: ${default})." placeholder:"HOST:PORT"`
+	Addr []string `help:"Nodes of the cluster; which of them answers does not matter (default: the node whose file --config names, else 127.0.0.1:6379)." placeholder:"HOST:PORT"`
 
 	loginFlags `embed:""`
 }
 
 func (f *clusterFlags) check() error {
-	if len(f.Addr) == 0 {
-		return usagef("--addr is empty")
+	if f.Addr = given(f.Addr); len(f.Addr) == 0 {
+		f.Addr = []string{f.nodeAddr()}
 	}
 	for _, addr := range f.Addr {
 		if _, _, err := splitAddr("--addr", addr); err != nil {
@@ -124,7 +122,7 @@ type modeFlags struct {
 	ClusterProtocol     bool   `help:"Answer clients of Redis Cluster: lockd is a cluster of one shard, its leader the master."`
 	ClusterRedirect     bool   `help:"With --cluster-protocol: as a follower answer commands with keys by -MOVED and the leader's address, instead of serving them."`
 	MasterName          string `default:"mymaster" help:"Name under which clients of Sentinel ask for the leader (default: ${default})." placeholder:"NAME"`
-	SentinelRequirepass string `help:"Password that clients must give at the sentinel address." placeholder:"PASSWORD"`
+	SentinelRequirepass string `secret:"" help:"Password that clients must give at the sentinel address." placeholder:"PASSWORD"`
 
 	SentinelRequirepassFile string `help:"File with that password." placeholder:"FILE"`
 }
@@ -174,6 +172,8 @@ type serveCmd struct {
 	PeerTLSKeyFile    string `name:"peer-tls-key-file" help:"Its private key." placeholder:"FILE"`
 	PeerTLSCACertFile string `name:"peer-tls-ca-cert-file" help:"Authorities that the peers' certificates are of." placeholder:"FILE"`
 
+	Maxclients int64 `help:"Most clients of this node, for which descriptors are asked of the system (default: the cluster's setting maxclients, which is 10000 until CONFIG SET changes it)." placeholder:"N"`
+
 	PeerInsecure bool `help:"Without a secret: let peers be on other machines all the same. Whoever reaches the peer port can then read and change everything."`
 
 	SentinelListen string `help:"Address at which this node also answers clients as a Redis Sentinel." placeholder:"HOST:PORT"`
@@ -189,7 +189,12 @@ type serveCmd struct {
 	members map[string]string // --cluster, parsed: id -> peer address
 	seats   *server.Seats     // what the process has descriptors for; nil: no bound
 	secret  peerSecret
+
+	warnings []string // of lines of the file without an effect
 }
+
+// clientsFlagMax bounds --maxclients, as Redis bounds the setting.
+const clientsFlagMax = 1<<32 - 1
 
 type devCmd struct {
 	Nodes  int    `default:"3" help:"Number of nodes."`
@@ -202,6 +207,8 @@ type devCmd struct {
 	modeFlags `embed:""`
 	tuneFlags `embed:""`
 	logFlags  `embed:""`
+
+	warnings []string // of lines of the file without an effect
 }
 
 // peerPortOffset is added to a client port for the default peer port.
@@ -224,12 +231,32 @@ func status(err error) int {
 	return exitFault
 }
 
-// parse reads the command line. done is true when it was only asked for help.
+// parse reads the command line. done is true when it was only asked for help. The error is a join of all that
+// is wrong.
 func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, err error) {
-	var c cli
-	exited := false
-	given := settings{environ: environ, fault: new(error)}
-	parser, err := kong.New(&c,
+	given := newSettings(environ)
+	for {
+		c, kctx, err := read(args, given, stdout)
+		switch {
+		case kctx == nil && err == nil:
+			return nil, true, nil
+		case err == nil:
+			cmd, err := c.selected(kctx, given)
+			problems := given.all()
+			for _, problem := range each(err) {
+				problems = append(problems, given.located(problem))
+			}
+			return cmd, false, errors.Join(problems...)
+		case !given.leaveOut(err):
+			return nil, false, errors.Join(append(given.all(), err)...)
+		}
+	}
+}
+
+// read has kong read the command line; no context and no error: it was asked for help, and has given it.
+func read(args []string, given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
+	c, exited := &cli{}, false
+	parser, err := kong.New(c,
 		kong.Name("lockd"),
 		kong.Description("A lock server that speaks Redis's protocol and replicates through Raft."),
 		kong.Writers(stdout, io.Discard),
@@ -238,190 +265,162 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	kctx, err := parser.Parse(args)
 	switch {
 	case exited:
-		return nil, true, nil
-	case *given.fault != nil:
-		return nil, false, *given.fault
+		return nil, nil, nil
 	case err != nil:
-		return nil, false, err
+		return nil, nil, unknownCommand(args, err, parser.Model)
 	}
+	return c, kctx, nil
+}
+
+// unknownCommand names the command that was meant: kong takes a word that it does not know for an argument of
+// the default command, which has none.
+func unknownCommand(args []string, err error, model *kong.Application) error {
+	var of *kong.ParseError
+	word, ok := strings.CutPrefix(err.Error(), "unexpected argument ")
+	if !ok || !errors.As(err, &of) || of.Context.Selected() != model.DefaultCmd || slices.Contains(args, "serve") {
+		return err
+	}
+	var known []string
+	for _, child := range model.Children {
+		known = append(known, child.Name)
+	}
+	if best := nearest(word, known); edits(word, best) <= len(best)/2 {
+		return fmt.Errorf("unknown command %s, did you mean %q?", word, best)
+	}
+	return fmt.Errorf("unknown command %s: lockd --help lists them", word)
+}
+
+// selected is the command that was asked for, judged.
+func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	name, rest, _ := strings.Cut(kctx.Command(), " ")
 	switch name {
-	case "dev":
-		return &c.Dev, false, c.Dev.check()
-	case "run":
-		return &c.Run, false, c.Run.check()
 	case "locks":
-		return &c.Locks, false, c.Locks.check(rest)
+		return asClient(&c.Locks, given, func() error { return c.Locks.check(rest) })
+	case "run":
+		return asClient(&c.Run, given, c.Run.check)
 	case "top":
-		return &c.Top, false, c.Top.check()
-	case "inspect":
-		return &c.Inspect, false, nil
+		return asClient(&c.Top, given, c.Top.check)
 	case "backup":
-		return &c.Backup, false, c.Backup.check()
-	case "restore":
-		return &c.Restore, false, c.Restore.check()
-	case "recover":
-		return &c.Recover, false, c.Recover.check()
+		return asClient(&c.Backup, given, c.Backup.check)
 	case "health":
-		return &c.Health, false, c.Health.check()
+		return asClient(&c.Health, given, c.Health.check)
 	case "members":
-		return &c.Members, false, c.Members.check()
+		return asClient(&c.Members, given, c.Members.check)
 	case "bench":
-		return &c.Bench, false, c.Bench.check()
+		return asClient(&c.Bench, given, c.Bench.check)
+	case "inspect":
+		return &c.Inspect, nil
+	case "restore":
+		return &c.Restore, c.Restore.check()
+	case "recover":
+		return &c.Recover, c.Recover.check()
 	case "version":
-		return c.Version, false, nil
+		return c.Version, nil
+	case "dev":
+		c.Dev.warnings = given.warnings()
+		return &c.Dev, given.judge(c.Dev.check())
+	case "config":
+		if rest == "show" {
+			c.Settings.Show.Node.take(given)
+			return &c.Settings.Show, given.judge(c.Settings.Show.check(kctx, given))
+		}
+		c.Settings.Check.Node.take(given)
+		return &c.Settings.Check, given.judge(c.Settings.Check.Node.check())
 	}
-	c.Serve.secret.env, c.Serve.secret.inEnv = given.env("peer-secret")
-	return &c.Serve, false, c.Serve.check()
+	c.Serve.take(given)
+	return &c.Serve, given.judge(c.Serve.check())
 }
 
-// settings resolves flags that were not on the command line: from the
-// environment first, then from the file.
-type settings struct {
-	environ []string
-	fault   *error // of the file; kong would put it down to the flag it was asked about
+// asker is a command that asks a cluster.
+type asker interface {
+	command
+	ofNode(file *configFile)
 }
 
-// Validate implements kong.Resolver; files are checked when they are read.
-func (settings) Validate(*kong.Application) error { return nil }
-
-// Resolve implements kong.Resolver.
-func (s settings) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if v, ok := s.env(flag.Name); ok && flag.Name != "help" {
-		return v, nil
-	}
-	if v, ok := s.env("password"); ok && flag.Name == "auth" { // as other programs name it
-		return v, nil
-	}
-	if flag.Name == "config" || flag.Name == "help" {
-		return nil, nil
-	}
-	path := s.configPath(ctx)
-	if path == "" {
-		return nil, nil
-	}
-	file, err := readConfig(path, ctx.Model)
-	if err != nil {
-		*s.fault = err
-		return nil, nil
-	}
-	switch v := file[flag.Name].(type) {
-	case nil:
-		return nil, nil
-	case []any:
-		items := make([]string, len(v))
-		for i := range v {
-			items[i] = fmt.Sprint(v[i])
-		}
-		return strings.Join(items, ","), nil
-	default:
-		return fmt.Sprint(v), nil
-	}
+// asClient lets a client know what the file of a node says.
+func asClient(cmd asker, given *settings, check func() error) (command, error) {
+	cmd.ofNode(given.file)
+	return cmd, check()
 }
 
-func (s settings) env(flag string) (string, bool) {
-	name := "LOCKD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) + "="
-	for i := len(s.environ) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(s.environ[i], name); ok {
-			return v, true
+// judge joins what is wrong with the settings of a node with what is wrong with the environment.
+func (s *settings) judge(err error) error { return errors.Join(append(misspelt(s.environ), err)...) }
+
+// each are the errors that were joined to one.
+func each(err error) (list []error) {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a join itself, not what is wrapped
+	if !ok {
+		if err != nil {
+			list = append(list, err)
 		}
+		return list
 	}
-	return "", false
+	for _, err := range joined.Unwrap() {
+		list = append(list, each(err)...)
+	}
+	return list
 }
 
-func (s settings) configPath(ctx *kong.Context) string {
-	for _, p := range ctx.Path {
-		if p.Flag != nil && p.Flag.Name == "config" {
-			return fmt.Sprint(ctx.FlagValue(p.Flag))
-		}
-	}
-	path, _ := s.env("config")
-	return path
+// take takes what is no flag.
+func (c *serveCmd) take(given *settings) {
+	c.secret.env, c.secret.inEnv = given.env("LOCKD_PEER_SECRET")
+	c.warnings = given.warnings()
 }
 
-// readConfig reads a settings file. A name that is no flag is an error, so that
-// a misspelt setting does not silently keep its default.
-func readConfig(path string, model *kong.Application) (map[string]any, error) {
-	file := map[string]any{}
-	if _, err := toml.DecodeFile(path, &file); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("config file %s does not exist", path)
-		}
-		return nil, fmt.Errorf("config file %s: %s", path, strings.ReplaceAll(err.Error(), "\n", " "))
-	}
-	known := map[string]bool{}
-	for _, node := range model.Children {
-		for _, f := range flagsBelow(node) {
-			known[f.Name] = true
-		}
-	}
-	for name := range file {
-		if !known[name] {
-			return nil, fmt.Errorf("config file %s: unknown setting %q", path, name)
-		}
-	}
-	return file, nil
-}
-
+// check joins what is wrong: first what each setting says by itself, then how they go together.
 func (c *serveCmd) check() error {
-	if err := c.tuneFlags.check(); err != nil {
-		return err
-	}
-	if err := checkID(c.ID); err != nil {
-		return err
-	}
-	if c.Listen = given(c.Listen); len(c.Listen)+len(given(c.TLSListen)) == 0 {
-		return usagef("--listen is empty")
-	}
-	for _, addr := range c.Listen {
-		if _, _, err := splitAddr("--listen", addr); err != nil {
-			return err
-		}
-	}
-	if c.Join != "" && len(c.Cluster) > 0 {
-		return usagef("--join and --cluster exclude each other: a new node joins, the founding nodes are listed")
-	}
-	members, err := parseMembers(c.Cluster)
-	if err != nil {
-		return err
-	}
-	c.members = members
-	if err := c.readSecret(); err != nil {
-		return err
-	}
-	if err := c.checkPeerTLS(); err != nil {
-		return err
-	}
-	if err := c.checkTLS(); err != nil {
+	c.Listen = given(c.Listen)
+	var membersErr error
+	c.members, membersErr = parseMembers(c.Cluster)
+	if err := errors.Join(c.tuneFlags.check(), checkID(c.ID), c.checkAddrs(), c.checkClients(), membersErr,
+		c.readSecret(), c.checkPeerTLS(), c.checkTLS()); err != nil {
 		return err
 	}
 	if err := c.fillAddrs(); err != nil {
 		return err
 	}
-	for name, addr := range map[string]string{
-		"--join":            strings.TrimPrefix(c.Join, tlsJoinScheme),
-		"--advertise":       c.Advertise,
-		"--peer-listen":     c.PeerListen,
-		"--peer-advertise":  c.PeerAdvertise,
-		"--sentinel-listen": c.SentinelListen,
-		"--http-listen":     c.HTTPListen,
-	} {
-		if addr == "" {
+	return errors.Join(c.checkConsole(), c.modeFlags.check(c.Advertise, c.SentinelListen))
+}
+
+// checkAddrs judges the addresses that were given.
+func (c *serveCmd) checkAddrs() error {
+	var problems []error
+	if len(c.Listen)+len(given(c.TLSListen)) == 0 {
+		problems = append(problems, usagef("--listen is empty"))
+	}
+	if c.Join != "" && len(c.Cluster) > 0 {
+		problems = append(problems, usagef(
+			"--join and --cluster exclude each other: a new node joins, the founding nodes are listed"))
+	}
+	addrs := [][2]string{
+		{"--join", strings.TrimPrefix(c.Join, tlsJoinScheme)}, {"--advertise", c.Advertise}, {"--peer-listen", c.PeerListen},
+		{"--peer-advertise", c.PeerAdvertise}, {"--sentinel-listen", c.SentinelListen}, {"--http-listen", c.HTTPListen},
+	}
+	for _, addr := range c.Listen {
+		addrs = append(addrs, [2]string{"--listen", addr})
+	}
+	for _, addr := range addrs {
+		if addr[1] == "" {
 			continue
 		}
-		if _, _, err := splitAddr(name, addr); err != nil {
-			return err
+		if _, _, err := splitAddr(addr[0], addr[1]); err != nil {
+			problems = append(problems, err)
 		}
 	}
-	if err := c.checkConsole(); err != nil {
-		return err
+	return errors.Join(problems...)
+}
+
+// checkClients judges --maxclients as Redis judges the setting.
+func (c *serveCmd) checkClients() error {
+	if c.Maxclients < 0 || c.Maxclients > clientsFlagMax {
+		return usagef("--maxclients %d is not between 1 and %d", c.Maxclients, int64(clientsFlagMax))
 	}
-	return c.modeFlags.check(c.Advertise, c.SentinelListen)
+	return nil
 }
 
 // sentinelAddr is where clients reach the sentinel: the node's own host, the

@@ -122,7 +122,8 @@ func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
 		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
-		Protect: c.ProtectedMode == "yes", LogLevel: c.level, ACLFile: c.Aclfile,
+		ClientsMax: c.Maxclients, ACLFile: c.Aclfile,
+		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
 	}
 	if c.ClusterProtocol {
 		cfg.Profile = server.Cluster

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 
@@ -47,7 +48,7 @@ func passwordOf(flag, value, path string) (string, error) {
 // loginFlags are how a client makes itself known; all commands that are clients share them.
 type loginFlags struct {
 	User         string `help:"User to authenticate as." placeholder:"NAME"`
-	Auth         string `help:"Password to authenticate with; better in --password-file or LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
+	Auth         string `secret:"" help:"Password to authenticate with; better in --password-file or LOCKD_PASSWORD, where other users of the machine do not see it." placeholder:"PASSWORD"`
 	PasswordFile string `help:"File with the password to authenticate with." placeholder:"FILE"`
 
 	TLS           bool   `name:"tls" help:"Speak TLS to the nodes."`
@@ -57,17 +58,74 @@ type loginFlags struct {
 	SNI           string `name:"sni" help:"Name that the nodes' certificates must have (default: the host of --addr)." placeholder:"NAME"`
 	Insecure      bool   `help:"Speak TLS without asking whose certificate it is."`
 
+	node    *configFile // of the node that is asked; nil: there is none
 	secured *tls.Config // nil: without TLS
+}
+
+func (f *loginFlags) ofNode(file *configFile) { f.node = file }
+
+// addrDefault is where a node without flags lets clients in.
+const addrDefault = "127.0.0.1:6379"
+
+// nodeAddr is the address in the file of a node at which this machine reaches it, by TLS where there is no other
+// or it was asked for. Its certificate is for the name that others know it by.
+func (f *loginFlags) nodeAddr() string {
+	plain, ok := f.node.value("listen")
+	if !ok {
+		plain.text = addrDefault
+	}
+	secured, _ := f.node.value("tls-listen")
+	f.TLS = f.TLS || f.nodeNeedsTLS()
+	addr, _, _ := strings.Cut(plain.text, ",")
+	if f.TLS && secured.text != "" {
+		addr, _, _ = strings.Cut(secured.text, ",")
+		known, ok := f.node.value("tls-advertise")
+		if !ok {
+			known, _ = f.node.value("advertise")
+		}
+		if host, _, err := net.SplitHostPort(known.text); err == nil && f.SNI == "" {
+			f.SNI = host
+		}
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if ip := ipOf(host); err == nil && ip.IsUnspecified() {
+		loopback := net.IPv4(127, 0, 0, 1)
+		if strings.Contains(host, ":") {
+			loopback = net.IPv6loopback
+		}
+		addr = net.JoinHostPort(loopback.String(), port)
+	}
+	return addr
+}
+
+// nodeNeedsTLS reports whether the node of the file speaks nothing else.
+func (f *loginFlags) nodeNeedsTLS() bool {
+	plain, ok := f.node.value("listen")
+	secured, _ := f.node.value("tls-listen")
+	return ok && plain.text == "" && secured.text != ""
+}
+
+// nodePassword takes the password from the file of a node where none was given: it is the default user's.
+func (f *loginFlags) nodePassword() (err error) {
+	if f.Auth != "" || f.PasswordFile != "" || f.User != "" && f.User != "default" {
+		return nil
+	}
+	password, _ := f.node.value("requirepass")
+	path, _ := f.node.value("requirepass-file")
+	f.Auth, err = passwordOf("--requirepass", password.text, path.text)
+	return err
 }
 
 // check finds the password and reads the certificates.
 func (f *loginFlags) check() error {
-	var err error
+	err := f.nodePassword()
 	if f.PasswordFile != "" {
-		if f.Auth, err = readPassword("--password-file", f.PasswordFile); err != nil {
-			return err
-		}
+		f.Auth, err = readPassword("--password-file", f.PasswordFile)
 	}
+	if err != nil {
+		return err
+	}
+	f.TLS = f.TLS || f.nodeNeedsTLS()
 	if !f.TLS {
 		return nil
 	}

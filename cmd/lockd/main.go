@@ -26,15 +26,17 @@ func main() {
 // run it too. It returns the exit status.
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	command, done, err := parse(args, environ, stdout)
-	if err != nil {
-		fmt.Fprintf(stderr, "lockd: %v\n", err)
-		return exitUsage
+	for _, problem := range each(err) {
+		fmt.Fprintf(stderr, "lockd: %v\n", problem)
 	}
-	if done {
+	switch {
+	case err != nil:
+		return exitUsage
+	case done:
 		return exitOK
 	}
-	for _, warning := range misspelt(environ) {
-		fmt.Fprintf(stderr, "lockd: %s\n", warning)
+	for _, problem := range misspelt(environ) { // a node does not start with one
+		fmt.Fprintf(stderr, "lockd: warning: %v\n", problem)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -27,9 +28,10 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		reserved += secure.HandshakesMax
 	}
 	var err error
-	if c.seats, err = systemFiles.seats(reserved, log); err != nil {
+	if c.seats, err = systemFiles.seats(cmp.Or(c.Maxclients, clientsDefault), reserved, log); err != nil {
 		return usageError{err}
 	}
+	warnOfFile(c.warnings, log)
 	c.warnOfPeers(log)
 	c.warnOfOwnAddress(log)
 	i, err := start(c, log)
@@ -58,6 +60,13 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		return nil
 	case err := <-i.failed:
 		return err
+	}
+}
+
+// warnOfFile tells of the lines of the file that have no effect.
+func warnOfFile(warnings []string, log *slog.Logger) {
+	for _, warning := range warnings {
+		log.Warn(warning)
 	}
 }
 

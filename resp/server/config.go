@@ -25,6 +25,8 @@ type Config struct {
 	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
 	ACLFile  string            // file that ACL LOAD reads and ACL SAVE writes; empty: none
 
+	ClientsMax int64 // maxclients of this node alone; 0: that of the cluster
+
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions
 	// call it concurrently.

@@ -122,8 +122,7 @@ func auth(s *session, args resp.Args) resp.Reply {
 func (s *session) login(command, user, password string) resp.Reply {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
 	if wait := s.srv.guesses.wait(from, now); wait > 0 {
-		return resp.Errf("WRONGPASS too many wrong passwords from this address: try again in %d s",
-			int64((wait+time.Second-1)/time.Second))
+		return resp.Errf("%s%d s", resp.ErrWrongPassMax, int64((wait+time.Second-1)/time.Second))
 	}
 	if s.authenticate(command, user, password) {
 		return resp.Reply{}

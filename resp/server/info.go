@@ -57,7 +57,7 @@ type census struct {
 func (s *Server) census() census {
 	list := s.clients()
 	n := census{
-		clients: int64(len(list)), limit: min(s.hub.settings.clientsMax.Load(), s.seats.Max()), buffers: s.held.Load(),
+		clients: int64(len(list)), limit: min(s.clientsMax(), s.seats.Max()), buffers: s.held.Load(),
 	}
 	for _, c := range list {
 		if c.waits() {

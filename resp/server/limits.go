@@ -74,7 +74,7 @@ const (
 	lingerBytes   = 1 << 20                // and how much of what it still sends is read
 	cutOffMax     = time.Second            // how long Shutdown waits for the sessions that it has cut off
 	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
-	troubleEvery  = 10 * time.Second       // how often that is logged
+	troubleEvery  = time.Minute            // how often that is logged, and wrong passwords are
 
 	wrongPasswordsWithin = time.Minute
 )

@@ -9,6 +9,28 @@ import (
 	"lockd/resp"
 )
 
+// A node with a maxclients of its own does not follow the cluster's; CONFIG SET changes that of the node.
+func TestOwnMaxClients(t *testing.T) {
+	srv, _, addr := startServer(t, func(c *Config) { c.ClientsMax, c.Seats = 2, NewSeats(func() int64 { return 5 }) })
+	c := dial(t, addr)
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "maxclients", Payload: "1"}})
+	second := dial(t, addr)
+	second.send("PING\r\n")
+	second.want("+PONG\r\n")
+	dial(t, addr).want("-ERR max number of clients reached\r\n")
+	const wrong = "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "
+	c.send("CONFIG GET maxclients\r\nCONFIG SET maxclients x\r\nCONFIG SET maxclients 0\r\nCONFIG SET maxclients 6\r\n" +
+		"CONFIG SET maxclients 3\r\nCONFIG GET maxclients\r\n")
+	c.want("*2\r\n$10\r\nmaxclients\r\n$1\r\n2\r\n" +
+		wrong + "argument couldn't be parsed into an integer\r\n" +
+		wrong + "argument must be between 1 and 4294967295 inclusive\r\n" +
+		wrong + "The operating system is not able to handle the specified number of clients, try with 5\r\n" +
+		"+OK\r\n*2\r\n$10\r\nmaxclients\r\n$1\r\n3\r\n")
+	third := dial(t, addr)
+	third.send("PING\r\n")
+	third.want("+PONG\r\n")
+}
+
 // Clients beyond the seats of the process are told so, whichever server they come to; who
 // leaves makes room. Where there are fewer seats than before, who has one keeps it.
 func TestSeats(t *testing.T) {

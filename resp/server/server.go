@@ -186,7 +186,7 @@ func (s *Server) setKeepAlive(conn net.Conn) {
 func (s *Server) newSession(conn net.Conn) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining.Load() || int64(len(s.sessions)) >= s.hub.settings.clientsMax.Load() || !s.seats.take() {
+	if s.draining.Load() || int64(len(s.sessions)) >= s.clientsMax() || !s.seats.take() {
 		return nil
 	}
 	s.lastID++

@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -126,7 +127,7 @@ func parseSize(text string) (int64, bool) {
 // CONFIG SET, for this node and until it ends.
 type ownSetting struct {
 	value atomic.Pointer[string]
-	words []string // that it may have
+	words []string // that it may have; nil: it is maxclients, a number
 	wrong string   // what an error says of another one
 	apply func(value string)
 }
@@ -142,6 +143,7 @@ func (o *ownSetting) set(value string) {
 const (
 	protectedMode = "protected-mode"
 	logLevel      = "loglevel"
+	maxClients    = "maxclients" // of the cluster, unless the node has its own
 )
 
 // logLevels are Redis's words. verbose is more than notice there, and the same here.
@@ -167,7 +169,34 @@ func ownSettings(cfg *Config) map[string]*ownSetting {
 		level.apply = func(word string) { v.Set(logLevels[word]) }
 		own[logLevel] = level
 	}
+	if cfg.ClientsMax > 0 {
+		own[maxClients] = &ownSetting{}
+		own[maxClients].set(strconv.FormatInt(cfg.ClientsMax, 10))
+	}
 	return own
+}
+
+// clientsMax is how many clients may be connected, whatever the process has descriptors for.
+func (s *Server) clientsMax() int64 {
+	if own := s.own[maxClients]; own != nil {
+		n, _ := resp.ParseInt(*own.value.Load()) // it was judged
+		return n
+	}
+	return s.hub.settings.clientsMax.Load()
+}
+
+// judgeClients says what is wrong with a value for a node's own maxclients.
+func (s *Server) judgeClients(value string) error {
+	switch n, ok := resp.ParseInt(value); {
+	case !ok:
+		return resp.Error("argument couldn't be parsed into an integer")
+	case n < 1 || n > 1<<32-1:
+		return resp.Error("argument must be between 1 and 4294967295 inclusive")
+	case n > s.seats.Max():
+		return resp.Error("The operating system is not able to handle the specified number of clients, try with " +
+			strconv.FormatInt(s.seats.Max(), 10))
+	}
+	return nil
 }
 
 // localValue finds a setting that belongs to this node.
@@ -202,8 +231,14 @@ func (s *Server) setOwn(name, value string) (change func(), err error) {
 		}
 		return func() {}, nil
 	}
-	if value = lower(value); !slices.Contains(o.words, value) {
-		return nil, resp.Error(o.wrong)
+	value = lower(value)
+	if o.words == nil {
+		err = s.judgeClients(value)
+	} else if !slices.Contains(o.words, value) {
+		err = resp.Error(o.wrong)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return func() { o.set(value) }, nil
 }
