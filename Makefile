@@ -5,8 +5,10 @@ FUZZTIME ?= 20000x
 FUZZ_SEEDS ?= 20
 GOLDEN_PORT ?= 26399
 LINT_VERSION ?= v2.15.0
+NFPM ?= github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+CYCLONEDX ?= github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl dist
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -91,3 +93,6 @@ clients: ## the clients of five languages against lockd and against redis-server
 
 tcl: ## the Tcl suite of a source tree of Redis (make tcl SUITE=FOLDER) against one node and three
 	clients/tcl/run.sh "$(SUITE)"
+
+dist: ## a release into dist/: binaries, .deb, .rpm, SBOMs, checksums; its version is the git tag's
+	@GO="$(GO)" NFPM="$(NFPM)" CYCLONEDX="$(CYCLONEDX)" ops/dist.sh

@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockd/cluster/peer"
@@ -37,6 +41,29 @@ func rulesOf(m Machine) string {
 	slices.Sort(words)
 	return strings.Join(words, " ")
 }
+
+// Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what
+// its rules are: nodes with the same fingerprint let each other in.
+func Versions(m Machine) []resp.Field {
+	list := []resp.Field{
+		{Name: "peer protocol", Value: strconv.Itoa(peer.Version)},
+		{Name: "log entry", Value: strconv.Itoa(entryVersion)},
+		{Name: "snapshot", Value: strconv.Itoa(imageVersion)},
+	}
+	formats := m.Formats()
+	for _, name := range slices.Sorted(maps.Keys(formats)) {
+		list = append(list, resp.Field{Name: name, Value: strconv.FormatUint(formats[name], 10)})
+	}
+	sum := sha256.Sum256([]byte(rulesOf(m)))
+	return append(
+		list,
+		resp.Field{Name: "rules", Value: hex.EncodeToString(sum[:fingerprintBytes])},
+		resp.Field{Name: "architecture", Value: ownArch},
+	)
+}
+
+// fingerprintBytes of a sum of all rules are shown: enough for people who compare two.
+const fingerprintBytes = 8
 
 func ruleWord(name string, what ...any) string {
 	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))

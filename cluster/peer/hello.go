@@ -36,6 +36,9 @@ const (
 	helloTextMax  = 1 << 10  // bytes of a refusal's text
 )
 
+// Version is that of the protocol between nodes, by which they know each other.
+const Version = helloVersion
+
 // Limits of an Identity, in bytes.
 const (
 	NameMax   = 256      // of an id, an address, ...

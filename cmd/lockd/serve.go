@@ -44,7 +44,9 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		"advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
-	go i.onHangups(ctx, c, hangups)
+	manager := newNotifier(i.node, log)
+	go manager.watch(ctx, watchdogTime(log))
+	go i.onHangups(ctx, c, hangups, manager)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(slices.Concat(c.Listen, c.TLSListen)) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
 			"--requirepass, or --protected-mode no")
@@ -56,6 +58,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 	select {
 	case <-ctx.Done():
+		manager.stopping()
 		log.Info("stopping", "why", "asked to by a signal")
 		return nil
 	case err := <-i.failed:
@@ -113,11 +116,11 @@ func ipOf(host string) net.IP {
 }
 
 // onHangups reads files again at each SIGHUP, until ctx ends.
-func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal) {
+func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal, manager *notifier) {
 	for {
 		select {
 		case <-hangups:
-			i.reload(c)
+			manager.reloading(func() { i.reload(c) })
 		case <-ctx.Done():
 			return
 		}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Before it is removed ("remove" for dpkg, 0 for rpm) the node stops; an upgrade does not stop it.
+set -e
+
+case "$1" in
+remove | 0)
+  if [ -d /run/systemd/system ]; then
+    systemctl disable --now lockd.service || true # it may never have been enabled
+  fi
+  ;;
+esac
