@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -11,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -222,4 +226,79 @@ func TestLinksFindsDead(t *testing.T) {
 	if !slices.Equal(found, want) {
 		t.Errorf("dead are %q, not %q", found, want)
 	}
+}
+
+// Every text of docs/errors.md is one of the code; "..." in it is what differs from time to time.
+func TestErrorTexts(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(docsDir, "errors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := textsOfTheCode(t)
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 50 {
+		t.Errorf("only %d texts were found", len(rows))
+	}
+	for _, row := range rows {
+		parts := strings.Split(row[1], "...")
+		if len(slices.MaxFunc(parts, func(a, b string) int { return len(a) - len(b) })) < 8 {
+			t.Errorf("%q says too little to be looked for", row[1])
+		}
+		if !slices.ContainsFunc(texts, func(text string) bool { return holds(text, parts) }) {
+			t.Errorf("%q is nowhere in the code", row[1])
+		}
+	}
+}
+
+// holds reports whether a text has these parts, in this order.
+func holds(text string, parts []string) bool {
+	for _, part := range parts {
+		_, after, ok := strings.Cut(text, strings.TrimSpace(part))
+		if !ok {
+			return false
+		}
+		text = after
+	}
+	return true
+}
+
+// textsOfTheCode are the strings of the code that is not a test, those that are joined by + as one.
+func textsOfTheCode(t *testing.T) []string {
+	t.Helper()
+	var texts []string
+	for _, path := range filesOf(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			if text := textOf(e); text != "" {
+				texts = append(texts, text)
+			}
+			return true
+		})
+	}
+	return texts
+}
+
+// textOf is a string, or the strings of a sum, whose other terms count as nothing.
+func textOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return text
+		}
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			return textOf(e.X) + textOf(e.Y)
+		}
+	}
+	return ""
 }
