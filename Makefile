@@ -77,7 +77,7 @@ bench-scale: ## lockd's own limits on this machine, met or missed: memory, keys,
 bench-compare: ## Go benchmarks of this tree beside those of a commit, in turn (REF=COMMIT; COUNT, BENCH, PKG, TIME)
 	@GO="$(GO)" COUNT="$(COUNT)" BENCH="$(BENCH)" PKG="$(PKG)" TIME="$(TIME)" bench/compare.sh "$(REF)"
 
-gen: ## write the README's command table from the rows
+gen: ## write the table of commands in docs/redis.md from the rows
 	$(GO) test ./cmd/lockd -run TestCommandTable -rewrite
 
 check: lint test race faults golden ## before a commit; what every change must pass is .ci/run (ten minutes)

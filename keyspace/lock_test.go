@@ -14,7 +14,7 @@ import (
 	"lockd/resp"
 )
 
-// lineModel is what must be true of one lock, by the words of the README.
+// lineModel is what must be true of one lock, by the words of docs/locks.md.
 type lineModel struct {
 	mode    string // of its holders: "" (alone), SHARED, LIMIT 2 ...
 	holders []holding

@@ -136,8 +136,8 @@ func (k Keys) firstHalf(args Args) ([]string, bool) {
 }
 
 // Spec is everything a command's table row says about it. COMMAND, COMMAND
-// DOCS, arity errors, MULTI's checks when it queues, routing and the README's
-// command table are read from it.
+// DOCS, arity errors, MULTI's checks when it queues, routing and the
+// table of docs/redis.md are read from it.
 type Spec struct {
 	Name    string // lower case; a subcommand carries its container's name: "client|setname"
 	Arity   int    // number of arguments with the name; negative: at least so many

@@ -23,7 +23,7 @@ import (
 )
 
 // The console in a real browser, which the step console of .ci/verify installs. CONSOLE_PICTURE names a
-// file for the picture of the README.
+// file for the picture of docs/locks.md.
 
 // slowImage is one that the console does not have: a page with it is complete when its script has heard
 // from the node for a while.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -277,9 +278,10 @@ func TestLocksOutliveANode(t *testing.T) {
 	})
 }
 
-// The README shows the picture that lockd top draws.
-func TestReadmeShowsTop(t *testing.T) {
-	text, err := os.ReadFile(readme)
+// The page about locks shows the picture that lockd top draws.
+func TestDocsShowTop(t *testing.T) {
+	page := filepath.Join(docsDir, "locks.md")
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +290,6 @@ func TestReadmeShowsTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "```\n"+string(picture)+"```\n") {
-		t.Errorf("%s does not have the picture:\n%s", readme, picture)
+		t.Errorf("%s does not have the picture:\n%s", page, picture)
 	}
 }

@@ -216,7 +216,8 @@ const (
 
 var opsFiles = []string{rulesFile, ruleTestsFile, dashboardFile}
 
-// Each alert says what it means and what to do, and has a test in which it fires.
+// Each alert says what it means and what to do, leads to a section of docs/monitoring.md, and has a test in
+// which it fires. There is no section of an alert that is none.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("../../ops", rulesFile))
 	if err != nil {
@@ -226,12 +227,25 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile(filepath.Join(docsDir, "monitoring.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	alerts := strings.Split(string(rules), "- alert: ")[1:]
 	if len(alerts) < 15 {
 		t.Fatalf("%d alerts", len(alerts))
 	}
+	if sections := strings.Count(string(page), "\n### Lockd"); sections != len(alerts) {
+		t.Errorf("docs/monitoring.md has %d sections for %d alerts", sections, len(alerts))
+	}
 	for _, alert := range alerts {
 		name, _, _ := strings.Cut(alert, "\n")
+		if !strings.Contains(string(page), "\n### "+name+"\n") {
+			t.Errorf("%s has no section in docs/monitoring.md", name)
+		}
+		if url := "runbook_url: docs/monitoring.md#" + strings.ToLower(name) + "\n"; !strings.Contains(alert, url) {
+			t.Errorf("%s has no %s", name, url)
+		}
 		for _, part := range []string{"expr:", "severity:", "summary:", "runbook:"} {
 			if !strings.Contains(alert, part) {
 				t.Errorf("%s has no %s", name, part)

@@ -114,15 +114,15 @@ func TestView(t *testing.T) {
 		golden(t, fmt.Sprintf("%s_%dx%d.txt", tt.name, tt.width, tt.height), text)
 	}
 	text := ""
-	for _, l := range readme().View(80, 24, noon) {
+	for _, l := range pictured().View(80, 24, noon) {
 		text += l.String() + "\n"
 	}
 	golden(t, "readme_80x24.txt", text)
 	golden(t, "once_80.txt", strings.Join(looked(sample()).Picture(80, noon), "\n")+"\n")
 }
 
-// readme is the cluster of the README.
-func readme() *Model {
+// pictured is the cluster of the picture in docs/locks.md.
+func pictured() *Model {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	forever := lock("cron:nightly-report", "cron-1", 90, 50*h, 0, 0, 0)
 	forever.Holders[0].HasLease = false
