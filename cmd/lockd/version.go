@@ -61,7 +61,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return tagged
 }
 
-func setting(info *debug.BuildInfo, key string) string {
+func buildSetting(info *debug.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {
 			return s.Value
@@ -72,7 +72,7 @@ func setting(info *debug.BuildInfo, key string) string {
 
 // revision is the commit the binary was built from, where the build knows it.
 func revision(info *debug.BuildInfo) string {
-	if commit := setting(info, "vcs.revision"); len(commit) >= 12 {
+	if commit := buildSetting(info, "vcs.revision"); len(commit) >= 12 {
 		return " (" + commit[:12] + ")"
 	}
 	return ""
@@ -82,9 +82,9 @@ func revision(info *debug.BuildInfo) string {
 // whose messages and files two nodes must agree too.
 func builtFrom(info *debug.BuildInfo) (lines [][2]string) {
 	commit := "unknown: it was built without version control"
-	if revision := setting(info, "vcs.revision"); revision != "" {
-		commit = revision + " of " + setting(info, "vcs.time")
-		if setting(info, "vcs.modified") == "true" {
+	if revision := buildSetting(info, "vcs.revision"); revision != "" {
+		commit = revision + " of " + buildSetting(info, "vcs.time")
+		if buildSetting(info, "vcs.modified") == "true" {
 			commit += ", changed since"
 		}
 	}
