@@ -17,6 +17,7 @@ import (
 // health and members say what a node says, to people and to programs; who may not ask is told so, and a node
 // that is left alone is not healthy, and says for whom it waits.
 func TestHealthAndMembers(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,7 @@ func (n nodes) lead(t *testing.T, p *proc) {
 // "Who had it at 14:03?" A lock goes from one program to the next in every way, nodes are killed and come
 // back, from the log and from an image, and all answer the same, to the byte, whichever of them leads.
 func TestWhoHadItThen(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)

@@ -14,6 +14,7 @@ import (
 // What became of a lock, and whose it was, every node tells alike: also after the leader was killed,
 // and after a restart.
 func TestEveryNodeTellsWhatBecameOfALock(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	cluster := startCluster(t, 3, calm...)
 	leader := cluster.leader(t)

@@ -180,6 +180,7 @@ func (n nodes) recover(t *testing.T, looks [][]any, want []string) {
 		t.Errorf("recovered: %q\nnot %q", got, want)
 	}
 	n[0].checkGrants()
+	n[1].args = append(slices.Clone(n[1].args), "--leader-wait", "1s") // it waits in vain
 	n[1].start()
 	eventually(t, startTimeout, "an old member is refused", func() error {
 		if text := n[1].log.tail(60); !strings.Contains(text, "belongs to another cluster") {

@@ -15,6 +15,7 @@ import (
 
 // Users that one node reads from its file are those of every node, and still are when that one is gone.
 func TestUsersOfAFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(i int) string { return filepath.Join(dir, fmt.Sprint("users", i)) }
 	cluster := startClusterOf(t, 3, func(i int) []string { return append(slices.Clone(calm), "--aclfile", file(i)) })
