@@ -175,7 +175,7 @@ func ask(addr string) *redis.Client {
 }
 
 // askMax is how long a node may take to answer the runner.
-const askMax = 5 * time.Second
+const askMax = time.Minute
 
 func writable(ctx context.Context, addr string) error {
 	c := ask(addr)
