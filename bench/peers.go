@@ -30,13 +30,14 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 		return err
 	}
 	defer f.close()
-	targets, err := f.peers(ctx)
+	targets, cpu, err := f.peers(ctx)
 	if err != nil {
 		return err
 	}
 	var all *bench.Report
 	for _, m := range c.measurements() {
 		cfg := m.config(c, targets)
+		cfg.CPU = func(target string) bench.CPU { return cpu[target] }
 		report, err := cfg.Measure(ctx, progress)
 		if report != nil {
 			all = join(all, report)
@@ -57,9 +58,9 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 	return all.Save(c.JSON, c.Plot)
 }
 
-// peers starts all servers, and returns them as targets by name.
-func (f *farm) peers(ctx context.Context) (map[string]string, error) {
-	targets := map[string]string{}
+// peers starts all servers, and returns them as targets, and what meters their processors, by name.
+func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[string]bench.CPU, err error) {
+	targets, cpu = map[string]string{}, map[string]bench.CPU{}
 	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }
 	for _, s := range []struct {
 		name, scheme, options string
@@ -73,11 +74,12 @@ func (f *farm) peers(ctx context.Context) (map[string]string, error) {
 		fmt.Fprintf(f.progress, "starting %s\n", s.name)
 		procs, err := s.start(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("starting %s: %w", s.name, err)
+			return nil, nil, fmt.Errorf("starting %s: %w", s.name, err)
 		}
 		targets[s.name] = target(s.name, s.scheme, s.options, procs)
+		cpu[s.name] = meter(procs)
 	}
-	return targets, nil
+	return targets, cpu, nil
 }
 
 // measurement is a workload, and all that it is to be measured on.
@@ -163,5 +165,23 @@ func judge(w io.Writer, r *bench.Report, goals []goal) (missed int) {
 		}
 	}
 	_ = tw.Flush() // to a terminal: there is nowhere left to report to
+	return missed + judgeHandOvers(w, r)
+}
+
+// judgeHandOvers prints how long a lock takes from one in line to the next, beside its goal. It returns how many were
+// missed.
+func judgeHandOvers(w io.Writer, r *bench.Report) (missed int) {
+	for _, res := range r.Results {
+		if res.Target != lockdName || res.Median.SetP50 == 0 {
+			continue
+		}
+		ratio, verdict := res.Median.P50/res.Median.SetP50, "met"
+		if ratio > handOverMost {
+			verdict = "MISSED"
+			missed++
+		}
+		fmt.Fprintf(w, "%s: from UNLOCK to the next LOCK's answer, with %d clients, %.2f of one SET (at most %g): %s\n",
+			res.Workload, res.Clients, ratio, handOverMost, verdict)
+	}
 	return missed
 }

@@ -136,15 +136,15 @@ func TestJudge(t *testing.T) {
 		clients   int
 		target    string
 		perSecond float64
-	}{{1, lockdName, 160}, {1, etcdName, 100}, {50, lockdName, 599}, {50, etcdName, 100}, {300, lockdName, 1}} {
+	}{{1, lockdName, 220}, {1, etcdName, 100}, {50, lockdName, 549}, {50, etcdName, 100}, {300, lockdName, 1}} {
 		r.Results = append(r.Results, bench.Result{Workload: "set", Clients: x.clients, Pipeline: 1, Target: x.target, Median: bench.Sample{PerSecond: x.perSecond}})
 	}
 	var out strings.Builder
 	missed := judge(&out, r, goals)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := [][]string{
-		{"set", "etcd,", "3", "nodes", "1", "1.6", "1.60", "met"},
-		{"set", "etcd,", "3", "nodes", "50", "6", "5.99", "MISSED"},
+		{"set", "etcd,", "3", "nodes", "1", "2.2", "2.20", "met"},
+		{"set", "etcd,", "3", "nodes", "50", "5.5", "5.49", "MISSED"},
 	}
 	if missed != 1 || len(lines) != 2+len(want) {
 		t.Fatalf("%d missed:\n%s", missed, out.String())
@@ -153,6 +153,22 @@ func TestJudge(t *testing.T) {
 		if got := strings.Fields(lines[2+i]); !slices.Equal(got, w) {
 			t.Errorf("%q, want %q", got, w)
 		}
+	}
+}
+
+// A hand-over is judged by the time of one SET on lockd; what others need is not.
+func TestJudgeHandOvers(t *testing.T) {
+	r := &bench.Report{Results: []bench.Result{
+		{Workload: "line", Clients: 50, Target: lockdName, Median: bench.Sample{P50: 1500, SetP50: 1000}},
+		{Workload: "line", Clients: 2, Target: lockdName, Median: bench.Sample{P50: 1501, SetP50: 1000}},
+		{Workload: "line", Clients: 50, Target: redisName, Median: bench.Sample{P50: 9000, SetP50: 1000}},
+		{Workload: "set", Clients: 50, Target: lockdName, Median: bench.Sample{P50: 9000}},
+	}}
+	const want = "line: from UNLOCK to the next LOCK's answer, with 50 clients, 1.50 of one SET (at most 1.5): met\n" +
+		"line: from UNLOCK to the next LOCK's answer, with 2 clients, 1.50 of one SET (at most 1.5): MISSED\n"
+	var out strings.Builder
+	if missed := judgeHandOvers(&out, r); missed != 1 || out.String() != want {
+		t.Errorf("%d missed:\n%s", missed, out.String())
 	}
 }
 

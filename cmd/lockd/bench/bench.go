@@ -26,8 +26,12 @@ type Config struct {
 	Login    Login                           `kong:"-"` // how clients make themselves known to targets of Redis's protocol
 	KeepKeys bool                            `kong:"-"` // leave the keys for the next measurement
 	HasKeys  bool                            `kong:"-"` // an earlier measurement left them
+	CPU      func(target string) CPU         `kong:"-"` // the meter of a target's servers, or nil; nil: none has one
 	Etcd     func(addr string) (Etcd, error) `kong:"-"` // connects to a server of an etcd; nil: no target is one
 }
+
+// CPU tells how much processor time the servers of a target have taken so far, all together.
+type CPU func() (time.Duration, error)
 
 // Bounds of the settings.
 const (
@@ -181,6 +185,9 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 			t := b.report.Targets[i].Target
 			p := *p
 			p.wait = t.Wait
+			if b.cfg.CPU != nil {
+				p.cpu = b.cfg.CPU(t.Name)
+			}
 			if !d.supports(w, &p) {
 				continue
 			}

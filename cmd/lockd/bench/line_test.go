@@ -317,7 +317,7 @@ func TestHandOversCount(t *testing.T) {
 		r := newRun()
 		r.phase.Store(phaseCount)
 		r.work(&handedClient{run: r, took: []time.Duration{hour, 0, hour, hour}}, &r.shards[0], &plan{pipeline: 1, shared: tt.shared})
-		s := r.sample(1)
+		s := r.sample(counted{time: time.Second})
 		if s.Operations != tt.want || (s.P50 >= float64(time.Minute/time.Microsecond)) != tt.long {
 			t.Errorf("%+v, want %d operations, longer than a minute: %t", s, tt.want, tt.long)
 		}

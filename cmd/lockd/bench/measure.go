@@ -43,6 +43,7 @@ type Sample struct {
 	P999       float64 `json:"p999us"`
 	Max        float64 `json:"maxUs"`
 	SetP50     float64 `json:"setP50us,omitempty"` // of one SET at a time, beside hand-overs
+	CPU        float64 `json:"cpuUs,omitempty"`    // processor time of the servers, all together, for one operation
 }
 
 // The phases of a measurement.
@@ -64,6 +65,9 @@ type run struct {
 	shards [shardCount]shard
 	failed chan error // holds the first error
 }
+
+// counted is the time that was counted, and what the servers' processors did in it.
+type counted struct{ time, cpu time.Duration }
 
 // shard is the histogram that some of the clients share: one for each client would
 // take gigabytes, one for all would be fought for.
@@ -134,7 +138,7 @@ func (r *run) load(ctx context.Context, clients []client, p *plan, length time.D
 	for i, c := range clients {
 		running.Go(func() { r.work(c, &r.shards[i%shardCount], p) })
 	}
-	seconds, err := r.keepTime(ctx, length)
+	took, err := r.keepTime(ctx, p.cpu, length)
 	r.phase.Store(phaseStop)
 	for _, c := range clients {
 		if err != nil {
@@ -150,22 +154,32 @@ func (r *run) load(ctx context.Context, clients []client, p *plan, length time.D
 		default:
 		}
 	}
-	s := r.sample(seconds)
+	s := r.sample(took)
 	if err == nil && s.Operations == 0 {
 		err = fmt.Errorf("no operation was done within %s", length)
 	}
 	return s, err
 }
 
-// keepTime goes through the phases, and returns how long it was counted.
-func (r *run) keepTime(ctx context.Context, length time.Duration) (seconds float64, err error) {
+// keepTime goes through the phases, and returns what was counted.
+func (r *run) keepTime(ctx context.Context, cpu CPU, length time.Duration) (c counted, err error) {
 	if err := r.sleep(ctx, min(length/warmPart, warmMax)); err != nil {
-		return 0, err
+		return c, err
+	}
+	if cpu == nil {
+		cpu = func() (time.Duration, error) { return 0, nil }
+	}
+	before, err := cpu()
+	if err != nil {
+		return c, err
 	}
 	began := time.Now()
 	r.phase.Store(phaseCount)
 	err = r.sleep(ctx, length)
-	return time.Since(began).Seconds(), err
+	c.time = time.Since(began)
+	after, failed := cpu()
+	c.cpu = after - before
+	return c, errors.Join(err, failed)
 }
 
 func (r *run) sleep(ctx context.Context, d time.Duration) error {
@@ -229,7 +243,7 @@ func (r *run) steps() int {
 	return n
 }
 
-func (r *run) sample(seconds float64) Sample {
+func (r *run) sample(c counted) Sample {
 	all, operations := hdrhistogram.New(latencyMin, latencyMax, latencyDigits), 0
 	for i := range r.shards {
 		all.Merge(r.shards[i].hist)
@@ -237,12 +251,15 @@ func (r *run) sample(seconds float64) Sample {
 	}
 	us := func(ns int64) float64 { return float64(ns) / 1000 }
 	s := Sample{
-		Operations: operations, Seconds: seconds,
+		Operations: operations, Seconds: c.time.Seconds(),
 		P50: us(all.ValueAtQuantile(50)), P99: us(all.ValueAtQuantile(99)), P999: us(all.ValueAtQuantile(99.9)),
 		Max: us(all.Max()),
 	}
-	if seconds > 0 {
-		s.PerSecond = float64(operations) / seconds
+	if c.time > 0 {
+		s.PerSecond = float64(operations) / s.Seconds
+	}
+	if operations > 0 {
+		s.CPU = us(int64(c.cpu)) / float64(operations)
 	}
 	return s
 }

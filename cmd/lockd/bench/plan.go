@@ -9,6 +9,7 @@ type plan struct {
 	wait      int         // replicas that each write waits for
 	inTurn    bool        // one client for each server, and one of them at a time
 	shared    *sharedLock // of workload line
+	cpu       CPU         // of the target's servers; nil: nobody counts it
 }
 
 // Names of keys. All begin alike, so that they can be told from what was there.

@@ -69,6 +69,7 @@ func medians(rounds []Sample) Sample {
 		P999:       of(func(s Sample) float64 { return s.P999 }),
 		Max:        of(func(s Sample) float64 { return s.Max }),
 		SetP50:     of(func(s Sample) float64 { return s.SetP50 }),
+		CPU:        of(func(s Sample) float64 { return s.CPU }),
 	}
 }
 
@@ -151,6 +152,10 @@ func (r *Report) printTable(w io.Writer, t table) {
 	if row.hands {
 		operations, beside = "hand-overs/s", "one SET's p50\t"
 	}
+	cpu := slices.ContainsFunc(r.Results, func(res Result) bool { return t.has(res) && res.Median.CPU > 0 })
+	if cpu {
+		beside = "CPU/op\t" + beside
+	}
 	fmt.Fprintf(w, "\n%s: %s\n%d keys, %d bytes, pipeline %d, medians of %d rounds of %gs\n", t.workload, row.summary,
 		r.Settings.Keys, r.Settings.ValueSize, t.pipeline, r.Settings.Rounds, r.Settings.Seconds)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -164,8 +169,12 @@ func (r *Report) printTable(w io.Writer, t table) {
 			ratio = strconv.FormatFloat(x, 'f', 2, 64)
 		}
 		m := res.Median
+		beside = ""
+		if cpu {
+			beside = micros(m.CPU) + "\t"
+		}
 		if row.hands {
-			beside = latency(m.SetP50) + "\t"
+			beside += latency(m.SetP50) + "\t"
 		}
 		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Clients, res.Target, thousands(m.PerSecond), ratio,
 			latency(m.P50), latency(m.P99), latency(m.P999), beside)
@@ -203,6 +212,14 @@ func latency(us float64) string {
 		digits = 1
 	}
 	return strconv.FormatFloat(ms, 'f', digits, 64) + "ms"
+}
+
+// micros writes microseconds as such; what was not counted is a dash.
+func micros(us float64) string {
+	if us == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(us, 'f', 0, 64) + "µs"
 }
 
 // Save writes the files that were asked for.

@@ -77,6 +77,26 @@ func TestPrint(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
+	if strings.Contains(out.String(), "CPU") {
+		t.Errorf("processor time that nobody has counted:\n%s", out.String())
+	}
+}
+
+// Processor time has a column where somebody has counted it.
+func TestPrintCPU(t *testing.T) {
+	r := testReport()
+	r.Results[1].Median.CPU = 52.6
+	var out strings.Builder
+	r.Print(&out)
+	for _, want := range []string{
+		"  clients  target   ops/s  ratio      p50      p99    p99.9  CPU/op\n",
+		"        1       a     100   1.00    100ms  0.002ms  0.003ms       -\n",
+		"        1      b<     200   2.00    200ms  0.002ms  0.003ms    53µs\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
 }
 
 // The picture is well-formed, and has a bar for each figure and a box for each target.
@@ -120,9 +140,12 @@ func TestSample(t *testing.T) {
 	for i := range 1000 {
 		r.shards[i%shardCount].add(time.Duration(i+1)*time.Millisecond, 2)
 	}
-	s := r.sample(4)
+	s := r.sample(counted{time: 4 * time.Second, cpu: 6 * time.Millisecond})
 	if s.Operations != 2000 || s.PerSecond != 500 {
 		t.Errorf("%d operations, %v a second; want 2000, 500", s.Operations, s.PerSecond)
+	}
+	if s.CPU != 3 {
+		t.Errorf("%v µs of processor for an operation, want 3", s.CPU)
 	}
 	for _, q := range []struct{ got, want float64 }{{s.P50, 500_000}, {s.P99, 990_000}, {s.P999, 999_000}, {s.Max, 1_000_000}} {
 		if q.got < q.want || q.got > q.want*1.002 {
