@@ -4,8 +4,11 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockd/cmd/lockd/hold"
 )
 
 // besideWaiting is what `lockd run` has printed, but for what it says when it has waited for a second: a
@@ -167,25 +172,72 @@ func TestRunBesideOthers(t *testing.T) {
 	}
 }
 
+// losing is a server that takes the lock away when a file is there.
+type losing struct{ ready string }
+
+func (losing) Lock(context.Context, time.Duration) (int64, error) { return 1, nil }
+
+func (l losing) Renew(context.Context) error {
+	for range 6000 {
+		if _, err := os.Stat(l.ready); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return hold.ErrNotHeld
+}
+
+func (losing) Unlock(context.Context) error { return nil }
+
 // A command whose lock is lost is told to end, and then made to, with all that it has started.
 func TestRunLosesTheLock(t *testing.T) {
-	p := startSingle(t, calm...)
-	started := filepath.Join(t.TempDir(), "started")
-	go func() {
-		c := p.client()
-		for range 6000 {
-			if _, err := os.Stat(started); err == nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
+	const (
+		obeys    = `trap 'echo told; exit 0' TERM; `
+		stubborn = `trap '' TERM; `
+		leaves   = `sh -c "trap '' TERM; echo \$\$ > left; while :; do sleep 0.01; done" & until [ -s left ]; do sleep 0.01; done; `
+		works    = `touch ready; while :; do sleep 0.01; done`
+	)
+	for _, tt := range []struct {
+		script string
+		grace  time.Duration
+		stdout string
+	}{
+		{obeys + leaves + works, time.Hour, "told\n"},
+		{stubborn + leaves + works, time.Millisecond, ""},
+	} {
+		dir := t.TempDir()
+		h := hold.New(losing{dir + "/ready"}, time.Second)
+		if _, err := h.Acquire(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
 		}
-		c.Del(t.Context(), "door")
-	}()
-	script := fmt.Sprintf(`trap 'echo told' TERM; (trap '' TERM; sleep 1000) & touch %s; while :; do sleep 0.01; done`, started)
-	stdout, stderr, status := lockdRun(t, p.addr, script, "--px", "10s", "--grace", "300ms") // a third of it until it is noticed
-	if status != exitLost || stdout != "told\n" || !strings.Contains(stderr, "the lock is lost: the lock is not held: the command is told to end") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+		child, out := exec.Command("sh", "-c", tt.script), newFile(t, dir+"/out")
+		child.Dir, child.Stdout = dir, out
+		var stderr bytes.Buffer
+		lost := (&runCmd{Grace: tt.grace}).watch(h, child, nil, &stderr)
+		if !errors.As(lost, &hold.LostError{}) || !errors.Is(lost, hold.ErrNotHeld) {
+			t.Errorf("%s: %v", tt.script, lost)
+		}
+		if stdout := content(t, out); stdout != tt.stdout || stderr.String() != "lockd: the lock is lost: the lock is not held: the command is told to end\n" {
+			t.Errorf("%s: %q, %q", tt.script, stdout, stderr.String())
+		}
+		awaitGone(t, dir+"/left")
 	}
+}
+
+// awaitGone waits until the process whose number is in a file is gone.
+func awaitGone(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, startTimeout, "it is gone", func() error {
+		state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
+		if err != nil || strings.Contains(string(state), ") Z") {
+			return nil
+		}
+		return fmt.Errorf("it is there: %s", state)
+	})
 }
 
 // A command that ends when its lock was lost has a status that says so, whatever its own.
@@ -273,20 +325,13 @@ func TestRunIsKilled(t *testing.T) {
 	p := startSingle(t, calm...)
 	file := filepath.Join(t.TempDir(), "pid")
 	runs := launch(t, "run", "", "run", "--lock", "door", "--addr", p.addr, "--", "sh", "-c", "echo $$ > "+file+"; exec sleep 1000")
-	var pid int
-	eventually(t, startTimeout, "the command runs", func() (err error) {
+	eventually(t, startTimeout, "the command runs", func() error {
 		text, err := os.ReadFile(file)
-		if err == nil {
-			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		if err == nil && len(text) == 0 {
+			err = errors.New("it has not said its number")
 		}
 		return err
 	})
 	runs.kill()
-	eventually(t, startTimeout, "the command is gone", func() error {
-		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || strings.Contains(string(state), ") Z") {
-			return nil
-		}
-		return fmt.Errorf("it is there: %s", state)
-	})
+	awaitGone(t, file)
 }
