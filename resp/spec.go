@@ -35,8 +35,7 @@ const (
 	// named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
 
-	// TakesSightings marks a command of the machine to which the session adds, as its
-	// second argument, what this node has seen its clients do (package sight).
+	// TakesSightings marks a command of the machine whose request has Sightings.
 	TakesSightings
 )
 

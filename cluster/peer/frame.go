@@ -17,7 +17,8 @@ import (
 //	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
-//	         little endian); then a request, with no commands for a recall
+//	         little endian); then a request, with no commands for a recall; then its
+//	         Sightings: uvarint: their length, and so many bytes
 //	answer   outcome(1); if that is done, uvarint: index of the entry that did it
 //	         (0: there is none), then a result
 //	ask      nothing: what is your status?
@@ -187,6 +188,11 @@ func appendBinding(dst []byte, b Binding) []byte {
 	return dst
 }
 
+// appendForward appends a forward's body, but for the wait that it begins with.
+func appendForward(dst []byte, b Binding, req resp.Request) []byte {
+	return resp.AppendText(resp.AppendRequest(appendBinding(dst, b), req), req.Sightings)
+}
+
 // forwardBody reads a forward's body.
 func forwardBody(body []byte) (Forwarded, error) {
 	var f Forwarded
@@ -204,6 +210,7 @@ func forwardBody(body []byte) (Forwarded, error) {
 		wait = time.Duration(ms) * time.Millisecond
 	}
 	f.Req, f.Until = d.Request(), after(wait)
+	f.Req.Sightings = d.Text()
 	return f, end(&d, "request")
 }
 
