@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -146,7 +147,7 @@ func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 }
 
 func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, end, count, err := parseMPop(args[2:])
+	o, err := arg.ParsePop(args[2:], "LEFT", "RIGHT")
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -155,9 +156,9 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+		kind: value.ListKind, keys: o.Keys, timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
-			popped := c.popList(key, end, count)
+			popped := c.popList(key, value.ListEnd(o.End), o.Count)
 			if popped.IsErr() {
 				return popped
 			}
@@ -188,7 +189,7 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 }
 
 func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, from, count, err := popArguments(args[1:])
+	o, err := arg.ParsePop(args[2:], "MIN", "MAX")
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -197,10 +198,10 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	return c.await(pending{
-		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+		kind: value.ZsetKind, keys: o.Keys, timeoutMs: timeoutMs, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
-			return c.popPairs(key, z, from, count)
+			return c.popPairs(key, z, popEnds[o.End], o.Count)
 		},
 	})
 }

@@ -144,25 +144,25 @@ var keyRows = []resp.Row[command]{
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectEncoding},
 		{Spec: resp.Spec{
 			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectFreq},
 		{Spec: resp.Spec{
 			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
 		}, Run: cmdObjectIdleTime},
 		{Spec: resp.Spec{
 			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
 		}, Run: cmdObjectRefCount},

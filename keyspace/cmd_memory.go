@@ -14,7 +14,7 @@ var memoryRows = []resp.Row[command]{
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
 			Syntax: "key [SAMPLES count]",
 		}, Run: cmdMemoryUsage},

@@ -56,7 +56,7 @@ var streamRows = []resp.Row[command]{
 		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
-			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",
 			Syntax: "key [FULL [COUNT count]]",
 		}, Run: cmdXInfoStream},

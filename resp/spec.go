@@ -78,6 +78,7 @@ var (
 	FirstKey = Keys{First: 1, Last: 1, Step: 1}
 	AllKeys  = Keys{First: 1, Last: -1, Step: 1}
 	TwoKeys  = Keys{First: 1, Last: 2, Step: 1}
+	SubKey   = Keys{First: 2, Last: 2, Step: 1} // of a subcommand
 	PairKeys = Keys{First: 1, Last: -1, Step: 2}
 	EvalKeys = Keys{NumAt: 2}
 )
