@@ -95,16 +95,21 @@ func (c *ctx) parseTimeout(word string) (ms int64, err error) {
 	return ms, nil
 }
 
+// awaitFor is await with a timeout in seconds, as parseTimeout reads it.
+func (c *ctx) awaitFor(timeout string, p pending) resp.Reply {
+	var err error
+	if p.timeoutMs, err = c.parseTimeout(timeout); err != nil {
+		return resp.Fail(err)
+	}
+	return c.await(p)
+}
+
 func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.LeftEnd) }
 func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.RightEnd) }
 
 func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, 1)
 			if popped.IsErr() {
@@ -135,13 +140,9 @@ func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
 	target := args[2]
-	return c.await(pending{
-		kind: value.ListKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) resp.Reply { return c.moveElement(key, target, from, to) },
 	})
 }
@@ -151,12 +152,8 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	timeoutMs, err := c.parseTimeout(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ListKind, keys: o.Keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[1], pending{
+		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, value.ListEnd(o.End), o.Count)
 			if popped.IsErr() {
@@ -171,12 +168,8 @@ func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(ar
 func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(args, popMax) }
 
 func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
 			popped, err := c.popScored(key, z, from, 1)
@@ -193,12 +186,8 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	timeoutMs, err := c.parseTimeout(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ZsetKind, keys: o.Keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[1], pending{
+		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
 			return c.popPairs(key, z, popEnds[o.End], o.Count)

@@ -88,7 +88,7 @@ func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
 	return c.knownBy(&d.Report).add("findings", resp.Array(findings...)).reply()
 }
 
-// examine looks at the locks that are there, where the doctor asks for it.
+// examine looks up the locks that the doctor asks about.
 func (c *ctx) examine(d *doctor.Case) {
 	for _, s := range d.StillTaken() {
 		if s.DB < databases {
@@ -111,7 +111,7 @@ func (c *ctx) examine(d *doctor.Case) {
 	}
 }
 
-// knownBy says since when the log, and the node that was asked, know what they tell.
+// knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
 func (c *ctx) knownBy(report *sight.Report) replyFields {
 	return newFields().time("known-since", c.m.events.knownSinceMs()).text("node", report.Node).
 		time("seen-since", report.SinceMs)

@@ -341,8 +341,8 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 }
 
 // search visits the positions of the elements that equal want, from an end on, until
-// visit returns false. It looks at most elements at the most, and each is work: where the
-// request is tired then, it has given up.
+// visit returns false. It looks at no more than most elements, and stops when the request has
+// used up its work: the caller asks tired.
 func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == value.RightEnd {

@@ -33,8 +33,8 @@ var memoryRows = []resp.Row[command]{
 	}}),
 }
 
-// cmdMemoryUsage answers the estimate that maxmemory is compared with. It takes
-// no look at the elements, so SAMPLES is checked and needs nothing.
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It does not
+// look at elements, so SAMPLES is checked and has no effect.
 func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 	if rest := args[3:]; len(rest) > 0 {
 		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {

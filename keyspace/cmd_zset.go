@@ -137,7 +137,7 @@ func (o *addOptions) wrong(pairs resp.Args) error {
 	return nil
 }
 
-// addCount is what a ZADD has come to so far.
+// addCount counts what a ZADD has done so far.
 type addCount struct {
 	added, updated int64
 	score          float64 // of the last member that the options let pass
@@ -284,7 +284,7 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-// notifyRemoved sends the event of a removal, and that of a key that is gone by it.
+// notifyRemoved sends the event of a removal, and "del" if the key is gone.
 func (c *ctx) notifyRemoved(event, key string, emptied bool) {
 	c.notify(notifyZset, event, key)
 	if emptied {

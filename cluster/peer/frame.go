@@ -141,7 +141,7 @@ func readFrame(r io.Reader) (frame, error) {
 }
 
 // ReadBody reads the body of a message whose head has announced its size, in bytes. The
-// caller has held size to a limit; what is large is allocated as it arrives all the same.
+// caller has checked size against a limit; a large body is still allocated only as it arrives.
 func ReadBody(r io.Reader, size int) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -160,7 +160,7 @@ func ReadBody(r io.Reader, size int) ([]byte, error) {
 }
 
 // Binding says which attempt of which node's client a request is, and where it may be
-// logged. The zero value: of none that anybody looks for, and anywhere.
+// logged. The zero value: nobody looks for the attempt, and any term will do.
 type Binding struct {
 	Session uint64 // of the process that has the client; 0: none
 	Number  uint64 // of the attempt in that session, from 1; 0: none

@@ -29,7 +29,7 @@ const (
 	kindsEnd
 )
 
-// Sighting is one of them.
+// Sighting is one thing that a node has seen.
 type Sighting struct {
 	Kind   Kind
 	DB     int
@@ -48,7 +48,7 @@ type Report struct {
 	Sightings []Sighting
 }
 
-// Hash is that of a key or a token.
+// Hash is the hash of a key or a token.
 func Hash(text string) uint64 { return xxh3.HashString(text) }
 
 // String is the binary form, which requests have as their Sightings.
