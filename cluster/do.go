@@ -13,15 +13,16 @@ import (
 // caller has checked names and arity. When ctx ends, the client is gone: Do returns soon, and its
 // replies have no meaning.
 //
-// The data commands of a request run first, together, as nothing may come in
-// between; then those about the node (INFO, WAIT ...), in their order.
+// The data commands of a request run first, together, as nothing may come in between, and all of them, also
+// if Partly; then those about the node (INFO, WAIT ...), in their order.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	n.commands.identify(req.Cmds)
 	isOwn := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }
 	if !slices.ContainsFunc(req.Cmds, isOwn) {
 		return n.router.run(ctx, req)
 	}
-	data := resp.Request{Cmds: slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), Watch: req.Watch, Multi: req.Multi, Sender: req.Sender}
+	data := req
+	data.Cmds, data.Partly, data.Trace = slices.DeleteFunc(slices.Clone(req.Cmds), isOwn), false, false
 	var done resp.Result
 	if len(data.Cmds) > 0 {
 		done = n.router.run(ctx, data)
@@ -37,7 +38,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 			replies[i], done.Replies = done.Replies[0], done.Replies[1:]
 		}
 	}
-	return resp.Result{Replies: replies}
+	return resp.Result{Replies: replies, Index: done.Index}
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.

@@ -29,6 +29,7 @@ type testMachine struct {
 	sum   uint64       // the digest
 	most  int          // commands it executes of one entry, or read; 0: all
 	finds atomic.Int64 // calls of Find
+	users []string     // whose rights the scripts of each request have
 }
 
 type testVar struct {
@@ -91,6 +92,7 @@ func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, 
 	}
 	results, done := make([]resp.Result, len(reqs)), 0
 	for i, req := range reqs {
+		m.users = append(m.users, req.User)
 		for _, c := range req.Cmds {
 			if m.most > 0 && done >= m.most {
 				break
@@ -160,6 +162,7 @@ func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
 func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 	defer m.enter()()
 	var res resp.Result
+	m.users = append(m.users, req.User)
 	for i, c := range req.Cmds {
 		if m.most > 0 && i >= m.most {
 			break

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockd/cluster/peer"
+	"lockd/resp"
 )
 
 // Three nodes elect a leader, and any of them serves any command.
@@ -38,6 +41,26 @@ func TestAloneLeadsAtOnce(t *testing.T) {
 			}
 			c.kill("n1")
 			c.start("n1")
+		}
+	})
+}
+
+// Beside a command about the node, the others are asked for as they would be without it: with no more rights.
+func TestRightsBesideOwnCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 1)
+		defer c.close()
+		n := c.nodes["n1"]
+		c.expect(n, "SET a 1", "+OK")
+		before := len(n.machine.users)
+		for _, line := range []string{"GET a", "INCR a"} {
+			cmds := []resp.Cmd{{Args: resp.Args{"INFO", "server"}}, {Args: strings.Fields(line)}}
+			if res := n.Do(t.Context(), resp.Request{Cmds: cmds, Partly: true, User: "alice"}); len(res.Replies) != 2 {
+				t.Fatal(res)
+			}
+		}
+		if got := n.machine.users[before:]; !slices.Equal(got, []string{"alice", "alice"}) {
+			t.Errorf("the machine was asked with the rights of %q", got)
 		}
 	})
 }

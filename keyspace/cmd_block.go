@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strings"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -94,16 +95,21 @@ func (c *ctx) parseTimeout(word string) (ms int64, err error) {
 	return ms, nil
 }
 
+// awaitFor is await with a timeout in seconds, as parseTimeout reads it.
+func (c *ctx) awaitFor(timeout string, p pending) resp.Reply {
+	var err error
+	if p.timeoutMs, err = c.parseTimeout(timeout); err != nil {
+		return resp.Fail(err)
+	}
+	return c.await(p)
+}
+
 func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.LeftEnd) }
 func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.RightEnd) }
 
 func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ListKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			popped := c.popList(key, end, 1)
 			if popped.IsErr() {
@@ -134,30 +140,22 @@ func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply {
 }
 
 func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
 	target := args[2]
-	return c.await(pending{
-		kind: value.ListKind, keys: args[1:2], timeoutMs: timeoutMs, absent: resp.Nil,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) resp.Reply { return c.moveElement(key, target, from, to) },
 	})
 }
 
 func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, end, count, err := parseMPop(args[2:])
+	o, err := arg.ParsePop(args[2:], "LEFT", "RIGHT")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	timeoutMs, err := c.parseTimeout(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ListKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[1], pending{
+		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
-			popped := c.popList(key, end, count)
+			popped := c.popList(key, value.ListEnd(o.End), o.Count)
 			if popped.IsErr() {
 				return popped
 			}
@@ -170,12 +168,8 @@ func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(ar
 func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(args, popMax) }
 
 func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
-	timeoutMs, err := c.parseTimeout(args[len(args)-1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ZsetKind, keys: args[1 : len(args)-1], timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[len(args)-1], pending{
+		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
 			popped, err := c.popScored(key, z, from, 1)
@@ -188,19 +182,15 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 }
 
 func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, from, count, err := popArguments(args[1:])
+	o, err := arg.ParsePop(args[2:], "MIN", "MAX")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	timeoutMs, err := c.parseTimeout(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(pending{
-		kind: value.ZsetKind, keys: keys, timeoutMs: timeoutMs, absent: resp.NilArray,
+	return c.awaitFor(args[1], pending{
+		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) resp.Reply {
 			z, _ := c.lookupZset(key)
-			return c.popPairs(key, z, from, count)
+			return c.popPairs(key, z, popEnds[o.End], o.Count)
 		},
 	})
 }

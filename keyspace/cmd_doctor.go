@@ -1,8 +1,6 @@
 package keyspace
 
 import (
-	"slices"
-
 	"lockd/keyspace/arg"
 	"lockd/keyspace/doctor"
 	"lockd/keyspace/value"
@@ -16,28 +14,19 @@ const (
 	doctorEventWork = 8 * value.FarWork // for each
 )
 
-// sighted takes the report of the node at which a client asks out of the arguments. A script, and whoever
-// asks the machine itself, has none.
-func sighted(args resp.Args) (resp.Args, sight.Report, error) {
-	if len(args) < 3 || !sight.Is(args[2]) {
-		return args, sight.Report{}, nil
-	}
-	report, err := sight.Read(args[2])
-	if err != nil {
-		return nil, report, resp.Error(resp.ErrSyntax)
-	}
-	return slices.Delete(slices.Clone(args), 2, 3), report, nil
-}
-
 // openCase gathers what is known of all locks, or of those that match.
-func (c *ctx) openCase(report sight.Report, match *arg.Glob) (*doctor.Case, error) {
+func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
+	report, err := sight.Read(c.m.sightings)
+	if err != nil {
+		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
+	}
 	count := min(c.m.events.count(), doctorEventsMax)
 	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Sightings))
 	if err := c.m.pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
 	d, skip := doctor.New(report, c.wallMs()), c.m.events.count()-count
-	err := c.eachEvent(0, func(e *lockEvent) {
+	err = c.eachEvent(0, func(e *lockEvent) {
 		if skip--; skip >= 0 || c.m.tired() {
 			return
 		}
@@ -82,11 +71,10 @@ func (e *lockEvent) forDoctor() *doctor.Event {
 }
 
 func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
-	args, report, err := sighted(args)
-	if err != nil || len(args) > 2 {
+	if len(args) > 2 {
 		return resp.Err(resp.ErrSyntax)
 	}
-	d, err := c.openCase(report, nil)
+	d, err := c.openCase(nil)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -97,10 +85,10 @@ func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
 			add("count", resp.Int(f.Count)).text("example", f.Example).text("client", f.Who()).
 			text("says", f.Says()).reply())
 	}
-	return c.knownBy(&report).add("findings", resp.Array(findings...)).reply()
+	return c.knownBy(&d.Report).add("findings", resp.Array(findings...)).reply()
 }
 
-// examine looks at the locks that are there, where the doctor asks for it.
+// examine looks up the locks that the doctor asks about.
 func (c *ctx) examine(d *doctor.Case) {
 	for _, s := range d.StillTaken() {
 		if s.DB < databases {
@@ -123,22 +111,21 @@ func (c *ctx) examine(d *doctor.Case) {
 	}
 }
 
-// knownBy says since when the log, and the node that was asked, know what they tell.
+// knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
 func (c *ctx) knownBy(report *sight.Report) replyFields {
 	return newFields().time("known-since", c.m.events.knownSinceMs()).text("node", report.Node).
 		time("seen-since", report.SinceMs)
 }
 
 func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
-	args, report, err := sighted(args)
-	if err != nil || len(args) > 3 {
+	if len(args) > 3 {
 		return resp.Err(resp.ErrSyntax)
 	}
 	var match *arg.Glob
 	if len(args) == 3 {
 		match = arg.NewGlob(args[2])
 	}
-	d, err := c.openCase(report, match)
+	d, err := c.openCase(match)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -151,5 +138,5 @@ func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
 			add("expired-in-use", resp.Int(int64(a.InUse))).
 			ms("wait-p50-ms", a.Wait.P50).ms("wait-p99-ms", a.Wait.P99).ms("lease-enough-ms", a.EnoughMs).reply())
 	}
-	return c.knownBy(&report).add("locks", resp.Array(locks...)).reply()
+	return c.knownBy(&d.Report).add("locks", resp.Array(locks...)).reply()
 }

@@ -358,74 +358,20 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulk(sum.String())
 }
 
-// cmdHScan looks at the options only where there is a hash, as Redis does.
 func cmdHScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := arg.ParseCursor(args[2]); !ok {
-		return resp.Err(resp.ErrCursor)
-	}
-	h, err := c.lookupHash(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if h == nil {
-		return resp.Array(resp.Bulk("0"), resp.Array())
-	}
-	opts, err := arg.ParseScan(args[2:], false)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	var items []string
-	if err := c.m.beginScan(&opts, h.Len(), h.IsTree()); err != nil {
-		return resp.Fail(err)
-	}
-	next := h.Scan(opts.Cursor, opts.Count, func(name, val string) {
-		if opts.Wants(name) {
-			items = append(items, name, val)
-		}
+	return scanItems(c, args, func(h *value.Hash, o *arg.Scan) (next uint64, items []string) {
+		next = h.Scan(o.Cursor, o.Count, func(name, val string) {
+			if o.Wants(name) {
+				items = append(items, name, val)
+			}
+		})
+		return next, items
 	})
-	return c.m.endScan(&opts, next, items)
 }
 
 func cmdHRandField(c *ctx, args resp.Args) resp.Reply {
-	if len(args) > 2 {
-		return c.randomFields(args)
-	}
-	h, err := c.lookupHash(args[1])
-	if err != nil || h == nil {
-		return orNil(err)
-	}
-	c.m.spend(value.TreeWork(h.Len()))
-	name, _ := h.At(c.randN(h.Len()))
-	return resp.Bulk(name)
-}
-
-// randomFields is HRANDFIELD with a count. A positive one asks for different
-// fields, a negative one for that many draws.
-func (c *ctx) randomFields(args resp.Args) resp.Reply {
-	count, withValues, err := arg.DrawCount(args, "WITHVALUES")
-	if err != nil {
-		return resp.Fail(err)
-	}
-	h, err := c.lookupHash(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if h == nil || count == 0 {
-		return resp.Array()
-	}
-	if err := c.m.drawable(h.Len(), count); err != nil {
-		return resp.Fail(err)
-	}
-	var items []resp.Reply
-	for _, i := range c.choose(h.Len(), count) {
-		name, val := h.At(i)
-		items = append(items, resp.Bulk(name))
-		if withValues {
-			items = append(items, resp.Bulk(val))
-		}
-	}
-	if withValues {
-		return resp.Pairs(items...)
-	}
-	return resp.Array(items...)
+	return drawItems(c, args, "WITHVALUES", func(h *value.Hash, i int) (name, val resp.Reply) {
+		n, v := h.At(i)
+		return resp.Bulk(n), resp.Bulk(v)
+	})
 }

@@ -144,25 +144,25 @@ var keyRows = []resp.Row[command]{
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "object|encoding", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Inspect the internal encoding of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectEncoding},
 		{Spec: resp.Spec{
 			Name: "object|freq", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
 		}, Run: cmdObjectFreq},
 		{Spec: resp.Spec{
 			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
 		}, Run: cmdObjectIdleTime},
 		{Spec: resp.Spec{
 			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
 		}, Run: cmdObjectRefCount},
@@ -237,8 +237,8 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(1)
 }
 
-// rename moves what a key holds to another one, which comes into being by it: it
-// gets a fence of its own, whatever was there before.
+// rename moves a value to another key. That is a new key with a new fence, whatever was
+// there before.
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
@@ -249,8 +249,7 @@ func (c *ctx) rename(from, to string) {
 	c.notify(notifyGeneric, "rename_to", to)
 }
 
-// movedEntry is the entry of a key that comes into being with a value that e has. What was a lock is
-// one there.
+// movedEntry is the entry of a new key with the value of e. A lock stays a lock.
 func movedEntry(key string, e *entry, v value.Value) *entry {
 	mark := e.mark()
 	if len(key) > lockKeyBytesMax {
@@ -416,8 +415,8 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// flush puts an empty database in the place of one. Of what a script has put into that one
-// nothing is kept.
+// flush replaces a database by an empty one. First the old one is left as a running script
+// has found it.
 func (m *Machine) flush(why *cause, db int) {
 	if m.journal != nil {
 		m.journal.release(m.dbs[db])
@@ -453,8 +452,8 @@ func swapIndex(number, text string) (n int64, err error) {
 	return n, nil
 }
 
-// swap exchanges two databases and touches every key of them. A name may stand for
-// another key now, so all fences of both are new ones.
+// swap exchanges two databases, and touches every key of both. A name may mean another
+// key now, so each gets a new fence.
 func (m *Machine) swap(why *cause, a, b int) {
 	m.replaceDatabases()
 	m.noteLocksOf(why, eventSwapped, a, b)
@@ -573,7 +572,7 @@ const (
 	ttlNever = -1
 )
 
-// timeOf answers with what tell makes of a key's deadline.
+// timeOf answers what tell says of a key's deadline.
 func (c *ctx) timeOf(key string, tell func(d deadline) int64) resp.Reply {
 	e := c.lookup(key)
 	switch {

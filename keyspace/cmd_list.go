@@ -111,7 +111,6 @@ const (
 		"or use negative to start from the end of the list"
 	errCountNegative  = "ERR COUNT can't be negative"
 	errMaxLenNegative = "ERR MAXLEN can't be negative"
-	errCountZero      = "ERR count should be greater than 0"
 )
 
 // The events of pushing to and popping from each end.
@@ -342,8 +341,8 @@ func cmdLInsert(c *ctx, args resp.Args) resp.Reply {
 }
 
 // search visits the positions of the elements that equal want, from an end on, until
-// visit returns false. It looks at most elements at the most, and each is work: where the
-// request is tired then, it has given up.
+// visit returns false. It looks at no more than most elements, and stops when the request has
+// used up its work: the caller asks tired.
 func (c *ctx) search(l *value.List, from value.ListEnd, want string, most int64, visit func(at int) bool) {
 	at, step, work := 0, 1, int64(0)
 	if from == value.RightEnd {
@@ -585,11 +584,11 @@ func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Re
 
 // cmdLMPop pops from the first of its keys that holds a list.
 func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, end, count, err := parseMPop(args[1:])
+	o, err := arg.ParsePop(args[1:], "LEFT", "RIGHT")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	for _, key := range keys {
+	for _, key := range o.Keys {
 		l, err := c.lookupList(key)
 		if err != nil {
 			return resp.Fail(err)
@@ -600,39 +599,11 @@ func cmdLMPop(c *ctx, args resp.Args) resp.Reply {
 		case l == nil:
 			continue
 		}
-		popped := c.pop(key, l, end, count)
+		popped := c.pop(key, l, value.ListEnd(o.End), o.Count)
 		if popped.IsErr() {
 			return popped
 		}
 		return resp.Array(resp.Bulk(key), popped)
 	}
 	return resp.NilArray()
-}
-
-// parseMPop reads numkeys, the keys, the end, and COUNT.
-func parseMPop(args resp.Args) (keys []string, end value.ListEnd, count int64, err error) {
-	n, err := arg.AtLeast(1, args[0], arg.ErrNumKeys)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	args = args[1:]
-	if n >= int64(len(args)) {
-		return nil, 0, 0, resp.Error(resp.ErrSyntax)
-	}
-	keys, args = args[:n], args[n:]
-	end, ok := parseEnd(args[0])
-	if !ok {
-		return nil, 0, 0, resp.Error(resp.ErrSyntax)
-	}
-	if len(args) == 1 {
-		return keys, end, 1, nil
-	}
-	if len(args) == 2 || !resp.Is(args[1], "COUNT") {
-		return nil, 0, 0, resp.Error(resp.ErrSyntax)
-	}
-	count, err = arg.AtLeast(1, args[2], errCountZero)
-	if err == nil && len(args) > 3 {
-		return nil, 0, 0, resp.Error(resp.ErrSyntax)
-	}
-	return keys, end, count, err
 }

@@ -20,22 +20,22 @@ var locksRows = []resp.Row[command]{
 			Syntax: "[CURSOR cursor] [MATCH pattern] [COUNT count] [HELD milliseconds] [WAITED]",
 		}, Run: cmdLocksList},
 		{Spec: resp.Spec{
-			Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: secondKey,
+			Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell who holds a lock, and who waits for it",
 			Syntax: "key",
 		}, Run: cmdLocksInfo},
 		{Spec: resp.Spec{
-			Name: "locks|history", Arity: -3, Flags: resp.ReadOnly, Keys: secondKey,
+			Name: "locks|history", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Tell what has become of a lock, the newest last",
 			Syntax: "key [CURSOR cursor] [FROM time] [TO time] [COUNT count]",
 		}, Run: cmdLocksHistory},
 		{Spec: resp.Spec{
-			Name: "locks|why", Arity: 4, Flags: resp.ReadOnly, Keys: secondKey,
+			Name: "locks|why", Arity: 4, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "lockd", Since: "1.0.0", Summary: "Say in a sentence what has become of a token's lock",
 			Syntax: "key token",
 		}, Run: cmdLocksWhy},
 		{Spec: resp.Spec{
-			Name: "locks|force", Arity: -5, Flags: resp.Write | resp.Admin, Keys: secondKey, Access: "RW delete",
+			Name: "locks|force", Arity: -5, Flags: resp.Write | resp.Admin, Keys: resp.SubKey, Access: "RW delete",
 			Group: "lockd", Since: "1.0.0",
 			Summary: "End a lock for all who hold it, or for one, and write down why",
 			Syntax:  "key [TOKEN token] [FENCE fence] REASON text",
@@ -57,8 +57,6 @@ var locksRows = []resp.Row[command]{
 		}, Run: cmdLocksAdvice},
 	}}),
 }
-
-var secondKey = resp.Keys{First: 2, Last: 2, Step: 1}
 
 // Limits of these commands.
 const (

@@ -14,7 +14,7 @@ var memoryRows = []resp.Row[command]{
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
 			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly,
-			Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO",
+			Keys: resp.SubKey, Access: "RO",
 			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
 			Syntax: "key [SAMPLES count]",
 		}, Run: cmdMemoryUsage},
@@ -33,8 +33,8 @@ var memoryRows = []resp.Row[command]{
 	}}),
 }
 
-// cmdMemoryUsage answers the estimate that maxmemory is compared with. It takes
-// no look at the elements, so SAMPLES is checked and needs nothing.
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It does not
+// look at elements, so SAMPLES is checked and has no effect.
 func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
 	if rest := args[3:]; len(rest) > 0 {
 		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {

@@ -504,30 +504,13 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 	return args[2 : 2+n], limit, nil
 }
 
-// cmdSScan looks at the options only where there is a set, as Redis does.
 func cmdSScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := arg.ParseCursor(args[2]); !ok {
-		return resp.Err(resp.ErrCursor)
-	}
-	s, err := c.lookupSet(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if s == nil {
-		return resp.Array(resp.Bulk("0"), resp.Array())
-	}
-	opts, err := arg.ParseScan(args[2:], false)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	var members []string
-	if err := c.m.beginScan(&opts, s.Len(), s.IsTree()); err != nil {
-		return resp.Fail(err)
-	}
-	next := s.Scan(opts.Cursor, opts.Count, func(member string) {
-		if opts.Wants(member) {
-			members = append(members, member)
-		}
+	return scanItems(c, args, func(s *value.Set, o *arg.Scan) (next uint64, members []string) {
+		next = s.Scan(o.Cursor, o.Count, func(member string) {
+			if o.Wants(member) {
+				members = append(members, member)
+			}
+		})
+		return next, members
 	})
-	return c.m.endScan(&opts, next, members)
 }

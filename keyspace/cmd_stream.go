@@ -56,7 +56,7 @@ var streamRows = []resp.Row[command]{
 		Group: "stream", Since: "5.0.0", Summary: "A container for stream introspection commands",
 	}, Subs: []resp.Row[command]{
 		{Spec: resp.Spec{
-			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1},
+			Name: "xinfo|stream", Arity: -3, Flags: resp.ReadOnly, Keys: resp.SubKey,
 			Group: "stream", Since: "5.0.0", Summary: "Get information about a stream",
 			Syntax: "key [FULL [COUNT count]]",
 		}, Run: cmdXInfoStream},
@@ -152,8 +152,8 @@ const (
 	trimByID
 )
 
-// count is how many of the first entries are to go. A stream has no nodes here;
-// where Redis's are full it removes as many.
+// count is how many entries are removed from the start. A stream has no nodes here: ~ removes as
+// many as Redis does whose nodes are full.
 func (t trimming) count(s *value.Stream, nodeEntries int64) int {
 	var n int64
 	switch t.by {
@@ -254,7 +254,7 @@ func (o *xaddOptions) parseLimit(word string) error {
 	return nil
 }
 
-// check holds the options against each other.
+// check refuses options that do not go together.
 func (o *xaddOptions) check(set *settings, add bool) error {
 	switch {
 	case o.limit != 0 && o.by == trimNothing:
@@ -441,7 +441,7 @@ func parseStreamEnds(start, end string) (from, to value.StreamID, err error) {
 	return from, to, nil
 }
 
-// parseStreamEnd reads an end; - and + can not be left out by a parenthesis.
+// parseStreamEnd reads an end. A parenthesis (open) goes with ids only, not with - and +.
 func parseStreamEnd(whole, word string, open bool, missing uint64) (value.StreamID, bool) {
 	if open {
 		return parseExactID(word, missing)
@@ -610,8 +610,7 @@ func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	// Redis keeps entries in nodes, and those in a tree: as many as it would have, if
-	// all of them were full.
+	// Redis keeps entries in the nodes of a tree. These are as many as it has if all are full.
 	nodes := (int64(s.Len()) + c.m.settings.streamNodeEntries - 1) / c.m.settings.streamNodeEntries
 	elems := []resp.Reply{
 		resp.Bulk("length"), resp.Int(int64(s.Len())),

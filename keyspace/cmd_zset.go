@@ -85,11 +85,10 @@ var zsetRows = []resp.Row[command]{
 
 // The error texts that only these commands use.
 const (
-	errAddNXAndXX    = "ERR XX and NX options at the same time are not compatible"
-	errAddGTLTNX     = "ERR GT, LT, and/or NX options at the same time are not compatible"
-	errAddIncrPairs  = "ERR INCR option supports a single increment-element pair"
-	errScoreNaN      = "ERR resulting score is not a number (NaN)"
-	errCountPositive = "ERR count should be greater than 0"
+	errAddNXAndXX   = "ERR XX and NX options at the same time are not compatible"
+	errAddGTLTNX    = "ERR GT, LT, and/or NX options at the same time are not compatible"
+	errAddIncrPairs = "ERR INCR option supports a single increment-element pair"
+	errScoreNaN     = "ERR resulting score is not a number (NaN)"
 )
 
 func cmdZAdd(c *ctx, args resp.Args) resp.Reply { return c.addScored(args, addOptions{}) }
@@ -138,7 +137,7 @@ func (o *addOptions) wrong(pairs resp.Args) error {
 	return nil
 }
 
-// addCount is what a ZADD has come to so far.
+// addCount counts what a ZADD has done so far.
 type addCount struct {
 	added, updated int64
 	score          float64 // of the last member that the options let pass
@@ -285,7 +284,7 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-// notifyRemoved sends the event of a removal, and that of a key that is gone by it.
+// notifyRemoved sends the event of a removal, and "del" if the key is gone.
 func (c *ctx) notifyRemoved(event, key string, emptied bool) {
 	c.notify(notifyZset, event, key)
 	if emptied {
@@ -375,13 +374,14 @@ func cmdZPopMax(c *ctx, args resp.Args) resp.Reply { return c.popEnd(args, popMa
 
 // popFrom is an end of a sorted set, and the event of taking members from it.
 type popFrom struct {
-	word, event string
-	reverse     bool
+	event   string
+	reverse bool
 }
 
 var (
-	popMin = popFrom{word: "MIN", event: "zpopmin"}
-	popMax = popFrom{word: "MAX", event: "zpopmax", reverse: true}
+	popMin  = popFrom{event: "zpopmin"}
+	popMax  = popFrom{event: "zpopmax", reverse: true}
+	popEnds = [2]popFrom{popMin, popMax}
 )
 
 // popEnd is ZPOPMIN and ZPOPMAX: only a count makes the answer a list of pairs.
@@ -450,11 +450,11 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 }
 
 func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
-	keys, from, count, err := popArguments(args)
+	o, err := arg.ParsePop(args[1:], "MIN", "MAX")
 	if err != nil {
 		return resp.Fail(err)
 	}
-	for _, key := range keys {
+	for _, key := range o.Keys {
 		z, err := c.lookupZset(key)
 		switch {
 		case err != nil:
@@ -464,7 +464,7 @@ func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
 		case z == nil:
 			continue
 		}
-		return c.popPairs(key, z, from, count)
+		return c.popPairs(key, z, popEnds[o.End], o.Count)
 	}
 	return resp.NilArray()
 }
@@ -482,105 +482,22 @@ func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) res
 	return resp.Array(resp.Bulk(key), resp.Array(pairs...))
 }
 
-// popArguments reads ZMPOP: numkeys key [key ...] <MIN | MAX> [COUNT count].
-func popArguments(args resp.Args) (keys []string, from popFrom, count int64, err error) {
-	n, isInt := resp.ParseInt(args[1])
-	switch {
-	case !isInt || n < 1:
-		return nil, from, 0, resp.Error(arg.ErrNumKeys)
-	case n > int64(len(args)-3):
-		return nil, from, 0, resp.Error(resp.ErrSyntax)
-	}
-	keys, rest := args[2:2+n], args[2+n:]
-	switch {
-	case resp.Is(rest[0], popMin.word):
-		from = popMin
-	case resp.Is(rest[0], popMax.word):
-		from = popMax
-	default:
-		return nil, from, 0, resp.Error(resp.ErrSyntax)
-	}
-	count = 1
-	if len(rest) == 1 {
-		return keys, from, count, nil
-	}
-	if len(rest) == 2 || !resp.Is(rest[1], "COUNT") {
-		return nil, from, 0, resp.Error(resp.ErrSyntax)
-	}
-	if count, isInt = resp.ParseInt(rest[2]); !isInt || count < 1 {
-		return nil, from, 0, resp.Error(errCountPositive)
-	}
-	if len(rest) > 3 {
-		return nil, from, 0, resp.Error(resp.ErrSyntax)
-	}
-	return keys, from, count, nil
-}
-
 func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
-	if len(args) > 2 {
-		return c.randomScored(args)
-	}
-	z, err := c.lookupZset(args[1])
-	if err != nil || z == nil {
-		return orNil(err)
-	}
-	c.m.spend(value.TreeWork(z.Len()))
-	return resp.Bulk(z.At(c.randN(z.Len())).Member)
-}
-
-// randomScored is ZRANDMEMBER with a count: see randomFields.
-func (c *ctx) randomScored(args resp.Args) resp.Reply {
-	count, withScores, err := arg.DrawCount(args, "WITHSCORES")
-	if err != nil {
-		return resp.Fail(err)
-	}
-	z, err := c.lookupZset(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if z == nil || count == 0 {
-		return resp.Array()
-	}
-	if err := c.m.drawable(z.Len(), count); err != nil {
-		return resp.Fail(err)
-	}
-	var chosen []value.Scored
-	for _, rank := range c.choose(z.Len(), count) {
-		chosen = append(chosen, z.At(rank))
-	}
-	items := memberReplies(chosen, withScores)
-	if withScores {
-		return resp.Pairs(items...)
-	}
-	return resp.Array(items...)
-}
-
-// cmdZScan looks at the options only where there is a sorted set, as Redis does.
-func cmdZScan(c *ctx, args resp.Args) resp.Reply {
-	if _, ok := arg.ParseCursor(args[2]); !ok {
-		return resp.Err(resp.ErrCursor)
-	}
-	z, err := c.lookupZset(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if z == nil {
-		return resp.Array(resp.Bulk("0"), resp.Array())
-	}
-	opts, err := arg.ParseScan(args[2:], false)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	var items []string
-	if err := c.m.beginScan(&opts, z.Len(), z.IsTree()); err != nil {
-		return resp.Fail(err)
-	}
-	next := z.Scan(opts.Cursor, opts.Count, func(member string, score float64) {
-		if opts.Wants(member) {
-			items = append(items, member, resp.FormatDouble(score))
-		}
+	return drawItems(c, args, "WITHSCORES", func(z *value.Zset, rank int) (member, score resp.Reply) {
+		m := z.At(rank)
+		return resp.Bulk(m.Member), resp.Double(m.Score)
 	})
-	return c.m.endScan(&opts, next, items)
+}
+
+func cmdZScan(c *ctx, args resp.Args) resp.Reply {
+	return scanItems(c, args, func(z *value.Zset, o *arg.Scan) (next uint64, items []string) {
+		next = z.Scan(o.Cursor, o.Count, func(member string, score float64) {
+			if o.Wants(member) {
+				items = append(items, member, resp.FormatDouble(score))
+			}
+		})
+		return next, items
+	})
 }
 
 // memberReplies lists members, or members and scores in turn.

@@ -275,8 +275,8 @@ func (m *Machine) replaceDatabases() {
 	}
 }
 
-// release lets go what the script has put into a database that it is about to empty: that
-// is as the script has found it, and does not change any more.
+// release takes back what the script has done to a database that it is about to replace by an
+// empty one.
 func (j *journal) release(d *database) {
 	if !j.found(d) {
 		return

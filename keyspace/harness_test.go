@@ -199,3 +199,26 @@ func cancelling(session, number uint64) resp.Request {
 
 // keeping is the request to keep sessions.
 func keeping(sessions ...uint64) resp.Request { return resp.BlockTending(sessions, nil) }
+
+// refusal is what a command is answered when a request has done so much work before.
+type refusal struct {
+	line string
+	work int64
+	want string
+}
+
+// mustRefuse wants commands to be answered so, and to change nothing.
+func mustRefuse(t *testing.T, m *Machine, list []refusal) {
+	t.Helper()
+	before := m.sequence
+	for _, r := range list {
+		m.request, m.applying = m.newMeter(), true
+		m.request.work = r.work
+		if got := plain((&ctx{m: m}).execute(resp.Cmd{Args: split(r.line)})); got != r.want {
+			t.Errorf("%s: %.100s, want %s", r.line, got, r.want)
+		}
+	}
+	if m.sequence != before {
+		t.Error("a refused command has changed something")
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -153,6 +154,88 @@ func (c *ctx) lookupStream(key string) (s *value.Stream, err error) {
 // editStream is editAs for streams.
 func (c *ctx) editStream(key string, edit func(s *value.Stream)) {
 	editAs(c, key, value.NewStream, edit)
+}
+
+// collection is a set, a hash or a sorted set.
+type collection interface {
+	value.Aggregate
+	comparable
+	Len() int
+	IsTree() bool
+}
+
+// scanItems is SSCAN, HSCAN and ZSCAN; scan does a step. The options count only where there is something, as in
+// Redis.
+func scanItems[T collection](
+	c *ctx, args resp.Args, scan func(of T, o *arg.Scan) (next uint64, items []string),
+) resp.Reply {
+	if _, ok := arg.ParseCursor(args[2]); !ok {
+		return resp.Err(resp.ErrCursor)
+	}
+	of, err := lookupAs[T](c, args[1])
+	var none T
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case of == none:
+		return resp.Array(resp.Bulk("0"), resp.Array())
+	}
+	o, err := arg.ParseScan(args[2:], false)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	if err := c.m.beginScan(&o, of.Len(), of.IsTree()); err != nil {
+		return resp.Fail(err)
+	}
+	next, items := scan(of, &o)
+	return c.m.endScan(&o, next, items)
+}
+
+// drawItems is HRANDFIELD and ZRANDMEMBER. Without a count it draws one item; a positive one asks for different
+// items, a negative one for that many draws, and the word with for what belongs to each.
+func drawItems[T collection](
+	c *ctx, args resp.Args, with string, at func(of T, i int) (item, beside resp.Reply),
+) resp.Reply {
+	if len(args) == 2 {
+		return drawItem(c, args[1], at)
+	}
+	count, pairs, err := arg.DrawCount(args, with)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	of, err := lookupAs[T](c, args[1])
+	var none T
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case of == none || count == 0:
+		return resp.Array()
+	}
+	if err := c.m.drawable(of.Len(), count); err != nil {
+		return resp.Fail(err)
+	}
+	var items []resp.Reply
+	for _, i := range c.choose(of.Len(), count) {
+		item, beside := at(of, i)
+		if items = append(items, item); pairs {
+			items = append(items, beside)
+		}
+	}
+	if pairs {
+		return resp.Pairs(items...)
+	}
+	return resp.Array(items...)
+}
+
+func drawItem[T collection](c *ctx, key string, at func(of T, i int) (item, beside resp.Reply)) resp.Reply {
+	of, err := lookupAs[T](c, key)
+	var none T
+	if err != nil || of == none {
+		return orNil(err)
+	}
+	c.m.spend(value.TreeWork(of.Len()))
+	item, _ := at(of, c.randN(of.Len()))
+	return item
 }
 
 const errDigestLength = "ERR must be exactly 16 hexadecimal characters"

@@ -39,6 +39,7 @@ type Machine struct {
 	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
 	noting     bool   // what becomes of locks is noted
 	user       string // whose rights the scripts of the running request have; "": all
+	sightings  string // of the running request
 	owning     bool   // the client of each holder is noted
 	draws      uint64 // calls of ctx.rand since the call began
 	request    meter
@@ -158,7 +159,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.request = m.newMeter()
 	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
-	m.user = req.User
+	m.user, m.sightings = req.User, req.Sightings
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,34 +16,41 @@ func TestBucketsNeverChange(t *testing.T) {
 	}
 }
 
-// A scan, however small its steps, returns every key that is there from its
-// beginning to its end, exactly once, whatever is written between the steps, and
-// though the machine is replaced by its restored image.
+// A scan, however small its steps, returns every key or member that is there from its beginning to its end, exactly
+// once, whatever is written between the steps, and though the machine is replaced by its restored image.
 func TestScanIsStable(t *testing.T) {
-	for _, count := range []int{1, 7, 100, 5000} {
-		m := New(nil)
-		for i := range 1000 {
-			do(m, 1, fmt.Sprintf("SET stay%d v", i))
-			do(m, 1, fmt.Sprintf("SET go%d v", i))
-		}
-		seen, cursor, steps := map[string]int{}, "0", 0
-		for {
-			r, _ := apply(m, at(1), fmt.Sprintf("SCAN %s COUNT %d", cursor, count))
-			for _, key := range r.Elems[1].Elems {
-				seen[key.Str]++
+	for _, tt := range []struct{ scan, add, drop string }{
+		{"SCAN %s", "SET %s v", "DEL %s"},
+		{"SSCAN c %s", "SADD c %s", "SREM c %s"},
+		{"HSCAN c %s", "HSET c %s v", "HDEL c %s"},
+		{"ZSCAN c %s", "ZADD c 1 %s", "ZREM c %s"},
+	} {
+		for _, count := range []int{1, 7, 100, 5000} {
+			m := New(nil)
+			line := func(form, name string, i int) { do(m, 1, fmt.Sprintf(form, name+strconv.Itoa(i))) }
+			for i := range 500 {
+				line(tt.add, "stay", i)
+				line(tt.add, "go", i)
 			}
-			if cursor = r.Elems[0].Str; cursor == "0" {
-				break
+			seen, cursor, steps := map[string]int{}, "0", 0
+			for {
+				r, _ := apply(m, at(1), fmt.Sprintf(tt.scan+" COUNT %d", cursor, count))
+				for _, item := range r.Elems[1].Elems {
+					seen[item.Str]++
+				}
+				if cursor = r.Elems[0].Str; cursor == "0" {
+					break
+				}
+				line(tt.drop, "go", steps%500)
+				line(tt.add, "new", steps)
+				if steps++; steps%100 == 50 {
+					m = restored(t, image(t, m))
+				}
 			}
-			do(m, 1, fmt.Sprintf("DEL go%d", steps%1000))
-			do(m, 1, fmt.Sprintf("SET new%d v", steps))
-			if steps++; steps%100 == 50 {
-				m = restored(t, image(t, m))
-			}
-		}
-		for i := range 1000 {
-			if n := seen[fmt.Sprintf("stay%d", i)]; n != 1 {
-				t.Fatalf("count %d: stay%d was returned %d times", count, i, n)
+			for i := range 500 {
+				if n := seen[fmt.Sprintf("stay%d", i)]; n != 1 {
+					t.Fatalf("%s, count %d: stay%d was returned %d times", tt.scan, count, i, n)
+				}
 			}
 		}
 	}

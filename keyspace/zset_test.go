@@ -263,12 +263,7 @@ func TestZsetCommandsAreBounded(t *testing.T) {
 	hugeZset(m, "gianter", growthBytesMax/mib, mib-little)
 	do(m, 1, "ZADD a 1 x 2 y 3 z")
 	do(m, 1, "ZADD b 1 y 2 z 3 w")
-	before := m.sequence
-	for _, tt := range []struct {
-		line string
-		work int64 // done before
-		want string
-	}{
+	mustRefuse(t, m, []refusal{
 		{"ZRANGE huge 0 -1", 0, errReplyTooLarge},
 		{"ZPOPMIN huge 1000", 0, errReplyTooLarge},
 		{"ZPOPMAX huge 1000", 0, errReplyTooLarge},
@@ -291,16 +286,7 @@ func TestZsetCommandsAreBounded(t *testing.T) {
 		{"ZUNIONSTORE c 2 a b", workMax, errWorkMeter},
 		{"ZINTERSTORE c 2 a b", workMax, errWorkMeter},
 		{"ZDIFFSTORE c 2 a b", workMax, errWorkMeter},
-	} {
-		m.request, m.applying = m.newMeter(), true
-		m.request.work = tt.work
-		if got := plain((&ctx{m: m}).execute(resp.Cmd{Args: split(tt.line)})); got != tt.want {
-			t.Errorf("%s: %.100s, want %s", tt.line, got, tt.want)
-		}
-	}
-	if m.sequence != before {
-		t.Error("a refused command has changed something")
-	}
+	})
 	for _, line := range []string{"ZUNION 1 huger", "ZPOPMAX huge 63"} {
 		if got := ask(m, split(line))[0]; got.IsErr() || len(got.Elems) < 63 {
 			t.Errorf("%s, as much as one may: %.100s", line, plain(got))

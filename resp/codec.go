@@ -48,7 +48,7 @@ const (
 // ErrBinary is wrapped by every error about a request or a result that cannot be read.
 var ErrBinary = errors.New("resp: malformed binary form")
 
-// AppendRequest appends the binary form of req.
+// AppendRequest appends the binary form of req, which has neither Partly nor Sightings.
 func AppendRequest(dst []byte, req Request) []byte {
 	dst = binary.AppendUvarint(append(dst, req.flags()), uint64(len(req.Cmds)))
 	for _, c := range req.Cmds {
@@ -125,7 +125,7 @@ func (r *Request) flags() (f byte) {
 	return f
 }
 
-// Size is an upper bound, in bytes, of the binary form of the request.
+// Size is an upper bound, in bytes, of the binary form of the request and of its Sightings.
 func (r *Request) Size() int {
 	size := 1 + 3*binary.MaxVarintLen32
 	for _, c := range r.Cmds {
@@ -144,7 +144,7 @@ func (r *Request) Size() int {
 	if b := r.Block; b != nil {
 		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
 	}
-	return size + len(r.Sender) + binary.MaxVarintLen32 + len(r.User)
+	return size + len(r.Sender) + 2*binary.MaxVarintLen32 + len(r.User) + len(r.Sightings)
 }
 
 // Request reads a request as AppendRequest writes it. Its strings alias the input. An error

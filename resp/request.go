@@ -53,6 +53,10 @@ type Request struct {
 	// User is whose rights the scripts of the request have; "": they may do everything. What the
 	// request itself calls has been checked.
 	User string
+
+	// Sightings are what the node that is asked has seen its clients do with locks, as package sight writes
+	// it; "": nothing. It goes with a request to the leader, but not into the log: only reads have it.
+	Sightings string
 }
 
 // Watching is what a request asks about versions of keys.

@@ -35,8 +35,7 @@ const (
 	// named by the first argument (PUBLISH, SPUBLISH).
 	CountsReceivers
 
-	// TakesSightings marks a command of the machine to which the session adds, as its
-	// second argument, what this node has seen its clients do (package sight).
+	// TakesSightings marks a command of the machine whose request has Sightings.
 	TakesSightings
 )
 
@@ -79,6 +78,7 @@ var (
 	FirstKey = Keys{First: 1, Last: 1, Step: 1}
 	AllKeys  = Keys{First: 1, Last: -1, Step: 1}
 	TwoKeys  = Keys{First: 1, Last: 2, Step: 1}
+	SubKey   = Keys{First: 2, Last: 2, Step: 1} // of a subcommand
 	PairKeys = Keys{First: 1, Last: -1, Step: 2}
 	EvalKeys = Keys{NumAt: 2}
 )

@@ -180,6 +180,22 @@ func TestForwardDeadline(t *testing.T) {
 	})
 }
 
+// What the sender has seen comes with the request.
+func TestForwardBringsSightings(t *testing.T) {
+	withPair(t, func(t *testing.T, p *pair) {
+		var got resp.Request
+		p.b.forward = func(req resp.Request, _ time.Time, respond func(Outcome, resp.Result)) {
+			got = req
+			respond(Done, echo(req))
+		}
+		req := command("get", "k")
+		req.Sightings = "what was seen"
+		if o, _ := forward(t.Context(), p.pa, "b:1", req); o != Done || got.Sightings != req.Sightings {
+			t.Errorf("%v, %+v", o, got)
+		}
+	})
+}
+
 // What the peer says is passed on.
 func TestForwardOutcomes(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
@@ -459,7 +475,7 @@ func TestForwardOverload(t *testing.T) {
 		s := newServedCalls(p.pb, &stuckConn{})
 		p.b.forward = neverAnswers
 		s.serving.Store(forwardsServedMax)
-		if err := s.serve(frame{kind: frameForward, id: 5, body: resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), Binding{}), command("get", "k"))}); err != nil {
+		if err := s.serve(frame{kind: frameForward, id: 5, body: appendForward(appendWait(nil, time.Time{}), Binding{}, command("get", "k"))}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := readFrame(strings.NewReader(string(s.out)))

@@ -17,7 +17,8 @@ import (
 //	forward  uvarint: milliseconds the sender will wait (0: not said); uvarint: the
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
-//	         little endian); then a request, with no commands for a recall
+//	         little endian); then a request, with no commands for a recall; then its
+//	         Sightings: uvarint: their length, and so many bytes
 //	answer   outcome(1); if that is done, uvarint: index of the entry that did it
 //	         (0: there is none), then a result
 //	ask      nothing: what is your status?
@@ -140,7 +141,7 @@ func readFrame(r io.Reader) (frame, error) {
 }
 
 // ReadBody reads the body of a message whose head has announced its size, in bytes. The
-// caller has held size to a limit; what is large is allocated as it arrives all the same.
+// caller has checked size against a limit; a large body is still allocated only as it arrives.
 func ReadBody(r io.Reader, size int) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -159,7 +160,7 @@ func ReadBody(r io.Reader, size int) ([]byte, error) {
 }
 
 // Binding says which attempt of which node's client a request is, and where it may be
-// logged. The zero value: of none that anybody looks for, and anywhere.
+// logged. The zero value: nobody looks for the attempt, and any term will do.
 type Binding struct {
 	Session uint64 // of the process that has the client; 0: none
 	Number  uint64 // of the attempt in that session, from 1; 0: none
@@ -187,6 +188,11 @@ func appendBinding(dst []byte, b Binding) []byte {
 	return dst
 }
 
+// appendForward appends a forward's body, but for the wait that it begins with.
+func appendForward(dst []byte, b Binding, req resp.Request) []byte {
+	return resp.AppendText(resp.AppendRequest(appendBinding(dst, b), req), req.Sightings)
+}
+
 // forwardBody reads a forward's body.
 func forwardBody(body []byte) (Forwarded, error) {
 	var f Forwarded
@@ -204,6 +210,7 @@ func forwardBody(body []byte) (Forwarded, error) {
 		wait = time.Duration(ms) * time.Millisecond
 	}
 	f.Req, f.Until = d.Request(), after(wait)
+	f.Req.Sightings = d.Text()
 	return f, end(&d, "request")
 }
 

@@ -29,7 +29,7 @@ import (
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 7
+	helloVersion  = 8
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloAddrsMax = 16       // client addresses of a node

@@ -179,7 +179,7 @@ func FuzzHello(f *testing.F) {
 // refused without a panic, and a frame that is taken encodes to what it was.
 func FuzzFrames(f *testing.F) {
 	bound := Binding{Session: 1 << 63, Number: 300, Term: 7}
-	forward := resp.AppendRequest(appendBinding(appendWait(nil, time.Time{}), bound), command("set", "k", "v"))
+	forward := appendForward(appendWait(nil, time.Time{}), bound, command("set", "k", "v"))
 	f.Add(appendFrame(nil, frameForward, 1, nil, forward))
 	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, nil), framePing, 3, nil, nil))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0, 9}, resp.AppendResult(nil, echo(command("get", "k")))))

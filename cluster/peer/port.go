@@ -146,8 +146,7 @@ func (p *Port) Forward(ctx context.Context, addr string, req resp.Request, b Bin
 	if size > forwardBytesMax {
 		return Answer{Outcome: Done, Result: tooLargeToForward(len(req.Cmds))}
 	}
-	body := appendBinding(make([]byte, 0, size+bindingBytesMax), b)
-	c := newCall(frameForward, resp.AppendRequest(body, req))
+	c := newCall(frameForward, appendForward(make([]byte, 0, size+bindingBytesMax), b, req))
 	c.deadline, _ = ctx.Deadline()
 	return p.call(ctx, addr, c).Answer
 }

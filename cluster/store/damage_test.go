@@ -134,41 +134,50 @@ func TestStoresReopenAfterInstall(t *testing.T) {
 // folder is refused with a sentence, or nothing that was stored has changed. Never
 // a panic, never a hang, never a loss that goes unnoticed.
 func TestStoresDamage(t *testing.T) {
-	const last = 300
-	rounds := 150
+	eachDamaged(t, 150, 1, func(t *testing.T, kind, dir, what string) (opens bool) {
+		d, s, err := tryOpen(dir, kind)
+		if err != nil {
+			if !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: refused with %q, which is no sentence about the folder", what, err)
+			}
+			return false
+		}
+		if err := checkIntact(s, damagedLast); err != nil {
+			t.Errorf("%s: opened, but: %v", what, err)
+		}
+		closeTestStores(t, d, s)
+		return true
+	})
+}
+
+// damagedLast is the last entry in the folders of eachDamaged.
+const damagedLast = 300
+
+// eachDamaged damages a copy of a folder, for each kind of log again and again, and has it looked at: some of them
+// have to open, and some must not. what says what was damaged.
+func eachDamaged(
+	t *testing.T, rounds int, seed uint64, look func(t *testing.T, kind, dir, what string) (opens bool),
+) {
 	if testing.Short() {
 		rounds = 20
 	}
 	for _, kind := range []string{WAL, BoltDB} {
 		t.Run(kind, func(t *testing.T) {
-			whole := buildFolder(t, kind, last)
-			rnd := rand.New(rand.NewPCG(1, 2))
-			refused, intact := 0, 0
+			whole := buildFolder(t, kind, damagedLast)
+			rnd := rand.New(rand.NewPCG(seed, seed+1))
+			opened := map[bool]int{}
 			for round := range rounds {
 				dir := filepath.Join(t.TempDir(), "copy")
 				if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
 					t.Fatal(err)
 				}
-				what := damage(t, dir, rnd)
-				d, s, err := tryOpen(dir, kind)
-				if err != nil {
-					refused++
-					if !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
-						t.Errorf("round %d: %s: refused with %q, which is no sentence about the folder", round, what, err)
-					}
-				} else {
-					intact++
-					if err := checkIntact(s, last); err != nil {
-						t.Errorf("round %d: %s: opened, but: %v", round, what, err)
-					}
-					closeTestStores(t, d, s)
-				}
+				what := fmt.Sprintf("round %d: %s", round, damage(t, dir, rnd))
+				opened[look(t, kind, dir, what)]++
 				if err := os.RemoveAll(dir); err != nil {
 					t.Fatal(err)
 				}
 			}
-			t.Logf("%d refused, %d intact", refused, intact)
-			if refused == 0 || intact == 0 {
+			if t.Logf("%d refused, %d intact", opened[false], opened[true]); len(opened) < 2 {
 				t.Error("the damage was all of one kind: the test proves nothing")
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,50 +100,25 @@ func TestExamine(t *testing.T) {
 
 // Whatever has happened to a file, Examine finds what a start finds, and leaves it as it is.
 func TestExamineSaysWhatOpenSays(t *testing.T) {
-	const last = 300
-	rounds := 40
-	if testing.Short() {
-		rounds = 20
-	}
-	for _, kind := range []string{WAL, BoltDB} {
-		t.Run(kind, func(t *testing.T) {
-			whole := buildFolder(t, kind, last)
-			rnd := rand.New(rand.NewPCG(3, 4))
-			refused, intact := 0, 0
-			for round := range rounds {
-				dir := filepath.Join(t.TempDir(), "copy")
-				if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
-					t.Fatal(err)
-				}
-				what := damage(t, dir, rnd)
-				before := content(t, dir, false)
-				x, err := Examine(dir)
-				if err == nil {
-					err = x.Damage
-					x.Close()
-				}
-				if content(t, dir, false) != before {
-					t.Errorf("round %d: %s: the folder was changed", round, what)
-				}
-				d, s, openErr := tryOpen(dir, kind)
-				if openErr == nil {
-					closeTestStores(t, d, s)
-					intact++
-				} else {
-					refused++
-				}
-				if (err == nil) != (openErr == nil) {
-					t.Errorf("round %d: %s: Examine says %v, a start %v", round, what, err, openErr)
-				}
-				if err := os.RemoveAll(dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if refused == 0 || intact == 0 {
-				t.Errorf("%d refused, %d intact: the test proves nothing", refused, intact)
-			}
-		})
-	}
+	eachDamaged(t, 40, 3, func(t *testing.T, kind, dir, what string) (opens bool) {
+		before := content(t, dir, false)
+		x, err := Examine(dir)
+		if err == nil {
+			err = x.Damage
+			x.Close()
+		}
+		if content(t, dir, false) != before {
+			t.Errorf("%s: the folder was changed", what)
+		}
+		d, s, openErr := tryOpen(dir, kind)
+		if openErr == nil {
+			closeTestStores(t, d, s)
+		}
+		if (err == nil) != (openErr == nil) {
+			t.Errorf("%s: Examine says %v, a start %v", what, err, openErr)
+		}
+		return openErr == nil
+	})
 }
 
 // What is no folder of lockd, in use, or newer is told apart from damage.

@@ -1,4 +1,4 @@
-// Package fakenode is for tests alone: it is the server that a client under test speaks to.
+// Package fakenode is for tests alone: the servers that a client under test speaks to.
 package fakenode
 
 import (
@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Listen serves connections at an address of loopback until the test ends.
-func Listen(t testing.TB, answer func(words []string) string) (addr string) {
+// Accept has serve, called concurrently, serve each connection to an address of loopback until the test ends. A
+// connection is closed when serve returns.
+func Accept(t testing.TB, serve func(conn net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -23,10 +24,19 @@ func Listen(t testing.TB, answer func(words []string) string) (addr string) {
 			if err != nil {
 				return
 			}
-			go Serve(conn, answer)
+			go func() {
+				defer func() { _ = conn.Close() }() // as below
+				serve(conn)
+			}()
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// Listen is Accept for a server of commands; see Serve.
+func Listen(t testing.TB, answer func(words []string) string) (addr string) {
+	t.Helper()
+	return Accept(t, func(conn net.Conn) { Serve(conn, answer) })
 }
 
 // Serve writes what answer says to each command of a connection, until the client closes it or answer

@@ -8,32 +8,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockd/internal/fakenode"
 )
 
 // faulty makes a node whose process is a script, and whose fault port is here: it
 // writes the commands it was given to commands, and answers each with answer.
 func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, commands chan string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
 	commands = make(chan string, 100)
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			line, _ := bufio.NewReader(conn).ReadString('\n')
-			commands <- strings.TrimSpace(line)
-			_, _ = fmt.Fprintln(conn, answer)
-			_ = conn.Close()
-		}
-	}()
+	port := fakenode.Accept(t, func(conn net.Conn) {
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		commands <- strings.TrimSpace(line)
+		_, _ = fmt.Fprintln(conn, answer)
+	})
 	p := shell(t, script)
-	n = &lockdNode{faultAddr: ln.Addr().String(), addr: pong(t)}
+	n = &lockdNode{faultAddr: port, addr: pong(t)}
 	n.name, n.path, n.args, n.logPath = p.name, p.path, p.args, p.logPath
 	t.Cleanup(n.kill)
 	return &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}, n, commands
@@ -42,25 +32,12 @@ func faulty(t *testing.T, script, answer string) (l *lockd, n *lockdNode, comman
 // pong is the address of a server that answers two PINGs on each connection.
 func pong(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			for range 2 { // Dial asks, and then the caller
-				_, _ = conn.Read(make([]byte, 100))
-				_, _ = fmt.Fprint(conn, "+PONG\r\n")
-			}
-			_ = conn.Close()
+	return fakenode.Accept(t, func(conn net.Conn) {
+		for range 2 { // Dial asks, and then the caller
+			_, _ = conn.Read(make([]byte, 100))
+			_, _ = fmt.Fprint(conn, "+PONG\r\n")
 		}
-	}()
-	return ln.Addr().String()
+	})
 }
 
 // say appends a line to the log of a node.

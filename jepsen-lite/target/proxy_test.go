@@ -10,44 +10,31 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"lockd/internal/fakenode"
 )
 
 // echo answers each line with the same line, and the hello in front of it with
 // nothing.
 func echo(t *testing.T, hello bool) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
+	return fakenode.Accept(t, func(conn net.Conn) {
+		r := bufio.NewReader(conn)
+		if hello {
+			head := make([]byte, helloHeadLen)
+			if _, err := io.ReadFull(r, head); err != nil {
+				return
+			}
+			_, _ = r.Discard(int(binary.BigEndian.Uint32(head[helloHeadLen-4:])))
+		}
 		for {
-			conn, err := ln.Accept()
+			line, err := r.ReadString('\n')
 			if err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				if hello {
-					head := make([]byte, helloHeadLen)
-					if _, err := io.ReadFull(r, head); err != nil {
-						return
-					}
-					_, _ = r.Discard(int(binary.BigEndian.Uint32(head[helloHeadLen-4:])))
-				}
-				for {
-					line, err := r.ReadString('\n')
-					if err != nil {
-						return
-					}
-					_, _ = io.WriteString(conn, line)
-				}
-			}()
+			_, _ = io.WriteString(conn, line)
 		}
-	}()
-	return ln.Addr().String()
+	})
 }
 
 // dialAs connects as a node of lockd does.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/internal/fakenode"
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/model"
 	"lockd/jepsen-lite/target"
@@ -28,26 +29,11 @@ func (f *fickle) Endpoint(int, int) (string, string, error) { return f.addr, "n1
 func (f *fickle) Nodes() []string                           { return []string{"n1"} }
 
 func newFickle(t *testing.T) *fickle {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
 	var gets, sets atomic.Int64
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go serveFickle(conn, &gets, &sets)
-		}
-	}()
-	return &fickle{addr: ln.Addr().String()}
+	return &fickle{addr: fakenode.Accept(t, func(conn net.Conn) { serveFickle(conn, &gets, &sets) })}
 }
 
 func serveFickle(conn net.Conn, gets, sets *atomic.Int64) {
-	defer conn.Close()
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		switch lines.Text() {
 		case "PING":

@@ -15,6 +15,7 @@ const (
 	ErrCountRange    = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
 	ErrNumKeys       = "ERR numkeys should be greater than 0"
 	ErrLimitNegative = "ERR LIMIT can't be negative"
+	errCountZero     = "ERR count should be greater than 0"
 )
 
 // Positive reads a number that may not be negative.
@@ -82,4 +83,43 @@ func DrawCount(args resp.Args, with string) (count int64, withValues bool, err e
 		return 0, false, resp.Error(resp.ErrOutOfRange)
 	}
 	return count, withValues, nil
+}
+
+// Pop has the arguments of LMPOP and ZMPOP.
+type Pop struct {
+	Keys  []string
+	End   int // of which elements are taken: 0 or 1, the place of its word
+	Count int64
+}
+
+// ParsePop reads numkeys key [key ...] <first | last> [COUNT count].
+func ParsePop(args resp.Args, first, last string) (o Pop, err error) {
+	n, err := AtLeast(1, args[0], ErrNumKeys)
+	if err != nil {
+		return o, err
+	}
+	args = args[1:]
+	if n >= int64(len(args)) {
+		return o, resp.Error(resp.ErrSyntax)
+	}
+	o.Keys, args = args[:n], args[n:]
+	switch {
+	case resp.Is(args[0], first):
+	case resp.Is(args[0], last):
+		o.End = 1
+	default:
+		return o, resp.Error(resp.ErrSyntax)
+	}
+	if len(args) == 1 {
+		o.Count = 1
+		return o, nil
+	}
+	if len(args) == 2 || !resp.Is(args[1], "COUNT") {
+		return o, resp.Error(resp.ErrSyntax)
+	}
+	o.Count, err = AtLeast(1, args[2], errCountZero)
+	if err == nil && len(args) > 3 {
+		err = resp.Error(resp.ErrSyntax)
+	}
+	return o, err
 }

@@ -27,8 +27,8 @@ func knownForTests() *Commands {
 		}},
 		{Name: "lock", Arity: -5, Flags: resp.Write, Keys: resp.FirstKey, Access: "RW access insert", Group: "lockd"},
 		{Name: "locks", Arity: -2, Group: "lockd", Subs: []*resp.Spec{
-			{Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RO access", Group: "lockd"},
-			{Name: "locks|force", Arity: -5, Flags: resp.Write, Keys: resp.Keys{First: 2, Last: 2, Step: 1}, Access: "RW delete", Group: "lockd"},
+			{Name: "locks|info", Arity: 3, Flags: resp.ReadOnly, Keys: resp.SubKey, Access: "RO access", Group: "lockd"},
+			{Name: "locks|force", Arity: -5, Flags: resp.Write, Keys: resp.SubKey, Access: "RW delete", Group: "lockd"},
 		}},
 	})
 }

@@ -178,8 +178,8 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	}
 	db := int(s.db.Load())
 	s.denyQueued(tx)
-	req := resp.Request{Cmds: tx.data(s.srv.profile, db), Multi: true}
-	req.Sender, req.User = s.sender(req.Cmds), s.scriptUser(req.Cmds)
+	req := s.request(tx.data(s.srv.profile, db))
+	req.Multi = true
 	if len(s.watch) > 0 {
 		req.Watch = &resp.Watching{Check: s.watch}
 	}

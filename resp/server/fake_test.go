@@ -26,8 +26,9 @@ type fakeBackend struct {
 	values   [databases]map[string]string
 	versions map[string]uint64
 	version  uint64
-	failing  string // error that every command gets
-	requests []int  // number of commands of each request
+	failing  string   // error that every command gets
+	requests []int    // number of commands of each request
+	sighted  []string // the sightings of each request
 	waiting  chan struct{}
 
 	index    uint64                     // of the last entry
@@ -111,7 +112,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	if args := req.Cmds; len(args) == 1 && args[0].Args[0] == "acl" && args[0].Args[1] == "save" {
 		return resp.Result{Replies: []resp.Reply{f.learned()}} // a node asks once; no test counts that
 	}
-	f.requests = append(f.requests, len(req.Cmds))
+	f.requests, f.sighted = append(f.requests, len(req.Cmds)), append(f.sighted, req.Sightings)
 	f.user = req.User
 	watching := resp.Watching{}
 	if req.Watch != nil {

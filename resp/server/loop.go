@@ -91,7 +91,6 @@ func (s *session) dispatch(args resp.Args) *command {
 		s.refuseCommand(c, why)
 		return c
 	}
-	args = s.withSightings(c, args)
 	switch {
 	case !s.waitOutPause(c): // its client has gone
 	case s.tx != nil && (c.act == nil || !c.act.unqueued):

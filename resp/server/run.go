@@ -10,8 +10,13 @@ type gathered struct {
 	runFirst bool       // CLIENT CACHING came before the first of them
 }
 
-// addToRun puts a command into the next run, which begins at once when it is full.
+// addToRun puts a command into the next run, which begins at once when it is full. What takes sightings runs
+// alone: beside a write it would go into the log, which has no place for them.
 func (s *session) addToRun(c *command, args resp.Args) {
+	alone := c.spec.Flags&resp.TakesSightings != 0
+	if alone {
+		s.endRun()
+	}
 	if len(s.run) == 0 {
 		s.runFirst = s.track.Caching
 	}
@@ -20,7 +25,7 @@ func (s *session) addToRun(c *command, args resp.Args) {
 	for _, a := range args {
 		s.runSize += len(a)
 	}
-	if len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
+	if alone || len(s.run) >= pipelineCmdsMax || s.runSize >= pipelineBytesMax {
 		s.endRun()
 	}
 }
@@ -40,10 +45,18 @@ func (s *session) endRun() {
 	s.runOf = of[:0]
 }
 
+// request is what the backend is asked for with commands.
+func (s *session) request(cmds []resp.Cmd) resp.Request {
+	return resp.Request{
+		Cmds: cmds, Sender: s.sender(cmds), User: s.scriptUser(cmds), Sightings: s.srv.sightings(cmds),
+	}
+}
+
 // runPiece runs as much of what has gathered as the backend does at once.
 func (s *session) runPiece() {
 	start := s.srv.clock()
-	req := resp.Request{Cmds: s.run, Partly: true, Sender: s.sender(s.run), User: s.scriptUser(s.run)}
+	req := s.request(s.run)
+	req.Partly = true
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)

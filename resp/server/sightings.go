@@ -9,17 +9,16 @@ import (
 	"lockd/resp/sight"
 )
 
-// withSightings adds what this node has seen its clients do with locks to a command that asks for it, as
-// its second argument.
-func (s *session) withSightings(c *command, args resp.Args) resp.Args {
-	if c.spec.Flags&resp.TakesSightings == 0 {
-		return args
+// sightings are what this node has seen its clients do with locks, if one of the commands takes them.
+func (s *Server) sightings(cmds []resp.Cmd) string {
+	if !slices.ContainsFunc(cmds, func(c resp.Cmd) bool { return c.Is(resp.TakesSightings) }) {
+		return ""
 	}
 	var list []sight.Sighting
-	for _, other := range s.srv.clients() {
-		list = append(list, other.sightings()...)
+	for _, of := range s.clients() {
+		list = append(list, of.sightings()...)
 	}
-	return slices.Insert(slices.Clone(args), 2, s.srv.witness.Report(s.srv.node, list))
+	return s.witness.Report(s.node, list)
 }
 
 // sightings are what this session has seen.

@@ -7,7 +7,6 @@ import (
 	"lockd/resp/acl"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/witness"
-	"lockd/resp/sight"
 )
 
 // action is what the session does for a row of its own.
@@ -65,9 +64,6 @@ type command struct {
 
 // hides reports whether argument i is not to be shown.
 func (c *command) hides(args resp.Args, i int) bool {
-	if c.spec.Flags&resp.TakesSightings != 0 && i == 2 {
-		return sight.Is(args[i]) // for the machine only
-	}
 	return c.act != nil && c.act.secret != nil && c.act.secret(args, i)
 }
 

@@ -1,11 +1,10 @@
 // Package sight is what a node sees its clients do with locks, as far as the log does not tell it: what
 // was only read, refused or found gone. LOCKS DOCTOR and LOCKS ADVICE get it as a Report of the node that
-// they are asked at, in its binary form. Texts are hashed where it suffices to recognize them.
+// they are asked at, beside their arguments. Texts are hashed where it suffices to recognize them.
 package sight
 
 import (
 	"encoding/binary"
-	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -30,7 +29,7 @@ const (
 	kindsEnd
 )
 
-// Sighting is one of them.
+// Sighting is one thing that a node has seen.
 type Sighting struct {
 	Kind   Kind
 	DB     int
@@ -49,18 +48,12 @@ type Report struct {
 	Sightings []Sighting
 }
 
-// Hash is that of a key or a token.
+// Hash is the hash of a key or a token.
 func Hash(text string) uint64 { return xxh3.HashString(text) }
 
-// head begins the binary form, and tells it from anything that people write.
-const head = "\x00sight1"
-
-// Is reports whether a text looks like the binary form of a Report.
-func Is(text string) bool { return strings.HasPrefix(text, head) }
-
-// String is the binary form.
+// String is the binary form, which requests have as their Sightings.
 func (r *Report) String() string {
-	b := resp.AppendText([]byte(head), r.Node)
+	b := resp.AppendText(nil, r.Node)
 	b = binary.AppendVarint(b, r.SinceMs)
 	b = binary.AppendUvarint(b, uint64(len(r.Sightings)))
 	for i := range r.Sightings {
@@ -85,15 +78,14 @@ func (s *Sighting) append(b []byte) []byte {
 
 const sightingBytesMin = 16
 
-// Read reads the binary form, of which the texts of the Report are parts.
+// Read reads the binary form, of which the texts of the Report are parts; "" is a Report of nothing.
 func Read(text string) (r Report, err error) {
-	d := resp.NewDecoder([]byte(strings.TrimPrefix(text, head)))
-	if !Is(text) {
-		d.Fail("no report")
+	if text == "" {
+		return r, nil
 	}
+	d := resp.NewDecoder([]byte(text))
 	r.Node, r.SinceMs = d.Text(), d.Varint()
 	n := d.Count(sightingBytesMin)
-	r.Sightings = make([]Sighting, 0, n)
 	for range n {
 		d.Item(sightingBytesMin)
 		s := Sighting{Kind: Kind(d.Byte()), DB: int(d.Uvarint() & 0xffff), Key: d.Text(), Hash: d.Uint64()}

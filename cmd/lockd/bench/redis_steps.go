@@ -57,19 +57,29 @@ func (c *redisClient) expectValue(key int) error {
 	return nil
 }
 
-func redisSet(c *redisClient) error {
-	for range c.pipeline {
-		c.appendSet(c.rng.IntN(c.keys))
-	}
+// settle sends the writes that were appended, n of them, and reads the answer to each.
+func (c *redisClient) settle(n int, expect func() error) error {
 	if err := c.exchange(true); err != nil {
 		return err
 	}
-	for range c.pipeline {
-		if err := c.expectOK("SET"); err != nil {
+	for range n {
+		if err := expect(); err != nil {
 			return err
 		}
 	}
 	return c.waited()
+}
+
+// settleInts is settle for writes that must answer 1.
+func (c *redisClient) settleInts(name string, n int) error {
+	return c.settle(n, func() error { return c.expectInt(name, 1) })
+}
+
+func redisSet(c *redisClient) error {
+	for range c.pipeline {
+		c.appendSet(c.rng.IntN(c.keys))
+	}
+	return c.settle(c.pipeline, func() error { return c.expectOK("SET") })
 }
 
 func redisGet(c *redisClient) error {
@@ -110,35 +120,14 @@ func redisLock(c *redisClient) error {
 	for i := range c.pipeline {
 		c.appendAcquire(c.lockOf(c.id, first+i))
 	}
-	if err := c.exchange(true); err != nil {
-		return err
-	}
-	for range c.pipeline {
-		if err := c.expectOK("SET NX PX on a free lock"); err != nil {
-			return err
-		}
-	}
-	if err := c.waited(); err != nil {
+	err := c.settle(c.pipeline, func() error { return c.expectOK("SET NX PX on a free lock") })
+	if err != nil {
 		return err
 	}
 	for i := range c.pipeline {
 		c.appendRelease(c.lockOf(c.id, first+i))
 	}
 	return c.settleInts("the release of its holder's lock", c.pipeline)
-}
-
-// settleInts ends a step: what was appended is sent, and each of n commands must
-// answer 1.
-func (c *redisClient) settleInts(name string, n int) error {
-	if err := c.exchange(true); err != nil {
-		return err
-	}
-	for range n {
-		if err := c.expectInt(name, 1); err != nil {
-			return err
-		}
-	}
-	return c.waited()
 }
 
 func redisReentrant(c *redisClient) error {
@@ -150,19 +139,14 @@ func redisReentrant(c *redisClient) error {
 		c.argInt(leaseMs)
 		c.arg(c.token)
 	}
-	if err := c.exchange(true); err != nil {
-		return err
-	}
-	for range c.pipeline {
+	err := c.settle(c.pipeline, func() error {
 		r, err := c.read()
 		if err == nil && !r.null {
 			err = c.wrong("lock() of a free lock", r)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := c.waited(); err != nil {
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i := range c.pipeline {
@@ -198,11 +182,8 @@ func redisContend(c *redisClient) error {
 	for range c.pipeline {
 		c.appendAcquire(contendedLock)
 	}
-	if err := c.exchange(true); err != nil {
-		return err
-	}
 	got := 0
-	for range c.pipeline {
+	err := c.settle(c.pipeline, func() error {
 		r, err := c.read()
 		switch {
 		case err != nil:
@@ -212,11 +193,12 @@ func redisContend(c *redisClient) error {
 		case !r.null:
 			return c.wrong("SET NX PX", r)
 		}
-	}
+		return nil
+	})
 	if got > 1 {
 		return fmt.Errorf("%s granted the same lock %d times", c.addr, got)
 	}
-	if err := c.waited(); err != nil || got == 0 {
+	if err != nil || got == 0 {
 		return err
 	}
 	c.appendRelease(contendedLock)
@@ -236,10 +218,7 @@ func redisStock(c *redisClient) error {
 		c.evalsha(stockScript, 1, 0)
 		c.arg(stockKey)
 	}
-	if err := c.exchange(true); err != nil {
-		return err
-	}
-	for range c.pipeline {
+	return c.settle(c.pipeline, func() error {
 		r, err := c.expect("the sale of a piece", ':')
 		if err != nil {
 			return err
@@ -248,8 +227,8 @@ func redisStock(c *redisClient) error {
 			return c.wrong(fmt.Sprintf("the sale of a piece, of which %d were left,", c.left), r)
 		}
 		c.left = r.n
-	}
-	return c.waited()
+		return nil
+	})
 }
 
 // countStock checks that each sale took one piece.
