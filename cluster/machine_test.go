@@ -16,7 +16,7 @@ import (
 )
 
 // testMachine is a small machine of registers with leases: SET key value [ms], GET,
-// INCR, PTTL, PUBLISH, CONFIG value. It holds Node to the Machine's contract.
+// INCR, PTTL, PUBLISH, CONFIG value, CONFIG SET lockd-full-disks nodes. It holds Node to the Machine's contract.
 type testMachine struct {
 	calls sync.Mutex // TryLock fails if two methods run at once
 
@@ -46,13 +46,13 @@ func (m *testMachine) enter() func() {
 }
 
 var testTable = resp.NewTable([]resp.Row[struct{}]{
-	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write}},
-	{Spec: resp.Spec{Name: "setnx", Arity: 3, Flags: resp.Write, Refuses: "*", Keys: resp.FirstKey}},
+	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM}},
+	{Spec: resp.Spec{Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM, Refuses: "*", Keys: resp.FirstKey}},
 	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
 	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate}},
-	{Spec: resp.Spec{Name: "config", Arity: 2, Flags: resp.Write}},
+	{Spec: resp.Spec{Name: "config", Arity: -2, Flags: resp.Write}},
 })
 
 func (m *testMachine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
@@ -136,6 +136,10 @@ func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 	case "publish":
 		return resp.Int(0), []resp.Message{{Channel: key, Payload: strings.Clone(args[2])}}
 	case "config":
+		if len(args) == 4 {
+			m.vars[strings.Clone(args[2])] = testVar{Value: strings.Clone(args[3])}
+			return resp.OK(), nil
+		}
 		m.conf = key
 		return resp.OK(), []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: key}}
 	}
@@ -210,6 +214,13 @@ func (m *testMachine) Leases(locks []resp.HeldLock) []resp.Lease {
 
 func (m *testMachine) Settings() []resp.Message {
 	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
+}
+
+func (m *testMachine) FullDisks() (nodes, refusal string) {
+	if nodes = m.vars[fullDisks].Value; nodes != "" {
+		refusal = "OOM the disk of " + nodes
+	}
+	return nodes, refusal
 }
 
 func (m *testMachine) Metrics() []resp.Metric {

@@ -32,6 +32,7 @@ type state struct {
 	deadline     atomic.Int64
 	appliedNow   atomic.Uint64            // as applied, without the lock
 	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
+	full         atomic.Pointer[fullNow]  // as of the last entry applied
 	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
 
 	work executions
@@ -40,7 +41,18 @@ type state struct {
 func newState(c *core, machine Machine, m *members) *state {
 	s := &state{core: c, machine: machine, members: m}
 	s.deadline.Store(noDeadline)
+	s.full.Store(&fullNow{})
 	return s
+}
+
+// fullNow are the nodes whose disks keep the state from growing, and how what would let it grow is answered.
+type fullNow struct{ nodes, refusal string }
+
+// noteFull has the requests be judged by the setting as it is now. mu is held.
+func (s *state) noteFull() {
+	if nodes, refusal := s.machine.FullDisks(); nodes != s.full.Load().nodes {
+		s.full.Store(&fullNow{nodes, refusal})
+	}
 }
 
 // applied is what Apply hands to the future of an entry.
@@ -79,6 +91,7 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	}
 	s.appliedAt = s.clock.Monotonic()
 	s.noteDeadline()
+	s.noteFull()
 	return &applied{results: results}, msgs
 }
 
@@ -205,6 +218,7 @@ func (s *state) restore(r io.Reader) error {
 	s.appliedNow.Store(applied)
 	s.members.set(ros)
 	s.noteDeadline()
+	s.noteFull()
 	return nil
 }
 

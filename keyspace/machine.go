@@ -80,7 +80,7 @@ func New(scripts Scripts) *Machine {
 // cluster.Machine.
 func (m *Machine) Formats() map[string]uint64 {
 	return map[string]uint64{
-		"image": imageVersion, "deadlocks": 1, "names for scripts": xxh3.HashString(elsewhereList),
+		"image": imageVersion, "deadlocks": 1, "full disks": 1, "names for scripts": xxh3.HashString(elsewhereList),
 	}
 }
 

@@ -38,10 +38,12 @@ type Scripts interface {
 
 // scriptRun is a running script or function. Each of its commands gets a context of its own.
 type scriptRun struct {
-	db       int  // SELECT in a script changes it, for this script only
-	readOnly bool // EVAL_RO, no-writes: no writes
-	full     bool // memory was over maxmemory when the script began
-	wrote    bool // a write has run: memory is not checked any more
+	db       int   // SELECT in a script changes it, for this script only
+	readOnly bool  // EVAL_RO, no-writes: no writes
+	full     bool  // memory was over maxmemory when the script began
+	wrote    bool  // a write has run: memory is not checked any more
+	mayGrow  bool  // allow-oom: it may let the state grow though the disks are full
+	base     int64 // bytes of the keys when the script began
 
 	steps int64 // the steps it has taken itself
 	left  int64 // the steps it may still take
@@ -78,7 +80,7 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 		c.m.begin()
 	}
 	lim := c.m.scriptLimits(c.m.settings.script)
-	run.left = lim.Steps
+	run.left, run.base = lim.Steps, c.m.keyBytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return c.call(run, args, left)
 	})
@@ -165,6 +167,10 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
 	reply := row.Run(&inner, args)
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keyBytes() > run.base {
+		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
+		run.exhausted = c.m.settings.noRoom
+	}
 	c.m.reads.record(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))
 	return reply

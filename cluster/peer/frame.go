@@ -21,7 +21,7 @@ import (
 //	answer   outcome(1); if that is done, uvarint: index of the entry that did it
 //	         (0: there is none), then a result
 //	ask      nothing: what is your status?
-//	status   uvarints: term, leader (0 or 1), applied index, last index
+//	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index
 //	ping     nothing     pong  nothing
 //	bye      nothing; its id is that of the last call taken
 //
@@ -86,7 +86,15 @@ type Status struct {
 	Leader    bool   // the node leads in Term
 	Applied   uint64 // index the machine has applied
 	LastIndex uint64 // last index of the node's log
+	Short     bool   // its disk is nearly full
 }
+
+// The flags of a status, as they travel.
+const (
+	statusLeader = 1 << iota
+	statusShort
+	statusFlags = statusLeader | statusShort // all
+)
 
 type frame struct {
 	kind frameKind
@@ -239,11 +247,14 @@ func end(d *resp.Decoder, what string) error {
 }
 
 func appendStatus(dst []byte, s Status) []byte {
-	leader := uint64(0)
+	flags := uint64(0)
 	if s.Leader {
-		leader = 1
+		flags |= statusLeader
 	}
-	for _, n := range [...]uint64{s.Term, leader, s.Applied, s.LastIndex} {
+	if s.Short {
+		flags |= statusShort
+	}
+	for _, n := range [...]uint64{s.Term, flags, s.Applied, s.LastIndex} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
@@ -252,9 +263,10 @@ func appendStatus(dst []byte, s Status) []byte {
 func decodeStatus(body []byte) (Status, error) {
 	d := resp.NewDecoder(body)
 	s := Status{Term: d.Uvarint()}
-	leader := d.Uvarint()
-	s.Leader, s.Applied, s.LastIndex = leader == 1, d.Uvarint(), d.Uvarint()
-	if d.End() != nil || leader > 1 {
+	flags := d.Uvarint()
+	s.Leader, s.Short = flags&statusLeader != 0, flags&statusShort != 0
+	s.Applied, s.LastIndex = d.Uvarint(), d.Uvarint()
+	if d.End() != nil || flags > statusFlags {
 		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
 	}
 	return s, nil
