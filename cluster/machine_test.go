@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockd/resp"
 )
@@ -24,11 +25,12 @@ type testMachine struct {
 	index uint64
 	vars  map[string]testVar
 	conf  string
-	empty int          // Apply calls without a request
-	more  []*resp.Spec // rows that others do not have
-	sum   uint64       // the digest
-	most  int          // commands it executes of one entry, or read; 0: all
-	finds atomic.Int64 // calls of Find
+	empty int           // Apply calls without a request
+	more  []*resp.Spec  // rows that others do not have
+	sum   uint64        // the digest
+	most  int           // commands it executes of one entry, or read; 0: all
+	finds atomic.Int64  // calls of Find
+	slow  time.Duration // of each entry, and read
 }
 
 type testVar struct {
@@ -74,6 +76,7 @@ func (m *testMachine) Formats() map[string]uint64 { return map[string]uint64{"im
 
 func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	defer m.enter()()
+	time.Sleep(m.slow)
 	if at.Index <= m.index {
 		panic("an entry came twice")
 	}
@@ -163,6 +166,7 @@ func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
 
 func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 	defer m.enter()()
+	time.Sleep(m.slow)
 	var res resp.Result
 	for i, c := range req.Cmds {
 		if m.most > 0 && i >= m.most {

@@ -185,6 +185,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.serveReady(at)
 	m.request.work = before + m.request.takeWork()
+	res.Work = m.request.work
 	res.Trace = m.reads.trace(m.index)
 	m.request.replyBytes += res.Trace.Size()
 	return res

@@ -95,6 +95,13 @@ type Result struct {
 	// has a Trace.Index all the same.) The binary form does not have it: an answer to a peer has it
 	// beside the Result.
 	Index uint64
+
+	// Work is how much the machine did for the request, in a measure of its own, by which the requests of an entry
+	// share its time. The binary form does not have it.
+	Work int64
+	// TookNs is for how many nanoseconds the node that answers has executed the request, without any wait; 0: it was
+	// not executed. An answer to a peer has it beside the Result, in microseconds.
+	TookNs int64
 }
 
 // Watched is what a Result says of a Watching.

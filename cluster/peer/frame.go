@@ -18,8 +18,8 @@ import (
 //	         term in which alone it may be logged (0: any); uvarint: its number in
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall
-//	answer   outcome(1); if that is done, uvarint: index of the entry that did it
-//	         (0: there is none), then a result
+//	answer   outcome(1); if that is done, uvarints: index of the entry that did it
+//	         (0: there is none), microseconds that it was executed for; then a result
 //	ask      nothing: what is your status?
 //	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index
 //	ping     nothing     pong  nothing
@@ -120,7 +120,7 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 	case frameForward:
 		return binary.MaxVarintLen64 + bindingBytesMax + forwardBytesMax, true
 	case frameAnswer:
-		return 1 + binary.MaxVarintLen64 + answerBytesMax, true
+		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
 		return 4 * binary.MaxVarintLen64, true
 	case frameAsk, framePing, framePong, frameBye:
@@ -226,12 +226,12 @@ func answerBody(body []byte) (Answer, error) {
 	if o != Done {
 		return Answer{Outcome: o}, nil
 	}
-	index := d.Uvarint()
-	if d.Err() != nil {
-		return unknown, fmt.Errorf("%w: bad index", ErrFrame)
+	index, micros := d.Uvarint(), d.Uvarint()
+	if d.Err() != nil || micros > uint64(forwardWaitMax/time.Microsecond) {
+		return unknown, fmt.Errorf("%w: bad index or time", ErrFrame)
 	}
 	res := d.Result()
-	res.Index = index
+	res.Index, res.TookNs = index, int64(micros)*1000
 	if err := end(&d, "result"); err != nil {
 		return unknown, err
 	}
