@@ -39,7 +39,7 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 			replies[i], done.Replies = done.Replies[0], done.Replies[1:]
 		}
 	}
-	return resp.Result{Replies: replies, TookNs: took}
+	return resp.Result{Replies: replies, TookNs: took, Denied: done.Denied}
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.
@@ -114,6 +114,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			}
 			done.Replies = append(done.Replies, res.Replies...)
 			done.TookNs += res.TookNs
+			done.Denied = append(done.Denied, res.Denied...)
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = r.clock.Monotonic(), retryPauseMin
 		case out.outcome == outcomeUnknown && write:
@@ -159,6 +160,7 @@ func behind(first, rest resp.Result) resp.Result {
 	if len(first.Replies) > 0 {
 		rest.Replies, rest.Trace = append(first.Replies, rest.Replies...), nil // a Trace would cover only a part
 		rest.TookNs += first.TookNs
+		rest.Denied = append(first.Denied, rest.Denied...)
 	}
 	return rest
 }

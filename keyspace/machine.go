@@ -35,12 +35,13 @@ type Machine struct {
 	digest    digest
 
 	// What belongs to the call that is running, or is derived.
-	index      uint64 // of the entry being applied
-	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
-	noting     bool   // what becomes of locks is noted
-	user       string // whose rights the scripts of the running request have; "": all
-	owning     bool   // the client of each holder is noted
-	draws      uint64 // calls of ctx.rand since the call began
+	index      uint64        // of the entry being applied
+	now        int64         // its tick; tick is turned back while what has ended by itself is dealt with
+	noting     bool          // what becomes of locks is noted
+	user       string        // whose rights the scripts of the running request have; "": all
+	denied     []resp.Denial // what they were denied
+	owning     bool          // the client of each holder is noted
+	draws      uint64        // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
 	applying   bool
@@ -158,7 +159,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.request = m.newMeter()
 	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
-	m.user = req.User
+	m.user, m.denied = req.User, nil
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {
@@ -185,7 +186,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.serveReady(at)
 	m.request.work = before + m.request.takeWork()
-	res.Work = m.request.work
+	res.Work, res.Denied = m.request.work, m.denied
 	res.Trace = m.reads.trace(m.index)
 	m.request.replyBytes += res.Trace.Size()
 	return res

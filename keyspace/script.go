@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"strings"
+
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -145,7 +147,8 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
 	case c.m.user != "":
-		if why := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+		if why, object := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+			c.m.noteDenied(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -203,18 +206,26 @@ var errScriptUser = map[acl.Reason]string{
 }
 
 // mayCall says whether the user of the running request may make a call, whose number of arguments is
-// right. A user who is gone by now may call nothing.
-func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) acl.Reason {
+// right, and if not, what is denied. A user who is gone by now may call nothing.
+func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
 	if m.user == "" {
-		return acl.Allowed
+		return acl.Allowed, ""
 	}
 	user := m.users.Get(m.user)
 	if user == nil {
-		return acl.DeniedCommand
+		return acl.DeniedCommand, cmd.Spec.Name
 	}
-	why, _, steps := user.Check(cmd, args)
+	why, object, steps := user.Check(cmd, args)
 	m.spend(value.FindWork + int64(steps))
-	return why
+	return why, object
+}
+
+// noteDenied has the result say what a script was denied.
+func (m *Machine) noteDenied(why acl.Reason, object string) {
+	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
+	if len(m.denied) < resp.DenialsMax {
+		m.denied = append(m.denied, d)
+	}
 }
 
 // scriptMay answers redis.acl_check_cmd.
@@ -228,7 +239,8 @@ func (m *Machine) scriptMay(args resp.Args) resp.Reply {
 	}
 	may := m.user == ""
 	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
-		may = m.mayCall(cmd, args) == acl.Allowed
+		why, _ := m.mayCall(cmd, args)
+		may = why == acl.Allowed
 	}
 	return map[bool]resp.Reply{true: resp.Int(1), false: resp.Int(0)}[may]
 }
