@@ -267,6 +267,9 @@ type Machine interface {
 	Leases(locks []resp.HeldLock) []resp.Lease
 	// Settings lists every replicated setting as a MessageConfig, and the users as a MessageUsers.
 	Settings() []resp.Message
+	// FullDisks are the nodes whose disks keep the state from growing, as the setting lockd-full-disks says, and
+	// the error by which what would let it grow (resp.DenyOOM) is refused meanwhile; "": there are none.
+	FullDisks() (nodes, refusal string)
 	// Info reports the machine's sections of INFO.
 	Info() []resp.Section
 	// Metrics are figures of the state, and of what this node has applied of the log.

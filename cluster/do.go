@@ -30,15 +30,17 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	if done.Aborted() {
 		return done
 	}
-	replies := make([]resp.Reply, len(req.Cmds))
+	replies, took := make([]resp.Reply, len(req.Cmds)), done.TookNs
 	for i, c := range req.Cmds {
 		if isOwn(c) {
+			began := n.clock.Monotonic()
 			replies[i] = n.doOwn(ctx, c)
+			took += int64(n.clock.Monotonic() - began)
 		} else {
 			replies[i], done.Replies = done.Replies[0], done.Replies[1:]
 		}
 	}
-	return resp.Result{Replies: replies, Index: done.Index}
+	return resp.Result{Replies: replies, Index: done.Index, TookNs: took, Denied: done.Denied}
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.
@@ -96,7 +98,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	defer r.serving.Add(-1)
 	write := r.commands.isOwn(&req) || req.Writes()
 	start, pause := r.clock.Monotonic(), retryPauseMin
-	var done []resp.Reply // replies to the commands before those of req, if req is the rest of a request
+	var done resp.Result // of the commands before those of req, if req is the rest of a request
 	for {
 		changed := r.changed.next()
 		out, doubted := r.try(ctx, req, write)
@@ -111,7 +113,9 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			if req.Partly {
 				return res
 			}
-			done = append(done, res.Replies...)
+			done.Replies = append(done.Replies, res.Replies...)
+			done.TookNs += res.TookNs
+			done.Denied = append(done.Denied, res.Denied...)
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = r.clock.Monotonic(), retryPauseMin
 		case out.outcome == outcomeUnknown && write:
@@ -152,10 +156,12 @@ func (r *router) insist(ctx context.Context, request func() resp.Request) (outco
 	}
 }
 
-// behind puts the replies to the first commands of a request before those to the rest.
-func behind(first []resp.Reply, rest resp.Result) resp.Result {
-	if len(first) > 0 {
-		rest.Replies, rest.Trace = append(first, rest.Replies...), nil // a Trace would cover only a part
+// behind puts the result of the first commands of a request before that of the rest.
+func behind(first, rest resp.Result) resp.Result {
+	if len(first.Replies) > 0 {
+		rest.Replies, rest.Trace = append(first.Replies, rest.Replies...), nil // a Trace would cover only a part
+		rest.TookNs += first.TookNs
+		rest.Denied = append(first.Denied, rest.Denied...)
 	}
 	return rest
 }

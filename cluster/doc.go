@@ -33,6 +33,7 @@
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader
+//	disk.go           room on disks, and what is refused where there is none
 //	leases.go         what is left of clients' locks
 //	member.go         the members in order, LOCKD ADD and REMOVE
 //	topology.go       who leads and is there, as clients are told

@@ -70,7 +70,7 @@ func (x *executions) metric() resp.Metric {
 	m := resp.Metric{
 		Name: "lockd_command_execution_seconds", Kind: resp.Summary, Labels: []string{"family"},
 		Help: "How long this node's machine took to execute commands, without any wait: writes are executed on every " +
-			"node, reads on the leader. Commands of an entry share its time.",
+			"node, reads on the leader. Requests of an entry share its time by their work.",
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

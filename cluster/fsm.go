@@ -72,7 +72,6 @@ func (f *fsm) Apply(l *raft.Log) any {
 		return nil
 	}
 	f.applies.add(work)
-	f.state.executed(e.reqs, work)
 	f.mark.Note(l.Index)
 	f.noteDigest()
 	f.dropEarlySubscribers(l.Index)

@@ -148,11 +148,11 @@ func (e *elections) awaitLog(ctx context.Context, id raft.ServerID) bool {
 const handOverMax = 5 * time.Second
 
 // successor picks the voter that is to lead next: the one with the longest log among those that
-// answer.
+// answer, and whose disks have room if any of them has.
 func (e *elections) successor(ctx context.Context, id string) (raft.Server, error) {
 	var best raft.Server
 	var bestIndex uint64
-	found := false
+	found, bestShort := false, true
 	for _, m := range e.members.survey(ctx) {
 		switch {
 		case m.Suffrage != raft.Voter || string(m.ID) == e.cfg.ID || id != "" && string(m.ID) != id:
@@ -161,8 +161,8 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 			found = true
 			continue
 		}
-		if m.LastIndex >= bestIndex {
-			best, bestIndex = m.Server, m.LastIndex
+		if bestShort && !m.Short || bestShort == m.Short && m.LastIndex >= bestIndex {
+			best, bestIndex, bestShort = m.Server, m.LastIndex, m.Short
 		}
 	}
 	switch {

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockd/resp"
 )
 
 // testMachine is a small machine of registers with leases: SET key value [ms], GET,
-// INCR, PTTL, PUBLISH, CONFIG value. It holds Node to the Machine's contract.
+// INCR, PTTL, PUBLISH, CONFIG value, CONFIG SET lockd-full-disks nodes. It holds Node to the Machine's contract.
 type testMachine struct {
 	calls sync.Mutex // TryLock fails if two methods run at once
 
@@ -24,12 +25,13 @@ type testMachine struct {
 	index uint64
 	vars  map[string]testVar
 	conf  string
-	empty int          // Apply calls without a request
-	more  []*resp.Spec // rows that others do not have
-	sum   uint64       // the digest
-	most  int          // commands it executes of one entry, or read; 0: all
-	finds atomic.Int64 // calls of Find
-	users []string     // whose rights the scripts of each request have
+	empty int           // Apply calls without a request
+	more  []*resp.Spec  // rows that others do not have
+	sum   uint64        // the digest
+	most  int           // commands it executes of one entry, or read; 0: all
+	finds atomic.Int64  // calls of Find
+	slow  time.Duration // of each entry, and read
+	users []string      // whose rights the scripts of each request have
 }
 
 type testVar struct {
@@ -47,13 +49,13 @@ func (m *testMachine) enter() func() {
 }
 
 var testTable = resp.NewTable([]resp.Row[struct{}]{
-	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write}},
-	{Spec: resp.Spec{Name: "setnx", Arity: 3, Flags: resp.Write, Refuses: "*", Keys: resp.FirstKey}},
+	{Spec: resp.Spec{Name: "set", Arity: -3, Flags: resp.Write | resp.DenyOOM}},
+	{Spec: resp.Spec{Name: "setnx", Arity: 3, Flags: resp.Write | resp.DenyOOM, Refuses: "*", Keys: resp.FirstKey}},
 	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
 	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate}},
-	{Spec: resp.Spec{Name: "config", Arity: 2, Flags: resp.Write}},
+	{Spec: resp.Spec{Name: "config", Arity: -2, Flags: resp.Write}},
 })
 
 func (m *testMachine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
@@ -75,6 +77,7 @@ func (m *testMachine) Formats() map[string]uint64 { return map[string]uint64{"im
 
 func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	defer m.enter()()
+	time.Sleep(m.slow)
 	if at.Index <= m.index {
 		panic("an entry came twice")
 	}
@@ -138,6 +141,10 @@ func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 	case "publish":
 		return resp.Int(0), []resp.Message{{Channel: key, Payload: strings.Clone(args[2])}}
 	case "config":
+		if len(args) == 4 {
+			m.vars[strings.Clone(args[2])] = testVar{Value: strings.Clone(args[3])}
+			return resp.OK(), nil
+		}
 		m.conf = key
 		return resp.OK(), []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: key}}
 	}
@@ -161,6 +168,7 @@ func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
 
 func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 	defer m.enter()()
+	time.Sleep(m.slow)
 	var res resp.Result
 	m.users = append(m.users, req.User)
 	for i, c := range req.Cmds {
@@ -213,6 +221,13 @@ func (m *testMachine) Leases(locks []resp.HeldLock) []resp.Lease {
 
 func (m *testMachine) Settings() []resp.Message {
 	return []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: m.conf}}
+}
+
+func (m *testMachine) FullDisks() (nodes, refusal string) {
+	if nodes = m.vars[fullDisks].Value; nodes != "" {
+		refusal = "OOM the disk of " + nodes
+	}
+	return nodes, refusal
 }
 
 func (m *testMachine) Metrics() []resp.Metric {

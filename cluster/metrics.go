@@ -16,6 +16,7 @@ func (n *Node) Metrics() []resp.Metric {
 	figures, tick := n.state.metrics()
 	for _, more := range [][]resp.Metric{
 		n.logMetrics(), n.clockMetrics(tick), n.queueMetrics(), n.leadMetrics(), n.memberMetrics(), n.snapshots.metrics(),
+		n.disk.metrics(),
 	} {
 		figures = append(figures, more...)
 	}

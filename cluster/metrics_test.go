@@ -85,6 +85,33 @@ func TestWithoutMajority(t *testing.T) {
 	})
 }
 
+// The requests of an entry share its time by their work, and the node of the client hears what its request took.
+func TestTimeOfExecution(t *testing.T) {
+	s := &state{}
+	reqs := make([]resp.Request, 3)
+	results := []resp.Result{{Work: 90}, {Work: 0}, {Work: 9}}
+	s.executed(reqs, results, 100*time.Millisecond)
+	for i, want := range []time.Duration{90, 1, 9} {
+		if results[i].TookNs != int64(want*time.Millisecond) {
+			t.Errorf("request %d took %d", i, results[i].TookNs)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.leader()
+		lead.machine.slow = 3 * time.Millisecond
+		for _, n := range c.nodes {
+			for _, args := range []resp.Args{{"SET", "a", "1"}, {"GET", "a"}} {
+				res := n.Do(t.Context(), resp.Request{Cmds: []resp.Cmd{{Args: args}}})
+				if res.TookNs != int64(lead.machine.slow) {
+					t.Errorf("%s at %s took %d", args[0], n.id, res.TookNs)
+				}
+			}
+		}
+	})
+}
+
 // The machine's work is counted for the family of the commands: of a write on every node, of a read where
 // it is answered; and the clock stays within its limit of the leader's time while a lease runs.
 func TestExecutionIsCounted(t *testing.T) {

@@ -48,6 +48,7 @@ type Node struct {
 	keeper      *keeper
 	leaderWatch *leaderWatch
 	topology    *topology
+	disk        *diskWatch
 	sentinel    *Sentinel // nil if this node is none
 
 	syncs      durations // of appends to the log on this node's disk
@@ -99,6 +100,8 @@ func assemble(cfg Config) *Node {
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
 	}
+	n.disk = &diskWatch{core: c, state: n.state, members: n.members, elections: n.elections, do: n.Do}
+	n.router.disk = n.disk
 	n.topology = newTopology(c, n.members, n.state)
 	n.backups = newBackups(c)
 	if cfg.Sentinel != nil {
@@ -370,6 +373,9 @@ func (n *Node) start() {
 	n.goroutines.Go(n.snapshots.run)
 	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
+	if n.disk.look = n.stores.Look; n.disk.look != nil {
+		n.goroutines.Go(n.disk.run)
+	}
 	if n.raft.alone() {
 		n.goroutines.Go(n.trans.elect)
 	}
@@ -385,6 +391,7 @@ func (n *Node) serveStatus() peer.Status {
 		Leader:    n.lead.held(),
 		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
+		Short:     n.disk.now().Short,
 	}
 }
 

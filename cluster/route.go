@@ -20,6 +20,7 @@ type router struct {
 	proposer *proposer
 	state    *state
 	watch    *leaderWatch
+	disk     *diskWatch
 	peers    *peer.Port                                 // nil until it is open
 	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
 
@@ -91,6 +92,7 @@ func (r *router) submit(o *op, write bool) {
 	switch {
 	case !write:
 		r.reader.submit(o)
+	case r.disk.refuses(o):
 	case !r.mayTry(o):
 		r.proposer.submit(o)
 	case r.isRefused(o.req):

@@ -32,6 +32,7 @@ type state struct {
 	deadline     atomic.Int64
 	appliedNow   atomic.Uint64            // as applied, without the lock
 	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
+	full         atomic.Pointer[fullNow]  // as of the last entry applied
 	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
 
 	work executions
@@ -40,7 +41,18 @@ type state struct {
 func newState(c *core, machine Machine, m *members) *state {
 	s := &state{core: c, machine: machine, members: m}
 	s.deadline.Store(noDeadline)
+	s.full.Store(&fullNow{})
 	return s
+}
+
+// fullNow are the nodes whose disks keep the state from growing, and how what would let it grow is answered.
+type fullNow struct{ nodes, refusal string }
+
+// noteFull has the requests be judged by the setting as it is now. mu is held.
+func (s *state) noteFull() {
+	if nodes, refusal := s.machine.FullDisks(); nodes != s.full.Load().nodes {
+		s.full.Store(&fullNow{nodes, refusal})
+	}
 }
 
 // applied is what Apply hands to the future of an entry.
@@ -73,12 +85,15 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	stamp := resp.Stamp{
 		Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index), Unnoted: l.Data[4] < 5, Unowned: l.Data[4] < 6,
 	}
+	began := s.clock.Monotonic()
 	results, msgs := s.machine.Apply(stamp, e.reqs)
+	s.executed(e.reqs, results, s.clock.Monotonic()-began)
 	for i := range results {
 		results[i].Index = l.Index
 	}
 	s.appliedAt = s.clock.Monotonic()
 	s.noteDeadline()
+	s.noteFull()
 	return &applied{results: results}, msgs
 }
 
@@ -138,20 +153,26 @@ func (s *state) view(lead *leadership, req resp.Request) resp.Result {
 	defer s.mu.Unlock()
 	began := s.clock.Monotonic()
 	res := s.machine.View(s.readStamp(lead, began), req)
-	s.work.add(req.Cmds, s.clock.Monotonic()-began)
+	took := s.clock.Monotonic() - began
+	res.TookNs = int64(took)
+	s.work.add(req.Cmds, took)
 	return res
 }
 
-// executed counts the work of an entry, which its requests share.
-func (s *state) executed(reqs []resp.Request, work time.Duration) {
-	n := 0
-	for i := range reqs {
-		n += len(reqs[i].Cmds)
+// executed shares the time of an entry out among its requests, by the work that each was, and counts it.
+func (s *state) executed(reqs []resp.Request, results []resp.Result, took time.Duration) {
+	work := 0.0
+	for i := range results {
+		work += shareOf(&results[i])
 	}
-	for i := range reqs {
-		s.work.add(reqs[i].Cmds, work*time.Duration(len(reqs[i].Cmds))/time.Duration(max(n, 1)))
+	for i := range results {
+		results[i].TookNs = int64(float64(took) * shareOf(&results[i]) / work)
+		s.work.add(reqs[i].Cmds, time.Duration(results[i].TookNs))
 	}
 }
+
+// shareOf is what a request counts for in the time of its entry: something even where it did nothing.
+func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 
 // tryOut asks the machine whether a request that may write would change nothing, and what
 // it is answered then.
@@ -205,6 +226,7 @@ func (s *state) restore(r io.Reader) error {
 	s.appliedNow.Store(applied)
 	s.members.set(ros)
 	s.noteDeadline()
+	s.noteFull()
 	return nil
 }
 

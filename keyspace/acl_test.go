@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,6 +36,47 @@ func TestScriptsHaveTheRightsOfTheirUser(t *testing.T) {
 	}
 	if mustApply(t, m, at(1), 0, "ACL SETUSER alice allchannels allkeys allcommands"); strings.Contains(as("alice", `EVAL "return redis.call('set','b','x')" 0`), "ERR") {
 		t.Error("a change does not hold at once")
+	}
+}
+
+// What scripts were denied is in the result, the first of it, and not what they only asked about.
+func TestScriptsDenialsAreTold(t *testing.T) {
+	m := New(luavm.New())
+	mustApply(t, m, at(1), 0, "ACL SETUSER alice ~a* +get +eval +publish &c")
+	denied := func(user string, lines ...string) string {
+		req := resp.Request{User: user}
+		for _, line := range lines {
+			words, _ := resp.SplitWords(line)
+			req.Cmds = append(req.Cmds, resp.Cmd{Args: words})
+		}
+		results, _ := m.Apply(at(1), []resp.Request{req})
+		if viewed := m.View(at(1), req); len(lines) == 1 && strings.HasPrefix(lines[0], "EVAL_RO") && len(viewed.Denied) != len(results[0].Denied) {
+			t.Errorf("a read: %v", viewed.Denied)
+		}
+		return fmt.Sprint(results[0].Denied)
+	}
+	for _, c := range []struct {
+		user  string
+		lines []string
+		want  string
+	}{
+		{"alice", []string{`EVAL "return redis.call('get','a')" 0`}, "[]"},
+		{"alice", []string{`EVAL "return redis.call('get','b')" 0`}, "[{key b}]"},
+		{"alice", []string{`EVAL_RO "return redis.call('get','b')" 0`}, "[{key b}]"},
+		{"alice", []string{`EVAL "redis.pcall('get','b') redis.pcall('del','a') return redis.pcall('publish','d','x')" 0`,
+			`EVAL "return redis.call('config','get','x')" 0`, `EVAL "return redis.call('get','bb')" 0`},
+			"[{key b} {command del} {channel d} {key bb}]"},
+		{"alice", []string{`EVAL "return redis.acl_check_cmd('get','b')" 0`}, "[]"},
+		{"bob", []string{`EVAL "return redis.pcall('get','a')" 0`}, "[{command get}]"},
+		{"", []string{`EVAL "return redis.pcall('get','b')" 0`}, "[]"},
+		{"alice", []string{`EVAL "for i = 1, 100 do redis.pcall('get','b') end" 0`},
+			"[" + strings.TrimSpace(strings.Repeat("{key b} ", resp.DenialsMax)) + "]"},
+		{"alice", []string{`EVAL "return redis.pcall('get',string.rep('b',10000))" 0`},
+			"[{key " + strings.Repeat("b", resp.DenialBytesMax) + "}]"},
+	} {
+		if got := denied(c.user, c.lines...); got != c.want {
+			t.Errorf("%s: %s: %s, want %s", c.user, c.lines, got, c.want)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	if !c.m.affordsProgram("library "+f.library.sha, len(f.library.source)) {
 		return resp.Err(errWorkMeter)
 	}
-	run := &scriptRun{db: c.db, readOnly: noWrites, full: full}
+	run := &scriptRun{db: c.db, readOnly: noWrites, full: full, mayGrow: f.function.Flags&resp.AllowOOM != 0}
 	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Call(f.library.code(), f.function.Name, keys, argv, lim, call)
 	})

@@ -142,7 +142,7 @@ func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly boo
 	if !c.m.affordsProgram(sha, len(s.source)) {
 		return resp.Err(errWorkMeter)
 	}
-	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full}
+	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full, mayGrow: s.allowOOM}
 	if c.m.applying {
 		c.m.library.used(sha, s)
 	}

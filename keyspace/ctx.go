@@ -49,6 +49,8 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(errNotLogged)
 	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
 		return resp.Err(resp.ErrOOM)
+	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "":
+		return resp.Err(c.m.settings.noRoom)
 	}
 	if why := c.m.exhausted(row); why != "" {
 		return resp.Err(why)

@@ -192,7 +192,7 @@ func (m *Machine) Refound(fence uint64, holdMs int64) {
 	if holdMs > 0 {
 		until, _ = addInt(m.tick, holdMs)
 	}
-	if next, err := m.settings.with([]string{nameLockHold, itoa(until)}); err == nil {
+	if next, err := m.settings.with([]string{nameLockHold, itoa(until), nameFullDisks, ""}); err == nil {
 		m.settings = next
 	}
 }

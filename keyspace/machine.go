@@ -35,13 +35,14 @@ type Machine struct {
 	digest    digest
 
 	// What belongs to the call that is running, or is derived.
-	index      uint64 // of the entry being applied
-	now        int64  // its tick; tick is turned back while what has ended by itself is dealt with
-	noting     bool   // what becomes of locks is noted
-	user       string // whose rights the scripts of the running request have; "": all
-	sightings  string // of the running request
-	owning     bool   // the client of each holder is noted
-	draws      uint64 // calls of ctx.rand since the call began
+	index      uint64        // of the entry being applied
+	now        int64         // its tick; tick is turned back while what has ended by itself is dealt with
+	noting     bool          // what becomes of locks is noted
+	user       string        // whose rights the scripts of the running request have; "": all
+	sightings  string        // of the running request
+	denied     []resp.Denial // what they were denied
+	owning     bool          // the client of each holder is noted
+	draws      uint64        // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
 	applying   bool
@@ -81,7 +82,7 @@ func New(scripts Scripts) *Machine {
 // cluster.Machine.
 func (m *Machine) Formats() map[string]uint64 {
 	return map[string]uint64{
-		"image": imageVersion, "deadlocks": 1, "names for scripts": xxh3.HashString(elsewhereList),
+		"image": imageVersion, "deadlocks": 1, "full disks": 1, "names for scripts": xxh3.HashString(elsewhereList),
 	}
 }
 
@@ -159,7 +160,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.request = m.newMeter()
 	m.hold.watched = req.Watch != nil && len(req.Watch.Check) > 0
-	m.user, m.sightings = req.User, req.Sightings
+	m.user, m.sightings, m.denied = req.User, req.Sightings, nil
 	m.reads = m.newReadLog(req)
 	defer m.chargeEntry()
 	if req.Block != nil {
@@ -186,6 +187,7 @@ func (m *Machine) do(at resp.Stamp, req resp.Request) resp.Result {
 	}
 	m.serveReady(at)
 	m.request.work = before + m.request.takeWork()
+	res.Work, res.Denied = m.request.work, m.denied
 	res.Trace = m.reads.trace(m.index)
 	m.request.replyBytes += res.Trace.Size()
 	return res

@@ -194,16 +194,20 @@ func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	n := m.library.bytes + m.functions.bytes + m.blocked.bytes + m.events.bytes
-	for _, d := range m.dbs {
-		n += d.bytes
-	}
-	return n
+	return m.library.bytes + m.functions.bytes + m.blocked.bytes + m.events.bytes + m.keyBytes()
 }
 
 func (m *Machine) overMemory() bool {
 	limit := m.settings.maxMemoryBytes
 	return limit > 0 && m.usedBytes() > limit
+}
+
+// keyBytes is what the keys take of usedBytes.
+func (m *Machine) keyBytes() (n int64) {
+	for _, d := range m.dbs {
+		n += d.bytes
+	}
+	return n
 }
 
 // tired reports whether the running request has done as much work as it may. A long command that

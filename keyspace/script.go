@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"strings"
+
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/acl"
@@ -38,10 +40,12 @@ type Scripts interface {
 
 // scriptRun is a running script or function. Each of its commands gets a context of its own.
 type scriptRun struct {
-	db       int  // SELECT in a script changes it, for this script only
-	readOnly bool // EVAL_RO, no-writes: no writes
-	full     bool // memory was over maxmemory when the script began
-	wrote    bool // a write has run: memory is not checked any more
+	db       int   // SELECT in a script changes it, for this script only
+	readOnly bool  // EVAL_RO, no-writes: no writes
+	full     bool  // memory was over maxmemory when the script began
+	wrote    bool  // a write has run: memory is not checked any more
+	mayGrow  bool  // allow-oom: it may let the state grow though the disks are full
+	base     int64 // bytes of the keys when the script began
 
 	steps int64 // the steps it has taken itself
 	left  int64 // the steps it may still take
@@ -78,7 +82,7 @@ func (c *ctx) runLua(run *scriptRun, start scriptStart) resp.Reply {
 		c.m.begin()
 	}
 	lim := c.m.scriptLimits(c.m.settings.script)
-	run.left = lim.Steps
+	run.left, run.base = lim.Steps, c.m.keyBytes()
 	reply, left, limited := start(lim, func(args resp.Args, left int64) (resp.Reply, int64) {
 		return c.call(run, args, left)
 	})
@@ -143,7 +147,8 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
 	case c.m.user != "":
-		if why := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+		if why, object := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+			c.m.noteDenied(why, object)
 			return resp.Err(errScriptUser[why])
 		}
 	}
@@ -165,6 +170,10 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
 	inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
 	reply := row.Run(&inner, args)
+	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keyBytes() > run.base {
+		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
+		run.exhausted = c.m.settings.noRoom
+	}
 	c.m.reads.record(&row.Spec, args, c.m.position())
 	c.m.spend(commandWork + replyWork(reply))
 	return reply
@@ -197,18 +206,26 @@ var errScriptUser = map[acl.Reason]string{
 }
 
 // mayCall says whether the user of the running request may make a call, whose number of arguments is
-// right. A user who is gone by now may call nothing.
-func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) acl.Reason {
+// right, and if not, what is denied. A user who is gone by now may call nothing.
+func (m *Machine) mayCall(cmd *acl.Command, args resp.Args) (why acl.Reason, object string) {
 	if m.user == "" {
-		return acl.Allowed
+		return acl.Allowed, ""
 	}
 	user := m.users.Get(m.user)
 	if user == nil {
-		return acl.DeniedCommand
+		return acl.DeniedCommand, cmd.Spec.Name
 	}
-	why, _, steps := user.Check(cmd, args)
+	why, object, steps := user.Check(cmd, args)
 	m.spend(value.FindWork + int64(steps))
-	return why
+	return why, object
+}
+
+// noteDenied has the result say what a script was denied.
+func (m *Machine) noteDenied(why acl.Reason, object string) {
+	d := resp.Denial{Reason: why.String(), Object: strings.Clone(object[:min(len(object), resp.DenialBytesMax)])}
+	if len(m.denied) < resp.DenialsMax {
+		m.denied = append(m.denied, d)
+	}
 }
 
 // scriptMay answers redis.acl_check_cmd.
@@ -222,7 +239,8 @@ func (m *Machine) scriptMay(args resp.Args) resp.Reply {
 	}
 	may := m.user == ""
 	if spec, _ := cmd.Spec.Check(args); !may && spec != nil {
-		may = m.mayCall(cmd, args) == acl.Allowed
+		why, _ := m.mayCall(cmd, args)
+		may = why == acl.Allowed
 	}
 	return map[bool]resp.Reply{true: resp.Int(1), false: resp.Int(0)}[may]
 }

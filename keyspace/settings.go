@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ type settings struct {
 	historyMax           int64 // events of locks
 	showTokens           bool  // whole
 	wakeLibraries        bool
-	holdUntil            int64 // tick; see hold.go
+	holdUntil            int64  // tick; see hold.go
+	fullDisks, noRoom    string // nodes, and the error of what would let the state grow; see FullDisks
 }
 
 // The names of the parameters that the machine itself uses.
@@ -54,6 +56,7 @@ const (
 	nameLockTokens    = "lock-show-tokens"
 	nameLockWake      = "lock-wake-libraries"
 	nameLockHold      = "lock-hold-until"
+	nameFullDisks     = "lockd-full-disks"
 )
 
 // parameters are all parameters of CONFIG that are the same on every node. Those
@@ -74,6 +77,7 @@ var parameters = []parameter{
 	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
 	{name: nameLockWake, value: "yes", check: check.YesNo},
 	{name: nameLockHold, value: "-1", check: check.Number(-1, maxInt), seldom: true},
+	{name: nameFullDisks, value: "", check: check.Text(fullDisksBytesMax), seldom: true},
 
 	{name: "maxclients", value: "10000", check: check.Number(1, 1<<32-1)},
 	{name: "timeout", value: "0", check: check.Number(0, math.MaxInt32)},
@@ -230,6 +234,11 @@ func (s *settings) read() {
 	s.showTokens = s.value(nameLockTokens) == "full"
 	s.wakeLibraries = s.value(nameLockWake) == "yes"
 	s.holdUntil = s.number(nameLockHold)
+	if s.fullDisks = s.value(nameFullDisks); s.fullDisks != "" {
+		s.noRoom = fmt.Sprintf(errDiskFullFmt, s.fullDisks)
+	} else {
+		s.noRoom = ""
+	}
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries
@@ -288,6 +297,17 @@ const (
 func (s *settings) streamTrimMax() int64 {
 	return streamTrimNodes * min(s.streamNodeEntries, streamTrimMost/streamTrimNodes)
 }
+
+// fullDisksBytesMax bounds the list of nodes whose disks are full.
+const fullDisksBytesMax = 64 << 10
+
+// errDiskFullFmt refuses, as Redis does over maxmemory, what would let the state grow.
+const errDiskFullFmt = "OOM command not allowed when the disk is nearly full: make room on %s. Until then locks can be " +
+	"renewed and released"
+
+// FullDisks are the nodes whose disks keep the state from growing, which leaders write into a setting, and the error by
+// which commands are refused meanwhile that are over maxmemory.
+func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.fullDisks, m.settings.noRoom }
 
 // Settings lists every replicated setting as a MessageConfig, and the users.
 func (m *Machine) Settings() []resp.Message {

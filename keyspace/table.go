@@ -62,7 +62,7 @@ monitor:1 multi:1 psubscribe:-2
 pubsub:-2 pubsub|channels:-2 pubsub|help:2 pubsub|numpat:2 pubsub|numsub:-2 pubsub|shardchannels:-2
 pubsub|shardnumsub:-2
 punsubscribe:-1 quit:-1 readonly:1 readwrite:1 replicaof:3 reset:1 role:1 save:1 slaveof:3
-slowlog:-2 slowlog|get:-2 slowlog|help:2 slowlog|len:2 slowlog|reset:2
+slowlog:-2 slowlog|get:-2 slowlog|help:2 slowlog|len:2 slowlog|reset:2 slowlog|waits:-2
 ssubscribe:-2 subscribe:-2 sunsubscribe:-1 unsubscribe:-1 unwatch:1 wait:3 waitaof:4 watch:-2
 `
 

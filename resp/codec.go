@@ -16,6 +16,7 @@ import (
 //	         id len name len addr len node, if it has a sender
 //	         len user, if it has one
 //	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
+//	         n(denials) { len reason len object }, if it has any
 //	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
 //
@@ -37,6 +38,7 @@ const (
 	resultAborted byte = 1 << iota // and nothing else
 	resultVersions
 	resultTrace
+	resultDenied
 )
 
 // Limits of the binary form. They bound what a damaged or hostile frame can
@@ -264,6 +266,9 @@ func AppendResult(dst []byte, res Result) []byte {
 	if res.Trace != nil {
 		flags |= resultTrace
 	}
+	if len(res.Denied) > 0 {
+		flags |= resultDenied
+	}
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(len(res.Replies)))
 	for _, r := range res.Replies {
@@ -273,6 +278,12 @@ func AppendResult(dst []byte, res Result) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(res.Watched.Versions)))
 		for _, v := range res.Watched.Versions {
 			dst = binary.AppendUvarint(dst, v)
+		}
+	}
+	if len(res.Denied) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(res.Denied)))
+		for _, denied := range res.Denied {
+			dst = AppendText(AppendText(dst, denied.Reason), denied.Object)
 		}
 	}
 	if res.Trace != nil {
@@ -313,7 +324,7 @@ func (d *Decoder) result(flags byte) (res Result) {
 	switch {
 	case flags == resultAborted:
 		return Result{Watched: &Watched{Aborted: true}}
-	case flags&^(resultVersions|resultTrace) != 0:
+	case flags&^(resultVersions|resultTrace|resultDenied) != 0:
 		d.Fail("unknown result flags")
 		return Result{}
 	}
@@ -327,6 +338,16 @@ func (d *Decoder) result(flags byte) (res Result) {
 		for i := range res.Watched.Versions {
 			d.Item(1)
 			res.Watched.Versions[i] = d.Uvarint()
+		}
+	}
+	if flags&resultDenied != 0 {
+		res.Denied = make([]Denial, d.Count(2))
+		for i := range res.Denied {
+			d.Item(2)
+			res.Denied[i] = Denial{Reason: d.Text(), Object: d.Text()}
+		}
+		if len(res.Denied) == 0 || len(res.Denied) > DenialsMax {
+			d.Fail("no number of denials")
 		}
 	}
 	if flags&resultTrace != 0 {

@@ -37,6 +37,7 @@ func sampleResults() []Result {
 	return []Result{
 		{}, {Watched: &Watched{Aborted: true}}, {Replies: sampleReplies()}, {Watched: &Watched{Versions: []uint64{0, math.MaxUint64}}},
 		{Replies: []Reply{OK()}, Trace: trace}, {Watched: &Watched{}, Trace: &Trace{}},
+		{Replies: []Reply{OK()}, Denied: []Denial{{"key", "k"}, {}}, Trace: trace}, {Denied: []Denial{{"command", "get"}}},
 	}
 }
 
@@ -62,7 +63,7 @@ func sameResult(a, b Result) bool {
 	sameWatched := func(x, y *Watched) bool { return x.Aborted == y.Aborted && slices.Equal(x.Versions, y.Versions) }
 	same := slices.EqualFunc(a.Replies, b.Replies, sameReply) && (a.Trace == nil) == (b.Trace == nil) &&
 		(a.Watched == nil) == (b.Watched == nil) && (a.Watched == nil || sameWatched(a.Watched, b.Watched))
-	if !same || a.Trace == nil {
+	if same = same && slices.Equal(a.Denied, b.Denied); !same || a.Trace == nil {
 		return same
 	}
 	t, u := a.Trace, b.Trace
@@ -131,8 +132,9 @@ func TestDecodeMalformed(t *testing.T) {
 		{"step of no kind", "\x08\x00\x00\x05\x01\x01\x00\x00\x00", "a step of no kind", requestError},
 		{"ask for nothing", "\x08\x00\x00\x02\x01\x01\x00\x00\x00", "a step of no kind", requestError},
 		{"open with a command", "\x08\x01\x00\x01\x01a\x00\x01\x00\x00\x00\x00\x00", "a step of no kind", requestError},
-		{"flags", "\x08", "unknown result flags", resultError},
+		{"flags", "\x10", "unknown result flags", resultError},
 		{"aborted and more", "\x03\x00", "unknown result flags", resultError},
+		{"no denials", "\x08\x00\x00", "no number of denials", resultError},
 		{"far away", "\x04\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00", "number out of range", resultError},
 		{"kind", "\x00\x01\x63", "unknown kind of reply", resultError},
 		{"nested too deeply", "\x00\x01" + string(deep) + "\x05", "replies nested too deeply", resultError},

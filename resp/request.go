@@ -94,11 +94,31 @@ type Result struct {
 	Replies []Reply
 	Watched *Watched // what became of Request.Watch, if there is something to say
 	Trace   *Trace   // of a request that asks for it; nil: not known
+	Denied  []Denial // what scripts of the request were denied, the first DenialsMax of them
 
 	// Index is that of the entry of the log in which the request was executed; 0: in none. (A read
 	// has a Trace.Index all the same.) The binary form does not have it: an answer to a peer has it
 	// beside the Result.
 	Index uint64
+
+	// Work is how much the machine did for the request, in a measure of its own, by which the requests of an entry
+	// share its time. The binary form does not have it.
+	Work int64
+	// TookNs is for how many nanoseconds the node that answers has executed the request, without any wait; 0: it was
+	// not executed. An answer to a peer has it beside the Result, in microseconds.
+	TookNs int64
+}
+
+// What a Result says of scripts is bounded: the denials, and the bytes of the name of what is denied.
+const (
+	DenialsMax     = 16
+	DenialBytesMax = 1 << 10
+)
+
+// Denial is a call that a script may not make with the rights of Request.User.
+type Denial struct {
+	Reason string // in the words of ACL LOG: command, key or channel
+	Object string // what is denied, by its name; cut at DenialBytesMax
 }
 
 // Watched is what a Result says of a Watching.

@@ -19,10 +19,10 @@ import (
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall; then its
 //	         Sightings: uvarint: their length, and so many bytes
-//	answer   outcome(1); if that is done, uvarint: index of the entry that did it
-//	         (0: there is none), then a result
+//	answer   outcome(1); if that is done, uvarints: index of the entry that did it
+//	         (0: there is none), microseconds that it was executed for; then a result
 //	ask      nothing: what is your status?
-//	status   uvarints: term, leader (0 or 1), applied index, last index
+//	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index
 //	ping     nothing     pong  nothing
 //	bye      nothing; its id is that of the last call taken
 //
@@ -87,7 +87,15 @@ type Status struct {
 	Leader    bool   // the node leads in Term
 	Applied   uint64 // index the machine has applied
 	LastIndex uint64 // last index of the node's log
+	Short     bool   // its disk is nearly full
 }
+
+// The flags of a status, as they travel.
+const (
+	statusLeader = 1 << iota
+	statusShort
+	statusFlags = statusLeader | statusShort // all
+)
 
 type frame struct {
 	kind frameKind
@@ -113,7 +121,7 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 	case frameForward:
 		return binary.MaxVarintLen64 + bindingBytesMax + forwardBytesMax, true
 	case frameAnswer:
-		return 1 + binary.MaxVarintLen64 + answerBytesMax, true
+		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
 		return 4 * binary.MaxVarintLen64, true
 	case frameAsk, framePing, framePong, frameBye:
@@ -225,12 +233,12 @@ func answerBody(body []byte) (Answer, error) {
 	if o != Done {
 		return Answer{Outcome: o}, nil
 	}
-	index := d.Uvarint()
-	if d.Err() != nil {
-		return unknown, fmt.Errorf("%w: bad index", ErrFrame)
+	index, micros := d.Uvarint(), d.Uvarint()
+	if d.Err() != nil || micros > uint64(forwardWaitMax/time.Microsecond) {
+		return unknown, fmt.Errorf("%w: bad index or time", ErrFrame)
 	}
 	res := d.Result()
-	res.Index = index
+	res.Index, res.TookNs = index, int64(micros)*1000
 	if err := end(&d, "result"); err != nil {
 		return unknown, err
 	}
@@ -246,11 +254,14 @@ func end(d *resp.Decoder, what string) error {
 }
 
 func appendStatus(dst []byte, s Status) []byte {
-	leader := uint64(0)
+	flags := uint64(0)
 	if s.Leader {
-		leader = 1
+		flags |= statusLeader
 	}
-	for _, n := range [...]uint64{s.Term, leader, s.Applied, s.LastIndex} {
+	if s.Short {
+		flags |= statusShort
+	}
+	for _, n := range [...]uint64{s.Term, flags, s.Applied, s.LastIndex} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
@@ -259,9 +270,10 @@ func appendStatus(dst []byte, s Status) []byte {
 func decodeStatus(body []byte) (Status, error) {
 	d := resp.NewDecoder(body)
 	s := Status{Term: d.Uvarint()}
-	leader := d.Uvarint()
-	s.Leader, s.Applied, s.LastIndex = leader == 1, d.Uvarint(), d.Uvarint()
-	if d.End() != nil || leader > 1 {
+	flags := d.Uvarint()
+	s.Leader, s.Short = flags&statusLeader != 0, flags&statusShort != 0
+	s.Applied, s.LastIndex = d.Uvarint(), d.Uvarint()
+	if d.End() != nil || flags > statusFlags {
 		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
 	}
 	return s, nil

@@ -141,7 +141,9 @@ func (s *servedCalls) answer(id uint64, a Answer) {
 		s.send(frameAnswer, id, []byte{byte(Unknown)}, nil)
 		return
 	}
-	s.send(frameAnswer, id, binary.AppendUvarint([]byte{byte(Done)}, a.Result.Index), body)
+	head := binary.AppendUvarint([]byte{byte(Done)}, a.Result.Index)
+	took := min(max(0, a.Result.TookNs), int64(forwardWaitMax))
+	s.send(frameAnswer, id, binary.AppendUvarint(head, uint64(took/1000)), body)
 }
 
 // send queues a frame. It never blocks.

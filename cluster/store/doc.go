@@ -12,6 +12,8 @@
 //	checkedLog        a checksum for each entry (checksum.go), and how far it had reached (mark.go)
 //	raft-wal | bbolt  the files; tailFiler repairs the end of raft-wal's (tail.go)
 //
+// Space on the disk is kept for the log by a file that gives way to it (reserve.go).
+//
 // Votes lie below the same guard and checksums, in a file of bbolt, which is read through
 // before it is opened (bolt.go). All of it is checked before Raft starts (inspect.go).
 // A test build puts faults into it (fault.go).

@@ -37,9 +37,10 @@ type Meta struct {
 // Folder is a locked data folder. It belongs to one process at a time. Its methods must
 // not be called concurrently, except LastSeen and SaveLastSeen.
 type Folder struct {
-	path string
-	meta Meta
-	lock *os.File
+	path    string
+	meta    Meta
+	lock    *os.File
+	reserve *reserve
 }
 
 // OpenFolder opens the data folder of node id, or makes it; arch is the architecture
@@ -57,7 +58,8 @@ func OpenFolder(path, id, arch string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Folder{path: path, lock: lock}
+	d := &Folder{path: path, lock: lock, reserve: newReserve(path)}
+	d.reserve.begin()
 	if err := d.load(id, arch); err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -78,7 +80,7 @@ func checkOurs(path string) error {
 		return fmt.Errorf("data folder %s cannot be read: %w", path, err)
 	}
 	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, lastSeenFile, lastSeenFile + tmpSuffix, appliedFile,
-		walFolder, logFile, votesFile, markFile, snapshotFolder, "lost+found"}
+		walFolder, logFile, votesFile, markFile, snapshotFolder, ballastFile, "lost+found"}
 	for _, e := range entries {
 		if !slices.Contains(ours, e.Name()) {
 			return fmt.Errorf("folder %s is not lockd's: it holds %q; name an empty or a new folder", path, e.Name())
@@ -229,8 +231,11 @@ func (d *Folder) clearUnfinished() error {
 
 // damaged is the refusal of a folder that cannot be trusted.
 func (d *Folder) damaged(err error) error {
-	if errors.Is(err, errDiskFull) || strings.Contains(err.Error(), errDiskFull.Error()) {
+	if isFull(err) {
 		return d.full(err)
+	}
+	if isStarved(err) {
+		return fmt.Errorf("data folder %s: %w: the folder is in order; %s", d.path, err, saysMoreFiles)
 	}
 	return fmt.Errorf("data folder %s is damaged: %w (nothing was repaired: remove the node from the cluster and add "+
 		"it under a new id with an empty folder; an older copy of the folder has forgotten what the node has "+
@@ -242,13 +247,16 @@ func (d *Folder) damaged(err error) error {
 func (d *Folder) full(err error) error {
 	return fmt.Errorf("data folder %s: %w: the folder is in order; make at least %d MiB of space (the log is written "+
 		"to files of %d MiB, one of which is rebuilt after a crash) and start again",
-		d.path, err, 2*segmentBytes()>>20, segmentBytes()>>20)
+		d.path, err, d.reserve.missing(), segmentBytes()>>20)
 }
+
+// saysMoreFiles is what to do where a process has no descriptor left.
+const saysMoreFiles = "raise the limit of open files (ulimit -n; LimitNOFILE= of systemd) and start again"
 
 // save writes the meta file.
 func (d *Folder) save(meta Meta) error {
 	if err := replaceFile(d.path, metaFile, encodeMeta(meta)); err != nil {
-		if errors.Is(err, errDiskFull) {
+		if isFull(err) {
 			return d.full(err)
 		}
 		return fmt.Errorf("data folder %s: %w", d.path, err)

@@ -16,7 +16,8 @@ import (
 // not: a leader whose disk fails keeps leading (raft#614), one whose disk hangs as
 // well (raft#503). Any error of a write, and any write that takes longer than
 // stallMax, ends the process: stopping is a fault the cluster survives. After a
-// failed fsync in particular nothing is known of the file's pages.
+// failed fsync in particular nothing is known of the file's pages. A write for which there
+// was no room ends it too, as raft-wal takes no other then, but with another sentence.
 type guard struct {
 	fatal    func(error)
 	stallMax time.Duration
@@ -29,6 +30,7 @@ type guard struct {
 	retired  atomic.Bool   // closed in good order
 
 	installing atomic.Bool // Raft's main goroutine may be writing a leader's snapshot
+	reserve    *reserve    // nil in memory
 }
 
 // errStoreFailed is the answer to every write after the first failure.
@@ -156,9 +158,23 @@ func (g *guard) fail(err error) {
 		<-g.told
 	default:
 		close(g.down)
-		g.fatal(fmt.Errorf("the disk cannot be trusted, this node stops: %w", err))
+		g.fatal(g.why(err))
 		close(g.told)
 	}
+}
+
+// why says what has failed, and what to do. What is stored is in order where there was no room for more.
+func (g *guard) why(err error) error {
+	switch {
+	case isFull(err) || g.reserve.isFull():
+		return fmt.Errorf("the disk is full, this node stops: %w: what is stored is in order; make at least %d MiB of "+
+			"space and start again",
+			err, g.reserve.missing())
+	case isStarved(err):
+		return fmt.Errorf("this process may not open another file, this node stops: %w: what is stored is in order; %s",
+			err, saysMoreFiles)
+	}
+	return fmt.Errorf("the disk cannot be trusted, this node stops: %w", err)
 }
 
 // guardedLog is the raft.LogStore behind Raft's cache.

@@ -11,6 +11,9 @@ import (
 // errDiskFull is the error of a write for which the disk has no room.
 const errDiskFull = syscall.ENOSPC
 
+// errsNoFiles are those of a process, or a machine, that has no descriptor left.
+var errsNoFiles = []error{syscall.EMFILE, syscall.ENFILE}
+
 // tryLock takes the lock of a file without waiting for it. Its errors are the system's,
 // or errLocked.
 func tryLock(f *os.File) error {

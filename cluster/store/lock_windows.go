@@ -10,6 +10,9 @@ import (
 // errDiskFull is the error of a write for which the disk has no room.
 const errDiskFull = windows.ERROR_DISK_FULL
 
+// errsNoFiles are those of a process that has no handle left.
+var errsNoFiles = []error{windows.ERROR_TOO_MANY_OPEN_FILES}
+
 // lockAt is the byte that is locked. Windows keeps others from reading what is locked, so
 // it is far behind the pid that the file holds.
 const lockAt = 1 << 30

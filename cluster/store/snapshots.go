@@ -11,10 +11,12 @@ import (
 )
 
 // syncedSnapshots has snapshots synced while they are written. Raft syncs each once, at its
-// end: the syncs of the log would then wait for hundreds of megabytes.
+// end: the syncs of the log would then wait for hundreds of megabytes. And none of them takes
+// the last space of the disk, which is the log's.
 type syncedSnapshots struct {
 	raft.SnapshotStore
-	dir string
+	dir     string
+	reserve *reserve
 }
 
 const (
@@ -30,6 +32,9 @@ func (s syncedSnapshots) Create(
 	membersIndex uint64,
 	trans raft.Transport,
 ) (raft.SnapshotSink, error) {
+	if err := s.reserve.mayWrite(); err != nil {
+		return nil, err
+	}
 	sink, err := s.SnapshotStore.Create(version, index, term, members, membersIndex, trans)
 	if err != nil {
 		return nil, errors.Join(err, removeUnfinished(s.dir))
@@ -38,7 +43,7 @@ func (s syncedSnapshots) Create(
 	if err != nil {
 		return nil, errors.Join(err, sink.Cancel())
 	}
-	return &syncedSink{SnapshotSink: sink, file: file, dir: s.dir}, nil
+	return &syncedSink{SnapshotSink: sink, file: file, dir: s.dir, reserve: s.reserve}, nil
 }
 
 // watchedSnapshots ends the process where the disk does not let a leader's snapshot begin:
@@ -118,9 +123,10 @@ func removeUnfinished(dir string) error {
 
 type syncedSink struct {
 	raft.SnapshotSink
-	file  *os.File // the one that the sink writes to, opened once more
-	dir   string
-	dirty int // bytes since the last sync
+	file    *os.File // the one that the sink writes to, opened once more
+	dir     string
+	dirty   int // bytes since the last sync
+	reserve *reserve
 }
 
 // Write implements io.Writer.
@@ -128,7 +134,7 @@ func (s *syncedSink) Write(b []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(b)
 	if s.dirty += n; err == nil && s.dirty >= snapshotSyncBytes {
 		s.dirty = 0
-		err = s.file.Sync()
+		err = errors.Join(s.file.Sync(), s.reserve.mayWrite())
 	}
 	return n, err
 }

@@ -63,6 +63,10 @@ type Stores struct {
 	// it says yes after a bootstrap that a crash cut short.
 	Empty bool
 
+	// Look measures the room on the disk, and keeps a part of it for the log. A node calls it once it has opened the
+	// stores, and about every second from then on. nil: they are in memory. It may be replaced before they are used.
+	Look func() Room
+
 	guard   *guard
 	closers []io.Closer
 }
@@ -138,6 +142,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 			return nil, d.damaged(err)
 		}
 	}
+	s.guard.reserve, s.Look = d.reserve, d.reserve.look
 	s.Empty, s.closers = empty, opened
 	return s, d.noteStores(opts.LogStore)
 }
@@ -145,7 +150,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 // openFiles opens what there is and makes what is missing.
 func openFiles(d *Folder, opts Options, opened *closerList) (*bareStores, error) {
 	f := &bareStores{log: &checkedLog{}}
-	files := faultyFiles(fs.New())
+	files := faultyFiles(reservedVFS{fs.New(), d.reserve})
 	log, err := openLog(files, d.path, opts)
 	if err != nil {
 		return nil, fmt.Errorf("its log: %w", err)
@@ -162,7 +167,7 @@ func openFiles(d *Folder, opts Options, opened *closerList) (*bareStores, error)
 		return nil, fmt.Errorf("the mark of its log: %w", err)
 	}
 	*opened = append(*opened, f.log.mark)
-	if f.snaps, err = openSnapshots(d.path, opts.Log); err != nil {
+	if f.snaps, err = openSnapshots(d, opts.Log); err != nil {
 		return nil, fmt.Errorf("its snapshots: %w", err)
 	}
 	return f, nil
@@ -236,13 +241,14 @@ func openBolt(path string) (*boltstore.BoltStore, error) {
 }
 
 // openSnapshots clears away what a crash left half-written, and opens the rest.
-func openSnapshots(dir string, log hclog.Logger) (raft.SnapshotStore, error) {
-	if err := removeUnfinished(filepath.Join(dir, snapshotFolder)); err != nil {
+func openSnapshots(d *Folder, log hclog.Logger) (raft.SnapshotStore, error) {
+	dir := filepath.Join(d.path, snapshotFolder)
+	if err := removeUnfinished(dir); err != nil {
 		return nil, err
 	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, SnapshotsKept, log)
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(d.path, SnapshotsKept, log)
 	if err != nil {
 		return nil, err
 	}
-	return faultySnapshots(syncedSnapshots{snaps, filepath.Join(dir, snapshotFolder)}), nil
+	return faultySnapshots(syncedSnapshots{snaps, dir, d.reserve}), nil
 }

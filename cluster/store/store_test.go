@@ -80,7 +80,7 @@ func TestStoresReopen(t *testing.T) {
 // A snapshot that cannot be written to its end leaves nothing behind: the disk may be full.
 func TestFailedSnapshotLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	snaps, err := openSnapshots(dir, hclog.NewNullLogger())
+	snaps, err := openSnapshots(&Folder{path: dir}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (t *lockd) Restart(node string) error {
 		expected = append(expected, &folderDamaged, &folderCopied)
 	}
 	if n.full {
-		expected = append(expected, &diskFailed, &diskFull) // the second: its log was to be mended
+		expected = append(expected, &diskFilled, &diskFull) // the second: its log was to be mended
 	}
 	return n.start(expected...)
 }

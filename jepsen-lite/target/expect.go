@@ -19,6 +19,7 @@ type End struct {
 // Ends of a lockd node.
 var (
 	diskFailed    = End{"exit status 1", "the disk cannot be trusted, this node stops: "}
+	diskFilled    = End{"exit status 1", "the disk is full, this node stops: "}
 	diskFull      = End{"exit status 2", "no space left on device: the folder is in order"}
 	folderDamaged = End{"exit status 2", "is damaged: "}
 	folderCopied  = End{"exit status 1", "runs on a copy of its data folder"}

@@ -59,7 +59,7 @@ func TestRacesAreTold(t *testing.T) {
 func TestExpectedEnd(t *testing.T) {
 	struck := Strike{Point: LogSync, Act: ActKill}
 	full := Strike{Point: LogSync, Act: ActFull}
-	const trust = "the disk cannot be trusted, this node stops: StoreLogs: EIO"
+	const trust = "the disk is full, this node stops: StoreLogs: ENOSPC"
 	many := strings.Repeat("echo talk;", lastLinesMax)
 	for _, c := range []struct {
 		name, script string

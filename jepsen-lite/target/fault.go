@@ -84,7 +84,9 @@ func (s Strike) end() *End {
 	switch {
 	case s.Act == ActKill || s.Act == ActDrop || s.Act == ActTear:
 		return &End{"signal: killed", s.told()}
-	case s.Act == ActError || s.Act == ActFull || s.Stall > storeStallMax:
+	case s.Act == ActFull:
+		return &diskFilled
+	case s.Act == ActError || s.Stall > storeStallMax:
 		return &diskFailed
 	}
 	return nil
@@ -200,7 +202,7 @@ func (t *lockd) Fill(node string, full bool) {
 		_ = os.Remove(n.fullFile)
 		return
 	}
-	n.expect(&diskFailed)
+	n.expect(&diskFilled)
 	if err := os.WriteFile(n.fullFile, nil, 0o600); err != nil {
 		n.accuse("cannot be filled: %v", err)
 	}

@@ -244,6 +244,19 @@ const (
 	DeniedChannel        // a channel
 )
 
+// String is the reason in the words of ACL LOG; "" if there is none.
+func (r Reason) String() string {
+	switch r {
+	case DeniedCommand:
+		return "command"
+	case DeniedKey:
+		return "key"
+	case DeniedChannel:
+		return "channel"
+	}
+	return ""
+}
+
 // denial is why a selector does not allow a call.
 type denial struct {
 	reason Reason

@@ -27,12 +27,23 @@ const (
 	aclLogLookback = 10
 )
 
-// noteDenied writes into ACL LOG what the user was denied, or who has tried to be a user.
-func (s *session) noteDenied(reason, user, object string) {
-	context := "toplevel"
+// denialContext is where a client is that calls a command itself.
+func (s *session) denialContext() string {
 	if s.tx != nil {
-		context = "multi"
+		return "multi"
 	}
+	return "toplevel"
+}
+
+// noteScripts writes into ACL LOG what scripts of a request were denied that had the rights of a user.
+func (s *session) noteScripts(user string, res resp.Result) {
+	for _, d := range res.Denied {
+		s.noteDenied(d.Reason, "lua", user, d.Object)
+	}
+}
+
+// noteDenied writes into ACL LOG what the user was denied, or who has tried to be a user.
+func (s *session) noteDenied(reason, context, user, object string) {
 	now := s.srv.clock()
 	d := &denied{count: 1, reason: reason, context: context, object: strings.Clone(cut(object, aclLogObjectBytesMax)),
 		user: strings.Clone(cut(user, aclLogObjectBytesMax)), at: now,

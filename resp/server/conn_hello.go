@@ -136,7 +136,7 @@ func (s *session) login(command, user, password string) resp.Reply {
 func (s *session) authenticate(command, name, password string) bool {
 	user := s.all.Get(name)
 	if user == nil || !user.Lets(password) {
-		s.noteDenied("auth", name, command)
+		s.noteDenied("auth", s.denialContext(), name, command)
 		return false
 	}
 	s.be(user, true)

@@ -19,6 +19,9 @@ func slowlogRows() []row {
 				Summary: "Get the slow log's length"}, Run: action{run: slowlogLen}},
 			{Spec: resp.Spec{Name: "slowlog|reset", Arity: 2, Flags: flags, Group: "server", Since: "2.2.12",
 				Summary: "Clear all entries from the slow log"}, Run: action{run: slowlogReset}},
+			{Spec: resp.Spec{Name: "slowlog|waits", Arity: -2, Flags: flags, Group: "lockd", Since: "1.0.0",
+				Summary: "As GET; each entry ends with the microseconds for which the command waited besides",
+				Syntax:  "[count]"}, Run: action{run: slowlogGet}},
 		},
 	})}
 }
@@ -34,7 +37,7 @@ func slowlogGet(s *session, args resp.Args) resp.Reply {
 			return resp.Err("ERR count should be greater than or equal to -1")
 		}
 	}
-	return resp.Array(s.srv.slowlog.Newest(n)...)
+	return resp.Array(s.srv.slowlog.Newest(n, resp.Is(args[1], "waits"))...)
 }
 
 func slowlogLen(s *session, _ resp.Args) resp.Reply { return resp.Int(s.srv.slowlog.Len()) }
@@ -84,7 +87,8 @@ func latencyHistogram(s *session, args resp.Args) resp.Reply {
 // account keeps the figures of a command that ran by itself.
 func (s *session) account(start time.Time, c *command, args resp.Args, r resp.Reply) {
 	s.countIfError(r)
-	s.accountRun(start, []*command{c}, args, resp.Result{Replies: []resp.Reply{r}})
+	res := resp.Result{Replies: []resp.Reply{r}, TookNs: int64(max(0, s.srv.clock().Sub(start)))}
+	s.accountRun(start, []*command{c}, args, res)
 }
 
 func (s *session) countIfError(r resp.Reply) {
@@ -94,7 +98,8 @@ func (s *session) countIfError(r resp.Reply) {
 }
 
 // accountRun shares the time of a run out among its commands: it took effect as one, and nobody
-// knows more. first are the arguments of the first.
+// knows more. first are the arguments of the first. SLOWLOG is about what a command does, so it goes by the time for
+// which it was executed: the others also by that for which it waited.
 func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, res resp.Result) {
 	took := max(0, s.srv.clock().Sub(start).Microseconds())
 	s.srv.stats.Commands.Add(int64(len(cmds)))
@@ -102,19 +107,19 @@ func (s *session) accountRun(start time.Time, cmds []*command, first resp.Args, 
 	for i, c := range cmds {
 		c.stats.Count(share, replyAt(res, i).IsErr())
 	}
-	set := &s.srv.hub.settings
-	if slow := set.slowlogMicros.Load(); slow >= 0 && took >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
-		s.logSlow(start, took, cmds, first)
+	set, ran := &s.srv.hub.settings, res.TookNs/1000
+	if slow := set.slowlogMicros.Load(); slow >= 0 && ran >= slow && cmds[0].spec.Flags&resp.SkipSlowlog == 0 {
+		s.logSlow(start, ran, max(0, took-ran), cmds, first)
 	}
 	if limit := set.latencyMillis.Load(); limit > 0 && took >= limit*1000 {
 		s.srv.latency.Add(cmds[0].spec.Flags&resp.Fast != 0, start, took/1000)
 	}
 }
 
-func (s *session) logSlow(start time.Time, micros int64, cmds []*command, first resp.Args) {
+func (s *session) logSlow(start time.Time, micros, waited int64, cmds []*command, first resp.Args) {
 	name, _, _ := s.names.get()
 	s.srv.slowlog.Add(stats.Slow{
-		Start: start, Micros: micros, Addr: s.addr, Name: name, More: len(cmds) - 1,
+		Start: start, Micros: micros, Waited: waited, Addr: s.addr, Name: name, More: len(cmds) - 1,
 		Args: stats.SlowArgs(first, func(i int) bool { return cmds[0].hides(first, i) }),
 	}, s.srv.hub.settings.slowlogMax.Load())
 }

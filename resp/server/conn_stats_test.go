@@ -2,10 +2,55 @@ package server
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lockd/resp"
 )
+
+// SLOWLOG has what was executed for long, by itself, in a run, and in a transaction; how long it waited stands beside.
+func TestSlowlogIsExecution(t *testing.T) {
+	var now atomic.Int64
+	srv, fake, addr := startServer(t, func(cfg *Config) {
+		cfg.Clock = func() time.Time { return time.UnixMicro(now.Load()) }
+	})
+	srv.Hub().Publish([]resp.Message{{Kind: resp.MessageConfig, Channel: "slowlog-log-slower-than", Payload: "5000"}})
+	fake.held = func() { now.Add(1_000_000) } // a slow disk
+	c := dial(t, addr)
+	logged := 0
+	for _, step := range []struct {
+		took    time.Duration
+		request string
+		reply   string
+		entry   string // the first word, or ""
+	}{
+		{4999 * time.Microsecond, "SET a 1\r\n", "+OK\r\n", ""},
+		{5 * time.Millisecond, "SET a 1\r\n", "+OK\r\n", "SET"},
+		{4 * time.Millisecond, "MULTI\r\nINCR a\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:2\r\n", ""},
+		{7 * time.Millisecond, "MULTI\r\nINCR a\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:3\r\n", "INCR"},
+	} {
+		fake.mu.Lock()
+		fake.took = step.took
+		fake.mu.Unlock()
+		c.send(step.request + "PING\r\n") // the answer comes when the first is accounted for
+		c.want(step.reply + "+PONG\r\n")
+		if step.entry != "" {
+			logged++
+		}
+		entries := srv.slowlog.Newest(-1, true)
+		if len(entries) != logged {
+			t.Fatalf("%s for %s: %v", step.request, step.took, entries)
+		}
+		if step.entry == "" {
+			continue
+		}
+		e := entries[0].Elems
+		if e[2].Int != step.took.Microseconds() || e[3].Elems[0].Str != step.entry || e[6].Int != 1_000_000-step.took.Microseconds() {
+			t.Errorf("%v", e)
+		}
+	}
+}
 
 // The figures of INFO, SLOWLOG and LATENCY come from what was run.
 func TestFigures(t *testing.T) {
@@ -34,7 +79,7 @@ func TestFigures(t *testing.T) {
 	if !strings.HasPrefix(got["cmdstat_incr"], "calls=1,") || !strings.HasSuffix(got["cmdstat_incr"], ",failed_calls=1") {
 		t.Error("cmdstat_incr:" + got["cmdstat_incr"])
 	}
-	entries := srv.slowlog.Newest(-1)
+	entries := srv.slowlog.Newest(-1, true)
 	if len(entries) != 2 || entries[0].Elems[3].Elems[1].Str != "(redacted)" || !strings.HasPrefix(entries[1].Elems[3].Elems[3].Str, "... (1 more") {
 		t.Error("SLOWLOG", entries)
 	}

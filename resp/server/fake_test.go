@@ -37,6 +37,8 @@ type fakeBackend struct {
 	command  int                        // number of the command in the request
 	late     func(resp.Message)         // takes what an entry changed, for a node that applies it later
 	untraced bool                       // it gives no traces
+	took     time.Duration              // a request is executed for so long
+	denied   []resp.Denial              // what its scripts were denied
 	held     func()                     // is called when a request has taken effect and before it is answered
 	served   chan resp.Reply            // what a blocking command is answered
 	awaited  []uint64                   // entries that a session has waited for
@@ -141,7 +143,7 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		res.Watched.Versions = append(res.Watched.Versions, f.versions[strconv.Itoa(k.DB)+k.Name])
 	}
 	f.index++
-	res.Index = f.index
+	res.Index, res.TookNs, res.Denied = f.index, int64(f.took), f.denied
 	if req.Trace && f.failing == "" && !f.untraced {
 		res.Trace = &resp.Trace{Index: f.index, Marks: marks, Reads: f.reads}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/resp"
 	"lockd/resp/server/wire"
 )
 
@@ -38,20 +39,20 @@ const (
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128     // setting slowlog-max-len
-	aclLogLenDefault        = 128     // setting acllog-max-len
-	aclLogEntriesMax        = 1 << 14 // whatever that says
-	aclLogObjectBytesMax    = 1 << 10 // of a key, channel or name in it
-	aclFileBytesMax         = 8 << 20 // of the file of users
-	genpassBitsMax          = 4096    // ACL GENPASS
-	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
-	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name
-	globStepsPerMessageMax  = 1 << 17 // of all patterns with the channel of a message
-	globStepsPerPattern     = 4       // what it takes to look at a pattern at all
-	globStepsPerListMax     = 1 << 22 // of one pattern with all channels
-	keepAliveSecondsDefault = 300     // setting tcp-keepalive
-	wrongPasswordsMax       = 100     // of an address, in wrongPasswordsWithin; then it is not listened to
-	wrongPasswordsAddrMax   = 4096    // addresses that are remembered for them
+	slowlogLenDefault       = 128                 // setting slowlog-max-len
+	aclLogLenDefault        = 128                 // setting acllog-max-len
+	aclLogEntriesMax        = 1 << 14             // whatever that says
+	aclLogObjectBytesMax    = resp.DenialBytesMax // of a key, channel or name in it
+	aclFileBytesMax         = 8 << 20             // of the file of users
+	genpassBitsMax          = 4096                // ACL GENPASS
+	slowlogMicrosDefault    = 10000               // setting slowlog-log-slower-than
+	globStepsMax            = 1 << 14             // comparisons, 3 to 10 ns each, of one pattern with one name
+	globStepsPerMessageMax  = 1 << 17             // of all patterns with the channel of a message
+	globStepsPerPattern     = 4                   // what it takes to look at a pattern at all
+	globStepsPerListMax     = 1 << 22             // of one pattern with all channels
+	keepAliveSecondsDefault = 300                 // setting tcp-keepalive
+	wrongPasswordsMax       = 100                 // of an address, in wrongPasswordsWithin; then it is not listened to
+	wrongPasswordsAddrMax   = 4096                // addresses that are remembered for them
 )
 
 // A run is bounded like what is taken of the input at once.

@@ -239,18 +239,13 @@ const (
 		"call. This command is no longer allowed for the following reason: "
 )
 
-// reasons are the words of ACL LOG.
-var reasons = map[acl.Reason]string{
-	acl.DeniedCommand: "command", acl.DeniedKey: "key", acl.DeniedChannel: "channel",
-}
-
 // denies says why the user may not make a call; "": he may.
 func (s *session) denies(c *command, args resp.Args) (why string) {
 	reason, object, _ := s.as.Check(c.acl, args)
 	if reason == acl.Allowed {
 		return ""
 	}
-	s.noteDenied(reasons[reason], s.as.Name, object)
+	s.noteDenied(reason.String(), s.denialContext(), s.as.Name, object)
 	switch reason {
 	case acl.DeniedKey:
 		return errNoPermKey
@@ -278,7 +273,7 @@ func (s *session) denyQueued(tx *transaction) {
 		case acl.DeniedChannel:
 			q.denied = errRulesChanged + "no permission to access one of the channels used as arguments"
 		}
-		s.noteDenied(reasons[reason], s.as.Name, object)
+		s.noteDenied(reason.String(), s.denialContext(), s.as.Name, object)
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,33 @@ func TestScriptsNameTheirUser(t *testing.T) {
 	}
 }
 
+// What scripts were denied is in ACL LOG, in Redis's words: of a request and of a transaction.
+func TestScriptsDenialsAreLogged(t *testing.T) {
+	srv, fake, addr := startServer(t, nil)
+	admin, c := dial(t, addr), dial(t, addr)
+	admin.send("ACL SETUSER alice on nopass ~a* +eval +multi +exec +ping\r\n")
+	admin.want("+OK\r\n")
+	fake.mu.Lock()
+	fake.denied = []resp.Denial{{Reason: "command", Object: "incr"}, {Reason: "key", Object: "b"}}
+	fake.mu.Unlock()
+	const eval = "EVAL script 0\r\n"
+	c.send("AUTH alice x\r\n" + eval + "MULTI\r\n" + eval + "EXEC\r\nPING\r\n")
+	c.want("+OK\r\n$-1\r\n+OK\r\n+QUEUED\r\n*1\r\n$-1\r\n+PONG\r\n")
+	var got []string
+	for _, e := range srv.aclLog.newest(10, srv.clock()).Elems {
+		for _, i := range []int{3, 5, 7, 9} {
+			got = append(got, e.Elems[i].Str)
+		}
+		got = append(got, strconv.FormatInt(e.Elems[1].Int, 10))
+		if client := e.Elems[13].Str; !strings.Contains(client, "user=alice") {
+			t.Error(client)
+		}
+	}
+	if want := "key lua b alice 2 command lua incr alice 2"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A change ends what a user may not do any more: to wait, and to monitor.
 func TestChangeOfRulesEnds(t *testing.T) {
 	_, fake, addr := startServer(t, nil)
@@ -89,7 +117,7 @@ func TestNoPasswordLeavesTheSession(t *testing.T) {
 	fake.mu.Lock()
 	sent := fmt.Sprint(fake.lastArgs)
 	fake.mu.Unlock()
-	if kept := fmt.Sprint(srv.slowlog.Newest(10)); strings.Contains(sent+kept, "sesame") || !strings.Contains(sent, "#") {
+	if kept := fmt.Sprint(srv.slowlog.Newest(10, false)); strings.Contains(sent+kept, "sesame") || !strings.Contains(sent, "#") {
 		t.Errorf("%s %s", sent, kept)
 	}
 }

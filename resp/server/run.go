@@ -61,6 +61,7 @@ func (s *session) runPiece() {
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
 	s.heardFrom(res)
+	s.noteScripts(req.User, res)
 	n := len(s.run)
 	if got := len(res.Replies); got > 0 {
 		n = min(n, got)

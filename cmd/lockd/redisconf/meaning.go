@@ -30,6 +30,7 @@ var noSettings = []struct{ instead, lines string }{
 		lock-pattern *
 		lock-show-tokens prefix
 		lock-wake-libraries yes
+		lockd-full-disks
 		lockd-script-memory 67108864
 		lockd-script-steps 10000000
 		maxmemory 0

@@ -25,7 +25,8 @@ type slowEntry struct {
 // entry, its first command.
 type Slow struct {
 	Start      time.Time
-	Micros     int64
+	Micros     int64    // for which it was executed
+	Waited     int64    // microseconds for which it waited besides
 	Args       []string // as SlowArgs has them
 	More       int      // commands of the same run
 	Addr, Name string   // of the client
@@ -64,8 +65,9 @@ func SlowArgs(args resp.Args, hides func(i int) bool) []string {
 	return kept
 }
 
-// Newest is the answer of SLOWLOG GET: up to n entries, newest first; all if n is negative.
-func (l *Slowlog) Newest(n int64) []resp.Reply {
+// Newest is the answer of SLOWLOG GET: up to n entries, newest first; all if n is negative. With waits each ends with
+// what Slow has as Waited: no entry of GET may, as clients read a seventh field as something else or not at all.
+func (l *Slowlog) Newest(n int64, waits bool) []resp.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n < 0 || n > int64(len(l.entries)) {
@@ -76,6 +78,9 @@ func (l *Slowlog) Newest(n int64) []resp.Reply {
 		e := l.entries[len(l.entries)-1-i]
 		list[i] = resp.Array(resp.Int(e.id), resp.Int(e.Start.Unix()), resp.Int(e.Micros), resp.Bulks(e.Args...),
 			resp.Bulk(e.Addr), resp.Bulk(e.Name))
+		if waits {
+			list[i].Elems = append(list[i].Elems, resp.Int(e.Waited))
+		}
 	}
 	return list
 }

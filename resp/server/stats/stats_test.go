@@ -18,17 +18,21 @@ func text(r resp.Reply) string { return string(r.AppendTo(nil, 2)) }
 func TestSlowlogIsBounded(t *testing.T) {
 	var l Slowlog
 	for i := range 10 {
-		l.Add(Slow{Start: time.Unix(int64(i), 0), Args: []string{"GET"}, More: i % 2}, 3)
+		l.Add(Slow{Start: time.Unix(int64(i), 0), Args: []string{"GET"}, More: i % 2, Waited: 7}, 3)
 	}
 	if l.Len() != 3 {
 		t.Errorf("%d entries", l.Len())
 	}
 	want := "*6\r\n:9\r\n:9\r\n:0\r\n*2\r\n$3\r\nGET\r\n$37\r\n... (1 more commands in the same run)\r\n" +
 		"$0\r\n\r\n$0\r\n\r\n"
-	if got := l.Newest(1); len(got) != 1 || text(got[0]) != want {
+	if got := l.Newest(1, false); len(got) != 1 || text(got[0]) != want {
 		t.Errorf("%q", text(resp.Array(got...)))
 	}
-	if got := l.Newest(-1); len(got) != 3 {
+	want = strings.Replace(want, "*6", "*7", 1) + ":7\r\n"
+	if got := l.Newest(1, true); len(got) != 1 || text(got[0]) != want {
+		t.Errorf("%q", text(resp.Array(got...)))
+	}
+	if got := l.Newest(-1, false); len(got) != 3 {
 		t.Errorf("%d entries", len(got))
 	}
 	l.Add(Slow{}, -1)

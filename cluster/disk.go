@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/store"
+	"lockd/resp"
+)
+
+// fullDisks is the replicated setting that names the nodes whose disks keep the state from growing. While it names any,
+// the machine refuses what lets the state grow (resp.DenyOOM), the same on every node.
+const fullDisks = "lockd-full-disks"
+
+// diskEvery is how often a node measures the room on its disk.
+const diskEvery = time.Second
+
+// yieldEvery is how often a leader whose disk is nearly full tries to have another node lead, whose disk is not.
+const yieldEvery = 30 * time.Second
+
+// diskWatch follows the room on this node's disk, and has the cluster refuse what lets the state grow before so many
+// disks are full that no majority is left. One that is full alone stops its node, and no other.
+type diskWatch struct {
+	*core
+	look      func() store.Room // nil: in memory
+	state     *state
+	members   *members
+	elections *elections
+	do        func(context.Context, resp.Request) resp.Result
+
+	room    atomic.Pointer[store.Room]
+	refused atomic.Int64 // requests that were refused before they were logged
+
+	again time.Duration // monotonic: not before does this leader try to hand over
+}
+
+// now is the room as it was measured last.
+func (d *diskWatch) now() store.Room {
+	if room := d.room.Load(); room != nil {
+		return *room
+	}
+	return store.Room{}
+}
+
+// run measures until the node stops.
+func (d *diskWatch) run() {
+	tick := time.NewTicker(diskEvery)
+	defer tick.Stop()
+	for {
+		d.measure()
+		if d.lead.held() {
+			d.judge()
+		}
+		select {
+		case <-tick.C:
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+func (d *diskWatch) measure() {
+	room, was := d.look(), d.now()
+	d.room.Store(&room)
+	switch {
+	case was.Ballast > 0 && room.Ballast == 0:
+		d.log.Warn("the disk is full: the space that was reserved for the log is used now; make room", "freeMiB", room.Free>>20)
+	case was == store.Room{} && room.Free > 0 && room.Ballast == 0 && !room.Short:
+		d.log.Info("no space of the disk is reserved for the log: the disk is small, or its file system cannot reserve any")
+	}
+	switch {
+	case room.Short && !was.Short:
+		d.log.Warn("the disk is nearly full: make room on it, or this node stops; if the disks of too many nodes are, "+
+			"new locks and keys are refused",
+			"freeMiB", room.Free>>20, "reservedMiB", room.Ballast>>20, "missingMiB", room.Missing>>20)
+	case !room.Short && was.Short:
+		d.log.Info("there is room on the disk again", "freeMiB", room.Free>>20)
+	}
+}
+
+// judge has the log say whose disks are full, if that is another list than it says.
+func (d *diskWatch) judge() {
+	members := d.members.survey(context.Background())
+	list := strings.Join(hindered(members), ", ")
+	if list != d.state.full.Load().nodes {
+		ctx, cancel := context.WithTimeout(context.Background(), commitWaitMax)
+		defer cancel()
+		d.do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"CONFIG", "SET", fullDisks, list}}}})
+	}
+	now := d.clock.Monotonic()
+	if d.now().Short && now >= d.again && slices.ContainsFunc(members, leadsBetter) {
+		d.again = now + yieldEvery
+		if err := d.elections.handOver(context.Background(), ""); err != nil {
+			d.log.Debug("another node whose disk has room could not be made leader", "why", err)
+		}
+	}
+}
+
+// leadsBetter reports whether a member may lead, and its disk has room.
+func leadsBetter(m surveyed) bool { return m.Suffrage == raft.Voter && m.err == nil && !m.Short }
+
+// hindered are the voters whose disks are nearly full, if those that answer and have room are no majority.
+func hindered(members []surveyed) (short []string) {
+	voters, able := 0, 0
+	for _, m := range members {
+		if m.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		switch {
+		case m.err != nil:
+		case m.Short:
+			short = append(short, string(m.ID))
+		default:
+			able++
+		}
+	}
+	if able > voters/2 {
+		return nil
+	}
+	slices.Sort(short)
+	return short
+}
+
+// refuses answers a request of which every command would be refused for want of room, so that it is not logged.
+func (d *diskWatch) refuses(o *op) bool {
+	full := d.state.full.Load()
+	if full.nodes == "" || o.req.Block != nil || o.req.Watch != nil || len(o.req.Cmds) == 0 {
+		return false
+	}
+	for i := range o.req.Cmds {
+		if c := &o.req.Cmds[i]; c.Spec == nil || c.Spec.Flags&resp.DenyOOM == 0 {
+			return false
+		}
+	}
+	d.refused.Add(1)
+	o.done(outcomeDone, fail(o.req, full.refusal))
+	return true
+}
+
+// metrics are about the disk; none in memory, or where nothing is known.
+func (d *diskWatch) metrics() []resp.Metric {
+	room := d.room.Load()
+	if room == nil || *room == (store.Room{}) {
+		return nil
+	}
+	return []resp.Metric{
+		resp.GaugeOf("lockd_disk_free_bytes", "What is left of the disk for this node, without the space that is "+
+			"reserved for its log.", room.Free),
+		resp.GaugeOf("lockd_disk_reserved_bytes", "Space that is reserved for the log; 0: it is in use, as the disk is "+
+			"full, or cannot be reserved.", room.Ballast),
+		resp.GaugeOf("lockd_disk_short", "1 while the disk of this node is nearly full.", resp.One(room.Short)),
+		resp.GaugeOf("lockd_disk_refusing", "1 while new locks and keys are refused, as too few disks have room.",
+			resp.One(d.state.full.Load().nodes != "")),
+		resp.CounterOf("lockd_disk_refused_total", "Requests that this node has refused as a leader for want of room, "+
+			"before they were logged.", d.refused.Load()),
+	}
+}
