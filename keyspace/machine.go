@@ -100,7 +100,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
 	m.sweep(at)
-	m.entry, m.servedBytes = m.newMeter(), 0
+	m.meterEntry()
+	m.servedBytes = 0
 	results := make([]resp.Result, len(reqs))
 	for i := range reqs {
 		results[i] = m.do(at, reqs[i])
@@ -118,7 +119,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 // View runs a read; see cluster.Machine.
 func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
 	at.Tick = max(m.tick, at.Tick)
-	m.draws, m.entry = 0, m.newMeter()
+	m.draws = 0
+	m.meterEntry()
 	return m.do(at, req)
 }
 
@@ -138,7 +140,8 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 		return resp.Result{}, false
 	}
 	at.Tick = max(m.tick, at.Tick)
-	m.draws, m.entry, m.request, m.reads = 0, m.newMeter(), m.newMeter(), nil
+	m.meterEntry()
+	m.draws, m.request, m.reads = 0, m.newMeter(), nil
 	m.trial = trial{running: true}
 	c := ctx{m: m, at: at, db: cmd.DB}
 	reply := c.execute(cmd)

@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"strconv"
-	"strings"
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
@@ -74,6 +73,16 @@ type meter struct {
 }
 
 func (m *Machine) newMeter() meter { return meter{baseBytes: m.usedBytes()} }
+
+// meterEntry begins to count for an entry.
+func (m *Machine) meterEntry() {
+	compiled := m.entry.compiled
+	m.entry = m.newMeter()
+	if len(compiled) > 0 {
+		clear(compiled)
+	}
+	m.entry.compiled = compiled
+}
 
 // spend counts work for the running request.
 func (m *Machine) spend(work int64) { m.request.work += work }
@@ -158,10 +167,14 @@ func (m *Machine) affordsProgram(key string, sourceBytes int) bool {
 	if _, paid := e.compiled[key]; paid {
 		return true
 	}
-	if e.compiled == nil || len(e.compiled) >= compiledMax || e.compiledBytes+sourceBytes > compiledBytesMax {
-		e.compiled, e.compiledBytes = map[string]struct{}{}, 0
+	switch {
+	case e.compiled == nil:
+		e.compiled = map[string]struct{}{}
+	case len(e.compiled) >= compiledMax || e.compiledBytes+sourceBytes > compiledBytesMax:
+		clear(e.compiled)
+		e.compiledBytes = 0
 	}
-	e.compiled[strings.Clone(key)] = struct{}{}
+	e.compiled[key] = struct{}{} // it may alias the entry, and lives no longer
 	e.compiledBytes += sourceBytes
 	return m.affords(compileWork + sourceWork*int64(sourceBytes))
 }

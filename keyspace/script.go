@@ -38,7 +38,7 @@ type Scripts interface {
 	) (reply resp.Reply, left resp.ScriptLimits, limited bool)
 }
 
-// scriptRun is a running script or function. Each of its commands gets a context of its own.
+// scriptRun is a running script or function.
 type scriptRun struct {
 	db       int   // SELECT in a script changes it, for this script only
 	readOnly bool  // EVAL_RO, no-writes: no writes
@@ -51,6 +51,8 @@ type scriptRun struct {
 	left  int64 // the steps it may still take
 
 	exhausted string // the request's limit that the script has met; it is then undone
+
+	inner ctx // of the command that runs
 }
 
 // take counts the steps since its last call.
@@ -167,9 +169,9 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if row.Flags&resp.Changes != 0 {
 		run.wrote = true
 	}
-	inner := ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
-	inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
-	reply := row.Run(&inner, args)
+	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
+	run.inner.why = cause{by: row.Name, script: true, condition: true, client: c.why.client}
+	reply := row.Run(&run.inner, args)
 	if row.Flags&resp.DenyOOM != 0 && !run.mayGrow && c.m.settings.noRoom != "" && c.m.keyBytes() > run.base {
 		// Scripts that release a lock call such commands, too, as HINCRBY: what counts is what they do.
 		run.exhausted = c.m.settings.noRoom

@@ -18,6 +18,6 @@
 //	compiler   source to code
 //	libc       C's numbers
 //
-// In each folder a file calls those after it: here functions, vm, programs, sandbox, register, redis,
-// convert. A VM is used by one goroutine at a time and starts none.
+// In each folder a file calls those after it: here functions, vm, programs, straight, straightcode, sandbox,
+// register, redis, convert. A VM is used by one goroutine at a time and starts none.
 package luavm

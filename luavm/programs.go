@@ -14,9 +14,10 @@ const (
 
 // program is a compiled script, or the code of a library.
 type program struct {
-	kind   *programKind
-	source string
-	chunk  *compiler.Chunk
+	kind     *programKind
+	source   string
+	chunk    *compiler.Chunk
+	straight *straightCode // nil for most
 }
 
 // programKind is a kind of program: of them all, one text has one program.
@@ -49,13 +50,16 @@ func (v *VM) program(kind *programKind, s resp.Script) (*program, error) {
 		return nil, resp.Error(kind.compile + message)
 	}
 	p := &program{kind: kind, source: text, chunk: chunk}
+	if !kind.library {
+		p.straight = straighten(chunk)
+	}
 	v.keep(p, strings.Clone(key))
 	return p, nil
 }
 
 // keep puts a program into the cache, and empties it before where it is full.
 func (v *VM) keep(p *program, key string) {
-	size := len(p.source) + p.chunk.Bytes()
+	size := len(p.source) + p.chunk.Bytes() + p.straight.bytes()
 	if len(v.programs) >= programsMax || v.bytes+size > programsBytesMax {
 		v.programs, v.bytes = map[string]*program{}, 0
 		clear(v.mains)

@@ -126,12 +126,17 @@ func (v *VM) command(c lauxlib.Call, raise bool) int {
 func (v *VM) runCommand(args resp.Args) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
-			v.state.Crash(fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack()))
+			v.state.Crash(commandPanic(r))
 		}
 	}()
 	reply, left := v.run(args, v.b.StepsLeft())
 	v.b.SetSteps(left)
 	return reply
+}
+
+// commandPanic is the text of a panic in a command.
+func commandPanic(r any) string {
+	return fmt.Sprintf("luavm: panic in a command of a script: %v\n\n%s", r, debug.Stack())
 }
 
 func (v *VM) failed(c lauxlib.Call, t *lua.LTable, raise bool) int {

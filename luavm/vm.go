@@ -17,6 +17,7 @@ type VM struct {
 	programs map[string]*program
 	bytes    int                         // of programs, by estimate
 	mains    map[*program]*lua.LFunction // the programs as functions of the state
+	straight straight
 
 	// Of libraries of functions:
 	libraryEnv      *lua.LTable // the environment of their functions
@@ -52,11 +53,24 @@ func (v *VM) Run(
 	if err != nil {
 		return resp.Fail(err), lim, false
 	}
+	if p.straight != nil {
+		if reply, left, ok := v.runStraight(p.straight, keys, argv, lim, call); ok {
+			return reply, left, false
+		}
+		call = v.straight.again(call)
+	}
+	return v.interpret(p, s.SHA, keys, argv, lim, call)
+}
+
+// interpret is Run by gopher-lua, which runs any script.
+func (v *VM) interpret(
+	p *program, sha string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
+) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
 	main := v.prepare(p, call)
 	v.state.Globals.RawSetString("KEYS", stringTable(v.state.L, keys))
 	v.state.Globals.RawSetString("ARGV", stringTable(v.state.L, argv))
 	v.b.Fill(lim)
-	return v.finish(s.SHA, v.state.Execute(func(L *lua.LState) {
+	return v.finish(sha, v.state.Execute(func(L *lua.LState) {
 		L.Push(main)
 		v.answer(L, 0)
 	}))
