@@ -83,6 +83,9 @@ func (n *Node) Block(
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
+	if err := n.commands.early(resp.Request{Cmds: []resp.Cmd{cmd}}); err != nil {
+		return resp.Fail(err)
+	}
 	for {
 		call := w.begin(ctx)
 		if call == nil {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -62,6 +65,7 @@ type commands struct {
 		Find(args resp.Args) (*resp.Spec, resp.Reply)
 		Specs() []*resp.Spec
 	}
+	members *members // who says which level is in force
 }
 
 // identify looks up the row of each command that has none yet: the request was made here, or it
@@ -84,20 +88,47 @@ func (k *commands) identify(cmds []resp.Cmd) {
 // own is the row of a command about the node; nil for a command on data.
 func (k *commands) own(c *resp.Cmd) *resp.Row[nodeCommand] { return k.rows.Row(c.Spec) }
 
-// fits returns the error of the first command that the machine does not know, or does not take
-// with so many arguments. The log must not hold such a command: a node that finds one there can
-// only stop. The commands have their Spec afterwards.
+// fits returns the error of the first command that the machine does not know, does not take
+// with so many arguments, or has only from a later level on. The log must not hold such a command: a node that
+// finds one there can only stop. The commands have their Spec afterwards.
 func (k *commands) fits(req resp.Request) error {
 	for i := range req.Cmds {
 		c := &req.Cmds[i]
-		if c.Spec != nil && k.own(c) == nil {
-			continue // it was found and checked when it came
+		if c.Spec == nil || k.own(c) != nil { // otherwise it was found and checked when it came
+			spec, fail := k.data.Find(c.Args)
+			if spec == nil {
+				return resp.Error(fail.Str)
+			}
+			c.Spec = spec
 		}
-		spec, fail := k.data.Find(c.Args)
-		if spec == nil {
-			return resp.Error(fail.Str)
+	}
+	return k.early(req)
+}
+
+// early returns the error of the first command that comes with a later level than the one in force.
+func (k *commands) early(req resp.Request) error {
+	level := k.members.level()
+	for i := range req.Cmds {
+		if s := req.Cmds[i].Spec; s != nil && s.Level > level {
+			return resp.Errorf("ERR '%s' comes with level %d of the cluster, and level %d is in force: %s; nothing was "+
+				"executed (see LOCKD LEVEL)", s.Name, s.Level, level, k.members.whyNot(level+1))
 		}
-		c.Spec = spec
+	}
+	return nil
+}
+
+// fitsEntry returns why an entry of the log can not be applied here: the machine does not know what it asks for.
+func (k *commands) fitsEntry(l *raft.Log, e *entry) error {
+	if e.term != l.Term || l.Data[4] < 3 { // it is void, or so old that it may hold unknown commands
+		return nil
+	}
+	if e.change.level > k.members.highest {
+		return k.members.tooOld(e.change.level)
+	}
+	for _, req := range e.reqs {
+		if err := k.fits(req); err != nil {
+			return fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(err.Error(), 128))
+		}
 	}
 	return nil
 }

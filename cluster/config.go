@@ -232,9 +232,16 @@ type Machine interface {
 	// Specs lists the rows of all commands. Concurrent use is allowed.
 	Specs() []*resp.Spec
 
-	// Formats are versions of what the state and the answers follow from besides the rows,
-	// by name: nodes that do not agree in all must not share a log.
-	Formats() map[string]uint64
+	// Levels are the lowest and the highest level that the machine can, 1 or more. Specs has the rows of the
+	// highest; one with a Spec.Level is there from that level on. Concurrent use is allowed.
+	Levels() (lowest, highest int)
+	// SetLevel has a level in force, one of Levels, from the next call of Apply, View, Try or Restore on. What
+	// those do follows from it alone, whatever the highest is. A new machine is at its lowest level. The
+	// level is not in the machine's image.
+	SetLevel(level int)
+	// Formats are versions of what the state and the answers follow from at a level besides the rows,
+	// by name: nodes that do not agree in all must not share a log. Concurrent use is allowed.
+	Formats(level int) map[string]uint64
 
 	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
 	// come, and runs the requests in order. The same calls in the same order give

@@ -94,6 +94,9 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
 	}
+	if err := r.commands.early(req); err != nil {
+		return fail(req, err.Error())
+	}
 	r.serving.Add(1)
 	defer r.serving.Add(-1)
 	write := r.commands.isOwn(&req) || req.Writes()

@@ -44,6 +44,7 @@
 //	propose.go        the door to the log
 //	recall.go         what must not be logged any more
 //	commands.go       what clients may send
+//	level.go          which level is in force, and when it rises
 //	replicate.go      AppendEntries, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken

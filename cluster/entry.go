@@ -35,7 +35,14 @@ import (
 // their client is.
 // Version 6 is for a machine that keeps the client of each holder of a lock (resp.Stamp.Unowned).
 // Version 7 may say whose rights the scripts of a request have.
-const entryVersion = 7
+// Version 8 is that of a change of the roster which says a level; everything else is written as version 7.
+//
+// A version that nodes of the release before cannot read belongs to a new level (formatsSince), and is written
+// while that is in force.
+const (
+	entryVersion      = 8
+	entryVersionPlain = 7
+)
 
 // The kinds of entry.
 const (
@@ -74,7 +81,7 @@ type entry struct {
 // appendEntry appends the binary form of e.
 func appendEntry(dst []byte, e *entry) []byte {
 	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, entryVersion, e.kind)
+	dst = append(dst, 0, 0, 0, 0, e.version(), e.kind)
 	dst = binary.AppendUvarint(dst, e.term)
 	dst = binary.AppendVarint(dst, e.tick)
 	dst = binary.AppendVarint(dst, e.wall)
@@ -87,6 +94,14 @@ func appendEntry(dst []byte, e *entry) []byte {
 	}
 	setCRC(dst[start:])
 	return dst
+}
+
+// version is the one as which an entry is written.
+func (e *entry) version() byte {
+	if e.kind == entryRoster && e.change.level > 0 {
+		return entryVersion
+	}
+	return entryVersionPlain
 }
 
 func appendChecked(dst []byte, e *entry) []byte {
@@ -167,7 +182,7 @@ func decodeEntry(b []byte) (entry, error) {
 		}
 		e.reqs, e.origins = f.requests(version)
 	case entryRoster:
-		e.change = f.rosterChange()
+		e.change = f.rosterChange(version)
 	default:
 		f.Fail("unknown kind")
 	}

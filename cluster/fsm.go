@@ -33,6 +33,7 @@ type fsm struct {
 	replayTo        uint64      // last entry in the log when the node started; 0: it has been applied
 	replayCommitted bool        // the entries up to replayTo are known to be committed
 	opened          atomic.Bool // NewRaft has returned: any later snapshot comes from the leader
+	tooOld          error       // as NewRaft returns: this node's state is of a level that it cannot do
 	halted          bool        // an entry could not be read: nothing is applied any more
 	digests         [digestsKept]digestAt
 	said            peer.Rarely // of entries that were written in another state
@@ -52,12 +53,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 	if err == nil && e.term == l.Term {
 		err = f.checkDigest(l.Index, &e)
 	}
-	if err == nil && e.term == l.Term && l.Data[4] >= 3 { // older entries may hold unknown commands
-		for _, req := range e.reqs {
-			if bad := f.commands.fits(req); bad != nil {
-				err = fmt.Errorf("a command that this version of lockd does not know: %s", peer.OneLine(bad.Error(), 128))
-			}
-		}
+	if err == nil {
+		err = f.commands.fitsEntry(l, &e)
 	}
 	if err != nil {
 		f.halt(fmt.Errorf("log entry %d: %w: this node stops before it differs from the others", l.Index, err))
@@ -175,7 +172,11 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 // leader.
 func (f *fsm) restore(r io.Reader) error {
 	if !f.opened.Load() {
-		return f.state.restore(r)
+		err := f.state.restore(r)
+		if errors.Is(err, errLevel) {
+			f.tooOld = err // Raft would try the snapshot before it
+		}
+		return err
 	}
 	if err := f.ownLog.checkInstall(); err != nil {
 		return err

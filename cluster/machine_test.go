@@ -32,6 +32,8 @@ type testMachine struct {
 	finds atomic.Int64  // calls of Find
 	slow  time.Duration // of each entry, and read
 	users []string      // whose rights the scripts of each request have
+	can   int           // the highest level; 0: 1
+	level int           // in force; from 2 on INCR adds 10
 }
 
 type testVar struct {
@@ -72,8 +74,18 @@ func (m *testMachine) Find(args resp.Args) (*resp.Spec, resp.Reply) {
 	return &row.Spec, fail
 }
 
-func (m *testMachine) Specs() []*resp.Spec        { return slices.Concat(testTable.Specs(), m.more) }
-func (m *testMachine) Formats() map[string]uint64 { return map[string]uint64{"image": 1} }
+func (m *testMachine) Specs() []*resp.Spec { return slices.Concat(testTable.Specs(), m.more) }
+
+func (m *testMachine) Formats(level int) map[string]uint64 {
+	return map[string]uint64{"image": 1, "incr": uint64(min(level, 2))}
+}
+
+func (m *testMachine) Levels() (lowest, highest int) { return 1, max(m.can, 1) }
+
+func (m *testMachine) SetLevel(level int) {
+	defer m.enter()()
+	m.level = level
+}
 
 func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	defer m.enter()()
@@ -135,9 +147,17 @@ func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 	case "incr":
 		v := m.vars[key]
 		n, _ := strconv.ParseInt(v.Value, 10, 64)
-		v.Value = strconv.FormatInt(n+1, 10)
+		by := int64(1)
+		if m.level >= 2 {
+			by = 10
+		}
+		v.Value = strconv.FormatInt(n+by, 10)
 		m.vars[key] = v
-		return resp.Int(n + 1), nil
+		return resp.Int(n + by), nil
+	case "double":
+		n, _ := strconv.ParseInt(m.vars[key].Value, 10, 64)
+		m.vars[key] = testVar{Value: strconv.FormatInt(2*n, 10)}
+		return resp.Int(2 * n), nil
 	case "publish":
 		return resp.Int(0), []resp.Message{{Channel: key, Payload: strings.Clone(args[2])}}
 	case "config":

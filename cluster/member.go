@@ -59,6 +59,7 @@ func (k *keeper) run() {
 			k.keepRoster()
 			k.follow()
 			k.promote()
+			k.raise()
 		case k.watch.silence() > k.cfg.LeaderWait:
 			// No leader speaks to this node. If it was removed, the others say so when it asks;
 			// Raft itself does not ask once it has seen the removal.
@@ -208,6 +209,45 @@ func (k *keeper) promote() {
 			continue
 		}
 		k.log.Info("a member has caught up and has a vote now", "member", m.ID)
+	}
+}
+
+// raise has the next level in force once every member can do it. Most of the time there is none, and nobody is asked.
+func (k *keeper) raise() {
+	next := k.members.level() + 1
+	if k.members.behind(next) != "" {
+		return
+	}
+	if err := k.raiseTo(context.Background(), next); err != nil {
+		k.log.Debug("the level did not rise", "to", next, "why", err)
+	}
+}
+
+// raiseTo logs that the next level is in force, if every member can do it.
+func (k *keeper) raiseTo(ctx context.Context, level int) error {
+	if err := k.members.mayRaise(ctx, level); err != nil {
+		return err
+	}
+	return k.changeRoster(ctx, rosterChange{level: level})
+}
+
+// setLevel is LOCKD LEVEL with a level.
+func (k *keeper) setLevel(ctx context.Context, level int64) resp.Reply {
+	switch now := int64(k.members.level()); {
+	case level == now:
+		return resp.OK()
+	case level < now:
+		return resp.Errf("ERR level %d is in force, and a level never falls", now)
+	case level > now+1:
+		return resp.Errf("ERR level %d is in force, and rises by one: to %d", now, now+1)
+	}
+	switch err := k.raiseTo(ctx, int(level)); {
+	case err == nil:
+		return resp.OK()
+	case errors.Is(err, errRosterNotDone), errors.Is(err, errRosterUnknown):
+		return resp.Err(resp.ErrNotDone) // it may be asked for twice
+	default:
+		return resp.Errf("ERR level %d cannot be in force yet: %s", level, peer.OneLine(err.Error(), 256))
 	}
 }
 

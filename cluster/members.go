@@ -34,12 +34,15 @@ type members struct {
 
 	metMu sync.Mutex
 	met   map[string]peer.Identity // peers that introduced themselves, by id
+	alike map[string]int           // of each of them the level up to which its rules are those of this node
 	due   chan struct{}            // capacity 1: there is something for the keeper to do
 	book  *startBook
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder
 	rules       string                 // what rulesOf gives of this node
+	lowest      int                    // level that this node can
+	highest     int                    // likewise
 	starts      uint64                 // of this node's data folder
 	tokens      string                 // likewise
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
@@ -49,9 +52,10 @@ type members struct {
 
 func newMembers(c *core) *members {
 	m := &members{
-		core: c, met: map[string]peer.Identity{}, due: make(chan struct{}, 1),
+		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
 		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(),
 	}
+	m.lowest, m.highest = c.cfg.Machine.Levels()
 	m.book = &startBook{keep: m.isMember}
 	m.roster.Store(emptyRoster)
 	m.hints.Store(emptyRoster)
@@ -72,6 +76,7 @@ func (m *members) identity() peer.Identity {
 		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
 		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
+		Level: m.level(), Lowest: m.lowest, Highest: m.highest,
 		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster),
 	}
 }
@@ -120,16 +125,21 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err := m.checkCaller(who, kind); err != nil {
 		return err
 	}
-	if err := checkRules(who, m.cfg.ID, m.rules); err != nil {
+	level, err := m.checkLevel(who)
+	if err != nil {
+		return err
+	}
+	if err := checkRules(who, m.cfg.ID, m.rules, level); err != nil {
 		return err
 	}
 	if err := m.book.meet(who); err != nil {
 		return err
 	}
+	common := alike(who, m.rules, level, m.highest)
 	who.Rules, who.Tokens = "", "" // checked, and no longer needed
 	m.metMu.Lock()
 	if _, known := m.met[who.ID]; known || len(m.met) < metMax {
-		m.met[who.ID] = who
+		m.met[who.ID], m.alike[who.ID] = who, common
 	}
 	m.metMu.Unlock()
 	signal(m.due)
@@ -155,6 +165,36 @@ func (m *members) checkPeer(who peer.Identity) error {
 		return fmt.Errorf("%w (%s)", err, saysUnsure)
 	}
 	return nil
+}
+
+// level is the level in force, as far as this node has applied the log.
+func (m *members) level() int { return m.roster.Load().level }
+
+// checkLevel reports why a node may not take part because of its level, or else the level at which it and this node
+// must be alike. That is the one in force as far as either of them knows: it never falls.
+func (m *members) checkLevel(who peer.Identity) (level int, err error) {
+	level = max(m.level(), who.Level)
+	lowest, highest := max(who.Lowest, levelFirst), max(who.Highest, levelFirst)
+	switch {
+	case level > m.highest:
+		err := m.tooOld(level)
+		m.fatal(err) // the log that this node would be sent is beyond it
+		return level, err
+	case level > highest:
+		return level, fmt.Errorf("node %s %s: level %d is in force, and it can do %s; start a newer lockd on its data "+
+			"folder", who.ID, saysOld, level, sayLevels(lowest, highest))
+	case level < m.lowest || level < lowest:
+		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
+			"and %s; start the version between them first",
+			m.cfg.ID, who.ID, level, sayLevels(m.lowest, m.highest), sayLevels(lowest, highest))
+	}
+	return level, nil
+}
+
+// tooOld says why this node cannot go on.
+func (m *members) tooOld(level int) error {
+	return fmt.Errorf("level %d is in force in this cluster, and this lockd can do %s: start a newer one on node %s",
+		level, sayLevels(m.lowest, m.highest), m.cfg.ID)
 }
 
 // checkCaller reports why a node that has connected may not do what it connected for. A joining
@@ -201,6 +241,9 @@ func (m *members) refused(by string, err error) {
 
 // set takes a new roster into use. state.mu is held.
 func (m *members) set(next *roster) {
+	if was := m.roster.Load(); next.level > was.level && m.raft.started.Load() {
+		m.log.Info("the level in force has risen", "from", was.level, "to", next.level)
+	}
 	m.roster.Store(next)
 	if next.removed[m.cfg.ID] && m.raft.started.Load() {
 		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, saysRemoved))
@@ -228,8 +271,9 @@ func (m *members) disconnectRefused() {
 	m.metMu.Lock()
 	defer m.metMu.Unlock()
 	for id, who := range m.met {
-		if m.checkPeer(who) != nil {
+		if m.checkPeer(who) != nil || m.alike[id] < m.level() {
 			delete(m.met, id)
+			delete(m.alike, id)
 			if m.roster.Load().removed[id] {
 				// It may have asked for its own removal, and wait for the answer.
 				time.AfterFunc(removedGrace, func() { m.peers.Disconnect(id) })

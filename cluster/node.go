@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,8 +79,8 @@ func Open(cfg Config) (*Node, error) {
 func assemble(cfg Config) *Node {
 	c := newCore(cfg)
 	n := &Node{core: c, attempts: newAttempts(), ready: make(chan struct{})}
-	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine}
 	n.members = newMembers(c)
+	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine, members: n.members}
 	n.members.status = n.serveStatus
 	n.state = newState(c, cfg.Machine, n.members)
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
@@ -141,7 +142,11 @@ func (n *Node) open() error {
 		addr := n.peers.ListenAddr() // the system chose the port
 		n.members.advertise.Store(&addr)
 	}
-	if err := n.startRaft(); err != nil {
+	err := n.startRaft()
+	if err == nil && n.fsm.tooOld != nil {
+		_ = n.raft.Shutdown().Error()
+	}
+	if err = cmp.Or(n.fsm.tooOld, err); err != nil {
 		return err
 	}
 	if n.members.roster.Load().removed[n.cfg.ID] { // what the log says may not be committed

@@ -235,7 +235,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 			// It may have been queued in an earlier term, or its node's connection may have ended since.
 			o.done(outcomeNotDone, resp.Result{})
 			continue
-		case o.change == nil && p.refuseUnfit(o):
+		case o.change == nil && p.refuseUnfit(lead, o):
 			continue
 		case o.change != nil:
 			e.kind, e.change = entryRoster, *o.change
@@ -265,13 +265,26 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 }
 
 // refuseUnfit answers an op that must not be logged. A session has checked its commands already;
-// this check is for requests from other nodes.
-func (p *proposer) refuseUnfit(o *op) bool {
+// this check is for requests from other nodes. One of those may know of a level that a leader hears of only with
+// the first entry of its term.
+func (p *proposer) refuseUnfit(lead *leadership, o *op) bool {
 	err := p.commands.fits(o.req)
-	if err != nil {
+	switch {
+	case err == nil:
+		return false
+	case !p.hasOpened(lead):
+		o.done(outcomeNotDone, resp.Result{})
+	default:
 		o.done(outcomeDone, fail(o.req, err.Error()))
 	}
-	return err != nil
+	return true
+}
+
+// hasOpened reports whether an entry of a term has been applied here, and all before it with it.
+func (p *proposer) hasOpened(lead *leadership) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened >= lead.term
 }
 
 // flight is an entry that Raft has not finished.

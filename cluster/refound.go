@@ -128,7 +128,7 @@ func (o *offline) load(x *store.Exam) error {
 		}
 		o.servers, o.wallMs = meta.Configuration.Servers, o.heir.WallMs()
 	}
-	known := &commands{protocol: standalone, data: o.machine}
+	known := &commands{protocol: standalone, data: o.machine, members: o.members}
 	return x.Entries(o.applied, func(l *raft.Log) error { return o.replay(l, known) })
 }
 
@@ -140,12 +140,8 @@ func (o *offline) replay(l *raft.Log, known *commands) error {
 		if err != nil {
 			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
 		}
-		if e.term == l.Term && l.Data[4] >= 3 {
-			for _, req := range e.reqs {
-				if err := known.fits(req); err != nil {
-					return fmt.Errorf("entry %d of the log: a command that this version of lockd does not know: %w", l.Index, err)
-				}
-			}
+		if err := known.fitsEntry(l, &e); err != nil {
+			return fmt.Errorf("entry %d of the log: %w", l.Index, err)
 		}
 		o.count(&e, l)
 		o.state.apply(l, &e)
@@ -184,7 +180,7 @@ func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
 	}
 	old := o.members.roster.Load()
 	o.heir.Refound(fence, r.Hold.Milliseconds())
-	next := &roster{cluster: rand.Text(), members: map[string]member{}, removed: map[string]bool{}}
+	next := &roster{cluster: rand.Text(), members: map[string]member{}, removed: map[string]bool{}, level: old.level}
 	i := &image{applied: max(o.applied, 1), roster: next, write: o.machine.Snapshot()}
 	err = store.Found(r.Dir, store.First{
 		ID: r.ID, Arch: ownArch, PeerAddr: r.PeerAddr, Cluster: next.cluster, LogStore: r.LogStore,

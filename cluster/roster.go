@@ -77,7 +77,11 @@ type roster struct {
 	cluster string            // drawn by the first leader; "" before its first entry
 	members map[string]member // by id
 	removed map[string]bool   // ids of removed nodes: never used again
+	level   int               // in force
 }
+
+// levelFirst is the level of a cluster before any entry says one.
+const levelFirst = 1
 
 // rosterChange is one change of the roster, as an entry of the log carries it.
 // Doing it twice changes nothing.
@@ -85,13 +89,16 @@ type rosterChange struct {
 	cluster string   // taken if the roster has none
 	upsert  []member // added or replaced, unless removed
 	remove  []string // removed for ever
+	level   int      // in force from now on, if it is higher; 0: none
 }
 
-var emptyRoster = &roster{members: map[string]member{}, removed: map[string]bool{}}
+var emptyRoster = &roster{members: map[string]member{}, removed: map[string]bool{}, level: levelFirst}
 
 // with returns the roster after a change.
 func (r *roster) with(c rosterChange) *roster {
-	next := &roster{cluster: r.cluster, members: maps.Clone(r.members), removed: maps.Clone(r.removed)}
+	next := &roster{
+		cluster: r.cluster, members: maps.Clone(r.members), removed: maps.Clone(r.removed), level: max(r.level, c.level),
+	}
 	if next.cluster == "" {
 		next.cluster = c.cluster
 	}
@@ -134,6 +141,7 @@ const (
 	saysWiped   = "has lost its data"
 	saysCopied  = "runs on a copy of its data folder"
 	saysLost    = "has lost what it had confirmed"
+	saysOld     = "is too old for this cluster"
 	saysForeign = "belongs to another cluster" // final for a founder only
 )
 
@@ -145,7 +153,7 @@ func isFinal(text string) bool {
 	if strings.Contains(text, saysUnsure) {
 		return false
 	}
-	return slices.ContainsFunc([]string{saysRemoved, saysWiped, saysCopied, saysLost}, func(says string) bool {
+	return slices.ContainsFunc([]string{saysRemoved, saysWiped, saysCopied, saysLost, saysOld}, func(says string) bool {
 		return strings.Contains(text, says)
 	})
 }
@@ -157,11 +165,16 @@ func (r *roster) append(dst []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(r.members)) {
 		dst = appendMember(dst, r.members[id])
 	}
-	return appendTexts(dst, slices.Sorted(maps.Keys(r.removed)))
+	dst = appendTexts(dst, slices.Sorted(maps.Keys(r.removed)))
+	if r.level > levelFirst {
+		dst = binary.AppendUvarint(dst, uint64(r.level))
+	}
+	return dst
 }
 
-func (f *fields) roster() *roster {
-	r := &roster{cluster: f.name(), members: map[string]member{}, removed: map[string]bool{}}
+// roster reads a roster from an image of a version: before version 2 it is of the first level.
+func (f *fields) roster(version byte) *roster {
+	r := &roster{cluster: f.name(), members: map[string]member{}, removed: map[string]bool{}, level: levelFirst}
 	for range f.Count(1) {
 		f.Item(1)
 		m := f.member()
@@ -170,7 +183,19 @@ func (f *fields) roster() *roster {
 	for _, id := range f.names() {
 		r.removed[id] = true
 	}
+	if version >= 2 {
+		r.level = f.level()
+	}
 	return r
+}
+
+// level reads a level above the first one.
+func (f *fields) level() int {
+	level := f.Uvarint()
+	if level <= levelFirst || level > peer.LevelMax {
+		f.Fail("bad level")
+	}
+	return int(level)
 }
 
 func appendRosterChange(dst []byte, c rosterChange) []byte {
@@ -179,16 +204,24 @@ func appendRosterChange(dst []byte, c rosterChange) []byte {
 	for _, m := range c.upsert {
 		dst = appendMember(dst, m)
 	}
-	return appendTexts(dst, c.remove)
+	dst = appendTexts(dst, c.remove)
+	if c.level > 0 {
+		dst = binary.AppendUvarint(dst, uint64(c.level))
+	}
+	return dst
 }
 
-func (f *fields) rosterChange() rosterChange {
+// rosterChange reads a change from an entry of a version: from version 8 on it says a level.
+func (f *fields) rosterChange(version byte) rosterChange {
 	c := rosterChange{cluster: f.name()}
 	for range f.Count(1) {
 		f.Item(1)
 		c.upsert = append(c.upsert, f.member())
 	}
 	c.remove = f.names()
+	if version >= 8 {
+		c.level = f.level()
+	}
 	return c
 }
 

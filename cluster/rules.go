@@ -18,28 +18,66 @@ import (
 
 // Nodes that would apply one entry with different results must not share a log. What they must have
 // in common is written down as their rules: a word for each command and each format, name:sum, in
-// order. Nodes with different rules refuse each other, so nobody has to remember anything when
-// adding a command.
+// order. A rule that begins at a level above the lowest says so, name:sum:level, and goes on until another
+// one of its name begins; one that ends has no sum. Nodes with different rules at the level in force
+// refuse each other, so nobody has to remember anything when adding a command but the level.
 
 // rulesNamed is how many names an error lists.
 const rulesNamed = 5
 
-// rulesOf writes down the rules of this lockd with a machine.
+// formatsSince are versions of what this package writes. A new one is a new line, with its level.
+var formatsSince = []resp.Rule{
+	{Level: 1, Name: "entry", Version: 8},
+	{Level: 1, Name: "snapshot", Version: 1},
+	{Level: 2, Name: "snapshot", Version: 2},
+}
+
+// rulesOf writes down the rules of this lockd with a machine, at all levels that it can.
 func rulesOf(m Machine) string {
-	words := []string{ruleWord("(entry)", entryVersion), ruleWord("(snapshot)", imageVersion)}
-	for name, version := range m.Formats() {
-		words = append(words, ruleWord("("+name+")", version))
+	lowest, highest := m.Levels()
+	var words []string
+	before := map[string]string{}
+	for level := lowest; level <= highest; level++ {
+		begins := ":" + strconv.Itoa(level)
+		if level == lowest {
+			begins = ""
+		}
+		now := rulesAt(m, level)
+		for name, sum := range now {
+			if before[name] != sum {
+				words = append(words, name+":"+sum+begins)
+			}
+		}
+		for name := range before {
+			if now[name] == "" {
+				words = append(words, name+":"+begins)
+			}
+		}
+		before = now
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// rulesAt are the rules of this lockd with a machine at a level, by name.
+func rulesAt(m Machine, level int) map[string]string {
+	rules := map[string]string{}
+	for _, formats := range []map[string]uint64{resp.RulesAt(formatsSince, level), m.Formats(level)} {
+		for name, version := range formats {
+			rules["("+name+")"] = ruleSum(version)
+		}
 	}
 	var add func(specs []*resp.Spec)
 	add = func(specs []*resp.Spec) {
 		for _, s := range specs {
-			words = append(words, ruleWord(s.Name, s.Arity, uint64(s.Flags), s.Keys, s.Waits))
-			add(s.Subs)
+			if s.Level <= level {
+				rules[s.Name] = ruleSum(s.Arity, uint64(s.Flags), s.Keys, s.Waits)
+				add(s.Subs)
+			}
 		}
 	}
 	add(m.Specs())
-	slices.Sort(words)
-	return strings.Join(words, " ")
+	return rules
 }
 
 // Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what
@@ -50,13 +88,15 @@ func Versions(m Machine) []resp.Field {
 		{Name: "log entry", Value: strconv.Itoa(entryVersion)},
 		{Name: "snapshot", Value: strconv.Itoa(imageVersion)},
 	}
-	formats := m.Formats()
+	lowest, highest := m.Levels()
+	formats := m.Formats(highest)
 	for _, name := range slices.Sorted(maps.Keys(formats)) {
 		list = append(list, resp.Field{Name: name, Value: strconv.FormatUint(formats[name], 10)})
 	}
 	sum := sha256.Sum256([]byte(rulesOf(m)))
 	return append(
 		list,
+		resp.Field{Name: "levels", Value: sayLevels(lowest, highest)},
 		resp.Field{Name: "rules", Value: hex.EncodeToString(sum[:fingerprintBytes])},
 		resp.Field{Name: "architecture", Value: ownArch},
 	)
@@ -65,16 +105,26 @@ func Versions(m Machine) []resp.Field {
 // fingerprintBytes of a sum of all rules are shown: enough for people who compare two.
 const fingerprintBytes = 8
 
-func ruleWord(name string, what ...any) string {
-	return fmt.Sprintf("%s:%08x", name, crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
+func sayLevels(lowest, highest int) string {
+	if lowest == highest {
+		return fmt.Sprintf("level %d", lowest)
+	}
+	return fmt.Sprintf("levels %d to %d", lowest, highest)
 }
 
-// checkRules reports how a node's rules differ from those of this node.
-func checkRules(who peer.Identity, self, rules string) error {
+func ruleSum(what ...any) string {
+	return fmt.Sprintf("%08x", crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
+}
+
+// checkRules reports how a node's rules differ from those of this node, at a level.
+func checkRules(who peer.Identity, self, rules string, level int) error {
 	if who.Rules == rules {
 		return nil
 	}
-	theirs, ours := parseRules(who.Rules), parseRules(rules)
+	theirs, ours := parseRules(who.Rules, level), parseRules(rules, level)
+	if maps.Equal(theirs, ours) {
+		return nil
+	}
 	var more, less, other []string
 	for name, sum := range theirs {
 		switch known, ok := ours[name]; {
@@ -95,13 +145,29 @@ func checkRules(who peer.Identity, self, rules string) error {
 		named(": other rules for %s", other))
 }
 
-func parseRules(rules string) map[string]string {
-	sums := map[string]string{}
+// parseRules reads the rules at a level: by name, the sum of the newest that has begun.
+func parseRules(rules string, level int) map[string]string {
+	sums, since := map[string]string{}, map[string]int{}
 	for word := range strings.FieldsSeq(rules) {
 		name, sum, _ := strings.Cut(word, ":")
-		sums[name] = sum
+		sum, begins, _ := strings.Cut(sum, ":")
+		begun, _ := strconv.Atoi(begins)
+		if begun <= level && begun >= since[name] {
+			sums[name], since[name] = sum, begun
+		}
 	}
+	maps.DeleteFunc(sums, func(_, sum string) bool { return sum == "" })
 	return sums
+}
+
+// alike is the highest level up to which two nodes have the same rules, of those from a level on at which they do.
+func alike(who peer.Identity, rules string, from, highest int) int {
+	for level := from; level < min(highest, who.Highest); level++ {
+		if checkRules(who, "", rules, level+1) != nil {
+			return level
+		}
+	}
+	return max(from, min(highest, who.Highest))
 }
 
 // named puts some names into a sentence, if there are any.

@@ -119,7 +119,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("rules of %d bytes: the limit is near", len(rules))
 	}
 	for _, name := range []string{"set", "script|load", "(entry)", "(snapshot)", "(image)"} {
-		if parseRules(rules)[name] == "" {
+		if parseRules(rules, 1)[name] == "" {
 			t.Errorf("no rule for %s", name)
 		}
 	}
@@ -138,7 +138,7 @@ func TestRules(t *testing.T) {
 	if summary.Summary = "other words"; alone(&summary) != alone(&base) {
 		t.Error("the summary makes a difference")
 	}
-	err := checkRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2")
+	err := checkRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2", 1)
 	if want := "it has 6 commands (b, c, d, e, f, ...) that the latter does not know: other rules for a:"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

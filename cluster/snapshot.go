@@ -23,14 +23,14 @@ import (
 // The image in a snapshot:
 //
 //	magic   8 bytes
-//	version 1 byte, imageVersion
+//	version 1 byte: 1 at the first level, 2 at a higher one, which the roster then says
 //	length  4 bytes, little endian, of the body
 //	body    uvarint: index of the last entry applied; the roster
 //	crc     4 bytes, CRC-32C of the body, little endian
 //	        the machine's own image, up to the end
 const (
 	imageMagic   = "lockdimg"
-	imageVersion = 1
+	imageVersion = 2
 	imageBodyMax = 16 << 20 // bytes
 )
 
@@ -107,7 +107,7 @@ func (i *image) Release() {}
 
 func (i *image) writeTo(w io.Writer) error {
 	body := i.roster.append(binary.AppendUvarint(nil, i.applied))
-	head := append([]byte(imageMagic), imageVersion)
+	head := append([]byte(imageMagic), i.version())
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
 	head = append(head, body...)
 	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, resp.CRC32C))
@@ -115,6 +115,14 @@ func (i *image) writeTo(w io.Writer) error {
 		return err
 	}
 	return i.write(w)
+}
+
+// version is the one as which an image is written. A node that cannot do its level must be able to read which it is.
+func (i *image) version() byte {
+	if i.roster.level > levelFirst {
+		return imageVersion
+	}
+	return 1
 }
 
 // hash is the hash of the state alone: it is equal on nodes that have applied the same entries.
@@ -138,10 +146,11 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}
 	size := binary.LittleEndian.Uint32(head[len(imageMagic)+1:])
-	switch version := head[len(imageMagic)]; {
+	version := head[len(imageMagic)]
+	switch {
 	case string(head[:len(imageMagic)]) != imageMagic:
 		return 0, nil, fmt.Errorf("%w: it does not begin like one", errImage)
-	case version != imageVersion:
+	case version < 1 || version > imageVersion:
 		return 0, nil, fmt.Errorf("%w: format %d is unknown to this version of lockd, which reads up to %d",
 			errImage, version, imageVersion)
 	case size > imageBodyMax:
@@ -156,7 +165,7 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
 	}
 	f := fields{resp.NewDecoder(body)}
-	applied, ros = f.Uvarint(), f.roster()
+	applied, ros = f.Uvarint(), f.roster(version)
 	if err := f.End(); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}

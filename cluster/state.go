@@ -76,7 +76,7 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		return &applied{void: true}, nil
 	}
 	if e.kind == entryRoster {
-		s.members.set(s.members.roster.Load().with(e.change))
+		s.setRoster(s.members.roster.Load().with(e.change))
 		return &applied{}, nil
 	}
 	if l.Data[4] >= 3 && s.machine.Digest() == 0 {
@@ -95,6 +95,12 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	s.noteDeadline()
 	s.noteFull()
 	return &applied{results: results}, msgs
+}
+
+// setRoster takes a new roster into use, and the level that it says. mu is held.
+func (s *state) setRoster(next *roster) {
+	s.machine.SetLevel(next.level)
+	s.members.set(next)
 }
 
 // noteDeadline tells the proposer the tick past which the leader must propose an entry if nothing
@@ -219,12 +225,16 @@ func (s *state) restore(r io.Reader) error {
 		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here",
 			errSnapshotKnown, applied, s.applied)
 	}
+	if ros.level > s.members.highest {
+		return fmt.Errorf("%w: %w", errLevel, s.members.tooOld(ros.level))
+	}
+	s.machine.SetLevel(ros.level)
 	if err := s.machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", errImage, err)
 	}
 	s.applied, s.appliedAt = applied, s.clock.Monotonic()
 	s.appliedNow.Store(applied)
-	s.members.set(ros)
+	s.setRoster(ros)
 	s.noteDeadline()
 	s.noteFull()
 	return nil
@@ -247,6 +257,9 @@ func (s *state) info() []resp.Section {
 // errSnapshotKnown makes a leader send its snapshot again later. It was not this node's leader when
 // the snapshot arrived, and needs none then.
 var errSnapshotKnown = errors.New("the state reaches past this snapshot")
+
+// errLevel is wrapped by the error of a state whose level this lockd cannot do.
+var errLevel = errors.New("level")
 
 // digestAt is a state's digest as of an entry.
 type digestAt struct{ index, digest uint64 }

@@ -55,6 +55,9 @@ var lockdRows = []resp.Row[nodeCommand]{
 				"Removes a member for ever: its id is never used again.", "id", onLeader(cmdRemove)),
 			row("lockd|transfer", -2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
 				"Hands leadership to another voter.", "[id]", onLeader(cmdTransfer)),
+			row("lockd|level", -2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
+				"Returns the level in force and those that each member can do, or has the next one in force.", "[level]",
+				onLeader(cmdLevel)),
 			row("lockd|snapshot", 2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
 				"Takes a snapshot on this node and trims its log.", "", here(cmdSave)),
 			row("lockd|index", 2, resp.Admin|resp.NoScript, lockdGroup, "1.0.0",
@@ -124,6 +127,20 @@ func cmdTransfer(ctx context.Context, n *Node, args resp.Args) resp.Reply {
 		return resp.Errf("ERR leadership stays at %s: %s", n.cfg.ID, peer.OneLine(err.Error(), 256))
 	}
 	return resp.OK()
+}
+
+func cmdLevel(ctx context.Context, n *Node, args resp.Args) resp.Reply {
+	switch len(args) {
+	case 2:
+		return n.members.levels(ctx)
+	case 3:
+		level, err := number(args[2])
+		if err != nil {
+			return resp.Fail(err)
+		}
+		return n.keeper.setLevel(ctx, level)
+	}
+	return resp.WrongArity("lockd|level")
 }
 
 func cmdHash(_ context.Context, n *Node, _ resp.Args) resp.Reply {

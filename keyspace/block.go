@@ -621,7 +621,7 @@ func (m *Machine) readPending(args resp.Args) (pending, bool) {
 	if len(args) == 0 {
 		return pending{}, false
 	}
-	row, _ := table.Find(args)
+	row, _ := m.table.Find(args)
 	if row == nil || !row.Blocks(args) {
 		return pending{}, false
 	}

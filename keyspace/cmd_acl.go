@@ -67,7 +67,7 @@ func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	user := m.users.Get(name)
 	was := 0
 	if user == nil {
-		user = acl.New(known, name)
+		user = acl.New(m.known, name)
 	} else {
 		was = len(user.Text())
 	}
@@ -78,7 +78,7 @@ func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	for i, rule := range args[3:] {
 		rules[i] = strings.Clone(rule)
 	}
-	next, err := user.With(known, rules)
+	next, err := user.With(m.known, rules)
 	if err != nil {
 		return resp.Fail(err)
 	}
@@ -147,7 +147,7 @@ func cmdACLLoad(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.affords(userWork(strings.Count(text, "\n"), len(text))) {
 		return resp.Err(errWorkMeter)
 	}
-	users, err := acl.ReadUsers(known, text)
+	users, err := acl.ReadUsers(c.m.known, text)
 	switch {
 	case err != nil:
 		return resp.Err("ERR " + err.Error())

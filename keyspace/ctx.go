@@ -35,9 +35,9 @@ const errNotLogged = "ERR a command that writes was sent as a read: nothing was 
 // execute runs a command. Its row may already be known from an earlier check.
 func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	row, args := table.Row(cmd.Spec), cmd.Args
-	if row == nil {
+	if row == nil || row.Level > c.m.level {
 		var fail resp.Reply
-		if row, fail = table.Find(args); row == nil {
+		if row, fail = c.m.table.Find(args); row == nil {
 			return fail
 		}
 	}

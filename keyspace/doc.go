@@ -9,6 +9,7 @@
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, and the commands that are elsewhere
+//	level.go     what belongs to which level of the cluster
 //	news.go      what subscribers, and holders of locks, are told of what becomes of them
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions

@@ -37,7 +37,8 @@ import (
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
 // hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared
 // and flags are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd has written opens for
-// ever: a change of the format is a new version, and a file of each version stays in testdata.
+// ever: a change of the format is a new version, which a new level writes, and a file of each version stays in
+// testdata.
 const (
 	imageMagic = "lockdkey"
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
@@ -148,6 +149,7 @@ func (e *entry) write(w *value.Writer) {
 // state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
+	next.speak(m.level, m.language)
 	next.generation = m.generation + 1
 	r, buf := value.NewReader(src), new(entryBuffer)
 	version := readHeader(r)
@@ -155,7 +157,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	next.settings = readSettings(r)
 	if version >= 10 {
 		next.usersRev = r.U64()
-		next.users = readUsers(r)
+		next.users = readUsers(r, next.known)
 	}
 	next.library = readLibrary(r)
 	if version >= 4 {

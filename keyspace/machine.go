@@ -1,8 +1,6 @@
 package keyspace
 
 import (
-	"github.com/zeebo/xxh3"
-
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -33,6 +31,10 @@ type Machine struct {
 	blocked   blocked
 	events    eventLog
 	digest    digest
+
+	// What the cluster's level in force says; it is in no image of this package.
+	level int
+	*language
 
 	// What belongs to the call that is running, or is derived.
 	index      uint64        // of the entry being applied
@@ -71,19 +73,15 @@ type stats struct{ expiredKeys int64 }
 
 // New returns an empty machine that runs its scripts with scripts.
 func New(scripts Scripts) *Machine {
-	m := &Machine{scripts: scripts, settings: defaultSettings(), users: acl.NewUsers(known), blocked: newBlocked()}
+	m := &Machine{
+		scripts: scripts, settings: defaultSettings(), blocked: newBlocked(),
+		level: LevelLowest, language: languages[LevelLowest],
+	}
+	m.users = acl.NewUsers(m.known)
 	for i := range m.dbs {
 		m.dbs[i] = newDatabase()
 	}
 	return m
-}
-
-// Formats are the versions of everything, besides the rows, that the state follows from; see
-// cluster.Machine.
-func (m *Machine) Formats() map[string]uint64 {
-	return map[string]uint64{
-		"image": imageVersion, "deadlocks": 1, "full disks": 1, "names for scripts": xxh3.HashString(elsewhereList),
-	}
 }
 
 // Tick is the log clock, in milliseconds, as of the last Apply.

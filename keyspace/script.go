@@ -141,15 +141,15 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if args[0] == resp.ScriptMay {
 		return c.m.scriptMay(args[1:])
 	}
-	row, fail := table.Find(args)
+	row, fail := c.m.table.Find(args)
 	if row == nil {
-		return scriptError(args, fail)
+		return c.m.scriptError(args, fail)
 	}
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
 	case c.m.user != "":
-		if why, object := c.m.mayCall(known.Of(&row.Spec), args); why != acl.Allowed {
+		if why, object := c.m.mayCall(c.m.known.Of(&row.Spec), args); why != acl.Allowed {
 			c.m.noteDenied(why, object)
 			return resp.Err(errScriptUser[why])
 		}
@@ -183,10 +183,10 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 
 // scriptError translates a wrong name or arity into Redis's words for scripts. fail is the
 // machine's error for the same call.
-func scriptError(args resp.Args, fail resp.Reply) resp.Reply {
-	spec := table.Lookup(args[0])
+func (l *language) scriptError(args resp.Args, fail resp.Reply) resp.Reply {
+	spec := l.table.Lookup(args[0])
 	if spec == nil {
-		if spec = elsewhere.Lookup(args[0]); spec == nil {
+		if spec = l.elsewhere.Lookup(args[0]); spec == nil {
 			return resp.Err(errScriptUnknown)
 		}
 		var leaf *resp.Spec
@@ -235,7 +235,7 @@ func (m *Machine) scriptMay(args resp.Args) resp.Reply {
 	if len(args) == 0 {
 		return resp.Err(errScriptNoArgs)
 	}
-	cmd := known.Called(args)
+	cmd := m.known.Called(args)
 	if cmd == nil {
 		return resp.Err("Invalid command passed to redis.acl_check_cmd()")
 	}

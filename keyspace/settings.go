@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"lockd/keyspace/check"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -143,6 +145,16 @@ var parameters = []parameter{
 	{name: "lazyfree-lazy-user-flush", value: "no"},
 	{name: "lfu-log-factor", value: "10"},
 	{name: "lfu-decay-time", value: "1"},
+}
+
+// sumOfParameters is of their names and defaults: nodes that know others would not take the same CONFIG SET. The
+// first parameter that is added needs a level, as rows have; this sum then leaves out the later ones.
+func sumOfParameters() uint64 {
+	var b strings.Builder
+	for _, p := range parameters {
+		b.WriteString(p.name + " " + p.alias + " " + p.value + "\n")
+	}
+	return xxh3.HashString(b.String())
 }
 
 // parameter is one parameter of CONFIG. One with neither check nor merge is fixed.

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"lockd/resp"
-	"lockd/resp/acl"
 )
 
 // table holds the rows of all families.
@@ -16,7 +15,9 @@ func init() {
 	table = resp.NewTable(
 		stringRows, compareRows, hashRows, listRows, setRows, zsetRows, zsetRangeRows, zsetOpRows,
 		streamRows, streamReadRows, keyRows, blockRows, lockRows, locksRows, scriptRows, pubsubRows, serverRows, memoryRows, functionRows, aclRows)
-	known = acl.NewCommands(table.Specs(), elsewhere.Specs())
+	for level := LevelLowest; level <= Level; level++ {
+		languages[level] = languageOf(level)
+	}
 }
 
 // Find looks up the row of a command; see cluster.Machine.
@@ -56,7 +57,7 @@ command:-1 command|count:2 command|docs:-2 command|getkeys:-4 command|getkeysand
 command|list:-2
 debug:-2 discard:1 exec:1 failover:-1 hello:-1 info:-1 lastsave:1
 latency:-2 latency|help:2 latency|histogram:-2 latency|history:3 latency|latest:2 latency|reset:-2
-lockd:-2 lockd|add:4 lockd|backup:-2 lockd|hash:2 lockd|help:2 lockd|index:2 lockd|members:2
+lockd:-2 lockd|add:4 lockd|backup:-2 lockd|hash:2 lockd|help:2 lockd|index:2 lockd|level:-2 lockd|members:2
 lockd|remove:3 lockd|snapshot:2 lockd|transfer:-2
 monitor:1 multi:1 psubscribe:-2
 pubsub:-2 pubsub|channels:-2 pubsub|help:2 pubsub|numpat:2 pubsub|numsub:-2 pubsub|shardchannels:-2
@@ -69,13 +70,15 @@ ssubscribe:-2 subscribe:-2 sunsubscribe:-1 unsubscribe:-1 unwatch:1 wait:3 waita
 // Elsewhere lists the commands that scripts know and the machine does not have.
 func Elsewhere() []*resp.Spec { return elsewhere.Specs() }
 
-// elsewhereRows reads name:arity, each container before its subcommands.
+// elsewhereRows reads name:arity or name:arity:level, each container before its subcommands.
 func elsewhereRows(list string) []resp.Row[struct{}] {
 	var rows []resp.Row[struct{}]
 	for word := range strings.FieldsSeq(list) {
 		name, digits, _ := strings.Cut(word, ":")
+		digits, since, _ := strings.Cut(digits, ":")
 		arity, _ := resp.ParseInt(digits)
-		row := resp.Row[struct{}]{Spec: resp.Spec{Name: name, Arity: int(arity)}}
+		level, _ := resp.ParseInt(since)
+		row := resp.Row[struct{}]{Spec: resp.Spec{Name: name, Arity: int(arity), Level: int(level)}}
 		if strings.Contains(name, "|") {
 			of := &rows[len(rows)-1]
 			of.Subs = append(of.Subs, row)

@@ -6,9 +6,6 @@ import (
 	"lockd/resp/acl"
 )
 
-// known are the commands that rules can name: all that any node has, whatever this one is started as.
-var known *acl.Commands
-
 // usersMessage tells all users.
 func (m *Machine) usersMessage() resp.Message {
 	return resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
@@ -22,7 +19,7 @@ func writeUsers(u *acl.Users, w *value.Writer) {
 	}
 }
 
-func readUsers(r *value.Reader) *acl.Users {
+func readUsers(r *value.Reader, known *acl.Commands) *acl.Users {
 	users, last := acl.NewUsers(known), ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		name, text := r.Text(), r.Text()

@@ -1,6 +1,9 @@
 package resp
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Flags are what a command's row says about it, in Redis's words, as COMMAND
 // INFO reports them. Routing reads them too, so that no list of names exists
@@ -154,6 +157,7 @@ type Spec struct {
 	// for our own
 	Group   string
 	Since   string // version of Redis that brought it
+	Level   int    // the cluster's level since which the machine has it; 0: it always did. See package keyspace
 	Summary string // one line, as COMMAND DOCS has it
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
 
@@ -267,6 +271,26 @@ func (t *Table[F]) add(row *Row[F]) {
 		row.Spec.Subs = append(row.Spec.Subs, &sub.Spec)
 		sub.Spec.row = sub
 	}
+}
+
+// At is the table of those rows that a level has: what was added later is unknown to it, as it was to
+// whoever wrote that level.
+func (t *Table[F]) At(level int) *Table[F] {
+	at := &Table[F]{rows: map[string]*Row[F]{}}
+	later := func(row Row[F]) bool { return row.Level > level }
+	for _, spec := range t.specs {
+		row := t.Row(spec)
+		switch {
+		case later(*row):
+		case slices.ContainsFunc(row.Subs, later):
+			old := *row
+			old.Subs = slices.DeleteFunc(slices.Clone(row.Subs), later)
+			at.add(&old)
+		default:
+			at.rows[row.Name], at.specs = row, append(at.specs, spec)
+		}
+	}
+	return at
 }
 
 // Specs lists the table's commands in the order of their rows.

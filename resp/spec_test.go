@@ -246,3 +246,32 @@ HELP
 		t.Errorf("a container that is a command too answers\n%s", row.Subs[0].Run)
 	}
 }
+
+// A table as of a level has no row of a later one, nor such a subcommand, and leaves the whole table as it is.
+func TestTableAt(t *testing.T) {
+	sub := func(name string, level int) Row[int] {
+		return Row[int]{Spec: Spec{Name: name, Arity: 2, Level: level}, Run: level}
+	}
+	box := Row[int]{Spec: Spec{Name: "box", Arity: -2}, Subs: []Row[int]{sub("box|old", 0), sub("box|new", 2)}}
+	whole := NewTable([]Row[int]{sub("old", 1), sub("new", 2), box, {Spec: Spec{Name: "plain", Arity: 1}}})
+	for _, c := range []struct {
+		level int
+		call  string
+		want  string
+	}{
+		{1, "old x", ""}, {1, "plain", ""}, {1, "box old", ""},
+		{1, "new x", "unknown command 'new'"}, {1, "new", "unknown command 'new'"}, {1, "box new", "unknown subcommand"},
+		{2, "new x", ""}, {2, "box new", ""}, {2, "new", "wrong number of arguments"}, {3, "new x", ""},
+	} {
+		row, fail := whole.At(c.level).Find(strings.Fields(c.call))
+		if (row != nil) != (c.want == "") || !strings.Contains(fail.Str, c.want) {
+			t.Errorf("level %d: %s: %v, %v", c.level, c.call, row, fail)
+		}
+		if row != nil && whole.Row(&row.Spec) != row {
+			t.Errorf("level %d: %s: the row is not that of its spec", c.level, c.call)
+		}
+	}
+	if row, _ := whole.Find(Args{"box", "new"}); row == nil || row.Run != 2 || len(whole.At(1).Specs()) != 3 {
+		t.Errorf("%v, %v", row, whole.At(1).Specs())
+	}
+}

@@ -21,11 +21,11 @@ import (
 //
 // The bodies are small JSON documents: a later version may add fields.
 //
-// The version also stands for what the commands of an entry do: a lockd that changes what
-// one does raises it. Which commands there are, and in which formats, each node says itself
-// (Identity.Rules). Nodes that would apply the same entry to different ends must not share a log,
-// and do not even connect. So a cluster is upgraded node by node, and serves as long as a
-// majority has one version.
+// What nodes do with an entry they say themselves: which commands there are, and in which formats, at
+// each of the levels that they can (Identity.Rules). Nodes that would apply the same entry to
+// different ends must not share a log, and do not even connect: they must be alike at the level in
+// force. The version is of these messages, and of what follows them; it rises only with a change that the
+// version before would misread.
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
@@ -43,6 +43,7 @@ const Version = helloVersion
 const (
 	NameMax   = 256      // of an id, an address, ...
 	RulesMax  = 32 << 10 // of Rules
+	LevelMax  = 1 << 16  // no bytes: a level
 	TokensMax = 128 * 10 // of Tokens
 )
 
@@ -70,7 +71,10 @@ type Identity struct {
 	ClientAddrs []string // where clients reach it
 	Arch        string   // architecture, and level of it
 	Format      int      // format of entries and snapshots it writes
-	Rules       string   // a word for each rule by which it applies the log
+	Rules       string   // a word for each rule by which it applies the log, at all its levels
+	Level       int      // the level in force, as far as it has applied the log; 0: 1
+	Lowest      int      // the lowest level that it can; 0: 1
+	Highest     int      // the highest; 0: 1
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
 	Tokens      string   // what the last starts drew, the newest last
 }
@@ -193,6 +197,8 @@ func (who Identity) Check() error {
 		return fmt.Errorf("a node with %d bytes of tokens", len(who.Tokens))
 	case len(who.Rules) > RulesMax:
 		return fmt.Errorf("a node with rules of %d bytes (at most %d)", len(who.Rules), RulesMax)
+	case who.Lowest < 0 || who.Lowest > who.Highest || who.Highest > LevelMax || who.Level < 0 || who.Level > who.Highest:
+		return fmt.Errorf("a node at level %d that can do levels %d to %d", who.Level, who.Lowest, who.Highest)
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"lockd/cluster/peer"
+	"lockd/resp"
+)
+
+// The level in force rises by one when every member can do the next one: DESIGN.md, "Levels".
+
+// whyNot says which members keep a level from being in force, in words that follow a colon.
+func (m *members) whyNot(level int) string {
+	if why := m.behind(level); why != "" {
+		return why
+	}
+	return "it is about to rise"
+}
+
+// behind names a member of which it is not known that it can do a level, and would do the same with the log as this
+// node; "": there is none.
+func (m *members) behind(level int) string {
+	if level > m.highest {
+		return fmt.Sprintf("node %s can do %s", m.cfg.ID, sayLevels(m.lowest, m.highest))
+	}
+	for _, s := range m.raft.startedServers() {
+		id := string(s.ID)
+		if id == m.cfg.ID {
+			continue
+		}
+		who, common := m.levelsOf(id)
+		switch {
+		case who.ID == "":
+			return fmt.Sprintf("node %s has not said which levels it can do", id)
+		case who.Highest < level:
+			return fmt.Sprintf("node %s can do %s", id, sayLevels(max(who.Lowest, levelFirst), max(who.Highest, levelFirst)))
+		case common < level:
+			return fmt.Sprintf("node %s has other rules for level %d", id, level)
+		}
+	}
+	return ""
+}
+
+// levelsOf is what a peer has said, and the level up to which its rules are those of this node.
+func (m *members) levelsOf(id string) (who peer.Identity, common int) {
+	m.metMu.Lock()
+	defer m.metMu.Unlock()
+	return m.met[id], m.alike[id]
+}
+
+// mayRaise reports why a level cannot be in force yet: every member must say now that it can. One that is away may come
+// back as it was.
+func (m *members) mayRaise(ctx context.Context, level int) error {
+	for _, s := range m.survey(ctx) {
+		if s.err != nil {
+			return fmt.Errorf("node %s does not answer: start it, or remove it with LOCKD REMOVE %s", s.ID, s.ID)
+		}
+	}
+	if why := m.behind(level); why != "" {
+		return fmt.Errorf("%s", why)
+	}
+	return nil
+}
+
+// levels are the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and those of each member.
+func (m *members) levels(ctx context.Context) resp.Reply {
+	level, waits := m.level(), ""
+	if level < m.highest {
+		waits = m.whyNot(level + 1)
+	}
+	var members []resp.Reply
+	for _, s := range m.survey(ctx) {
+		who, _ := m.identityOf(string(s.ID))
+		state := "up"
+		if s.err != nil {
+			state = "down"
+		}
+		members = append(members, resp.Map(
+			resp.Bulk("id"), resp.Bulk(string(s.ID)),
+			resp.Bulk("lowest"), resp.Int(int64(who.Lowest)),
+			resp.Bulk("highest"), resp.Int(int64(who.Highest)),
+			resp.Bulk("state"), resp.Bulk(state),
+		))
+	}
+	return resp.Map(
+		resp.Bulk("level"), resp.Int(int64(level)),
+		resp.Bulk("waits"), resp.Bulk(waits),
+		resp.Bulk("members"), resp.Array(members...),
+	)
+}
