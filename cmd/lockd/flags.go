@@ -53,17 +53,21 @@ type logFlags struct {
 }
 
 func (f *logFlags) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
-		panic(err) // the flag's enum admits only levels
-	}
 	f.level = &slog.LevelVar{}
-	f.level.Set(level)
+	f.level.Set(levelNamed(f.LogLevel))
 	opts := &slog.HandlerOptions{Level: f.level}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// levelNamed is a level of --log-level.
+func levelNamed(name string) (level slog.Level) {
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		panic(err) // the flag's enum admits only levels
+	}
+	return level
 }
 
 // tuneFlags are the settings that serve and dev share.
@@ -191,6 +195,8 @@ type serveCmd struct {
 	secret  peerSecret
 
 	warnings []string // of lines of the file without an effect
+
+	logLevelNow func() (string, error) // as the file gives it now; nil: nobody asks
 }
 
 // clientsFlagMax bounds --maxclients, as Redis bounds the setting.
@@ -234,9 +240,9 @@ func status(err error) int {
 // parse reads the command line. done is true when it was only asked for help. The error is a join of all that
 // is wrong.
 func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, err error) {
-	given := newSettings(environ)
+	given := newSettings(args, environ)
 	for {
-		c, kctx, err := read(args, given, stdout)
+		c, kctx, err := read(given, stdout)
 		switch {
 		case kctx == nil && err == nil:
 			return nil, true, nil
@@ -254,7 +260,7 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 }
 
 // read has kong read the command line; no context and no error: it was asked for help, and has given it.
-func read(args []string, given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
+func read(given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
 	c, exited := &cli{}, false
 	parser, err := kong.New(c,
 		kong.Name("lockd"),
@@ -267,12 +273,12 @@ func read(args []string, given *settings, stdout io.Writer) (*cli, *kong.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	kctx, err := parser.Parse(args)
+	kctx, err := parser.Parse(given.args)
 	switch {
 	case exited:
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, unknownCommand(args, err, parser.Model)
+		return nil, nil, unknownCommand(given.args, err, parser.Model)
 	}
 	return c, kctx, nil
 }
@@ -370,6 +376,9 @@ func each(err error) (list []error) {
 func (c *serveCmd) take(given *settings) {
 	c.secret.env, c.secret.inEnv = given.env("LOCKD_PEER_SECRET")
 	c.warnings = given.warnings()
+	if given.file != nil {
+		c.logLevelNow = given.logLevelNow
+	}
 }
 
 // check joins what is wrong: first what each setting says by itself, then how they go together.
