@@ -40,6 +40,7 @@ type cli struct {
 	Health  healthCmd  `cmd:"" help:"Say in a sentence whether a node can serve. The exit status is 0 if it can, else 1."`
 	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
 	Drain   drainCmd   `cmd:"" help:"Make a node ready to be taken away for a while: it hands over its leadership, and the others are seen to do without it. The exit status is 1 if they cannot."`
+	Drill   drillCmd   `cmd:"" help:"Try the promise out: three nodes on this machine, one of them is killed, and what clients saw is told."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
@@ -320,6 +321,8 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 		return asClient(&c.Members, given, c.Members.check)
 	case "drain":
 		return asClient(&c.Drain, given, c.Drain.check)
+	case "drill":
+		return &c.Drill, c.Drill.check()
 	case "bench":
 		return asClient(&c.Bench, given, c.Bench.check)
 	case "inspect":
