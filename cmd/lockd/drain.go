@@ -42,7 +42,7 @@ func (c *drainCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	end := time.Now().Add(c.Wait)
 	for {
 		v := d.look(ctx)
-		if v.done || v.hopeless || !time.Now().Add(drainLook).Before(end) {
+		if v.done || v.hopeless || !v.again && !time.Now().Add(drainLook).Before(end) {
 			if _, err := fmt.Fprintln(stdout, show.Escape(v.said)); err != nil || v.done {
 				return err
 			}
@@ -69,6 +69,7 @@ type verdict struct {
 	said     string
 	done     bool // the node can be taken away
 	hopeless bool // and never will be, however long one waits
+	again    bool // it has just handed over: there is more to see, even if nothing is waited for
 }
 
 // look asks the node for the members once, and has it hand over its leadership if the others can do without it.
@@ -98,8 +99,9 @@ func (d *drain) look(ctx context.Context) verdict {
 	if _, v := d.ask(ctx, "LOCKD", "TRANSFER", rest.successor); v.said != "" {
 		return v
 	}
+	first := !d.led
 	d.led = true
-	return verdict{said: d.id + " has to stay: it hands over its leadership to " + rest.successor}
+	return verdict{said: d.id + " has to stay: it hands over its leadership to " + rest.successor, again: first}
 }
 
 // ask asks the node; the verdict says something if there is no good answer.

@@ -160,7 +160,7 @@ func (h *holder) renew(ctx context.Context) error {
 	until := time.Now().Add(h.lease)
 	r, err := h.cluster.Ask(ctx, "RENEW", lockKey, h.token, "PX", h.px)
 	if err != nil {
-		return nil //nolint:nilerr // it is tried again
+		return nil // it is tried again
 	}
 	if err := h.judge(r); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (v *rival) ask(ctx context.Context) error {
 	r, err := v.cluster.Ask(ctx, "LOCK", lockKey, v.token, "PX", v.px)
 	switch {
 	case err != nil:
-		return nil //nolint:nilerr // nobody answers just now
+		return nil // nobody answers just now
 	case r.Kind == resp.KindInt:
 		return v.holder.lost("a rival was granted the lock, with the fence %d, while it was held", r.Int)
 	case r.IsErr():
@@ -277,7 +277,7 @@ func (w *writer) write(ctx context.Context) error {
 		conn, err := w.cluster.Dial(ctx, w.cluster.Addrs[w.turn%len(w.cluster.Addrs)])
 		if err != nil {
 			w.turn++
-			return nil //nolint:nilerr // the next time the next node is asked
+			return nil // the next time the next node is asked
 		}
 		w.conn = conn
 	}

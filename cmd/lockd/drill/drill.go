@@ -47,7 +47,7 @@ const (
 // Run does it all. A BrokenError says that the promise did not hold; any other error, that it could not be tried.
 // Whatever happens, no process is left.
 func (d *Drill) Run(ctx context.Context) error {
-	c, err := d.found(ctx)
+	c, err := d.found()
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (d *Drill) Run(ctx context.Context) error {
 
 func (d *Drill) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
 
-// found starts the nodes.
-func (d *Drill) found(ctx context.Context) (*nodes, error) {
+// found starts the nodes, all or none.
+func (d *Drill) found() (*nodes, error) {
 	c, err := newNodes(d)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (d *Drill) found(ctx context.Context) (*nodes, error) {
 			return nil, fmt.Errorf("%s did not start: %w", n.id, err)
 		}
 	}
-	return c, ctx.Err()
+	return c, nil
 }
 
 // startWork sets the clients to work.
