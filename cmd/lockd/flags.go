@@ -39,6 +39,8 @@ type cli struct {
 	Recover recoverCmd `cmd:"" help:"Where most nodes are lost for good: look at the data folder of one that is left, and with --yes make a new cluster of it."`
 	Health  healthCmd  `cmd:"" help:"Say in a sentence whether a node can serve. The exit status is 0 if it can, else 1."`
 	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
+	Drain   drainCmd   `cmd:"" help:"Make a node ready to be taken away for a while: it hands over its leadership, and the others are seen to do without it. The exit status is 1 if they cannot."`
+	Drill   drillCmd   `cmd:"" help:"Try the promise out: three nodes on this machine, one of them is killed, and what clients saw is told."`
 	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
@@ -53,17 +55,21 @@ type logFlags struct {
 }
 
 func (f *logFlags) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
-		panic(err) // the flag's enum admits only levels
-	}
 	f.level = &slog.LevelVar{}
-	f.level.Set(level)
+	f.level.Set(levelNamed(f.LogLevel))
 	opts := &slog.HandlerOptions{Level: f.level}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// levelNamed is a level of --log-level.
+func levelNamed(name string) (level slog.Level) {
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		panic(err) // the flag's enum admits only levels
+	}
+	return level
 }
 
 // tuneFlags are the settings that serve and dev share.
@@ -191,6 +197,8 @@ type serveCmd struct {
 	secret  peerSecret
 
 	warnings []string // of lines of the file without an effect
+
+	logLevelNow func() (string, error) // as the file gives it now; nil: nobody asks
 }
 
 // clientsFlagMax bounds --maxclients, as Redis bounds the setting.
@@ -234,9 +242,9 @@ func status(err error) int {
 // parse reads the command line. done is true when it was only asked for help. The error is a join of all that
 // is wrong.
 func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, err error) {
-	given := newSettings(environ)
+	given := newSettings(args, environ)
 	for {
-		c, kctx, err := read(args, given, stdout)
+		c, kctx, err := read(given, stdout)
 		switch {
 		case kctx == nil && err == nil:
 			return nil, true, nil
@@ -254,7 +262,7 @@ func parse(args, environ []string, stdout io.Writer) (cmd command, done bool, er
 }
 
 // read has kong read the command line; no context and no error: it was asked for help, and has given it.
-func read(args []string, given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
+func read(given *settings, stdout io.Writer) (*cli, *kong.Context, error) {
 	c, exited := &cli{}, false
 	parser, err := kong.New(c,
 		kong.Name("lockd"),
@@ -267,12 +275,12 @@ func read(args []string, given *settings, stdout io.Writer) (*cli, *kong.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	kctx, err := parser.Parse(args)
+	kctx, err := parser.Parse(given.args)
 	switch {
 	case exited:
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, unknownCommand(args, err, parser.Model)
+		return nil, nil, unknownCommand(given.args, err, parser.Model)
 	}
 	return c, kctx, nil
 }
@@ -311,6 +319,10 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 		return asClient(&c.Health, given, c.Health.check)
 	case "members":
 		return asClient(&c.Members, given, c.Members.check)
+	case "drain":
+		return asClient(&c.Drain, given, c.Drain.check)
+	case "drill":
+		return &c.Drill, c.Drill.check()
 	case "bench":
 		return asClient(&c.Bench, given, c.Bench.check)
 	case "inspect":
@@ -370,6 +382,9 @@ func each(err error) (list []error) {
 func (c *serveCmd) take(given *settings) {
 	c.secret.env, c.secret.inEnv = given.env("LOCKD_PEER_SECRET")
 	c.warnings = given.warnings()
+	if given.file != nil {
+		c.logLevelNow = given.logLevelNow
+	}
 }
 
 // check joins what is wrong: first what each setting says by itself, then how they go together.

@@ -55,33 +55,57 @@ func (c *healthCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 // healthOf asks one node whether it is ready.
 func healthOf(ctx context.Context, node *client.Cluster) (said string, healthy bool) {
 	defer node.Close()
-	r, err := node.Ask(ctx, "INFO", "raft")
-	switch {
-	case err != nil:
-		return show.Escape(fmt.Sprintf("%s does not answer: %v", node.Addr(), err)), false
-	case r.IsErr():
-		return show.Escape(node.Addr() + " refuses: " + r.Str), false
+	fields, said := infoOf(ctx, node, "raft")
+	if said != "" {
+		return show.Escape(said), false
 	}
-	fields, failed := map[string]string{}, []string{}
-	for line := range strings.SplitSeq(r.Str, "\n") {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[name] = value
-		if strings.HasPrefix(name, "ready_") && value != "ok" {
-			failed = append(failed, value)
+	failed := []string{}
+	for _, f := range fields {
+		if strings.HasPrefix(f.Name, "ready_") && f.Value != "ok" {
+			failed = append(failed, f.Value)
 		}
 	}
-	id := fields["node_id"]
+	id := fields.value("node_id")
 	switch {
-	case fields["ready"] == "":
+	case fields.value("ready") == "":
 		said = node.Addr() + " does not say whether it is ready: is it a node of lockd?"
-	case fields["ready"] != "1":
+	case fields.value("ready") != "1":
 		said = id + " is not ready: " + strings.Join(failed, "; ")
-	case fields["leader_id"] == id:
-		return show.Escape(id + " is ready, and leads in term " + fields["term"]), true
+	case fields.value("leader_id") == id:
+		return show.Escape(id + " is ready, and leads in term " + fields.value("term")), true
 	default:
-		return show.Escape(id + " is ready, and follows " + fields["leader_id"] + " in term " + fields["term"]), true
+		return show.Escape(id + " is ready, and follows " + fields.value("leader_id") + " in term " + fields.value("term")), true
 	}
 	return show.Escape(said), false
+}
+
+// infoFields are those of a section of INFO, in its order.
+type infoFields []resp.Field
+
+// value is that of a field, "" if there is none.
+func (f infoFields) value(name string) string {
+	for _, field := range f {
+		if field.Name == name {
+			return field.Value
+		}
+	}
+	return ""
+}
+
+// infoOf asks a node for a section of INFO; said is why there is none.
+func infoOf(ctx context.Context, node *client.Cluster, section string) (fields infoFields, said string) {
+	r, err := node.Ask(ctx, "INFO", section)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("%s does not answer: %v", node.Addr(), err)
+	case r.IsErr():
+		return nil, node.Addr() + " refuses: " + r.Str
+	}
+	for line := range strings.SplitSeq(r.Str, "\n") {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields = append(fields, resp.Field{Name: name, Value: value})
+	}
+	return fields, ""
 }
 
 // membersCmd lists the members of a cluster.
@@ -123,34 +147,57 @@ func isTerminal(w io.Writer) bool {
 
 var errMembersAnswer = errors.New("the answer to LOCKD MEMBERS is not as expected: is it a node of lockd?")
 
+// memberState is a member as LOCKD MEMBERS tells of it.
+type memberState struct {
+	id, peer, role, suffrage, state string
+	clients                         []string
+	applied                         int64
+}
+
+// The words of LOCKD MEMBERS that count.
+const (
+	roleLeader    = "leader"
+	suffrageVoter = "voter"
+	stateUp       = "up"
+)
+
+// readMembers reads what LOCKD MEMBERS has answered.
+func readMembers(r resp.Reply) (members []memberState, err error) {
+	if r.Kind != resp.KindArray {
+		return nil, errMembersAnswer
+	}
+	for _, m := range r.Elems {
+		if m.Kind != resp.KindMap {
+			return nil, errMembersAnswer
+		}
+		s := memberState{
+			id: memberField(m, "id").Str, peer: memberField(m, "peer").Str, role: memberField(m, "role").Str,
+			suffrage: memberField(m, "suffrage").Str, state: memberField(m, "state").Str,
+			applied: memberField(m, "applied").Int,
+		}
+		for _, addr := range memberField(m, "clients").Elems {
+			s.clients = append(s.clients, addr.Str)
+		}
+		members = append(members, s)
+	}
+	return members, nil
+}
+
 // membersTable is what LOCKD MEMBERS has answered. No cell is empty, so that programs can tell them apart.
 func membersTable(r resp.Reply) (*show.Table, error) {
 	t := &show.Table{Columns: []show.Column{
 		{Title: "MEMBER"}, {Title: "ROLE"}, {Title: "SUFFRAGE"}, {Title: "STATE"}, {Title: "APPLIED", Right: true},
 		{Title: "BEHIND", Right: true}, {Title: "PEERS", Min: 12, Middle: true}, {Title: "CLIENTS", Min: 12, Middle: true},
 	}}
-	if r.Kind != resp.KindArray {
-		return nil, errMembersAnswer
-	}
+	members, err := readMembers(r)
 	most := int64(0)
-	for _, m := range r.Elems {
-		most = max(most, memberField(m, "applied").Int)
+	for _, m := range members {
+		most = max(most, m.applied)
 	}
-	for _, m := range r.Elems {
-		if m.Kind != resp.KindMap {
-			return nil, errMembersAnswer
-		}
-		var clients []string
-		for _, addr := range memberField(m, "clients").Elems {
-			clients = append(clients, addr.Str)
-		}
-		row := []string{
-			memberField(m, "id").Str, memberField(m, "role").Str, memberField(m, "suffrage").Str,
-			memberField(m, "state").Str, "-", "-", memberField(m, "peer").Str, strings.Join(clients, ","),
-		}
-		if row[3] == "up" {
-			applied := memberField(m, "applied").Int
-			row[4], row[5] = strconv.FormatInt(applied, 10), strconv.FormatInt(most-applied, 10)
+	for _, m := range members {
+		row := []string{m.id, m.role, m.suffrage, m.state, "-", "-", m.peer, strings.Join(m.clients, ",")}
+		if m.state == stateUp {
+			row[4], row[5] = strconv.FormatInt(m.applied, 10), strconv.FormatInt(most-m.applied, 10)
 		}
 		for i := range row {
 			if row[i] = show.Escape(row[i]); row[i] == "" {
@@ -160,7 +207,7 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	slices.SortFunc(t.Rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return t, nil
+	return t, err
 }
 
 // memberField is a value of a map; nil if there is none.

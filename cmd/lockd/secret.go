@@ -94,8 +94,9 @@ func readSecretFile(path string) (text []byte, mode fs.FileMode, err error) {
 	return text, info.Mode(), err
 }
 
-// reloadSecret has what is in the file of the secret now in force; what is no good changes nothing.
-func (i *instance) reloadSecret(path string) {
+// reloadSecret has what is in the file of the secret now in force; what is no good changes nothing. It reports whether
+// it was good.
+func (i *instance) reloadSecret(path string) bool {
 	var list [][]byte
 	text, _, err := readSecretFile(path)
 	if err == nil {
@@ -103,10 +104,11 @@ func (i *instance) reloadSecret(path string) {
 	}
 	if err != nil {
 		i.log.Warn("the new secret of the peers is no good, and that of before stays in force", "why", err)
-		return
+		return false
 	}
 	i.node.SetPeerSecrets(list)
 	i.log.Info("the secret of the peers was read again", "file", path, "believed", len(list))
+	return true
 }
 
 // warnOfPeers says at each start what is not as it should be with who may be a peer.

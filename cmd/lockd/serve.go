@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"lockd/internal/secure"
 	"lockd/resp"
@@ -120,27 +121,78 @@ func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os
 	for {
 		select {
 		case <-hangups:
-			manager.reloading(func() { i.reload(c) })
+			manager.reloading(func() { i.reload(ctx, c) })
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (i *instance) reload(c *serveCmd) {
-	if i.certs == nil && i.peerCerts == nil && c.PeerSecretFile == "" {
+// reload reads again what can change while the node runs, and says in a line what is in force now. What is no good
+// is an error in the log, and changes nothing.
+func (i *instance) reload(ctx context.Context, c *serveCmd) {
+	var read, kept []string
+	note := func(what string, good bool) {
+		if good {
+			read = append(read, what)
+		} else {
+			kept = append(kept, what)
+		}
+	}
+	if i.certs != nil {
+		note("certificates", i.certs.Reload())
+	}
+	if i.peerCerts != nil {
+		note("certificates of the peers", i.peerCerts.Reload())
+	}
+	if c.PeerSecretFile != "" {
+		note("secret of the peers", i.reloadSecret(c.PeerSecretFile))
+	}
+	if c.logLevelNow != nil {
+		note(i.reloadLogLevel(c.logLevelNow))
+	}
+	if c.Aclfile != "" {
+		note(i.reloadUsers(ctx, c.Aclfile))
+	}
+	if len(read)+len(kept) == 0 {
 		i.log.Info("SIGHUP is ignored: there is no file to read again; SIGTERM stops the node")
 		return
 	}
-	i.log.Info("SIGHUP: certificates and the secret of the peers are read again")
-	for _, certs := range []*secure.Source{i.certs, i.peerCerts} {
-		if certs != nil {
-			certs.Reload()
-		}
+	i.log.Info("SIGHUP: files were read again", "read", strings.Join(read, ", "), "asBefore", strings.Join(kept, ", "))
+}
+
+// reloadLogLevel has the log level of the file of settings in force.
+func (i *instance) reloadLogLevel(now func() (string, error)) (what string, good bool) {
+	level, err := now()
+	switch {
+	case err != nil:
+		i.log.Error("the file of settings is no good any more, and the log level stays: put it right, and send SIGHUP; "+
+			"lockd config check says what is wrong, and the node will not start with it", "why", err)
+		return "log level", false
+	case level == "":
+		return "log level (not of the file: a flag or a variable gives it)", false
 	}
-	if c.PeerSecretFile != "" {
-		i.reloadSecret(c.PeerSecretFile)
+	i.server.SetLogLevel(levelNamed(level))
+	return "log level " + level, true
+}
+
+// reloadMax bounds a load of users, which waits for a leader.
+const reloadMax = 10 * time.Second
+
+// reloadUsers has the users of the file take the place of all that there are, if somebody has changed the file.
+func (i *instance) reloadUsers(ctx context.Context, path string) (what string, good bool) {
+	ctx, cancel := context.WithTimeout(ctx, reloadMax)
+	defer cancel()
+	loaded, err := i.server.LoadUsers(ctx)
+	switch {
+	case err != nil:
+		i.log.Error("the file of users is no good, or nobody leads, and the users stay: put it right, and send SIGHUP",
+			"file", path, "why", err)
+		return "users", false
+	case !loaded:
+		return "users (their file has not changed)", false
 	}
+	return "users", true
 }
 
 // onLoopback reports whether only this machine can reach all of the addresses.

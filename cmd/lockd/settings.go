@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // settings resolve flags that were not on the command line: from the environment first, then from the
 // file of --config. They remember where each value was found.
 type settings struct {
+	args    []string
 	environ []string
 	file    *configFile // nil: there is none, or nobody has asked yet
 
@@ -25,8 +27,8 @@ type settings struct {
 	problems []error           // with those
 }
 
-func newSettings(environ []string) *settings {
-	return &settings{environ: environ, origins: map[string]string{}, leftOut: map[string]bool{}}
+func newSettings(args, environ []string) *settings {
+	return &settings{args: args, environ: environ, origins: map[string]string{}, leftOut: map[string]bool{}}
 }
 
 // Validate implements kong.Resolver; files are checked when they are read.
@@ -81,6 +83,24 @@ func (s *settings) configPath(ctx *kong.Context) string {
 	}
 	path, _ := s.env(variableOf("config"))
 	return path
+}
+
+// logLevelNow is the log level of lockd serve as the file of settings gives it now. "": it has no say, as there is no
+// file, or a flag or a variable gives the level. An error says that the file is no good any more.
+func (s *settings) logLevelNow() (string, error) {
+	now := newSettings(s.args, s.environ)
+	c, kctx, err := read(now, io.Discard)
+	if problems := now.all(); err != nil || len(problems) > 0 {
+		if err != nil {
+			problems = append(problems, now.located(err))
+		}
+		return "", errors.Join(problems...)
+	}
+	const flag = "log-level"
+	if at := originOf(kctx, now, flag); now.file == nil || at == "flag" || at == variableOf(flag) {
+		return "", nil
+	}
+	return c.Serve.LogLevel, nil
 }
 
 // all are the problems so far, those of the file among them.

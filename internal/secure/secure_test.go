@@ -359,9 +359,11 @@ func TestWatch(t *testing.T) {
 		if s.Current() != old || log.count("level=WARN") != 2 {
 			t.Errorf("a file that is gone:\n%s", &log.text)
 		}
+		if s.Reload() {
+			t.Error("a file that is gone is good")
+		}
 		ca.Write(t, dir, 2*month, "lockd")
-		s.Reload()
-		if s.Current() == old {
+		if !s.Reload() || s.Current() == old {
 			t.Error("they are not read when that is asked for")
 		}
 	})

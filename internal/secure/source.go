@@ -60,24 +60,25 @@ func (s *Source) Watch(ctx context.Context) {
 	}
 }
 
-// Reload reads the files again at once. Where they are no good the former ones stay in force, and the log
-// says why.
-func (s *Source) Reload() { s.look(true) }
+// Reload reads the files again at once, and reports whether they are in force now. Where they are no good the former
+// ones stay, and the log says why.
+func (s *Source) Reload() bool { return s.look(true) }
 
-func (s *Source) look(asked bool) {
+// look reports whether the files were read, and are good.
+func (s *Source) look(asked bool) bool {
 	m, sum, err := s.files.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	settled := sum == s.seen
 	s.seen = sum
 	if !asked && (sum == s.taken || !settled) {
-		return
+		return false
 	}
 	s.taken = sum
 	if err != nil {
 		s.log.Warn("the new certificates are no good, and those of before stay in force: put them right, and they "+
 			"are read again", "why", err)
-		return
+		return false
 	}
 	s.now.Store(m)
 	clear(s.warned)
@@ -86,6 +87,7 @@ func (s *Source) look(asked bool) {
 		about = append(about, c.What, c.Subject.String(), c.What+"Expires", c.NotAfter.UTC().Format(time.RFC3339))
 	}
 	s.log.Info("the certificates were read again", about...)
+	return true
 }
 
 // warn tells of each certificate that expires soon, once a day.

@@ -1,15 +1,91 @@
 package server
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+
+	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 // The file of users (Config.ACLFile) is a copy that this node reads and writes when it is told to: the users
 // themselves are in the replicated state, the same on every node.
+type aclFile struct {
+	path string // "": there is none
+
+	mu   sync.Mutex
+	seen [sha256.Size]byte // the sum of what was in it when it was last read or written, or the node started
+}
+
+func newACLFile(path string) *aclFile {
+	f := &aclFile{path: path}
+	if path == "" {
+		return f
+	}
+	if text, err := readACLFile(path); err == nil {
+		f.note(text)
+	}
+	return f
+}
+
+// note remembers what is in the file.
+func (f *aclFile) note(text string) {
+	sum := sha256.Sum256([]byte(text))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = sum
+}
+
+// isNews reports whether something else was in the file.
+func (f *aclFile) isNews(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen != sum
+}
+
+// users reads the users of the file, by the commands that there are; an error is one of Redis's answers.
+func (f *aclFile) users(of *index, text string, err error) (*acl.Users, error) {
+	if err != nil {
+		return nil, resp.Error("ERR Error loading ACLs, opening file '" + f.path + "': " + err.Error())
+	}
+	return acl.ReadFile(of.known, f.path, text)
+}
+
+// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server was made, or since
+// ACL LOAD, ACL SAVE or LoadUsers has dealt with it: what ACL SETUSER has changed since is kept where nobody has touched
+// the file. It reports whether the users were loaded; an error is one of ACL LOAD's answers. It may be called
+// concurrently.
+func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
+	if s.aclFile.path == "" {
+		return false, nil
+	}
+	text, err := readACLFile(s.aclFile.path)
+	if err == nil && !s.aclFile.isNews(text) {
+		return false, nil
+	}
+	users, err := s.aclFile.users(s.index, text, err)
+	if err != nil {
+		return false, err
+	}
+	r := replyAt(s.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: loadUsers(users)}}}), 0)
+	if r.IsErr() {
+		return false, resp.Error(r.Str)
+	}
+	s.aclFile.note(text)
+	return true, nil
+}
+
+// loadUsers is the command that has these users take the place of all that there are.
+func loadUsers(users *acl.Users) resp.Args {
+	return resp.Args{acl.Container.Name, "load", users.Text()}
+}
 
 // What is answered where there is no file, or it cannot be used, in Redis's words.
 const (

@@ -65,35 +65,38 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 
 // aclLoad has the users of the file take the place of all that there are.
 func aclLoad(s *session, _ resp.Args) resp.Reply {
-	path := s.srv.aclFile
-	if path == "" {
+	file := s.srv.aclFile
+	if file.path == "" {
 		return resp.Err(errNoACLFile)
 	}
-	text, err := readACLFile(path)
-	if err != nil {
-		return resp.Err("ERR Error loading ACLs, opening file '" + path + "': " + err.Error())
-	}
-	users, err := acl.ReadFile(s.srv.index.known, path, text)
+	text, err := readACLFile(file.path)
+	users, err := file.users(s.srv.index, text, err)
 	if err != nil {
 		return resp.Fail(err)
 	}
-	return s.changeUsers(resp.Args{acl.Container.Name, "load", users.Text()})
+	r := s.changeUsers(loadUsers(users))
+	if !r.IsErr() {
+		file.note(text)
+	}
+	return r
 }
 
 // aclSave writes the users of the cluster into the file.
 func aclSave(s *session, args resp.Args) resp.Reply {
-	path := s.srv.aclFile
-	if path == "" {
+	file := s.srv.aclFile
+	if file.path == "" {
 		return resp.Err(errNoACLFile)
 	}
 	r := replyAt(s.ask(args), 0)
 	if r.IsErr() || len(r.Elems) != 2 {
 		return r
 	}
-	if err := replaceFile(path, r.Elems[1].Str); err != nil {
-		s.srv.log.Error("the users cannot be saved: ACL SAVE was refused", "file", path, "error", err)
+	text := r.Elems[1].Str
+	if err := replaceFile(file.path, text); err != nil {
+		s.srv.log.Error("the users cannot be saved: ACL SAVE was refused", "file", file.path, "error", err)
 		return resp.Err(errACLSave)
 	}
+	file.note(text)
 	return resp.OK()
 }
 

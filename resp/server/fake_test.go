@@ -46,8 +46,10 @@ type fakeBackend struct {
 
 	known *acl.Commands // the server's
 	users *acl.Users
-	rev   uint64
-	user  string // of the last request
+
+	loaded []string // by ACL LOAD
+	rev    uint64
+	user   string // of the last request
 
 	lastArgs resp.Args // of the last command
 
@@ -113,6 +115,9 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 	defer f.mu.Unlock()
 	if args := req.Cmds; len(args) == 1 && args[0].Args[0] == "acl" && args[0].Args[1] == "save" {
 		return resp.Result{Replies: []resp.Reply{f.learned()}} // a node asks once; no test counts that
+	}
+	if cmds := req.Cmds; len(cmds) == 1 && cmds[0].Args[0] == "acl" && cmds[0].Args[1] == "load" { // with all users
+		return resp.Result{Replies: []resp.Reply{f.load(cmds[0].Args[2])}}
 	}
 	f.requests, f.sighted = append(f.requests, len(req.Cmds)), append(f.sighted, req.Sightings)
 	f.user = req.User
@@ -416,6 +421,15 @@ var fakeACL = map[string]fakeRun{
 	},
 	"list":  func(f *fakeBackend, _ resp.Cmd) resp.Reply { return f.users.List() },
 	"users": func(f *fakeBackend, _ resp.Cmd) resp.Reply { return f.users.Names() },
+}
+
+// load answers a node that has read users from its file.
+func (f *fakeBackend) load(text string) resp.Reply {
+	if f.failing != "" {
+		return resp.Err(f.failing)
+	}
+	f.loaded = append(f.loaded, text)
+	return resp.OK()
 }
 
 // learned answers a node that asks for the users.

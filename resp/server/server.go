@@ -30,7 +30,8 @@ type Server struct {
 	runID    string
 	node     string
 	log      *slog.Logger
-	aclFile  string
+	aclFile  *aclFile
+	logLevel *slog.LevelVar
 	clock    Clock
 	seats    *Seats
 	started  time.Time
@@ -64,7 +65,8 @@ func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
 		password: cfg.Password, version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
-		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: cfg.ACLFile, local: map[string]string{},
+		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: newACLFile(cfg.ACLFile), logLevel: cfg.LogLevel,
+		local:    map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	if s.profile == nil {

@@ -156,16 +156,9 @@ func ownSettings(cfg *Config) map[string]*ownSetting {
 	protect.set(map[bool]string{true: "yes", false: "no"}[cfg.Protect])
 	own := map[string]*ownSetting{protectedMode: protect}
 	if v := cfg.LogLevel; v != nil {
-		word := "warning"
-		switch level := v.Level(); {
-		case level < slog.LevelInfo:
-			word = "debug"
-		case level < slog.LevelWarn:
-			word = "notice"
-		}
 		level := &ownSetting{words: []string{"debug", "verbose", "notice", "warning"},
 			wrong: "argument(s) must be one of the following: debug, verbose, notice, warning"}
-		level.set(word) // v may be stricter than the word: it stays
+		level.set(logWord(v.Level())) // v may be stricter than the word: it stays
 		level.apply = func(word string) { v.Set(logLevels[word]) }
 		own[logLevel] = level
 	}
@@ -174,6 +167,26 @@ func ownSettings(cfg *Config) map[string]*ownSetting {
 		own[maxClients].set(strconv.FormatInt(cfg.ClientsMax, 10))
 	}
 	return own
+}
+
+// logWord is Redis's word for a level.
+func logWord(level slog.Level) string {
+	switch {
+	case level < slog.LevelInfo:
+		return "debug"
+	case level < slog.LevelWarn:
+		return "notice"
+	}
+	return "warning"
+}
+
+// SetLogLevel does as CONFIG SET loglevel. It does nothing where there is no Config.LogLevel. It may be called
+// concurrently.
+func (s *Server) SetLogLevel(level slog.Level) {
+	if own := s.own[logLevel]; own != nil {
+		own.set(logWord(level))
+		s.logLevel.Set(level) // which may be stricter than the word
+	}
 }
 
 // clientsMax is how many clients may be connected, whatever the process has descriptors for.
