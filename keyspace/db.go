@@ -247,7 +247,7 @@ func (m *Machine) begin() {
 // lengths, gigabytes of it.
 func (m *Machine) journalEntry(db int, key string, was *entry) {
 	j := m.journal
-	if j == nil || was != nil && was.version > j.sequence {
+	if j == nil || was != nil && !j.keeps(was) {
 		return
 	}
 	b := bucket(db, key)
@@ -257,6 +257,11 @@ func (m *Machine) journalEntry(db int, key string, was *entry) {
 	}
 	j.undo = append(j.undo, u)
 }
+
+// keeps reports whether a script runs, and has found this value, and not stored it itself: the journal keeps it as it
+// is, so a change begins with a copy. A snapshot asks for copies too, but each node takes it when it likes: its copies
+// cost nothing that is counted, or a request would meet its limit at another command on each node.
+func (j *journal) keeps(was *entry) bool { return j != nil && was.version <= j.sequence }
 
 // found reports whether the script has found a database here, and not made it.
 func (j *journal) found(d *database) bool {

@@ -13,7 +13,8 @@ import (
 
 // Three machines are fed the same random entries. One lives through all of them;
 // one is replaced by its restored image again and again; one also serves reads and
-// writes snapshots in between. They give the same replies, messages and images.
+// writes snapshots in between. They give the same replies, messages and images, and count the same work: it decides
+// where a request meets its limit.
 func TestReplicasAgree(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 7))

@@ -102,6 +102,7 @@ func TestTryAgreesWithApply(t *testing.T) {
 			continue
 		}
 		answered++
+		results[0].Work = 0 // nobody asks what a try has cost
 		if !reflect.DeepEqual(res, results[0]) {
 			t.Fatalf("%s: tried %v, applied %v", line, res, results[0])
 		}
