@@ -28,7 +28,7 @@ func TestScanIsStable(t *testing.T) {
 		for _, count := range []int{1, 7, 100, 5000} {
 			m := New(nil)
 			line := func(form, name string, i int) { do(m, 1, fmt.Sprintf(form, name+strconv.Itoa(i))) }
-			for i := range 500 {
+			for i := range 300 {
 				line(tt.add, "stay", i)
 				line(tt.add, "go", i)
 			}
@@ -41,13 +41,13 @@ func TestScanIsStable(t *testing.T) {
 				if cursor = r.Elems[0].Str; cursor == "0" {
 					break
 				}
-				line(tt.drop, "go", steps%500)
+				line(tt.drop, "go", steps%300)
 				line(tt.add, "new", steps)
 				if steps++; steps%100 == 50 {
 					m = restored(t, image(t, m))
 				}
 			}
-			for i := range 500 {
+			for i := range 300 {
 				if n := seen[fmt.Sprintf("stay%d", i)]; n != 1 {
 					t.Fatalf("%s, count %d: stay%d was returned %d times", tt.scan, count, i, n)
 				}

@@ -293,6 +293,18 @@ func TestGrantedTwice(t *testing.T) {
 	}
 }
 
+// One question needs no measurement: lists come flat, and an error reply is an error.
+func TestAsk(t *testing.T) {
+	refuses := func([]string) string { return "-ERR no\r\n" }
+	addr := startFake(t, map[string]func([]string) string{"REFUSED": refuses}).ln.Addr().String()
+	if got, err := Ask(t.Context(), addr, "ROLE"); err != nil || len(got) == 0 || got[0] != "master" {
+		t.Errorf("ROLE: %q, %v", got, err)
+	}
+	if got, err := Ask(t.Context(), addr, "REFUSED"); err == nil || !strings.Contains(err.Error(), "ERR no") {
+		t.Errorf("an error reply: %q, %v", got, err)
+	}
+}
+
 // A target nobody answers at, and one that has no leader, are said so.
 func TestNoTarget(t *testing.T) {
 	addrs, err := freeport.Addrs("127.0.0.1", 1)
