@@ -46,6 +46,14 @@ func BenchmarkRun(b *testing.B) {
 				v.Run(s, c.keys, c.argv, limits, c.call)
 			}
 		})
+		b.Run(c.name+",by=gopher-lua", func(b *testing.B) {
+			v, s := New(), script(c.source)
+			p, _ := v.program(&scripts, s)
+			b.ReportAllocs()
+			for b.Loop() {
+				v.interpret(p, s.SHA, c.keys, c.argv, limits, c.call)
+			}
+		})
 	}
 }
 

@@ -32,7 +32,7 @@ func (v *VM) fromReply(c lauxlib.Call, r resp.Reply, depth int) lua.LValue {
 	case resp.KindError:
 		return v.errorTable(c, "-"+r.Str)
 	case resp.KindInt:
-		return lua.LNumber(r.Int)
+		return lauxlib.Number(float64(r.Int))
 	case resp.KindBulk:
 		return v.fromText(c, r.Str)
 	case resp.KindNil, resp.KindNilArray:
@@ -266,4 +266,4 @@ func (v *VM) recordTable(c lauxlib.Call, fields int) *lua.LTable {
 func (v *VM) refuse(c lauxlib.Call, text string) { c.Raise(v.errorTable(c, text)) }
 
 // setInt sets t[i] for i > 0.
-func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSet(lua.LNumber(i), value) }
+func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSetInt(i, value) }

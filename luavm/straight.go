@@ -45,10 +45,12 @@ func (v *VM) runStraight(
 	s.keys, s.argv, s.call, s.constants = keys, argv, call, code.constants
 	s.steps, s.bytes = lim.Steps, lim.MemBytes
 	defer func() {
-		if r := recover(); r != nil && s.inCommand {
+		r := recover()
+		if r != nil && s.inCommand {
 			s.inCommand, s.called = false, nil
 			panic(commandPanic(r))
 		}
+		ok = ok && r == nil // a fault of this file ends in gopher-lua too
 	}()
 	result, ok := s.run(code.ops)
 	if ok {

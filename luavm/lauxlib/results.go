@@ -28,12 +28,16 @@ var smallInts = func() (values [1024]lua.LValue) {
 	return values
 }()
 
+// Number is f as a value.
+func Number(f float64) lua.LValue {
+	if i := int(f); f >= 1 && f < float64(len(smallInts)) && float64(i) == f {
+		return smallInts[i]
+	}
+	return lua.LNumber(f)
+}
+
 // PushNumber pushes a number.
 func (c Call) PushNumber(f float64) int {
-	if i := int(f); f >= 1 && f < float64(len(smallInts)) && float64(i) == f {
-		c.L.Push(smallInts[i])
-		return 1
-	}
-	c.L.Push(lua.LNumber(f))
+	c.L.Push(Number(f))
 	return 1
 }
