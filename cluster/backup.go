@@ -350,15 +350,8 @@ func (w *chunkWriter) rest() error {
 
 // beginBackup begins one of a state that has in it all that was acknowledged before, anywhere.
 func (n *Node) beginBackup(ctx context.Context) resp.Reply {
-	cmds := []resp.Cmd{{Args: resp.Args{"LOCKD", "INDEX"}}}
-	n.commands.identify(cmds)
-	reply := n.doOwn(ctx, cmds[0])
-	if reply.Kind != resp.KindInt {
-		return reply
-	}
-	n.Await(ctx, uint64(reply.Int))
-	if n.state.deliveredNow.Load() < uint64(reply.Int) {
-		return resp.Err("LOADING this node is behind the others: nothing was executed, try again, or ask another one")
+	if why := n.catchUp(ctx); why.IsErr() {
+		return why
 	}
 	i := n.state.image(n.snapshots)
 	head := BackupHead{

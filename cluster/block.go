@@ -83,7 +83,7 @@ func (n *Node) Block(
 	if req := w.request(resp.BlockID{}); req.Size() > RequestBytesMax {
 		return resp.Err(errRequestTooLarge)
 	}
-	if err := n.commands.early(resp.Request{Cmds: []resp.Cmd{cmd}}); err != nil {
+	if err := n.checkLevel(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}); err != nil {
 		return resp.Fail(err)
 	}
 	for {

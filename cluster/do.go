@@ -17,6 +17,9 @@ import (
 // if Partly; then those about the node (INFO, WAIT ...), in their order.
 func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 	n.commands.identify(req.Cmds)
+	if err := n.checkLevel(ctx, req); err != nil {
+		return fail(req, err.Error())
+	}
 	isOwn := func(c resp.Cmd) bool { return n.commands.own(&c) != nil }
 	if !slices.ContainsFunc(req.Cmds, isOwn) {
 		return n.router.run(ctx, req)
@@ -41,6 +44,34 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 		}
 	}
 	return resp.Result{Replies: replies, Index: done.Index, TookNs: took, Denied: done.Denied}
+}
+
+// checkLevel refuses a request that comes with a later level than the one in force. This node may have yet to hear of
+// that, so it looks again once it has applied all that is done by now.
+func (n *Node) checkLevel(ctx context.Context, req resp.Request) error {
+	err := n.commands.early(req)
+	if err == nil {
+		return nil
+	}
+	if why := n.catchUp(ctx); why.IsErr() {
+		return err
+	}
+	return n.commands.early(req)
+}
+
+// catchUp returns when all that was acknowledged before, anywhere, has been applied here, or with an error.
+func (n *Node) catchUp(ctx context.Context) resp.Reply {
+	cmds := []resp.Cmd{{Args: resp.Args{"LOCKD", "INDEX"}}}
+	n.commands.identify(cmds)
+	reply := n.doOwn(ctx, cmds[0])
+	if reply.Kind != resp.KindInt {
+		return reply
+	}
+	n.Await(ctx, uint64(reply.Int))
+	if n.state.deliveredNow.Load() < uint64(reply.Int) {
+		return resp.Err("LOADING this node is behind the others: nothing was executed, try again, or ask another one")
+	}
+	return resp.OK()
 }
 
 // doOwn runs a command about the node, on the leader if that must run it.
@@ -93,9 +124,6 @@ const (
 func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	if req.Size() > RequestBytesMax {
 		return fail(req, errRequestTooLarge)
-	}
-	if err := r.commands.early(req); err != nil {
-		return fail(req, err.Error())
 	}
 	r.serving.Add(1)
 	defer r.serving.Add(-1)

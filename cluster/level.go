@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"lockd/cluster/peer"
@@ -15,7 +17,7 @@ func (m *members) whyNot(level int) string {
 	if why := m.behind(level); why != "" {
 		return why
 	}
-	return "it is about to rise"
+	return "a member is away, or it is about to rise"
 }
 
 // behind names a member of which it is not known that it can do a level, and would do the same with the log as this
@@ -52,25 +54,30 @@ func (m *members) levelsOf(id string) (who peer.Identity, common int) {
 // mayRaise reports why a level cannot be in force yet: every member must say now that it can. One that is away may come
 // back as it was.
 func (m *members) mayRaise(ctx context.Context, level int) error {
-	for _, s := range m.survey(ctx) {
-		if s.err != nil {
-			return fmt.Errorf("node %s does not answer: start it, or remove it with LOCKD REMOVE %s", s.ID, s.ID)
-		}
-	}
-	if why := m.behind(level); why != "" {
-		return fmt.Errorf("%s", why)
+	if why := cmp.Or(absent(m.survey(ctx)), m.behind(level)); why != "" {
+		return errors.New(why)
 	}
 	return nil
 }
 
+// absent names a member that does not answer; "": there is none.
+func absent(list []surveyed) string {
+	for _, s := range list {
+		if s.err != nil {
+			return fmt.Sprintf("node %s does not answer: start it, or remove it with LOCKD REMOVE %s", s.ID, s.ID)
+		}
+	}
+	return ""
+}
+
 // levels are the levels as LOCKD LEVEL shows them: the one in force, why it does not rise, and those of each member.
 func (m *members) levels(ctx context.Context) resp.Reply {
-	level, waits := m.level(), ""
+	level, waits, list := m.level(), "", m.survey(ctx)
 	if level < m.highest {
-		waits = m.whyNot(level + 1)
+		waits = cmp.Or(absent(list), m.behind(level+1))
 	}
 	var members []resp.Reply
-	for _, s := range m.survey(ctx) {
+	for _, s := range list {
 		who, _ := m.identityOf(string(s.ID))
 		state := "up"
 		if s.err != nil {

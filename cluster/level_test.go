@@ -66,6 +66,9 @@ func TestMixedLevels(t *testing.T) {
 		c := startCluster(t, 3, can.config)
 		defer c.close()
 		c.settle()
+		for _, node := range c.others(nil) {
+			node.do("LOCKD MEMBERS") // so each meets each, as nodes with a data folder do when they start
+		}
 		c.stays(1)
 		n := 0
 		for _, leads := range []string{"n1", "n3", "n2"} {
@@ -144,8 +147,17 @@ func TestLevelRises(t *testing.T) {
 		c.stays(1)
 		c.expect(c.leader(), "LOCKD LEVEL 2", "-ERR level 2 cannot be in force yet: node n2 does not answer: start it, or remove it with LOCKD REMOVE n2")
 		c.expect(c.leader(), "LOCKD LEVEL 3", "-ERR level 1 is in force, and rises by one: to 2")
+		if got := c.leader().do("LOCKD LEVEL"); !strings.Contains(got, "level :1 $5 waits $68 node n2 does not answer: ") {
+			t.Error(got)
+		}
 		c.expect(c.leader(), "INCR n", ":5")
 		c.start("n2")
+		for leader := c.leader(); leader.members.level() < 2; {
+			time.Sleep(time.Millisecond)
+		}
+		for _, node := range c.others(nil) { // whether it has heard of it or not
+			c.expect(node, "DOUBLE x", ":0")
+		}
 		c.level(2)
 		n := 5
 		for _, node := range c.others(nil) {

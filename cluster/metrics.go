@@ -95,6 +95,9 @@ func (n *Node) leadMetrics() []resp.Metric {
 		resp.GaugeOf("lockd_leader_known", "1 if this node knows who leads.", resp.One(leader != "")),
 		resp.GaugeOf("lockd_leader_silence_seconds", "How long this node has not heard from a leader; 0 if it leads.",
 			silence.Seconds()),
+		resp.GaugeOf("lockd_level", "The level in force, as far as this node has applied the log.", n.members.level()),
+		resp.GaugeOf("lockd_level_highest", "The highest level that this node can do: the one in force rises when all can "+
+			"do the next.", n.members.highest),
 		resp.GaugeOf("lockd_term", "Raft's term: it rises with each election.", n.raft.CurrentTerm()),
 		n.leaderWatch.metric(),
 		resp.CounterOf("lockd_peers_refused_total", "Connections to or from peers that were refused: by the wrong secret, "+

@@ -43,6 +43,7 @@ func TestStrangerDoesNothing(t *testing.T) {
 			{"another's, no cluster", peer.Identity{ID: other.id, Incarnation: other.members.incarnation, Arch: arch}, false},
 			{"another's, other data", peer.Identity{ID: other.id, Cluster: cluster, Arch: arch, Incarnation: "x"}, false},
 			{"the node's own", peer.Identity{ID: leader.id, Cluster: cluster, Arch: arch, Incarnation: leader.members.incarnation}, false},
+			{"at a level that this node cannot do, no cluster", peer.Identity{ID: "x", Arch: arch, Level: 9, Highest: 9}, false},
 			{"of another cluster", peer.Identity{ID: "x", Cluster: "x", Arch: arch}, false},
 		} {
 			tc.who.Rules = leader.members.rules

@@ -257,22 +257,36 @@ func (s *session) open(k target.Kind) (err error) {
 			return err
 		}
 	}
-	isOther := func(kind string) bool { // or a variant of it
-		k := nemesis.Find(kind)
-		return k != nil && k.Name == nemesis.OtherBuild
-	}
-	if slices.ContainsFunc(s.kinds, isOther) && k.Package != "" {
-		conf.Other = filepath.Join(c.Out, "server-other")
-		if err = k.Build(conf.Other, target.OtherBuild, c.buildFlags()...); err != nil &&
-			slices.ContainsFunc(c.Nemesis, isOther) {
-			return fmt.Errorf("--nemesis %s: %w", nemesis.OtherBuild, err)
-		} else if err != nil { // "all" chose it
-			s.kinds = slices.DeleteFunc(s.kinds, isOther)
-			fmt.Fprintf(s.out, "left out: %s: %v\n", nemesis.OtherBuild, err)
-		}
+	if conf.Builds, err = s.moreBuilds(k); err != nil {
+		return err
 	}
 	s.target, err = k.New(conf)
 	return err
+}
+
+// moreBuilds makes the builds that the chosen faults need.
+func (s *session) moreBuilds(k target.Kind) (map[string]string, error) {
+	builds := map[string]string{}
+	for build, kind := range map[string]string{target.OtherBuild: nemesis.OtherBuild, target.NextBuild: nemesis.Upgrade} {
+		needs := func(chosen string) bool { // or a variant of it
+			k := nemesis.Find(chosen)
+			return k != nil && k.Name == kind
+		}
+		if !slices.ContainsFunc(s.kinds, needs) || k.Package == "" {
+			continue
+		}
+		path := filepath.Join(s.cmd.Out, "server-"+build)
+		switch err := k.Build(path, build, s.cmd.buildFlags()...); {
+		case err == nil:
+			builds[build] = path
+		case slices.ContainsFunc(s.cmd.Nemesis, needs):
+			return nil, fmt.Errorf("--nemesis %s: %w", kind, err)
+		default: // "all" chose it
+			s.kinds = slices.DeleteFunc(s.kinds, needs)
+			fmt.Fprintf(s.out, "left out: %s: %v\n", kind, err)
+		}
+	}
+	return builds, nil
 }
 
 // buildFlags are those that go build is given for this run.

@@ -149,7 +149,7 @@ func (e *entry) write(w *value.Writer) {
 // state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
-	next.speak(m.level, m.language)
+	next.level, next.language, next.users = m.level, m.language, acl.NewUsers(m.known)
 	next.generation = m.generation + 1
 	r, buf := value.NewReader(src), new(entryBuffer)
 	version := readHeader(r)

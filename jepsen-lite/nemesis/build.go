@@ -31,24 +31,24 @@ func build(f *Field, fault Fault) (string, func()) {
 	if change == nil {
 		nodes = f.victims(fault.Variant, fault.Dice)[:1]
 		change = func(nodes []string) []string {
-			f.setBuild(true, nodes...)
+			f.setBuild(target.OtherBuild, nodes...)
 			f.refusal(nodes[0], f.others(nodes[0]))
 			return nodes
 		}
 	}
 	what += " " + strings.Join(nodes, " ")
-	if err := f.Target.SetBuild(nodes[0], true); err != nil {
+	if err := f.Target.SetBuild(nodes[0], target.OtherBuild); err != nil {
 		return fmt.Sprintf("%s (%v)", what, err), nil
 	}
 	changed := change(nodes)
-	return what, func() { f.setBuild(false, changed...) }
+	return what, func() { f.setBuild(target.OwnBuild, changed...) }
 }
 
-// setBuild ends nodes and starts them from the other build, or from their own.
-func (f *Field) setBuild(other bool, nodes ...string) {
+// setBuild ends nodes and starts them from a build.
+func (f *Field) setBuild(build string, nodes ...string) {
 	for _, n := range nodes {
 		f.Target.Shutdown(n)
-		_ = f.Target.SetBuild(n, other)
+		_ = f.Target.SetBuild(n, build)
 	}
 	f.restartAll(nodes)
 }
@@ -57,15 +57,15 @@ func (f *Field) setBuild(other bool, nodes ...string) {
 // operator does: never the next one before a majority serves. It returns those that are still
 // changed, as the time of the run is over.
 func (f *Field) rollBuild(nodes []string) (changed []string) {
-	for _, other := range []bool{true, false} {
+	for _, build := range []string{target.OtherBuild, target.OwnBuild} {
 		for i, n := range nodes {
 			if f.isOver() {
-				if other {
+				if build == target.OtherBuild {
 					return nodes[:i]
 				}
 				return nodes[i:]
 			}
-			f.setBuild(other, n)
+			f.setBuild(build, n)
 			f.sides(nodes[:i+1], nodes[i+1:])
 		}
 	}
@@ -74,11 +74,11 @@ func (f *Field) rollBuild(nodes []string) (changed []string) {
 
 // changeAll changes all at once, and back. It returns those that are still changed, likewise.
 func (f *Field) changeAll(nodes []string) (changed []string) {
-	f.setBuild(true, nodes...)
+	f.setBuild(target.OtherBuild, nodes...)
 	if f.sides(nodes, nil); f.isOver() {
 		return nodes
 	}
-	f.setBuild(false, nodes...)
+	f.setBuild(target.OwnBuild, nodes...)
 	f.sides(nodes, nil)
 	return nil
 }
@@ -91,15 +91,15 @@ func (f *Field) sides(changed, rest []string) {
 		most, few = rest, changed
 	}
 	if len(most) > len(f.Target.Nodes())/2 {
-		f.serves(most)
+		f.serves("stuck between builds", most)
 	}
 	for _, n := range few {
 		f.refusal(n, most)
 	}
 }
 
-// serves finds fault with a majority of one build of which a node takes no write.
-func (f *Field) serves(nodes []string) {
+// serves finds fault with nodes that can serve together, and of which one takes no write.
+func (f *Field) serves(fault string, nodes []string) {
 	until := time.Now().Add(buildServes)
 	for _, n := range nodes {
 		for !f.writes(n) {
@@ -107,8 +107,7 @@ func (f *Field) serves(nodes []string) {
 				return
 			}
 			if time.Now().After(until) {
-				f.found.add("stuck between builds", fmt.Sprintf("%v are a majority of one build, and within %s %s takes "+
-					"no write", nodes, buildServes, n))
+				f.found.add(fault, fmt.Sprintf("%v can serve together, and within %s %s takes no write", nodes, buildServes, n))
 				return
 			}
 			time.Sleep(buildLook)

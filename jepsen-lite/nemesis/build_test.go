@@ -29,8 +29,8 @@ func (b *twoBuilds) Running(string) bool             { return true }
 func (b *twoBuilds) Restart(string) error            { return nil }
 func (b *twoBuilds) Said(string, string) (said bool) { return !b.quiet }
 
-func (b *twoBuilds) SetBuild(node string, other bool) error {
-	b.other[node] = other
+func (b *twoBuilds) SetBuild(node, build string) error {
+	b.other[node] = build == target.OtherBuild
 	return nil
 }
 

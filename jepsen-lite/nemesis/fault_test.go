@@ -53,6 +53,12 @@ func fieldOf(t *testing.T, c target.Config) *Field {
 	return (&Field{Target: tgt}).own(nil)
 }
 
+// builds is a target with one more build.
+func builds(t *testing.T, build string) target.Config {
+	t.Helper()
+	return target.Config{Builds: map[string]string{build: server(t, build)}}
+}
+
 // whole waits until all nodes serve again.
 func whole(t *testing.T, f *Field) {
 	t.Helper()
@@ -315,7 +321,7 @@ func TestFaultLacking(t *testing.T) {
 // All nodes are changed to another build and back, one after the other and together: no step
 // is found fault with, and in the end they are whole.
 func TestFaultBuildOfAll(t *testing.T) {
-	f := fieldOf(t, target.Config{Other: server(t, target.OtherBuild)})
+	f := fieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"rolling", "together"} {
 		what, _ := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		whole(t, f)
@@ -332,7 +338,7 @@ func TestFaultBuildOfAll(t *testing.T) {
 // A node of another build is refused and refuses, does nothing, and is a member again in its
 // own build.
 func TestFaultBuild(t *testing.T) {
-	f := fieldOf(t, target.Config{Other: server(t, target.OtherBuild)})
+	f := fieldOf(t, builds(t, target.OtherBuild))
 	for i, variant := range []string{"leader", "follower"} {
 		what, undo := build(f, Fault{Kind: "build", Variant: variant, Dice: uint64(i)})
 		if undo == nil {
@@ -347,6 +353,29 @@ func TestFaultBuild(t *testing.T) {
 		}
 		undo()
 		whole(t, f)
+		t.Log(what)
+	}
+	if found := f.Found(); len(found) > 0 {
+		t.Errorf("found: %v", found)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// Nodes go to the next release and back, and up: every node serves after each step, and the level rises when all are up.
+func TestFaultUpgrade(t *testing.T) {
+	f := fieldOf(t, builds(t, target.NextBuild))
+	for i, variant := range []string{"back", "up", "back"} {
+		what, _ := upgrade(f, Fault{Kind: Upgrade, Variant: variant, Dice: uint64(i)})
+		whole(t, f)
+		want := 1
+		if i > 0 {
+			want = 2
+		}
+		if got := f.level(f.Target.Nodes()[0]); got != want {
+			t.Errorf("%s: level %d", what, got)
+		}
 		t.Log(what)
 	}
 	if found := f.Found(); len(found) > 0 {

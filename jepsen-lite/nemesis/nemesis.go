@@ -166,6 +166,12 @@ var Table = []Kind{
 		[]string{"leader", "follower", "rolling", "together"}, false, restarts, build,
 	},
 	{
+		Upgrade,
+		"nodes go to the next release and back, one at a time, and then all of them, when the level rises: after each " +
+			"step every node serves; in a step of its own",
+		[]string{"back", "up"}, false, restarts, upgrade,
+	},
+	{
 		"quiet",
 		"nobody asks for anything for 1 to 10 s; then one client does, once, at each node, which must answer within " +
 			"1 s; then all at once; in a step of its own",
@@ -219,7 +225,7 @@ type Step struct {
 }
 
 // alone are the kinds of faults that have a step to themselves.
-var alone = []string{"scenario", "quiet", "build"}
+var alone = []string{"scenario", "quiet", OtherBuild, Upgrade}
 
 // wideOneIn is how many steps of a mixed plan there are for one that is wide.
 const wideOneIn = 8

@@ -38,7 +38,8 @@ func (s *slowest) PutBack(string, string) bool          { return true }
 func (s *slowest) Fault(string, string) (string, error) { return "", os.ErrDeadlineExceeded }
 func (s *slowest) Fill(string, bool)                    {}
 func (s *slowest) LimitFiles(string, int) error         { return nil }
-func (s *slowest) SetBuild(string, bool) error          { return nil }
+func (s *slowest) SetBuild(string, string) error        { return nil }
+func (s *slowest) Adopt(string)                         {}
 func (s *slowest) Said(string, string) bool             { return false }
 func (s *slowest) ResetFaults(string)                   {}
 func (s *slowest) Die(string, target.Act)               {}

@@ -14,15 +14,21 @@ import (
 	"strings"
 )
 
-// patchDir, in the repository, has a file NAME.patch for each bug, and for the other build:
+// patchDir, in the repository, has a file NAME.patch for each bug, and for each other build:
 // what plants it in the sources.
 const patchDir = "jepsen-lite/planted"
 
-// OtherBuild plants no bug, but the command OtherCommand: what is built with it is another
-// build of lockd.
+// Builds that have no bug.
 const (
+	// OwnBuild is the one that a target starts with.
+	OwnBuild = ""
+	// OtherBuild has the command OtherCommand at the same level: it must be refused.
 	OtherBuild   = "other-build"
 	OtherCommand = "jepsenlite.other"
+	// NextBuild stands for the next release: it can do one level more, at which it has the command NextCommand and
+	// gives other fences.
+	NextBuild   = "next-build"
+	NextCommand = "jepsenlite.next"
 )
 
 // Build builds the server of a target, with a bug planted in it ("": none), and with more

@@ -145,6 +145,27 @@ func TestPlantFails(t *testing.T) {
 	fails("git applies the patch, and there is none: ", writePatch(t, " one\n-two\n+2\n"))
 }
 
+// The next build has its command, in a file that comes before that of the table, and more.
+func TestNextBuild(t *testing.T) {
+	repo, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := plant(repo, filepath.Join(repo, patchDir, NextBuild+".patch"), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := replaced(t, overlay)
+	text, err := os.ReadFile(files[filepath.Join(repo, "keyspace", "cmd_jepsenlite.go")])
+	if err != nil || !bytes.Contains(text, []byte(strconv.Quote(NextCommand))) || len(files) != 3 {
+		t.Errorf("%v, %v\n%s", files, err, text)
+	}
+	out, err := exec.Command("go", "build", "-overlay", overlay, "lockd/keyspace").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The other build has the command that makes it another one, in a file that comes before
 // that of the table.
 func TestOtherBuild(t *testing.T) {

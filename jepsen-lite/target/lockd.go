@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,8 @@ type lockd struct {
 	names []string
 	nodes map[string]*lockdNode
 
-	own, other string // builds
+	buildsMu sync.Mutex
+	builds   map[string]string // binaries, OwnBuild's too
 
 	savedMu sync.Mutex
 	saved   int64 // index of the newest snapshot that a node has told of
@@ -55,7 +57,8 @@ func newLockd(c Config) (Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, own: c.Binary, other: c.Other}
+	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, builds: map[string]string{OwnBuild: c.Binary}}
+	maps.Copy(t.builds, c.Builds)
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
@@ -196,19 +199,27 @@ func (t *lockd) isStrange(node string) bool {
 }
 
 // SetBuild implements Target.
-func (t *lockd) SetBuild(node string, other bool) error {
-	n := t.nodes[node]
-	path := t.own
-	if other {
-		if path = t.other; path == "" {
-			return errNoOtherBuild
-		}
+func (t *lockd) SetBuild(node, build string) error {
+	t.buildsMu.Lock()
+	path := t.builds[build]
+	t.buildsMu.Unlock()
+	if path == "" {
+		return errNoOtherBuild
 	}
+	n := t.nodes[node]
 	n.mu.Lock() // nobody starts it meanwhile
 	defer n.mu.Unlock()
-	n.strange = other
+	n.strange = build == OtherBuild
 	n.setPath(path)
 	return nil
+}
+
+// Adopt implements Target.
+func (t *lockd) Adopt(build string) {
+	t.buildsMu.Lock()
+	defer t.buildsMu.Unlock()
+	t.builds[OwnBuild] = t.builds[build]
+	delete(t.builds, OtherBuild) // it cannot do the level
 }
 
 // Said implements Target.

@@ -353,8 +353,9 @@ var errNoOtherBuild = errors.New("there is no other build of this target's serve
 var errNoFaults = errors.New("this target has no fault port")
 
 // SetBuild implements Target.
-func (noFaults) SetBuild(string, bool) error { return errNoOtherBuild }
-func (noFaults) Lacking() []string           { return nil }
+func (noFaults) SetBuild(string, string) error { return errNoOtherBuild }
+func (noFaults) Adopt(string)                  {}
+func (noFaults) Lacking() []string             { return nil }
 
 // Said implements Target.
 func (noFaults) Said(string, string) bool { return false }

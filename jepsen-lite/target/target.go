@@ -71,8 +71,10 @@ type Target interface {
 	// LimitFiles gives the present process of a node so many file descriptors more than it
 	// has open; 0: as many as it may have at all.
 	LimitFiles(node string, room int) error
-	// SetBuild has the next processes of a node be of the other build, or of its own again.
-	SetBuild(node string, other bool) error
+	// SetBuild has the next processes of a node be of a build: OtherBuild, NextBuild, or its own again.
+	SetBuild(node, build string) error
+	// Adopt makes a build the own one of all nodes. The former one is of no use any more, nor is OtherBuild.
+	Adopt(build string)
 	// Said reports whether the log of a node's present process, or its last, has a text.
 	Said(node, text string) bool
 	// ResetFaults disarms all points of a node, and sets its clock right.
@@ -127,8 +129,8 @@ type Config struct {
 	Binary string // of the server
 	Dir    string // for data and logs
 	Nodes  int
-	Args   []string // more arguments for the server
-	Other  string   // the server with OtherBuild planted; "": there is none
+	Args   []string          // more arguments for the server
+	Builds map[string]string // the server as OtherBuild and NextBuild, as far as there are such
 }
 
 // Kind is one row of the table of targets.

@@ -1,0 +1,96 @@
+package nemesis
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// Upgrade is the kind of fault that needs the next release of the server.
+const Upgrade = "upgrade"
+
+// nextKey is a key for NextCommand.
+const nextKey = "jepsen-lite-next"
+
+// beyondLevel is in the refusal of a command of a later level.
+const beyondLevel = "comes with level"
+
+// upgrade takes the nodes to the next release, one at a time: all but one, and back ("back"), and then all ("up"), when
+// the level rises. After each step every node must serve.
+func upgrade(f *Field, fault Fault) (string, func()) {
+	nodes := f.pick("all", fault.Dice)
+	what := "upgrade " + fault.Variant + " " + strings.Join(nodes, " ")
+	if err := f.Target.SetBuild(nodes[0], target.NextBuild); err != nil {
+		return fmt.Sprintf("%s (%v)", what, err), nil
+	}
+	_ = f.Target.SetBuild(nodes[0], target.OwnBuild)
+	some := nodes[:len(nodes)-1] // never all, so the level stays
+	if f.roll(target.NextBuild, some); f.roll(target.OwnBuild, some) && fault.Variant == "up" {
+		f.up(nodes)
+	}
+	return what, nil
+}
+
+// roll changes one node after the other, which does not change the level. It reports whether the run goes on; nodes
+// that are not changed any more stay as they are, as all of them serve.
+func (f *Field) roll(build string, nodes []string) bool {
+	for _, n := range nodes {
+		level := f.level(n)
+		if f.isOver() {
+			return false
+		}
+		f.setBuild(build, n)
+		f.serves("stuck in an upgrade", f.Target.Nodes())
+		if now := f.level(n); level > 0 && now > 0 && now != level && !f.isOver() {
+			f.found.add("wrong level", fmt.Sprintf("level %d became %d, and not every node is of the next build", level, now))
+		}
+		if build == target.NextBuild {
+			f.beyond(n, level)
+		}
+	}
+	return !f.isOver()
+}
+
+// beyond finds fault with a node of the next build that does what only the next level has, or has it and does not.
+func (f *Field) beyond(node string, level int) {
+	r, err := f.Target.Do(node, buildAsk, strings.ToUpper(target.NextCommand), nextKey)
+	refused := err == nil && r.IsErr() && strings.Contains(r.Text(), beyondLevel)
+	if err == nil && level > 0 && refused != (level == 1) && !f.Target.NotDone(r.Text()) && !f.Target.Unknown(r.Text()) {
+		f.found.add("wrong level",
+			fmt.Sprintf("%s answers %s at level %d with %q", node, target.NextCommand, level, r.Text()))
+	}
+}
+
+// up changes all nodes, and waits until the level has risen.
+func (f *Field) up(nodes []string) {
+	if !f.roll(target.NextBuild, nodes[1:]) {
+		return
+	}
+	f.setBuild(target.NextBuild, nodes[0])
+	f.Target.Adopt(target.NextBuild) // there is no way back
+	f.serves("stuck in an upgrade", nodes)
+	for until := time.Now().Add(buildServes); f.level(nodes[0]) < 2; {
+		if !f.wait(buildLook) {
+			return
+		}
+		if time.Now().After(until) {
+			f.found.add("wrong level", fmt.Sprintf("all nodes are of the next build, and the level has not risen within %s",
+				buildServes))
+			return
+		}
+	}
+	for _, n := range nodes {
+		f.beyond(n, 2)
+	}
+}
+
+// level is the level in force as a node tells it; 0: it does not.
+func (f *Field) level(node string) int {
+	level := 0
+	if r, err := f.Target.Do(node, buildAsk, "LOCKD", "LEVEL"); err == nil && len(r.Elems) > 1 {
+		_, _ = fmt.Sscan(r.Elems[1].Text(), &level)
+	}
+	return level
+}

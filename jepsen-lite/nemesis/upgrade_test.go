@@ -1,0 +1,129 @@
+package nemesis
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// twoReleases is a target whose nodes are of two releases, which serve together. The level rises when all are of the
+// next one.
+type twoReleases struct {
+	target.Target
+	next   map[string]bool // nodes of the next release
+	orders []string
+	level  int
+	own    string // after Adopt
+
+	mute  string // takes no write beside nodes of the other release
+	hasty bool   // the level rises too early
+	slow  bool   // it never rises
+	loose bool   // a node does what only the next level has
+}
+
+func (b *twoReleases) Net() *target.Net     { return target.NewNet() }
+func (b *twoReleases) Nodes() []string      { return []string{"n1", "n2", "n3"} }
+func (b *twoReleases) Restart(string) error { return nil }
+func (b *twoReleases) Adopt(build string)   { b.own = build }
+func (b *twoReleases) NotDone(string) bool  { return false }
+func (b *twoReleases) Unknown(string) bool  { return false }
+
+func (b *twoReleases) SetBuild(node, build string) error {
+	b.next[node] = build == target.NextBuild || b.own == target.NextBuild
+	return nil
+}
+
+func (b *twoReleases) Shutdown(node string) { b.orders = append(b.orders, node) }
+
+func (b *twoReleases) count() (n int) {
+	for _, node := range b.Nodes() {
+		if b.next[node] {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (target.Reply, error) {
+	if !b.slow && b.count() == 3 || b.hasty && b.count() == 2 {
+		b.level = 2
+	}
+	switch {
+	case args[0] == "LOCKD":
+		return target.Reply{Kind: '*', Elems: []target.Reply{{Kind: '$', Str: "level"}, {Kind: ':', Int: int64(b.level)}}}, nil
+	case args[0] == "SET" && node == b.mute && b.count()%3 != 0:
+		time.Sleep(timeout)
+		return target.Reply{}, os.ErrDeadlineExceeded
+	case args[0] == "SET":
+		return target.Reply{Kind: '+', Str: "OK"}, nil
+	case b.level < 2 && !b.loose:
+		return target.Reply{Kind: '-', Str: "ERR '" + target.NextCommand + "' " + beyondLevel + " 2"}, nil
+	}
+	return target.Reply{Kind: ':', Int: 1}, nil
+}
+
+// An upgrade is judged: a node that does not serve, a level that rises too early or never, and what comes too early are
+// found. After it all nodes are of the release that they should be.
+func TestUpgradeFinds(t *testing.T) {
+	for _, c := range []struct {
+		fault      string
+		b          twoReleases
+		orders, up int
+		want       []string
+	}{
+		{"back", twoReleases{}, 4, 0, nil},
+		{"up", twoReleases{}, 7, 3, nil},
+		{"up", twoReleases{own: target.NextBuild, level: 2}, 7, 3, nil},
+		{"back", twoReleases{mute: "n2"}, 4, 0, []string{"stuck in an upgrade"}},
+		{"back", twoReleases{hasty: true}, 4, 0, []string{"wrong level"}},
+		{"back", twoReleases{loose: true}, 4, 0, []string{"wrong level"}},
+		{"up", twoReleases{slow: true}, 7, 3, []string{"wrong level"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.b.next, c.b.level = map[string]bool{}, max(c.b.level, 1)
+			f := (&Field{Target: &c.b}).own(nil)
+			if _, undo := upgrade(f, Fault{Kind: Upgrade, Variant: c.fault, Dice: 1}); undo != nil {
+				undo()
+			}
+			var found []string
+			for _, x := range f.Found() {
+				if !slices.Contains(found, x.Kind) {
+					found = append(found, x.Kind)
+				}
+			}
+			if !slices.Equal(found, c.want) {
+				t.Errorf("%s with %+v: found %v, want %v", c.fault, c.b, f.Found(), c.want)
+			}
+			if len(c.b.orders) != c.orders || c.b.count() != c.up || (c.up == 3) != (c.b.own == target.NextBuild) {
+				t.Errorf("%s: told to end: %v; of the next release: %v, and %q from now on", c.fault, c.b.orders, c.b.next, c.b.own)
+			}
+		})
+	}
+}
+
+// When the time of the run is over no further node is changed, and nothing is judged that would have had to be waited
+// for.
+func TestUpgradeEndsWithTheRun(t *testing.T) {
+	for _, c := range []struct {
+		length time.Duration
+		mute   string
+	}{{0, ""}, {time.Second, "n2"}, {time.Second, "n1"}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &twoReleases{next: map[string]bool{}, level: 1, mute: c.mute}
+			f := (&Field{Target: b}).own(nil)
+			ctx, cancel := context.WithTimeout(t.Context(), c.length)
+			defer cancel()
+			f.over = ctx.Done()
+			began := time.Now()
+			upgrade(f, Fault{Kind: Upgrade, Variant: "up", Dice: 1})
+			if took := time.Since(began); took > c.length+2*buildAsk || len(f.Found()) > 0 || b.count() == 3 || b.own != "" {
+				t.Errorf("%+v: took %s, found %v, %v", c, took, f.Found(), b)
+			}
+		})
+	}
+}
