@@ -69,9 +69,11 @@ func (d *diskWatch) measure() {
 	d.room.Store(&room)
 	switch {
 	case was.Ballast > 0 && room.Ballast == 0:
-		d.log.Warn("the disk is full: the space that was reserved for the log is used now; make room", "freeMiB", room.Free>>20)
+		d.log.Warn("the disk is full: the space that was reserved for the log is used now; make room",
+			"freeMiB", room.Free>>20)
 	case was == store.Room{} && room.Free > 0 && room.Ballast == 0 && !room.Short:
-		d.log.Info("no space of the disk is reserved for the log: the disk is small, or its file system cannot reserve any")
+		d.log.Info("no space of the disk is reserved for the log: the disk is small, or its file system cannot reserve " +
+			"any")
 	}
 	switch {
 	case room.Short && !was.Short:

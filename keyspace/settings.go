@@ -314,8 +314,8 @@ func (s *settings) streamTrimMax() int64 {
 const fullDisksBytesMax = 64 << 10
 
 // errDiskFullFmt refuses, as Redis does over maxmemory, what would let the state grow.
-const errDiskFullFmt = "OOM command not allowed when the disk is nearly full: make room on %s. Until then locks can be " +
-	"renewed and released"
+const errDiskFullFmt = "OOM command not allowed when the disk is nearly full: make room on %s. Until then locks can " +
+	"be renewed and released"
 
 // FullDisks are the nodes whose disks keep the state from growing, which leaders write into a setting, and the error by
 // which commands are refused meanwhile that are over maxmemory.
