@@ -11,7 +11,7 @@ func diskSpace(dir string) (free, total int64, err error) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, 0, err
 	}
-	block := int64(s.Frsize)
+	block := s.Frsize
 	return bytesOf(s.Bavail, block), bytesOf(s.Blocks, block), nil
 }
 
