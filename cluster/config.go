@@ -72,6 +72,7 @@ type Config struct {
 	Join         bool               // the node is empty and waits until it is added (Node.Join)
 	JoinTLS      func() *tls.Config // by which it speaks to the member that it asks; nil: without TLS
 	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
+	KeepRoom     bool               // a part of the disk is kept for the log, and what is left is watched
 	Version      string             // of lockd, for INFO
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms

@@ -29,6 +29,7 @@ func startWithDisks(t *testing.T, n int, config ...func(*Config)) (*testCluster,
 	r := &rooms{}
 	c := startCluster(t, n, append(config, func(cfg *Config) {
 		id, open := cfg.ID, cfg.stores
+		cfg.KeepRoom = true
 		cfg.stores = func() (*store.Stores, error) {
 			s, err := open()
 			if err == nil {

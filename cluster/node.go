@@ -378,7 +378,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.snapshots.run)
 	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
-	if n.disk.look = n.stores.Look; n.disk.look != nil {
+	if n.disk.look = n.stores.Look; n.disk.look != nil && n.cfg.KeepRoom {
 		n.goroutines.Go(n.disk.run)
 	}
 	if n.raft.alone() {

@@ -197,6 +197,7 @@ type serveCmd struct {
 	secret  peerSecret
 
 	warnings []string // of lines of the file without an effect
+	keepRoom bool     // of the disk for the log: the folder is to stay
 
 	logLevelNow func() (string, error) // as the file gives it now; nil: nobody asks
 }

@@ -92,8 +92,8 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
 		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(c),
-		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, Version: version,
-		Machine: keyspace.New(luavm.New()), Publisher: hub,
+		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,
+		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
 		Info: i.info, Log: log,
 	})

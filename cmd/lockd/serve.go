@@ -21,6 +21,7 @@ import (
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
+	c.keepRoom = true
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // a terminal that is closed ends no node
 	defer signal.Stop(hangups)
