@@ -11,7 +11,8 @@ import (
 )
 
 // announcePause is how long the announcer waits after an entry was applied. If the leader sends
-// another entry within that time, it carries the commit index and no announcement is needed.
+// another entry within that time, it carries the commit index and no announcement is needed. It does
+// not wait if a client of a follower is served by the entry: the next one may take as long as its disk.
 const announcePause = time.Millisecond
 
 // announcer tells followers the leader's commit index early, because their clients wait for what a
@@ -25,6 +26,7 @@ type announcer struct {
 
 	wake    chan struct{}            // capacity 1: an entry was applied
 	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
+	serves  atomic.Pointer[raft.Log] // the last one by which a client of another node was served
 
 	mu      sync.Mutex
 	members map[raft.ServerID]*replica
@@ -45,9 +47,14 @@ func newAnnouncer(c *core, busy func() bool, r *replicas) *announcer {
 	}
 }
 
-// entryApplied records that this leader's machine has applied an entry.
-func (a *announcer) entryApplied(index, term uint64) {
-	a.applied.Store(&raft.Log{Index: index, Term: term})
+// entryApplied records that this leader's machine has applied an entry. serves says that a client of
+// another node waits for it.
+func (a *announcer) entryApplied(index, term uint64, serves bool) {
+	at := &raft.Log{Index: index, Term: term}
+	a.applied.Store(at)
+	if serves {
+		a.serves.Store(at)
+	}
 	signal(a.wake)
 }
 
@@ -86,21 +93,31 @@ func (a *announcer) has(id raft.ServerID) uint64 {
 
 // run announces until the node stops.
 func (a *announcer) run() {
+	pause, pausing := time.NewTimer(time.Hour), false
+	defer pause.Stop()
 	for {
 		select {
 		case <-a.wake:
+			a.announce(a.serves.Load())
+			if !pausing {
+				pause.Reset(announcePause)
+			}
+			pausing = true
+		case <-pause.C:
+			if pausing = false; !a.busy() {
+				a.announce(a.applied.Load())
+			}
 		case <-a.stop:
 			return
-		}
-		time.Sleep(announcePause)
-		if !a.busy() {
-			a.announce()
 		}
 	}
 }
 
-func (a *announcer) announce() {
-	to := a.applied.Load()
+// announce tells the members that have an entry and do not know that it is committed.
+func (a *announcer) announce(to *raft.Log) {
+	if to == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, r := range a.members {

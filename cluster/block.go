@@ -369,21 +369,22 @@ func (b *blocker) dropReturn() {
 	b.returns = b.returns[1:]
 }
 
-// end tells a client of this node how its command has ended. It is called from the goroutine that
-// applies.
-func (b *blocker) end(e resp.BlockEnd) {
+// end tells a client of this node how its command has ended; false if this node has no such client.
+// It is called from the goroutine that applies.
+func (b *blocker) end(e resp.BlockEnd) bool {
 	b.mu.Lock()
 	call := b.calls[e.ID]
 	delete(b.calls, e.ID)
 	b.mu.Unlock()
 	if call == nil {
-		return
+		return false
 	}
 	if e.How == resp.BlockServed && !call.served(e.Reply) && e.Granted != nil {
 		b.takeBack(call, *e.Granted)
 	}
 	call.ended <- e
 	call.quiet()
+	return true
 }
 
 // reconcile is called when a snapshot has replaced entries. Commands that the restored state no

@@ -792,6 +792,69 @@ func TestLockInLine(t *testing.T) {
 	})
 }
 
+// A client of a follower has the lock as soon as its leader has committed the entry that frees it: it does
+// not wait for the next entry, nor for the pause before announcements.
+func TestLockIsHandedToAFollowerAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace, slowCommits)
+		defer c.close()
+		leader := c.settle()
+		for _, n := range c.others(nil) {
+			leader.do("LOCK door alice PX 60000")
+			began := time.Now()
+			next := c.block(n, "LOCK door bob PX 60000 WAIT 30000")
+			c.waiting(1)
+			freed := time.Since(began)
+			c.expect(leader, "UNLOCK door alice", ":1")
+			c.want(next, ":"+c.fence(leader, "door"))
+			if took := next.took - freed; took >= announcePause {
+				t.Errorf("a client of %s, where %s leads, has the lock %s after its release", n.id, leader.id, took)
+			}
+			c.expect(leader, "UNLOCK door bob", ":1")
+			free := c.block(n, "LOCK door carol PX 60000 WAIT 30000")
+			time.Sleep(time.Second)
+			c.want(free, ":"+c.fence(leader, "door"))
+			if free.took >= announcePause {
+				t.Errorf("a client of %s, where %s leads, has a lock that was free after %s", n.id, leader.id, free.took)
+			}
+			c.expect(leader, "UNLOCK door carol", ":1")
+		}
+	})
+}
+
+// A LOCK that finds its lock taken shares the entry of the release that follows it, and is not in its way; where
+// none follows, it stands in line soon.
+func TestLockJoinsTheNextEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		for _, n := range c.others(nil) {
+			leader.do("LOCK door alice PX 60000")
+			c.want(c.block(n, "LOCK door alice PX 60000 WAIT 1"), ":"+c.fence(leader, "door")) // opens a session
+			before := leader.raft.LastIndex()
+			next := c.block(n, "LOCK door bob PX 60000 WAIT 30000")
+			time.Sleep(joinMax / 2)
+			if got := leader.raft.LastIndex(); got != before {
+				t.Errorf("%s: a LOCK for a lock that is taken has entry %d at once", n.id, got)
+			}
+			c.expect(leader, "UNLOCK door alice", ":1")
+			c.want(next, ":"+c.fence(leader, "door"))
+			if got := leader.raft.LastIndex() - before; got != 1 {
+				t.Errorf("%s: a release and the LOCK before it took %d entries", n.id, got)
+			}
+			alone := c.block(n, "LOCK door carol PX 60000 WAIT 30000")
+			time.Sleep(2 * joinMax)
+			if got := leader.waiters(); got != 1 {
+				t.Errorf("%s: %d clients stand in line %s after a LOCK", n.id, got, 2*joinMax)
+			}
+			c.expect(leader, "UNLOCK door bob", ":1")
+			c.want(alone, ":"+c.fence(leader, "door"))
+			c.expect(leader, "UNLOCK door carol", ":1")
+		}
+	})
+}
+
 // A LOCK that closes a circle of owners is told so, whichever nodes they wait at, and over a failover.
 func TestLockInADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

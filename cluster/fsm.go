@@ -72,19 +72,19 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.mark.Note(l.Index)
 	f.noteDigest()
 	f.dropEarlySubscribers(l.Index)
-	f.deliver(l.Index, msgs)
+	served := f.deliver(l.Index, msgs)
 	f.attempts.applied(l.Term, &e, a)
 	f.endReplay(l.Index)
 	if f.lead.held() {
-		f.announcer.entryApplied(l.Index, l.Term)
+		f.announcer.entryApplied(l.Index, l.Term, served)
 	}
 	f.snapshots.grown(len(l.Data), work)
 	return a
 }
 
 // deliver passes on an entry's messages in their order. A client that has waited gets its reply
-// before anybody hears what its command did.
-func (f *fsm) deliver(index uint64, msgs []resp.Message) {
+// before anybody hears what its command did. It reports whether there are such clients of other nodes.
+func (f *fsm) deliver(index uint64, msgs []resp.Message) (elsewhere bool) {
 	for len(msgs) > 0 {
 		n := slices.IndexFunc(msgs, func(m resp.Message) bool { return m.Kind == resp.MessageBlock })
 		if n < 0 {
@@ -92,12 +92,13 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) {
 		}
 		f.publish(index, msgs[:n])
 		if n < len(msgs) {
-			f.blocker.end(*msgs[n].Block)
+			elsewhere = !f.blocker.end(*msgs[n].Block) || elsewhere
 			n++
 		}
 		msgs = msgs[n:]
 	}
 	f.state.deliveredNow.Store(index)
+	return elsewhere
 }
 
 // publish sends messages of an entry to the subscribers. Entries that were in the log at the start

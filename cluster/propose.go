@@ -25,6 +25,9 @@ type op struct {
 	change *rosterChange
 	size   int  // upper bound of its bytes in an entry, its origin aside
 	try    bool // a write that would have changed nothing when it arrived
+	// joins is the monotonic time until which it only joins the entry of others; 0: it needs none. It asks for a lock
+	// that was taken when it arrived.
+	joins time.Duration
 	// done is called exactly once, from any goroutine; it does not block. The result
 	// counts if the outcome is outcomeDone.
 	done func(outcome, resp.Result)
@@ -72,6 +75,7 @@ type opQueue struct {
 
 	mu      sync.Mutex
 	waiting []*op
+	joining int // those of them that only join the entry of others
 	bytes   int // of those waiting
 	closed  bool
 }
@@ -83,6 +87,9 @@ func (q *opQueue) submit(o *op) {
 	if !full {
 		q.waiting = append(q.waiting, o)
 		q.bytes += o.size
+		if o.joins > 0 {
+			q.joining++
+		}
 	}
 	q.mu.Unlock()
 	if full {
@@ -96,8 +103,63 @@ func (q *opQueue) submit(o *op) {
 func (q *opQueue) takeAll() []*op {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	ops := q.waiting
-	q.waiting, q.bytes = nil, 0
+	return q.remove(len(q.waiting), q.bytes)
+}
+
+// joinMax is how long a LOCK that finds its lock taken waits for another op, whose entry it joins. Mostly
+// that is the UNLOCK of the next holder, which has the lock since the entry whose answer the client of
+// this LOCK has just read: in an entry of its own, the LOCK would be in the way of it.
+const joinMax = time.Millisecond
+
+// joinChecksMax bounds the ops that are looked at again after an entry; others are logged at once.
+const joinChecksMax = 64
+
+// patience is how much longer all ops that wait would rather join others. mu is held.
+func (q *opQueue) patience(now time.Duration) time.Duration {
+	if len(q.waiting) == 0 || q.joining < len(q.waiting) {
+		return 0
+	}
+	return q.waiting[0].joins - now
+}
+
+// joiners are the ops that only join others.
+func (q *opQueue) joiners() (ops []*op) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.joining == 0 {
+		return nil
+	}
+	for _, o := range q.waiting {
+		if o.joins > 0 {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// hurry is unjoin for ops that may have been taken meanwhile.
+func (q *opQueue) hurry(ops []*op) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unjoin(ops)
+}
+
+// unjoin has ops no longer join others. mu is held.
+func (q *opQueue) unjoin(ops []*op) {
+	for _, o := range ops {
+		if o.joins > 0 {
+			q.joining--
+			o.joins = 0
+		}
+	}
+}
+
+// remove removes the first ops. mu is held.
+func (q *opQueue) remove(count, size int) []*op {
+	ops := q.waiting[:count:count]
+	q.waiting = q.waiting[count:]
+	q.bytes -= size
+	q.unjoin(ops)
 	return ops
 }
 
@@ -171,6 +233,9 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 			return nil, wait
 		}
 	}
+	if wait := p.patience(now); wait > 0 {
+		return nil, wait
+	}
 	count, size := 0, 0
 	for count < len(p.waiting) && count < entryOpsMax {
 		o := p.waiting[count]
@@ -193,9 +258,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 			return nil, max(wait, time.Millisecond)
 		}
 	}
-	ops = p.waiting[:count:count]
-	p.waiting = p.waiting[count:]
-	p.bytes -= size
+	ops = p.remove(count, size)
 	p.inFlight++
 	p.flying += len(ops)
 	p.storing = true
@@ -206,7 +269,7 @@ func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 // so that ops which arrive meanwhile still join the entry. And it waits for about as many ops as
 // are in flight, since each entry costs the same. mu is held.
 func (p *proposer) mayFollow() bool {
-	return p.inFlight < entriesInFlightMax && !p.storing && 2*len(p.waiting) >= p.flying
+	return p.inFlight < entriesInFlightMax && !p.storing && 2*(len(p.waiting)-p.joining) >= p.flying
 }
 
 // stored is called when Raft has written to this node's log. The write may have been another one,
@@ -379,7 +442,29 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 			op.done(o, resp.Result{})
 		}
 	}
+	p.lookAgain()
 	signal(p.wake)
+}
+
+// findsTaken reports whether a LOCK would wait in the present state. It need not come so: the log decides.
+func (p *proposer) findsTaken(o *op) bool {
+	lead := p.lead.Load()
+	if lead == nil {
+		return false
+	}
+	res, ok := p.state.tryOut(lead, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
+	return ok && res.Replies[0].Kind == resp.KindNil
+}
+
+// lookAgain finds the ops whose locks are free by now: those join nobody any more.
+func (p *proposer) lookAgain() {
+	var free []*op
+	for i, o := range p.joiners() {
+		if i >= joinChecksMax || !p.findsTaken(o) {
+			free = append(free, o)
+		}
+	}
+	p.hurry(free)
 }
 
 // busy reports whether an entry is in flight.

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"lockd/keyspace"
 	"lockd/resp"
 )
 
@@ -45,6 +47,70 @@ func TestSecondEntryFollows(t *testing.T) {
 	take(15, "half of what is on its way waits")
 	if answered != 30 {
 		t.Errorf("%d ops were answered, want those of the two entries that settled", answered)
+	}
+}
+
+// Ops that only join others wait for one, or until their time is over; they make no entry follow another.
+func TestOpsThatJoin(t *testing.T) {
+	clock := &steppingClock{now: time.Hour}
+	c := newCore(Config{Clock: clock})
+	p := newProposer(c, newState(c, nil, nil), nil)
+	lead := &leadership{clock: clock}
+	submit := func(joins time.Duration) {
+		p.submit(&op{size: 1, joins: joins, done: func(outcome, resp.Result) {}})
+	}
+	expect := func(want int, sleep time.Duration, when string) []*op {
+		t.Helper()
+		ops, wait := p.take(lead)
+		if len(ops) != want || wait != sleep {
+			t.Fatalf("%s: took %d ops and waits %s, want %d and %s", when, len(ops), wait, want, sleep)
+		}
+		return ops
+	}
+	submit(clock.now + joinMax)
+	clock.now += joinMax / 4
+	submit(clock.now + joinMax)
+	expect(0, 3*joinMax/4, "nobody to join")
+	submit(0)
+	first := expect(3, 0, "one to join")
+	p.stored()
+	submit(clock.now + joinMax)
+	submit(clock.now + joinMax)
+	expect(0, idleMax, "an entry is on its way")
+	submit(0)
+	expect(0, idleMax, "fewer than half of what is on its way wait for an entry")
+	submit(0)
+	second := expect(4, 0, "half of it waits")
+	completeFlight(p, first)
+	completeFlight(p, second)
+	submit(clock.now + joinMax)
+	clock.now += joinMax
+	expect(1, 0, "its time is over")
+}
+
+// A LOCK that came while the entry was on its way that frees its lock joins nobody when that has come.
+func TestLockThatIsFreeByNow(t *testing.T) {
+	clock := &steppingClock{now: time.Hour}
+	c := newCore(Config{Clock: clock})
+	lead := &leadership{clock: clock}
+	c.lead.Store(lead)
+	machine := keyspace.New(nil)
+	p := newProposer(c, newState(c, machine, nil), nil)
+	apply := func(line string) {
+		machine.Apply(resp.Stamp{Index: 1}, []resp.Request{{Cmds: []resp.Cmd{{Args: strings.Fields(line)}}}})
+	}
+	apply("LOCK door alice PX 86400000")
+	lock := resp.Request{Cmds: []resp.Cmd{{Args: strings.Fields("LOCK door bob PX 60000 WAIT 30000")}}}
+	p.submit(&op{size: 1, req: lock, joins: clock.now + joinMax, done: func(outcome, resp.Result) {}})
+	p.inFlight = 2
+	for _, free := range []bool{false, true} {
+		if free {
+			apply("UNLOCK door alice")
+		}
+		completeFlight(p, nil)
+		if joins := p.joining > 0; joins == free {
+			t.Errorf("the lock is free: %v, the op joins others: %v", free, joins)
+		}
 	}
 }
 

@@ -93,6 +93,9 @@ func (r *router) submit(o *op, write bool) {
 	case !write:
 		r.reader.submit(o)
 	case r.disk.refuses(o):
+	case r.asksForLock(o) && r.proposer.findsTaken(o):
+		o.joins = r.clock.Monotonic() + joinMax
+		r.proposer.submit(o)
 	case !r.mayTry(o):
 		r.proposer.submit(o)
 	case r.isRefused(o.req):
@@ -107,9 +110,18 @@ func (r *router) submit(o *op, write bool) {
 // that wait for a round are not counted.
 const tryBytesMax = 64 << 10
 
+// asksForLock reports whether a request asks for a lock and would wait for it.
+func (r *router) asksForLock(o *op) bool {
+	b := o.req.Block
+	return b != nil && b.Kind == resp.BlockAsk && r.triable(o)
+}
+
 // mayTry reports whether a request is of a kind that often changes nothing.
-func (r *router) mayTry(o *op) bool {
-	if len(o.req.Cmds) != 1 || o.req.Block != nil || o.size > tryBytesMax {
+func (r *router) mayTry(o *op) bool { return o.req.Block == nil && r.triable(o) }
+
+// triable reports the same of a blocking request, too.
+func (r *router) triable(o *op) bool {
+	if len(o.req.Cmds) != 1 || o.size > tryBytesMax {
 		return false
 	}
 	c := &o.req.Cmds[0]
@@ -180,7 +192,7 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 		return
 	}
 	write := o.req.Writes()
-	if r.mayTry(o) {
+	if r.triable(o) {
 		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}
