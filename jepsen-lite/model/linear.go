@@ -61,20 +61,34 @@ func linearizable(v *Verdict, h *history.History, m machine) {
 	v.Note("%d keys, each linearizable by itself or named", len(keys))
 }
 
-func (m machine) model(ops []*history.Op) porcupine.Model {
-	horizon := int64(0)
+// position is how far a search has come: the states that the machine may be in, and how many operations that
+// were answered are still to come.
+type position struct {
+	states []any
+	left   int
+}
+
+// model is what porcupine searches. An operation of unknown outcome may have happened or not. At once both are
+// gone on with, as states of one position; late it takes its place only where it has an effect, or after all that
+// was answered, which is the same as to have none. Either finds an order if there is one. The first has fewer
+// positions where many may have happened in any order, the second where one of them must have happened late.
+func (m machine) model(ops []*history.Op, late bool) porcupine.Model {
+	horizon, answered := int64(0), 0
 	for _, o := range ops {
 		if o.End != history.Forever {
 			horizon = max(horizon, o.End)
 		}
+		if o.OK() {
+			answered++
+		}
 	}
 	return porcupine.Model{
-		Init: func() any { return []any{m.init} },
-		Step: func(states, input, _ any) (bool, any) {
-			next := m.stepAll(states.([]any), input.(*history.Op), horizon)
-			return len(next) > 0, next
+		Init: func() any { return position{[]any{m.init}, answered} },
+		Step: func(at, input, _ any) (bool, any) {
+			next := m.advance(at.(position), input.(*history.Op), horizon, late)
+			return len(next.states) > 0, next
 		},
-		Equal: func(a, b any) bool { return sameStates(a.([]any), b.([]any)) },
+		Equal: func(a, b any) bool { return sameStates(a.(position).states, b.(position).states) },
 		DescribeOperation: func(input, _ any) string {
 			o := input.(*history.Op)
 			return o.Name + " " + o.String()
@@ -82,20 +96,35 @@ func (m machine) model(ops []*history.Op) porcupine.Model {
 	}
 }
 
+// advance makes the next operation of an order.
+func (m machine) advance(at position, o *history.Op, horizon int64, late bool) position {
+	switch {
+	case o.OK():
+		return position{m.stepAll(at.states, o, horizon), at.left - 1}
+	case !late:
+		return position{m.stepAll(at.states, o, horizon), at.left}
+	case at.left == 0:
+		return at
+	}
+	effects := slices.DeleteFunc(m.stepAll(at.states, o, horizon), func(n any) bool {
+		return slices.ContainsFunc(at.states, func(s any) bool { return m.follows(s, n) })
+	})
+	return position{effects, at.left}
+}
+
+// follows reports whether whatever may follow state b may follow a too.
+func (m machine) follows(a, b any) bool { return a == b || m.covers != nil && m.covers(a, b) }
+
 // stepAll is step for a machine that is in one of several states. Without covers
 // their number would double with each unknown outcome.
 func (m machine) stepAll(states []any, o *history.Op, horizon int64) []any {
-	covers := m.covers
-	if covers == nil {
-		covers = func(a, b any) bool { return a == b }
-	}
 	var all []any
 	for _, s := range states {
 		for _, n := range m.step(s, o, horizon) {
-			if slices.ContainsFunc(all, func(a any) bool { return covers(a, n) }) {
+			if slices.ContainsFunc(all, func(a any) bool { return m.follows(a, n) }) {
 				continue
 			}
-			all = append(slices.DeleteFunc(all, func(a any) bool { return covers(n, a) }), n)
+			all = append(slices.DeleteFunc(all, func(a any) bool { return m.follows(n, a) }), n)
 		}
 	}
 	return all
@@ -106,11 +135,22 @@ func sameStates(a, b []any) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(s any) bool { return !slices.Contains(b, s) })
 }
 
-// search panics as m does, of a history that is none of its kind. Porcupine searches in
-// goroutines of its own, where nobody could recover.
+// search looks for an order, both ways in turn: mostly one of them decides soon.
 func (m machine) search(ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
+	for _, patience := range []time.Duration{timeout / 20, timeout * 9 / 20} {
+		for _, late := range []bool{false, true} {
+			if res := searchModel(m.model(ops, late), ops, patience); res != porcupine.Unknown {
+				return res
+			}
+		}
+	}
+	return porcupine.Unknown
+}
+
+// searchModel panics as the model does, of a history that is none of its kind. Porcupine searches in
+// goroutines of its own, where nobody could recover.
+func searchModel(model porcupine.Model, ops []*history.Op, timeout time.Duration) porcupine.CheckResult {
 	var why atomic.Value
-	model := m.model(ops)
 	step := model.Step
 	model.Step = func(states, input, output any) (ok bool, next any) {
 		defer func() {
@@ -216,7 +256,7 @@ func Picture(h *history.History, line int, of Machine, path string) error {
 			ops = append(ops, o)
 		}
 	}
-	model := m.model(ops)
+	model := m.model(ops, false)
 	_, info := porcupine.CheckOperationsVerbose(model, operations(ops), decideMax)
 	return porcupine.VisualizePath(model, info, path)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anishathalye/porcupine"
+
 	"lockd/jepsen-lite/history"
 )
 
@@ -659,4 +661,26 @@ func TestLockEnds(t *testing.T) {
 	expect(t, Reentrant, locked+"602-603 1 renew l a,100 = 1"+writes, "lock never ends@2")
 	expect(t, Reentrant, locked+"602-603 1 unlock l a,100 = 1"+writes, "lock never ends@2")
 	expect(t, Reentrant, locked+"2-3 1 lock l a,100 = nil\n 90-91 1 unlock l a,3000 = 0\n 3700-3701 2 lock l b,9 = held"+writes, "lock never ends@4")
+}
+
+// One of many operations of unknown outcome must have happened after all others had been possible.
+func TestUnknownOutcomeThatCameLate(t *testing.T) {
+	text := "0-1 1 acquire k a,9000 = OK\n"
+	for i := range 40 {
+		text += fmt.Sprintf("2-? %d acquire k t%d,9000\n", i+2, i)
+	}
+	h := story(t, text+"10-11 1 holder k = a\n 12-13 1 release k a = 1\n 14-15 1 holder k = t0")
+	m, steps := plainLock.picture(h), 0
+	step := m.step
+	m.step = func(state any, o *history.Op, horizon int64) []any {
+		steps++
+		return step(state, o, horizon)
+	}
+	var ops []*history.Op
+	for i := range h.Ops {
+		ops = append(ops, &h.Ops[i])
+	}
+	if got := searchModel(m.model(ops, true), ops, decideMax); got != porcupine.Ok || steps > 40*40*40 {
+		t.Errorf("%s after %d steps", got, steps)
+	}
 }
