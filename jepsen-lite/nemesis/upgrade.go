@@ -27,19 +27,21 @@ func upgrade(f *Field, fault Fault) (string, func()) {
 	}
 	_ = f.Target.SetBuild(nodes[0], target.OwnBuild)
 	some := nodes[:len(nodes)-1] // never all, so the level stays
-	if f.roll(target.NextBuild, some); f.roll(target.OwnBuild, some) && fault.Variant == "up" {
-		f.up(nodes)
+	next := some[:f.roll(target.NextBuild, some)]
+	next = next[f.roll(target.OwnBuild, next):]
+	if fault.Variant == "up" && !f.isOver() {
+		next = f.up(nodes)
 	}
-	return what, nil
+	return what, func() { f.setBuild(target.OwnBuild, next...) } // or a later upgrade might make it all of them
 }
 
-// roll changes one node after the other, which does not change the level. It reports whether the run goes on; nodes
-// that are not changed any more stay as they are, as all of them serve.
-func (f *Field) roll(build string, nodes []string) bool {
-	for _, n := range nodes {
+// roll changes one node after the other, which does not change the level. It returns how many it has changed when
+// the time of the run was over.
+func (f *Field) roll(build string, nodes []string) int {
+	for i, n := range nodes {
 		level := f.level(n)
 		if f.isOver() {
-			return false
+			return i
 		}
 		f.setBuild(build, n)
 		f.serves("stuck in an upgrade", f.Target.Nodes())
@@ -50,7 +52,7 @@ func (f *Field) roll(build string, nodes []string) bool {
 			f.beyond(n, level)
 		}
 	}
-	return !f.isOver()
+	return len(nodes)
 }
 
 // beyond finds fault with a node of the next build that does what only the next level has, or has it and does not.
@@ -63,27 +65,29 @@ func (f *Field) beyond(node string, level int) {
 	}
 }
 
-// up changes all nodes, and waits until the level has risen.
-func (f *Field) up(nodes []string) {
-	if !f.roll(target.NextBuild, nodes[1:]) {
-		return
+// up changes all nodes, and waits until the level has risen. It returns those of the next build if it did not get as
+// far as to change all.
+func (f *Field) up(nodes []string) (next []string) {
+	if next = nodes[1:][:f.roll(target.NextBuild, nodes[1:])]; f.isOver() {
+		return next
 	}
 	f.setBuild(target.NextBuild, nodes[0])
 	f.Target.Adopt(target.NextBuild) // there is no way back
 	f.serves("stuck in an upgrade", nodes)
 	for until := time.Now().Add(buildServes); f.level(nodes[0]) < 2; {
 		if !f.wait(buildLook) {
-			return
+			return nil
 		}
 		if time.Now().After(until) {
 			f.found.add("wrong level", fmt.Sprintf("all nodes are of the next build, and the level has not risen within %s",
 				buildServes))
-			return
+			return nil
 		}
 	}
 	for _, n := range nodes {
 		f.beyond(n, 2)
 	}
+	return nil
 }
 
 // level is the level in force as a node tells it; 0: it does not.

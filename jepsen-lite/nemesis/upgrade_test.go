@@ -107,7 +107,7 @@ func TestUpgradeFinds(t *testing.T) {
 }
 
 // When the time of the run is over no further node is changed, and nothing is judged that would have had to be waited
-// for.
+// for. No node is left of the next release, to which a later upgrade would add the others.
 func TestUpgradeEndsWithTheRun(t *testing.T) {
 	for _, c := range []struct {
 		length time.Duration
@@ -120,9 +120,12 @@ func TestUpgradeEndsWithTheRun(t *testing.T) {
 			defer cancel()
 			f.over = ctx.Done()
 			began := time.Now()
-			upgrade(f, Fault{Kind: Upgrade, Variant: "up", Dice: 1})
+			_, undo := upgrade(f, Fault{Kind: Upgrade, Variant: "up", Dice: 1})
 			if took := time.Since(began); took > c.length+2*buildAsk || len(f.Found()) > 0 || b.count() == 3 || b.own != "" {
 				t.Errorf("%+v: took %s, found %v, %v", c, took, f.Found(), b)
+			}
+			if undo(); b.count() > 0 {
+				t.Errorf("%+v: of the next release when all is undone: %v", c, b.next)
 			}
 		})
 	}
