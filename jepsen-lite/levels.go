@@ -97,7 +97,7 @@ func (s *session) warm(id int) {
 	if err != nil {
 		return
 	}
-	c, err := target.Dial(addr, startMax)
+	c, err := s.target.Connect(addr, startMax)
 	if err != nil {
 		return
 	}

@@ -43,6 +43,7 @@ type session struct {
 	workloads []string
 	kinds     []string
 	steps     []nemesis.Step // of --schedule
+	hidden    []string       // variants of faults that --tls leaves out
 
 	ports      bool             // the nodes have fault ports
 	levels     map[string]level // of the nodes before the first workload
@@ -89,6 +90,13 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	fmt.Fprintf(out, "target %s, %d nodes, seed %d, output in %s\n", c.Target, c.Nodes, c.Seed, c.Out)
 	if c.Plant != "" {
 		fmt.Fprintf(out, "with a bug planted: %s\n", c.Plant)
+	}
+	if c.TLS {
+		fmt.Fprintln(out, "clients speak TLS, and nodes TLS with a secret")
+	}
+	if len(s.hidden) > 0 {
+		fmt.Fprintf(out, "left out: %s: they look into the messages between nodes, which TLS hides\n",
+			strings.Join(s.hidden, ", "))
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, false, err
@@ -242,15 +250,61 @@ func (s *session) check() (kind target.Kind, err error) {
 	if i < 0 {
 		return kind, fmt.Errorf("there is no target %q: see --list", c.Target)
 	}
-	if kind = target.Kinds[i]; c.Plant != "" && kind.Package == "" {
+	kind = target.Kinds[i]
+	switch {
+	case c.Plant != "" && kind.Package == "":
 		return kind, fmt.Errorf("--plant %s: the target %s is not built here", c.Plant, c.Target)
+	case c.TLS && !kind.TLS:
+		return kind, fmt.Errorf("--tls: the target %s has no TLS here", c.Target)
+	case c.TLS:
+		return kind, s.seal()
 	}
 	return kind, nil
 }
 
+// seal leaves out what looks into the messages between nodes, which TLS hides. What was named must not do so alone.
+func (s *session) seal() error {
+	for _, step := range s.steps {
+		for _, f := range step.Faults {
+			if slices.Contains(nemesis.Find(f.Kind).Reads(), f.Variant) {
+				return hidden(f.Kind, f.Variant)
+			}
+		}
+	}
+	var kept []string
+	for _, name := range s.kinds {
+		k := nemesis.Find(name)
+		reads := k.Reads()
+		switch {
+		case len(reads) < len(k.Variants):
+			kept = append(kept, name)
+			for _, variant := range reads {
+				s.hidden = append(s.hidden, chosen(k.Name, variant))
+			}
+		case slices.Contains(s.cmd.Nemesis, name):
+			return hidden(k.Name, reads...)
+		default: // "all" chose it
+			s.hidden = append(s.hidden, name)
+		}
+	}
+	s.kinds = kept
+	return nil
+}
+
+// chosen is how --nemesis names a variant.
+func chosen(kind, variant string) string { return kind + ":" + strings.ReplaceAll(variant, " ", "-") }
+
+func hidden(kind string, variants ...string) error {
+	name := kind
+	if len(variants) == 1 {
+		name = chosen(kind, variants[0])
+	}
+	return fmt.Errorf("--tls: the nemesis %s looks into the messages between nodes, which TLS hides", name)
+}
+
 func (s *session) open(k target.Kind) (err error) {
 	c := s.cmd
-	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, Args: c.Args}
+	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
 		if err := k.Build(conf.Binary, c.Plant, c.buildFlags()...); err != nil {
@@ -351,6 +405,9 @@ func (c *runCmd) again() string {
 	}
 	if c.Target != "lockd" {
 		s += " --target " + c.Target
+	}
+	if c.TLS {
+		s += " --tls"
 	}
 	if c.Plant != "" {
 		s += " --plant " + c.Plant

@@ -15,6 +15,7 @@ import (
 
 	"lockd/jepsen-lite/history"
 	"lockd/jepsen-lite/model"
+	"lockd/jepsen-lite/nemesis"
 	"lockd/jepsen-lite/report"
 	"lockd/jepsen-lite/target"
 )
@@ -209,6 +210,60 @@ func TestNemesisVariant(t *testing.T) {
 		if _, err := s.check(); (err == nil) != (want != "") || err == nil && strings.Join(s.kinds, ",") != want {
 			t.Errorf("%s: %v, %v", given, s.kinds, err)
 		}
+	}
+}
+
+// With TLS nothing looks into the messages between nodes: what was named for that is refused, what "all" or the name of
+// a kind has besides is left out, and told.
+func TestSealed(t *testing.T) {
+	check := func(given string, c *runCmd) (*session, error) {
+		c.Time, c.Workload, c.Nodes, c.Workers, c.Rate, c.TLS = time.Second, []string{"lock"}, 1, 1, 1, true
+		c.Nemesis = strings.Split(given, ",")
+		s := &session{cmd: c}
+		_, err := s.check()
+		return s, err
+	}
+	for given, refused := range map[string]string{
+		"kill,frame":          "--tls: the nemesis frame looks into the messages between nodes, which TLS hides",
+		"frame:vote":          "--tls: the nemesis frame:vote looks into",
+		"scenario:save-twice": "--tls: the nemesis scenario:save-twice looks into",
+		"scenario:join":       "",
+		"scenario":            "",
+		"all":                 "",
+	} {
+		s, err := check(given, &runCmd{Target: "lockd"})
+		if (err != nil) != (refused != "") || err != nil && !strings.HasPrefix(err.Error(), refused) {
+			t.Errorf("%s: %v", given, err)
+		}
+		if err != nil {
+			continue
+		}
+		for _, step := range nemesis.Plan(1, time.Hour, s.kinds, true, true) {
+			for _, f := range step.Faults {
+				if slices.Contains(nemesis.Find(f.Kind).Reads(), f.Variant) {
+					t.Errorf("%s: the plan has %s %s", given, f.Kind, f.Variant)
+				}
+			}
+		}
+		if left := strings.Join(s.hidden, " "); given == "scenario" && left != "scenario:save-twice scenario:mute scenario:stale" ||
+			given == "all" && left != "frame scenario:save-twice scenario:mute scenario:stale" {
+			t.Errorf("%s: leaves out %q", given, left)
+		}
+	}
+	if _, err := check("kill", &runCmd{Target: "redis-sentinel"}); err == nil || !strings.Contains(err.Error(), "no TLS here") {
+		t.Errorf("the control: %v", err)
+	}
+	for variant, ok := range map[string]bool{"stale": false, "join": true} {
+		file := filepath.Join(t.TempDir(), scheduleFile)
+		if err := writeJSON(file, schedule{Steps: []nemesis.Step{{Faults: []nemesis.Fault{{Kind: "scenario", Variant: variant}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check("none", &runCmd{Target: "lockd", Schedule: file}); (err == nil) != ok {
+			t.Errorf("a schedule with the scenario %s: %v", variant, err)
+		}
+	}
+	if c := (&runCmd{TLS: true, Target: "lockd"}); !strings.HasSuffix(c.again(), " --tls") || !c.scheduleOf(1, time.Time{}, 0, nil).TLS {
+		t.Errorf("again: %s", c.again())
 	}
 }
 

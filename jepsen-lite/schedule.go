@@ -26,6 +26,7 @@ type schedule struct {
 	Plant   string         `json:"plant,omitempty"`
 	State   int            `json:"state,omitempty"` // MiB
 	Race    bool           `json:"race,omitempty"`
+	TLS     bool           `json:"tls,omitempty"`
 	Args    []string       `json:"args,omitempty"`
 	Steps   []nemesis.Step `json:"steps"`
 }
@@ -34,7 +35,7 @@ type schedule struct {
 func (c *runCmd) scheduleOf(seed uint64, began time.Time, length time.Duration, steps []nemesis.Step) schedule {
 	return schedule{
 		Seed: seed, Began: began, Length: length, Target: c.Target, Nodes: c.Nodes, Workers: c.Workers,
-		Rate: c.Rate, Judge: c.Judge, Plant: c.Plant, State: c.State, Race: c.Race, Args: c.Args, Steps: steps,
+		Rate: c.Rate, Judge: c.Judge, Plant: c.Plant, State: c.State, Race: c.Race, TLS: c.TLS, Args: c.Args, Steps: steps,
 	}
 }
 
@@ -75,5 +76,5 @@ func (s *session) schedule(seed uint64, length time.Duration) []nemesis.Step {
 	if s.cmd.Schedule != "" {
 		return s.steps
 	}
-	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed)
+	return nemesis.Plan(seed, length, s.kinds, s.cmd.Mixed, s.cmd.TLS)
 }

@@ -151,7 +151,7 @@ func (f *failure) fewer(keep []int) schedule {
 func (f *failure) run(keep []int) runCmd {
 	return runCmd{
 		Time: f.fewer(keep).Length, Workload: []string{f.workload}, Nodes: f.Nodes, Workers: f.Workers,
-		Rate: f.Rate, Judge: f.Judge, Seed: f.Seed, Target: f.Target, Plant: f.Plant, State: f.State, Race: f.Race,
+		Rate: f.Rate, Judge: f.Judge, Seed: f.Seed, Target: f.Target, Plant: f.Plant, State: f.State, Race: f.Race, TLS: f.TLS,
 		Args: f.Args,
 	}
 }

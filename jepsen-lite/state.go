@@ -38,7 +38,7 @@ func (s *session) bulk(ctx context.Context, do func(c *target.Conn, first, last 
 		if err != nil {
 			return err
 		}
-		c, err := target.Dial(addr, time.Second)
+		c, err := s.target.Connect(addr, time.Second)
 		for err == nil && first <= s.cmd.State*stateKeys {
 			if err = do(c, first, first+statePiece-1); err == nil {
 				first += statePiece

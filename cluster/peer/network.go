@@ -6,6 +6,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"lockd/resp/fault"
 )
 
 // Network is how nodes reach each other. Its methods are called concurrently.
@@ -38,7 +40,7 @@ func (n TCPNetwork) Listen(addr string) (net.Listener, error) {
 // Dial connects over TCP. The name in addr is resolved at each call.
 func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery, Control: n.control}
-	return d.Dial("tcp", addr)
+	return d.Dial("tcp", fault.Way(addr))
 }
 
 // control judges an address after its name was resolved, before it is used.

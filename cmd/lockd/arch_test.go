@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 
 	// The rooms of cluster, which know nothing of nodes.
 	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"}, // the disk
-	"lockd/cluster/peer":          {"lockd/resp"},                     // the network
+	"lockd/cluster/peer":          {"lockd/resp", "lockd/resp/fault"}, // the network
 	"lockd/cluster/peer/peertest": {},                                 // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
@@ -87,18 +87,19 @@ var mayImport = map[string][]string{
 
 	// TLS for clients: certificates, handshakes, connections.
 	"lockd/internal/secure":            {},
-	"lockd/internal/secure/securetest": {}, // for tests
+	"lockd/internal/secure/securetest": {"lockd/internal/authority"}, // for tests
 
 	// For what starts servers, and no part of one.
-	"lockd/internal/freeport": {},
-	"lockd/internal/process":  {},
-	"lockd/internal/crash":    {"lockd/internal/freeport"}, // for tests
+	"lockd/internal/freeport":  {},
+	"lockd/internal/authority": {}, // certificates
+	"lockd/internal/process":   {},
+	"lockd/internal/crash":     {"lockd/internal/freeport"}, // for tests
 
 	// The fault injection suite starts the built binary and speaks TCP to it.
 	"lockd/jepsen-lite":          {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/workload", "lockd/jepsen-lite/nemesis", "lockd/jepsen-lite/target", "lockd/jepsen-lite/report"},
 	"lockd/jepsen-lite/history":  {},
 	"lockd/jepsen-lite/model":    {"lockd/jepsen-lite/history"},
-	"lockd/jepsen-lite/target":   {"lockd/internal/freeport", "lockd/internal/process"},
+	"lockd/jepsen-lite/target":   {"lockd/internal/authority", "lockd/internal/freeport", "lockd/internal/process"},
 	"lockd/jepsen-lite/workload": {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/nemesis":  {"lockd/jepsen-lite/history", "lockd/jepsen-lite/target"},
 	"lockd/jepsen-lite/report":   {"lockd/jepsen-lite/history", "lockd/jepsen-lite/model"},

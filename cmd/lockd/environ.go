@@ -12,7 +12,7 @@ import (
 
 // Variables that are no flags and no mistakes: those of tests and test builds, and what
 // Kubernetes tells each container of a service whose name begins with lockd.
-var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_LISTEN|FAULT_FULL|FENCE|PEER_SECRET|PASSWORD|LOGS|FUZZ_SEEDS|` +
+var notFlags = regexp.MustCompile(`^LOCKD_(TEST_.*|FAULT_(LISTEN|FULL|WAYS)|FENCE|PEER_SECRET|PASSWORD|LOGS|FUZZ_SEEDS|` +
 	`SEGMENT_BYTES|GOLDEN_REDIS|STRICT_TIMES|(.*_)?SERVICE_(HOST|PORT).*|(.*_)?PORT(_.*)?)$`)
 
 // misspelt are the problems with variables of the environment that look like flags and are none.

@@ -14,7 +14,7 @@ func TestCheckOfPlans(t *testing.T) {
 	for _, k := range Table {
 		kinds = append(kinds, k.Name)
 	}
-	plan := Plan(1, time.Hour, kinds, true)
+	plan := Plan(1, time.Hour, kinds, true, false)
 	text, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)

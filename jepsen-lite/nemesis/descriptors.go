@@ -64,7 +64,7 @@ func (f *Field) dialNode(node string) (*target.Conn, error) {
 			if err != nil {
 				return nil, err
 			}
-			return target.Dial(addr, time.Second)
+			return f.Target.Connect(addr, time.Second)
 		}
 	}
 	return nil, fmt.Errorf("no client comes to %s", node)

@@ -79,7 +79,7 @@ func (f *Field) dial(id, attempt int) (*target.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return target.Dial(addr, time.Second)
+	return f.Target.Connect(addr, time.Second)
 }
 
 // burst pipelines small writes.

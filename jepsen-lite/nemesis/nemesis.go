@@ -227,13 +227,35 @@ type Step struct {
 // alone are the kinds of faults that have a step to themselves.
 var alone = []string{"scenario", "quiet", OtherBuild, Upgrade}
 
+// readers are the variants of faults that look into the messages between nodes, which TLS hides.
+var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale"}}
+
+// Reads are the variants of a row of Find that look into the messages between nodes; there are none of them where
+// these speak TLS.
+func (k *Kind) Reads() (variants []string) {
+	for _, v := range k.Variants {
+		if slices.Contains(readers[k.Name], v) {
+			variants = append(variants, v)
+		}
+	}
+	return variants
+}
+
+// blind is the row without them.
+func (k *Kind) blind() *Kind {
+	b := *k
+	b.Variants = slices.DeleteFunc(slices.Clone(k.Variants), func(v string) bool { return slices.Contains(k.Reads(), v) })
+	return &b
+}
+
 // wideOneIn is how many steps of a mixed plan there are for one that is wide.
 const wideOneIn = 8
 
 // Plan makes a schedule that is at least as long as total. Steps have one fault
 // each, or, if mixed, up to four of different kinds; most of these together spare a
-// majority of the nodes, as otherwise most of the time nothing could be answered.
-func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
+// majority of the nodes, as otherwise most of the time nothing could be answered. If blind, no variant is chosen
+// that looks into the messages between nodes, and each kind must have others.
+func Plan(seed uint64, total time.Duration, kinds []string, mixed, blind bool) []Step {
 	rng := rand.New(rand.NewPCG(seed, 0x6e656d65736973))
 	var steps []Step
 	for sum := time.Duration(0); len(kinds) > 0 && sum < total; {
@@ -252,6 +274,9 @@ func Plan(seed uint64, total time.Duration, kinds []string, mixed bool) []Step {
 		}
 		for _, i := range rng.Perm(len(kinds))[:count] {
 			k := Find(kinds[i])
+			if blind {
+				k = k.blind()
+			}
 			s.Faults = append(s.Faults, Fault{k.Name, k.Variants[rng.IntN(len(k.Variants))], rng.Uint64()})
 		}
 		if i := slices.IndexFunc(s.Faults, func(f Fault) bool { return slices.Contains(alone, f.Kind) }); i >= 0 {

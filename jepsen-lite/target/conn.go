@@ -2,6 +2,7 @@ package target
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -54,14 +55,25 @@ type Conn struct {
 
 // Dial connects to a server and has it answer a PING, both within timeout: behind
 // a proxy, a connection that opens says nothing about the server.
-func Dial(addr string, timeout time.Duration) (*Conn, error) {
+func Dial(addr string, timeout time.Duration) (*Conn, error) { return dial(addr, timeout, nil) }
+
+// dial is Dial with TLS, if secure is not nil.
+func dial(addr string, timeout time.Duration, secure *tls.Config) (*Conn, error) {
 	deadline := time.Now().Add(timeout)
 	conn, err := net.DialTimeout("tcp", addr, timeout)
 	if err != nil {
 		return nil, err
 	}
+	if secure != nil {
+		conn = tlsConn{tls.Client(conn, secure)}
+	}
 	return Over(conn, time.Until(deadline))
 }
+
+// tlsConn says no farewell when it is closed, which it might have to wait for.
+type tlsConn struct{ *tls.Conn }
+
+func (c tlsConn) Close() error { return c.NetConn().Close() }
 
 // Over has the server at the other end of a connection answer a PING within timeout. The
 // connection is closed if it does not.

@@ -126,7 +126,7 @@ func (t *lockd) Restart(node string) error {
 		n.generation++
 		n.id = fmt.Sprintf("%s-%d", node, n.generation)
 		n.dir = filepath.Join(filepath.Dir(n.dir), n.id)
-		n.begin("--join", t.nodes[via].client.Addr())
+		n.begin("--join", t.tls.joinable(t.nodes[via].client.Addr()))
 	}
 	var expected []*End
 	if n.mayRefuse() {

@@ -23,6 +23,8 @@ type lockd struct {
 	net   *Net
 	names []string
 	nodes map[string]*lockdNode
+	tls   *sealed  // nil: there is none
+	ways  []*Proxy // between nodes that speak it
 
 	buildsMu sync.Mutex
 	builds   map[string]string // binaries, OwnBuild's too
@@ -53,12 +55,19 @@ type lockdNode struct {
 // newLockd prepares a cluster. Every node announces the address of its peer proxy,
 // so that the list of members is the same everywhere.
 func newLockd(c Config) (Target, error) {
-	addrs, err := freeport.Addrs(ownHost(), 3*c.Nodes)
+	host, peer := ownHost(), caller(lockdPeer)
+	addrs, err := freeport.Addrs(host, 3*c.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, builds: map[string]string{OwnBuild: c.Binary}}
 	maps.Copy(t.builds, c.Builds)
+	if c.TLS {
+		peer = stranger
+		if t.tls, err = newSealed(filepath.Join(c.Dir, "tls"), host); err != nil {
+			return nil, err
+		}
+	}
 	var list []string
 	for i := range c.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
@@ -73,7 +82,7 @@ func newLockd(c Config) (Target, error) {
 		if n.client, err = newProxy(t.net, name, n.addr, anyClient); err != nil {
 			return nil, err
 		}
-		if n.peer, err = newProxy(t.net, name, at(1), lockdPeer); err != nil {
+		if n.peer, err = newProxy(t.net, name, at(1), peer); err != nil {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
@@ -83,10 +92,15 @@ func newLockd(c Config) (Target, error) {
 			fullVar + "=" + n.fullFile,
 			fmt.Sprintf("%s=%d", segmentVar, segmentBytes),
 		}
-		n.common = append([]string{"serve", "--listen", n.addr, "--advertise", n.client.Addr(),
-			"--peer-listen", at(1), "--peer-advertise", n.peer.Addr()}, c.Args...)
+		n.common = slices.Concat([]string{"serve", "--peer-listen", at(1), "--peer-advertise", n.peer.Addr()},
+			t.tls.flags(n.addr, n.client.Addr()), c.Args)
 		t.names, t.nodes[name] = append(t.names, name), n
 		list = append(list, name+"="+n.peer.Addr())
+	}
+	if t.tls != nil {
+		if err := t.lay(); err != nil {
+			return nil, err
+		}
 	}
 	for _, n := range t.nodes {
 		n.begin("--cluster", strings.Join(list, ","))
@@ -103,6 +117,9 @@ func (t *lockd) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := t.checkWays(); err != nil {
+		return err
+	}
 	return t.Healthy(ctx)
 }
 
@@ -111,6 +128,9 @@ func (t *lockd) Stop() {
 		n.kill()
 		n.client.Close()
 		n.peer.Close()
+	}
+	for _, way := range t.ways {
+		way.Close()
 	}
 }
 
@@ -278,11 +298,16 @@ func (t *lockd) Dial(node string, timeout time.Duration) (*Conn, error) {
 	if !ok {
 		return nil, errNotRunning
 	}
-	c, err := Dial(n.addr, timeout)
+	c, err := dial(n.addr, timeout, t.tls.config())
 	if err == nil {
 		n.answered.Store(int64(start))
 	}
 	return c, err
+}
+
+// Connect implements Target.
+func (t *lockd) Connect(addr string, timeout time.Duration) (*Conn, error) {
+	return dial(addr, timeout, t.tls.config())
 }
 
 var errNotRunning = errors.New("it does not run")
@@ -315,7 +340,7 @@ func (t *lockd) Healthy(ctx context.Context) error {
 			if err := t.Restart(name); err != nil { // runs already, unless it could not be replaced before
 				return err
 			}
-			c, err := Dial(t.nodes[name].client.Addr(), time.Second)
+			c, err := t.Connect(t.nodes[name].client.Addr(), time.Second)
 			if err != nil {
 				return err
 			}

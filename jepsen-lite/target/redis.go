@@ -283,6 +283,11 @@ func (t *redis) Dial(node string, timeout time.Duration) (*Conn, error) {
 	return Dial(t.nodes[node].addr, timeout)
 }
 
+// Connect implements Target.
+func (t *redis) Connect(addr string, timeout time.Duration) (*Conn, error) {
+	return Dial(addr, timeout)
+}
+
 // Healthy implements Target: the primary takes a write.
 func (t *redis) Healthy(ctx context.Context) error {
 	attempt := 0

@@ -87,6 +87,8 @@ type Target interface {
 	Do(node string, timeout time.Duration, args ...string) (Reply, error)
 	// PeerAddr is the address at which a node listens for the others, past the proxies.
 	PeerAddr(node string) string
+	// Connect connects to an address of Endpoint, and has the server answer a PING, both within timeout.
+	Connect(addr string, timeout time.Duration) (*Conn, error)
 	// Dial connects to a node, past the proxies.
 	Dial(node string, timeout time.Duration) (*Conn, error)
 	// Dir is a node's data folder.
@@ -129,6 +131,7 @@ type Config struct {
 	Binary string // of the server
 	Dir    string // for data and logs
 	Nodes  int
+	TLS    bool              // clients speak TLS, and peers TLS with a secret
 	Args   []string          // more arguments for the server
 	Builds map[string]string // the server as OtherBuild and NextBuild, as far as there are such
 }
@@ -139,12 +142,13 @@ type Kind struct {
 	Package       string // of this repository that is built as the server; "": nothing is
 	Tags          string // it is built with them
 	New           func(Config) (Target, error)
+	TLS           bool // it can have that of Config
 }
 
 // Kinds is the table of targets.
 var Kinds = []Kind{
-	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", "faults", newLockd},
-	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis},
+	{"lockd", "lockd, one process per node", "lockd/cmd/lockd", "faults", newLockd, true},
+	{"redis-sentinel", "the control: a Redis primary with replicas, and a sentinel beside each", "", "", newRedis, false},
 }
 
 // onlyHost is the one address of loopback that there is everywhere.

@@ -115,7 +115,7 @@ func (c *Client) connect() bool {
 		}
 		addr, node, err := c.env.Target.Endpoint(c.ID, c.attempt)
 		if err == nil {
-			c.conn, err = target.Dial(addr, connectMax)
+			c.conn, err = c.env.Target.Connect(addr, connectMax)
 			c.node = node
 		}
 		if err != nil {

@@ -27,6 +27,9 @@ type fickle struct {
 
 func (f *fickle) Endpoint(int, int) (string, string, error) { return f.addr, "n1", nil }
 func (f *fickle) Nodes() []string                           { return []string{"n1"} }
+func (f *fickle) Connect(addr string, timeout time.Duration) (*target.Conn, error) {
+	return target.Dial(addr, timeout)
+}
 
 func newFickle(t *testing.T) *fickle {
 	var gets, sets atomic.Int64

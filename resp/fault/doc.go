@@ -1,7 +1,8 @@
 // Package fault is where a test build of lockd breaks itself on purpose. A build
 // with the tag faults can be told, through a control port on loopback, to die at
 // a named point, to have its disk fail or hang there, to lose what was not synced,
-// or to see another wall clock.
+// or to see another wall clock. Its environment may have it dial its peers by ways of
+// its own.
 //
 // In a normal build every function here is constant or empty, and the compiler
 // removes it together with what stands behind it.

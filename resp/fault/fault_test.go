@@ -36,6 +36,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// A peer is dialled by the way that the environment says, and at its own address if it says none.
+func TestWays(t *testing.T) {
+	t.Setenv(waysVar, "127.0.0.1:1=127.0.0.1:2,n2:1=n2:3")
+	for addr, want := range map[string]string{"127.0.0.1:1": "127.0.0.1:2", "n2:1": "n2:3", "n3:1": "n3:1"} {
+		if at := Way(addr); at != want {
+			t.Errorf("%s is dialled at %s, want %s", addr, at, want)
+		}
+	}
+}
+
 // An armed point strikes once, after the times it was told to let pass; others
 // never do.
 func TestFaultArm(t *testing.T) {
