@@ -73,7 +73,7 @@ type Config struct {
 	JoinTLS      func() *tls.Config // by which it speaks to the member that it asks; nil: without TLS
 	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
 	KeepRoom     bool               // a part of the disk is kept for the log, and what is left is watched
-	Version      string             // of lockd, for INFO
+	Version      string             // of lockd, for INFO and LOCKD MEMBERS
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
 	LeaderWait time.Duration // how long a request waits for a leader; default 3 s

@@ -22,6 +22,7 @@ type builds map[string]int
 
 func (b builds) config(cfg *Config) {
 	m := cfg.Machine.(*testMachine)
+	cfg.Version = "of " + cfg.ID
 	if m.can = b[cfg.ID]; m.can >= 2 {
 		m.more = append(m.more, &resp.Spec{Name: "double", Arity: 2, Flags: resp.Write, Level: 2})
 	}
@@ -108,6 +109,12 @@ func TestMixedLevels(t *testing.T) {
 		c.stays(1)
 		c.expect(c.nodes["n3"], "LOCKD LEVEL", levels(1, "node n3 can do level 1", "n1 2 up", "n2 2 up", "n3 1 up"))
 		c.expect(c.nodes["n3"], "LOCKD LEVEL 2", "-ERR level 2 cannot be in force yet: node n3 can do level 1")
+		for id, highest := range can {
+			want := fmt.Sprintf("$5 level :1 $6 lowest :1 $7 highest :%d $7 version $%d of %s", highest, len("of "+id), id)
+			if got := c.nodes["n3"].do("LOCKD MEMBERS"); !strings.Contains(got, want) {
+				t.Errorf("no %q in %q", want, got)
+			}
+		}
 	})
 }
 

@@ -386,7 +386,7 @@ func TestMembers(t *testing.T) {
 				if m == down {
 					state = "4 down"
 				}
-				want := fmt.Sprintf("%%7 $2 id $2 %s $4 peer $4 %s:1 $7 clients *1 $7 %s:6379 $4 role $%s $8 suffrage $5 voter $5 state $%s $7 applied", id, id, id, role, state)
+				want := fmt.Sprintf("%%11 $2 id $2 %s $4 peer $4 %s:1 $7 clients *1 $7 %s:6379 $4 role $%s $8 suffrage $5 voter $5 state $%s $7 applied", id, id, id, role, state)
 				if !strings.Contains(reply, want) {
 					t.Errorf("at %s: no %q in %q", n.id, want, reply)
 				}

@@ -76,7 +76,7 @@ func (m *members) identity() peer.Identity {
 		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
 		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
-		Level: m.level(), Lowest: m.lowest, Highest: m.highest,
+		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
 		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster),
 	}
 }

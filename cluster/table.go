@@ -88,6 +88,7 @@ func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 		if m.err != nil {
 			state = "down"
 		}
+		who, _ := n.members.identityOf(string(m.ID)) // nothing, if it has not been met since this node was started
 		members = append(members, resp.Map(
 			resp.Bulk("id"), resp.Bulk(string(m.ID)),
 			resp.Bulk("peer"), resp.Bulk(string(m.Address)),
@@ -96,6 +97,10 @@ func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 			resp.Bulk("suffrage"), resp.Bulk(suffrage),
 			resp.Bulk("state"), resp.Bulk(state),
 			resp.Bulk("applied"), resp.Int(int64(m.Applied)),
+			resp.Bulk("level"), resp.Int(int64(n.members.level())),
+			resp.Bulk("lowest"), resp.Int(int64(who.Lowest)),
+			resp.Bulk("highest"), resp.Int(int64(who.Highest)),
+			resp.Bulk("version"), resp.Bulk(who.Version),
 		))
 	}
 	return resp.Array(members...)

@@ -104,7 +104,8 @@ func TestPages(t *testing.T) {
 			"forced", "reason: order:42 hangs", `class="lost"`, `class="waited"`, `<option value="12-6f726465723a3432">`,
 			`action="/lock/force?key=order%3a42"`)
 		wants(t, get(c, "/lock?key=order:42&token=abc"), 200, "order:42 got it and lost it.")
-		wants(t, get(c, "/members"), 200, "The leader is n1.", "behind by 5", ">down<")
+		wants(t, get(c, "/members"), 200, "The leader is n1. Level in force: 1.", "behind by 5", ">down<",
+			"1 to 2 <small>lockd 0.2.0</small>")
 		wants(t, get(c, "/doctor"), 200, "order:42 has no lease.", "<dt>count</dt><dd>7</dd>",
 			"Seen at node n1 since 00:00:01.000", `<td data-name="acquisitions">12</td>`)
 		node.takeAsked()

@@ -153,8 +153,10 @@ func aNode(t *testing.T, name string) *fakeNode {
 		)),
 		"LOCKS WHY": resp.Bulk(name + " got it and lost it."),
 		"LOCKD MEMBERS": resp.Array(
-			pairs("id", "n1", "peer", "p1:1", "clients", resp.Bulks("c1:1"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90),
-			pairs("id", name, "peer", name, "clients", resp.Bulks(name), "role", "follower", "suffrage", "voter", "state", "up", "applied", 85),
+			pairs("id", "n1", "peer", "p1:1", "clients", resp.Bulks("c1:1"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90,
+				"level", 1, "lowest", 1, "highest", 2, "version", "0.2.0"),
+			pairs("id", name, "peer", name, "clients", resp.Bulks(name), "role", "follower", "suffrage", "voter", "state", "up", "applied", 85,
+				"level", 1, "lowest", 1, "highest", 1, "version", name),
 			pairs("id", "n3", "peer", "p3:1", "clients", resp.Array(), "role", "follower", "suffrage", "voter", "state", "down", "applied", 0)),
 		"LOCKS DOCTOR": pairs("known-since", at("00:00:00.000"), "node", "n1", "seen-since", at("00:00:01.000"), "findings", resp.Array(
 			pairs("mistake", "no-lease", "keys", name, "count", 7, "example", name, "client", nil, "says", name+" has no lease."))),

@@ -105,6 +105,7 @@ func membersCommands(*query) [][]string { return [][]string{{"LOCKD", "MEMBERS"}
 // membersPage is what the page of members shows.
 type membersPage struct {
 	Leader  string
+	Level   int64
 	Members []member
 }
 
@@ -125,6 +126,7 @@ func membersView(c *Console, _ *query, answers []resp.Reply) (any, error) {
 		if m.Role == "leader" {
 			p.Leader = m.ID
 		}
+		p.Level = max(p.Level, m.Level)
 		shown := member{Member: m, Here: m.ID == c.cfg.Node}
 		if m.State == "up" {
 			shown.Behind = most - m.Applied

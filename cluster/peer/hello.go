@@ -75,6 +75,7 @@ type Identity struct {
 	Level       int      // the level in force, as far as it has applied the log; 0: 1
 	Lowest      int      // the lowest level that it can; 0: 1
 	Highest     int      // the highest; 0: 1
+	Version     string   // of lockd, for people; "": it does not say
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
 	Tokens      string   // what the last starts drew, the newest last
 }
@@ -202,7 +203,7 @@ func (who Identity) Check() error {
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}
-	names := []string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch}
+	names := []string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch, who.Version}
 	for _, s := range append(names, who.ClientAddrs...) {
 		if len(s) > NameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, NameMax)

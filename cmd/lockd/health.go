@@ -129,7 +129,7 @@ func (c *membersCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 		return err
 	}
 	if isTerminal(stdout) {
-		_, err = io.WriteString(stdout, strings.Join(table.Lines(outputWidth(stdout)), "\n")+"\n")
+		_, err = io.WriteString(stdout, strings.Join(membersLines(table, outputWidth(stdout)), "\n")+"\n")
 		return err
 	}
 	for _, row := range table.Rows {
@@ -152,6 +152,8 @@ type memberState struct {
 	id, peer, role, suffrage, state string
 	clients                         []string
 	applied                         int64
+	level, lowest, highest          int64 // 0: unknown
+	version                         string
 }
 
 // The words of LOCKD MEMBERS that count.
@@ -173,7 +175,9 @@ func readMembers(r resp.Reply) (members []memberState, err error) {
 		s := memberState{
 			id: memberField(m, "id").Str, peer: memberField(m, "peer").Str, role: memberField(m, "role").Str,
 			suffrage: memberField(m, "suffrage").Str, state: memberField(m, "state").Str,
-			applied: memberField(m, "applied").Int,
+			applied: memberField(m, "applied").Int, version: memberField(m, "version").Str,
+			level: memberField(m, "level").Int, lowest: memberField(m, "lowest").Int,
+			highest: memberField(m, "highest").Int,
 		}
 		for _, addr := range memberField(m, "clients").Elems {
 			s.clients = append(s.clients, addr.Str)
@@ -188,6 +192,7 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 	t := &show.Table{Columns: []show.Column{
 		{Title: "MEMBER"}, {Title: "ROLE"}, {Title: "SUFFRAGE"}, {Title: "STATE"}, {Title: "APPLIED", Right: true},
 		{Title: "BEHIND", Right: true}, {Title: "PEERS", Min: 12, Middle: true}, {Title: "CLIENTS", Min: 12, Middle: true},
+		{Title: "LEVEL"}, {Title: "CAN"}, {Title: "VERSION"},
 	}}
 	members, err := readMembers(r)
 	most := int64(0)
@@ -195,9 +200,15 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 		most = max(most, m.applied)
 	}
 	for _, m := range members {
-		row := []string{m.id, m.role, m.suffrage, m.state, "-", "-", m.peer, strings.Join(m.clients, ",")}
+		row := []string{m.id, m.role, m.suffrage, m.state, "-", "-", m.peer, strings.Join(m.clients, ","), "", "", m.version}
 		if m.state == stateUp {
 			row[4], row[5] = strconv.FormatInt(m.applied, 10), strconv.FormatInt(most-m.applied, 10)
+		}
+		if m.level > 0 {
+			row[columnLevel] = strconv.FormatInt(m.level, 10)
+		}
+		if m.highest > 0 {
+			row[columnCan] = levelsOf(m)
 		}
 		for i := range row {
 			if row[i] = show.Escape(row[i]); row[i] == "" {
@@ -208,6 +219,51 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 	}
 	slices.SortFunc(t.Rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return t, err
+}
+
+// levelsOf are the levels that a member can do: "1", "1-2".
+func levelsOf(m memberState) string {
+	if m.lowest == m.highest {
+		return strconv.FormatInt(m.highest, 10)
+	}
+	return fmt.Sprintf("%d-%d", m.lowest, m.highest)
+}
+
+// The columns of membersTable that are a sentence where people read it: they would make the lines too long.
+const (
+	columnLevel = 8 + iota
+	columnCan
+	columnVersion
+)
+
+// membersLines are the table of members for people.
+func membersLines(t *show.Table, width int) []string {
+	cells := &show.Table{Columns: t.Columns[:columnLevel], Rows: t.Rows}
+	lines := cells.Lines(width)
+	if said := saidOfLevels(t.Rows); said != "" {
+		lines = append(lines, show.Wrap(said, "", "  ", width)...)
+	}
+	return lines
+}
+
+// saidOfLevels says which level is in force, and which members can do which, those together that are alike.
+func saidOfLevels(rows [][]string) string {
+	if len(rows) == 0 || rows[0][columnLevel] == "-" {
+		return ""
+	}
+	can, alike := []string{}, map[string]string{}
+	for _, row := range rows {
+		what := fmt.Sprintf("%s (lockd %s)", row[columnCan], row[columnVersion])
+		if alike[what] == "" {
+			can, alike[what] = append(can, what), row[0]
+		} else {
+			alike[what] += ", " + row[0]
+		}
+	}
+	for i, what := range can {
+		can[i] = alike[what] + " can do " + what
+	}
+	return "level " + rows[0][columnLevel] + " is in force; " + strings.Join(can, "; ")
 }
 
 // memberField is a value of a map; nil if there is none.

@@ -46,7 +46,7 @@ func TestHealthAndMembers(t *testing.T) {
 	answers(2, "lockd: --password-file: .*\n", nil, "health", "--password-file", file+"-not")
 	eventually(t, startTimeout, "all members answer in time", func() (err error) { // who takes long counts as down
 		for line := range strings.Lines(answers(0, "n1 .*\nn2 .*\nn3 .*\n", secret, "members", asked.addr)) {
-			if words := strings.Fields(line); len(words) != 8 || words[2] != "voter" || words[3] != "up" {
+			if words := strings.Fields(line); len(words) != 11 || words[8] != "1" || words[9] != "1" || words[10] != version || words[2] != "voter" || words[3] != "up" {
 				err = fmt.Errorf("what is %q", line)
 			}
 		}
@@ -84,5 +84,30 @@ func TestMembersOfOthers(t *testing.T) {
 	table, err := membersTable(resp.Array(resp.Map(resp.Bulk("id"), resp.Bulk("\x1b[2J x"), resp.Bulk("applied"))))
 	if err != nil || table.Rows[0][0] != show.Escape("\x1b[2J x") || table.Rows[0][1] != "-" {
 		t.Errorf("%v, %v", table, err)
+	}
+}
+
+// People read which level is in force, and who can do which, in a sentence below the table; nothing of it from a node
+// that does not say.
+func TestMembersSayTheLevel(t *testing.T) {
+	member := func(id string, highest int64, version string) resp.Reply {
+		return resp.Map(resp.Bulk("id"), resp.Bulk(id), resp.Bulk("peer"), resp.Bulk("a:1"), resp.Bulk("level"), resp.Int(1),
+			resp.Bulk("lowest"), resp.Int(min(highest, 1)), resp.Bulk("highest"), resp.Int(highest), resp.Bulk("version"), resp.Bulk(version))
+	}
+	for _, c := range []struct {
+		answer resp.Reply
+		want   string
+	}{
+		{resp.Array(member("n1", 1, "0.1.0"), member("n2", 1, "0.1.0")), "level 1 is in force; n1, n2 can do 1 (lockd 0.1.0)"},
+		{resp.Array(member("n3", 2, "0.2.0"), member("n2", 1, "0.1.0"), member("n1", 2, "0.2.0"), member("n4", 0, "")),
+			"level 1 is in force; n1, n3 can do 1-2 (lockd 0.2.0); n2 can do 1 (lockd 0.1.0); n4 can do - (lockd -)"},
+		{resp.Array(resp.Map(resp.Bulk("id"), resp.Bulk("n1"))), ""},
+		{resp.Array(), ""},
+	} {
+		table, err := membersTable(c.answer)
+		lines := strings.Join(membersLines(table, 200)[1+len(table.Rows):], "\n")
+		if err != nil || lines != c.want {
+			t.Errorf("%q, %v, want %q", lines, err, c.want)
+		}
 	}
 }

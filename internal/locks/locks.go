@@ -140,6 +140,9 @@ type Member struct {
 	ID, Peer, Role, Suffrage, State string
 	Clients                         []string // where it serves them
 	Applied                         int64    // the last entry of the log there
+	Level                           int64    // of the cluster: the one in force
+	Lowest, Highest                 int64    // levels that the member can do; 0: it is not known
+	Version                         string   // of lockd; "": it is not known
 }
 
 // History is what is known of a lock.

@@ -96,7 +96,8 @@ func ParseMembers(r resp.Reply) ([]Member, error) {
 		f := p.fields(r)
 		m := Member{
 			ID: p.text(f, "id"), Peer: p.text(f, "peer"), Role: p.text(f, "role"), Suffrage: p.text(f, "suffrage"),
-			State: p.text(f, "state"), Applied: p.number(f, "applied"),
+			State: p.text(f, "state"), Applied: p.number(f, "applied"), Version: p.text(f, "version"),
+			Level: p.number(f, "level"), Lowest: p.number(f, "lowest"), Highest: p.number(f, "highest"),
 		}
 		m.Clients = parseEach(p, f["clients"], func(_ *parser, r resp.Reply) string { return r.Str })
 		return m

@@ -76,8 +76,9 @@ func TestParse(t *testing.T) {
 		{"mistake", "late-release"}, {"keys", "report:*"}, {"count", "1"}, {"example", "report:7"}, {"client", "report-2"}}}}}
 	advice := fieldsOf("known-since", nil, "locks", resp.Array(fieldsOf("keys", "report:*", "hold-p50-ms", 30, "lease-ms", nil)))
 	wantAdvice := [][]Field{{{"keys", "report:*"}, {"hold-p50-ms", "30"}, {"lease-ms", ""}}}
-	members := resp.Array(fieldsOf("id", "n1", "peer", "p:1", "clients", resp.Bulks("c:1", "c:2"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90))
-	wantMembers := []Member{{"n1", "p:1", "leader", "voter", "up", []string{"c:1", "c:2"}, 90}}
+	members := resp.Array(fieldsOf("id", "n1", "peer", "p:1", "clients", resp.Bulks("c:1", "c:2"), "role", "leader", "suffrage", "voter", "state", "up", "applied", 90,
+		"level", 1, "lowest", 1, "highest", 2, "version", "0.2.0"))
+	wantMembers := []Member{{"n1", "p:1", "leader", "voter", "up", []string{"c:1", "c:2"}, 90, 1, 1, 2, "0.2.0"}}
 	for _, protocol := range []func(resp.Reply) resp.Reply{func(r resp.Reply) resp.Reply { return r }, flat} {
 		if cursor, got := Piece(protocol(resp.Array(resp.Bulk("17"), list))); cursor != "17" || !reflect.DeepEqual(got, protocol(list)) {
 			t.Errorf("a piece of LIST: %s, %v", cursor, got)
