@@ -110,11 +110,32 @@ func (k *commands) early(req resp.Request) error {
 	level := k.members.level()
 	for i := range req.Cmds {
 		if s := req.Cmds[i].Spec; s != nil && s.Level > level {
-			return resp.Errorf("ERR '%s' comes with level %d of the cluster, and level %d is in force: %s; nothing was "+
-				"executed (see LOCKD LEVEL)", s.Name, s.Level, level, k.members.whyNot(level+1))
+			return k.comesWith(s.Name, s.Level)
 		}
 	}
 	return nil
+}
+
+// earlyAsked is early for a client, who is told of a setting that comes later, too. In the log, where nodes of the
+// release before may write it, it is a name that nobody knows.
+func (k *commands) earlyAsked(req resp.Request) error {
+	level := k.members.level()
+	for i := range req.Cmds {
+		c := &req.Cmds[i]
+		if c.Spec == nil || c.Spec.ArgLevel == nil {
+			continue
+		}
+		if name, since := c.Spec.ArgLevel(c.Args); since > level {
+			return k.comesWith(name, since)
+		}
+	}
+	return k.early(req)
+}
+
+func (k *commands) comesWith(name string, since int) error {
+	level := k.members.level()
+	return resp.Errorf("ERR '%s' comes with level %d of the cluster, and level %d is in force: %s; nothing was "+
+		"executed (see LOCKD LEVEL)", name, since, level, k.members.whyNot(level+1))
 }
 
 // fitsEntry returns why an entry of the log can not be applied here: the machine does not know what it asks for.

@@ -49,14 +49,14 @@ func (n *Node) Do(ctx context.Context, req resp.Request) resp.Result {
 // checkLevel refuses a request that comes with a later level than the one in force. This node may have yet to hear of
 // that, so it looks again once it has applied all that is done by now.
 func (n *Node) checkLevel(ctx context.Context, req resp.Request) error {
-	err := n.commands.early(req)
+	err := n.commands.earlyAsked(req)
 	if err == nil {
 		return nil
 	}
 	if why := n.catchUp(ctx); why.IsErr() {
 		return err
 	}
-	return n.commands.early(req)
+	return n.commands.earlyAsked(req)
 }
 
 // catchUp returns when all that was acknowledged before, anywhere, has been applied here, or with an error.

@@ -17,14 +17,17 @@ import (
 	"lockd/resp"
 )
 
-// builds says which level each node's build can do. From level 2 on there is DOUBLE, and INCR adds 10.
+// builds says which level each node's build can do. From level 2 on there is DOUBLE, the setting later, and INCR adds 10.
 type builds map[string]int
 
 func (b builds) config(cfg *Config) {
 	m := cfg.Machine.(*testMachine)
 	cfg.Version = "of " + cfg.ID
 	if m.can = b[cfg.ID]; m.can >= 2 {
-		m.more = append(m.more, &resp.Spec{Name: "double", Arity: 2, Flags: resp.Write, Level: 2})
+		m.more = append(m.more, &resp.Spec{Name: "double", Arity: 2, Flags: resp.Write, Level: 2},
+			&resp.Spec{Name: "config", Arity: -2, Flags: resp.Write, ArgLevel: func(args resp.Args) (string, int) {
+				return "later", 2 * strings.Count(args[2], "later")
+			}})
 	}
 }
 
@@ -60,7 +63,8 @@ func (c *testCluster) stays(level int) {
 }
 
 // Nodes of two builds serve together, whoever leads, and do what the older one does. What only the newer one knows is
-// refused before it is logged, with the name of the node that is behind.
+// refused before it is logged, with the name of the node that is behind. A setting that only the newer one knows can be
+// in the log, where the older one has written it: nobody stops for it.
 func TestMixedLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		can := builds{"n1": 2, "n2": 2, "n3": 1}
@@ -86,6 +90,9 @@ func TestMixedLevels(t *testing.T) {
 			for _, id := range []string{"n1", "n2"} {
 				node := c.nodes[id]
 				c.expect(node, "DOUBLE n", "-ERR "+text)
+				c.expect(node, "CONFIG SET later 1", "-ERR "+strings.Replace(text, "double", "later", 1))
+				c.expect(node, "CONFIG SET other 1", "+OK")
+				before++
 				req := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"SET", "n", "0"}}, {Args: resp.Args{"DOUBLE", "n"}}}, Multi: true}
 				for _, r := range node.Do(t.Context(), req).Replies {
 					if !strings.Contains(r.Str, text) {
@@ -106,6 +113,8 @@ func TestMixedLevels(t *testing.T) {
 			}
 			c.agree()
 		}
+		c.expect(c.nodes["n3"], "CONFIG SET later 1", "+OK")
+		c.agree()
 		c.stays(1)
 		c.expect(c.nodes["n3"], "LOCKD LEVEL", levels(1, "node n3 can do level 1", "n1 2 up", "n2 2 up", "n3 1 up"))
 		c.expect(c.nodes["n3"], "LOCKD LEVEL 2", "-ERR level 2 cannot be in force yet: node n3 can do level 1")
@@ -164,6 +173,7 @@ func TestLevelRises(t *testing.T) {
 		}
 		for _, node := range c.others(nil) { // whether it has heard of it or not
 			c.expect(node, "DOUBLE x", ":0")
+			c.expect(node, "CONFIG SET later 1", "+OK")
 		}
 		c.level(2)
 		n := 5

@@ -22,7 +22,7 @@ var serverRows = []resp.Row[command]{
 			Name: "config|set", Arity: -4,
 			Flags: resp.Admin | resp.NoScript | resp.Loading | resp.Stale | resp.MayReplicate,
 			Group: "server", Since: "2.0.0", Summary: "Set configuration parameters to the given values",
-			Syntax: "parameter value [parameter value ...]",
+			Syntax: "parameter value [parameter value ...]", ArgLevel: laterParameter,
 		}, Run: cmdConfigSet},
 		{Spec: resp.Spec{
 			Name: "config|resetstat", Arity: 2,
@@ -81,6 +81,9 @@ func cmdConfigGet(c *ctx, args resp.Args) resp.Reply {
 	}
 	found := []resp.Reply{}
 	for i := range parameters {
+		if parameters[i].level > c.m.level {
+			continue
+		}
 		for _, name := range []string{parameters[i].name, parameters[i].alias} {
 			if !c.m.affords(value.VisitWork * int64(len(globs))) {
 				return resp.Err(errWorkMeter)
@@ -122,7 +125,7 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 		bytes += len(a)
 	}
 	c.m.spend(configWork + value.NumeralWork*int64(bytes))
-	next, err := c.m.settings.with(args[2:])
+	next, err := c.m.settings.with(c.m.level, args[2:])
 	if err != nil {
 		return resp.Fail(err)
 	}

@@ -154,7 +154,7 @@ func (m *Machine) Restore(src io.Reader) error {
 	r, buf := value.NewReader(src), new(entryBuffer)
 	version := readHeader(r)
 	next.readClock(r)
-	next.settings = readSettings(r)
+	next.settings = readSettings(r, m.level)
 	if version >= 10 {
 		next.usersRev = r.U64()
 		next.users = readUsers(r, next.known)
@@ -194,7 +194,7 @@ func (m *Machine) Refound(fence uint64, holdMs int64) {
 	if holdMs > 0 {
 		until, _ = addInt(m.tick, holdMs)
 	}
-	if next, err := m.settings.with([]string{nameLockHold, itoa(until), nameFullDisks, ""}); err == nil {
+	if next, err := m.settings.with(m.level, []string{nameLockHold, itoa(until), nameFullDisks, ""}); err == nil {
 		m.settings = next
 	}
 }

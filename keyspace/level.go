@@ -13,8 +13,8 @@ import (
 // applied, and not from the build that applies it. So two neighbouring builds make one machine: the newer one does
 // what the older one did until the level rises, which it does once every member can (package cluster).
 //
-// What a build adds or changes belongs to its highest level: a row says so (resp.Spec.Level), other behaviour asks
-// Machine.level and has a word in rulesSince.
+// What a build adds or changes belongs to its highest level: a row says so (resp.Spec.Level), and so does a parameter
+// of CONFIG (parameter.level); other behaviour asks Machine.level and has a word in rulesSince.
 
 // The levels that this build can: all from LevelLowest to Level. A build that adds a command to the machine, or
 // changes what an entry does or how it or an image is written, has a Level one higher than the release before.
@@ -67,7 +67,7 @@ func (m *Machine) Levels() (lowest, highest int) { return LevelLowest, Level }
 func (m *Machine) Formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
 	formats["names for scripts"] = languages[level].namesForScripts()
-	formats["settings"] = sumOfParameters()
+	formats["settings"] = sumOfParameters(level)
 	return formats
 }
 

@@ -22,7 +22,8 @@ func nextLanguages() (now, next *language) {
 	set := *table.Row(table.Lookup("set"))
 	setUser := *table.Row(table.Lookup("acl"))
 	eval := *table.Row(table.Lookup("eval"))
-	rows := resp.NewTable([]resp.Row[command]{row("new", Level+1), object, set, setUser, eval})
+	config := *table.Row(table.Lookup("config"))
+	rows := resp.NewTable([]resp.Row[command]{row("new", Level+1), object, set, setUser, eval, config})
 	at := func(level int) *language {
 		l := &language{table: rows.At(level), elsewhere: elsewhere}
 		l.known = acl.NewCommands(l.table.Specs(), elsewhere.Specs())

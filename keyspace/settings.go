@@ -147,12 +147,14 @@ var parameters = []parameter{
 	{name: "lfu-decay-time", value: "1"},
 }
 
-// sumOfParameters is of their names and defaults: nodes that know others would not take the same CONFIG SET. The
-// first parameter that is added needs a level, as rows have; this sum then leaves out the later ones.
-func sumOfParameters() uint64 {
+// sumOfParameters is of the names and defaults of those that a level has: nodes that know others would not take the
+// same CONFIG SET.
+func sumOfParameters(level int) uint64 {
 	var b strings.Builder
 	for _, p := range parameters {
-		b.WriteString(p.name + " " + p.alias + " " + p.value + "\n")
+		if p.level <= level {
+			b.WriteString(p.name + " " + p.alias + " " + p.value + "\n")
+		}
 	}
 	return xxh3.HashString(b.String())
 }
@@ -163,7 +165,10 @@ type parameter struct {
 	value       string // the default, as CONFIG GET shows it
 	check       check.Value
 	merge       func(has, value string) (kept string, err error)
-	seldom      bool // an image has it only where it is not the default
+	seldom      bool // an image has it only where it is not the default; so it is with all that have a level
+	// level is the cluster's since which there is it; 0: there always was. Before, it has its default, and nobody can
+	// set it or see it: the default must do what was done without it.
+	level int
 }
 
 // take makes of the value that CONFIG SET was given what is kept, or says what is
@@ -200,14 +205,24 @@ func defaultSettings() *settings {
 	return s
 }
 
+// laterParameter finds the first parameter of a call of CONFIG SET that comes with the latest level; see resp.Spec.
+func laterParameter(args resp.Args) (name string, level int) {
+	for i := 2; i < len(args); i += 2 {
+		if at := parameterIndex(args[i]); at >= 0 && parameters[at].level > level {
+			name, level = parameters[at].name, parameters[at].level
+		}
+	}
+	return name, level
+}
+
 // with returns settings that differ in the given names and values, name after
-// value; the error is that of CONFIG SET.
-func (s *settings) with(pairs []string) (next *settings, err error) {
+// value; the error is that of CONFIG SET at a level.
+func (s *settings) with(level int, pairs []string) (next *settings, err error) {
 	next = &settings{values: append([]string(nil), s.values...)}
 	taken := make([]string, len(parameters)) // the name each was set by
 	for i := 0; i+1 < len(pairs); i += 2 {
 		at, name := parameterIndex(pairs[i]), strings.ToLower(pairs[i])
-		if at < 0 {
+		if at < 0 || parameters[at].level > level {
 			return nil, resp.Error("ERR Unknown option or number of arguments for CONFIG SET - '" + pairs[i] + "'")
 		}
 		err = resp.Error("duplicate parameter")
@@ -345,7 +360,8 @@ func changeable() []int {
 
 func (s *settings) write(w *value.Writer) {
 	all := slices.DeleteFunc(changeable(), func(i int) bool {
-		return parameters[i].seldom && s.values[i] == parameters[i].value
+		p := &parameters[i]
+		return (p.seldom || p.level > 0) && s.values[i] == p.value
 	})
 	w.U64(uint64(len(all)))
 	for _, i := range all {
@@ -355,14 +371,14 @@ func (s *settings) write(w *value.Writer) {
 }
 
 // readSettings takes a parameter that the image does not have yet at its default.
-func readSettings(r *value.Reader) *settings {
+func readSettings(r *value.Reader, level int) *settings {
 	s, last := defaultSettings(), ""
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		name, value := r.Text(), r.Text()
 		if name <= last {
 			r.Fail("settings are not in order")
 		}
-		next, err := s.with([]string{name, value})
+		next, err := s.with(level, []string{name, value})
 		if err != nil {
 			r.Fail("setting " + name + ": " + err.Error())
 			break

@@ -1,10 +1,14 @@
 package keyspace
 
 import (
+	"bytes"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"lockd/keyspace/check"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -95,5 +99,57 @@ func TestSmallHashIsBounded(t *testing.T) {
 	}
 	if got := do(m, 1, "OBJECT ENCODING h"); got != "hashtable" {
 		t.Error(got)
+	}
+}
+
+// A parameter of the next level is none before: nobody can set or see it, nor is it in an image, and the rules of before
+// are those of a build that does not have it. An image of that level has it.
+func TestParameterOfALevel(t *testing.T) {
+	was, rules := parameters, New(nil).Formats(Level)["settings"]
+	parameters = append(slices.Clone(was), parameter{name: "later", value: "no", check: check.YesNo, level: Level + 1})
+	defer func() { parameters = was }()
+	if sumOfParameters(Level) != rules || sumOfParameters(Level+1) == rules {
+		t.Error("the rules")
+	}
+	now, next := nextLanguages()
+	image := func(m *Machine) (*Machine, []byte) {
+		var b bytes.Buffer
+		if err := m.Snapshot()(&b); err != nil {
+			t.Fatal(err)
+		}
+		copied := New(nil)
+		copied.speak(m.level, m.language)
+		if err := copied.Restore(bytes.NewReader(b.Bytes())); err != nil {
+			t.Errorf("level %d: %v", m.level, err)
+		}
+		return copied, b.Bytes()
+	}
+	m := New(nil)
+	m.speak(Level, now)
+	_, empty := image(New(nil))
+	play(t, m, []turn{
+		{1, "CONFIG SET timeout 5 later yes", "ERR Unknown option or number of arguments for CONFIG SET - 'later'"},
+		{1, "CONFIG GET timeout lat*r", "timeout 0"},
+	})
+	if _, got := image(m); len(got) != len(empty) || bytes.Contains(got, []byte("later")) {
+		t.Errorf("the image of before: %q, of an empty machine %q", got, empty)
+	}
+	m.speak(Level+1, next)
+	play(t, m, []turn{{1, "CONFIG GET lat*r", "later no"}, {1, "CONFIG SET later yes", "OK"}})
+	copied, of := image(m)
+	if got := do(copied, 1, "CONFIG GET later"); got != "later yes" {
+		t.Error(got)
+	}
+	old := New(nil)
+	old.speak(Level, now)
+	if err := old.Restore(bytes.NewReader(of)); err == nil {
+		t.Error("a setting of the next level is read at this one")
+	}
+	for line, want := range map[string]string{"CONFIG SET timeout 1 LATER 1": fmt.Sprint("later ", Level+1), "CONFIG SET timeout 1": " 0"} {
+		args, _ := resp.SplitWords(line)
+		spec, _ := m.Find(args)
+		if name, level := spec.ArgLevel(args); fmt.Sprint(name, " ", level) != want {
+			t.Errorf("%s: %q comes with level %d", line, name, level)
+		}
 	}
 }

@@ -160,6 +160,9 @@ type Spec struct {
 	Level   int    // the cluster's level since which the machine has it; 0: it always did. See package keyspace
 	Summary string // one line, as COMMAND DOCS has it
 	Syntax  string // the arguments as the documentation writes them: "key value [NX | XX] [GET]"
+	// ArgLevel says of a call's arguments which one the machine has only from a level on that is later than the row's; a
+	// name without it is unknown to the machine before. Level 0: none of them. Nil: of no call.
+	ArgLevel func(args Args) (name string, level int)
 
 	Subs []*Spec // subcommands of a container; filled by NewTable
 	row  any     // the *Row that this is of; filled by NewTable

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +15,8 @@ const Upgrade = "upgrade"
 // nextKey is a key for NextCommand.
 const nextKey = "jepsen-lite-next"
 
-// beyondLevel is in the refusal of a command of a later level.
-const beyondLevel = "comes with level"
+// How a node refuses what comes with a later level: the next build says so, and the one before does not know it.
+var refusals = []string{"comes with level", "unknown command", "Unknown option"}
 
 // upgrade takes the nodes to the next release, one at a time: all but one, and back ("back"), and then all ("up"), when
 // the level rises. After each step every node must serve.
@@ -48,20 +49,23 @@ func (f *Field) roll(build string, nodes []string) int {
 		if now := f.level(n); level > 0 && now > 0 && now != level && !f.isOver() {
 			f.found.add("wrong level", fmt.Sprintf("level %d became %d, and not every node is of the next build", level, now))
 		}
-		if build == target.NextBuild {
-			f.beyond(n, level)
-		}
+		f.beyond(n, level)
 	}
 	return len(nodes)
 }
 
-// beyond finds fault with a node of the next build that does what only the next level has, or has it and does not.
+// beyond finds fault with a node that does what only the next level has, or has it and does not. A setting that one
+// does not know it may well log: the others must bear that.
 func (f *Field) beyond(node string, level int) {
-	r, err := f.Target.Do(node, buildAsk, strings.ToUpper(target.NextCommand), nextKey)
-	refused := err == nil && r.IsErr() && strings.Contains(r.Text(), beyondLevel)
-	if err == nil && level > 0 && refused != (level == 1) && !f.Target.NotDone(r.Text()) && !f.Target.Unknown(r.Text()) {
-		f.found.add("wrong level",
-			fmt.Sprintf("%s answers %s at level %d with %q", node, target.NextCommand, level, r.Text()))
+	for _, call := range [][]string{{strings.ToUpper(target.NextCommand), nextKey}, {"CONFIG", "SET", target.NextSetting, "1"}} {
+		r, err := f.Target.Do(node, buildAsk, call...)
+		if err != nil || level == 0 || f.Target.NotDone(r.Text()) || f.Target.Unknown(r.Text()) {
+			continue
+		}
+		said := func(words string) bool { return strings.Contains(r.Text(), words) }
+		if refused := r.IsErr() && slices.ContainsFunc(refusals, said); refused != (level == 1) {
+			f.found.add("wrong level", fmt.Sprintf("%s answers %q at level %d with %q", node, call, level, r.Text()))
+		}
 	}
 }
 

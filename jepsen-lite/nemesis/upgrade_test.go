@@ -62,7 +62,7 @@ func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (ta
 	case args[0] == "SET":
 		return target.Reply{Kind: '+', Str: "OK"}, nil
 	case b.level < 2 && !b.loose:
-		return target.Reply{Kind: '-', Str: "ERR '" + target.NextCommand + "' " + beyondLevel + " 2"}, nil
+		return target.Reply{Kind: '-', Str: "ERR '" + target.NextCommand + "' comes with level 2"}, nil
 	}
 	return target.Reply{Kind: ':', Int: 1}, nil
 }

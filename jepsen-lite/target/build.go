@@ -26,9 +26,10 @@ const (
 	OtherBuild   = "other-build"
 	OtherCommand = "jepsenlite.other"
 	// NextBuild stands for the next release: it can do one level more, at which it has the command NextCommand and
-	// gives other fences.
+	// the setting NextSetting, and gives other fences.
 	NextBuild   = "next-build"
 	NextCommand = "jepsenlite.next"
+	NextSetting = "jepsenlite-next"
 )
 
 // Build builds the server of a target, with a bug planted in it ("": none), and with more

@@ -145,7 +145,7 @@ func TestPlantFails(t *testing.T) {
 	fails("git applies the patch, and there is none: ", writePatch(t, " one\n-two\n+2\n"))
 }
 
-// The next build has its command, in a file that comes before that of the table, and more.
+// The next build has its command and its setting, in a file that comes before that of the table, and more.
 func TestNextBuild(t *testing.T) {
 	repo, err := repository()
 	if err != nil {
@@ -157,7 +157,8 @@ func TestNextBuild(t *testing.T) {
 	}
 	files := replaced(t, overlay)
 	text, err := os.ReadFile(files[filepath.Join(repo, "keyspace", "cmd_jepsenlite.go")])
-	if err != nil || !bytes.Contains(text, []byte(strconv.Quote(NextCommand))) || len(files) != 3 {
+	if err != nil || !bytes.Contains(text, []byte(strconv.Quote(NextCommand))) ||
+		!bytes.Contains(text, []byte(strconv.Quote(NextSetting))) || len(files) != 3 {
 		t.Errorf("%v, %v\n%s", files, err, text)
 	}
 	out, err := exec.Command("go", "build", "-overlay", overlay, "lockd/keyspace").CombinedOutput()
