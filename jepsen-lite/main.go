@@ -41,6 +41,7 @@ type runCmd struct {
 	State    int           `help:"So many MiB of data, in a thousand keys each, are there before the faults begin, and must be there at the end." placeholder:"MIB"`
 	Race     bool          `help:"Build the server with Go's race detector; what it reports fails the run, what took long does not (--judge safety)."`
 	TLS      bool          `name:"tls" help:"Clients speak TLS, and nodes TLS with a secret among themselves, by certificates that the run makes; faults that look into messages between nodes are left out."`
+	From     string        `help:"Where nodes are upgraded (--nemesis upgrade) they go from the build of this commit or tag to the tree's own, instead of from that to a stand-in for the next release." placeholder:"REF"`
 	Plant    string        `help:"Build the server with a bug planted in it, to see it caught; see --list." placeholder:"NAME"`
 	Args     []string      `help:"More arguments for the server." placeholder:"ARG,..."`
 	List     bool          `help:"List workloads, nemeses, targets and bugs to plant, and do nothing."`

@@ -71,11 +71,11 @@ func folder(name, command string) (path string, err error) {
 
 // buildOnce builds the server in the output folder, for all runs there.
 func (c *runCmd) buildOnce(kind target.Kind) error {
-	if c.Binary != "" || kind.Package == "" {
+	if c.Binary != "" || c.From != "" || kind.Package == "" { // each run builds what nodes are upgraded to anyway
 		return nil
 	}
 	c.Binary = filepath.Join(c.Out, "server")
-	return kind.Build(c.Binary, c.Plant, c.buildFlags()...)
+	return c.build(kind, c.Binary)
 }
 
 // errorsMax is how many runs in a row may not even begin.

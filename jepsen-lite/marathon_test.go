@@ -228,6 +228,8 @@ func TestBadFlags(t *testing.T) {
 		{"marathon --plant nothing", `there is no bug "nothing" to plant`},
 		{"marathon --plant skip-sync --binary lockd", "--plant skip-sync: a bug is planted before the server is built"},
 		{"--plant skip-sync --binary lockd", "--plant skip-sync: a bug is planted before the server is built"},
+		{"--from v1 --nemesis upgrade --binary lockd", "--from v1: the nodes start with the build of it, so --binary cannot be another"},
+		{"--from v1 --nemesis kill", "--from v1: only --nemesis upgrade goes from one build to another"},
 		{"--plant skip-sync --target redis-sentinel", "--plant skip-sync: the target redis-sentinel is not built here"},
 		{"marathon DIR", "unexpected argument DIR"},
 		{"marathon --out /dev/null/x", "mkdir /dev/null: not a directory"},

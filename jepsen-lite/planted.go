@@ -209,7 +209,7 @@ func (c *plantedCmd) soundServer() (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	return path, target.Kinds[0].Build(path, "")
+	return path, target.Kinds[0].Build(path, nil)
 }
 
 func soundly(passed bool) (word string, ok bool) {

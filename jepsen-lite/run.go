@@ -49,6 +49,7 @@ type session struct {
 	levels     map[string]level // of the nodes before the first workload
 	operations int              // of all workloads so far
 	dead       []string         // nodes that refuse to start
+	nextLevel  int              // with --from: the highest that the tree's own build can do
 }
 
 func (c *runCmd) run(out io.Writer) (passed bool, err error) {
@@ -59,8 +60,18 @@ func (c *runCmd) run(out io.Writer) (passed bool, err error) {
 	return complete && report.Passed(results), err
 }
 
-// checkBinary refuses a bug for a server that is built already.
+// checkBinary refuses a bug for a server that is built already, and an older build where it would not be used.
 func (c *runCmd) checkBinary() error {
+	upgrades := func(chosen string) bool {
+		k := nemesis.Find(chosen)
+		return chosen == "all" || k != nil && k.Name == nemesis.Upgrade
+	}
+	switch {
+	case c.From != "" && c.Binary != "":
+		return fmt.Errorf("--from %s: the nodes start with the build of it, so --binary cannot be another", c.From)
+	case c.From != "" && !slices.ContainsFunc(c.Nemesis, upgrades):
+		return fmt.Errorf("--from %s: only --nemesis %s goes from one build to another", c.From, nemesis.Upgrade)
+	}
 	if c.Plant != "" && c.Binary != "" {
 		return fmt.Errorf("--plant %s: a bug is planted before the server is built, so --binary cannot have it",
 			c.Plant)
@@ -97,6 +108,9 @@ func (c *runCmd) resultsUntil(ctx context.Context, out io.Writer) (results []rep
 	if len(s.hidden) > 0 {
 		fmt.Fprintf(out, "left out: %s: they look into the messages between nodes, which TLS hides\n",
 			strings.Join(s.hidden, ", "))
+	}
+	if c.From != "" {
+		fmt.Fprintf(out, "from the build of %s\n", c.From)
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, false, err
@@ -307,20 +321,43 @@ func (s *session) open(k target.Kind) (err error) {
 	conf := target.Config{Binary: c.Binary, Dir: c.Out, Nodes: c.Nodes, TLS: c.TLS, Args: c.Args}
 	if conf.Binary == "" && k.Package != "" {
 		conf.Binary = filepath.Join(c.Out, "server")
-		if err := k.Build(conf.Binary, c.Plant, c.buildFlags()...); err != nil {
+		if err := c.build(k, conf.Binary); err != nil {
 			return err
 		}
 	}
-	if conf.Builds, err = s.moreBuilds(k); err != nil {
+	if conf.Builds, err = s.moreBuilds(k, conf.Binary); err != nil {
 		return err
 	}
 	s.target, err = k.New(conf)
 	return err
 }
 
-// moreBuilds makes the builds that the chosen faults need.
-func (s *session) moreBuilds(k target.Kind) (map[string]string, error) {
+// build makes the server that nodes start with.
+func (c *runCmd) build(k target.Kind, path string) error {
+	if c.From == "" {
+		return k.Build(path, c.bug(), c.buildFlags()...)
+	}
+	if err := k.BuildRef(path, c.From, c.buildFlags()...); err != nil {
+		return fmt.Errorf("--from %s: %w", c.From, err)
+	}
+	return nil
+}
+
+// bug is what is planted in each build of these sources.
+func (c *runCmd) bug() (patches []string) {
+	if c.Plant != "" {
+		patches = append(patches, c.Plant)
+	}
+	return patches
+}
+
+// moreBuilds makes the builds that the chosen faults need, beside the own one.
+func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, error) {
 	builds := map[string]string{}
+	patches := map[string][]string{target.OtherBuild: {target.OtherBuild}, target.NextBuild: {target.NextBuild}}
+	if s.cmd.From != "" {
+		patches[target.NextBuild] = nil
+	}
 	for build, kind := range map[string]string{target.OtherBuild: nemesis.OtherBuild, target.NextBuild: nemesis.Upgrade} {
 		needs := func(chosen string) bool { // or a variant of it
 			k := nemesis.Find(chosen)
@@ -330,7 +367,13 @@ func (s *session) moreBuilds(k target.Kind) (map[string]string, error) {
 			continue
 		}
 		path := filepath.Join(s.cmd.Out, "server-"+build)
-		switch err := k.Build(path, build, s.cmd.buildFlags()...); {
+		err := k.Build(path, append(s.cmd.bug(), patches[build]...), s.cmd.buildFlags()...)
+		if err == nil && build == target.NextBuild && s.cmd.From != "" {
+			if s.nextLevel, err = target.CanTalk(own, path); err != nil {
+				return nil, fmt.Errorf("--from %s: %w", s.cmd.From, err)
+			}
+		}
+		switch {
 		case err == nil:
 			builds[build] = path
 		case slices.ContainsFunc(s.cmd.Nemesis, needs):
@@ -409,6 +452,9 @@ func (c *runCmd) again() string {
 	if c.TLS {
 		s += " --tls"
 	}
+	if c.From != "" {
+		s += " --from " + c.From
+	}
 	if c.Plant != "" {
 		s += " --plant " + c.Plant
 	}
@@ -472,7 +518,7 @@ func (s *session) play(
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	watched := nemesis.Watch(watching, s.target, env.History)
-	field := &nemesis.Field{Target: watched, History: env.History, Quiet: env.Quiet}
+	field := &nemesis.Field{Target: watched, History: env.History, Quiet: env.Quiet, NextLevel: s.nextLevel}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	working, rest := context.WithCancel(ctx)

@@ -18,7 +18,11 @@ import (
 func server(t *testing.T, bug string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
-	if err := target.Kinds[0].Build(path, bug); err != nil {
+	var patches []string
+	if bug != "" {
+		patches = append(patches, bug)
+	}
+	if err := target.Kinds[0].Build(path, patches); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -298,6 +298,9 @@ type Field struct {
 	Target  target.Target
 	History *history.Recorder
 	Quiet   func(on bool) // has the clients ask for nothing, or again; may be nil
+	// NextLevel is the highest level that the next build can do, if that is no stand-in: it has neither the command nor
+	// the setting of that. 0: it is.
+	NextLevel int
 
 	over    <-chan struct{} // closed when the time of the run is over; nil: it never is
 	found   *findings
@@ -346,14 +349,15 @@ func (f *Field) hush() (speak func()) {
 // undone with it.
 func (f *Field) own(t *toll, kinds ...string) *Field {
 	return &Field{
-		Target:  f.Target,
-		History: f.History,
-		Quiet:   f.Quiet,
-		over:    f.over,
-		links:   f.Target.Net().Layer(),
-		toll:    t,
-		kinds:   kinds,
-		found:   f.finds(),
+		Target:    f.Target,
+		History:   f.History,
+		Quiet:     f.Quiet,
+		NextLevel: f.NextLevel,
+		over:      f.over,
+		links:     f.Target.Net().Layer(),
+		toll:      t,
+		kinds:     kinds,
+		found:     f.finds(),
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 // Upgrade is the kind of fault that needs the next release of the server.
 const Upgrade = "upgrade"
 
-// nextKey is a key for NextCommand.
-const nextKey = "jepsen-lite-next"
+// What the stand-in for the next release can do, and a key for its command.
+const (
+	standInLevel = 2
+	nextKey      = "jepsen-lite-next"
+)
 
 // How a node refuses what comes with a later level: the next build says so, and the one before does not know it.
 var refusals = []string{"comes with level", "unknown command", "Unknown option"}
@@ -54,10 +57,16 @@ func (f *Field) roll(build string, nodes []string) int {
 	return len(nodes)
 }
 
+// beyondCalls are what only the level of the stand-in has.
+var beyondCalls = [][]string{{strings.ToUpper(target.NextCommand), nextKey}, {"CONFIG", "SET", target.NextSetting, "1"}}
+
 // beyond finds fault with a node that does what only the next level has, or has it and does not. A setting that one
 // does not know it may well log: the others must bear that.
 func (f *Field) beyond(node string, level int) {
-	for _, call := range [][]string{{strings.ToUpper(target.NextCommand), nextKey}, {"CONFIG", "SET", target.NextSetting, "1"}} {
+	if f.NextLevel > 0 {
+		return
+	}
+	for _, call := range beyondCalls {
 		r, err := f.Target.Do(node, buildAsk, call...)
 		if err != nil || level == 0 || f.Target.NotDone(r.Text()) || f.Target.Unknown(r.Text()) {
 			continue
@@ -78,18 +87,22 @@ func (f *Field) up(nodes []string) (next []string) {
 	f.setBuild(target.NextBuild, nodes[0])
 	f.Target.Adopt(target.NextBuild) // there is no way back
 	f.serves("stuck in an upgrade", nodes)
-	for until := time.Now().Add(buildServes); f.level(nodes[0]) < 2; {
+	most := f.NextLevel
+	if most == 0 {
+		most = standInLevel
+	}
+	for until := time.Now().Add(buildServes); f.level(nodes[0]) < most; {
 		if !f.wait(buildLook) {
 			return nil
 		}
 		if time.Now().After(until) {
-			f.found.add("wrong level", fmt.Sprintf("all nodes are of the next build, and the level has not risen within %s",
-				buildServes))
+			f.found.add("wrong level", fmt.Sprintf("all nodes are of the next build, and in %s the level has not risen to %d",
+				buildServes, most))
 			return nil
 		}
 	}
 	for _, n := range nodes {
-		f.beyond(n, 2)
+		f.beyond(n, most)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type twoReleases struct {
 	hasty bool   // the level rises too early
 	slow  bool   // it never rises
 	loose bool   // a node does what only the next level has
+	flat  bool   // both are of level 1, and have nothing that comes later
 }
 
 func (b *twoReleases) Net() *target.Net     { return target.NewNet() }
@@ -50,7 +51,7 @@ func (b *twoReleases) count() (n int) {
 }
 
 func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (target.Reply, error) {
-	if !b.slow && b.count() == 3 || b.hasty && b.count() == 2 {
+	if !b.slow && !b.flat && b.count() == 3 || b.hasty && b.count() == 2 {
 		b.level = 2
 	}
 	switch {
@@ -61,6 +62,8 @@ func (b *twoReleases) Do(node string, timeout time.Duration, args ...string) (ta
 		return target.Reply{}, os.ErrDeadlineExceeded
 	case args[0] == "SET":
 		return target.Reply{Kind: '+', Str: "OK"}, nil
+	case b.flat:
+		return target.Reply{Kind: '-', Str: "ERR unknown command"}, nil
 	case b.level < 2 && !b.loose:
 		return target.Reply{Kind: '-', Str: "ERR '" + target.NextCommand + "' comes with level 2"}, nil
 	}
@@ -79,6 +82,7 @@ func TestUpgradeFinds(t *testing.T) {
 		{"back", twoReleases{}, 4, 0, nil},
 		{"up", twoReleases{}, 7, 3, nil},
 		{"up", twoReleases{own: target.NextBuild, level: 2}, 7, 3, nil},
+		{"up", twoReleases{flat: true}, 7, 3, nil},
 		{"back", twoReleases{mute: "n2"}, 4, 0, []string{"stuck in an upgrade"}},
 		{"back", twoReleases{hasty: true}, 4, 0, []string{"wrong level"}},
 		{"back", twoReleases{loose: true}, 4, 0, []string{"wrong level"}},
@@ -86,7 +90,11 @@ func TestUpgradeFinds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.b.next, c.b.level = map[string]bool{}, max(c.b.level, 1)
-			f := (&Field{Target: &c.b}).own(nil)
+			f := &Field{Target: &c.b}
+			if c.b.flat {
+				f.NextLevel = 1
+			}
+			f = f.own(nil)
 			if _, undo := upgrade(f, Fault{Kind: Upgrade, Variant: c.fault, Dice: 1}); undo != nil {
 				undo()
 			}

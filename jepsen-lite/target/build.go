@@ -1,7 +1,6 @@
 package target
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,10 +31,10 @@ const (
 	NextSetting = "jepsenlite-next"
 )
 
-// Build builds the server of a target, with a bug planted in it ("": none), and with more
-// flags of go build.
-func (k Kind) Build(path, bug string, flags ...string) error {
-	if bug != "" {
+// Build builds the server of a target, with patches planted in it, one after the other, and with more flags of go
+// build.
+func (k Kind) Build(path string, patches []string, flags ...string) error {
+	if len(patches) > 0 {
 		repo, err := repository()
 		if err != nil {
 			return err
@@ -45,18 +44,28 @@ func (k Kind) Build(path, bug string, flags ...string) error {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		overlay, err := plant(repo, filepath.Join(repo, patchDir, bug+".patch"), dir)
+		var files []string
+		for _, name := range patches {
+			files = append(files, filepath.Join(repo, patchDir, name+".patch"))
+		}
+		overlay, err := plant(repo, dir, files...)
 		if err != nil {
-			return fmt.Errorf("%s cannot be planted: %w", bug, err)
+			return fmt.Errorf("%s cannot be planted: %w", strings.Join(patches, " with "), err)
 		}
 		flags = append(slices.Clone(flags), "-overlay", overlay)
 	}
-	cmd := exec.Command(
-		"go",
-		slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := k.build("", path, flags); err != nil {
+		return fmt.Errorf("%w (give --binary, or run inside the repository)", err)
+	}
+	return nil
+}
+
+// build has the go command build the server of the sources in dir ("": of the working directory's module).
+func (k Kind) build(dir, path string, flags []string) error {
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-tags", k.Tags, "-o", path}, flags, []string{k.Package})...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build %s: %w (give --binary, or run inside the repository)", k.Package, err)
+		return fmt.Errorf("go build %s: %w", k.Package, err)
 	}
 	return nil
 }
@@ -70,31 +79,35 @@ func repository() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// plant applies a patch to copies in dir of the files that it touches. It returns the file
-// that tells the go command to take these instead.
-func plant(repo, patch, dir string) (overlay string, err error) {
-	text, err := os.ReadFile(patch)
-	if err != nil {
-		return "", err
-	}
-	paths := touched(text)
-	if len(paths) == 0 {
-		return "", errors.New(patch + " changes nothing")
-	}
-	for _, path := range paths {
-		if err := copyFile(filepath.Join(repo, path), filepath.Join(dir, path)); err != nil &&
-			!errors.Is(err, fs.ErrNotExist) {
-			return "", err // but a file that is not there yet
+// plant applies patches, in their order, to copies in dir of the files that they touch. It returns the file that tells
+// the go command to take these instead.
+func plant(repo, dir string, patches ...string) (overlay string, err error) {
+	replace := map[string]string{} // a file of the sources -> what to take instead
+	for _, patch := range patches {
+		text, err := os.ReadFile(patch)
+		if err != nil {
+			return "", err
+		}
+		paths := touched(text)
+		if len(paths) == 0 {
+			return "", errors.New(patch + " changes nothing")
+		}
+		for _, path := range paths {
+			from, to := filepath.Join(repo, path), filepath.Join(dir, path)
+			if replace[from] != "" { // an earlier patch has its copy
+				continue
+			}
+			replace[from] = to
+			if err := copyFile(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", err // but a file that is not there yet
+			}
+		}
+		if err := applyPatch(patch, dir); err != nil {
+			return "", err
 		}
 	}
-	if err := applyPatch(patch, dir); err != nil {
-		return "", err
-	}
-	replace := map[string]string{} // a file of the sources -> what to take instead
-	for _, path := range paths {
-		replace[filepath.Join(repo, path)] = filepath.Join(dir, path)
-	}
-	if text, err = json.Marshal(map[string]any{"Replace": replace}); err != nil {
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
 		return "", err
 	}
 	overlay = filepath.Join(dir, "overlay.json")
@@ -130,16 +143,16 @@ func applyPatch(patch, dir string) error {
 	}
 	cmd := exec.Command(git, "apply", "--whitespace=nowarn", patch)
 	cmd.Dir = dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") { // of a hook, for example, and it speaks of another folder
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
 	// In a folder of a repository git would leave out what it takes for files outside.
-	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	cmd.Env = append(ownGit(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if said, err := cmd.CombinedOutput(); err != nil {
-		why := strings.ReplaceAll(string(bytes.TrimSpace(said)), "\n", "; ")
-		return fmt.Errorf("its patch does not apply to the sources as they are: %s (%s, %w)", why, patch, err)
+		return fmt.Errorf("its patch does not apply to the sources as they are: %s (%s, %w)", oneLine(said), patch, err)
 	}
 	return nil
+}
+
+// ownGit is the environment for git without what it is told there: of a hook, for example, and it speaks of another
+// folder.
+func ownGit() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }

@@ -43,7 +43,7 @@ func TestPatchesApply(t *testing.T) {
 			if says, _, _ := bytes.Cut(text, []byte("diff --git ")); len(bytes.TrimSpace(says)) == 0 {
 				t.Error("it does not begin with what it breaks")
 			}
-			overlay, err := plant(repo, patch, t.TempDir())
+			overlay, err := plant(repo, t.TempDir(), patch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestPlant(t *testing.T) {
 	t.Setenv("GIT_DIR", filepath.Join(dir, ".git"))
 	t.Setenv("GIT_WORK_TREE", dir)
 	dir = filepath.Join(dir, "copies")
-	overlay, err := plant(repo, writePatch(t, " one\n-two\n+2\n"), dir)
+	overlay, err := plant(repo, dir, writePatch(t, " one\n-two\n+2\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func writePatch(t *testing.T, hunk string) (path string) {
 func TestPlantFails(t *testing.T) {
 	fails := func(want, patch string) {
 		t.Helper()
-		_, err := plant(sources(t), patch, t.TempDir())
+		_, err := plant(sources(t), t.TempDir(), patch)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -151,7 +151,7 @@ func TestNextBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay, err := plant(repo, filepath.Join(repo, patchDir, NextBuild+".patch"), t.TempDir())
+	overlay, err := plant(repo, t.TempDir(), filepath.Join(repo, patchDir, NextBuild+".patch"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestOtherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay, err := plant(repo, filepath.Join(repo, patchDir, OtherBuild+".patch"), t.TempDir())
+	overlay, err := plant(repo, t.TempDir(), filepath.Join(repo, patchDir, OtherBuild+".patch"))
 	if err != nil {
 		t.Fatal(err)
 	}
