@@ -45,6 +45,10 @@ const (
 	RulesMax  = 32 << 10 // of Rules
 	LevelMax  = 1 << 16  // no bytes: a level
 	TokensMax = 128 * 10 // of Tokens
+
+	FoundersMax = 9       // no bytes: members of a Promise
+	RoundMax    = 1 << 32 // no bytes: a round of it
+	PromiseMax  = 2 << 10 // of the names in it
 )
 
 // Kind says what a message of the hello is; one of the dialler, what the connection is for.
@@ -55,6 +59,7 @@ const (
 	ForRaft  Kind = 'r' // Raft's own messages
 	ForLog   Kind = 'l' // a leader's replication
 	ForCalls Kind = 'c' // forwarded requests and status questions
+	ForWho   Kind = 'w' // the hello alone: to learn who is there
 )
 
 const (
@@ -78,7 +83,17 @@ type Identity struct {
 	Version     string   // of lockd, for people; "": it does not say
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
 	Tokens      string   // what the last starts drew, the newest last
+	Promise     Promise  `json:",omitzero"` // of a node without data, to found a cluster
 }
+
+// Promise is to found one cluster together with others, and no other one. None is the zero value.
+type Promise struct {
+	Round   uint64    // a node promises once in a round, and rounds only rise; from 1 on
+	Members []Founder // by id
+}
+
+// Founder is a member of a cluster that is to be founded.
+type Founder struct{ ID, Incarnation, PeerAddr string }
 
 // refusal is the body of a refuse message.
 type refusal struct {
@@ -203,14 +218,35 @@ func (who Identity) Check() error {
 	case len(who.ClientAddrs) > helloAddrsMax:
 		return fmt.Errorf("a node with %d client addresses (at most %d)", len(who.ClientAddrs), helloAddrsMax)
 	}
+	if err := who.Promise.check(); err != nil {
+		return err
+	}
 	names := []string{who.Cluster, who.ID, who.Incarnation, who.PeerAddr, who.Arch, who.Version}
 	for _, s := range append(names, who.ClientAddrs...) {
-		if len(s) > NameMax || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if len(s) > NameMax || strings.ContainsFunc(s, isControl) {
 			return fmt.Errorf("an identity with the name %.40q (at most %d printable bytes)", s, NameMax)
 		}
 	}
 	return nil
 }
+
+func (p Promise) check() error {
+	size := 0
+	for _, m := range p.Members {
+		for _, s := range []string{m.ID, m.Incarnation, m.PeerAddr} {
+			if size += len(s); len(s) > NameMax || strings.ContainsFunc(s, isControl) {
+				return fmt.Errorf("a promise with the name %.40q (at most %d printable bytes)", s, NameMax)
+			}
+		}
+	}
+	if p.Round > RoundMax || len(p.Members) > FoundersMax || size > PromiseMax {
+		return fmt.Errorf("a promise of round %d with %d members and %d bytes of names (at most %d, %d and %d)",
+			p.Round, len(p.Members), size, uint64(RoundMax), FoundersMax, PromiseMax)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 func decodeRefusal(body []byte) *refusedError {
 	e := &refusedError{}
@@ -225,7 +261,7 @@ func decodeRefusal(body []byte) *refusedError {
 // at most.
 func OneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if isControl(r) {
 			return ' '
 		}
 		return r
@@ -279,7 +315,7 @@ func welcome(conn net.Conn, self Identity, admit func(Kind, Identity) error) (Ki
 	if err == nil {
 		who, err = decodeIdentity(body)
 	}
-	if err == nil && kind != ForRaft && kind != ForLog && kind != ForCalls {
+	if err == nil && kind != ForRaft && kind != ForLog && kind != ForCalls && kind != ForWho {
 		err = fmt.Errorf("%w: a hello of unknown kind %q", errHello, byte(kind))
 	}
 	if err == nil {

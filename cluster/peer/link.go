@@ -180,7 +180,7 @@ func (l *link) run() {
 	defer l.failQueued(errPeersClosed)
 	pause := redialPauseMin
 	for l.awaitWork() {
-		conn, err := l.p.dial(l.addr, ForCalls, dialWaitMax)
+		conn, _, err := l.p.dial(l.addr, ForCalls, dialWaitMax)
 		l.broken.Store(err != nil)
 		l.trouble.Store(nil)
 		if err != nil {

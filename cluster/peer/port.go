@@ -169,6 +169,16 @@ func (p *Port) Status(ctx context.Context, addr string) (Status, error) {
 	return a.status, a.err
 }
 
+// Who asks who is at addr. Neither side judges the other, but by the secret and the certificates; it says what it
+// says to everybody.
+func (p *Port) Who(addr string) (Identity, error) {
+	conn, who, err := p.dial(addr, ForWho, dialWaitMax)
+	if err == nil {
+		p.untrack(conn, false)
+	}
+	return who, err
+}
+
 // StreamLayer carries Raft's messages over the same port. Closing it leaves the
 // rest of the network open.
 func (p *Port) StreamLayer() raft.StreamLayer { return p.raftIn }
@@ -333,6 +343,10 @@ func (p *Port) serve(conn net.Conn) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
+	if kind == ForWho {
+		p.untrack(conn, true)
+		return
+	}
 	if kind != ForCalls {
 		c := &trackedConn{Conn: conn, p: p, incoming: true}
 		if kind == ForRaft { // one message comes, at once; a connection for replication may be idle
@@ -358,6 +372,9 @@ func (p *Port) receive(conn net.Conn) (Kind, error) {
 		if err := claim.is(who); err != nil {
 			return refusing(err)
 		}
+		if kind == ForWho {
+			return nil
+		}
 		if err := p.handler.Admit(who, kind); err != nil {
 			return refusing(err)
 		}
@@ -367,39 +384,43 @@ func (p *Port) receive(conn net.Conn) (Kind, error) {
 }
 
 // dial connects to a peer and greets it.
-func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, error) {
+func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Identity, error) {
 	deadline := after(timeout)
 	conn, err := p.cfg.Network.Dial(addr, timeout)
 	if err != nil {
-		return nil, err
+		return nil, Identity{}, err
 	}
 	conn = p.secret.secure(conn, sideDialler)
 	if !p.track(conn, false) {
 		_ = conn.Close()
-		return nil, errPeersClosed
+		return nil, Identity{}, errPeersClosed
 	}
 	_ = conn.SetDeadline(deadline)
 	who, err := p.approach(conn, addr, kind)
 	if err != nil {
 		p.failedHello(addr, addr, err)
 		p.untrack(conn, false)
-		return nil, err
+		return nil, Identity{}, err
 	}
 	_ = conn.SetDeadline(time.Time{})
 	p.note(conn, openConn{id: who.ID})
-	return conn, nil
+	return conn, who, nil
 }
 
 // approach greets the node at the other end of a connection that was dialled.
 func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error) {
 	self := p.cfg.Self()
-	claim, err := p.secret.approach(conn, self, addr)
+	host := hostOf(addr)
+	if kind == ForWho {
+		host = "" // the address is one that a name has led to
+	}
+	claim, err := p.secret.approach(conn, self, host)
 	if err != nil {
 		return Identity{}, err
 	}
 	return greet(conn, kind, self, func(who Identity) error {
 		err := claim.is(who)
-		if err == nil {
+		if err == nil && kind != ForWho {
 			err = p.admitAt(addr, who, self.Cluster)
 		}
 		if err != nil {

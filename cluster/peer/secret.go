@@ -247,8 +247,9 @@ func hostOf(addr string) string {
 	return host
 }
 
-// approach is the dialler's side: it returns what the listener at addr has proven itself as.
-func (s *peerSecret) approach(conn net.Conn, self Identity, addr string) (*peerClaim, error) {
+// approach is the dialler's side: it returns what the listener at a host has proven itself as; host "": at the one that
+// it says itself.
+func (s *peerSecret) approach(conn net.Conn, self Identity, host string) (*peerClaim, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -267,7 +268,10 @@ func (s *peerSecret) approach(conn net.Conn, self Identity, addr string) (*peerC
 	if err != nil {
 		return nil, err
 	}
-	return who, s.verify(tc, who, sideListener, self.ID, who.ID, hostOf(addr))
+	if host == "" {
+		host = hostOf(who.Addr)
+	}
+	return who, s.verify(tc, who, sideListener, self.ID, who.ID, host)
 }
 
 // handshake does TLS's own, and says in our words that the other side speaks no TLS.

@@ -90,7 +90,7 @@ func (s *raftStreams) dialFor(kind Kind, addr raft.ServerAddress, timeout time.D
 	if timeout <= 0 || timeout > dialWaitMax {
 		timeout = dialWaitMax
 	}
-	conn, err := s.p.dial(string(addr), kind, timeout)
+	conn, _, err := s.p.dial(string(addr), kind, timeout)
 	if err != nil {
 		return nil, err
 	}
