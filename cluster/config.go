@@ -70,7 +70,7 @@ type Config struct {
 	// read and change everything.
 	PeerInsecure bool
 	Join         bool               // the node is empty and waits until it is added (Node.Join)
-	JoinTLS      func() *tls.Config // by which it speaks to the member that it asks; nil: without TLS
+	JoinTLS      func() *tls.Config // by which it speaks to members at tls://host:port; nil: it has no certificates
 	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
 	KeepRoom     bool               // a part of the disk is kept for the log, and what is left is watched
 	Version      string             // of lockd, for INFO and LOCKD MEMBERS

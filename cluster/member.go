@@ -416,39 +416,54 @@ func (k *keeper) whyNotRemove(ctx context.Context, id string) string {
 	return ""
 }
 
-// joinPause is the first pause between two tries to join; it doubles up to joinPauseMax.
+// Times of a node that joins.
 const (
-	joinPause    = 500 * time.Millisecond
+	joinPause    = 500 * time.Millisecond // between the first two tries; it doubles up to joinPauseMax
 	joinPauseMax = 5 * time.Second
+	// JoinMax is how long a node tries to join a cluster that does not make it a member.
+	JoinMax = 10 * time.Minute
 )
 
-// Join makes this node, which was opened with Config.Join, a member of the cluster that a member's
-// client address belongs to. It returns when the node has its vote, at once if it has one already.
-// It tries again after failures that may pass until ctx ends; it returns a refusal.
-func (n *Node) Join(ctx context.Context, hostPort, password string) error {
+// Join makes this node, which was opened with Config.Join, a member of the cluster that the members at some client
+// addresses belong to: host:port, or tls://host:port. It asks one after the other. It returns when the node has its
+// vote, at once if it has one already. It tries again after failures that may pass, but for JoinMax at most while the
+// node is no member; it returns a refusal.
+func (n *Node) Join(ctx context.Context, addrs []string, password string) error {
 	var said peer.Rarely
-	for pause := joinPause; ; pause = min(2*pause, joinPauseMax) {
+	since, pause := n.clock.Monotonic(), joinPause
+	for try := 0; ; try++ {
 		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
 			return nil
 		}
-		answer, err := n.ask(ctx, hostPort, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
+		through := addrs[try%len(addrs)]
+		answer, err := n.ask(ctx, through, password, "LOCKD", "ADD", n.cfg.ID, *n.members.advertise.Load())
 		switch {
 		case err == nil && answer == "+OK":
 			return nil
 		case err == nil && refusesForGood(answer):
-			return fmt.Errorf("%s refuses this node: %s", hostPort, answer[1:])
+			return fmt.Errorf("%s refuses this node: %s", through, answer[1:])
 		case err == nil:
 			err = errors.New(answer[1:])
 		}
+		if strings.Contains(err.Error(), saysMemberNow) {
+			since = n.clock.Monotonic()
+		}
+		if n.clock.Monotonic()-since >= JoinMax {
+			return fmt.Errorf("no member of the cluster has added this node in %s, and it gives up: is there a cluster with "+
+				"a leader at %s, and is that a client address? (last: %w)", JoinMax, through, err)
+		}
 		if said.Due(err.Error()) {
-			n.log.Info("joining the cluster", "through", hostPort, "state", err)
+			n.log.Info("joining the cluster", "through", through, "state", err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("joining through %s: %w (last: %w)", hostPort, ctx.Err(), err)
+			return fmt.Errorf("joining through %s: %w (last: %w)", through, ctx.Err(), err)
 		case <-n.stop:
 			return errHalted
+		}
+		if try%len(addrs) == len(addrs)-1 {
+			pause = min(2*pause, joinPauseMax)
 		}
 	}
 }
@@ -475,10 +490,10 @@ const (
 )
 
 // ask sends one command to a client port and returns the first line of the reply.
-func (n *Node) ask(ctx context.Context, hostPort, password string, args ...string) (string, error) {
+func (n *Node) ask(ctx context.Context, addr, password string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax+5*time.Second)
 	defer cancel()
-	conn, err := n.dialMember(ctx, hostPort)
+	conn, err := n.dialMember(ctx, addr)
 	if err != nil {
 		return "", err
 	}
@@ -494,10 +509,14 @@ func (n *Node) ask(ctx context.Context, hostPort, password string, args ...strin
 	return exchange(conn, in, args...)
 }
 
-// dialMember connects to a client port.
-func (n *Node) dialMember(ctx context.Context, hostPort string) (net.Conn, error) {
-	if n.cfg.JoinTLS == nil {
+// dialMember connects to a client port, by TLS if the address says so.
+func (n *Node) dialMember(ctx context.Context, addr string) (net.Conn, error) {
+	hostPort, secured := strings.CutPrefix(addr, tlsScheme)
+	switch {
+	case !secured:
 		return (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)
+	case n.cfg.JoinTLS == nil:
+		return nil, fmt.Errorf("%s speaks TLS, and this node has no certificates", addr)
 	}
 	return (&tls.Dialer{Config: n.cfg.JoinTLS()}).DialContext(ctx, "tcp", hostPort)
 }

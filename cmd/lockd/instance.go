@@ -91,7 +91,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	i.node, err = cluster.Open(cluster.Config{
 		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
-		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(c),
+		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,
 		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,

@@ -54,7 +54,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 			"--requirepass, or --protected-mode no")
 	}
 	if c.Join != "" {
-		if err := i.node.Join(ctx, strings.TrimPrefix(c.Join, tlsJoinScheme), c.Requirepass); err != nil && ctx.Err() == nil {
+		if err := i.node.Join(ctx, []string{c.Join}, c.Requirepass); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

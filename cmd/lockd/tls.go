@@ -196,9 +196,9 @@ func (i *instance) secured(c *serveCmd, l net.Listener, with bool) net.Listener 
 	return i.handshakes.Listen(l, i.certs.Server(c.auth()))
 }
 
-// joinConfig is how a node that joins by TLS speaks to a member; nil: it does not.
-func (i *instance) joinConfig(c *serveCmd) func() *tls.Config {
-	if c.joinTLS() == "" {
+// joinConfig is how a node that joins speaks TLS to a member; nil: it cannot.
+func (i *instance) joinConfig() func() *tls.Config {
+	if i.certs == nil {
 		return nil
 	}
 	return func() *tls.Config { return i.certs.Current().Client() }
