@@ -70,6 +70,7 @@ type Config struct {
 	// read and change everything.
 	PeerInsecure bool
 	Join         bool               // the node is empty and waits until it is added (Node.Join)
+	Discover     *Discovery         // without data the node finds its cluster by itself (Node.Discover); nil: it does not
 	JoinTLS      func() *tls.Config // by which it speaks to members at tls://host:port; nil: it has no certificates
 	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
 	KeepRoom     bool               // a part of the disk is kept for the log, and what is left is watched
@@ -112,6 +113,10 @@ func (c *Config) complete() error {
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
+	case c.Discover != nil && (len(c.Members) > 0 || c.Join):
+		return errors.New("a node that finds its cluster by itself has neither a list of members nor one to join")
+	case c.Discover != nil && (c.Discover.Expect < FoundersMin || c.Discover.Expect > FoundersMax):
+		return fmt.Errorf("a cluster is founded by %d to %d nodes, not by %d", FoundersMin, FoundersMax, c.Discover.Expect)
 	}
 	for _, secret := range c.PeerSecrets {
 		if len(secret) < peer.SecretMin {

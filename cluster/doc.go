@@ -19,6 +19,7 @@
 // The files, from top to bottom:
 //
 //	node.go           Node: its parts, how they start and stop
+//	discover.go       a node without data finds others, or a cluster
 //	sentinel.go       what clients are told who take a node for a Sentinel
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
@@ -50,6 +51,7 @@
 //	snapshot.go       images, and when they are taken
 //	missing.go        whom a node without a leader misses
 //	members.go        what this node says of itself, and whom it lets in
+//	promise.go        how nodes found a cluster without a list
 //	rules.go          what nodes must have in common
 //	starts.go         copies of data folders
 //	entry.go          an entry of the log, as stored

@@ -103,12 +103,10 @@ const introduceEvery = 5
 
 // introduce tells the other members of this start. Followers have no other reason to call each
 // other, and only a member that has met a node can recognize a copy of that node's folder.
-// introduce reports whether some members did not answer.
+// introduce reports whether some members did not answer, or none is known yet.
 func (k *keeper) introduce() (left bool) {
-	for _, m := range k.members.survey(context.Background()) {
-		left = left || m.err != nil
-	}
-	return left
+	members := k.members.survey(context.Background())
+	return len(members) == 0 || slices.ContainsFunc(members, func(m surveyed) bool { return m.err != nil })
 }
 
 // keepRoster proposes what the roster lacks: the cluster's name, and members that have introduced

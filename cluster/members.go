@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
 	"fmt"
 	"maps"
 	"net"
@@ -48,12 +47,14 @@ type members struct {
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
 	founder     bool                   // the data folder was empty, and this node founds a cluster
 	openedAt    time.Duration          // monotonic time at which Open was called
+
+	search *search
 }
 
 func newMembers(c *core) *members {
 	m := &members{
 		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
-		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(),
+		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(), search: newSearch(),
 	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
 	m.book = &startBook{keep: m.isMember}
@@ -77,8 +78,18 @@ func (m *members) identity() peer.Identity {
 		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
 		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
-		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster),
+		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster, m.search.founded()),
+		Promise: m.search.promised(),
 	}
+}
+
+// begin decides how a node without data comes into a cluster.
+func (m *members) begin(empty bool) error {
+	err := m.search.begin(m.dir, empty, m.cfg.Discover != nil)
+	if err == nil && empty && !m.cfg.Join && m.cfg.Discover == nil {
+		err = m.found()
+	}
+	return err
 }
 
 // found gives a new cluster its name before anything else happens, and on all
@@ -92,7 +103,7 @@ func (m *members) found() error {
 		for _, s := range m.firstServers().Servers {
 			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
 		}
-		m.dirCluster = base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(m.dirCluster)]
+		m.dirCluster = clusterName(sum)
 	}
 	m.founder = true
 	if m.dir == nil {
@@ -203,6 +214,8 @@ func (m *members) tooOld(level int) error {
 // requests of clients.
 func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
+	case kind != 0 && m.search.refuses():
+		return fmt.Errorf("node %s is in no cluster yet, and looks for one", m.cfg.ID)
 	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
 	case who.Cluster == "":

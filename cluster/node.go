@@ -130,10 +130,8 @@ func (n *Node) open() error {
 		Stored:  n.stored,
 		Now:     n.clock.Monotonic,
 	})
-	if n.stores.Empty && !n.cfg.Join {
-		if err := n.members.found(); err != nil {
-			return err
-		}
+	if err := n.members.begin(n.stores.Empty); err != nil {
+		return err
 	}
 	if err := n.openPeers(); err != nil {
 		return err
@@ -259,7 +257,7 @@ func (n *Node) startRaft() (err error) {
 			_ = trans.Close()
 		}
 	}()
-	if n.stores.Empty && !n.cfg.Join {
+	if n.members.founder {
 		first := n.members.firstServers()
 		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, first)
 		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {

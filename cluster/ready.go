@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -25,7 +26,8 @@ func (n *Node) Ready() []resp.Field {
 	commit, applied := n.raft.CommitIndex(), n.state.appliedNow.Load()
 	switch {
 	case conf.Error() != nil || !slices.ContainsFunc(conf.Configuration().Servers, n.isSelf):
-		member = "this node is no member of the cluster yet, or any more: it waits for LOCKD ADD"
+		member = "this node is no member of the cluster yet, or any more: " +
+			cmp.Or(n.members.search.waitsFor(), "it waits for LOCKD ADD")
 	case conf.Index() > commit:
 		member = fmt.Sprintf("the members of entry %d are not known to be agreed on: this node waits for %s",
 			conf.Index(), leaderOr(id))

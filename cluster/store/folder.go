@@ -79,7 +79,8 @@ func checkOurs(path string) error {
 	if err != nil {
 		return fmt.Errorf("data folder %s cannot be read: %w", path, err)
 	}
-	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, lastSeenFile, lastSeenFile + tmpSuffix, appliedFile,
+	ours := []string{lockFile, metaFile, metaFile + tmpSuffix, lastSeenFile, lastSeenFile + tmpSuffix,
+		promiseFile, promiseFile + tmpSuffix, appliedFile,
 		walFolder, logFile, votesFile, markFile, snapshotFolder, ballastFile, "lost+found"}
 	for _, e := range entries {
 		if !slices.Contains(ours, e.Name()) {

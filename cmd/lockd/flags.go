@@ -168,6 +168,8 @@ type serveCmd struct {
 	PeerAdvertise string   `help:"Peer address as the other nodes reach it; a name is resolved again on each dial (default: this node's entry in --cluster, else --peer-listen)." placeholder:"HOST:PORT"`
 	Dir           string   `default:"lockd-data" help:"Data folder (default: ${default})." placeholder:"DIR"`
 	Cluster       []string `help:"All founding nodes with their peer addresses, the same list on every node (absent: a single node)." placeholder:"n1=HOST:PORT,n2=HOST:PORT,n3=HOST:PORT"`
+	Expect        int      `help:"With --discover: how many empty nodes found the cluster, the same on every node." placeholder:"N"`
+	Discover      []string `help:"Where the other nodes may be, instead of --cluster: an empty node founds a cluster with --expect others that it finds there, or joins the one that it finds; all addresses of a name, or single ones, with the peer port." placeholder:"dns:NAME:PORT"`
 	Join          string   `help:"Client address of any member of a running cluster that this new, empty node shall join; one of TLS with tls:// before it." placeholder:"HOST:PORT"`
 
 	Aclfile string `help:"File of users, as Redis writes it: ACL LOAD has them take the place of all users of the cluster, ACL SAVE writes it. It is not read at start: the users are in the replicated state." placeholder:"FILE"`
@@ -393,7 +395,7 @@ func (c *serveCmd) check() error {
 	c.Listen = given(c.Listen)
 	var membersErr error
 	c.members, membersErr = parseMembers(c.Cluster)
-	if err := errors.Join(c.tuneFlags.check(), checkID(c.ID), c.checkAddrs(), c.checkClients(), membersErr,
+	if err := errors.Join(c.tuneFlags.check(), checkID(c.ID), c.checkAddrs(), c.checkClients(), membersErr, c.checkDiscover(),
 		c.readSecret(), c.checkPeerTLS(), c.checkTLS()); err != nil {
 		return err
 	}
@@ -484,7 +486,7 @@ func (c *serveCmd) fillAddrs() error {
 	if c.PeerAdvertise == "" {
 		c.PeerAdvertise = c.PeerListen
 	}
-	return nil
+	return c.checkFound()
 }
 
 func (c *devCmd) check() error {

@@ -89,7 +89,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 	}
 	clientAddrs, tlsAddr := c.clientAddrs()
 	i.node, err = cluster.Open(cluster.Config{
-		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "",
+		ID: c.ID, Dir: c.Dir, Members: c.members, Join: c.Join != "", Discover: c.discovery(),
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
 		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,

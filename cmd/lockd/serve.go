@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -53,10 +54,8 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
 			"--requirepass, or --protected-mode no")
 	}
-	if c.Join != "" {
-		if err := i.node.Join(ctx, []string{c.Join}, c.Requirepass); err != nil && ctx.Err() == nil {
-			return err
-		}
+	if err := i.enter(ctx, c); err != nil && ctx.Err() == nil {
+		return err
 	}
 	select {
 	case <-ctx.Done():
@@ -66,6 +65,17 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	case err := <-i.failed:
 		return err
 	}
+}
+
+// enter brings a new node into its cluster, if no list says who founds it.
+func (i *instance) enter(ctx context.Context, c *serveCmd) error {
+	switch {
+	case c.Join != "":
+		return i.node.Join(ctx, []string{c.Join}, c.Requirepass)
+	case len(c.Discover) > 0:
+		return i.node.Discover(ctx, c.Requirepass)
+	}
+	return nil
 }
 
 // warnOfFile tells of the lines of the file that have no effect.
@@ -211,6 +221,8 @@ func orSingle(c *serveCmd) string {
 	switch {
 	case c.Join != "":
 		return "joining by " + c.Join
+	case len(c.Discover) > 0:
+		return fmt.Sprintf("of %d nodes at %s", c.Expect, strings.Join(c.Discover, ","))
 	case len(c.Cluster) > 0:
 		return strings.Join(c.Cluster, ",")
 	}

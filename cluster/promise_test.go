@@ -1,0 +1,400 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockd/cluster/peer"
+)
+
+// seeker is an empty node that looks for others, or what is left of it while its process does not run.
+type seeker struct {
+	addr string
+	disk peer.Identity // what a new process finds there
+	said peer.Identity // what others hear
+	up   bool
+	kill context.CancelFunc
+	done chan struct{} // closed when its process has ended
+}
+
+// landscape is a world of such nodes, in the virtual time of a synctest bubble.
+type landscape struct {
+	t      *testing.T
+	expect int
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	rough   bool          // processes die, names are incomplete, nodes do not answer
+	slow    time.Duration // what an answer takes at most, while it is rough
+	nodes   []*seeker
+	founded map[string]bool // clusters
+	waits   map[string]string
+}
+
+var (
+	errDied   = errors.New("the process has died")
+	errAbsent = errors.New("nobody answers")
+)
+
+// newLandscape has n nodes, n1 to nn, none of which runs.
+func newLandscape(t *testing.T, seed uint64, n, expect int) *landscape {
+	l := &landscape{
+		t: t, expect: expect, random: rand.New(rand.NewPCG(seed, 1)), founded: map[string]bool{}, waits: map[string]string{},
+	}
+	for i := range n {
+		l.add(fmt.Sprintf("n%d", i+1), fmt.Sprintf("n%d:1", i+1))
+	}
+	return l
+}
+
+func (l *landscape) add(id, addr string) *seeker {
+	n := &seeker{addr: addr, disk: peer.Identity{ID: id, Incarnation: "of " + addr, PeerAddr: addr}}
+	l.nodes = append(l.nodes, n)
+	return n
+}
+
+// oneIn is whether something happens that does in one of n times, while it is rough.
+func (l *landscape) oneIn(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rough && l.random.IntN(n) == 0
+}
+
+// pause lets some time pass.
+func (l *landscape) pause(most time.Duration) {
+	l.mu.Lock()
+	d := time.Duration(l.random.Int64N(int64(most)))
+	l.mu.Unlock()
+	time.Sleep(d)
+}
+
+// start starts a process on a node's disk.
+func (l *landscape) start(n *seeker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.kill, n.done = cancel, make(chan struct{})
+	l.change(func() { n.up, n.said = true, n.disk })
+	go func() {
+		defer close(n.done)
+		var err error
+		if n.disk.Cluster == "" || n.disk.Cluster == clusterOf(n.disk.Promise) {
+			err = l.finderOf(n, ctx).run(ctx)
+		}
+		if err == nil {
+			<-ctx.Done() // it serves
+		}
+		l.change(func() { n.up = false })
+	}()
+}
+
+func (l *landscape) stop(n *seeker) {
+	if n.kill != nil {
+		n.kill()
+		<-n.done
+	}
+}
+
+func (l *landscape) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+}
+
+// finderOf is the process of a node. It may die at each step.
+func (l *landscape) finderOf(n *seeker, ctx context.Context) *finder {
+	return &finder{
+		expect: l.expect, addrs: l.addrs,
+		self: func() (said peer.Identity) {
+			l.change(func() { said = n.said })
+			return said
+		},
+		who: l.who, called: nil,
+		say: func(string, map[string]string) {},
+		waits: func(why string) {
+			l.change(func() { l.waits[n.addr] = why })
+		},
+		keep: func(p peer.Promise) error {
+			if p.Round <= n.disk.Promise.Round {
+				l.t.Errorf("%s: round %d after round %d", n.addr, p.Round, n.disk.Promise.Round)
+			}
+			return l.steps(
+				func() { n.disk.Promise = p },
+				func() { n.said.Promise = p },
+			)
+		},
+		found: func(p peer.Promise) error {
+			return l.steps(
+				func() { n.disk.Cluster, l.founded[clusterOf(p)] = clusterOf(p), true },
+				func() { n.said.Cluster = n.disk.Cluster },
+			)
+		},
+		join: func(members []peer.Identity) error {
+			l.pause(time.Second)
+			if ctx.Err() != nil {
+				return errDied
+			}
+			return l.steps(
+				func() { n.disk.Cluster = members[0].Cluster },
+				func() { n.said.Cluster = n.disk.Cluster },
+			)
+		},
+	}
+}
+
+// steps does one after the other, unless the process dies between.
+func (l *landscape) steps(all ...func()) error {
+	for _, step := range all {
+		if l.oneIn(8) {
+			return errDied
+		}
+		l.change(step)
+		l.pause(50 * time.Millisecond)
+	}
+	if l.oneIn(8) {
+		return errDied
+	}
+	return nil
+}
+
+// addrs are all addresses, or some while it is rough.
+func (l *landscape) addrs(context.Context) (list []string, err error) {
+	l.pause(50 * time.Millisecond)
+	for _, n := range l.nodes {
+		if !l.oneIn(2) {
+			list = append(list, n.addr)
+		}
+	}
+	return list, nil
+}
+
+// who answers with what is true at some moment of the call.
+func (l *landscape) who(addr string) (said peer.Identity, err error) {
+	most := 100 * time.Millisecond
+	if l.oneIn(1) {
+		most = l.slow
+	}
+	l.pause(most)
+	err = errAbsent
+	if !l.oneIn(4) {
+		l.change(func() {
+			for _, n := range l.nodes {
+				if n.addr == addr && n.up {
+					said, err = n.said, nil
+				}
+			}
+		})
+	}
+	l.pause(most)
+	return said, err
+}
+
+// settle lets all be well from now on, starts who does not run, and waits as long as that may take.
+func (l *landscape) settle() {
+	l.change(func() { l.rough = false })
+	for _, n := range l.nodes {
+		running := false
+		l.change(func() { running = n.up })
+		if !running {
+			l.stop(n)
+			l.start(n)
+		}
+	}
+	time.Sleep(time.Minute)
+}
+
+// clusters are those in which the nodes are; "" for one that is in none.
+func (l *landscape) clusters() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, n := range l.nodes {
+		all = append(all, n.disk.Cluster)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (l *landscape) hasFounded() (has bool) {
+	l.change(func() { has = len(l.founded) > 0 })
+	return has
+}
+
+// expectOne expects that one cluster was founded, and that all nodes are in it.
+func (l *landscape) expectOne() {
+	l.t.Helper()
+	got := l.clusters()
+	l.change(func() {
+		if len(l.founded) != 1 || len(got) != 1 || !l.founded[got[0]] {
+			l.t.Errorf("founded %v, the nodes are in %q, and wait %v", l.founded, got, l.waits)
+		}
+	})
+}
+
+func (l *landscape) close() {
+	for _, n := range l.nodes {
+		l.stop(n)
+	}
+}
+
+// Whatever the order of the starts, the restarts and what names give meanwhile, a set of fewer than twice as many nodes
+// as are expected founds one cluster at most; and when all are well it has founded one, in which all of them are.
+func TestFoundedOnce(t *testing.T) {
+	for seed := range 400 {
+		expect := FoundersMin + seed%3
+		n := expect + seed/3%expect
+		t.Run(fmt.Sprintf("seed %d, %d of %d", seed, expect, n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { foundedOnce(t, uint64(seed), expect, n) })
+		})
+	}
+}
+
+func foundedOnce(t *testing.T, seed uint64, expect, n int) {
+	l := newLandscape(t, seed, n, expect)
+	defer l.close()
+	l.rough, l.slow = true, time.Duration(1+seed%5)*time.Second
+	for left := 60; left > 0; left-- {
+		node := l.nodes[0]
+		l.change(func() { node = l.nodes[l.random.IntN(n)] })
+		l.stop(node)
+		l.pause(3 * time.Second)
+		l.start(node)
+		l.pause(4 * time.Second)
+		l.change(func() {
+			if len(l.founded) > 0 {
+				left = min(left, 6)
+			}
+		})
+	}
+	l.settle()
+	l.expectOne()
+}
+
+// Nodes that are started in any order, with pauses, found a cluster as soon as there are enough, and later ones join.
+func TestFoundedInAnyOrder(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLandscape(t, 1, 4, 3)
+			defer l.close()
+			for i, of := range order {
+				l.start(l.nodes[of])
+				time.Sleep(15 * time.Second)
+				if want := i >= 2; l.hasFounded() != want {
+					t.Errorf("order %v, %d started: founded %v", order, i+1, !want)
+				}
+			}
+			l.expectOne()
+		})
+	}
+}
+
+// What keeps nodes from founding is said, and nothing is founded meanwhile.
+func TestWhyNotFounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		arrange func(l *landscape)
+		want    string
+		founded bool // afterwards, when the last node of the landscape has gone
+	}{
+		"too few": {func(l *landscape) { l.nodes = l.nodes[:2] },
+			"for more empty nodes: it has found n1, n2, and a cluster is founded by 3 (--expect)", false},
+		"two nodes with one id": {func(l *landscape) { l.add("n2", "other:1") },
+			"as two nodes have the id n2: give each its own --id", true},
+		"a member that is lost": {func(l *landscape) {
+			l.nodes[0].disk.Promise = peer.Promise{Round: 1, Members: []peer.Founder{{ID: "gone", PeerAddr: "gone:1"}, l.founder(0), l.founder(1)}}
+			l.nodes[1].disk.Promise = l.nodes[0].disk.Promise
+			l.nodes = l.nodes[:2]
+		}, "for the promise of gone (gone:1), to found a cluster as this node has promised, and no other", false},
+		"another number": {func(l *landscape) {
+			l.nodes[2].disk.Promise = peer.Promise{Round: 4, Members: []peer.Founder{l.founder(2), {ID: "x", PeerAddr: "x:1"}}}
+		}, "as node n3 expects 2 nodes, and this one 3: correct --expect", false},
+		"two clusters": {func(l *landscape) { l.add("a", "a:1").disk.Cluster, l.add("b", "b:1").disk.Cluster = "A", "B" },
+			"as nodes of two clusters answer: a of A, and b of B. Correct --discover", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLandscape(t, 1, 3, 3)
+				defer l.close()
+				tt.arrange(l)
+				for _, n := range l.nodes {
+					l.start(n)
+				}
+				time.Sleep(time.Minute)
+				got := ""
+				l.change(func() { got = l.waits["n1:1"] })
+				if !strings.HasPrefix(got, tt.want) || l.hasFounded() {
+					t.Errorf("it waits %q, want %q; founded: %v", got, tt.want, l.hasFounded())
+				}
+				last := l.nodes[len(l.nodes)-1]
+				l.stop(last)
+				time.Sleep(time.Minute)
+				if l.hasFounded() != tt.founded {
+					t.Errorf("afterwards: founded: %v", !tt.founded)
+				}
+			})
+		})
+	}
+}
+
+func (l *landscape) founder(i int) peer.Founder {
+	d := l.nodes[i].disk
+	return peer.Founder{ID: d.ID, Incarnation: d.Incarnation, PeerAddr: d.PeerAddr}
+}
+
+// Beside a node of a cluster nobody founds another one.
+func TestJoinsWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLandscape(t, 1, 3, 3)
+		defer l.close()
+		l.add("old", "old:1").disk.Cluster = "C"
+		l.settle()
+		if got := l.clusters(); len(got) != 1 || got[0] != "C" || l.hasFounded() {
+			t.Errorf("the nodes are in %q, founded: %v", got, l.hasFounded())
+		}
+	})
+}
+
+// A promise can be given up when one of its members has shown that it will never make it, and only then.
+func TestPromiseIsGivenUp(t *testing.T) {
+	id := func(name string, p peer.Promise) peer.Identity {
+		return peer.Identity{ID: name, Incarnation: name, PeerAddr: name + ":1", Promise: p}
+	}
+	list := func(round uint64, names ...string) peer.Promise {
+		p := peer.Promise{Round: round}
+		for _, name := range names {
+			p.Members = append(p.Members, peer.Founder{ID: name, Incarnation: name, PeerAddr: name + ":1"})
+		}
+		return p
+	}
+	own := list(2, "b", "c", "d")
+	for name, tt := range map[string]struct {
+		c, d peer.Promise
+		want step
+	}{
+		"nothing heard": {peer.Promise{}, peer.Promise{}, step{}},
+		"an older one":  {list(1, "a", "b", "c"), own, step{}},
+		"another":       {list(2, "a", "b", "c"), own, step{promise: list(3, "a", "b", "c")}},
+		"a later one":   {list(5, "a", "b", "c"), own, step{promise: list(5, "a", "b", "c")}},
+		"a later other": {list(5, "b", "c", "d"), own, step{promise: list(6, "a", "b", "c")}},
+		"the same":      {own, own, step{found: true}},
+	} {
+		got := nextStep(id("b", own), 3, []peer.Identity{id("a", peer.Promise{}), id("c", tt.c), id("d", tt.d)})
+		if got.found != tt.want.found || !samePromise(got.promise, tt.want.promise) || len(got.join) > 0 ||
+			(got.waits != "") != (!tt.want.found && tt.want.promise.Round == 0) {
+			t.Errorf("%s: got %+v, want %+v", name, got, tt.want)
+		}
+	}
+	founder := id("d", own)
+	founder.Cluster = clusterOf(own)
+	if got := nextStep(id("b", own), 3, []peer.Identity{founder}); !got.found {
+		t.Errorf("one has founded it: got %+v", got)
+	}
+	if got := nextStep(id("a", own), 3, []peer.Identity{founder}); got.found || len(got.join) != 1 {
+		t.Errorf("others have founded it: got %+v", got)
+	}
+}
