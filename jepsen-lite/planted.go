@@ -113,6 +113,8 @@ var plantedRuns = []plantedRun{
 		"--workload forensics --nemesis none --time 20s --seed 1", []string{"nobody did that"}},
 	{"early-not-done", "a request is called not done before the log has shown it",
 		"--workload counter --nemesis scenario:mute --time 20s --seed 121", []string{"done twice"}},
+	{"unread-replies", "replies to who does not read them wait without a limit",
+		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
 }
 
 // bugs are those that can be planted.

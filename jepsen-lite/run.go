@@ -518,7 +518,9 @@ func (s *session) play(
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	watched := nemesis.Watch(watching, s.target, env.History)
-	field := &nemesis.Field{Target: watched, History: env.History, Quiet: env.Quiet, NextLevel: s.nextLevel}
+	field := &nemesis.Field{
+		Target: watched, History: env.History, Quiet: env.Quiet, Race: s.cmd.Race, NextLevel: s.nextLevel,
+	}
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	working, rest := context.WithCancel(ctx)

@@ -31,6 +31,9 @@ var unmarked = []string{
 	"quiet", "scenario save twice", // which have the clients ask for nothing
 }
 
+// unnoticed is the kind of faults because of which answers may be late, but no more: hostile clients.
+const unnoticed = "hostile"
+
 // isUnmarked reports whether a fault is one of them. What it is called begins with its
 // variant, or, when it is over, with its kind.
 func isUnmarked(f history.Window) bool {
@@ -194,11 +197,15 @@ func died(o *history.Op) bool { return o.Error == Died }
 
 // undisturbed judges every operation near which there was no fault.
 func undisturbed(v *Verdict, h *history.History) {
-	var faults []span
+	faults := slices.Concat(unwell(h), poisoned(h))
+	var hostile []span
 	for _, f := range h.Faults {
-		faults = append(faults, span{f.Start, f.End})
+		if f.Kind == unnoticed {
+			hostile = append(hostile, span{f.Start, f.End})
+		} else {
+			faults = append(faults, span{f.Start, f.End})
+		}
 	}
-	faults = slices.Concat(faults, unwell(h), poisoned(h))
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		took := o.Told - o.Start - o.Slept
@@ -206,7 +213,8 @@ func undisturbed(v *Verdict, h *history.History) {
 		if o.Node == "" || died(o) || o.OK() && !late {
 			continue
 		}
-		if slices.ContainsFunc(faults, func(f span) bool { return f.from < o.Told && f.to+settleTime > o.Start }) {
+		near := func(f span) bool { return f.from < o.Told && f.to+settleTime > o.Start }
+		if slices.ContainsFunc(faults, near) || late && slices.ContainsFunc(hostile, near) {
 			continue
 		}
 		switch {

@@ -155,6 +155,10 @@ func TestUndisturbed(t *testing.T) {
 	expect(t, live, "0-? 1@n1 get a", "unknown without a fault@1")
 	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed", "refused without a fault@2")
 	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed\n 6000-6001 fault kill", "refused without a fault@2")
+	expect(t, live, "0-10 fault hostile\n 5-1510 1@n1 get a = OK")
+	expect(t, live, "0-10 fault hostile\n 5-6 1@n1 get a failed", "refused without a fault@2")
+	expect(t, live, "0-10 fault hostile\n 5-? 1@n1 get a", "unknown without a fault@2")
+	expect(t, live, "0-10 fault hostile\n 0-10 fault kill\n 5-6 1@n1 get a failed")
 	for _, c := range []struct {
 		op   history.Op
 		fine bool

@@ -111,6 +111,12 @@ var Table = []Kind{
 		[]string{"leader", "follower", "leader strangers", "follower strangers"}, false, links, descriptors,
 	},
 	{
+		"hostile",
+		"hostile clients at every node: who say a byte a second, begin handshakes, read no answer, guess passwords, " +
+			"send lines and commands without end",
+		[]string{"drip", "handshakes", "crowd", "deaf", "guesses", "lines", "huge"}, false, links, hostile,
+	},
+	{
 		"clock",
 		"the wall clock steps, strobes, or runs 5 % fast or slow",
 		[]string{
@@ -301,6 +307,7 @@ type Field struct {
 	// NextLevel is the highest level that the next build can do, if that is no stand-in: it has neither the command nor
 	// the setting of that. 0: it is.
 	NextLevel int
+	Race      bool // the nodes have Go's race detector, which takes memory
 
 	over    <-chan struct{} // closed when the time of the run is over; nil: it never is
 	found   *findings
@@ -316,8 +323,9 @@ type Finding struct{ Kind, Text string }
 
 // findings are collected; add may be called concurrently.
 type findings struct {
-	mu  sync.Mutex
-	all []Finding
+	mu    sync.Mutex
+	all   []Finding
+	least map[string]int64 // bytes of memory that a node had
 }
 
 func (f *findings) add(kind, text string) {
@@ -352,6 +360,7 @@ func (f *Field) own(t *toll, kinds ...string) *Field {
 		Target:    f.Target,
 		History:   f.History,
 		Quiet:     f.Quiet,
+		Race:      f.Race,
 		NextLevel: f.NextLevel,
 		over:      f.over,
 		links:     f.Target.Net().Layer(),

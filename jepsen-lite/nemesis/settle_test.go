@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -61,7 +62,9 @@ func (s *slowest) Disarm(a target.Armed) {
 // Damage leaves a file with a wrong bit, which nobody lets go of.
 func (s *slowest) Damage(_ string, do func(string) string) bool { do(os.DevNull); return true }
 
-func (s *slowest) Endpoint(int, int) (string, string, error) { return "", "", os.ErrNotExist }
+func (s *slowest) Memory(string) (now, most int64, err error)  { return 0, 0, os.ErrNotExist }
+func (s *slowest) Knock(string, target.Door) (net.Conn, error) { return nil, os.ErrNotExist }
+func (s *slowest) Endpoint(int, int) (string, string, error)   { return "", "", os.ErrNotExist }
 
 func (s *slowest) Dial(_ string, timeout time.Duration) (*target.Conn, error) {
 	time.Sleep(timeout)

@@ -26,6 +26,8 @@ type lockd struct {
 	tls   *sealed  // nil: there is none
 	ways  []*Proxy // between nodes that speak it
 
+	strangers string // the host that those come from who knock
+
 	buildsMu sync.Mutex
 	builds   map[string]string // binaries, OwnBuild's too
 
@@ -38,6 +40,7 @@ type lockdNode struct {
 	addr      string // of clients, past the proxy
 	peerAddr  string // of peers, likewise
 	faultAddr string // of the fault port
+	httpAddr  string // of the pages for browsers
 	common    []string
 	client    *Proxy
 	peer      *Proxy
@@ -56,11 +59,12 @@ type lockdNode struct {
 // so that the list of members is the same everywhere.
 func newLockd(c Config) (Target, error) {
 	host, peer := ownHost(), caller(lockdPeer)
-	addrs, err := freeport.Addrs(host, 3*c.Nodes)
+	addrs, err := freeport.Addrs(host, 4*c.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, builds: map[string]string{OwnBuild: c.Binary}}
+	t := &lockd{net: NewNet(), nodes: map[string]*lockdNode{}, builds: map[string]string{OwnBuild: c.Binary},
+		strangers: ownHost()}
 	maps.Copy(t.builds, c.Builds)
 	if c.TLS {
 		peer = stranger
@@ -76,6 +80,7 @@ func newLockd(c Config) (Target, error) {
 			addr:      at(0),
 			peerAddr:  at(1),
 			faultAddr: at(2),
+			httpAddr:  at(3),
 			id:        name,
 			dir:       filepath.Join(c.Dir, "data", name),
 		}
@@ -92,7 +97,8 @@ func newLockd(c Config) (Target, error) {
 			fullVar + "=" + n.fullFile,
 			fmt.Sprintf("%s=%d", segmentVar, segmentBytes),
 		}
-		n.common = slices.Concat([]string{"serve", "--peer-listen", at(1), "--peer-advertise", n.peer.Addr()},
+		n.common = slices.Concat([]string{"serve", "--peer-listen", at(1), "--peer-advertise", n.peer.Addr(),
+			"--http-listen", n.httpAddr},
 			t.tls.flags(n.addr, n.client.Addr()), c.Args)
 		t.names, t.nodes[name] = append(t.names, name), n
 		list = append(list, name+"="+n.peer.Addr())

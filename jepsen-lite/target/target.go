@@ -91,6 +91,12 @@ type Target interface {
 	Connect(addr string, timeout time.Duration) (*Conn, error)
 	// Dial connects to a node, past the proxies.
 	Dial(node string, timeout time.Duration) (*Conn, error)
+	// Knock opens a connection to a door of a node, past the proxies, as somebody who says nothing yet: from an address
+	// of the machine that nobody else has, where there is such.
+	Knock(node string, d Door) (net.Conn, error)
+	// Memory is how many bytes of memory a node's present process has, and the most that it had since it was asked last,
+	// or began.
+	Memory(node string) (now, most int64, err error)
 	// Dir is a node's data folder.
 	Dir(node string) string
 
@@ -117,6 +123,17 @@ type Target interface {
 	// log: then what is left of two of them can be compared to the millisecond.
 	LogClock() bool
 }
+
+// Door is where somebody may come to a node.
+type Door string
+
+// Doors.
+const (
+	ForClients Door = "clients" // plain bytes, also where clients speak TLS
+	Inside     Door = "inside"  // the same, after TLS's handshake where clients speak TLS
+	ForPeers   Door = "peers"
+	ForHTTP    Door = "http"
+)
 
 // Observer is told what is recorded. Its functions may be nil; they must be quick, and call
 // no method of the target.

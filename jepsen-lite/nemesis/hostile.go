@@ -1,0 +1,263 @@
+package nemesis
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// attack is what so many clients of each node, or of one, do, each again and again.
+type attack struct {
+	clients int
+	do      func(v *villain, conn net.Conn)
+	one     bool          // of the nodes
+	apart   time.Duration // between the first comings of two of them
+	doors   []target.Door // at which they come, in turn
+}
+
+// attacks are the variants of the fault hostile.
+var attacks = map[string]attack{
+	"drip":       {60, drip, false, 0, []target.Door{target.ForClients, target.Inside, target.ForHTTP, target.ForPeers}},
+	"handshakes": {400, halfHello, false, 0, []target.Door{target.ForClients, target.ForClients, target.ForPeers}},
+	"crowd":      {400, say(""), false, crowdEvery, []target.Door{target.Inside}},
+	"deaf":       {2, deaf, true, 0, []target.Door{target.Inside}},
+	"guesses":    {8, guess, false, 0, []target.Door{target.Inside}},
+	"lines":      {4, endlessLine, false, 0, []target.Door{target.Inside}},
+	"huge":       {8, announce, false, 0, []target.Door{target.Inside}},
+}
+
+// What they do.
+const (
+	hostileRest   = time.Second // between two connections of one of them
+	hostileAnswer = 4 * time.Second
+
+	dripEvery  = time.Second
+	crowdEvery = 40 * time.Millisecond // a handshake of TLS costs milliseconds of a processor
+
+	deafKey   = loadPrefix + "deaf"
+	deafBytes = 256 << 10 // of the value that is asked for
+	deafPiece = 32        // so many at once: an answer of 8 MiB
+	deafEvery = 50 * time.Millisecond
+	deafMax   = 384 << 20 // of answers that are asked for, in all, and not read
+
+	guessUserBytes = 8 << 10
+	guessPipeline  = 32
+
+	lineBytes      = 64 << 10 // that are sent at once of a line
+	lineBytesOfAll = 256 << 20
+	bulkBytes      = 8 << 20 // the largest that lockd takes
+)
+
+// hostileMemory is how many bytes of memory a node may take, at most, because of them: about twice what they may make it
+// keep, as Go's collector lets the heap become.
+const hostileMemory = 512 << 20
+
+// hostile has clients come to the nodes that want to do harm, from an address of their own. Others must not notice, and
+// no node may take more than hostileMemory for them.
+func hostile(f *Field, fault Fault) (string, func()) {
+	a := attacks[fault.Variant]
+	count := min(a.clients, max(1, (filesMax()-fdsElse)/(2*len(f.Target.Nodes()))))
+	if fault.Variant == "deaf" {
+		f.tell(0, []string{"SET", deafKey, strings.Repeat("d", deafBytes), "EX", loadLease})
+	}
+	nodes := f.Target.Nodes()
+	if a.one {
+		nodes = f.pick("any", fault.Dice)
+	}
+	f.weighAll()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, node := range nodes {
+		for i := range count {
+			v := &villain{Context: ctx, field: f, node: node, door: a.doors[i%len(a.doors)], number: i / len(a.doors)}
+			all.Go(func() {
+				if sleep(ctx, time.Duration(i)*a.apart) {
+					v.come(a.do)
+				}
+			})
+		}
+	}
+	return fmt.Sprintf("hostile %s: %d at %v", fault.Variant, count, nodes), func() {
+		f.weigh(fault.Variant)
+		cancel()
+		all.Wait()
+	}
+}
+
+// weighAll notes how much memory the nodes have now.
+func (f *Field) weighAll() {
+	for _, node := range f.Target.Nodes() {
+		if now, _, err := f.Target.Memory(node); err == nil {
+			f.finds().weighed(node, now)
+		}
+	}
+}
+
+// weigh finds out how much memory the nodes took meanwhile. Beside other faults, and with Go's race detector, it may have
+// been for something else.
+func (f *Field) weigh(variant string) {
+	for _, node := range f.Target.Nodes() {
+		_, most, err := f.Target.Memory(node)
+		if err != nil || len(f.kinds) != 1 || f.Race { // it is not there, or this is not Linux
+			continue
+		}
+		if least := f.finds().weighed(node, most); most-least > hostileMemory {
+			f.finds().add("too much memory", fmt.Sprintf("%s had %d MiB while hostile clients came (%s), and %d MiB at another "+
+				"time; %d MiB more are the most", node, most>>20, variant, least>>20, hostileMemory>>20))
+		}
+	}
+}
+
+// weighed notes how many bytes of memory a node has, and returns the least that it had at any time.
+func (f *findings) weighed(node string, now int64) (least int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.least == nil {
+		f.least = map[string]int64{}
+	}
+	if was, told := f.least[node]; !told || now < was {
+		f.least[node] = now
+	}
+	return f.least[node]
+}
+
+// villain is one hostile client of a node, until its context ends.
+type villain struct {
+	context.Context
+	field  *Field
+	node   string
+	door   target.Door
+	number int // of those who come by the same door
+	times  int // that it has come
+}
+
+// come connects again and again and does something with the connection, which breaks when the context ends.
+func (v *villain) come(do func(v *villain, conn net.Conn)) {
+	for ; v.Err() == nil; v.times++ {
+		if conn, err := v.field.Target.Knock(v.node, v.door); err == nil {
+			leave := context.AfterFunc(v, func() { _ = conn.Close() })
+			do(v, conn)
+			leave()
+			_ = conn.Close()
+		}
+		sleep(v, hostileRest)
+	}
+}
+
+// stay waits until the node closes the connection. What it says meanwhile is read, and ignored.
+func stay(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+// say sends something and stays.
+func say(text string) func(v *villain, conn net.Conn) {
+	return func(_ *villain, conn net.Conn) {
+		_, _ = io.WriteString(conn, text)
+		stay(conn)
+	}
+}
+
+// drip says what belongs at the door a byte a second, and never to its end.
+func drip(v *villain, conn net.Conn) {
+	text := "*2\r\n$3\r\nGET\r\n$64\r\n" + strings.Repeat("k", 60)
+	switch {
+	case v.door == target.ForHTTP:
+		text = "GET / HTTP/1.1\r\nHost: x\r\nX-" + strings.Repeat("x", 60)
+	case v.door != target.Inside && v.number%2 == 0:
+		text = string(clientHello())
+	}
+	for _, b := range []byte(text) {
+		if _, err := conn.Write([]byte{b}); err != nil || !sleep(v, dripEvery) {
+			return
+		}
+	}
+}
+
+// halfHello begins TLS's handshake, with half of its first message, and says no more.
+func halfHello(v *villain, conn net.Conn) {
+	hello := clientHello()
+	say(string(hello[:len(hello)/2]))(v, conn)
+}
+
+// clientHello is what a client of TLS says first.
+var clientHello = sync.OnceValue(func() []byte {
+	here, there := net.Pipe()
+	go func() {
+		_ = tls.Client(here, &tls.Config{ServerName: "lockd"}).Handshake()
+		_ = here.Close()
+	}()
+	hello := make([]byte, 16<<10)
+	n, _ := there.Read(hello)
+	_ = there.Close()
+	return hello[:n]
+})
+
+// deaf asks for much more than fits in any buffer, and reads nothing of it.
+func deaf(v *villain, conn net.Conn) {
+	one := fmt.Sprintf("*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(deafKey), deafKey)
+	for asked := 0; asked < deafMax && sleep(v, deafEvery); asked += deafPiece * deafBytes {
+		if _, err := io.WriteString(conn, strings.Repeat(one, deafPiece)); err != nil {
+			return
+		}
+	}
+	<-v.Done()
+}
+
+// guess tries one password after the other, for users with long names.
+func guess(v *villain, conn net.Conn) {
+	r := bufio.NewReader(conn)
+	for v.Err() == nil {
+		user := fmt.Sprintf("%d%s", v.times, strings.Repeat("u", guessUserBytes))
+		one := fmt.Sprintf("*3\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n$5\r\nwrong\r\n", len(user), user)
+		_ = conn.SetDeadline(time.Now().Add(hostileAnswer))
+		if _, err := io.WriteString(conn, strings.Repeat(one, guessPipeline)); err != nil {
+			return
+		}
+		for range guessPipeline {
+			if _, err := r.ReadSlice('\n'); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// endlessLine sends a line that does not end.
+func endlessLine(v *villain, conn net.Conn) {
+	piece := bytes.Repeat([]byte("x"), lineBytes)
+	for sent := 0; sent < lineBytesOfAll && v.Err() == nil; sent += len(piece) {
+		if _, err := conn.Write(piece); err != nil {
+			return
+		}
+	}
+	stay(conn)
+}
+
+// announce says that very much will come, and sends none of it, or some.
+func announce(v *villain, conn net.Conn) {
+	bulk := fmt.Sprintf("$%d\r\n", bulkBytes)
+	switch v.number {
+	case 0: // nearly all of the largest command
+		say("*8\r\n"+strings.Repeat(bulk+strings.Repeat("x", bulkBytes)+"\r\n", 7))(v, conn)
+	case 1:
+		say("*2\r\n"+bulk+strings.Repeat("x", bulkBytes-1))(v, conn)
+	case 2:
+		say("*1048576\r\n"+strings.Repeat("$1\r\nx\r\n", 1<<18))(v, conn)
+	case 3:
+		say("*1048576\r\n"+bulk)(v, conn)
+	case 4:
+		say("*2147483647\r\n")(v, conn)
+	case 5:
+		say("*1\r\n$9223372036854775807\r\n")(v, conn)
+	case 6:
+		say("*-1\r\n*0\r\n*1\r\n$-5\r\n")(v, conn)
+	default:
+		say("*1\r\n"+bulk)(v, conn)
+	}
+}
