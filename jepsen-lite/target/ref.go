@@ -77,7 +77,8 @@ func CanTalk(older, newer string) (highest int, err error) {
 	}
 	is, highest, err := builtAs(newer)
 	if err == nil && was != is {
-		err = fmt.Errorf("it speaks version %s of the peer protocol, this tree %s: they make no cluster", was, is)
+		err = fmt.Errorf("it speaks version %s of the peer protocol, this tree %s: they make no cluster",
+			was, is)
 	}
 	return highest, err
 }
