@@ -27,6 +27,7 @@ type announcer struct {
 	wake    chan struct{}            // capacity 1: an entry was applied
 	applied atomic.Pointer[raft.Log] // the last applied entry; only index and term
 	serves  atomic.Pointer[raft.Log] // the last one by which a client of another node was served
+	pausing atomic.Bool              // it wakes up soon by itself, and looks at applied after that
 
 	mu      sync.Mutex
 	members map[raft.ServerID]*replica
@@ -55,7 +56,9 @@ func (a *announcer) entryApplied(index, term uint64, serves bool) {
 	if serves {
 		a.serves.Store(at)
 	}
-	signal(a.wake)
+	if serves || !a.pausing.Load() {
+		signal(a.wake)
+	}
 }
 
 // answered records a member's successful answer to a message of Raft, heartbeats excepted.
@@ -93,18 +96,17 @@ func (a *announcer) has(id raft.ServerID) uint64 {
 
 // run announces until the node stops.
 func (a *announcer) run() {
-	pause, pausing := time.NewTimer(time.Hour), false
+	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
 	for {
 		select {
 		case <-a.wake:
 			a.announce(a.serves.Load())
-			if !pausing {
+			if !a.pausing.Swap(true) {
 				pause.Reset(announcePause)
 			}
-			pausing = true
 		case <-pause.C:
-			if pausing = false; !a.busy() {
+			if a.pausing.Store(false); !a.busy() {
 				a.announce(a.applied.Load())
 			}
 		case <-a.stop:
