@@ -8,7 +8,7 @@
 //
 //	RESULT <client> <version> <mode> <scene> ok|fail|none [words]
 //
-// where mode is how it found the servers (single, sentinel, cluster ...; with
+// where mode is how it found the servers (single, sentinel, cluster, tls ...; with
 // RESP3 in it where the client was told to speak that) and none says that the
 // library has nothing the scene could show, with the reason as words.
 //

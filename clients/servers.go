@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockd/internal/authority"
 	"lockd/internal/freeport"
 )
 
@@ -76,6 +77,8 @@ type target struct {
 	cluster   []*server // speak the cluster protocol
 	sentinels []string  // addresses
 	watchers  []*server // processes of sentinels, where they are processes of their own
+	tls       []string  // addresses at which nodes speak TLS
+	certs     authority.Paths
 	doctor    *examiner // nil: it has no LOCKS DOCTOR
 	dir       string
 	closers   []func()
@@ -100,6 +103,8 @@ func (t *target) environment() []string {
 		"CLIENTS_CLUSTER=" + list(t.cluster),
 		"CLIENTS_SENTINELS=" + strings.Join(t.sentinels, ","),
 		"CLIENTS_MASTER=" + masterName,
+		"CLIENTS_TLS=" + strings.Join(t.tls, ","),
+		"CLIENTS_CA=" + t.certs.CA,
 	}
 }
 
@@ -297,6 +302,31 @@ func (t *target) examine(ctx context.Context, s *suite, name string) ([]result, 
 // freeAddrs are n addresses for servers, which no other server has.
 func freeAddrs(n int) ([]string, error) { return freeport.Addrs("127.0.0.1", n) }
 
+// certificatesLast is longer than any run.
+const certificatesLast = 24 * time.Hour
+
+// certify makes an authority for the run and n addresses for TLS, and a certificate for them, of which clients need to
+// know the authority alone.
+func (t *target) certify(n int) (err error) {
+	ca, err := authority.New("clients")
+	if err != nil {
+		return err
+	}
+	if t.certs, err = ca.Write(t.dir, certificatesLast, "127.0.0.1", "localhost"); err != nil {
+		return err
+	}
+	t.tls, err = freeAddrs(n)
+	return err
+}
+
+// certificate are the flags by which a server has it, of lockd and of redis-server.
+func (t *target) certificate() []string {
+	return []string{
+		"--tls-cert-file", t.certs.Cert, "--tls-key-file", t.certs.Key, "--tls-ca-cert-file", t.certs.CA,
+		"--tls-auth-clients", "no",
+	}
+}
+
 // startLockd builds lockd and starts three nodes of it.
 func startLockd(ctx context.Context) (*target, error) {
 	dir, err := os.MkdirTemp("", "lockd-clients-")
@@ -315,8 +345,12 @@ func startLockd(ctx context.Context) (*target, error) {
 		return nil, err
 	}
 	t.sentinels = sentinels
+	if err := t.certify(lockdCount); err != nil {
+		return nil, err
+	}
 	if t.nodes, err = lockdNodes(binary, dir, "n", func(i int) []string {
-		return []string{"--sentinel-listen", sentinels[i], "--master-name", masterName}
+		flags := []string{"--sentinel-listen", sentinels[i], "--master-name", masterName, "--tls-listen", t.tls[i]}
+		return append(flags, t.certificate()...)
 	}); err != nil {
 		return nil, err
 	}
@@ -369,13 +403,17 @@ func startRedis(ctx context.Context) (*target, error) {
 	t := &target{
 		dir:       dir,
 		sentinels: addrs[1:2],
-		nodes:     []*server{redisServer(dir, addrs[0], "single")},
 		cluster: []*server{
 			// alone it does not learn its address, and ioredis wants one
 			redisServer(dir, addrs[2], "cluster", "--cluster-enabled", "yes", "--cluster-port", busPort,
 				"--cluster-config-file", filepath.Join(dir, "nodes.conf"), "--cluster-announce-ip", "127.0.0.1"),
 		},
 	}
+	if err := t.certify(1); err != nil {
+		return nil, err
+	}
+	_, tlsPort, _ := net.SplitHostPort(t.tls[0])
+	t.nodes = []*server{redisServer(dir, addrs[0], "single", append(t.certificate(), "--tls-port", tlsPort)...)}
 	if err := t.watch(addrs[0], addrs[1]); err != nil {
 		return nil, err
 	}

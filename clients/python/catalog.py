@@ -19,19 +19,20 @@ class Client:
         """Why it shows no failover in a mode; nothing where it shows one."""
         if not where.FAILS_OVER:
             return f"{where.TARGET} has no failover of a single server here"
-        if mode.startswith("single") and not self.is_lock:
+        if mode.startswith(("single", "tls")) and not self.is_lock:
             return "a client of one address does not outlive that node"
         return ""
 
 
 VERSIONS = ("redis5", "redis6", "redis7", "redis8")
 ALL = ("single/2", "single/3", "sentinel/2", "sentinel/3", "cluster/2", "cluster/3")
+TLS = "tls/3"  # single, by rediss://
 SOME = ("single/2", "sentinel/3", "cluster/3")
 
 CLIENTS = (
-    Client("redis-py", "redis", VERSIONS, ALL, is_lock=False),
+    Client("redis-py", "redis", VERSIONS, (*ALL, TLS), is_lock=False),
     Client("redis-py.asyncio", "redis", VERSIONS, SOME, is_lock=False),
-    Client("redis-py.Lock", "redis", VERSIONS, SOME, is_lock=True),
+    Client("redis-py.Lock", "redis", VERSIONS, (*SOME, TLS), is_lock=True),
     Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),
     Client("python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
     Client("pottery.Redlock", "pottery", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),

@@ -24,6 +24,12 @@ def _single(package, retry, index, protocol, timeouts):
     return package.Redis(host=host, port=port, protocol=protocol, **timeouts, **_retries(retry))
 
 
+def _tls(package, retry, index, protocol, timeouts):
+    host, port = where.TLS[index % len(where.TLS)]
+    secure = {"ssl": True, "ssl_ca_certs": where.CA, "ssl_cert_reqs": "required", "ssl_check_hostname": True}
+    return package.Redis(host=host, port=port, protocol=protocol, **secure, **timeouts, **_retries(retry))
+
+
 def _sentinel(package, retry, _, protocol, timeouts):
     # A sentinel that is gone is asked once: there are others.
     ask = {**TIMEOUTS, "retry": retry(NoBackoff(), 0)}
@@ -43,7 +49,7 @@ def _retries(retry):
     return {"retry": retry(ConstantBackoff(PAUSE), TRIES), "retry_on_error": [redis.ConnectionError, redis.TimeoutError]}
 
 
-_OPENERS = {"single": _single, "sentinel": _sentinel, "cluster": _cluster}
+_OPENERS = {"single": _single, "tls": _tls, "sentinel": _sentinel, "cluster": _cluster}
 
 
 def connect(mode: str, index: int = 0, timeouts=TIMEOUTS):

@@ -11,6 +11,8 @@ def _addresses(variable: str) -> list[tuple[str, int]]:
 
 NODES = _addresses("CLIENTS_NODES")
 CLUSTER = _addresses("CLIENTS_CLUSTER")
+TLS = _addresses("CLIENTS_TLS")
+CA = os.environ.get("CLIENTS_CA", "")  # the file of the authority of their certificates
 SENTINELS = _addresses("CLIENTS_SENTINELS")
 MASTER = os.environ.get("CLIENTS_MASTER", "")
 CONTROL = os.environ.get("CLIENTS_CONTROL", "")

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/value":    {"lockd/resp"},           // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
-	"lockd/clients":           {"lockd/internal/freeport"}, // runs the suites of real clients against the built binary
+	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.

@@ -14,6 +14,8 @@ final class Env {
     static final List<String> NODES = list("CLIENTS_NODES");
     static final List<String> CLUSTER = list("CLIENTS_CLUSTER");
     static final List<String> SENTINELS = list("CLIENTS_SENTINELS");
+    static final List<String> TLS = list("CLIENTS_TLS");
+    static final String CA = System.getenv("CLIENTS_CA");
     static final String MASTER = System.getenv("CLIENTS_MASTER");
     static final String TARGET = System.getenv("CLIENTS_TARGET");
     static final boolean LOCKD = "lockd".equals(TARGET);

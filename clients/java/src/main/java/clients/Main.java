@@ -42,6 +42,7 @@ public final class Main {
                     shedLock("Lettuce", SpringTemplate::lettuceSingle),
                     shedLock("Jedis", SpringTemplate::jedisSingle),
                     everyMode("RLock", RedissonLock.WATCHDOG, RedissonPurpose::watchdog),
+                    Stream.of(lock("RLock", RedissonMode.TLS, RedissonLock.WATCHDOG, RedissonPurpose::watchdog)),
                     everyMode("RLock.tryLock", RedissonLock.TRY, RedissonPurpose::tryLock),
                     inSingle("RFairLock", RedissonLock.FAIR, RedissonPurpose::order),
                     inSingle("RReadWriteLock", RedissonLock.WRITE, RedissonPurpose::readers),
@@ -102,13 +103,17 @@ public final class Main {
         return Stream.of(lock(object, RedissonMode.SINGLE, kind, purpose));
     }
 
+    /** The modes without TLS, which RLock shows alone. */
+    private static Stream<RedissonMode> plain() {
+        return Arrays.stream(RedissonMode.values()).filter(mode -> mode != RedissonMode.TLS);
+    }
+
     private static Stream<Library> everyMode(String object, RedissonLock.Kind kind, RedissonPurpose.Show purpose) {
-        return Arrays.stream(RedissonMode.values()).map(mode -> lock(object, mode, kind, purpose));
+        return plain().map(mode -> lock(object, mode, kind, purpose));
     }
 
     private static Stream<Library> everyMode(String object, RedissonPurpose.Show purpose) {
-        return Arrays.stream(RedissonMode.values())
-                .map(mode -> redisson(object, mode, List.of(RedissonPurpose.of(mode, purpose))));
+        return plain().map(mode -> redisson(object, mode, List.of(RedissonPurpose.of(mode, purpose))));
     }
 
     /** In the modes in which the lock does not show the four scenes. */

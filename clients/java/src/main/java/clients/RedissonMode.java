@@ -23,6 +23,15 @@ enum RedissonMode {
             SINGLE.servers(config.setProtocol(Protocol.RESP3), i);
         }
     },
+    TLS("tls") {
+        @Override
+        void servers(Config config, int i) {
+            config.setSslTrustManagerFactory(Trust.of(Env.CA))
+                    .useSingleServer()
+                    .setAddress("rediss://" + Env.TLS.get(i % Env.TLS.size()))
+                    .setConnectionMinimumIdleSize(IDLE);
+        }
+    },
     SENTINEL("sentinel") {
         @Override
         void servers(Config config, int i) {
