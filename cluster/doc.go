@@ -19,7 +19,7 @@
 // The files, from top to bottom:
 //
 //	node.go           Node: its parts, how they start and stop, and what is left of clients' locks
-//	discover.go       a node without data finds others, or a cluster
+//	discover.go       a node without data finds others, or a cluster, by package founding
 //	sentinel.go       what clients are told who take a node for a Sentinel
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
@@ -46,7 +46,6 @@
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
-//	promise.go        how nodes found a cluster without a list
 //	rules.go          what nodes must have in common
 //	starts.go         copies of data folders
 //	entry.go          an entry of the log, as stored

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/founding"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
@@ -48,13 +49,13 @@ type members struct {
 	founder     bool                   // the data folder was empty, and this node founds a cluster
 	openedAt    time.Duration          // monotonic time at which Open was called
 
-	search *search
+	search *founding.Search
 }
 
 func newMembers(c *core) *members {
 	m := &members{
 		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
-		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(), search: newSearch(),
+		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
 	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
 	m.book = &startBook{keep: m.isMember}
@@ -78,14 +79,14 @@ func (m *members) identity() peer.Identity {
 		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
 		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
-		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster, m.search.founded()),
-		Promise: m.search.promised(),
+		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster, m.search.Founded()),
+		Promise: m.search.Promised(),
 	}
 }
 
 // begin decides how a node without data comes into a cluster.
 func (m *members) begin(empty bool) error {
-	err := m.search.begin(m.dir, empty, m.cfg.Discover != nil)
+	err := m.search.Begin(m.dir, empty, m.cfg.Discover != nil)
 	if err == nil && empty && !m.cfg.Join && m.cfg.Discover == nil {
 		err = m.found()
 	}
@@ -103,7 +104,7 @@ func (m *members) found() error {
 		for _, s := range m.firstServers().Servers {
 			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
 		}
-		m.dirCluster = clusterName(sum)
+		m.dirCluster = founding.ClusterName(sum)
 	}
 	m.founder = true
 	if m.dir == nil {
@@ -214,7 +215,7 @@ func (m *members) tooOld(level int) error {
 // requests of clients.
 func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
-	case kind != 0 && m.search.refuses():
+	case kind != 0 && m.search.Refuses():
 		return fmt.Errorf("node %s is in no cluster yet, and looks for one", m.cfg.ID)
 	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil

@@ -171,7 +171,7 @@ func (n *Node) Ready() []resp.Field {
 	switch {
 	case conf.Error() != nil || !slices.ContainsFunc(conf.Configuration().Servers, n.isSelf):
 		member = "this node is no member of the cluster yet, or any more: " +
-			cmp.Or(n.members.search.waitsFor(), "it waits for LOCKD ADD")
+			cmp.Or(n.members.search.WaitsFor(), "it waits for LOCKD ADD")
 	case conf.Index() > commit:
 		member = fmt.Sprintf("the members of entry %d are not known to be agreed on: this node waits for %s",
 			conf.Index(), leaderOr(id))
