@@ -143,8 +143,8 @@ func (k *commands) fitsEntry(l *raft.Log, e *entry) error {
 	if e.term != l.Term || l.Data[4] < 3 { // it is void, or so old that it may hold unknown commands
 		return nil
 	}
-	if e.change.level > k.members.highest {
-		return k.members.tooOld(e.change.level)
+	if e.change.Level > k.members.highest {
+		return k.members.tooOld(e.change.Level)
 	}
 	for _, req := range e.reqs {
 		if err := k.fits(req); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockd/cluster/founding"
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -213,10 +214,10 @@ type SentinelConfig struct {
 func (c *Config) clientAddrs() []string {
 	all := slices.Clone(c.ClientAddrs)
 	if c.TLSAddr != "" {
-		all = append(all, tlsScheme+c.TLSAddr)
+		all = append(all, membership.TLSScheme+c.TLSAddr)
 	}
 	if c.Sentinel != nil {
-		all = append(all, sentinelScheme+c.Sentinel.Addr)
+		all = append(all, membership.SentinelScheme+c.Sentinel.Addr)
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/founding"
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 )
 
@@ -80,11 +81,11 @@ func (n *Node) joinFound(ctx context.Context, members []peer.Identity, password 
 // joinAddrs are where clients reach some members, by TLS first where this node has certificates.
 func joinAddrs(members []peer.Identity, certificates bool) (addrs []string) {
 	for _, who := range members {
-		m := memberFrom(who)
-		if at := m.tlsAddr(); at != "" && certificates {
-			addrs = append(addrs, tlsScheme+at)
+		m := membership.MemberFrom(who)
+		if at := m.TLSAddr(); at != "" && certificates {
+			addrs = append(addrs, membership.TLSScheme+at)
 		}
-		if at := m.clientAddr(); at != "" && at != m.tlsAddr() {
+		if at := m.ClientAddr(); at != "" && at != m.TLSAddr() {
 			addrs = append(addrs, at)
 		}
 	}

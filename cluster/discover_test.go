@@ -59,10 +59,10 @@ func TestDiscover(t *testing.T) {
 		if err := <-in; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the stranger: %v", err)
 		}
-		cluster := leader.members.roster.Load().cluster
+		cluster := leader.members.roster.Load().Cluster
 		for _, n := range c.others(nil) {
-			if n.id != "stranger" && (len(n.raft.voters()) != 3 || n.members.roster.Load().cluster != cluster) {
-				t.Errorf("%s has the members %v of %s", n.id, n.raft.voters(), n.members.roster.Load().cluster)
+			if n.id != "stranger" && (len(n.raft.voters()) != 3 || n.members.roster.Load().Cluster != cluster) {
+				t.Errorf("%s has the members %v of %s", n.id, n.raft.voters(), n.members.roster.Load().Cluster)
 			}
 		}
 		c.kill(leader.id)

@@ -41,16 +41,13 @@
 //	read.go           reads: rounds of questions
 //	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more
-//	level.go          which level is in force, and when it rises
+//	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
-//	rules.go          what nodes must have in common
-//	starts.go         copies of data folders
 //	entry.go          an entry of the log, as stored
 //	entry_old.go      what entries of former versions have become
-//	roster.go         the members, as stored
 //	raft.go           what all parts have in common
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"slices"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
@@ -25,7 +26,7 @@ import (
 //	                     origin: uvarints, the place of its session counted from 1
 //	                     and its number there (0, 0: it has none), then as
 //	                     resp.AppendRequest writes it; without commands it is a recall
-//	        entryRoster: one change as appendRosterChange writes it
+//	        entryRoster: one change as membership.AppendChange writes it
 //
 // Old versions are read for ever: a version is only ever added. Version 1 has
 // requests that do not say whether they are transactions. Before version 3 an entry has no
@@ -73,9 +74,9 @@ type entry struct {
 
 	checked, digest uint64 // entryBatch: the state's digest as of the entry checked; 0: none
 
-	reqs    []resp.Request // entryBatch
-	origins []origin       // of each of them; nil: none has one
-	change  rosterChange   // entryRoster
+	reqs    []resp.Request    // entryBatch
+	origins []origin          // of each of them; nil: none has one
+	change  membership.Change // entryRoster
 }
 
 // appendEntry appends the binary form of e.
@@ -90,7 +91,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 		dst = appendChecked(dst, e)
 		dst = appendRequests(dst, e)
 	case entryRoster:
-		dst = appendRosterChange(dst, e.change)
+		dst = membership.AppendChange(dst, e.change)
 	}
 	setCRC(dst[start:])
 	return dst
@@ -98,7 +99,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 
 // version is the one as which an entry is written.
 func (e *entry) version() byte {
-	if e.kind == entryRoster && e.change.level > 0 {
+	if e.kind == entryRoster && e.change.Level > 0 {
 		return entryVersion
 	}
 	return entryVersionPlain
@@ -173,7 +174,7 @@ func decodeEntry(b []byte) (entry, error) {
 			errEntry, version, entryVersion)
 	}
 	e := entry{kind: b[5]}
-	f := fields{resp.NewDecoder(b[6:])}
+	f := entryReader{resp.NewDecoder(b[6:])}
 	e.term, e.tick, e.wall = f.Uvarint(), f.Varint(), f.Varint()
 	switch e.kind {
 	case entryBatch:
@@ -182,7 +183,7 @@ func decodeEntry(b []byte) (entry, error) {
 		}
 		e.reqs, e.origins = f.requests(version)
 	case entryRoster:
-		e.change = f.rosterChange(version)
+		e.change = membership.ReadChange(&f.Decoder, version)
 	default:
 		f.Fail("unknown kind")
 	}
@@ -192,8 +193,11 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, nil
 }
 
+// entryReader reads the parts of an entry.
+type entryReader struct{ resp.Decoder }
+
 // checked reads what appendChecked writes.
-func (f *fields) checked() (index, digest uint64) {
+func (f *entryReader) checked() (index, digest uint64) {
 	if index = f.Uvarint(); index == 0 {
 		return 0, 0
 	}
@@ -201,7 +205,7 @@ func (f *fields) checked() (index, digest uint64) {
 }
 
 // requests reads the requests of an entry, and their origins.
-func (f *fields) requests(version byte) ([]resp.Request, []origin) {
+func (f *entryReader) requests(version byte) ([]resp.Request, []origin) {
 	var sessions []uint64
 	if version >= 3 {
 		sessions = f.sessions()
@@ -225,7 +229,7 @@ func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 	return reqs, origins
 }
 
-func (f *fields) request(version byte) resp.Request {
+func (f *entryReader) request(version byte) resp.Request {
 	switch {
 	case version == 1:
 		return fromCommands(f.OldRequest())
@@ -236,7 +240,7 @@ func (f *fields) request(version byte) resp.Request {
 }
 
 // sessions reads the table of sessions.
-func (f *fields) sessions() []uint64 {
+func (f *entryReader) sessions() []uint64 {
 	sessions := make([]uint64, f.Count(8))
 	for i := range sessions {
 		f.Item(8)
@@ -246,7 +250,7 @@ func (f *fields) sessions() []uint64 {
 }
 
 // origin reads where a request comes from.
-func (f *fields) origin(sessions []uint64) origin {
+func (f *entryReader) origin(sessions []uint64) origin {
 	place, number := f.Uvarint(), f.Uvarint()
 	switch {
 	case f.Err() != nil || place == 0 && number == 0:

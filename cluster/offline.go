@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/store"
 )
 
@@ -185,14 +186,14 @@ func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
 	}
 	old := o.members.roster.Load()
 	o.heir.Refound(fence, r.Hold.Milliseconds())
-	next := &roster{cluster: rand.Text(), members: map[string]member{}, removed: map[string]bool{}, level: old.level}
+	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})
 	i := &image{applied: max(o.applied, 1), roster: next, write: o.machine.Snapshot()}
 	err = store.Found(r.Dir, store.First{
-		ID: r.ID, Arch: ownArch, PeerAddr: r.PeerAddr, Cluster: next.cluster, LogStore: r.LogStore,
+		ID: r.ID, Arch: membership.OwnArch, PeerAddr: r.PeerAddr, Cluster: next.Cluster, LogStore: r.LogStore,
 		Index: i.applied, Write: func(w io.Writer) error { return i.writeTo(w) },
 	})
 	return &Refounded{
-		Cluster: next.cluster, Old: old.cluster, Index: i.applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
+		Cluster: next.Cluster, Old: old.Cluster, Index: i.applied, Keys: o.heir.Keys(), Fence: fence, Hold: r.Hold,
 	}, err
 }
 
@@ -239,15 +240,15 @@ func inspect(dir string, machine Heir) (*Inspection, *offline, error) {
 	}
 	ros := o.members.roster.Load()
 	in := &Inspection{
-		Exam: x, Cluster: orDefault(ros.cluster, x.Meta.Cluster), Index: o.applied, Keys: machine.Keys(),
+		Exam: x, Cluster: orDefault(ros.Cluster, x.Meta.Cluster), Index: o.applied, Keys: machine.Keys(),
 		Fence: machine.LastFence(), WallMs: o.wallMs, Servers: o.servers, Kinds: o.kinds,
-		Removed: slices.Sorted(maps.Keys(ros.removed)),
+		Removed: slices.Sorted(maps.Keys(ros.Removed)),
 	}
-	if x.Damage == nil && ros.cluster != "" && x.Meta.Cluster != "" && ros.cluster != x.Meta.Cluster {
-		x.Damage = fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", x.Meta.Cluster, ros.cluster)
+	if x.Damage == nil && ros.Cluster != "" && x.Meta.Cluster != "" && ros.Cluster != x.Meta.Cluster {
+		x.Damage = fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", x.Meta.Cluster, ros.Cluster)
 	}
-	for _, id := range slices.Sorted(maps.Keys(ros.members)) {
-		in.Known = append(in.Known, id+" "+ros.members[id].Incarnation)
+	for _, id := range slices.Sorted(maps.Keys(ros.Members)) {
+		in.Known = append(in.Known, id+" "+ros.Members[id].Incarnation)
 	}
 	return in, o, nil
 }
