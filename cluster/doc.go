@@ -47,7 +47,6 @@
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	entry.go          an entry of the log, as stored
-//	entry_old.go      what entries of former versions have become
 //	raft.go           what all parts have in common
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher
