@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 )
 
@@ -175,7 +176,7 @@ func (k *acknowledged) note(id raft.ServerID, term, index uint64) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key := folderKey(who.ID, who.Incarnation)
+	key := membership.FolderKey(who.ID, who.Incarnation)
 	a := k.folders[key]
 	if a.term != term {
 		a.term, a.has = term, 0
@@ -213,7 +214,7 @@ func (k *acknowledged) silent(id raft.ServerID) time.Duration {
 func (k *acknowledged) owned(who peer.Identity) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key := folderKey(who.ID, who.Incarnation)
+	key := membership.FolderKey(who.ID, who.Incarnation)
 	a, ok := k.folders[key]
 	if !ok {
 		return 0

@@ -150,9 +150,9 @@ func loadBackup(path string, heir Heir) (*BackupHead, *offline, error) {
 	if err := o.restore(io.NewSectionReader(body, n, body.Size()-n)); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if ros := o.members.roster.Load(); o.applied != head.Index || ros.cluster != head.Cluster {
+	if ros := o.members.roster.Load(); o.applied != head.Index || ros.Cluster != head.Cluster {
 		return nil, nil, fmt.Errorf("%s: %w: it says entry %d of cluster %s, and holds entry %d of cluster %s",
-			path, errBackup, head.Index, head.Cluster, o.applied, ros.cluster)
+			path, errBackup, head.Index, head.Cluster, o.applied, ros.Cluster)
 	}
 	return head, o, nil
 }
@@ -355,7 +355,7 @@ func (n *Node) beginBackup(ctx context.Context) resp.Reply {
 	}
 	i := n.state.image(n.snapshots)
 	head := BackupHead{
-		Program: backupProgram, Format: backupFormat, Version: n.cfg.Version, Cluster: i.roster.cluster, Node: n.cfg.ID,
+		Program: backupProgram, Format: backupFormat, Version: n.cfg.Version, Cluster: i.roster.Cluster, Node: n.cfg.ID,
 		Index: i.applied, MadeMs: n.clock.Wall() / 1000,
 	}
 	id, err := n.backups.begin(func(w io.Writer) error { return writeBackup(w, head, i) })

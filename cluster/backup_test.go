@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -120,7 +121,7 @@ func TestBackup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if head.Node != n.id || head.Cluster == "" || head.Cluster != n.members.roster.Load().cluster {
+			if head.Node != n.id || head.Cluster == "" || head.Cluster != n.members.roster.Load().Cluster {
 				t.Errorf("%+v", head)
 			}
 			for j := range 3 {
@@ -176,7 +177,7 @@ func testBackup(t *testing.T, machine *testMachine) []byte {
 	var b bytes.Buffer
 	i := &image{applied: 42, roster: sampleRoster(), write: machine.Snapshot()}
 	head := BackupHead{
-		Program: backupProgram, Format: backupFormat, Version: "1", Cluster: i.roster.cluster, Node: "n1", Index: 42,
+		Program: backupProgram, Format: backupFormat, Version: "1", Cluster: i.roster.Cluster, Node: "n1", Index: 42,
 		MadeMs: fenceEpoch + 1000,
 	}
 	if err := writeBackup(&b, head, i); err != nil {
@@ -276,7 +277,7 @@ func TestFoldersOfEachVersion(t *testing.T) {
 	for version := 1; version <= entryVersion; version++ {
 		dir := filepath.Join(t.TempDir(), "data")
 		first := store.First{
-			ID: "n1", Arch: ownArch, PeerAddr: "n1:1", Cluster: sampleRoster().cluster, Index: 42,
+			ID: "n1", Arch: membership.OwnArch, PeerAddr: "n1:1", Cluster: sampleRoster().Cluster, Index: 42,
 			Write: func(w io.Writer) error { _, err := w.Write(img); return err },
 		}
 		if err := store.Found(dir, first); err != nil {
@@ -288,7 +289,7 @@ func TestFoldersOfEachVersion(t *testing.T) {
 		if err != nil || in.Damage != nil {
 			t.Fatalf("version %d: %v, %v", version, err, in.Damage)
 		}
-		if in.Index != 42+uint64(n) || in.Cluster != sampleRoster().cluster || in.Kinds["writes"]+in.Kinds["ticks"]+in.Kinds["members"] != n ||
+		if in.Index != 42+uint64(n) || in.Cluster != sampleRoster().Cluster || in.Kinds["writes"]+in.Kinds["ticks"]+in.Kinds["members"] != n ||
 			heir.vars["a"].Value != "1" {
 			t.Errorf("version %d: %+v", version, in)
 		}
@@ -312,7 +313,7 @@ func TestFoldersOfEachVersion(t *testing.T) {
 // appendFiles appends the entries of a folder of testdata to the log of a data folder.
 func appendFiles(t *testing.T, dir, version string) (n int) {
 	t.Helper()
-	d, err := store.OpenFolder(dir, "n1", ownArch)
+	d, err := store.OpenFolder(dir, "n1", membership.OwnArch)
 	if err != nil {
 		t.Fatal(err)
 	}

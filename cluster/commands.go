@@ -143,8 +143,8 @@ func (k *commands) fitsEntry(l *raft.Log, e *entry) error {
 	if e.term != l.Term || l.Data[4] < 3 { // it is void, or so old that it may hold unknown commands
 		return nil
 	}
-	if e.change.level > k.members.highest {
-		return k.members.tooOld(e.change.level)
+	if e.change.Level > k.members.highest {
+		return k.members.tooOld(e.change.Level)
 	}
 	for _, req := range e.reqs {
 		if err := k.fits(req); err != nil {
@@ -169,3 +169,40 @@ func fail(req resp.Request, text string) resp.Result {
 }
 
 var errRequestTooLarge = fmt.Sprintf("ERR request is larger than %d bytes: nothing was executed", RequestBytesMax)
+
+// A recall is an empty request with an origin (session, number). From its place in the log on, the
+// term in which it is logged takes no attempt of that session with that number or a lower one. A
+// node logs one when a connection may have lost an attempt and no later term is in sight
+// (DESIGN.md, "The in-doubt request").
+
+// isRecall reports whether a request with an origin is a recall.
+func isRecall(req resp.Request) bool { return req.Empty() }
+
+// recallSessionsMax bounds the sessions whose recalls a leader remembers. It refuses recalls of
+// further sessions. A member has one session for each start of its process.
+const recallSessionsMax = 4096
+
+// recalls holds what has been recalled from a leader. Only the proposer's goroutine uses it: it
+// sees ops in the order in which they are logged.
+type recalls struct {
+	term   uint64            // the term of these recalls; a node may start to lead twice in one
+	floors map[uint64]uint64 // by session: the highest recalled number
+}
+
+// refuses reports whether an op must not be logged in a term: it was recalled, or it is a recall of
+// a session too many. Any other recall counts from now on, even if its entry fails.
+func (r *recalls) refuses(term uint64, o *op) bool {
+	if r.term != term {
+		r.term, r.floors = term, map[uint64]uint64{}
+	}
+	from := o.origin
+	floor, known := r.floors[from.session]
+	if from.session == 0 || !isRecall(o.req) {
+		return known && from.number <= floor
+	}
+	if !known && len(r.floors) >= recallSessionsMax {
+		return true
+	}
+	r.floors[from.session] = max(floor, from.number)
+	return false
+}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"lockd/cluster/founding"
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -115,8 +117,8 @@ func (c *Config) complete() error {
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
 	case c.Discover != nil && (len(c.Members) > 0 || c.Join):
 		return errors.New("a node that finds its cluster by itself has neither a list of members nor one to join")
-	case c.Discover != nil && (c.Discover.Expect < FoundersMin || c.Discover.Expect > FoundersMax):
-		return fmt.Errorf("a cluster is founded by %d to %d nodes, not by %d", FoundersMin, FoundersMax, c.Discover.Expect)
+	case c.Discover != nil && (c.Discover.Expect < founding.Min || c.Discover.Expect > founding.Max):
+		return fmt.Errorf("a cluster is founded by %d to %d nodes, not by %d", founding.Min, founding.Max, c.Discover.Expect)
 	}
 	for _, secret := range c.PeerSecrets {
 		if len(secret) < peer.SecretMin {
@@ -212,10 +214,10 @@ type SentinelConfig struct {
 func (c *Config) clientAddrs() []string {
 	all := slices.Clone(c.ClientAddrs)
 	if c.TLSAddr != "" {
-		all = append(all, tlsScheme+c.TLSAddr)
+		all = append(all, membership.TLSScheme+c.TLSAddr)
 	}
 	if c.Sentinel != nil {
-		all = append(all, sentinelScheme+c.Sentinel.Addr)
+		all = append(all, membership.SentinelScheme+c.Sentinel.Addr)
 	}
 	return all
 }

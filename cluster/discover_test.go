@@ -6,11 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/founding"
 	"lockd/cluster/peer"
 )
 
@@ -57,10 +59,10 @@ func TestDiscover(t *testing.T) {
 		if err := <-in; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the stranger: %v", err)
 		}
-		cluster := leader.members.roster.Load().cluster
+		cluster := leader.members.roster.Load().Cluster
 		for _, n := range c.others(nil) {
-			if n.id != "stranger" && (len(n.raft.voters()) != 3 || n.members.roster.Load().cluster != cluster) {
-				t.Errorf("%s has the members %v of %s", n.id, n.raft.voters(), n.members.roster.Load().cluster)
+			if n.id != "stranger" && (len(n.raft.voters()) != 3 || n.members.roster.Load().Cluster != cluster) {
+				t.Errorf("%s has the members %v of %s", n.id, n.raft.voters(), n.members.roster.Load().Cluster)
 			}
 		}
 		c.kill(leader.id)
@@ -91,7 +93,7 @@ func TestSeekerTakesNoLog(t *testing.T) {
 		if last := seeker.raft.LastIndex(); last != 0 {
 			t.Errorf("it has %d entries", last)
 		}
-		seeker.members.search.on.Store(false)
+		seeker.members.search.End()
 		time.Sleep(time.Minute)
 		if got := c.leader().do("LOCKD ADD n2 n2:1"); got != "+OK" {
 			t.Errorf("it was not added: %s", got)
@@ -130,7 +132,7 @@ func TestPromiseIsKept(t *testing.T) {
 	p := peer.Promise{Round: 7, Members: []peer.Founder{
 		{ID: "n1", Incarnation: self.Incarnation, PeerAddr: self.PeerAddr}, {ID: "n2", Incarnation: "x", PeerAddr: "127.0.0.1:2"},
 	}}
-	if err := n.members.search.keep(p); err != nil {
+	if err := n.members.search.Keep(p); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(t.Context()); err != nil {
@@ -148,11 +150,11 @@ func TestPromiseIsKept(t *testing.T) {
 	if n, err = open(as); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.members.identity(); !samePromise(got.Promise, p) || got.Cluster != "" {
+	if got := n.members.identity(); !reflect.DeepEqual(got.Promise, p) || got.Cluster != "" {
 		t.Errorf("after a restart: %+v", got)
 	}
 	// It dies when it has noted that the promise is kept, and before Raft has the members.
-	if err := n.members.noteCluster(clusterOf(p)); err != nil {
+	if err := n.members.noteCluster(founding.ClusterOf(p)); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(t.Context()); err != nil {
@@ -161,7 +163,7 @@ func TestPromiseIsKept(t *testing.T) {
 	if n, err = open(as); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.members.identity(); got.Cluster != clusterOf(p) {
+	if got := n.members.identity(); got.Cluster != founding.ClusterOf(p) {
 		t.Errorf("after the promise was kept: %+v", got)
 	}
 	if err := n.Discover(t.Context(), ""); err != nil || len(n.raft.voters()) != 2 {
@@ -192,7 +194,7 @@ func TestPromiseOfDamagedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.members.search.keep(peer.Promise{Round: 1, Members: []peer.Founder{{ID: "n1"}}}); err != nil {
+	if err := n.members.search.Keep(peer.Promise{Round: 1, Members: []peer.Founder{{ID: "n1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.members.noteCluster("another"); err != nil {

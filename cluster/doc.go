@@ -18,24 +18,21 @@
 //
 // The files, from top to bottom:
 //
-//	node.go           Node: its parts, how they start and stop
-//	discover.go       a node without data finds others, or a cluster
+//	node.go           Node: its parts, how they start and stop, and what is left of clients' locks
+//	discover.go       a node without data finds others, or a cluster, by package founding
 //	sentinel.go       what clients are told who take a node for a Sentinel
 //	table.go          commands about the node and the cluster: LOCKD's, and the tables of all
 //	table_cluster.go  CLUSTER's
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
 //	backup.go         backups: their form, and how clients read them
-//	inspect.go        what is in a data folder, and a cluster of one that is made of it
-//	refound.go        a new cluster from an old state
-//	ready.go          whether this node can serve, and for whom it waits
-//	metrics.go        the figures of a node, for those who watch it
+//	offline.go        data folders of stopped nodes, and a new cluster from an old state
+//	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader
 //	disk.go           room on disks, and what is refused where there is none
-//	leases.go         what is left of clients' locks
 //	member.go         the members in order, LOCKD ADD and REMOVE
 //	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads
@@ -43,20 +40,13 @@
 //	announce.go       what the members have heard, and have confirmed
 //	read.go           reads: rounds of questions
 //	propose.go        the door to the log
-//	recall.go         what must not be logged any more
-//	commands.go       what clients may send
-//	level.go          which level is in force, and when it rises
+//	commands.go       what clients may send, and what must not be logged any more
+//	level.go          which level is in force, when it rises, and the formats of each
 //	replicate.go      AppendEntries, and what is here already
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
-//	missing.go        whom a node without a leader misses
-//	members.go        what this node says of itself, and whom it lets in
-//	promise.go        how nodes found a cluster without a list
-//	rules.go          what nodes must have in common
-//	starts.go         copies of data folders
+//	members.go        what this node says of itself, whom it lets in, and whom it misses
 //	entry.go          an entry of the log, as stored
-//	entry_old.go      what entries of former versions have become
-//	roster.go         the members, as stored
 //	raft.go           what all parts have in common
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher

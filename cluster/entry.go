@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"strconv"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
@@ -25,7 +27,7 @@ import (
 //	                     origin: uvarints, the place of its session counted from 1
 //	                     and its number there (0, 0: it has none), then as
 //	                     resp.AppendRequest writes it; without commands it is a recall
-//	        entryRoster: one change as appendRosterChange writes it
+//	        entryRoster: one change as membership.AppendChange writes it
 //
 // Old versions are read for ever: a version is only ever added. Version 1 has
 // requests that do not say whether they are transactions. Before version 3 an entry has no
@@ -73,9 +75,9 @@ type entry struct {
 
 	checked, digest uint64 // entryBatch: the state's digest as of the entry checked; 0: none
 
-	reqs    []resp.Request // entryBatch
-	origins []origin       // of each of them; nil: none has one
-	change  rosterChange   // entryRoster
+	reqs    []resp.Request    // entryBatch
+	origins []origin          // of each of them; nil: none has one
+	change  membership.Change // entryRoster
 }
 
 // appendEntry appends the binary form of e.
@@ -90,7 +92,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 		dst = appendChecked(dst, e)
 		dst = appendRequests(dst, e)
 	case entryRoster:
-		dst = appendRosterChange(dst, e.change)
+		dst = membership.AppendChange(dst, e.change)
 	}
 	setCRC(dst[start:])
 	return dst
@@ -98,7 +100,7 @@ func appendEntry(dst []byte, e *entry) []byte {
 
 // version is the one as which an entry is written.
 func (e *entry) version() byte {
-	if e.kind == entryRoster && e.change.level > 0 {
+	if e.kind == entryRoster && e.change.Level > 0 {
 		return entryVersion
 	}
 	return entryVersionPlain
@@ -173,7 +175,7 @@ func decodeEntry(b []byte) (entry, error) {
 			errEntry, version, entryVersion)
 	}
 	e := entry{kind: b[5]}
-	f := fields{resp.NewDecoder(b[6:])}
+	f := entryReader{resp.NewDecoder(b[6:])}
 	e.term, e.tick, e.wall = f.Uvarint(), f.Varint(), f.Varint()
 	switch e.kind {
 	case entryBatch:
@@ -182,7 +184,7 @@ func decodeEntry(b []byte) (entry, error) {
 		}
 		e.reqs, e.origins = f.requests(version)
 	case entryRoster:
-		e.change = f.rosterChange(version)
+		e.change = membership.ReadChange(&f.Decoder, version)
 	default:
 		f.Fail("unknown kind")
 	}
@@ -192,8 +194,11 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, nil
 }
 
+// entryReader reads the parts of an entry.
+type entryReader struct{ resp.Decoder }
+
 // checked reads what appendChecked writes.
-func (f *fields) checked() (index, digest uint64) {
+func (f *entryReader) checked() (index, digest uint64) {
 	if index = f.Uvarint(); index == 0 {
 		return 0, 0
 	}
@@ -201,7 +206,7 @@ func (f *fields) checked() (index, digest uint64) {
 }
 
 // requests reads the requests of an entry, and their origins.
-func (f *fields) requests(version byte) ([]resp.Request, []origin) {
+func (f *entryReader) requests(version byte) ([]resp.Request, []origin) {
 	var sessions []uint64
 	if version >= 3 {
 		sessions = f.sessions()
@@ -225,7 +230,7 @@ func (f *fields) requests(version byte) ([]resp.Request, []origin) {
 	return reqs, origins
 }
 
-func (f *fields) request(version byte) resp.Request {
+func (f *entryReader) request(version byte) resp.Request {
 	switch {
 	case version == 1:
 		return fromCommands(f.OldRequest())
@@ -236,7 +241,7 @@ func (f *fields) request(version byte) resp.Request {
 }
 
 // sessions reads the table of sessions.
-func (f *fields) sessions() []uint64 {
+func (f *entryReader) sessions() []uint64 {
 	sessions := make([]uint64, f.Count(8))
 	for i := range sessions {
 		f.Item(8)
@@ -246,7 +251,7 @@ func (f *fields) sessions() []uint64 {
 }
 
 // origin reads where a request comes from.
-func (f *fields) origin(sessions []uint64) origin {
+func (f *entryReader) origin(sessions []uint64) origin {
 	place, number := f.Uvarint(), f.Uvarint()
 	switch {
 	case f.Err() != nil || place == 0 && number == 0:
@@ -263,4 +268,72 @@ func (f *fields) origin(sessions []uint64) origin {
 type origin struct {
 	session uint64 // of the process that serves the client, drawn at random; 0: none
 	number  uint64 // in that session, from 1; never given again
+}
+
+// fromCommands puts a request of an entry before version 4 into today's form. A request asked
+// for a Trace by the command "tracked" at its end, and steps of blocking commands were
+// commands of a container "block":
+//
+//	open   ask SESSION NUMBER SPENT-MS COMMAND...   close SESSION...
+//	keep SESSION...   cancel SESSION NUMBER
+//
+// the last two together in one request. What is of no such form stays as it is.
+func fromCommands(req resp.Request) resp.Request {
+	n := len(req.Cmds)
+	if n > 1 && req.Cmds[n-1].Args[0] == "tracked" {
+		req.Cmds, req.Trace = req.Cmds[:n-1], true
+	}
+	if n == 0 || req.Cmds[0].Args[0] != "block" || len(req.Cmds[0].Args) < 2 {
+		return req
+	}
+	first := req.Cmds[0].Args
+	switch numbers, ok := parseNumbers(first[2:]); {
+	case first[1] == "open" && n == 1:
+		return resp.BlockOpening()
+	case first[1] == "ask" && n == 1 && len(first) >= 6:
+		if numbers, ok = parseNumbers(first[2:5]); ok {
+			id := resp.BlockID{Session: numbers[0], Number: numbers[1]}
+			return resp.BlockAsking(id, int64(numbers[2]), resp.Cmd{DB: req.Cmds[0].DB, Args: first[5:]})
+		}
+	case first[1] == "close" && n == 1 && ok:
+		return resp.BlockClosing(numbers)
+	default:
+		if step, ok := tendFromCommands(req.Cmds); ok {
+			return resp.Request{Block: step}
+		}
+	}
+	return req
+}
+
+func tendFromCommands(cmds []resp.Cmd) (*resp.BlockStep, bool) {
+	step := &resp.BlockStep{Kind: resp.BlockTend}
+	for i, c := range cmds {
+		if len(c.Args) < 3 || c.Args[0] != "block" {
+			return nil, false
+		}
+		numbers, ok := parseNumbers(c.Args[2:])
+		switch {
+		case !ok:
+			return nil, false
+		case i == 0 && c.Args[1] == "keep":
+			step.Sessions = numbers
+		case c.Args[1] == "cancel" && len(numbers) == 2:
+			step.Cancels = append(step.Cancels, resp.BlockID{Session: numbers[0], Number: numbers[1]})
+		default:
+			return nil, false
+		}
+	}
+	return step, true
+}
+
+func parseNumbers(words []string) ([]uint64, bool) {
+	numbers := make([]uint64, len(words))
+	for i, w := range words {
+		n, err := strconv.ParseUint(w, 10, 63)
+		if err != nil {
+			return nil, false
+		}
+		numbers[i] = n
+	}
+	return numbers, true
 }

@@ -7,17 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
 func sampleEntries() []entry {
 	set := resp.Request{Cmds: []resp.Cmd{{DB: 3, Args: resp.Args{"SET", "k", "v\x00\xff"}}}, Watch: &resp.Watching{Check: []resp.Watch{{DB: 1, Key: "w", Version: 9}}}}
 	get := resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"GET", ""}}, {Args: resp.Args{"PING"}}}}
-	m := member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
+	m := membership.Member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
 	return []entry{
 		{kind: entryBatch, term: 7, tick: 1 << 40, wall: -5, reqs: []resp.Request{set, get}},
 		{kind: entryBatch, term: 1, reqs: []resp.Request{}},
-		{kind: entryRoster, term: 2, tick: 5, change: rosterChange{cluster: "c", upsert: []member{m}, remove: []string{"n0"}}},
+		{kind: entryRoster, term: 2, tick: 5, change: membership.Change{Cluster: "c", Upsert: []membership.Member{m}, Remove: []string{"n0"}}},
 	}
 }
 

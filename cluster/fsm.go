@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 	"lockd/resp"
@@ -139,7 +140,7 @@ func (f *fsm) dropEarlySubscribers(committed uint64) {
 func (f *fsm) endReplay(index uint64) {
 	if f.replayTo > 0 && index >= f.replayTo {
 		f.replayTo = 0
-		f.members.hints.Store(emptyRoster) // the roster holds all committed changes by now
+		f.members.hints.Store(membership.Empty) // the roster holds all committed changes by now
 		f.cfg.Publisher.Publish(f.state.settings())
 	}
 }
@@ -207,7 +208,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		f.halt(fmt.Errorf("snapshot from the leader: %w", err))
 	default:
 		f.replayTo = 0
-		f.members.hints.Store(emptyRoster)
+		f.members.hints.Store(membership.Empty)
 		f.missed("this node was brought up to date by a snapshot")
 		f.blocker.reconcile()
 		f.snapshots.expose()

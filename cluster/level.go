@@ -3,9 +3,15 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -24,7 +30,7 @@ func (m *members) whyNot(level int) string {
 // node; "": there is none.
 func (m *members) behind(level int) string {
 	if level > m.highest {
-		return fmt.Sprintf("node %s can do %s", m.cfg.ID, sayLevels(m.lowest, m.highest))
+		return fmt.Sprintf("node %s can do %s", m.cfg.ID, membership.SayLevels(m.lowest, m.highest))
 	}
 	for _, s := range m.raft.startedServers() {
 		id := string(s.ID)
@@ -36,7 +42,8 @@ func (m *members) behind(level int) string {
 		case who.ID == "":
 			return fmt.Sprintf("node %s has not said which levels it can do", id)
 		case who.Highest < level:
-			return fmt.Sprintf("node %s can do %s", id, sayLevels(max(who.Lowest, levelFirst), max(who.Highest, levelFirst)))
+			return fmt.Sprintf("node %s can do %s", id, membership.SayLevels(
+				max(who.Lowest, membership.LevelFirst), max(who.Highest, membership.LevelFirst)))
 		case common < level:
 			return fmt.Sprintf("node %s has other rules for level %d", id, level)
 		}
@@ -96,3 +103,35 @@ func (m *members) levels(ctx context.Context) resp.Reply {
 		resp.Bulk("members"), resp.Array(members...),
 	)
 }
+
+// formatsSince are versions of what this package writes. A new one is a new line, with its level.
+var formatsSince = []resp.Rule{
+	{Level: 1, Name: "entry", Version: 8},
+	{Level: 1, Name: "snapshot", Version: 1},
+	{Level: 2, Name: "snapshot", Version: 2},
+}
+
+// Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what
+// its rules are: nodes with the same fingerprint let each other in.
+func Versions(m Machine) []resp.Field {
+	list := []resp.Field{
+		{Name: "peer protocol", Value: strconv.Itoa(peer.Version)},
+		{Name: "log entry", Value: strconv.Itoa(entryVersion)},
+		{Name: "snapshot", Value: strconv.Itoa(imageVersion)},
+	}
+	lowest, highest := m.Levels()
+	formats := m.Formats(highest)
+	for _, name := range slices.Sorted(maps.Keys(formats)) {
+		list = append(list, resp.Field{Name: name, Value: strconv.FormatUint(formats[name], 10)})
+	}
+	sum := sha256.Sum256([]byte(membership.Rules(m, formatsSince)))
+	return append(
+		list,
+		resp.Field{Name: "levels", Value: membership.SayLevels(lowest, highest)},
+		resp.Field{Name: "rules", Value: hex.EncodeToString(sum[:fingerprintBytes])},
+		resp.Field{Name: "architecture", Value: membership.OwnArch},
+	)
+}
+
+// fingerprintBytes of a sum of all rules are shown: enough for people who compare two.
+const fingerprintBytes = 8

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -252,7 +253,7 @@ func TestOldBuildAfterTheRise(t *testing.T) {
 			} else { // it said that it could, and was gone when the level rose
 				c.kill("n3")
 				leader := c.leader()
-				e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: rosterChange{level: 2}}
+				e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: membership.Change{Level: 2}}
 				if f := leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second); f.Error() != nil {
 					t.Fatal(f.Error())
 				}
@@ -375,7 +376,7 @@ func TestLevelBeyond(t *testing.T) {
 		defer c.close()
 		leader := c.settle()
 		c.expect(leader, "INCR n", ":1")
-		e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: rosterChange{level: 2}}
+		e := &entry{kind: entryRoster, term: leader.lead.Load().term, change: membership.Change{Level: 2}}
 		leader.raft.ApplyLog(raft.Log{Data: appendEntry(nil, e)}, time.Second)
 		c.stopsOver(leader, "level 2 is in force in this cluster, and this lockd can do level 1: start a newer one on node "+leader.id)
 		if got := leader.members.level(); got != 1 {
@@ -386,7 +387,7 @@ func TestLevelBeyond(t *testing.T) {
 
 // What version 8 has written is read for ever: a change of the roster that says a level.
 func TestVersion8Opens(t *testing.T) {
-	want := entry{kind: entryRoster, term: 2, tick: 5, change: rosterChange{cluster: "c", remove: []string{"n0"}, level: 2}}
+	want := entry{kind: entryRoster, term: 2, tick: 5, change: membership.Change{Cluster: "c", Remove: []string{"n0"}, Level: 2}}
 	path := filepath.Join("testdata", "v8", "entry0.bin")
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -400,12 +401,12 @@ func TestVersion8Opens(t *testing.T) {
 		t.Fatal(err)
 	}
 	applied, ros, err := readImage(bytes.NewReader(b))
-	if next := sampleRoster().with(rosterChange{level: 2}); err != nil || applied != 42 || !reflect.DeepEqual(ros, next) || !bytes.Equal(imageOf(next), b) {
+	if next := sampleRoster().With(membership.Change{Level: 2}); err != nil || applied != 42 || !reflect.DeepEqual(ros, next) || !bytes.Equal(imageOf(next), b) {
 		t.Errorf("got %d, %+v, %v", applied, ros, err)
 	}
 }
 
-func imageOf(ros *roster) []byte {
+func imageOf(ros *membership.Roster) []byte {
 	var b bytes.Buffer
 	if err := (&image{applied: 42, roster: ros, write: newTestMachine().Snapshot()}).writeTo(&b); err != nil {
 		panic(err)
@@ -416,7 +417,7 @@ func imageOf(ros *roster) []byte {
 // At the first level nothing says a level: what is written then is what was written before there were any.
 func TestFirstLevelIsUnsaid(t *testing.T) {
 	plain := imageOf(sampleRoster())
-	if plain[len(imageMagic)] != 1 || len(imageOf(sampleRoster().with(rosterChange{level: 2}))) != len(plain)+1 {
+	if plain[len(imageMagic)] != 1 || len(imageOf(sampleRoster().With(membership.Change{Level: 2}))) != len(plain)+1 {
 		t.Error("an image of the first level is not of version 1")
 	}
 	for i, e := range sampleEntries() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/resp"
 )
@@ -113,21 +114,21 @@ func (k *keeper) introduce() (left bool) {
 // themselves.
 func (k *keeper) keepRoster() {
 	known := k.members.roster.Load()
-	var c rosterChange
-	if known.cluster == "" {
-		c.cluster = k.members.identity().Cluster
+	var c membership.Change
+	if known.Cluster == "" {
+		c.Cluster = k.members.identity().Cluster
 	}
 	for _, s := range k.raft.servers() {
 		who, ok := k.members.identityOf(string(s.ID))
 		if !ok {
 			continue
 		}
-		m := memberFrom(who)
-		if old, ok := known.members[m.ID]; !ok || old.Incarnation == m.Incarnation && !old.equal(m) {
-			c.upsert = append(c.upsert, m)
+		m := membership.MemberFrom(who)
+		if old, ok := known.Members[m.ID]; !ok || old.Incarnation == m.Incarnation && !old.Equal(m) {
+			c.Upsert = append(c.Upsert, m)
 		}
 	}
-	if c.cluster == "" && len(c.upsert) == 0 {
+	if c.Cluster == "" && len(c.Upsert) == 0 {
 		return
 	}
 	if err := k.changeRoster(context.Background(), c); err != nil {
@@ -141,9 +142,9 @@ var (
 )
 
 // changeRoster logs a change of the roster, and waits for it.
-func (k *keeper) changeRoster(ctx context.Context, c rosterChange) error {
+func (k *keeper) changeRoster(ctx context.Context, c membership.Change) error {
 	ch := make(chan outcome, 1)
-	size := len(appendRosterChange(nil, c))
+	size := len(membership.AppendChange(nil, c))
 	k.proposer.submit(&op{change: &c, size: size, done: func(o outcome, _ resp.Result) { ch <- o }})
 	select {
 	case o := <-ch:
@@ -166,7 +167,7 @@ func (k *keeper) changeRoster(ctx context.Context, c rosterChange) error {
 func (k *keeper) follow() {
 	for _, s := range k.raft.servers() {
 		who, met := k.members.identityOf(string(s.ID))
-		m, known := k.members.roster.Load().members[string(s.ID)]
+		m, known := k.members.roster.Load().Members[string(s.ID)]
 		addr := raft.ServerAddress(who.PeerAddr)
 		if !met || !known || m.Incarnation != who.Incarnation || addr == s.Address || k.raft.idAt(who.PeerAddr) != "" {
 			continue
@@ -196,7 +197,7 @@ func (k *keeper) promote() {
 		if m.Suffrage == raft.Voter || m.err != nil || m.Applied+promoteLagMax < k.state.appliedNow.Load() {
 			continue
 		}
-		if _, known := k.members.roster.Load().members[string(m.ID)]; !known {
+		if _, known := k.members.roster.Load().Members[string(m.ID)]; !known {
 			continue // the roster must have it first
 		}
 		err := k.reconfigure(&m.Server, func() raft.Future {
@@ -226,7 +227,7 @@ func (k *keeper) raiseTo(ctx context.Context, level int) error {
 	if err := k.members.mayRaise(ctx, level); err != nil {
 		return err
 	}
-	return k.changeRoster(ctx, rosterChange{level: level})
+	return k.changeRoster(ctx, membership.Change{Level: level})
 }
 
 // setLevel is LOCKD LEVEL with a level.
@@ -274,8 +275,8 @@ const addWaitMax = 10 * time.Second
 // addMember makes a node a member, without a vote at first. It returns once the node has its vote;
 // if that takes too long, the reply is an error that says how far the node is.
 func (k *keeper) addMember(ctx context.Context, id, addr string) resp.Reply {
-	if k.members.roster.Load().removed[id] {
-		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, saysRemoved)
+	if k.members.roster.Load().Removed[id] {
+		return resp.Errf("ERR node %s %s: give it a new id and an empty data folder", id, membership.SaysRemoved)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil || (peer.Identity{ID: id, PeerAddr: addr}).Check() != nil {
 		return resp.Errf("ERR '%s' is not an id with a host:port that peers are reached at",
@@ -353,9 +354,9 @@ func reconfigureReply(err error) resp.Reply {
 // removeMember removes a node for ever.
 func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
 	member := slices.ContainsFunc(k.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
-	_, known := k.members.roster.Load().members[id]
+	_, known := k.members.roster.Load().Members[id]
 	switch {
-	case !member && k.members.roster.Load().removed[id]:
+	case !member && k.members.roster.Load().Removed[id]:
 		return resp.OK() // done before
 	case !member && !known:
 		return resp.Errf("ERR node %s is not a member of this cluster", peer.OneLine(id, 64))
@@ -375,7 +376,7 @@ func (k *keeper) removeMember(ctx context.Context, id string) resp.Reply {
 		}
 		k.log.Info("a member was removed", "member", id)
 	}
-	if err := k.changeRoster(ctx, rosterChange{remove: []string{id}}); err != nil {
+	if err := k.changeRoster(ctx, membership.Change{Remove: []string{id}}); err != nil {
 		return resp.Errf("ERR node %s was removed, but the cluster may not remember it: send the command again", id)
 	}
 	return resp.OK()
@@ -509,7 +510,7 @@ func (n *Node) ask(ctx context.Context, addr, password string, args ...string) (
 
 // dialMember connects to a client port, by TLS if the address says so.
 func (n *Node) dialMember(ctx context.Context, addr string) (net.Conn, error) {
-	hostPort, secured := strings.CutPrefix(addr, tlsScheme)
+	hostPort, secured := strings.CutPrefix(addr, membership.TLSScheme)
 	switch {
 	case !secured:
 		return (&net.Dialer{}).DialContext(ctx, "tcp", hostPort)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/internal/freeport"
 	"lockd/resp"
@@ -22,7 +23,7 @@ func (c *testCluster) settle() *testNode {
 	c.t.Helper()
 	for range 1000 {
 		leader := c.leader()
-		if len(leader.members.roster.Load().members) == len(leader.raft.servers()) {
+		if len(leader.members.roster.Load().Members) == len(leader.raft.servers()) {
 			c.agree()
 			return leader
 		}
@@ -122,7 +123,7 @@ func TestRemovedBeforeItsVote(t *testing.T) {
 		if err := leader.raft.AddNonvoter("n4", "n4:1", 0, 0).Error(); err != nil {
 			t.Fatal(err)
 		}
-		for tries := 0; leader.members.roster.Load().members["n4"].ID == ""; tries++ {
+		for tries := 0; leader.members.roster.Load().Members["n4"].ID == ""; tries++ {
 			if tries == 10000 {
 				t.Fatal("the new member did not introduce itself")
 			}
@@ -295,7 +296,7 @@ func TestFoundersLeaveDataAlone(t *testing.T) {
 		}
 		c.expect(old, "GET lock", "$6 holder")
 		for _, id := range []string{"n2", "n3"} {
-			if said := c.nodes[id].stopped(); !strings.Contains(said, "node "+id+" "+saysForeign) {
+			if said := c.nodes[id].stopped(); !strings.Contains(said, "node "+id+" "+membership.SaysForeign) {
 				t.Errorf("%s said %q", id, said)
 			}
 		}
@@ -343,9 +344,9 @@ func TestRemovalIsAnswered(t *testing.T) {
 // Nodes of another architecture, removed ones and wiped ones are refused, each in
 // words that say what to do.
 func TestJudge(t *testing.T) {
-	r := emptyRoster.with(rosterChange{cluster: "red", upsert: []member{{ID: "n1", Incarnation: "a"}, {ID: "n2", Incarnation: "b"}}})
-	r = r.with(rosterChange{remove: []string{"n2"}})
-	r = r.with(rosterChange{cluster: "blue", upsert: []member{{ID: "n2", Incarnation: "b"}, {ID: "n1", Incarnation: "z"}}})
+	r := membership.Empty.With(membership.Change{Cluster: "red", Upsert: []membership.Member{{ID: "n1", Incarnation: "a"}, {ID: "n2", Incarnation: "b"}}})
+	r = r.With(membership.Change{Remove: []string{"n2"}})
+	r = r.With(membership.Change{Cluster: "blue", Upsert: []membership.Member{{ID: "n2", Incarnation: "b"}, {ID: "n1", Incarnation: "z"}}})
 	for _, tc := range []struct {
 		who  peer.Identity
 		want string
@@ -358,7 +359,7 @@ func TestJudge(t *testing.T) {
 		{peer.Identity{ID: "n3", Arch: "arm64"}, "node n3 runs on arm64, here it is amd64: nodes of one cluster share an architecture, so that they compute floating-point numbers alike"},
 	} {
 		got := ""
-		if err := r.checkPeer(tc.who, "amd64"); err != nil {
+		if err := r.Check(tc.who, "amd64"); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {

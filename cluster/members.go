@@ -16,6 +16,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/founding"
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
@@ -28,18 +30,18 @@ type members struct {
 	dir    *store.Folder      // nil in memory
 	status func() peer.Status // of this node
 
-	roster atomic.Pointer[roster] // replaced under state.mu
-	hints  atomic.Pointer[roster] // roster as of the whole log at the start, committed or not
+	roster atomic.Pointer[membership.Roster] // replaced under state.mu
+	hints  atomic.Pointer[membership.Roster] // roster as of the whole log at the start, committed or not
 
 	metMu sync.Mutex
 	met   map[string]peer.Identity // peers that introduced themselves, by id
 	alike map[string]int           // of each of them the level up to which its rules are those of this node
 	due   chan struct{}            // capacity 1: there is something for the keeper to do
-	book  *startBook
+	book  *membership.Book
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	incarnation string                 // of this node's data folder
-	rules       string                 // what rulesOf gives of this node
+	rules       string                 // what membership.Rules gives of this node
 	lowest      int                    // level that this node can
 	highest     int                    // likewise
 	starts      uint64                 // of this node's data folder
@@ -48,26 +50,26 @@ type members struct {
 	founder     bool                   // the data folder was empty, and this node founds a cluster
 	openedAt    time.Duration          // monotonic time at which Open was called
 
-	search *search
+	search *founding.Search
 }
 
 func newMembers(c *core) *members {
 	m := &members{
 		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
-		rules: rulesOf(c.cfg.Machine), openedAt: c.clock.Monotonic(), search: newSearch(),
+		rules: membership.Rules(c.cfg.Machine, formatsSince), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
 	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
-	m.book = &startBook{keep: m.isMember}
-	m.roster.Store(emptyRoster)
-	m.hints.Store(emptyRoster)
+	m.book = &membership.Book{Keep: m.isMember}
+	m.roster.Store(membership.Empty)
+	m.hints.Store(membership.Empty)
 	m.advertise.Store(&c.cfg.PeerAdvertise)
 	return m
 }
 
 // isMember reports whether the roster knows a node, as far as this node knows the roster.
 func (m *members) isMember(id string) bool {
-	_, known := m.roster.Load().members[id]
-	_, hinted := m.hints.Load().members[id]
+	_, known := m.roster.Load().Members[id]
+	_, hinted := m.hints.Load().Members[id]
 	return known || hinted
 }
 
@@ -75,17 +77,17 @@ func (m *members) isMember(id string) bool {
 func (m *members) identity() peer.Identity {
 	return peer.Identity{
 		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
-		ClientAddrs: m.cfg.clientAddrs(), Arch: ownArch, Format: entryVersion,
+		ClientAddrs: m.cfg.clientAddrs(), Arch: membership.OwnArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
 		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
-		Cluster: cmp.Or(m.roster.Load().cluster, m.dirCluster, m.hints.Load().cluster, m.search.founded()),
-		Promise: m.search.promised(),
+		Cluster: cmp.Or(m.roster.Load().Cluster, m.dirCluster, m.hints.Load().Cluster, m.search.Founded()),
+		Promise: m.search.Promised(),
 	}
 }
 
 // begin decides how a node without data comes into a cluster.
 func (m *members) begin(empty bool) error {
-	err := m.search.begin(m.dir, empty, m.cfg.Discover != nil)
+	err := m.search.Begin(m.dir, empty, m.cfg.Discover != nil)
 	if err == nil && empty && !m.cfg.Join && m.cfg.Discover == nil {
 		err = m.found()
 	}
@@ -103,7 +105,7 @@ func (m *members) found() error {
 		for _, s := range m.firstServers().Servers {
 			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
 		}
-		m.dirCluster = clusterName(sum)
+		m.dirCluster = founding.ClusterName(sum)
 	}
 	m.founder = true
 	if m.dir == nil {
@@ -140,13 +142,13 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRules(who, m.cfg.ID, m.rules, level); err != nil {
+	if err := membership.CheckRules(who, m.cfg.ID, m.rules, level); err != nil {
 		return err
 	}
-	if err := m.book.meet(who); err != nil {
+	if err := m.book.Meet(who); err != nil {
 		return err
 	}
-	common := alike(who, m.rules, level, m.highest)
+	common := membership.Alike(who, m.rules, level, m.highest)
 	who.Rules, who.Tokens = "", "" // checked, and no longer needed
 	m.metMu.Lock()
 	if _, known := m.met[who.ID]; known || len(m.met) < metMax {
@@ -167,25 +169,26 @@ func (m *members) checkPeer(who peer.Identity) error {
 			who.ID)
 	}
 	if mine := m.identity().Cluster; mine != "" && who.Cluster != "" && who.Cluster != mine {
-		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses", who.ID, saysForeign, who.Cluster, mine)
+		return fmt.Errorf("node %s %s (%s, here it is %s): check the addresses",
+			who.ID, membership.SaysForeign, who.Cluster, mine)
 	}
-	if err := m.roster.Load().checkPeer(who, ownArch); err != nil {
+	if err := m.roster.Load().Check(who, membership.OwnArch); err != nil {
 		return err
 	}
-	if err := m.hints.Load().checkPeer(who, ownArch); err != nil {
-		return fmt.Errorf("%w (%s)", err, saysUnsure)
+	if err := m.hints.Load().Check(who, membership.OwnArch); err != nil {
+		return fmt.Errorf("%w (%s)", err, membership.SaysUnsure)
 	}
 	return nil
 }
 
 // level is the level in force, as far as this node has applied the log.
-func (m *members) level() int { return m.roster.Load().level }
+func (m *members) level() int { return m.roster.Load().Level }
 
 // checkLevel reports why a node may not take part because of its level, or else the level at which it and this node
 // must be alike. That is the one in force as far as either of them knows: it never falls.
 func (m *members) checkLevel(who peer.Identity) (level int, err error) {
 	level = max(m.level(), who.Level)
-	lowest, highest := max(who.Lowest, levelFirst), max(who.Highest, levelFirst)
+	lowest, highest := max(who.Lowest, membership.LevelFirst), max(who.Highest, membership.LevelFirst)
 	switch {
 	case level > m.highest:
 		err := m.tooOld(level)
@@ -193,11 +196,11 @@ func (m *members) checkLevel(who peer.Identity) (level int, err error) {
 		return level, err
 	case level > highest:
 		return level, fmt.Errorf("node %s %s: level %d is in force, and it can do %s; start a newer lockd on its data "+
-			"folder", who.ID, saysOld, level, sayLevels(lowest, highest))
+			"folder", who.ID, membership.SaysOld, level, membership.SayLevels(lowest, highest))
 	case level < m.lowest || level < lowest:
 		return level, fmt.Errorf("nodes %s and %s are of versions too far apart: level %d is in force, and they can do %s "+
 			"and %s; start the version between them first",
-			m.cfg.ID, who.ID, level, sayLevels(m.lowest, m.highest), sayLevels(lowest, highest))
+			m.cfg.ID, who.ID, level, membership.SayLevels(m.lowest, m.highest), membership.SayLevels(lowest, highest))
 	}
 	return level, nil
 }
@@ -205,7 +208,7 @@ func (m *members) checkLevel(who peer.Identity) (level int, err error) {
 // tooOld says why this node cannot go on.
 func (m *members) tooOld(level int) error {
 	return fmt.Errorf("level %d is in force in this cluster, and this lockd can do %s: start a newer one on node %s",
-		level, sayLevels(m.lowest, m.highest), m.cfg.ID)
+		level, membership.SayLevels(m.lowest, m.highest), m.cfg.ID)
 }
 
 // checkCaller reports why a node that has connected may not do what it connected for. A joining
@@ -214,7 +217,7 @@ func (m *members) tooOld(level int) error {
 // requests of clients.
 func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 	switch {
-	case kind != 0 && m.search.refuses():
+	case kind != 0 && m.search.Refuses():
 		return fmt.Errorf("node %s is in no cluster yet, and looks for one", m.cfg.ID)
 	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
@@ -228,7 +231,7 @@ func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 
 // knows reports whether a node is a member.
 func (m *members) knows(id string) bool {
-	_, member := m.roster.Load().members[id]
+	_, member := m.roster.Load().Members[id]
 	return member || slices.ContainsFunc(m.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
 }
 
@@ -239,11 +242,11 @@ const foundingMax = 30 * time.Second
 
 // refused implements peer.Handler.
 func (m *members) refused(by string, err error) {
-	if isFinal(err.Error()) {
+	if membership.IsFinal(err.Error()) {
 		m.fatal(fmt.Errorf("%w (says %s)", err, by))
 		return
 	}
-	if m.founder && m.clock.Monotonic()-m.openedAt < foundingMax && strings.Contains(err.Error(), saysForeign) {
+	if m.founder && m.clock.Monotonic()-m.openedAt < foundingMax && strings.Contains(err.Error(), membership.SaysForeign) {
 		// Two clusters side by side would both grant the same lock.
 		m.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add "+
 			"new nodes to that one with --join",
@@ -253,16 +256,16 @@ func (m *members) refused(by string, err error) {
 }
 
 // set takes a new roster into use. state.mu is held.
-func (m *members) set(next *roster) {
-	if was := m.roster.Load(); next.level > was.level && m.raft.started.Load() {
-		m.log.Info("the level in force has risen", "from", was.level, "to", next.level)
+func (m *members) set(next *membership.Roster) {
+	if was := m.roster.Load(); next.Level > was.Level && m.raft.started.Load() {
+		m.log.Info("the level in force has risen", "from", was.Level, "to", next.Level)
 	}
 	m.roster.Store(next)
-	if next.removed[m.cfg.ID] && m.raft.started.Load() {
-		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, saysRemoved))
+	if next.Removed[m.cfg.ID] && m.raft.started.Load() {
+		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, membership.SaysRemoved))
 	}
-	if m.dir != nil && next.cluster != "" {
-		if err := m.noteCluster(next.cluster); err != nil {
+	if m.dir != nil && next.Cluster != "" {
+		if err := m.noteCluster(next.Cluster); err != nil {
 			m.fatal(err)
 		}
 	}
@@ -287,7 +290,7 @@ func (m *members) disconnectRefused() {
 		if m.checkPeer(who) != nil || m.alike[id] < m.level() {
 			delete(m.met, id)
 			delete(m.alike, id)
-			if m.roster.Load().removed[id] {
+			if m.roster.Load().Removed[id] {
 				// It may have asked for its own removal, and wait for the answer.
 				time.AfterFunc(removedGrace, func() { m.peers.Disconnect(id) })
 			} else {
@@ -315,7 +318,7 @@ func (m *members) identityOf(id string) (peer.Identity, bool) {
 // hostOf is the host at which a member, or one of the list of founders, is reached by its peers, or "".
 func (m *members) hostOf(id string) string {
 	addr := m.cfg.Members[id]
-	if known, ok := m.roster.Load().members[id]; ok {
+	if known, ok := m.roster.Load().Members[id]; ok {
 		addr = known.PeerAddr
 	}
 	for _, s := range m.raft.startedServers() {
@@ -329,21 +332,21 @@ func (m *members) hostOf(id string) string {
 
 // memberOf returns what is known of a member: from the roster, or else what the member said of
 // itself.
-func (m *members) memberOf(id string) member {
-	if known, ok := m.roster.Load().members[id]; ok {
+func (m *members) memberOf(id string) membership.Member {
+	if known, ok := m.roster.Load().Members[id]; ok {
 		return known
 	}
 	who, _ := m.identityOf(id)
-	return memberFrom(who)
+	return membership.MemberFrom(who)
 }
 
 // condemn refuses a member for ever if its log ends before what it had confirmed.
 func (m *members) condemn(who peer.Identity, last, owned uint64) {
 	why := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry %d; remove it with LOCKD "+
 		"REMOVE %s and add it under a new id with an empty data folder",
-		who.ID, saysLost, last, owned, who.ID)
+		who.ID, membership.SaysLost, last, owned, who.ID)
 	m.log.Error("a member is refused from now on", "member", who.ID, "why", why)
-	if err := m.book.condemn(who, why); err != nil {
+	if err := m.book.Condemn(who, why); err != nil {
 		m.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
 	}
 	m.peers.Disconnect(who.ID)
@@ -386,7 +389,7 @@ func (m *members) survey(ctx context.Context) []surveyed {
 // clientHostPort is where clients reach a member, or its peer address while that
 // is not known.
 func (m *members) clientHostPort(s raft.Server) (host, port string) {
-	addr := m.memberOf(string(s.ID)).clientAddr()
+	addr := m.memberOf(string(s.ID)).ClientAddr()
 	if addr == "" {
 		addr = string(s.Address)
 	}
@@ -395,4 +398,71 @@ func (m *members) clientHostPort(s raft.Server) (host, port string) {
 		return addr, "0"
 	}
 	return host, port
+}
+
+// missing are the voters that did not answer a node without a leader. Its methods may be called
+// concurrently.
+type missing struct {
+	mu sync.Mutex
+	of map[string]missed
+}
+
+// missed is a member that does not answer.
+type missed struct {
+	addr   string
+	since  time.Duration // monotonic: when it was first found so
+	silent time.Duration // until the last question
+	why    string
+}
+
+// note takes the answers to a question that was asked at a monotonic time, and says how many voters there
+// are, and how many of them do not answer.
+func (m *missing) note(answers []surveyed, now time.Duration, why func(surveyed) string) (voters, away int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.of
+	m.of = map[string]missed{}
+	for _, a := range answers {
+		if a.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if a.err == nil {
+			continue
+		}
+		away++
+		since := now
+		if known, ok := was[string(a.ID)]; ok {
+			since = known.since
+		}
+		m.of[string(a.ID)] = missed{addr: string(a.Address), since: since, silent: now - since, why: why(a)}
+	}
+	return voters, away
+}
+
+// forget is called when there is a leader.
+func (m *missing) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of = nil
+}
+
+// list says who is missed, since when and why.
+func (m *missing) list() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []string
+	for id, of := range m.of {
+		list = append(list, fmt.Sprintf("%s (%s, for %s: %s)", id, of.addr, of.silent.Round(time.Second), of.why))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// sentence is what follows a sentence about this node.
+func (m *missing) sentence() string {
+	if list := m.list(); list != "" {
+		return ": this node waits for " + list
+	}
+	return ""
 }

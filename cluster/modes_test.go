@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
@@ -228,7 +229,7 @@ func (c *testCluster) askMode(whom string, words []string) []string {
 // named writes the run ids of nodes and sentinels as <n1> and <s1>.
 func (c *testCluster) named(text string) string {
 	for id, n := range c.nodes {
-		m := member{ID: id, Incarnation: n.disk.incarnation}
+		m := membership.Member{ID: id, Incarnation: n.disk.incarnation}
 		text = strings.NewReplacer(runID("node", m), "<"+id+">", runID("sentinel", m), "<s"+id[1:]+">").Replace(text)
 	}
 	return text
@@ -236,7 +237,7 @@ func (c *testCluster) named(text string) string {
 
 func (c *testCluster) unnamed(word string) string {
 	for id, n := range c.nodes {
-		word = strings.ReplaceAll(word, "<"+id+">", runID("node", member{ID: id, Incarnation: n.disk.incarnation}))
+		word = strings.ReplaceAll(word, "<"+id+">", runID("node", membership.Member{ID: id, Incarnation: n.disk.incarnation}))
 	}
 	return word
 }

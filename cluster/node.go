@@ -12,8 +12,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/cluster/store"
+	"lockd/resp"
 )
 
 // Node is one node of a cluster. It executes requests of this node's clients, from
@@ -147,9 +149,9 @@ func (n *Node) open() error {
 	if err = cmp.Or(n.fsm.tooOld, err); err != nil {
 		return err
 	}
-	if n.members.roster.Load().removed[n.cfg.ID] { // what the log says may not be committed
+	if n.members.roster.Load().Removed[n.cfg.ID] { // what the log says may not be committed
 		_ = n.raft.Shutdown().Error()
-		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, saysRemoved)
+		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", n.cfg.ID, membership.SaysRemoved)
 	}
 	return nil
 }
@@ -160,14 +162,14 @@ func (n *Node) openStores() (err error) {
 		n.stores, err = n.cfg.stores()
 		return err
 	}
-	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, ownArch); err != nil {
+	if n.dir, err = store.OpenFolder(n.cfg.Dir, n.cfg.ID, membership.OwnArch); err != nil {
 		return err
 	}
 	n.members.dir = n.dir
 	meta := n.dir.Meta()
 	n.members.incarnation, n.members.dirCluster = meta.Incarnation, meta.Cluster
 	n.members.starts, n.members.tokens = meta.Starts, meta.Tokens
-	if err := n.members.book.open(n.dir); err != nil {
+	if err := n.members.book.Open(n.dir); err != nil {
 		return err
 	}
 	if n.mark, err = store.OpenApplied(n.dir); err != nil {
@@ -289,7 +291,7 @@ func (n *Node) scanLog() error {
 	if err != nil {
 		return err
 	}
-	hints, servers := emptyRoster, n.serversOfSnapshot()
+	hints, servers := membership.Empty, n.serversOfSnapshot()
 	for i := first; i <= last; i++ {
 		var l raft.Log
 		if err := n.stores.Log.GetLog(i, &l); err != nil {
@@ -303,7 +305,7 @@ func (n *Node) scanLog() error {
 		}
 		n.fsm.replayTo = i
 		if e, err := decodeEntry(l.Data); err == nil && e.kind == entryRoster && e.term == l.Term {
-			hints = hints.with(e.change)
+			hints = hints.With(e.change)
 		}
 	}
 	n.members.hints.Store(hints)
@@ -448,4 +450,25 @@ func (n *Node) release() error {
 		errs = append(errs, n.mark.Close(), n.dir.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Leases says what this node knows of locks: by the entries that it has applied, and by the log clock
+// as far as it can have run. While no leader is heard from that clock stands still, and so does what
+// is left of a lease. It may be called concurrently.
+func (n *Node) Leases(locks []resp.HeldLock) []resp.Lease {
+	lead, heard := n.lead.Load(), n.raft.LastContact()
+	s := n.state
+	s.mu.Lock()
+	tick := s.machine.Tick() + s.ledSinceApplied(heard).Milliseconds()
+	leases := s.machine.Leases(locks)
+	s.mu.Unlock()
+	if lead != nil {
+		tick = max(tick, lead.tick())
+	}
+	for i := range leases {
+		if l := &leases[i]; l.Held && l.LeaseMs >= 0 {
+			l.LeftMs = max(0, l.Until-tick)
+		}
+	}
+	return leases
 }

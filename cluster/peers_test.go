@@ -32,7 +32,7 @@ func TestStrangerDoesNothing(t *testing.T) {
 		leader := c.settle()
 		other := c.others(leader)[0]
 		c.expect(leader, "SET k v", "+OK")
-		cluster, arch := leader.members.roster.Load().cluster, leader.members.identity().Arch
+		cluster, arch := leader.members.roster.Load().Cluster, leader.members.identity().Arch
 		for _, tc := range []struct {
 			name    string
 			who     peer.Identity

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/resp"
 	"lockd/resp/fault"
@@ -22,7 +23,7 @@ type op struct {
 	req    resp.Request
 	origin origin // of req
 	term   uint64 // the only term in which it may be logged; 0: any
-	change *rosterChange
+	change *membership.Change
 	size   int  // upper bound of its bytes in an entry, its origin aside
 	try    bool // a write that would have changed nothing when it arrived
 	// joins is the monotonic time until which it only joins the entry of others; 0: it needs none. It asks for a lock

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/store"
 )
 
@@ -634,7 +635,7 @@ func addStray(t *testing.T, n *testNode, to uint64) {
 	t.Helper()
 	cfg := Config{ID: n.id}
 	n.config(&cfg)
-	dir, err := store.OpenFolder(cfg.Dir, n.id, ownArch)
+	dir, err := store.OpenFolder(cfg.Dir, n.id, membership.OwnArch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 	"lockd/keyspace"
 	"lockd/resp"
@@ -113,34 +114,15 @@ func TestAwaitedMembersAreNamed(t *testing.T) {
 }
 
 // The rules are those of all rows, subcommands too, and of the formats.
-func TestRules(t *testing.T) {
-	rules := rulesOf(keyspace.New(nil))
+func TestRulesOfKeyspace(t *testing.T) {
+	rules := membership.Rules(keyspace.New(nil), formatsSince)
 	if len(rules) > peer.RulesMax/2 {
 		t.Errorf("rules of %d bytes: the limit is near", len(rules))
 	}
 	for _, name := range []string{"set", "script|load", "(entry)", "(snapshot)", "(image)"} {
-		if parseRules(rules, 1)[name] == "" {
+		if !strings.Contains(" "+rules, " "+name+":") {
 			t.Errorf("no rule for %s", name)
 		}
-	}
-	alone := func(s *resp.Spec) string { return rulesOf(&testMachine{more: []*resp.Spec{s}}) }
-	base := resp.Spec{Name: "x", Arity: 2, Flags: resp.Write, Keys: resp.FirstKey}
-	for what, change := range map[string]func(*resp.Spec){
-		"arity": func(s *resp.Spec) { s.Arity = 3 }, "flags": func(s *resp.Spec) { s.Flags |= resp.DenyOOM },
-		"keys": func(s *resp.Spec) { s.Keys.Last = -1 }, "subcommand": func(s *resp.Spec) { s.Subs = []*resp.Spec{{Name: "x|y"}} },
-	} {
-		other := base
-		if change(&other); alone(&other) == alone(&base) {
-			t.Errorf("%s makes no difference", what)
-		}
-	}
-	summary := base
-	if summary.Summary = "other words"; alone(&summary) != alone(&base) {
-		t.Error("the summary makes a difference")
-	}
-	err := checkRules(peer.Identity{ID: "n2", Rules: "a:1 b:1 c:1 d:1 e:1 f:1 g:1"}, "n1", "a:2", 1)
-	if want := "it has 6 commands (b, c, d, e, f, ...) that the latter does not know: other rules for a:"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/store"
 	"lockd/resp"
 )
@@ -44,7 +45,7 @@ var (
 type image struct {
 	pace    *snapshots // at whose pace it is written
 	applied uint64
-	roster  *roster
+	roster  *membership.Roster
 	write   func(io.Writer) error
 }
 
@@ -106,7 +107,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 func (i *image) Release() {}
 
 func (i *image) writeTo(w io.Writer) error {
-	body := i.roster.append(binary.AppendUvarint(nil, i.applied))
+	body := i.roster.Append(binary.AppendUvarint(nil, i.applied))
 	head := append([]byte(imageMagic), i.version())
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
 	head = append(head, body...)
@@ -119,7 +120,7 @@ func (i *image) writeTo(w io.Writer) error {
 
 // version is the one as which an image is written. A node that cannot do its level must be able to read which it is.
 func (i *image) version() byte {
-	if i.roster.level > levelFirst {
+	if i.roster.Level > membership.LevelFirst {
 		return imageVersion
 	}
 	return 1
@@ -128,7 +129,7 @@ func (i *image) version() byte {
 // hash is the hash of the state alone: it is equal on nodes that have applied the same entries.
 func (i *image) hash() (string, error) {
 	h := sha256.New()
-	h.Write(i.roster.append(nil))
+	h.Write(i.roster.Append(nil))
 	w := bufio.NewWriterSize(h, 256<<10)
 	if err := i.write(w); err != nil {
 		return "", err
@@ -140,7 +141,7 @@ func (i *image) hash() (string, error) {
 }
 
 // readImage reads the part before the machine's own image.
-func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
+func readImage(r io.Reader) (applied uint64, ros *membership.Roster, err error) {
 	head := make([]byte, len(imageMagic)+1+4)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
@@ -164,9 +165,9 @@ func readImage(r io.Reader) (applied uint64, ros *roster, err error) {
 	if body = body[:size]; sum != crc32.Checksum(body, resp.CRC32C) {
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
 	}
-	f := fields{resp.NewDecoder(body)}
-	applied, ros = f.Uvarint(), f.roster(version)
-	if err := f.End(); err != nil {
+	d := resp.NewDecoder(body)
+	applied, ros = d.Uvarint(), membership.ReadRoster(&d, version)
+	if err := d.End(); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}
 	return applied, ros, nil

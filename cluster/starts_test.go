@@ -1,19 +1,16 @@
 package cluster
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/raft"
+	"lockd/cluster/membership"
 
-	"lockd/cluster/peer"
-	"lockd/cluster/store"
+	"github.com/hashicorp/raft"
 )
 
 // putCopy is what a backup does.
@@ -65,13 +62,13 @@ func TestFolderFromBefore(t *testing.T) {
 		c := rollBack(t, func(map[string]string) {})
 		defer c.close()
 		old := c.nodes["n1"]
-		c.stopsOver(old, "node n1 "+saysCopied)
+		c.stopsOver(old, "node n1 "+membership.SaysCopied)
 		if c.nodes["n3"].lead.held() || old.lead.held() {
 			t.Error("there is a leader")
 		}
 		for range 3 { // each start has a higher number
 			c.again(old)
-			c.stopsOver(old, "node n1 "+saysCopied)
+			c.stopsOver(old, "node n1 "+membership.SaysCopied)
 		}
 		c.kill("n1")
 		c.start("n2")
@@ -141,7 +138,7 @@ func TestMemberThatLostItsLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.start(loser.id)
-		want := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry ", loser.id, saysLost, last-2)
+		want := fmt.Sprintf("node %s %s: its log ends with entry %d, and it had confirmed entry ", loser.id, membership.SaysLost, last-2)
 		c.stopsOver(loser, want)
 		c.expect(leader, "GET a", "$1 2")
 		if logs[leader.id].count(want) == 0 || logs[loser.id].count("refused") > 0 && loser.stopped() == "" {
@@ -190,73 +187,6 @@ func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
 			t.Errorf("it must have entry %d, and has stored more than %d", got, last.Index)
 		}
 	})
-}
-
-// A start is compared with the last one that was met, however many came between, as long as
-// its token is kept; what was met is on the disk.
-func TestStartBook(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "data")
-	dir, err := store.OpenFolder(path, "n0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	open := func() *startBook {
-		b := &startBook{keep: func(string) bool { return false }}
-		if err := b.open(dir); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	const tokenLen = 10
-	const kept = store.TokensMax / tokenLen
-	start := func(who peer.Identity, times int) peer.Identity {
-		for range times {
-			who.Starts++
-			who.Tokens += rand.Text()[:tokenLen]
-		}
-		who.Tokens = who.Tokens[max(0, len(who.Tokens)-store.TokensMax):]
-		return who
-	}
-	meet := func(who peer.Identity, ok bool) {
-		t.Helper()
-		if err := open().meet(who); (err == nil) != ok || err != nil && !isFinal(err.Error()) {
-			t.Errorf("start %d: %v", who.Starts, err)
-		}
-	}
-	copied := start(peer.Identity{ID: "n1", Incarnation: "i"}, 2)
-	lived := start(copied, 1)
-	meet(copied, true)
-	meet(lived, true)
-	meet(lived, true)
-	meet(copied, false)           // a lower number
-	meet(start(copied, 1), false) // the same number, another token
-	copied = start(copied, kept-2)
-	meet(copied, false)
-	lived = start(lived, kept+5)
-	meet(lived, true) // it was not met for long: nothing to compare
-	if err := lived.Check(); err != nil {
-		t.Errorf("%d bytes of tokens, %v", len(lived.Tokens), err)
-	}
-	b := open()
-	if err := b.condemn(lived, "node n1 "+saysLost); err != nil {
-		t.Fatal(err)
-	}
-	meet(start(lived, 1), false)
-
-	for i := range 3 * seenMax {
-		b.seen[fmt.Sprint(i)] = store.LastSeen{ID: fmt.Sprint(i)}
-	}
-	if err := b.meet(peer.Identity{ID: "n2", Incarnation: "i", Starts: 1, Tokens: strings.Repeat("x", tokenLen)}); err != nil || len(b.seen) > seenMax {
-		t.Errorf("%v, %d remembered", err, len(b.seen))
-	}
-	altered := []byte(`{"program":"lockd peers"}` + "\n")
-	if err := os.WriteFile(filepath.Join(path, "peers.json"), altered, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := (&startBook{}).open(dir); err == nil || !strings.Contains(err.Error(), "is damaged: peers.json") {
-		t.Errorf("altered: %v", err)
-	}
 }
 
 // again starts a node that has ended its process.

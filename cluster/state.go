@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
@@ -76,7 +77,7 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		return &applied{void: true}, nil
 	}
 	if e.kind == entryRoster {
-		s.setRoster(s.members.roster.Load().with(e.change))
+		s.setRoster(s.members.roster.Load().With(e.change))
 		return &applied{}, nil
 	}
 	if l.Data[4] >= 3 && s.machine.Digest() == 0 {
@@ -98,8 +99,8 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 }
 
 // setRoster takes a new roster into use, and the level that it says. mu is held.
-func (s *state) setRoster(next *roster) {
-	s.machine.SetLevel(next.level)
+func (s *state) setRoster(next *membership.Roster) {
+	s.machine.SetLevel(next.Level)
 	s.members.set(next)
 }
 
@@ -225,10 +226,10 @@ func (s *state) restore(r io.Reader) error {
 		return fmt.Errorf("%w: it ends with entry %d, and entry %d is applied here",
 			errSnapshotKnown, applied, s.applied)
 	}
-	if ros.level > s.members.highest {
-		return fmt.Errorf("%w: %w", errLevel, s.members.tooOld(ros.level))
+	if ros.Level > s.members.highest {
+		return fmt.Errorf("%w: %w", errLevel, s.members.tooOld(ros.Level))
 	}
-	s.machine.SetLevel(ros.level)
+	s.machine.SetLevel(ros.Level)
 	if err := s.machine.Restore(in); err != nil {
 		return fmt.Errorf("%w: %w", errImage, err)
 	}

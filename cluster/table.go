@@ -75,7 +75,7 @@ var lockdRows = []resp.Row[nodeCommand]{
 
 func cmdMembers(ctx context.Context, n *Node, _ resp.Args) resp.Reply {
 	_, leader := n.raft.LeaderWithID()
-	known := n.members.roster.Load().members
+	known := n.members.roster.Load().Members
 	var members []resp.Reply
 	for _, m := range n.members.survey(ctx) {
 		role, suffrage, state := "follower", "voter", "up"

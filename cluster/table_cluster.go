@@ -266,7 +266,7 @@ func cmdMyID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
 }
 
 func cmdMyShardID(_ context.Context, n *Node, _ resp.Args) resp.Reply {
-	return resp.Bulk(n.members.roster.Load().replicationID())
+	return resp.Bulk(n.members.roster.Load().ReplicationID())
 }
 
 func cmdKeySlot(_ context.Context, _ *Node, args resp.Args) resp.Reply {

@@ -270,7 +270,7 @@ func (n *Node) infoReplication() resp.Section {
 		add("connected_slaves", i64(n.raft.others()))
 	}
 	add("master_failover_state", "no-failover")
-	add("master_replid", n.members.roster.Load().replicationID())
+	add("master_replid", n.members.roster.Load().ReplicationID())
 	add("master_replid2", strings.Repeat("0", 40))
 	add("master_repl_offset", applied)
 	add("second_repl_offset", "-1")
@@ -288,7 +288,7 @@ var raftFields = []string{
 }
 
 func (n *Node) infoRaft() resp.Section {
-	cluster := n.members.roster.Load().cluster
+	cluster := n.members.roster.Load().Cluster
 	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", cluster, "lockd_version", n.cfg.Version,
 		"lockd_level", strconv.Itoa(n.members.level()), "lockd_level_highest", strconv.Itoa(n.members.highest))
 	_, leader := n.raft.LeaderWithID()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/membership"
 	"lockd/cluster/peer"
 )
 
@@ -217,13 +218,13 @@ func (t *topology) seats(mono time.Duration) []seat {
 	defer t.mu.Unlock()
 	for _, m := range voters {
 		known := t.members.memberOf(string(m.ID))
-		host, port, err := net.SplitHostPort(known.clientAddr())
+		host, port, err := net.SplitHostPort(known.ClientAddr())
 		if err != nil {
 			continue
 		}
 		_, bus, _ := net.SplitHostPort(known.PeerAddr)
 		plain := port
-		if known.clientAddr() == known.tlsAddr() {
+		if known.ClientAddr() == known.TLSAddr() {
 			plain = ""
 		}
 		last, met := t.heard[known.ID]
@@ -232,8 +233,8 @@ func (t *topology) seats(mono time.Duration) []seat {
 			t.heard[known.ID] = last
 		}
 		seats = append(seats, seat{
-			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.sentinelAddr(),
-			plain: plain, tls: known.tlsAddr(),
+			id: known.ID, host: host, port: port, bus: bus, peer: string(m.Address), sentinel: known.SentinelAddr(),
+			plain: plain, tls: known.TLSAddr(),
 			runID: runID("node", known), sentinelID: runID("sentinel", known),
 			down: !self(m) && mono-last.at > downAfter,
 		})
@@ -243,7 +244,7 @@ func (t *topology) seats(mono time.Duration) []seat {
 }
 
 // runID names a node as long as its data folder lives. Every node computes the same name.
-func runID(kind string, m member) string {
+func runID(kind string, m membership.Member) string {
 	sum := sha1.Sum([]byte(kind + "\x00" + m.ID + "\x00" + m.Incarnation))
 	return hex.EncodeToString(sum[:])
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/cluster/membership"
 	"lockd/resp"
 )
 
@@ -168,10 +169,10 @@ func TestVersion7Opens(t *testing.T) {
 	}
 }
 
-func sampleRoster() *roster {
-	m := member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
-	r := emptyRoster.with(rosterChange{cluster: "c", upsert: []member{m}})
-	return r.with(rosterChange{remove: []string{"n0"}})
+func sampleRoster() *membership.Roster {
+	m := membership.Member{ID: "n1", Incarnation: "abc", PeerAddr: "a:1", ClientAddrs: []string{"a:2", "b:2"}, Arch: "amd64"}
+	r := membership.Empty.With(membership.Change{Cluster: "c", Upsert: []membership.Member{m}})
+	return r.With(membership.Change{Remove: []string{"n0"}})
 }
 
 func sampleImage() []byte {

@@ -30,9 +30,9 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/check":    {"lockd/resp"},           // values of settings
 	"lockd/keyspace/value":    {"lockd/resp"},           // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
+	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
@@ -46,9 +46,11 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"}, // the disk
-	"lockd/cluster/peer":          {"lockd/resp", "lockd/resp/fault"}, // the network
-	"lockd/cluster/peer/peertest": {},                                 // a network in memory; only tests import it
+	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                          // the disk
+	"lockd/cluster/peer":          {"lockd/resp", "lockd/resp/fault"},                          // the network
+	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},               // founding without a list
+	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"}, // who may take part
+	"lockd/cluster/peer/peertest": {},                                                          // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},

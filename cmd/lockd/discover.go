@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockd/cluster"
+	"lockd/cluster/founding"
 )
 
 // dnsScheme marks an address of --discover that stands for all addresses of its name.
@@ -22,8 +23,8 @@ func (c *serveCmd) checkDiscover() error {
 		return usagef("--expect and --discover need each other")
 	case len(c.Cluster) > 0 || c.Join != "":
 		return usagef("--discover excludes --cluster and --join: it finds out who founds a cluster, or which one to join")
-	case c.Expect < cluster.FoundersMin || c.Expect > cluster.FoundersMax:
-		return usagef("--expect %d is not between %d and %d", c.Expect, cluster.FoundersMin, cluster.FoundersMax)
+	case c.Expect < founding.Min || c.Expect > founding.Max:
+		return usagef("--expect %d is not between %d and %d", c.Expect, founding.Min, founding.Max)
 	}
 	for _, at := range c.Discover {
 		host, port, err := splitAddr("--discover", strings.TrimPrefix(at, dnsScheme))

@@ -1,8 +1,6 @@
-package cluster
+package membership
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -25,15 +23,16 @@ import (
 // rulesNamed is how many names an error lists.
 const rulesNamed = 5
 
-// formatsSince are versions of what this package writes. A new one is a new line, with its level.
-var formatsSince = []resp.Rule{
-	{Level: 1, Name: "entry", Version: 8},
-	{Level: 1, Name: "snapshot", Version: 1},
-	{Level: 2, Name: "snapshot", Version: 2},
+// ruled is a machine by what its rules follow from, as in cluster.Machine.
+type ruled interface {
+	Levels() (lowest, highest int)
+	Formats(level int) map[string]uint64
+	Specs() []*resp.Spec
 }
 
-// rulesOf writes down the rules of this lockd with a machine, at all levels that it can.
-func rulesOf(m Machine) string {
+// Rules writes down the rules of this lockd with a machine, at all levels that it can: of the formats that the
+// cluster writes, too.
+func Rules(m ruled, formats []resp.Rule) string {
 	lowest, highest := m.Levels()
 	var words []string
 	before := map[string]string{}
@@ -42,7 +41,7 @@ func rulesOf(m Machine) string {
 		if level == lowest {
 			begins = ""
 		}
-		now := rulesAt(m, level)
+		now := rulesAt(m, formats, level)
 		for name, sum := range now {
 			if before[name] != sum {
 				words = append(words, name+":"+sum+begins)
@@ -60,10 +59,10 @@ func rulesOf(m Machine) string {
 }
 
 // rulesAt are the rules of this lockd with a machine at a level, by name.
-func rulesAt(m Machine, level int) map[string]string {
+func rulesAt(m ruled, formats []resp.Rule, level int) map[string]string {
 	rules := map[string]string{}
-	for _, formats := range []map[string]uint64{resp.RulesAt(formatsSince, level), m.Formats(level)} {
-		for name, version := range formats {
+	for _, versions := range []map[string]uint64{resp.RulesAt(formats, level), m.Formats(level)} {
+		for name, version := range versions {
 			rules["("+name+")"] = ruleSum(version)
 		}
 	}
@@ -80,32 +79,8 @@ func rulesAt(m Machine, level int) map[string]string {
 	return rules
 }
 
-// Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what
-// its rules are: nodes with the same fingerprint let each other in.
-func Versions(m Machine) []resp.Field {
-	list := []resp.Field{
-		{Name: "peer protocol", Value: strconv.Itoa(peer.Version)},
-		{Name: "log entry", Value: strconv.Itoa(entryVersion)},
-		{Name: "snapshot", Value: strconv.Itoa(imageVersion)},
-	}
-	lowest, highest := m.Levels()
-	formats := m.Formats(highest)
-	for _, name := range slices.Sorted(maps.Keys(formats)) {
-		list = append(list, resp.Field{Name: name, Value: strconv.FormatUint(formats[name], 10)})
-	}
-	sum := sha256.Sum256([]byte(rulesOf(m)))
-	return append(
-		list,
-		resp.Field{Name: "levels", Value: sayLevels(lowest, highest)},
-		resp.Field{Name: "rules", Value: hex.EncodeToString(sum[:fingerprintBytes])},
-		resp.Field{Name: "architecture", Value: ownArch},
-	)
-}
-
-// fingerprintBytes of a sum of all rules are shown: enough for people who compare two.
-const fingerprintBytes = 8
-
-func sayLevels(lowest, highest int) string {
+// SayLevels are some levels for people to read.
+func SayLevels(lowest, highest int) string {
 	if lowest == highest {
 		return fmt.Sprintf("level %d", lowest)
 	}
@@ -116,8 +91,8 @@ func ruleSum(what ...any) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(fmt.Append(nil, what...), resp.CRC32C))
 }
 
-// checkRules reports how a node's rules differ from those of this node, at a level.
-func checkRules(who peer.Identity, self, rules string, level int) error {
+// CheckRules reports how a node's rules differ from those of this node, at a level.
+func CheckRules(who peer.Identity, self, rules string, level int) error {
 	if who.Rules == rules {
 		return nil
 	}
@@ -160,10 +135,10 @@ func parseRules(rules string, level int) map[string]string {
 	return sums
 }
 
-// alike is the highest level up to which two nodes have the same rules, of those from a level on at which they do.
-func alike(who peer.Identity, rules string, from, highest int) int {
+// Alike is the highest level up to which two nodes have the same rules, of those from a level on at which they do.
+func Alike(who peer.Identity, rules string, from, highest int) int {
 	for level := from; level < min(highest, who.Highest); level++ {
-		if checkRules(who, "", rules, level+1) != nil {
+		if CheckRules(who, "", rules, level+1) != nil {
 			return level
 		}
 	}
@@ -183,8 +158,8 @@ func named(sentence string, names []string) string {
 	return fmt.Sprintf(sentence, peer.OneLine(list, peer.NameMax))
 }
 
-// ownArch is this build's architecture, as nodes compare it.
-var ownArch = func() string {
+// OwnArch is this build's architecture, as nodes compare it.
+var OwnArch = func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return runtime.GOARCH

@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"errors"
@@ -29,21 +29,21 @@ func historyOf(who peer.Identity) store.History {
 	return store.History{Starts: who.Starts, Tokens: who.Tokens}
 }
 
-// startBook keeps the starts of the other nodes that this node has met.
-type startBook struct {
+// Book keeps the starts of the other nodes that this node has met.
+type Book struct {
 	folder *store.Folder        // nil in memory
-	keep   func(id string) bool // whether it must not be forgotten, however many come
+	Keep   func(id string) bool // whether it must not be forgotten, however many come
 
 	saving sync.Mutex // one change at a time
 	mu     sync.Mutex
-	seen   map[string]store.LastSeen // by folderKey; replaced as a whole
+	seen   map[string]store.LastSeen // by FolderKey; replaced as a whole
 }
 
-// folderKey names a data folder.
-func folderKey(id, incarnation string) string { return id + " " + incarnation }
+// FolderKey names a data folder.
+func FolderKey(id, incarnation string) string { return id + " " + incarnation }
 
-// open reads the book of a data folder.
-func (b *startBook) open(d *store.Folder) error {
+// Open reads the book of a data folder.
+func (b *Book) Open(d *store.Folder) error {
 	b.folder = d
 	list, err := d.LastSeen()
 	if err != nil || len(list) == 0 {
@@ -51,13 +51,13 @@ func (b *startBook) open(d *store.Folder) error {
 	}
 	b.seen = map[string]store.LastSeen{}
 	for _, s := range list {
-		b.seen[folderKey(s.ID, s.Incarnation)] = s
+		b.seen[FolderKey(s.ID, s.Incarnation)] = s
 	}
 	return nil
 }
 
 // save writes a new book, and takes it into use once it is on the disk.
-func (b *startBook) save(seen map[string]store.LastSeen) error {
+func (b *Book) save(seen map[string]store.LastSeen) error {
 	if b.folder != nil {
 		if err := b.folder.SaveLastSeen(slices.Collect(maps.Values(seen))); err != nil {
 			return err
@@ -69,15 +69,15 @@ func (b *startBook) save(seen map[string]store.LastSeen) error {
 	return nil
 }
 
-func (b *startBook) last(who peer.Identity) store.LastSeen {
+func (b *Book) last(who peer.Identity) store.LastSeen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.seen[folderKey(who.ID, who.Incarnation)]
+	return b.seen[FolderKey(who.ID, who.Incarnation)]
 }
 
-// meet refuses a node that runs on a copy of its folder. It stores the start of any other node
+// Meet refuses a node that runs on a copy of its folder. It stores the start of any other node
 // before this node speaks to it.
-func (b *startBook) meet(who peer.Identity) error {
+func (b *Book) Meet(who peer.Identity) error {
 	news, err := checkStart(who, b.last(who))
 	if err != nil || !news {
 		return err
@@ -94,17 +94,17 @@ func (b *startBook) meet(who peer.Identity) error {
 }
 
 // record stores what was seen of a folder. saving is held.
-func (b *startBook) record(s store.LastSeen) error {
+func (b *Book) record(s store.LastSeen) error {
 	b.mu.Lock()
 	next := map[string]store.LastSeen{}
 	maps.Copy(next, b.seen)
 	b.mu.Unlock()
 	for key, old := range next {
-		if len(next) >= seenMax && !b.keep(old.ID) {
+		if len(next) >= seenMax && !b.Keep(old.ID) {
 			delete(next, key)
 		}
 	}
-	next[folderKey(s.ID, s.Incarnation)] = s
+	next[FolderKey(s.ID, s.Incarnation)] = s
 	if err := b.save(next); err != nil {
 		return fmt.Errorf("node %s is not spoken to before it is on the disk that it was met: %w", s.ID, err)
 	}
@@ -122,13 +122,13 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 		return false, fmt.Errorf("node %s %s, made before its start %d that was seen here: what it has promised "+
 			"since is forgotten, so it must not vote again; remove it with LOCKD REMOVE %s and add it under a new id "+
 			"with an empty data folder",
-			who.ID, saysCopied, last.Start, who.ID)
+			who.ID, SaysCopied, last.Start, who.ID)
 	}
 	return who.Starts > last.Start, nil
 }
 
-// condemn makes this node refuse a folder from now on.
-func (b *startBook) condemn(who peer.Identity, why string) error {
+// Condemn makes this node refuse a folder from now on.
+func (b *Book) Condemn(who peer.Identity, why string) error {
 	b.saving.Lock()
 	defer b.saving.Unlock()
 	last := b.last(who)

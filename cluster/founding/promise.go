@@ -1,29 +1,23 @@
-package cluster
+package founding
 
 import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"lockd/cluster/peer"
-	"lockd/cluster/store"
 )
-
-// Nodes without a list of members found a cluster by promises: DESIGN.md, "Founding without a list".
 
 // How many nodes can found a cluster together without a list. A node alone would found one whenever it finds nobody.
 const (
-	FoundersMin = 2
-	FoundersMax = peer.FoundersMax
+	Min = 2
+	Max = peer.FoundersMax
 )
 
 // step is what an empty node does next: one of these.
@@ -81,7 +75,7 @@ func nextPromise(own peer.Promise, expect int, empty []peer.Identity) step {
 	}
 	if len(list) < expect {
 		return step{waits: fmt.Sprintf("for more empty nodes: it has found %s, and a cluster is founded by %d (--expect)",
-			names(empty), expect)}
+			Names(empty), expect)}
 	}
 	next := peer.Promise{Round: top + 1, Members: list[:expect]}
 	if joins := (peer.Promise{Round: top, Members: next.Members}); top > own.Round && slices.ContainsFunc(empty,
@@ -108,7 +102,7 @@ func fateOf(p peer.Promise, all []peer.Identity) (f fate, missing []string) {
 	if p.Round == 0 {
 		return void, nil
 	}
-	cluster := clusterOf(p)
+	cluster := ClusterOf(p)
 	if slices.ContainsFunc(all, func(w peer.Identity) bool { return w.Cluster == cluster }) {
 		return kept, nil
 	}
@@ -130,9 +124,9 @@ func fateOf(p peer.Promise, all []peer.Identity) (f fate, missing []string) {
 
 // newest has each data folder once, as it was last heard of, by id.
 func newest(heard []peer.Identity) []peer.Identity {
-	last := map[string]peer.Identity{}
+	last := map[[2]string]peer.Identity{}
 	for _, w := range heard {
-		key := folderKey(w.ID, w.Incarnation)
+		key := [2]string{w.ID, w.Incarnation}
 		if old, ok := last[key]; !ok || w.Cluster != "" || old.Cluster == "" && w.Promise.Round > old.Promise.Round {
 			last[key] = w
 		}
@@ -152,116 +146,27 @@ func isFounder(p peer.Promise, who peer.Identity) bool {
 	})
 }
 
-// clusterOf is the id of the cluster that is founded when a promise is kept.
-func clusterOf(p peer.Promise) string {
+// ClusterOf is the id of the cluster that is founded when a promise is kept.
+func ClusterOf(p peer.Promise) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\n", p.Round)
 	for _, m := range p.Members {
 		fmt.Fprintf(sum, "%d %s %d %s %d %s\n", len(m.ID), m.ID, len(m.Incarnation), m.Incarnation,
 			len(m.PeerAddr), m.PeerAddr)
 	}
-	return clusterName(sum)
+	return ClusterName(sum)
 }
 
-// clusterName makes the id of a cluster of a sum over its founders.
-func clusterName(sum hash.Hash) string {
+// ClusterName makes the id of a cluster of a sum over its founders.
+func ClusterName(sum hash.Hash) string {
 	return base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(rand.Text())]
 }
 
-// names are the ids of nodes.
-func names(of []peer.Identity) string {
+// Names are the ids of nodes.
+func Names(of []peer.Identity) string {
 	var ids []string
 	for _, w := range of {
 		ids = append(ids, w.ID)
 	}
 	return strings.Join(ids, ", ")
 }
-
-// search is what a node without data has promised on its way into a cluster. Its methods may be called concurrently,
-// but for begin, and keep and found, which one goroutine calls.
-type search struct {
-	on     atomic.Bool                  // Raft does not get in: another node's log must not come beside a promise
-	own    atomic.Pointer[peer.Promise] // on the disk before it is told
-	name   atomic.Pointer[string]       // of the cluster that was founded
-	waits  atomic.Pointer[string]       // for what
-	called chan struct{}                // capacity 1: somebody of a cluster has called
-	dir    *store.Folder                // nil in memory
-}
-
-func newSearch() *search {
-	s := &search{called: make(chan struct{}, 1)}
-	s.own.Store(&peer.Promise{})
-	s.name.Store(new(string))
-	s.waits.Store(new(string))
-	return s
-}
-
-// begin takes up what the node promised before it was started again. goesOn: it is to find its cluster by itself.
-func (s *search) begin(dir *store.Folder, empty, goesOn bool) error {
-	s.dir = dir
-	switch {
-	case dir == nil:
-		s.on.Store(empty && goesOn)
-		return nil
-	case !empty:
-		return dir.RemovePromise() // a node with data never makes one again
-	}
-	s.on.Store(goesOn)
-	line, err := dir.Promise()
-	if err != nil {
-		return err
-	}
-	var p peer.Promise
-	noted := dir.Meta().Cluster
-	switch {
-	case line != nil && !goesOn:
-		return errors.New("this node has promised others to found a cluster with them: start it with --expect and " +
-			"--discover as before, or delete its data folder, in which there are no data yet, and theirs")
-	case line != nil && json.Unmarshal(line, &p) != nil:
-		return errors.New("the promise in the data folder cannot be read")
-	case goesOn && noted != "" && noted != clusterOf(p):
-		return errors.New("this node was about to found another cluster: start it as before, or delete its data folder, in " +
-			"which there are no data yet")
-	}
-	s.own.Store(&p)
-	return nil
-}
-
-// keep stores a promise, and tells it from then on.
-func (s *search) keep(p peer.Promise) error {
-	if s.dir != nil {
-		line, err := json.Marshal(p)
-		if err == nil {
-			err = s.dir.SavePromise(line)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	s.own.Store(&p)
-	return nil
-}
-
-// refuses reports whether Raft's messages are too early for this node. It looks for a cluster again at once, as who
-// sends them has one.
-func (s *search) refuses() bool {
-	if !s.on.Load() {
-		return false
-	}
-	signal(s.called)
-	return true
-}
-
-// waitsFor is a sentence for who asks why the node is in no cluster; "": it is not on its way.
-func (s *search) waitsFor() string {
-	if what := *s.waits.Load(); s.on.Load() && what != "" {
-		return "it waits " + what
-	}
-	return ""
-}
-
-// promised is what the node has promised.
-func (s *search) promised() peer.Promise { return *s.own.Load() }
-
-// founded is the cluster that this node has founded by its promise, or "".
-func (s *search) founded() string { return *s.name.Load() }

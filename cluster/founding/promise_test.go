@@ -1,4 +1,4 @@
-package cluster
+package founding
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (l *landscape) start(n *seeker) {
 	go func() {
 		defer close(n.done)
 		var err error
-		if n.disk.Cluster == "" || n.disk.Cluster == clusterOf(n.disk.Promise) {
+		if n.disk.Cluster == "" || n.disk.Cluster == ClusterOf(n.disk.Promise) {
 			err = l.finderOf(n, ctx).run(ctx)
 		}
 		if err == nil {
@@ -108,15 +108,15 @@ func (l *landscape) change(f func()) {
 }
 
 // finderOf is the process of a node. It may die at each step.
-func (l *landscape) finderOf(n *seeker, ctx context.Context) *finder {
-	return &finder{
-		expect: l.expect, addrs: l.addrs,
-		self: func() (said peer.Identity) {
+func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
+	return &Finder{
+		Expect: l.expect, Addrs: l.addrs,
+		Self: func() (said peer.Identity) {
 			l.change(func() { said = n.said })
 			return said
 		},
-		who: l.who, called: nil,
-		say: func(string, map[string]string) {},
+		Who: l.who,
+		Say: func(string, map[string]string) {},
 		waits: func(why string) {
 			l.change(func() { l.waits[n.addr] = why })
 		},
@@ -129,13 +129,13 @@ func (l *landscape) finderOf(n *seeker, ctx context.Context) *finder {
 				func() { n.said.Promise = p },
 			)
 		},
-		found: func(p peer.Promise) error {
+		Found: func(p peer.Promise) error {
 			return l.steps(
-				func() { n.disk.Cluster, l.founded[clusterOf(p)] = clusterOf(p), true },
+				func() { n.disk.Cluster, l.founded[ClusterOf(p)] = ClusterOf(p), true },
 				func() { n.said.Cluster = n.disk.Cluster },
 			)
 		},
-		join: func(members []peer.Identity) error {
+		Join: func(members []peer.Identity) error {
 			l.pause(time.Second)
 			if ctx.Err() != nil {
 				return errDied
@@ -247,7 +247,7 @@ func (l *landscape) close() {
 // as are expected founds one cluster at most; and when all are well it has founded one, in which all of them are.
 func TestFoundedOnce(t *testing.T) {
 	for seed := range 400 {
-		expect := FoundersMin + seed%3
+		expect := Min + seed%3
 		n := expect + seed/3%expect
 		t.Run(fmt.Sprintf("seed %d, %d of %d", seed, expect, n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { foundedOnce(t, uint64(seed), expect, n) })
@@ -390,7 +390,7 @@ func TestPromiseIsGivenUp(t *testing.T) {
 		}
 	}
 	founder := id("d", own)
-	founder.Cluster = clusterOf(own)
+	founder.Cluster = ClusterOf(own)
 	if got := nextStep(id("b", own), 3, []peer.Identity{founder}); !got.found {
 		t.Errorf("one has founded it: got %+v", got)
 	}

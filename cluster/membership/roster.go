@@ -1,0 +1,277 @@
+package membership
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockd/cluster/peer"
+	"lockd/resp"
+)
+
+// Member is what the cluster remembers about one of its nodes.
+type Member struct {
+	ID          string
+	Incarnation string // drawn when its data folder was made: another one means its data was lost
+	PeerAddr    string
+	ClientAddrs []string
+	Arch        string
+}
+
+// Equal reports whether two words about a member are the same.
+func (m Member) Equal(o Member) bool {
+	return m.ID == o.ID && m.Incarnation == o.Incarnation && m.PeerAddr == o.PeerAddr &&
+		m.Arch == o.Arch && slices.Equal(m.ClientAddrs, o.ClientAddrs)
+}
+
+// ClientAddr is where clients reach the member: its first client address, or ""
+// while it is not known.
+func (m Member) ClientAddr() string {
+	if len(m.ClientAddrs) == 0 {
+		return ""
+	}
+	return m.ClientAddrs[0]
+}
+
+// SentinelScheme marks a client address that is that of the member's sentinel. An
+// address with a mark, and not a field of its own, is understood by every version.
+const SentinelScheme = "sentinel://"
+
+// TLSScheme marks, likewise, the address at which clients reach the member by TLS. A member that has no other
+// has it as its first client address, too.
+const TLSScheme = "tls://"
+
+// TLSAddr is where clients reach the member by TLS, or "" if they do not.
+func (m Member) TLSAddr() string { return m.marked(TLSScheme) }
+
+// SentinelAddr is where clients reach the member's sentinel, or "" if it has none.
+func (m Member) SentinelAddr() string { return m.marked(SentinelScheme) }
+
+func (m Member) marked(scheme string) string {
+	for _, addr := range m.ClientAddrs {
+		if at, ok := strings.CutPrefix(addr, scheme); ok {
+			return at
+		}
+	}
+	return ""
+}
+
+// MemberFrom is a node's own word about itself as the cluster would remember it.
+func MemberFrom(who peer.Identity) Member {
+	return Member{
+		ID:          who.ID,
+		Incarnation: who.Incarnation,
+		PeerAddr:    who.PeerAddr,
+		ClientAddrs: who.ClientAddrs,
+		Arch:        who.Arch,
+	}
+}
+
+// Roster is the replicated part of the state that is cluster's own: which cluster
+// this is, who its members are, and who must never come back. It does not change
+// once it is made; the goroutine that applies the log replaces it as a whole.
+type Roster struct {
+	Cluster string            // drawn by the first leader; "" before its first entry
+	Members map[string]Member // by id
+	Removed map[string]bool   // ids of removed nodes: never used again
+	Level   int               // in force
+}
+
+// LevelFirst is the level of a cluster before any entry says one.
+const LevelFirst = 1
+
+// Change is one change of the roster, as an entry of the log carries it.
+// Doing it twice changes nothing.
+type Change struct {
+	Cluster string   // taken if the roster has none
+	Upsert  []Member // added or replaced, unless removed
+	Remove  []string // removed for ever
+	Level   int      // in force from now on, if it is higher; 0: none
+}
+
+// Empty is the roster before any entry.
+var Empty = &Roster{Members: map[string]Member{}, Removed: map[string]bool{}, Level: LevelFirst}
+
+// With returns the roster after a change.
+func (r *Roster) With(c Change) *Roster {
+	next := &Roster{
+		Cluster: r.Cluster, Members: maps.Clone(r.Members), Removed: maps.Clone(r.Removed), Level: max(r.Level, c.Level),
+	}
+	if next.Cluster == "" {
+		next.Cluster = c.Cluster
+	}
+	for _, m := range c.Upsert {
+		known, ok := next.Members[m.ID]
+		if next.Removed[m.ID] || ok && known.Incarnation != m.Incarnation {
+			continue // a change that was proposed before the entry that makes it wrong
+		}
+		next.Members[m.ID] = m
+	}
+	for _, id := range c.Remove {
+		delete(next.Members, id)
+		next.Removed[id] = true
+	}
+	return next
+}
+
+// Check reports why a node may not take part in the cluster. The error is the sentence that its
+// operator reads.
+func (r *Roster) Check(who peer.Identity, arch string) error {
+	switch {
+	case r.Removed[who.ID]:
+		return fmt.Errorf("node %s %s: give it a new id and an empty data folder", who.ID, SaysRemoved)
+	case who.Arch != arch:
+		return fmt.Errorf("node %s runs on %s, here it is %s: nodes of one cluster share an architecture, so that "+
+			"they compute floating-point numbers alike",
+			who.ID, who.Arch, arch)
+	}
+	if known, ok := r.Members[who.ID]; ok && known.Incarnation != who.Incarnation {
+		return fmt.Errorf("node %s %s: what it had promised is forgotten, so it must not vote again; remove it with "+
+			"LOCKD REMOVE %s and add it under a new id with an empty data folder",
+			who.ID, saysWiped, who.ID)
+	}
+	return nil
+}
+
+// The words by which a refused node knows that the refusal is final.
+const (
+	SaysRemoved = "was removed from this cluster"
+	saysWiped   = "has lost its data"
+	SaysCopied  = "runs on a copy of its data folder"
+	SaysLost    = "has lost what it had confirmed"
+	SaysOld     = "is too old for this cluster"
+	SaysForeign = "belongs to another cluster" // final for a founder only
+)
+
+// SaysUnsure marks a refusal that rests on entries of the log that may never be committed.
+const SaysUnsure = "as far as the log says, which may not be committed"
+
+// IsFinal reports whether a refusal can never end, so that the node must stop.
+func IsFinal(text string) bool {
+	if strings.Contains(text, SaysUnsure) {
+		return false
+	}
+	return slices.ContainsFunc([]string{SaysRemoved, saysWiped, SaysCopied, SaysLost, SaysOld}, func(says string) bool {
+		return strings.Contains(text, says)
+	})
+}
+
+// Append appends the roster, sorted, so that equal rosters have equal bytes.
+func (r *Roster) Append(dst []byte) []byte {
+	dst = resp.AppendText(dst, r.Cluster)
+	dst = binary.AppendUvarint(dst, uint64(len(r.Members)))
+	for _, id := range slices.Sorted(maps.Keys(r.Members)) {
+		dst = appendMember(dst, r.Members[id])
+	}
+	dst = appendTexts(dst, slices.Sorted(maps.Keys(r.Removed)))
+	if r.Level > LevelFirst {
+		dst = binary.AppendUvarint(dst, uint64(r.Level))
+	}
+	return dst
+}
+
+// ReadRoster reads a roster from an image of a version: before version 2 it is of the first level.
+func ReadRoster(d *resp.Decoder, version byte) *Roster {
+	f := fields{d}
+	r := &Roster{Cluster: f.name(), Members: map[string]Member{}, Removed: map[string]bool{}, Level: LevelFirst}
+	for range f.Count(1) {
+		f.Item(1)
+		m := f.member()
+		r.Members[m.ID] = m
+	}
+	for _, id := range f.names() {
+		r.Removed[id] = true
+	}
+	if version >= 2 {
+		r.Level = f.level()
+	}
+	return r
+}
+
+// level reads a level above the first one.
+func (f fields) level() int {
+	level := f.Uvarint()
+	if level <= LevelFirst || level > peer.LevelMax {
+		f.Fail("bad level")
+	}
+	return int(level)
+}
+
+// AppendChange appends a change as ReadChange reads it.
+func AppendChange(dst []byte, c Change) []byte {
+	dst = resp.AppendText(dst, c.Cluster)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Upsert)))
+	for _, m := range c.Upsert {
+		dst = appendMember(dst, m)
+	}
+	dst = appendTexts(dst, c.Remove)
+	if c.Level > 0 {
+		dst = binary.AppendUvarint(dst, uint64(c.Level))
+	}
+	return dst
+}
+
+// ReadChange reads a change from an entry of a version: from version 8 on it says a level.
+func ReadChange(d *resp.Decoder, version byte) Change {
+	f := fields{d}
+	c := Change{Cluster: f.name()}
+	for range f.Count(1) {
+		f.Item(1)
+		c.Upsert = append(c.Upsert, f.member())
+	}
+	c.Remove = f.names()
+	if version >= 8 {
+		c.Level = f.level()
+	}
+	return c
+}
+
+func appendMember(dst []byte, m Member) []byte {
+	dst = resp.AppendText(dst, m.ID)
+	dst = resp.AppendText(dst, m.Incarnation)
+	dst = resp.AppendText(dst, m.PeerAddr)
+	dst = appendTexts(dst, m.ClientAddrs)
+	return resp.AppendText(dst, m.Arch)
+}
+
+func (f fields) member() Member {
+	return Member{ID: f.name(), Incarnation: f.name(), PeerAddr: f.name(), ClientAddrs: f.names(), Arch: f.name()}
+}
+
+// ReplicationID is 40 hex digits that all nodes of a cluster share, as Redis's
+// replication id.
+func (r *Roster) ReplicationID() string {
+	sum := sha1.Sum([]byte(r.Cluster))
+	return hex.EncodeToString(sum[:])
+}
+
+// fields reads what a roster is made of.
+type fields struct{ *resp.Decoder }
+
+// name reads a text and copies it: what roster keeps must not hold an entry.
+func (f fields) name() string { return strings.Clone(f.Text()) }
+
+func (f fields) names() []string {
+	n := f.Count(1)
+	if n == 0 {
+		return nil
+	}
+	items := make([]string, n)
+	for i := range items {
+		f.Item(1)
+		items[i] = f.name()
+	}
+	return items
+}
+
+func appendTexts(dst []byte, items []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(items)))
+	for _, s := range items {
+		dst = resp.AppendText(dst, s)
+	}
+	return dst
+}
