@@ -194,7 +194,7 @@ func TestAggregates(t *testing.T) {
 			checkDerived(t, m)
 			checkDerived(t, restored(t, image(t, m)))
 			expect("DEL when empty", run("DEL {}", "k"), keepsEmpty)
-			if left := m.usedBytes() - m.events.bytes; left != 0 {
+			if left := m.usedBytes() - m.events.Bytes(); left != 0 {
 				t.Errorf("%d bytes are left of nothing", left)
 			}
 		})

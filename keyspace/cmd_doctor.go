@@ -3,6 +3,7 @@ package keyspace
 import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/doctor"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/sight"
@@ -20,24 +21,24 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 	if err != nil {
 		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
 	}
-	count := min(c.m.events.count(), doctorEventsMax)
+	count := min(c.m.events.Count(), doctorEventsMax)
 	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Sightings))
 	if err := c.m.pay(work + value.SortWork(count, int64(8*count))); err != nil {
 		return nil, err
 	}
-	d, skip := doctor.New(report, c.wallMs()), c.m.events.count()-count
-	err = c.eachEvent(0, func(e *lockEvent) {
+	d, skip := doctor.New(report, c.wallMs()), c.m.events.Count()-count
+	err = c.eachEvent(0, func(e *history.Event) {
 		if skip--; skip >= 0 || c.m.tired() {
 			return
 		}
-		if match != nil && e.key != "" {
+		if match != nil && e.Key != "" {
 			before := match.Work()
-			matches := match.Matches(e.key)
+			matches := match.Matches(e.Key)
 			if c.m.spend(match.Work() - before); !matches {
 				return
 			}
 		}
-		d.Add(e.forDoctor())
+		d.Add(forDoctor(e))
 	})
 	if err == nil && match != nil && match.Exceeded() {
 		err = resp.Error(arg.ErrGlob)
@@ -46,23 +47,23 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 }
 
 // forDoctor is an event as the doctor knows it.
-func (e *lockEvent) forDoctor() *doctor.Event {
+func forDoctor(e *history.Event) *doctor.Event {
 	d := &doctor.Event{
-		DB: e.db, Key: e.key, Token: e.token, Fence: e.fence, AtMs: e.wallMs, By: e.by, Script: e.script,
-		Several: e.permits != 0, Client: e.client.Known(), WaitedMs: e.waitedMs, HeldMs: e.heldMs, LeaseMs: e.leaseMs,
+		DB: e.DB, Key: e.Key, Token: e.Token, Fence: e.Fence, AtMs: e.WallMs, By: e.By, Script: e.Script,
+		Several: e.Permits != 0, Client: e.Client.Known(), WaitedMs: e.WaitedMs, HeldMs: e.HeldMs, LeaseMs: e.LeaseMs,
 	}
 	switch {
-	case e.key == "":
+	case e.Key == "":
 		d.Kind = doctor.AllEnded
-	case e.kind == eventGranted:
+	case e.Kind == history.Granted:
 		d.Kind = doctor.Granted
-	case e.kind == eventReleased:
+	case e.Kind == history.Released:
 		d.Kind = doctor.Released
-	case e.kind == eventDeleted:
+	case e.Kind == history.Deleted:
 		d.Kind = doctor.Deleted
-	case e.kind == eventExpired:
+	case e.Kind == history.Expired:
 		d.Kind = doctor.Expired
-	case e.kind.ends():
+	case e.Kind.Ends():
 		d.Kind = doctor.Ended
 	default:
 		d.Kind = doctor.Waited
@@ -81,11 +82,11 @@ func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
 	c.examine(d)
 	findings := []resp.Reply{}
 	for _, f := range d.Findings() {
-		findings = append(findings, newFields().text("mistake", f.Mistake.String()).text("keys", f.Template).
-			add("count", resp.Int(f.Count)).text("example", f.Example).text("client", f.Who()).
-			text("says", f.Says()).reply())
+		findings = append(findings, history.NewFields().Text("mistake", f.Mistake.String()).Text("keys", f.Template).
+			Add("count", resp.Int(f.Count)).Text("example", f.Example).Text("client", f.Who()).
+			Text("says", f.Says()).Reply())
 	}
-	return c.knownBy(&d.Report).add("findings", resp.Array(findings...)).reply()
+	return c.knownBy(&d.Report).Add("findings", resp.Array(findings...)).Reply()
 }
 
 // examine looks up the locks that the doctor asks about.
@@ -112,9 +113,9 @@ func (c *ctx) examine(d *doctor.Case) {
 }
 
 // knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
-func (c *ctx) knownBy(report *sight.Report) replyFields {
-	return newFields().time("known-since", c.m.events.knownSinceMs()).text("node", report.Node).
-		time("seen-since", report.SinceMs)
+func (c *ctx) knownBy(report *sight.Report) history.Fields {
+	return history.NewFields().Time("known-since", c.m.events.KnownSinceMs()).Text("node", report.Node).
+		Time("seen-since", report.SinceMs)
 }
 
 func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
@@ -132,11 +133,11 @@ func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
 	d.Findings()
 	locks := []resp.Reply{}
 	for _, a := range d.Advice() {
-		locks = append(locks, newFields().text("keys", a.Template).add("acquisitions", resp.Int(int64(a.Acquisitions))).
-			ms("hold-p50-ms", a.Hold.P50).ms("hold-p99-ms", a.Hold.P99).ms("hold-max-ms", a.Hold.Max).
-			ms("lease-ms", a.LeaseMs).add("expired", resp.Int(int64(a.Expired))).
-			add("expired-in-use", resp.Int(int64(a.InUse))).
-			ms("wait-p50-ms", a.Wait.P50).ms("wait-p99-ms", a.Wait.P99).ms("lease-enough-ms", a.EnoughMs).reply())
+		locks = append(locks, history.NewFields().Text("keys", a.Template).Add("acquisitions", resp.Int(int64(a.Acquisitions))).
+			Ms("hold-p50-ms", a.Hold.P50).Ms("hold-p99-ms", a.Hold.P99).Ms("hold-max-ms", a.Hold.Max).
+			Ms("lease-ms", a.LeaseMs).Add("expired", resp.Int(int64(a.Expired))).
+			Add("expired-in-use", resp.Int(int64(a.InUse))).
+			Ms("wait-p50-ms", a.Wait.P50).Ms("wait-p99-ms", a.Wait.P99).Ms("lease-enough-ms", a.EnoughMs).Reply())
 	}
-	return c.knownBy(&d.Report).add("locks", resp.Array(locks...)).reply()
+	return c.knownBy(&d.Report).Add("locks", resp.Array(locks...)).Reply()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -15,7 +16,7 @@ import (
 // A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: lockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
+		Name: history.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
@@ -35,9 +36,6 @@ var lockRows = []resp.Row[command]{
 		Syntax:  "key token",
 	}, Run: cmdUnlock},
 }
-
-// lockCommand is the command by which locks are taken of whose loss clients are told.
-const lockCommand = "lock"
 
 // Limits of a lock.
 const (

@@ -2,8 +2,10 @@ package keyspace
 
 import (
 	"slices"
+	"strconv"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -112,4 +114,20 @@ func (c *ctx) parseLocks(args resp.Args, known ...string) (o locksOptions, err e
 		}
 	}
 	return o, err
+}
+
+// cursorReply is the cursor to go on with; 0: that was all.
+func cursorReply(next uint64) resp.Reply { return resp.Bulk(strconv.FormatUint(next, 10)) }
+
+// shownToken is what is shown of a token.
+func (m *Machine) shownToken(token string) string {
+	return history.ShownToken(token, m.settings.showTokens)
+}
+
+// shownOwner is an owner, or in its place the token.
+func (m *Machine) shownOwner(owner, token string) string {
+	if owner == "" {
+		return m.shownToken(token)
+	}
+	return owner
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -76,7 +77,7 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	case e.agg() != nil && e.lock() == nil && e.hashLock() == nil:
 		return resp.Err(resp.ErrWrongType)
 	}
-	c.why.how, c.why.reason = eventForced, o.reason
+	c.why.how, c.why.reason = history.Forced, o.reason
 	all := c.holdersOf(e)
 	holders := all
 	if o.fence != 0 {
@@ -119,7 +120,7 @@ func holderFor(holders []*value.Holder, token string) (found *value.Holder, err 
 		switch {
 		case h.Token == token:
 			return h, nil
-		case !fitsToken(h.Token, token):
+		case !history.FitsToken(h.Token, token):
 		case found != nil:
 			err = resp.Error(errTokensBeginSo)
 		default:

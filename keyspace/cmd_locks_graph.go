@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -41,7 +42,7 @@ func cmdLocksGraph(c *ctx, args resp.Args) resp.Reply {
 			return resp.Err(errReplyTooLarge)
 		}
 	}
-	return replyFields{}.add("edges", resp.Array(edges...)).add("more", resp.Int(int64(more))).reply()
+	return history.Fields{}.Add("edges", resp.Array(edges...)).Add("more", resp.Int(int64(more))).Reply()
 }
 
 // allInLine lists who stands in line for the locks of the database, the longest wait first.
@@ -82,8 +83,8 @@ func (c *ctx) holdersBefore(key string) []*value.Holder {
 
 func (c *ctx) describeEdge(w *waiter, h *value.Holder) resp.Reply {
 	waited := w.waitedMs(c.now())
-	return newFields().text("waiter", c.m.shownOwner(w.lock.owner, w.lock.token)).
-		text("waiter-token", c.m.shownToken(w.lock.token)).add("key", resp.Bulk(w.keys[0])).
-		text("holder", c.m.shownOwner(h.Owner, h.Token)).text("holder-token", c.m.shownToken(h.Token)).
-		time("since", c.wallMs()-waited).add("waited-ms", resp.Int(waited)).reply()
+	return history.NewFields().Text("waiter", c.m.shownOwner(w.lock.owner, w.lock.token)).
+		Text("waiter-token", c.m.shownToken(w.lock.token)).Add("key", resp.Bulk(w.keys[0])).
+		Text("holder", c.m.shownOwner(h.Owner, h.Token)).Text("holder-token", c.m.shownToken(h.Token)).
+		Time("since", c.wallMs()-waited).Add("waited-ms", resp.Int(waited)).Reply()
 }

@@ -2,8 +2,8 @@ package keyspace
 
 import (
 	"slices"
-	"strings"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -26,31 +26,31 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 		if err := c.m.pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		list[i] = describeEvent(&events[i], c.m.settings.showTokens).reply()
+		list[i] = events[i].Describe(c.m.settings.showTokens).Reply()
 		if size += list[i].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
 	}
-	f := replyFields{}
+	f := history.Fields{}
 	if o.paged {
-		f = f.add("cursor", cursorReply(found.next))
+		f = f.Add("cursor", cursorReply(found.next))
 	}
-	return f.time("known-since", c.m.events.knownSinceMs()).add("events", resp.Array(list...)).reply()
+	return f.Time("known-since", c.m.events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
 }
 
 // foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
 type foundEvents struct {
 	o      *locksOptions
-	events []lockEvent // those at the end
-	next   uint64      // the number of the first one behind them, with which the next piece begins; 0: none
+	events []history.Event // those at the end
+	next   uint64          // the number of the first one behind them, with which the next piece begins; 0: none
 }
 
-func (f *foundEvents) add(e *lockEvent) {
+func (f *foundEvents) add(e *history.Event) {
 	switch {
-	case e.wallMs < f.o.fromMs || e.wallMs > f.o.toMs || e.number < f.o.cursor || f.next != 0:
+	case e.WallMs < f.o.fromMs || e.WallMs > f.o.toMs || e.Number < f.o.cursor || f.next != 0:
 		return
 	case f.o.paged && len(f.events) == f.o.count:
-		f.next = e.number
+		f.next = e.Number
 		return
 	}
 	if f.events = append(f.events, *e); len(f.events) > 2*f.o.count {
@@ -60,74 +60,35 @@ func (f *foundEvents) add(e *lockEvent) {
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its.
-func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[lockGrant]bool{}
+func (c *ctx) historyOf(key string, visit func(e *history.Event)) error {
+	held := map[history.Grant]bool{}
 	c.m.spend(value.HashWork * int64(len(key)))
-	return c.eachEvent(eventHash(key), func(e *lockEvent) {
+	return c.eachEvent(history.Hash(key), func(e *history.Event) {
 		switch {
-		case e.db != c.db || e.key != key && e.key != "":
+		case e.DB != c.db || e.Key != key && e.Key != "":
 			return
-		case e.kind == eventGranted:
-			held[e.grant()] = true
-		case e.kind == eventFlushed || e.kind == eventSwapped:
+		case e.Kind == history.Granted:
+			held[e.Grant()] = true
+		case e.Kind == history.Flushed || e.Kind == history.Swapped:
 			if len(held) == 0 {
 				return
 			}
 			clear(held)
-		case e.kind.ends():
-			delete(held, e.grant())
+		case e.Kind.Ends():
+			delete(held, e.Grant())
 		}
 		visit(e)
 	})
 }
 
-// eachEvent is eventLog.each, with its work.
-func (c *ctx) eachEvent(hash uint32, visit func(e *lockEvent)) error {
-	if err := c.m.pay(c.m.events.work(hash)); err != nil {
+// eachEvent is history.Log.each, with its work.
+func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event)) error {
+	if err := c.m.pay(c.m.events.Work(hash)); err != nil {
 		return err
 	}
-	c.m.events.each(hash, func(e *lockEvent) {
+	c.m.events.Each(hash, func(e *history.Event) {
 		c.m.spend(2 * value.FarWork)
 		visit(e)
 	})
 	return nil
-}
-
-// describeEvent are the fields of an event; its token is shown whole or not.
-func describeEvent(e *lockEvent, whole bool) replyFields {
-	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
-	if e.key == "" {
-		f = f.command(e.command(), e.client)
-		if e.kind == eventSwapped {
-			f = f.add("db", resp.Int(int64(e.otherDB)))
-		}
-		return f
-	}
-	f = f.text("token", shownToken(e.token, whole)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
-	if e.fence != 0 {
-		f = f.add("fence", resp.Int(int64(e.fence)))
-	}
-	f = f.command(e.command(), e.client)
-	switch {
-	case e.kind == eventGranted:
-		f = f.add("waited-ms", resp.Int(e.waitedMs)).add("lease-ms", resp.Int(e.leaseMs)).text("note", e.note)
-	case e.kind.ends():
-		f = f.add("held-ms", resp.Int(e.heldMs)).add("lease-ms", resp.Int(e.leaseMs)).
-			add("renewals", resp.Int(int64(e.renewals))).time("last-renewal", e.renewedMs)
-	default:
-		f = f.add("waited-ms", resp.Int(e.waitedMs))
-	}
-	if e.reason != "" {
-		f = f.text("reason", e.reason)
-	}
-	return f
-}
-
-// command is who did it, in the words of people.
-func (e *lockEvent) command() string {
-	name := strings.ToUpper(strings.ReplaceAll(e.by, "|", " "))
-	if e.script {
-		name += " in a script"
-	}
-	return name
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -114,8 +115,8 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 			return resp.Fail(err)
 		}
 		waiters := c.m.blocked.lines[lineKey{c.db, l.e.key()}]
-		r = append(replyFields{}.add("key", resp.Bulk(l.e.key())), r...)
-		list = append(list, r.add("waiters", resp.Int(int64(waiters))).reply())
+		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.key())), r...)
+		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
 		if size += list[len(list)-1].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
@@ -134,7 +135,7 @@ func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
 	if (e == nil || !e.isLocked()) && len(line) == 0 {
 		return resp.Nil()
 	}
-	grants, f := newGrants(), replyFields{}
+	grants, f := newGrants(), history.Fields{}
 	if e != nil {
 		grants.want(key, c.holdersOf(e))
 		if err := c.findGrants(grants); err != nil {
@@ -144,7 +145,7 @@ func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
 			return resp.Fail(err)
 		}
 	}
-	return f.add("line", resp.Array(line...)).time("known-since", c.m.events.knownSinceMs()).reply()
+	return f.Add("line", resp.Array(line...)).Time("known-since", c.m.events.KnownSinceMs()).Reply()
 }
 
 // describeLine lists who waits for a lock, in their order.
@@ -154,22 +155,22 @@ func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
 	}
 	k := lineKey{c.db, key}.ready()
 	for w := c.m.blocked.next(k, 0); w != nil; w = c.m.blocked.next(k, w.seq) {
-		line = append(line, newFields().text("token", c.m.shownToken(w.lock.token)).
-			text("owner", c.m.shownOwner(w.lock.owner, w.lock.token)).command("", w.client).
-			add("mode", resp.Bulk(modeOf(w.lock.eventPermits()))).
-			add("waited-ms", resp.Int(w.waitedMs(c.now()))).add("left-ms", resp.Int(w.left(c.now()))).
-			text("note", w.lock.note).reply())
+		line = append(line, history.NewFields().Text("token", c.m.shownToken(w.lock.token)).
+			Text("owner", c.m.shownOwner(w.lock.owner, w.lock.token)).Command("", w.client).
+			Add("mode", resp.Bulk(history.ModeOf(w.lock.eventPermits()))).
+			Add("waited-ms", resp.Int(w.waitedMs(c.now()))).Add("left-ms", resp.Int(w.left(c.now()))).
+			Text("note", w.lock.note).Reply())
 	}
 	return line, nil
 }
 
 // describeLock are the fields of LOCKS INFO and LIST.
-func (c *ctx) describeLock(e *entry, grants lockGrants) (f replyFields, err error) {
+func (c *ctx) describeLock(e *entry, grants lockGrants) (f history.Fields, err error) {
 	mode, permits := "exclusive", int64(1)
 	if l := e.lock(); l != nil {
 		mode, permits = l.Kind().Encodings[l.Form()], int64(l.Permits())
 	} else if l := e.hashLock(); l != nil && l.shared() {
-		mode, permits = modeOf(sharedPermits), 0
+		mode, permits = history.ModeOf(history.SharedPermits), 0
 	}
 	var holders []resp.Reply
 	for _, h := range c.holdersOf(e) {
@@ -178,24 +179,24 @@ func (c *ctx) describeLock(e *entry, grants lockGrants) (f replyFields, err erro
 		}
 		holders = append(holders, c.describeHolder(e, h, grants.found[grantOf(h)]))
 	}
-	return f.add("mode", resp.Bulk(mode)).add("permits", resp.Int(permits)).add("holders", resp.Array(holders...)), nil
+	return f.Add("mode", resp.Bulk(mode)).Add("permits", resp.Int(permits)).Add("holders", resp.Array(holders...)), nil
 }
 
-func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *lockEvent) resp.Reply {
+func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *history.Event) resp.Reply {
 	left := int64(ttlNever)
 	if h.Tick != value.NoLeaseTick {
 		left = max(0, h.Tick-c.now())
 	}
-	f := newFields().text("token", c.m.shownToken(h.Token)).text("owner", c.m.shownOwner(h.Owner, h.Token))
+	f := history.NewFields().Text("token", c.m.shownToken(h.Token)).Text("owner", c.m.shownOwner(h.Owner, h.Token))
 	if grant != nil {
-		f = f.command(grant.command(), grant.client)
+		f = f.Command(grant.Command(), grant.Client)
 	}
-	f = f.add("fence", resp.Int(int64(c.fenceOf(e, h)))).add("lease-left-ms", resp.Int(left))
+	f = f.Add("fence", resp.Int(int64(c.fenceOf(e, h)))).Add("lease-left-ms", resp.Int(left))
 	if h.LeaseMs != 0 {
-		f = f.time("since", h.SinceMs).add("held-ms", resp.Int(c.now()-h.SinceTick)).add("lease-ms", resp.Int(h.LeaseMs)).
-			add("renewals", resp.Int(int64(h.Renewals))).time("last-renewal", renewedMs(h))
+		f = f.Time("since", h.SinceMs).Add("held-ms", resp.Int(c.now()-h.SinceTick)).Add("lease-ms", resp.Int(h.LeaseMs)).
+			Add("renewals", resp.Int(int64(h.Renewals))).Time("last-renewal", renewedMs(h))
 	}
-	return f.text("note", h.Note).reply()
+	return f.Text("note", h.Note).Reply()
 }
 
 // holdersOf lists who holds a lock; whose lease is over does not.
@@ -234,25 +235,18 @@ func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
 
 // lockGrants are the grants of holders of some keys.
 type lockGrants struct {
-	found map[lockGrant]*lockEvent // nil: not found, or not yet
-	keys  map[uint32]bool          // the hashes of their names
-}
-
-// lockGrant names one. Those of a hash have one fence.
-type lockGrant struct {
-	fence uint64
-	token string
+	found map[history.Grant]*history.Event // nil: not found, or not yet
+	keys  map[uint32]bool                  // the hashes of their names
 }
 
 func newGrants() lockGrants {
-	return lockGrants{found: map[lockGrant]*lockEvent{}, keys: map[uint32]bool{}}
+	return lockGrants{found: map[history.Grant]*history.Event{}, keys: map[uint32]bool{}}
 }
 
-func grantOf(h *value.Holder) lockGrant { return lockGrant{h.Fence, h.Token} }
-func (e *lockEvent) grant() lockGrant   { return lockGrant{e.fence, e.token} }
+func grantOf(h *value.Holder) history.Grant { return history.Grant{Fence: h.Fence, Token: h.Token} }
 
 func (g lockGrants) want(key string, holders []*value.Holder) {
-	g.keys[eventHash(key)] = true
+	g.keys[history.Hash(key)] = true
 	for _, h := range holders {
 		g.found[grantOf(h)] = nil
 	}
@@ -260,13 +254,13 @@ func (g lockGrants) want(key string, holders []*value.Holder) {
 
 // findGrants looks for the grants among the events of the keys.
 func (c *ctx) findGrants(g lockGrants) error {
-	if err := c.m.pay(c.m.events.work(0)); err != nil {
+	if err := c.m.pay(c.m.events.Work(0)); err != nil {
 		return err
 	}
-	c.m.events.eachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *lockEvent) {
+	c.m.events.EachOf(func(hash uint32) bool { return g.keys[hash] }, func(e *history.Event) {
 		c.m.spend(2 * value.FarWork)
-		if _, wanted := g.found[e.grant()]; wanted && e.kind == eventGranted {
-			g.found[e.grant()] = e.copy()
+		if _, wanted := g.found[e.Grant()]; wanted && e.Kind == history.Granted {
+			g.found[e.Grant()] = e.Copy()
 		}
 	})
 	return nil

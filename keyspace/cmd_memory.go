@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"lockd/keyspace/history"
 	"lockd/resp"
 )
 
@@ -172,8 +173,8 @@ func (m *Machine) Metrics() []resp.Metric {
 		Name: "lockd_lock_events_total", Kind: resp.Counter, Labels: []string{"event"},
 		Help: "What has become of locks, in the words of LOCKS HISTORY, since this node was started.",
 	}
-	for kind := eventGranted; kind < eventsEnd; kind++ {
-		events.Add(float64(m.seen.events[kind]), eventNames[kind])
+	for kind := history.Granted; kind < history.Kinds; kind++ {
+		events.Add(float64(m.seen.events[kind]), kind.String())
 	}
 	return []resp.Metric{
 		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),

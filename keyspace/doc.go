@@ -10,11 +10,9 @@
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, and the commands that are elsewhere
 //	level.go     what belongs to which level of the cluster
-//	news.go      what subscribers, and holders of locks, are told of what becomes of them
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
-//	fields.go    the maps that commands about locks answer
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
 //	deadlock.go  owners that wait for each other
@@ -24,7 +22,7 @@
 //	hold.go      a cluster that was restored grants no lock that it does not know
 //	holders.go   what the nodes whose clients hold locks ask about them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	fate.go      what becomes of locks, as store notes it    events.go  the log of that
+//	fate.go      what becomes of locks, as store notes it
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
@@ -42,7 +40,6 @@
 //	deadlock.go -> line.go   and his place in line
 //	block.go -> wake.go      a library's waiters are served, too
 //	db.go -> wake.go         the same of a library's
-//	fate.go -> news.go       what becomes of a lock is told
 //	fate.go -> hashlock.go   of a hash, too
 //	entry.go -> hashlock.go  which a mark says to be one
 //	cmd_block.go -> table.go what looks up the command that waits
@@ -53,6 +50,7 @@
 //	arg/         the arguments that several families have
 //	check/       the values of settings
 //	doctor/      what is wrong with the locks of programs
+//	history/     the log of what becomes of locks, and how it is told
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -23,13 +24,13 @@ type cause struct {
 	script    bool   // a script calls it
 	condition bool   // it takes what is free, or compares the token; a script may have
 	client    resp.Sender
-	how       eventKind // what becomes of the lock, where store can not see it
-	reason    string    // of LOCKS FORCE
-	waitedMs  int64     // the command had waited
+	how       history.Kind // what becomes of the lock, where store can not see it
+	reason    string       // of LOCKS FORCE
+	waitedMs  int64        // the command had waited
 }
 
 // leaseIsOver is the cause of what ends by itself.
-var leaseIsOver = cause{how: eventExpired}
+var leaseIsOver = cause{how: history.Expired}
 
 // cause is that of what a waiter is served.
 func (w *waiter) cause(now int64) cause {
@@ -87,7 +88,7 @@ type lockName struct {
 	why     *cause
 	db      int
 	key     string
-	permits int64 // see lockEvent
+	permits int64 // see history.Event
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
@@ -187,15 +188,12 @@ func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
 	})
 }
 
-// sharedPermits are the permits of an event of a lock that is SHARED.
-const sharedPermits = -1
-
 func permitsOf(l *value.Lock) int64 {
 	switch {
 	case l == nil:
 		return 0
 	case l.Permits() == 0:
-		return sharedPermits
+		return history.SharedPermits
 	}
 	return int64(l.Permits())
 }
@@ -204,9 +202,9 @@ func (m *Machine) noteGrant(of lockName, h *value.Holder) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	m.note(of.why, &lockEvent{
-		kind: eventGranted, db: of.db, tick: m.now, key: of.key, token: h.Token, owner: h.Owner, note: h.Note,
-		fence: h.Fence, permits: of.permits, waitedMs: of.why.waitedMs, leaseMs: h.LeaseMs,
+	m.note(of.why, &history.Event{
+		Kind: history.Granted, DB: of.db, Tick: m.now, Key: of.key, Token: h.Token, Owner: h.Owner, Note: h.Note,
+		Fence: h.Fence, Permits: of.permits, WaitedMs: of.why.waitedMs, LeaseMs: h.LeaseMs,
 	})
 }
 
@@ -218,20 +216,20 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	}
 	kind, tick := of.why.how, m.now
 	switch {
-	case kind == eventExpired:
+	case kind == history.Expired:
 		tick = min(tick, h.Tick)
-	case kind != eventNone:
+	case kind != history.None:
 	case overwritten:
-		kind = eventOverwritten
+		kind = history.Overwritten
 	case of.why.condition, h.Client != 0 && h.Client == clientHash(of.why.client):
-		kind = eventReleased
+		kind = history.Released
 	default:
-		kind = eventDeleted
+		kind = history.Deleted
 	}
-	m.note(of.why, &lockEvent{
-		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
-		permits: of.permits, reason: of.why.reason,
-		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: uint64(h.Renewals), renewedMs: renewedMs(h),
+	m.note(of.why, &history.Event{
+		Kind: kind, DB: of.db, Tick: tick, Key: of.key, Token: h.Token, Owner: h.Owner, Fence: h.Fence,
+		Permits: of.permits, Reason: of.why.reason,
+		HeldMs: max(0, tick-h.SinceTick), LeaseMs: h.LeaseMs, Renewals: uint64(h.Renewals), RenewedMs: renewedMs(h),
 	})
 }
 
@@ -248,51 +246,46 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	if w.kind != lockLine || !m.notes(w.keys[0]) {
 		return
 	}
-	e := &lockEvent{
-		kind: eventGone, db: w.db, tick: m.now, key: w.keys[0], token: w.lock.token, owner: w.lock.owner,
-		permits: w.lock.eventPermits(),
+	e := &history.Event{
+		Kind: history.Gone, DB: w.db, Tick: m.now, Key: w.keys[0], Token: w.lock.token, Owner: w.lock.owner,
+		Permits: w.lock.eventPermits(),
 	}
 	switch {
 	case how == resp.BlockTimedOut:
-		e.kind, e.tick = eventGaveUp, min(m.now, w.end)
+		e.Kind, e.Tick = history.GaveUp, min(m.now, w.end)
 	case how != resp.BlockServed:
 	case reply.Str == errTokenElsewhere:
-		e.kind = eventReplaced
+		e.Kind = history.Replaced
 	case reply.IsErr():
-		e.kind, e.reason = eventRefused, reply.Str
+		e.Kind, e.Reason = history.Refused, reply.Str
 	default:
-		e.kind = eventLeft
+		e.Kind = history.Left
 	}
-	e.waitedMs = w.waitedMs(e.tick)
+	e.WaitedMs = w.waitedMs(e.Tick)
 	m.note(&cause{client: w.client}, e)
 }
 
 // eventPermits are those that a request asks for.
 func (l *lockRequest) eventPermits() int64 {
 	if l.shared {
-		return sharedPermits
+		return history.SharedPermits
 	}
 	return int64(l.permits)
 }
 
 // noteLocksOf notes what becomes of all locks of a database.
-func (m *Machine) noteLocksOf(why *cause, kind eventKind, db, other int) {
+func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
 	if m.noting && m.dbs[db].keys.len() > 0 {
-		m.note(why, &lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
+		m.note(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
 	}
 }
 
 // note adds an event, and tells of it.
-func (m *Machine) note(why *cause, e *lockEvent) {
+func (m *Machine) note(why *cause, e *history.Event) {
 	m.complete(why, e)
-	var record []byte
-	if m.events.begun {
-		record = m.events.add(e)
-	} else {
-		record = appendEvent(make([]byte, 0, e.size()), e)
-	}
+	record := m.events.Add(e)
 	if m.journal == nil {
-		m.events.trim(m.settings.historyMax)
+		m.events.Trim(m.settings.historyMax)
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
@@ -300,13 +293,13 @@ func (m *Machine) note(why *cause, e *lockEvent) {
 }
 
 // complete says whose doing an event is, and when it was.
-func (m *Machine) complete(why *cause, e *lockEvent) {
-	e.by, e.script, e.client = why.by, why.script, why.client
-	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+func (m *Machine) complete(why *cause, e *history.Event) {
+	e.By, e.Script, e.Client = why.by, why.script, why.client
+	e.WallMs = m.wallUs/1000 - (m.now - e.Tick)
 }
 
 // tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
 // locks.
 func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
-	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: newsOf(m.settings.showTokens)})
+	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
 }

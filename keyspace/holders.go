@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -12,10 +13,10 @@ import (
 func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
 	if again && c.m.applying && c.m.leaseOf(lock).Held {
-		e := lockEvent{kind: eventGranted, db: c.db, tick: c.m.now, key: l.key, token: l.token, fence: lock.Fence}
-		e.leaseMs = l.leaseMs
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
+		e.LeaseMs = l.leaseMs
 		c.m.complete(&c.why, &e)
-		c.m.tellLock(resp.MessageHeld, appendEvent(nil, &e))
+		c.m.tellLock(resp.MessageHeld, history.Append(nil, &e))
 	}
 	return fence
 }
@@ -27,7 +28,7 @@ func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 	for i, l := range locks {
 		if leases[i] = m.leaseOf(l); !leases[i].Held {
 			leases[i].How = resp.LockUnknown
-			hash := eventHash(l.Key)
+			hash := history.Hash(l.Key)
 			lost[hash] = append(lost[hash], i)
 		}
 	}
@@ -63,26 +64,26 @@ func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 // known to have had.
 func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost map[uint32][]int) {
 	ended := make([]bool, len(locks))
-	end := func(i int, e *lockEvent) {
-		leases[i].How, leases[i].Script, leases[i].Client = eventNames[e.kind], e.script, e.client
+	end := func(i int, e *history.Event) {
+		leases[i].How, leases[i].Script, leases[i].Client = e.Kind.String(), e.Script, e.Client
 		ended[i] = true
 	}
 	wanted := func(hash uint32) bool { return hash == 0 || lost[hash] != nil }
-	m.events.eachOf(wanted, func(e *lockEvent) {
-		if e.key == "" {
+	m.events.EachOf(wanted, func(e *history.Event) {
+		if e.Key == "" {
 			for i, l := range locks {
-				if !leases[i].Held && !ended[i] && l.DB == e.db {
+				if !leases[i].Held && !ended[i] && l.DB == e.DB {
 					end(i, e)
 				}
 			}
 			return
 		}
-		for _, i := range lost[eventHash(e.key)] {
+		for _, i := range lost[history.Hash(e.Key)] {
 			switch l := locks[i]; {
-			case e.db != l.DB || e.key != l.Key || e.token != l.Token:
-			case e.kind == eventGranted:
+			case e.DB != l.DB || e.Key != l.Key || e.Token != l.Token:
+			case e.Kind == history.Granted:
 				ended[i] = false
-			case e.kind.ends():
+			case e.Kind.Ends():
 				end(i, e)
 			}
 		}

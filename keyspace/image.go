@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp/acl"
 )
@@ -32,7 +33,7 @@ import (
 //	session   id until n { from to }
 //	waiter    session number seq db end n { argument } known [client]
 //	client    id name addr node
-//	events    first next since whole { event }    an event as appendEvent writes it, behind its length
+//	events    first next since whole { event }    an event as history.Append writes it, behind its length
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
 // hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared
@@ -64,7 +65,7 @@ type frozen struct {
 	functions           functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
-	events              eventLog
+	events              history.Log
 	digest              digest
 }
 
@@ -81,7 +82,7 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
 		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.copy(),
-		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.copy(), digest: m.digest,
+		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
@@ -114,7 +115,7 @@ func (f *frozen) write(dst io.Writer) error {
 		})
 	}
 	f.blocked.write(w)
-	f.events.write(w)
+	f.events.Write(w)
 	w.U64(uint64(f.digest))
 	return w.Finish()
 }
@@ -170,7 +171,7 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.readBlocked(r)
 	}
 	if version >= 7 {
-		next.events = readEvents(r)
+		next.events = history.ReadLog(r)
 	}
 	if version >= 5 {
 		next.digest = digest(r.U64())

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/check"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -75,7 +76,7 @@ var parameters = []parameter{
 	{name: nameScriptSteps, value: "10000000", check: check.Number(1000, 1_000_000_000)},
 	{name: nameScriptMemory, value: "67108864", check: check.Memory(1 << 20)},
 	{name: nameLockPattern, value: "*", check: check.Text(lockPatternBytesMax)},
-	{name: nameLockHistory, value: "100000", check: check.Number(0, lockHistoryMax)},
+	{name: nameLockHistory, value: "100000", check: check.Number(0, history.EventsMax)},
 	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
 	{name: nameLockWake, value: "yes", check: check.YesNo},
 	{name: nameLockHold, value: "-1", check: check.Number(-1, maxInt), seldom: true},
