@@ -8,26 +8,23 @@
 //
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
-//	table.go     the rows of all families, and the commands that are elsewhere
-//	level.go     what belongs to which level of the cluster
+//	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
 //	wake.go      waking those who wait by a library
 //	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
 //	             with the libraries that they keep
 //	script.go    a running script: its calls
-//	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
-//	deadlock.go  owners that wait for each other
+//	block.go     who waits for a key, and how they are served
+//	line.go      those in line for a lock, and owners that wait for each other
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
-//	hold.go      a cluster that was restored grants no lock that it does not know
-//	holders.go   what the nodes whose clients hold locks ask about them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	fate.go      what becomes of locks, as store notes it
+//	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a
+//	             restored cluster does not know
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
-//	users.go     who users are
 //	lease.go     which key ends first
 //	entry.go     a key with all that belongs to it, and the tree of them
 //
@@ -36,8 +33,6 @@
 //	db.go -> block.go        what store notes for those who wait
 //	db.go -> line.go         the same of those in line
 //	line.go -> block.go      who is in line waits, too
-//	deadlock.go -> block.go  whose wait is ended
-//	deadlock.go -> line.go   and his place in line
 //	block.go -> wake.go      a library's waiters are served, too
 //	db.go -> wake.go         the same of a library's
 //	fate.go -> hashlock.go   of a hash, too

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/keyspace/arg"
@@ -302,4 +303,151 @@ func (m *Machine) complete(why *cause, e *history.Event) {
 // locks.
 func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
 	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
+}
+
+// A cluster that was restored from a backup knows nothing of the locks that were granted after it was made. So for a
+// while, which the setting lock-hold-until says in the log clock, it grants no lock that it does not know: whoever
+// holds one goes on, renews it and releases it. What would grant one is taken back as a whole.
+
+// A command that refuses for it answers this, with the milliseconds that are left. LOADING is what clients try again.
+const errHoldFmt = "LOADING this cluster was restored from a backup: for %d ms it grants no lock that the backup does " +
+	"not know"
+
+// hold is the part of a running command that is about this.
+type hold struct {
+	guards  bool // what the command does can be taken back
+	watched bool // its request is a transaction that has watched keys
+	met     bool // it would have granted a lock
+}
+
+// holds reports whether no lock is granted yet.
+func (m *Machine) holds() bool { return m.tick <= m.settings.holdUntil }
+
+func (m *Machine) holdError() resp.Reply {
+	return resp.Errf(errHoldFmt, m.settings.holdUntil-m.tick+1)
+}
+
+// noteHeld notes that the running command grants somebody a lock: store has made next of was.
+func (m *Machine) noteHeld(why *cause, key string, was, next *entry) {
+	if m.hold.guards && next != nil && (m.grantsNew(why, key, was, next) || grantsMore(was, next)) {
+		m.hold.met = true
+	}
+}
+
+// createsIf are commands that make a key only if it is absent, and are no locks as LOCKS has them.
+var createsIf = map[string]bool{"lock": true, "hsetnx": true, "renamenx": true, "copy": true, "move": true}
+
+// grantsNew reports whether a key that comes into being may be a lock: it does so under a condition, or in a script,
+// which may have looked. Of what a script makes only a string or a hash is one.
+func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
+	switch {
+	case was != nil:
+		return false
+	case next.lock() != nil:
+		return true
+	case why.script:
+		plain := next.agg() == nil || next.agg().Kind() == value.HashKind
+		return plain && !helpsRedisson(key)
+	}
+	return why.condition || m.hold.watched || createsIf[why.by]
+}
+
+// grantsMore reports whether somebody holds a lock of many who did not before.
+func grantsMore(was, next *entry) (more bool) {
+	if before, after := lockOf(was), next.lock(); after != nil {
+		eachMissing(after, before, func(*value.Holder) { more = true })
+		return more
+	}
+	before, after := was.hashLock(), next.hashLock()
+	if before == nil || after == nil {
+		return false
+	}
+	for i := range after.holders {
+		more = more || !slices.ContainsFunc(before.holders, after.holders[i].is)
+	}
+	return more
+}
+
+// What clients that hold locks ask of them, besides what they are told: see history/news.go.
+
+// tellAgain tells of a LOCK that answers a fence to a token that had the lock before, and answers that. Its client may be
+// another one, and is to hear of the loss, too; in the history it is a renewal like others.
+func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
+	if again && c.m.applying && c.m.leaseOf(lock).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
+		e.LeaseMs = l.leaseMs
+		c.m.complete(&c.why, &e)
+		c.m.tellLock(resp.MessageHeld, history.Append(nil, &e))
+	}
+	return fence
+}
+
+// Leases looks at locks; see cluster.Machine.
+func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
+	leases := make([]resp.Lease, len(locks))
+	lost := map[uint32][]int{} // by the hash of the key
+	for i, l := range locks {
+		if leases[i] = m.leaseOf(l); !leases[i].Held {
+			leases[i].How = resp.LockUnknown
+			hash := history.Hash(l.Key)
+			lost[hash] = append(lost[hash], i)
+		}
+	}
+	if len(lost) > 0 {
+		m.findLosses(locks, leases, lost)
+	}
+	return leases
+}
+
+// leaseOf looks at a lock as it is stored: one whose lease is over is held until an entry says so.
+func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
+	if l.DB < 0 || l.DB >= databases {
+		return lease
+	}
+	e, ok := m.dbs[l.DB].keys.get(l.Key)
+	if !ok {
+		return lease
+	}
+	var h value.Holder
+	switch held := e.lock(); {
+	case held != nil && held.Holder(l.Token) != nil:
+		h = *held.Holder(l.Token)
+	case e.mark() == isLock && e.str() == l.Token:
+		h = heldBy(e)
+	}
+	if h.LeaseMs == 0 || max(h.Fence, e.fence, m.dbs[l.DB].floor) != l.Fence {
+		return lease
+	}
+	return resp.Lease{Held: true, Until: h.Tick, LeaseMs: h.LeaseMs}
+}
+
+// findLosses looks in the history for how locks were lost: what ended the last that the token is
+// known to have had.
+func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost map[uint32][]int) {
+	ended := make([]bool, len(locks))
+	end := func(i int, e *history.Event) {
+		leases[i].How, leases[i].Script, leases[i].Client = e.Kind.String(), e.Script, e.Client
+		ended[i] = true
+	}
+	wanted := func(hash uint32) bool { return hash == 0 || lost[hash] != nil }
+	m.events.EachOf(wanted, func(e *history.Event) {
+		if e.Key == "" {
+			for i, l := range locks {
+				if !leases[i].Held && !ended[i] && l.DB == e.DB {
+					end(i, e)
+				}
+			}
+			return
+		}
+		for _, i := range lost[history.Hash(e.Key)] {
+			switch l := locks[i]; {
+			case e.DB != l.DB || e.Key != l.Key || e.Token != l.Token:
+			case e.Kind == history.Granted:
+				ended[i] = false
+			case e.Kind.Ends():
+				end(i, e)
+			}
+		}
+	})
 }
