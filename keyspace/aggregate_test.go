@@ -227,7 +227,7 @@ func TestAggregatesAreCopiedByGeneration(t *testing.T) {
 			if got := do(m, 1, onKey(f.show, "k")); got != first {
 				t.Errorf("after a script was taken back: %s, want %s", got, first)
 			}
-			if got := m.usedBytes() - m.library.bytes; got != used {
+			if got := m.usedBytes() - m.library.Bytes(); got != used {
 				t.Errorf("%d bytes after a script was taken back, %d before", got, used)
 			}
 			checkDerived(t, m)

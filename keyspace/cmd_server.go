@@ -277,7 +277,7 @@ func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
 	add := func(name string, value resp.Reply) { elems = append(elems, resp.Bulk(name), value) }
 	add("total.allocated", resp.Int(m.usedBytes()))
 	add("startup.allocated", resp.Int(0))
-	add("lua.caches", resp.Int(m.library.bytes))
+	add("lua.caches", resp.Int(m.library.Bytes()))
 	add("functions.caches", resp.Int(0))
 	for i, d := range m.dbs {
 		if n := d.keys.len(); n > 0 {
@@ -306,7 +306,7 @@ func (m *Machine) Info() []resp.Section {
 // comes first: some tools take the first name that begins so.
 func (m *Machine) infoMemory() resp.Section {
 	used, most, peak := m.usedBytes(), m.settings.maxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
-	scripts, functions := m.library.bytes, m.functions.bytes
+	scripts, functions := m.library.Bytes(), m.functions.Bytes()
 	s := resp.Section{Name: "Memory"}
 	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
 	bytes := func(name string, n int64) {
@@ -324,9 +324,9 @@ func (m *Machine) infoMemory() resp.Section {
 	bytes("used_memory_scripts", scripts+functions)
 	add("used_memory_scripts_eval", itoa(scripts))
 	add("used_memory_functions", itoa(functions))
-	add("number_of_cached_scripts", itoa(int64(m.library.bySHA.Len())))
-	add("number_of_functions", itoa(int64(m.functions.byName.Len())))
-	add("number_of_libraries", itoa(int64(m.functions.libraries.Len())))
+	add("number_of_cached_scripts", itoa(int64(m.library.Len())))
+	add("number_of_functions", itoa(int64(m.functions.Len())))
+	add("number_of_libraries", itoa(int64(m.functions.Libraries())))
 	bytes("maxmemory", most)
 	add("maxmemory_policy", "noeviction")
 	return s

@@ -10,8 +10,7 @@
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
 //	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
 //	wake.go      waking those who wait by a library
-//	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
-//	             with the libraries that they keep
+//	cmd_*.go     one file for each family of commands, its rows first
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served
 //	line.go      those in line for a lock, and owners that wait for each other
@@ -46,6 +45,7 @@
 //	check/       the values of settings
 //	doctor/      what is wrong with the locks of programs
 //	history/     the log of what becomes of locks, and how it is told
+//	library/     the scripts and functions that are kept
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

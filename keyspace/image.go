@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp/acl"
 )
@@ -61,8 +62,8 @@ type frozen struct {
 	settings            *settings
 	users               *acl.Users
 	usersRev            uint64
-	library             library
-	functions           functions
+	library             library.Scripts
+	functions           library.Functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
 	events              history.Log
@@ -81,8 +82,8 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	m.generation++
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
-		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.copy(),
-		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
+		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
+		functions: m.functions.Copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
@@ -103,8 +104,8 @@ func (f *frozen) write(dst io.Writer) error {
 	f.settings.write(w)
 	w.U64(f.usersRev)
 	writeUsers(f.users, w)
-	f.library.write(w)
-	f.functions.write(w)
+	f.library.Write(w)
+	f.functions.Write(w)
 	for _, d := range f.dbs {
 		w.U64(d.swapped)
 		w.U64(d.floor)
@@ -160,9 +161,9 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.usersRev = r.U64()
 		next.users = readUsers(r, next.known)
 	}
-	next.library = readLibrary(r)
+	next.library = library.ReadScripts(r)
 	if version >= 4 {
-		next.functions = readFunctions(r)
+		next.functions = library.ReadFunctions(r)
 	}
 	for db := range next.dbs {
 		next.readDatabase(r, buf, db, version)

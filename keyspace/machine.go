@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"lockd/keyspace/history"
+	"lockd/keyspace/library"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -26,8 +27,8 @@ type Machine struct {
 	settings  *settings
 	users     *acl.Users
 	usersRev  uint64 // counts their changes
-	library   library
-	functions functions
+	library   library.Scripts
+	functions library.Functions
 	stats     stats
 	blocked   blocked
 	events    history.Log
