@@ -194,7 +194,7 @@ func TestAggregates(t *testing.T) {
 			checkDerived(t, m)
 			checkDerived(t, restored(t, image(t, m)))
 			expect("DEL when empty", run("DEL {}", "k"), keepsEmpty)
-			if left := m.usedBytes() - m.events.bytes; left != 0 {
+			if left := m.usedBytes() - m.events.Bytes(); left != 0 {
 				t.Errorf("%d bytes are left of nothing", left)
 			}
 		})
@@ -227,7 +227,7 @@ func TestAggregatesAreCopiedByGeneration(t *testing.T) {
 			if got := do(m, 1, onKey(f.show, "k")); got != first {
 				t.Errorf("after a script was taken back: %s, want %s", got, first)
 			}
-			if got := m.usedBytes() - m.library.bytes; got != used {
+			if got := m.usedBytes() - m.library.Bytes(); got != used {
 				t.Errorf("%d bytes after a script was taken back, %d before", got, used)
 			}
 			checkDerived(t, m)

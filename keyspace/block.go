@@ -629,3 +629,32 @@ func (m *Machine) readPending(args resp.Args) (pending, bool) {
 	reply := row.Run(&ctx{m: m, block: &call}, args)
 	return call.pending, !reply.IsErr()
 }
+
+// clientOverheadBytes is what a client counts for beside its texts.
+const clientOverheadBytes = 80
+
+func clientBytes(s resp.Sender) int64 {
+	if s == "" {
+		return 0
+	}
+	c := s.Client()
+	return clientOverheadBytes + int64(len(c.Name)+len(c.Addr)+len(c.Node))
+}
+
+func writeClient(w *value.Writer, s resp.Sender) {
+	if w.Flag(s != ""); s != "" {
+		c := s.Client()
+		w.U64(c.ID)
+		w.Text(c.Name)
+		w.Text(c.Addr)
+		w.Text(c.Node)
+	}
+}
+
+func readClient(r *value.Reader) resp.Sender {
+	if r.Version < 7 || !r.Flag() {
+		return ""
+	}
+	c := resp.Client{ID: r.U64(), Name: r.Text(), Addr: r.Text(), Node: r.Text()}
+	return c.Sender()
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -242,7 +243,7 @@ func cmdRenameNX(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rename(from, to string) {
 	e := c.lookup(from)
 	c.delete(to)
-	c.why.how = eventMoved
+	c.why.how = history.Moved
 	c.m.store(&c.why, c.db, to, nil, movedEntry(to, e, e.value()))
 	c.delete(from)
 	c.notify(notifyGeneric, "rename_from", from)
@@ -312,7 +313,7 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 	if e == nil || c.lookupIn(to, key) != nil {
 		return resp.Int(0)
 	}
-	c.why.how = eventMoved
+	c.why.how = history.Moved
 	c.m.store(&c.why, to, key, nil, movedEntry(key, e, e.value()))
 	c.delete(key)
 	c.notify(notifyGeneric, "move_from", key)
@@ -421,7 +422,7 @@ func (m *Machine) flush(why *cause, db int) {
 	if m.journal != nil {
 		m.journal.release(m.dbs[db])
 	}
-	m.noteLocksOf(why, eventFlushed, db, 0)
+	m.noteLocksOf(why, history.Flushed, db, 0)
 	m.dbs[db] = newDatabase()
 	m.noteAllFreed(db)
 }
@@ -456,8 +457,8 @@ func swapIndex(number, text string) (n int64, err error) {
 // key now, so each gets a new fence.
 func (m *Machine) swap(why *cause, a, b int) {
 	m.replaceDatabases()
-	m.noteLocksOf(why, eventSwapped, a, b)
-	m.noteLocksOf(why, eventSwapped, b, a)
+	m.noteLocksOf(why, history.Swapped, a, b)
+	m.noteLocksOf(why, history.Swapped, b, a)
 	m.sequence++
 	m.nextFence()
 	m.dbs[a], m.dbs[b] = m.dbs[b], m.dbs[a]

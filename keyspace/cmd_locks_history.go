@@ -2,10 +2,13 @@ package keyspace
 
 import (
 	"slices"
-	"strings"
 
+	"lockd/keyspace/arg"
+	"lockd/keyspace/doctor"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
+	"lockd/resp/sight"
 )
 
 // What has become of a lock: LOCKS HISTORY.
@@ -26,31 +29,31 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 		if err := c.m.pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		list[i] = describeEvent(&events[i], c.m.settings.showTokens).reply()
+		list[i] = events[i].Describe(c.m.settings.showTokens).Reply()
 		if size += list[i].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
 	}
-	f := replyFields{}
+	f := history.Fields{}
 	if o.paged {
-		f = f.add("cursor", cursorReply(found.next))
+		f = f.Add("cursor", cursorReply(found.next))
 	}
-	return f.time("known-since", c.m.events.knownSinceMs()).add("events", resp.Array(list...)).reply()
+	return f.Time("known-since", c.m.events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
 }
 
 // foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
 type foundEvents struct {
 	o      *locksOptions
-	events []lockEvent // those at the end
-	next   uint64      // the number of the first one behind them, with which the next piece begins; 0: none
+	events []history.Event // those at the end
+	next   uint64          // the number of the first one behind them, with which the next piece begins; 0: none
 }
 
-func (f *foundEvents) add(e *lockEvent) {
+func (f *foundEvents) add(e *history.Event) {
 	switch {
-	case e.wallMs < f.o.fromMs || e.wallMs > f.o.toMs || e.number < f.o.cursor || f.next != 0:
+	case e.WallMs < f.o.fromMs || e.WallMs > f.o.toMs || e.Number < f.o.cursor || f.next != 0:
 		return
 	case f.o.paged && len(f.events) == f.o.count:
-		f.next = e.number
+		f.next = e.Number
 		return
 	}
 	if f.events = append(f.events, *e); len(f.events) > 2*f.o.count {
@@ -60,74 +63,226 @@ func (f *foundEvents) add(e *lockEvent) {
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
 // a lock of its.
-func (c *ctx) historyOf(key string, visit func(e *lockEvent)) error {
-	held := map[lockGrant]bool{}
+func (c *ctx) historyOf(key string, visit func(e *history.Event)) error {
+	held := map[history.Grant]bool{}
 	c.m.spend(value.HashWork * int64(len(key)))
-	return c.eachEvent(eventHash(key), func(e *lockEvent) {
+	return c.eachEvent(history.Hash(key), func(e *history.Event) {
 		switch {
-		case e.db != c.db || e.key != key && e.key != "":
+		case e.DB != c.db || e.Key != key && e.Key != "":
 			return
-		case e.kind == eventGranted:
-			held[e.grant()] = true
-		case e.kind == eventFlushed || e.kind == eventSwapped:
+		case e.Kind == history.Granted:
+			held[e.Grant()] = true
+		case e.Kind == history.Flushed || e.Kind == history.Swapped:
 			if len(held) == 0 {
 				return
 			}
 			clear(held)
-		case e.kind.ends():
-			delete(held, e.grant())
+		case e.Kind.Ends():
+			delete(held, e.Grant())
 		}
 		visit(e)
 	})
 }
 
-// eachEvent is eventLog.each, with its work.
-func (c *ctx) eachEvent(hash uint32, visit func(e *lockEvent)) error {
-	if err := c.m.pay(c.m.events.work(hash)); err != nil {
+// eachEvent is history.Log.each, with its work.
+func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event)) error {
+	if err := c.m.pay(c.m.events.Work(hash)); err != nil {
 		return err
 	}
-	c.m.events.each(hash, func(e *lockEvent) {
+	c.m.events.Each(hash, func(e *history.Event) {
 		c.m.spend(2 * value.FarWork)
 		visit(e)
 	})
 	return nil
 }
 
-// describeEvent are the fields of an event; its token is shown whole or not.
-func describeEvent(e *lockEvent, whole bool) replyFields {
-	f := newFields().time("time", e.wallMs).add("tick", resp.Int(e.tick)).add("event", resp.Bulk(eventNames[e.kind]))
-	if e.key == "" {
-		f = f.command(e.command(), e.client)
-		if e.kind == eventSwapped {
-			f = f.add("db", resp.Int(int64(e.otherDB)))
-		}
-		return f
+// What has become of a token's lock, in a sentence: LOCKS WHY.
+
+func cmdLocksWhy(c *ctx, args resp.Args) resp.Reply {
+	key, token := args[2], args[3]
+	if err := checkToken(token); err != nil {
+		return resp.Fail(err)
 	}
-	f = f.text("token", shownToken(e.token, whole)).text("owner", e.owner).add("mode", resp.Bulk(modeOf(e.permits)))
-	if e.fence != 0 {
-		f = f.add("fence", resp.Int(int64(e.fence)))
+	if said, err := c.sayNow(key, token); said != "" || err != nil {
+		return bulkOrFail(said, err)
 	}
-	f = f.command(e.command(), e.client)
-	switch {
-	case e.kind == eventGranted:
-		f = f.add("waited-ms", resp.Int(e.waitedMs)).add("lease-ms", resp.Int(e.leaseMs)).text("note", e.note)
-	case e.kind.ends():
-		f = f.add("held-ms", resp.Int(e.heldMs)).add("lease-ms", resp.Int(e.leaseMs)).
-			add("renewals", resp.Int(int64(e.renewals))).time("last-renewal", e.renewedMs)
-	default:
-		f = f.add("waited-ms", resp.Int(e.waitedMs))
+	var s history.Story
+	err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) })
+	if err != nil {
+		return resp.Fail(err)
 	}
-	if e.reason != "" {
-		f = f.text("reason", e.reason)
-	}
-	return f
+	return resp.Bulk(s.Say(key, token, c.m.settings.showTokens, c.m.events.KnownSinceMs()))
 }
 
-// command is who did it, in the words of people.
-func (e *lockEvent) command() string {
-	name := strings.ToUpper(strings.ReplaceAll(e.by, "|", " "))
-	if e.script {
-		name += " in a script"
+func bulkOrFail(s string, err error) resp.Reply {
+	if err != nil {
+		return resp.Fail(err)
 	}
-	return name
+	return resp.Bulk(s)
+}
+
+// sayNow says whether a token holds a lock, or stands in its line; "" if neither.
+func (c *ctx) sayNow(key, token string) (string, error) {
+	if e := c.lookup(key); e != nil {
+		for _, h := range c.holdersOf(e) {
+			if history.FitsToken(h.Token, token) && h.LeaseMs != 0 {
+				return c.sayHeld(key, h), nil
+			}
+		}
+	}
+	k := lineKey{c.db, key}
+	if err := c.m.pay(holderWork * int64(c.m.blocked.lines[k])); err != nil {
+		return "", err
+	}
+	before := int64(0)
+	for w := c.m.blocked.next(k.ready(), 0); w != nil; w = c.m.blocked.next(k.ready(), w.seq) {
+		if history.FitsToken(w.lock.token, token) {
+			return c.m.shownToken(w.lock.token) + " has waited for " + key + " for " + itoa(w.waitedMs(c.now())) +
+				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.left(c.now())) + " ms more.", nil
+		}
+		before++
+	}
+	return "", nil
+}
+
+func (c *ctx) sayHeld(key string, h *value.Holder) string {
+	said := c.m.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
+		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), renewedMs(h))
+	if h.Tick == value.NoLeaseTick {
+		return said + "; it has no lease now."
+	}
+	return said + "; its lease of " + itoa(h.LeaseMs) + " ms has " + itoa(max(0, h.Tick-c.now())) + " ms left."
+}
+
+// Limits of LOCKS DOCTOR and LOCKS ADVICE.
+const (
+	doctorEventsMax = 200_000           // the newest of them are looked at
+	doctorEventWork = 8 * value.FarWork // for each
+)
+
+// openCase gathers what is known of all locks, or of those that match.
+func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
+	report, err := sight.Read(c.m.sightings)
+	if err != nil {
+		return nil, resp.Errorf("ERR what the node has seen cannot be read: %v", err)
+	}
+	count := min(c.m.events.Count(), doctorEventsMax)
+	work := doctorEventWork*int64(count) + value.FarWork*int64(len(report.Sightings))
+	if err := c.m.pay(work + value.SortWork(count, int64(8*count))); err != nil {
+		return nil, err
+	}
+	d, skip := doctor.New(report, c.wallMs()), c.m.events.Count()-count
+	err = c.eachEvent(0, func(e *history.Event) {
+		if skip--; skip >= 0 || c.m.tired() {
+			return
+		}
+		if match != nil && e.Key != "" {
+			before := match.Work()
+			matches := match.Matches(e.Key)
+			if c.m.spend(match.Work() - before); !matches {
+				return
+			}
+		}
+		d.Add(forDoctor(e))
+	})
+	if err == nil && match != nil && match.Exceeded() {
+		err = resp.Error(arg.ErrGlob)
+	}
+	return d, err
+}
+
+// forDoctor is an event as the doctor knows it.
+func forDoctor(e *history.Event) *doctor.Event {
+	d := &doctor.Event{
+		DB: e.DB, Key: e.Key, Token: e.Token, Fence: e.Fence, AtMs: e.WallMs, By: e.By, Script: e.Script,
+		Several: e.Permits != 0, Client: e.Client.Known(), WaitedMs: e.WaitedMs, HeldMs: e.HeldMs, LeaseMs: e.LeaseMs,
+	}
+	switch {
+	case e.Key == "":
+		d.Kind = doctor.AllEnded
+	case e.Kind == history.Granted:
+		d.Kind = doctor.Granted
+	case e.Kind == history.Released:
+		d.Kind = doctor.Released
+	case e.Kind == history.Deleted:
+		d.Kind = doctor.Deleted
+	case e.Kind == history.Expired:
+		d.Kind = doctor.Expired
+	case e.Kind.Ends():
+		d.Kind = doctor.Ended
+	default:
+		d.Kind = doctor.Waited
+	}
+	return d
+}
+
+func cmdLocksDoctor(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 2 {
+		return resp.Err(resp.ErrSyntax)
+	}
+	d, err := c.openCase(nil)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	c.examine(d)
+	findings := []resp.Reply{}
+	for _, f := range d.Findings() {
+		findings = append(findings, history.NewFields().Text("mistake", f.Mistake.String()).Text("keys", f.Template).
+			Add("count", resp.Int(f.Count)).Text("example", f.Example).Text("client", f.Who()).
+			Text("says", f.Says()).Reply())
+	}
+	return c.knownBy(&d.Report).Add("findings", resp.Array(findings...)).Reply()
+}
+
+// examine looks up the locks that the doctor asks about.
+func (c *ctx) examine(d *doctor.Case) {
+	for _, s := range d.StillTaken() {
+		if s.DB < databases {
+			e := (&ctx{m: c.m, at: c.at, db: s.DB}).lookup(s.Key)
+			if e != nil && e.mark() == mayBeLock && !e.deadline.set() {
+				d.NoLease(s, e.str())
+			}
+		}
+	}
+	for _, s := range d.Suspects() {
+		e := (&ctx{m: c.m, at: c.at, db: s.DB}).lookup(s.Key)
+		if e == nil {
+			continue
+		}
+		for _, h := range c.holdersOf(e) {
+			if h.Fence == s.Fence {
+				s.Renewed(d, uint64(h.Renewals))
+			}
+		}
+	}
+}
+
+// knownBy begins an answer with the times from which on the log, and the node that was asked, know everything.
+func (c *ctx) knownBy(report *sight.Report) history.Fields {
+	return history.NewFields().Time("known-since", c.m.events.KnownSinceMs()).Text("node", report.Node).
+		Time("seen-since", report.SinceMs)
+}
+
+func cmdLocksAdvice(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 3 {
+		return resp.Err(resp.ErrSyntax)
+	}
+	var match *arg.Glob
+	if len(args) == 3 {
+		match = arg.NewGlob(args[2])
+	}
+	d, err := c.openCase(match)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	d.Findings()
+	locks := []resp.Reply{}
+	for _, a := range d.Advice() {
+		locks = append(locks, history.NewFields().Text("keys", a.Template).Add("acquisitions", resp.Int(int64(a.Acquisitions))).
+			Ms("hold-p50-ms", a.Hold.P50).Ms("hold-p99-ms", a.Hold.P99).Ms("hold-max-ms", a.Hold.Max).
+			Ms("lease-ms", a.LeaseMs).Add("expired", resp.Int(int64(a.Expired))).
+			Add("expired-in-use", resp.Int(int64(a.InUse))).
+			Ms("wait-p50-ms", a.Wait.P50).Ms("wait-p99-ms", a.Wait.P99).Ms("lease-enough-ms", a.EnoughMs).Reply())
+	}
+	return c.knownBy(&d.Report).Add("locks", resp.Array(locks...)).Reply()
 }

@@ -1,13 +1,10 @@
 package keyspace
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"strings"
 
-	"github.com/tidwall/btree"
-
 	"lockd/keyspace/arg"
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -69,6 +66,68 @@ var scriptRows = []resp.Row[command]{
 	}}),
 }
 
+var functionRows = []resp.Row[command]{
+	{Spec: resp.Spec{
+		Name: "fcall", Arity: -3,
+		Flags: resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys |
+			resp.MovableKeys | resp.MayReplicate,
+		Keys:  resp.EvalKeys,
+		Group: "scripting", Since: "7.0.0", Summary: "Invoke a function",
+		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+	}, Run: cmdFCall},
+	{Spec: resp.Spec{
+		Name: "fcall_ro", Arity: -3,
+		Flags: resp.ReadOnly | resp.NoScript | resp.Stale | resp.SkipMonitor | resp.NoMandatoryKeys | resp.MovableKeys,
+		Keys:  resp.EvalKeys,
+		Group: "scripting", Since: "7.0.0", Summary: "Invoke a read-only function",
+		Syntax: "function numkeys [key [key ...]] [arg [arg ...]]",
+	}, Run: cmdFCallRO},
+	resp.WithHelp("7.0.0", always, resp.Row[command]{Spec: resp.Spec{
+		Name: "function", Arity: -2,
+		Group: "scripting", Since: "7.0.0", Summary: "A container for function commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "function|load", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.NoScript,
+			Group: "scripting", Since: "7.0.0",
+			Summary: "Create a function with the given arguments (name, code, description)",
+			Syntax:  "[REPLACE] function-code",
+		}, Run: cmdFunctionLoad},
+		{Spec: resp.Spec{
+			Name: "function|delete", Arity: 3, Flags: resp.Write | resp.NoScript,
+			Group: "scripting", Since: "7.0.0", Summary: "Delete a function by name",
+			Syntax: "library-name",
+		}, Run: cmdFunctionDelete},
+		{Spec: resp.Spec{
+			Name: "function|flush", Arity: -2, Flags: resp.Write | resp.NoScript,
+			Group: "scripting", Since: "7.0.0", Summary: "Deleting all functions",
+			Syntax: "[ASYNC | SYNC]",
+		}, Run: cmdFunctionFlush},
+		{Spec: resp.Spec{
+			Name: "function|list", Arity: -2, Flags: resp.NoScript,
+			Group: "scripting", Since: "7.0.0", Summary: "List information about all the functions",
+			Syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+		}, Run: cmdFunctionList},
+		{Spec: resp.Spec{
+			Name: "function|dump", Arity: 2, Flags: resp.NoScript,
+			Group: "scripting", Since: "7.0.0", Summary: "Dump all functions into a serialized binary payload",
+		}, Run: cmdFunctionDump},
+		{Spec: resp.Spec{
+			Name: "function|restore", Arity: -3, Flags: resp.Write | resp.DenyOOM | resp.NoScript,
+			Group: "scripting", Since: "7.0.0", Summary: "Restore all the functions on the given payload",
+			Syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
+		}, Run: cmdFunctionRestore},
+		{Spec: resp.Spec{
+			Name: "function|stats", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
+			Group: "scripting", Since: "7.0.0",
+			Summary: "Return information about the function currently running (name, description, duration)",
+		}, Run: cmdFunctionStats},
+		{Spec: resp.Spec{
+			Name: "function|kill", Arity: 2, Flags: resp.NoScript | resp.AllowBusy,
+			Group: "scripting", Since: "7.0.0", Summary: "Kill the function currently in execution.",
+		}, Run: cmdScriptKill},
+	}}),
+}
+
 func cmdEval(c *ctx, args resp.Args) resp.Reply      { return c.eval(args, false) }
 func cmdEvalRO(c *ctx, args resp.Args) resp.Reply    { return c.eval(args, true) }
 func cmdEvalSHA(c *ctx, args resp.Args) resp.Reply   { return c.evalSHA(args, false) }
@@ -80,15 +139,14 @@ func (c *ctx) eval(args resp.Args, readOnly bool) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	sha := scriptSHA(args[1])
-	known := c.m.library.find(sha)
+	sha := library.SHA(args[1])
+	known := c.m.library.Find(sha)
 	if known == nil {
-		known = newScript(args[1])
-		if err := c.m.compile(sha, known); err != nil {
+		if known, err = c.m.compile(sha, args[1]); err != nil {
 			return resp.Fail(err)
 		}
 		if c.m.applying { // a read leaves no trace
-			c.m.spendLibrary(func(l *library) { l.remember(sha, known) })
+			c.m.spend(c.m.library.Remember(sha, known))
 		}
 	}
 	return c.runScript(sha, known, keys, argv, readOnly)
@@ -107,7 +165,7 @@ func (c *ctx) evalSHA(args resp.Args, readOnly bool) resp.Reply {
 		return resp.Fail(err)
 	}
 	sha := strings.ToLower(args[1])
-	known := c.m.library.find(sha)
+	known := c.m.library.Find(sha)
 	if known == nil {
 		return resp.Err(resp.ErrNoScript)
 	}
@@ -131,51 +189,50 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 }
 
 // runScript runs a compiled script.
-func (c *ctx) runScript(sha string, s *script, keys, argv []string, readOnly bool) resp.Reply {
-	full := c.m.overMemory() && !s.allowOOM
+func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, readOnly bool) resp.Reply {
+	full := c.m.overMemory() && !s.AllowOOM
 	switch {
-	case readOnly && s.shebang > 0 && !s.noWrites:
+	case readOnly && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err(errWriteFlag)
-	case full && s.shebang > 0 && !s.noWrites:
+	case full && s.Shebang > 0 && !s.NoWrites:
 		return resp.Err("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'")
 	}
-	if !c.m.affordsProgram(sha, len(s.source)) {
+	if !c.m.affordsProgram(sha, len(s.Source)) {
 		return resp.Err(errWorkMeter)
 	}
-	run := &scriptRun{db: c.db, readOnly: readOnly || s.noWrites, full: full, mayGrow: s.allowOOM}
+	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM}
 	if c.m.applying {
-		c.m.library.used(sha, s)
+		c.m.library.Used(sha, s)
 	}
 	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
-		return c.m.scripts.Run(s.body(sha), keys, argv, lim, call)
+		return c.m.scripts.Run(s.Body(sha), keys, argv, lim, call)
 	})
 }
 
 func cmdScriptLoad(c *ctx, args resp.Args) resp.Reply {
-	sha := scriptSHA(args[2])
-	known := c.m.library.find(sha)
+	sha := library.SHA(args[2])
+	known := c.m.library.Find(sha)
 	if known == nil {
-		known = newScript(args[2])
-		if err := c.m.compile(sha, known); err != nil {
+		var err error
+		if known, err = c.m.compile(sha, args[2]); err != nil {
 			return resp.Fail(err)
 		}
 	}
-	kept := false
-	c.m.spendLibrary(func(l *library) { kept = l.keep(sha, known) })
-	if !kept {
+	kept, work := c.m.library.Keep(sha, known)
+	if c.m.spend(work); !kept {
 		return resp.Err(errLibraryFull)
 	}
 	return resp.Bulk(sha)
 }
 
 func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
-	if !c.m.affords(value.TreeWork(c.m.library.bySHA.Len()) * int64(len(args)-2)) {
+	if !c.m.affords(value.TreeWork(c.m.library.Len()) * int64(len(args)-2)) {
 		return resp.Err(errWorkMeter)
 	}
 	known := make([]resp.Reply, len(args)-2)
 	for i, sha := range args[2:] {
 		known[i] = resp.Int(0)
-		if c.m.library.find(strings.ToLower(sha)) != nil {
+		if c.m.library.Find(strings.ToLower(sha)) != nil {
 			known[i] = resp.Int(1)
 		}
 	}
@@ -186,7 +243,7 @@ func cmdScriptFlush(c *ctx, args resp.Args) resp.Reply {
 	if !arg.FlushMode(args[1:]) {
 		return resp.Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
-	c.m.library = library{}
+	c.m.library = library.Scripts{}
 	return resp.OK()
 }
 
@@ -196,231 +253,224 @@ func cmdScriptKill(_ *ctx, _ resp.Args) resp.Reply {
 	return resp.Err("NOTBUSY No scripts in execution right now.")
 }
 
-// The bounds of the script library. Beyond them the EVAL scripts that were used
-// the longest ago are forgotten; EVALSHA answers NOSCRIPT, and clients send EVAL.
-const (
-	evalScriptsMax  = 500
-	libraryBytesMax = 64 << 20
-	scriptBytes     = 128 // overhead of one script in the estimate of memory
-)
-
 // errLibraryFull answers SCRIPT LOAD, whose scripts are kept until SCRIPT FLUSH.
 const errLibraryFull = "ERR the loaded scripts take more than 64 MB: SCRIPT FLUSH frees them"
 
-// library holds the scripts, in the replicated state, so that EVALSHA finds the
-// same ones on every node. Scripts are immutable and replaced as a whole.
-type library struct {
-	bySHA btree.Map[string, *script]
-	evals int    // how many came by EVAL
-	bytes int64  // of all
-	turn  uint64 // counts the scripts that were added: the measure of age
-}
-
-// script is a script and what its first line asks for.
-type script struct {
-	source string
-	loaded bool   // by SCRIPT LOAD: kept until SCRIPT FLUSH
-	turn   uint64 // library.turn when it was last used
-
-	shebang  int // bytes of a first line that starts with #!
-	noWrites bool
-	allowOOM bool
-}
-
-func newScript(source string) *script { return &script{source: strings.Clone(source)} }
-
-func scriptSHA(source string) string {
-	sum := sha1.Sum([]byte(source))
-	return hex.EncodeToString(sum[:])
-}
-
-func (s *script) bytes() int64 { return scriptBytes + int64(len(s.source)) }
-
-// compile checks a new script: its first line, then the rest.
-func (m *Machine) compile(sha string, s *script) error {
-	if err := s.readShebang(); err != nil {
-		return err
-	}
-	if !m.affordsProgram(sha, len(s.source)) {
-		return resp.Error(errWorkMeter)
-	}
-	err := m.scripts.Compile(s.body(sha))
+// compile is a new script that was checked: its first line, then the rest.
+func (m *Machine) compile(sha, source string) (*library.Script, error) {
+	s, err := library.NewScript(source)
 	if err != nil {
+		return nil, err
+	}
+	if !m.affordsProgram(sha, len(source)) {
+		return nil, resp.Error(errWorkMeter)
+	}
+	if err = m.scripts.Compile(s.Body(sha)); err != nil {
 		delete(m.entry.compiled, sha) // it is not kept: the next use pays again
 	}
-	return err
+	return s, err
 }
 
-// body is what is compiled: the first line is cut off, but not its end, so that
-// the lines keep their numbers.
-func (s *script) body(sha string) resp.Script {
-	return resp.Script{SHA: sha, Source: s.source[s.shebang:]}
+func cmdFCall(c *ctx, args resp.Args) resp.Reply   { return c.fcall(args, false) }
+func cmdFCallRO(c *ctx, args resp.Args) resp.Reply { return c.fcall(args, true) }
+
+// fcall is FCALL: name, number of keys, keys, arguments.
+func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
+	f, ok := c.m.functions.Find(args[1])
+	if !ok {
+		return resp.Err("ERR Function not found")
+	}
+	noWrites := f.Function.Flags&resp.NoWrites != 0
+	full := c.m.overMemory() && f.Function.Flags&resp.AllowOOM == 0
+	if full && !noWrites {
+		return resp.Err(resp.ErrOOM)
+	}
+	keys, argv, err := scriptArgs(args, "ERR Bad number of keys provided")
+	if err != nil {
+		return resp.Fail(err)
+	}
+	if readOnly && !noWrites {
+		return resp.Err(errWriteFlag)
+	}
+	if !c.m.affordsProgram("library "+f.SHA, len(f.Source)) {
+		return resp.Err(errWorkMeter)
+	}
+	run := &scriptRun{db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0}
+	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
+		return c.m.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
+	})
 }
 
-// readShebang reads a first line such as "#!lua flags=no-writes,allow-oom".
-func (s *script) readShebang() error {
-	if !strings.HasPrefix(s.source, "#!") {
-		return nil
-	}
-	s.shebang = strings.IndexByte(s.source, '\n')
-	if s.shebang < 0 {
-		return resp.Error("ERR Invalid script shebang")
-	}
-	words := strings.Fields(s.source[:s.shebang])
-	if words[0] != "#!lua" {
-		return resp.Error("ERR Unexpected engine in script shebang: " + words[0])
-	}
-	for _, word := range words[1:] {
-		flags, found := strings.CutPrefix(word, "flags=")
-		if !found {
-			return resp.Error("ERR Unknown lua shebang option: " + word)
+func cmdFunctionLoad(c *ctx, args resp.Args) resp.Reply {
+	last := len(args) - 1
+	for _, word := range args[2:last] {
+		if !resp.Is(word, "REPLACE") {
+			return resp.Err("ERR Unknown option given: " + arg.CText(word))
 		}
-		if err := s.readFlags(flags); err != nil {
-			return err
-		}
 	}
-	return nil
+	next, left := c.m.functions.Copy(), c.m.settings.script
+	name, err := c.m.create(&next, strings.Clone(args[last]), last > 2, &left)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case next.Full():
+		return resp.Err(errFunctionsFull)
+	}
+	c.m.functions = next
+	return resp.Bulk(name)
 }
 
-func (s *script) readFlags(flags string) error {
-	if flags == "" {
-		return nil
+func cmdFunctionDelete(c *ctx, args resp.Args) resp.Reply {
+	l := c.m.functions.Library(args[2])
+	if l == nil {
+		return resp.Err("ERR Library not found")
 	}
-	for _, flag := range strings.Split(flags, ",") {
-		switch flag {
-		case "no-writes":
-			s.noWrites = true
-		case "allow-oom":
-			s.allowOOM = true
-		case "allow-stale", "no-cluster", "allow-cross-slot-keys":
+	c.m.functions.Remove(l)
+	return resp.OK()
+}
+
+func cmdFunctionFlush(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 3 {
+		return functionSyntax(args)
+	}
+	if !arg.FlushMode(args[1:]) {
+		return resp.Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+	}
+	c.m.functions = library.Functions{}
+	return resp.OK()
+}
+
+// functionSyntax answers too many arguments of a subcommand that takes some.
+func functionSyntax(args resp.Args) resp.Reply {
+	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try FUNCTION HELP.")
+}
+
+// cmdFunctionList lists the libraries by name, which Redis does in no order.
+func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
+	withCode, pattern := false, (*arg.Glob)(nil)
+	for i := 2; i < len(args); i++ {
+		switch {
+		case !withCode && resp.Is(args[i], "WITHCODE"):
+			withCode = true
+		case pattern == nil && resp.Is(args[i], "LIBRARYNAME"):
+			if i++; i == len(args) {
+				return resp.Err("ERR library name argument was not given")
+			}
+			pattern = arg.NewGlob(strings.ToLower(args[i]))
 		default:
-			return resp.Error("ERR Unexpected flag in script shebang: " + flag)
+			return resp.Err("ERR Unknown argument " + arg.CText(args[i]))
 		}
 	}
-	return nil
-}
-
-func (l *library) find(sha string) *script {
-	s, _ := l.bySHA.Get(sha)
-	return s
-}
-
-// used marks a script as used lately. Age is counted in scripts added since, so
-// that scripts that run again and again, with nothing added, cost nothing here.
-func (l *library) used(sha string, s *script) {
-	if s.loaded || s.turn == l.turn {
-		return
-	}
-	younger := *s
-	younger.turn = l.turn
-	l.bySHA.Set(sha, &younger)
-}
-
-// remember adds a script that came by EVAL. One that is too large for the library
-// runs all the same.
-func (l *library) remember(sha string, s *script) {
-	if !l.makeRoom(s.bytes(), 1) {
-		return
-	}
-	l.evals++
-	l.add(sha, s)
-}
-
-// spendLibrary counts the work of adding a script: for each that it has to forget, all
-// are visited.
-func (m *Machine) spendLibrary(add func(l *library)) {
-	l := &m.library
-	before, n := l.evals, l.bySHA.Len()
-	add(l)
-	m.spend(value.TreeWork(n) + value.VisitWork*int64(n*max(0, before+1-l.evals)))
-}
-
-// keep adds a script that came by SCRIPT LOAD, or makes one that is there stay.
-func (l *library) keep(sha string, s *script) bool {
-	if l.find(sha) != nil {
-		if !s.loaded {
-			l.evals--
-			stays := *s
-			stays.loaded = true
-			l.bySHA.Set(sha, &stays)
+	list := []resp.Reply{}
+	c.m.functions.Each(func(l *library.Library) bool {
+		if pattern == nil || pattern.Matches(strings.ToLower(l.Name)) {
+			list = append(list, l.Describe(withCode))
 		}
-		return true
-	}
-	if !l.makeRoom(s.bytes(), 0) {
-		return false
-	}
-	s.loaded = true
-	l.add(sha, s)
-	return true
-}
-
-func (l *library) add(sha string, s *script) {
-	l.turn++
-	s.turn = l.turn
-	l.bytes += s.bytes()
-	l.bySHA.Set(sha, s)
-}
-
-// makeRoom forgets old EVAL scripts until one of so many bytes, and so many EVAL
-// scripts, fit; false if they never will.
-func (l *library) makeRoom(bytes int64, evals int) bool {
-	for l.bytes+bytes > libraryBytesMax || l.evals+evals > evalScriptsMax {
-		if l.evals == 0 {
-			return false
-		}
-		l.forgetOldest()
-	}
-	return true
-}
-
-func (l *library) forgetOldest() {
-	var oldest *script
-	var sha string
-	l.bySHA.Scan(func(k string, s *script) bool {
-		if !s.loaded && (oldest == nil || s.turn < oldest.turn) {
-			sha, oldest = k, s
-		}
-		return true
+		return pattern == nil || !pattern.Exceeded()
 	})
-	l.bySHA.Delete(sha)
-	l.evals--
-	l.bytes -= oldest.bytes()
-}
-
-// copy is O(1), see Map.Copy.
-func (l *library) copy() library {
-	c := *l
-	c.bySHA = *l.bySHA.Copy()
-	return c
-}
-
-func (l *library) write(w *value.Writer) {
-	w.U64(l.turn)
-	w.U64(uint64(l.bySHA.Len()))
-	l.bySHA.Scan(func(sha string, s *script) bool {
-		w.Text(sha)
-		w.Text(s.source)
-		w.Flag(s.loaded)
-		w.U64(s.turn)
-		return w.OK()
-	})
-}
-
-func readLibrary(r *value.Reader) library {
-	l, last := library{turn: r.U64()}, ""
-	for n := r.U64(); n > 0 && r.OK(); n-- {
-		sha, s := r.Text(), &script{source: r.Text()}
-		s.loaded, s.turn = r.Flag(), r.U64()
-		if sha <= last || sha != scriptSHA(s.source) || s.turn > l.turn || s.readShebang() != nil {
-			r.Fail("a script is not what its name says")
-			break
+	if pattern != nil {
+		c.m.spend(pattern.Work())
+		if pattern.Exceeded() {
+			return resp.Err(arg.ErrGlob)
 		}
-		if !s.loaded {
-			l.evals++
-		}
-		l.bytes += s.bytes()
-		l.bySHA.Set(sha, s)
-		last = sha
 	}
-	return l
+	return resp.Array(list...)
 }
+
+func cmdFunctionDump(c *ctx, _ resp.Args) resp.Reply {
+	c.m.spend(dumpWork * c.m.functions.Bytes())
+	return resp.Bulk(c.m.functions.Dump())
+}
+
+// cmdFunctionRestore loads the libraries of a dump, all of them within the limits of
+// one script.
+func cmdFunctionRestore(c *ctx, args resp.Args) resp.Reply {
+	if len(args) > 4 {
+		return functionSyntax(args)
+	}
+	policy := "APPEND"
+	if len(args) == 4 {
+		policy = strings.ToUpper(args[3])
+	}
+	if policy != "APPEND" && policy != "REPLACE" && policy != "FLUSH" {
+		return resp.Err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+	}
+	c.m.spend(dumpWork * int64(len(args[2])))
+	sources, ok := library.ParseDump(args[2])
+	if !ok {
+		return resp.Err("ERR DUMP payload version or checksum are wrong")
+	}
+	var restored, next library.Functions
+	left := c.m.settings.script
+	for _, source := range sources {
+		if _, err := c.m.create(&restored, source, false, &left); err != nil {
+			return resp.Fail(err)
+		}
+		if restored.Full() {
+			return resp.Err(errFunctionsFull)
+		}
+	}
+	if policy != "FLUSH" {
+		next = c.m.functions.Copy()
+	}
+	if err := next.Join(&restored, policy == "REPLACE"); err != nil {
+		return resp.Fail(err)
+	}
+	if next.Full() {
+		return resp.Err(errFunctionsFull)
+	}
+	c.m.functions = next
+	return resp.OK()
+}
+
+// cmdFunctionStats reports that nothing runs: a function is a part of one entry of the
+// log and ends, by its limits at the latest, before anything else is run.
+func cmdFunctionStats(c *ctx, _ resp.Args) resp.Reply {
+	f := &c.m.functions
+	return resp.Map(
+		resp.Bulk("running_script"), resp.Nil(),
+		resp.Bulk("engines"), resp.Map(resp.Bulk(library.EngineLua), resp.Map(
+			resp.Bulk("libraries_count"), resp.Int(int64(f.Libraries())),
+			resp.Bulk("functions_count"), resp.Int(int64(f.Len())))))
+}
+
+// errFunctionsFull answers FUNCTION LOAD and FUNCTION RESTORE beyond those bounds.
+const errFunctionsFull = "ERR the function libraries take more than 4 MB or are more than 512: " +
+	"FUNCTION DELETE makes room"
+
+// create adds a library of a source, and takes what it runs from left. In the place
+// of one of its name it comes only where replace is true.
+func (m *Machine) create(f *library.Functions, source string, replace bool, left *resp.ScriptLimits) (name string, err error) {
+	l, err := library.Parse(source)
+	if err != nil {
+		return "", err
+	}
+	old := f.Library(l.Name)
+	if old != nil && !replace {
+		return "", resp.Error("ERR Library '" + l.Name + "' already exists")
+	}
+	if old != nil {
+		f.Remove(old)
+	}
+	if !m.affords(compileWork + sourceWork*int64(len(source))) {
+		return "", resp.Error(errWorkMeter)
+	}
+	lim := m.scriptLimits(*left)
+	all, rest, err := m.scripts.Load(l.Code(), lim)
+	*left = rest
+	steps := lim.Steps - left.Steps
+	m.spendSteps(steps)
+	m.spend(lim.MemBytes - left.MemBytes)
+	switch {
+	case err != nil && workMet(lim, steps, left.Steps):
+		return "", resp.Error(errWorkMeter)
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "", resp.Error("ERR No functions registered")
+	}
+	return l.Name, f.Add(l, all)
+}
+
+// dumpWork is the work of a byte of a dump.
+const dumpWork = 8

@@ -1,9 +1,12 @@
 package keyspace
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -133,6 +136,19 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
+// FullDisks are the nodes whose disks keep the state from growing, which leaders write into a setting, and the error by
+// which commands are refused meanwhile that are over maxmemory.
+func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.fullDisks, m.settings.noRoom }
+
+// Settings lists every replicated setting as a MessageConfig, and the users.
+func (m *Machine) Settings() []resp.Message {
+	msgs := make([]resp.Message, len(parameters), len(parameters)+1)
+	for i := range parameters {
+		msgs[i] = m.settings.message(i)
+	}
+	return append(msgs, m.usersMessage())
+}
+
 // configure replaces the settings and tells every node what has changed.
 func (m *Machine) configure(next *settings) {
 	was := m.settings
@@ -194,4 +210,203 @@ func cmdSpublish(c *ctx, args resp.Args) resp.Reply {
 	c.m.spend(publishWork)
 	c.publish(resp.MessageShard, args[1], args[2])
 	return resp.Int(0)
+}
+
+var memoryRows = []resp.Row[command]{
+	resp.WithHelp("4.0.0", always, resp.Row[command]{Spec: resp.Spec{
+		Name: "memory", Arity: -2,
+		Group: "server", Since: "4.0.0", Summary: "A container for memory diagnostics commands",
+	}, Subs: []resp.Row[command]{
+		{Spec: resp.Spec{
+			Name: "memory|usage", Arity: -3, Flags: resp.ReadOnly,
+			Keys: resp.SubKey, Access: "RO",
+			Group: "server", Since: "4.0.0", Summary: "Estimate the memory usage of a key",
+			Syntax: "key [SAMPLES count]",
+		}, Run: cmdMemoryUsage},
+		{Spec: resp.Spec{
+			Name: "memory|stats", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Show memory usage details",
+		}, Run: cmdMemoryStats},
+		{Spec: resp.Spec{
+			Name: "memory|purge", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Ask the allocator to release memory",
+		}, Run: cmdMemoryPurge},
+		{Spec: resp.Spec{
+			Name: "memory|malloc-stats", Arity: 2,
+			Group: "server", Since: "4.0.0", Summary: "Show allocator internal stats",
+		}, Run: cmdMemoryMallocStats},
+	}}),
+}
+
+// cmdMemoryUsage answers the estimate that maxmemory is compared with. It does not
+// look at elements, so SAMPLES is checked and has no effect.
+func cmdMemoryUsage(c *ctx, args resp.Args) resp.Reply {
+	if rest := args[3:]; len(rest) > 0 {
+		if len(rest) != 2 || !resp.Is(rest[0], "SAMPLES") {
+			return resp.Err(resp.ErrSyntax)
+		}
+		n, ok := resp.ParseInt(rest[1])
+		if !ok {
+			return resp.Err(resp.ErrNotInteger)
+		}
+		if n < 0 {
+			return resp.Err(resp.ErrSyntax)
+		}
+	}
+	e := c.lookup(args[2])
+	if e == nil {
+		return resp.Nil()
+	}
+	return resp.Int(e.size())
+}
+
+const aboutMemory = "lockd keeps an estimate of the memory that data take, the same on every node. " +
+	"It does not look into its allocator.\n"
+
+func cmdMemoryMallocStats(_ *ctx, _ resp.Args) resp.Reply { return resp.Verbatim(aboutMemory) }
+
+// cmdMemoryPurge has nothing to do: the runtime gives memory back by itself.
+func cmdMemoryPurge(_ *ctx, _ resp.Args) resp.Reply { return resp.OK() }
+
+// cmdMemoryStats answers what the state knows about itself, the same on every node;
+// INFO memory shows what the process of a node takes.
+func cmdMemoryStats(c *ctx, _ resp.Args) resp.Reply {
+	m := c.m
+	var keys, data int64
+	elems := []resp.Reply{}
+	add := func(name string, value resp.Reply) { elems = append(elems, resp.Bulk(name), value) }
+	add("total.allocated", resp.Int(m.usedBytes()))
+	add("startup.allocated", resp.Int(0))
+	add("lua.caches", resp.Int(m.library.Bytes()))
+	add("functions.caches", resp.Int(0))
+	for i, d := range m.dbs {
+		if n := d.keys.len(); n > 0 {
+			keys += int64(n)
+			data += d.bytes
+			add("db."+strconv.Itoa(i), resp.Map(
+				resp.Bulk("overhead.hashtable.main"), resp.Int(0),
+				resp.Bulk("overhead.hashtable.expires"), resp.Int(0),
+				resp.Bulk("overhead.hashtable.slot-to-keys"), resp.Int(0)))
+		}
+	}
+	add("overhead.total", resp.Int(m.usedBytes()-data))
+	add("keys.count", resp.Int(keys))
+	add("keys.bytes-per-key", resp.Int(data/max(keys, 1)))
+	add("dataset.bytes", resp.Int(data))
+	add("dataset.percentage", resp.Double(100*float64(data)/float64(max(m.usedBytes(), 1))))
+	return resp.Map(elems...)
+}
+
+// Info reports the machine's sections of INFO, and its part of Stats.
+func (m *Machine) Info() []resp.Section {
+	return []resp.Section{m.infoMemory(), m.infoStats(), m.infoKeyspace()}
+}
+
+// infoMemory reports the estimate that maxmemory is compared with. used_memory itself
+// comes first: some tools take the first name that begins so.
+func (m *Machine) infoMemory() resp.Section {
+	used, most, peak := m.usedBytes(), m.settings.maxMemoryBytes, max(m.seen.peakBytes, m.usedBytes())
+	scripts, functions := m.library.Bytes(), m.functions.Bytes()
+	s := resp.Section{Name: "Memory"}
+	add := func(name, value string) { s.Fields = append(s.Fields, resp.Field{Name: name, Value: value}) }
+	bytes := func(name string, n int64) {
+		add(name, itoa(n))
+		add(name+"_human", humanBytes(n))
+	}
+	bytes("used_memory", used)
+	bytes("used_memory_peak", peak)
+	add("used_memory_peak_perc", percent(used, peak))
+	add("used_memory_overhead", itoa(scripts+functions))
+	add("used_memory_startup", "0")
+	add("used_memory_dataset", itoa(used-scripts-functions))
+	add("used_memory_dataset_perc", percent(used-scripts-functions, used))
+	bytes("used_memory_lua", scripts+functions)
+	bytes("used_memory_scripts", scripts+functions)
+	add("used_memory_scripts_eval", itoa(scripts))
+	add("used_memory_functions", itoa(functions))
+	add("number_of_cached_scripts", itoa(int64(m.library.Len())))
+	add("number_of_functions", itoa(int64(m.functions.Len())))
+	add("number_of_libraries", itoa(int64(m.functions.Libraries())))
+	bytes("maxmemory", most)
+	add("maxmemory_policy", "noeviction")
+	return s
+}
+
+func percent(part, whole int64) string {
+	return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(whole, 1)))
+}
+
+func (m *Machine) infoStats() resp.Section {
+	return resp.Section{Name: "Stats", Fields: []resp.Field{
+		{Name: "expired_keys", Value: itoa(m.stats.expiredKeys)},
+		{Name: "expired_stale_perc", Value: "0.00"},
+		{Name: "expired_time_cap_reached_count", Value: "0"},
+		{Name: "evicted_keys", Value: "0"},
+		{Name: "keyspace_hits", Value: itoa(m.seen.hits)},
+		{Name: "keyspace_misses", Value: itoa(m.seen.misses)},
+	}}
+}
+
+func (m *Machine) infoKeyspace() resp.Section {
+	s := resp.Section{Name: "Keyspace"}
+	for i, d := range m.dbs {
+		if d.keys.len() > 0 {
+			s.Fields = append(s.Fields, resp.Field{
+				Name:  fmt.Sprintf("db%d", i),
+				Value: fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", d.keys.len(), d.leases.len(), d.averageTTL(m.tick)),
+			})
+		}
+	}
+	return s
+}
+
+func (d *database) averageTTL(now int64) int64 {
+	if d.leases.len() == 0 {
+		return 0
+	}
+	return max(d.leases.averageTick(), now) - now
+}
+
+// Metrics are figures of the state, and of what this node has applied since it was started.
+func (m *Machine) Metrics() []resp.Metric {
+	keys, leases, locks := 0, 0, 0
+	for _, d := range m.dbs {
+		keys, leases, locks = keys+d.keys.len(), leases+d.leases.len(), locks+d.locks
+	}
+	events := resp.Metric{
+		Name: "lockd_lock_events_total", Kind: resp.Counter, Labels: []string{"event"},
+		Help: "What has become of locks, in the words of LOCKS HISTORY, since this node was started.",
+	}
+	for kind := history.Granted; kind < history.Kinds; kind++ {
+		events.Add(float64(m.seen.events[kind]), kind.String())
+	}
+	return []resp.Metric{
+		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
+		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
+		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
+		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", len(m.blocked.tokens)),
+		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
+			m.blocked.waiters.Len()),
+		events,
+		resp.GaugeOf("lockd_last_fence", "The highest fence that was given. It never falls.", m.lastFence),
+		resp.CounterOf("lockd_expired_keys_total", "Keys whose lease has ended, in the life of the cluster.",
+			m.stats.expiredKeys),
+		resp.CounterOf("lockd_key_hits_total", "Keys that reads on this node have found.", m.seen.hits),
+		resp.CounterOf("lockd_key_misses_total", "Keys that reads on this node have not found.", m.seen.misses),
+		resp.GaugeOf("lockd_memory_used_bytes", "What the data take, as maxmemory counts it.", m.usedBytes()),
+		resp.GaugeOf("lockd_memory_max_bytes", "The setting maxmemory; 0: no limit.", m.settings.maxMemoryBytes),
+	}
+}
+
+// humanBytes writes a size as INFO's _human fields do.
+func humanBytes(n int64) string {
+	units := "BKMGTP"
+	if n < 1024 {
+		return itoa(n) + "B"
+	}
+	f, u := float64(n), 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return fmt.Sprintf("%.2f%c", f, units[u])
 }

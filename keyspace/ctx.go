@@ -3,6 +3,7 @@ package keyspace
 import (
 	"strconv"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -170,14 +171,14 @@ func (c *ctx) lookupIn(db int, key string) *entry {
 type seen struct {
 	hits, misses int64 // keys that reads have found, and not found
 	peakBytes    int64 // the most memory that data have taken
-	events       [eventsEnd]int64
+	events       [history.Kinds]int64
 }
 
 // countEvents counts what has become of locks in an entry.
 func (s *seen) countEvents(messages []resp.Message) {
 	for i := range messages {
 		if m := &messages[i]; m.Kind == resp.MessageLock {
-			s.events[m.Event[0]]++ // as appendEvent writes its kind
+			s.events[m.Event[0]]++ // as history.Append writes its kind
 		}
 	}
 }

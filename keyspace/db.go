@@ -3,6 +3,7 @@ package keyspace
 import (
 	"slices"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -210,7 +211,7 @@ type journal struct {
 	reads     int // recorded reads, likewise
 	ready     int // keys that have become ready, likewise
 	gone      int // keys that have gone, likewise
-	events    eventMark
+	events    history.Mark
 	sequence  uint64
 	lastFence uint64
 	stats     stats
@@ -238,7 +239,7 @@ func (m *Machine) begin() {
 	m.generation++
 	m.journal = &journal{
 		messages: len(m.messages), changed: len(m.changed), reads: m.reads.len(), ready: len(m.ready), gone: len(m.gone),
-		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.mark(),
+		sequence: m.sequence, lastFence: m.lastFence, stats: m.stats, events: m.events.Mark(),
 	}
 }
 
@@ -326,7 +327,7 @@ func (m *Machine) rollback() {
 	m.reads.truncate(j.reads)
 	m.forgetReady(j.ready)
 	m.gone = m.gone[:j.gone]
-	m.events.truncate(j.events)
+	m.events.Truncate(j.events)
 	m.sequence, m.lastFence, m.stats = j.sequence, j.lastFence, j.stats
 }
 

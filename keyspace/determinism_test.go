@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/library"
 	"lockd/resp"
 )
 
@@ -124,7 +125,7 @@ func anyCommand(rng *rand.Rand) string {
 		return []string{"RANDOMKEY", "KEYS *", "SCAN 0", "DBSIZE", "HRANDFIELD small 3", "HGETALL large", "FENCE lock", "PTTL lock", "TIME",
 			"SRANDMEMBER words 3", "SMEMBERS members", "SUNION numbers words members", "SINTER words members", "SDIFF members words"}[rng.IntN(14)]
 	case 5:
-		return fmt.Sprintf("EVALSHA %s 0", scriptSHA(fmt.Sprintf("return %d", n)))
+		return fmt.Sprintf("EVALSHA %s 0", library.SHA(fmt.Sprintf("return %d", n)))
 	case 6:
 		return fmt.Sprintf("SCRIPT LOAD 'return %d'", n)
 	case 8, 9:

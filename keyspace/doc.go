@@ -8,28 +8,22 @@
 //
 //	image.go     the image: Snapshot, Restore
 //	machine.go   Apply, View, Try: the clock, the sweep, requests in their order
-//	table.go     the rows of all families, and the commands that are elsewhere
-//	level.go     what belongs to which level of the cluster
-//	news.go      what subscribers, and holders of locks, are told of what becomes of them
+//	table.go     the rows of all families, the commands that are elsewhere, and the levels of the cluster
 //	wake.go      waking those who wait by a library
-//	cmd_*.go     one file for each family of commands, its rows first; those of scripts and functions
-//	             with the libraries that they keep
-//	fields.go    the maps that commands about locks answer
+//	cmd_*.go     one file for each family of commands, its rows first
 //	script.go    a running script: its calls
-//	block.go     who waits for a key, and how they are served    line.go  those in line for a lock
-//	deadlock.go  owners that wait for each other
+//	block.go     who waits for a key, and how they are served
+//	line.go      those in line for a lock, and owners that wait for each other
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
-//	hold.go      a cluster that was restored grants no lock that it does not know
-//	holders.go   what the nodes whose clients hold locks ask about them
 //	hashlock.go  locks that are hashes, as Redisson keeps them
-//	fate.go      what becomes of locks, as store notes it    events.go  the log of that
+//	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a
+//	             restored cluster does not know
 //	digest.go    what nodes compare
 //	output.go    what an entry tells: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
-//	users.go     who users are
 //	lease.go     which key ends first
 //	entry.go     a key with all that belongs to it, and the tree of them
 //
@@ -38,11 +32,8 @@
 //	db.go -> block.go        what store notes for those who wait
 //	db.go -> line.go         the same of those in line
 //	line.go -> block.go      who is in line waits, too
-//	deadlock.go -> block.go  whose wait is ended
-//	deadlock.go -> line.go   and his place in line
 //	block.go -> wake.go      a library's waiters are served, too
 //	db.go -> wake.go         the same of a library's
-//	fate.go -> news.go       what becomes of a lock is told
 //	fate.go -> hashlock.go   of a hash, too
 //	entry.go -> hashlock.go  which a mark says to be one
 //	cmd_block.go -> table.go what looks up the command that waits
@@ -53,6 +44,8 @@
 //	arg/         the arguments that several families have
 //	check/       the values of settings
 //	doctor/      what is wrong with the locks of programs
+//	history/     the log of what becomes of locks, and how it is told
+//	library/     the scripts and functions that are kept
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

@@ -1,9 +1,11 @@
 package keyspace
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -23,13 +25,13 @@ type cause struct {
 	script    bool   // a script calls it
 	condition bool   // it takes what is free, or compares the token; a script may have
 	client    resp.Sender
-	how       eventKind // what becomes of the lock, where store can not see it
-	reason    string    // of LOCKS FORCE
-	waitedMs  int64     // the command had waited
+	how       history.Kind // what becomes of the lock, where store can not see it
+	reason    string       // of LOCKS FORCE
+	waitedMs  int64        // the command had waited
 }
 
 // leaseIsOver is the cause of what ends by itself.
-var leaseIsOver = cause{how: eventExpired}
+var leaseIsOver = cause{how: history.Expired}
 
 // cause is that of what a waiter is served.
 func (w *waiter) cause(now int64) cause {
@@ -87,7 +89,7 @@ type lockName struct {
 	why     *cause
 	db      int
 	key     string
-	permits int64 // see lockEvent
+	permits int64 // see history.Event
 }
 
 // noteLock is told what a key holds from now on, and completes the facts of next.
@@ -187,15 +189,12 @@ func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
 	})
 }
 
-// sharedPermits are the permits of an event of a lock that is SHARED.
-const sharedPermits = -1
-
 func permitsOf(l *value.Lock) int64 {
 	switch {
 	case l == nil:
 		return 0
 	case l.Permits() == 0:
-		return sharedPermits
+		return history.SharedPermits
 	}
 	return int64(l.Permits())
 }
@@ -204,9 +203,9 @@ func (m *Machine) noteGrant(of lockName, h *value.Holder) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
-	m.note(of.why, &lockEvent{
-		kind: eventGranted, db: of.db, tick: m.now, key: of.key, token: h.Token, owner: h.Owner, note: h.Note,
-		fence: h.Fence, permits: of.permits, waitedMs: of.why.waitedMs, leaseMs: h.LeaseMs,
+	m.note(of.why, &history.Event{
+		Kind: history.Granted, DB: of.db, Tick: m.now, Key: of.key, Token: h.Token, Owner: h.Owner, Note: h.Note,
+		Fence: h.Fence, Permits: of.permits, WaitedMs: of.why.waitedMs, LeaseMs: h.LeaseMs,
 	})
 }
 
@@ -218,20 +217,20 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 	}
 	kind, tick := of.why.how, m.now
 	switch {
-	case kind == eventExpired:
+	case kind == history.Expired:
 		tick = min(tick, h.Tick)
-	case kind != eventNone:
+	case kind != history.None:
 	case overwritten:
-		kind = eventOverwritten
+		kind = history.Overwritten
 	case of.why.condition, h.Client != 0 && h.Client == clientHash(of.why.client):
-		kind = eventReleased
+		kind = history.Released
 	default:
-		kind = eventDeleted
+		kind = history.Deleted
 	}
-	m.note(of.why, &lockEvent{
-		kind: kind, db: of.db, tick: tick, key: of.key, token: h.Token, owner: h.Owner, fence: h.Fence,
-		permits: of.permits, reason: of.why.reason,
-		heldMs: max(0, tick-h.SinceTick), leaseMs: h.LeaseMs, renewals: uint64(h.Renewals), renewedMs: renewedMs(h),
+	m.note(of.why, &history.Event{
+		Kind: kind, DB: of.db, Tick: tick, Key: of.key, Token: h.Token, Owner: h.Owner, Fence: h.Fence,
+		Permits: of.permits, Reason: of.why.reason,
+		HeldMs: max(0, tick-h.SinceTick), LeaseMs: h.LeaseMs, Renewals: uint64(h.Renewals), RenewedMs: renewedMs(h),
 	})
 }
 
@@ -248,51 +247,46 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	if w.kind != lockLine || !m.notes(w.keys[0]) {
 		return
 	}
-	e := &lockEvent{
-		kind: eventGone, db: w.db, tick: m.now, key: w.keys[0], token: w.lock.token, owner: w.lock.owner,
-		permits: w.lock.eventPermits(),
+	e := &history.Event{
+		Kind: history.Gone, DB: w.db, Tick: m.now, Key: w.keys[0], Token: w.lock.token, Owner: w.lock.owner,
+		Permits: w.lock.eventPermits(),
 	}
 	switch {
 	case how == resp.BlockTimedOut:
-		e.kind, e.tick = eventGaveUp, min(m.now, w.end)
+		e.Kind, e.Tick = history.GaveUp, min(m.now, w.end)
 	case how != resp.BlockServed:
 	case reply.Str == errTokenElsewhere:
-		e.kind = eventReplaced
+		e.Kind = history.Replaced
 	case reply.IsErr():
-		e.kind, e.reason = eventRefused, reply.Str
+		e.Kind, e.Reason = history.Refused, reply.Str
 	default:
-		e.kind = eventLeft
+		e.Kind = history.Left
 	}
-	e.waitedMs = w.waitedMs(e.tick)
+	e.WaitedMs = w.waitedMs(e.Tick)
 	m.note(&cause{client: w.client}, e)
 }
 
 // eventPermits are those that a request asks for.
 func (l *lockRequest) eventPermits() int64 {
 	if l.shared {
-		return sharedPermits
+		return history.SharedPermits
 	}
 	return int64(l.permits)
 }
 
 // noteLocksOf notes what becomes of all locks of a database.
-func (m *Machine) noteLocksOf(why *cause, kind eventKind, db, other int) {
+func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
 	if m.noting && m.dbs[db].keys.len() > 0 {
-		m.note(why, &lockEvent{kind: kind, db: db, otherDB: other, tick: m.now})
+		m.note(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
 	}
 }
 
 // note adds an event, and tells of it.
-func (m *Machine) note(why *cause, e *lockEvent) {
+func (m *Machine) note(why *cause, e *history.Event) {
 	m.complete(why, e)
-	var record []byte
-	if m.events.begun {
-		record = m.events.add(e)
-	} else {
-		record = appendEvent(make([]byte, 0, e.size()), e)
-	}
+	record := m.events.Add(e)
 	if m.journal == nil {
-		m.events.trim(m.settings.historyMax)
+		m.events.Trim(m.settings.historyMax)
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
@@ -300,13 +294,160 @@ func (m *Machine) note(why *cause, e *lockEvent) {
 }
 
 // complete says whose doing an event is, and when it was.
-func (m *Machine) complete(why *cause, e *lockEvent) {
-	e.by, e.script, e.client = why.by, why.script, why.client
-	e.wallMs = m.wallUs/1000 - (m.now - e.tick)
+func (m *Machine) complete(why *cause, e *history.Event) {
+	e.By, e.Script, e.Client = why.by, why.script, why.client
+	e.WallMs = m.wallUs/1000 - (m.now - e.Tick)
 }
 
 // tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
 // locks.
 func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
-	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: newsOf(m.settings.showTokens)})
+	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
+}
+
+// A cluster that was restored from a backup knows nothing of the locks that were granted after it was made. So for a
+// while, which the setting lock-hold-until says in the log clock, it grants no lock that it does not know: whoever
+// holds one goes on, renews it and releases it. What would grant one is taken back as a whole.
+
+// A command that refuses for it answers this, with the milliseconds that are left. LOADING is what clients try again.
+const errHoldFmt = "LOADING this cluster was restored from a backup: for %d ms it grants no lock that the backup does " +
+	"not know"
+
+// hold is the part of a running command that is about this.
+type hold struct {
+	guards  bool // what the command does can be taken back
+	watched bool // its request is a transaction that has watched keys
+	met     bool // it would have granted a lock
+}
+
+// holds reports whether no lock is granted yet.
+func (m *Machine) holds() bool { return m.tick <= m.settings.holdUntil }
+
+func (m *Machine) holdError() resp.Reply {
+	return resp.Errf(errHoldFmt, m.settings.holdUntil-m.tick+1)
+}
+
+// noteHeld notes that the running command grants somebody a lock: store has made next of was.
+func (m *Machine) noteHeld(why *cause, key string, was, next *entry) {
+	if m.hold.guards && next != nil && (m.grantsNew(why, key, was, next) || grantsMore(was, next)) {
+		m.hold.met = true
+	}
+}
+
+// createsIf are commands that make a key only if it is absent, and are no locks as LOCKS has them.
+var createsIf = map[string]bool{"lock": true, "hsetnx": true, "renamenx": true, "copy": true, "move": true}
+
+// grantsNew reports whether a key that comes into being may be a lock: it does so under a condition, or in a script,
+// which may have looked. Of what a script makes only a string or a hash is one.
+func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
+	switch {
+	case was != nil:
+		return false
+	case next.lock() != nil:
+		return true
+	case why.script:
+		plain := next.agg() == nil || next.agg().Kind() == value.HashKind
+		return plain && !helpsRedisson(key)
+	}
+	return why.condition || m.hold.watched || createsIf[why.by]
+}
+
+// grantsMore reports whether somebody holds a lock of many who did not before.
+func grantsMore(was, next *entry) (more bool) {
+	if before, after := lockOf(was), next.lock(); after != nil {
+		eachMissing(after, before, func(*value.Holder) { more = true })
+		return more
+	}
+	before, after := was.hashLock(), next.hashLock()
+	if before == nil || after == nil {
+		return false
+	}
+	for i := range after.holders {
+		more = more || !slices.ContainsFunc(before.holders, after.holders[i].is)
+	}
+	return more
+}
+
+// What clients that hold locks ask of them, besides what they are told: see history/news.go.
+
+// tellAgain tells of a LOCK that answers a fence to a token that had the lock before, and answers that. Its client may be
+// another one, and is to hear of the loss, too; in the history it is a renewal like others.
+func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
+	if again && c.m.applying && c.m.leaseOf(lock).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
+		e.LeaseMs = l.leaseMs
+		c.m.complete(&c.why, &e)
+		c.m.tellLock(resp.MessageHeld, history.Append(nil, &e))
+	}
+	return fence
+}
+
+// Leases looks at locks; see cluster.Machine.
+func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
+	leases := make([]resp.Lease, len(locks))
+	lost := map[uint32][]int{} // by the hash of the key
+	for i, l := range locks {
+		if leases[i] = m.leaseOf(l); !leases[i].Held {
+			leases[i].How = resp.LockUnknown
+			hash := history.Hash(l.Key)
+			lost[hash] = append(lost[hash], i)
+		}
+	}
+	if len(lost) > 0 {
+		m.findLosses(locks, leases, lost)
+	}
+	return leases
+}
+
+// leaseOf looks at a lock as it is stored: one whose lease is over is held until an entry says so.
+func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
+	if l.DB < 0 || l.DB >= databases {
+		return lease
+	}
+	e, ok := m.dbs[l.DB].keys.get(l.Key)
+	if !ok {
+		return lease
+	}
+	var h value.Holder
+	switch held := e.lock(); {
+	case held != nil && held.Holder(l.Token) != nil:
+		h = *held.Holder(l.Token)
+	case e.mark() == isLock && e.str() == l.Token:
+		h = heldBy(e)
+	}
+	if h.LeaseMs == 0 || max(h.Fence, e.fence, m.dbs[l.DB].floor) != l.Fence {
+		return lease
+	}
+	return resp.Lease{Held: true, Until: h.Tick, LeaseMs: h.LeaseMs}
+}
+
+// findLosses looks in the history for how locks were lost: what ended the last that the token is
+// known to have had.
+func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost map[uint32][]int) {
+	ended := make([]bool, len(locks))
+	end := func(i int, e *history.Event) {
+		leases[i].How, leases[i].Script, leases[i].Client = e.Kind.String(), e.Script, e.Client
+		ended[i] = true
+	}
+	wanted := func(hash uint32) bool { return hash == 0 || lost[hash] != nil }
+	m.events.EachOf(wanted, func(e *history.Event) {
+		if e.Key == "" {
+			for i, l := range locks {
+				if !leases[i].Held && !ended[i] && l.DB == e.DB {
+					end(i, e)
+				}
+			}
+			return
+		}
+		for _, i := range lost[history.Hash(e.Key)] {
+			switch l := locks[i]; {
+			case e.DB != l.DB || e.Key != l.Key || e.Token != l.Token:
+			case e.Kind == history.Granted:
+				ended[i] = false
+			case e.Kind.Ends():
+				end(i, e)
+			}
+		}
+	})
 }

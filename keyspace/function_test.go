@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/library"
 	"lockd/resp"
 )
 
@@ -95,7 +96,7 @@ func TestFunctionRestoreHasOneLimit(t *testing.T) {
 // needs no more room than there is.
 func TestFunctionBounds(t *testing.T) {
 	s := newStage(t)
-	for i := range librariesMax {
+	for i := range library.LibrariesMax {
 		s.wants(t, fmt.Sprint("l", i), "FUNCTION", "LOAD", libraryOf(fmt.Sprint("l", i), fmt.Sprint("f", i), i))
 	}
 	s.wants(t, errFunctionsFull, "FUNCTION", "LOAD", libraryOf("more", "more", 1))
@@ -117,11 +118,11 @@ func TestFunctionBounds(t *testing.T) {
 			break
 		}
 	}
-	if got := s.m.functions.bytes; loaded < 60 || got > functionBytesMax || got < functionBytesMax-64<<10 {
+	if got := s.m.functions.Bytes(); loaded < 60 || got > library.FunctionBytesMax || got < library.FunctionBytesMax-64<<10 {
 		t.Errorf("%d libraries of %d bytes are loaded", loaded, got)
 	}
 	s.wants(t, "OK", "FUNCTION", "FLUSH")
-	if s.m.functions.bytes != 0 || s.m.usedBytes() != 0 {
+	if s.m.functions.Bytes() != 0 || s.m.usedBytes() != 0 {
 		t.Errorf("%d bytes are left", s.m.usedBytes())
 	}
 }
@@ -130,15 +131,15 @@ func TestFunctionBounds(t *testing.T) {
 func TestFunctionBytes(t *testing.T) {
 	s := newStage(t)
 	s.wants(t, "a", "FUNCTION", "LOAD", libraryOf("a", "a", 1))
-	one := s.m.functions.bytes
+	one := s.m.functions.Bytes()
 	s.wants(t, "b", "FUNCTION", "LOAD", libraryOf("b", "b", 1))
 	s.wants(t, "b", "FUNCTION", "LOAD", "REPLACE", libraryOf("b", "b", 2))
 	s.wants(t, "ERR Function a already exists", "FUNCTION", "LOAD", "REPLACE", libraryOf("b", "a", 2))
-	if got := s.m.functions.bytes; got != 2*one {
+	if got := s.m.functions.Bytes(); got != 2*one {
 		t.Errorf("%d bytes, want %d", got, 2*one)
 	}
 	s.wants(t, "OK", "FUNCTION", "DELETE", "b")
-	if got := s.m.functions.bytes; got != one {
+	if got := s.m.functions.Bytes(); got != one {
 		t.Errorf("%d bytes, want %d", got, one)
 	}
 }

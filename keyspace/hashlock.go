@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 )
 
@@ -136,7 +137,7 @@ func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }
 // held is the lock as one holds it.
 func (of lockName) held(h *hashHolder) lockName {
 	if h.shared {
-		of.permits = sharedPermits
+		of.permits = history.SharedPermits
 	}
 	return of
 }

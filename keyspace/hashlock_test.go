@@ -143,8 +143,8 @@ func TestHashLockIsBounded(t *testing.T) {
 	}
 	e, _ := m.dbs[0].keys.get("k")
 	l := e.hashLock()
-	if len(l.holders) != hashHoldersMax || m.events.count() != hashHoldersMax {
-		t.Fatalf("%d holders, %d events", len(l.holders), m.events.count())
+	if len(l.holders) != hashHoldersMax || m.events.Count() != hashHoldersMax {
+		t.Fatalf("%d holders, %d events", len(l.holders), m.events.Count())
 	}
 	if size := unsafe.Sizeof(hashHolder{}); size > hashHolderBytes {
 		t.Errorf("a holder takes %d bytes, and counts for %d", size, hashHolderBytes)

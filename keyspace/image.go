@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"lockd/keyspace/history"
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp/acl"
 )
@@ -32,7 +34,7 @@ import (
 //	session   id until n { from to }
 //	waiter    session number seq db end n { argument } known [client]
 //	client    id name addr node
-//	events    first next since whole { event }    an event as appendEvent writes it, behind its length
+//	events    first next since whole { event }    an event as history.Append writes it, behind its length
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
 // hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared
@@ -60,11 +62,11 @@ type frozen struct {
 	settings            *settings
 	users               *acl.Users
 	usersRev            uint64
-	library             library
-	functions           functions
+	library             library.Scripts
+	functions           library.Functions
 	dbs                 [databases]frozenDatabase
 	blocked             blocked
-	events              eventLog
+	events              history.Log
 	digest              digest
 }
 
@@ -80,8 +82,8 @@ func (m *Machine) Snapshot() func(io.Writer) error {
 	m.generation++
 	f := &frozen{
 		tick: m.tick, wallUs: m.wallUs, sequence: m.sequence, lastFence: m.lastFence,
-		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.copy(),
-		functions: m.functions.copy(), blocked: m.blocked.copy(), events: m.events.copy(), digest: m.digest,
+		stats: m.stats, createdAt: m.createdAt, settings: m.settings, users: m.users, usersRev: m.usersRev, library: m.library.Copy(),
+		functions: m.functions.Copy(), blocked: m.blocked.copy(), events: m.events.Copy(), digest: m.digest,
 	}
 	for i, d := range m.dbs {
 		f.dbs[i] = frozenDatabase{swapped: d.swapped, floor: d.floor, keys: d.keys.copy()}
@@ -102,8 +104,8 @@ func (f *frozen) write(dst io.Writer) error {
 	f.settings.write(w)
 	w.U64(f.usersRev)
 	writeUsers(f.users, w)
-	f.library.write(w)
-	f.functions.write(w)
+	f.library.Write(w)
+	f.functions.Write(w)
 	for _, d := range f.dbs {
 		w.U64(d.swapped)
 		w.U64(d.floor)
@@ -114,7 +116,7 @@ func (f *frozen) write(dst io.Writer) error {
 		})
 	}
 	f.blocked.write(w)
-	f.events.write(w)
+	f.events.Write(w)
 	w.U64(uint64(f.digest))
 	return w.Finish()
 }
@@ -159,9 +161,9 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.usersRev = r.U64()
 		next.users = readUsers(r, next.known)
 	}
-	next.library = readLibrary(r)
+	next.library = library.ReadScripts(r)
 	if version >= 4 {
-		next.functions = readFunctions(r)
+		next.functions = library.ReadFunctions(r)
 	}
 	for db := range next.dbs {
 		next.readDatabase(r, buf, db, version)
@@ -170,7 +172,7 @@ func (m *Machine) Restore(src io.Reader) error {
 		next.readBlocked(r)
 	}
 	if version >= 7 {
-		next.events = readEvents(r)
+		next.events = history.ReadLog(r)
 	}
 	if version >= 5 {
 		next.digest = digest(r.U64())

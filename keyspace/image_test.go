@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -162,7 +163,7 @@ func TestImageOfVersion1Opens(t *testing.T) {
 		{"GET lock", "token"}, {"PTTL lock", "29000"}, {"FENCE lock", "10"},
 		{"PEXPIRETIME wall", "1800000000123"}, {"HGETALL small", ""}, {"HGETALL kept", "z 1 a 2 m 3"}, {"EXISTS gone", "0"},
 		{"OBJECT ENCODING large", "hashtable"}, {"CONFIG GET maxmemory", "maxmemory 1073741824"},
-		{"SCRIPT EXISTS " + scriptSHA("return 1") + " " + scriptSHA("return 2"), "1 1"},
+		{"SCRIPT EXISTS " + library.SHA("return 1") + " " + library.SHA("return 2"), "1 1"},
 	} {
 		if got := plain(view(m, at, 0, c.cmd)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.cmd, got, c.want)

@@ -596,10 +596,10 @@ func TestTagOfLock(t *testing.T) {
 	if got := tag(1, "away"); got != "me/" {
 		t.Errorf("MOVE: %q", got)
 	}
-	before := s.m.usedBytes() - s.m.events.bytes
+	before := s.m.usedBytes() - s.m.events.Bytes()
 	s.run("LOCK free a PX 5000 OWNER me")
 	s.run("DEL free")
-	if got := s.m.usedBytes() - s.m.events.bytes; got != before {
+	if got := s.m.usedBytes() - s.m.events.Bytes(); got != before {
 		t.Errorf("%d bytes are left of a tag", got-before)
 	}
 }

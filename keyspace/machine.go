@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"lockd/keyspace/history"
+	"lockd/keyspace/library"
 	"lockd/resp"
 	"lockd/resp/acl"
 )
@@ -25,11 +27,11 @@ type Machine struct {
 	settings  *settings
 	users     *acl.Users
 	usersRev  uint64 // counts their changes
-	library   library
-	functions functions
+	library   library.Scripts
+	functions library.Functions
 	stats     stats
 	blocked   blocked
-	events    eventLog
+	events    history.Log
 	digest    digest
 
 	// What the cluster's level in force says; it is in no image of this package.
@@ -94,7 +96,9 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.wallUs = at.Wall
 	m.index, m.draws, m.applying = at.Index, 0, true
 	m.now, m.noting, m.owning = m.tick, !at.Unnoted, !at.Unowned
-	m.events.begin(m)
+	if m.noting && m.settings.historyMax > 0 {
+		m.events.Begin(m.wallUs / 1000)
+	}
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
 	m.changed, m.emitted, m.searched = make([]resp.Change, 0, len(reqs)), outputMark{}, 0
 	m.sweep(at)
@@ -106,7 +110,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
 	m.tellChanges()
-	m.events.trim(m.settings.historyMax)
+	m.events.Trim(m.settings.historyMax)
 	m.foldEntry()
 	messages := m.messages
 	m.seen.countEvents(messages)

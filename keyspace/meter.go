@@ -207,7 +207,7 @@ func workMet(lim resp.ScriptLimits, steps, left int64) bool {
 // usedBytes is the estimate of the memory that data take, in all databases, and what
 // else clients have left here.
 func (m *Machine) usedBytes() int64 {
-	return m.library.bytes + m.functions.bytes + m.blocked.bytes + m.events.bytes + m.keyBytes()
+	return m.library.Bytes() + m.functions.Bytes() + m.blocked.bytes + m.events.Bytes() + m.keyBytes()
 }
 
 func (m *Machine) overMemory() bool {

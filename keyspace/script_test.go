@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/library"
 	"lockd/resp"
 )
 
@@ -233,7 +234,7 @@ func TestCallInScript(t *testing.T) {
 		{1, "GET key", "arg"},
 		{1, "EVAL 'x(' 0", "ERR Error compiling script"},
 		{1, "SCRIPT LOAD 'x('", "ERR Error compiling script"},
-		{1, "SCRIPT EXISTS " + scriptSHA("x("), "0"},
+		{1, "SCRIPT EXISTS " + library.SHA("x("), "0"},
 	})
 }
 
@@ -242,20 +243,20 @@ func TestCallInScript(t *testing.T) {
 func TestLibraryForgetsTheOldest(t *testing.T) {
 	m := New(fakeScripts{})
 	kept := load(t, m, "return loaded")
-	for i := range evalScriptsMax {
+	for i := range library.EvalScriptsMax {
 		do(m, 1, fmt.Sprintf("EVAL 'return %d' 0", i))
 	}
 	play(t, m, []turn{
-		{1, "EVALSHA " + scriptSHA("return 0") + " 0", "0"}, // used again: now the youngest
+		{1, "EVALSHA " + library.SHA("return 0") + " 0", "0"}, // used again: now the youngest
 		{1, "EVAL 'return more' 0", "more"},
 		{1, "EVAL 'return most' 0", "most"},
-		{1, "EVALSHA " + scriptSHA("return 0") + " 0", "0"},
-		{1, "EVALSHA " + scriptSHA("return 1") + " 0", resp.ErrNoScript},
-		{1, "EVALSHA " + scriptSHA("return 2") + " 0", resp.ErrNoScript},
-		{1, "EVALSHA " + strings.ToUpper(scriptSHA("return 3")) + " 0", "3"},
+		{1, "EVALSHA " + library.SHA("return 0") + " 0", "0"},
+		{1, "EVALSHA " + library.SHA("return 1") + " 0", resp.ErrNoScript},
+		{1, "EVALSHA " + library.SHA("return 2") + " 0", resp.ErrNoScript},
+		{1, "EVALSHA " + strings.ToUpper(library.SHA("return 3")) + " 0", "3"},
 		{1, kept, "loaded"},
 	})
-	big := strings.Repeat(" ", libraryBytesMax/2)
+	big := strings.Repeat(" ", library.ScriptsBytesMax/2)
 	do(m, 1, "EVAL 'return big"+big+"' 0")
 	if got := do(m, 1, "SCRIPT LOAD 'return big2"+big+"'"); len(got) != shaChars {
 		t.Errorf("load: %s", got)
@@ -263,8 +264,8 @@ func TestLibraryForgetsTheOldest(t *testing.T) {
 	if got := do(m, 1, "SCRIPT LOAD 'return big3"+big+"'"); got != errLibraryFull {
 		t.Errorf("load of too much: %s", got)
 	}
-	if m.library.bytes > libraryBytesMax || m.library.evals != 0 {
-		t.Errorf("%d bytes, %d scripts of EVAL", m.library.bytes, m.library.evals)
+	if m.library.Bytes() > library.ScriptsBytesMax || m.library.Len() != 2 {
+		t.Errorf("%d bytes, %d scripts", m.library.Bytes(), m.library.Len())
 	}
 	play(t, m, []turn{{1, kept, "loaded"}, {1, "SCRIPT FLUSH", "OK"}, {1, kept, resp.ErrNoScript}})
 	if m.usedBytes() != 0 {

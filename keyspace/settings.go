@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/check"
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -33,7 +34,7 @@ type settings struct {
 	historyMax           int64 // events of locks
 	showTokens           bool  // whole
 	wakeLibraries        bool
-	holdUntil            int64  // tick; see hold.go
+	holdUntil            int64  // tick; see fate.go
 	fullDisks, noRoom    string // nodes, and the error of what would let the state grow; see FullDisks
 }
 
@@ -75,7 +76,7 @@ var parameters = []parameter{
 	{name: nameScriptSteps, value: "10000000", check: check.Number(1000, 1_000_000_000)},
 	{name: nameScriptMemory, value: "67108864", check: check.Memory(1 << 20)},
 	{name: nameLockPattern, value: "*", check: check.Text(lockPatternBytesMax)},
-	{name: nameLockHistory, value: "100000", check: check.Number(0, lockHistoryMax)},
+	{name: nameLockHistory, value: "100000", check: check.Number(0, history.EventsMax)},
 	{name: nameLockTokens, value: "prefix", check: check.OneOf("full", "prefix")},
 	{name: nameLockWake, value: "yes", check: check.YesNo},
 	{name: nameLockHold, value: "-1", check: check.Number(-1, maxInt), seldom: true},
@@ -331,19 +332,6 @@ const fullDisksBytesMax = 64 << 10
 // errDiskFullFmt refuses, as Redis does over maxmemory, what would let the state grow.
 const errDiskFullFmt = "OOM command not allowed when the disk is nearly full: make room on %s. Until then locks can " +
 	"be renewed and released"
-
-// FullDisks are the nodes whose disks keep the state from growing, which leaders write into a setting, and the error by
-// which commands are refused meanwhile that are over maxmemory.
-func (m *Machine) FullDisks() (nodes, refusal string) { return m.settings.fullDisks, m.settings.noRoom }
-
-// Settings lists every replicated setting as a MessageConfig, and the users.
-func (m *Machine) Settings() []resp.Message {
-	msgs := make([]resp.Message, len(parameters), len(parameters)+1)
-	for i := range parameters {
-		msgs[i] = m.settings.message(i)
-	}
-	return append(msgs, m.usersMessage())
-}
 
 // changeable lists the parameters that CONFIG SET may change, by name: what an
 // image holds of the settings.

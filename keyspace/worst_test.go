@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
@@ -371,7 +372,7 @@ func (s *worstStage) provide(need string) {
 		for i := range z.elements / 10 {
 			s.do("SCRIPT", "LOAD", "return "+strconv.Itoa(i))
 		}
-		for i := range min(evalScriptsMax, z.elements/10) {
+		for i := range min(library.EvalScriptsMax, z.elements/10) {
 			s.do("EVAL", "return 'x"+strconv.Itoa(i)+"'", "0")
 		}
 	case "sources":
@@ -451,7 +452,7 @@ func (s *worstStage) args(line string, i int) resp.Args {
 		case "small":
 			one = "return " + strconv.Itoa(-i)
 		case "sha":
-			one = scriptSHA(s.source(i % s.z.sources))
+			one = library.SHA(s.source(i % s.z.sources))
 		case "function":
 			one = "f" + strconv.Itoa(i%s.z.libraries)
 		case "library":

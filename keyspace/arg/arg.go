@@ -5,6 +5,7 @@ package arg
 
 import (
 	"math"
+	"strings"
 
 	"lockd/resp"
 )
@@ -122,4 +123,10 @@ func ParsePop(args resp.Args, first, last string) (o Pop, err error) {
 		err = resp.Error(resp.ErrSyntax)
 	}
 	return o, err
+}
+
+// CText is a text up to its first NUL, as C prints it.
+func CText(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	return s
 }

@@ -1,4 +1,4 @@
-package keyspace
+package history
 
 import (
 	"encoding/json"
@@ -7,42 +7,43 @@ import (
 	"lockd/resp"
 )
 
-// lockNews reads a record: for subscribers the messages of the channels __lock@<db>__:<key>, for the nodes whose
+// Form reads a record: for subscribers the messages of the channels __lock@<db>__:<key>, for the nodes whose
 // clients hold locks what they are to be told.
-type lockNews struct{ whole bool } // whole: tokens are shown so
+type Form struct{ whole bool } // whole: tokens are shown so
 
-var newsWhole, newsPrefix = &lockNews{whole: true}, &lockNews{}
+var formWhole, formPrefix = &Form{whole: true}, &Form{}
 
-func newsOf(whole bool) *lockNews {
+// FormOf is the form in which tokens are shown whole, or not.
+func FormOf(whole bool) *Form {
 	if whole {
-		return newsWhole
+		return formWhole
 	}
-	return newsPrefix
+	return formPrefix
 }
 
 // News is an event for those who hold locks. A grant is one if it answers LOCK, to a client that is known: what a
 // script takes is the script's affair.
-func (*lockNews) News(event []byte) (n resp.LockNews) {
-	e, _ := readEvent(event)
-	if e.kind.ends() || e.kind == eventGranted && e.by == lockCommand && !e.script && e.client != "" {
-		n.How = eventNames[e.kind]
+func (*Form) News(event []byte) (n resp.LockNews) {
+	e, _ := Read(event)
+	if e.Kind.Ends() || e.Kind == Granted && e.By == LockCommand && !e.Script && e.Client != "" {
+		n.How = e.Kind.String()
 	}
-	n.HeldLock = resp.HeldLock{DB: e.db, Key: e.key, Token: e.token, Fence: e.fence}
-	n.LeaseMs, n.Script, n.Client = e.leaseMs, e.script, e.client
+	n.HeldLock = resp.HeldLock{DB: e.DB, Key: e.Key, Token: e.Token, Fence: e.Fence}
+	n.LeaseMs, n.Script, n.Client = e.LeaseMs, e.Script, e.Client
 	return n
 }
 
 // Channel is the channel of an event. What becomes of a whole database has one without a key.
-func (*lockNews) Channel(event []byte) string {
-	e, _ := readEvent(event)
-	return "__lock@" + strconv.Itoa(e.db) + "__:" + e.key
+func (*Form) Channel(event []byte) string {
+	e, _ := Read(event)
+	return "__lock@" + strconv.Itoa(e.DB) + "__:" + e.Key
 }
 
 // Payload is an event as one line of JSON: an object with the fields of LOCKS HISTORY that are known.
-func (n *lockNews) Payload(event []byte) string {
-	e, _ := readEvent(event)
-	fields := replyFields{}.text("key", e.key)
-	fields = append(fields, describeEvent(&e, n.whole)...)
+func (n *Form) Payload(event []byte) string {
+	e, _ := Read(event)
+	fields := Fields{}.Text("key", e.Key)
+	fields = append(fields, e.Describe(n.whole)...)
 	line := []byte{'{'}
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1].IsNil() {

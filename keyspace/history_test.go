@@ -1,117 +1,20 @@
 package keyspace
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
 
-// anyEvent is an event with something in each of its fields, or nothing.
-func anyEvent(rng *rand.Rand) lockEvent {
-	text := func() string { return strings.Repeat("x", rng.IntN(4)*rng.IntN(40)) }
-	e := lockEvent{
-		kind: eventKind(1 + rng.IntN(int(eventsEnd)-1)), db: rng.IntN(databases), tick: rng.Int64() - rng.Int64(), wallMs: rng.Int64() - rng.Int64(),
-		key: fmt.Sprint("key", rng.IntN(5)), token: text(), owner: text(), note: text(), fence: rng.Uint64(), permits: rng.Int64N(5) - 1,
-		by: text(), script: rng.IntN(2) == 0, reason: text(), waitedMs: rng.Int64(), heldMs: rng.Int64(), leaseMs: rng.Int64() - 1,
-		renewals: rng.Uint64(), renewedMs: rng.Int64(), otherDB: rng.IntN(databases),
-	}
-	if e.kind == eventFlushed || e.kind == eventSwapped {
-		e.key = ""
-	}
-	if rng.IntN(2) == 0 {
-		e.client = resp.Client{ID: rng.Uint64(), Name: text(), Addr: text(), Node: text()}.Sender()
-	}
-	return e
-}
-
-func eventsOf(l *eventLog, hash uint32) (all []lockEvent) {
-	l.each(hash, func(e *lockEvent) { all = append(all, *e) })
+func eventsOf(l *history.Log) (all []history.Event) {
+	l.Each(0, func(e *history.Event) { all = append(all, *e) })
 	return all
-}
-
-// The log holds the events that were added, less those that were trimmed or taken back, also
-// behind an image, and a copy of it does not change.
-func TestEventLogIsASlice(t *testing.T) {
-	for seed := range uint64(5) {
-		rng := rand.New(rand.NewPCG(seed, 3))
-		l, want := &eventLog{begun: true, whole: true}, []lockEvent(nil)
-		mark, atMark := l.mark(), 0
-		var frozen eventLog
-		var atFrozen []lockEvent
-		for step := range 4000 {
-			switch rng.IntN(40) {
-			case 0:
-				l.trim(int64(1 + rng.IntN(600)))
-				want = want[len(want)-l.count():]
-				mark, atMark = l.mark(), len(want)
-			case 1:
-				mark, atMark = l.mark(), len(want)
-			case 2:
-				l.truncate(mark)
-				want = want[:atMark]
-			case 3:
-				if got := eventsOf(&frozen, 0); len(got) != len(atFrozen) || len(got) > 0 && !reflect.DeepEqual(got, atFrozen) {
-					t.Fatalf("seed %d step %d: a copy has changed", seed, step)
-				}
-				frozen, atFrozen = l.copy(), slices.Clone(want)
-				mark, atMark = l.mark(), len(want) // no snapshot is taken while a script runs
-			case 4:
-				back := reread(t, l)
-				l, mark = &back, eventMark{mark.next, mark.bytes}
-			default:
-				e := anyEvent(rng)
-				e.number = l.next
-				l.add(&e)
-				want = append(want, e)
-			}
-			if got := eventsOf(l, 0); step%50 == 0 && (len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want)) {
-				t.Fatalf("seed %d step %d: %d events, want %d", seed, step, l.count(), len(want))
-			}
-		}
-		var of []lockEvent
-		for _, e := range want {
-			if e.key == "key3" || e.key == "" {
-				of = append(of, e)
-			}
-		}
-		if got := eventsOf(l, eventHash("key3")); !reflect.DeepEqual(got, of) {
-			t.Fatalf("seed %d: %d events of a key, want %d", seed, len(got), len(of))
-		}
-		bytes := int64(0)
-		for _, c := range l.chunks {
-			for i := range c.heads {
-				if c.first+uint64(i) >= l.first {
-					bytes += int64(len(c.record(i))) + eventOverheadBytes
-				}
-			}
-		}
-		if bytes != l.bytes {
-			t.Fatalf("seed %d: %d bytes are counted, %d are there", seed, l.bytes, bytes)
-		}
-	}
-}
-
-// reread writes a log and reads it.
-func reread(t *testing.T, l *eventLog) eventLog {
-	var b bytes.Buffer
-	w := value.NewWriter(&b)
-	l.write(w)
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	r := value.NewReader(&b)
-	back := readEvents(r)
-	if r.End(); r.Err() != nil {
-		t.Fatal(r.Err())
-	}
-	return back
 }
 
 // The log is bounded by its bytes as well: large tokens do not make it larger than its events may be.
@@ -120,11 +23,11 @@ func TestEventLogIsBoundedInBytes(t *testing.T) {
 	mustApply(t, m, resp.Stamp{}, 0, "CONFIG SET lock-history-max-events 100")
 	for i := range 300 {
 		mustApply(t, m, resp.Stamp{Tick: int64(i)}, 0, fmt.Sprintf("SET %s%d %s NX PX 9000", strings.Repeat("k", 1000), i, strings.Repeat("t", 500)))
-		if m.events.bytes > 100*lockHistoryEachBytes {
-			t.Fatalf("%d bytes after %d locks", m.events.bytes, i)
+		if m.events.Bytes() > 100*history.EventBytesMax {
+			t.Fatalf("%d bytes after %d locks", m.events.Bytes(), i)
 		}
 	}
-	if n := m.events.count(); n < 20 || n > 100 {
+	if n := m.events.Count(); n < 20 || n > 100 {
 		t.Errorf("%d events", n)
 	}
 }
@@ -135,7 +38,7 @@ func TestWhatIsLongIsNoLock(t *testing.T) {
 	long := strings.Repeat("x", lockKeyBytesMax+1)
 	mustApply(t, m, resp.Stamp{}, 0, "SET "+long+" token NX PX 9000", "SET data "+strings.Repeat("x", lockTokenBytesMax+1)+" NX PX 9000",
 		"LOCK "+long+"1 token PX 9000", "LOCK "+long+"2 token PX 9000 SHARED", "SET short token NX PX 9000", "RENAME short "+long+"3")
-	if got := eventsOf(&m.events, 0); len(got) != 2 || got[0].key != "short" || got[1].kind != eventMoved {
+	if got := eventsOf(&m.events); len(got) != 2 || got[0].Key != "short" || got[1].Kind != history.Moved {
 		t.Errorf("%+v", got)
 	}
 	if got := plain(view(m, resp.Stamp{}, 0, "LOCKS LIST")); got != "" {
@@ -150,7 +53,7 @@ func TestOldEntriesAreNotNoted(t *testing.T) {
 	old := resp.Stamp{Tick: 1, Wall: 5_000_000, Unnoted: true}
 	mustApply(t, m, old, 0, "SET a token NX PX 9000", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED", "SETNX d token", "EVAL 'SET e token PX 9000' 0",
 		"RENEW c token PX 9000", "DEL a", "SET a token NX PX 9000", "FLUSHDB", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED")
-	if m.events.next != 0 || m.events.begun || plain(view(m, old, 0, "LOCKS LIST")) != "" {
+	if m.events.Count() != 0 || m.events.KnownSinceMs() != 0 || plain(view(m, old, 0, "LOCKS LIST")) != "" {
 		t.Errorf("%+v", m.events)
 	}
 	e, _ := m.dbs[0].keys.get("c")
@@ -159,11 +62,11 @@ func TestOldEntriesAreNotNoted(t *testing.T) {
 	}
 	mustApply(t, m, resp.Stamp{Tick: 2, Wall: 6_000_000}, 0, "LOCK b token PX 9000", "DEL b", "SETNX d token", "EXPIRE d 1")
 	kinds := ""
-	for _, e := range eventsOf(&m.events, 0) {
-		kinds += e.key + " " + eventNames[e.kind] + " "
+	for _, e := range eventsOf(&m.events) {
+		kinds += e.Key + " " + e.Kind.String() + " "
 	}
-	if kinds != "b granted b deleted d granted " || m.events.knownSinceMs() != 6000 {
-		t.Errorf("%s, %d", kinds, m.events.knownSinceMs())
+	if kinds != "b granted b deleted d granted " || m.events.KnownSinceMs() != 6000 {
+		t.Errorf("%s, %d", kinds, m.events.KnownSinceMs())
 	}
 }
 

@@ -1,0 +1,230 @@
+// Package history has what has become of locks: the log of it, which is part of the replicated state,
+// and how an event of it is told, to those who ask and to those who subscribe. It knows no key of the
+// machine: who changes a lock says what has happened.
+package history
+
+import (
+	"slices"
+	"sort"
+
+	"lockd/keyspace/value"
+)
+
+// Log is what has become of locks, the newest events of it. An event is a record of bytes in a
+// chunk, which is only appended to, so a snapshot shares the chunks. It is state, but for how the
+// records are divided into chunks.
+type Log struct {
+	first, next uint64 // the number of the oldest event, and that of the next one
+	sinceMs     int64  // the wall clock when it began
+	begun       bool
+	whole       bool // nothing that has happened since it began is missing
+
+	chunks []*chunk
+	bytes  int64 // of all events; derived
+}
+
+// chunk has events in their order, from a number on.
+type chunk struct {
+	first uint64
+	heads []head
+	text  []byte // the records; room for them is made when the chunk is
+}
+
+// head is where a record ends, and the hash of its key; 0: it is about a whole database.
+type head struct{ hash, end uint32 }
+
+// Limits of the log.
+const (
+	EventsMax     = 1_000_000 // that a log may be told to keep
+	EventBytesMax = 512       // which each of the events may take, of those that are allowed
+	chunkBytes    = 32 << 10
+	overheadBytes = 16 // what an event counts for beside its record
+)
+
+// Add appends an event, if the log has begun, and returns its record.
+func (l *Log) Add(e *Event) []byte {
+	if !l.begun {
+		return Append(make([]byte, 0, e.size()), e)
+	}
+	c := l.chunkFor(e.size())
+	at := len(c.text)
+	c.text = Append(c.text, e)
+	l.added(c, e.hash(), at)
+	return c.text[at:]
+}
+
+// chunkFor is the newest chunk, with room for a record.
+func (l *Log) chunkFor(bytes int) *chunk {
+	if n := len(l.chunks); n > 0 && cap(l.chunks[n-1].text)-len(l.chunks[n-1].text) >= bytes {
+		return l.chunks[n-1]
+	}
+	c := &chunk{first: l.next, text: make([]byte, 0, max(chunkBytes, bytes))}
+	l.chunks = append(l.chunks, c)
+	return c
+}
+
+// added completes an event whose record begins at a place of the newest chunk.
+func (l *Log) added(c *chunk, hash uint32, at int) {
+	c.heads = append(c.heads, head{hash, uint32(len(c.text))})
+	l.bytes += int64(len(c.text)-at) + overheadBytes
+	l.next++
+}
+
+// record is the i-th of a chunk.
+func (c *chunk) record(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = c.heads[i-1].end
+	}
+	return c.text[from:c.heads[i].end:c.heads[i].end]
+}
+
+// Count is how many events there are.
+func (l *Log) Count() int { return int(l.next - l.first) }
+
+// Bytes is what all events count for.
+func (l *Log) Bytes() int64 { return l.bytes }
+
+// Each visits the events that may be about a key, and about whole databases, from the oldest; hash 0 is
+// all.
+func (l *Log) Each(hash uint32, visit func(e *Event)) {
+	l.EachOf(func(h uint32) bool { return hash == 0 || h == hash || h == 0 }, visit)
+}
+
+// EachOf visits the events whose hashes are wanted, from the oldest.
+func (l *Log) EachOf(wanted func(hash uint32) bool, visit func(e *Event)) {
+	var e Event
+	for _, c := range l.chunks {
+		from := 0
+		if c.first < l.first {
+			from = int(l.first - c.first)
+		}
+		for i := from; i < len(c.heads); i++ {
+			if wanted(c.heads[i].hash) {
+				e, _ = Read(c.record(i)) // it was written here, or checked when the image was read
+				e.Number = c.first + uint64(i)
+				visit(&e)
+			}
+		}
+	}
+}
+
+// Work is that of Each.
+func (l *Log) Work(hash uint32) int64 {
+	each := int64(value.FarWork)
+	if hash != 0 {
+		each = value.CompareWork
+	}
+	return each * int64(l.Count())
+}
+
+// KnownSinceMs is the wall time from which on nothing is missing.
+func (l *Log) KnownSinceMs() int64 {
+	if l.whole || l.Count() == 0 {
+		return l.sinceMs
+	}
+	c := l.chunks[0]
+	e, _ := Read(c.record(int(l.first - c.first)))
+	return e.WallMs
+}
+
+// Begin begins the log, if it has not begun.
+func (l *Log) Begin(wallMs int64) {
+	if !l.begun {
+		l.begun, l.whole, l.sinceMs = true, true, wallMs
+	}
+}
+
+// Trim forgets the oldest events, so that no more are left than may be.
+func (l *Log) Trim(most int64) {
+	if most == 0 {
+		*l = Log{first: l.next, next: l.next}
+		return
+	}
+	for n := int64(l.Count()); n > most || n > 1 && l.bytes > most*EventBytesMax; n-- {
+		c := l.chunks[0]
+		i := int(l.first - c.first)
+		l.bytes -= int64(len(c.record(i))) + overheadBytes
+		l.first++
+		l.whole = false
+		if i+1 == len(c.heads) {
+			l.chunks[0] = nil
+			l.chunks = l.chunks[1:]
+		}
+	}
+}
+
+// Mark is a place in the log.
+type Mark struct {
+	next  uint64
+	bytes int64
+}
+
+// Mark is the end of the log.
+func (l *Log) Mark() Mark { return Mark{l.next, l.bytes} }
+
+// Truncate forgets the events since a mark. Nothing was trimmed since then.
+func (l *Log) Truncate(to Mark) {
+	l.next, l.bytes = to.next, to.bytes
+	n := sort.Search(len(l.chunks), func(i int) bool { return l.chunks[i].first >= to.next })
+	clear(l.chunks[n:])
+	if l.chunks = l.chunks[:n]; n == 0 {
+		return
+	}
+	c := l.chunks[n-1]
+	kept := int(to.next - c.first)
+	c.text = c.text[:c.heads[kept-1].end]
+	c.heads = c.heads[:kept]
+}
+
+// Copy is the log as it is now. The chunks are shared, but for the newest, which grows.
+func (l *Log) Copy() Log {
+	next := *l
+	next.chunks = slices.Clone(l.chunks)
+	if n := len(next.chunks); n > 0 {
+		c := *next.chunks[n-1]
+		next.chunks[n-1] = &c
+	}
+	return next
+}
+
+// Write writes the log into an image.
+func (l *Log) Write(w *value.Writer) {
+	for _, n := range []uint64{l.first, l.next, uint64(l.sinceMs)} {
+		w.U64(n)
+	}
+	w.Flag(l.begun)
+	w.Flag(l.whole)
+	for _, c := range l.chunks {
+		for i := range c.heads {
+			if c.first+uint64(i) >= l.first && w.OK() {
+				record := c.record(i)
+				w.U64(uint64(len(record)))
+				w.Raw(string(record))
+			}
+		}
+	}
+}
+
+// ReadLog reads a log of an image.
+func ReadLog(r *value.Reader) Log {
+	l := Log{first: r.U64()}
+	end := r.U64()
+	l.sinceMs, l.begun, l.whole = r.I64(), r.Flag(), r.Flag()
+	if l.next = l.first; end < l.first || !l.begun && (end > l.first || l.whole || l.sinceMs != 0) {
+		r.Fail("a history that can not be")
+	}
+	for l.next < end && r.OK() {
+		record := []byte(r.Text())
+		e, err := Read(record)
+		if err != nil {
+			r.Fail("an event of a lock: " + err.Error())
+			break
+		}
+		c := l.chunkFor(len(record))
+		at := len(c.text)
+		c.text = append(c.text, record...)
+		l.added(c, e.hash(), at)
+	}
+	return l
+}

@@ -1,0 +1,244 @@
+// Package library keeps what scripts there are, in the replicated state: those that EVALSHA finds, and the
+// libraries of functions. It knows how they are named, described, bounded, dumped and written into an image,
+// and runs none.
+package library
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"lockd/keyspace/value"
+	"lockd/resp"
+)
+
+// The bounds of the script library. Beyond them the EVAL scripts that were used
+// the longest ago are forgotten; EVALSHA answers NOSCRIPT, and clients send EVAL.
+const (
+	EvalScriptsMax  = 500
+	ScriptsBytesMax = 64 << 20
+	scriptBytes     = 128 // overhead of one script in the estimate of memory
+)
+
+// Scripts holds the scripts, in the replicated state, so that EVALSHA finds the
+// same ones on every node. Scripts are immutable and replaced as a whole.
+type Scripts struct {
+	bySHA btree.Map[string, *Script]
+	evals int    // how many came by EVAL
+	bytes int64  // of all
+	turn  uint64 // counts the scripts that were added: the measure of age
+}
+
+// Script is a script and what its first line asks for.
+type Script struct {
+	Source             string
+	Shebang            int // bytes of a first line that starts with #!
+	NoWrites, AllowOOM bool
+
+	loaded bool   // by SCRIPT LOAD: kept until SCRIPT FLUSH
+	turn   uint64 // Scripts.turn when it was last used
+}
+
+// NewScript is a script of a source, whose first line is read.
+func NewScript(source string) (*Script, error) {
+	s := &Script{Source: strings.Clone(source)}
+	return s, s.readShebang()
+}
+
+// SHA is the name of a source.
+func SHA(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s *Script) bytes() int64 { return scriptBytes + int64(len(s.Source)) }
+
+// Body is what is compiled: the first line is cut off, but not its end, so that
+// the lines keep their numbers.
+func (s *Script) Body(sha string) resp.Script {
+	return resp.Script{SHA: sha, Source: s.Source[s.Shebang:]}
+}
+
+// readShebang reads a first line such as "#!lua flags=no-writes,allow-oom".
+func (s *Script) readShebang() error {
+	if !strings.HasPrefix(s.Source, "#!") {
+		return nil
+	}
+	s.Shebang = strings.IndexByte(s.Source, '\n')
+	if s.Shebang < 0 {
+		return resp.Error("ERR Invalid script shebang")
+	}
+	words := strings.Fields(s.Source[:s.Shebang])
+	if words[0] != "#!lua" {
+		return resp.Error("ERR Unexpected engine in script shebang: " + words[0])
+	}
+	for _, word := range words[1:] {
+		flags, found := strings.CutPrefix(word, "flags=")
+		if !found {
+			return resp.Error("ERR Unknown lua shebang option: " + word)
+		}
+		if err := s.readFlags(flags); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Script) readFlags(flags string) error {
+	if flags == "" {
+		return nil
+	}
+	for _, flag := range strings.Split(flags, ",") {
+		switch flag {
+		case "no-writes":
+			s.NoWrites = true
+		case "allow-oom":
+			s.AllowOOM = true
+		case "allow-stale", "no-cluster", "allow-cross-slot-keys":
+		default:
+			return resp.Error("ERR Unexpected flag in script shebang: " + flag)
+		}
+	}
+	return nil
+}
+
+// Len is how many scripts there are.
+func (l *Scripts) Len() int { return l.bySHA.Len() }
+
+// Bytes is what they take, by estimate.
+func (l *Scripts) Bytes() int64 { return l.bytes }
+
+// Find finds a script by its SHA1; nil: it is not there. The zero value of Scripts has none.
+func (l *Scripts) Find(sha string) *Script {
+	s, _ := l.bySHA.Get(sha)
+	return s
+}
+
+// Used marks a script as used lately. Age is counted in scripts added since, so
+// that scripts that run again and again, with nothing added, cost nothing here.
+func (l *Scripts) Used(sha string, s *Script) {
+	if s.loaded || s.turn == l.turn {
+		return
+	}
+	younger := *s
+	younger.turn = l.turn
+	l.bySHA.Set(sha, &younger)
+}
+
+// Remember adds a script that came by EVAL, and returns the work of it. One that is too large for the
+// library runs all the same.
+func (l *Scripts) Remember(sha string, s *Script) (work int64) {
+	n, evals := l.bySHA.Len(), l.evals
+	if l.makeRoom(s.bytes(), 1) {
+		l.evals++
+		l.add(sha, s)
+	}
+	return l.workSince(n, evals)
+}
+
+// workSince is the work of adding a script to n, of which so many came by EVAL: for each that was
+// forgotten, all were visited.
+func (l *Scripts) workSince(n, evals int) int64 {
+	return value.TreeWork(n) + value.VisitWork*int64(n*max(0, evals+1-l.evals))
+}
+
+// Keep adds a script that came by SCRIPT LOAD, or makes one that is there stay, and returns the work of
+// it; kept is false where there is no room.
+func (l *Scripts) Keep(sha string, s *Script) (kept bool, work int64) {
+	n, evals := l.bySHA.Len(), l.evals
+	kept = l.keep(sha, s)
+	return kept, l.workSince(n, evals)
+}
+
+func (l *Scripts) keep(sha string, s *Script) bool {
+	if l.Find(sha) != nil {
+		if !s.loaded {
+			l.evals--
+			stays := *s
+			stays.loaded = true
+			l.bySHA.Set(sha, &stays)
+		}
+		return true
+	}
+	if !l.makeRoom(s.bytes(), 0) {
+		return false
+	}
+	s.loaded = true
+	l.add(sha, s)
+	return true
+}
+
+func (l *Scripts) add(sha string, s *Script) {
+	l.turn++
+	s.turn = l.turn
+	l.bytes += s.bytes()
+	l.bySHA.Set(sha, s)
+}
+
+// makeRoom forgets old EVAL scripts until one of so many bytes, and so many EVAL
+// scripts, fit; false if they never will.
+func (l *Scripts) makeRoom(bytes int64, evals int) bool {
+	for l.bytes+bytes > ScriptsBytesMax || l.evals+evals > EvalScriptsMax {
+		if l.evals == 0 {
+			return false
+		}
+		l.forgetOldest()
+	}
+	return true
+}
+
+func (l *Scripts) forgetOldest() {
+	var oldest *Script
+	var sha string
+	l.bySHA.Scan(func(k string, s *Script) bool {
+		if !s.loaded && (oldest == nil || s.turn < oldest.turn) {
+			sha, oldest = k, s
+		}
+		return true
+	})
+	l.bySHA.Delete(sha)
+	l.evals--
+	l.bytes -= oldest.bytes()
+}
+
+// Copy is O(1), see Map.Copy.
+func (l *Scripts) Copy() Scripts {
+	c := *l
+	c.bySHA = *l.bySHA.Copy()
+	return c
+}
+
+// Write writes the library into an image.
+func (l *Scripts) Write(w *value.Writer) {
+	w.U64(l.turn)
+	w.U64(uint64(l.bySHA.Len()))
+	l.bySHA.Scan(func(sha string, s *Script) bool {
+		w.Text(sha)
+		w.Text(s.Source)
+		w.Flag(s.loaded)
+		w.U64(s.turn)
+		return w.OK()
+	})
+}
+
+// ReadScripts reads a library of an image.
+func ReadScripts(r *value.Reader) Scripts {
+	l, last := Scripts{turn: r.U64()}, ""
+	for n := r.U64(); n > 0 && r.OK(); n-- {
+		sha, s := r.Text(), &Script{Source: r.Text()}
+		s.loaded, s.turn = r.Flag(), r.U64()
+		if sha <= last || sha != SHA(s.Source) || s.turn > l.turn || s.readShebang() != nil {
+			r.Fail("a script is not what its name says")
+			break
+		}
+		if !s.loaded {
+			l.evals++
+		}
+		l.bytes += s.bytes()
+		l.bySHA.Set(sha, s)
+		last = sha
+	}
+	return l
+}
