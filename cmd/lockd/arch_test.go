@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
@@ -66,6 +66,10 @@ var mayImport = map[string][]string{
 	// And so do those who show locks to people.
 	"lockd/cmd/lockd/show": {"lockd/resp", "lockd/internal/locks"},
 	"lockd/cmd/lockd/top":  {"lockd/resp", "lockd/internal/locks", "lockd/internal/client", "lockd/cmd/lockd/show"},
+
+	// What the process asks of its system, and tells the manager that started it.
+	"lockd/cmd/lockd/openfiles": {},
+	"lockd/cmd/lockd/systemd":   {"lockd/resp"},
 
 	// The lines of redis.conf.
 	"lockd/cmd/lockd/redisconf": {},
