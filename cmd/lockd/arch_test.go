@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // likewise
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
@@ -36,6 +36,9 @@ var mayImport = map[string][]string{
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
+
+	// What a node itself keeps about users.
+	"lockd/resp/server/access": {"lockd/resp", "lockd/resp/acl"},
 
 	// What users may do: the machine keeps the rules, connections and scripts are checked by them.
 	"lockd/resp/acl": {"lockd/resp"},

@@ -8,6 +8,7 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/acl"
+	"lockd/resp/server/access"
 )
 
 // users are those that this node's clients can be. They come as messages, in the order of the log.
@@ -287,4 +288,26 @@ func (s *session) scriptUser(cmds []resp.Cmd) string {
 		}
 	}
 	return ""
+}
+
+// denialContext is where a client is that calls a command itself.
+func (s *session) denialContext() string {
+	if s.tx != nil {
+		return "multi"
+	}
+	return "toplevel"
+}
+
+// noteScripts writes into ACL LOG what scripts of a request were denied that had the rights of a user.
+func (s *session) noteScripts(user string, res resp.Result) {
+	for _, d := range res.Denied {
+		s.noteDenied(d.Reason, "lua", user, d.Object)
+	}
+}
+
+// noteDenied writes into ACL LOG what the user was denied, or who has tried to be a user.
+func (s *session) noteDenied(reason, context, user, object string) {
+	now := s.srv.clock()
+	s.srv.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,
+		Client: strings.TrimSuffix(string(s.describe(nil, now)), "\n")}, int(s.srv.hub.settings.aclLogMax.Load()))
 }
