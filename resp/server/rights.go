@@ -18,14 +18,14 @@ type users struct {
 	learned atomic.Bool // they are not older than this process
 }
 
-// userNews is what the hub has heard of users. It may be before there is a server.
+// userNews are the users as the hub has them. They may be published before there is a server.
 type userNews struct {
 	rev   uint64
 	rules map[string]string // by name
 	to    *users            // nil: no server yet
 }
 
-// serve has a server told of users, from now on.
+// serve hands all changes of users to a server, from now on.
 func (h *Hub) serve(u *users) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
