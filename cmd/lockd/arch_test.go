@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // likewise
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
@@ -34,10 +34,13 @@ var mayImport = map[string][]string{
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
-	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/redisconf", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
+	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
 	// A room of resp/server as wire, stats and track are: what COMMAND says of rows.
 	"lockd/resp/server/describe": {"lockd/resp", "lockd/resp/acl"},
+
+	// What a node itself keeps about users.
+	"lockd/resp/server/access": {"lockd/resp", "lockd/resp/acl"},
 
 	// What users may do: the machine keeps the rules, connections and scripts are checked by them.
 	"lockd/resp/acl": {"lockd/resp"},
@@ -70,6 +73,10 @@ var mayImport = map[string][]string{
 	// And so do those who show locks to people.
 	"lockd/cmd/lockd/show": {"lockd/resp", "lockd/internal/locks"},
 	"lockd/cmd/lockd/top":  {"lockd/resp", "lockd/internal/locks", "lockd/internal/client", "lockd/cmd/lockd/show"},
+
+	// What the process asks of its system, and tells the manager that started it.
+	"lockd/cmd/lockd/openfiles": {},
+	"lockd/cmd/lockd/systemd":   {"lockd/resp"},
 
 	// The lines of redis.conf.
 	"lockd/cmd/lockd/redisconf": {},

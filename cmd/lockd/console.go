@@ -3,9 +3,13 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"runtime"
 	"sync"
 
 	"lockd/console"
+	"lockd/metrics"
+	"lockd/resp"
 )
 
 // checkConsole refuses a console that other machines reach though nobody has said who may.
@@ -47,6 +51,18 @@ func (i *instance) serveConsole(c *serveCmd) {
 			}
 		}
 	})
+}
+
+// metricsHandler shows the figures of the node and of its server.
+func (i *instance) metricsHandler() http.Handler {
+	about := func() []resp.Metric {
+		m := resp.Metric{
+			Name: "lockd_build_info", Labels: []string{"version", "go"}, Help: "1; which lockd this is.",
+		}
+		m.Add(1, version, runtime.Version())
+		return []resp.Metric{m}
+	}
+	return metrics.Handler(i.log, about, i.node.Metrics, i.server.Metrics)
 }
 
 // pipes is a listener inside the process.

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"lockd/cmd/lockd/openfiles"
+	"lockd/resp/server"
 )
 
 // run runs a cluster of several nodes in this process until ctx ends.
@@ -39,10 +42,11 @@ func (c *devCmd) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	seats, err := systemFiles.seats(clientsDefault, len(nodes)*filesReserved, log)
+	most, err := openfiles.System.Fit(clientsDefault, len(nodes)*filesReserved, log)
 	if err != nil {
 		return usageError{err}
 	}
+	seats := server.NewSeats(most)
 	for _, n := range nodes {
 		n.seats = seats
 		i, err := start(n, log.With("node", n.ID))

@@ -230,6 +230,14 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// exitError is a command's end with a status of its own.
+type exitError struct {
+	status int
+	why    string // "": there is nothing to say
+}
+
+func (e exitError) Error() string { return e.why }
+
 // status is the exit status for an error of a command.
 func status(err error) int {
 	var exit exitError

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -207,18 +206,17 @@ func TestRunLosesTheLock(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		h := hold.New(losing{dir + "/ready"}, time.Second)
-		if _, err := h.Acquire(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		child, out := exec.Command("sh", "-c", tt.script), newFile(t, dir+"/out")
-		child.Dir, child.Stdout = dir, out
-		var stderr bytes.Buffer
-		lost := (&runCmd{Grace: tt.grace}).watch(h, child, nil, &stderr)
-		if !errors.As(lost, &hold.LostError{}) || !errors.Is(lost, hold.ErrNotHeld) {
+		out, errs := newFile(t, dir+"/out"), newFile(t, dir+"/errs") // no pipes, which what is left would hold open
+		lost := (&hold.Command{
+			Holder: h, Lock: "door", Wait: time.Hour, Grace: tt.grace, Stdout: out, Stderr: errs,
+			Args: []string{"sh", "-c", "cd " + dir + "; exec 2>/dev/null; " + tt.script},
+		}).Run()
+		if end := (hold.EndError{}); !errors.As(lost, &end) || end.Status != hold.StatusLost {
 			t.Errorf("%s: %v", tt.script, lost)
 		}
-		if stdout := content(t, out); stdout != tt.stdout || stderr.String() != "lockd: the lock is lost: the lock is not held: the command is told to end\n" {
-			t.Errorf("%s: %q, %q", tt.script, stdout, stderr.String())
+		said := besideWaiting(content(t, errs))
+		if stdout := content(t, out); stdout != tt.stdout || said != "lockd: the lock is lost: the lock is not held: the command is told to end\n" {
+			t.Errorf("%s: %q, %q", tt.script, stdout, said)
 		}
 		awaitGone(t, dir+"/left")
 	}
@@ -255,7 +253,7 @@ func TestRunEndsWithoutTheLock(t *testing.T) {
 		_ = os.WriteFile(lost, nil, 0o600)
 	}()
 	stdout, stderr, status := lockdRun(t, p.addr, fmt.Sprintf(`until [ -e %s ]; do sleep 0.01; done; echo done`, lost), "--px", "1m")
-	if status != exitLost || stdout != "done\n" || !strings.Contains(stderr, "the lock is lost") {
+	if status != hold.StatusLost || stdout != "done\n" || !strings.Contains(stderr, "the lock is lost") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }

@@ -14,9 +14,23 @@ import (
 	"syscall"
 	"time"
 
+	"lockd/cluster/peer"
+	"lockd/cmd/lockd/openfiles"
+	"lockd/cmd/lockd/systemd"
 	"lockd/internal/secure"
 	"lockd/resp"
+	"lockd/resp/server"
 )
+
+// filesReserved are the file descriptors of a node that clients do not get: those of
+// the log, snapshots, peers and listeners, of which a node of three that is busy has 30 and
+// one of five 50, those of browsers, who are 48 at most, those of strangers who connect to
+// the port of the peers, and those of connections that are about to be closed.
+const filesReserved = 128 + peer.UnprovenConnsMax
+
+// clientsDefault is how many clients a process should have descriptors for where --maxclients does not say it: the
+// default of the cluster's setting maxclients.
+const clientsDefault = 10000
 
 // run runs one node until ctx ends.
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
@@ -30,10 +44,11 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	if c.used() {
 		reserved += secure.HandshakesMax
 	}
-	var err error
-	if c.seats, err = systemFiles.seats(cmp.Or(c.Maxclients, clientsDefault), reserved, log); err != nil {
+	most, err := openfiles.System.Fit(cmp.Or(c.Maxclients, clientsDefault), reserved, log)
+	if err != nil {
 		return usageError{err}
 	}
+	c.seats = server.NewSeats(most)
 	warnOfFile(c.warnings, log)
 	c.warnOfPeers(log)
 	c.warnOfOwnAddress(log)
@@ -47,8 +62,8 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		"advertised", c.Advertise, "peers", c.PeerListen,
 		"dir", c.Dir, "cluster", orSingle(c), "sentinel", c.SentinelListen, "console", c.HTTPListen,
 		"clusterProtocol", c.ClusterProtocol)
-	manager := newNotifier(i.node, log)
-	go manager.watch(ctx, watchdogTime(log))
+	manager := systemd.New(i.node.Ready, i.move, log)
+	go manager.Watch(ctx, systemd.WatchdogTime(log))
 	go i.onHangups(ctx, c, hangups, manager)
 	if c.Requirepass == "" && c.ProtectedMode == "yes" && !onLoopback(slices.Concat(c.Listen, c.TLSListen)) {
 		log.Warn("protected mode: clients of other machines are refused, as there is no password: give " +
@@ -59,12 +74,18 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 	}
 	select {
 	case <-ctx.Done():
-		manager.stopping()
+		manager.Stopping()
 		log.Info("stopping", "why", "asked to by a signal")
 		return nil
 	case err := <-i.failed:
 		return err
 	}
+}
+
+// move asks the node what INFO says. That takes the lock around the machine, under which entries are applied,
+// and needs no leader: who waits for others moves.
+func (i *instance) move() {
+	i.node.Do(context.Background(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INFO"}}}})
 }
 
 // enter brings a new node into its cluster, if no list says who founds it.
@@ -128,11 +149,11 @@ func ipOf(host string) net.IP {
 }
 
 // onHangups reads files again at each SIGHUP, until ctx ends.
-func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal, manager *notifier) {
+func (i *instance) onHangups(ctx context.Context, c *serveCmd, hangups <-chan os.Signal, manager *systemd.Notifier) {
 	for {
 		select {
 		case <-hangups:
-			manager.reloading(func() { i.reload(ctx, c) })
+			manager.Reloading(func() { i.reload(ctx, c) })
 		case <-ctx.Done():
 			return
 		}

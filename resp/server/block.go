@@ -16,14 +16,14 @@ type parked struct {
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
 
-	fate atomic.Int32 // whether the client hears how the command ended; decided once
+	fate atomic.Int32 // whether the client gets the reply; decided once
 }
 
 // The fates of a blocking command.
 const (
 	fateOpen     = iota // it waits
 	fatePromised        // the session answers it
-	fateTold            // it is answered
+	fateSent            // the reply is in the outbox
 	fateLost            // it will not be answered: the client is gone
 )
 
@@ -46,20 +46,20 @@ func (s *session) park(c *command, args resp.Args) {
 	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, served)
 	s.parked.Store(nil)
 	close(p.done)
-	if !p.told(s.ctx) {
-		s.closing = true // nobody is there to be told
+	if !p.delivers(s.ctx) {
+		s.closing = true // the client is gone
 		return
 	}
-	if p.fate.CompareAndSwap(fatePromised, fateTold) {
+	if p.fate.CompareAndSwap(fatePromised, fateSent) {
 		s.reply(p.reply)
 	}
 	s.waitForRoom()
 	s.account(s.srv.clock(), c, args, p.reply) // to wait is no work
 }
 
-// told reports whether the client hears the reply, now that the command has ended. Unless that is
-// decided by now it does, if it is there.
-func (p *parked) told(ctx context.Context) bool {
+// delivers reports whether the client gets the reply, now that the command has ended. Where answer has not decided
+// that, a client that is still connected gets it.
+func (p *parked) delivers(ctx context.Context) bool {
 	fate := int32(fatePromised)
 	if ctx.Err() != nil {
 		fate = fateLost
@@ -68,14 +68,12 @@ func (p *parked) told(ctx context.Context) bool {
 	return p.fate.Load() != fateLost
 }
 
-// answer returns what decides whether the client hears of a command that was executed, from the
-// goroutine that applies: it reports false for one that is gone, which will not be answered any more,
-// so that what it was given can go to another. One that has closed its half of the connection is
-// gone, as in Redis.
+// answer returns a function for the goroutine that applies. It takes the reply of a command that was executed, and
+// reports whether the client gets it: if not, what the client was given can go to another. A client that has closed
+// its half of the connection is gone, as in Redis.
 //
-// A client that is pushed to, or will be because of this command, is answered there and then: the push
-// that tells what the command did comes behind its reply, as in Redis. How the session answers does not
-// change while it is parked.
+// A client with pushes, or one that gets its first from this command, is answered at once: the push about what the
+// command did comes behind its reply, as in Redis. How the session answers does not change while it is parked.
 func (s *session) answer(p *parked, willPush bool) func(resp.Reply) bool {
 	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
 	return func(r resp.Reply) bool {
@@ -84,9 +82,9 @@ func (s *session) answer(p *parked, willPush bool) func(resp.Reply) bool {
 		case s.ctx.Err() != nil || wire.HungUp(s.conn):
 			fate = fateLost
 		case pushing || willPush:
-			fate = fateTold
+			fate = fateSent
 		}
-		if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateTold && !silent {
+		if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateSent && !silent {
 			form := r.AppendTo(nil, proto)
 			if pushing {
 				s.out.Enqueue(form)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
@@ -63,20 +64,60 @@ func (s *session) changeUsers(args resp.Args) resp.Reply {
 	return replyAt(res, 0)
 }
 
+// What is answered where there is no file, or it cannot be used, in Redis's words.
+const (
+	errNoACLFile = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the " +
+		"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
+		"order to store users in the Redis configuration."
+	errACLSave = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+)
+
+// LoadUsers does as ACL LOAD if the file of users (Config.ACLFile) has changed since the server was made, or since
+// ACL LOAD, ACL SAVE or LoadUsers has dealt with it: what ACL SETUSER has changed since is kept where nobody has touched
+// the file. It reports whether the users were loaded; an error is one of ACL LOAD's answers. It may be called
+// concurrently.
+func (s *Server) LoadUsers(ctx context.Context) (loaded bool, err error) {
+	if s.aclFile.Path == "" {
+		return false, nil
+	}
+	text, err := s.aclFile.Read()
+	if err != nil || !s.aclFile.IsNews(text) {
+		return false, err
+	}
+	users, err := s.aclFile.Parse(s.index.known, text)
+	if err != nil {
+		return false, err
+	}
+	r := replyAt(s.backend.Do(ctx, resp.Request{Cmds: []resp.Cmd{{Args: loadUsers(users)}}}), 0)
+	if r.IsErr() {
+		return false, resp.Error(r.Str)
+	}
+	s.aclFile.Note(text)
+	return true, nil
+}
+
+// loadUsers is the command that has these users take the place of all that there are.
+func loadUsers(users *acl.Users) resp.Args {
+	return resp.Args{acl.Container.Name, "load", users.Text()}
+}
+
 // aclLoad has the users of the file take the place of all that there are.
 func aclLoad(s *session, _ resp.Args) resp.Reply {
 	file := s.srv.aclFile
-	if file.path == "" {
+	if file.Path == "" {
 		return resp.Err(errNoACLFile)
 	}
-	text, err := readACLFile(file.path)
-	users, err := file.users(s.srv.index, text, err)
+	text, err := file.Read()
+	if err != nil {
+		return resp.Fail(err)
+	}
+	users, err := file.Parse(s.srv.index.known, text)
 	if err != nil {
 		return resp.Fail(err)
 	}
 	r := s.changeUsers(loadUsers(users))
 	if !r.IsErr() {
-		file.note(text)
+		file.Note(text)
 	}
 	return r
 }
@@ -84,7 +125,7 @@ func aclLoad(s *session, _ resp.Args) resp.Reply {
 // aclSave writes the users of the cluster into the file.
 func aclSave(s *session, args resp.Args) resp.Reply {
 	file := s.srv.aclFile
-	if file.path == "" {
+	if file.Path == "" {
 		return resp.Err(errNoACLFile)
 	}
 	r := replyAt(s.ask(args), 0)
@@ -92,11 +133,11 @@ func aclSave(s *session, args resp.Args) resp.Reply {
 		return r
 	}
 	text := r.Elems[1].Str
-	if err := replaceFile(file.path, text); err != nil {
-		s.srv.log.Error("the users cannot be saved: ACL SAVE was refused", "file", file.path, "error", err)
+	if err := file.Replace(text); err != nil {
+		s.srv.log.Error("the users cannot be saved: ACL SAVE was refused", "file", file.Path, "error", err)
 		return resp.Err(errACLSave)
 	}
-	file.note(text)
+	file.Note(text)
 	return resp.OK()
 }
 
@@ -169,7 +210,7 @@ func aclLogOf(s *session, args resp.Args) resp.Reply {
 	case len(args) > 3:
 		return wrongSubcommand("acl", args[1])
 	case len(args) == 3 && resp.Is(args[2], "RESET"):
-		s.srv.aclLog.reset()
+		s.srv.aclLog.Reset()
 		return resp.OK()
 	case len(args) == 3:
 		n, ok := resp.ParseInt(args[2])
@@ -178,5 +219,5 @@ func aclLogOf(s *session, args resp.Args) resp.Reply {
 		}
 		count = n
 	}
-	return s.srv.aclLog.newest(max(count, 0), s.srv.clock())
+	return s.srv.aclLog.Newest(max(count, 0), s.srv.clock())
 }

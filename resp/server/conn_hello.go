@@ -121,14 +121,16 @@ func auth(s *session, args resp.Args) resp.Reply {
 // command is the word by which they came.
 func (s *session) login(command, user, password string) resp.Reply {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
-	if wait := s.srv.guesses.wait(from, now); wait > 0 {
+	if wait := s.srv.guesses.Wait(from, now); wait > 0 {
 		return resp.Errf("%s%d s", resp.ErrWrongPassMax, int64((wait+time.Second-1)/time.Second))
 	}
 	if s.authenticate(command, user, password) {
 		return resp.Reply{}
 	}
 	s.srv.stats.WrongPasswords.Add(1)
-	s.srv.guesses.wrong(from, user, now)
+	s.srv.guesses.Wrong(from, now)
+	s.srv.guessing.tell("a client gave a wrong password", "addr", from.String(),
+		"user", user[:min(len(user), loggedNameBytesMax)])
 	return resp.Err(resp.ErrWrongPass)
 }
 

@@ -35,18 +35,15 @@
 //	conn_monitor.go   MONITOR
 //	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
-//	rights.go         what the session's user may do; users as they change
-//	acllog.go         what was denied
-//	aclfile.go        the file of users
+//	rights.go         what the session's user may do, and was denied; users as they change
 //	hub.go            who is subscribed to what; messages and pushes
 //	holders.go        locks that clients have taken, and how they are told of their loss
 //	settings.go       settings, the cluster's and the node's own
-//	guesses.go        wrong passwords, by address; what is told of seldom
 //	reply.go          replies on their way to the outbox
 //	session.go        what a session is, and who may touch what of it; all that there are
 //	table.go          what a command is, and how it is found by its name
 //	config.go         what a server is given: Config, Backend, Clock, Profile
-//	limits.go         the limits, and what is counted against them
+//	limits.go         the limits, and what is counted against them; what is logged seldom
 //
 // Each calls those below it. Up goes only what is called through a value: run.go lends followed.go
 // the function that appends replies, and package track tells a session of changes through its Conn;
@@ -54,13 +51,14 @@
 //
 //	holders.go -> hub.go         who has lost a lock is told as subscribers are
 //	hub.go -> rights.go          users have changed
-//	acllog.go -> conn_client.go  who was denied something
+//	rights.go -> conn_client.go  who was denied something
 //
 // Below are packages that know no session:
 //
 //	describe/  what COMMAND says of rows
 //	stats/     figures
 //	track/     which keys clients cache, and whom to tell
+//	access/    wrong passwords, what was denied, and the file of users
 //	witness/   what they do with locks
 //	wire/      bytes that come and go
 //

@@ -11,11 +11,11 @@ import (
 	"lockd/resp"
 )
 
-// A client of RESP3 that takes locks by LOCK is told when it has lost one, and before that when a
-// third of a lease is left. The log tells every node what was granted and what was lost, in order: the
-// node that has the client remembers the one, and tells it of the other.
+// A client of RESP3 that takes locks by LOCK gets a push when it has lost one, and before that when a third of the
+// lease is left. Every node learns from the log, in order, what was granted and what was lost: the node that has the
+// client keeps the grants, and pushes the losses.
 
-// holders are the locks that clients of this node are to be told of. The hub's lock guards them.
+// holders are the locks of whose loss clients of this node get a push. The hub's lock guards them.
 type holders struct {
 	inUse   atomic.Int64       // clients: Publish looks here first
 	clients map[int64]*session // who has asked for a lock in RESP3
@@ -34,11 +34,11 @@ type lockID struct {
 // holding is a lock that a client has.
 type holding struct {
 	lockID
-	of    *session
-	fence uint64
-	look  time.Time // when to look how much of the lease is left
-	place int       // in the order of these
-	told  int64     // the end of the lease that the client was told of
+	of     *session
+	fence  uint64
+	look   time.Time // when to look how much of the lease is left
+	place  int       // in the order of these
+	warned int64     // the end of the lease of which the client was warned
 }
 
 // heldLocks are the holdings of a session. The hub's lock guards them, but for seen.
@@ -54,10 +54,10 @@ func newHolders() holders {
 	return holders{clients: map[int64]*session{}, locks: map[lockID][]*holding{}}
 }
 
-// lockCommand is the name of the command that takes the locks that clients are told of.
+// lockCommand is the name of the command that takes such locks.
 const lockCommand = "lock"
 
-// takesLock reports whether commands may take a lock that the client is to be told of.
+// takesLock reports whether commands may take a lock of whose loss the client gets a push.
 func (s *session) takesLock(cmds []resp.Cmd) bool {
 	isLock := func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.Name == lockCommand }
 	if s.proto.Load() < 3 || !slices.ContainsFunc(cmds, isLock) {
@@ -74,8 +74,8 @@ func confusesPushes(lib, version string) bool {
 	return strings.HasPrefix(lib, "jedis") && (len(major) == 0 || len(major) == 1 && major < "8")
 }
 
-// asksForLock comes before commands are run: if they may take a lock that the client is to be told of,
-// its pushes wait for their answer, so that it has heard of the lock before it hears of its loss.
+// asksForLock is called before commands run. If they may take a lock of whose loss the client gets a push, its pushes
+// wait for their replies, so that the grant arrives before the loss.
 func (s *session) asksForLock(cmds []resp.Cmd) {
 	if s.takesLock(cmds) {
 		s.srv.hub.enterHolders(s, true)
@@ -128,8 +128,7 @@ func (h *Hub) tellWaiting(s *session) {
 	}
 }
 
-// forgetLocks forgets the locks of a client, also those of whose grant this node has not heard yet. mu
-// is held.
+// forgetLocks forgets the locks of a client, also those whose grant this node has not applied yet. mu is held.
 func (h *Hub) forgetLocks(s *session) {
 	if h.holders.clients[s.id] != s {
 		return
@@ -142,7 +141,7 @@ func (h *Hub) forgetLocks(s *session) {
 	s.locks.list, s.locks.asking, s.locks.waiting, s.locks.forgotten = nil, false, nil, s.locks.seen
 }
 
-// publishLocks hears what an entry of the log has granted and ended.
+// publishLocks takes what an entry of the log has granted and ended.
 func (h *Hub) publishLocks(msgs []resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +164,7 @@ func (h *Hub) publishLocks(msgs []resp.Message) {
 	}
 }
 
-// loseAll is told that all locks of a database were lost. mu is held.
+// loseAll pushes the loss of all locks of a database. mu is held.
 func (h *Hub) loseAll(n *resp.LockNews) {
 	if h.holders.perDB[n.DB] == 0 {
 		return
@@ -177,8 +176,7 @@ func (h *Hub) loseAll(n *resp.LockNews) {
 	}
 }
 
-// hold remembers a lock that a client was granted, if it is one of this node that is to be told. mu is
-// held.
+// hold remembers a lock that was granted, if its client is one of this node that gets pushes. mu is held.
 func (h *Hub) hold(index uint64, n *resp.LockNews) {
 	s := h.holders.clients[int64(n.Client.Client().ID)]
 	if s == nil || !s.isClient(n.Client) || index <= s.locks.forgotten {
@@ -275,14 +273,14 @@ func (h *Hub) dueLooks(now time.Time) (due []*holding, asked []resp.HeldLock) {
 func (h *Hub) tellLease(l *holding, lease *resp.Lease) {
 	third := lease.LeaseMs / 3
 	switch {
-	case !lease.Held: // the entries that ended it were in a snapshot, or it is about to be told
+	case !lease.Held: // the entries that ended it were in a snapshot, or its end is about to be published
 		h.lose(l, lease.How, lease.Script, lease.Client)
 	case lease.LeaseMs < 0:
 	case lease.LeftMs > third:
 		h.holders.lookIn(l, lease.LeftMs-third, lease.LeaseMs)
 	default:
-		if l.told != lease.Until {
-			l.told = lease.Until
+		if l.warned != lease.Until {
+			l.warned = lease.Until
 			h.tellHolder(l, "lock-expiring", resp.Int(lease.LeftMs))
 		}
 		h.holders.lookIn(l, lease.LeftMs, lease.LeaseMs)

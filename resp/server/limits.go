@@ -1,11 +1,12 @@
 package server
 
 import (
+	"log/slog"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"lockd/resp"
 	"lockd/resp/server/wire"
 )
 
@@ -39,20 +40,15 @@ const (
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128                 // setting slowlog-max-len
-	aclLogLenDefault        = 128                 // setting acllog-max-len
-	aclLogEntriesMax        = 1 << 14             // whatever that says
-	aclLogObjectBytesMax    = resp.DenialBytesMax // of a key, channel or name in it
-	aclFileBytesMax         = 8 << 20             // of the file of users
-	genpassBitsMax          = 4096                // ACL GENPASS
-	slowlogMicrosDefault    = 10000               // setting slowlog-log-slower-than
-	globStepsMax            = 1 << 14             // comparisons, 3 to 10 ns each, of one pattern with one name
-	globStepsPerMessageMax  = 1 << 17             // of all patterns with the channel of a message
-	globStepsPerPattern     = 4                   // what it takes to look at a pattern at all
-	globStepsPerListMax     = 1 << 22             // of one pattern with all channels
-	keepAliveSecondsDefault = 300                 // setting tcp-keepalive
-	wrongPasswordsMax       = 100                 // of an address, in wrongPasswordsWithin; then it is not listened to
-	wrongPasswordsAddrMax   = 4096                // addresses that are remembered for them
+	slowlogLenDefault       = 128     // setting slowlog-max-len
+	aclLogLenDefault        = 128     // setting acllog-max-len
+	genpassBitsMax          = 4096    // ACL GENPASS
+	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
+	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name
+	globStepsPerMessageMax  = 1 << 17 // of all patterns with the channel of a message
+	globStepsPerPattern     = 4       // what it takes to look at a pattern at all
+	globStepsPerListMax     = 1 << 22 // of one pattern with all channels
+	keepAliveSecondsDefault = 300     // setting tcp-keepalive
 )
 
 // A run is bounded like what is taken of the input at once.
@@ -76,8 +72,6 @@ const (
 	cutOffMax     = time.Second            // how long Shutdown waits for the sessions that it has cut off
 	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 	troubleEvery  = time.Minute            // how often that is logged, and wrong passwords are
-
-	wrongPasswordsWithin = time.Minute
 )
 
 // held counts what a client makes the node keep between its commands, with what it takes to
@@ -154,4 +148,25 @@ func (s *Seats) free() {
 	if s != nil {
 		s.taken.Add(-1)
 	}
+}
+
+// trouble logs what happens again and again, but not each time. Any goroutine may tell.
+type trouble struct {
+	log    *slog.Logger
+	clock  Clock
+	mu     sync.Mutex
+	last   time.Time
+	untold int
+}
+
+func (t *trouble) tell(msg string, about ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock()
+	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
+		t.untold++
+		return
+	}
+	t.log.Warn(msg, append(about, "untold", t.untold)...)
+	t.last, t.untold = now, 0
 }

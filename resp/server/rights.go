@@ -8,6 +8,7 @@ import (
 
 	"lockd/resp"
 	"lockd/resp/acl"
+	"lockd/resp/server/access"
 )
 
 // users are those that this node's clients can be. They come as messages, in the order of the log.
@@ -17,14 +18,14 @@ type users struct {
 	learned atomic.Bool // they are not older than this process
 }
 
-// userNews is what the hub has heard of users. It may be before there is a server.
+// userNews are the users as the hub has them. They may be published before there is a server.
 type userNews struct {
 	rev   uint64
 	rules map[string]string // by name
 	to    *users            // nil: no server yet
 }
 
-// serve has a server told of users, from now on.
+// serve hands all changes of users to a server, from now on.
 func (h *Hub) serve(u *users) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -287,4 +288,26 @@ func (s *session) scriptUser(cmds []resp.Cmd) string {
 		}
 	}
 	return ""
+}
+
+// denialContext is where a client is that calls a command itself.
+func (s *session) denialContext() string {
+	if s.tx != nil {
+		return "multi"
+	}
+	return "toplevel"
+}
+
+// noteScripts writes into ACL LOG what scripts of a request were denied that had the rights of a user.
+func (s *session) noteScripts(user string, res resp.Result) {
+	for _, d := range res.Denied {
+		s.noteDenied(d.Reason, "lua", user, d.Object)
+	}
+}
+
+// noteDenied writes into ACL LOG what the user was denied, or who has tried to be a user.
+func (s *session) noteDenied(reason, context, user, object string) {
+	now := s.srv.clock()
+	s.srv.aclLog.Add(access.Denied{Reason: reason, Context: context, Object: object, User: user, At: now,
+		Client: strings.TrimSuffix(string(s.describe(nil, now)), "\n")}, int(s.srv.hub.settings.aclLogMax.Load()))
 }

@@ -74,7 +74,7 @@ func TestScriptsDenialsAreLogged(t *testing.T) {
 	c.send("AUTH alice x\r\n" + eval + "MULTI\r\n" + eval + "EXEC\r\nPING\r\n")
 	c.want("+OK\r\n$-1\r\n+OK\r\n+QUEUED\r\n*1\r\n$-1\r\n+PONG\r\n")
 	var got []string
-	for _, e := range srv.aclLog.newest(10, srv.clock()).Elems {
+	for _, e := range srv.aclLog.Newest(10, srv.clock()).Elems {
 		for _, i := range []int{3, 5, 7, 9} {
 			got = append(got, e.Elems[i].Str)
 		}

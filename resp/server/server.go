@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockd/resp"
+	"lockd/resp/server/access"
 	"lockd/resp/server/stats"
 	"lockd/resp/server/wire"
 	"lockd/resp/server/witness"
@@ -30,19 +31,20 @@ type Server struct {
 	runID    string
 	node     string
 	log      *slog.Logger
-	aclFile  *aclFile
+	aclFile  *access.File
 	logLevel *slog.LevelVar
 	clock    Clock
 	seats    *Seats
 	started  time.Time
 
-	stats   stats.Totals
-	slowlog stats.Slowlog
-	aclLog  aclLog
-	latency stats.Latency
-	pause   pause
-	witness *witness.Node
-	guesses *guesses
+	stats    stats.Totals
+	slowlog  stats.Slowlog
+	aclLog   access.Denials
+	latency  stats.Latency
+	pause    pause
+	witness  *witness.Node
+	guesses  *access.Guesses
+	guessing trouble // of those
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
@@ -65,7 +67,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		backend: cfg.Backend, profile: cfg.Profile, redirect: cfg.Redirect, hub: cfg.Hub,
 		password: cfg.Password, version: cfg.Version, runID: cfg.RunID, node: cfg.Node,
-		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: newACLFile(cfg.ACLFile), logLevel: cfg.LogLevel,
+		log: cfg.Log, clock: cfg.Clock, seats: cfg.Seats, aclFile: access.NewFile(cfg.ACLFile), logLevel: cfg.LogLevel,
 		local:    map[string]string{},
 		sessions: map[int64]*session{}, idle: make(chan struct{}), stop: make(chan struct{}),
 	}
@@ -90,7 +92,8 @@ func New(cfg Config) *Server {
 	s.users.of = s
 	s.hub.serve(&s.users)
 	s.started = s.clock()
-	s.guesses = newGuesses(s.log, s.clock)
+	s.guesses = access.NewGuesses()
+	s.guessing.log, s.guessing.clock = s.log, s.clock
 	s.witness = witness.NewNode(s.started.UnixMilli())
 	return s
 }

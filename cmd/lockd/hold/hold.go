@@ -1,5 +1,5 @@
 // Package hold keeps a lock of lockd while a program works: it takes the lock, begins its lease anew
-// again and again, says when it is lost, and releases it.
+// again and again, says when it is lost, and releases it. A Command is such a program, with all that it starts.
 package hold
 
 import (

@@ -1,4 +1,5 @@
-package main
+// Package systemd tells the service manager that started this process what the node does.
+package systemd
 
 import (
 	"context"
@@ -9,19 +10,17 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"lockd/cluster"
 	"lockd/resp"
 )
 
 // notifyEvery is how often a node looks whether it became ready, or waits for somebody else.
 const notifyEvery = time.Second
 
-// notifier tells the service manager that started this process, systemd, what the node does. Where there is none
-// nothing happens: only a service has NOTIFY_SOCKET.
-type notifier struct {
+// Notifier tells systemd what a node does; its methods may be called concurrently. Where there is none nothing happens: only a service has NOTIFY_SOCKET.
+type Notifier struct {
 	send  func(state string) error
-	ready func() []resp.Field // as cluster.Node.Ready
-	moves func()              // returns if the node moves
+	ready func() []resp.Field
+	moves func()
 	log   *slog.Logger
 
 	mu      sync.Mutex
@@ -31,28 +30,20 @@ type notifier struct {
 	failed  bool // the manager was not to be reached, which is said once
 }
 
-// newNotifier reads from the environment who is to be told.
-func newNotifier(node *cluster.Node, log *slog.Logger) *notifier {
-	return &notifier{
+// New reads from the environment where systemd listens. ready is cluster.Node.Ready; moves returns if the node moves.
+func New(ready func() []resp.Field, moves func(), log *slog.Logger) *Notifier {
+	return &Notifier{
 		send: func(state string) error {
 			_, err := daemon.SdNotify(false, state)
 			return err
 		},
-		ready: node.Ready,
-		moves: func() { movesOf(node) },
-		log:   log,
+		ready: ready, moves: moves, log: log,
 	}
 }
 
-// movesOf asks the node what INFO says. That takes the lock around the machine, under which entries are applied,
-// and needs no leader: who waits for others moves.
-func movesOf(node *cluster.Node) {
-	node.Do(context.Background(), resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"INFO"}}}})
-}
-
-// watch says READY as soon as /readyz would, and for whom the node waits. Where the unit has WatchdogSec, it says
+// Watch says READY as soon as /readyz would, and for whom the node waits. Where the unit has WatchdogSec, it says
 // four times within that time that the node moves: if one that was ready does not, systemd ends and starts it.
-func (n *notifier) watch(ctx context.Context, watchdog time.Duration) {
+func (n *Notifier) Watch(ctx context.Context, watchdog time.Duration) {
 	look := time.NewTicker(notifyEvery)
 	defer look.Stop()
 	var due <-chan time.Time
@@ -75,8 +66,8 @@ func (n *notifier) watch(ctx context.Context, watchdog time.Duration) {
 	}
 }
 
-// watchdogTime is the unit's WatchdogSec; 0: it has none.
-func watchdogTime(log *slog.Logger) time.Duration {
+// WatchdogTime is the unit's WatchdogSec; 0: it has none.
+func WatchdogTime(log *slog.Logger) time.Duration {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Warn("systemd's watchdog is not served", "why", err)
@@ -86,7 +77,7 @@ func watchdogTime(log *slog.Logger) time.Duration {
 }
 
 // look says what has changed since the last look.
-func (n *notifier) look() {
+func (n *Notifier) look() {
 	status := "serving"
 	if waits := waitsFor(n.ready()); waits != "" {
 		status = "not ready: " + waits
@@ -116,9 +107,9 @@ func waitsFor(checks []resp.Field) string {
 	return strings.Join(failed, "; ")
 }
 
-// reloading says that files are read again while reload does so. A node that is not ready yet
+// Reloading says that files are read again while reload does so. A node that is not ready yet
 // says nothing: the end of it is said by READY too.
-func (n *notifier) reloading(reload func()) {
+func (n *Notifier) Reloading(reload func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	told := n.started && !n.ending
@@ -131,8 +122,8 @@ func (n *notifier) reloading(reload func()) {
 	}
 }
 
-// stopping says that the node ends, and nothing more is said.
-func (n *notifier) stopping() {
+// Stopping says that the node ends, and nothing more is said.
+func (n *Notifier) Stopping() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ending = true
@@ -140,7 +131,7 @@ func (n *notifier) stopping() {
 }
 
 // tell sends a state unless the node is stopping.
-func (n *notifier) tell(state string) {
+func (n *Notifier) tell(state string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.ending {
@@ -149,7 +140,7 @@ func (n *notifier) tell(state string) {
 }
 
 // deliver sends a state; mu is held, so that states arrive in order.
-func (n *notifier) deliver(state string) {
+func (n *Notifier) deliver(state string) {
 	if err := n.send(state); err != nil && !n.failed {
 		n.failed = true
 		n.log.Warn("the service manager cannot be told what this node does: is NOTIFY_SOCKET its socket?", "why", err)
