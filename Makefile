@@ -8,7 +8,7 @@ LINT_VERSION ?= v2.15.0
 NFPM ?= github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 CYCLONEDX ?= github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare profile gen check verify flaky jepsen marathon planted clients tcl dist
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl dist
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -73,9 +73,6 @@ bench-peers: ## lockd beside etcd and Redis on this machine: ratios, met or miss
 
 bench-scale: ## lockd's own limits on this machine, met or missed: memory, keys, restart, failover, soak (half an hour)
 	$(GO) -C bench build && bench/bench scale $(ARGS)
-
-profile: ## write cmd/lockd/default.pgo, by which Go compiles lockd (two minutes, on a quiet machine)
-	$(GO) -C bench build && bench/bench profile --out cmd/lockd/default.pgo $(ARGS)
 
 bench-compare: ## Go benchmarks of this tree beside those of a commit, in turn (REF=COMMIT; COUNT, BENCH, PKG, TIME)
 	@GO="$(GO)" COUNT="$(COUNT)" BENCH="$(BENCH)" PKG="$(PKG)" TIME="$(TIME)" bench/compare.sh "$(REF)"

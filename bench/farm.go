@@ -51,8 +51,8 @@ func buildLockd(ctx context.Context, binary string) error {
 	list.Stderr = &said
 	root, err := list.Output()
 	if err == nil {
-		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-trimpath",
-			"-o", binary, "./cmd/lockd")
+		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", binary,
+			"./cmd/lockd")
 		build.Stderr = &said
 		err = build.Run()
 	}

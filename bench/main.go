@@ -21,8 +21,6 @@ type cli struct {
 	Peers peersCmd `cmd:"" help:"lockd beside etcd and Redis: the ratios, met or missed."`
 	Load  loadCmd  `cmd:"" help:"Servers that run already, side by side: lockd bench, for etcd too."`
 	Scale scaleCmd `cmd:"" help:"lockd by itself, and how much it bears: the limits, met or missed."`
-
-	Profile profileCmd `cmd:"" help:"Write the profile by which lockd is compiled."`
 }
 
 // command is a subcommand after its flags were read.
@@ -38,7 +36,7 @@ func main() {
 		kong.Description("Starts lockd and its peers, and measures them."),
 		kong.Vars{"limits": limitNames(limits)},
 	)
-	commands := map[string]command{"peers": &c.Peers, "load": &c.Load, "scale": &c.Scale, "profile": &c.Profile}
+	commands := map[string]command{"peers": &c.Peers, "load": &c.Load, "scale": &c.Scale}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)
 	stop()

@@ -61,7 +61,7 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 // peers starts all servers, and returns them as targets, and what meters their processors, by name.
 func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[string]bench.CPU, err error) {
 	targets, cpu = map[string]string{}, map[string]bench.CPU{}
-	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", lockdNodes) }
+	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }
 	for _, s := range []struct {
 		name, scheme, options string
 		start                 func(context.Context) ([]*proc, error)

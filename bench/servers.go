@@ -10,25 +10,8 @@ import (
 	"lockd/cmd/lockd/bench"
 )
 
-// lockdNodes is how many nodes a cluster has that is measured beside others.
-const lockdNodes = 3
-
-// lockd starts n nodes with the default flags, and waits until they serve; prefix tells them from others.
+// lockd starts n nodes with the default flags; prefix tells them from others.
 func (f *farm) lockd(ctx context.Context, prefix string, n int) ([]*proc, error) {
-	nodes, err := f.startLockd(prefix, n, func(int) []string { return nil })
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range nodes {
-		if err := p.await(ctx, p.serves); err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
-}
-
-// startLockd starts n nodes, each with more flags.
-func (f *farm) startLockd(prefix string, n int, more func(i int) []string) ([]*proc, error) {
 	addrs, err := addrs(2 * n)
 	if err != nil {
 		return nil, err
@@ -40,13 +23,18 @@ func (f *farm) startLockd(prefix string, n int, more func(i int) []string) ([]*p
 	var nodes []*proc
 	for i := range n {
 		p, err := f.add(fmt.Sprintf("%s-n%d", prefix, i+1), addrs[i], f.binary, func(dir string) []string {
-			return append([]string{"serve", "--id", fmt.Sprintf("n%d", i+1), "--listen", addrs[i], "--peer-listen", addrs[n+i],
-				"--dir", dir, "--cluster", strings.Join(members, ","), "--log-level", "warn"}, more(i)...)
+			return []string{"serve", "--id", fmt.Sprintf("n%d", i+1), "--listen", addrs[i], "--peer-listen", addrs[n+i],
+				"--dir", dir, "--cluster", strings.Join(members, ","), "--log-level", "warn"}
 		})
 		if err != nil {
 			return nil, err
 		}
 		nodes = append(nodes, p)
+	}
+	for _, p := range nodes {
+		if err := p.await(ctx, p.serves); err != nil {
+			return nil, err
+		}
 	}
 	return nodes, nil
 }
