@@ -139,9 +139,7 @@ func (d *database) load(e *entry) {
 // the order of the keys would be at a random place of a large tree.
 func (d *database) loadLeases(leases []lease) {
 	slices.SortFunc(leases, compareLeases)
-	for _, l := range leases {
-		d.leases.add(l)
-	}
+	d.leases.load(leases)
 }
 
 // expired reports whether the lease of e has ended by the machine's clock. The

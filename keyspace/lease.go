@@ -100,6 +100,17 @@ func (o *leaseOrder) add(l lease) {
 	r.insert(at, l)
 }
 
+// load fills an empty order with leases that are in order: full runs, as add leaves them where it fills at the end.
+func (o *leaseOrder) load(leases []lease) {
+	for run := range slices.Chunk(leases, runMax) {
+		o.runs.Load(newLeaseRun(slices.Clone(run)))
+	}
+	for _, l := range leases {
+		o.ticks.add(l.tick)
+	}
+	o.count = len(leases)
+}
+
 // remove takes a lease away, if it is there.
 func (o *leaseOrder) remove(l lease) {
 	r, ok := o.runOf(l)
