@@ -86,15 +86,21 @@ func (w *Writer) Text(s string) {
 type Reader struct {
 	Version uint64 // of the image, as who reads its head has found it
 
-	in  *bufio.Reader
-	crc checksum.Hash32
-	num [8]byte
-	err error
+	src    io.Reader
+	buf    []byte
+	at     int    // in buf: what was read ends here
+	end    int    // in buf: what came from src ends here
+	summed int    // in buf: what sum is of ends here
+	sum    uint32 // CRC-32C
+	err    error
 }
+
+// readerBytes is how much comes from the source at once.
+const readerBytes = 64 << 10
 
 // NewReader begins to read.
 func NewReader(src io.Reader) *Reader {
-	return &Reader{in: bufio.NewReaderSize(src, 64<<10), crc: crc32.New(resp.CRC32C)}
+	return &Reader{src: src, buf: make([]byte, readerBytes)}
 }
 
 // Err is the first error, or nil.
@@ -115,16 +121,43 @@ func (r *Reader) Stop(err error) {
 
 // Raw reads all of b.
 func (r *Reader) Raw(b []byte) {
-	if r.err != nil {
-		clear(b)
-		return
+	for len(b) > 0 {
+		n := min(len(b), readerBytes)
+		copy(b, r.next(n))
+		b = b[n:]
 	}
-	if _, err := io.ReadFull(r.in, b); err != nil {
-		clear(b)
+}
+
+// next reads n bytes, at most readerBytes. They stay until the next call.
+func (r *Reader) next(n int) []byte {
+	if r.err != nil || r.end-r.at < n && !r.fill(n) {
+		return nothing[:n]
+	}
+	b := r.buf[r.at : r.at+n]
+	r.at += n
+	return b
+}
+
+// nothing is what is read after an error.
+var nothing [readerBytes]byte
+
+// fill has n bytes at least in the buffer. The checksum is taken here, of much at once.
+func (r *Reader) fill(n int) bool {
+	r.checksum()
+	r.end = copy(r.buf, r.buf[r.at:r.end])
+	r.at, r.summed = 0, 0
+	got, err := io.ReadAtLeast(r.src, r.buf[r.end:], n-r.end)
+	if r.end += got; err != nil {
 		r.lost(err)
-		return
 	}
-	r.crc.Write(b)
+	return err == nil
+}
+
+// checksum is that of all that was read.
+func (r *Reader) checksum() uint32 {
+	r.sum = crc32.Update(r.sum, resp.CRC32C, r.buf[r.summed:r.at])
+	r.summed = r.at
+	return r.sum
 }
 
 func (r *Reader) lost(err error) {
@@ -137,18 +170,14 @@ func (r *Reader) lost(err error) {
 
 // U64 reads a number.
 func (r *Reader) U64() uint64 {
-	r.Raw(r.num[:])
-	return binary.LittleEndian.Uint64(r.num[:])
+	return binary.LittleEndian.Uint64(r.next(8))
 }
 
 // I64 reads a number with a sign.
 func (r *Reader) I64() int64 { return int64(r.U64()) }
 
 // Byte reads one byte.
-func (r *Reader) Byte() byte {
-	r.Raw(r.num[:1])
-	return r.num[0]
-}
+func (r *Reader) Byte() byte { return r.next(1)[0] }
 
 // textStep is how much of a string is read at once: a damaged length may not make
 // the reader allocate more than about what there is to read.
@@ -195,17 +224,21 @@ func (r *Reader) Flag() bool {
 
 // End checks the checksum, and that nothing follows.
 func (r *Reader) End() {
-	want := r.crc.Sum32()
-	r.Raw(r.num[:4])
-	if r.err == nil && binary.LittleEndian.Uint32(r.num[:4]) != want {
+	want := r.checksum()
+	if got := binary.LittleEndian.Uint32(r.next(4)); r.err == nil && got != want {
 		r.Fail("its checksum is wrong")
 	}
 	if r.err != nil {
 		return
 	}
-	if _, err := r.in.ReadByte(); err == nil {
+	if r.at < r.end {
 		r.Fail("something follows its end")
-	} else if err != io.EOF {
+		return
+	}
+	switch _, err := io.ReadFull(r.src, r.buf[:1]); {
+	case err == nil:
+		r.Fail("something follows its end")
+	case err != io.EOF:
 		r.lost(err)
 	}
 }
