@@ -194,6 +194,14 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, nil
 }
 
+// kindOf is the kind of an entry that is not decoded; of bytes that are none, any one.
+func kindOf(b []byte) byte {
+	if len(b) < 6 {
+		return entryBatch
+	}
+	return b[5]
+}
+
 // entryReader reads the parts of an entry.
 type entryReader struct{ resp.Decoder }
 

@@ -304,7 +304,10 @@ func (n *Node) scanLog() error {
 			continue
 		}
 		n.fsm.replayTo = i
-		if e, err := decodeEntry(l.Data); err == nil && e.kind == entryRoster && e.term == l.Term {
+		if kindOf(l.Data) != entryRoster {
+			continue // not decoded here: there are millions of requests
+		}
+		if e, err := decodeEntry(l.Data); err == nil && e.term == l.Term {
 			hints = hints.With(e.change)
 		}
 	}
