@@ -34,7 +34,6 @@ const clientsDefault = 10000
 
 // run runs one node until ctx ends.
 func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
-	boundHeap(ctx, os.Getenv)
 	log := c.logger(stderr)
 	c.keepRoom = true
 	hangups := make(chan os.Signal, 1)
@@ -57,6 +56,7 @@ func (c *serveCmd) run(ctx context.Context, _, stderr io.Writer) error {
 		return usageError{err}
 	}
 	defer i.stop()
+	boundHeap(ctx, os.Getenv)
 	log.Info("lockd "+version+" serves",
 		"id", c.ID, "clients", strings.Join(c.Listen, ","), "tlsClients", strings.Join(c.TLSListen, ","),
 		"advertised", c.Advertise, "peers", c.PeerListen,
