@@ -94,7 +94,7 @@ for target in $targets; do
     start "$target"
     echo "== $unit" >>"$work/$target.log"
     (cd "$work/suite" && TERM=dumb timeout "$unit_seconds_max" tclsh tests/test_helper.tcl --host 127.0.0.1 --port "$port" \
-      --baseport $((port + 100)) --durable --ignore-encoding --ignore-digest --timeout 120 --tags "$tags" \
+      --baseport $((port + 100)) --durable --ignore-encoding --ignore-digest --timeout "$unit_seconds_max" --tags "$tags" \
       --skipfile "$(skip_for "$target")" --single "$unit") >>"$work/$target.log" 2>&1 </dev/null || true
     stop
   done
