@@ -83,7 +83,7 @@ var plantedRuns = []plantedRun{
 	{"sleeping-proposer", "the proposer looks at the clock twice, and sleeps while a client waits",
 		"--workload register --nemesis quiet:straggler --time 30s --seed 111", []string{"left alone"}},
 	{"slow-stop", "a node that stops closes the peers' connections last",
-		"--workload register --nemesis scenario:stop-leader --time 20s --seed 53", []string{"stopped late"}},
+		"--workload register --nemesis scenario:stop-leader --time 60s --seed 57", []string{"stopped late"}},
 	{"mixed-rules", "nodes of different rules connect, and nobody compares digests",
 		"--workload counter --nemesis none --time 5s --seed 92",
 		[]string{"states differ", "unexpected error", "update lost", "stale read"}},
