@@ -249,11 +249,8 @@ func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, err erro
 func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
 	h, err := c.lookupHash(key)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if h == nil {
-		return resp.Int(0)
+	if err != nil || h == nil {
+		return orZero(err)
 	}
 	if !c.m.affords(2 * value.FindAllWork(h, args[2:])) {
 		return resp.Err(errWorkMeter)
@@ -289,11 +286,8 @@ func cmdHExists(c *ctx, args resp.Args) resp.Reply {
 
 func cmdHLen(c *ctx, args resp.Args) resp.Reply {
 	h, err := c.lookupHash(args[1])
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case h == nil:
-		return resp.Int(0)
+	if err != nil || h == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(h.Len()))
 }

@@ -132,11 +132,8 @@ const pushWork = 2 * value.VisitWork
 func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Reply {
 	key := args[1]
 	l, err := c.lookupList(key)
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil && onlyThere:
-		return resp.Int(0)
+	if err != nil || l == nil && onlyThere {
+		return orZero(err)
 	}
 	n := 0
 	c.editList(key, func(l *value.List) {
@@ -226,11 +223,8 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 
 func cmdLLen(c *ctx, args resp.Args) resp.Reply {
 	l, err := c.lookupList(args[1])
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil:
-		return resp.Int(0)
+	if err != nil || l == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(l.Len()))
 }
@@ -379,11 +373,8 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrNotInteger)
 	}
 	l, err := c.lookupList(key)
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil:
-		return resp.Int(0)
+	if err != nil || l == nil {
+		return orZero(err)
 	}
 	found := c.positions(l, args[3], count)
 	switch {

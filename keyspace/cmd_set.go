@@ -350,11 +350,8 @@ func (c *ctx) randomMembers(key, number string) resp.Reply {
 func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	from, to, member := args[1], args[2], args[3]
 	source, err := c.lookupSet(from)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if source == nil {
-		return resp.Int(0)
+	if err != nil || source == nil {
+		return orZero(err)
 	}
 	target, err := c.lookupSet(to)
 	if err != nil {

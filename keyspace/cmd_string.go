@@ -433,11 +433,8 @@ func (c *ctx) rewrite(key, fresh, event string) {
 
 func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
 	e, err := c.lookupString(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if e == nil {
-		return resp.Int(0)
+	if err != nil || e == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(len(e.str())))
 }

@@ -253,11 +253,8 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
 	z, err := c.lookupZset(key)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if z == nil {
-		return resp.Int(0)
+	if err != nil || z == nil {
+		return orZero(err)
 	}
 	if !c.m.affords(value.FindAllWork(z, args[2:])) {
 		return resp.Err(errWorkMeter)
