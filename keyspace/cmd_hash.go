@@ -275,13 +275,10 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 
 func cmdHExists(c *ctx, args resp.Args) resp.Reply {
 	_, had, err := c.lookupField(args[1], args[2])
-	switch {
-	case err != nil:
+	if err != nil {
 		return resp.Fail(err)
-	case had:
-		return resp.Int(1)
 	}
-	return resp.Int(0)
+	return oneIf(had)
 }
 
 func cmdHLen(c *ctx, args resp.Args) resp.Reply {

@@ -231,10 +231,7 @@ func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
 	}
 	known := make([]resp.Reply, len(args)-2)
 	for i, sha := range args[2:] {
-		known[i] = resp.Int(0)
-		if c.m.library.Find(strings.ToLower(sha)) != nil {
-			known[i] = resp.Int(1)
-		}
+		known[i] = oneIf(c.m.library.Find(strings.ToLower(sha)) != nil)
 	}
 	return resp.Array(known...)
 }

@@ -188,13 +188,9 @@ func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-// isMember answers 1 or 0.
 func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
 	c.m.spend(s.FindWork(member))
-	if s.Has(member) {
-		return resp.Int(1)
-	}
-	return resp.Int(0)
+	return oneIf(s.Has(member))
 }
 
 func cmdSMembers(c *ctx, args resp.Args) resp.Reply {

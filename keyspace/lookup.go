@@ -37,6 +37,9 @@ func orZero(err error) resp.Reply {
 	return resp.Int(0)
 }
 
+// oneIf answers 1 or 0.
+func oneIf(holds bool) resp.Reply { return resp.Int(int64(resp.One(holds))) }
+
 // lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
 // is nil where it is absent. It is for reading; see editAs.
 func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
