@@ -266,10 +266,7 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notify(notifyHash, "hdel", key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
+	c.notifyRemoved(notifyHash, "hdel", key, emptied)
 	return resp.Int(n)
 }
 

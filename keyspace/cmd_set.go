@@ -155,17 +155,8 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notifyTaken("srem", key, emptied)
+	c.notifyRemoved(notifySet, "srem", key, emptied)
 	return resp.Int(n)
-}
-
-// notifyTaken sends the event of a command that has taken members out, and "del" if
-// none is left.
-func (c *ctx) notifyTaken(event, key string, emptied bool) {
-	c.notify(notifySet, event, key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
 }
 
 func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
@@ -247,7 +238,7 @@ func (c *ctx) takeMembers(key string, members []string) {
 			s.Delete(member)
 		}
 	})
-	c.notifyTaken("spop", key, emptied)
+	c.notifyRemoved(notifySet, "spop", key, emptied)
 }
 
 // popMembers is SPOP with a count.
@@ -359,7 +350,7 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	}
 	isNew := !target.Has(member)
 	emptied := c.editSet(from, func(s *value.Set) { s.Delete(member) })
-	c.notifyTaken("srem", from, emptied)
+	c.notifyRemoved(notifySet, "srem", from, emptied)
 	if isNew {
 		c.editSet(to, func(s *value.Set) {
 			s.Expect(member, 1)

@@ -277,16 +277,8 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notifyRemoved("zrem", key, emptied)
+	c.notifyRemoved(notifyZset, "zrem", key, emptied)
 	return resp.Int(n)
-}
-
-// notifyRemoved sends the event of a removal, and "del" if the key is gone.
-func (c *ctx) notifyRemoved(event, key string, emptied bool) {
-	c.notify(notifyZset, event, key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
 }
 
 func cmdZCard(c *ctx, args resp.Args) resp.Reply {
@@ -443,7 +435,7 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 			z.Delete(m.Member)
 		}
 	})
-	c.notifyRemoved(event, key, emptied)
+	c.notifyRemoved(notifyZset, event, key, emptied)
 }
 
 func cmdZMPop(c *ctx, args resp.Args) resp.Reply {

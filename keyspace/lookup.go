@@ -85,6 +85,14 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	return was != nil
 }
 
+// notifyRemoved sends the event of a command that has removed elements, and "del" if it has emptied the key.
+func (c *ctx) notifyRemoved(class notifyClass, event, key string, emptied bool) {
+	c.notify(class, event, key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+}
+
 // markOfEdited is the mark of a key whose aggregate was changed, or made.
 func (c *ctx) markOfEdited(key string, was *entry, v value.Aggregate) lockMark {
 	if was != nil {
