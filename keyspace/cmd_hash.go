@@ -197,53 +197,36 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-func cmdHGetAll(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], true, true)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Map(items...)
-}
+func cmdHGetAll(c *ctx, args resp.Args) resp.Reply { return c.listHash(args[1], true, true) }
+func cmdHKeys(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], true, false) }
+func cmdHVals(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], false, true) }
 
-func cmdHKeys(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], true, false)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Array(items...)
-}
-
-func cmdHVals(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], false, true)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Array(items...)
-}
-
-// fields lists a hash: its names, its values, or both in turn.
-func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, err error) {
-	h, err := c.lookupHash(key)
-	if err != nil || h == nil {
-		return nil, err
-	}
-	n := h.Len()
+// listHash answers the names of a hash, its values, or both as a map.
+func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
+	reply, each := resp.Array, 1
 	if names && vals {
-		n *= 2
+		reply, each = resp.Map, 2
 	}
-	if err := c.m.listable(n); err != nil {
-		return nil, err
+	h, err := c.lookupHash(key)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case h == nil:
+		return reply()
 	}
-	h.Each(func(name, val string) bool {
+	if err := c.m.listable(each * h.Len()); err != nil {
+		return resp.Fail(err)
+	}
+	var items []resp.Reply
+	for name, val := range h.Each {
 		if names {
 			items = append(items, resp.Bulk(name))
 		}
 		if vals {
 			items = append(items, resp.Bulk(val))
 		}
-		return true
-	})
-	return items, nil
+	}
+	return reply(items...)
 }
 
 func cmdHDel(c *ctx, args resp.Args) resp.Reply {
