@@ -332,7 +332,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(h *value.Hash, o *arg.Scan) (next uint64, items []string) {
 		next = h.Scan(o.Cursor, o.Count, func(name, val string) {
-			if o.Wants(name) {
+			if o.Match.Matches(name) {
 				items = append(items, name, val)
 			}
 		})

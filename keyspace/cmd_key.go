@@ -350,13 +350,10 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
 		return resp.Err(errWorkMeter)
 	}
-	before := int64(0)
 	c.m.dbs[c.db].keys.each(func(e *entry) bool {
-		if g.Matches(e.key()) && !c.m.expired(e) {
+		if c.m.matches(g, e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
-		c.m.spend(g.Work() - before)
-		before = g.Work()
 		return !g.Exceeded() && !c.m.tired()
 	})
 	switch {
@@ -380,7 +377,7 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
 	next := c.m.dbs[c.db].keys.scan(o.Cursor, o.Count, func(e *entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.kind())
-		if kindFits && o.Wants(e.key()) && !c.m.expired(e) {
+		if kindFits && o.Match.Matches(e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
 	})

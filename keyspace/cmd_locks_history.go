@@ -176,16 +176,11 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 		if skip--; skip >= 0 || c.m.tired() {
 			return
 		}
-		if match != nil && e.Key != "" {
-			before := match.Work()
-			matches := match.Matches(e.Key)
-			if c.m.spend(match.Work() - before); !matches {
-				return
-			}
+		if e.Key == "" || c.m.matches(match, e.Key) {
+			d.Add(forDoctor(e))
 		}
-		d.Add(forDoctor(e))
 	})
-	if err == nil && match != nil && match.Exceeded() {
+	if err == nil && match.Exceeded() {
 		err = resp.Error(arg.ErrGlob)
 	}
 	return d, err

@@ -360,16 +360,14 @@ func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
 	}
 	list := []resp.Reply{}
 	c.m.functions.Each(func(l *library.Library) bool {
-		if pattern == nil || pattern.Matches(strings.ToLower(l.Name)) {
+		if pattern.Matches(strings.ToLower(l.Name)) {
 			list = append(list, l.Describe(withCode))
 		}
-		return pattern == nil || !pattern.Exceeded()
+		return !pattern.Exceeded()
 	})
-	if pattern != nil {
-		c.m.spend(pattern.Work())
-		if pattern.Exceeded() {
-			return resp.Err(arg.ErrGlob)
-		}
+	c.m.spend(pattern.Work())
+	if pattern.Exceeded() {
+		return resp.Err(arg.ErrGlob)
 	}
 	return resp.Array(list...)
 }

@@ -491,7 +491,7 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(s *value.Set, o *arg.Scan) (next uint64, members []string) {
 		next = s.Scan(o.Cursor, o.Count, func(member string) {
-			if o.Wants(member) {
+			if o.Match.Matches(member) {
 				members = append(members, member)
 			}
 		})

@@ -481,7 +481,7 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(z *value.Zset, o *arg.Scan) (next uint64, items []string) {
 		next = z.Scan(o.Cursor, o.Count, func(member string, score float64) {
-			if o.Wants(member) {
+			if o.Match.Matches(member) {
 				items = append(items, member, resp.FormatDouble(score))
 			}
 		})

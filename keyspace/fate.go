@@ -56,9 +56,7 @@ func (m *Machine) notes(key string) bool {
 		return true
 	}
 	g := arg.NewGlob(pattern)
-	matches := g.Matches(key)
-	m.spend(g.Work())
-	return matches && !g.Exceeded()
+	return m.matches(g, key) && !g.Exceeded()
 }
 
 // markOf is the mark of a key that comes into being under a condition.

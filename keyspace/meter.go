@@ -140,13 +140,19 @@ func (m *Machine) beginScan(o *arg.Scan, n int, tree bool) error {
 	return m.pay(each*int64(o.Count) + value.TreeWork(n))
 }
 
+// matches reports whether a name matches, and counts the work.
+func (m *Machine) matches(g *arg.Glob, name string) bool {
+	before := g.Work()
+	ok := g.Matches(name)
+	m.spend(g.Work() - before)
+	return ok
+}
+
 // endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
 func (m *Machine) endScan(o *arg.Scan, next uint64, items []string) resp.Reply {
-	if o.Match != nil {
-		m.spend(o.Match.Work())
-		if o.Match.Exceeded() {
-			return resp.Err(arg.ErrGlob)
-		}
+	m.spend(o.Match.Work())
+	if o.Match.Exceeded() {
+		return resp.Err(arg.ErrGlob)
 	}
 	return resp.Array(resp.Bulk(strconv.FormatUint(next, 10)), resp.Bulks(items...))
 }

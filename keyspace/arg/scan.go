@@ -67,6 +67,3 @@ func ParseCursor(s string) (uint64, bool) {
 	}
 	return n, err == nil
 }
-
-// Wants reports whether a key or field passes MATCH.
-func (o *Scan) Wants(name string) bool { return o.Match == nil || o.Match.Matches(name) }
