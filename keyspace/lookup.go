@@ -112,7 +112,7 @@ func (c *ctx) lookupHash(key string) (h *value.Hash, err error) {
 // editHash is editAs for hashes.
 func (c *ctx) editHash(key string, edit func(h *value.Hash)) (emptied bool) {
 	return editAs(c, key, value.NewHash, func(h *value.Hash) {
-		h.Limit(c.m.settings.hashLimits())
+		h.Limit(c.m.settings.hashes)
 		edit(h)
 	})
 }
@@ -127,7 +127,7 @@ func (c *ctx) editList(key string, edit func(l *value.List)) (emptied bool) {
 	return editAs(c, key, value.NewList, func(l *value.List) {
 		before := l.Size()
 		edit(l)
-		l.Resize(c.m.settings.listLimits(), l.Size() < before)
+		l.Resize(c.m.settings.lists, l.Size() < before)
 	})
 }
 
