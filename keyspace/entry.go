@@ -211,8 +211,11 @@ func (e *entry) agg() value.Aggregate {
 	return nil
 }
 
-// lock is the lock that a key holds, if several may hold it; or nil.
+// lock is the lock that a key holds, if several may hold it; or nil, as of no entry.
 func (e *entry) lock() *value.Lock {
+	if e == nil {
+		return nil
+	}
 	l, _ := e.agg().(*value.Lock)
 	return l
 }

@@ -111,7 +111,7 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	case was.deadline != next.deadline:
 		has.Renew(next.deadline.tick, m.now)
 	}
-	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
+	if before, after := was.lock(), next.lock(); before != nil || after != nil {
 		m.noteHolders(of, before, after, next != nil)
 	}
 }
@@ -131,13 +131,6 @@ func (m *Machine) newFacts(why *cause, until int64) value.Facts {
 		f.LeaseMs = until - m.now
 	}
 	return f
-}
-
-func lockOf(e *entry) *value.Lock {
-	if e == nil {
-		return nil
-	}
-	return e.lock()
 }
 
 // heldBy is the holder of an exclusive lock, as one of many.
@@ -352,7 +345,7 @@ func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
 
 // grantsMore reports whether somebody holds a lock of many who did not before.
 func grantsMore(was, next *entry) (more bool) {
-	if before, after := lockOf(was), next.lock(); after != nil {
+	if before, after := was.lock(), next.lock(); after != nil {
 		eachMissing(after, before, func(*value.Holder) { more = true })
 		return more
 	}

@@ -63,15 +63,15 @@ func (m *Machine) noteFreed(db int, key string) {
 // noteLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
 func (m *Machine) noteLeft(k lineKey) {
-	if e, ok := m.dbs[k.db].keys.get(k.key); ok && e.lock() != nil {
+	if e, _ := m.dbs[k.db].keys.get(k.key); e.lock() != nil {
 		m.noteFreed(k.db, k.key)
 	}
 }
 
 // givesWay reports whether a lock has lost holders, and has some left.
 func givesWay(was, next *entry) bool {
-	l := next.lock()
-	return l != nil && was != nil && was.lock() != nil && l.Len() < was.lock().Len()
+	before, after := was.lock(), next.lock()
+	return before != nil && after != nil && after.Len() < before.Len()
 }
 
 // noteAllFreed marks the locks of a database whose content was replaced.
@@ -215,8 +215,8 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 		return nil
 	}
 	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
-	e, ok := m.dbs[db].keys.get(w.Key)
-	if !ok || e.lock() == nil {
+	e, _ := m.dbs[db].keys.get(w.Key)
+	if e.lock() == nil {
 		return w
 	}
 	if h := e.lock().Holder(p.lock.token); h != nil {
@@ -229,8 +229,8 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 // one that the holder was given: RENAME and SWAPDB make another one of it.
 func (m *Machine) stillHeld(db int, key string, version uint64) (held bool) {
 	d := m.dbs[db]
-	e, ok := d.keys.get(key)
-	if !ok || e.lock() == nil || d.swapped > version {
+	e, _ := d.keys.get(key)
+	if e.lock() == nil || d.swapped > version {
 		return false
 	}
 	e.lock().Each(func(h *value.Holder) bool {
