@@ -230,24 +230,22 @@ func (b *blocked) nextEnd() (tick int64, ok bool) {
 	if e, found := b.ends.Min(); found {
 		tick, ok = e.tick, true
 	}
-	b.sessions.Scan(func(s *blockSession) bool {
+	for s := range b.sessions.Scan {
 		if !ok || s.until < tick {
 			tick, ok = s.until, true
 		}
-		return true
-	})
+	}
 	return tick, ok
 }
 
 // sweepSessions ends the sessions that were not renewed, with all their waiters.
 func (m *Machine) sweepSessions() {
 	var over []uint64
-	m.blocked.sessions.Scan(func(s *blockSession) bool {
+	for s := range m.blocked.sessions.Scan {
 		if m.tick > s.until {
 			over = append(over, s.id)
 		}
-		return true
-	})
+	}
 	for _, id := range over {
 		m.closeSession(id)
 	}
@@ -392,12 +390,11 @@ func (m *Machine) noteSwapped(db int) {
 // noteReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
 func (m *Machine) noteReadyKeys(db int) {
 	var found []*entry
-	m.dbs[db].keys.each(func(e *entry) bool {
+	for e := range m.dbs[db].keys.each {
 		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().Kind()}, 0) != nil {
 			found = append(found, e)
 		}
-		return true
-	})
+	}
 	slices.SortFunc(found, func(a, b *entry) int { return strings.Compare(a.key(), b.key()) })
 	for _, e := range found {
 		m.noteReady(db, e)

@@ -333,12 +333,11 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	}
 	c.m.spend(3 * l.SeekWork())
 	holders = make([]*value.Holder, 0, l.Len())
-	l.Each(func(h *value.Holder) bool {
+	for h := range l.Each {
 		if c.m.tick <= h.Tick {
 			holders = append(holders, h)
 		}
-		return true
-	})
+	}
 	return holders
 }
 
@@ -422,12 +421,11 @@ func (c *ctx) allInLine() (waiting []*waiter, err error) {
 	if err := c.m.pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
 	}
-	all.Scan(func(w *waiter) bool {
+	for w := range all.Scan {
 		if w.kind == lockLine && w.db == c.db {
 			waiting = append(waiting, w)
 		}
-		return true
-	})
+	}
 	slices.SortFunc(waiting, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	return waiting, nil
 }

@@ -167,17 +167,16 @@ func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
 	}
 	var others []*value.Holder
 	if in != nil {
-		in.Each(func(h *value.Holder) bool { others = append(others, h); return true })
+		others = slices.AppendSeq(others, in.Each)
 	}
-	of.Each(func(h *value.Holder) bool {
+	for h := range of.Each {
 		for len(others) > 0 && others[0].Fence < h.Fence {
 			others = others[1:]
 		}
 		if len(others) == 0 || others[0].Fence != h.Fence {
 			visit(h)
 		}
-		return true
-	})
+	}
 }
 
 func permitsOf(l *value.Lock) int64 {

@@ -328,12 +328,11 @@ func (m *Machine) checkHolders(r *value.Reader, e *entry) {
 	if e.deadline != endOf(l) {
 		r.Fail("a lock that ends before its holders")
 	}
-	l.Each(func(h *value.Holder) bool {
+	for h := range l.Each {
 		if h.Fence > m.lastFence || h.Version > m.sequence {
 			r.Fail("a holder of a lock is newer than the clock")
 		}
-		return r.OK()
-	})
+	}
 }
 
 func readHeader(r *value.Reader) (version uint64) {

@@ -227,17 +227,18 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 
 // stillHeld reports whether nobody has touched the holder of a version since. The key is still the
 // one that the holder was given: RENAME and SWAPDB make another one of it.
-func (m *Machine) stillHeld(db int, key string, version uint64) (held bool) {
+func (m *Machine) stillHeld(db int, key string, version uint64) bool {
 	d := m.dbs[db]
 	e, _ := d.keys.get(key)
 	if e.lock() == nil || d.swapped > version {
 		return false
 	}
-	e.lock().Each(func(h *value.Holder) bool {
-		held = held || h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick
-		return !held
-	})
-	return held
+	for h := range e.lock().Each {
+		if h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick {
+			return true
+		}
+	}
+	return false
 }
 
 // several reports whether others may hold the lock beside the token.
@@ -378,7 +379,7 @@ func (d *deadlock) spend(work int64) {
 
 // isStuck reports whether all who hold a lock wait, as far as is known. One that is about to be served
 // is not stuck.
-func (d *deadlock) isStuck(at int) (stuck bool) {
+func (d *deadlock) isStuck(at int) bool {
 	k := d.locks[at].lineKey
 	d.spend(d.m.dbs[k.db].findWork(k.key) + lineWork)
 	e, ok := d.m.dbs[k.db].keys.get(k.key)
@@ -395,11 +396,12 @@ func (d *deadlock) isStuck(at int) (stuck bool) {
 	if e.lock() == nil {
 		return false
 	}
-	e.lock().Each(func(h *value.Holder) bool {
-		stuck = d.waits(at, h.Owner, h.Token)
-		return stuck
-	})
-	return stuck
+	for h := range e.lock().Each {
+		if !d.waits(at, h.Owner, h.Token) {
+			return false
+		}
+	}
+	return true
 }
 
 // waits follows a holder of a lock to what it waits for: false if it does not.
