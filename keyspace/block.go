@@ -299,8 +299,9 @@ func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: end})
 }
 
-func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending, reply resp.Reply) {
-	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how, Reply: reply}})
+// emitEnd tells the end of a command that does not wait.
+func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending) {
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }
 
 // Blocked returns what is known of a blocking command; see cluster.Machine.

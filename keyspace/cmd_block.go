@@ -244,13 +244,13 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	m, id := c.m, step.ID
 	switch s, w := m.blocked.session(id.Session), m.blocked.waiter(id); {
 	case s == nil:
-		m.emitEnd(id, resp.BlockLapsed, resp.Reply{})
+		m.emitEnd(id, resp.BlockLapsed)
 		return 0
 	case w != nil:
 		m.keepSession(id.Session, 0)
 		return w.left(m.tick)
 	case s.used.has(id.Number):
-		m.emitEnd(id, resp.BlockDropped, resp.Reply{}) // a node that knows its end ignores this
+		m.emitEnd(id, resp.BlockDropped) // a node that knows its end ignores this
 		return 0
 	}
 	m.keepSession(id.Session, id.Number)
@@ -288,7 +288,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply, lastFence), began)
 		return 0
 	case w.end <= c.m.tick:
-		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})
+		c.m.emitEnd(id, resp.BlockTimedOut)
 		return 0
 	}
 	c.m.enter(w)
@@ -368,6 +368,6 @@ func (m *Machine) cancel(id resp.BlockID) {
 	if w := m.blocked.waiter(id); w != nil {
 		m.endWait(w, resp.BlockCancelled, resp.Reply{})
 	} else if m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number) {
-		m.emitEnd(id, resp.BlockCancelled, resp.Reply{})
+		m.emitEnd(id, resp.BlockCancelled)
 	}
 }

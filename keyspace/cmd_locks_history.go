@@ -103,22 +103,18 @@ func cmdLocksWhy(c *ctx, args resp.Args) resp.Reply {
 	if err := checkToken(token); err != nil {
 		return resp.Fail(err)
 	}
-	if said, err := c.sayNow(key, token); said != "" || err != nil {
-		return bulkOrFail(said, err)
+	said, err := c.sayNow(key, token)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case said != "":
+		return resp.Bulk(said)
 	}
 	var s history.Story
-	err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) })
-	if err != nil {
+	if err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) }); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Bulk(s.Say(key, token, c.m.settings.showTokens, c.m.events.KnownSinceMs()))
-}
-
-func bulkOrFail(s string, err error) resp.Reply {
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Bulk(s)
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.

@@ -427,7 +427,11 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
 func (c *ctx) rewrite(key, fresh, event string) {
-	c.putKeepTTL(key, value.OfString(fresh))
+	until := never
+	if was := c.lookup(key); was != nil {
+		until = was.deadline
+	}
+	c.putUntil(key, value.OfString(fresh), until)
 	c.notify(notifyString, event, key)
 }
 

@@ -133,19 +133,13 @@ func (s *Stream) Size() int64 { return streamOverheadBytes + s.bytes }
 // Len is the number of entries.
 func (s *Stream) Len() int { return s.items.Len() }
 
-// FirstID is the id of the first entry; 0-0 where there is none.
-func (s *Stream) FirstID() StreamID {
-	it, _ := s.items.Min()
-	return it.ID
-}
-
-// FirstItem is the first entry; without an id and fields where there is none.
+// FirstItem is the first entry; one with the id 0-0 and without fields where there is none.
 func (s *Stream) FirstItem() Item {
 	it, _ := s.items.Min()
 	return it
 }
 
-// LastItem is firstItem for the last one.
+// LastItem is FirstItem for the last one.
 func (s *Stream) LastItem() Item {
 	it, _ := s.items.Max()
 	return it
@@ -159,8 +153,7 @@ func (s *Stream) Holds(id StreamID) bool {
 
 // HasAfter reports whether there is an entry beyond an id.
 func (s *Stream) HasAfter(after StreamID) bool {
-	it, ok := s.items.Max()
-	return ok && it.ID.Compare(after) > 0
+	return s.LastItem().ID.Compare(after) > 0 // no id is less than 0-0
 }
 
 // Add adds an entry, whose id is greater than the last. Only where the caller owns it.
