@@ -45,7 +45,6 @@ const (
 	lockNoteBytesMax    = 1024    // of a note
 	lockWaitersMax      = 1 << 14 // who waits in one line
 	lockWaitersInAllMax = 3 << 14 // in all lines; those who wait for other things have room beside them
-	lockHoldersMax      = value.LockHoldersMax
 )
 
 // The error texts that only these commands use.
@@ -151,8 +150,8 @@ func checkLength(name, text string, bytesMax int) error {
 
 func parsePermits(word string) (permits int, err error) {
 	n, ok := resp.ParseInt(word)
-	if !ok || n < 1 || n > lockHoldersMax {
-		return 0, resp.Error(fmt.Sprintf(errPermitsFmt, lockHoldersMax))
+	if !ok || n < 1 || n > value.LockHoldersMax {
+		return 0, resp.Error(fmt.Sprintf(errPermitsFmt, value.LockHoldersMax))
 	}
 	return int(n), nil
 }

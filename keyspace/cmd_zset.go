@@ -122,7 +122,7 @@ func (o *addOptions) take(args resp.Args) resp.Args {
 	return nil
 }
 
-// wrong is what Redis says about the options and the words after them, or "".
+// wrong is what Redis says about the options and the words after them, or nil.
 func (o *addOptions) wrong(pairs resp.Args) error {
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:

@@ -424,7 +424,7 @@ func TestLimitsOfLocksInAll(t *testing.T) {
 		s.hear(msgs)
 		return plain(results[0].Replies[0])
 	}
-	for i := range lockHoldersMax {
+	for i := range value.LockHoldersMax {
 		apply(request(0, fmt.Sprintf("LOCK readers t%d PX 5000 SHARED", i)))
 	}
 	if got := apply(request(0, "LOCK readers late PX 5000 SHARED")); got != "(nil)" {
