@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"slices"
+
 	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -238,7 +240,7 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.affords(2 * value.FindAllWork(h, args[2:])) {
 		return resp.Err(errWorkMeter)
 	}
-	if !h.HasAny(args[2:]) {
+	if !slices.ContainsFunc(args[2:], h.Has) {
 		return resp.Int(0)
 	}
 	var n int64

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -29,10 +30,7 @@ func (c *Case) Advice() []Advice {
 		}
 	}
 	slices.SortFunc(list, func(a, b Advice) int {
-		if a.Acquisitions != b.Acquisitions {
-			return b.Acquisitions - a.Acquisitions
-		}
-		return strings.Compare(a.Template, b.Template)
+		return cmp.Or(cmp.Compare(b.Acquisitions, a.Acquisitions), strings.Compare(a.Template, b.Template))
 	})
 	return list
 }

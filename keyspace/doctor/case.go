@@ -200,8 +200,7 @@ func (t *tokens) add(e *Event) {
 	t.grants++
 	t.vary = t.vary || e.Token != t.first
 	t.programs = t.programs || by != t.by
-	last := *e
-	t.last = &last
+	t.last = new(*e)
 }
 
 // end ends a hold, whose beginning may be forgotten.
