@@ -71,24 +71,11 @@ type waiter struct {
 }
 
 func (w *waiter) bytes() int64 {
-	n := int64(waiterOverheadBytes + waiterKeyBytes*len(w.keys))
-	for _, a := range w.args {
-		n += int64(len(a))
-	}
-	n += clientBytes(w.client)
+	n := int64(waiterOverheadBytes+waiterKeyBytes*len(w.keys)+bytesOf(w.args)) + clientBytes(w.client)
 	if w.kind == lockLine {
 		n += waiterKeyBytes
 	}
 	return n
-}
-
-// cloneArgs copies arguments, all into one string: there may be many waiters.
-func cloneArgs(args resp.Args) resp.Args {
-	all, next := strings.Join(args, ""), make(resp.Args, len(args))
-	for i, a := range args {
-		next[i], all = all[:len(a)], all[len(a):]
-	}
-	return next
 }
 
 // waitPlace is the place of a waiter in the queue of one of its keys. Each type has a queue of its
@@ -603,7 +590,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		w.args = append(w.args, r.Text())
 	}
-	w.args = cloneArgs(w.args)
+	w.args = value.CloneTexts(w.args)
 	w.client = readClient(r)
 	p, ok := m.readPending(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {

@@ -52,13 +52,6 @@ func userWork(n, bytes int) int64 {
 	return configWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }
 
-func argumentBytes(args resp.Args) (n int) {
-	for _, a := range args {
-		n += len(a)
-	}
-	return n
-}
-
 func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	name, m := strings.Clone(args[2]), c.m
 	if !acl.ValidName(name) {
@@ -71,7 +64,7 @@ func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	} else {
 		was = len(user.Text())
 	}
-	if !m.affords(userWork(len(m.users.All()), argumentBytes(args)+was)) {
+	if !m.affords(userWork(len(m.users.All()), bytesOf(args)+was)) {
 		return resp.Err(errWorkMeter)
 	}
 	rules := make([]string, len(args)-3)

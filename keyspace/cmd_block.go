@@ -312,7 +312,7 @@ func (m *Machine) enter(w *waiter) {
 
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
-	w.args = cloneArgs(args)
+	w.args = value.CloneTexts(args)
 	w.pending, _ = m.readPending(w.args)
 	switch {
 	case len(w.keys) > waiterKeysMax:

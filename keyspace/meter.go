@@ -42,6 +42,14 @@ const (
 // replyWork is the work of a reply: its elements and its bytes.
 func replyWork(r resp.Reply) int64 { return r.Size() + value.VisitWork*elements(r) }
 
+// bytesOf is how long all arguments are together.
+func bytesOf(args resp.Args) (n int) {
+	for _, a := range args {
+		n += len(a)
+	}
+	return n
+}
+
 func elements(r resp.Reply) int64 {
 	n := int64(len(r.Elems))
 	for i := range r.Elems {

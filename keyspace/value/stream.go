@@ -64,15 +64,16 @@ type Item struct {
 
 func itemLess(a, b Item) bool { return a.ID.Compare(b.ID) < 0 }
 
-// NewItem takes a copy of the fields, which are two at least: all of them lie in one
-// string.
-func NewItem(id StreamID, fields []string) Item {
-	all := strings.Join(fields, "")
-	own := make([]string, len(fields))
-	for i, f := range fields {
-		own[i], all = all[:len(f)], all[len(f):]
+// NewItem takes a copy of the fields, which are two at least.
+func NewItem(id StreamID, fields []string) Item { return Item{id, CloneTexts(fields)} }
+
+// CloneTexts copies texts that are kept together: all of them lie in one string.
+func CloneTexts(texts []string) []string {
+	all, own := strings.Join(texts, ""), make([]string, len(texts))
+	for i, s := range texts {
+		own[i], all = all[:len(s)], all[len(s):]
 	}
-	return Item{id, own}
+	return own
 }
 
 // Bytes is what the entry counts for.
