@@ -270,13 +270,14 @@ func (m *Machine) keepSession(id, number uint64) bool {
 
 // endWait ends a wait. Those behind in a line may be served by it.
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
-	m.tellEnd(w, how, reply)
+	m.dropWaiter(w, how, reply)
 	if w.kind == lockLine {
 		m.noteLeft(w.line())
 	}
 }
 
-func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
+// dropWaiter ends a wait, without serving those behind.
+func (m *Machine) dropWaiter(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.blocked.remove(w)
 	m.noteWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
@@ -286,7 +287,7 @@ func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: end})
 }
 
-// emitEnd tells the end of a command that does not wait.
+// emitEnd emits the end of a command that does not wait.
 func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }

@@ -151,15 +151,15 @@ func cmdACLLoad(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// setUsers changes the users, and tells every node how.
-func (m *Machine) setUsers(users *acl.Users, told resp.Message) {
+// setUsers changes the users, and sends the change to every node.
+func (m *Machine) setUsers(users *acl.Users, change resp.Message) {
 	m.users = users
 	m.usersRev++
-	told.Index = m.usersRev
-	m.emit(told)
+	change.Index = m.usersRev
+	m.emit(change)
 }
 
-// usersMessage tells all users.
+// usersMessage has all users.
 func (m *Machine) usersMessage() resp.Message {
 	return resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
 }

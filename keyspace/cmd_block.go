@@ -303,7 +303,7 @@ func (m *Machine) enter(w *waiter) {
 	if w.kind == lockLine {
 		if before := m.blocked.tokens[w.lineToken()]; before != nil {
 			w.seq = before.seq
-			m.tellEnd(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+			m.dropWaiter(before, resp.BlockServed, resp.Err(errTokenElsewhere))
 			defer m.noteLeft(w.line()) // it may ask for less than the one before
 		}
 	}

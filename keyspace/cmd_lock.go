@@ -211,14 +211,14 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	e := c.lookup(key)
 	if l.several() {
 		h := l.holder(e)
-		return c.tellAgain(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
+		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
 	}
 	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c, e))
 	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
-	return c.tellAgain(l, e != nil, c.fence(key))
+	return c.emitHeld(l, e != nil, c.fence(key))
 }
 
 // mark is that of the lock: who has it already keeps the facts.

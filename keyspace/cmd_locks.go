@@ -341,7 +341,7 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	return holders
 }
 
-// fenceOf is the fence that is told of a holder.
+// fenceOf is the fence that commands show of a holder.
 func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
 	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
 }

@@ -145,7 +145,7 @@ func (m *Machine) Settings() []resp.Message {
 	return append(msgs, m.usersMessage())
 }
 
-// configure replaces the settings and tells every node what has changed.
+// configure replaces the settings and emits what has changed.
 func (m *Machine) configure(next *settings) {
 	was := m.settings
 	m.settings = next

@@ -595,7 +595,7 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// fullCount is how many entries XINFO STREAM FULL shows if it is not told.
+// fullCount is how many entries XINFO STREAM FULL shows without COUNT.
 const fullCount = 10
 
 func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {

@@ -67,7 +67,7 @@ type outsideEntry struct {
 	tag  *lockTag
 }
 
-// lockTag is what LOCK was told about the token that a string is. It does not change, and goes with
+// lockTag is what LOCK says about the token that a string is. It does not change, and goes with
 // the string.
 type lockTag struct{ owner, note string }
 

@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted here: store tells of every change of a key, and why says whose it is.
+// What becomes of locks is noted here: store reports every change of a key, and its cause says whose it is.
 
 // Limits of what counts as a lock; what is longer is data.
 const (
@@ -90,7 +90,7 @@ type lockName struct {
 	permits int64 // see history.Event
 }
 
-// noteLock is told what a key holds from now on, and completes the facts of next.
+// noteLock notes what the change of a key from was to next does to a lock, and completes the facts of next.
 func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	if !m.noting {
 		return
@@ -271,7 +271,7 @@ func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
 	}
 }
 
-// note adds an event, and tells of it.
+// note adds an event to the history, and emits it.
 func (m *Machine) note(why *cause, e *history.Event) {
 	m.complete(why, e)
 	record := m.events.Add(e)
@@ -280,7 +280,7 @@ func (m *Machine) note(why *cause, e *history.Event) {
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
-	m.tellLock(resp.MessageLock, record)
+	m.emitLock(resp.MessageLock, record)
 }
 
 // complete says whose doing an event is, and when it was.
@@ -289,9 +289,9 @@ func (m *Machine) complete(why *cause, e *history.Event) {
 	e.WallMs = m.wallUs/1000 - (m.now - e.Tick)
 }
 
-// tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
-// locks.
-func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
+// emitLock emits an event in its place in the entry: of kind MessageLock for subscribers and for clients that hold
+// locks, of kind MessageHeld for the latter only.
+func (m *Machine) emitLock(kind resp.MessageKind, record []byte) {
 	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
 }
 
@@ -358,22 +358,22 @@ func grantsMore(was, next *entry) (more bool) {
 	return more
 }
 
-// What clients that hold locks ask of them, besides what they are told: see history/news.go.
+// Clients that hold locks get the events of them (history/news.go). What else they need is below.
 
-// tellAgain tells of a LOCK that answers a fence to a token that had the lock before, and answers that. Its client may be
-// another one, and is to hear of the loss, too; in the history it is a renewal like others.
-func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+// emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
+// another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
+func (c *ctx) emitHeld(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
 	if again && c.m.applying && c.m.leaseOf(lock).Held {
 		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
 		e.LeaseMs = l.leaseMs
 		c.m.complete(&c.why, &e)
-		c.m.tellLock(resp.MessageHeld, history.Append(nil, &e))
+		c.m.emitLock(resp.MessageHeld, history.Append(nil, &e))
 	}
 	return fence
 }
 
-// Leases looks at locks; see cluster.Machine.
+// Leases are those of locks; see cluster.Machine.
 func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 	leases := make([]resp.Lease, len(locks))
 	lost := map[uint32][]int{} // by the hash of the key
@@ -390,7 +390,7 @@ func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 	return leases
 }
 
-// leaseOf looks at a lock as it is stored: one whose lease is over is held until an entry says so.
+// leaseOf is the lease of a lock as it is stored: one that is over is held until an entry ends it.
 func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 	if l.DB < 0 || l.DB >= databases {
 		return lease

@@ -184,9 +184,9 @@ func (m *Machine) serveLine(at resp.Stamp, k readyKey, freed int64) {
 		state, err := c.stateFor(w.lock)
 		switch {
 		case err != nil:
-			m.tellEnd(w, resp.BlockServed, resp.Fail(err))
+			m.dropWaiter(w, resp.BlockServed, resp.Fail(err))
 		case w.end < freed:
-			m.tellEnd(w, resp.BlockTimedOut, resp.Reply{})
+			m.dropWaiter(w, resp.BlockTimedOut, resp.Reply{})
 		case state == lockTaken && m.endDeadlock(at.Tick, w.line()):
 		case state == lockTaken:
 			return
@@ -253,7 +253,7 @@ const (
 	lockTaken                  // others hold it
 )
 
-// stateFor looks at a lock for a request. The error is for one that no wait would help.
+// stateFor is the state of a lock for a request. The error is for one that no wait would help.
 func (c *ctx) stateFor(l *lockRequest) (lockState, error) {
 	e, held, err := c.lookupLock(l.key)
 	switch {
@@ -286,12 +286,11 @@ func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
 	return lockTaken, nil
 }
 
-// Deadlocks. Who waits for a lock is its owner: the name that LOCK was told, or else the token. An owner
-// does one thing at a time, so one that waits is blocked: until a lease or a WAIT ends, if owners wait
-// for each other. The LOCK that closes such a circle is told, and does not wait. DESIGN.md says which
-// circles are found.
+// Deadlocks. The owner of a wait is the OWNER of its LOCK, or else the token. An owner does one thing at a
+// time, so one that waits is blocked; owners that wait for each other are, until a lease or a WAIT ends.
+// The LOCK that closes such a cycle gets an error and does not wait. DESIGN.md says which cycles are found.
 
-// Limits of the search for a circle. Beyond them none is found.
+// Limits of the search for a cycle. Beyond them none is found.
 const (
 	deadlockOwnersMax    = 256     // owners in one search
 	deadlockEdgesMax     = 4096    // holders of their locks, and their waits, in one search
@@ -300,7 +299,7 @@ const (
 
 // What the error shows. A token is a secret of a kind.
 const (
-	deadlockShownMax     = 8  // owners besides the one who is told
+	deadlockShownMax     = 8  // owners besides the one that gets the error
 	deadlockNameCharsMax = 64 // of an owner, of a key
 	deadlockTokenChars   = 8
 )
@@ -318,7 +317,7 @@ func ownWaitLess(a, b ownWait) bool {
 
 func (w *waiter) own() ownWait { return ownWait{cmp.Or(w.lock.owner, w.lock.token), w.seq, w} }
 
-// deadlock is a search for a circle from one lock on: to all who hold it, to all locks that these wait
+// deadlock is a search for a cycle from one lock on: to all who hold it, to all locks that these wait
 // for, and so on. It fails at the first owner who does not wait.
 type deadlock struct {
 	m      *Machine
@@ -352,8 +351,8 @@ func (m *Machine) mayWait(now int64, w *waiter) bool {
 	return m.blocked.waiter(w.id) == w
 }
 
-// endDeadlock looks for a circle in which somebody waits for a lock. If there is one it ends that wait:
-// of several, the last to have begun.
+// endDeadlock looks for a cycle through a wait for a lock. If there is one it ends that wait: of several,
+// the last to have begun.
 func (m *Machine) endDeadlock(now int64, k lineKey) bool {
 	if m.searched > deadlockEntryWorkMax {
 		return false
@@ -367,7 +366,7 @@ func (m *Machine) endDeadlock(now int64, k lineKey) bool {
 	if d.last == nil {
 		return false
 	}
-	m.tellEnd(d.last, resp.BlockServed, resp.Err(d.words()))
+	m.dropWaiter(d.last, resp.BlockServed, resp.Err(d.message()))
 	return true
 }
 
@@ -407,7 +406,7 @@ func (d *deadlock) isStuck(at int) bool {
 // waits follows a holder of a lock to what it waits for: false if it does not.
 func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 	name := cmp.Or(owner, token)
-	if len(name) > max(lockOwnerBytesMax, lockTokenBytesMax) || !d.mayLook(name) {
+	if len(name) > max(lockOwnerBytesMax, lockTokenBytesMax) || !d.mayVisit(name) {
 		return false
 	}
 	if _, known := d.known[name]; known {
@@ -418,7 +417,7 @@ func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 		if w.owner != name {
 			return false
 		}
-		if waits = d.mayLook("") && w.of.end >= d.now; waits {
+		if waits = d.mayVisit("") && w.of.end >= d.now; waits {
 			d.follow(w.of, from)
 		}
 		return waits
@@ -438,8 +437,8 @@ func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 	return true
 }
 
-// mayLook counts one more holder, or wait.
-func (d *deadlock) mayLook(name string) bool {
+// mayVisit counts one more holder, or wait.
+func (d *deadlock) mayVisit(name string) bool {
 	d.spend(value.TreeWork(d.m.blocked.owners.Len()) + value.HashWork*int64(len(name)))
 	d.edges++
 	return d.edges <= deadlockEdgesMax
@@ -464,8 +463,8 @@ func (d *deadlock) follow(w *waiter, by int) {
 	d.locks = append(d.locks, soughtLock{k, by})
 }
 
-// words say the circle, from the one who is told round to what it holds.
-func (d *deadlock) words() string {
+// message describes the cycle, from the owner that gets the error round to what it holds.
+func (d *deadlock) message() string {
 	self := d.owners[d.known[d.last.own().owner]]
 	var others []string
 	for at := self.holds; at != 0; {

@@ -307,7 +307,7 @@ func listLimits(n int64) value.ListLimits {
 }
 
 // The nodes of a stream, where nothing else is set, and how many entries a trim with ~
-// removes at most, if it is not told: those of a hundred nodes, as in Redis.
+// removes at most without LIMIT: those of a hundred nodes, as in Redis.
 const (
 	streamNodeEntries = 100
 	streamTrimNodes   = 100
