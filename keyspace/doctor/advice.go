@@ -24,7 +24,7 @@ func (c *Case) Advice() []Advice {
 		h.of.holds = append(h.of.holds, h.toMs-h.fromMs+h.lateMs)
 	}
 	var list []Advice
-	for _, w := range c.wards {
+	for _, w := range c.classes {
 		if w.grants > 0 || len(w.holds) > 0 {
 			list = append(list, w.advice())
 		}
@@ -56,7 +56,7 @@ func (c *Case) lateHolds() []*hold {
 	return list
 }
 
-func (w *ward) advice() Advice {
+func (w *class) advice() Advice {
 	a := Advice{
 		Template: w.template, Acquisitions: w.grants, Expired: w.expired, InUse: w.inUse,
 		Hold: spreadOf(w.holds), Wait: spreadOf(w.waits), LeaseMs: spreadOf(w.leases).P50, EnoughMs: -1,
