@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -127,7 +127,7 @@ func enumSetting(c lauxlib.Call, n int, setting *int, words ...string) int {
 			*setting = 1
 		}
 	default:
-		word, _, _ := strings.Cut(c.Text(n), "\x00") // a C string
+		word := libc.CString(c.Text(n))
 		i := slices.Index(words, word)
 		if i < 0 {
 			c.Need(len(word))
