@@ -47,15 +47,15 @@ func (m *matcher) step() {
 	}
 }
 
-// settle charges for the steps not charged yet.
-func (m *matcher) settle() {
+// chargeRest charges for the steps not charged yet.
+func (m *matcher) chargeRest() {
 	m.c.Charge(m.steps)
 	m.steps = 0
 }
 
 // find matches at s, or with an unanchored pattern anywhere after it.
 func (m *matcher) find(s int, pattern int, anchored bool) (start, end int) {
-	defer m.settle()
+	defer m.chargeRest()
 	for ; s <= len(m.src); s++ {
 		m.level = 0
 		if e := m.match(s, pattern); e >= 0 {
