@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +142,7 @@ func checkToken(token string) error {
 // checkLength bounds one of the texts of a lock.
 func checkLength(name, text string, bytesMax int) error {
 	if len(text) > bytesMax {
-		return resp.Error(fmt.Sprintf(errTextTooLongFmt, name, bytesMax))
+		return resp.Errorf(errTextTooLongFmt, name, bytesMax)
 	}
 	return nil
 }
@@ -151,7 +150,7 @@ func checkLength(name, text string, bytesMax int) error {
 func parsePermits(word string) (permits int, err error) {
 	n, ok := resp.ParseInt(word)
 	if !ok || n < 1 || n > value.LockHoldersMax {
-		return 0, resp.Error(fmt.Sprintf(errPermitsFmt, value.LockHoldersMax))
+		return 0, resp.Errorf(errPermitsFmt, value.LockHoldersMax)
 	}
 	return int(n), nil
 }

@@ -181,7 +181,7 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 	case !isInt:
 		return nil, nil, resp.Error(notInt)
 	case n > int64(len(rest)):
-		return nil, nil, resp.Error("ERR Number of keys can't be greater than number of args")
+		return nil, nil, resp.Error(errNumKeysBeyond)
 	case n < 0:
 		return nil, nil, resp.Error("ERR Number of keys can't be negative")
 	}

@@ -102,10 +102,8 @@ var setRows = []resp.Row[command]{
 	}, Run: cmdSScan},
 }
 
-// The error texts that only these commands use.
-const (
-	errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
-)
+// errNumKeysBeyond is also the error of EVAL and FCALL.
+const errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
 
 func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	key, members := args[1], args[2:]

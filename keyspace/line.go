@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -275,7 +274,7 @@ func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
 	holds := held.Holder(l.token) != nil
 	switch {
 	case l.permits > 0 && held.Permits() > 0 && !alike:
-		return lockTaken, resp.Error(fmt.Sprintf(errOtherLimitFmt, held.Permits()))
+		return lockTaken, resp.Errorf(errOtherLimitFmt, held.Permits())
 	case holds && !alike:
 		return lockTaken, resp.Error(errHeldOtherwise)
 	case holds:
