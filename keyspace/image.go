@@ -50,9 +50,6 @@ const (
 	imageVersion = 10
 )
 
-// ErrImage is wrapped by every error of Restore that the image itself causes.
-var ErrImage = value.ErrDamaged
-
 // frozen is the state at one moment: what Snapshot's function writes.
 type frozen struct {
 	tick, wallUs        int64
@@ -147,8 +144,8 @@ func (e *entry) write(w *value.Writer) {
 	}
 }
 
-// Restore replaces the state by an image; see cluster.Machine. On an error the
-// state stays as it was.
+// Restore replaces the state by an image; see cluster.Machine. On an error, which is
+// value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.level, next.language, next.users = m.level, m.language, acl.NewUsers(m.known)
