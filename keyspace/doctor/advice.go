@@ -20,7 +20,7 @@ type Spread struct{ P50, P99, Max int64 }
 
 // Advice is for all templates, the most used first. Findings was called before.
 func (c *Case) Advice() []Advice {
-	for _, h := range c.lateHolds() {
+	for h := range c.lateHolds() {
 		h.of.holds = append(h.of.holds, h.toMs-h.fromMs+h.lateMs)
 	}
 	var list []Advice
@@ -36,14 +36,12 @@ func (c *Case) Advice() []Advice {
 }
 
 // lateHolds are those that were needed for longer than their leases.
-func (c *Case) lateHolds() []*hold {
-	seen := map[*hold]bool{}
-	var list []*hold
+func (c *Case) lateHolds() map[*hold]bool {
+	late := map[*hold]bool{}
 	add := func(holds []*hold) {
 		for _, h := range holds {
-			if h.late && !seen[h] {
-				seen[h] = true
-				list = append(list, h)
+			if h.late {
+				late[h] = true
 			}
 		}
 	}
@@ -53,7 +51,7 @@ func (c *Case) lateHolds() []*hold {
 	for _, holds := range c.sighted {
 		add(holds)
 	}
-	return list
+	return late
 }
 
 func (w *class) advice() Advice {
