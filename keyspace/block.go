@@ -71,24 +71,11 @@ type waiter struct {
 }
 
 func (w *waiter) bytes() int64 {
-	n := int64(waiterOverheadBytes + waiterKeyBytes*len(w.keys))
-	for _, a := range w.args {
-		n += int64(len(a))
-	}
-	n += clientBytes(w.client)
+	n := int64(waiterOverheadBytes+waiterKeyBytes*len(w.keys)+bytesOf(w.args)) + clientBytes(w.client)
 	if w.kind == lockLine {
 		n += waiterKeyBytes
 	}
 	return n
-}
-
-// cloneArgs copies arguments, all into one string: there may be many waiters.
-func cloneArgs(args resp.Args) resp.Args {
-	all, next := strings.Join(args, ""), make(resp.Args, len(args))
-	for i, a := range args {
-		next[i], all = all[:len(a)], all[len(a):]
-	}
-	return next
 }
 
 // waitPlace is the place of a waiter in the queue of one of its keys. Each type has a queue of its
@@ -230,24 +217,22 @@ func (b *blocked) nextEnd() (tick int64, ok bool) {
 	if e, found := b.ends.Min(); found {
 		tick, ok = e.tick, true
 	}
-	b.sessions.Scan(func(s *blockSession) bool {
+	for s := range b.sessions.Scan {
 		if !ok || s.until < tick {
 			tick, ok = s.until, true
 		}
-		return true
-	})
+	}
 	return tick, ok
 }
 
 // sweepSessions ends the sessions that were not renewed, with all their waiters.
 func (m *Machine) sweepSessions() {
 	var over []uint64
-	m.blocked.sessions.Scan(func(s *blockSession) bool {
+	for s := range m.blocked.sessions.Scan {
 		if m.tick > s.until {
 			over = append(over, s.id)
 		}
-		return true
-	})
+	}
 	for _, id := range over {
 		m.closeSession(id)
 	}
@@ -285,13 +270,14 @@ func (m *Machine) keepSession(id, number uint64) bool {
 
 // endWait ends a wait. Those behind in a line may be served by it.
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
-	m.tellEnd(w, how, reply)
+	m.dropWaiter(w, how, reply)
 	if w.kind == lockLine {
 		m.noteLeft(w.line())
 	}
 }
 
-func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
+// dropWaiter ends a wait, without serving those behind.
+func (m *Machine) dropWaiter(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.blocked.remove(w)
 	m.noteWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
@@ -301,8 +287,9 @@ func (m *Machine) tellEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: end})
 }
 
-func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending, reply resp.Reply) {
-	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how, Reply: reply}})
+// emitEnd emits the end of a command that does not wait.
+func (m *Machine) emitEnd(id resp.BlockID, how resp.Ending) {
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: id, How: how}})
 }
 
 // Blocked returns what is known of a blocking command; see cluster.Machine.
@@ -392,12 +379,11 @@ func (m *Machine) noteSwapped(db int) {
 // noteReadyKeys marks the keys of a database that somebody waits for, in the order of the keys.
 func (m *Machine) noteReadyKeys(db int) {
 	var found []*entry
-	m.dbs[db].keys.each(func(e *entry) bool {
+	for e := range m.dbs[db].keys.each {
 		if e.agg() != nil && m.blocked.next(readyKey{db, e.key(), e.agg().Kind()}, 0) != nil {
 			found = append(found, e)
 		}
-		return true
-	})
+	}
 	slices.SortFunc(found, func(a, b *entry) int { return strings.Compare(a.key(), b.key()) })
 	for _, e := range found {
 		m.noteReady(db, e)
@@ -605,7 +591,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		w.args = append(w.args, r.Text())
 	}
-	w.args = cloneArgs(w.args)
+	w.args = value.CloneTexts(w.args)
 	w.client = readClient(r)
 	p, ok := m.readPending(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {

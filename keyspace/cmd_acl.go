@@ -52,13 +52,6 @@ func userWork(n, bytes int) int64 {
 	return configWork + value.VisitWork*int64(n) + 16*value.NumeralWork*int64(bytes)
 }
 
-func argumentBytes(args resp.Args) (n int) {
-	for _, a := range args {
-		n += len(a)
-	}
-	return n
-}
-
 func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	name, m := strings.Clone(args[2]), c.m
 	if !acl.ValidName(name) {
@@ -71,7 +64,7 @@ func cmdACLSetUser(c *ctx, args resp.Args) resp.Reply {
 	} else {
 		was = len(user.Text())
 	}
-	if !m.affords(userWork(len(m.users.All()), argumentBytes(args)+was)) {
+	if !m.affords(userWork(len(m.users.All()), bytesOf(args)+was)) {
 		return resp.Err(errWorkMeter)
 	}
 	rules := make([]string, len(args)-3)
@@ -158,15 +151,15 @@ func cmdACLLoad(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// setUsers changes the users, and tells every node how.
-func (m *Machine) setUsers(users *acl.Users, told resp.Message) {
+// setUsers changes the users, and sends the change to every node.
+func (m *Machine) setUsers(users *acl.Users, change resp.Message) {
 	m.users = users
 	m.usersRev++
-	told.Index = m.usersRev
-	m.emit(told)
+	change.Index = m.usersRev
+	m.emit(change)
 }
 
-// usersMessage tells all users.
+// usersMessage has all users.
 func (m *Machine) usersMessage() resp.Message {
 	return resp.Message{Kind: resp.MessageUsers, Payload: m.users.Text(), Index: m.usersRev}
 }

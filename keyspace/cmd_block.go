@@ -244,13 +244,13 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	m, id := c.m, step.ID
 	switch s, w := m.blocked.session(id.Session), m.blocked.waiter(id); {
 	case s == nil:
-		m.emitEnd(id, resp.BlockLapsed, resp.Reply{})
+		m.emitEnd(id, resp.BlockLapsed)
 		return 0
 	case w != nil:
 		m.keepSession(id.Session, 0)
 		return w.left(m.tick)
 	case s.used.has(id.Number):
-		m.emitEnd(id, resp.BlockDropped, resp.Reply{}) // a node that knows its end ignores this
+		m.emitEnd(id, resp.BlockDropped) // a node that knows its end ignores this
 		return 0
 	}
 	m.keepSession(id.Session, id.Number)
@@ -288,7 +288,7 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply, lastFence), began)
 		return 0
 	case w.end <= c.m.tick:
-		c.m.emitEnd(id, resp.BlockTimedOut, resp.Reply{})
+		c.m.emitEnd(id, resp.BlockTimedOut)
 		return 0
 	}
 	c.m.enter(w)
@@ -303,7 +303,7 @@ func (m *Machine) enter(w *waiter) {
 	if w.kind == lockLine {
 		if before := m.blocked.tokens[w.lineToken()]; before != nil {
 			w.seq = before.seq
-			m.tellEnd(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+			m.dropWaiter(before, resp.BlockServed, resp.Err(errTokenElsewhere))
 			defer m.noteLeft(w.line()) // it may ask for less than the one before
 		}
 	}
@@ -312,7 +312,7 @@ func (m *Machine) enter(w *waiter) {
 
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
-	w.args = cloneArgs(args)
+	w.args = value.CloneTexts(args)
 	w.pending, _ = m.readPending(w.args)
 	switch {
 	case len(w.keys) > waiterKeysMax:
@@ -368,6 +368,6 @@ func (m *Machine) cancel(id resp.BlockID) {
 	if w := m.blocked.waiter(id); w != nil {
 		m.endWait(w, resp.BlockCancelled, resp.Reply{})
 	} else if m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number) {
-		m.emitEnd(id, resp.BlockCancelled, resp.Reply{})
+		m.emitEnd(id, resp.BlockCancelled)
 	}
 }

@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"slices"
+
 	"lockd/keyspace/arg"
 	"lockd/keyspace/value"
 	"lockd/resp"
@@ -197,68 +199,48 @@ func cmdHMGet(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-func cmdHGetAll(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], true, true)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Map(items...)
-}
+func cmdHGetAll(c *ctx, args resp.Args) resp.Reply { return c.listHash(args[1], true, true) }
+func cmdHKeys(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], true, false) }
+func cmdHVals(c *ctx, args resp.Args) resp.Reply   { return c.listHash(args[1], false, true) }
 
-func cmdHKeys(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], true, false)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Array(items...)
-}
-
-func cmdHVals(c *ctx, args resp.Args) resp.Reply {
-	items, err := c.fields(args[1], false, true)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Array(items...)
-}
-
-// fields lists a hash: its names, its values, or both in turn.
-func (c *ctx) fields(key string, names, vals bool) (items []resp.Reply, err error) {
-	h, err := c.lookupHash(key)
-	if err != nil || h == nil {
-		return nil, err
-	}
-	n := h.Len()
+// listHash answers the names of a hash, its values, or both as a map.
+func (c *ctx) listHash(key string, names, vals bool) resp.Reply {
+	reply, each := resp.Array, 1
 	if names && vals {
-		n *= 2
+		reply, each = resp.Map, 2
 	}
-	if err := c.m.listable(n); err != nil {
-		return nil, err
+	h, err := c.lookupHash(key)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case h == nil:
+		return reply()
 	}
-	h.Each(func(name, val string) bool {
+	if err := c.m.listable(each * h.Len()); err != nil {
+		return resp.Fail(err)
+	}
+	var items []resp.Reply
+	for name, val := range h.Each {
 		if names {
 			items = append(items, resp.Bulk(name))
 		}
 		if vals {
 			items = append(items, resp.Bulk(val))
 		}
-		return true
-	})
-	return items, nil
+	}
+	return reply(items...)
 }
 
 func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
 	h, err := c.lookupHash(key)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if h == nil {
-		return resp.Int(0)
+	if err != nil || h == nil {
+		return orZero(err)
 	}
 	if !c.m.affords(2 * value.FindAllWork(h, args[2:])) {
 		return resp.Err(errWorkMeter)
 	}
-	if !h.HasAny(args[2:]) {
+	if !slices.ContainsFunc(args[2:], h.Has) {
 		return resp.Int(0)
 	}
 	var n int64
@@ -269,31 +251,22 @@ func cmdHDel(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notify(notifyHash, "hdel", key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
+	c.notifyRemoved(notifyHash, "hdel", key, emptied)
 	return resp.Int(n)
 }
 
 func cmdHExists(c *ctx, args resp.Args) resp.Reply {
 	_, had, err := c.lookupField(args[1], args[2])
-	switch {
-	case err != nil:
+	if err != nil {
 		return resp.Fail(err)
-	case had:
-		return resp.Int(1)
 	}
-	return resp.Int(0)
+	return oneIf(had)
 }
 
 func cmdHLen(c *ctx, args resp.Args) resp.Reply {
 	h, err := c.lookupHash(args[1])
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case h == nil:
-		return resp.Int(0)
+	if err != nil || h == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(h.Len()))
 }
@@ -361,7 +334,7 @@ func cmdHIncrByFloat(c *ctx, args resp.Args) resp.Reply {
 func cmdHScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(h *value.Hash, o *arg.Scan) (next uint64, items []string) {
 		next = h.Scan(o.Cursor, o.Count, func(name, val string) {
-			if o.Wants(name) {
+			if o.Match.Matches(name) {
 				items = append(items, name, val)
 			}
 		})

@@ -20,7 +20,7 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "4.0.0",
 		Summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
 		Syntax:  "key [key ...]",
-	}, Run: cmdUnlink},
+	}, Run: cmdDel},
 	{Spec: resp.Spec{
 		Name: "exists", Arity: -2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.AllKeys, Access: "RO",
 		Group: "generic", Since: "1.0.0", Summary: "Determine if a key exists",
@@ -36,7 +36,7 @@ var keyRows = []resp.Row[command]{
 		Group: "generic", Since: "3.2.1",
 		Summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
 		Syntax:  "key [key ...]",
-	}, Run: cmdTouch},
+	}, Run: cmdExists},
 	{Spec: resp.Spec{
 		Name: "rename", Arity: 3, Flags: resp.Write, Keys: resp.TwoKeys, Access: "1 RW access delete; 2 OW update",
 		Group: "generic", Since: "1.0.0", Summary: "Rename a key",
@@ -154,19 +154,20 @@ var keyRows = []resp.Row[command]{
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "4.0.0", Summary: "Get the logarithmic access frequency counter of a Redis object",
 			Syntax: "key",
-		}, Run: cmdObjectFreq},
+		}, Run: ifPresent(resp.Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
+			"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."))},
 		{Spec: resp.Spec{
 			Name: "object|idletime", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the time since a Redis object was last accessed",
 			Syntax: "key",
-		}, Run: cmdObjectIdleTime},
+		}, Run: ifPresent(resp.Int(0))},
 		{Spec: resp.Spec{
 			Name: "object|refcount", Arity: 3, Flags: resp.ReadOnly,
 			Keys: resp.SubKey, Access: "RO",
 			Group: "generic", Since: "2.2.3", Summary: "Get the number of references to the value of the key",
 			Syntax: "key",
-		}, Run: cmdObjectRefCount},
+		}, Run: ifPresent(resp.Int(1))},
 	}}),
 	{Spec: resp.Spec{
 		Name: "fence", Arity: 2, Flags: resp.ReadOnly | resp.Fast, Keys: resp.FirstKey,
@@ -190,8 +191,6 @@ func cmdDel(c *ctx, args resp.Args) resp.Reply {
 	return resp.Int(n)
 }
 
-func cmdUnlink(c *ctx, args resp.Args) resp.Reply { return cmdDel(c, args) }
-
 func cmdExists(c *ctx, args resp.Args) resp.Reply {
 	var n int64
 	for _, key := range args[1:] {
@@ -204,8 +203,6 @@ func cmdExists(c *ctx, args resp.Args) resp.Reply {
 	}
 	return resp.Int(n)
 }
-
-func cmdTouch(c *ctx, args resp.Args) resp.Reply { return cmdExists(c, args) }
 
 func cmdType(c *ctx, args resp.Args) resp.Reply {
 	e := c.lookup(args[1])
@@ -353,13 +350,10 @@ func cmdKeys(c *ctx, args resp.Args) resp.Reply {
 	if !c.m.affords(keyWork * int64(c.m.dbs[c.db].keys.len())) {
 		return resp.Err(errWorkMeter)
 	}
-	before := int64(0)
 	c.m.dbs[c.db].keys.each(func(e *entry) bool {
-		if g.Matches(e.key()) && !c.m.expired(e) {
+		if c.m.matches(g, e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
-		c.m.spend(g.Work() - before)
-		before = g.Work()
 		return !g.Exceeded() && !c.m.tired()
 	})
 	switch {
@@ -383,7 +377,7 @@ func cmdScan(c *ctx, args resp.Args) resp.Reply {
 	c.m.spend((keyWork - value.FarWork) * int64(o.Count))
 	next := c.m.dbs[c.db].keys.scan(o.Cursor, o.Count, func(e *entry) {
 		kindFits := o.Kind == "" || strings.EqualFold(o.Kind, e.kind())
-		if kindFits && o.Wants(e.key()) && !c.m.expired(e) {
+		if kindFits && o.Match.Matches(e.key()) && !c.m.expired(e) {
 			found = append(found, e.key())
 		}
 	})
@@ -623,27 +617,15 @@ func cmdObjectEncoding(c *ctx, args resp.Args) resp.Reply {
 	return resp.Bulk(e.value().Encoding())
 }
 
-func cmdObjectFreq(c *ctx, args resp.Args) resp.Reply {
-	if c.lookup(args[2]) == nil {
-		return resp.Nil()
+// ifPresent answers the same for each key that is there: what OBJECT asks about its uses and references is not in the
+// replicated state.
+func ifPresent(reply resp.Reply) command {
+	return func(c *ctx, args resp.Args) resp.Reply {
+		if c.lookup(args[2]) == nil {
+			return resp.Nil()
+		}
+		return reply
 	}
-	return resp.Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
-		"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
-}
-
-// cmdObjectIdleTime answers 0: reads leave no trace in the replicated state.
-func cmdObjectIdleTime(c *ctx, args resp.Args) resp.Reply {
-	if c.lookup(args[2]) == nil {
-		return resp.Nil()
-	}
-	return resp.Int(0)
-}
-
-func cmdObjectRefCount(c *ctx, args resp.Args) resp.Reply {
-	if c.lookup(args[2]) == nil {
-		return resp.Nil()
-	}
-	return resp.Int(1)
 }
 
 // cmdFence answers a token for whoever guards a resource: it rises with every key

@@ -132,11 +132,8 @@ const pushWork = 2 * value.VisitWork
 func (c *ctx) pushAll(args resp.Args, end value.ListEnd, onlyThere bool) resp.Reply {
 	key := args[1]
 	l, err := c.lookupList(key)
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil && onlyThere:
-		return resp.Int(0)
+	if err != nil || l == nil && onlyThere {
+		return orZero(err)
 	}
 	n := 0
 	c.editList(key, func(l *value.List) {
@@ -192,10 +189,7 @@ func (c *ctx) pop(key string, l *value.List, end value.ListEnd, count int64) res
 		return popped
 	}
 	emptied := c.editList(key, func(l *value.List) { l.Cut(from, to) })
-	c.notify(notifyList, popEvents[end], key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
+	c.notifyRemoved(notifyList, popEvents[end], key, emptied)
 	return popped
 }
 
@@ -226,11 +220,8 @@ func (c *ctx) listReplies(l *value.List, from, to int, first value.ListEnd) resp
 
 func cmdLLen(c *ctx, args resp.Args) resp.Reply {
 	l, err := c.lookupList(args[1])
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil:
-		return resp.Int(0)
+	if err != nil || l == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(l.Len()))
 }
@@ -379,11 +370,8 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 		return resp.Err(resp.ErrNotInteger)
 	}
 	l, err := c.lookupList(key)
-	switch {
-	case err != nil:
-		return resp.Fail(err)
-	case l == nil:
-		return resp.Int(0)
+	if err != nil || l == nil {
+		return orZero(err)
 	}
 	found := c.positions(l, args[3], count)
 	switch {
@@ -393,10 +381,7 @@ func cmdLRem(c *ctx, args resp.Args) resp.Reply {
 		return resp.Int(0)
 	}
 	emptied := c.editList(key, func(l *value.List) { l.Remove(found) })
-	c.notify(notifyList, "lrem", key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
+	c.notifyRemoved(notifyList, "lrem", key, emptied)
 	return resp.Int(int64(len(found)))
 }
 
@@ -435,10 +420,7 @@ func cmdLTrim(c *ctx, args resp.Args) resp.Reply {
 		l.Cut(to, l.Len())
 		l.Cut(0, from)
 	})
-	c.notify(notifyList, "ltrim", key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
+	c.notifyRemoved(notifyList, "ltrim", key, emptied)
 	return resp.OK()
 }
 
@@ -575,10 +557,7 @@ func (c *ctx) moveElement(source, target string, from, to value.ListEnd) resp.Re
 		c.editList(target, func(l *value.List) { l.Push(to, s) })
 	}
 	c.notify(notifyList, pushEvents[to], target)
-	c.notify(notifyList, popEvents[from], source)
-	if emptied {
-		c.notify(notifyGeneric, "del", source)
-	}
+	c.notifyRemoved(notifyList, popEvents[from], source, emptied)
 	return resp.Bulk(s)
 }
 

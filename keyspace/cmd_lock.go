@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +44,6 @@ const (
 	lockNoteBytesMax    = 1024    // of a note
 	lockWaitersMax      = 1 << 14 // who waits in one line
 	lockWaitersInAllMax = 3 << 14 // in all lines; those who wait for other things have room beside them
-	lockHoldersMax      = value.LockHoldersMax
 )
 
 // The error texts that only these commands use.
@@ -144,15 +142,15 @@ func checkToken(token string) error {
 // checkLength bounds one of the texts of a lock.
 func checkLength(name, text string, bytesMax int) error {
 	if len(text) > bytesMax {
-		return resp.Error(fmt.Sprintf(errTextTooLongFmt, name, bytesMax))
+		return resp.Errorf(errTextTooLongFmt, name, bytesMax)
 	}
 	return nil
 }
 
 func parsePermits(word string) (permits int, err error) {
 	n, ok := resp.ParseInt(word)
-	if !ok || n < 1 || n > lockHoldersMax {
-		return 0, resp.Error(fmt.Sprintf(errPermitsFmt, lockHoldersMax))
+	if !ok || n < 1 || n > value.LockHoldersMax {
+		return 0, resp.Errorf(errPermitsFmt, value.LockHoldersMax)
 	}
 	return int(n), nil
 }
@@ -212,14 +210,14 @@ func (l *lockRequest) take(c *ctx, key string) resp.Reply {
 	e := c.lookup(key)
 	if l.several() {
 		h := l.holder(e)
-		return c.tellAgain(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
+		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
 	}
 	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c, e))
 	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
 	c.notify(notifyGeneric, "expire", key)
-	return c.tellAgain(l, e != nil, c.fence(key))
+	return c.emitHeld(l, e != nil, c.fence(key))
 }
 
 // mark is that of the lock: who has it already keeps the facts.

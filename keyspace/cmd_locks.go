@@ -72,9 +72,9 @@ const (
 
 // locksOptions are those of LIST, HISTORY and GRAPH.
 type locksOptions struct {
-	paged        bool      // a list is answered in pieces, each with the cursor to go on with
-	cursor       uint64    // 0: the first piece
-	match        *arg.Glob // or nil
+	paged        bool   // a list is answered in pieces, each with the cursor to go on with
+	cursor       uint64 // 0: the first piece
+	match        *arg.Glob
 	count        int
 	heldMs       int64
 	waited       bool
@@ -160,7 +160,7 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 			found = append(found, l)
 			bytes += int64(len(e.key()))
 		}
-		return !c.m.tired() && !o.exceeded()
+		return !c.m.tired() && !o.match.Exceeded()
 	})
 	if err := c.m.pay(value.SortWork(len(found), bytes)); err != nil {
 		return resp.Fail(err)
@@ -192,9 +192,6 @@ func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
 	return resp.Array(cursorReply(next), list)
 }
 
-// exceeded reports whether MATCH asks for too much.
-func (o *locksOptions) exceeded() bool { return o.match != nil && o.match.Exceeded() }
-
 // wantsLock reports whether an entry is a lock that LOCKS LIST is asked for.
 func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 	if !e.isLocked() || c.m.expired(e) {
@@ -206,18 +203,12 @@ func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	if o.match != nil {
-		before := o.match.Work()
-		ok = o.match.Matches(e.key())
-		c.m.spend(o.match.Work() - before)
-	}
-	ok = o.match == nil || ok
-	ok = ok && (!o.waited || c.m.blocked.lines[lineKey{c.db, e.key()}] > 0)
+	ok = c.m.matches(o.match, e.key()) && (!o.waited || c.m.blocked.lines[lineKey{c.db, e.key()}] > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
 func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
-	if o.exceeded() {
+	if o.match.Exceeded() {
 		return resp.Err(arg.ErrGlob)
 	}
 	grants := newGrants()
@@ -342,16 +333,15 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	}
 	c.m.spend(3 * l.SeekWork())
 	holders = make([]*value.Holder, 0, l.Len())
-	l.Each(func(h *value.Holder) bool {
+	for h := range l.Each {
 		if c.m.tick <= h.Tick {
 			holders = append(holders, h)
 		}
-		return true
-	})
+	}
 	return holders
 }
 
-// fenceOf is the fence that is told of a holder.
+// fenceOf is the fence that commands show of a holder.
 func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
 	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
 }
@@ -431,12 +421,11 @@ func (c *ctx) allInLine() (waiting []*waiter, err error) {
 	if err := c.m.pay(value.FarWork*int64(all.Len()) + value.SortWork(all.Len(), 0)); err != nil {
 		return nil, err
 	}
-	all.Scan(func(w *waiter) bool {
+	for w := range all.Scan {
 		if w.kind == lockLine && w.db == c.db {
 			waiting = append(waiting, w)
 		}
-		return true
-	})
+	}
 	slices.SortFunc(waiting, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	return waiting, nil
 }

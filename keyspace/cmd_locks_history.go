@@ -103,22 +103,18 @@ func cmdLocksWhy(c *ctx, args resp.Args) resp.Reply {
 	if err := checkToken(token); err != nil {
 		return resp.Fail(err)
 	}
-	if said, err := c.sayNow(key, token); said != "" || err != nil {
-		return bulkOrFail(said, err)
+	said, err := c.sayNow(key, token)
+	switch {
+	case err != nil:
+		return resp.Fail(err)
+	case said != "":
+		return resp.Bulk(said)
 	}
 	var s history.Story
-	err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) })
-	if err != nil {
+	if err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) }); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Bulk(s.Say(key, token, c.m.settings.showTokens, c.m.events.KnownSinceMs()))
-}
-
-func bulkOrFail(s string, err error) resp.Reply {
-	if err != nil {
-		return resp.Fail(err)
-	}
-	return resp.Bulk(s)
 }
 
 // sayNow says whether a token holds a lock, or stands in its line; "" if neither.
@@ -176,16 +172,11 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 		if skip--; skip >= 0 || c.m.tired() {
 			return
 		}
-		if match != nil && e.Key != "" {
-			before := match.Work()
-			matches := match.Matches(e.Key)
-			if c.m.spend(match.Work() - before); !matches {
-				return
-			}
+		if e.Key == "" || c.m.matches(match, e.Key) {
+			d.Add(forDoctor(e))
 		}
-		d.Add(forDoctor(e))
 	})
-	if err == nil && match != nil && match.Exceeded() {
+	if err == nil && match.Exceeded() {
 		err = resp.Error(arg.ErrGlob)
 	}
 	return d, err

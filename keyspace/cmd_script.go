@@ -181,7 +181,7 @@ func scriptArgs(args resp.Args, notInt string) (keys, argv []string, err error) 
 	case !isInt:
 		return nil, nil, resp.Error(notInt)
 	case n > int64(len(rest)):
-		return nil, nil, resp.Error("ERR Number of keys can't be greater than number of args")
+		return nil, nil, resp.Error(errNumKeysBeyond)
 	case n < 0:
 		return nil, nil, resp.Error("ERR Number of keys can't be negative")
 	}
@@ -231,10 +231,7 @@ func cmdScriptExists(c *ctx, args resp.Args) resp.Reply {
 	}
 	known := make([]resp.Reply, len(args)-2)
 	for i, sha := range args[2:] {
-		known[i] = resp.Int(0)
-		if c.m.library.Find(strings.ToLower(sha)) != nil {
-			known[i] = resp.Int(1)
-		}
+		known[i] = oneIf(c.m.library.Find(strings.ToLower(sha)) != nil)
 	}
 	return resp.Array(known...)
 }
@@ -363,16 +360,14 @@ func cmdFunctionList(c *ctx, args resp.Args) resp.Reply {
 	}
 	list := []resp.Reply{}
 	c.m.functions.Each(func(l *library.Library) bool {
-		if pattern == nil || pattern.Matches(strings.ToLower(l.Name)) {
+		if pattern.Matches(strings.ToLower(l.Name)) {
 			list = append(list, l.Describe(withCode))
 		}
-		return pattern == nil || !pattern.Exceeded()
+		return !pattern.Exceeded()
 	})
-	if pattern != nil {
-		c.m.spend(pattern.Work())
-		if pattern.Exceeded() {
-			return resp.Err(arg.ErrGlob)
-		}
+	c.m.spend(pattern.Work())
+	if pattern.Exceeded() {
+		return resp.Err(arg.ErrGlob)
 	}
 	return resp.Array(list...)
 }

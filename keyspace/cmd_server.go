@@ -123,11 +123,7 @@ func cmdConfigSet(c *ctx, args resp.Args) resp.Reply {
 	if len(args)%2 != 0 {
 		return resp.Err(resp.ErrSyntax)
 	}
-	bytes := 0
-	for _, a := range args {
-		bytes += len(a)
-	}
-	c.m.spend(configWork + value.NumeralWork*int64(bytes))
+	c.m.spend(configWork + value.NumeralWork*int64(bytesOf(args)))
 	next, err := c.m.settings.with(c.m.level, args[2:])
 	if err != nil {
 		return resp.Fail(err)
@@ -149,7 +145,7 @@ func (m *Machine) Settings() []resp.Message {
 	return append(msgs, m.usersMessage())
 }
 
-// configure replaces the settings and tells every node what has changed.
+// configure replaces the settings and emits what has changed.
 func (m *Machine) configure(next *settings) {
 	was := m.settings
 	m.settings = next

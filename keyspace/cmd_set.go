@@ -102,10 +102,8 @@ var setRows = []resp.Row[command]{
 	}, Run: cmdSScan},
 }
 
-// The error texts that only these commands use.
-const (
-	errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
-)
+// errNumKeysBeyond is also the error of EVAL and FCALL.
+const errNumKeysBeyond = "ERR Number of keys can't be greater than number of args"
 
 func cmdSAdd(c *ctx, args resp.Args) resp.Reply {
 	key, members := args[1], args[2:]
@@ -155,17 +153,8 @@ func cmdSRem(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notifyTaken("srem", key, emptied)
+	c.notifyRemoved(notifySet, "srem", key, emptied)
 	return resp.Int(n)
-}
-
-// notifyTaken sends the event of a command that has taken members out, and "del" if
-// none is left.
-func (c *ctx) notifyTaken(event, key string, emptied bool) {
-	c.notify(notifySet, event, key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
 }
 
 func cmdSIsMember(c *ctx, args resp.Args) resp.Reply {
@@ -188,13 +177,9 @@ func cmdSMIsMember(c *ctx, args resp.Args) resp.Reply {
 	return resp.Array(replies...)
 }
 
-// isMember answers 1 or 0.
 func (c *ctx) isMember(s *value.Set, member string) resp.Reply {
 	c.m.spend(s.FindWork(member))
-	if s.Has(member) {
-		return resp.Int(1)
-	}
-	return resp.Int(0)
+	return oneIf(s.Has(member))
 }
 
 func cmdSMembers(c *ctx, args resp.Args) resp.Reply {
@@ -251,7 +236,7 @@ func (c *ctx) takeMembers(key string, members []string) {
 			s.Delete(member)
 		}
 	})
-	c.notifyTaken("spop", key, emptied)
+	c.notifyRemoved(notifySet, "spop", key, emptied)
 }
 
 // popMembers is SPOP with a count.
@@ -350,11 +335,8 @@ func (c *ctx) randomMembers(key, number string) resp.Reply {
 func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	from, to, member := args[1], args[2], args[3]
 	source, err := c.lookupSet(from)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if source == nil {
-		return resp.Int(0)
+	if err != nil || source == nil {
+		return orZero(err)
 	}
 	target, err := c.lookupSet(to)
 	if err != nil {
@@ -366,7 +348,7 @@ func cmdSMove(c *ctx, args resp.Args) resp.Reply {
 	}
 	isNew := !target.Has(member)
 	emptied := c.editSet(from, func(s *value.Set) { s.Delete(member) })
-	c.notifyTaken("srem", from, emptied)
+	c.notifyRemoved(notifySet, "srem", from, emptied)
 	if isNew {
 		c.editSet(to, func(s *value.Set) {
 			s.Expect(member, 1)
@@ -507,7 +489,7 @@ func interCardArgs(args resp.Args) (keys []string, limit int64, err error) {
 func cmdSScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(s *value.Set, o *arg.Scan) (next uint64, members []string) {
 		next = s.Scan(o.Cursor, o.Count, func(member string) {
-			if o.Wants(member) {
+			if o.Match.Matches(member) {
 				members = append(members, member)
 			}
 		})

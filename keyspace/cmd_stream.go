@@ -595,7 +595,7 @@ func cmdXSetID(c *ctx, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// fullCount is how many entries XINFO STREAM FULL shows if it is not told.
+// fullCount is how many entries XINFO STREAM FULL shows without COUNT.
 const fullCount = 10
 
 func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
@@ -619,7 +619,7 @@ func cmdXInfoStream(c *ctx, args resp.Args) resp.Reply {
 		resp.Bulk("last-generated-id"), resp.Bulk(s.LastID.String()),
 		resp.Bulk("max-deleted-entry-id"), resp.Bulk(s.DeletedID.String()),
 		resp.Bulk("entries-added"), resp.Int(int64(s.Added)),
-		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.FirstID().String()),
+		resp.Bulk("recorded-first-entry-id"), resp.Bulk(s.FirstItem().ID.String()),
 	}
 	if full {
 		entries := c.itemsReply(s, value.MinStreamID, value.MaxStreamID, count, false)

@@ -427,17 +427,18 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 
 // rewrite puts a value that a command has made out of the old one: the lease stays.
 func (c *ctx) rewrite(key, fresh, event string) {
-	c.putKeepTTL(key, value.OfString(fresh))
+	until := never
+	if was := c.lookup(key); was != nil {
+		until = was.deadline
+	}
+	c.putUntil(key, value.OfString(fresh), until)
 	c.notify(notifyString, event, key)
 }
 
 func cmdStrLen(c *ctx, args resp.Args) resp.Reply {
 	e, err := c.lookupString(args[1])
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if e == nil {
-		return resp.Int(0)
+	if err != nil || e == nil {
+		return orZero(err)
 	}
 	return resp.Int(int64(len(e.str())))
 }

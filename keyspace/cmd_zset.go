@@ -122,7 +122,7 @@ func (o *addOptions) take(args resp.Args) resp.Args {
 	return nil
 }
 
-// wrong is what Redis says about the options and the words after them, or "".
+// wrong is what Redis says about the options and the words after them, or nil.
 func (o *addOptions) wrong(pairs resp.Args) error {
 	switch {
 	case len(pairs) == 0 || len(pairs)%2 != 0:
@@ -253,11 +253,8 @@ func (n *addCount) reply(o addOptions) resp.Reply {
 func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 	key := args[1]
 	z, err := c.lookupZset(key)
-	if err != nil {
-		return resp.Fail(err)
-	}
-	if z == nil {
-		return resp.Int(0)
+	if err != nil || z == nil {
+		return orZero(err)
 	}
 	if !c.m.affords(value.FindAllWork(z, args[2:])) {
 		return resp.Err(errWorkMeter)
@@ -280,16 +277,8 @@ func cmdZRem(c *ctx, args resp.Args) resp.Reply {
 			}
 		}
 	})
-	c.notifyRemoved("zrem", key, emptied)
+	c.notifyRemoved(notifyZset, "zrem", key, emptied)
 	return resp.Int(n)
-}
-
-// notifyRemoved sends the event of a removal, and "del" if the key is gone.
-func (c *ctx) notifyRemoved(event, key string, emptied bool) {
-	c.notify(notifyZset, event, key)
-	if emptied {
-		c.notify(notifyGeneric, "del", key)
-	}
 }
 
 func cmdZCard(c *ctx, args resp.Args) resp.Reply {
@@ -446,7 +435,7 @@ func (c *ctx) removeScored(key string, members []value.Scored, event string) {
 			z.Delete(m.Member)
 		}
 	})
-	c.notifyRemoved(event, key, emptied)
+	c.notifyRemoved(notifyZset, event, key, emptied)
 }
 
 func cmdZMPop(c *ctx, args resp.Args) resp.Reply {
@@ -492,7 +481,7 @@ func cmdZRandMember(c *ctx, args resp.Args) resp.Reply {
 func cmdZScan(c *ctx, args resp.Args) resp.Reply {
 	return scanItems(c, args, func(z *value.Zset, o *arg.Scan) (next uint64, items []string) {
 		next = z.Scan(o.Cursor, o.Count, func(member string, score float64) {
-			if o.Wants(member) {
+			if o.Match.Matches(member) {
 				items = append(items, member, resp.FormatDouble(score))
 			}
 		})

@@ -191,15 +191,6 @@ func (s *seen) count(found bool) {
 	}
 }
 
-// putKeepTTL gives key a value; a key that is there keeps its deadline, too.
-func (c *ctx) putKeepTTL(key string, v value.Value) {
-	d := never
-	if was := c.lookup(key); was != nil {
-		d = was.deadline
-	}
-	c.putUntil(key, v, d)
-}
-
 // putUntil gives key a value and a deadline, or never. A key that is there keeps
 // its fence.
 func (c *ctx) putUntil(key string, v value.Value, d deadline) {

@@ -36,8 +36,8 @@ func newDatabase() *database {
 // store makes next the entry of key, or the key absent where next is nil; was is
 // what is stored there now. It is the one function that changes a database, so
 // that nothing of what a change means can be forgotten: the version, the fence,
-// the lease, the memory, the journal of a running script, the event "new", what
-// clients that track the key are told, what becomes of a lock, and that those who wait for it may be
+// the lease, the memory, the journal of a running script, the event "new", the
+// change for clients that track the key, what becomes of a lock, and that its waiters may be
 // served, or woken. why is read only.
 func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 	if m.trial.stops() {
@@ -303,7 +303,7 @@ func (u *undo) restore() {
 
 // commit ends the journal and keeps what the script did.
 func (m *Machine) commit() {
-	m.forgetTold(m.journal)
+	m.forgetAnnounced(m.journal)
 	m.journal = nil
 }
 
@@ -341,8 +341,8 @@ func (t *trial) stops() bool {
 	return t.running
 }
 
-// found looks at an entry that a trial reads. Whether its lease has ended when the request
-// takes effect, only the log can say.
+// found notes an entry that a trial reads. Whether its lease has ended when the request takes
+// effect, only the log can say.
 func (t *trial) found(now int64, e *entry) {
 	if t.running && now > e.ends() {
 		t.changes = true

@@ -326,7 +326,7 @@ func TestLimitsOfDeadlocks(t *testing.T) {
 	s = newBlockStage(t)
 	s.run("LOCK own t PX 90000 OWNER b")
 	for i := range 4 { // with the fourth there are too many holders to look at
-		for j := range lockHoldersMax {
+		for j := range value.LockHoldersMax {
 			s.m.Apply(s.at, []resp.Request{request(0, fmt.Sprintf("LOCK r%d t%d PX 90000 SHARED OWNER a", i, j))})
 		}
 		s.ask(uint64(1+i), fmt.Sprintf("LOCK r%d t PX 90000 WAIT 60000 OWNER b", i))

@@ -10,7 +10,7 @@ import (
 )
 
 // The digest is a number into which each entry folds what it did: what it stored and removed,
-// what its writes answered and told, and where the counters stand. It never forgets, so two
+// what its writes answered and emitted, and where the counters stand. It never forgets, so two
 // machines that once did something else differ from then on, until an image is restored.
 // Only what all nodes must agree on may go in, and nothing that says how a value is kept.
 type digest uint64
@@ -118,10 +118,10 @@ func (d *digest) event(record []byte) {
 	}
 }
 
-// message folds in what subscribers and those who wait are told.
+// message folds in what subscribers and waiters get.
 func (d *digest) message(m *resp.Message) {
 	switch m.Kind {
-	case resp.MessageChanges: // told to who tracks; what changed was stored
+	case resp.MessageChanges: // for clients that track; what changed was stored
 	case resp.MessageLock, resp.MessageHeld: // of an event, which was folded in, or of a renewal
 	case resp.MessageBlock:
 		d.add(m.Block.ID.Session)

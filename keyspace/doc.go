@@ -21,7 +21,7 @@
 //	fate.go      what becomes of locks, as store notes it and nodes ask about it; no lock is granted that a
 //	             restored cluster does not know
 //	digest.go    what nodes compare
-//	output.go    what an entry tells: keyspace notifications, and changes to those who track
+//	output.go    what an entry emits: keyspace notifications, and changes to those who track
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
 //	lease.go     which key ends first
@@ -44,7 +44,7 @@
 //	arg/         the arguments that several families have
 //	check/       the values of settings
 //	doctor/      what is wrong with the locks of programs
-//	history/     the log of what becomes of locks, and how it is told
+//	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //

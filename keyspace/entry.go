@@ -67,7 +67,7 @@ type outsideEntry struct {
 	tag  *lockTag
 }
 
-// lockTag is what LOCK was told about the token that a string is. It does not change, and goes with
+// lockTag is what LOCK says about the token that a string is. It does not change, and goes with
 // the string.
 type lockTag struct{ owner, note string }
 
@@ -211,8 +211,11 @@ func (e *entry) agg() value.Aggregate {
 	return nil
 }
 
-// lock is the lock that a key holds, if several may hold it; or nil.
+// lock is the lock that a key holds, if several may hold it; or nil, as of no entry.
 func (e *entry) lock() *value.Lock {
+	if e == nil {
+		return nil
+	}
 	l, _ := e.agg().(*value.Lock)
 	return l
 }

@@ -10,7 +10,7 @@ import (
 	"lockd/resp"
 )
 
-// What becomes of locks is noted here: store tells of every change of a key, and why says whose it is.
+// What becomes of locks is noted here: store reports every change of a key, and its cause says whose it is.
 
 // Limits of what counts as a lock; what is longer is data.
 const (
@@ -56,9 +56,7 @@ func (m *Machine) notes(key string) bool {
 		return true
 	}
 	g := arg.NewGlob(pattern)
-	matches := g.Matches(key)
-	m.spend(g.Work())
-	return matches && !g.Exceeded()
+	return m.matches(g, key) && !g.Exceeded()
 }
 
 // markOf is the mark of a key that comes into being under a condition.
@@ -92,7 +90,7 @@ type lockName struct {
 	permits int64 // see history.Event
 }
 
-// noteLock is told what a key holds from now on, and completes the facts of next.
+// noteLock notes what the change of a key from was to next does to a lock, and completes the facts of next.
 func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	if !m.noting {
 		return
@@ -113,7 +111,7 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
 	case was.deadline != next.deadline:
 		has.Renew(next.deadline.tick, m.now)
 	}
-	if before, after := lockOf(was), lockOf(next); before != nil || after != nil {
+	if before, after := was.lock(), next.lock(); before != nil || after != nil {
 		m.noteHolders(of, before, after, next != nil)
 	}
 }
@@ -133,13 +131,6 @@ func (m *Machine) newFacts(why *cause, until int64) value.Facts {
 		f.LeaseMs = until - m.now
 	}
 	return f
-}
-
-func lockOf(e *entry) *value.Lock {
-	if e == nil {
-		return nil
-	}
-	return e.lock()
 }
 
 // heldBy is the holder of an exclusive lock, as one of many.
@@ -176,17 +167,16 @@ func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
 	}
 	var others []*value.Holder
 	if in != nil {
-		in.Each(func(h *value.Holder) bool { others = append(others, h); return true })
+		others = slices.AppendSeq(others, in.Each)
 	}
-	of.Each(func(h *value.Holder) bool {
+	for h := range of.Each {
 		for len(others) > 0 && others[0].Fence < h.Fence {
 			others = others[1:]
 		}
 		if len(others) == 0 || others[0].Fence != h.Fence {
 			visit(h)
 		}
-		return true
-	})
+	}
 }
 
 func permitsOf(l *value.Lock) int64 {
@@ -281,7 +271,7 @@ func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
 	}
 }
 
-// note adds an event, and tells of it.
+// note adds an event to the history, and emits it.
 func (m *Machine) note(why *cause, e *history.Event) {
 	m.complete(why, e)
 	record := m.events.Add(e)
@@ -290,7 +280,7 @@ func (m *Machine) note(why *cause, e *history.Event) {
 	}
 	m.spend(eventWork + value.CopyWork*int64(len(record)))
 	m.digest.event(record)
-	m.tellLock(resp.MessageLock, record)
+	m.emitLock(resp.MessageLock, record)
 }
 
 // complete says whose doing an event is, and when it was.
@@ -299,9 +289,9 @@ func (m *Machine) complete(why *cause, e *history.Event) {
 	e.WallMs = m.wallUs/1000 - (m.now - e.Tick)
 }
 
-// tellLock tells of an event, in its place in the entry: subscribers, unless they are not meant, and those who hold
-// locks.
-func (m *Machine) tellLock(kind resp.MessageKind, record []byte) {
+// emitLock emits an event in its place in the entry: of kind MessageLock for subscribers and for clients that hold
+// locks, of kind MessageHeld for the latter only.
+func (m *Machine) emitLock(kind resp.MessageKind, record []byte) {
 	m.emit(resp.Message{Kind: kind, Index: m.index, Event: record, Form: history.FormOf(m.settings.showTokens)})
 }
 
@@ -354,7 +344,7 @@ func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
 
 // grantsMore reports whether somebody holds a lock of many who did not before.
 func grantsMore(was, next *entry) (more bool) {
-	if before, after := lockOf(was), next.lock(); after != nil {
+	if before, after := was.lock(), next.lock(); after != nil {
 		eachMissing(after, before, func(*value.Holder) { more = true })
 		return more
 	}
@@ -368,22 +358,22 @@ func grantsMore(was, next *entry) (more bool) {
 	return more
 }
 
-// What clients that hold locks ask of them, besides what they are told: see history/news.go.
+// Clients that hold locks get the events of them (history/news.go). What else they need is below.
 
-// tellAgain tells of a LOCK that answers a fence to a token that had the lock before, and answers that. Its client may be
-// another one, and is to hear of the loss, too; in the history it is a renewal like others.
-func (c *ctx) tellAgain(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
+// emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
+// another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
+func (c *ctx) emitHeld(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
 	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
 	if again && c.m.applying && c.m.leaseOf(lock).Held {
 		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
 		e.LeaseMs = l.leaseMs
 		c.m.complete(&c.why, &e)
-		c.m.tellLock(resp.MessageHeld, history.Append(nil, &e))
+		c.m.emitLock(resp.MessageHeld, history.Append(nil, &e))
 	}
 	return fence
 }
 
-// Leases looks at locks; see cluster.Machine.
+// Leases are those of locks; see cluster.Machine.
 func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 	leases := make([]resp.Lease, len(locks))
 	lost := map[uint32][]int{} // by the hash of the key
@@ -400,7 +390,7 @@ func (m *Machine) Leases(locks []resp.HeldLock) []resp.Lease {
 	return leases
 }
 
-// leaseOf looks at a lock as it is stored: one whose lease is over is held until an entry says so.
+// leaseOf is the lease of a lock as it is stored: one that is over is held until an entry ends it.
 func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 	if l.DB < 0 || l.DB >= databases {
 		return lease

@@ -50,9 +50,6 @@ const (
 	imageVersion = 10
 )
 
-// ErrImage is wrapped by every error of Restore that the image itself causes.
-var ErrImage = value.ErrDamaged
-
 // frozen is the state at one moment: what Snapshot's function writes.
 type frozen struct {
 	tick, wallUs        int64
@@ -147,34 +144,34 @@ func (e *entry) write(w *value.Writer) {
 	}
 }
 
-// Restore replaces the state by an image; see cluster.Machine. On an error the
-// state stays as it was.
+// Restore replaces the state by an image; see cluster.Machine. On an error, which is
+// value.ErrDamaged where the image itself causes it, the state stays as it was.
 func (m *Machine) Restore(src io.Reader) error {
 	next := New(m.scripts)
 	next.level, next.language, next.users = m.level, m.language, acl.NewUsers(m.known)
 	next.generation = m.generation + 1
 	r, buf := value.NewReader(src), new(entryBuffer)
-	version := readHeader(r)
+	readHeader(r)
 	next.readClock(r)
 	next.settings = readSettings(r, m.level)
-	if version >= 10 {
+	if r.Version >= 10 {
 		next.usersRev = r.U64()
 		next.users = readUsers(r, next.known)
 	}
 	next.library = library.ReadScripts(r)
-	if version >= 4 {
+	if r.Version >= 4 {
 		next.functions = library.ReadFunctions(r)
 	}
 	for db := range next.dbs {
-		next.readDatabase(r, buf, db, version)
+		next.readDatabase(r, buf, db)
 	}
-	if version >= 3 {
+	if r.Version >= 3 {
 		next.readBlocked(r)
 	}
-	if version >= 7 {
+	if r.Version >= 7 {
 		next.events = history.ReadLog(r)
 	}
-	if version >= 5 {
+	if r.Version >= 5 {
 		next.digest = digest(r.U64())
 	}
 	r.End()
@@ -224,10 +221,10 @@ func (m *Machine) readClock(r *value.Reader) {
 	}
 }
 
-func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int, version uint64) {
+func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 	d := m.dbs[db]
 	d.swapped = r.U64()
-	if version >= 5 {
+	if r.Version >= 5 {
 		if d.floor = r.U64(); d.floor > m.lastFence {
 			r.Fail("a database has a fence that was not given")
 		}
@@ -246,9 +243,9 @@ func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int, versio
 		m.checkHolders(r, e)
 		if r.OK() {
 			d.load(e)
-		}
-		if r.OK() && e.leased() {
-			leases = append(leases, leaseOf(e))
+			if e.leased() {
+				leases = append(leases, leaseOf(e))
+			}
 		}
 		last = next
 	}
@@ -328,26 +325,23 @@ func (m *Machine) checkHolders(r *value.Reader, e *entry) {
 	if e.deadline != endOf(l) {
 		r.Fail("a lock that ends before its holders")
 	}
-	l.Each(func(h *value.Holder) bool {
+	for h := range l.Each {
 		if h.Fence > m.lastFence || h.Version > m.sequence {
 			r.Fail("a holder of a lock is newer than the clock")
 		}
-		return r.OK()
-	})
+	}
 }
 
-func readHeader(r *value.Reader) (version uint64) {
+func readHeader(r *value.Reader) {
 	var magic [len(imageMagic)]byte
 	r.Raw(magic[:])
-	version = r.U64()
+	r.Version = r.U64()
 	switch {
 	case !r.OK():
 	case string(magic[:]) != imageMagic:
 		r.Fail("this is no image of lockd's keyspace")
-	case version == 0 || version > imageVersion:
+	case r.Version == 0 || r.Version > imageVersion:
 		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d",
-			version, imageVersion))
+			r.Version, imageVersion))
 	}
-	r.Version = version
-	return version
 }

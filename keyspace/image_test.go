@@ -317,11 +317,11 @@ func TestDamagedImageIsRefused(t *testing.T) {
 		}
 	}
 	for i := 0; i < len(img); i += stride {
-		if err := m.Restore(bytes.NewReader(img[:i])); !errors.Is(err, ErrImage) {
+		if err := m.Restore(bytes.NewReader(img[:i])); !errors.Is(err, value.ErrDamaged) {
 			t.Fatalf("cut after %d bytes: %v", i, err)
 		}
 	}
-	if err := m.Restore(bytes.NewReader(append(bytes.Clone(img), 0))); !errors.Is(err, ErrImage) {
+	if err := m.Restore(bytes.NewReader(append(bytes.Clone(img), 0))); !errors.Is(err, value.ErrDamaged) {
 		t.Fatalf("a byte too many: %v", err)
 	}
 	if got := image(t, m); !bytes.Equal(got, img) {

@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -63,15 +62,15 @@ func (m *Machine) noteFreed(db int, key string) {
 // noteLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
 func (m *Machine) noteLeft(k lineKey) {
-	if e, ok := m.dbs[k.db].keys.get(k.key); ok && e.lock() != nil {
+	if e, _ := m.dbs[k.db].keys.get(k.key); e.lock() != nil {
 		m.noteFreed(k.db, k.key)
 	}
 }
 
 // givesWay reports whether a lock has lost holders, and has some left.
 func givesWay(was, next *entry) bool {
-	l := next.lock()
-	return l != nil && was != nil && was.lock() != nil && l.Len() < was.lock().Len()
+	before, after := was.lock(), next.lock()
+	return before != nil && after != nil && after.Len() < before.Len()
 }
 
 // noteAllFreed marks the locks of a database whose content was replaced.
@@ -184,9 +183,9 @@ func (m *Machine) serveLine(at resp.Stamp, k readyKey, freed int64) {
 		state, err := c.stateFor(w.lock)
 		switch {
 		case err != nil:
-			m.tellEnd(w, resp.BlockServed, resp.Fail(err))
+			m.dropWaiter(w, resp.BlockServed, resp.Fail(err))
 		case w.end < freed:
-			m.tellEnd(w, resp.BlockTimedOut, resp.Reply{})
+			m.dropWaiter(w, resp.BlockTimedOut, resp.Reply{})
 		case state == lockTaken && m.endDeadlock(at.Tick, w.line()):
 		case state == lockTaken:
 			return
@@ -215,8 +214,8 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 		return nil
 	}
 	w := &resp.Watch{DB: db, Key: p.keys[0], Version: m.version(db, p.keys[0])}
-	e, ok := m.dbs[db].keys.get(w.Key)
-	if !ok || e.lock() == nil {
+	e, _ := m.dbs[db].keys.get(w.Key)
+	if e.lock() == nil {
 		return w
 	}
 	if h := e.lock().Holder(p.lock.token); h != nil {
@@ -227,17 +226,18 @@ func (m *Machine) granted(db int, p *pending, reply resp.Reply, lastFence uint64
 
 // stillHeld reports whether nobody has touched the holder of a version since. The key is still the
 // one that the holder was given: RENAME and SWAPDB make another one of it.
-func (m *Machine) stillHeld(db int, key string, version uint64) (held bool) {
+func (m *Machine) stillHeld(db int, key string, version uint64) bool {
 	d := m.dbs[db]
-	e, ok := d.keys.get(key)
-	if !ok || e.lock() == nil || d.swapped > version {
+	e, _ := d.keys.get(key)
+	if e.lock() == nil || d.swapped > version {
 		return false
 	}
-	e.lock().Each(func(h *value.Holder) bool {
-		held = held || h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick
-		return !held
-	})
-	return held
+	for h := range e.lock().Each {
+		if h.Version == version && h.Fence >= e.fence && m.tick <= h.Tick {
+			return true
+		}
+	}
+	return false
 }
 
 // several reports whether others may hold the lock beside the token.
@@ -252,7 +252,7 @@ const (
 	lockTaken                  // others hold it
 )
 
-// stateFor looks at a lock for a request. The error is for one that no wait would help.
+// stateFor is the state of a lock for a request. The error is for one that no wait would help.
 func (c *ctx) stateFor(l *lockRequest) (lockState, error) {
 	e, held, err := c.lookupLock(l.key)
 	switch {
@@ -274,7 +274,7 @@ func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
 	holds := held.Holder(l.token) != nil
 	switch {
 	case l.permits > 0 && held.Permits() > 0 && !alike:
-		return lockTaken, resp.Error(fmt.Sprintf(errOtherLimitFmt, held.Permits()))
+		return lockTaken, resp.Errorf(errOtherLimitFmt, held.Permits())
 	case holds && !alike:
 		return lockTaken, resp.Error(errHeldOtherwise)
 	case holds:
@@ -285,12 +285,11 @@ func stateOf(held *value.Lock, l *lockRequest) (lockState, error) {
 	return lockTaken, nil
 }
 
-// Deadlocks. Who waits for a lock is its owner: the name that LOCK was told, or else the token. An owner
-// does one thing at a time, so one that waits is blocked: until a lease or a WAIT ends, if owners wait
-// for each other. The LOCK that closes such a circle is told, and does not wait. DESIGN.md says which
-// circles are found.
+// Deadlocks. The owner of a wait is the OWNER of its LOCK, or else the token. An owner does one thing at a
+// time, so one that waits is blocked; owners that wait for each other are, until a lease or a WAIT ends.
+// The LOCK that closes such a cycle gets an error and does not wait. DESIGN.md says which cycles are found.
 
-// Limits of the search for a circle. Beyond them none is found.
+// Limits of the search for a cycle. Beyond them none is found.
 const (
 	deadlockOwnersMax    = 256     // owners in one search
 	deadlockEdgesMax     = 4096    // holders of their locks, and their waits, in one search
@@ -299,7 +298,7 @@ const (
 
 // What the error shows. A token is a secret of a kind.
 const (
-	deadlockShownMax     = 8  // owners besides the one who is told
+	deadlockShownMax     = 8  // owners besides the one that gets the error
 	deadlockNameCharsMax = 64 // of an owner, of a key
 	deadlockTokenChars   = 8
 )
@@ -317,7 +316,7 @@ func ownWaitLess(a, b ownWait) bool {
 
 func (w *waiter) own() ownWait { return ownWait{cmp.Or(w.lock.owner, w.lock.token), w.seq, w} }
 
-// deadlock is a search for a circle from one lock on: to all who hold it, to all locks that these wait
+// deadlock is a search for a cycle from one lock on: to all who hold it, to all locks that these wait
 // for, and so on. It fails at the first owner who does not wait.
 type deadlock struct {
 	m      *Machine
@@ -351,8 +350,8 @@ func (m *Machine) mayWait(now int64, w *waiter) bool {
 	return m.blocked.waiter(w.id) == w
 }
 
-// endDeadlock looks for a circle in which somebody waits for a lock. If there is one it ends that wait:
-// of several, the last to have begun.
+// endDeadlock looks for a cycle through a wait for a lock. If there is one it ends that wait: of several,
+// the last to have begun.
 func (m *Machine) endDeadlock(now int64, k lineKey) bool {
 	if m.searched > deadlockEntryWorkMax {
 		return false
@@ -366,7 +365,7 @@ func (m *Machine) endDeadlock(now int64, k lineKey) bool {
 	if d.last == nil {
 		return false
 	}
-	m.tellEnd(d.last, resp.BlockServed, resp.Err(d.words()))
+	m.dropWaiter(d.last, resp.BlockServed, resp.Err(d.message()))
 	return true
 }
 
@@ -378,7 +377,7 @@ func (d *deadlock) spend(work int64) {
 
 // isStuck reports whether all who hold a lock wait, as far as is known. One that is about to be served
 // is not stuck.
-func (d *deadlock) isStuck(at int) (stuck bool) {
+func (d *deadlock) isStuck(at int) bool {
 	k := d.locks[at].lineKey
 	d.spend(d.m.dbs[k.db].findWork(k.key) + lineWork)
 	e, ok := d.m.dbs[k.db].keys.get(k.key)
@@ -395,17 +394,18 @@ func (d *deadlock) isStuck(at int) (stuck bool) {
 	if e.lock() == nil {
 		return false
 	}
-	e.lock().Each(func(h *value.Holder) bool {
-		stuck = d.waits(at, h.Owner, h.Token)
-		return stuck
-	})
-	return stuck
+	for h := range e.lock().Each {
+		if !d.waits(at, h.Owner, h.Token) {
+			return false
+		}
+	}
+	return true
 }
 
 // waits follows a holder of a lock to what it waits for: false if it does not.
 func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 	name := cmp.Or(owner, token)
-	if len(name) > max(lockOwnerBytesMax, lockTokenBytesMax) || !d.mayLook(name) {
+	if len(name) > max(lockOwnerBytesMax, lockTokenBytesMax) || !d.mayVisit(name) {
 		return false
 	}
 	if _, known := d.known[name]; known {
@@ -416,7 +416,7 @@ func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 		if w.owner != name {
 			return false
 		}
-		if waits = d.mayLook("") && w.of.end >= d.now; waits {
+		if waits = d.mayVisit("") && w.of.end >= d.now; waits {
 			d.follow(w.of, from)
 		}
 		return waits
@@ -436,8 +436,8 @@ func (d *deadlock) waits(at int, owner, token string) (waits bool) {
 	return true
 }
 
-// mayLook counts one more holder, or wait.
-func (d *deadlock) mayLook(name string) bool {
+// mayVisit counts one more holder, or wait.
+func (d *deadlock) mayVisit(name string) bool {
 	d.spend(value.TreeWork(d.m.blocked.owners.Len()) + value.HashWork*int64(len(name)))
 	d.edges++
 	return d.edges <= deadlockEdgesMax
@@ -462,8 +462,8 @@ func (d *deadlock) follow(w *waiter, by int) {
 	d.locks = append(d.locks, soughtLock{k, by})
 }
 
-// words say the circle, from the one who is told round to what it holds.
-func (d *deadlock) words() string {
+// message describes the cycle, from the owner that gets the error round to what it holds.
+func (d *deadlock) message() string {
 	self := d.owners[d.known[d.last.own().owner]]
 	var others []string
 	for at := self.holds; at != 0; {

@@ -424,7 +424,7 @@ func TestLimitsOfLocksInAll(t *testing.T) {
 		s.hear(msgs)
 		return plain(results[0].Replies[0])
 	}
-	for i := range lockHoldersMax {
+	for i := range value.LockHoldersMax {
 		apply(request(0, fmt.Sprintf("LOCK readers t%d PX 5000 SHARED", i)))
 	}
 	if got := apply(request(0, "LOCK readers late PX 5000 SHARED")); got != "(nil)" {
@@ -450,7 +450,7 @@ func TestImageOfLine(t *testing.T) {
 	s.ask(1, "LOCK door bob PX 5000 WAIT 60000")
 	s.ask(2, "LOCK door rob PX 5000 WAIT 60000")
 	s.m.blocked.waiter(resp.BlockID{Session: 1, Number: 2}).args[2] = "bob"
-	if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); !errors.Is(err, ErrImage) {
+	if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); !errors.Is(err, value.ErrDamaged) {
 		t.Errorf("restored with %v", err)
 	}
 }
@@ -471,7 +471,7 @@ func TestImageOfHolders(t *testing.T) {
 		s.run("LOCK door b PX 5000 SHARED")
 		e, _ := s.m.dbs[0].keys.get("door")
 		spoil(e, e.lock().Newest())
-		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, ErrImage) != (name != "") {
+		if err := New(fakeScripts{}).Restore(bytes.NewReader(image(t, s.m))); errors.Is(err, value.ErrDamaged) != (name != "") {
 			t.Errorf("%s: restored with %v", name, err)
 		}
 	}

@@ -37,6 +37,9 @@ func orZero(err error) resp.Reply {
 	return resp.Int(0)
 }
 
+// oneIf answers 1 or 0.
+func oneIf(holds bool) resp.Reply { return resp.Int(int64(resp.One(holds))) }
+
 // lookupAs finds a key that must hold an aggregate of the type T, if it is there: v
 // is nil where it is absent. It is for reading; see editAs.
 func lookupAs[T value.Aggregate](c *ctx, key string) (v T, err error) {
@@ -82,6 +85,14 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	return was != nil
 }
 
+// notifyRemoved sends the event of a command that has removed elements, and "del" if it has emptied the key.
+func (c *ctx) notifyRemoved(class notifyClass, event, key string, emptied bool) {
+	c.notify(class, event, key)
+	if emptied {
+		c.notify(notifyGeneric, "del", key)
+	}
+}
+
 // markOfEdited is the mark of a key whose aggregate was changed, or made.
 func (c *ctx) markOfEdited(key string, was *entry, v value.Aggregate) lockMark {
 	if was != nil {
@@ -101,7 +112,7 @@ func (c *ctx) lookupHash(key string) (h *value.Hash, err error) {
 // editHash is editAs for hashes.
 func (c *ctx) editHash(key string, edit func(h *value.Hash)) (emptied bool) {
 	return editAs(c, key, value.NewHash, func(h *value.Hash) {
-		h.Limit(c.m.settings.hashLimits())
+		h.Limit(c.m.settings.hashes)
 		edit(h)
 	})
 }
@@ -116,7 +127,7 @@ func (c *ctx) editList(key string, edit func(l *value.List)) (emptied bool) {
 	return editAs(c, key, value.NewList, func(l *value.List) {
 		before := l.Size()
 		edit(l)
-		l.Resize(c.m.settings.listLimits(), l.Size() < before)
+		l.Resize(c.m.settings.lists, l.Size() < before)
 	})
 }
 

@@ -109,7 +109,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 		results[i] = m.do(at, reqs[i])
 	}
 	m.seen.peakBytes = max(m.seen.peakBytes, m.usedBytes())
-	m.tellChanges()
+	m.emitChanges()
 	m.events.Trim(m.settings.historyMax)
 	m.foldEntry()
 	messages := m.messages

@@ -42,6 +42,14 @@ const (
 // replyWork is the work of a reply: its elements and its bytes.
 func replyWork(r resp.Reply) int64 { return r.Size() + value.VisitWork*elements(r) }
 
+// bytesOf is how long all arguments are together.
+func bytesOf(args resp.Args) (n int) {
+	for _, a := range args {
+		n += len(a)
+	}
+	return n
+}
+
 func elements(r resp.Reply) int64 {
 	n := int64(len(r.Elems))
 	for i := range r.Elems {
@@ -140,13 +148,19 @@ func (m *Machine) beginScan(o *arg.Scan, n int, tree bool) error {
 	return m.pay(each*int64(o.Count) + value.TreeWork(n))
 }
 
+// matches reports whether a name matches, and counts the work.
+func (m *Machine) matches(g *arg.Glob, name string) bool {
+	before := g.Work()
+	ok := g.Matches(name)
+	m.spend(g.Work() - before)
+	return ok
+}
+
 // endScan counts the work of MATCH, and answers the cursor to go on with, and the items.
 func (m *Machine) endScan(o *arg.Scan, next uint64, items []string) resp.Reply {
-	if o.Match != nil {
-		m.spend(o.Match.Work())
-		if o.Match.Exceeded() {
-			return resp.Err(arg.ErrGlob)
-		}
+	m.spend(o.Match.Work())
+	if o.Match.Exceeded() {
+		return resp.Err(arg.ErrGlob)
 	}
 	return resp.Array(resp.Bulk(strconv.FormatUint(next, 10)), resp.Bulks(items...))
 }

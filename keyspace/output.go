@@ -29,7 +29,7 @@ func (m *Machine) notify(db int, class notifyClass, event, key string) {
 	}
 }
 
-// What CLIENT TRACKING needs from the machine. Every entry of the log tells every node which keys
+// What CLIENT TRACKING needs from the machine. Every entry of the log reports to every node which keys
 // it changed, in order, whether or not a client listens. The Result of a request whose session
 // tracks has a Trace: the position of each of its commands in that order, and the keys that scripts
 // read. The session compares the two, on whichever node it is.
@@ -56,9 +56,9 @@ type outputMark struct{ messages, changes int }
 
 func (m *Machine) outputMark() outputMark { return outputMark{len(m.messages), len(m.changed)} }
 
-// tellChanges inserts the changes since its last call before the messages since then. So a client
+// emitChanges inserts the changes since its last call before the messages since then. So a client
 // that both tracks and subscribes drops what it cached before it learns why.
-func (m *Machine) tellChanges() {
+func (m *Machine) emitChanges() {
 	if changes := m.changed[m.emitted.changes:]; len(changes) > 0 {
 		m.messages = slices.Insert(m.messages, m.emitted.messages,
 			resp.Message{Kind: resp.MessageChanges, Index: m.index, From: m.emitted.changes, Changes: changes})
@@ -66,12 +66,12 @@ func (m *Machine) tellChanges() {
 	m.emitted = m.outputMark()
 }
 
-// emitServed tells that a blocking command was executed. The message goes before everything emitted
-// since began: the client gets its reply first, and then hears what its command did.
+// emitServed emits that a blocking command was executed. The message goes before everything emitted
+// since began: the client gets its reply first, and then the effects of its command.
 func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, granted *resp.Watch, began outputMark) {
 	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
 	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
-	m.tellChanges()
+	m.emitChanges()
 	m.emit(resp.Message{
 		Kind:  resp.MessageBlock,
 		Block: &resp.BlockEnd{ID: id, How: resp.BlockServed, Reply: reply, Granted: granted},

@@ -244,5 +244,5 @@ func (m *Machine) scriptMay(args resp.Args) resp.Reply {
 		why, _ := m.mayCall(cmd, args)
 		may = why == acl.Allowed
 	}
-	return map[bool]resp.Reply{true: resp.Int(1), false: resp.Int(0)}[may]
+	return oneIf(may)
 }

@@ -20,22 +20,21 @@ type settings struct {
 	values []string // as CONFIG GET shows them, in the order of parameters
 
 	// What the machine itself uses, read from values.
-	maxMemoryBytes       int64
-	notify               notifyClass
-	script               resp.ScriptLimits
-	stepWork             int64 // what a step counts for in its request: one script may take all that it is allowed
-	hashListpackEntries  int64
-	hashListpackValBytes int64
-	listListpackSize     int64
-	sets                 value.SetLimits
-	zsets                value.ZsetLimits
-	streamNodeEntries    int64 // what ~ of MAXLEN rounds to
-	lockPattern          string
-	historyMax           int64 // events of locks
-	showTokens           bool  // whole
-	wakeLibraries        bool
-	holdUntil            int64  // tick; see fate.go
-	fullDisks, noRoom    string // nodes, and the error of what would let the state grow; see FullDisks
+	maxMemoryBytes    int64
+	notify            notifyClass
+	script            resp.ScriptLimits
+	stepWork          int64 // what a step counts for in its request: one script may take all that it is allowed
+	hashes            value.HashLimits
+	lists             value.ListLimits
+	sets              value.SetLimits
+	zsets             value.ZsetLimits
+	streamNodeEntries int64 // what ~ of MAXLEN rounds to
+	lockPattern       string
+	historyMax        int64 // events of locks
+	showTokens        bool  // whole
+	wakeLibraries     bool
+	holdUntil         int64  // tick; see fate.go
+	fullDisks, noRoom string // nodes, and the error of what would let the state grow; see FullDisks
 }
 
 // The names of the parameters that the machine itself uses.
@@ -219,7 +218,7 @@ func laterParameter(args resp.Args) (name string, level int) {
 // with returns settings that differ in the given names and values, name after
 // value; the error is that of CONFIG SET at a level.
 func (s *settings) with(level int, pairs []string) (next *settings, err error) {
-	next = &settings{values: append([]string(nil), s.values...)}
+	next = &settings{values: slices.Clone(s.values)}
 	taken := make([]string, len(parameters)) // the name each was set by
 	for i := 0; i+1 < len(pairs); i += 2 {
 		at, name := parameterIndex(pairs[i]), strings.ToLower(pairs[i])
@@ -239,15 +238,17 @@ func (s *settings) with(level int, pairs []string) (next *settings, err error) {
 	return next, nil
 }
 
-// read fills in what the machine uses. The values have been checked.
+// read fills in what the machine uses, of settings that are new. The values have been checked.
 func (s *settings) read() {
 	s.maxMemoryBytes = s.number(nameMaxMemory)
 	s.notify, _ = parseNotify(s.value(nameNotify))
 	s.script = resp.ScriptLimits{Steps: s.number(nameScriptSteps), MemBytes: s.number(nameScriptMemory)}
 	s.stepWork = min(stepWork, workMax/s.script.Steps)
-	s.hashListpackEntries = s.number(nameHashEntries)
-	s.hashListpackValBytes = s.number(nameHashValue)
-	s.listListpackSize = s.number(nameListSize)
+	s.hashes = value.HashLimits{
+		Entries:    min(s.number(nameHashEntries), value.SmallMax),
+		ValueBytes: min(s.number(nameHashValue), value.SmallValueMax),
+	}
+	s.lists = listLimits(s.number(nameListSize))
 	s.sets = value.SetLimits{
 		Ints:       min(s.number(nameSetInts), value.SmallMax),
 		Entries:    min(s.number(nameSetEntries), value.SmallMax),
@@ -264,8 +265,6 @@ func (s *settings) read() {
 	s.holdUntil = s.number(nameLockHold)
 	if s.fullDisks = s.value(nameFullDisks); s.fullDisks != "" {
 		s.noRoom = fmt.Sprintf(errDiskFullFmt, s.fullDisks)
-	} else {
-		s.noRoom = ""
 	}
 	s.streamNodeEntries = s.number(nameStreamEntries)
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
@@ -295,19 +294,12 @@ func (s *settings) message(i int) resp.Message {
 	return resp.Message{Kind: resp.MessageConfig, Channel: parameters[i].name, Payload: s.shown(i)}
 }
 
-func (s *settings) hashLimits() value.HashLimits {
-	return value.HashLimits{
-		Entries:    min(s.hashListpackEntries, value.SmallMax),
-		ValueBytes: min(s.hashListpackValBytes, value.SmallValueMax),
-	}
-}
-
 // listPackBytes are the sizes that the negative values of list-max-listpack-size
 // stand for: -1 for the first.
 var listPackBytes = []int64{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
 
-func (s *settings) listLimits() value.ListLimits {
-	n := s.listListpackSize
+// listLimits are those of a value of list-max-listpack-size.
+func listLimits(n int64) value.ListLimits {
 	if n < 0 {
 		return value.ListLimits{Elements: maxInt, Bytes: listPackBytes[min(-n, int64(len(listPackBytes)))-1]}
 	}
@@ -315,7 +307,7 @@ func (s *settings) listLimits() value.ListLimits {
 }
 
 // The nodes of a stream, where nothing else is set, and how many entries a trim with ~
-// removes at most, if it is not told: those of a hundred nodes, as in Redis.
+// removes at most without LIMIT: those of a hundred nodes, as in Redis.
 const (
 	streamNodeEntries = 100
 	streamTrimNodes   = 100

@@ -61,30 +61,30 @@ func (l *hashLock) writes() bool {
 	return len(l.holders) > 0 && strings.HasSuffix(l.holders[0].token, hashWrite)
 }
 
-// forgetTold forgets, of the locks that a script has ended, those of which it has told itself.
-func (m *Machine) forgetTold(j *journal) {
+// forgetAnnounced forgets, of the locks that a script has ended, those whose end it has published itself.
+func (m *Machine) forgetAnnounced(j *journal) {
 	if len(m.gone) == j.gone {
 		return
 	}
-	told := map[string]bool{}
+	announced := map[string]bool{}
 	for _, msg := range m.messages[j.messages:] {
 		if strings.HasPrefix(msg.Channel, redissonPrefix) {
-			addNamed(told, msg.Channel)
+			addNamed(announced, msg.Channel)
 		}
 	}
-	rest := slices.DeleteFunc(m.gone[j.gone:], func(g goneLock) bool { return told[g.key] })
+	rest := slices.DeleteFunc(m.gone[j.gone:], func(g goneLock) bool { return announced[g.key] })
 	m.gone = m.gone[:j.gone+len(rest)]
 }
 
-// addNamed adds the locks that a channel of Redisson's may be about: what:{name} or, if that has braces itself,
-// what:name, with the program and the thread behind it that is next in a fair lock's queue.
-func addNamed(told map[string]bool, channel string) {
+// addNamed adds the names of the locks that a channel of Redisson's may be about: what:{name} or, if that has
+// braces itself, what:name, with the program and the thread behind it that is next in a fair lock's queue.
+func addNamed(names map[string]bool, channel string) {
 	_, name, _ := strings.Cut(channel, ":")
 	if end := strings.LastIndexByte(name, '}'); end > 0 && name[0] == '{' {
-		told[name[1:end]] = true
+		names[name[1:end]] = true
 	}
 	for range 3 {
-		told[name] = true
+		names[name] = true
 		name = name[:max(0, strings.LastIndexByte(name, ':'))]
 	}
 }
@@ -111,22 +111,26 @@ func redissonName(what, key string) string {
 	return what + ":{" + key + "}"
 }
 
-// tellRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
-func (c *ctx) tellRedisson(channel, message string) {
+// publishRedisson publishes as PUBLISH and as SPUBLISH: clients of a Redis Cluster listen to the latter.
+func (c *ctx) publishRedisson(channel, message string) {
 	c.m.spend(2 * publishWork)
 	c.publish(resp.MessageChannel, channel, message)
 	c.publish(resp.MessageShard, channel, message)
 }
 
-func wakeWriter(c *ctx, key string)  { c.tellRedisson(redissonName(redissonRWLock, key), redissonOne) }
-func wakeReaders(c *ctx, key string) { c.tellRedisson(redissonName(redissonRWLock, key), redissonAll) }
+func wakeWriter(c *ctx, key string) {
+	c.publishRedisson(redissonName(redissonRWLock, key), redissonOne)
+}
+func wakeReaders(c *ctx, key string) {
+	c.publishRedisson(redissonName(redissonRWLock, key), redissonAll)
+}
 
 // wakeRedisson wakes one who waits for a lock, and who is next if it is a fair one.
 func wakeRedisson(c *ctx, key string) {
 	channel := redissonName(redissonChannel, key)
-	c.tellRedisson(channel, redissonOne)
+	c.publishRedisson(channel, redissonOne)
 	if next := c.nextInQueue(key); next != "" {
-		c.tellRedisson(channel+":"+next, redissonOne)
+		c.publishRedisson(channel+":"+next, redissonOne)
 	}
 }
 

@@ -100,7 +100,7 @@ func (v *VM) fromElems(c lauxlib.Call, elems []resp.Reply, depth int) *lua.LTabl
 		if i+1 >= lauxlib.ArrayIndexMax {
 			c.Need(lauxlib.EntryBytes)
 		}
-		setInt(t, i+1, v.fromReply(c, elems[i], depth+1))
+		t.RawSetInt(i+1, v.fromReply(c, elems[i], depth+1))
 	}
 	lauxlib.Trim(t)
 	return t
@@ -111,7 +111,7 @@ func (v *VM) fromPairs(c lauxlib.Call, r resp.Reply, depth int) *lua.LTable {
 	c.Need(lauxlib.TableBytes + len(r.Elems)/2*lauxlib.SlotBytes)
 	t := c.L.CreateTable(len(r.Elems)/2, 0)
 	for i := 0; i+1 < len(r.Elems); i += 2 {
-		setInt(t, i/2+1, v.fromElems(c, r.Elems[i:i+2], depth+1))
+		t.RawSetInt(i/2+1, v.fromElems(c, r.Elems[i:i+2], depth+1))
 	}
 	return t
 }
@@ -264,6 +264,3 @@ func (v *VM) recordTable(c lauxlib.Call, fields int) *lua.LTable {
 
 // refuse raises an error of the API itself.
 func (v *VM) refuse(c lauxlib.Call, text string) { c.Raise(v.errorTable(c, text)) }
-
-// setInt sets t[i] for i > 0.
-func setInt(t *lua.LTable, i int, value lua.LValue) { t.RawSetInt(i, value) }

@@ -47,18 +47,15 @@ func (v *VM) commandLibrary() *lua.LTable {
 		t.RawSetString(name, lua.LNumber(i))
 	}
 	t.RawSetString("REPL_REPLICA", lua.LNumber(2))
-	addLogLevels(t)
-	addVersion(t)
+	addConstants(t)
 	return t
 }
 
-func addLogLevels(t *lua.LTable) {
+// addConstants adds what scripts, functions and the code of a library see alike.
+func addConstants(t *lua.LTable) {
 	for i, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
 		t.RawSetString(name, lua.LNumber(i))
 	}
-}
-
-func addVersion(t *lua.LTable) {
 	t.RawSetString("REDIS_VERSION", lua.LString(redisVersion))
 	t.RawSetString("REDIS_VERSION_NUM", lua.LNumber(redisVersionNum))
 }

@@ -30,8 +30,7 @@ func (v *VM) registrar() *lua.LTable {
 	t := lauxlib.NewLibrary(v.state.L, v.b, []lauxlib.Func{
 		{"register_function", v.registerFunction}, {"log", v.redisLog},
 	})
-	addLogLevels(t)
-	addVersion(t)
+	addConstants(t)
 	return t
 }
 

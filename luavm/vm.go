@@ -135,7 +135,7 @@ func (v *VM) main(p *program) *lua.LFunction {
 func stringTable(L *lua.LState, items []string) *lua.LTable {
 	t := L.CreateTable(len(items), 0)
 	for i, s := range items {
-		setInt(t, i+1, lua.LString(s))
+		t.RawSetInt(i+1, lua.LString(s))
 	}
 	return t
 }

@@ -14,13 +14,27 @@ import (
 // Payer counts work that is about to be done. An error says that no more may be done, and why.
 type Payer func(work int64) error
 
+// operation is what all of them have in common.
+type operation struct {
+	Err error // why it gave up
+
+	pay Payer
+}
+
+// spend counts work, and reports whether the operation may go on.
+func (op *operation) spend(work int64) bool {
+	if err := op.pay(work); err != nil {
+		op.Err = err
+	}
+	return op.Err == nil
+}
+
 // Sets computes a set. The order of the result follows from the orders of its sources alone.
 type Sets struct {
+	operation
 	Result *value.Set
-	Err    error // why it gave up
 
 	owner uint64
-	pay   Payer
 	room  SetRoom
 }
 
@@ -33,17 +47,9 @@ type SetRoom struct {
 
 // NewSets is an operation whose result belongs to the generation owner.
 func NewSets(owner uint64, limits value.SetLimits, pay Payer, room SetRoom) *Sets {
-	op := &Sets{Result: value.NewSet(owner), owner: owner, pay: pay, room: room}
+	op := &Sets{operation: operation{pay: pay}, Result: value.NewSet(owner), owner: owner, room: room}
 	op.Result.Limit(limits)
 	return op
-}
-
-// spend counts work, and reports whether the operation may go on.
-func (op *Sets) spend(work int64) bool {
-	if err := op.pay(work); err != nil {
-		op.Err = err
-	}
-	return op.Err == nil
 }
 
 // add puts a member into the result, and reports whether the operation may go on.

@@ -39,13 +39,12 @@ func (w Weighted) of(score float64) float64 { return float64(w.Weight * score) }
 
 // Zsets computes the members of a sorted set from its sources.
 type Zsets struct {
+	operation
 	Sources []Weighted
 	Combine func(a, b float64) float64 // makes one score of two
 	Room    ScoredRoom
 	Result  []value.Scored // in the order of a sorted set
-	Err     error          // why it gave up
 
-	pay   Payer
 	bytes int64 // of the result
 }
 
@@ -58,15 +57,7 @@ type ScoredRoom struct {
 
 // NewZsets is an operation on n sources, which adds their scores.
 func NewZsets(n int64, pay Payer) *Zsets {
-	return &Zsets{Sources: make([]Weighted, n), Combine: Sum, pay: pay}
-}
-
-// spend counts work, and reports whether the operation may go on.
-func (op *Zsets) spend(work int64) bool {
-	if err := op.pay(work); err != nil {
-		op.Err = err
-	}
-	return op.Err == nil
+	return &Zsets{operation: operation{pay: pay}, Sources: make([]Weighted, n), Combine: Sum}
 }
 
 // add puts a member into the result, and reports whether the operation may go on. The

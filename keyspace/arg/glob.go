@@ -9,7 +9,7 @@ const globStepsMax = 1 << 24
 // globWork is the work of a step.
 const globWork = 32
 
-// Glob is a pattern that a command matches with many names, under one bound.
+// Glob is a pattern that a command matches with many names, under one bound. A nil Glob matches every name.
 type Glob struct {
 	pattern string
 	any     bool // the pattern is "*"
@@ -23,18 +23,23 @@ func NewGlob(pattern string) *Glob {
 }
 
 // Exceeded reports whether the work was too much: what Matches said since is void.
-func (g *Glob) Exceeded() bool { return g.left < 0 }
+func (g *Glob) Exceeded() bool { return g != nil && g.left < 0 }
 
 // ErrGlob answers a pattern that exceeded its bound.
 const ErrGlob = "ERR the pattern takes too much work to match"
 
 // Work is what matching has taken so far, in the unit of value.VisitWork.
-func (g *Glob) Work() int64 { return globWork * int64(g.steps) }
+func (g *Glob) Work() int64 {
+	if g == nil {
+		return 0
+	}
+	return globWork * int64(g.steps)
+}
 
 // Matches reports whether all of s matches.
 func (g *Glob) Matches(s string) bool {
-	if g.any || g.Exceeded() {
-		return g.any
+	if g == nil || g.any || g.Exceeded() {
+		return g == nil || g.any
 	}
 	g.left += 64 + 4*len(s)
 	before := g.left

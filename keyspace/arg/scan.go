@@ -22,11 +22,10 @@ const scanCountMax = 1 << 30
 // withType is true.
 func ParseScan(args resp.Args, withType bool) (o Scan, err error) {
 	o.Count = 10
-	cursor, ok := ParseCursor(args[0])
-	if !ok {
+	var ok bool
+	if o.Cursor, ok = ParseCursor(args[0]); !ok {
 		return o, resp.Error(resp.ErrCursor)
 	}
-	o.Cursor = cursor
 	for i := 1; i < len(args); i += 2 {
 		last := i+1 == len(args)
 		switch {
@@ -53,13 +52,12 @@ func ParseScan(args resp.Args, withType bool) (o Scan, err error) {
 // ParseCursor reads what C's strtoul does: a sign may stand before the number, and
 // an empty cursor is 0.
 func ParseCursor(s string) (uint64, bool) {
-	negative := strings.HasPrefix(s, "-")
-	digits := strings.TrimPrefix(s, "-")
-	if !negative {
-		digits = strings.TrimPrefix(s, "+")
-	}
 	if s == "" {
 		return 0, true
+	}
+	digits, negative := strings.CutPrefix(s, "-")
+	if !negative {
+		digits = strings.TrimPrefix(s, "+")
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if negative {
@@ -67,6 +65,3 @@ func ParseCursor(s string) (uint64, bool) {
 	}
 	return n, err == nil
 }
-
-// Wants reports whether a key or field passes MATCH.
-func (o *Scan) Wants(name string) bool { return o.Match == nil || o.Match.Matches(name) }

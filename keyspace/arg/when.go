@@ -14,8 +14,8 @@ const (
 	dayMs    = 24 * hourMs
 )
 
-// ErrTime answers what is no time for ParseTime.
-const ErrTime = "ERR a time is 14:03, 2026-11-22T14:03:07.212Z (both UTC) or -10m (s, m, h, d)"
+// errTime answers what is no time for ParseTime.
+const errTime = "ERR a time is 14:03, 2026-11-22T14:03:07.212Z (both UTC) or -10m (s, m, h, d)"
 
 // ParseTime reads a time, in milliseconds since 1970: a wall time of the last 24 hours before nowMs, a day
 // with a time, or for how long it is ago.
@@ -40,7 +40,7 @@ func ParseTime(word string, nowMs int64) (ms int64, err error) {
 		}
 	}
 	if !ok {
-		return 0, resp.Error(ErrTime)
+		return 0, resp.Error(errTime)
 	}
 	return ms, nil
 }

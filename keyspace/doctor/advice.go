@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -19,33 +20,28 @@ type Spread struct{ P50, P99, Max int64 }
 
 // Advice is for all templates, the most used first. Findings was called before.
 func (c *Case) Advice() []Advice {
-	for _, h := range c.lateHolds() {
+	for h := range c.lateHolds() {
 		h.of.holds = append(h.of.holds, h.toMs-h.fromMs+h.lateMs)
 	}
 	var list []Advice
-	for _, w := range c.wards {
+	for _, w := range c.classes {
 		if w.grants > 0 || len(w.holds) > 0 {
 			list = append(list, w.advice())
 		}
 	}
 	slices.SortFunc(list, func(a, b Advice) int {
-		if a.Acquisitions != b.Acquisitions {
-			return b.Acquisitions - a.Acquisitions
-		}
-		return strings.Compare(a.Template, b.Template)
+		return cmp.Or(cmp.Compare(b.Acquisitions, a.Acquisitions), strings.Compare(a.Template, b.Template))
 	})
 	return list
 }
 
 // lateHolds are those that were needed for longer than their leases.
-func (c *Case) lateHolds() []*hold {
-	seen := map[*hold]bool{}
-	var list []*hold
+func (c *Case) lateHolds() map[*hold]bool {
+	late := map[*hold]bool{}
 	add := func(holds []*hold) {
 		for _, h := range holds {
-			if h.late && !seen[h] {
-				seen[h] = true
-				list = append(list, h)
+			if h.late {
+				late[h] = true
 			}
 		}
 	}
@@ -55,10 +51,10 @@ func (c *Case) lateHolds() []*hold {
 	for _, holds := range c.sighted {
 		add(holds)
 	}
-	return list
+	return late
 }
 
-func (w *ward) advice() Advice {
+func (w *class) advice() Advice {
 	a := Advice{
 		Template: w.template, Acquisitions: w.grants, Expired: w.expired, InUse: w.inUse,
 		Hold: spreadOf(w.holds), Wait: spreadOf(w.waits), LeaseMs: spreadOf(w.leases).P50, EnoughMs: -1,

@@ -51,7 +51,7 @@ type Case struct {
 	Report sight.Report
 	nowMs  int64
 
-	wards   map[string]*ward
+	classes map[string]*class
 	open    map[uint64]*hold // by fence
 	lapsed  map[name][]*hold
 	sighted map[uint64][]*hold // by the hash of the key: those that the report is about
@@ -68,7 +68,7 @@ type hold struct {
 	name
 	token  uint64
 	client *resp.Client
-	of     *ward
+	of     *class
 	fence  uint64
 	script bool
 	fromMs int64
@@ -79,8 +79,8 @@ type hold struct {
 	late   bool // its client worked on after its end
 }
 
-// ward is what is known of the locks of a template.
-type ward struct {
+// class is what is known of the locks of a template: a class of locks.
+type class struct {
 	template       string
 	grants         int
 	freed, expired int
@@ -93,7 +93,7 @@ type ward struct {
 	mistakes       map[Mistake]*Finding
 }
 
-// tokens are those by which commands, not scripts, took the locks of a ward.
+// tokens are those by which commands, not scripts, took the locks of a class.
 type tokens struct {
 	grants   int
 	first    string
@@ -120,7 +120,7 @@ func programOf(c *resp.Client) program {
 // New begins a case at a wall time.
 func New(report sight.Report, nowMs int64) *Case {
 	c := &Case{
-		Report: report, nowMs: nowMs, wards: map[string]*ward{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
+		Report: report, nowMs: nowMs, classes: map[string]*class{}, open: map[uint64]*hold{}, lapsed: map[name][]*hold{},
 		sighted: map[uint64][]*hold{}, active: map[program]int64{},
 	}
 	for i := range report.Sightings {
@@ -129,19 +129,19 @@ func New(report sight.Report, nowMs int64) *Case {
 	return c
 }
 
-// ward finds that of a key.
-func (c *Case) ward(key string) *ward {
+// class finds the class of a key.
+func (c *Case) class(key string) *class {
 	template := sight.Template(key)
-	if w := c.wards[template]; w != nil {
+	if w := c.classes[template]; w != nil {
 		return w
 	}
-	if len(c.wards) >= templatesMax {
-		if template = others; c.wards[template] != nil {
-			return c.wards[template]
+	if len(c.classes) >= templatesMax {
+		if template = others; c.classes[template] != nil {
+			return c.classes[template]
 		}
 	}
-	w := &ward{template: template, mistakes: map[Mistake]*Finding{}}
-	c.wards[template] = w
+	w := &class{template: template, mistakes: map[Mistake]*Finding{}}
+	c.classes[template] = w
 	return w
 }
 
@@ -151,7 +151,7 @@ func (c *Case) Add(e *Event) {
 	case Granted:
 		c.grant(e)
 	case Waited:
-		w := c.ward(e.Key)
+		w := c.class(e.Key)
 		w.waits = append(w.waits, e.WaitedMs)
 	case AllEnded:
 		for fence, h := range c.open {
@@ -166,7 +166,7 @@ func (c *Case) Add(e *Event) {
 }
 
 func (c *Case) grant(e *Event) {
-	w := c.ward(e.Key)
+	w := c.class(e.Key)
 	h := &hold{
 		name: name{e.DB, e.Key}, token: sight.Hash(e.Token), client: e.Client, of: w, fence: e.Fence, script: e.Script,
 		fromMs: e.AtMs,
@@ -200,13 +200,12 @@ func (t *tokens) add(e *Event) {
 	t.grants++
 	t.vary = t.vary || e.Token != t.first
 	t.programs = t.programs || by != t.by
-	last := *e
-	t.last = &last
+	t.last = new(*e)
 }
 
 // end ends a hold, whose beginning may be forgotten.
 func (c *Case) end(e *Event) {
-	w := c.ward(e.Key)
+	w := c.class(e.Key)
 	h := c.open[e.Fence]
 	delete(c.open, e.Fence)
 	if e.Kind != Expired {
@@ -244,8 +243,8 @@ func (c *Case) lapse(h *hold) {
 	c.lapsed[h.name] = append(list, h)
 }
 
-// deletedByAnother looks at a DEL by somebody who had the lock before, until its lease ended. Whoever
-// never had it may have been told to delete it.
+// deletedByAnother handles a DEL by a client that had the lock before, until its lease ended. One that never
+// had it may delete it on purpose.
 func (c *Case) deletedByAnother(h *hold, e *Event) {
 	for _, was := range slices.Backward(c.lapsed[h.name]) {
 		by := programOf(e.Client)
@@ -258,7 +257,7 @@ func (c *Case) deletedByAnother(h *hold, e *Event) {
 	}
 }
 
-// releasedByAnother looks at a token that two programs had.
+// releasedByAnother handles a token that two programs had.
 func (c *Case) releasedByAnother(h *hold, e *Event) {
 	for _, was := range slices.Backward(c.lapsed[h.name]) {
 		by := programOf(e.Client)
@@ -281,7 +280,7 @@ func (h *hold) outlived(atMs int64) {
 }
 
 // found counts a mistake, and keeps the newest example.
-func (w *ward) found(m Mistake, key string, by *resp.Client, n, ms int64) {
+func (w *class) found(m Mistake, key string, by *resp.Client, n, ms int64) {
 	f := w.mistakes[m]
 	if f == nil {
 		f = &Finding{Mistake: m, Template: w.template}

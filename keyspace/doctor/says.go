@@ -1,10 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
-
-	"lockd/resp"
 )
 
 // Mistake is what may be wrong.
@@ -85,16 +84,11 @@ var said = [...]words{
 func (m Mistake) String() string { return said[m].name }
 
 // Who is the client of the example: its name, or its address; "" if it is not known.
-func (f *Finding) Who() string { return who(f.Client) }
-
-func who(c *resp.Client) string {
-	switch {
-	case c == nil:
+func (f *Finding) Who() string {
+	if f.Client == nil {
 		return ""
-	case c.Name != "":
-		return c.Name
 	}
-	return c.Addr
+	return cmp.Or(f.Client.Name, f.Client.Addr)
 }
 
 // Says is the sentence.

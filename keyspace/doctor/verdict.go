@@ -46,7 +46,7 @@ func (c *Case) StillTaken() []*sight.Sighting {
 // NoLease notes that such a key is still there, without a lease, and holds a token.
 func (c *Case) NoLease(s *sight.Sighting, token string) {
 	if sight.Hash(token) != s.Tokens[0] {
-		c.ward(s.Key).found(SetNXNoLease, s.Key, &s.Client, 1, 0)
+		c.class(s.Key).found(SetNXNoLease, s.Key, &s.Client, 1, 0)
 	}
 }
 
@@ -59,7 +59,7 @@ type Suspect struct {
 }
 
 // Suspects are the locks that only a watchdog may still hold: far longer than others of their template,
-// while nothing was heard of their programs.
+// while nothing is known of other locks of their programs.
 func (c *Case) Suspects() []Suspect {
 	var list []Suspect
 	for _, h := range c.open {
@@ -88,16 +88,16 @@ func (c *Case) Findings() []Finding {
 	for i := range c.Report.Sightings {
 		switch s := &c.Report.Sightings[i]; s.Kind {
 		case sight.LeaseAfterwards:
-			c.ward(s.Key).found(SetNXExpire, s.Key, &s.Client, s.Count, 0)
+			c.class(s.Key).found(SetNXExpire, s.Key, &s.Client, s.Count, 0)
 		case sight.NoLease:
-			c.ward(s.Key).found(SetNXNoLease, s.Key, &s.Client, s.Count, 0)
+			c.class(s.Key).found(SetNXNoLease, s.Key, &s.Client, s.Count, 0)
 		case sight.Polls:
-			c.ward(s.Key).found(Polling, s.Key, &s.Client, s.Count, 0)
+			c.class(s.Key).found(Polling, s.Key, &s.Client, s.Count, 0)
 		case sight.GetThenDel:
-			c.ward(s.Key).found(GetThenDel, s.Key, &s.Client, s.Count, 0)
+			c.class(s.Key).found(GetThenDel, s.Key, &s.Client, s.Count, 0)
 		case sight.LeaseDropped:
 			if c.holdOf(s, func(h *hold) bool { return h.has(s) }) != nil {
-				c.ward(s.Key).found(LeaseDropped, s.Key, &s.Client, s.Count, 0)
+				c.class(s.Key).found(LeaseDropped, s.Key, &s.Client, s.Count, 0)
 			}
 		case sight.Missed, sight.MissedDel:
 			c.late(s)
@@ -116,13 +116,13 @@ func (c *Case) Findings() []Finding {
 			}
 		}
 	}
-	return c.settle()
+	return c.certain()
 }
 
-// settle lists what is certain once all is known.
-func (c *Case) settle() []Finding {
+// certain lists the mistakes that are certain once all events are there.
+func (c *Case) certain() []Finding {
 	var list []Finding
-	for _, w := range c.wards {
+	for _, w := range c.classes {
 		// Where most end with their leases, to do so is what they are for: a pause, a limit, a cache.
 		if isLock := w.freed > 0 && w.freed >= w.expired; !isLock {
 			delete(w.mistakes, DelOfAnothers)

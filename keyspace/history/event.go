@@ -127,7 +127,7 @@ func Read(record []byte) (e Event, err error) {
 	return e, d.End()
 }
 
-// LockCommand is the command by which locks are taken of whose loss clients are told.
+// LockCommand takes the locks whose loss clients are informed of.
 const LockCommand = "lock"
 
 // Hash is what a log knows of a key.

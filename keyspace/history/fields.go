@@ -7,11 +7,11 @@ import (
 	"lockd/resp"
 )
 
-// Fields are the fields of a map that a command about locks answers, or that subscribers are told of an
-// event: names and replies.
+// Fields are the fields of a map that a command about locks answers, or of an event for subscribers: names
+// and replies.
 type Fields []resp.Reply
 
-// NewFields has room for what is told of a holder or an event.
+// NewFields has room for the fields of a holder or an event.
 func NewFields() Fields { return make(Fields, 0, 2*18) }
 
 // Add adds a field.

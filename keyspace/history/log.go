@@ -1,6 +1,6 @@
 // Package history has what has become of locks: the log of it, which is part of the replicated state,
-// and how an event of it is told, to those who ask and to those who subscribe. It knows no key of the
-// machine: who changes a lock says what has happened.
+// and the forms of an event, in replies and for subscribers. It knows no key of the machine: whoever
+// changes a lock says what has happened.
 package history
 
 import (
@@ -35,7 +35,7 @@ type head struct{ hash, end uint32 }
 
 // Limits of the log.
 const (
-	EventsMax     = 1_000_000 // that a log may be told to keep
+	EventsMax     = 1_000_000 // that a log may be set to keep
 	EventBytesMax = 512       // which each of the events may take, of those that are allowed
 	chunkBytes    = 32 << 10
 	overheadBytes = 16 // what an event counts for beside its record

@@ -8,7 +8,7 @@ import (
 )
 
 // Form reads a record: for subscribers the messages of the channels __lock@<db>__:<key>, for the nodes whose
-// clients hold locks what they are to be told.
+// clients hold locks the news of them.
 type Form struct{ whole bool } // whole: tokens are shown so
 
 var formWhole, formPrefix = &Form{whole: true}, &Form{}

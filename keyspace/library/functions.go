@@ -154,22 +154,22 @@ func (f *Functions) Full() bool {
 	return f.libraries.Len() > LibrariesMax || f.bytes > FunctionBytesMax
 }
 
-// collision is the first name of a function of l that another library has, or "".
-func (f *Functions) collision(l *Library) string {
+// collision is the error about the first function of l that another library has, or nil.
+func (f *Functions) collision(l *Library) error {
 	for _, fn := range l.functions {
 		if _, taken := f.Find(fn.Name); taken {
-			return fn.Name
+			return resp.Error("ERR Function " + fn.Name + " already exists")
 		}
 	}
-	return ""
+	return nil
 }
 
 // Add adds a library that has its functions now. It is an error where another one has one of them.
 func (f *Functions) Add(l *Library, all []resp.Function) error {
 	l.functions = all
 	slices.SortFunc(all, func(a, b resp.Function) int { return strings.Compare(a.Name, b.Name) })
-	if twice := f.collision(l); twice != "" {
-		return resp.Error("ERR Function " + twice + " already exists")
+	if err := f.collision(l); err != nil {
+		return err
 	}
 	f.add(l)
 	return nil
@@ -194,29 +194,23 @@ func (f *Functions) Remove(l *Library) {
 
 // Join adds the libraries of another set. It is an error where one of them is there
 // already, unless replace is true, or one of their functions.
-func (f *Functions) Join(more *Functions, replace bool) (err error) {
-	more.libraries.Scan(func(name string, _ *Library) bool {
+func (f *Functions) Join(more *Functions, replace bool) error {
+	for name := range more.libraries.Scan {
 		old, exists := f.libraries.Get(name)
 		switch {
 		case exists && !replace:
-			err = resp.Error("ERR Library " + name + " already exists")
+			return resp.Error("ERR Library " + name + " already exists")
 		case exists:
 			f.Remove(old)
 		}
-		return err == nil
-	})
-	more.libraries.Scan(func(_ string, l *Library) bool {
-		if err != nil {
-			return false
-		}
-		if twice := f.collision(l); twice != "" {
-			err = resp.Error("ERR Function " + twice + " already exists")
-			return false
+	}
+	for _, l := range more.libraries.Scan {
+		if err := f.collision(l); err != nil {
+			return err
 		}
 		f.add(l)
-		return true
-	})
-	return err
+	}
+	return nil
 }
 
 // Write writes the libraries into an image.

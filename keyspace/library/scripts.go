@@ -90,7 +90,7 @@ func (s *Script) readFlags(flags string) error {
 	if flags == "" {
 		return nil
 	}
-	for _, flag := range strings.Split(flags, ",") {
+	for flag := range strings.SplitSeq(flags, ",") {
 		switch flag {
 		case "no-writes":
 			s.NoWrites = true
@@ -192,12 +192,11 @@ func (l *Scripts) makeRoom(bytes int64, evals int) bool {
 func (l *Scripts) forgetOldest() {
 	var oldest *Script
 	var sha string
-	l.bySHA.Scan(func(k string, s *Script) bool {
+	for k, s := range l.bySHA.Scan {
 		if !s.loaded && (oldest == nil || s.turn < oldest.turn) {
 			sha, oldest = k, s
 		}
-		return true
-	})
+	}
 	l.bySHA.Delete(sha)
 	l.evals--
 	l.bytes -= oldest.bytes()

@@ -250,12 +250,8 @@ func readHash(r *Reader, n uint64, form int, generation uint64) Aggregate {
 	return h
 }
 
-// HasAny reports whether one of the fields is there.
-func (h *Hash) HasAny(names []string) bool {
-	for _, name := range names {
-		if _, had := h.Get(name); had {
-			return true
-		}
-	}
-	return false
+// Has reports whether a field is there.
+func (h *Hash) Has(name string) bool {
+	_, had := h.Get(name)
+	return had
 }

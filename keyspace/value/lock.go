@@ -1,6 +1,9 @@
 package value
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // LockKind is the row of locks that several may hold at once. A lock that one holds alone is a string.
 var LockKind = &Kind{Name: "lock", Encodings: []string{"shared", "limit"}, Image: 11, read: readLock}
@@ -165,12 +168,7 @@ func (l *Lock) With(h *Holder) *Lock {
 
 // Without is the lock without some of its holders; nil if nobody is left.
 func (l *Lock) Without(gone func(h *Holder) bool) *Lock {
-	holders := make([]*Holder, 0, len(l.holders))
-	for _, h := range l.holders {
-		if !gone(h) {
-			holders = append(holders, h)
-		}
-	}
+	holders := slices.DeleteFunc(slices.Clone(l.holders), gone)
 	if len(holders) == 0 {
 		return nil
 	}

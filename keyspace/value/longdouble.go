@@ -44,14 +44,10 @@ func ParseLongDouble(s string) (LongDouble, bool) {
 	if _, _, err := f.Parse(s, base); err != nil {
 		return LongDouble{}, false
 	}
-	lost := f.Sign() == 0 && strings.ContainsAny(mantissa(unsigned), "123456789")
+	mantissa, _, _ := strings.Cut(unsigned, "e")
+	lost := f.Sign() == 0 && strings.ContainsAny(mantissa, "123456789")
 	outside := f.Sign() != 0 && (f.IsInf() || f.MantExp(nil) > longDoubleExpMax || f.MantExp(nil) < longDoubleExpMin)
 	return LongDouble{f}, !lost && !outside
-}
-
-func mantissa(s string) string {
-	m, _, _ := strings.Cut(s, "e")
-	return m
 }
 
 // LongDoubleWork is the work of reading or writing a number of this text: that of its

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -26,13 +27,10 @@ func scoredLess(a, b Scored) bool {
 
 // CompareScored compares in the order of a sorted set, as slices.SortFunc needs it.
 func CompareScored(a, b Scored) int {
-	switch {
-	case scoredLess(a, b):
-		return -1
-	case scoredLess(b, a):
-		return 1
+	if order := cmp.Compare(a.Score, b.Score); order != 0 {
+		return order
 	}
-	return 0
+	return strings.Compare(a.Member, b.Member)
 }
 
 // ParseScore reads a score or a weight as Redis's string2d does: no space, never NaN,

@@ -206,11 +206,10 @@ func (s *Set) enlarge() {
 	}
 	t := newTree[struct{}]()
 	bytes := int64(0)
-	s.Each(func(member string) bool {
+	for member := range s.Each {
 		t.set(member, struct{}{})
 		bytes += int64(len(member))
-		return true
-	})
+	}
 	*s = Set{owner: s.owner, limits: s.limits, shape: setLarge, large: &t, bytes: bytes}
 }
 
@@ -220,17 +219,15 @@ func (s *Set) Compact() {
 		return
 	}
 	ints := make([]int64, 0, s.Len())
-	s.Each(func(member string) bool {
+	for member := range s.Each {
 		n, isInt := resp.ParseInt(member)
-		if isInt {
-			ints = append(ints, n)
+		if !isInt {
+			return
 		}
-		return isInt
-	})
-	if len(ints) == s.Len() {
-		slices.Sort(ints)
-		*s = Set{owner: s.owner, limits: s.limits, shape: SetInts, ints: ints}
+		ints = append(ints, n)
 	}
+	slices.Sort(ints)
+	*s = Set{owner: s.owner, limits: s.limits, shape: SetInts, ints: ints}
 }
 
 // Delete removes a member and reports whether it was there. Only where the caller owns it.
@@ -303,10 +300,9 @@ func (s *Set) At(i int) string {
 // Members lists them in their order.
 func (s *Set) Members() []string {
 	all := make([]string, 0, s.Len())
-	s.Each(func(member string) bool {
+	for member := range s.Each {
 		all = append(all, member)
-		return true
-	})
+	}
 	return all
 }
 
@@ -315,10 +311,9 @@ func (s *Set) Scan(cursor uint64, count int, visit func(member string)) (next ui
 	if s.shape == setLarge {
 		return s.large.scan(cursor, count, func(member string, _ struct{}) { visit(member) })
 	}
-	s.Each(func(member string) bool {
+	for member := range s.Each {
 		visit(member)
-		return true
-	})
+	}
 	return 0
 }
 

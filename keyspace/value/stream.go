@@ -64,15 +64,16 @@ type Item struct {
 
 func itemLess(a, b Item) bool { return a.ID.Compare(b.ID) < 0 }
 
-// NewItem takes a copy of the fields, which are two at least: all of them lie in one
-// string.
-func NewItem(id StreamID, fields []string) Item {
-	all := strings.Join(fields, "")
-	own := make([]string, len(fields))
-	for i, f := range fields {
-		own[i], all = all[:len(f)], all[len(f):]
+// NewItem takes a copy of the fields, which are two at least.
+func NewItem(id StreamID, fields []string) Item { return Item{id, CloneTexts(fields)} }
+
+// CloneTexts copies texts that are kept together: all of them lie in one string.
+func CloneTexts(texts []string) []string {
+	all, own := strings.Join(texts, ""), make([]string, len(texts))
+	for i, s := range texts {
+		own[i], all = all[:len(s)], all[len(s):]
 	}
-	return Item{id, own}
+	return own
 }
 
 // Bytes is what the entry counts for.
@@ -133,19 +134,13 @@ func (s *Stream) Size() int64 { return streamOverheadBytes + s.bytes }
 // Len is the number of entries.
 func (s *Stream) Len() int { return s.items.Len() }
 
-// FirstID is the id of the first entry; 0-0 where there is none.
-func (s *Stream) FirstID() StreamID {
-	it, _ := s.items.Min()
-	return it.ID
-}
-
-// FirstItem is the first entry; without an id and fields where there is none.
+// FirstItem is the first entry; one with the id 0-0 and without fields where there is none.
 func (s *Stream) FirstItem() Item {
 	it, _ := s.items.Min()
 	return it
 }
 
-// LastItem is firstItem for the last one.
+// LastItem is FirstItem for the last one.
 func (s *Stream) LastItem() Item {
 	it, _ := s.items.Max()
 	return it
@@ -159,8 +154,7 @@ func (s *Stream) Holds(id StreamID) bool {
 
 // HasAfter reports whether there is an entry beyond an id.
 func (s *Stream) HasAfter(after StreamID) bool {
-	it, ok := s.items.Max()
-	return ok && it.ID.Compare(after) > 0
+	return s.LastItem().ID.Compare(after) > 0 // no id is less than 0-0
 }
 
 // Add adds an entry, whose id is greater than the last. Only where the caller owns it.

@@ -13,6 +13,17 @@ const eoz = -1
 // syntaxError is the panic of the lexer and the parser: the message as luaL_loadbuffer gives it.
 type syntaxError struct{ message string }
 
+// caught makes a message of the panic of a syntax error; it is deferred.
+func caught(message *string) {
+	if r := recover(); r != nil {
+		e, ok := r.(syntaxError)
+		if !ok {
+			panic(r)
+		}
+		*message = e.message
+	}
+}
+
 type lexer struct {
 	chunkname string // as shown in messages
 	source    string

@@ -55,15 +55,7 @@ func lower(name string, p *parsed) (stmts []ast.Stmt, sites []Site, message stri
 	l := &lowerer{
 		parsed: p, name: name, fn: p.main, lines: map[int]int{}, known: map[siteKey]int{}, folds: map[ast.Expr]bool{},
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(syntaxError)
-			if !ok {
-				panic(r)
-			}
-			stmts, sites, message = nil, nil, e.message
-		}
-	}()
+	defer caught(&message)
 	main := &ast.FunctionExpr{ParList: &ast.ParList{HasVargs: true}, Stmts: l.block(p.body)}
 	stmts = []ast.Stmt{
 		&ast.LocalAssignStmt{Names: Intrinsics, Exprs: []ast.Expr{&ast.Comma3Expr{}}},

@@ -41,15 +41,7 @@ func parse(chunkname, source string) (p *parsed, message string) {
 	if len(source) > SourceBytesMax {
 		return nil, fmt.Sprintf("%s:1: script longer than %d bytes", chunkname, SourceBytesMax)
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(syntaxError)
-			if !ok {
-				panic(r)
-			}
-			p, message = nil, e.message
-		}
-	}()
+	defer caught(&message)
 	ps.fn = &function{vararg: true, upvals: map[*variable]bool{}}
 	ps.main = ps.fn
 	ps.next()

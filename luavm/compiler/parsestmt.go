@@ -128,7 +128,7 @@ func (p *parser) forStat(line int) ast.Stmt {
 	case '=':
 		s = p.numericFor(name, line)
 	case ',', tokIn:
-		s = p.genericFor(name, line)
+		s = p.genericFor(name)
 	default:
 		p.syntaxError("'=' or 'in' expected")
 	}
@@ -156,7 +156,7 @@ func (p *parser) numericFor(name string, line int) ast.Stmt {
 	return s
 }
 
-func (p *parser) genericFor(name string, line int) ast.Stmt {
+func (p *parser) genericFor(name string) ast.Stmt {
 	names := []string{name}
 	for p.accept(',') {
 		names = append(names, p.name())

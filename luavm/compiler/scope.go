@@ -63,7 +63,7 @@ func (p *parser) declare(vars ...*variable) {
 
 // hidden is a variable no source can name; it only holds a place in the scope.
 func (p *parser) hidden(n int) {
-	for i := 0; i < n; i++ {
+	for range n {
 		p.declare(p.newVar("(for)", 0))
 	}
 }

@@ -70,6 +70,14 @@ func (c Call) Text(n int) string {
 	return ""
 }
 
+// OptText is Text, or def for an argument that is nil or missing.
+func (c Call) OptText(n int, def string) string {
+	if c.L.Get(n) == lua.LNil {
+		return def
+	}
+	return c.Text(n)
+}
+
 // Any reads argument n, which may be nil but not missing.
 func (c Call) Any(n int) lua.LValue {
 	if n > c.L.GetTop() {

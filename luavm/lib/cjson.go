@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"lockd/luavm/lauxlib"
+	"lockd/luavm/libc"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -83,13 +83,13 @@ func OpenCJSON(L *lua.LState, b *lauxlib.Budget) *lua.LTable {
 			return intSetting(c, 1, &s.precision, 1, 14)
 		})},
 		{"encode_keep_buffer", with(1, func(c lauxlib.Call, s *cjsonSettings) int {
-			return enumSetting(c, 1, &s.keepBuffer, "off", "on")
+			return enumSetting(c, &s.keepBuffer, "off", "on")
 		})},
 		{"encode_invalid_numbers", with(1, func(c lauxlib.Call, s *cjsonSettings) int {
-			return enumSetting(c, 1, &s.encodeInvalid, "off", "on", "null")
+			return enumSetting(c, &s.encodeInvalid, "off", "on", "null")
 		})},
 		{"decode_invalid_numbers", with(1, func(c lauxlib.Call, s *cjsonSettings) int {
-			return enumSetting(c, 1, &s.decodeInvalid, "off", "on")
+			return enumSetting(c, &s.decodeInvalid, "off", "on")
 		})},
 		{"new", func(c lauxlib.Call) int {
 			c.Need(10 * (lauxlib.TableBytes + lauxlib.EntryBytes))
@@ -117,9 +117,9 @@ func intSetting(c lauxlib.Call, n int, setting *int, least, most int) int {
 	return 1
 }
 
-// enumSetting takes argument n, if it is there: a boolean or one of the words.
-func enumSetting(c lauxlib.Call, n int, setting *int, words ...string) int {
-	switch v := c.L.Get(n).(type) {
+// enumSetting takes argument 1, if it is there: a boolean or one of the words.
+func enumSetting(c lauxlib.Call, setting *int, words ...string) int {
+	switch v := c.L.Get(1).(type) {
 	case *lua.LNilType:
 	case lua.LBool:
 		*setting = 0
@@ -127,11 +127,11 @@ func enumSetting(c lauxlib.Call, n int, setting *int, words ...string) int {
 			*setting = 1
 		}
 	default:
-		word, _, _ := strings.Cut(c.Text(n), "\x00") // a C string
+		word := libc.CString(c.Text(1))
 		i := slices.Index(words, word)
 		if i < 0 {
 			c.Need(len(word))
-			c.ArgError(n, "invalid option '"+word+"'")
+			c.ArgError(1, "invalid option '"+word+"'")
 		}
 		*setting = i
 	}
@@ -145,7 +145,7 @@ func enumSetting(c lauxlib.Call, n int, setting *int, words ...string) int {
 
 func cjsonSparseArray(c lauxlib.Call, s *cjsonSettings) int {
 	c.L.SetTop(3) // missing arguments are nil, not the results pushed below
-	enumSetting(c, 1, &s.sparseConvert, "off", "on")
+	enumSetting(c, &s.sparseConvert, "off", "on")
 	intSetting(c, 2, &s.sparseRatio, 0, math.MaxInt32)
 	intSetting(c, 3, &s.sparseSafe, 0, math.MaxInt32)
 	return 3

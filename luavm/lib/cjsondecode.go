@@ -180,7 +180,7 @@ func (r *jsonReader) next() jsonToken {
 func (r *jsonReader) word(t jsonToken, b byte) jsonToken {
 	rest := r.data[r.pos:]
 	switch {
-	case b == '-' || b >= '0' && b <= '9':
+	case b == '-' || libc.IsDigit(b):
 		if r.decodeInvalid == 0 && jsonOddNumber(rest) {
 			t.kind = jsonBadNumber
 			return t
@@ -225,7 +225,7 @@ func jsonOddNumber(s string) bool {
 	}
 	s = strings.TrimPrefix(s, "-")
 	if len(s) > 1 && s[0] == '0' {
-		return s[1]|0x20 == 'x' || s[1] >= '0' && s[1] <= '9'
+		return s[1]|0x20 == 'x' || libc.IsDigit(s[1])
 	}
 	return len(s) >= 3 && (strings.EqualFold(s[:3], "inf") || strings.EqualFold(s[:3], "nan"))
 }

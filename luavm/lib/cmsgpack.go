@@ -229,20 +229,13 @@ func msgpackUnpack(c lauxlib.Call, limit, offset int64) int {
 	r := &msgpackReader{c: c, rest: s[offset:]}
 	values := r.values(limit)
 	if all {
-		for _, v := range values {
-			c.L.Push(v)
-		}
-		return len(values)
+		return c.Push(values...)
 	}
 	next := len(s) - len(r.rest)
 	if len(r.rest) == 0 {
 		next = -1
 	}
-	c.L.Push(lua.LNumber(next))
-	for _, v := range values {
-		c.L.Push(v)
-	}
-	return 1 + len(values)
+	return c.Push(lua.LNumber(next)) + c.Push(values...)
 }
 
 // msgpackReader decodes. used counts the values that the original would have on

@@ -47,15 +47,15 @@ func (m *matcher) step() {
 	}
 }
 
-// settle charges for the steps not charged yet.
-func (m *matcher) settle() {
+// chargeRest charges for the steps not charged yet.
+func (m *matcher) chargeRest() {
 	m.c.Charge(m.steps)
 	m.steps = 0
 }
 
 // find matches at s, or with an unanchored pattern anywhere after it.
 func (m *matcher) find(s int, pattern int, anchored bool) (start, end int) {
-	defer m.settle()
+	defer m.chargeRest()
 	for ; s <= len(m.src); s++ {
 		m.level = 0
 		if e := m.match(s, pattern); e >= 0 {
@@ -105,7 +105,7 @@ func (m *matcher) try(s, p int) int {
 			}
 			p = next
 			continue
-		case c == '%' && p+1 < len(m.pat) && m.pat[p+1] >= '0' && m.pat[p+1] <= '9':
+		case c == '%' && p+1 < len(m.pat) && libc.IsDigit(m.pat[p+1]):
 			if s = m.back(s, m.pat[p+1]); s < 0 {
 				return -1
 			}
@@ -232,19 +232,19 @@ func classMatch(c, class byte) bool {
 	case 'c':
 		in = c < 0x20 || c == 0x7f
 	case 'd':
-		in = c >= '0' && c <= '9'
+		in = libc.IsDigit(c)
 	case 'l':
 		in = c >= 'a' && c <= 'z'
 	case 'p':
-		in = c > 0x20 && c < 0x7f && !libc.IsAlpha(c) && !(c >= '0' && c <= '9')
+		in = c > 0x20 && c < 0x7f && !libc.IsAlnum(c)
 	case 's':
 		in = strings.IndexByte(libc.Space, c) >= 0
 	case 'u':
 		in = c >= 'A' && c <= 'Z'
 	case 'w':
-		in = libc.IsAlpha(c) || c >= '0' && c <= '9'
+		in = libc.IsAlnum(c)
 	case 'x':
-		in = c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
+		in = libc.IsHexDigit(c)
 	case 'z':
 		in = c == 0
 	default:

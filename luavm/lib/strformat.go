@@ -61,7 +61,7 @@ func parseSpec(c lauxlib.Call, format string, i int) (libc.Spec, int) {
 	if i < len(format) && format[i] == '.' {
 		spec.Precision, i = twoDigits(format, i+1)
 	}
-	if i < len(format) && format[i] >= '0' && format[i] <= '9' {
+	if i < len(format) && libc.IsDigit(format[i]) {
 		c.Fail("invalid format (width or precision too long)")
 	}
 	if i < len(format) {
@@ -78,7 +78,7 @@ func parseSpec(c lauxlib.Call, format string, i int) (libc.Spec, int) {
 }
 
 func twoDigits(s string, i int) (n, end int) {
-	for end = i; end < len(s) && end < i+2 && s[end] >= '0' && s[end] <= '9'; end++ {
+	for end = i; end < len(s) && end < i+2 && libc.IsDigit(s[end]); end++ {
 		n = 10*n + int(s[end]-'0')
 	}
 	return n, end

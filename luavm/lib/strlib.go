@@ -184,7 +184,7 @@ func gsub(c lauxlib.Call) int {
 	for n < most {
 		m.level = 0
 		end := m.match(pos, pattern)
-		m.settle()
+		m.chargeRest()
 		if end >= 0 {
 			n++
 			replace(m, &out, pos, end)

@@ -44,10 +44,7 @@ type structFormat struct {
 }
 
 func newFormat(c lauxlib.Call, format string) *structFormat {
-	if nul := strings.IndexByte(format, 0); nul >= 0 {
-		format = format[:nul] // a C string ends there
-	}
-	return &structFormat{c: c, rest: format, align: 1}
+	return &structFormat{c: c, rest: libc.CString(format), align: 1}
 }
 
 // next reads an option letter and its number; ok is false at the end. size is
@@ -90,7 +87,7 @@ func (f *structFormat) size(opt byte) uint64 {
 func (f *structFormat) count(def uint64) uint64 {
 	n := uint64(0)
 	i := 0
-	for ; i < len(f.rest) && f.rest[i] >= '0' && f.rest[i] <= '9'; i++ {
+	for ; i < len(f.rest) && libc.IsDigit(f.rest[i]); i++ {
 		n = n*10 + uint64(f.rest[i]-'0')
 		if n > math.MaxInt32 {
 			f.c.Fail("integral size overflow")

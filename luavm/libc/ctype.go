@@ -4,9 +4,7 @@ import "strings"
 
 // CString is s up to its first NUL byte: C prints no further.
 func CString(s string) string {
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		return s[:i]
-	}
+	s, _, _ = strings.Cut(s, "\x00")
 	return s
 }
 
@@ -17,8 +15,10 @@ const Space = " \t\n\v\f\r"
 func IsAlpha(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
 // IsAlnum reports whether b is a letter or a digit of ASCII.
-func IsAlnum(b byte) bool { return IsAlpha(b) || isDigit(b) }
+func IsAlnum(b byte) bool { return IsAlpha(b) || IsDigit(b) }
 
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+// IsDigit reports whether b is a decimal digit.
+func IsDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-func isHexDigit(b byte) bool { return isDigit(b) || b|0x20 >= 'a' && b|0x20 <= 'f' }
+// IsHexDigit reports whether b is a hexadecimal digit.
+func IsHexDigit(b byte) bool { return IsDigit(b) || b|0x20 >= 'a' && b|0x20 <= 'f' }

@@ -42,10 +42,7 @@ func FormatSpecial(f float64) (string, bool) {
 // (decimal, hexadecimal, inf, nan) with space around it. It stops at a NUL byte,
 // as C does.
 func ParseNumber(s string) (float64, bool) {
-	if nul := strings.IndexByte(s, 0); nul >= 0 {
-		s = s[:nul]
-	}
-	s = strings.Trim(s, Space)
+	s = strings.Trim(CString(s), Space)
 	negative := false
 	if s != "" && (s[0] == '+' || s[0] == '-') {
 		negative = s[0] == '-'

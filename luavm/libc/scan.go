@@ -11,7 +11,7 @@ func ScanNumber(s string) (float64, int) {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign = 1
 	}
-	size := 0
+	var size int
 	switch rest := s[sign:]; {
 	case foldPrefix(rest, "infinity"):
 		size = len("infinity")
@@ -20,14 +20,14 @@ func ScanNumber(s string) (float64, int) {
 	case foldPrefix(rest, "nan"):
 		size = len("nan") + nanPayload(rest[len("nan"):])
 	case foldPrefix(rest, "0x"):
-		size = scanDigits(rest[2:], isHexDigit, 'p')
+		size = scanDigits(rest[2:], IsHexDigit, 'p')
 		if size > 0 {
 			size += len("0x")
 		} else {
 			size = 1 // the 0 before the x
 		}
 	default:
-		size = scanDigits(rest, isDigit, 'e')
+		size = scanDigits(rest, IsDigit, 'e')
 	}
 	if size == 0 {
 		return 0, 0
@@ -58,7 +58,7 @@ func scanDigits(s string, digit func(byte) bool, exponent byte) int {
 			j++
 		}
 		first := j
-		for j < len(s) && isDigit(s[j]) {
+		for j < len(s) && IsDigit(s[j]) {
 			j++
 		}
 		if j > first {

@@ -16,7 +16,7 @@ import (
 // BaseFuncs are the basic functions.
 func (st *State) BaseFuncs() []lauxlib.Func {
 	return []lauxlib.Func{
-		{"assert", st.assert}, {"collectgarbage", collectGarbage}, {"error", st.error}, {"gcinfo", gcInfo},
+		{"assert", st.assert}, {"collectgarbage", gcInfo}, {"error", st.error}, {"gcinfo", gcInfo},
 		{"getmetatable", st.getMetatable}, {"ipairs", st.ipairs}, {"load", st.load}, {"loadstring", st.loadString},
 		{"next", st.next}, {"pairs", st.pairs}, {"pcall", st.pcall}, {"rawequal", st.rawEqual}, {"rawget", st.rawGet},
 		{"rawset", st.rawSetFunc}, {"select", st.selectFunc}, {"setmetatable", st.setMetatable}, {"tonumber", toNumber},
@@ -27,18 +27,12 @@ func (st *State) BaseFuncs() []lauxlib.Func {
 func (st *State) assert(c lauxlib.Call) int {
 	c.Any(1)
 	if lua.LVIsFalse(c.L.Get(1)) {
-		message := "assertion failed!"
-		if c.L.Get(2) != lua.LNil {
-			message = c.Text(2)
-		}
-		c.Fail("%s", message)
+		c.Fail("%s", c.OptText(2, "assertion failed!"))
 	}
 	return c.L.GetTop()
 }
 
-func collectGarbage(c lauxlib.Call) int { return c.PushNumber(0) }
-
-// gcInfo answers a constant where Redis tells the memory in use.
+// gcInfo answers a constant where Redis shows the memory in use.
 func gcInfo(c lauxlib.Call) int { return c.PushNumber(0) }
 
 func (st *State) error(c lauxlib.Call) int {
@@ -82,9 +76,7 @@ func (st *State) setMetatable(c lauxlib.Call) int {
 	if c.L.GetMetaField(t, "__metatable") != lua.LNil {
 		c.Fail("cannot change a protected metatable")
 	}
-	if st.locked(t) {
-		c.FailBare(readonlyTable)
-	}
+	st.writable(c, t)
 	t.Metatable = mt
 	st.linked(c, t)
 	return c.Push(t)
@@ -184,9 +176,7 @@ func (st *State) rawGet(c lauxlib.Call) int {
 
 func (st *State) rawSetFunc(c lauxlib.Call) int {
 	t, key, value := c.Table(1), c.Any(2), c.Any(3)
-	if st.locked(t) {
-		c.FailBare(readonlyTable)
-	}
+	st.writable(c, t)
 	if key == lua.LNil {
 		c.FailBare("table index is nil")
 	}
@@ -274,12 +264,7 @@ const unpackMax = lauxlib.CStackMax
 func (st *State) unpack(c lauxlib.Call) int {
 	t := c.Table(1)
 	first := c.OptSmall(2, 1)
-	var last int
-	if c.L.Get(3) == lua.LNil {
-		last = st.length(c, t)
-	} else {
-		last = c.Small(3)
-	}
+	last := st.optLast(c, 3, t)
 	if first > last {
 		return 0
 	}

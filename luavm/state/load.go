@@ -15,20 +15,13 @@ const loadSteps, loadBytes = 16, 64
 
 func (st *State) loadString(c lauxlib.Call) int {
 	source := c.Text(1)
-	name := source
-	if c.L.Get(2) != lua.LNil {
-		name = c.Text(2)
-	}
-	return st.loadChunk(c, source, name)
+	return st.loadChunk(c, source, c.OptText(2, source))
 }
 
 // load compiles what a function returns piece by piece.
 func (st *State) load(c lauxlib.Call) int {
 	fn := c.Function(1)
-	name := "=(load)"
-	if c.L.Get(2) != lua.LNil {
-		name = c.Text(2)
-	}
+	name := c.OptText(2, "=(load)")
 	var source strings.Builder
 	for {
 		piece := c.Call(fn)

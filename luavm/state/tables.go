@@ -99,6 +99,14 @@ func (st *State) set(c lauxlib.Call, t *lua.LTable, i int, value lua.LValue) {
 	st.RawSet(c, t, lua.LNumber(i), value)
 }
 
+// optLast reads argument n, an index of a table; the last one where it is nil or missing.
+func (st *State) optLast(c lauxlib.Call, n int, t *lua.LTable) int {
+	if c.L.Get(n) == lua.LNil {
+		return st.length(c, t)
+	}
+	return c.Small(n)
+}
+
 // writable refuses a table that scripts may not change.
 func (st *State) writable(c lauxlib.Call, t *lua.LTable) {
 	if st.locked(t) {

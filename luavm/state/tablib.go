@@ -118,18 +118,10 @@ func (st *State) remove(c lauxlib.Call) int {
 }
 
 func (st *State) concat(c lauxlib.Call) int {
-	separator := ""
-	if c.L.Get(2) != lua.LNil {
-		separator = c.Text(2)
-	}
+	separator := c.OptText(2, "")
 	t := c.Table(1)
 	first := c.OptSmall(3, 1)
-	var last int
-	if c.L.Get(4) == lua.LNil {
-		last = st.length(c, t)
-	} else {
-		last = c.Small(4)
-	}
+	last := st.optLast(c, 4, t)
 	w := lauxlib.Buffer{C: c}
 	for i := first; i <= last; i++ {
 		value := t.RawGet(lua.LNumber(i))
