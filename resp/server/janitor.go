@@ -71,7 +71,7 @@ func (s *Server) round() {
 				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
-				s.hub.tellEarly(c)
+				s.hub.sendEarly(c)
 			}
 		case phaseWriting:
 			if stands {
