@@ -9,6 +9,7 @@ import (
 
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
+	"lockd/internal/locks"
 	"lockd/resp"
 )
 
@@ -121,34 +122,34 @@ type rest struct {
 	voters    int // of the whole cluster
 	votes     bool
 	ledByIt   bool
-	leader    string        // "" if nobody leads
-	successor string        // the other voter that has applied the most
-	up        []memberState // the other voters that answer
-	down      []string      // and those that do not
-	newest    int64         // what any has applied
+	leader    string         // "" if nobody leads
+	successor string         // the other voter that has applied the most
+	up        []locks.Member // the other voters that answer
+	down      []string       // and those that do not
+	newest    int64          // what any has applied
 }
 
-func restOf(id string, members []memberState) rest {
+func restOf(id string, members []locks.Member) rest {
 	var r rest
 	most := int64(-1)
 	for _, m := range members {
-		r.newest = max(r.newest, m.applied)
-		if m.role == roleLeader {
-			r.leader, r.ledByIt = m.id, m.id == id
+		r.newest = max(r.newest, m.Applied)
+		if m.Role == roleLeader {
+			r.leader, r.ledByIt = m.ID, m.ID == id
 		}
-		if m.suffrage != suffrageVoter {
+		if m.Suffrage != suffrageVoter {
 			continue
 		}
 		r.voters++
 		switch {
-		case m.id == id:
+		case m.ID == id:
 			r.votes = true
-		case m.state != stateUp:
-			r.down = append(r.down, m.id)
+		case m.State != stateUp:
+			r.down = append(r.down, m.ID)
 		default:
 			r.up = append(r.up, m)
-			if m.applied > most {
-				r.successor, most = m.id, m.applied
+			if m.Applied > most {
+				r.successor, most = m.ID, m.Applied
 			}
 		}
 	}
@@ -163,10 +164,10 @@ func (d *drain) judge(r rest) verdict {
 	}
 	var have, behind []string
 	for _, m := range r.up {
-		if m.applied >= d.mark {
-			have = append(have, m.id)
+		if m.Applied >= d.mark {
+			have = append(have, m.ID)
 		} else {
-			behind = append(behind, m.id)
+			behind = append(behind, m.ID)
 		}
 	}
 	stays := d.id + " has to stay: "
