@@ -81,10 +81,10 @@ func clientSetInfo(s *session, args resp.Args) resp.Reply {
 	field, value := args[2], args[3]
 	isName := resp.Is(field, "LIB-NAME")
 	if !isName && !resp.Is(field, "LIB-VER") {
-		return resp.Err("ERR Unrecognized option '" + cut(field, 128) + "'")
+		return resp.Err("ERR Unrecognized option '" + cut(field) + "'")
 	}
 	if !printable(value) {
-		return resp.Err("ERR " + cut(field, 128) + " cannot contain spaces, newlines or special characters.")
+		return resp.Err("ERR " + cut(field) + " cannot contain spaces, newlines or special characters.")
 	}
 	if isName {
 		s.names.set(&s.names.libName, value)

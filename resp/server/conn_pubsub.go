@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,13 +76,14 @@ type subscriptions struct {
 
 // kind is one of the three ways to subscribe: the same commands under other names.
 type kind struct {
-	at          int // in subscriptions.names
-	word        string
-	leaveWord   string
-	nameMax     int
-	tooLong     string
-	others      []int // kinds that the count in a confirmation adds up
-	add, remove func(*Hub, string, *session) bool
+	at        int // in subscriptions.names
+	word      string
+	leaveWord string
+	nameMax   int
+	tooLong   string
+	others    []int                             // kinds that the count in a confirmation adds up
+	add       func(*Hub, string, *session) bool // false: there are too many
+	remove    func(*Hub, string, *session)
 }
 
 var (
@@ -89,17 +91,17 @@ var (
 		tooLong: "ERR channel name is too long",
 		others:  []int{0, 1},
 		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
-		remove:  func(h *Hub, name string, s *session) bool { h.channels.remove(name, s); return true }}
+		remove:  func(h *Hub, name string, s *session) { h.channels.remove(name, s) }}
 	patternKind = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax,
 		tooLong: "ERR pattern is too long",
 		others:  []int{0, 1},
 		add:     (*Hub).addPattern,
-		remove:  func(h *Hub, name string, s *session) bool { h.removePattern(name, s); return true }}
+		remove:  (*Hub).removePattern}
 	shardKind = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax,
 		tooLong: "ERR channel name is too long",
 		others:  []int{2},
 		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
-		remove:  func(h *Hub, name string, s *session) bool { h.shards.remove(name, s); return true }}
+		remove:  func(h *Hub, name string, s *session) { h.shards.remove(name, s) }}
 	kinds = []*kind{channelKind, patternKind, shardKind}
 )
 
@@ -109,12 +111,8 @@ func (u *subscriptions) count() int {
 
 // sorted lists names in the order in which they were subscribed to.
 func (u *subscriptions) sorted(k *kind) []string {
-	names := make([]string, 0, len(u.names[k.at]))
-	for name := range u.names[k.at] {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(u.names[k.at][a], u.names[k.at][b]) })
-	return names
+	names := u.names[k.at]
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(names[a], names[b]) })
 }
 
 // subscribe answers with one confirmation for each name. An error ends it: what

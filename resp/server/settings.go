@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,13 +224,7 @@ func (s *Server) localValue(name string) (value string, ok bool) {
 
 // localNames lists them.
 func (s *Server) localNames() []string {
-	names := make([]string, 0, len(s.local)+len(s.own))
-	for name := range s.local {
-		names = append(names, name)
-	}
-	for name := range s.own {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.local)), maps.Keys(s.own))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
