@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"lockd/cmd/lockd/top"
-	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 // topCmd watches the locks of a cluster in a terminal.
@@ -48,7 +48,7 @@ func (c *topCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	}
 	forcer := c.cluster("lockd-top")
 	err := top.Run(ctx, top.New(c.Interval, c.Count), looker, forcer)
-	var refused locks.ServerError
+	var refused resp.Error
 	if errors.As(err, &refused) {
 		return refusedError(string(refused))
 	}
@@ -58,7 +58,7 @@ func (c *topCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 func (c *topCmd) once(ctx context.Context, looker *top.Looker, stdout io.Writer) error {
 	m := top.New(0, c.Count)
 	look, err := looker.Look(ctx, m.Ask())
-	var refused locks.ServerError
+	var refused resp.Error
 	switch {
 	case errors.As(err, &refused):
 		return refusedError(string(refused))

@@ -37,7 +37,7 @@ type Looker struct {
 	mute   bool // the server does not answer it
 }
 
-// Look asks once. The error is one that the server has answered (locks.ServerError), or that of the last
+// Look asks once. The error is one that the server has answered (resp.Error), or that of the last
 // node of all, none of which has answered.
 func (l *Looker) Look(ctx context.Context, a Ask) (look Look, err error) {
 	look = Look{Ask: a, At: time.Now()}

@@ -12,6 +12,7 @@ import (
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
 	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 // redrawEvery is how often the picture is drawn when nothing happens: it tells how old it is.
@@ -57,7 +58,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	}
 	r, err := c.Tell(ctx, words...)
 	if err == nil && r.IsErr() {
-		err = locks.ServerError(r.Str)
+		err = resp.Error(r.Str)
 	}
 	return r.Int, err
 }
@@ -154,7 +155,7 @@ func (l *loop) ask(ctx context.Context) {
 // answered takes in a look. A server that refuses the first one will refuse them all.
 func (l *loop) answered(a lookAnswer) error {
 	l.asking = false
-	var refused locks.ServerError
+	var refused resp.Error
 	switch {
 	case a.err == nil:
 		l.m.Looked(a.look)

@@ -13,6 +13,7 @@ import (
 
 	"lockd/cmd/lockd/show"
 	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures in testdata instead of comparing them")
@@ -429,7 +430,7 @@ func TestMoves(t *testing.T) {
 	if !strings.Contains(m.title(noon.Add(5*time.Second)).String(), "NO SERVER ANSWERS for 5.4s: connection refused") {
 		t.Error(m.title(noon))
 	}
-	m.Missed(locks.ServerError("NOPERM no"))
+	m.Missed(resp.Error("NOPERM no"))
 	if !strings.Contains(m.title(noon).String(), "REFUSED for 400ms: NOPERM no") {
 		t.Error(m.title(noon))
 	}

@@ -119,7 +119,7 @@ func (m *Model) title(now time.Time) Line {
 	switch {
 	case m.missed != nil:
 		what, since := "  NO SERVER ANSWERS", ""
-		if errors.As(m.missed, new(locks.ServerError)) {
+		if errors.As(m.missed, new(resp.Error)) {
 			what = "  REFUSED"
 		}
 		if m.last.Addr != "" {
