@@ -9,7 +9,7 @@ import (
 	"lockd/resp/sight"
 )
 
-// What a node keeps of sessions that have ended, and tells at once.
+// How much a node keeps of sessions that have ended, and reports at once.
 const (
 	totalsMax = 256
 	othersMax = 256
