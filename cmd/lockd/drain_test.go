@@ -67,7 +67,7 @@ func TestDrainOfOne(t *testing.T) {
 	}
 }
 
-// What a look at the members comes to.
+// The result of a poll of the members.
 func TestDrainVerdicts(t *testing.T) {
 	member := func(words string) locks.Member { // id role applied, or id role down
 		var m locks.Member
@@ -109,7 +109,7 @@ func TestDrainVerdicts(t *testing.T) {
 		}
 		d := drain{id: id}
 		rest := restOf(id, members)
-		v := d.judge(rest)
+		v := d.assess(rest)
 		got := v.said
 		if got == "" && rest.ledByIt {
 			got = "leads"
@@ -128,12 +128,12 @@ func TestDrainThroughBalancer(t *testing.T) {
 	t.Parallel()
 	a, b := startSingle(t), startSingle(t, "--id", "n2")
 	d := drain{node: (&clusterFlags{}).client("test", a.addr)}
-	if v := d.look(context.Background()); !v.hopeless {
+	if v := d.poll(context.Background()); !v.hopeless {
 		t.Errorf("%+v", v)
 	}
 	d.node.Close()
 	d.node.Addrs = []string{b.addr}
-	if v := d.look(context.Background()); !v.hopeless || v.said != b.addr+" is several nodes: n1 and n2" {
+	if v := d.poll(context.Background()); !v.hopeless || v.said != b.addr+" is several nodes: n1 and n2" {
 		t.Errorf("%+v", v)
 	}
 }

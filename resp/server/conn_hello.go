@@ -117,7 +117,7 @@ func auth(s *session, args resp.Args) resp.Reply {
 	return resp.OK()
 }
 
-// login judges a user and his password, and makes the session his. The reply is an error, or zero.
+// login checks a user and his password, and makes the session his. The reply is an error, or zero.
 // command is the word by which they came.
 func (s *session) login(command, user, password string) resp.Reply {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
