@@ -113,7 +113,7 @@ func (m *Model) Picture(width int, now time.Time) (text []string) {
 	return text
 }
 
-// title says what is looked at, and whether it is.
+// title names the node that answers, or says that none does.
 func (m *Model) title(now time.Time) Line {
 	line := Line{{"lockd top", Strong}}
 	switch {
