@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/resp"
@@ -128,14 +129,7 @@ func commandList(s *session, args resp.Args) resp.Reply {
 		keep = func(*resp.Spec) bool { return false }
 	case resp.Is(args[3], "ACLCAT"):
 		want := "@" + lower(args[4])
-		keep = func(spec *resp.Spec) bool {
-			for _, c := range describe.Categories(spec) {
-				if c == want {
-					return true
-				}
-			}
-			return false
-		}
+		keep = func(spec *resp.Spec) bool { return slices.Contains(describe.Categories(spec), want) }
 	case resp.Is(args[3], "PATTERN"):
 		keep = func(spec *resp.Spec) bool { return globOne(args[4], spec.Name) }
 	default:

@@ -58,7 +58,7 @@ func newPattern(glob string) *pattern {
 // server to serve it.
 func NewHub() *Hub {
 	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{},
-		monitors: map[*session]struct{}{}, holders: newHolders()}
+		monitors: map[*session]struct{}{}, holders: newHolders(), users: userNews{rules: map[string]string{}}}
 	h.settings.setDefaults()
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h

@@ -59,9 +59,6 @@ func (h *Hub) publishUsers(m *resp.Message) {
 }
 
 func (n *userNews) change(name, rules string) {
-	if n.rules == nil {
-		n.rules = map[string]string{}
-	}
 	if rules == "" {
 		delete(n.rules, name)
 	} else {
