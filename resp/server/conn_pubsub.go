@@ -120,29 +120,29 @@ func (u *subscriptions) sorted(k *kind) []string {
 func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
 	s.startPushing()
 	for _, name := range args[1:] {
-		if fail := k.join(s, name); fail.IsErr() {
-			return fail
+		if err := k.join(s, name); err != nil {
+			return resp.Fail(err)
 		}
 		s.confirm(k.confirmation(s, k.word, resp.Bulk(name)))
 	}
 	return resp.Reply{}
 }
 
-func (k *kind) join(s *session, name string) resp.Reply {
+func (k *kind) join(s *session, name string) error {
 	u := &s.subs
 	if _, have := u.names[k.at][name]; have {
-		return resp.Reply{}
+		return nil
 	}
 	if len(name) > k.nameMax {
-		return resp.Err(k.tooLong)
+		return resp.Error(k.tooLong)
 	}
 	name = strings.Clone(name)
 	if !s.hold(len(name) + heldPerSubscription) {
-		return resp.Err(errHeld)
+		return resp.Error(errHeld)
 	}
 	if u.count() >= subscriptionsMax || s.dropped || !k.add(s.srv.hub, name, s) {
 		s.letGo(len(name) + heldPerSubscription)
-		return resp.Err("ERR too many subscriptions")
+		return resp.Error("ERR too many subscriptions")
 	}
 	if u.names[k.at] == nil {
 		u.names[k.at] = map[string]uint64{}
@@ -151,7 +151,7 @@ func (k *kind) join(s *session, name string) resp.Reply {
 	u.names[k.at][name] = u.seq
 	s.srv.hub.enter(s)
 	u.show(s)
-	return resp.Reply{}
+	return nil
 }
 
 // unsubscribe leaves the given names, or all of the kind. With none to leave it
