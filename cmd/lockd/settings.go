@@ -23,7 +23,7 @@ type settings struct {
 	file    *configFile // nil: there is none, or nobody has asked yet
 
 	origins  map[string]string // of the values that were found, by flag
-	leftOut  map[string]bool   // flags whose values here are no good, and were told of
+	leftOut  map[string]bool   // flags whose values here are no good, and were reported
 	problems []error           // with those
 }
 
