@@ -69,7 +69,7 @@ func (c *Console) askNow(ctx context.Context, q question) ([]resp.Reply, error) 
 	switch {
 	case err == nil:
 		return answers, nil
-	case errors.Is(err, errTooLarge), errors.As(err, new(client.AnswerError)), errors.As(err, &refusedError{}),
+	case errors.Is(err, errTooLarge), errors.As(err, new(resp.Error)), errors.As(err, &refusedError{}),
 		errors.As(err, &waitError{}):
 		return nil, err
 	case ctx.Err() != nil:
@@ -118,7 +118,7 @@ func (c *Console) converse(ctx context.Context, raw net.Conn, q *question) ([]re
 
 // refusal tells a wrong password from what else can go wrong.
 func refusal(err error) error {
-	var said client.AnswerError
+	var said resp.Error
 	if errors.As(err, &said) {
 		if wait, ok := strings.CutPrefix(string(said), resp.ErrWrongPassMax); ok {
 			return waitError{wait}

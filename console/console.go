@@ -77,10 +77,10 @@ func (c *Console) Shutdown(ctx context.Context) {
 // can go wrong passes.
 type boundedListener struct {
 	net.Listener
-	room chan struct{}
-	stop <-chan struct{}
-	log  *slog.Logger
-	told time.Time
+	room   chan struct{}
+	stop   <-chan struct{}
+	log    *slog.Logger
+	warned time.Time
 }
 
 // Accept waits for room first.
@@ -102,10 +102,10 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// waitOut pauses after an error, and tells of it now and then. It reports false when the console stops.
+// waitOut pauses after an error, and logs it now and then. It reports false when the console stops.
 func (l *boundedListener) waitOut(err error) bool {
-	if now := time.Now(); now.Sub(l.told) >= acceptTold {
-		l.told = now
+	if now := time.Now(); now.Sub(l.warned) >= acceptLogged {
+		l.warned = now
 		l.log.Warn("the console cannot accept browsers; if there are too many open files, raise the limit of the process "+
 			"(ulimit -n)", "listener", l.Addr().String(), "err", err)
 	}

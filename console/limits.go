@@ -37,7 +37,7 @@ const (
 	watchTimeMax   = time.Hour // then the browser asks again
 	silenceMax     = 15 * time.Second
 	acceptPause    = 50 * time.Millisecond // when no connection can be accepted (out of descriptors)
-	acceptTold     = time.Minute           // how often that is logged
+	acceptLogged   = time.Minute           // how often that is logged
 )
 
 // watchShare bounds the time that questions for watchers take: one part in so many.

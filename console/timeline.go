@@ -48,7 +48,7 @@ type bar struct {
 }
 
 // timelineOf draws what is known of a lock: its events, the oldest first, and who has it and waits. now is
-// the present where the answers do not tell it.
+// the present where the answers do not say it.
 func timelineOf(l *locks.Info, events []locks.Event, now time.Time) timeline {
 	events = events[max(0, len(events)-timelineEvents):]
 	d := drawing{rows: map[string]*timelineRow{}, open: map[int64]grant{}, now: nowOf(l, events, now)}
@@ -58,7 +58,7 @@ func timelineOf(l *locks.Info, events []locks.Event, now time.Time) timeline {
 	for i := range l.Holders {
 		d.holder(&l.Holders[i])
 	}
-	d.close(bar{Kind: barHeld, To: d.now}) // they were granted after the node had told of the holders
+	d.close(bar{Kind: barHeld, To: d.now}) // they were granted after the node had listed the holders
 	for _, w := range l.Line {
 		d.bar(w.Token, who(w.Owner, w.Token, w.Client), bar{Kind: barWaited, From: before(d.now, w.Waited), To: d.now})
 	}
@@ -80,14 +80,14 @@ type drawing struct {
 
 // nowOf is the present by the clock of the answers, or else what the caller takes for it.
 func nowOf(l *locks.Info, events []locks.Event, now time.Time) time.Time {
-	var told time.Time
+	var latest time.Time
 	for _, h := range l.Holders {
-		if t := h.Since.Add(h.Held); !h.Since.IsZero() && t.After(told) {
-			told = t
+		if t := h.Since.Add(h.Held); !h.Since.IsZero() && t.After(latest) {
+			latest = t
 		}
 	}
-	if !told.IsZero() {
-		now = told
+	if !latest.IsZero() {
+		now = latest
 	}
 	if n := len(events); n > 0 && events[n-1].Time.After(now) {
 		now = events[n-1].Time

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,9 +94,7 @@ func (w *watch) run() {
 func (w *watch) watched() (topics []*topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.topics {
-		topics = append(topics, t)
-	}
+	topics = slices.Collect(maps.Values(w.topics))
 	w.running = topics != nil
 	return topics
 }
@@ -110,7 +110,7 @@ func (w *watch) round(topics []*topic) {
 		if a.err != nil && time.Since(began) >= watchEvery {
 			vain = a
 		}
-		w.tell(t, a)
+		w.send(t, a)
 	}
 }
 
@@ -125,8 +125,8 @@ func (w *watch) answer(t *topic) (a answer) {
 	return a
 }
 
-// tell hands an answer to all who watch, in place of one that they have not taken.
-func (w *watch) tell(t *topic, a answer) {
+// send hands an answer to all who watch, in place of one that they have not taken.
+func (w *watch) send(t *topic, a answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ch := range t.watchers {

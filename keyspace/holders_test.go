@@ -136,7 +136,7 @@ func TestLockNewsOfALine(t *testing.T) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	granted := s.news[1]
-	if l := s.m.Leases([]resp.HeldLock{granted.HeldLock})[0]; !l.Held || !granted.Client.Same(clientOf(7)) {
+	if l := s.m.Leases([]resp.HeldLock{granted.HeldLock})[0]; !l.Held || granted.Client != clientOf(7) {
 		t.Errorf("%+v, %+v", granted, l)
 	}
 }

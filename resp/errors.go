@@ -19,7 +19,6 @@ const (
 	ErrIndexRange   = "ERR index out of range"
 	ErrStringTooBig = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 	ErrDBIndex      = "ERR DB index is out of range"
-	ErrInvalidDB    = "ERR invalid DB index"
 	ErrSameObject   = "ERR source and destination objects are the same"
 	ErrInvalidSlot  = "ERR Invalid slot"
 	ErrCursor       = "ERR invalid cursor"
@@ -92,13 +91,8 @@ func WrongArity(name string) Reply {
 	return Err("ERR wrong number of arguments for '" + name + "' command")
 }
 
-// cString cuts s at its first NUL and at max bytes, as C's "%.*s" does.
+// cString cuts s at its first NUL and at limit bytes, as C's "%.*s" does.
 func cString(s string, limit int) string {
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		s = s[:i]
-	}
-	if len(s) > limit {
-		s = s[:limit]
-	}
-	return s
+	s, _, _ = strings.Cut(s, "\x00")
+	return s[:min(len(s), limit)]
 }

@@ -41,15 +41,6 @@ func (s Sender) Known() *Client {
 	return &c
 }
 
-// Same reports whether two are known to be one client, which may have changed its name.
-func (s Sender) Same(other Sender) bool {
-	if s == "" || other == "" {
-		return false
-	}
-	a, b := s.Client(), other.Client()
-	return a.Same(&b)
-}
-
 // Sender reads a sender, which is not "".
 func (d *Decoder) Sender() Sender {
 	from := d.rest

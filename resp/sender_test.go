@@ -33,19 +33,20 @@ func TestSenderIsAClient(t *testing.T) {
 }
 
 // A client is the same under another name, and nobody is the same as nobody.
-func TestSameSender(t *testing.T) {
+func TestSameClient(t *testing.T) {
 	one := Client{ID: 1, Name: "web", Addr: "a:1", Node: "n1"}
 	for want, others := range map[bool][]Client{
 		true:  {one, {ID: 1, Addr: "a:1", Node: "n1"}},
 		false: {{ID: 2, Addr: "a:1", Node: "n1"}, {ID: 1, Addr: "a:2", Node: "n1"}, {ID: 1, Addr: "a:1", Node: "n2"}},
 	} {
 		for _, c := range others {
-			if got := one.Sender().Same(c.Sender()); got != want {
+			if got := one.Same(&c); got != want {
 				t.Errorf("%+v and %+v: %t", one, c, got)
 			}
 		}
 	}
-	if Sender("").Same("") || Sender("").Same(one.Sender()) || one.Sender().Same("") {
+	nobody := (*Client)(nil)
+	if nobody.Same(nobody) || nobody.Same(&one) || one.Same(nobody) {
 		t.Error("nobody is somebody")
 	}
 }

@@ -61,7 +61,7 @@ func (c *configShowCmd) run(_ context.Context, stdout, stderr io.Writer) error {
 	return w.Flush()
 }
 
-// check judges the node's settings, and notes them: as they were given, and what was left out as the node fills it.
+// check checks the node's settings, and notes them: as they were given, and what was left out as the node fills it.
 func (c *configShowCmd) check(kctx *kong.Context, given *settings) error {
 	flags := slices.DeleteFunc(slices.Clone(kctx.Selected().Flags), func(f *kong.Flag) bool { return f.Name == "origin" })
 	lines := make([]string, len(flags))

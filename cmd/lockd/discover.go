@@ -13,7 +13,7 @@ import (
 // dnsScheme marks an address of --discover that stands for all addresses of its name.
 const dnsScheme = "dns:"
 
-// checkDiscover judges --expect and --discover.
+// checkDiscover checks --expect and --discover.
 func (c *serveCmd) checkDiscover() error {
 	c.Discover = given(c.Discover)
 	switch {
@@ -69,7 +69,7 @@ func addrsAt(ctx context.Context, list []string, lookup func(context.Context, st
 		}
 		host, port, err := net.SplitHostPort(name)
 		if err != nil {
-			return nil, err // checkDiscover has judged it
+			return nil, err // checkDiscover has checked it
 		}
 		found, err := lookup(ctx, host)
 		problems = append(problems, err)

@@ -9,6 +9,7 @@ import (
 
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
+	"lockd/internal/locks"
 	"lockd/resp"
 )
 
@@ -32,8 +33,8 @@ func (c *drainCmd) check() error {
 	return nil
 }
 
-// drainLook is how often drain looks whether the others can do without the node.
-const drainLook = 200 * time.Millisecond
+// drainPollEvery is how often drain asks whether the others can do without the node.
+const drainPollEvery = 200 * time.Millisecond
 
 // run prints a sentence: what the others are without the node, or why it has to stay.
 func (c *drainCmd) run(ctx context.Context, stdout, _ io.Writer) error {
@@ -41,15 +42,15 @@ func (c *drainCmd) run(ctx context.Context, stdout, _ io.Writer) error {
 	defer d.node.Close()
 	end := time.Now().Add(c.Wait)
 	for {
-		v := d.look(ctx)
-		if v.done || v.hopeless || !v.again && !time.Now().Add(drainLook).Before(end) {
+		v := d.poll(ctx)
+		if v.done || v.hopeless || !v.again && !time.Now().Add(drainPollEvery).Before(end) {
 			if _, err := fmt.Fprintln(stdout, show.Escape(v.said)); err != nil || v.done {
 				return err
 			}
 			return exitError{status: exitFault}
 		}
 		select {
-		case <-time.After(drainLook):
+		case <-time.After(drainPollEvery):
 		case <-ctx.Done():
 			return exitError{status: exitFault, why: "it was not waited for: " + v.said}
 		}
@@ -64,7 +65,7 @@ type drain struct {
 	mark int64  // what the others have to have applied: all that there was when the node was first seen to follow
 }
 
-// verdict is what a look at the members has come to.
+// verdict is the result of a poll of the members.
 type verdict struct {
 	said     string
 	done     bool // the node can be taken away
@@ -72,11 +73,11 @@ type verdict struct {
 	again    bool // it has just handed over: there is more to see, even if nothing is waited for
 }
 
-// look asks the node for the members once, and has it hand over its leadership if the others can do without it.
-func (d *drain) look(ctx context.Context) verdict {
+// poll asks the node for the members once, and has it hand over its leadership if the others can do without it.
+func (d *drain) poll(ctx context.Context) verdict {
 	fields, said := infoOf(ctx, d.node, "raft")
 	switch id := fields.value("node_id"); {
-	case said != "": // at the first look it is the wrong address or password
+	case said != "": // at the first poll it is the wrong address or password
 		return verdict{said: said, hopeless: d.id == ""}
 	case d.id != "" && d.id != id:
 		return verdict{said: d.node.Addr() + " is several nodes: " + d.id + " and " + id, hopeless: true}
@@ -92,7 +93,7 @@ func (d *drain) look(ctx context.Context) verdict {
 		return verdict{said: err.Error(), hopeless: true}
 	}
 	rest := restOf(d.id, members)
-	if v := d.judge(rest); v.said != "" || !rest.ledByIt {
+	if v := d.assess(rest); v.said != "" || !rest.ledByIt {
 		return v
 	}
 	// By its name: if the leadership has moved meanwhile, that it stays away from this node.
@@ -121,52 +122,52 @@ type rest struct {
 	voters    int // of the whole cluster
 	votes     bool
 	ledByIt   bool
-	leader    string        // "" if nobody leads
-	successor string        // the other voter that has applied the most
-	up        []memberState // the other voters that answer
-	down      []string      // and those that do not
-	newest    int64         // what any has applied
+	leader    string         // "" if nobody leads
+	successor string         // the other voter that has applied the most
+	up        []locks.Member // the other voters that answer
+	down      []string       // and those that do not
+	newest    int64          // what any has applied
 }
 
-func restOf(id string, members []memberState) rest {
+func restOf(id string, members []locks.Member) rest {
 	var r rest
 	most := int64(-1)
 	for _, m := range members {
-		r.newest = max(r.newest, m.applied)
-		if m.role == roleLeader {
-			r.leader, r.ledByIt = m.id, m.id == id
+		r.newest = max(r.newest, m.Applied)
+		if m.Role == roleLeader {
+			r.leader, r.ledByIt = m.ID, m.ID == id
 		}
-		if m.suffrage != suffrageVoter {
+		if m.Suffrage != suffrageVoter {
 			continue
 		}
 		r.voters++
 		switch {
-		case m.id == id:
+		case m.ID == id:
 			r.votes = true
-		case m.state != stateUp:
-			r.down = append(r.down, m.id)
+		case m.State != stateUp:
+			r.down = append(r.down, m.ID)
 		default:
 			r.up = append(r.up, m)
-			if m.applied > most {
-				r.successor, most = m.id, m.applied
+			if m.Applied > most {
+				r.successor, most = m.ID, m.Applied
 			}
 		}
 	}
 	return r
 }
 
-// judge says whether the others can do without the node. It says nothing of a leader that has to hand over.
-func (d *drain) judge(r rest) verdict {
+// assess says whether the others can do without the node. It says nothing of a leader that has to hand over.
+func (d *drain) assess(r rest) verdict {
 	majority := r.voters/2 + 1
 	if !r.ledByIt && d.mark == 0 {
 		d.mark = r.newest
 	}
 	var have, behind []string
 	for _, m := range r.up {
-		if m.applied >= d.mark {
-			have = append(have, m.id)
+		if m.Applied >= d.mark {
+			have = append(have, m.ID)
 		} else {
-			behind = append(behind, m.id)
+			behind = append(behind, m.ID)
 		}
 	}
 	stays := d.id + " has to stay: "

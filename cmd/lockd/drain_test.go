@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"lockd/internal/locks"
 )
 
 // A leader that is drained hands over, and the others do without it; one that they cannot do without has to stay,
@@ -65,20 +67,20 @@ func TestDrainOfOne(t *testing.T) {
 	}
 }
 
-// What a look at the members comes to.
+// The result of a poll of the members.
 func TestDrainVerdicts(t *testing.T) {
-	member := func(words string) memberState { // id role applied, or id role down
-		var m memberState
-		if _, err := fmt.Sscan(words, &m.id, &m.role, &m.state); err != nil {
+	member := func(words string) locks.Member { // id role applied, or id role down
+		var m locks.Member
+		if _, err := fmt.Sscan(words, &m.ID, &m.Role, &m.State); err != nil {
 			t.Fatal(err)
 		}
-		m.suffrage = suffrageVoter
-		if strings.HasPrefix(m.id, "x") {
-			m.suffrage = "nonvoter"
+		m.Suffrage = suffrageVoter
+		if strings.HasPrefix(m.ID, "x") {
+			m.Suffrage = "nonvoter"
 		}
-		if m.state != "down" {
-			_, _ = fmt.Sscan(m.state, &m.applied)
-			m.state = stateUp
+		if m.State != "down" {
+			_, _ = fmt.Sscan(m.State, &m.Applied)
+			m.State = stateUp
 		}
 		return m
 	}
@@ -98,16 +100,16 @@ func TestDrainVerdicts(t *testing.T) {
 		{"n1 leader 9; n3 follower 9; n4 follower 9", "n2 can be taken away: n1 leads, and of 3 voters n1, n3, n4 have caught up"},
 	} {
 		id := "n2"
-		var members []memberState
+		var members []locks.Member
 		for words := range strings.SplitSeq(c.members, "; ") {
 			members = append(members, member(words))
-			if members[len(members)-1].id == "x2" {
+			if members[len(members)-1].ID == "x2" {
 				id = "x2"
 			}
 		}
 		d := drain{id: id}
 		rest := restOf(id, members)
-		v := d.judge(rest)
+		v := d.assess(rest)
 		got := v.said
 		if got == "" && rest.ledByIt {
 			got = "leads"
@@ -126,12 +128,12 @@ func TestDrainThroughBalancer(t *testing.T) {
 	t.Parallel()
 	a, b := startSingle(t), startSingle(t, "--id", "n2")
 	d := drain{node: (&clusterFlags{}).client("test", a.addr)}
-	if v := d.look(context.Background()); !v.hopeless {
+	if v := d.poll(context.Background()); !v.hopeless {
 		t.Errorf("%+v", v)
 	}
 	d.node.Close()
 	d.node.Addrs = []string{b.addr}
-	if v := d.look(context.Background()); !v.hopeless || v.said != b.addr+" is several nodes: n1 and n2" {
+	if v := d.poll(context.Background()); !v.hopeless || v.said != b.addr+" is several nodes: n1 and n2" {
 		t.Errorf("%+v", v)
 	}
 }

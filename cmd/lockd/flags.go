@@ -314,7 +314,7 @@ func unknownCommand(args []string, err error, model *kong.Application) error {
 	return fmt.Errorf("unknown command %s: lockd --help lists them", word)
 }
 
-// selected is the command that was asked for, judged.
+// selected is the command that was asked for, with what is wrong with it.
 func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 	name, rest, _ := strings.Cut(kctx.Command(), " ")
 	switch name {
@@ -346,17 +346,17 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 		return c.Version, nil
 	case "dev":
 		c.Dev.warnings = given.warnings()
-		return &c.Dev, given.judge(c.Dev.check())
+		return &c.Dev, given.withEnviron(c.Dev.check())
 	case "config":
 		if rest == "show" {
 			c.Settings.Show.Node.take(given)
-			return &c.Settings.Show, given.judge(c.Settings.Show.check(kctx, given))
+			return &c.Settings.Show, given.withEnviron(c.Settings.Show.check(kctx, given))
 		}
 		c.Settings.Check.Node.take(given)
-		return &c.Settings.Check, given.judge(c.Settings.Check.Node.check())
+		return &c.Settings.Check, given.withEnviron(c.Settings.Check.Node.check())
 	}
 	c.Serve.take(given)
-	return &c.Serve, given.judge(c.Serve.check())
+	return &c.Serve, given.withEnviron(c.Serve.check())
 }
 
 // asker is a command that asks a cluster.
@@ -371,8 +371,10 @@ func asClient(cmd asker, given *settings, check func() error) (command, error) {
 	return cmd, check()
 }
 
-// judge joins what is wrong with the settings of a node with what is wrong with the environment.
-func (s *settings) judge(err error) error { return errors.Join(append(misspelt(s.environ), err)...) }
+// withEnviron joins what is wrong with the settings of a node with what is wrong with the environment.
+func (s *settings) withEnviron(err error) error {
+	return errors.Join(append(misspelt(s.environ), err)...)
+}
 
 // each are the errors that were joined to one.
 func each(err error) (list []error) {
@@ -413,7 +415,7 @@ func (c *serveCmd) check() error {
 	return errors.Join(c.checkConsole(), c.modeFlags.check(c.Advertise, c.SentinelListen))
 }
 
-// checkAddrs judges the addresses that were given.
+// checkAddrs checks the addresses that were given.
 func (c *serveCmd) checkAddrs() error {
 	var problems []error
 	if len(c.Listen)+len(given(c.TLSListen)) == 0 {
@@ -441,7 +443,7 @@ func (c *serveCmd) checkAddrs() error {
 	return errors.Join(problems...)
 }
 
-// checkClients judges --maxclients as Redis judges the setting.
+// checkClients checks --maxclients as Redis checks the setting.
 func (c *serveCmd) checkClients() error {
 	if c.Maxclients < 0 || c.Maxclients > clientsFlagMax {
 		return usagef("--maxclients %d is not between 1 and %d", c.Maxclients, int64(clientsFlagMax))

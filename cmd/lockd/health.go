@@ -14,6 +14,7 @@ import (
 
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
+	"lockd/internal/locks"
 	"lockd/resp"
 )
 
@@ -147,15 +148,6 @@ func isTerminal(w io.Writer) bool {
 
 var errMembersAnswer = errors.New("the answer to LOCKD MEMBERS is not as expected: is it a node of lockd?")
 
-// memberState is a member as LOCKD MEMBERS tells of it.
-type memberState struct {
-	id, peer, role, suffrage, state string
-	clients                         []string
-	applied                         int64
-	level, lowest, highest          int64 // 0: unknown
-	version                         string
-}
-
 // The words of LOCKD MEMBERS that count.
 const (
 	roleLeader    = "leader"
@@ -164,25 +156,10 @@ const (
 )
 
 // readMembers reads what LOCKD MEMBERS has answered.
-func readMembers(r resp.Reply) (members []memberState, err error) {
-	if r.Kind != resp.KindArray {
+func readMembers(r resp.Reply) ([]locks.Member, error) {
+	members, err := locks.ParseMembers(r)
+	if r.Kind != resp.KindArray || err != nil {
 		return nil, errMembersAnswer
-	}
-	for _, m := range r.Elems {
-		if m.Kind != resp.KindMap {
-			return nil, errMembersAnswer
-		}
-		s := memberState{
-			id: memberField(m, "id").Str, peer: memberField(m, "peer").Str, role: memberField(m, "role").Str,
-			suffrage: memberField(m, "suffrage").Str, state: memberField(m, "state").Str,
-			applied: memberField(m, "applied").Int, version: memberField(m, "version").Str,
-			level: memberField(m, "level").Int, lowest: memberField(m, "lowest").Int,
-			highest: memberField(m, "highest").Int,
-		}
-		for _, addr := range memberField(m, "clients").Elems {
-			s.clients = append(s.clients, addr.Str)
-		}
-		members = append(members, s)
 	}
 	return members, nil
 }
@@ -197,17 +174,17 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 	members, err := readMembers(r)
 	most := int64(0)
 	for _, m := range members {
-		most = max(most, m.applied)
+		most = max(most, m.Applied)
 	}
 	for _, m := range members {
-		row := []string{m.id, m.role, m.suffrage, m.state, "-", "-", m.peer, strings.Join(m.clients, ","), "", "", m.version}
-		if m.state == stateUp {
-			row[4], row[5] = strconv.FormatInt(m.applied, 10), strconv.FormatInt(most-m.applied, 10)
+		row := []string{m.ID, m.Role, m.Suffrage, m.State, "-", "-", m.Peer, strings.Join(m.Clients, ","), "", "", m.Version}
+		if m.State == stateUp {
+			row[4], row[5] = strconv.FormatInt(m.Applied, 10), strconv.FormatInt(most-m.Applied, 10)
 		}
-		if m.level > 0 {
-			row[columnLevel] = strconv.FormatInt(m.level, 10)
+		if m.Level > 0 {
+			row[columnLevel] = strconv.FormatInt(m.Level, 10)
 		}
-		if m.highest > 0 {
+		if m.Highest > 0 {
 			row[columnCan] = levelsOf(m)
 		}
 		for i := range row {
@@ -222,11 +199,11 @@ func membersTable(r resp.Reply) (*show.Table, error) {
 }
 
 // levelsOf are the levels that a member can do: "1", "1-2".
-func levelsOf(m memberState) string {
-	if m.lowest == m.highest {
-		return strconv.FormatInt(m.highest, 10)
+func levelsOf(m locks.Member) string {
+	if m.Lowest == m.Highest {
+		return strconv.FormatInt(m.Highest, 10)
 	}
-	return fmt.Sprintf("%d-%d", m.lowest, m.highest)
+	return fmt.Sprintf("%d-%d", m.Lowest, m.Highest)
 }
 
 // The columns of membersTable that are a sentence where people read it: they would make the lines too long.
@@ -264,14 +241,4 @@ func saidOfLevels(rows [][]string) string {
 		can[i] = alike[what] + " can do " + what
 	}
 	return "level " + rows[0][columnLevel] + " is in force; " + strings.Join(can, "; ")
-}
-
-// memberField is a value of a map; nil if there is none.
-func memberField(m resp.Reply, name string) resp.Reply {
-	for i := 0; i+1 < len(m.Elems); i += 2 {
-		if m.Elems[i].Str == name {
-			return m.Elems[i+1]
-		}
-	}
-	return resp.Nil()
 }

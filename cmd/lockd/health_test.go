@@ -81,7 +81,7 @@ func TestMembersOfOthers(t *testing.T) {
 			t.Errorf("%v is taken for members", r)
 		}
 	}
-	table, err := membersTable(resp.Array(resp.Map(resp.Bulk("id"), resp.Bulk("\x1b[2J x"), resp.Bulk("applied"))))
+	table, err := membersTable(resp.Array(resp.Map(resp.Bulk("id"), resp.Bulk("\x1b[2J x"))))
 	if err != nil || table.Rows[0][0] != show.Escape("\x1b[2J x") || table.Rows[0][1] != "-" {
 		t.Errorf("%v, %v", table, err)
 	}

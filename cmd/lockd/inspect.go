@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -96,12 +97,7 @@ func inspected(in *cluster.Inspection) []string {
 
 func suffrage(s raft.Server) string { return strings.ToLower(s.Suffrage.String()) }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none yet"
-	}
-	return s
-}
+func orNone(s string) string { return cmp.Or(s, "none yet") }
 
 func kinds(of map[string]int) string {
 	var parts []string

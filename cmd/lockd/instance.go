@@ -24,8 +24,7 @@ import (
 	"lockd/resp/server"
 )
 
-// The joints of the house: each interface lives with its user, and here is who
-// implements it.
+// Each interface lives with its user; here is what implements it.
 var (
 	_ server.Backend    = (*cluster.Node)(nil)
 	_ server.Backend    = (*cluster.Sentinel)(nil)
@@ -40,7 +39,7 @@ var (
 // after which Kubernetes kills.
 const (
 	clientsStopMax = 15 * time.Second // clients get the answers they wait for
-	nodeStopMax    = 10 * time.Second // leadership is handed over, and what is in flight settles
+	nodeStopMax    = 10 * time.Second // leadership is handed over, and what is in flight ends
 )
 
 // instance is one running node: a server over a cluster node over a machine.

@@ -115,7 +115,7 @@ func (c *serveCmd) warnOfOwnAddress(log *slog.Logger) {
 	}
 	reached := c.PeerListen
 	if host, port, err := net.SplitHostPort(reached); err == nil && ipOf(host).IsUnspecified() {
-		listedHost, _, _ := net.SplitHostPort(listed) // mayReach has judged it
+		listedHost, _, _ := net.SplitHostPort(listed) // mayReach has checked it
 		reached = net.JoinHostPort(listedHost, port)
 	}
 	log.Warn("the others will not reach this node: its entry in --cluster is another address than the one at which it "+

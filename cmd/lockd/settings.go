@@ -23,7 +23,7 @@ type settings struct {
 	file    *configFile // nil: there is none, or nobody has asked yet
 
 	origins  map[string]string // of the values that were found, by flag
-	leftOut  map[string]bool   // flags whose values here are no good, and were told of
+	leftOut  map[string]bool   // flags whose values here are no good, and were reported
 	problems []error           // with those
 }
 
@@ -130,7 +130,7 @@ func (s *settings) located(err error) error {
 	return fmt.Errorf("%w (from %s)", err, s.origins[m[1]])
 }
 
-// leaveOut writes down an error about a value that was found here, so that the rest can be judged
+// leaveOut writes down an error about a value that was found here, so that the rest can be checked
 // without it. It reports false if the error is none of those.
 func (s *settings) leaveOut(err error) bool {
 	m := flagAtBegin.FindStringSubmatch(err.Error())

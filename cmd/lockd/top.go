@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"lockd/cmd/lockd/top"
-	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 // topCmd watches the locks of a cluster in a terminal.
@@ -38,34 +38,34 @@ func (c *topCmd) check() error {
 
 // run shows the picture, or prints it once.
 func (c *topCmd) run(ctx context.Context, stdout, _ io.Writer) error {
-	looker := &top.Looker{Cluster: c.cluster("lockd-top")}
+	poller := &top.Poller{Cluster: c.cluster("lockd-top")}
 	if c.Once {
-		return c.once(ctx, looker, stdout)
+		return c.once(ctx, poller, stdout)
 	}
 	f, ok := stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) || os.Getenv("TERM") == "dumb" {
 		return usagef("top needs a terminal: --once prints one picture as text, lockd locks list a table")
 	}
 	forcer := c.cluster("lockd-top")
-	err := top.Run(ctx, top.New(c.Interval, c.Count), looker, forcer)
-	var refused locks.ServerError
+	err := top.Run(ctx, top.New(c.Interval, c.Count), poller, forcer)
+	var refused resp.Error
 	if errors.As(err, &refused) {
 		return refusedError(string(refused))
 	}
 	return err
 }
 
-func (c *topCmd) once(ctx context.Context, looker *top.Looker, stdout io.Writer) error {
+func (c *topCmd) once(ctx context.Context, poller *top.Poller, stdout io.Writer) error {
 	m := top.New(0, c.Count)
-	look, err := looker.Look(ctx, m.Ask())
-	var refused locks.ServerError
+	snapshot, err := poller.Poll(ctx, m.Ask())
+	var refused resp.Error
 	switch {
 	case errors.As(err, &refused):
 		return refusedError(string(refused))
 	case err != nil:
 		return fmt.Errorf("no server answers: %w", err)
 	}
-	m.Looked(look)
+	m.Update(snapshot)
 	_, err = io.WriteString(stdout, strings.Join(m.Picture(outputWidth(stdout), time.Now()), "\n")+"\n")
 	return err
 }

@@ -90,7 +90,7 @@ func (c *Cluster) ask(ctx context.Context, args []string) (resp.Reply, error) {
 
 // refusal makes a reply of an error that is one.
 func refusal(err error) (resp.Reply, error) {
-	var said AnswerError
+	var said resp.Error
 	if errors.As(err, &said) {
 		return resp.Err(string(said)), nil
 	}
@@ -156,12 +156,7 @@ type Conn struct {
 	in   *bufio.Reader
 }
 
-// AnswerError is an error that a node has answered.
-type AnswerError string
-
-func (e AnswerError) Error() string { return string(e) }
-
-// Dial connects to one node and greets it. The error is an AnswerError if the node refuses that. Any
+// Dial connects to one node and greets it. The error is a resp.Error if the node refuses that. Any
 // goroutine may call it.
 func (c *Cluster) Dial(ctx context.Context, addr string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectMax)
@@ -179,7 +174,7 @@ func (c *Cluster) Greet(ctx context.Context, conn net.Conn) (*Conn, error) {
 	for _, args := range c.greetings() {
 		r, err := made.Do(ctx, args...)
 		if err == nil && r.IsErr() {
-			err = AnswerError(r.Str)
+			err = resp.Error(r.Str)
 		}
 		if err != nil {
 			made.Close()

@@ -9,13 +9,8 @@ import (
 	"lockd/resp"
 )
 
-// ServerError is an error that the server has answered, with its code.
-type ServerError string
-
-func (e ServerError) Error() string { return string(e) }
-
 // ParseList reads the answer to LOCKS LIST, and so do the functions below those to their commands: of
-// RESP3, or of RESP2, whose maps are flat arrays. The error is a ServerError if the answer is one.
+// RESP3, or of RESP2, whose maps are flat arrays. The error is a resp.Error if the answer is one.
 func ParseList(r resp.Reply) ([]Lock, error) {
 	p := parser{command: "LOCKS LIST"}
 	list := parseEach(&p, r, (*parser).lock)
@@ -123,7 +118,7 @@ func parseEach[T any](p *parser, r resp.Reply, one func(*parser, resp.Reply) T) 
 	case r.Kind == resp.KindNone || r.IsNil():
 		return nil
 	case r.IsErr():
-		p.err = ServerError(r.Str)
+		p.err = resp.Error(r.Str)
 		return nil
 	case r.Kind != resp.KindArray:
 		p.fail("there is no array")
@@ -142,7 +137,7 @@ type fields map[string]resp.Reply
 func (p *parser) fields(r resp.Reply) fields {
 	switch {
 	case r.IsErr():
-		p.err = ServerError(r.Str)
+		p.err = resp.Error(r.Str)
 		return nil
 	case r.Kind != resp.KindMap && r.Kind != resp.KindArray || len(r.Elems)%2 != 0:
 		p.fail("there is no map")

@@ -143,12 +143,12 @@ func TestParseWhatIsNoAnswer(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %s", tt.reply, err, tt.want)
 		}
-		var said ServerError
+		var said resp.Error
 		if errors.As(err, &said) != (tt.reply.IsErr() || tt.want == "ERR x") {
 			t.Errorf("%v: %T", tt.reply, err)
 		}
 	}
-	if _, err := ParseInfo("k", resp.Err("NOPERM")); err != ServerError("NOPERM") {
+	if _, err := ParseInfo("k", resp.Err("NOPERM")); err != resp.Error("NOPERM") {
 		t.Error(err)
 	}
 	if _, err := ParseHistory(resp.Int(1)); err == nil {

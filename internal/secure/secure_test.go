@@ -332,15 +332,15 @@ func TestWatch(t *testing.T) {
 
 		cert, key := ca.Issue(t, 2*month, "lockd")
 		write(t, p.Cert, cert)
-		time.Sleep(lookEvery)
+		time.Sleep(pollEvery)
 		synctest.Wait()
 		write(t, p.Key, key) // in the middle of being written they are not told of
-		time.Sleep(lookEvery)
+		time.Sleep(pollEvery)
 		synctest.Wait()
 		if s.Current() != old {
 			t.Error("it has taken what may not be all")
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(pollEvery)
 		synctest.Wait()
 		if s.Current() == old || log.count("level=WARN") != 0 {
 			t.Errorf("new certificates are not taken, or told of:\n%s", &log.text)

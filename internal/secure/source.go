@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// lookEvery is how often the files are looked at. What is new is taken when it has been seen twice:
+	// pollEvery is how often the files are read. What is new is taken when it has been seen twice:
 	// a certificate and its key are not written at one instant.
-	lookEvery = 5 * time.Second
+	pollEvery = 5 * time.Second
 	// expiryWarned is how long before its end a certificate is warned of, each expiryWarnedEvery.
 	expiryWarned      = 14 * 24 * time.Hour
 	expiryWarnedEvery = 24 * time.Hour
@@ -27,7 +27,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	taken  [sha256.Size]byte // the sum of what was tried last, good or bad
-	seen   [sha256.Size]byte // of what was there at the last look
+	seen   [sha256.Size]byte // of what was there at the last reading
 	warned map[string]time.Time
 }
 
@@ -47,13 +47,13 @@ func (s *Source) Current() *Material { return s.now.Load() }
 
 // Watch follows the files until ctx ends, and warns of certificates that expire soon.
 func (s *Source) Watch(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		s.warn(time.Now())
 		select {
 		case <-ticker.C:
-			s.look(false)
+			s.update(false)
 		case <-ctx.Done():
 			return
 		}
@@ -62,16 +62,16 @@ func (s *Source) Watch(ctx context.Context) {
 
 // Reload reads the files again at once, and reports whether they are in force now. Where they are no good the former
 // ones stay, and the log says why.
-func (s *Source) Reload() bool { return s.look(true) }
+func (s *Source) Reload() bool { return s.update(true) }
 
-// look reports whether the files were read, and are good.
-func (s *Source) look(asked bool) bool {
+// update reads the files, and reports whether they are in force now: asked for, or because they have changed.
+func (s *Source) update(asked bool) bool {
 	m, sum, err := s.files.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	settled := sum == s.seen
+	unchanged := sum == s.seen
 	s.seen = sum
-	if !asked && (sum == s.taken || !settled) {
+	if !asked && (sum == s.taken || !unchanged) {
 		return false
 	}
 	s.taken = sum
@@ -90,13 +90,13 @@ func (s *Source) look(asked bool) bool {
 	return true
 }
 
-// warn tells of each certificate that expires soon, once a day.
+// warn logs each certificate that expires soon, once a day.
 func (s *Source) warn(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.Current().Certificates() {
-		last, told := s.warned[c.What]
-		if c.Left(now) > expiryWarned || told && now.Sub(last) < expiryWarnedEvery {
+		last, warned := s.warned[c.What]
+		if c.Left(now) > expiryWarned || warned && now.Sub(last) < expiryWarnedEvery {
 			continue
 		}
 		s.warned[c.What] = now

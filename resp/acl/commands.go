@@ -67,8 +67,8 @@ func (c *Commands) add(spec *resp.Spec, parent *Command) *Command {
 	return cmd
 }
 
-// Lookup finds a command by its name in any case, a subcommand as "config|get"; nil if there is none.
-func (c *Commands) Lookup(name string) *Command {
+// lookup finds a command by its name in any case, a subcommand as "config|get"; nil if there is none.
+func (c *Commands) lookup(name string) *Command {
 	if cmd := c.byName[name]; cmd != nil {
 		return cmd
 	}
@@ -81,11 +81,11 @@ func (c *Commands) Of(spec *resp.Spec) *Command { return c.byName[spec.Name] }
 // Called finds what a call names, a subcommand where there is one; nil if there is none. It does not
 // check the number of arguments.
 func (c *Commands) Called(args resp.Args) *Command {
-	cmd := c.Lookup(args[0])
+	cmd := c.lookup(args[0])
 	if cmd == nil || len(cmd.subs) == 0 || len(args) < 2 {
 		return cmd
 	}
-	return c.Lookup(args[0] + "|" + args[1])
+	return c.lookup(args[0] + "|" + args[1])
 }
 
 // In lists the names of the commands of a category.

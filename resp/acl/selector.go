@@ -155,9 +155,9 @@ func (s *selector) setCommand(known *Commands, rule string) error {
 		s.note(allow, name)
 		return nil
 	}
-	cmd := known.Lookup(name)
+	cmd := known.lookup(name)
 	if of, first, isSub := cutLast(name); allow && isSub {
-		container := known.Lookup(of)
+		container := known.lookup(of)
 		switch {
 		case container == nil:
 			return errUnknown

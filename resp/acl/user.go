@@ -113,26 +113,20 @@ func (u *User) With(known *Commands, rules []string) (*User, error) {
 	return next, nil
 }
 
-// Lenient is With, but leaves out what cannot be: rules about commands that this node does not have. An
-// error is what is otherwise wrong with the first such rule.
-func (u *User) Lenient(known *Commands, rules []string) (*User, error) {
-	rules, err := merge(rules)
+// Read makes a user of a name and of what Text has said of him. Rules about commands that are not known
+// are left out; an error says what else is wrong with the first rule that is.
+func Read(known *Commands, name, text string) (*User, error) {
+	rules, err := merge(strings.Split(text, " "))
 	if err != nil {
 		return nil, err
 	}
-	next := u.clone()
+	u := New(known, name)
 	for _, rule := range rules {
-		if why := next.apply(known, rule); why != nil && why != errUnknown && err == nil {
+		if why := u.apply(known, rule); why != nil && why != errUnknown && err == nil {
 			err = why
 		}
 	}
-	return next.written(), err
-}
-
-// Read makes a user of a name and of what Text has said of him. Rules about commands that are not known
-// are left out; an error says what else is wrong.
-func Read(known *Commands, name, text string) (*User, error) {
-	return New(known, name).Lenient(known, strings.Split(text, " "))
+	return u.written(), err
 }
 
 // merge joins the arguments of a selector that stands in several, as Redis does.

@@ -79,7 +79,7 @@ func (u *Users) Bytes() int { return u.bytes }
 func (u *Users) Text() string {
 	var b strings.Builder
 	for _, user := range u.list {
-		b.WriteString(user.Line())
+		b.WriteString(user.line())
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -102,14 +102,14 @@ func ReadUsers(known *Commands, text string) (*Users, error) {
 	return usersOf(known, users), nil
 }
 
-// Line is a user as ACL LIST and the file of users show it.
-func (u *User) Line() string { return "user " + u.Name + " " + u.Text() }
+// line is a user as ACL LIST and the file of users show it.
+func (u *User) line() string { return "user " + u.Name + " " + u.Text() }
 
 // List is the answer of ACL LIST.
 func (u *Users) List() resp.Reply {
 	lines := make([]string, len(u.list))
 	for i, user := range u.list {
-		lines[i] = user.Line()
+		lines[i] = user.line()
 	}
 	return resp.Bulks(lines...)
 }

@@ -88,16 +88,16 @@ const redisVersion = "7.2.4"
 // databases is how many a standalone server has.
 const databases = 16
 
-// parseDB reads the number of a database as SELECT does; the reply is an error, or zero.
-func (p *Profile) parseDB(text string) (int, resp.Reply) {
+// parseDB reads the number of a database as SELECT does.
+func (p *Profile) parseDB(text string) (int, error) {
 	n, ok := resp.ParseInt(text)
 	switch {
 	case !ok:
-		return 0, resp.Err(resp.ErrNotInteger)
+		return 0, resp.Error(resp.ErrNotInteger)
 	case n > 1<<31-1 || n < -1<<31:
-		return 0, resp.Err("ERR value is out of range, value must between -2147483648 and 2147483647")
+		return 0, resp.Error("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case n < 0 || n >= int64(p.databases):
-		return 0, resp.Err(p.noDatabase)
+		return 0, resp.Error(p.noDatabase)
 	}
-	return int(n), resp.Reply{}
+	return int(n), nil
 }

@@ -148,7 +148,7 @@ func aclCat(s *session, args resp.Args) resp.Reply {
 	case 3:
 		category := acl.CategoryNamed(args[2])
 		if category == 0 {
-			return resp.Err("ERR Unknown category '" + cut(args[2], 128) + "'")
+			return resp.Err("ERR Unknown category '" + cut(args[2]) + "'")
 		}
 		return resp.Bulks(s.srv.index.known.In(category)...)
 	}

@@ -81,10 +81,10 @@ func clientSetInfo(s *session, args resp.Args) resp.Reply {
 	field, value := args[2], args[3]
 	isName := resp.Is(field, "LIB-NAME")
 	if !isName && !resp.Is(field, "LIB-VER") {
-		return resp.Err("ERR Unrecognized option '" + cut(field, 128) + "'")
+		return resp.Err("ERR Unrecognized option '" + cut(field) + "'")
 	}
 	if !printable(value) {
-		return resp.Err("ERR " + cut(field, 128) + " cannot contain spaces, newlines or special characters.")
+		return resp.Err("ERR " + cut(field) + " cannot contain spaces, newlines or special characters.")
 	}
 	if isName {
 		s.names.set(&s.names.libName, value)
@@ -264,25 +264,25 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 		if len(rest) < 2 {
 			return resp.Err(resp.ErrSyntax)
 		}
-		if fail := filter.option(s, rest[0], rest[1]); fail.IsErr() {
-			return fail
+		if err := filter.option(s, rest[0], rest[1]); err != nil {
+			return resp.Fail(err)
 		}
 	}
 	return resp.Int(int64(s.killAll(&filter)))
 }
 
-func (f *killFilter) option(s *session, word, value string) resp.Reply {
+func (f *killFilter) option(s *session, word, value string) error {
 	switch lower(word) {
 	case "id":
 		n, ok := resp.ParseInt(value)
 		if !ok || n < 1 {
-			return resp.Err("ERR client-id should be greater than 0")
+			return resp.Error("ERR client-id should be greater than 0")
 		}
 		f.id = n
 	case "type":
 		class, ok := clientType(value)
 		if !ok {
-			return resp.Err("ERR Unknown client type '" + value + "'")
+			return resp.Error("ERR Unknown client type '" + value + "'")
 		}
 		f.class = class
 	case "addr":
@@ -291,17 +291,17 @@ func (f *killFilter) option(s *session, word, value string) resp.Reply {
 		f.laddr = value
 	case "user":
 		if f.user = value; s.all.Get(value) == nil {
-			return resp.Err("ERR No such user '" + value + "'")
+			return resp.Error("ERR No such user '" + value + "'")
 		}
 	case "skipme":
 		if !resp.Is(value, "YES") && !resp.Is(value, "NO") {
-			return resp.Err(resp.ErrSyntax)
+			return resp.Error(resp.ErrSyntax)
 		}
 		f.skipMe = resp.Is(value, "YES")
 	default:
-		return resp.Err(resp.ErrSyntax)
+		return resp.Error(resp.ErrSyntax)
 	}
-	return resp.Reply{}
+	return nil
 }
 
 // killAll closes the clients that match; the one that asks gets its answer first.

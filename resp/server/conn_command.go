@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/resp"
@@ -76,40 +77,40 @@ func commandDocs(s *session, args resp.Args) resp.Reply {
 }
 
 // keysOf finds the keys of the command given as an argument.
-func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, resp.Reply) {
+func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, error) {
 	spec := s.srv.index.lookup(call[0])
 	if spec == nil {
-		return nil, nil, resp.Err("ERR Invalid command specified")
+		return nil, nil, resp.Error("ERR Invalid command specified")
 	}
 	leaf, fail := spec.Check(call)
 	if leaf == nil {
 		if strings.HasPrefix(fail.Str, "ERR unknown subcommand") {
-			return nil, nil, resp.Err("ERR Invalid command specified")
+			return nil, nil, resp.Error("ERR Invalid command specified")
 		}
-		return nil, nil, resp.Err("ERR Invalid number of arguments specified for command")
+		return nil, nil, resp.Error("ERR Invalid number of arguments specified for command")
 	}
 	if leaf.Keys == resp.NoKeys {
-		return nil, nil, resp.Err("ERR The command has no key arguments")
+		return nil, nil, resp.Error("ERR The command has no key arguments")
 	}
 	keys, ok := leaf.Keys.Of(call)
 	if !ok {
-		return nil, nil, resp.Err("ERR Invalid arguments specified for command")
+		return nil, nil, resp.Error("ERR Invalid arguments specified for command")
 	}
-	return leaf, keys, resp.Reply{}
+	return leaf, keys, nil
 }
 
 func commandGetKeys(s *session, args resp.Args) resp.Reply {
-	_, keys, fail := s.keysOf(args[2:])
-	if fail.IsErr() {
-		return fail
+	_, keys, err := s.keysOf(args[2:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	return resp.Bulks(keys...)
 }
 
 func commandGetKeysAndFlags(s *session, args resp.Args) resp.Reply {
-	spec, keys, fail := s.keysOf(args[2:])
-	if fail.IsErr() {
-		return fail
+	spec, keys, err := s.keysOf(args[2:])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	elems := make([]resp.Reply, len(keys))
 	for i, key := range keys {
@@ -128,14 +129,7 @@ func commandList(s *session, args resp.Args) resp.Reply {
 		keep = func(*resp.Spec) bool { return false }
 	case resp.Is(args[3], "ACLCAT"):
 		want := "@" + lower(args[4])
-		keep = func(spec *resp.Spec) bool {
-			for _, c := range describe.Categories(spec) {
-				if c == want {
-					return true
-				}
-			}
-			return false
-		}
+		keep = func(spec *resp.Spec) bool { return slices.Contains(describe.Categories(spec), want) }
 	case resp.Is(args[3], "PATTERN"):
 		keep = func(spec *resp.Spec) bool { return globOne(args[4], spec.Name) }
 	default:

@@ -61,8 +61,8 @@ func hello(s *session, args resp.Args) resp.Reply {
 	for len(rest) > 0 {
 		switch {
 		case resp.Is(rest[0], "AUTH") && len(rest) >= 3:
-			if fail := s.login(args[0], rest[1], rest[2]); fail.IsErr() {
-				return fail
+			if err := s.login(args[0], rest[1], rest[2]); err != nil {
+				return resp.Fail(err)
 			}
 			rest = rest[3:]
 		case resp.Is(rest[0], "SETNAME") && len(rest) >= 2:
@@ -111,27 +111,26 @@ func auth(s *session, args resp.Args) resp.Reply {
 		return resp.Err("ERR AUTH <password> called without any password configured for the default user. Are you " +
 			"sure your configuration is correct?")
 	}
-	if fail := s.login(args[0], user, password); fail.IsErr() {
-		return fail
+	if err := s.login(args[0], user, password); err != nil {
+		return resp.Fail(err)
 	}
 	return resp.OK()
 }
 
-// login judges a user and his password, and makes the session his. The reply is an error, or zero.
-// command is the word by which they came.
-func (s *session) login(command, user, password string) resp.Reply {
+// login checks a user and his password, and makes the session his. command is the word by which they came.
+func (s *session) login(command, user, password string) error {
 	from, now := s.conn.RemoteAddr(), s.srv.clock()
 	if wait := s.srv.guesses.Wait(from, now); wait > 0 {
-		return resp.Errf("%s%d s", resp.ErrWrongPassMax, int64((wait+time.Second-1)/time.Second))
+		return resp.Errorf("%s%d s", resp.ErrWrongPassMax, int64((wait+time.Second-1)/time.Second))
 	}
 	if s.authenticate(command, user, password) {
-		return resp.Reply{}
+		return nil
 	}
 	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.Wrong(from, now)
 	s.srv.guessing.tell("a client gave a wrong password", "addr", from.String(),
 		"user", user[:min(len(user), loggedNameBytesMax)])
-	return resp.Err(resp.ErrWrongPass)
+	return resp.Error(resp.ErrWrongPass)
 }
 
 // authenticate makes the session a user's if the password is his. command is the word by which it came.
@@ -198,9 +197,9 @@ func reset(s *session, _ resp.Args) resp.Reply {
 }
 
 func selectDB(s *session, args resp.Args) resp.Reply {
-	db, fail := s.srv.profile.parseDB(args[1])
-	if fail.IsErr() {
-		return fail
+	db, err := s.srv.profile.parseDB(args[1])
+	if err != nil {
+		return resp.Fail(err)
 	}
 	s.db.Store(int32(db))
 	return resp.OK()

@@ -227,8 +227,8 @@ func (q *queued) selected(p *Profile) (db int, ok bool) {
 	if q.of.act == nil || !q.of.act.selects || q.denied != "" {
 		return 0, false
 	}
-	db, fail := p.parseDB(q.args[1])
-	return db, !fail.IsErr()
+	db, err := p.parseDB(q.args[1])
+	return db, err == nil
 }
 
 // runData has the backend run the data commands. A transaction without any still
@@ -243,7 +243,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 	}
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
-	s.heardFrom(res)
+	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	return res
 }

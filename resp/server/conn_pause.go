@@ -66,7 +66,7 @@ func (p *pause) hold(all bool, until, now time.Time) {
 	if until.After(p.until) {
 		p.until = until
 	}
-	p.tell()
+	p.notify()
 	p.active.Store(true)
 }
 
@@ -76,17 +76,18 @@ func (p *pause) lift() {
 	defer p.mu.Unlock()
 	p.until = time.Time{}
 	p.active.Store(false)
-	p.tell()
+	p.notify()
 }
 
-func (p *pause) tell() {
+// notify has waiting commands ask again. mu is held.
+func (p *pause) notify() {
 	if p.changed != nil {
 		close(p.changed)
 	}
 	p.changed = make(chan struct{})
 }
 
-// holds says how long a command must wait, and what tells of a change; 0: not at all.
+// holds says how long a command must wait, and what is closed when the pause changes; 0: not at all.
 func (p *pause) holds(writes bool, now time.Time) (left time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

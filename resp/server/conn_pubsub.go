@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,13 +76,14 @@ type subscriptions struct {
 
 // kind is one of the three ways to subscribe: the same commands under other names.
 type kind struct {
-	at          int // in subscriptions.names
-	word        string
-	leaveWord   string
-	nameMax     int
-	tooLong     string
-	others      []int // kinds that the count in a confirmation adds up
-	add, remove func(*Hub, string, *session) bool
+	at        int // in subscriptions.names
+	word      string
+	leaveWord string
+	nameMax   int
+	tooLong   string
+	others    []int                             // kinds that the count in a confirmation adds up
+	add       func(*Hub, string, *session) bool // false: there are too many
+	remove    func(*Hub, string, *session)
 }
 
 var (
@@ -89,17 +91,17 @@ var (
 		tooLong: "ERR channel name is too long",
 		others:  []int{0, 1},
 		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
-		remove:  func(h *Hub, name string, s *session) bool { h.channels.remove(name, s); return true }}
+		remove:  func(h *Hub, name string, s *session) { h.channels.remove(name, s) }}
 	patternKind = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax,
 		tooLong: "ERR pattern is too long",
 		others:  []int{0, 1},
 		add:     (*Hub).addPattern,
-		remove:  func(h *Hub, name string, s *session) bool { h.removePattern(name, s); return true }}
+		remove:  (*Hub).removePattern}
 	shardKind = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax,
 		tooLong: "ERR channel name is too long",
 		others:  []int{2},
 		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
-		remove:  func(h *Hub, name string, s *session) bool { h.shards.remove(name, s); return true }}
+		remove:  func(h *Hub, name string, s *session) { h.shards.remove(name, s) }}
 	kinds = []*kind{channelKind, patternKind, shardKind}
 )
 
@@ -109,12 +111,8 @@ func (u *subscriptions) count() int {
 
 // sorted lists names in the order in which they were subscribed to.
 func (u *subscriptions) sorted(k *kind) []string {
-	names := make([]string, 0, len(u.names[k.at]))
-	for name := range u.names[k.at] {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(u.names[k.at][a], u.names[k.at][b]) })
-	return names
+	names := u.names[k.at]
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(names[a], names[b]) })
 }
 
 // subscribe answers with one confirmation for each name. An error ends it: what
@@ -122,29 +120,29 @@ func (u *subscriptions) sorted(k *kind) []string {
 func (k *kind) subscribe(s *session, args resp.Args) resp.Reply {
 	s.startPushing()
 	for _, name := range args[1:] {
-		if fail := k.join(s, name); fail.IsErr() {
-			return fail
+		if err := k.join(s, name); err != nil {
+			return resp.Fail(err)
 		}
 		s.confirm(k.confirmation(s, k.word, resp.Bulk(name)))
 	}
 	return resp.Reply{}
 }
 
-func (k *kind) join(s *session, name string) resp.Reply {
+func (k *kind) join(s *session, name string) error {
 	u := &s.subs
 	if _, have := u.names[k.at][name]; have {
-		return resp.Reply{}
+		return nil
 	}
 	if len(name) > k.nameMax {
-		return resp.Err(k.tooLong)
+		return resp.Error(k.tooLong)
 	}
 	name = strings.Clone(name)
 	if !s.hold(len(name) + heldPerSubscription) {
-		return resp.Err(errHeld)
+		return resp.Error(errHeld)
 	}
 	if u.count() >= subscriptionsMax || s.dropped || !k.add(s.srv.hub, name, s) {
 		s.letGo(len(name) + heldPerSubscription)
-		return resp.Err("ERR too many subscriptions")
+		return resp.Error("ERR too many subscriptions")
 	}
 	if u.names[k.at] == nil {
 		u.names[k.at] = map[string]uint64{}
@@ -153,7 +151,7 @@ func (k *kind) join(s *session, name string) resp.Reply {
 	u.names[k.at][name] = u.seq
 	s.srv.hub.enter(s)
 	u.show(s)
-	return resp.Reply{}
+	return nil
 }
 
 // unsubscribe leaves the given names, or all of the kind. With none to leave it

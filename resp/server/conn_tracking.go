@@ -133,9 +133,9 @@ func clientTrackingInfo(s *session, _ resp.Args) resp.Reply {
 	)
 }
 
-// Tell tells a session that tracks of changes, on the connection that it has chosen for that. The
-// hub's lock is held.
-func (s *session) Tell(inv *track.Invalidation) {
+// Invalidate sends an invalidation on the connection that the client has chosen for that. The hub's
+// lock is held.
+func (s *session) Invalidate(inv *track.Invalidation) {
 	to, redirected := s, s.track.Redirect != 0
 	if redirected {
 		if to = s.srv.session(s.track.Redirect); to == nil || to.out.Ends() {
@@ -147,10 +147,10 @@ func (s *session) Tell(inv *track.Invalidation) {
 	case proto >= 3, redirected && to.subscribed():
 		s.srv.hub.push(to, inv.Form(proto))
 	}
-	// A RESP2 client that is in no Pub/Sub mode cannot be told anything.
+	// A RESP2 client outside of Pub/Sub can get no push.
 }
 
-// redirectBroke tells a session that the connection it has chosen is gone. The hub's lock is held.
+// redirectBroke tells a client that the connection it has chosen is gone. The hub's lock is held.
 func (s *session) redirectBroke() {
 	s.track.Broken = true
 	s.showTracking()
@@ -160,11 +160,12 @@ func (s *session) redirectBroke() {
 	}
 }
 
-// tellEarly tells a session that has waited long for an answer what it need not wait for.
-func (h *Hub) tellEarly(s *session) {
+// sendEarly sends a session that has waited long for an answer the invalidations that need not wait
+// for it.
+func (h *Hub) sendEarly(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tracking.TellEarly(&s.track)
+	h.tracking.SendEarly(&s.track)
 }
 
 // shrinkTracking makes the table of tracked keys smaller when its limit was lowered. Between two

@@ -31,13 +31,13 @@
 //	block.go          a command that waits
 //	run.go            a run: commands of a pipeline that the backend takes at once
 //	followed.go       a request of a session that tracks keys
-//	conn_tracking.go  CLIENT TRACKING, and how a session is told of changes
+//	conn_tracking.go  CLIENT TRACKING, and how invalidations reach a client
 //	conn_monitor.go   MONITOR
-//	sightings.go      what sessions do with locks, as LOCKS DOCTOR is told
+//	sightings.go      what sessions do with locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	rights.go         what the session's user may do, and was denied; users as they change
 //	hub.go            who is subscribed to what; messages and pushes
-//	holders.go        locks that clients have taken, and how they are told of their loss
+//	holders.go        locks that clients have taken, and pushes about them
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        what a session is, and who may touch what of it; all that there are
@@ -49,15 +49,15 @@
 // the function that appends replies, and package track tells a session of changes through its Conn;
 // and this:
 //
-//	holders.go -> hub.go         who has lost a lock is told as subscribers are
+//	holders.go -> hub.go         a push about a lock goes the way of a message
 //	hub.go -> rights.go          users have changed
-//	rights.go -> conn_client.go  who was denied something
+//	rights.go -> conn_client.go  the client that was denied something
 //
 // Below are packages that know no session:
 //
 //	describe/  what COMMAND says of rows
 //	stats/     figures
-//	track/     which keys clients cache, and whom to tell
+//	track/     which keys clients cache, and who gets invalidations
 //	access/    wrong passwords, what was denied, and the file of users
 //	witness/   what they do with locks
 //	wire/      bytes that come and go

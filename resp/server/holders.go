@@ -17,12 +17,12 @@ import (
 
 // holders are the locks of whose loss clients of this node get a push. The hub's lock guards them.
 type holders struct {
-	inUse   atomic.Int64       // clients: Publish looks here first
+	inUse   atomic.Int64       // clients: Publish reads it first
 	clients map[int64]*session // who has asked for a lock in RESP3
 	locks   map[lockID][]*holding
 	kept    int            // holdings
 	perDB   [databases]int // those of each database
-	looks   lookOrder
+	checks  checkQueue
 }
 
 // lockID is a lock that a token may have.
@@ -36,7 +36,7 @@ type holding struct {
 	lockID
 	of     *session
 	fence  uint64
-	look   time.Time // when to look how much of the lease is left
+	check  time.Time // when to check how much of the lease is left
 	place  int       // in the order of these
 	warned int64     // the end of the lease of which the client was warned
 }
@@ -82,8 +82,8 @@ func (s *session) asksForLock(cmds []resp.Cmd) {
 	}
 }
 
-// heardFrom notes the entry that an answer came from.
-func (s *session) heardFrom(res resp.Result) {
+// noteIndex notes the entry of the log that an answer came from.
+func (s *session) noteIndex(res resp.Result) {
 	if s.locks.asking {
 		s.locks.seen = max(s.locks.seen, res.Index)
 	}
@@ -113,12 +113,12 @@ func (h *Hub) enterHolders(s *session, asking bool) {
 func (s *session) flushAll() error {
 	err := s.flush()
 	if s.locks.asking {
-		s.srv.hub.tellWaiting(s)
+		s.srv.hub.sendWaiting(s)
 	}
 	return err
 }
 
-func (h *Hub) tellWaiting(s *session) {
+func (h *Hub) sendWaiting(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	form := s.locks.waiting
@@ -169,7 +169,7 @@ func (h *Hub) loseAll(n *resp.LockNews) {
 	if h.holders.perDB[n.DB] == 0 {
 		return
 	}
-	for _, l := range slices.Clone(h.holders.looks) {
+	for _, l := range slices.Clone(h.holders.checks) {
 		if l.db == n.DB {
 			h.lose(l, n.How, n.Script, n.Client)
 		}
@@ -193,7 +193,7 @@ func (h *Hub) hold(index uint64, n *resp.LockNews) {
 		h.holders.add(l)
 	}
 	l.fence = n.Fence
-	h.holders.lookIn(l, n.LeaseMs-n.LeaseMs/3, n.LeaseMs)
+	h.holders.checkIn(l, n.LeaseMs-n.LeaseMs/3, n.LeaseMs)
 }
 
 // isClient reports whether the log speaks of this client: ids begin anew with each process.
@@ -202,11 +202,11 @@ func (s *session) isClient(by resp.Sender) bool {
 	return by != "" && c.ID == uint64(s.id) && c.Node == s.srv.node && c.Addr == s.addr
 }
 
-// lose forgets a lock that was lost, and tells its client, unless that has given it up. mu is held.
+// lose forgets a lock that was lost, and pushes the loss to its client, unless that has given it up. mu is held.
 func (h *Hub) lose(l *holding, how string, script bool, by resp.Sender) {
 	h.holders.remove(l)
 	if !l.of.gaveUp(how, script, by) {
-		h.tellHolder(l, "lock-lost", resp.Bulk(how))
+		h.pushToHolder(l, "lock-lost", resp.Bulk(how))
 	}
 }
 
@@ -222,8 +222,8 @@ func (s *session) gaveUp(how string, script bool, by resp.Sender) bool {
 	return false
 }
 
-// tellHolder pushes to the client that has a lock. mu is held.
-func (h *Hub) tellHolder(l *holding, kind string, what resp.Reply) {
+// pushToHolder pushes to the client that has a lock. mu is held.
+func (h *Hub) pushToHolder(l *holding, kind string, what resp.Reply) {
 	form := resp.Push(
 		resp.Bulk(kind), resp.Bulk(l.key), resp.Bulk(l.token), resp.Int(int64(l.fence)), what,
 	).AppendTo(nil, 3)
@@ -234,11 +234,11 @@ func (h *Hub) tellHolder(l *holding, kind string, what resp.Reply) {
 	}
 }
 
-// lookAtLeases asks the backend for the leases of which a third may be left, and tells their clients
-// so. The janitor calls it, without a lock.
-func (h *Hub) lookAtLeases(b Backend, now time.Time) {
+// checkLeases asks the backend for the leases of which a third may be left, and warns their clients.
+// The janitor calls it, without a lock.
+func (h *Hub) checkLeases(b Backend, now time.Time) {
 	for {
-		due, asked := h.dueLooks(now)
+		due, asked := h.dueChecks(now)
 		if len(due) == 0 {
 			return
 		}
@@ -246,44 +246,44 @@ func (h *Hub) lookAtLeases(b Backend, now time.Time) {
 		h.mu.Lock()
 		for i, l := range due {
 			if l.of.locks.list[l.lockID] == l && l.fence == asked[i].Fence {
-				h.tellLease(l, &leases[i])
+				h.takeLease(l, &leases[i])
 			}
 		}
 		h.mu.Unlock()
 	}
 }
 
-// dueLooks takes some of the holdings that are to be looked at by now.
-func (h *Hub) dueLooks(now time.Time) (due []*holding, asked []resp.HeldLock) {
+// dueChecks takes some of the holdings that are to be checked by now.
+func (h *Hub) dueChecks(now time.Time) (due []*holding, asked []resp.HeldLock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for looks := &h.holders.looks; len(due) < looksAtOnceMax && len(*looks) > 0; {
-		l := (*looks)[0]
-		if l.look.After(now) {
+	for checks := &h.holders.checks; len(due) < leaseChecksAtOnceMax && len(*checks) > 0; {
+		l := (*checks)[0]
+		if l.check.After(now) {
 			break
 		}
 		due = append(due, l)
 		asked = append(asked, resp.HeldLock{DB: l.db, Key: l.key, Token: l.token, Fence: l.fence})
-		h.holders.lookIn(l, math.MaxInt64, 0)
+		h.holders.checkIn(l, math.MaxInt64, 0)
 	}
 	return due, asked
 }
 
-// tellLease tells the client of a lock what has become of its lease. mu is held.
-func (h *Hub) tellLease(l *holding, lease *resp.Lease) {
+// takeLease takes what has become of a lease: the client gets a push about it, or it is checked again. mu is held.
+func (h *Hub) takeLease(l *holding, lease *resp.Lease) {
 	third := lease.LeaseMs / 3
 	switch {
 	case !lease.Held: // the entries that ended it were in a snapshot, or its end is about to be published
 		h.lose(l, lease.How, lease.Script, lease.Client)
 	case lease.LeaseMs < 0:
 	case lease.LeftMs > third:
-		h.holders.lookIn(l, lease.LeftMs-third, lease.LeaseMs)
+		h.holders.checkIn(l, lease.LeftMs-third, lease.LeaseMs)
 	default:
 		if l.warned != lease.Until {
 			l.warned = lease.Until
-			h.tellHolder(l, "lock-expiring", resp.Int(lease.LeftMs))
+			h.pushToHolder(l, "lock-expiring", resp.Int(lease.LeftMs))
 		}
-		h.holders.lookIn(l, lease.LeftMs, lease.LeaseMs)
+		h.holders.checkIn(l, lease.LeftMs, lease.LeaseMs)
 	}
 }
 
@@ -295,7 +295,7 @@ func (h *holders) add(l *holding) {
 		l.of.locks.list = map[lockID]*holding{}
 	}
 	l.of.locks.list[l.lockID] = l
-	heap.Push(&h.looks, l)
+	heap.Push(&h.checks, l)
 }
 
 func (h *holders) remove(l *holding) {
@@ -306,50 +306,50 @@ func (h *holders) remove(l *holding) {
 		delete(h.locks, l.lockID)
 	}
 	delete(l.of.locks.list, l.lockID)
-	heap.Remove(&h.looks, l.place)
+	heap.Remove(&h.checks, l.place)
 }
 
-// lookIn has a lease looked at after some time: not so soon that a clock which stands still makes
+// checkIn has a lease checked after some time: not so soon that a clock which stands still makes
 // much work, and not so late that a lease which somebody has cut short is over long before.
-func (h *holders) lookIn(l *holding, ms, leaseMs int64) {
-	ms = min(max(ms, leaseMs/looksPerLease), lookAgainMax.Milliseconds())
-	l.look = l.of.srv.clock().Add(time.Duration(ms) * time.Millisecond)
-	heap.Fix(&h.looks, l.place)
+func (h *holders) checkIn(l *holding, ms, leaseMs int64) {
+	ms = min(max(ms, leaseMs/leaseChecksPerLease), leaseCheckEveryMax.Milliseconds())
+	l.check = l.of.srv.clock().Add(time.Duration(ms) * time.Millisecond)
+	heap.Fix(&h.checks, l.place)
 }
 
-// lookAtAll has all leases looked at in the janitor's next round.
-func (h *holders) lookAtAll() {
-	for _, l := range h.looks {
-		l.look = time.Time{} // which leaves a heap one
+// checkAll has all leases checked in the janitor's next round.
+func (h *holders) checkAll() {
+	for _, l := range h.checks {
+		l.check = time.Time{} // which leaves a heap one
 	}
 }
 
-// lookOrder is a heap of holdings: the first is the one to be looked at next.
-type lookOrder []*holding
+// checkQueue is a heap of holdings: the first is the one to be checked next.
+type checkQueue []*holding
 
 // Len implements heap.Interface.
-func (o lookOrder) Len() int { return len(o) }
+func (q checkQueue) Len() int { return len(q) }
 
 // Less implements heap.Interface.
-func (o lookOrder) Less(i, j int) bool { return o[i].look.Before(o[j].look) }
+func (q checkQueue) Less(i, j int) bool { return q[i].check.Before(q[j].check) }
 
 // Swap implements heap.Interface.
-func (o lookOrder) Swap(i, j int) {
-	o[i], o[j] = o[j], o[i]
-	o[i].place, o[j].place = i, j
+func (q checkQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
 }
 
 // Push implements heap.Interface.
-func (o *lookOrder) Push(x any) {
+func (q *checkQueue) Push(x any) {
 	l := x.(*holding)
-	l.place = len(*o)
-	*o = append(*o, l)
+	l.place = len(*q)
+	*q = append(*q, l)
 }
 
 // Pop implements heap.Interface.
-func (o *lookOrder) Pop() any {
-	last := len(*o) - 1
-	l := (*o)[last]
-	(*o)[last], *o = nil, (*o)[:last]
+func (q *checkQueue) Pop() any {
+	last := len(*q) - 1
+	l := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
 	return l
 }

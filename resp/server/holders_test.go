@@ -72,7 +72,7 @@ func lostK(how string, script bool, by resp.Sender) resp.LockNews {
 func (h *Hub) keeps() (locks, clients int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(h.holders.kept, len(h.holders.locks), len(h.holders.looks)), int(h.holders.inUse.Load())
+	return max(h.holders.kept, len(h.holders.locks), len(h.holders.checks)), int(h.holders.inUse.Load())
 }
 
 // Whoever compares the token has it, and knows; a script may not have compared it. What a client does
@@ -423,7 +423,7 @@ func TestLeaseOfClockThatStands(t *testing.T) {
 			s.mu.Unlock()
 			s.quiet(5 * time.Minute)
 			s.mu.Lock()
-			if s.asked > 5*60*looksPerLease/30 {
+			if s.asked > 5*60*leaseChecksPerLease/30 {
 				t.Errorf("%d ms left: asked for %d times in 300 s", leftMs, s.asked)
 			}
 			s.end = time.Now().Add(time.Duration(leftMs) * time.Millisecond)

@@ -19,7 +19,7 @@ type Hub struct {
 	settings    settings
 	tracking    *track.Table // guarded by mu, but for InUse
 	holders     holders      // likewise
-	subscribers atomic.Int64 // subscribed sessions: Publish looks here first
+	subscribers atomic.Int64 // subscribed sessions: Publish reads it first
 
 	mu       sync.Mutex
 	users    userNews
@@ -58,7 +58,7 @@ func newPattern(glob string) *pattern {
 // server to serve it.
 func NewHub() *Hub {
 	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{},
-		monitors: map[*session]struct{}{}, holders: newHolders()}
+		monitors: map[*session]struct{}{}, holders: newHolders(), users: userNews{rules: map[string]string{}}}
 	h.settings.setDefaults()
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
@@ -92,13 +92,13 @@ func (h *Hub) Publish(msgs []resp.Message) {
 func (h *Hub) Listening() bool { return h.subscribers.Load() > 0 || h.tracking.InUse() }
 
 // DropSubscribers closes every subscribed connection, because it may have missed messages: its
-// client then subscribes again, and reads again. Clients that track are told to forget what they
-// have cached; what has become of the locks of others is looked up.
+// client then subscribes again, and reads again. Clients that track are told that any key may have
+// changed; the leases of all holders of locks are checked.
 func (h *Hub) DropSubscribers(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Missed()
-	h.holders.lookAtAll()
+	h.holders.checkAll()
 	for s := range h.members {
 		h.drop(s, why)
 	}
@@ -116,7 +116,7 @@ func (h *Hub) drop(s *session, why string) {
 	s.kill()
 }
 
-// publishChanges tells those who track of what an entry has changed.
+// publishChanges sends invalidations for what an entry has changed.
 func (h *Hub) publishChanges(m *resp.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,28 +6,28 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// The janitor is one goroutine that walks over all sessions a few times a second
-// and does what would otherwise cost each connection a goroutine or a timer:
+// The janitor is one goroutine that checks all sessions a few times a second, which
+// would otherwise cost each connection a goroutine or a timer:
 //
 //   - A session that has run for a whole round may be waiting in the backend. Its
-//     goroutine does not read, so nobody sees that its client has hung up: the
-//     janitor asks the kernel, and ends the session's context. What a client that
-//     tracks is to be told waits for the reply; the janitor does not let it wait long.
+//     goroutine does not read, so it does not see that its client has hung up: the
+//     janitor asks the kernel, and ends the session's context. Invalidations of a client
+//     that tracks wait for the reply; the janitor sends those that need not wait.
 //   - A session that has been writing for a whole round has a client that does not
 //     read: its write is interrupted, and goes on beside the reading (see outbox).
 //   - A client that has been silent for longer than the setting timeout is closed.
 //   - A table of tracked keys whose limit was lowered shrinks.
-//   - A client is told that a third of the lease of its lock is left.
+//   - A client whose lock has a third of its lease left gets a push.
 
 // startJanitor is called with mu held.
 func (s *Server) startJanitor() {
 	if !s.janitor {
 		s.janitor = true
-		go s.keepHouse()
+		go s.runJanitor()
 	}
 }
 
-func (s *Server) keepHouse() {
+func (s *Server) runJanitor() {
 	ticker := time.NewTicker(janitorEvery)
 	defer ticker.Stop()
 	sampled := s.clock()
@@ -48,12 +48,12 @@ func (s *Server) keepHouse() {
 			s.hub.shrinkTracking()
 		}
 		if s.hub.holders.inUse.Load() > 0 {
-			s.hub.lookAtLeases(s.backend, now)
+			s.hub.checkLeases(s.backend, now)
 		}
 	}
 }
 
-// round looks at every session.
+// round checks every session.
 func (s *Server) round() {
 	idleTicks := s.hub.settings.idleSeconds.Load() * int64(time.Second/janitorEvery)
 	for _, c := range s.clients() {
@@ -71,7 +71,7 @@ func (s *Server) round() {
 				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {
-				s.hub.tellEarly(c)
+				s.hub.sendEarly(c)
 			}
 		case phaseWriting:
 			if stands {

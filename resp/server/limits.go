@@ -30,10 +30,10 @@ const (
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
-	heldLocksMax            = 1 << 10   // locks of one client that it is told of
+	heldLocksMax            = 1 << 10   // locks of one client about which it gets pushes
 	heldLocksOfAllMax       = 1 << 17   // the same of all clients
-	looksAtOnceMax          = 1 << 10   // leases that the backend is asked for at once
-	looksPerLease           = 32        // how often one is asked for at most
+	leaseChecksAtOnceMax    = 1 << 10   // leases that the backend is asked for at once
+	leaseChecksPerLease     = 32        // how often one is asked for at most
 	loggedNameBytesMax      = 128       // of them, in the log
 	clientNameBytesMax      = 4 << 10   // CLIENT SETNAME, SETINFO
 	clientsMaxDefault       = 10000     // setting maxclients
@@ -65,13 +65,13 @@ const (
 
 // Times of the shell around the sessions.
 const (
-	janitorEvery  = 50 * time.Millisecond  // see janitor.go
-	lookAgainMax  = 10 * time.Second       // how long the lease of a client's lock is not asked for at most
-	lingerMax     = 200 * time.Millisecond // how long a closing connection waits for its client to close
-	lingerBytes   = 1 << 20                // and how much of what it still sends is read
-	cutOffMax     = time.Second            // how long Shutdown waits for the sessions that it has cut off
-	acceptBackoff = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
-	troubleEvery  = time.Minute            // how often that is logged, and wrong passwords are
+	janitorEvery       = 50 * time.Millisecond  // see janitor.go
+	leaseCheckEveryMax = 10 * time.Second       // how long the lease of a client's lock is not asked for at most
+	lingerMax          = 200 * time.Millisecond // how long a closing connection waits for its client to close
+	lingerBytes        = 1 << 20                // and how much of what it still sends is read
+	cutOffMax          = time.Second            // how long Shutdown waits for the sessions that it has cut off
+	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
+	troubleEvery       = time.Minute            // how often that is logged, and wrong passwords are
 )
 
 // held counts what a client makes the node keep between its commands, with what it takes to

@@ -111,7 +111,7 @@ func (s *session) dispatch(args resp.Args) *command {
 
 // forbids says why the session's state does not allow a command; "": it does.
 func (s *session) forbids(c *command, args resp.Args) (why string) {
-	if why = s.lookAtUsers(c); why != "" {
+	if why = s.refreshUsers(c); why != "" {
 		return why
 	}
 	switch {

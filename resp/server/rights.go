@@ -59,9 +59,6 @@ func (h *Hub) publishUsers(m *resp.Message) {
 }
 
 func (n *userNews) change(name, rules string) {
-	if n.rules == nil {
-		n.rules = map[string]string{}
-	}
 	if rules == "" {
 		delete(n.rules, name)
 	} else {
@@ -199,9 +196,10 @@ func (s *session) beDefault() {
 // learnWaitMax bounds how long AUTH waits for the users of the cluster.
 const learnWaitMax = time.Second
 
-// lookAtUsers takes notice of users that have changed. why is what to answer if this node does not know
-// them yet, and cannot ask; who asks a node only for what it knows itself need not wait for that.
-func (s *session) lookAtUsers(c *command) (why string) {
+// refreshUsers takes over users that have changed. why is what to answer if this node does not know the
+// users yet, and cannot ask the cluster; a command that only asks for what the node knows itself does not
+// wait for that.
+func (s *session) refreshUsers(c *command) (why string) {
 	u := &s.srv.users
 	if !u.learned.Load() && s.srv.index.hasUsers {
 		why = s.learnUsers(c)

@@ -60,7 +60,7 @@ func (s *session) runPiece() {
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
-	s.heardFrom(res)
+	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	n := len(s.run)
 	if got := len(res.Replies); got > 0 {
@@ -83,7 +83,7 @@ func (s *session) runPiece() {
 			s.flushFull()
 		}
 	}
-	s.lookAt(start, res, n)
+	s.observe(start, res, n)
 	s.showRun(n)
 	s.accountRun(start, s.runOf[:n], s.run[0].Args, res)
 	s.run, s.runOf, s.runFirst = s.run[n:], s.runOf[n:], false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -83,9 +84,7 @@ func New(cfg Config) *Server {
 	if s.clock == nil {
 		s.clock = wallClock
 	}
-	for name, value := range cfg.Local {
-		s.local[name] = value
-	}
+	maps.Copy(s.local, cfg.Local)
 	s.local["requirepass"], s.local["aclfile"] = cfg.Password, cfg.ACLFile
 	s.own = ownSettings(&cfg)
 	s.index = newIndex(s.profile.table(), cfg.Backend)

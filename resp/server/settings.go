@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -192,14 +193,14 @@ func (s *Server) SetLogLevel(level slog.Level) {
 // clientsMax is how many clients may be connected, whatever the process has descriptors for.
 func (s *Server) clientsMax() int64 {
 	if own := s.own[maxClients]; own != nil {
-		n, _ := resp.ParseInt(*own.value.Load()) // it was judged
+		n, _ := resp.ParseInt(*own.value.Load()) // it was checked
 		return n
 	}
 	return s.hub.settings.clientsMax.Load()
 }
 
-// judgeClients says what is wrong with a value for a node's own maxclients.
-func (s *Server) judgeClients(value string) error {
+// checkClientsMax says what is wrong with a value for a node's own maxclients.
+func (s *Server) checkClientsMax(value string) error {
 	switch n, ok := resp.ParseInt(value); {
 	case !ok:
 		return resp.Error("argument couldn't be parsed into an integer")
@@ -223,13 +224,7 @@ func (s *Server) localValue(name string) (value string, ok bool) {
 
 // localNames lists them.
 func (s *Server) localNames() []string {
-	names := make([]string, 0, len(s.local)+len(s.own))
-	for name := range s.local {
-		names = append(names, name)
-	}
-	for name := range s.own {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.local)), maps.Keys(s.own))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -246,7 +241,7 @@ func (s *Server) setOwn(name, value string) (change func(), err error) {
 	}
 	value = lower(value)
 	if o.words == nil {
-		err = s.judgeClients(value)
+		err = s.checkClientsMax(value)
 	} else if !slices.Contains(o.words, value) {
 		err = resp.Error(o.wrong)
 	}

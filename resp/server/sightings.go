@@ -28,8 +28,8 @@ func (s *session) sightings() []sight.Sighting {
 	return s.witness.Sightings(resp.Client{ID: uint64(s.id), Name: name, Addr: s.addr})
 }
 
-// lookAt looks at commands of a run that have been answered.
-func (s *session) lookAt(start time.Time, res resp.Result, n int) {
+// observe hands commands of a run that have been answered to the witness.
+func (s *session) observe(start time.Time, res resp.Result, n int) {
 	for i, c := range s.runOf[:n] {
 		if c.watched != witness.None {
 			s.witness.Saw(c.watched, &s.run[i], replyAt(res, i), start.UnixMilli())

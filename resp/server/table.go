@@ -180,11 +180,11 @@ func globOne(pattern, name string) bool {
 // wrongSubcommand is Redis's answer where the word is known and the number of
 // arguments is not.
 func wrongSubcommand(container, word string) resp.Reply {
-	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word, 128) + "'. Try " +
+	return resp.Err("ERR unknown subcommand or wrong number of arguments for '" + cut(word) + "'. Try " +
 		strings.ToUpper(container) + " HELP.")
 }
 
-// cut bounds what of an argument an error repeats.
-func cut(text string, bytesMax int) string {
-	return text[:min(len(text), bytesMax)]
-}
+// argShown bounds, in bytes, what of an argument an error repeats.
+const argShown = 128
+
+func cut(arg string) string { return arg[:min(len(arg), argShown)] }

@@ -327,7 +327,7 @@ func loadScripts(c *conn, scripts []*script) error {
 	return nil
 }
 
-// after judges what a measurement left behind: steps is what all clients did.
+// after checks what a measurement left behind: steps is what all clients did.
 func (d *redisDriver) after(ctx context.Context, w *workload, p *plan, addrs []string, steps int) error {
 	if w.redis.after == nil {
 		return nil

@@ -21,7 +21,7 @@ type redisLoad struct {
 	scripts    []*script                // that it sends by their digests
 	subscribes bool                     // each client has a second connection that receives
 	before     func(*conn, *plan) error
-	after      func(c *conn, p *plan, operations int) error // judges what is left
+	after      func(c *conn, p *plan, operations int) error // checks what is left
 }
 
 // etcdLoad is a workload for etcd.

@@ -162,7 +162,7 @@ func (h *holder) renew(ctx context.Context) error {
 	if err != nil {
 		return nil // it is tried again
 	}
-	if err := h.judge(r); err != nil {
+	if err := h.checkReply(r); err != nil {
 		return err
 	}
 	h.until.Store(&until)
@@ -170,8 +170,8 @@ func (h *holder) renew(ctx context.Context) error {
 	return nil
 }
 
-// judge says whether an answer is that to the holder of the lock.
-func (h *holder) judge(r resp.Reply) error {
+// checkReply says whether a reply is that to the holder of the lock.
+func (h *holder) checkReply(r resp.Reply) error {
 	switch {
 	case r.IsNil():
 		return h.lost("the lock is not held by its token any more")
@@ -198,7 +198,7 @@ func (h *holder) confirm(ctx context.Context, c *nodes) error {
 		for _, question := range [][]string{{"FENCE", lockKey}, {"RENEW", lockKey, h.token, "PX", h.px}} {
 			r, err := c.ask(ctx, n, question...)
 			if err == nil {
-				err = h.judge(r)
+				err = h.checkReply(r)
 			}
 			if err != nil {
 				return err

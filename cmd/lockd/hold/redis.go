@@ -56,7 +56,7 @@ func (c *Cluster) Unlock(ctx context.Context) error {
 // do sends one command to the node whose turn it is, and reads an integer; null is ErrNotHeld.
 func (c *Cluster) do(ctx context.Context, turn uint64, args ...string) (int64, error) {
 	n, err := c.ask(ctx, c.Addrs[turn%uint64(len(c.Addrs))], args)
-	var answer client.AnswerError
+	var answer resp.Error
 	switch {
 	case err == nil || errors.Is(err, ErrNotHeld):
 		return n, err
@@ -82,7 +82,7 @@ func (c *Cluster) ask(ctx context.Context, addr string, args []string) (int64, e
 	case err != nil:
 		return 0, err
 	case r.IsErr():
-		return 0, client.AnswerError(r.Str)
+		return 0, resp.Error(r.Str)
 	case r.IsNil():
 		return 0, ErrNotHeld
 	case r.Kind != resp.KindInt:

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func Escape(s string) string {
 		r, size := utf8.DecodeRuneInString(s)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			b.WriteString(`\x` + hexByte(s[0]))
+			fmt.Fprintf(&b, `\x%02x`, s[0])
 		case r == '\\':
 			b.WriteString(`\\`)
 		case unicode.IsPrint(r):
@@ -40,11 +41,6 @@ func Escape(s string) string {
 
 // escaped reports whether a rune must be looked at: one that stands for a wrong byte, too.
 func escaped(r rune) bool { return r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) }
-
-func hexByte(b byte) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[b>>4], digits[b&15]})
-}
 
 // Width is how many columns of a terminal a text takes that is escaped.
 func Width(s string) int { return displaywidth.String(s) }
@@ -91,22 +87,20 @@ func Pad(s string, width int, right bool) string {
 // Age is a length of time for people, in six characters at most for less than 27 years: 12ms, 4.2s,
 // 1m05s, 2h07m, 12d03h, 420d.
 func Age(d time.Duration) string {
-	two := func(n time.Duration) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }
-	number := func(n time.Duration) string { return strconv.FormatInt(int64(n), 10) }
 	const day = 24 * time.Hour
 	switch d = max(0, d); {
 	case d < time.Second:
-		return number(d/time.Millisecond) + "ms"
+		return fmt.Sprintf("%dms", d/time.Millisecond)
 	case d < 10*time.Second:
-		return number(d/time.Second) + "." + number(d%time.Second/(100*time.Millisecond)) + "s"
+		return fmt.Sprintf("%d.%ds", d/time.Second, d%time.Second/(100*time.Millisecond))
 	case d < time.Minute:
-		return number(d/time.Second) + "s"
+		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
-		return number(d/time.Minute) + "m" + two(d%time.Minute/time.Second) + "s"
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
 	case d < day:
-		return number(d/time.Hour) + "h" + two(d%time.Hour/time.Minute) + "m"
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	case d < 100*day:
-		return number(d/day) + "d" + two(d%day/time.Hour) + "h"
+		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 	}
-	return number(d/day) + "d"
+	return fmt.Sprintf("%dd", d/day)
 }

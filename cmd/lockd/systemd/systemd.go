@@ -13,10 +13,11 @@ import (
 	"lockd/resp"
 )
 
-// notifyEvery is how often a node looks whether it became ready, or waits for somebody else.
-const notifyEvery = time.Second
+// updateEvery is how often the status is brought up to date: whether the node is ready, or whom it waits for.
+const updateEvery = time.Second
 
-// Notifier tells systemd what a node does; its methods may be called concurrently. Where there is none nothing happens: only a service has NOTIFY_SOCKET.
+// Notifier tells systemd what a node does; its methods may be called concurrently. Without systemd nothing happens: only
+// a service has NOTIFY_SOCKET.
 type Notifier struct {
 	send  func(state string) error
 	ready func() []resp.Field
@@ -44,22 +45,22 @@ func New(ready func() []resp.Field, moves func(), log *slog.Logger) *Notifier {
 // Watch says READY as soon as /readyz would, and for whom the node waits. Where the unit has WatchdogSec, it says
 // four times within that time that the node moves: if one that was ready does not, systemd ends and starts it.
 func (n *Notifier) Watch(ctx context.Context, watchdog time.Duration) {
-	look := time.NewTicker(notifyEvery)
-	defer look.Stop()
+	updates := time.NewTicker(updateEvery)
+	defer updates.Stop()
 	var due <-chan time.Time
 	if watchdog > 0 {
 		pings := time.NewTicker(watchdog / 4)
 		defer pings.Stop()
 		due = pings.C
 	}
-	n.look()
+	n.update()
 	for {
 		select {
-		case <-look.C:
-			n.look()
+		case <-updates.C:
+			n.update()
 		case <-due:
 			n.moves()
-			n.tell(daemon.SdNotifyWatchdog)
+			n.notify(daemon.SdNotifyWatchdog)
 		case <-ctx.Done():
 			return
 		}
@@ -76,8 +77,8 @@ func WatchdogTime(log *slog.Logger) time.Duration {
 	return every
 }
 
-// look says what has changed since the last look.
-func (n *Notifier) look() {
+// update sends the status if it has changed.
+func (n *Notifier) update() {
 	status := "serving"
 	if waits := waitsFor(n.ready()); waits != "" {
 		status = "not ready: " + waits
@@ -112,12 +113,12 @@ func waitsFor(checks []resp.Field) string {
 func (n *Notifier) Reloading(reload func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	told := n.started && !n.ending
-	if told {
+	ready := n.started && !n.ending
+	if ready {
 		n.deliver(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	}
 	reload()
-	if told {
+	if ready {
 		n.deliver(daemon.SdNotifyReady)
 	}
 }
@@ -130,8 +131,8 @@ func (n *Notifier) Stopping() {
 	n.deliver(daemon.SdNotifyStopping + "\nSTATUS=stopping")
 }
 
-// tell sends a state unless the node is stopping.
-func (n *Notifier) tell(state string) {
+// notify sends a state unless the node is stopping.
+func (n *Notifier) notify(state string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.ending {

@@ -86,13 +86,13 @@ func TestNotifyReady(t *testing.T) {
 		time.Sleep(time.Hour)
 		m.tells(t)
 		m.waitsFor("")
-		time.Sleep(notifyEvery + soon)
+		time.Sleep(updateEvery + soon)
 		m.tells(t, "READY=1 STATUS=serving")
 		m.waitsFor("no leader is known")
-		time.Sleep(notifyEvery + soon)
+		time.Sleep(updateEvery + soon)
 		m.tells(t, "STATUS=not ready: no leader is known")
 		m.waitsFor("")
-		time.Sleep(notifyEvery + soon)
+		time.Sleep(updateEvery + soon)
 		m.tells(t, "STATUS=serving")
 	})
 }
@@ -150,7 +150,7 @@ func TestNotifyNobody(t *testing.T) {
 	n := (&manager{}).notifier()
 	n.send = func(string) error { return errors.New("connection refused") }
 	n.log = slog.New(slog.NewTextHandler(&log, nil))
-	n.look()
+	n.update()
 	n.Stopping()
 	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "connection refused") {
 		t.Errorf("the log is %q", got)

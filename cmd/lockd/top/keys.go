@@ -36,9 +36,9 @@ const (
 
 // Do is what a key has asked for, beside what the model has done itself.
 type Do struct {
-	Quit  bool
-	Look  bool   // at once
-	Force *Force // to be sent
+	Quit    bool
+	Refresh bool   // at once
+	Force   *Force // to be sent
 }
 
 // Force is a LOCKS FORCE that somebody has said yes to.
@@ -113,17 +113,17 @@ func (m *Model) listKey(k Key) Do {
 		m.order = order
 		m.arrange()
 		m.mark(0)
-		return Do{Look: true}
+		return Do{Refresh: true}
 	case k.Rune == '/':
 		m.prompt, m.typed = promptFilter, m.filter
 	case k.Rune == ' ':
-		return Do{Look: true}
+		return Do{Refresh: true}
 	case k.Special == Escape && m.filter != "":
 		m.filter = ""
-		return Do{Look: true}
+		return Do{Refresh: true}
 	case k.Special == Enter && m.marked != "":
 		m.page, m.lock, m.offset, m.known = pageLock, m.marked, 0, false
-		return Do{Look: true}
+		return Do{Refresh: true}
 	}
 	return Do{}
 }
@@ -137,7 +137,7 @@ func (m *Model) lockKey(k Key) Do {
 	case k.Special == Escape || k.Special == Backspace:
 		m.page, m.offset = pageList, 0
 	case k.Rune == ' ':
-		return Do{Look: true}
+		return Do{Refresh: true}
 	}
 	return Do{}
 }
@@ -156,7 +156,7 @@ func (m *Model) typeKey(k Key) Do {
 		}
 	case k.Special == Enter && m.prompt == promptFilter:
 		m.prompt, m.filter = promptNone, m.typed
-		return Do{Look: true}
+		return Do{Refresh: true}
 	case k.Special == Enter && m.typed == "":
 		m.prompt, m.said = promptNone, "without a reason nothing is done"
 	case k.Special == Enter:

@@ -1,7 +1,7 @@
-// Package top is lockd top: the locks of a cluster in a terminal, looked at again and again.
+// Package top is lockd top: the locks of a cluster in a terminal, polled again and again.
 //
 // What is known and what a key does is in Model, what is seen in its View: neither knows of terminals,
-// clocks or servers. Looker asks the servers, and Run joins the three with a terminal.
+// clocks or servers. Poller asks the servers, and Run joins the three with a terminal.
 package top
 
 import (
@@ -46,8 +46,8 @@ const (
 
 // Model is all that lockd top knows. Its methods are called by one goroutine.
 type Model struct {
-	Interval time.Duration // between looks
-	Count    int           // of locks that are looked at
+	Interval time.Duration // between polls
+	Count    int           // of locks that are asked for
 
 	page   page
 	under  page // the page that help was asked for on
@@ -69,8 +69,8 @@ type Model struct {
 	said   string // what there is to say, until the next key
 	forced bool   // the answer to a force is waited for
 
-	last   Look  // the last one that came through
-	missed error // why the newest look did not come through
+	last   Snapshot // the last one that came through
+	missed error    // why the newest poll did not come through
 	churn  map[string]*churn
 
 	height int // of the part that scrolls, when it was drawn last
@@ -86,7 +86,7 @@ type row struct {
 // churn is how often a lock changes hands.
 type churn struct {
 	rate float64 // events a second, the newer ones counting for more
-	seen bool    // it was held at the last look
+	seen bool    // it was held in the last snapshot
 	lock locks.Lock
 }
 
@@ -104,7 +104,7 @@ type Ask struct {
 	Open   bool   // there is such a page
 }
 
-// Ask returns what the next look is to ask for. Where there are more locks than are looked at, those that
+// Ask returns what the next poll is to ask for. Where there are more locks than are asked for, those that
 // nobody waits for are left out of an order in which they stand last.
 func (m *Model) Ask() Ask {
 	a := Ask{Match: pattern(m.filter), Count: m.Count, Lock: m.lock, Open: m.lockOpen()}
@@ -125,8 +125,8 @@ func pattern(filter string) string {
 	return "*" + strings.NewReplacer(`\`, `\\`, `[`, `\[`).Replace(filter) + "*"
 }
 
-// Look is what a server has answered.
-type Look struct {
+// Snapshot is what a server has answered.
+type Snapshot struct {
 	Ask    Ask
 	At     time.Time     // of this machine, when it was asked
 	Took   time.Duration // until all was answered
@@ -148,21 +148,21 @@ type Flag struct {
 	Said    string
 }
 
-// cut reports whether there may be more locks than the look shows.
-func (l *Look) cut() bool { return l.Ask.Count > 0 && len(l.Locks) >= l.Ask.Count }
+// cut reports whether there may be more locks than the snapshot has.
+func (s *Snapshot) cut() bool { return s.Ask.Count > 0 && len(s.Locks) >= s.Ask.Count }
 
 // Missed says that no server has answered, or that one has refused.
 func (m *Model) Missed(err error) { m.missed = err }
 
-// Looked takes in a look that has come through.
-func (m *Model) Looked(l Look) {
-	if m.last.Addr != "" && l.Addr != m.last.Addr {
-		m.said = m.last.Addr + " does not answer any more: " + l.Addr + " does"
+// Update takes in a snapshot.
+func (m *Model) Update(s Snapshot) {
+	if m.last.Addr != "" && s.Addr != m.last.Addr {
+		m.said = m.last.Addr + " does not answer any more: " + s.Addr + " does"
 	}
-	m.count(&l)
-	m.last, m.missed = l, nil
-	if l.Ask.Open && l.Ask.Lock == m.lock {
-		m.detail, m.known = l.Detail, true
+	m.count(&s)
+	m.last, m.missed = s, nil
+	if s.Ask.Open && s.Ask.Lock == m.lock {
+		m.detail, m.known = s.Detail, true
 	}
 	m.arrange()
 }
@@ -174,18 +174,18 @@ const (
 	churnLeast  = 0.02
 )
 
-// count compares a look with the one before it: who has the lock now and had not, who had and has not.
-func (m *Model) count(l *Look) {
-	passed := l.At.Sub(m.last.At)
+// count compares a snapshot with the one before it: who has the lock now and had not, who had and has not.
+func (m *Model) count(s *Snapshot) {
+	passed := s.At.Sub(m.last.At)
 	alike := m.last.Addr != "" && passed > 0 &&
-		l.Ask.Match == m.last.Ask.Match && l.Ask.Waited == m.last.Ask.Waited
+		s.Ask.Match == m.last.Ask.Match && s.Ask.Waited == m.last.Ask.Waited
 	if !alike {
 		m.churn = map[string]*churn{}
 	}
 	fade := math.Exp(-passed.Seconds() / churnMemory.Seconds())
-	now := make(map[string]*locks.Lock, len(l.Locks))
-	for i := range l.Locks {
-		now[l.Locks[i].Key] = &l.Locks[i]
+	now := make(map[string]*locks.Lock, len(s.Locks))
+	for i := range s.Locks {
+		now[s.Locks[i].Key] = &s.Locks[i]
 	}
 	for key, c := range m.churn {
 		events := 0
@@ -198,7 +198,7 @@ func (m *Model) count(l *Look) {
 				events = len(lock.Holders)
 			}
 			c.lock = *lock
-		case c.seen && !l.cut() && !m.last.cut():
+		case c.seen && !s.cut() && !m.last.cut():
 			events = len(c.lock.Holders)
 		}
 		c.seen = lock != nil
@@ -210,7 +210,7 @@ func (m *Model) count(l *Look) {
 	for key, lock := range now {
 		if m.churn[key] == nil {
 			c := &churn{seen: true, lock: *lock}
-			if alike && !l.cut() && !m.last.cut() {
+			if alike && !s.cut() && !m.last.cut() {
 				c.rate = float64(len(lock.Holders)) * (1 - fade) / passed.Seconds()
 			}
 			m.churn[key] = c
@@ -218,7 +218,7 @@ func (m *Model) count(l *Look) {
 	}
 }
 
-// changes is how many have got the lock and have lost it between two looks, as far as can be seen: one
+// changes is how many have got the lock and have lost it between two snapshots, as far as can be seen: one
 // who had it in between cannot.
 func changes(before, now *locks.Lock) (n int) {
 	has := func(holders []locks.Holder, h locks.Holder) bool {

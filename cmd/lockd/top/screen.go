@@ -12,6 +12,7 @@ import (
 	"lockd/cmd/lockd/show"
 	"lockd/internal/client"
 	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 // redrawEvery is how often the picture is drawn when nothing happens: it tells how old it is.
@@ -21,8 +22,8 @@ const redrawEvery = 500 * time.Millisecond
 const forceMax = 10 * time.Second
 
 // Run shows a model at the terminal until q is pressed or ctx ends. The error is the terminal's, or the
-// answer with which a server has refused the first look.
-func Run(ctx context.Context, m *Model, looker *Looker, forcer *client.Cluster) error {
+// answer with which a server has refused the first poll.
+func Run(ctx context.Context, m *Model, poller *Poller, forcer *client.Cluster) error {
 	screen, err := tcell.NewScreen(tcell.OptNegotiation(false)) // which a slow line would make wait
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func Run(ctx context.Context, m *Model, looker *Looker, forcer *client.Cluster) 
 	}
 	defer screen.Fini()
 	screen.EnablePaste()
-	l := newLoop(m, screen, looker.Look, func(ctx context.Context, f Force) (int64, error) {
+	l := newLoop(m, screen, poller.Poll, func(ctx context.Context, f Force) (int64, error) {
 		return send(ctx, forcer, f)
 	})
 	return l.run(ctx)
@@ -57,7 +58,7 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 	}
 	r, err := c.Tell(ctx, words...)
 	if err == nil && r.IsErr() {
-		err = locks.ServerError(r.Str)
+		err = resp.Error(r.Str)
 	}
 	return r.Int, err
 }
@@ -66,21 +67,21 @@ func send(ctx context.Context, c *client.Cluster, f Force) (int64, error) {
 type loop struct {
 	m      *Model
 	screen tcell.Screen
-	look   func(context.Context, Ask) (Look, error)
+	poll   func(context.Context, Ask) (Snapshot, error)
 	force  func(context.Context, Force) (int64, error)
 
-	looks   chan lookAnswer // one is on its way at a time
+	polls   chan pollAnswer // one is on its way at a time
 	forces  chan forceAnswer
 	asking  bool
-	again   bool // another look is wanted behind the one on its way
+	again   bool // another poll is wanted behind the one on its way
 	pasting bool
 }
 
 // What comes from the servers.
 type (
-	lookAnswer struct {
-		look Look
-		err  error
+	pollAnswer struct {
+		snapshot Snapshot
+		err      error
 	}
 	forceAnswer struct {
 		force Force
@@ -89,10 +90,10 @@ type (
 	}
 )
 
-func newLoop(m *Model, screen tcell.Screen, look func(context.Context, Ask) (Look, error),
+func newLoop(m *Model, screen tcell.Screen, poll func(context.Context, Ask) (Snapshot, error),
 	force func(context.Context, Force) (int64, error)) *loop {
-	return &loop{m: m, screen: screen, look: look, force: force,
-		looks: make(chan lookAnswer, 1), forces: make(chan forceAnswer, 1)}
+	return &loop{m: m, screen: screen, poll: poll, force: force,
+		polls: make(chan pollAnswer, 1), forces: make(chan forceAnswer, 1)}
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -111,7 +112,7 @@ func (l *loop) run(ctx context.Context) error {
 			if !l.asking {
 				l.ask(ctx)
 			}
-		case a := <-l.looks:
+		case a := <-l.polls:
 			if err := l.answered(a); err != nil {
 				return err
 			}
@@ -137,7 +138,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// ask looks at once, or behind the look that is on its way.
+// ask polls at once, or behind the poll that is on its way.
 func (l *loop) ask(ctx context.Context) {
 	l.again = l.asking
 	if l.asking {
@@ -146,18 +147,18 @@ func (l *loop) ask(ctx context.Context) {
 	l.asking = true
 	a := l.m.Ask()
 	go func() {
-		look, err := l.look(ctx, a)
-		l.looks <- lookAnswer{look, err}
+		s, err := l.poll(ctx, a)
+		l.polls <- pollAnswer{s, err}
 	}()
 }
 
-// answered takes in a look. A server that refuses the first one will refuse them all.
-func (l *loop) answered(a lookAnswer) error {
+// answered takes in the result of a poll. A server that refuses the first one will refuse them all.
+func (l *loop) answered(a pollAnswer) error {
 	l.asking = false
-	var refused locks.ServerError
+	var refused resp.Error
 	switch {
 	case a.err == nil:
-		l.m.Looked(a.look)
+		l.m.Update(a.snapshot)
 	case errors.As(a.err, &refused) && l.m.last.Addr == "":
 		return a.err
 	default:
@@ -173,7 +174,7 @@ func (l *loop) do(ctx context.Context, do Do) (quit bool) {
 			l.forces <- forceAnswer{*f, n, err}
 		}()
 	}
-	if do.Look {
+	if do.Refresh {
 		l.ask(ctx)
 	}
 	return do.Quit

@@ -8,7 +8,6 @@ import (
 
 	"lockd/internal/client"
 	"lockd/internal/fakenode"
-	"lockd/internal/locks"
 	"lockd/resp"
 )
 
@@ -56,9 +55,9 @@ func TestSend(t *testing.T) {
 		{"as seen", held, ":1\r\n", 7, 1, nil, 1},
 		{"another holder with a token that begins alike", held, ":1\r\n", 6, 0, nil, 0},
 		{"nobody has it", resp.Nil(), ":1\r\n", 7, 0, nil, 0},
-		{"refused", held, "-NOPERM no\r\n", 7, 0, locks.ServerError("NOPERM no"), 1},
+		{"refused", held, "-NOPERM no\r\n", 7, 0, resp.Error("NOPERM no"), 1},
 		{"no answer", held, "", 7, 0, client.ErrUnknown, 1},
-		{"nothing may be asked", resp.Err("NOPERM no"), ":1\r\n", 7, 0, locks.ServerError("NOPERM no"), 0},
+		{"nothing may be asked", resp.Err("NOPERM no"), ":1\r\n", 7, 0, resp.Error("NOPERM no"), 0},
 	} {
 		f := startFake(t, tt.info, tt.force)
 		other := startFake(t, tt.info, ":1\r\n")

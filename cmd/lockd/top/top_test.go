@@ -13,6 +13,7 @@ import (
 
 	"lockd/cmd/lockd/show"
 	"lockd/internal/locks"
+	"lockd/resp"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures in testdata instead of comparing them")
@@ -49,8 +50,8 @@ func sample() []locks.Lock {
 // looked is a model that has looked twice.
 func looked(list []locks.Lock) *Model {
 	m := New(time.Second, 500)
-	m.Looked(Look{Ask: m.Ask(), At: noon.Add(-1400 * time.Millisecond), Took: time.Millisecond, Addr: "127.0.0.1:7001", Locks: list[:len(list)-1]})
-	m.Looked(Look{Ask: m.Ask(), At: noon.Add(-400 * time.Millisecond), Took: time.Millisecond, Addr: "127.0.0.1:7001", Locks: list,
+	m.Update(Snapshot{Ask: m.Ask(), At: noon.Add(-1400 * time.Millisecond), Took: time.Millisecond, Addr: "127.0.0.1:7001", Locks: list[:len(list)-1]})
+	m.Update(Snapshot{Ask: m.Ask(), At: noon.Add(-400 * time.Millisecond), Took: time.Millisecond, Addr: "127.0.0.1:7001", Locks: list,
 		Flags: []Flag{{"order:*", "3 times order:* was deleted by a client that did not take it, such as web-7: use UNLOCK"}, {"cron:*", "cron:* has no lease"}}})
 	return m
 }
@@ -63,7 +64,7 @@ func typed(m *Model, text string) {
 
 // openOrder opens the page of order:42.
 func openOrder(m *Model) {
-	if do := m.Press(Key{Special: Enter}); !do.Look {
+	if do := m.Press(Key{Special: Enter}); !do.Refresh {
 		panic("it is not looked at")
 	}
 	next := lock("order:42", "web-7", 813, 65*time.Second, 12*time.Second, 30*time.Second, 1)
@@ -78,7 +79,7 @@ func openOrder(m *Model) {
 			{Time: noon.Add(-65 * time.Second), Event: "granted", Token: "7f3c9a12...", Owner: "web-7", Fence: 813, By: "LOCK", Client: locks.Client{Name: "web-7", Node: "n1"}, Waited: 1200 * time.Millisecond, Lease: 30 * time.Second, Note: "bills"},
 		}},
 	}
-	m.Looked(l)
+	m.Update(l)
 }
 
 // The pictures, at the sizes of terminals.
@@ -134,8 +135,8 @@ func pictured() *Model {
 		lock("订单:9917", "结算-2", 1049, 4200*time.Millisecond, 26*s, 30*s, 0), lock("session:8841", "web-1", 1055, 900*time.Millisecond, 9*s, 10*s, 0),
 	}
 	model := New(s, 500)
-	model.Looked(Look{Ask: model.Ask(), At: noon.Add(-1400 * time.Millisecond), Took: time.Millisecond, Addr: "10.0.0.1:6379", Locks: list[:7]})
-	model.Looked(Look{Ask: model.Ask(), At: noon.Add(-400 * time.Millisecond), Took: time.Millisecond, Addr: "10.0.0.1:6379", Locks: list,
+	model.Update(Snapshot{Ask: model.Ask(), At: noon.Add(-1400 * time.Millisecond), Took: time.Millisecond, Addr: "10.0.0.1:6379", Locks: list[:7]})
+	model.Update(Snapshot{Ask: model.Ask(), At: noon.Add(-400 * time.Millisecond), Took: time.Millisecond, Addr: "10.0.0.1:6379", Locks: list,
 		Flags: []Flag{{"order:*", "order:* is polled faster than every 10 ms"}}})
 	return model
 }
@@ -198,7 +199,7 @@ func TestOrders(t *testing.T) {
 		key  rune
 		want []string
 	}{{'w', []string{"b", "c", "a"}}, {'h', []string{"a", "b", "c"}}, {'c', []string{"c", "a", "b"}}} {
-		if do := m.Press(Key{Rune: tt.key}); !do.Look || !slices.Equal(keysOf(m), tt.want) {
+		if do := m.Press(Key{Rune: tt.key}); !do.Refresh || !slices.Equal(keysOf(m), tt.want) {
 			t.Errorf("%c: %v, %v, want %v", tt.key, do, keysOf(m), tt.want)
 		}
 	}
@@ -211,7 +212,7 @@ func TestChurn(t *testing.T) {
 	at := noon
 	look := func(list ...locks.Lock) {
 		at = at.Add(time.Second)
-		m.Looked(Look{Ask: m.Ask(), At: at, Addr: "a:1", Locks: list})
+		m.Update(Snapshot{Ask: m.Ask(), At: at, Addr: "a:1", Locks: list})
 	}
 	busy := func(fence int64) locks.Lock { return lock("busy", "o", fence, 0, 0, 0, 0) }
 	calm := lock("calm", "o", 1, time.Hour, 0, 0, 0)
@@ -254,7 +255,7 @@ func TestCursor(t *testing.T) {
 	a, b, c := lock("a", "o", 1, 3, 0, 0, 3), lock("b", "o", 2, 2, 0, 0, 2), lock("c", "o", 3, 1, 0, 0, 1)
 	m := looked([]locks.Lock{a, b, c})
 	again := func(list ...locks.Lock) {
-		m.Looked(Look{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7001", Locks: list})
+		m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7001", Locks: list})
 	}
 	typed(m, "j")
 	if m.marked != "b" {
@@ -292,7 +293,7 @@ func TestFilter(t *testing.T) {
 		return m.Press(Key{Special: Enter})
 	}
 	for typing, want := range map[string]string{"order": "*order*", "order:*": "order:*", "a[1]": `*a\[1]*`, "": "", `a\b`: `*a\\b*`} {
-		if do := filter(typing); !do.Look || m.Ask().Match != want {
+		if do := filter(typing); !do.Refresh || m.Ask().Match != want {
 			t.Errorf("%q: %+v, want %s", typing, m.Ask(), want)
 		}
 	}
@@ -302,7 +303,7 @@ func TestFilter(t *testing.T) {
 	if m.filter != "order" {
 		t.Errorf("the filter is %q", m.filter)
 	}
-	if do := m.Press(Key{Special: Escape}); !do.Look || m.filter != "" {
+	if do := m.Press(Key{Special: Escape}); !do.Refresh || m.filter != "" {
 		t.Errorf("the filter is %q", m.filter)
 	}
 }
@@ -313,7 +314,7 @@ func TestAskForSome(t *testing.T) {
 	m := New(time.Second, 2)
 	list := sample()
 	look := func(n int) {
-		m.Looked(Look{Ask: m.Ask(), At: noon, Addr: "a:1", Locks: list[:n]})
+		m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "a:1", Locks: list[:n]})
 	}
 	if m.Ask().Waited {
 		t.Error("at first")
@@ -373,7 +374,7 @@ func TestForce(t *testing.T) {
 		{"on its page", keys{openOrder, "xhangs", enter, y}, "{order:42 813 7f3c9a12... hangs}", ""},
 		{"on help", keys{"?xhangs", enter, y}, "", ""},
 		{"another holder", keys{"xhangs", enter, func(m *Model) {
-			m.Looked(Look{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7001", Locks: []locks.Lock{lock("order:42", "web-8", 900, 0, 0, 0, 0)}})
+			m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7001", Locks: []locks.Lock{lock("order:42", "web-8", 900, 0, 0, 0, 0)}})
 		}, y}, "", "order:42 has another holder now: nothing was done"},
 		{"twice", keys{"xhangs", enter, y, "x"}, "{order:42 813 7f3c9a12... hangs}", "the answer to the last force has not come yet"},
 	} {
@@ -429,11 +430,11 @@ func TestMoves(t *testing.T) {
 	if !strings.Contains(m.title(noon.Add(5*time.Second)).String(), "NO SERVER ANSWERS for 5.4s: connection refused") {
 		t.Error(m.title(noon))
 	}
-	m.Missed(locks.ServerError("NOPERM no"))
+	m.Missed(resp.Error("NOPERM no"))
 	if !strings.Contains(m.title(noon).String(), "REFUSED for 400ms: NOPERM no") {
 		t.Error(m.title(noon))
 	}
-	m.Looked(Look{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7002"})
+	m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "127.0.0.1:7002"})
 	if m.said != "127.0.0.1:7001 does not answer any more: 127.0.0.1:7002 does" || !strings.Contains(m.title(noon).String(), "127.0.0.1:7002  0 held") {
 		t.Error(m.said, m.title(noon))
 	}
@@ -444,7 +445,7 @@ func TestPause(t *testing.T) {
 		0: time.Second, 10 * time.Millisecond: 990 * time.Millisecond, 200 * time.Millisecond: 1800 * time.Millisecond, time.Minute: 30 * time.Second,
 	} {
 		m := New(time.Second, 5)
-		m.Looked(Look{Ask: m.Ask(), At: noon, Addr: "a:1", Took: took})
+		m.Update(Snapshot{Ask: m.Ask(), At: noon, Addr: "a:1", Took: took})
 		if got := m.Pause(); got != want {
 			t.Errorf("after %s: %s, want %s", took, got, want)
 		}

@@ -113,13 +113,13 @@ func (m *Model) Picture(width int, now time.Time) (text []string) {
 	return text
 }
 
-// title says what is looked at, and whether it is.
+// title names the node that answers, or says that none does.
 func (m *Model) title(now time.Time) Line {
 	line := Line{{"lockd top", Strong}}
 	switch {
 	case m.missed != nil:
 		what, since := "  NO SERVER ANSWERS", ""
-		if errors.As(m.missed, new(locks.ServerError)) {
+		if errors.As(m.missed, new(resp.Error)) {
 			what = "  REFUSED"
 		}
 		if m.last.Addr != "" {

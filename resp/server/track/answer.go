@@ -13,30 +13,29 @@ func (t *Table) Begin(c *Client) {
 	c.waiting, c.since = true, t.recent.next()
 }
 
-// TellEarly tells a client that waits long for an answer what has changed meanwhile of what it
-// had cached before. Changes of what the request itself reads it hears behind the reply, once
-// more if need be.
-func (t *Table) TellEarly(c *Client) {
-	list, ok := t.recent.since(max(c.told, c.since))
+// SendEarly sends a client that waits long for an answer the changes since then of what it had
+// cached before. Those of what the request itself reads follow the reply, some a second time.
+func (t *Table) SendEarly(c *Client) {
+	list, ok := t.recent.since(max(c.sent, c.since))
 	if !c.waiting || !ok {
 		return // Answer.End says so
 	}
-	c.told = t.recent.next()
+	c.sent = t.recent.next()
 	b := broadcast{}
 	for _, ch := range list {
 		if ch.Kind == resp.ChangeAll {
-			t.tellAll(c, ch.at)
+			t.flush(c, ch.at)
 			continue
 		}
-		t.tellReader(c, ch, &Invalidation{keys: []string{ch.Key}})
-		t.gather(b, ch)
+		t.invalidate(c, ch, &Invalidation{keys: []string{ch.Key}})
+		t.addTo(b, ch)
 	}
-	c.tellBroadcast(b)
+	c.sendBroadcast(b)
 }
 
 // Answer is an answer that has come. Its reads and the changes that were published since the
-// request began are gone through together, in the order of their places; the client is told of
-// changes as if it had been told all along.
+// request began are gone through together, in the order of their places: the client gets the
+// invalidations that it would have got without the request.
 type Answer struct {
 	t     *Table
 	c     *Client
@@ -61,7 +60,7 @@ func (t *Table) Answer(c *Client, made Span) Answer {
 }
 
 // Read goes on to a read of the request, behind change pos of its entry. remember says that
-// the client is to be told when the key changes.
+// the client gets an invalidation when the key changes.
 func (a *Answer) Read(key string, pos int64, remember bool) {
 	a.UpTo(pos)
 	if remember {
@@ -69,37 +68,37 @@ func (a *Answer) Read(key string, pos int64, remember bool) {
 	}
 }
 
-// UpTo tells the client of the changes up to number pos of the request's entry.
-func (a *Answer) UpTo(pos int64) { a.tellUpTo(place{a.index, pos}) }
+// UpTo goes on to change pos of the request's entry.
+func (a *Answer) UpTo(pos int64) { a.advance(place{a.index, pos}) }
 
-func (a *Answer) tellUpTo(to place) {
+// advance sends the invalidations for the changes up to a place.
+func (a *Answer) advance(to place) {
 	for len(a.rest) > 0 && !a.rest[0].at.after(to) {
 		ch := a.rest[0]
 		a.rest = a.rest[1:]
 		if ch.Kind == resp.ChangeAll {
-			a.t.tellAll(a.c, ch.at)
+			a.t.flush(a.c, ch.at)
 		} else {
-			a.t.tellReader(a.c, ch, &Invalidation{keys: []string{ch.Key}})
+			a.t.invalidate(a.c, ch, &Invalidation{keys: []string{ch.Key}})
 		}
 	}
 }
 
-// End tells the client of the remaining changes. known says that all reads of the request have
-// come to Read. Where they are not known, or not all changes since are, the client is told that
-// any key may have changed. So it is where the request was not done: a client that waits for a
-// change of a key which this request was to read (rueidislock does, without a timer) would wait
-// for ever.
+// End sends the invalidations for the remaining changes. known says that all reads of the request
+// have come to Read. Where they are not known, or not all changes since are, any key may have
+// changed. So it is where the request was not done: a client that waits for a change of a key
+// which this request was to read (rueidislock does, without a timer) would wait for ever.
 func (a *Answer) End(known bool) {
-	a.tellUpTo(afterAll)
+	a.advance(afterAll)
 	if a.lost || !known && !a.c.Broadcast {
-		a.t.tellAll(a.c, afterAll)
+		a.t.flush(a.c, afterAll)
 	}
 	b := broadcast{}
 	for _, ch := range a.all {
 		if ch.Kind != resp.ChangeAll {
-			a.t.gather(b, ch)
+			a.t.addTo(b, ch)
 		}
 	}
-	a.c.tellBroadcast(b)
+	a.c.sendBroadcast(b)
 	a.t.recent.end()
 }

@@ -7,11 +7,12 @@ import (
 	"lockd/resp"
 )
 
-// broadcast gathers changes by the prefixes that they match.
+// broadcast is changes by the prefixes that they match.
 type broadcast map[string][]change
 
-// gather adds a change. It looks the key up once for each length that prefixes have.
-func (t *Table) gather(b broadcast, ch change) {
+// addTo adds a change to the prefixes that it matches. It looks the key up once for each length that
+// prefixes have.
+func (t *Table) addTo(b broadcast, ch change) {
 	for n := range t.lengths {
 		if n > len(ch.Key) {
 			continue
@@ -22,38 +23,38 @@ func (t *Table) gather(b broadcast, ch change) {
 	}
 }
 
-// tellFollowers tells the clients of each prefix: one message for each prefix, as in Redis.
-func (t *Table) tellFollowers(b broadcast) {
+// sendBroadcast sends the clients of each prefix one message for it, as in Redis.
+func (t *Table) sendBroadcast(b broadcast) {
 	for _, prefix := range slices.Sorted(maps.Keys(b)) {
 		inv := Invalidation{keys: names(b[prefix], nil)}
 		for c := range t.prefixes[prefix] {
 			switch {
 			case c.waiting:
 			case c.NoLoop:
-				c.tellOf(b[prefix])
+				c.sendKeys(b[prefix])
 			default:
-				c.Conn.Tell(&inv)
+				c.Conn.Invalidate(&inv)
 			}
 		}
 	}
 }
 
-// tellBroadcast tells the client what matches its own prefixes.
-func (c *Client) tellBroadcast(b broadcast) {
+// sendBroadcast sends the client what matches its own prefixes.
+func (c *Client) sendBroadcast(b broadcast) {
 	for _, prefix := range slices.Sorted(maps.Keys(b)) {
 		if _, mine := c.prefixes[prefix]; mine {
-			c.tellOf(b[prefix])
+			c.sendKeys(b[prefix])
 		}
 	}
 }
 
-func (c *Client) tellOf(list []change) {
+func (c *Client) sendKeys(list []change) {
 	if keys := names(list, c); len(keys) > 0 {
-		c.Conn.Tell(&Invalidation{keys: keys})
+		c.Conn.Invalidate(&Invalidation{keys: keys})
 	}
 }
 
-// names lists the keys of changes, sorted, each once, without those that by has made itself.
+// names lists the keys of changes, sorted, each once, without the changes that by has made itself.
 func names(list []change, by *Client) []string {
 	keys := make([]string, 0, len(list))
 	for _, ch := range list {
@@ -65,15 +66,15 @@ func names(list []change, by *Client) []string {
 	return slices.Compact(keys)
 }
 
-// Invalidation is what clients are told: that keys have changed, or that any key may have. It
-// is encoded once for each form.
+// Invalidation says that keys have changed, or that any key may have. It is encoded once for
+// each form.
 type Invalidation struct {
 	keys []string // nil: any key
 	push []byte   // RESP3
 	msg  []byte   // RESP2
 }
 
-// channel is where a RESP2 client hears of the keys of another connection.
+// channel has the invalidations that a RESP2 client gets for another connection.
 const channel = "__redis__:invalidate"
 
 // Form is the invalidation as it is sent: a push in RESP3, a message of a channel in RESP2.

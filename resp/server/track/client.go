@@ -8,20 +8,20 @@ import (
 	"lockd/resp"
 )
 
-// Conn tells a client of changes.
+// Conn sends a client its invalidations.
 type Conn interface {
-	// Tell is called with the table's lock held, and must not wait.
-	Tell(*Invalidation)
+	// Invalidate is called with the table's lock held, and must not wait.
+	Invalidate(*Invalidation)
 }
 
-// Mode is what a client has agreed to be told of.
+// Mode is what a client wants invalidations for.
 type Mode struct {
 	On        bool
 	Broadcast bool  // all keys with its prefixes, not those that it reads
 	OptIn     bool  // only what is read after CLIENT CACHING YES
 	OptOut    bool  // all but what is read after CLIENT CACHING NO
 	NoLoop    bool  // not what it changes itself
-	Redirect  int64 // id of the connection that is told; 0: this one
+	Redirect  int64 // id of the connection that gets them; 0: this one
 	Broken    bool  // that connection is gone
 }
 
@@ -35,9 +35,9 @@ type Client struct {
 	prefixes map[string]struct{}
 	keys     map[string]place // what the client may have cached, and where it read it
 	own      []Span           // of NOLOOP: its own changes, until they are published here
-	waiting  bool             // for the answer of a request: nothing is told before that
+	waiting  bool             // for the answer of a request: nothing is sent before that
 	since    uint64           // number of the first change since the request began
-	told     uint64           // changes before this one have been told all the same: see TellEarly
+	sent     uint64           // changes before this one have been sent all the same: see SendEarly
 	seen     uint64           // see Seen
 }
 
@@ -54,8 +54,8 @@ func (c *Client) Wants(caching bool) bool {
 	return c.On && !c.Broadcast && (!c.OptIn || caching) && (!c.OptOut || !caching)
 }
 
-// made reports whether a change is the client's own, of which it does not want to be told. That
-// a lease has ended, or all was flushed, it is told in any case, as in Redis.
+// made reports whether a change is the client's own, and unwanted. The end of a lease and a flush are
+// wanted in any case, as in Redis.
 func (c *Client) made(ch change) bool {
 	if !c.NoLoop || ch.Kind != resp.ChangeKey {
 		return false

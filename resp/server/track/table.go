@@ -51,7 +51,7 @@ func (t *Table) InUse() bool { return t.inUse.Load() > 0 }
 func (t *Table) Sizes() (keys, items, prefixes int) { return len(t.readers), t.items, len(t.prefixes) }
 
 // Start begins a mode. Prefixes are added to those that the client has; none at all, of BCAST,
-// stand for every key. Refuses has said that it may be.
+// stand for every key. Check has allowed it.
 func (t *Table) Start(c *Client, mode Mode, prefixes []string) {
 	t.enter(c)
 	c.Mode = mode
@@ -115,8 +115,8 @@ func (t *Table) removePrefixes(c *Client) {
 	c.prefixes = nil
 }
 
-// Publish tells clients what an entry of the log has changed. A client that waits for an answer
-// is told behind it.
+// Publish sends invalidations for what an entry of the log has changed. A client that waits for an
+// answer gets them behind it.
 func (t *Table) Publish(m *resp.Message) {
 	t.published = m.Index - 1 // more of this entry may come
 	b := broadcast{}
@@ -124,47 +124,47 @@ func (t *Table) Publish(m *resp.Message) {
 		c := change{one, place{m.Index, int64(m.From+i) + 1}}
 		t.recent.add(c)
 		if c.Kind == resp.ChangeAll {
-			t.tellFollowers(b)
+			t.sendBroadcast(b)
 			b = broadcast{}
-			t.tellEverybody(c.at)
+			t.flushAll(c.at)
 			continue
 		}
-		t.tellReaders(c)
-		t.gather(b, c)
+		t.invalidateKey(c)
+		t.addTo(b, c)
 	}
-	t.tellFollowers(b)
+	t.sendBroadcast(b)
 }
 
-// Missed tells all clients that this node may not have heard of changes.
+// Missed tells all clients that any key may have changed: this node may have missed changes.
 func (t *Table) Missed() {
 	t.recent.add(change{resp.Change{Kind: resp.ChangeAll}, afterAll})
-	t.tellEverybody(afterAll)
+	t.flushAll(afterAll)
 }
 
-// tellEverybody tells all clients that any key may have changed.
-func (t *Table) tellEverybody(at place) {
+// flushAll flushes all clients, but for those that wait for an answer.
+func (t *Table) flushAll(at place) {
 	for c := range t.clients {
 		if !c.waiting {
-			t.tellAll(c, at)
+			t.flush(c, at)
 		}
 	}
 }
 
-// tellAll tells one client that any key may have changed. It forgets what the client has read
-// before.
-func (t *Table) tellAll(c *Client, at place) {
+// flush tells a client that any key may have changed, and forgets what it has read before.
+func (t *Table) flush(c *Client, at place) {
 	for key, since := range c.keys {
 		if at.after(since) {
 			t.unread(c, key)
 		}
 	}
 	if c.On {
-		c.Conn.Tell(&Invalidation{})
+		c.Conn.Invalidate(&Invalidation{})
 	}
 }
 
-// tellReaders tells those who have read a key that it has changed.
-func (t *Table) tellReaders(ch change) {
+// invalidateKey tells the clients that have read a key of its change, but for those that wait for
+// an answer.
+func (t *Table) invalidateKey(ch change) {
 	r := t.readers[ch.Key]
 	if r == nil {
 		return
@@ -172,21 +172,21 @@ func (t *Table) tellReaders(ch change) {
 	inv := Invalidation{keys: []string{r.key}}
 	for _, c := range slices.Clone(r.list) {
 		if !c.waiting {
-			t.tellReader(c, ch, &inv)
+			t.invalidate(c, ch, &inv)
 		}
 	}
 }
 
-// tellReader tells one client that a key has changed, unless it knows already: because it has
-// read the key after that, or (NOLOOP) has changed it.
-func (t *Table) tellReader(c *Client, ch change, inv *Invalidation) {
+// invalidate tells one client of the change of a key, unless the client has read the key after it, or
+// (NOLOOP) has made the change.
+func (t *Table) invalidate(c *Client, ch change, inv *Invalidation) {
 	since, reads := c.keys[ch.Key]
 	if !reads || !ch.at.after(since) || c.made(ch) {
 		return
 	}
 	t.unread(c, ch.Key)
 	if c.On && !c.Broadcast {
-		c.Conn.Tell(inv)
+		c.Conn.Invalidate(inv)
 	}
 }
 
@@ -228,7 +228,7 @@ func (t *Table) unread(c *Client, key string) {
 // whether the table is within its limits now; if not, call again.
 func (t *Table) Shrink() (done bool) { return t.makeRoom(0, 0) }
 
-// makeRoom makes room for so many more keys: it takes out keys by chance, and tells those who
+// makeRoom makes room for so many more keys: it takes out random keys, and tells the clients that
 // have read them. It does a bounded part of that, and reports whether there is room now.
 func (t *Table) makeRoom(keys, bytes int) bool {
 	keysMax := int(t.keysMax())
@@ -237,10 +237,10 @@ func (t *Table) makeRoom(keys, bytes int) bool {
 		if !full || len(t.readers) == 0 {
 			return true
 		}
-		for key, r := range t.readers { // begins anywhere
+		for key, r := range t.readers { // a random one
 			inv := Invalidation{keys: []string{key}}
 			for _, c := range slices.Clone(r.list) {
-				t.tellReader(c, change{resp.Change{Kind: resp.ChangeExpired, Key: key}, afterAll}, &inv)
+				t.invalidate(c, change{resp.Change{Kind: resp.ChangeExpired, Key: key}, afterAll}, &inv)
 			}
 			break
 		}

@@ -10,26 +10,26 @@ import (
 	"lockd/resp"
 )
 
-// told keeps what a client was told: keys, or "*" for any key.
-type told []string
+// sent is what a client was sent: keys, or "*" for any key.
+type sent []string
 
-func (l *told) Tell(inv *Invalidation) {
+func (l *sent) Invalidate(inv *Invalidation) {
 	if inv.keys == nil {
 		*l = append(*l, "*")
 	}
 	*l = append(*l, inv.keys...)
 }
 
-func (l *told) want(t *testing.T, keys ...string) {
+func (l *sent) want(t *testing.T, keys ...string) {
 	t.Helper()
 	if !slices.Equal(*l, keys) {
-		t.Errorf("told of %q, want %q", *l, keys)
+		t.Errorf("sent %q, want %q", *l, keys)
 	}
 	*l = nil
 }
 
-func newClient(t *Table, mode Mode, prefixes ...string) (*Client, *told) {
-	l := &told{}
+func newClient(t *Table, mode Mode, prefixes ...string) (*Client, *sent) {
+	l := &sent{}
 	c := &Client{Conn: l}
 	t.Start(c, mode, prefixes)
 	return c, l
@@ -68,8 +68,8 @@ func (t *Table) wantEmpty(test *testing.T) {
 	}
 }
 
-// A client is told of a change after its read, whichever is heard of first, and only once; of
-// one before the read it is not told.
+// A client gets one invalidation for a change after its read, whichever arrives first, and none for
+// a change before the read.
 func TestOrderOfReadsAndChanges(t *testing.T) {
 	entries := func(list ...*resp.Message) []*resp.Message { return list }
 	flush := &resp.Message{Index: 6, Changes: []resp.Change{{Kind: resp.ChangeAll}}}
@@ -99,8 +99,8 @@ func TestOrderOfReadsAndChanges(t *testing.T) {
 	}
 }
 
-// With NOLOOP a client is not told of what its own request has changed, also where this node
-// hears of that later than the client; of what others change in the same entry it is.
+// With NOLOOP a client gets no invalidation for what its own request has changed, also where this node
+// applies that after the answer; it gets those for what others change in the same entry.
 func TestOwnChanges(t *testing.T) {
 	table := NewTable(unlimited)
 	c, l := newClient(table, Mode{NoLoop: true})
@@ -121,8 +121,8 @@ func TestOwnChanges(t *testing.T) {
 	}
 }
 
-// A client that waits long is told what it had cached before; of what its request reads it is
-// told behind the reply.
+// A client that waits long gets the invalidations of what it had cached before; those of what its
+// request reads come behind the reply.
 func TestTellEarly(t *testing.T) {
 	table := NewTable(unlimited)
 	c, l := newClient(table, Mode{})
@@ -133,8 +133,8 @@ func TestTellEarly(t *testing.T) {
 	table.Publish(entry(3, "early", "k"))
 	l.want(t)
 	for range 2 {
-		table.TellEarly(c)
-		table.TellEarly(b)
+		table.SendEarly(c)
+		table.SendEarly(b)
 	}
 	l.want(t, "early")
 	lb.want(t, "early")
@@ -147,7 +147,7 @@ func TestTellEarly(t *testing.T) {
 	lb.want(t, "early") // once more
 }
 
-// What is not known for sure is told as "any key": an answer without its reads, more changes
+// What is not known for sure counts as a change of any key: an answer without its reads, more changes
 // than are kept, changes that this node has missed.
 func TestNotKnown(t *testing.T) {
 	table := NewTable(unlimited)
@@ -192,7 +192,7 @@ func TestBroadcast(t *testing.T) {
 	table.wantEmpty(t)
 }
 
-// The table has limits for keys and for their bytes: a key that has to go is told as changed.
+// The table has limits for keys and for their bytes: a key that has to go counts as changed.
 // Where a limit becomes smaller, the table shrinks in steps.
 func TestTableLimits(t *testing.T) {
 	limit := int64(2)
@@ -200,7 +200,7 @@ func TestTableLimits(t *testing.T) {
 	c, l := newClient(table, Mode{})
 	read(table, c, 1, []string{"a", "b", "a", "c"})
 	if gone := *l; len(gone) != 1 || gone[0] != "a" && gone[0] != "b" {
-		t.Errorf("told of %q", gone)
+		t.Errorf("sent %q", gone)
 	}
 	*l = nil
 	limit = 0

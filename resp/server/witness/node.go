@@ -2,13 +2,14 @@ package witness
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
 	"lockd/resp/sight"
 )
 
-// What a node keeps of sessions that have ended, and tells at once.
+// How much a node keeps of sessions that have ended, and reports at once.
 const (
 	totalsMax = 256
 	othersMax = 256
@@ -32,7 +33,7 @@ type total struct {
 }
 
 // NewNode begins at a wall time.
-func NewNode(sinceMs int64) *Node { return &Node{sinceMs: sinceMs} }
+func NewNode(sinceMs int64) *Node { return &Node{sinceMs: sinceMs, totals: map[total]sight.Sighting{}} }
 
 // Fold keeps what a session has seen that has ended.
 func (n *Node) Fold(list []sight.Sighting) {
@@ -41,9 +42,6 @@ func (n *Node) Fold(list []sight.Sighting) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.totals == nil {
-		n.totals = map[total]sight.Sighting{}
-	}
 	for _, s := range list {
 		switch {
 		case isTotal(s.Kind):
@@ -76,13 +74,8 @@ func sum(totals map[total]sight.Sighting, s sight.Sighting) {
 
 // Report is what the node has seen: what its sessions see now, and what is kept of others.
 func (n *Node) Report(name string, sessions []sight.Sighting) string {
-	totals := map[total]sight.Sighting{}
-	var others []sight.Sighting
 	n.mu.Lock()
-	for t, s := range n.totals {
-		totals[t] = s
-	}
-	others = append(others, n.others...)
+	totals, others := maps.Clone(n.totals), slices.Clone(n.others)
 	n.mu.Unlock()
 	for _, s := range sessions {
 		if isTotal(s.Kind) {
@@ -93,8 +86,6 @@ func (n *Node) Report(name string, sessions []sight.Sighting) string {
 	}
 	slices.SortFunc(others, func(a, b sight.Sighting) int { return cmp.Compare(b.AtMs, a.AtMs) })
 	r := sight.Report{Node: name, SinceMs: n.sinceMs, Sightings: others[:min(len(others), othersMax)]}
-	for _, s := range totals {
-		r.Sightings = append(r.Sightings, s)
-	}
+	r.Sightings = slices.AppendSeq(r.Sightings, maps.Values(totals))
 	return r.String()
 }

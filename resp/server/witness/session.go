@@ -11,7 +11,7 @@ import (
 // Op is what a command may have to do with locks.
 type Op uint8
 
-// The kinds of command that are looked at.
+// The kinds of command that are observed.
 const (
 	None Op = iota
 	set
@@ -52,7 +52,7 @@ const (
 
 // What makes a mistake of it.
 const (
-	pollsMin     = 50    // tries in vain without a pause that are told
+	pollsMin     = 50    // tries in vain without a pause that are reported
 	pollPauseMs  = 10    // a pause, on average
 	pollBreakMs  = 100   // a pause that ends the counting
 	streakGapMs  = 60000 // after so long without a try, the next one is another wait
@@ -93,7 +93,7 @@ type taken struct {
 type streak struct {
 	key, token     uint64
 	db             int
-	name           string // of the key, once it is told
+	name           string // of the key, once the streak is reported
 	leased         bool
 	count          int64
 	lastMs         int64
@@ -115,7 +115,7 @@ type tally struct {
 	sight.Sighting
 }
 
-// Saw is told of a command that has run, of its reply, and of the wall time. It keeps nothing of the
+// Saw takes a command that has run, with its reply and the wall time. It keeps nothing of the
 // arguments' memory.
 func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	if op == None || r.IsErr() || len(c.Args) < 2 || len(c.Args[1]) > keyBytesMax {
@@ -135,36 +135,36 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	if s.m == nil {
 		s.m = &memory{}
 	}
-	l := look{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
+	o := observation{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
 	switch op {
 	case set:
-		l.set(form, r)
+		o.set(form, r)
 	case setNX:
-		l.tried(c.Args[2], false, r.Int == 1)
+		o.try(c.Args[2], false, r.Int == 1)
 	case take:
-		l.tried(c.Args[2], true, r.Kind == resp.KindInt)
+		o.try(c.Args[2], true, r.Kind == resp.KindInt)
 	case get:
-		l.get(r)
+		o.get(r)
 	case use:
-		if t := l.own(sight.Hash(c.Args[1])); t != nil {
+		if t := o.own(sight.Hash(c.Args[1])); t != nil {
 			t.read = true
 		}
 	case del:
-		l.del(r)
+		o.del(r)
 	case expire:
-		l.expire(r)
+		o.expire(r)
 	case compare:
 		if failed(r) {
-			l.missed(c.Args[1], false, c.Args[2])
+			o.miss(c.Args[1], false, c.Args[2])
 		} else {
-			l.freed(c.Args[1])
+			o.free(c.Args[1])
 		}
 	case delEX:
 		if len(c.Args) == 4 && failed(r) {
-			l.missed(c.Args[1], false, c.Args[3])
+			o.miss(c.Args[1], false, c.Args[3])
 		}
 	case script:
-		l.script(c.Spec, r)
+		o.script(c.Spec, r)
 	}
 }
 
@@ -183,8 +183,8 @@ func begins(op Op, r resp.Reply) bool {
 // ways.
 func failed(r resp.Reply) bool { return r.IsNil() || r.Kind == resp.KindInt && r.Int <= 0 }
 
-// look is one command that is looked at.
-type look struct {
+// observation is one command of the session, and what it remembers.
+type observation struct {
 	*memory
 	args resp.Args
 	db   int
@@ -219,39 +219,39 @@ func formOf(args resp.Args) (f setForm) {
 	return f
 }
 
-func (l *look) set(f setForm, r resp.Reply) {
-	key, token := l.args[1], l.args[2]
+func (o *observation) set(f setForm, r resp.Reply) {
+	key, token := o.args[1], o.args[2]
 	switch done := r.Kind == resp.KindStatus; {
 	case f.nx:
-		l.tried(token, f.leased, done)
+		o.try(token, f.leased, done)
 	case !done:
-		l.missed(key, false, token)
+		o.miss(key, false, token)
 	case !f.leased:
-		l.found(sight.LeaseDropped, key, sight.Hash(token), 1)
+		o.count(sight.LeaseDropped, key, sight.Hash(token), 1)
 	}
 }
 
-// tried notes that a key was asked for under a condition, and whether it was free.
-func (l *look) tried(token string, leased, got bool) {
+// try notes that a key was asked for under a condition, and whether it was free.
+func (o *observation) try(token string, leased, got bool) {
 	if len(token) > tokenMax || token == "" {
 		return
 	}
-	key, mine := sight.Hash(l.args[1]), sight.Hash(token)
+	key, mine := sight.Hash(o.args[1]), sight.Hash(token)
 	if !got {
-		l.vain(key, mine, leased)
+		o.refuse(key, mine, leased)
 		return
 	}
-	t := l.own(key)
+	t := o.own(key)
 	again := 0
 	if t == nil {
-		t = &l.taken[l.next(0, takenMax)]
+		t = &o.taken[o.next(0, takenMax)]
 	} else if !leased && !t.leased && t.freed && !t.read {
 		if again = t.again + 1; again >= takenAgain {
-			l.found(sight.NoLease, l.args[1], mine, int64(again))
+			o.count(sight.NoLease, o.args[1], mine, int64(again))
 			again = 0
 		}
 	}
-	*t = taken{key: key, token: mine, db: l.db, atMs: l.now, leased: leased, again: again}
+	*t = taken{key: key, token: mine, db: o.db, atMs: o.now, leased: leased, again: again}
 }
 
 // next is the next place of a ring.
@@ -262,46 +262,46 @@ func (m *memory) next(ring, size int) int {
 }
 
 // own is what the session has taken at a key; nil: nothing, or it was long ago.
-func (l *look) own(key uint64) *taken {
-	for i := range l.taken {
-		if t := &l.taken[i]; t.key == key && t.db == l.db && t.atMs != 0 {
+func (o *observation) own(key uint64) *taken {
+	for i := range o.taken {
+		if t := &o.taken[i]; t.key == key && t.db == o.db && t.atMs != 0 {
 			return t
 		}
 	}
 	return nil
 }
 
-// vain notes that a key was taken already.
-func (l *look) vain(key, token uint64, leased bool) {
-	s := l.streak(key, token)
-	if s == nil || l.now-s.lastMs > streakGapMs {
+// refuse notes that a key was taken already.
+func (o *observation) refuse(key, token uint64, leased bool) {
+	s := o.streak(key, token)
+	if s == nil || o.now-s.lastMs > streakGapMs {
 		if s == nil {
-			s = &l.refused[l.next(1, refusedMax)]
+			s = &o.refused[o.next(1, refusedMax)]
 		}
-		*s = streak{key: key, token: token, db: l.db, leased: leased, sinceMs: l.now, tally: -1}
+		*s = streak{key: key, token: token, db: o.db, leased: leased, sinceMs: o.now, tally: -1}
 	}
-	if l.now-s.lastMs > pollBreakMs {
-		s.polls, s.sinceMs, s.tally = 0, l.now, -1
+	if o.now-s.lastMs > pollBreakMs {
+		s.polls, s.sinceMs, s.tally = 0, o.now, -1
 	}
 	s.count++
 	s.polls++
-	s.lastMs = l.now
+	s.lastMs = o.now
 	if !leased && s.count == stillTaken {
-		s.name = strings.Clone(l.args[1])
+		s.name = strings.Clone(o.args[1])
 	}
 	switch {
-	case s.polls < pollsMin || l.now-s.sinceMs >= pollPauseMs*(s.polls-1):
+	case s.polls < pollsMin || o.now-s.sinceMs >= pollPauseMs*(s.polls-1):
 	case s.tally >= 0:
-		l.tallies[s.tally].Count++
-		l.tallies[s.tally].AtMs = l.now
+		o.tallies[s.tally].Count++
+		o.tallies[s.tally].AtMs = o.now
 	default:
-		s.tally = l.found(sight.Polls, l.args[1], token, s.polls)
+		s.tally = o.count(sight.Polls, o.args[1], token, s.polls)
 	}
 }
 
-func (l *look) streak(key, token uint64) *streak {
-	for i := range l.refused {
-		if s := &l.refused[i]; s.key == key && s.token == token && s.db == l.db && s.count > 0 {
+func (o *observation) streak(key, token uint64) *streak {
+	for i := range o.refused {
+		if s := &o.refused[i]; s.key == key && s.token == token && s.db == o.db && s.count > 0 {
 			return s
 		}
 	}
@@ -309,112 +309,112 @@ func (l *look) streak(key, token uint64) *streak {
 }
 
 // get notes that the session reads a key that it has taken.
-func (l *look) get(r resp.Reply) {
-	t := l.own(sight.Hash(l.args[1]))
+func (o *observation) get(r resp.Reply) {
+	t := o.own(sight.Hash(o.args[1]))
 	if t == nil || r.Kind != resp.KindBulk || len(r.Str) > tokenMax {
 		return
 	}
 	t.read = true
 	if sight.Hash(r.Str) == t.token {
-		t.readMs = l.now
+		t.readMs = o.now
 	}
 }
 
-// del looks at DEL of one key.
-func (l *look) del(r resp.Reply) {
+// del notes a DEL of one key.
+func (o *observation) del(r resp.Reply) {
 	switch {
-	case len(l.args) != 2:
+	case len(o.args) != 2:
 	case r.Int == 0:
-		l.missed(l.args[1], true)
+		o.miss(o.args[1], true)
 	default:
-		t := l.own(sight.Hash(l.args[1]))
+		t := o.own(sight.Hash(o.args[1]))
 		if t == nil {
 			return
 		}
-		if t.readMs != 0 && !t.freed && l.now-t.readMs <= twoStepsMs {
-			l.found(sight.GetThenDel, l.args[1], t.token, 1)
+		if t.readMs != 0 && !t.freed && o.now-t.readMs <= twoStepsMs {
+			o.count(sight.GetThenDel, o.args[1], t.token, 1)
 			t.read = false
 		}
 		t.freed, t.readMs = true, 0
 	}
 }
 
-// freed notes that a key which the session has taken may have been freed.
-func (l *look) freed(key string) {
-	if t := l.own(sight.Hash(key)); t != nil {
+// free notes that a key which the session has taken may have been freed.
+func (o *observation) free(key string) {
+	if t := o.own(sight.Hash(key)); t != nil {
 		t.freed, t.readMs = true, 0
 	}
 }
 
-// expire looks for a lease that comes after the lock.
-func (l *look) expire(r resp.Reply) {
-	t := l.own(sight.Hash(l.args[1]))
+// expire counts a lease that comes after the lock.
+func (o *observation) expire(r resp.Reply) {
+	t := o.own(sight.Hash(o.args[1]))
 	if t == nil || r.Int != 1 || t.leased || t.freed {
 		return
 	}
 	t.leased = true
-	if l.now-t.atMs <= afterwardsMs {
-		l.found(sight.LeaseAfterwards, l.args[1], t.token, 1)
+	if o.now-t.atMs <= afterwardsMs {
+		o.count(sight.LeaseAfterwards, o.args[1], t.token, 1)
 	}
 }
 
-// script looks at a script: what it did is not known, but whether it says that it did anything.
-func (l *look) script(spec *resp.Spec, r resp.Reply) {
+// script notes the reply of a script: what it did is not known, only whether it says that it did anything.
+func (o *observation) script(spec *resp.Spec, r resp.Reply) {
 	if spec == nil {
 		return
 	}
-	keys, ok := spec.Keys.Of(l.args)
+	keys, ok := spec.Keys.Of(o.args)
 	if !ok || len(keys) == 0 {
 		return
 	}
-	given := l.args[spec.Keys.NumAt+1+len(keys):]
+	given := o.args[spec.Keys.NumAt+1+len(keys):]
 	given = given[:min(len(given), tokensMax)]
 	for _, key := range keys[:min(len(keys), keysMax)] {
 		switch {
 		case !failed(r):
-			l.freed(key)
+			o.free(key)
 		case len(given) > 0 && len(key) <= keyBytesMax:
-			l.missed(key, false, given...)
+			o.miss(key, false, given...)
 		}
 	}
 }
 
-// missed notes that none of the tokens was at a key; what asks again and again counts once.
-func (l *look) missed(key string, del bool, tokens ...string) {
-	m := miss{key: sight.Hash(key), db: l.db, del: del, atMs: l.now}
+// miss notes that none of the tokens was at a key; what asks again and again counts once.
+func (o *observation) miss(key string, del bool, tokens ...string) {
+	m := miss{key: sight.Hash(key), db: o.db, del: del, atMs: o.now}
 	for i, t := range tokens {
 		if t != "" && len(t) <= tokenMax {
 			m.tokens[i] = sight.Hash(t)
 		}
 	}
-	for i := range l.memory.missed {
-		was := &l.memory.missed[i]
+	for i := range o.missed {
+		was := &o.missed[i]
 		if was.atMs != 0 && was.key == m.key && was.db == m.db && was.tokens == m.tokens && was.del == m.del {
 			was.atMs = m.atMs
 			return
 		}
 	}
-	l.memory.missed[l.next(2, missedMax)] = m
+	o.missed[o.next(2, missedMax)] = m
 }
 
-// found counts a mistake, and returns where; -1: there are too many.
-func (l *look) found(kind sight.Kind, key string, token uint64, n int64) int {
+// count adds a mistake to its tally, and returns which that is; -1: there are too many.
+func (o *observation) count(kind sight.Kind, key string, token uint64, n int64) int {
 	template := sight.Template(key)
-	for i := range l.tallies {
-		if t := &l.tallies[i]; t.Kind == kind && t.DB == l.db && t.template == template {
+	for i := range o.tallies {
+		if t := &o.tallies[i]; t.Kind == kind && t.DB == o.db && t.template == template {
 			t.Count += n
-			t.AtMs = l.now
+			t.AtMs = o.now
 			return i
 		}
 	}
-	if len(l.tallies) == talliesMax {
+	if len(o.tallies) == talliesMax {
 		return -1
 	}
-	l.tallies = append(l.tallies, tally{template, sight.Sighting{
-		Kind: kind, DB: l.db, Key: strings.Clone(key), Hash: sight.Hash(key), Tokens: []uint64{token},
-		AtMs: l.now, Count: n,
+	o.tallies = append(o.tallies, tally{template, sight.Sighting{
+		Kind: kind, DB: o.db, Key: strings.Clone(key), Hash: sight.Hash(key), Tokens: []uint64{token},
+		AtMs: o.now, Count: n,
 	}})
-	return len(l.tallies) - 1
+	return len(o.tallies) - 1
 }
 
 // Sightings are what the session has seen so far, of a client.
