@@ -285,10 +285,10 @@ func (p *Port) untrack(conn net.Conn, incoming bool) {
 	_ = conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, open := p.conns[conn]; !open {
+	c, open := p.conns[conn]
+	if !open {
 		return
 	}
-	c := p.conns[conn]
 	delete(p.conns, conn)
 	if i := slices.Index(p.unproven, conn); i >= 0 {
 		p.unproven = slices.Delete(p.unproven, i, i+1)
@@ -424,10 +424,7 @@ func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error)
 		if err == nil && kind != ForWho {
 			err = p.admitAt(addr, who, self.Cluster)
 		}
-		if err != nil {
-			return refusing(err)
-		}
-		return nil
+		return refusing(err)
 	})
 }
 
