@@ -20,9 +20,9 @@ func TestLimiter(t *testing.T) {
 		expect("a", 0, true)
 		expect("a", 0, false)
 		expect("b", 0, true)
-		time.Sleep(every - 1)
+		time.Sleep(every - time.Millisecond)
 		expect("a", 0, false)
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		expect("a", 2, true)
 		expect("a", 0, false)
 		for i := range keysMax - 2 {
