@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"lockd/cluster/membership"
-	"lockd/cluster/peer"
 	"lockd/cluster/store"
+	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/fault"
 )
@@ -37,8 +37,8 @@ type fsm struct {
 	tooOld          error       // as NewRaft returns: this node's state is of a level that it cannot do
 	halted          bool        // an entry could not be read: nothing is applied any more
 	digests         [digestsKept]digestAt
-	said            peer.Rarely // of entries that were written in another state
-	applies         durations   // of entries, the machine's work
+	logged          loglimit.Limiter // of entries that were written in another state
+	applies         durations        // of entries, the machine's work
 	bytes           atomic.Uint64
 }
 
@@ -252,7 +252,7 @@ func (f *fsm) checkDigest(index uint64, e *entry) error {
 		"differs from a majority is to be removed, and added under a new id with an empty data folder",
 		e.digest, e.checked, own.digest)
 	if f.replayTo > 0 && index <= f.replayTo {
-		if f.said.Due("digest") {
+		if _, ok := f.logged.Allow("digest"); ok {
 			f.log.Error("an entry of the log was written in another state", "entry", index, "why", why)
 		}
 		return nil

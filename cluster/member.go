@@ -16,6 +16,7 @@ import (
 
 	"lockd/cluster/membership"
 	"lockd/cluster/peer"
+	"lockd/internal/loglimit"
 	"lockd/resp"
 )
 
@@ -428,7 +429,7 @@ const (
 // vote, at once if it has one already. It tries again after failures that may pass, but for JoinMax at most while the
 // node is no member; it returns a refusal.
 func (n *Node) Join(ctx context.Context, addrs []string, password string) error {
-	var said peer.Rarely
+	var logged loglimit.Limiter
 	since, pause := n.clock.Monotonic(), joinPause
 	for try := 0; ; try++ {
 		if slices.ContainsFunc(n.raft.voters(), func(s raft.Server) bool { return string(s.ID) == n.cfg.ID }) {
@@ -451,7 +452,7 @@ func (n *Node) Join(ctx context.Context, addrs []string, password string) error 
 			return fmt.Errorf("no member of the cluster has added this node in %s, and it gives up: is there a cluster with "+
 				"a leader at %s, and is that a client address? (last: %w)", JoinMax, through, err)
 		}
-		if said.Due(err.Error()) {
+		if _, ok := logged.Allow(err.Error()); ok {
 			n.log.Info("joining the cluster", "through", through, "state", err)
 		}
 		select {

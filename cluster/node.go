@@ -177,7 +177,7 @@ func (n *Node) openStores() (err error) {
 	}
 	n.stores, err = store.Open(n.dir, store.Options{
 		LogStore: n.cfg.LogStore, Fatal: n.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log, n.clock),
+		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log),
 	})
 	return err
 }
@@ -235,7 +235,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotInterval = never
 	c.SnapshotThreshold = 1 << 62
 	c.TrailingLogs = 1 << 62
-	c.Logger = newRaftLog("raft: ", n.log, n.clock)
+	c.Logger = newRaftLog("raft: ", n.log)
 	return c
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"lockd/internal/loglimit"
 )
 
 var errHalted = errors.New("this node has stopped")
@@ -222,21 +224,12 @@ type raftLog struct {
 	hclog.Logger // everything that is not overridden does nothing
 	prefix       string
 	log          *slog.Logger
-	clock        Clock
 	args         []any
-
-	mu    *sync.Mutex
-	shown map[string]time.Duration
+	errors       *loglimit.Limiter // by text
 }
 
-// raftErrorEvery is how long the same error of Raft is not shown again.
-const raftErrorEvery = time.Minute
-
-func newRaftLog(prefix string, log *slog.Logger, clock Clock) *raftLog {
-	return &raftLog{
-		Logger: hclog.NewNullLogger(), prefix: prefix, log: log, clock: clock,
-		mu: &sync.Mutex{}, shown: map[string]time.Duration{},
-	}
+func newRaftLog(prefix string, log *slog.Logger) *raftLog {
+	return &raftLog{Logger: hclog.NewNullLogger(), prefix: prefix, log: log, errors: &loglimit.Limiter{}}
 }
 
 func (l *raftLog) say(level slog.Level, msg string, args []any) {
@@ -266,15 +259,10 @@ func (l *raftLog) Warn(msg string, args ...any) { l.say(slog.LevelDebug, msg, ar
 
 // Error implements hclog.Logger.
 func (l *raftLog) Error(msg string, args ...any) {
-	level := slog.LevelInfo
-	now := l.clock.Monotonic()
-	l.mu.Lock()
-	if last, ok := l.shown[msg]; ok && now-last < raftErrorEvery {
-		level = slog.LevelDebug
-	} else {
-		l.shown[msg] = now
+	level := slog.LevelDebug
+	if _, ok := l.errors.Allow(msg); ok {
+		level = slog.LevelInfo
 	}
-	l.mu.Unlock()
 	l.say(level, msg, args)
 }
 

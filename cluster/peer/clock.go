@@ -4,6 +4,3 @@ import "time"
 
 // after is the moment that lies d ahead, for a deadline of a connection.
 func after(d time.Duration) time.Time { return time.Now().Add(d) }
-
-// since is the time that has passed since a moment.
-func since(t time.Time) time.Duration { return time.Since(t) }

@@ -98,22 +98,25 @@ func (p *Port) enqueue(addr string, c *call) (*link, error) {
 // and has not been made since. A process that dies shows so at once, long before its
 // silence does. Who called nobody there for linkIdleMax learns nothing from it.
 func (p *Port) Broken(addr string) bool {
-	p.mu.Lock()
-	l := p.links[addr]
-	p.mu.Unlock()
+	l := p.linkTo(addr)
 	return l != nil && l.broken.Load()
 }
 
 // Trouble is why the calls connection to addr could not be made the last time; nil if it was made, or if
 // nobody has called there lately.
 func (p *Port) Trouble(addr string) error {
-	p.mu.Lock()
-	l := p.links[addr]
-	p.mu.Unlock()
+	l := p.linkTo(addr)
 	if l == nil || l.trouble.Load() == nil {
 		return nil
 	}
 	return *l.trouble.Load()
+}
+
+// linkTo is the link to addr; nil: nobody has called there lately.
+func (p *Port) linkTo(addr string) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.links[addr]
 }
 
 // link is the dialler's end of the one calls connection to an address. It dials

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"lockd/internal/loglimit"
 	"lockd/resp"
 )
 
@@ -77,7 +78,7 @@ type Port struct {
 	raftIn  *raftStreams
 
 	stop    chan struct{} // closed by Close
-	warned  Rarely
+	warned  loglimit.Limiter
 	refused atomic.Int64 // failed hellos of the kind that is warned of
 	running sync.WaitGroup
 
@@ -284,10 +285,10 @@ func (p *Port) untrack(conn net.Conn, incoming bool) {
 	_ = conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, open := p.conns[conn]; !open {
+	c, open := p.conns[conn]
+	if !open {
 		return
 	}
-	c := p.conns[conn]
 	delete(p.conns, conn)
 	if i := slices.Index(p.unproven, conn); i >= 0 {
 		p.unproven = slices.Delete(p.unproven, i, i+1)
@@ -314,7 +315,7 @@ func (p *Port) accept() {
 				return
 			}
 			level := slog.LevelDebug
-			if p.warned.Due("accept") {
+			if _, ok := p.warned.Allow("accept"); ok {
 				level = slog.LevelWarn
 			}
 			p.cfg.Log.Log(context.Background(), level, "peer port: cannot accept; if there are too many open files, raise "+
@@ -423,10 +424,7 @@ func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error)
 		if err == nil && kind != ForWho {
 			err = p.admitAt(addr, who, self.Cluster)
 		}
-		if err != nil {
-			return refusing(err)
-		}
-		return nil
+		return refusing(err)
 	})
 }
 
@@ -457,7 +455,7 @@ func (p *Port) failedHello(addr, source string, err error) {
 	// A node that is not wanted, a wrong address, or a client on the wrong port.
 	if errors.As(err, &refused) || refuses != nil || errors.Is(err, errHello) || errors.Is(err, ErrUninvited) {
 		p.refused.Add(1)
-		if p.warned.Due(source) {
+		if _, ok := p.warned.Allow(source); ok {
 			level = slog.LevelWarn
 		}
 	}

@@ -130,8 +130,8 @@ func (c *Certificates) config() *tls.Config {
 }
 
 // verify judges the certificate that the other side, which says that it is node id, has shown for one use. It
-// has to be for the id or one of the hosts.
-func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, id string, hosts ...string) error {
+// has to be for the id or the host.
+func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, id, host string) error {
 	if len(shown) == 0 {
 		return fmt.Errorf("%w: it shows no certificate", ErrUninvited)
 	}
@@ -146,13 +146,13 @@ func (c *Certificates) verify(shown []*x509.Certificate, use x509.ExtKeyUsage, i
 	if err != nil {
 		return fmt.Errorf("%w: its certificate is no good: %w", ErrUninvited, err)
 	}
-	for _, name := range append(hosts, id) {
+	for _, name := range []string{host, id} {
 		if name != "" && shown[0].VerifyHostname(name) == nil {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: its certificate is neither for the id nor for the host of node %s (%s)",
-		ErrUninvited, id, strings.Join(hosts, ", "))
+		ErrUninvited, id, host)
 }
 
 // ephemeralCertificate makes a key that lives as long as the process.

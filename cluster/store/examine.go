@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ var (
 type Exam struct {
 	Meta    Meta
 	Term    uint64 // the current term
-	VoteFor string // whom the node has voted for in VoteTerm; "": nobody
+	VoteFor string // whom the node has voted for in term VotedIn; "": nobody
 	VotedIn uint64
 	Applied uint64 // how far the log is known to be applied; 0: unknown
 	Marked  uint64 // how far the log had reached
@@ -153,14 +154,11 @@ func (x *Exam) readStores() error {
 	if err := x.listSnapshots(); err != nil {
 		return err
 	}
-	seen := &Folder{path: x.path}
-	if _, err := seen.LastSeen(); err != nil {
+	if _, err := d.LastSeen(); err != nil {
 		return err
 	}
-	return safely("unreadable", func() error {
-		_, err := withoutPanic(func() (bool, error) { return x.open() })
-		return err
-	})
+	_, err := withoutPanic(x.open)
+	return err
 }
 
 func (x *Exam) open() (empty bool, err error) {
@@ -472,13 +470,7 @@ func (s *readSnapshots) List() ([]*raft.SnapshotMeta, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *raft.SnapshotMeta) int {
-		switch {
-		case a.Term != b.Term:
-			return int(min(max(int64(b.Term-a.Term), -1), 1))
-		case a.Index != b.Index:
-			return int(min(max(int64(b.Index-a.Index), -1), 1))
-		}
-		return strings.Compare(b.ID, a.ID)
+		return cmp.Or(cmp.Compare(b.Term, a.Term), cmp.Compare(b.Index, a.Index), cmp.Compare(b.ID, a.ID))
 	})
 	return list[:min(len(list), SnapshotsKept)], nil
 }

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"lockd/resp/fault":        {}, // empty in a normal build
 	"lockd/internal/strict":   {}, // for tests
 	"lockd/internal/fakenode": {}, // likewise
-	"lockd/resp/server":       {"lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
+	"lockd/resp/server":       {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/acl", "lockd/resp/fault", "lockd/resp/sight", "lockd/resp/server/wire", "lockd/resp/server/stats", "lockd/resp/server/track", "lockd/resp/server/access", "lockd/resp/server/witness", "lockd/resp/server/describe"},
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // scripts and functions that are kept
 	"lockd/keyspace/value":    {"lockd/resp"},                                               // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
-	"lockd/cluster":           {"lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
+	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
 	"lockd/cmd/lockd":         {"lockd/resp", "lockd/resp/fault", "lockd/resp/server", "lockd/keyspace", "lockd/luavm", "lockd/cluster", "lockd/cluster/founding", "lockd/cluster/peer", "lockd/cmd/lockd/bench", "lockd/cmd/lockd/drill", "lockd/cmd/lockd/hold", "lockd/cmd/lockd/openfiles", "lockd/cmd/lockd/redisconf", "lockd/cmd/lockd/systemd", "lockd/internal/client", "lockd/cmd/lockd/show", "lockd/cmd/lockd/top", "lockd/internal/locks", "lockd/internal/secure", "lockd/console", "lockd/metrics"},
 
@@ -51,11 +51,11 @@ var mayImport = map[string][]string{
 	"lockd/keyspace/doctor":     {"lockd/resp", "lockd/resp/sight"},
 
 	// The rooms of cluster, which know nothing of nodes.
-	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                          // the disk
-	"lockd/cluster/peer":          {"lockd/resp", "lockd/resp/fault"},                          // the network
-	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},               // founding without a list
-	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"}, // who may take part
-	"lockd/cluster/peer/peertest": {},                                                          // a network in memory; only tests import it
+	"lockd/cluster/store":         {"lockd/resp", "lockd/resp/fault"},                            // the disk
+	"lockd/cluster/peer":          {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault"}, // the network
+	"lockd/cluster/founding":      {"lockd/cluster/peer", "lockd/cluster/store"},                 // founding without a list
+	"lockd/cluster/membership":    {"lockd/resp", "lockd/cluster/peer", "lockd/cluster/store"},   // who may take part
+	"lockd/cluster/peer/peertest": {},                                                            // a network in memory; only tests import it
 
 	// The rooms of luavm: only lauxlib knows the limits of resp, and nobody else imports them.
 	"lockd/luavm/state":    {"lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
@@ -99,6 +99,9 @@ var mayImport = map[string][]string{
 	// TLS for clients: certificates, handshakes, connections.
 	"lockd/internal/secure":            {},
 	"lockd/internal/secure/securetest": {"lockd/internal/authority"}, // for tests
+
+	// What happens again and again, in the log.
+	"lockd/internal/loglimit": {},
 
 	// For what starts servers, and no part of one.
 	"lockd/internal/freeport":  {},

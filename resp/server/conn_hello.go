@@ -128,8 +128,10 @@ func (s *session) login(command, user, password string) error {
 	}
 	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.Wrong(from, now)
-	s.srv.guessing.tell("a client gave a wrong password", "addr", from.String(),
-		"user", user[:min(len(user), loggedNameBytesMax)])
+	if n, ok := s.srv.guessing.Allow(""); ok {
+		s.srv.log.Warn("a client gave a wrong password", "addr", from.String(),
+			"user", user[:min(len(user), loggedNameBytesMax)], "untold", n)
+	}
 	return resp.Error(resp.ErrWrongPass)
 }
 

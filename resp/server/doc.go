@@ -43,7 +43,7 @@
 //	session.go        what a session is, and who may touch what of it; all that there are
 //	table.go          what a command is, and how it is found by its name
 //	config.go         what a server is given: Config, Backend, Clock, Profile
-//	limits.go         the limits, and what is counted against them; what is logged seldom
+//	limits.go         the limits, and what is counted against them
 //
 // Each calls those below it. Up goes only what is called through a value: run.go lends followed.go
 // the function that appends replies, and package track tells a session of changes through its Conn;

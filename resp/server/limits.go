@@ -1,9 +1,7 @@
 package server
 
 import (
-	"log/slog"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,7 +69,6 @@ const (
 	lingerBytes        = 1 << 20                // and how much of what it still sends is read
 	cutOffMax          = time.Second            // how long Shutdown waits for the sessions that it has cut off
 	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
-	troubleEvery       = time.Minute            // how often that is logged, and wrong passwords are
 )
 
 // held counts what a client makes the node keep between its commands, with what it takes to
@@ -148,25 +145,4 @@ func (s *Seats) free() {
 	if s != nil {
 		s.taken.Add(-1)
 	}
-}
-
-// trouble logs what happens again and again, but not each time. Any goroutine may tell.
-type trouble struct {
-	log    *slog.Logger
-	clock  Clock
-	mu     sync.Mutex
-	last   time.Time
-	untold int
-}
-
-func (t *trouble) tell(msg string, about ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock()
-	if !t.last.IsZero() && now.Sub(t.last) < troubleEvery {
-		t.untold++
-		return
-	}
-	t.log.Warn(msg, append(about, "untold", t.untold)...)
-	t.last, t.untold = now, 0
 }

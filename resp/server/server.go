@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockd/internal/loglimit"
 	"lockd/resp"
 	"lockd/resp/server/access"
 	"lockd/resp/server/stats"
@@ -45,7 +46,7 @@ type Server struct {
 	pause    pause
 	witness  *witness.Node
 	guesses  *access.Guesses
-	guessing trouble // of those
+	guessing loglimit.Limiter // of the warnings of those
 
 	held     atomic.Int64 // of all sessions: see session.hold
 	ticks    atomic.Int64 // rounds of the janitor: the time that idle clients are measured in
@@ -92,7 +93,7 @@ func New(cfg Config) *Server {
 	s.hub.serve(&s.users)
 	s.started = s.clock()
 	s.guesses = access.NewGuesses()
-	s.guessing.log, s.guessing.clock = s.log, s.clock
+	s.guessing.Clock = s.clock
 	s.witness = witness.NewNode(s.started.UnixMilli())
 	return s
 }
@@ -107,7 +108,7 @@ func (s *Server) Serve(l net.Listener) error {
 		l.Close()
 		return ErrServerClosed
 	}
-	trouble := trouble{log: s.log, clock: s.clock}
+	failures := loglimit.Limiter{Clock: s.clock}
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -118,8 +119,10 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			trouble.tell("accept failed; if there are too many open files, raise the limit of the process (ulimit -n)",
-				"listener", l.Addr().String(), "err", err)
+			if n, ok := failures.Allow(""); ok {
+				s.log.Warn("accept failed; if there are too many open files, raise the limit of the process (ulimit -n)",
+					"listener", l.Addr().String(), "err", err, "untold", n)
+			}
 			time.Sleep(acceptBackoff)
 		}
 	}
