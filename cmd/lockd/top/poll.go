@@ -21,7 +21,7 @@ const (
 	pauseMax    = 30 * time.Second
 )
 
-// Pause is how long to wait until the next s.
+// Pause is how long to wait until the next poll.
 func (m *Model) Pause() time.Duration {
 	if m.missed != nil {
 		return m.Interval
