@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -89,20 +90,23 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// The script that compares and deletes, by EVALSHA.
+// The script that compares and deletes, by its SHA1 and by its source.
 func BenchmarkUnlockScript(b *testing.B) {
-	m := filled(b, 1000)
 	source := `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
-	r, _ := apply(m, resp.Stamp{}, "SCRIPT LOAD '"+source+"'")
-	if len(r.Str) != shaChars {
-		b.Fatal(r.Str)
-	}
-	reqs := []resp.Request{{Cmds: []resp.Cmd{
-		{Args: resp.Args{"SET", "the-lock", "token", "NX", "PX", "30000"}},
-		{Args: resp.Args{"EVALSHA", r.Str, "1", "the-lock", "token"}},
-	}}}
-	for i := range b.N {
-		m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, reqs)
+	for command, script := range map[string]string{"EVALSHA": library.SHA(source), "EVAL": source} {
+		b.Run(command, func(b *testing.B) {
+			m := filled(b, 1000)
+			if r, _ := apply(m, resp.Stamp{}, "SCRIPT LOAD '"+source+"'"); len(r.Str) != shaChars {
+				b.Fatal(r.Str)
+			}
+			reqs := []resp.Request{{Cmds: []resp.Cmd{
+				{Args: resp.Args{"SET", "the-lock", "token", "NX", "PX", "30000"}},
+				{Args: resp.Args{command, script, "1", "the-lock", "token"}},
+			}}}
+			for i := range b.N {
+				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, reqs)
+			}
+		})
 	}
 }
 
