@@ -261,7 +261,7 @@ func (b *blocker) enter(ctx context.Context) {
 		b.session, b.last, b.used = uint64(session.Int), 0, b.clock.Monotonic()
 	}
 	b.mu.Unlock()
-	b.tried.tell()
+	b.tried.notify()
 }
 
 // hasSession reports whether commands can be asked for in the present session. mu is held.
@@ -472,7 +472,7 @@ func (b *blocker) leave(ctx context.Context) {
 	b.session, b.closed = 0, true
 	sessions := b.inUse()
 	b.mu.Unlock()
-	b.tried.tell() // wakes clients that wait for a session
+	b.tried.notify() // wakes clients that wait for a session
 	if len(sessions) > 0 {
 		b.router.insist(ctx, func() resp.Request { return resp.BlockClosing(sessions) })
 	}

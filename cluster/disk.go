@@ -54,7 +54,7 @@ func (d *diskWatch) run() {
 	for {
 		d.measure()
 		if d.lead.held() {
-			d.judge()
+			d.report()
 		}
 		select {
 		case <-tick.C:
@@ -85,8 +85,8 @@ func (d *diskWatch) measure() {
 	}
 }
 
-// judge has the log say whose disks are full, if that is another list than it says.
-func (d *diskWatch) judge() {
+// report has the log say whose disks are full, if that is another list than it says.
+func (d *diskWatch) report() {
 	members := d.members.survey(context.Background())
 	list := strings.Join(hindered(members), ", ")
 	if list != d.state.full.Load().nodes {

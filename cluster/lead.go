@@ -54,7 +54,7 @@ func (e *elections) startLeading() {
 		err := e.barrier()
 		e.proposer.transfer.observe(err)
 		if err == nil && e.lead.Load() == nil && e.startClock(term) {
-			e.changed.tell()
+			e.changed.notify()
 			signal(e.proposer.wake)
 			signal(e.members.due)
 			e.watch.wake()
@@ -102,7 +102,7 @@ func (e *elections) noteLoss() {
 }
 
 func (e *elections) stoppedLeading() {
-	e.changed.tell()
+	e.changed.notify()
 	signal(e.proposer.wake)
 	signal(e.reader.wake)
 	e.watch.wake()
@@ -325,13 +325,13 @@ func (w *leaderWatch) refresh() {
 	}
 	w.last = now
 	w.count(was, now)
-	w.say(was, now)
+	w.logChange(was, now)
 	time.AfterFunc(termGrace, w.end)
 	w.current, w.end = context.WithCancel(context.Background())
 	if now.leader != "" {
 		w.successor = ""
 	}
-	w.changed.tell()
+	w.changed.notify()
 }
 
 // count counts a change. mu is held.
@@ -363,8 +363,8 @@ func (w *leaderWatch) count(was, now leaderTerm) {
 	}
 }
 
-// say logs a change in one line.
-func (w *leaderWatch) say(was, now leaderTerm) {
+// logChange logs a change in one line.
+func (w *leaderWatch) logChange(was, now leaderTerm) {
 	self, level := w.cfg.ID, slog.LevelInfo
 	var what, why string
 	switch {
@@ -381,7 +381,7 @@ func (w *leaderWatch) say(was, now leaderTerm) {
 			level = slog.LevelWarn
 		}
 	default:
-		what = "there is no leader" // if that lasts, keeper.tellAwaited says what to do
+		what = "there is no leader" // if that lasts, keeper.logAwaited says what to do
 		why = was.leader + " was not heard from for " + w.silence().String()
 		if w.silence() < w.cfg.Heartbeat {
 			why = was.leader + " has given up, or another node stands for election"

@@ -65,7 +65,7 @@ func (k *keeper) run() {
 		case k.watch.silence() > k.cfg.LeaderWait:
 			// No leader speaks to this node. If it was removed, the others say so when it asks;
 			// Raft itself does not ask once it has seen the removal.
-			k.tellAwaited(k.members.survey(context.Background()))
+			k.logAwaited(k.members.survey(context.Background()))
 		}
 	}
 }
@@ -73,9 +73,9 @@ func (k *keeper) run() {
 // awaitedEvery is how often a node without a majority logs which members it waits for.
 const awaitedEvery = 10 * time.Second
 
-// tellAwaited notes which voters do not answer, and logs it, if so many are silent that nobody can
+// logAwaited notes which voters do not answer, and logs it, if so many are silent that nobody can
 // lead. Only run calls it.
-func (k *keeper) tellAwaited(members []surveyed) {
+func (k *keeper) logAwaited(members []surveyed) {
 	now := k.clock.Monotonic()
 	voters, away := k.missed.note(members, now, k.trouble)
 	if voters == 0 { // this node has not joined yet, and Join logs its progress

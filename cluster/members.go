@@ -272,7 +272,7 @@ func (m *members) set(next *membership.Roster) {
 	if m.peers != nil {
 		m.disconnectRefused()
 	}
-	m.changed.tell()
+	m.changed.notify()
 }
 
 func (m *members) noteCluster(cluster string) error {

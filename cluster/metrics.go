@@ -120,7 +120,7 @@ func (n *Node) memberMetrics() []resp.Metric {
 		Help: "How many entries a member that answers has yet to apply that this node has applied.",
 	}
 	voters, nonvoters := 0, 0
-	for _, m := range n.lookout.look(n.members) {
+	for _, m := range n.surveys.get(n.members) {
 		if m.Suffrage == raft.Voter {
 			voters++
 		} else {
@@ -136,20 +136,20 @@ func (n *Node) memberMetrics() []resp.Metric {
 	return []resp.Metric{count, up, lag}
 }
 
-// lookout shares an answer of the members among those who want one at about the same time.
-type lookout struct {
+// surveyCache shares an answer of the members among those who want one at about the same time.
+type surveyCache struct {
 	mu   sync.Mutex
 	at   time.Duration // monotonic
 	last []surveyed
 }
 
-// lookKept is how long the members' answers are good for: whoever reads the figures needs no password.
-const lookKept = time.Second
+// surveyKept is how long the members' answers are good for: whoever reads the figures needs no password.
+const surveyKept = time.Second
 
-func (l *lookout) look(m *members) []surveyed {
+func (l *surveyCache) get(m *members) []surveyed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := m.clock.Monotonic(); l.last == nil || now-l.at >= lookKept {
+	if now := m.clock.Monotonic(); l.last == nil || now-l.at >= surveyKept {
 		l.last, l.at = m.survey(context.Background()), now
 	}
 	return l.last

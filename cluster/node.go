@@ -55,7 +55,7 @@ type Node struct {
 	sentinel    *Sentinel // nil if this node is none
 
 	syncs      durations // of appends to the log on this node's disk
-	lookout    lookout
+	surveys    surveyCache
 	ready      chan struct{} // closed when Raft may be asked
 	stopOnce   sync.Once
 	goroutines sync.WaitGroup

@@ -54,19 +54,19 @@ const fenceEpoch = 1_767_225_600_000
 func fenceAbove(last uint64, pastMs, nowMs int64) (uint64, error) {
 	if nowMs < pastMs-skewMax.Milliseconds() || nowMs < fenceEpoch {
 		return 0, fmt.Errorf("the clock of this machine says %s, and the data are from %s: set the clock, as the fences of "+
-			"the new cluster follow from it", sayTime(nowMs), sayTime(max(pastMs, fenceEpoch)))
+			"the new cluster follow from it", formatTime(nowMs), formatTime(max(pastMs, fenceEpoch)))
 	}
 	byTime := uint64(max(nowMs, pastMs)-fenceEpoch) * fencesPerMs
 	fence := max(last+fenceLeap, byTime)
 	if fence >= fenceMax {
 		return 0, fmt.Errorf("the fences of the new cluster would begin at %d, more than a double holds: does the clock of "+
-			"this machine (%s) go wrong?", fence, sayTime(nowMs))
+			"this machine (%s) go wrong?", fence, formatTime(nowMs))
 	}
 	return fence, nil
 }
 
-// sayTime is a wall time in milliseconds as people read it.
-func sayTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+// formatTime is a wall time in milliseconds as people read it.
+func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
 // Refound is how a new cluster is made of an old state.
 type Refound struct {

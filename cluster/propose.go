@@ -443,7 +443,7 @@ func (fl *flight) complete(o outcome, results []resp.Result) {
 			op.done(o, resp.Result{})
 		}
 	}
-	p.lookAgain()
+	p.recheckJoiners()
 	signal(p.wake)
 }
 
@@ -457,8 +457,8 @@ func (p *proposer) findsTaken(o *op) bool {
 	return ok && res.Replies[0].Kind == resp.KindNil
 }
 
-// lookAgain finds the ops whose locks are free by now: those join nobody any more.
-func (p *proposer) lookAgain() {
+// recheckJoiners finds the ops whose locks are free by now: those join nobody any more.
+func (p *proposer) recheckJoiners() {
 	var free []*op
 	for i, o := range p.joiners() {
 		if i >= joinChecksMax || !p.findsTaken(o) {

@@ -131,11 +131,11 @@ func (g *group) owes(term uint64, id raft.ServerID, addr raft.ServerAddress) boo
 func (g *group) wait(ctx context.Context, f raft.Future) error {
 	answer := make(chan error, 1)
 	go func() { answer <- f.Error() }()
-	return g.hear(ctx, answer)
+	return g.await(ctx, answer)
 }
 
-// hear waits for an answer as long as its client and this node are there.
-func (g *group) hear(ctx context.Context, answer <-chan error) error {
+// await waits for an answer as long as its client and this node are there.
+func (g *group) await(ctx context.Context, answer <-chan error) error {
 	select {
 	case err := <-answer:
 		return err
@@ -208,7 +208,7 @@ func (b *broadcast) next() <-chan struct{} {
 	return b.ch
 }
 
-func (b *broadcast) tell() {
+func (b *broadcast) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ch != nil {
@@ -232,7 +232,7 @@ func newRaftLog(prefix string, log *slog.Logger) *raftLog {
 	return &raftLog{Logger: hclog.NewNullLogger(), prefix: prefix, log: log, errors: &loglimit.Limiter{}}
 }
 
-func (l *raftLog) say(level slog.Level, msg string, args []any) {
+func (l *raftLog) logLine(level slog.Level, msg string, args []any) {
 	l.log.Log(context.Background(), level, l.prefix+msg, append(l.args[:len(l.args):len(l.args)], args...)...)
 }
 
@@ -242,20 +242,20 @@ func (l *raftLog) Log(level hclog.Level, msg string, args ...any) {
 		l.Error(msg, args...)
 		return
 	}
-	l.say(slog.LevelDebug, msg, args)
+	l.logLine(slog.LevelDebug, msg, args)
 }
 
 // Trace implements hclog.Logger.
 func (l *raftLog) Trace(string, ...any) {}
 
 // Debug implements hclog.Logger.
-func (l *raftLog) Debug(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+func (l *raftLog) Debug(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
 
 // Info implements hclog.Logger.
-func (l *raftLog) Info(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+func (l *raftLog) Info(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
 
 // Warn implements hclog.Logger.
-func (l *raftLog) Warn(msg string, args ...any) { l.say(slog.LevelDebug, msg, args) }
+func (l *raftLog) Warn(msg string, args ...any) { l.logLine(slog.LevelDebug, msg, args) }
 
 // Error implements hclog.Logger.
 func (l *raftLog) Error(msg string, args ...any) {
@@ -263,7 +263,7 @@ func (l *raftLog) Error(msg string, args ...any) {
 	if _, ok := l.errors.Allow(msg); ok {
 		level = slog.LevelInfo
 	}
-	l.say(level, msg, args)
+	l.logLine(level, msg, args)
 }
 
 // With implements hclog.Logger.

@@ -143,13 +143,13 @@ var (
 // leader. Then clients ask another sentinel, or again.
 func (s *Sentinel) watched() *standing {
 	if st := s.topology.current.Load(); st.master != nil {
-		return s.told(st)
+		return s.forClients(st)
 	}
 	return nil
 }
 
-// told is a standing with the addresses for the sentinel's clients.
-func (s *Sentinel) told(st *standing) *standing {
+// forClients is a standing with the addresses for the sentinel's clients.
+func (s *Sentinel) forClients(st *standing) *standing {
 	if s.cfg.TLS {
 		return st.overTLS()
 	}
@@ -406,7 +406,7 @@ func (s *Sentinel) infoSentinel() resp.Section {
 // the order of Redis. Only the topology's goroutine calls it.
 func (s *Sentinel) announce(was, now *standing) {
 	e := &events{name: s.cfg.Master}
-	was, now = s.told(was), s.told(now)
+	was, now = s.forClients(was), s.forClients(now)
 	before, after := was.master, now.master
 	switch {
 	case after == nil:

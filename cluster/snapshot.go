@@ -339,7 +339,7 @@ func (s *snapshots) save(ctx context.Context) error {
 	case <-s.stop:
 		return errHalted
 	}
-	return s.raft.hear(ctx, answer)
+	return s.raft.await(ctx, answer)
 }
 
 // take takes a snapshot now and trims the log behind the one before it.
@@ -383,7 +383,7 @@ func (s *snapshots) take() error {
 // meanwhile. It returns false if the node stops, or closed is, before.
 func (s *snapshots) giveWay(closed <-chan struct{}) (end func(), ok bool) {
 	s.installs.Add(1)
-	s.preempt.tell()
+	s.preempt.notify()
 	select {
 	case s.busy <- struct{}{}:
 		return func() { <-s.busy; s.installs.Add(-1) }, true

@@ -163,13 +163,13 @@ func (t *topology) listen() {
 		}
 		for _, m := range t.members.survey(context.Background()) {
 			if m.err == nil {
-				t.hear(string(m.ID), m.Applied)
+				t.record(string(m.ID), m.Applied)
 			}
 		}
 	}
 }
 
-func (t *topology) hear(id string, applied uint64) {
+func (t *topology) record(id string, applied uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.heard[id]

@@ -45,7 +45,7 @@ func (f *Finder) run(ctx context.Context) error {
 	var heard []peer.Identity
 	var trouble map[string]string
 	for pause, before := lookPauseMin, ""; ; pause = min(2*pause, lookPauseMax) {
-		heard, trouble = f.look(ctx, heard)
+		heard, trouble = f.probe(ctx, heard)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -79,9 +79,9 @@ func (f *Finder) run(ctx context.Context) error {
 	}
 }
 
-// look asks who is at the addresses, and at those that others have promised. It returns who answers, without this
+// probe asks who is at the addresses, and at those that others have promised. It returns who answers, without this
 // node, and who does not.
-func (f *Finder) look(ctx context.Context, heard []peer.Identity) ([]peer.Identity, map[string]string) {
+func (f *Finder) probe(ctx context.Context, heard []peer.Identity) ([]peer.Identity, map[string]string) {
 	trouble := map[string]string{}
 	addrs, err := f.Addrs(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ func (r *reserve) begin() {
 	}
 }
 
-// look measures the room, makes the ballast where there is room for it, and gives it up where there is none.
-func (r *reserve) look() Room {
+// update measures the room, makes the ballast where there is room for it, and gives it up where there is none.
+func (r *reserve) update() Room {
 	if r == nil {
 		return Room{}
 	}

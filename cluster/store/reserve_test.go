@@ -63,7 +63,7 @@ func TestBallast(t *testing.T) {
 		{12, true, false, 0},
 	} {
 		d.used = d.total - step.left*testFile/4
-		got := r.look()
+		got := r.update()
 		want := Room{Free: step.left * testFile / 4, Short: step.short, Missing: step.missing * testFile / 4}
 		if step.ballast {
 			want.Ballast = reservedFiles * testFile
@@ -86,7 +86,7 @@ func TestNoBallastOnSmallDisks(t *testing.T) {
 	d, r := newSmallDisk(t)
 	d.total = diskFilesMin*testFile - 1
 	d.used = d.total - 1
-	if got := r.look(); got != (Room{Free: 1}) || r.mayWrite() != nil {
+	if got := r.update(); got != (Room{Free: 1}) || r.mayWrite() != nil {
 		t.Errorf("%+v, snapshots: %v", got, r.mayWrite())
 	}
 }
@@ -97,15 +97,15 @@ func TestBallastThatCannotBeMade(t *testing.T) {
 	if err := os.Mkdir(r.path(), 0o700); err != nil { // in its place
 		t.Fatal(err)
 	}
-	if got := r.look(); got.Ballast != 0 || got.Short {
+	if got := r.update(); got.Ballast != 0 || got.Short {
 		t.Errorf("%+v", got)
 	}
 	for range ballastRetries - 1 {
-		if got := r.look(); got.Ballast != 0 {
+		if got := r.update(); got.Ballast != 0 {
 			t.Fatal("it was tried again at once")
 		}
 	}
-	if got := r.look(); got.Ballast == 0 {
+	if got := r.update(); got.Ballast == 0 {
 		t.Error("it was not tried again")
 	}
 }
@@ -113,7 +113,7 @@ func TestBallastThatCannotBeMade(t *testing.T) {
 // A start on a full disk takes what is reserved before it writes.
 func TestStartTakesBallast(t *testing.T) {
 	d, r := newSmallDisk(t)
-	r.look()
+	r.update()
 	d.used = d.total - 2*testFile - testFile/2
 	again := newReserve(d.dir)
 	again.file, again.space = testFile, d.space
@@ -121,7 +121,7 @@ func TestStartTakesBallast(t *testing.T) {
 	if _, err := os.Stat(r.path()); err == nil {
 		t.Error("it is still there")
 	}
-	if got := again.look(); got.Ballast != 0 || !got.Short {
+	if got := again.update(); got.Ballast != 0 || !got.Short {
 		t.Errorf("%+v", got)
 	}
 }
@@ -150,7 +150,7 @@ func (v fullVFS) Create(dir, name string, size uint64) (types.WritableFile, erro
 func TestLogTakesBallast(t *testing.T) {
 	for _, ever := range []bool{false, true} {
 		d, r := newSmallDisk(t)
-		r.look()
+		r.update()
 		files := reservedVFS{fullVFS{fs.New(), r.path(), ever}, r}
 		f, err := files.Create(d.dir, "next.wal", testFile)
 		if (err != nil) != ever {

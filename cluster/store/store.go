@@ -142,7 +142,7 @@ func Open(d *Folder, opts Options) (s *Stores, err error) {
 			return nil, d.damaged(err)
 		}
 	}
-	s.guard.reserve, s.Look = d.reserve, d.reserve.look
+	s.guard.reserve, s.Look = d.reserve, d.reserve.update
 	s.Empty, s.closers = empty, opened
 	return s, d.noteStores(opts.LogStore)
 }

@@ -50,7 +50,7 @@ func (s *Story) Say(key, token string, whole bool, sinceMs int64) string {
 		said.WriteString(ShownToken(s.end.Token, whole) + " waited " + itoa(s.end.WaitedMs) + " ms for " + key)
 	}
 	if s.end != nil {
-		said.WriteString(sayEnd(s.end))
+		said.WriteString(describeEnd(s.end))
 		if s.next != nil {
 			said.WriteString(" Next was " + ShownToken(s.next.Token, whole) + " at " + arg.FormatTime(s.next.WallMs) +
 				" (fence " + itoa(int64(s.next.Fence)) + ").")
@@ -75,10 +75,10 @@ func SayRenewals(renewals uint64, lastMs int64) string {
 	return "renewed " + itoa(int64(renewals)) + " times, last at " + arg.FormatTime(lastMs)
 }
 
-// sayEnd says how a lock, or a wait, has ended.
-func sayEnd(e *Event) string {
+// describeEnd says how a lock, or a wait, has ended.
+func describeEnd(e *Event) string {
 	at := " at " + arg.FormatTime(e.WallMs)
-	who := e.Command() + sayClient(e.Client)
+	who := e.Command() + describeClient(e.Client)
 	held := ", after " + itoa(e.HeldMs) + " ms, " + SayRenewals(e.Renewals, e.RenewedMs) + "."
 	switch e.Kind {
 	case Released:
@@ -109,8 +109,8 @@ func sayEnd(e *Event) string {
 	return " in vain: its client, or its node, was gone" + at + "."
 }
 
-// sayClient says who sent a command, where that is known.
-func sayClient(s resp.Sender) string {
+// describeClient says who sent a command, where that is known.
+func describeClient(s resp.Sender) string {
 	if s == "" {
 		return ""
 	}
