@@ -170,6 +170,27 @@ func TestBlockedClientIsGone(t *testing.T) {
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 }
 
+// A client that was killed is not listed, nor killed again, while its session is still at work.
+func TestKilledClientIsNotListed(t *testing.T) {
+	_, fake, addr := startServer(t, nil)
+	killed, other := dial(t, addr), dial(t, addr)
+	id := killed.clientNumber()
+	working, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	fake.held = func() {
+		close(working)
+		<-release
+	}
+	killed.send("SET k v\r\n")
+	<-working
+	other.send("CLIENT KILL ID " + id + "\r\n")
+	other.want(":1\r\n")
+	other.send("CLIENT LIST ID " + id + "\r\n")
+	other.want("$0\r\n\r\n")
+	other.send("CLIENT KILL ID " + id + "\r\n")
+	other.want(":0\r\n")
+}
+
 // A server that stops tells who waits that nothing was done.
 func TestShutdownUnblocks(t *testing.T) {
 	srv, fake, addr := startServer(t, nil)

@@ -184,7 +184,7 @@ func clientList(s *session, args resp.Args) resp.Reply {
 	now := s.srv.clock()
 	var text []byte
 	for _, c := range s.srv.clients() {
-		if keep(c) {
+		if keep(c) && !c.out.Ends() { // one that was killed may take a moment to end
 			text = c.describe(text, now)
 		}
 	}
