@@ -253,7 +253,7 @@ func movedEntry(key string, e *entry, v value.Value) *entry {
 	if len(key) > lockKeyBytesMax {
 		mark = noLock
 	}
-	return newMarked(key, nil, v, e.deadline, e.tag(), mark)
+	return newMarked(key, nil, v, e.deadline(), e.tag(), mark)
 }
 
 func cmdCopy(c *ctx, args resp.Args) resp.Reply {
@@ -494,12 +494,12 @@ func (c *ctx) expireKey(args resp.Args, x expiry) resp.Reply {
 	switch {
 	case err != nil:
 		return resp.Fail(err)
-	case !met || !when.allows(e.deadline, until, x):
+	case !met || !when.allows(e.deadline(), until, x):
 		return resp.Int(0)
 	case c.past(until):
 		c.delete(args[1])
 		c.notify(notifyGeneric, "del", args[1])
-	case x.absolute && e.leased() && e.ends() == e.deadline.tick && e.deadline.wallMs == until.wallMs:
+	case x.absolute && e.leased() && e.ends() == e.tick && e.deadline().wallMs == until.wallMs:
 		// The key ends then already. Nothing changes, and no watcher is disturbed,
 		// even if the wall clock was set in between and the remainder would differ.
 	default:
@@ -573,10 +573,10 @@ func (c *ctx) timeOf(key string, tell func(d deadline) int64) resp.Reply {
 	switch {
 	case e == nil:
 		return resp.Int(ttlNoKey)
-	case !e.deadline.set():
+	case !e.deadline().set():
 		return resp.Int(ttlNever)
 	}
-	return resp.Int(tell(e.deadline))
+	return resp.Int(tell(e.deadline()))
 }
 
 // remaining is what is left of a lease, in milliseconds.

@@ -230,7 +230,7 @@ func (c *ctx) examine(d *doctor.Case) {
 	for _, s := range d.StillTaken() {
 		if s.DB < databases {
 			e := (&ctx{m: c.m, at: c.at, db: s.DB}).lookup(s.Key)
-			if e != nil && e.mark() == mayBeLock && !e.deadline.set() {
+			if e != nil && e.mark() == mayBeLock && !e.deadline().set() {
 				d.NoLease(s, e.str())
 			}
 		}

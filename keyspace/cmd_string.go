@@ -187,7 +187,7 @@ type setOptions struct {
 // keptOr is the deadline of the key that was there, if it is to be kept.
 func (o *setOptions) keptOr(was *entry, until deadline) deadline {
 	if o.keepTTL && was != nil {
-		return was.deadline
+		return was.deadline()
 	}
 	return until
 }
@@ -351,7 +351,7 @@ func cmdGetEX(c *ctx, args resp.Args) resp.Reply {
 		}
 		c.setDeadline(key, until)
 		c.notify(notifyGeneric, "expire", key)
-	case opts.persist && e.deadline.set():
+	case opts.persist && e.deadline().set():
 		c.setDeadline(key, never)
 		c.notify(notifyGeneric, "persist", key)
 	}
@@ -429,7 +429,7 @@ func cmdAppend(c *ctx, args resp.Args) resp.Reply {
 func (c *ctx) rewrite(key, fresh, event string) {
 	until := never
 	if was := c.lookup(key); was != nil {
-		until = was.deadline
+		until = was.deadline()
 	}
 	c.putUntil(key, value.OfString(fresh), until)
 	c.notify(notifyString, event, key)

@@ -48,7 +48,7 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 		m.stamp(db, key, was, next)
 		m.spend(value.CopyWork * int64(len(next.str()))) // a string is copied when it is changed
 	}
-	m.noteLock(why, db, key, was, next)
+	next = m.noteLock(why, db, key, was, next)
 	m.noteHeld(why, key, was, next)
 	m.spend(m.dbs[db].findWork(key))
 	if was != nil && was.leased() || next != nil && next.leased() {
@@ -145,7 +145,7 @@ func (d *database) loadLeases(leases []lease) {
 // expired reports whether the lease of e has ended by the machine's clock. The
 // machine's, never the reader's: see law 4 of DESIGN.md.
 func (m *Machine) expired(e *entry) bool {
-	return m.tick > e.deadline.tick
+	return m.tick > e.tick
 }
 
 // expire ends a lease.

@@ -24,7 +24,7 @@ func newWaitGraph(m *Machine) *waitGraph {
 	m.dbs[0].keys.each(func(e *entry) bool {
 		l := g.lock(e.key())
 		if e.lock() == nil {
-			l.holders = []holding{{e.str(), e.deadline.tick}}
+			l.holders = []holding{{e.str(), e.tick}}
 			g.owners[e.str()] = e.tag().owner
 			return true
 		}

@@ -65,7 +65,7 @@ func (d *digest) stored(db int, key string, e *entry) {
 		d.add(0)
 		return
 	}
-	d.add(uint64(e.deadline.tick))
+	d.add(uint64(e.tick))
 	if agg := e.agg(); agg != nil {
 		d.add(uint64(agg.Kind().Image)<<48 ^ uint64(agg.Len()))
 		d.add(uint64(e.size()))
@@ -73,7 +73,8 @@ func (d *digest) stored(db int, key string, e *entry) {
 	} else {
 		d.text(e.str())
 	}
-	if f := e.facts(); f != nil {
+	if e.mark() == isLock {
+		f := e.facts()
 		d.add(uint64(f.SinceMs))
 		d.add(uint64(f.Renewals))
 	}

@@ -18,23 +18,42 @@ import (
 //
 // Locks are many and small, and every object is one that the garbage collection must
 // find, in memory that is seldom in a cache. So the bytes of a short key and a short
-// string follow their entry, in the same object, in which is no pointer. Every other
-// entry is the head of an outsideEntry. The methods below hide which it is.
+// string follow their entry, in the same object, in which is no pointer, and what is known
+// of a lock is written short before them. Every other entry is the head of an
+// outsideEntry. The methods below hide which it is.
 type entry struct {
-	deadline deadline
-	fence    uint64 // where the key last came into being (law 11)
-	version  uint64 // of the last modification, for WATCH
+	tick    int64  // of its deadline
+	fence   uint64 // where the key last came into being (law 11)
+	version uint64 // of the last modification, for WATCH
 
-	keyBytes, strBytes uint32 // that follow; of an outsideEntry strBytes is isOutside. keyBytes has a lockMark, too
+	// Unless this is an outsideEntry, the wall time of its deadline is in 46 bits: these, above those of wallLow.
+	wallHigh int16 // two more, the lowest, are the lockMark
+	keyBytes uint8 // of the key that follows
+	strBytes uint8 // of the string behind it; isOutside: this is an outsideEntry
+	wallLow  uint32
 }
 
-// lockMark says whether a key is a lock. It stands in keyBytes, whose other bits are the number.
-type lockMark uint32
+const (
+	isOutside = math.MaxUint8
+
+	wallLowBits, markBits = 32, 2
+)
+
+// setWall reports whether a wall time fits: it does for about a thousand years from 1970.
+func (e *entry) setWall(ms int64, mark lockMark) (ok bool) {
+	e.wallLow, e.wallHigh = uint32(ms), int16(ms>>wallLowBits)<<markBits|int16(mark)
+	return e.wall() == ms
+}
+
+func (e *entry) wall() int64 { return int64(e.wallHigh>>markBits)<<wallLowBits | int64(e.wallLow) }
+
+// lockMark says whether a key is a lock.
+type lockMark uint8
 
 const (
 	noLock    lockMark = 0
-	mayBeLock lockMark = 1 << 30 // it came into being under a condition, and becomes a lock by its first lease
-	isLock    lockMark = 1 << 31 // value.Facts follow the entry, before the key
+	mayBeLock lockMark = 1 // it came into being under a condition, and becomes a lock by its first lease
+	isLock    lockMark = 2 // there are facts of it
 
 	lockMarks = mayBeLock | isLock
 )
@@ -48,23 +67,50 @@ func clientHash(by resp.Sender) uint32 {
 	return max(1, uint32(xxh3.HashString(c.Addr)^xxh3.HashString(c.Node)*31^c.ID*0x9e3779b97f4a7c15))
 }
 
-const factsBytes = unsafe.Sizeof(value.Facts{})
-
 const (
-	entryBytes = unsafe.Sizeof(entry{})
+	entryBytes = int(unsafe.Sizeof(entry{}))
 	// inlineMax bounds the bytes of key and string that follow an entry: they are copied
 	// with each change of the key, that of its deadline as well.
-	inlineMax = 256 - int(entryBytes)
-	isOutside = math.MaxUint32
+	inlineMax = 256 - entryBytes
+
+	shortFactsBytes = int(unsafe.Sizeof(shortFacts{}))
 )
 
+// shortFacts are the facts of a lock whose bytes follow its entry, before the key: when it
+// was granted is told by the time that went until the end of its lease.
+type shortFacts struct {
+	heldMs   uint32 // from the grant until the lease was begun, the last time
+	leaseMs  uint32
+	slewMs   int32 // by which the wall clock went slower meanwhile than the log clock
+	renewals uint32
+	client   uint32
+}
+
+// shortFactsOf are the facts of a lock with a deadline. They do not fit if there is no lease, or it lasts, or was
+// renewed, for more than 49 days, or the wall clock was set by half as much.
+func shortFactsOf(f *value.Facts, d deadline) (s shortFacts, ok bool) {
+	s = shortFacts{leaseMs: uint32(f.LeaseMs), renewals: f.Renewals, client: f.Client}
+	s.heldMs = uint32(d.tick - f.LeaseMs - f.SinceTick)
+	s.slewMs = int32(f.SinceMs - s.facts(d).SinceMs)
+	return s, s.facts(d) == *f
+}
+
+func (s *shortFacts) facts(d deadline) value.Facts {
+	ago := int64(s.leaseMs) + int64(s.heldMs)
+	return value.Facts{
+		SinceTick: d.tick - ago, SinceMs: d.wallMs - ago + int64(s.slewMs), LeaseMs: int64(s.leaseMs),
+		Renewals: s.renewals, Client: s.client,
+	}
+}
+
 // outsideEntry is an entry whose key or value is long, or whose value is an aggregate, or that has a
-// tag.
+// tag, or times that do not fit.
 type outsideEntry struct {
 	entry
-	name string
-	held value.Value
-	tag  *lockTag
+	wallMs int64 // of its deadline
+	name   string
+	held   value.Value
+	tag    *lockTag
 }
 
 // lockTag is what LOCK says about the token that a string is. It does not change, and goes with
@@ -100,104 +146,145 @@ func (e *entry) holds(v value.Value) bool {
 	return e.agg() == v.Aggregate() && (v.Aggregate() != nil || e.str() == v.Str())
 }
 
-// newMarked is newTagged with a mark. A lock keeps the facts of was, if that is one.
+// newMarked is newTagged with a mark. The facts of a lock that is a string are to come (withFacts).
 func newMarked(key string, was *entry, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
 	if mark == mayBeLock && d.set() {
 		mark = isLock
 	}
-	e := allocEntry(key, was, v, d, tag, mark)
-	if f := e.facts(); f != nil && was != nil && was.facts() != nil {
-		*f = *was.facts()
+	if v.Aggregate() == nil && tag == nil {
+		if e := newInline(key, v.Str(), d, mark); e != nil {
+			return e
+		}
+	}
+	if s := v.Str(); v.Aggregate() == nil && len(s) <= inlineMax {
+		v = value.OfString(strings.Clone(s))
+	}
+	if was != nil && was.isOutside() {
+		key = was.key()
+	} else {
+		key = strings.Clone(key)
+	}
+	e := newOutside(key, v, d, tag, mark)
+	if l := e.hashLock(); l != nil && was != nil && was.mark() == isLock {
+		l.facts = was.facts()
 	}
 	return e
 }
 
-func allocEntry(key string, was *entry, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
-	s, isString := v.Str(), v.Aggregate() == nil
-	if n := len(key) + len(s); isString && n <= inlineMax && tag == nil {
-		at := int(entryBytes)
-		if mark == isLock {
-			at += int(factsBytes)
-		}
-		// Of words, so that it is aligned.
-		words := make([]uint64, (at+n+7)/8)
-		e := (*entry)(unsafe.Pointer(unsafe.SliceData(words)))
-		e.deadline, e.keyBytes, e.strBytes = d, uint32(len(key))|uint32(mark), uint32(len(s))
-		tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), at+n)[at:]
-		copy(tail[copy(tail, key):], s)
-		return e
+// newInline makes an entry whose bytes follow it; nil if they are too many, or the deadline does not fit.
+func newInline(key, s string, d deadline, mark lockMark) *entry {
+	n := len(key) + len(s)
+	if n > inlineMax {
+		return nil
 	}
-	if isString && len(s) <= inlineMax {
-		v = value.OfString(strings.Clone(s))
+	head := entry{tick: d.tick, keyBytes: uint8(len(key)), strBytes: uint8(len(s))}
+	if !head.setWall(d.wallMs, mark) {
+		return nil
 	}
+	at := head.bytes()
+	// Of words, so that it is aligned.
+	words := make([]uint64, (at+n+7)/8)
+	e := (*entry)(unsafe.Pointer(unsafe.SliceData(words)))
+	*e = head
+	tail := unsafe.Slice((*byte)(unsafe.Pointer(e)), at+n)[at:]
+	copy(tail[copy(tail, key):], s)
+	return e
+}
+
+// newOutside makes every other entry, of a key and a value that it may keep.
+func newOutside(key string, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
 	o := &outsideEntry{}
 	switch {
-	case mark == isLock && isString:
+	case mark != isLock:
+	case v.Aggregate() == nil:
 		o = &(&outsideLock{}).outsideEntry
-	case mark == isLock:
+	default:
 		o = &(&hashLock{}).outsideEntry
 	}
-	o.entry = entry{deadline: d, keyBytes: uint32(mark), strBytes: isOutside}
-	o.held, o.tag = v, tag
-	if was != nil && was.strBytes == isOutside {
-		o.name = was.key()
-	} else {
-		o.name = strings.Clone(key)
-	}
+	o.entry = entry{tick: d.tick, wallHigh: int16(mark), strBytes: isOutside}
+	o.wallMs, o.name, o.held, o.tag = d.wallMs, key, v, tag
 	return &o.entry
 }
+
+// withFacts completes a lock that is not stored yet. It may be another entry then.
+func (e *entry) withFacts(f value.Facts) *entry {
+	if !e.isOutside() {
+		short, ok := shortFactsOf(&f, e.deadline())
+		if ok {
+			*e.shortFacts() = short
+			return e
+		}
+		next := newOutside(strings.Clone(e.key()), value.OfString(strings.Clone(e.str())), e.deadline(), nil, e.mark())
+		next.fence, next.version = e.fence, e.version
+		e = next
+	}
+	(*outsideLock)(unsafe.Pointer(e)).facts = f
+	return e
+}
+
+func (e *entry) isOutside() bool { return e.strBytes == isOutside }
 
 func (e *entry) outside() *outsideEntry { return (*outsideEntry)(unsafe.Pointer(e)) }
 
 // asHashLock is an entry as what it is the head of: that of a lock that is a hash.
 func asHashLock(e *entry) *hashLock { return (*hashLock)(unsafe.Pointer(e)) }
 
+// bytes are those of an entry that come before the key that follows.
+func (e *entry) bytes() int {
+	if e.mark() == isLock {
+		return entryBytes + shortFactsBytes
+	}
+	return entryBytes
+}
+
 // following are n bytes, from one on, behind the entry. No pointer may lead past the end of
 // an object, as that of no bytes could.
-func (e *entry) following(from, n uint32) string {
+func (e *entry) following(from, n int) string {
 	if n == 0 {
 		return ""
 	}
-	at := entryBytes + uintptr(from)
-	if e.mark() == isLock {
-		at += factsBytes
+	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), e.bytes()+from)), n)
+}
+
+// deadline is the end of its lease, or never.
+func (e *entry) deadline() deadline {
+	if e.isOutside() {
+		return deadline{e.tick, e.outside().wallMs}
 	}
-	return unsafe.String((*byte)(unsafe.Add(unsafe.Pointer(e), at)), n)
+	return deadline{e.tick, e.wall()}
 }
 
 // mark says whether the key is a lock.
-func (e *entry) mark() lockMark { return lockMark(e.keyBytes) & lockMarks }
+func (e *entry) mark() lockMark { return lockMark(e.wallHigh) & lockMarks }
 
 // isLocked reports whether a key is a lock, of one holder or of many.
 func (e *entry) isLocked() bool { return e.mark() == isLock || e.lock() != nil }
 
-// facts are those of a lock; nil of what is none. Only store changes them, before the entry is stored.
-func (e *entry) facts() *value.Facts {
-	switch {
-	case e.mark() != isLock:
-		return nil
-	case e.strBytes == isOutside:
-		return &(*outsideLock)(unsafe.Pointer(e)).facts
+// facts are those of a key that is marked as a lock.
+func (e *entry) facts() value.Facts {
+	if e.isOutside() {
+		return (*outsideLock)(unsafe.Pointer(e)).facts
 	}
-	return (*value.Facts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+	return e.shortFacts().facts(e.deadline())
 }
 
-// shortKeyBytes are those of a key that follows.
-func (e *entry) shortKeyBytes() uint32 { return e.keyBytes &^ uint32(lockMarks) }
+func (e *entry) shortFacts() *shortFacts {
+	return (*shortFacts)(unsafe.Add(unsafe.Pointer(e), entryBytes))
+}
 
 func (e *entry) key() string {
-	if e.strBytes == isOutside {
+	if e.isOutside() {
 		return e.outside().name
 	}
-	return e.following(0, e.shortKeyBytes())
+	return e.following(0, int(e.keyBytes))
 }
 
 // value is what the key holds. It aliases the entry.
 func (e *entry) value() value.Value {
-	if e.strBytes == isOutside {
+	if e.isOutside() {
 		return e.outside().held
 	}
-	return value.OfString(e.following(e.shortKeyBytes(), e.strBytes))
+	return value.OfString(e.following(int(e.keyBytes), int(e.strBytes)))
 }
 
 // str is Value.Str.
@@ -205,7 +292,7 @@ func (e *entry) str() string { return e.value().Str() }
 
 // agg is Value.Aggregate.
 func (e *entry) agg() value.Aggregate {
-	if e.strBytes == isOutside {
+	if e.isOutside() {
 		return e.outside().held.Aggregate()
 	}
 	return nil
@@ -222,7 +309,7 @@ func (e *entry) lock() *value.Lock {
 
 // tag is what is known of the token that a key holds, or nil.
 func (e *entry) tag() *lockTag {
-	if e.strBytes == isOutside {
+	if e.isOutside() {
 		return e.outside().tag
 	}
 	return nil
@@ -233,7 +320,7 @@ func (e *entry) ends() int64 {
 	if l := e.lock(); l != nil {
 		return l.First().Tick
 	}
-	return e.deadline.tick
+	return e.tick
 }
 
 // leased reports whether the entry has a lease.
@@ -247,6 +334,7 @@ func (e *entry) kind() string { return e.value().Type() }
 const (
 	entryOverheadBytes = 144
 	leaseOverheadBytes = 48
+	factsOverheadBytes = 32
 )
 
 // size is what the entry counts for. It stays the same as long as the entry is stored.
@@ -256,7 +344,7 @@ func (e *entry) size() int64 {
 		n += leaseOverheadBytes
 	}
 	if e.mark() == isLock {
-		n += int64(factsBytes)
+		n += factsOverheadBytes
 	}
 	if l := e.hashLock(); l != nil {
 		n += hashHolderBytes * int64(len(l.holders))

@@ -3,23 +3,29 @@ package keyspace
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"lockd/keyspace/value"
+	"lockd/resp"
 )
 
 // A key's memory is mostly these: whoever makes one larger makes a million locks
 // larger. A lock, of short key and token, is one object.
 func TestSizesOfAKey(t *testing.T) {
-	if leafBytes := unsafe.Sizeof(keyLeaf{}); entryBytes > 40 || leafBytes > 16 {
-		t.Errorf("an entry has %d bytes, a leaf %d", entryBytes, leafBytes)
+	if leafBytes := unsafe.Sizeof(keyLeaf{}); entryBytes > 32 || shortFactsBytes > 20 || leafBytes > 16 {
+		t.Errorf("an entry has %d bytes, what is known of a lock %d, a leaf %d", entryBytes, shortFactsBytes, leafBytes)
 	}
-	token := stringValue(strings.Repeat("t", 36))
+	token, until := stringValue(strings.Repeat("t", 36)), deadline{tick: 31_000, wallMs: 1_800_000_000_000}
+	facts := value.Facts{SinceTick: 1000, SinceMs: 1_799_999_970_000, LeaseMs: 30_000, Client: 1}
 	var kept *entry
-	if n := testing.AllocsPerRun(100, func() { kept = newEntry("orders:lock:1234567", nil, token, never) }); n != 1 {
+	if n := testing.AllocsPerRun(100, func() {
+		kept = newMarked("orders:lock:1234567", nil, token, until, nil, mayBeLock).withFacts(facts)
+	}); n != 1 {
 		t.Errorf("a lock takes %v objects", n)
 	}
 	runtime.KeepAlive(kept)
@@ -54,8 +60,8 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 		if e.key() != m.key || e.str() != m.str || e.agg() != nil || e.kind() != "string" {
 			t.Errorf("%s: %q, %q, %v, a %s", name, e.key(), e.str(), e.agg(), e.kind())
 		}
-		if want := (deadline{tick: int64(len(m.key)), wallMs: int64(len(m.str))}); e.deadline != want {
-			t.Errorf("%s: deadline %v", name, e.deadline)
+		if want := (deadline{tick: int64(len(m.key)), wallMs: int64(len(m.str))}); e.deadline() != want {
+			t.Errorf("%s: deadline %v", name, e.deadline())
 		}
 		if e.fence != 1<<63+uint64(len(m.key)) || e.version != 1<<63+uint64(len(m.str)) {
 			t.Errorf("%s: fence %d, version %d", name, e.fence, e.version)
@@ -63,7 +69,7 @@ func TestEntryIsWhatItWasMadeOf(t *testing.T) {
 		if want := int64(entryOverheadBytes + leaseOverheadBytes + len(m.key) + len(m.str)); e.size() != want {
 			t.Errorf("%s: counts for %d bytes, want %d", name, e.size(), want)
 		}
-		if inline := len(m.key)+len(m.str) <= inlineMax; inline == (e.strBytes == isOutside) {
+		if inline := len(m.key)+len(m.str) <= inlineMax; inline == e.isOutside() {
 			t.Errorf("%s: inline %v", name, !inline)
 		}
 	}
@@ -94,5 +100,40 @@ func TestEntryChangesItsForm(t *testing.T) {
 				was = next
 			}
 		}
+	}
+}
+
+// A deadline, and what is known of a lock, are kept to the millisecond: also where they do not fit what is
+// written short.
+func TestEntryKeepsItsTimes(t *testing.T) {
+	var times []int64
+	for bit := range 63 {
+		times = append(times, 1<<bit-1, 1<<bit, 1<<bit+1, -1<<bit-1, -1<<bit)
+	}
+	times = append(times, math.MaxInt64-1, math.MinInt64)
+	rng := rand.New(rand.NewPCG(1, 2))
+	pick := func() int64 { return times[rng.IntN(len(times))] }
+	outside := 0
+	for range 100_000 {
+		until := deadline{pick(), pick()}
+		facts := value.Facts{SinceTick: pick(), SinceMs: pick(), LeaseMs: pick(), Renewals: rng.Uint32(), Client: rng.Uint32()}
+		if rng.IntN(2) == 0 { // as they are
+			facts.LeaseMs &= 1<<rng.IntN(40) - 1
+			facts.SinceTick = until.tick - facts.LeaseMs - rng.Int64N(1<<rng.IntN(40))
+			facts.SinceMs = until.wallMs - (until.tick - facts.SinceTick) + rng.Int64N(2000) - 1000
+		}
+		if rng.IntN(20) == 0 {
+			until, facts.LeaseMs = never, -1
+		}
+		e := newMarked("key", nil, stringValue("token"), until, nil, isLock)
+		e.fence, e.version = 7, 8
+		e = e.withFacts(facts)
+		if e.deadline() != until || e.facts() != facts || e.mark() != isLock || e.fence != 7 || e.version != 8 || e.key() != "key" || e.str() != "token" {
+			t.Fatalf("%+v until %v became %+v until %v: %+v", facts, until, e.facts(), e.deadline(), e)
+		}
+		outside += resp.One(e.isOutside())
+	}
+	if outside < 10_000 || outside > 90_000 {
+		t.Errorf("%d of 100,000 are written long", outside)
 	}
 }

@@ -90,39 +90,50 @@ type lockName struct {
 	permits int64 // see history.Event
 }
 
-// noteLock notes what the change of a key from was to next does to a lock, and completes the facts of next.
-func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) {
-	if !m.noting {
-		return
+// noteLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
+func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *entry {
+	had, has := was.isLockedString(), next.isLockedString()
+	var facts value.Facts
+	if has && was != nil && was.mark() == isLock {
+		facts = was.facts()
 	}
-	had, has, of := factsOf(was), factsOf(next), lockName{why: why, db: db, key: key}
+	if has && m.noting {
+		switch {
+		case !had:
+			facts = m.newFacts(why, next.tick)
+		case was.deadline() != next.deadline():
+			facts.Renew(next.tick, m.now)
+		}
+	}
+	if has {
+		next = next.withFacts(facts)
+	}
+	if m.noting {
+		m.noteFate(lockName{why: why, db: db, key: key}, was, next)
+	}
+	return next
+}
+
+// noteFate notes who has lost a lock, and to whom it was granted.
+func (m *Machine) noteFate(of lockName, was, next *entry) {
 	if was.hashLock() != nil || next.hashLock() != nil {
 		m.noteHash(of, was, next)
 	}
-	switch {
-	case had == nil && has == nil:
-	case had == nil:
-		*has = m.newFacts(why, next.deadline.tick)
+	switch had, has := was.isLockedString(), next.isLockedString(); {
+	case !had && has:
 		h := heldBy(next)
 		m.noteGrant(of, &h)
-	case has == nil:
+	case had && !has:
 		h := heldBy(was)
 		m.noteLoss(of, &h, next != nil)
-	case was.deadline != next.deadline:
-		has.Renew(next.deadline.tick, m.now)
 	}
 	if before, after := was.lock(), next.lock(); before != nil || after != nil {
 		m.noteHolders(of, before, after, next != nil)
 	}
 }
 
-// factsOf are the facts of a lock that is a string.
-func factsOf(e *entry) *value.Facts {
-	if e == nil || e.mark() != isLock || e.agg() != nil {
-		return nil
-	}
-	return e.facts()
-}
+// isLockedString reports whether a key is a lock that is a string.
+func (e *entry) isLockedString() bool { return e != nil && e.mark() == isLock && e.agg() == nil }
 
 // newFacts are those of a lock that is granted now, until a tick.
 func (m *Machine) newFacts(why *cause, until int64) value.Facts {
@@ -136,7 +147,7 @@ func (m *Machine) newFacts(why *cause, until int64) value.Facts {
 // heldBy is the holder of an exclusive lock, as one of many.
 func heldBy(e *entry) value.Holder {
 	h := value.Holder{
-		Token: e.str(), Fence: e.fence, Tick: e.deadline.tick, WallMs: e.deadline.wallMs, Facts: *e.facts(),
+		Token: e.str(), Fence: e.fence, Tick: e.tick, WallMs: e.deadline().wallMs, Facts: e.facts(),
 	}
 	if t := e.tag(); t != nil {
 		h.Owner, h.Note = t.owner, t.note

@@ -98,7 +98,7 @@ func (l *hashLock) holder(h *hashHolder) value.Holder {
 	f := l.facts
 	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
 	return value.Holder{
-		Token: h.token, Fence: l.fence, Tick: l.deadline.tick, WallMs: l.deadline.wallMs, Facts: f,
+		Token: h.token, Fence: l.fence, Tick: l.tick, WallMs: l.wallMs, Facts: f,
 	}
 }
 
@@ -111,9 +111,9 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	}
 	if after != nil {
 		if before == nil {
-			after.facts = m.newFacts(of.why, next.deadline.tick)
-		} else if was.deadline != next.deadline {
-			after.facts.Renew(next.deadline.tick, m.now)
+			after.facts = m.newFacts(of.why, next.tick)
+		} else if was.deadline() != next.deadline() {
+			after.facts.Renew(next.tick, m.now)
 		}
 		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders

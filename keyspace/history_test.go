@@ -211,16 +211,17 @@ func TestEntryOfALock(t *testing.T) {
 			for _, tag := range []*lockTag{nil, {owner: "o"}} {
 				key, token := strings.Repeat("k", k), strings.Repeat("v", v)
 				maybe := newMarked(key, nil, stringValue(token), never, tag, mayBeLock)
-				if maybe.mark() != mayBeLock || maybe.facts() != nil || maybe.key() != key || maybe.str() != token {
+				if maybe.mark() != mayBeLock || maybe.key() != key || maybe.str() != token {
 					t.Fatalf("%d, %d: %+v", k, v, maybe)
 				}
 				e := newTagged(key, maybe, maybe.value(), deadline{5, 6}, tag)
-				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+int64(factsBytes) {
+				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+factsOverheadBytes {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
-				*e.facts() = value.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
-				next := newTagged(key, e, e.value(), never, tag)
-				if *next.facts() != *e.facts() || next.key() != key || next.str() != token || next.tag() != tag {
+				facts := value.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
+				e = e.withFacts(facts)
+				next := newTagged(key, e, e.value(), never, tag).withFacts(facts)
+				if e.facts() != facts || next.facts() != facts || next.key() != key || next.str() != token || next.tag() != tag {
 					t.Fatalf("%d, %d: %+v, %+v", k, v, next, next.facts())
 				}
 				if other := newTagged(key, e, stringValue(token+"x"), never, tag); other.mark() != noLock || other.str() != token+"x" {

@@ -120,7 +120,7 @@ func (f *frozen) write(dst io.Writer) error {
 
 func (e *entry) write(w *value.Writer) {
 	w.Text(e.key())
-	for _, n := range []uint64{e.fence, e.version, uint64(e.deadline.tick), uint64(e.deadline.wallMs)} {
+	for _, n := range []uint64{e.fence, e.version, uint64(e.tick), uint64(e.deadline().wallMs)} {
 		w.U64(n)
 	}
 	switch e.mark() {
@@ -275,8 +275,8 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 		r.Fail("what is known of a lock that is no string")
 	}
 	e := newMarked(key, nil, v, until, tag, mark)
-	if f := e.facts(); f != nil {
-		*f = facts
+	if mark == isLock {
+		e = e.withFacts(facts)
 	}
 	if l := e.hashLock(); l != nil {
 		l.read(r)
@@ -322,7 +322,7 @@ func (m *Machine) checkHolders(r *value.Reader, e *entry) {
 	if l == nil {
 		return
 	}
-	if e.deadline != endOf(l) {
+	if e.deadline() != endOf(l) {
 		r.Fail("a lock that ends before its holders")
 	}
 	for h := range l.Each {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"lockd/keyspace/library"
 	"lockd/keyspace/value"
@@ -133,7 +134,7 @@ func sampleOf(t testing.TB, version int) *Machine {
 		m.Apply(at, []resp.Request{wait, take})
 	}
 	if version == 7 {
-		m.eachFacts(func(f *value.Facts) { f.Client = 0 })
+		m.forgetClients()
 	}
 	if version >= 9 {
 		take := request(0, "LOCK both a PX 30000 LIMIT 2", "LOCK both b PX 30000 LIMIT 2")
@@ -236,12 +237,16 @@ func TestImageOfVersion6Opens(t *testing.T) {
 	}
 }
 
-// eachFacts visits what is known of the locks that are held.
-func (m *Machine) eachFacts(visit func(f *value.Facts)) {
+// forgetClients has nobody know which clients hold locks.
+func (m *Machine) forgetClients() {
 	for _, d := range m.dbs {
 		d.keys.each(func(e *entry) bool {
-			if f := e.facts(); f != nil {
-				visit(f)
+			switch {
+			case e.mark() != isLock:
+			case e.isOutside():
+				(*outsideLock)(unsafe.Pointer(e)).facts.Client = 0
+			default:
+				e.shortFacts().client = 0
 			}
 			return true
 		})

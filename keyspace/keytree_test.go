@@ -70,7 +70,7 @@ func TestEntriesAreReplaced(t *testing.T) {
 		was, _ := m.dbs[0].keys.get("lock")
 		do(m, 1, "PEXPIRE lock 1000")
 		next, _ := m.dbs[0].keys.get("lock")
-		if next == was || was.deadline.set() || !next.deadline.set() {
+		if next == was || was.deadline().set() || !next.deadline().set() {
 			t.Error("a stored entry was changed, or not replaced")
 		}
 		shared := unsafe.StringData(next.key()) == unsafe.StringData(was.key()) && unsafe.StringData(next.str()) == unsafe.StringData(was.str())
@@ -97,7 +97,7 @@ func TestKeyTreeCopy(t *testing.T) {
 	}
 	listed := func() (all []string) {
 		frozen.each(func(e *entry) bool {
-			all = append(all, fmt.Sprint(e.key(), e.str(), e.deadline, e.fence, e.version))
+			all = append(all, fmt.Sprint(e.key(), e.str(), e.deadline(), e.fence, e.version))
 			return true
 		})
 		return all

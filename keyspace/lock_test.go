@@ -252,7 +252,7 @@ func (p *linePlay) compare(what string) {
 	switch {
 	case e == nil:
 	case e.lock() == nil:
-		holders = []holding{{e.str(), e.deadline.tick}}
+		holders = []holding{{e.str(), e.tick}}
 	default:
 		e.lock().Each(func(h *value.Holder) bool {
 			holders = append(holders, holding{h.Token, h.Tick})
@@ -462,9 +462,9 @@ func TestImageOfHolders(t *testing.T) {
 		"a fence to come":      func(_ *entry, h *value.Holder) { h.Fence = 99 },
 		"a version to come":    func(_ *entry, h *value.Holder) { h.Version = 99 },
 		"another lease":        func(_ *entry, h *value.Holder) { h.Tick++ },
-		"another end":          func(e *entry, _ *value.Holder) { e.deadline.tick++ },
-		"an end told wrong":    func(e *entry, _ *value.Holder) { e.deadline.wallMs++ },
-		"no end, with a lease": func(e *entry, _ *value.Holder) { e.deadline = never },
+		"another end":          func(e *entry, _ *value.Holder) { e.tick++ },
+		"an end told wrong":    func(e *entry, _ *value.Holder) { e.outside().wallMs++ },
+		"no end, with a lease": func(e *entry, _ *value.Holder) { e.tick, e.outside().wallMs = never.tick, never.wallMs },
 	} {
 		s := newBlockStage(t)
 		s.run("LOCK door a PX 4000 SHARED")

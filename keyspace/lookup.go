@@ -65,7 +65,7 @@ func editAs[T value.Aggregate](c *ctx, key string, fresh func(owner uint64) T, e
 	if was == nil {
 		v = fresh(c.m.generation)
 	} else {
-		v, d = was.agg().Own(c.m.generation).(T), was.deadline
+		v, d = was.agg().Own(c.m.generation).(T), was.deadline()
 		if c.m.journal.keeps(was) {
 			c.m.spend(value.CloneWork(v))
 		}
