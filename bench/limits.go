@@ -43,6 +43,6 @@ const soakGrowthMax = 1.2
 // soakDiskMax, in MiB: the log reaches back to the older of two snapshots, which are
 // at most 64 MiB of entries apart, and as much may follow the newer one; it is kept
 // in segments of 64 MiB, of which the first may be all but trimmed, and the last is
-// there in full before it is written. The rest is for the snapshots themselves (a
-// soak has few keys), and the votes.
-const soakDiskMax = 4*64 + 16
+// there in full before it is written. Two more are kept room for by the ballast. The
+// rest is for the snapshots themselves (a soak has few keys), and the votes.
+const soakDiskMax = (4+2)*64 + 16
