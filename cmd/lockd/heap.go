@@ -10,8 +10,9 @@ import (
 // What garbage may take beside what is alive. By default Go lets it take as much
 // again, so a node with a million locks would need twice the memory that they do. A
 // collection costs about as much as there is alive, and comes after as much as may be
-// wasted: a share of it keeps the price of a write the same for any number of keys,
-// and lets resident memory stay below one and a half times that of Redis.
+// wasted: a share of it keeps the price of a write the same for any number of keys. A
+// quarter instead of 40 % takes 25 bytes less for each held lock, of 290, but with a
+// million of them an eighth more CPU time for SET, and for a lock and its release.
 const (
 	wasteBytes   = 64 << 20 // a node that has less alive is left to Go's default
 	wastePercent = 40       // of what is alive, where that is more
