@@ -2,7 +2,9 @@ package keyspace
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -48,6 +50,28 @@ func BenchmarkLockUnlock(b *testing.B) {
 				m.Apply(resp.Stamp{Tick: int64(i), Index: uint64(i)}, free)
 			}
 		})
+	}
+}
+
+// Write one of n keys, and lock and unlock one besides n, drawn anew each time: what is read of the tree is in no cache.
+func BenchmarkAmong(b *testing.B) {
+	for name, lines := range map[string][]string{
+		"write": {"SET lock%d token PX 1000000000"},
+		"lock":  {"SET other%d token NX PX 30000", "DEL other%d"},
+	} {
+		for _, n := range []int{1000, 100_000, 1_000_000} {
+			b.Run(name+"/keys="+strconv.Itoa(n), func(b *testing.B) {
+				m, rng := filled(b, n), rand.New(rand.NewPCG(1, 2))
+				at := resp.Stamp{Tick: 1, Index: uint64(n)}
+				for b.Loop() {
+					i := rng.IntN(n)
+					for _, line := range lines {
+						at.Index++
+						m.Apply(at, []resp.Request{request(0, fmt.Sprintf(line, i))})
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -27,10 +27,7 @@ type database struct {
 }
 
 func newDatabase() *database {
-	return &database{
-		keys:   newKeyTree(),
-		leases: newLeaseOrder(),
-	}
+	return &database{leases: newLeaseOrder()}
 }
 
 // store makes next the entry of key, or the key absent where next is nil; was is
@@ -127,12 +124,12 @@ func (d *database) editWork(names []string, step int) (work int64) {
 	return work
 }
 
-// load adds an entry that comes after all that are there: replace for an image. What
+// load adds an entry, at its position, that comes after all that are there: replace for an image. What
 // is derived from the leases waits for loadLeases.
-func (d *database) load(e *entry) {
+func (d *database) load(pos uint64, e *entry) {
 	d.bytes += e.size()
 	d.locks += resp.One(e.isLocked())
-	d.keys.load(e)
+	d.keys.load(pos, e)
 }
 
 // loadLeases adds the leases of all entries of an image, in their own order: each in

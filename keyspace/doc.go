@@ -25,7 +25,8 @@
 //	meter.go     what one request, and one entry, may ask for
 //	settings.go  CONFIG's parameters
 //	lease.go     which key ends first
-//	entry.go     a key with all that belongs to it, and the tree of them
+//	keytree.go   the tree of keys
+//	entry.go     a key with all that belongs to it
 //
 // Each calls those below it. Up go only:
 //

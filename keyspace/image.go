@@ -69,7 +69,7 @@ type frozen struct {
 
 type frozenDatabase struct {
 	swapped, floor uint64
-	keys           keyTree
+	keys           keyView
 }
 
 // Snapshot marks the present state and returns a function that writes its image;
@@ -229,12 +229,13 @@ func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 			r.Fail("a database has a fence that was not given")
 		}
 	}
-	var last keyLeaf
+	var last *entry
+	var lastPos uint64
 	var leases []lease
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		e := m.readEntry(r, buf)
-		next := keyLeafOf(e)
-		if last.entry != nil && !keyLess(last, next) {
+		pos := value.Position(e.key())
+		if last != nil && (pos < lastPos || pos == lastPos && e.key() <= last.key()) {
 			r.Fail("keys are not in order")
 		}
 		if e.fence > m.lastFence || e.version > m.sequence {
@@ -242,12 +243,12 @@ func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 		}
 		m.checkHolders(r, e)
 		if r.OK() {
-			d.load(e)
+			d.load(pos, e)
 			if e.leased() {
 				leases = append(leases, leaseOf(e))
 			}
 		}
-		last = next
+		last, lastPos = e, pos
 	}
 	d.loadLeases(leases)
 }

@@ -16,9 +16,9 @@ type leaf[V any] struct {
 	val V
 }
 
-// positionBits is the width of a position, and of a cursor: clients that read
+// PositionBits is the width of a position, and of a cursor: clients that read
 // cursors into a double (JavaScript, Lua) lose nothing.
-const positionBits = 52
+const PositionBits = 52
 
 // Position places a key in its tree: FNV-1a, mixed so that its upper bits are
 // good, too. It is part of the image's order and of every cursor a client may
@@ -31,7 +31,7 @@ func Position(key string) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33
-	return h >> (64 - positionBits)
+	return h >> (64 - PositionBits)
 }
 
 func newTree[V any]() tree[V] {

@@ -1,0 +1,512 @@
+package keyspace
+
+import (
+	"cmp"
+	"unsafe"
+
+	"lockd/keyspace/value"
+)
+
+// keyTree has the entries of a database in the order of (position, key): a B-tree of its own, because to find a
+// key is most of what a short command costs. Positions are those of a hash, so they lie evenly, and where one of
+// them must be is computed: a search reads two or three lines of memory of a node, where halving reads six. What
+// is compared is in the node. Only the key that is found is read in its entry, which whoever searches wants anyway.
+//
+// A keyTree is for one goroutine at a time. Its shape depends on history, so nothing that is state, or a reply, may
+// follow from it.
+type keyTree struct {
+	keyView
+	generation uint64 // of the nodes that no view has
+}
+
+// keyView is a keyTree as it was at a moment. It does not change, so any goroutine may read it.
+type keyView struct {
+	root   keyNode // nil: there are no keys
+	height int     // how many inner nodes are above each leaf
+	count  int
+}
+
+// keyNode is a *keyLeaf at height 0, and a *keyInner above.
+type keyNode unsafe.Pointer
+
+// A leaf takes 504 bytes and an inner node 3,040, which fill what Go allocates for them.
+const (
+	leafMax  = 41
+	innerMax = 126
+)
+
+// keyLeaf has entries in their order.
+type keyLeaf struct {
+	generation uint64
+	n          int32
+	tags       [leafMax]uint32 // the upper bits of their positions
+	entries    [leafMax]*entry
+}
+
+// keyInner has nodes in the order of their entries.
+type keyInner struct {
+	generation uint64
+	n          int
+	from       [innerMax]uint64 // no position in a node is less, none in the one before is greater; the first means nothing
+	nodes      [innerMax]keyNode
+	counts     [innerMax]int // of the entries in each
+}
+
+// tagShift is how many bits of a position are not in its tag.
+const tagShift = value.PositionBits - 32
+
+func tagOf(pos uint64) uint32 { return uint32(pos >> tagShift) }
+
+func (v keyView) len() int { return v.count }
+
+// copy is O(1): what changes later is copied before.
+func (t *keyTree) copy() keyView {
+	t.generation++
+	return t.keyView
+}
+
+func (v keyView) get(key string) (e *entry, ok bool) { return v.find(value.Position(key), key) }
+
+func (v keyView) find(pos uint64, key string) (e *entry, ok bool) {
+	if v.root == nil {
+		return nil, false
+	}
+	node := v.root
+	for height := v.height; height > 0; height-- {
+		n := (*keyInner)(node)
+		node = n.nodes[n.find(pos, key, height)]
+	}
+	l := (*keyLeaf)(node)
+	at, ok := l.find(pos, key)
+	if !ok {
+		return nil, false
+	}
+	return l.entries[at], true
+}
+
+// at returns the i-th entry, 0 <= i < len.
+func (v keyView) at(i int) *entry {
+	node := v.root
+	for range v.height {
+		n, j := (*keyInner)(node), 0
+		for ; i >= n.counts[j]; j++ {
+			i -= n.counts[j]
+		}
+		node = n.nodes[j]
+	}
+	return (*keyLeaf)(node).entries[i]
+}
+
+// each visits the entries in their order, until visit returns false.
+func (v keyView) each(visit func(e *entry) bool) {
+	v.ascend(0, "", func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
+}
+
+// from is each from an entry on.
+func (v keyView) from(first *entry, visit func(e *entry) bool) {
+	key := first.key()
+	v.ascend(value.Position(key), key, func(l *keyLeaf, at int) bool { return visit(l.entries[at]) })
+}
+
+// scan is value.ScanFrom for entries.
+func (v keyView) scan(cursor uint64, count int, visit func(e *entry)) (next uint64) {
+	if cursor>>value.PositionBits != 0 { // no position is as great
+		return 0
+	}
+	seen, last := 0, uint64(0)
+	v.ascend(cursor, "", func(l *keyLeaf, at int) bool {
+		if seen >= count {
+			if pos := l.position(at); pos != last {
+				next = pos
+				return false
+			}
+		}
+		visit(l.entries[at])
+		if seen++; seen == count {
+			last = l.position(at)
+		}
+		return true
+	})
+	return next
+}
+
+// ascend visits the places of the entries from (pos, key) on, until visit returns false.
+func (v keyView) ascend(pos uint64, key string, visit func(l *keyLeaf, at int) bool) {
+	if v.root != nil {
+		ascend(v.root, v.height, pos, key, visit)
+	}
+}
+
+func ascend(node keyNode, height int, pos uint64, key string, visit func(l *keyLeaf, at int) bool) bool {
+	if height == 0 {
+		l := (*keyLeaf)(node)
+		for at, _ := l.find(pos, key); at < int(l.n); at++ {
+			if !visit(l, at) {
+				return false
+			}
+		}
+		return true
+	}
+	n := (*keyInner)(node)
+	for at := n.find(pos, key, height); at < n.n; at++ {
+		if !ascend(n.nodes[at], height-1, pos, key, visit) {
+			return false
+		}
+	}
+	return true
+}
+
+// set puts e in the place of the entry of its key, if there is one.
+func (t *keyTree) set(e *entry) { t.put(value.Position(e.key()), e, leafMax/2, innerMax/2) }
+
+// load is set for an entry that comes after all others: it leaves full nodes behind.
+func (t *keyTree) load(pos uint64, e *entry) { t.put(pos, e, leafMax, innerMax) }
+
+// put is set for an entry at a position. Where a full node is divided, so many entries or nodes stay in it.
+func (t *keyTree) put(pos uint64, e *entry, leafKeeps, innerKeeps int) {
+	if t.root == nil {
+		t.root = keyNode(&keyLeaf{generation: t.generation})
+	}
+	p := keyPut{t, pos, e, leafKeeps, innerKeeps}
+	node, right, added := p.into(t.root, t.height)
+	t.root = node
+	t.count += added
+	if right.node != nil {
+		above := &keyInner{generation: t.generation}
+		above.insert(0, keyBranch{node: node, count: t.count - right.count})
+		above.insert(1, right)
+		t.root = keyNode(above)
+		t.height++
+	}
+}
+
+// keyPut is a call of put.
+type keyPut struct {
+	t                     *keyTree
+	pos                   uint64
+	e                     *entry
+	leafKeeps, innerKeeps int
+}
+
+// keyBranch is a node as its parent has it.
+type keyBranch struct {
+	from  uint64
+	node  keyNode
+	count int
+}
+
+// into puts the entry below a node, and returns what is to be in the node's place, what is to come behind it, if its
+// node is not nil, and how many entries came to both.
+func (p *keyPut) into(node keyNode, height int) (changed keyNode, right keyBranch, added int) {
+	if height == 0 {
+		l := p.t.ownLeaf(node)
+		right, added = p.intoLeaf(l)
+		return keyNode(l), right, added
+	}
+	n := p.t.ownInner(node)
+	at := n.find(p.pos, p.e.key(), height)
+	child, behind, added := p.into(n.nodes[at], height-1)
+	n.nodes[at] = child
+	n.counts[at] += added - behind.count
+	if behind.node != nil {
+		right = p.insertBranch(n, at+1, behind)
+	}
+	return keyNode(n), right, added
+}
+
+func (p *keyPut) intoLeaf(l *keyLeaf) (right keyBranch, added int) {
+	at, found := l.find(p.pos, p.e.key())
+	switch {
+	case found:
+		l.entries[at] = p.e
+		return right, 0
+	case l.n < leafMax:
+		l.insert(at, tagOf(p.pos), p.e)
+		return right, 1
+	}
+	r := &keyLeaf{generation: p.t.generation}
+	l.move(p.leafKeeps, r)
+	if at < p.leafKeeps {
+		l.insert(at, tagOf(p.pos), p.e)
+	} else {
+		r.insert(at-p.leafKeeps, tagOf(p.pos), p.e)
+	}
+	return keyBranch{r.position(0), keyNode(r), int(r.n)}, 1
+}
+
+func (p *keyPut) insertBranch(n *keyInner, at int, b keyBranch) (right keyBranch) {
+	if n.n < innerMax {
+		n.insert(at, b)
+		return right
+	}
+	r := &keyInner{generation: p.t.generation}
+	n.move(p.innerKeeps, r)
+	if at < p.innerKeeps {
+		n.insert(at, b)
+	} else {
+		r.insert(at-p.innerKeeps, b)
+	}
+	return keyBranch{r.from[0], keyNode(r), r.total()}
+}
+
+// del removes the entry of e's key.
+func (t *keyTree) del(e *entry) { t.cut(value.Position(e.key()), e.key()) }
+
+// cut removes the entry of a key, if there is one.
+func (t *keyTree) cut(pos uint64, key string) {
+	if t.root == nil {
+		return
+	}
+	t.root = t.remove(t.root, t.height, pos, key)
+	for t.height > 0 && (*keyInner)(t.root).n == 1 {
+		t.root = (*keyInner)(t.root).nodes[0]
+		t.height--
+	}
+	if t.count == 0 {
+		t.root, t.height = nil, 0
+	}
+}
+
+// remove removes a key below a node, and returns what is to be in the node's place.
+func (t *keyTree) remove(node keyNode, height int, pos uint64, key string) (changed keyNode) {
+	if height == 0 {
+		l := t.ownLeaf(node)
+		if at, found := l.find(pos, key); found {
+			l.remove(at)
+			t.count--
+		}
+		return keyNode(l)
+	}
+	n, before := t.ownInner(node), t.count
+	at := n.find(pos, key, height)
+	n.nodes[at] = t.remove(n.nodes[at], height-1, pos, key)
+	n.counts[at] += t.count - before
+	if height == 1 {
+		t.joinLeaves(n, at)
+	} else {
+		t.joinInners(n, at)
+	}
+	return keyNode(n)
+}
+
+// A node with a third of what it may have is joined with a neighbour if both then are three quarters of one: what
+// is joined is not divided again soon.
+const (
+	leafSmall, leafJoined   = leafMax / 3, leafMax * 3 / 4
+	innerSmall, innerJoined = innerMax / 3, innerMax * 3 / 4
+)
+
+// joinLeaves takes an empty leaf out of its parent, and joins a small one with a neighbour.
+func (t *keyTree) joinLeaves(n *keyInner, at int) {
+	switch size := n.counts[at]; {
+	case size == 0:
+		n.remove(at)
+		return
+	case size > leafSmall:
+		return
+	case at > 0 && n.counts[at-1]+size <= leafJoined:
+		at--
+	case at+1 < n.n && n.counts[at+1]+size <= leafJoined:
+	default:
+		return
+	}
+	l, r := t.ownLeaf(n.nodes[at]), t.ownLeaf(n.nodes[at+1])
+	r.move(0, l)
+	n.joined(at, keyNode(l))
+}
+
+// joinInners is joinLeaves for inner nodes.
+func (t *keyTree) joinInners(n *keyInner, at int) {
+	size := func(i int) int { return (*keyInner)(n.nodes[i]).n }
+	switch {
+	case size(at) == 0:
+		n.remove(at)
+		return
+	case size(at) > innerSmall:
+		return
+	case at > 0 && size(at-1)+size(at) <= innerJoined:
+		at--
+	case at+1 < n.n && size(at+1)+size(at) <= innerJoined:
+	default:
+		return
+	}
+	l, r := t.ownInner(n.nodes[at]), t.ownInner(n.nodes[at+1])
+	r.from[0] = n.from[at+1] // which moves to where it means something
+	r.move(0, l)
+	n.joined(at, keyNode(l))
+}
+
+// ownLeaf is a leaf, or a copy of it where a view has it.
+func (t *keyTree) ownLeaf(node keyNode) *keyLeaf {
+	l := (*keyLeaf)(node)
+	if l.generation == t.generation {
+		return l
+	}
+	own := *l
+	own.generation = t.generation
+	return &own
+}
+
+// ownInner is ownLeaf for an inner node.
+func (t *keyTree) ownInner(node keyNode) *keyInner {
+	n := (*keyInner)(node)
+	if n.generation == t.generation {
+		return n
+	}
+	own := *n
+	own.generation = t.generation
+	return &own
+}
+
+// find is the place of a key, or the one that it would have.
+func (l *keyLeaf) find(pos uint64, key string) (at int, found bool) {
+	tag := tagOf(pos)
+	for at = l.seek(tag); at < int(l.n) && l.tags[at] == tag; at++ {
+		e := l.entries[at]
+		stored := e.key()
+		if stored == key {
+			return at, true
+		}
+		if order := cmp.Compare(l.position(at), pos); order > 0 || order == 0 && stored > key {
+			break
+		}
+	}
+	return at, false
+}
+
+// seek is the first place whose tag is not less than one. It is looked for around where it is, if positions lie evenly.
+func (l *keyLeaf) seek(tag uint32) (at int) {
+	n := int(l.n)
+	if n == 0 || tag <= l.tags[0] {
+		return 0
+	}
+	first, last := l.tags[0], l.tags[n-1]
+	if tag > last {
+		return n
+	}
+	at = int(uint64(tag-first) * uint64(n-1) / uint64(last-first))
+	for l.tags[at] >= tag {
+		at--
+	}
+	for l.tags[at] < tag {
+		at++
+	}
+	return at
+}
+
+// position is that of the entry at a place.
+func (l *keyLeaf) position(at int) uint64 {
+	return uint64(l.tags[at])<<tagShift | uint64(l.entries[at].positionLow())&(1<<tagShift-1)
+}
+
+func (l *keyLeaf) insert(at int, tag uint32, e *entry) {
+	copy(l.tags[at+1:], l.tags[at:l.n])
+	copy(l.entries[at+1:], l.entries[at:l.n])
+	l.tags[at], l.entries[at] = tag, e
+	l.n++
+}
+
+func (l *keyLeaf) remove(at int) {
+	copy(l.tags[at:], l.tags[at+1:l.n])
+	copy(l.entries[at:], l.entries[at+1:l.n])
+	l.n--
+	l.entries[l.n] = nil
+}
+
+// move appends the entries from a place on to another leaf.
+func (l *keyLeaf) move(from int, to *keyLeaf) {
+	copy(to.tags[to.n:], l.tags[from:l.n])
+	to.n += int32(copy(to.entries[to.n:], l.entries[from:l.n]))
+	clear(l.entries[from:l.n])
+	l.n = int32(from)
+}
+
+// find is the place of the node in which a key is, or would be put; n is at a height.
+func (n *keyInner) find(pos uint64, key string, height int) (at int) {
+	at = n.seek(pos)
+	if at == 0 || n.from[at] < pos {
+		return at
+	}
+	// Keys of this very position may be in several nodes, and in the one before them: it is the last that does not
+	// begin with a greater key.
+	first := at
+	for first > 0 && n.from[first] == pos {
+		first--
+	}
+	for first < at {
+		middle := (first + at + 1) / 2
+		l := firstLeaf(n.nodes[middle], height-1)
+		if order := cmp.Compare(l.position(0), pos); order > 0 || order == 0 && l.entries[0].key() > key {
+			at = middle - 1
+		} else {
+			first = middle
+		}
+	}
+	return at
+}
+
+func firstLeaf(node keyNode, height int) *keyLeaf {
+	for range height {
+		node = (*keyInner)(node).nodes[0]
+	}
+	return (*keyLeaf)(node)
+}
+
+// seek is the last place that is from a position, or one before it, on; it is looked for as in a leaf.
+func (n *keyInner) seek(pos uint64) (at int) {
+	if n.n == 1 || pos < n.from[1] {
+		return 0
+	}
+	first, last := n.from[1], n.from[n.n-1]
+	if pos >= last {
+		return n.n - 1
+	}
+	at = 1 + int((pos-first)*uint64(n.n-2)/(last-first))
+	for n.from[at] > pos {
+		at--
+	}
+	for n.from[at+1] <= pos {
+		at++
+	}
+	return at
+}
+
+func (n *keyInner) insert(at int, b keyBranch) {
+	copy(n.from[at+1:], n.from[at:n.n])
+	copy(n.nodes[at+1:], n.nodes[at:n.n])
+	copy(n.counts[at+1:], n.counts[at:n.n])
+	n.from[at], n.nodes[at], n.counts[at] = b.from, b.node, b.count
+	n.n++
+}
+
+func (n *keyInner) remove(at int) {
+	copy(n.from[at:], n.from[at+1:n.n])
+	copy(n.nodes[at:], n.nodes[at+1:n.n])
+	copy(n.counts[at:], n.counts[at+1:n.n])
+	n.n--
+	n.nodes[n.n] = nil
+}
+
+// joined puts a node, which has the entries of two, in their place.
+func (n *keyInner) joined(at int, node keyNode) {
+	n.nodes[at] = node
+	n.counts[at] += n.counts[at+1]
+	n.remove(at + 1)
+}
+
+// move appends the nodes from a place on to another inner node.
+func (n *keyInner) move(from int, to *keyInner) {
+	copy(to.from[to.n:], n.from[from:n.n])
+	copy(to.counts[to.n:], n.counts[from:n.n])
+	to.n += copy(to.nodes[to.n:], n.nodes[from:n.n])
+	clear(n.nodes[from:n.n])
+	n.n = from
+}
+
+// total is how many entries are below a node.
+func (n *keyInner) total() (count int) {
+	for _, c := range n.counts[:n.n] {
+		count += c
+	}
+	return count
+}
