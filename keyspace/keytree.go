@@ -205,6 +205,9 @@ func (p *keyPut) into(node keyNode, height int) (changed keyNode, right keyBranc
 	}
 	n := p.t.ownInner(node)
 	at := n.find(p.pos, p.e.key(), height)
+	if height == 1 && n.counts[at] == leafMax && p.t.makeRoom(n, at) {
+		at = n.find(p.pos, p.e.key(), height)
+	}
 	child, behind, added := p.into(n.nodes[at], height-1)
 	n.nodes[at] = child
 	n.counts[at] += added - behind.count
@@ -248,6 +251,32 @@ func (p *keyPut) insertBranch(n *keyInner, at int, b keyBranch) (right keyBranch
 	}
 	return keyBranch{r.from[0], keyNode(r), r.total()}
 }
+
+// makeRoom divides the entries of a full leaf and of a neighbour that has room evenly: or leaves whose keys come in no
+// order would be two thirds full.
+func (t *keyTree) makeRoom(n *keyInner, at int) (done bool) {
+	room := func(i int) int {
+		if i < 0 || i >= n.n {
+			return 0
+		}
+		return leafMax - n.counts[i]
+	}
+	if room(at-1) > room(at+1) {
+		at--
+	}
+	if max(room(at), room(at+1)) < leafRoom {
+		return false
+	}
+	l, r := t.ownLeaf(n.nodes[at]), t.ownLeaf(n.nodes[at+1])
+	l.level(r)
+	n.nodes[at], n.counts[at] = keyNode(l), int(l.n)
+	n.nodes[at+1], n.counts[at+1] = keyNode(r), int(r.n)
+	n.from[at+1] = r.position(0)
+	return true
+}
+
+// leafRoom is how much room a leaf must have to take entries from a neighbour: fewer places would soon be taken again.
+const leafRoom = leafMax / 6
 
 // del removes the entry of e's key.
 func (t *keyTree) del(e *entry) { t.cut(value.Position(e.key()), e.key()) }
@@ -419,6 +448,27 @@ func (l *keyLeaf) move(from int, to *keyLeaf) {
 	to.n += int32(copy(to.entries[to.n:], l.entries[from:l.n]))
 	clear(l.entries[from:l.n])
 	l.n = int32(from)
+}
+
+// level divides the entries of a leaf and of the next one evenly.
+func (l *keyLeaf) level(r *keyLeaf) {
+	keep := (l.n + r.n) / 2
+	if more := l.n - keep; more > 0 {
+		copy(r.tags[more:], r.tags[:r.n])
+		copy(r.entries[more:], r.entries[:r.n])
+		copy(r.tags[:], l.tags[keep:l.n])
+		copy(r.entries[:], l.entries[keep:l.n])
+		clear(l.entries[keep:l.n])
+		l.n, r.n = keep, r.n+more
+		return
+	}
+	more := keep - l.n
+	copy(l.tags[l.n:], r.tags[:more])
+	copy(l.entries[l.n:], r.entries[:more])
+	copy(r.tags[:], r.tags[more:r.n])
+	copy(r.entries[:], r.entries[more:r.n])
+	clear(r.entries[r.n-more : r.n])
+	l.n, r.n = keep, r.n-more
 }
 
 // find is the place of the node in which a key is, or would be put; n is at a height.
