@@ -2,8 +2,10 @@ package keyspace
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -39,11 +41,18 @@ type leaseOrder struct {
 type leaseRun struct {
 	tick   int64 // of from, so that a search compares within the tree's nodes
 	from   string
-	leases *[]lease // never empty
+	leases *runLeases // never empty
+}
+
+// runLeases are the leases of a run. Each takes 12 bytes: its time is written as what goes from the run's tick on until
+// then. One that is later than can be written so is in another run.
+type runLeases struct {
+	after []uint32 // ms from the tick of the run on
+	of    []*entry
 }
 
 // runMax is how many leases a run has at most: an insertion moves half of them. So many,
-// and half of so many less one, and so on, fill what Go allocates for them (4 KB, less a
+// and half of so many less one, and so on, fill what Go allocates for their entries (2 KB, less a
 // word).
 const runMax = 255
 
@@ -64,7 +73,7 @@ func (o *leaseOrder) len() int { return o.count }
 func (o *leaseOrder) first() (l lease, ok bool) {
 	r, ok := o.runs.Min()
 	if ok {
-		l = (*r.leases)[0]
+		l = r.at(0)
 	}
 	return l, ok
 }
@@ -78,32 +87,52 @@ func (o *leaseOrder) add(l lease) {
 	o.ticks.add(l.tick)
 	r, ok := o.runOf(l)
 	if !ok { // before all others
-		if r, ok = o.runs.Delete(o.firstRun()); !ok {
-			o.runs.Set(newLeaseRun([]lease{l}))
+		if r, ok = o.beginFrom(l); !ok {
 			return
 		}
-		r.tick, r.from = l.tick, l.of.key()
-		o.runs.Set(r)
 	}
 	at, _ := r.find(l)
-	switch n := len(*r.leases); {
-	case n < runMax:
-	case at == n:
+	n := r.len()
+	if at == n && (n == runMax || !r.reaches(l.tick)) {
 		o.runs.Set(newLeaseRun([]lease{l}))
 		return
-	default:
+	}
+	if n == runMax {
 		right := o.split(r)
-		if at > len(*r.leases) {
-			r, at = right, at-len(*r.leases)
+		if at > r.len() {
+			r, at = right, at-r.len()
 		}
 	}
 	r.insert(at, l)
 }
 
+// beginFrom makes the first run begin with a lease that comes before all, which is not in it yet; false: there was none
+// that reaches as far, so the lease has a run of its own now.
+func (o *leaseOrder) beginFrom(l lease) (r leaseRun, ok bool) {
+	r, ok = o.runs.Min()
+	from := newLeaseRun([]lease{l})
+	if !ok || !from.reaches(r.last().tick) {
+		o.runs.Set(from)
+		return r, false
+	}
+	o.runs.Delete(r)
+	for i := range r.leases.after {
+		r.leases.after[i] += uint32(r.tick - l.tick)
+	}
+	r.tick, r.from = from.tick, from.from
+	o.runs.Set(r)
+	return r, true
+}
+
 // load fills an empty order with leases that are in order: full runs, as add leaves them where it fills at the end.
 func (o *leaseOrder) load(leases []lease) {
-	for run := range slices.Chunk(leases, runMax) {
-		o.runs.Load(newLeaseRun(slices.Clone(run)))
+	for i := 0; i < len(leases); {
+		r, end := leaseRun{tick: leases[i].tick}, i+1
+		for end < min(i+runMax, len(leases)) && r.reaches(leases[end].tick) {
+			end++
+		}
+		o.runs.Load(newLeaseRun(leases[i:end]))
+		i = end
 	}
 	for _, l := range leases {
 		o.ticks.add(l.tick)
@@ -123,11 +152,12 @@ func (o *leaseOrder) remove(l lease) {
 	}
 	o.count--
 	o.ticks.sub(l.tick)
-	*r.leases = slices.Delete(*r.leases, at, at+1)
-	switch n := len(*r.leases); {
+	r.leases.after = slices.Delete(r.leases.after, at, at+1)
+	r.leases.of = slices.Delete(r.leases.of, at, at+1)
+	switch n := r.len(); {
 	case n == 0:
 		o.runs.Delete(r)
-	case n <= cap(*r.leases)/4:
+	case n <= cap(r.leases.of)/4:
 		o.shrink(r)
 	}
 }
@@ -141,16 +171,12 @@ func (o *leaseOrder) runOf(l lease) (found leaseRun, ok bool) {
 	return found, ok
 }
 
-func (o *leaseOrder) firstRun() leaseRun {
-	r, _ := o.runs.Min()
-	return r
-}
-
 // split leaves a run its first half, and returns a new one with the other.
 func (o *leaseOrder) split(r leaseRun) (right leaseRun) {
-	all := *r.leases
-	right = newLeaseRun(slices.Clone(all[len(all)/2:]))
-	*r.leases = slices.Clone(all[:len(all)/2])
+	half, n := r.len()/2, r.len()
+	first := r.at(half)
+	right = leaseRun{first.tick, first.of.key(), r.part(half, n, first.tick, n-half)}
+	*r.leases = *r.part(0, half, r.tick, half)
 	o.runs.Set(right)
 	return right
 }
@@ -158,12 +184,15 @@ func (o *leaseOrder) split(r leaseRun) (right leaseRun) {
 // shrink gives back the memory of a run that has lost most of its leases, and joins it
 // with the one before if that is small, too: or else few leases could hold many runs.
 func (o *leaseOrder) shrink(r leaseRun) {
-	if before, ok := o.before(r); ok && len(*before.leases)+len(*r.leases) <= runMax/2 {
-		*before.leases = append(*before.leases, *r.leases...)
+	n := r.len()
+	if before, ok := o.before(r); ok && before.len()+n <= runMax/2 && before.reaches(r.last().tick) {
+		more := r.part(0, n, before.tick, n)
+		before.leases.after = append(before.leases.after, more.after...)
+		before.leases.of = append(before.leases.of, more.of...)
 		o.runs.Delete(r)
 		return
 	}
-	*r.leases = append(make([]lease, 0, cap(*r.leases)/2), *r.leases...)
+	*r.leases = *r.part(0, n, r.tick, cap(r.leases.of)/2)
 }
 
 func (o *leaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
@@ -174,21 +203,50 @@ func (o *leaseOrder) before(r leaseRun) (found leaseRun, ok bool) {
 	return found, ok
 }
 
+// newLeaseRun makes a run of leases that the first one reaches.
 func newLeaseRun(leases []lease) leaseRun {
-	return leaseRun{leases[0].tick, leases[0].of.key(), &leases}
+	r := leaseRun{leases[0].tick, leases[0].of.key(), newRunLeases(len(leases))}
+	for _, l := range leases {
+		r.leases.after = append(r.leases.after, uint32(l.tick-r.tick))
+		r.leases.of = append(r.leases.of, l.of)
+	}
+	return r
 }
 
+func newRunLeases(places int) *runLeases {
+	return &runLeases{make([]uint32, 0, places), make([]*entry, 0, places)}
+}
+
+// part is a piece of a run, as that of one from a tick on, with so many places.
+func (r leaseRun) part(from, until int, tick int64, places int) *runLeases {
+	p := newRunLeases(places)
+	for _, after := range r.leases.after[from:until] {
+		p.after = append(p.after, after+uint32(r.tick-tick))
+	}
+	p.of = append(p.of, r.leases.of[from:until]...)
+	return p
+}
+
+func (r leaseRun) len() int { return len(r.leases.of) }
+
+func (r leaseRun) at(i int) lease { return lease{r.tick + int64(r.leases.after[i]), r.leases.of[i]} }
+
+func (r leaseRun) last() lease { return r.at(r.len() - 1) }
+
+// reaches reports whether a lease that comes after the first one of a run can be in it.
+func (r leaseRun) reaches(tick int64) bool { return uint64(tick-r.tick) <= math.MaxUint32 }
+
 func (r leaseRun) find(l lease) (at int, found bool) {
-	return slices.BinarySearchFunc(*r.leases, l, compareLeases)
+	return sort.Find(r.len(), func(i int) int { return compareLeases(l, r.at(i)) })
 }
 
 // insert has the places of a run double, because append would take more for it.
 func (r leaseRun) insert(at int, l lease) {
-	all := *r.leases
-	if n := len(all); n == cap(all) {
-		all = append(make([]lease, 0, min(2*n+1, runMax)), all...)
+	if n := r.len(); n == cap(r.leases.of) {
+		*r.leases = *r.part(0, n, r.tick, min(2*n+1, runMax))
 	}
-	*r.leases = slices.Insert(all, at, l)
+	r.leases.after = slices.Insert(r.leases.after, at, uint32(l.tick-r.tick))
+	r.leases.of = slices.Insert(r.leases.of, at, l.of)
 }
 
 // tickSum is a sum of ticks, each moved up by 1<<63: it has no sign, and cannot overflow.
