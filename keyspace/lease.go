@@ -39,7 +39,7 @@ type leaseOrder struct {
 
 // leaseRun has the leases from one on, up to the next run.
 type leaseRun struct {
-	tick   int64 // of from, so that a search compares within the tree's nodes
+	tick   int64 // of from, and stays when that has gone: the leases' times are written from it on
 	from   string
 	leases *runLeases // never empty
 }
@@ -85,19 +85,20 @@ func (o *leaseOrder) averageTick() int64 { return o.ticks.mean(o.count) }
 func (o *leaseOrder) add(l lease) {
 	o.count++
 	o.ticks.add(l.tick)
+	at, n := 0, 0
 	r, ok := o.runOf(l)
-	if !ok { // before all others
+	if ok {
+		at, _ = r.find(l)
+		n = r.len()
+	}
+	switch {
+	case at == n && (!ok || n == runMax || !r.reaches(l.tick)): // it comes between two runs
 		if r, ok = o.beginFrom(l); !ok {
+			o.runs.Set(newLeaseRun([]lease{l}))
 			return
 		}
-	}
-	at, _ := r.find(l)
-	n := r.len()
-	if at == n && (n == runMax || !r.reaches(l.tick)) {
-		o.runs.Set(newLeaseRun([]lease{l}))
-		return
-	}
-	if n == runMax {
+		at = 0
+	case n == runMax:
 		right := o.split(r)
 		if at > r.len() {
 			r, at = right, at-r.len()
@@ -106,13 +107,15 @@ func (o *leaseOrder) add(l lease) {
 	r.insert(at, l)
 }
 
-// beginFrom makes the first run begin with a lease that comes before all, which is not in it yet; false: there was none
-// that reaches as far, so the lease has a run of its own now.
+// beginFrom has the run behind a lease begin with it, though the lease is not in it yet; false: there is none, or it is
+// full, or its last lease is too late to be written from there on.
 func (o *leaseOrder) beginFrom(l lease) (r leaseRun, ok bool) {
-	r, ok = o.runs.Min()
-	from := newLeaseRun([]lease{l})
-	if !ok || !from.reaches(r.last().tick) {
-		o.runs.Set(from)
+	from := leaseRun{tick: l.tick, from: l.of.key()}
+	o.runs.Ascend(from, func(next leaseRun) bool {
+		r, ok = next, next.len() < runMax && from.reaches(next.last().tick)
+		return false
+	})
+	if !ok {
 		return r, false
 	}
 	o.runs.Delete(r)

@@ -20,6 +20,12 @@ func TestLeaseOrderIsThatOfASlice(t *testing.T) {
 	for name, tick := range map[string]func(i int, random *rand.Rand) int64{
 		"random": func(_ int, random *rand.Rand) int64 { return random.Int64N(1 << 30) },
 		"far":    func(_ int, random *rand.Rand) int64 { return random.Int64N(1 << 40) }, // from each other
+		"far below": func(i int, _ *rand.Rand) int64 { // behind some that are near
+			if i%50 == 0 {
+				return 0
+			}
+			return 1<<40 - int64(i)
+		},
 		"edge": func(_ int, random *rand.Rand) int64 {
 			return random.Int64N(3)<<32 + random.Int64N(3) - 1
 		},
