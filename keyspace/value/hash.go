@@ -196,7 +196,7 @@ func (h *Hash) At(i int) (name, val string) {
 	return h.small[i].name, h.small[i].val
 }
 
-// Scan is HSCAN's step: see ScanFrom. A small hash is visited whole.
+// Scan is HSCAN's step: see tree.scan. A small hash is visited whole.
 func (h *Hash) Scan(cursor uint64, count int, visit func(name, val string)) (next uint64) {
 	if h.large != nil {
 		return h.large.scan(cursor, count, visit)

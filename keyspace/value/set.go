@@ -306,7 +306,7 @@ func (s *Set) Members() []string {
 	return all
 }
 
-// Scan is SSCAN's step: see ScanFrom. All but a large set is visited whole.
+// Scan is SSCAN's step: see tree.scan. All but a large set is visited whole.
 func (s *Set) Scan(cursor uint64, count int, visit func(member string)) (next uint64) {
 	if s.shape == setLarge {
 		return s.large.scan(cursor, count, func(member string, _ struct{}) { visit(member) })

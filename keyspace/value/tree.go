@@ -77,27 +77,19 @@ func (t tree[V]) each(visit func(key string, val V) bool) {
 	t.b.Scan(func(l leaf[V]) bool { return visit(l.key, l.val) })
 }
 
-// scan is ScanFrom, with what a leaf consists of.
-func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
-	return ScanFrom(t.b, leaf[V]{pos: cursor}, count, func(l leaf[V]) { visit(l.key, l.val) })
-}
-
-// Position is where the leaf is, for ScanFrom.
-func (l leaf[V]) Position() uint64 { return l.pos }
-
-// ScanFrom visits about count items, the first of them at the position of from, and
+// scan visits about count items, from a cursor on, which is a position, and
 // returns the cursor to go on with, 0 at the end. It stops only between positions, so
 // that a cursor never divides keys that share one: an item that is there during the
-// whole scan is visited, exactly once. No item of its position may come before from.
-func ScanFrom[L interface{ Position() uint64 }](b *btree.BTreeG[L], from L, count int, visit func(L)) (next uint64) {
+// whole scan is visited, exactly once.
+func (t tree[V]) scan(cursor uint64, count int, visit func(key string, val V)) (next uint64) {
 	seen, last := 0, uint64(0)
-	b.Ascend(from, func(l L) bool {
-		if seen >= count && l.Position() != last {
-			next = l.Position()
+	t.b.Ascend(leaf[V]{pos: cursor}, func(l leaf[V]) bool {
+		if seen >= count && l.pos != last {
+			next = l.pos
 			return false
 		}
-		visit(l)
-		seen, last = seen+1, l.Position()
+		visit(l.key, l.val)
+		seen, last = seen+1, l.pos
 		return true
 	})
 	return next

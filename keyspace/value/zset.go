@@ -283,7 +283,7 @@ func (z *Zset) enlarge() {
 	z.large, z.small = t, nil
 }
 
-// Scan is ZSCAN's step: see ScanFrom. A small sorted set is visited whole.
+// Scan is ZSCAN's step: see tree.scan. A small sorted set is visited whole.
 func (z *Zset) Scan(cursor uint64, count int, visit func(member string, score float64)) (next uint64) {
 	if z.large != nil {
 		return z.large.scores.scan(cursor, count, visit)
