@@ -14,7 +14,7 @@ import (
 // quarter instead of 40 % takes 25 bytes less for each held lock, of 290, but with a
 // million of them an eighth more CPU time for SET, and for a lock and its release.
 const (
-	wasteBytes   = 64 << 20 // a node that has less alive is left to Go's default
+	wasteBytes   = 48 << 20 // a node that has less alive is left to Go's default
 	wastePercent = 40       // of what is alive, where that is more
 )
 

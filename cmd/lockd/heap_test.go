@@ -17,8 +17,8 @@ func TestGCPercent(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 100}, {mib, 100}, {64 * mib, 100}, {65 * mib, 95}, {80 * mib, 80}, {128 * mib, 50},
-		{150 * mib, 40}, {200 * mib, 40}, {10_000 * mib, 40}, {1 << 62, 40},
+		{0, 100}, {mib, 100}, {48 * mib, 100}, {49 * mib, 95}, {60 * mib, 80}, {96 * mib, 50},
+		{120 * mib, 40}, {200 * mib, 40}, {10_000 * mib, 40}, {1 << 62, 40},
 	} {
 		if got := gcPercent(c.live); got != c.want {
 			t.Errorf("%d MiB alive: %d %%, want %d", c.live/mib, got, c.want)
