@@ -319,7 +319,7 @@ func cmdMove(c *ctx, args resp.Args) resp.Reply {
 }
 
 func cmdRandomKey(c *ctx, _ resp.Args) resp.Reply {
-	keys := c.m.dbs[c.db].keys
+	keys := c.m.dbs[c.db].keys.keyView
 	n := keys.len()
 	if n == 0 {
 		return resp.Nil()

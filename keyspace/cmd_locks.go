@@ -174,7 +174,7 @@ func cmdLocksList(c *ctx, args resp.Args) resp.Reply {
 // scanLocks answers a piece of the list as SCAN does: COUNT keys are looked at, in the order of cursors. In
 // that of the list each piece would have to look at all keys.
 func (c *ctx) scanLocks(o *locksOptions) resp.Reply {
-	keys := c.m.dbs[c.db].keys
+	keys := c.m.dbs[c.db].keys.keyView
 	o.count = min(o.count, max(keys.len(), 1))
 	if err := c.m.pay(keyWork*int64(o.count) + value.TreeWork(keys.len())); err != nil {
 		return resp.Fail(err)

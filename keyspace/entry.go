@@ -158,12 +158,13 @@ func newMarked(key string, was *entry, v value.Value, d deadline, tag *lockTag, 
 	if s := v.Str(); v.Aggregate() == nil && len(s) <= inlineMax {
 		v = value.OfString(strings.Clone(s))
 	}
+	low := uint32(0)
 	if was != nil && was.isOutside() {
-		key = was.key()
+		key, low = was.key(), was.positionLow()
 	} else {
-		key = strings.Clone(key)
+		key, low = strings.Clone(key), uint32(value.Position(key))
 	}
-	e := newOutside(key, v, d, tag, mark)
+	e := newOutside(key, low, v, d, tag, mark)
 	if l := e.hashLock(); l != nil && was != nil && was.mark() == isLock {
 		l.facts = was.facts()
 	}
@@ -190,8 +191,8 @@ func newInline(key, s string, d deadline, mark lockMark) *entry {
 	return e
 }
 
-// newOutside makes every other entry, of a key and a value that it may keep.
-func newOutside(key string, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
+// newOutside makes every other entry, of a key, whose positionLow is low, and a value that it may keep.
+func newOutside(key string, low uint32, v value.Value, d deadline, tag *lockTag, mark lockMark) *entry {
 	o := &outsideEntry{}
 	switch {
 	case mark != isLock:
@@ -200,7 +201,7 @@ func newOutside(key string, v value.Value, d deadline, tag *lockTag, mark lockMa
 	default:
 		o = &(&hashLock{}).outsideEntry
 	}
-	o.entry = entry{tick: d.tick, wallHigh: int16(mark), strBytes: isOutside, wallLow: uint32(value.Position(key))}
+	o.entry = entry{tick: d.tick, wallHigh: int16(mark), strBytes: isOutside, wallLow: low}
 	o.wallMs, o.name, o.held, o.tag = d.wallMs, key, v, tag
 	return &o.entry
 }
@@ -213,7 +214,7 @@ func (e *entry) withFacts(f value.Facts) *entry {
 			*e.shortFacts() = short
 			return e
 		}
-		next := newOutside(strings.Clone(e.key()), value.OfString(strings.Clone(e.str())), e.deadline(), nil, e.mark())
+		next := newOutside(strings.Clone(e.key()), e.positionLow(), value.OfString(strings.Clone(e.str())), e.deadline(), nil, e.mark())
 		next.fence, next.version = e.fence, e.version
 		e = next
 	}

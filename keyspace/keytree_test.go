@@ -159,9 +159,7 @@ func (m keyModel) put(pos uint64, e *entry) keyModel {
 
 // entryAt is an entry that takes any position for that of its key.
 func entryAt(pos uint64, key string) *entry {
-	e := newOutside(key, value.Value{}, never, nil, noLock)
-	e.wallLow = uint32(pos)
-	return e
+	return newOutside(key, uint32(pos), value.Value{}, never, nil, noLock)
 }
 
 // compareKeys compares a tree with its model, whole.
@@ -392,6 +390,29 @@ func TestKeyTreeDivides(t *testing.T) {
 	}
 	set.cut(model[0].pos, "key")
 	compareKeys(t, set.keyView, nil)
+}
+
+// The lower bits of a position are computed where an entry does not have them: many keys of one tag are found, and those
+// that are not there are not.
+func TestKeyTreeOfOneTag(t *testing.T) {
+	var tree keyTree
+	var model keyModel
+	for i := range 5000 {
+		key := fmt.Sprint("key", i)
+		pos := 7<<tagShift | value.Position(key)&(1<<tagShift-1)
+		if e := newInline(key, "", never, noLock); i%2 == 0 {
+			tree.put(pos, e, leafMax/2, innerMax/2)
+			model = model.put(pos, e)
+		} else if _, ok := tree.find(pos, key); ok {
+			t.Fatalf("%s is found", key)
+		}
+	}
+	compareKeys(t, tree.keyView, model)
+	for i, k := range model {
+		if e, ok := tree.find(k.pos, k.e.key()); !ok || e != k.e || tree.at(i) != k.e {
+			t.Fatalf("%s is not found", k.e.key())
+		}
+	}
 }
 
 // A node that cannot be joined, as its neighbours are full, may have one node only.
