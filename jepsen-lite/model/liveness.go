@@ -206,14 +206,20 @@ func undisturbed(v *Verdict, h *history.History) {
 			faults = append(faults, span{f.Start, f.End})
 		}
 	}
+	heard := map[int]int64{} // when a process had its last answer
 	for i := range h.Ops {
 		o := &h.Ops[i]
 		took := o.Told - o.Start - o.Slept
 		late := o.OK() && took > answerMax+waits(o)
+		since := o.Start
+		if t, ok := heard[o.Process]; ok && o.Outcome == history.Info && took <= answerMax {
+			since = t // its connection may have broken while it asked for nothing
+		}
+		heard[o.Process] = o.Told
 		if o.Node == "" || died(o) || o.OK() && !late {
 			continue
 		}
-		near := func(f span) bool { return f.from < o.Told && f.to+settleTime > o.Start }
+		near := func(f span) bool { return f.from < o.Told && f.to+settleTime > since }
 		if slices.ContainsFunc(faults, near) || late && slices.ContainsFunc(hostile, near) {
 			continue
 		}

@@ -146,6 +146,7 @@ func TestUndisturbed(t *testing.T) {
 		"0-10 away n2\n 5009-9000 1@n1 get a = OK",
 		"8000-9999 fault kill\n 5009-9000 1@n1 get a = OK",
 		"0-10 2@n1 poison p = 1\n 5009-9000 1@n1 get a = OK",
+		"0-1 1@n1 get a = OK\n 5-10 fault kill\n 9000-?9001 1@n1 get a", // its connection had broken, unseen
 	}
 	for _, s := range good {
 		expect(t, live, s)
@@ -155,6 +156,10 @@ func TestUndisturbed(t *testing.T) {
 	expect(t, live, "0-? 1@n1 get a", "unknown without a fault@1")
 	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed", "refused without a fault@2")
 	expect(t, live, "0-10 fault kill\n 5011-5012 1@n1 get a failed\n 6000-6001 fault kill", "refused without a fault@2")
+	expect(t, live, "0-1 1@n1 get a = OK\n 5-10 fault kill\n 9000-9001 1@n1 get a failed", "refused without a fault@3")
+	expect(t, live, "0-1 1@n1 get a = OK\n 5-10 fault kill\n 9000-?10501 1@n1 get a", "unknown without a fault@3")
+	expect(t, live, "5-10 fault kill\n 6000-6001 1@n1 get a = OK\n 9000-?9001 1@n1 get a", "unknown without a fault@3")
+	expect(t, live, "0-1 2@n1 get a = OK\n 5-10 fault kill\n 9000-?9001 1@n1 get a", "unknown without a fault@3")
 	expect(t, live, "0-10 fault hostile\n 5-1510 1@n1 get a = OK")
 	expect(t, live, "0-10 fault hostile\n 5-6 1@n1 get a failed", "refused without a fault@2")
 	expect(t, live, "0-10 fault hostile\n 5-? 1@n1 get a", "unknown without a fault@2")
