@@ -18,7 +18,7 @@ func TestGCPercent(t *testing.T) {
 		want int
 	}{
 		{0, 100}, {mib, 100}, {48 * mib, 100}, {49 * mib, 95}, {60 * mib, 80}, {96 * mib, 50},
-		{120 * mib, 40}, {200 * mib, 40}, {10_000 * mib, 40}, {1 << 62, 40},
+		{120 * mib, 40}, {137 * mib, 35}, {200 * mib, 35}, {10_000 * mib, 35}, {1 << 62, 35},
 	} {
 		if got := gcPercent(c.live); got != c.want {
 			t.Errorf("%d MiB alive: %d %%, want %d", c.live/mib, got, c.want)
