@@ -158,7 +158,6 @@ type acknowledged struct {
 
 	mu      sync.Mutex
 	folders map[string]ack
-	heard   map[raft.ServerID]time.Duration // monotonic: when a member last answered this leader
 }
 
 // ack is what a data folder is known to hold.
@@ -186,28 +185,6 @@ func (k *acknowledged) note(id raft.ServerID, term, index uint64) {
 		k.folders = map[string]ack{}
 	}
 	k.folders[key] = a
-}
-
-// answered records that a member has answered this leader.
-func (k *acknowledged) answered(id raft.ServerID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.heard == nil {
-		k.heard = map[raft.ServerID]time.Duration{}
-	}
-	k.heard[id] = k.clock.Monotonic()
-}
-
-// silent is how long a member has not answered this leader; at most the time since this node was
-// opened.
-func (k *acknowledged) silent(id raft.ServerID) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	last, ok := k.heard[id]
-	if !ok {
-		last = k.members.openedAt
-	}
-	return k.clock.Monotonic() - last
 }
 
 // owned is the index up to which a member must have the log.

@@ -234,6 +234,7 @@ func (c *testCluster) kill(id string) {
 
 // close stops all nodes.
 func (c *testCluster) close() {
+	c.net.Heal() // a dial over a cut link would outlive the test
 	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
 		if c.nodes[id].Node != nil {
 			c.kill(id)

@@ -37,6 +37,7 @@
 //	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads
 //	transport.go      Raft's messages
+//	contact.go        whether the members hear a leader, and take what they are sent
 //	announce.go       what the members have heard, and have confirmed
 //	read.go           reads: rounds of questions
 //	propose.go        the door to the log

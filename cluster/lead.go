@@ -180,6 +180,7 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 // wait for a leader that is gone.
 type leaderWatch struct {
 	*core
+	contacts *contacts
 	noteLoss func() // gives up a leadership that is lost
 
 	due    chan struct{} // capacity 1: check now
@@ -248,9 +249,10 @@ type leaderTerm struct {
 // over does answer; one that is gone does not.
 const termGrace = time.Second
 
-func newLeaderWatch(c *core) *leaderWatch {
+func newLeaderWatch(c *core, contacts *contacts) *leaderWatch {
 	return &leaderWatch{
-		core: c, due: make(chan struct{}, 1), events: make(chan raft.Observation, 64), away: map[string]bool{},
+		core: c, contacts: contacts, due: make(chan struct{}, 1), events: make(chan raft.Observation, 64),
+		away: map[string]bool{},
 	}
 }
 
@@ -297,11 +299,13 @@ func (w *leaderWatch) run() {
 func (w *leaderWatch) event(data any) {
 	switch e := data.(type) {
 	case raft.FailedHeartbeatObservation:
-		if id := string(e.PeerID); !w.away[id] {
-			w.away[id] = true
-			w.log.Warn("a member does not answer: start it, or look at its log and at the network",
-				"member", id, "silent", since(e.LastContact).Round(time.Millisecond))
+		id, silent := string(e.PeerID), since(e.LastContact)
+		if w.away[id] || silent < w.cfg.Heartbeat/2 || w.raft.State() != raft.Leader || w.contacts.rests() {
+			return // a connection broke, or this node does not ask any more
 		}
+		w.away[id] = true
+		w.log.Warn("a member does not answer: start it, or look at its log and at the network",
+			"member", id, "silent", silent.Round(time.Millisecond))
 	case raft.ResumedHeartbeatObservation:
 		if id := string(e.PeerID); w.away[id] {
 			delete(w.away, id)

@@ -41,6 +41,7 @@ type Node struct {
 
 	// Beside it.
 	members     *members
+	contacts    *contacts
 	acked       *acknowledged
 	replicas    *replicas
 	announcer   *announcer
@@ -85,12 +86,13 @@ func assemble(cfg Config) *Node {
 	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine, members: n.members}
 	n.members.status = n.serveStatus
 	n.state = newState(c, cfg.Machine, n.members)
+	n.contacts = &contacts{core: c, opened: n.members.openedAt}
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
 	n.proposer = newProposer(c, n.state, n.commands)
 	n.reader = newReader(c, n.state, n.proposer)
 	n.replicas = newReplicas()
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
-	n.leaderWatch = newLeaderWatch(c)
+	n.leaderWatch = newLeaderWatch(c, n.contacts)
 	n.router = &router{
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
 		watch: n.leaderWatch, runOwn: n.runOwn,
@@ -246,8 +248,8 @@ const never = 100 * 365 * 24 * time.Hour
 func (n *Node) startRaft() (err error) {
 	conf := n.raftConfig()
 	trans := &transport{
-		core: n.core, stores: n.stores, peers: n.peers, members: n.members, acked: n.acked, announcer: n.announcer,
-		ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
+		core: n.core, stores: n.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
+		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
 	}
 	trans.open(conf.Logger)
 	defer func() {

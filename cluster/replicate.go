@@ -37,7 +37,7 @@ const (
 )
 
 const (
-	replicateIdleMax    = 3       // connections to a member that are kept while nobody uses them
+	replicateIdleMax    = 3       // connections of a lane that are kept while nobody uses them
 	replicateBufferKeep = 1 << 20 // bytes; a larger buffer is given back
 	replicateReadBytes  = 16 << 10
 	answerTextMax       = 4 << 10 // bytes of an answer's error
@@ -213,67 +213,75 @@ type replicas struct {
 	dial func(target raft.ServerAddress) (net.Conn, error) // set once the peers are there
 
 	mu     sync.Mutex
-	idle   map[raft.ServerAddress][]*logConn
+	idle   map[lane][]*logConn
 	closed bool
 }
 
-func newReplicas() *replicas { return &replicas{idle: map[raft.ServerAddress][]*logConn{}} }
+// lane is the use of connections to a member. Heartbeats have their own: where an entry does not arrive, theirs
+// does not break with the connection of the entry.
+type lane struct {
+	target     raft.ServerAddress
+	heartbeats bool
+}
+
+func newReplicas() *replicas { return &replicas{idle: map[lane][]*logConn{}} }
 
 // call has the member at target answer a request.
 func (r *replicas) call(
 	target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
-	c, err := r.take(target)
+	to := lane{target, heartbeat(req)}
+	c, err := r.take(to)
 	if err != nil {
 		return err
 	}
 	broken, err := c.call(req, resp)
 	if broken {
 		_ = c.Close()
-		r.drop(target) // the others lead to the same process, which is gone
+		r.drop(to) // the others lead to the same process, which is gone
 		return err
 	}
-	r.put(target, c)
+	r.put(to, c)
 	return err
 }
 
-func (r *replicas) take(target raft.ServerAddress) (*logConn, error) {
+func (r *replicas) take(from lane) (*logConn, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return nil, raft.ErrTransportShutdown
 	}
-	if list := r.idle[target]; len(list) > 0 {
+	if list := r.idle[from]; len(list) > 0 {
 		c := list[len(list)-1]
-		r.idle[target] = list[:len(list)-1]
+		r.idle[from] = list[:len(list)-1]
 		r.mu.Unlock()
 		return c, nil
 	}
 	r.mu.Unlock()
-	conn, err := r.dial(target)
+	conn, err := r.dial(from.target)
 	if err != nil {
 		return nil, err
 	}
 	return newLogConn(conn), nil
 }
 
-func (r *replicas) put(target raft.ServerAddress, c *logConn) {
+func (r *replicas) put(to lane, c *logConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.idle[target]) >= replicateIdleMax {
+	if r.closed || len(r.idle[to]) >= replicateIdleMax {
 		_ = c.Close()
 		return
 	}
-	r.idle[target] = append(r.idle[target], c)
+	r.idle[to] = append(r.idle[to], c)
 }
 
-func (r *replicas) drop(target raft.ServerAddress) {
+func (r *replicas) drop(all lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.idle[target] {
+	for _, c := range r.idle[all] {
 		_ = c.Close()
 	}
-	delete(r.idle, target)
+	delete(r.idle, all)
 }
 
 func (r *replicas) close() {
@@ -347,6 +355,7 @@ func heartbeat(req *raft.AppendEntriesRequest) bool {
 // up. All that a leader concludes from the answer is that this member is there and knows of
 // no later term (no read rests on it, see confirm), and that is so. Raft misses nothing: it
 // counts the message it is busy with as heard from the leader when it is done with it.
+// NoRetryBackoff, which Raft sets in no answer to a heartbeat, says that Raft was busy (contacts).
 func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) (raft.RPCResponse, bool) {
 	req := rpc.Command.(*raft.AppendEntriesRequest)
 	busy := time.NewTimer(t.cfg.Heartbeat / heartbeatPatience)
@@ -359,7 +368,7 @@ func (t *transport) askHeartbeat(rpc raft.RPC, answers <-chan raft.RPCResponse) 
 			if t.raft.follows(req.Term) {
 				header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 				return raft.RPCResponse{Response: &raft.AppendEntriesResponse{
-					RPCHeader: header, Term: req.Term, Success: true,
+					RPCHeader: header, Term: req.Term, Success: true, NoRetryBackoff: true,
 				}}, true
 			}
 		case <-t.closed:

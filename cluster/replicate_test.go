@@ -114,10 +114,11 @@ func FuzzReplicate(f *testing.F) {
 }
 
 // A connection that was found broken takes those with it that have waited beside it, and the
-// next call has a new one. What Raft says against a request breaks none.
+// next call has a new one; those for heartbeats stay. What Raft says against a request breaks none.
 func TestReplicasBroken(t *testing.T) {
 	var servers []*logConn
-	r := &replicas{idle: map[raft.ServerAddress][]*logConn{}, dial: func(raft.ServerAddress) (net.Conn, error) {
+	entries, heartbeats := lane{target: "a"}, lane{"a", true}
+	r := &replicas{idle: map[lane][]*logConn{}, dial: func(raft.ServerAddress) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		c := newLogConn(theirs)
 		servers = append(servers, c)
@@ -133,16 +134,21 @@ func TestReplicasBroken(t *testing.T) {
 		}()
 		return ours, nil
 	}}
-	first, err := r.take("a")
+	first, err := r.take(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := r.take("a")
+	second, err := r.take(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.put("a", first)
-	r.put("a", second)
+	r.put(entries, first)
+	r.put(entries, second)
+	beat, err := r.take(heartbeats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.put(heartbeats, beat)
 	call := func() error {
 		var resp raft.AppendEntriesResponse
 		return r.call("a", replicateRequest(), &resp)
@@ -152,19 +158,22 @@ func TestReplicasBroken(t *testing.T) {
 			t.Fatalf("error %v, want Raft's", err)
 		}
 	}
-	if len(servers) != 2 {
-		t.Fatalf("%d connections were made, want 2", len(servers))
+	if len(servers) != 3 {
+		t.Fatalf("%d connections were made, want 3", len(servers))
 	}
 	_ = servers[0].Close()
 	_ = servers[1].Close()
 	if err := call(); err == nil || err.Error() == "not now" {
 		t.Fatalf("error %v on a broken connection", err)
 	}
-	if len(r.idle["a"]) != 0 {
-		t.Errorf("%d connections to a process that is gone are kept", len(r.idle["a"]))
+	if len(r.idle[entries]) != 0 {
+		t.Errorf("%d connections to a process that is gone are kept", len(r.idle[entries]))
 	}
-	if err := call(); err == nil || err.Error() != "not now" || len(servers) != 3 {
-		t.Errorf("error %v after %d connections, want Raft's on the third", err, len(servers))
+	if kept := r.idle[heartbeats]; len(kept) != 1 || kept[0] != beat {
+		t.Errorf("%d connections for heartbeats are kept, want that one", len(kept))
+	}
+	if err := call(); err == nil || err.Error() != "not now" || len(servers) != 4 {
+		t.Errorf("error %v after %d connections, want Raft's on the fourth", err, len(servers))
 	}
 	r.close()
 	if err := call(); !errors.Is(err, raft.ErrTransportShutdown) {

@@ -246,7 +246,7 @@ func (n *Node) infoReplication() resp.Section {
 				continue
 			}
 			host, port := n.members.clientHostPort(v)
-			state, silent := "online", n.acked.silent(v.ID)
+			state, silent := "online", n.contacts.silent(v.ID)
 			if silent > downAfter {
 				state = "offline"
 			}

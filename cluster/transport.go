@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +34,7 @@ type transport struct {
 	stores    *store.Stores
 	peers     *peer.Port
 	members   *members
+	contacts  *contacts
 	acked     *acknowledged
 	announcer *announcer
 	ownLog    *ownLog
@@ -42,6 +45,8 @@ type transport struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 	yielding  atomic.Bool
+	resigned  atomic.Uint64 // the term in which this node leads no more, as its entries do not arrive
+	tried     atomic.Uint64 // the last term in which it has tried its links
 }
 
 // SetHeartbeatHandler implements raft.Transport by doing nothing.
@@ -62,21 +67,30 @@ const replicatePause = 100 * time.Millisecond
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(
 	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
-) error {
+) (err error) {
 	alive := heartbeat(args)
 	args.LeaderCommitIndex = t.stores.Log.Committed(args.LeaderCommitIndex)
 	args.Entries = args.Entries[:withinMessage(args.Entries)]
 	// What comes behind may be another's with the member, and Raft there would take it for committed.
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
+	if !alive {
+		t.contacts.sending(id, args)
+		defer func() { t.contacts.delivered(id, args.Term, err == nil) }()
+	} else if t.contacts.patient() && t.tried.Swap(args.Term) != args.Term {
+		go t.tryLinks()
+	}
 	for {
 		if t.yields() {
 			return errYields
 		}
+		if t.resigned.Load() == args.Term || alive && t.resigns(args.Term) {
+			return errResigned
+		}
 		who, met := t.members.identityOf(string(id))
 		owned := t.acked.owned(who)
-		err := t.replicas.call(target, args, resp)
+		err = t.replicas.call(target, args, resp)
 		if err == nil {
-			t.acked.answered(id)
+			t.contacts.answered(id, alive && resp.NoRetryBackoff)
 		}
 		if err == nil && !alive && met && resp.LastLog < owned {
 			t.members.condemn(who, resp.LastLog, owned)
@@ -133,6 +147,12 @@ func (t *transport) relay() {
 				continue
 			case *raft.RequestVoteRequest:
 				nameCandidate(req)
+			case *raft.TimeoutNowRequest:
+				if why := t.mayNotStand(req); why != nil {
+					rpc.Respond(nil, why)
+					continue
+				}
+				t.contacts.called(string(req.Addr) == calledByResigned)
 			}
 			select {
 			case t.requests <- rpc:
@@ -143,6 +163,24 @@ func (t *transport) relay() {
 			return
 		}
 	}
+}
+
+// errOtherLeads is the answer to whoever has this node stand for election and leads no more.
+var errOtherLeads = errors.New("another node leads by now")
+
+// mayNotStand says why this node does not stand for election though another one says so. A TimeoutNow has no term, and
+// Raft asks nothing: one that comes late would depose the leader that was elected meanwhile.
+func (t *transport) mayNotStand(req *raft.TimeoutNowRequest) error {
+	if !t.raft.started.Load() {
+		return nil
+	}
+	if _, leader := t.raft.LeaderWithID(); leader == t.raft.self || leader != "" && string(leader) != string(req.ID) {
+		return errOtherLeads
+	}
+	if t.yields() {
+		return errYields
+	}
+	return nil
 }
 
 // nameCandidate has Raft store a vote under the candidate's id as well. It takes the address
@@ -300,16 +338,99 @@ func (t *transport) yields() bool {
 		t.log.Warn("the disk has not taken an entry for a while: another node shall lead; look what else writes to this "+
 			"disk, and whether it is healthy",
 			"limit", t.stores.SlowAfter(), "next", next.ID)
-		go func() {
-			req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
-				ProtocolVersion: raft.ProtocolVersionMax,
-				ID:              []byte(t.cfg.ID),
-				Addr:            []byte(*t.members.advertise.Load()),
-			}}
-			_ = t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{}) // else they notice the silence
-		}()
+		go func() { _ = t.callElection(*next, *t.members.advertise.Load()) }()
 	}
 	return true
+}
+
+// calledByResigned is in the place of the sender's address, which Raft does not read there, where a leader that
+// resigned has another node stand for election.
+const calledByResigned = "resigned"
+
+// callElection has another node stand for election. If the message is lost, the others notice the silence.
+func (t *transport) callElection(next raft.Server, sender string) error {
+	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(t.cfg.ID), Addr: []byte(sender),
+	}}
+	return t.TimeoutNow(next.ID, next.Address, req, &raft.TimeoutNowResponse{})
+}
+
+// errResigned is what Raft hears instead of an answer when this node has resigned. It gives up when it hears of no
+// majority for its lease.
+var errResigned = errors.New("the entries of this node do not arrive: it lets another one lead")
+
+// resigns reports whether this leader gives up its term, as a majority hears it and does not take its entries.
+func (t *transport) resigns(term uint64) bool {
+	if !t.raft.started.Load() || t.raft.State() != raft.Leader || t.raft.CurrentTerm() != term {
+		return false
+	}
+	able := t.contacts.unserved(term, t.raft.voters())
+	if able == nil {
+		return false
+	}
+	if t.resigned.Swap(term) != term {
+		t.contacts.resigned()
+		t.log.Warn("the other nodes hear this one, but what it sends them to store does not arrive in time: another node " +
+			"shall lead; look at the network from here to them, and at what it carries")
+		go t.callBest(term, able)
+	}
+	return true
+}
+
+// surveyPart of a heartbeat timeout is what a leader that resigned has to ask the others how long their logs are: when
+// they have not heard from it for all of that time they stand for election by themselves.
+const surveyPart = 5
+
+// callBest has one of the nodes stand for election: the one with the longest log if it answers, which all others but
+// this node elect.
+func (t *transport) callBest(term uint64, able []raft.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.Heartbeat/surveyPart)
+	defer cancel()
+	last := map[raft.ServerID]uint64{}
+	for _, m := range t.members.survey(ctx) {
+		last[m.ID] = m.LastIndex // 0: no answer
+	}
+	slices.SortStableFunc(able, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
+	for _, v := range able {
+		if t.raft.CurrentTerm() != term || t.callElection(v, calledByResigned) == nil {
+			return
+		}
+	}
+}
+
+// tryBytes of a message of no term, which Raft refuses without a look at it, show what a link carries.
+const tryBytes = 128 << 10
+
+// tryLinks ends the patience of a leader whose links to as many voters as it needs are as good as patience expects.
+func (t *transport) tryLinks() {
+	voters := t.raft.voters()
+	good := make(chan bool, len(voters))
+	for _, v := range voters {
+		go func() { good <- v.ID == t.raft.self || t.goodLink(v.Address) }()
+	}
+	need := len(voters)/2 + 1
+	for range voters {
+		if <-good {
+			need--
+		}
+		if need == 0 {
+			t.contacts.linksAreGood()
+			return
+		}
+	}
+}
+
+func (t *transport) goodLink(to raft.ServerAddress) bool {
+	msg := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
+		Entries:   []*raft.Log{{Data: make([]byte, tryBytes)}},
+	}
+	limit := t.clock.Monotonic() + patience(tryBytes) - answerPatience
+	err := t.replicas.call(to, msg, &raft.AppendEntriesResponse{})
+	if err != nil { // the connection may have been dead for long
+		err = t.replicas.call(to, msg, &raft.AppendEntriesResponse{})
+	}
+	return err == nil && t.clock.Monotonic() <= limit
 }
 
 // prepared is a voter that has the whole log on its disk; nil if those that have, and
@@ -319,7 +440,7 @@ func (t *transport) prepared() *raft.Server {
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		if t.acked.silent(v.ID) < t.cfg.Heartbeat && t.announcer.has(v.ID) >= last {
+		if t.contacts.silent(v.ID) < t.cfg.Heartbeat && t.announcer.has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}
@@ -330,12 +451,23 @@ func (t *transport) prepared() *raft.Server {
 	return next
 }
 
+// standsBack says why this node does not stand for election now; nil if it may.
+func (t *transport) standsBack() error {
+	switch {
+	case t.yields():
+		return errYields
+	case t.contacts.rests():
+		return errResigned
+	}
+	return nil
+}
+
 // RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(
 	id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	if t.yields() {
-		return errYields
+	if err := t.standsBack(); err != nil {
+		return err
 	}
 	return t.NetworkTransport.RequestPreVote(id, target, args, resp)
 }
@@ -344,8 +476,8 @@ func (t *transport) RequestPreVote(
 func (t *transport) RequestVote(
 	id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
-	if t.yields() {
-		return errYields
+	if err := t.standsBack(); err != nil {
+		return err
 	}
 	return t.NetworkTransport.RequestVote(id, target, args, resp)
 }

@@ -2,12 +2,17 @@ package cluster
 
 import (
 	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"lockd/cluster/peer"
 	"lockd/cluster/store"
 )
 
@@ -57,16 +62,7 @@ func hang(t *testing.T, lost bool) {
 	close(stop)
 	k.running.Wait()
 	c.agree()
-	var count, unknown int
-	if _, err := fmt.Sscanf(lead.do("GET count"), "$%d %d", new(int), &count); err != nil {
-		t.Fatal(err)
-	}
-	for _, times := range k.other {
-		unknown += times
-	}
-	if count < k.acked || count > k.acked+unknown {
-		t.Errorf("%d were acknowledged and %v answered otherwise, and %d were done", k.acked, k.other, count)
-	}
+	k.judge(t, lead)
 	c.expect(lead, "SET b 1", "+OK")
 }
 
@@ -166,4 +162,162 @@ func TestYieldingLeaderIsSilent(t *testing.T) {
 		<-reply
 		c.expect(lead, "SET a 1", "+OK")
 	})
+}
+
+// narrowNetwork loses what is large on the way from one node to some of the others: heartbeats pass, and entries do not.
+type narrowNetwork struct {
+	peer.Network
+	to *narrow
+}
+
+type narrow struct {
+	mu   sync.Mutex
+	open map[string]bool // by the peer address that is dialled: everything passes
+	on   bool
+}
+
+const narrowBytes = 1400
+
+func (n narrowNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	conn, err := n.Network.Dial(addr, timeout)
+	return &narrowConn{Conn: conn, to: n.to, addr: addr}, err
+}
+
+type narrowConn struct {
+	net.Conn
+	to   *narrow
+	addr string
+	lost atomic.Bool
+}
+
+func (c *narrowConn) Write(b []byte) (int, error) {
+	c.to.mu.Lock()
+	narrow := c.to.on && !c.to.open[c.addr]
+	c.to.mu.Unlock()
+	if narrow && len(b) > narrowBytes {
+		c.lost.Store(true) // and all that is behind it
+	}
+	if c.lost.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// A leader that the others hear, and whose entries they do not get, lets one of them lead, soon; nothing
+// acknowledged is lost, and nothing is done twice.
+func TestLeaderBehindNarrowLinkResigns(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes int
+		open  int // others that get everything
+		away  int // others that are not there
+	}{
+		{"three", 3, 0, 0},
+		{"five", 5, 1, 0},
+		{"five, one is away", 5, 0, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, lead, to := startNarrow(t, tt.nodes, tt.open, tt.away)
+				defer c.close()
+				k, stop := &counters{other: map[string]int{}}, make(chan struct{})
+				for _, n := range c.others(lead)[tt.away:] {
+					k.run(n, stop)
+				}
+				time.Sleep(time.Second)
+				to.set(true)
+				began := time.Now()
+				last := c.others(lead)[tt.nodes-2]
+				if got := last.do("SET a " + strings.Repeat("x", 2*narrowBytes)); got != "+OK" {
+					t.Errorf("answered %q", got)
+				}
+				if took := time.Since(began); took > 2500*time.Millisecond {
+					t.Errorf("it was written after %v", took)
+				}
+				time.Sleep(time.Second)
+				if lead.lead.held() {
+					t.Error("it still leads")
+				}
+				to.set(false)
+				c.net.Heal()
+				close(stop)
+				k.running.Wait()
+				c.agree()
+				k.judge(t, lead)
+			})
+		})
+	}
+}
+
+// A leader stays where nobody could do better.
+func TestLeaderBehindNarrowLinkStays(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes int
+		open  int
+		away  int
+	}{
+		{"one gets everything", 3, 1, 0},
+		{"of two", 2, 0, 0},
+		{"a member is away", 3, 0, 1},
+		{"too few of five", 5, 0, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, lead, to := startNarrow(t, tt.nodes, tt.open, tt.away)
+				defer c.close()
+				term := lead.raft.CurrentTerm()
+				to.set(true)
+				reply := make(chan string, 1)
+				go func() { reply <- lead.do("SET a " + strings.Repeat("x", 2*narrowBytes)) }()
+				time.Sleep(4 * time.Second)
+				to.set(false)
+				if got := <-reply; got != "+OK" {
+					t.Errorf("answered %q", got)
+				}
+				lead.sameTerm(t, term)
+			})
+		})
+	}
+}
+
+// narrow are the links of a node of startNarrow.
+func (n *testNode) narrow() *narrow { return n.Node.cfg.Network.(narrowNetwork).to }
+
+func (n *narrow) set(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.on = on
+}
+
+// startNarrow starts a cluster whose leader has narrow links, but for so many others behind those that are away.
+func startNarrow(t *testing.T, nodes, open, away int) (*testCluster, *testNode, *narrow) {
+	c := startCluster(t, nodes, func(cfg *Config) {
+		cfg.Network = narrowNetwork{cfg.Network, &narrow{open: map[string]bool{}}}
+	})
+	lead := c.settle()
+	for i, n := range c.others(lead) {
+		if i < away {
+			c.cut(n)
+		} else if i < away+open {
+			lead.narrow().open[n.addr] = true
+		}
+	}
+	time.Sleep(2 * time.Second)
+	return c, lead, lead.narrow()
+}
+
+// judge compares what was acknowledged with what was done.
+func (k *counters) judge(t *testing.T, n *testNode) {
+	t.Helper()
+	var count, unknown int
+	if _, err := fmt.Sscanf(n.do("GET count"), "$%d %d", new(int), &count); err != nil {
+		t.Fatal(err)
+	}
+	for _, times := range k.other {
+		unknown += times
+	}
+	if count < k.acked || count > k.acked+unknown {
+		t.Errorf("%d were acknowledged and %v answered otherwise, and %d were done", k.acked, k.other, count)
+	}
 }

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A leader may be heard by all and get its entries to nobody: a link that carries so few bytes a second that no entry
+// arrives in time still passes heartbeats. Raft would let it lead for ever, and nothing would be committed. So a
+// leader knows of each member whether it is heard, and whether it takes what it is sent.
+
+// contacts are what this node, as a leader, knows of how the others answer. All methods may be called concurrently.
+type contacts struct {
+	*core
+	opened time.Duration // monotonic: when this node was opened
+
+	mu           sync.Mutex
+	members      map[raft.ServerID]*contact
+	patientUntil time.Duration // monotonic: until then a message may take as long as a slow link needs
+	restsUntil   time.Duration // monotonic: until then this node does not stand for election
+}
+
+// contact is how one member answers.
+type contact struct {
+	heard time.Duration // monotonic: when it last answered
+	busy  bool          // its Raft has not taken the last heartbeat: it waits, as a rule for its disk
+	sent  delivery
+}
+
+// delivery is a message on its way to a member, with as many tries as it takes. The zero value is none.
+type delivery struct {
+	term  uint64
+	since time.Duration // monotonic: from when on its time counts
+	limit time.Duration // within this time a member that is heard, and not busy, answers over a good link
+	more  time.Duration // that is granted besides
+}
+
+// end is when a delivery is late.
+func (d delivery) end() time.Duration { return d.since + d.limit + d.more }
+
+const (
+	// secondTryMin is what the limit of a delivery has at least for another try: the first connection may be dead.
+	secondTryMin = 500 * time.Millisecond
+	// patientMax is how long a leader that resigned, and whom it has called, are patient, unless the links of who
+	// leads then are seen to be good (transport.tryLinks): where they are not, leadership should not go round.
+	patientMax = time.Minute
+	// restHeartbeats is for how many heartbeat timeouts a leader that resigned does not stand for election.
+	restHeartbeats = 3
+)
+
+// of returns what is known of a member. mu is held.
+func (c *contacts) of(id raft.ServerID) *contact {
+	m := c.members[id]
+	if m == nil {
+		m = &contact{heard: c.opened}
+		if c.members == nil {
+			c.members = map[raft.ServerID]*contact{}
+		}
+		c.members[id] = m
+	}
+	return m
+}
+
+// sending records that a member is being sent a message, which delivered ends.
+func (c *contacts) sending(id raft.ServerID, msg *raft.AppendEntriesRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.of(id)
+	if m.sent.term > msg.Term {
+		return // Raft has not ended an older term's replication yet
+	}
+	size := 0
+	for _, e := range msg.Entries {
+		size += len(e.Data)
+	}
+	d := delivery{term: msg.Term, since: c.clock.Monotonic(), limit: patience(size) + c.secondTry()}
+	if size > messageBytes || d.since < c.patientUntil {
+		d.more = peerTimeout // as long as logConn.call takes for writing, too
+	}
+	m.sent = d
+}
+
+// secondTry is what the limit of a delivery has for another try.
+func (c *contacts) secondTry() time.Duration { return max(secondTryMin, c.cfg.Heartbeat/2) }
+
+// delivered records that a message of a term is not on its way to a member any more; answered says why. A link that is
+// slow, and carries what it is given, is no reason to resign for the next message.
+func (c *contacts) delivered(id raft.ServerID, term uint64, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, now := c.of(id), c.clock.Monotonic()
+	if m.sent.term != term {
+		return
+	}
+	if answered && now > m.sent.since+m.sent.limit {
+		c.patientUntil = now + patientMax
+	}
+	m.sent = delivery{}
+}
+
+// answered records that a member has answered this leader; busy says that it did so for its Raft. Time in which it
+// was busy does not count for what is on its way; one that was not heard for a while, as it was stopped or this node
+// was, may be asked a second time first.
+func (c *contacts) answered(id raft.ServerID, busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, now := c.of(id), c.clock.Monotonic()
+	switch {
+	case busy:
+		m.sent.since = now
+	case now-m.heard > c.cfg.Heartbeat/2:
+		m.sent.since += max(0, now+c.secondTry()-m.sent.end())
+	}
+	m.heard, m.busy = now, busy
+}
+
+// silent is how long a member has not answered this leader; at most the time since this node was
+// opened.
+func (c *contacts) silent(id raft.ServerID) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clock.Monotonic() - c.of(id).heard
+}
+
+// called records that another node has this one stand for election; resigned says that it did so since its entries did
+// not arrive.
+func (c *contacts) called(resigned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restsUntil = 0
+	if resigned {
+		c.patientUntil = c.clock.Monotonic() + patientMax
+	}
+}
+
+// resigned records that this leader has given up its term.
+func (c *contacts) resigned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Monotonic()
+	c.patientUntil, c.restsUntil = now+patientMax, now+restHeartbeats*c.cfg.Heartbeat
+}
+
+// patient reports whether messages have more time; linksAreGood ends that.
+func (c *contacts) patient() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clock.Monotonic() < c.patientUntil
+}
+
+func (c *contacts) linksAreGood() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.patientUntil = 0
+}
+
+// rests reports whether this node leaves it to the others to stand for election.
+func (c *contacts) rests() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clock.Monotonic() < c.restsUntil
+}
+
+// unserved returns those of the voters that could do without this leader, if it can commit nothing in its term: they
+// hear it, their disks are well and they are a majority, but too few take what they are sent. Otherwise none. A member
+// that is being sent a snapshot counts as one that takes.
+func (c *contacts) unserved(term uint64, voters []raft.Server) []raft.Server {
+	majority := len(voters)/2 + 1
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, take := c.clock.Monotonic(), 0
+	var able []raft.Server
+	for _, v := range voters {
+		m := c.of(v.ID)
+		switch late := m.sent.term == term && m.heard > m.sent.end(); {
+		case v.ID == c.raft.self:
+			take++
+		case now-m.heard >= c.cfg.Heartbeat:
+		case m.busy:
+			take++
+		default:
+			able = append(able, v)
+			if !late {
+				take++
+			}
+		}
+	}
+	if take >= majority || len(able) < majority {
+		return nil
+	}
+	return able
+}
