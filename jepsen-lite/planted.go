@@ -117,6 +117,8 @@ var plantedRuns = []plantedRun{
 		"--workload lock --nemesis upgrade:back --time 60s --seed 1", []string{"a node died", "states differ"}},
 	{"early-not-done", "a request is called not done before the log has shown it",
 		"--workload counter --nemesis scenario:mute --time 20s --seed 121", []string{"done twice"}},
+	{"stubborn-leader", "a leader that is heard leads on, though its entries do not arrive",
+		"--workload register --nemesis slow:clogged --time 30s --seed 1", []string{"silence"}},
 	{"unread-replies", "replies to who does not read them wait without a limit",
 		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
 }

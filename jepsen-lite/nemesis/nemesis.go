@@ -65,9 +65,9 @@ var Table = []Kind{
 	},
 	{
 		"slow",
-		"links between nodes delay with jitter, drip, break in mid-stream, take and never answer, or open no " +
-			"connection",
-		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials"}, false, links, slow,
+		"links between nodes delay with jitter, drip, break in mid-stream, take and never answer, open no " +
+			"connection, or drip while large values are written",
+		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials", "clogged"}, false, links, slow,
 	},
 	{
 		"clients", "links between clients and nodes do the same",

@@ -3,6 +3,7 @@ package nemesis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lockd/jepsen-lite/target"
@@ -114,6 +115,12 @@ func neighbours(n, i, j int) bool {
 // cut short: a message of Raft or an answer is mostly one piece.
 const breakOneIn = 30
 
+// A link that drips passes so many bytes a second: messages come late, and one of clogBytes never in time.
+const (
+	dripBytes = 20_000
+	clogBytes = 300 << 10
+)
+
 // slow disturbs the links between nodes.
 func slow(f *Field, fault Fault) (string, func()) {
 	nodes := f.Target.Nodes()
@@ -134,9 +141,21 @@ func slow(f *Field, fault Fault) (string, func()) {
 	case "drip":
 		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one) {
-			f.links.Set(one, b, target.Shape{BytesPerSecond: 20_000})
+			f.links.Set(one, b, target.Shape{BytesPerSecond: dripBytes})
 		}
 		return "slow drip from " + one, undo
+	case "clogged": // the leader is heard, and no large entry of it arrives
+		one := f.victims("leader", fault.Dice)[0]
+		others := f.others(one)
+		for _, b := range others {
+			f.links.Set(one, b, target.Shape{BytesPerSecond: dripBytes})
+		}
+		value := strings.Repeat("x", clogBytes)
+		stop := repeat(time.Second, func() { _, _ = f.Target.Do(others[0], time.Second, "SET", provokeKey, value) })
+		return "slow clogged from " + one, func() {
+			stop()
+			undo()
+		}
 	case "half-open": // the node takes what the leader says, and the leader hears nothing of it
 		one := f.victims("leader", fault.Dice)[0]
 		for _, b := range f.others(one)[:1] {
