@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -70,7 +72,8 @@ func largestResident(procs []*proc) (largest int, err error) {
 const fewKeys = 1000
 
 // measureKeys compares a cluster that has more and more keys with one that has few, in turn,
-// so that a drift of the machine is not taken for a cost of the keys.
+// so that a drift of the machine is not taken for a cost of the keys. No snapshot is under way when
+// a round begins: what one costs is measured by itself (measureSnapshot).
 func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	few, err := s.lockd(ctx, "few", 3)
 	if err != nil {
@@ -80,15 +83,29 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	fill := load{"set", busyClients, fewKeys, false, s.Time}
+	if _, err := s.measure(ctx, few, fill); err != nil {
+		return nil, err
+	}
 	cost, steps := 0.0, []step{}
 	for _, n := range keySizes(s.MostKeys) {
+		fill.keys = n
+		if _, err := s.measure(ctx, many, fill); err != nil {
+			return nil, err
+		}
 		var a, b []bench.Sample
-		for round := range s.Rounds {
-			x, err := s.measure(ctx, few, load{"set", busyClients, fewKeys, len(steps) > 0 || round > 0, s.Time})
+		for range s.Rounds {
+			if err := saved(ctx, slices.Concat(few, many)); err != nil {
+				return nil, err
+			}
+			x, err := s.measure(ctx, few, load{"set", busyClients, fewKeys, true, s.Time})
 			if err != nil {
 				return nil, err
 			}
-			y, err := s.measure(ctx, many, load{"set", busyClients, n, round > 0, s.Time})
+			if err := saved(ctx, slices.Concat(few, many)); err != nil {
+				return nil, err
+			}
+			y, err := s.measure(ctx, many, load{"set", busyClients, n, true, s.Time})
 			if err != nil {
 				return nil, err
 			}
@@ -102,6 +119,23 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	}
 	s.show(fmt.Sprintf("set with %d clients, by number of keys", busyClients), steps...)
 	return []finding{{cost, fmt.Sprintf("%d keys, in turn with a cluster of %d", s.MostKeys, fewKeys)}}, nil
+}
+
+// saved waits until no node takes a snapshot.
+func saved(ctx context.Context, nodes []*proc) error {
+	for _, p := range nodes {
+		err := p.await(ctx, func(ctx context.Context) error {
+			saving, err := figure(ctx, p, "persistence", "rdb_bgsave_in_progress")
+			if err == nil && saving != 0 {
+				err = errors.New("a snapshot is under way")
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keySizes are the numbers of keys on the way to the most.
