@@ -210,6 +210,7 @@ const (
 	follows
 	lostHandedOver
 	lostStopping
+	lostResigned
 	lostDeposed
 	leaderSilent
 	leaderGaveUp
@@ -220,7 +221,8 @@ const (
 var changeNames = [changeKinds][2]string{
 	leadsFirst: {"leads", "elected"}, leadsAfter: {"leads", "succeeded"}, leadsAlone: {"leads", "only-voter"},
 	follows:        {"follows", "elected"},
-	lostHandedOver: {"lost", "handed-over"}, lostStopping: {"lost", "stopping"}, lostDeposed: {"lost", "deposed"},
+	lostHandedOver: {"lost", "handed-over"}, lostStopping: {"lost", "stopping"},
+	lostResigned: {"lost", "resigned"}, lostDeposed: {"lost", "deposed"},
 	leaderSilent: {"leaderless", "silent"}, leaderGaveUp: {"leaderless", "gave-up"},
 }
 
@@ -229,7 +231,7 @@ func (w *leaderWatch) metric() resp.Metric {
 	m := resp.Metric{
 		Name: "lockd_leader_changes_total", Kind: resp.Counter, Labels: []string{"event", "reason"},
 		Help: "What has become of the leadership, as this node has seen it. lost deposed: this leader has lost its " +
-			"majority.",
+			"majority; lost resigned: its entries did not arrive.",
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -347,6 +349,8 @@ func (w *leaderWatch) count(was, now leaderTerm) {
 			w.changes[lostHandedOver]++
 		case w.closing:
 			w.changes[lostStopping]++
+		case w.contacts.rests():
+			w.changes[lostResigned]++
 		default:
 			w.changes[lostDeposed]++
 		}
@@ -410,6 +414,8 @@ func (w *leaderWatch) lossOfLeadership() string {
 		return "leadership was handed over to " + w.successor
 	case w.closing:
 		return "this node stops"
+	case w.contacts.rests():
+		return "what it sent the others to store did not arrive in time"
 	}
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }

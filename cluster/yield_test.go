@@ -238,6 +238,9 @@ func TestLeaderBehindNarrowLinkResigns(t *testing.T) {
 				if lead.lead.held() {
 					t.Error("it still leads")
 				}
+				if n := lead.figure("lockd_leader_changes_total", "lost", "resigned"); n != 1 {
+					t.Errorf("it has resigned %v times", n)
+				}
 				to.set(false)
 				c.net.Heal()
 				close(stop)
