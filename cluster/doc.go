@@ -37,6 +37,7 @@
 //	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads
 //	transport.go      Raft's messages
+//	yield.go          a leader that cannot go on lets another one lead
 //	contact.go        whether the members hear a leader, and take what they are sent
 //	announce.go       what the members have heard, and have confirmed
 //	read.go           reads: rounds of questions
