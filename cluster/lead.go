@@ -180,8 +180,9 @@ func (e *elections) successor(ctx context.Context, id string) (raft.Server, erro
 // wait for a leader that is gone.
 type leaderWatch struct {
 	*core
-	contacts *contacts
-	noteLoss func() // gives up a leadership that is lost
+	contacts  *contacts
+	noteLoss  func()      // gives up a leadership that is lost
+	diskHangs func() bool // an append to the log has been under way for long
 
 	due    chan struct{} // capacity 1: check now
 	events chan raft.Observation
@@ -211,6 +212,7 @@ const (
 	lostHandedOver
 	lostStopping
 	lostResigned
+	lostDisk
 	lostDeposed
 	leaderSilent
 	leaderGaveUp
@@ -222,7 +224,7 @@ var changeNames = [changeKinds][2]string{
 	leadsFirst: {"leads", "elected"}, leadsAfter: {"leads", "succeeded"}, leadsAlone: {"leads", "only-voter"},
 	follows:        {"follows", "elected"},
 	lostHandedOver: {"lost", "handed-over"}, lostStopping: {"lost", "stopping"},
-	lostResigned: {"lost", "resigned"}, lostDeposed: {"lost", "deposed"},
+	lostResigned: {"lost", "resigned"}, lostDisk: {"lost", "disk"}, lostDeposed: {"lost", "deposed"},
 	leaderSilent: {"leaderless", "silent"}, leaderGaveUp: {"leaderless", "gave-up"},
 }
 
@@ -231,7 +233,7 @@ func (w *leaderWatch) metric() resp.Metric {
 	m := resp.Metric{
 		Name: "lockd_leader_changes_total", Kind: resp.Counter, Labels: []string{"event", "reason"},
 		Help: "What has become of the leadership, as this node has seen it. lost deposed: this leader has lost its " +
-			"majority; lost resigned: its entries did not arrive.",
+			"majority; lost disk: its disk hung; lost resigned: its entries did not arrive.",
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,8 +261,8 @@ func newLeaderWatch(c *core, contacts *contacts) *leaderWatch {
 }
 
 // start begins to hear of changes, once Raft has been made.
-func (w *leaderWatch) start(noteLoss func()) {
-	w.noteLoss = noteLoss
+func (w *leaderWatch) start(noteLoss func(), diskHangs func() bool) {
+	w.noteLoss, w.diskHangs = noteLoss, diskHangs
 	w.began = w.clock.Monotonic()
 	w.current, w.end = context.WithCancel(context.Background())
 	w.raft.RegisterObserver(raft.NewObserver(w.events, false, func(o *raft.Observation) bool {
@@ -351,6 +353,8 @@ func (w *leaderWatch) count(was, now leaderTerm) {
 			w.changes[lostStopping]++
 		case w.contacts.rests():
 			w.changes[lostResigned]++
+		case w.diskHangs():
+			w.changes[lostDisk]++
 		default:
 			w.changes[lostDeposed]++
 		}
@@ -416,6 +420,8 @@ func (w *leaderWatch) lossOfLeadership() string {
 		return "this node stops"
 	case w.contacts.rests():
 		return "what it sent the others to store did not arrive in time"
+	case w.diskHangs():
+		return "its disk has not taken an entry for a while"
 	}
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }

@@ -368,7 +368,7 @@ func (n *Node) start() {
 	if n.snapshots.lacksSpare() {
 		n.snapshots.expose()
 	}
-	n.leaderWatch.start(n.elections.noteLoss)
+	n.leaderWatch.start(n.elections.noteLoss, n.stores.Slow)
 	n.topology.start(n.peers)
 	n.goroutines.Go(n.topology.watch)
 	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {

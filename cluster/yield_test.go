@@ -50,6 +50,9 @@ func hang(t *testing.T, lost bool) {
 	if lead.lead.held() {
 		t.Error("it still leads")
 	}
+	if n := lead.figure("lockd_leader_changes_total", "lost", "disk"); n != 1 {
+		t.Errorf("it has lost the lead to its disk %v times", n)
+	}
 	if lost {
 		lead.disk.gate.open(errPower)
 		c.kill(lead.id)
