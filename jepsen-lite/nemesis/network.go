@@ -138,17 +138,14 @@ func slow(f *Field, fault Fault) (string, func()) {
 	switch fault.Variant {
 	case "reset":
 		return "slow reset", repeat(150*time.Millisecond, func() { each(f.Target.Net().Reset) })
-	case "drip":
-		one := f.victims("leader", fault.Dice)[0]
-		for _, b := range f.others(one) {
-			f.links.Set(one, b, target.Shape{BytesPerSecond: dripBytes})
-		}
-		return "slow drip from " + one, undo
-	case "clogged": // the leader is heard, and no large entry of it arrives
+	case "drip", "clogged": // the leader is heard; clogged: and no large entry of it arrives
 		one := f.victims("leader", fault.Dice)[0]
 		others := f.others(one)
 		for _, b := range others {
 			f.links.Set(one, b, target.Shape{BytesPerSecond: dripBytes})
+		}
+		if fault.Variant == "drip" {
+			return "slow drip from " + one, undo
 		}
 		value := strings.Repeat("x", clogBytes)
 		stop := repeat(time.Second, func() { _, _ = f.Target.Do(others[0], time.Second, "SET", provokeKey, value) })
