@@ -332,8 +332,9 @@ func (w *leaderWatch) refresh() {
 		return
 	}
 	w.last = now
-	w.count(was, now)
-	w.logChange(was, now)
+	loss := w.loss() // asked once, so that the figure and the line of the log agree
+	w.count(was, now, loss)
+	w.logChange(was, now, loss)
 	time.AfterFunc(termGrace, w.end)
 	w.current, w.end = context.WithCancel(context.Background())
 	if now.leader != "" {
@@ -343,21 +344,10 @@ func (w *leaderWatch) refresh() {
 }
 
 // count counts a change. mu is held.
-func (w *leaderWatch) count(was, now leaderTerm) {
+func (w *leaderWatch) count(was, now leaderTerm, loss change) {
 	self := w.cfg.ID
 	if was.leader == self && now.leader != self {
-		switch {
-		case w.successor != "":
-			w.changes[lostHandedOver]++
-		case w.closing:
-			w.changes[lostStopping]++
-		case w.contacts.rests():
-			w.changes[lostResigned]++
-		case w.diskHangs():
-			w.changes[lostDisk]++
-		default:
-			w.changes[lostDeposed]++
-		}
+		w.changes[loss]++
 	}
 	switch {
 	case now.leader == self && w.raft.alone():
@@ -375,8 +365,8 @@ func (w *leaderWatch) count(was, now leaderTerm) {
 	}
 }
 
-// logChange logs a change in one line.
-func (w *leaderWatch) logChange(was, now leaderTerm) {
+// logChange logs a change in one line. mu is held.
+func (w *leaderWatch) logChange(was, now leaderTerm, loss change) {
 	self, level := w.cfg.ID, slog.LevelInfo
 	var what, why string
 	switch {
@@ -385,11 +375,11 @@ func (w *leaderWatch) logChange(was, now leaderTerm) {
 	case now.leader != "":
 		what, why = "this node follows "+now.leader, now.leader+" was elected"
 		if was.leader == self {
-			why = w.lossOfLeadership() + ", and " + why
+			why = w.lossText(loss) + ", and " + why
 		}
 	case was.leader == self:
-		what, why = "this node does not lead any more", w.lossOfLeadership()
-		if w.successor == "" && !w.closing {
+		what, why = "this node does not lead any more", w.lossText(loss)
+		if loss != lostHandedOver && loss != lostStopping {
 			level = slog.LevelWarn
 		}
 	default:
@@ -412,15 +402,31 @@ func afterWhom(was leaderTerm, alone bool) string {
 	return " by a majority of the voters"
 }
 
-func (w *leaderWatch) lossOfLeadership() string {
+// loss is why this node does not lead any more, if it did. mu is held.
+func (w *leaderWatch) loss() change {
 	switch {
 	case w.successor != "":
-		return "leadership was handed over to " + w.successor
+		return lostHandedOver
 	case w.closing:
-		return "this node stops"
+		return lostStopping
 	case w.contacts.rests():
-		return "what it sent the others to store did not arrive in time"
+		return lostResigned
 	case w.diskHangs():
+		return lostDisk
+	}
+	return lostDeposed
+}
+
+// lossText is a loss in the words of the log. mu is held.
+func (w *leaderWatch) lossText(loss change) string {
+	switch loss {
+	case lostHandedOver:
+		return "leadership was handed over to " + w.successor
+	case lostStopping:
+		return "this node stops"
+	case lostResigned:
+		return "what it sent the others to store did not arrive in time"
+	case lostDisk:
 		return "its disk has not taken an entry for a while"
 	}
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
