@@ -112,6 +112,7 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "image", Version: 10},
 	{Level: 1, Name: "deadlocks", Version: 1},
 	{Level: 1, Name: "full disks", Version: 1},
+	{Level: 1, Name: "loops in scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
 }
 
 // language is what commands there are at a level, for scripts and for the rules of users.

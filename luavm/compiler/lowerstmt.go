@@ -102,30 +102,79 @@ func (l *lowerer) repeat(s *ast.RepeatStmt) ast.Stmt {
 // compiler shortens a jump to a jump, and mistakes the distance of one that it has
 // shortened before for a label. Only the start of a loop is jumped back to.
 func (l *lowerer) head(body []ast.Stmt, line int) []ast.Stmt {
-	if len(body) > 0 {
-		switch body[0].(type) {
-		case *ast.LocalAssignStmt, *ast.AssignStmt, *ast.FuncCallStmt, *ast.ReturnStmt,
-			*ast.NumberForStmt, *ast.GenericForStmt:
-			return body
-		}
-		if first, ok := body[0].(*ast.IfStmt); ok && !mayJump(first.Condition) {
-			return body
-		}
+	if len(body) > 0 && !jumpsFirst(body[0]) {
+		return body
 	}
 	nop := at(&ast.LocalAssignStmt{Names: []string{"(nop)"}}, l.line(line))
 	return append([]ast.Stmt{nop}, body...)
+}
+
+// jumpsFirst reports whether the code of a lowered statement may begin with a jump, or with nothing at all.
+func jumpsFirst(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.LocalAssignStmt:
+		return len(s.Exprs) > 0 && choosesFirst(s.Exprs[0])
+	case *ast.AssignStmt:
+		return choosesFirst(s.Rhs[0]) // what it assigns to is a variable, or a constant field of one
+	case *ast.FuncCallStmt:
+		return choosesFirst(s.Expr)
+	case *ast.ReturnStmt:
+		return len(s.Exprs) > 0 && choosesFirst(s.Exprs[0])
+	case *ast.NumberForStmt:
+		return choosesFirst(s.Init)
+	case *ast.GenericForStmt:
+		return choosesFirst(s.Exprs[0])
+	case *ast.IfStmt:
+		return mayJump(s.Condition)
+	}
+	return true
 }
 
 // mayJump reports whether the code of a condition may begin with a jump, or with
 // nothing at all.
 func mayJump(cond ast.Expr) bool {
 	switch x := cond.(type) {
-	case *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NumberExpr, *ast.StringExpr:
-		return true
 	case *ast.LogicalOpExpr:
 		return mayJump(x.Lhs)
 	case *ast.UnaryNotOpExpr:
 		return mayJump(x.Expr)
+	}
+	return isConstant(cond) || choosesFirst(cond)
+}
+
+// choosesFirst reports whether the code of a value may begin with a jump: that of "and" and of "or" does
+// behind a constant. Before an operand on the right there is no code if that on the left has none.
+func choosesFirst(e ast.Expr) bool {
+	switch x := e.(type) {
+	case *ast.LogicalOpExpr:
+		return isConstant(x.Lhs) || choosesFirst(x.Lhs)
+	case *ast.ArithmeticOpExpr:
+		return choosesFirst(x.Lhs) || choosesFirst(x.Rhs)
+	case *ast.RelationalOpExpr:
+		return choosesFirst(x.Lhs) || choosesFirst(x.Rhs)
+	case *ast.StringConcatOpExpr:
+		return choosesFirst(x.Lhs)
+	case *ast.UnaryMinusOpExpr:
+		return choosesFirst(x.Expr)
+	case *ast.UnaryNotOpExpr:
+		return choosesFirst(x.Expr)
+	case *ast.UnaryLenOpExpr:
+		return choosesFirst(x.Expr)
+	case *ast.AttrGetExpr:
+		return choosesFirst(x.Object) || choosesFirst(x.Key)
+	case *ast.FuncCallExpr:
+		if x.Receiver != nil {
+			return choosesFirst(x.Receiver)
+		}
+		return choosesFirst(x.Func)
+	}
+	return false
+}
+
+func isConstant(e ast.Expr) bool {
+	switch e.(type) {
+	case *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NumberExpr, *ast.StringExpr:
+		return true
 	}
 	return false
 }
