@@ -37,6 +37,7 @@ type leadership struct {
 	term   uint64
 	base   int64         // the log clock when everything older had been applied
 	origin time.Duration // monotonic time at which base was taken
+	from   uint64        // the entries after this one are of its term
 	clock  Clock
 }
 

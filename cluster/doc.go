@@ -28,6 +28,7 @@
 //	offline.go        data folders of stopped nodes, and a new cluster from an old state
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
+//	suspend.go        clients that wait at nodes which are not heard from
 //	block.go          blocking commands of this node's clients
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
@@ -41,6 +42,7 @@
 //	contact.go        whether the members hear a leader, and take what they are sent
 //	announce.go       what the members have heard, and have confirmed
 //	read.go           reads: rounds of questions
+//	claim.go          what clients that have waited may be told
 //	propose.go        the door to the log
 //	commands.go       what clients may send, and what must not be logged any more
 //	level.go          which level is in force, when it rises, and the formats of each

@@ -297,7 +297,7 @@ func fromCommands(req resp.Request) resp.Request {
 	first := req.Cmds[0].Args
 	switch numbers, ok := parseNumbers(first[2:]); {
 	case first[1] == "open" && n == 1:
-		return resp.BlockOpening()
+		return resp.BlockOpening("", 0)
 	case first[1] == "ask" && n == 1 && len(first) >= 6:
 		if numbers, ok = parseNumbers(first[2:5]); ok {
 			id := resp.BlockID{Session: numbers[0], Number: numbers[1]}

@@ -43,7 +43,7 @@ func thirdEntries() []entry {
 func fourthEntries() []entry {
 	set := resp.Cmd{Args: resp.Args{"SET", "k", "v"}}
 	steps := []resp.Request{
-		resp.BlockOpening(), resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 3, resp.Cmd{DB: 1, Args: resp.Args{"BLPOP", "k", "0"}}),
+		resp.BlockOpening("", 0), resp.BlockAsking(resp.BlockID{Session: 1, Number: 2}, 3, resp.Cmd{DB: 1, Args: resp.Args{"BLPOP", "k", "0"}}),
 		resp.BlockTending([]uint64{1}, []resp.BlockID{{Session: 1, Number: 2}}), resp.BlockClosing([]uint64{1}),
 	}
 	for _, i := range []int{0, 2, 3} {

@@ -93,7 +93,7 @@ func (f *fsm) deliver(index uint64, msgs []resp.Message) (elsewhere bool) {
 		}
 		f.publish(index, msgs[:n])
 		if n < len(msgs) {
-			elsewhere = !f.blocker.end(*msgs[n].Block) || elsewhere
+			elsewhere = !f.blocker.end(index, *msgs[n].Block) || elsewhere
 			n++
 		}
 		msgs = msgs[n:]

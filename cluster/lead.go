@@ -22,6 +22,7 @@ type elections struct {
 	reader    *reader
 	announcer *announcer
 	watch     *leaderWatch
+	suspender *suspender
 
 	elected chan bool // from Raft: this node was elected, or does not lead any more
 }
@@ -57,6 +58,7 @@ func (e *elections) startLeading() {
 			e.changed.notify()
 			signal(e.proposer.wake)
 			signal(e.members.due)
+			signal(e.suspender.due)
 			e.watch.wake()
 			return
 		}
@@ -77,7 +79,9 @@ func (e *elections) barrier() error {
 // startClock starts the log clock of a term, unless leadership has moved since the barrier.
 func (e *elections) startClock(term uint64) bool {
 	base := e.state.goOn(e.raft.LastContact())
-	lead := &leadership{term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock}
+	lead := &leadership{
+		term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock, from: e.state.appliedNow.Load(),
+	}
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}

@@ -226,6 +226,9 @@ func (m *testMachine) NextDeadline() (int64, bool) {
 }
 
 func (m *testMachine) Blocked(resp.BlockID) resp.BlockState { return resp.BlockOver }
+func (m *testMachine) BlockSessions() []resp.BlockSession   { return nil }
+func (m *testMachine) BlockGifts(uint64) []resp.BlockGift   { return nil }
+func (m *testMachine) BlockGiven(resp.BlockID) bool         { return false }
 
 // Leases knows of the variables that run out by themselves: Key.
 func (m *testMachine) Leases(locks []resp.HeldLock) []resp.Lease {

@@ -30,14 +30,15 @@ type Node struct {
 	trans  *transport
 
 	// From the clients to the log, and from it.
-	commands *commands // what they may send
-	attempts *attempts // writes of this node's clients that are under way
-	router   *router
-	blocker  *blocker
-	reader   *reader
-	proposer *proposer
-	fsm      *fsm
-	state    *state
+	commands  *commands // what they may send
+	attempts  *attempts // writes of this node's clients that are under way
+	router    *router
+	blocker   *blocker
+	suspender *suspender
+	reader    *reader
+	proposer  *proposer
+	fsm       *fsm
+	state     *state
 
 	// Beside it.
 	members     *members
@@ -97,10 +98,11 @@ func assemble(cfg Config) *Node {
 		core: c, commands: n.commands, attempts: n.attempts, reader: n.reader, proposer: n.proposer, state: n.state,
 		watch: n.leaderWatch, runOwn: n.runOwn,
 	}
-	n.blocker = newBlocker(c, n.router, n.state)
+	n.blocker = newBlocker(c, n.router, n.state, n.members)
+	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
-		watch: n.leaderWatch, elected: make(chan bool, 16),
+		watch: n.leaderWatch, suspender: n.suspender, elected: make(chan bool, 16),
 	}
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
@@ -378,6 +380,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
+	n.goroutines.Go(n.suspender.run)
 	n.goroutines.Go(n.announcer.run)
 	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.snapshots.run)

@@ -21,6 +21,7 @@ type reader struct {
 	state    *state
 	peers    *peer.Port // nil until it is open
 	proposer *proposer
+	claims   claims
 	rivals   rivals
 	prompt   prompt // whom it asks first
 	opQueue
@@ -29,7 +30,10 @@ type reader struct {
 }
 
 func newReader(c *core, s *state, p *proposer) *reader {
-	return &reader{core: c, state: s, proposer: p, opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay}
+	return &reader{
+		core: c, state: s, proposer: p, claims: claims{state: s}, opQueue: opQueue{wake: make(chan struct{}, 1)},
+		delay: roundDelay,
+	}
 }
 
 // run answers reads until the node stops.
@@ -89,12 +93,20 @@ func (r *reader) answer(lead *leadership, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
-		o.done(outcomeDone, r.state.view(lead, o.req))
+		o.done(outcomeDone, r.view(lead, o.req))
 	} else if res, ok := r.state.tryOut(lead, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.claim(o)
 	}
+}
+
+// view answers a read, or a claim, in the state that is applied here.
+func (r *reader) view(lead *leadership, req resp.Request) resp.Result {
+	if req.Block != nil {
+		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
+	}
+	return r.state.view(lead, req)
 }
 
 // confirm reports whether this node has been the only leader at some moment since

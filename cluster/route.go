@@ -143,7 +143,7 @@ func (r *router) readAlone(lead *leadership, req resp.Request) answer {
 	if !r.reader.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
 	}
-	return answer{outcome: outcomeDone, result: r.state.view(lead, req)}
+	return answer{outcome: outcomeDone, result: r.reader.view(lead, req)}
 }
 
 // localOwn runs a command about the cluster on this node, which leads.

@@ -47,7 +47,7 @@ func (s *Sentinel) Do(ctx context.Context, req resp.Request) resp.Result {
 }
 
 // Block implements server.Backend: no command of a sentinel waits.
-func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-chan resp.Unblock, _ func(resp.Reply) bool) resp.Reply {
+func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-chan resp.Unblock, _ resp.Waiter) resp.Reply {
 	return s.Do(ctx, resp.Request{Cmds: []resp.Cmd{cmd}}).Replies[0]
 }
 

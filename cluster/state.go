@@ -200,6 +200,51 @@ func (s *state) blocked(id resp.BlockID) resp.BlockState {
 	return s.machine.Blocked(id)
 }
 
+// sessions lists the sessions of blocking commands.
+func (s *state) sessions() []resp.BlockSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.BlockSessions()
+}
+
+// gifts lists what clients of a session were given by entries after an index, and have perhaps not heard of.
+func (s *state) gifts(session, after uint64) []resp.BlockID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []resp.BlockID
+	for _, g := range s.machine.BlockGifts(session) {
+		if g.Entry > after {
+			ids = append(ids, g.ID)
+		}
+	}
+	return ids
+}
+
+// given reports whether what was given under a name can still be taken back.
+func (s *state) given(id resp.BlockID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.BlockGiven(id)
+}
+
+// leaseAges returns for how many milliseconds the leases of locks have run at a tick; -1 of one that its token does not
+// hold any more.
+func (s *state) leaseAges(locks []resp.HeldLock, tick int64) []int64 {
+	s.mu.Lock()
+	leases := s.machine.Leases(locks)
+	s.mu.Unlock()
+	ages := make([]int64, len(leases))
+	for i, l := range leases {
+		switch {
+		case !l.Held || l.LeaseMs >= 0 && l.Until < tick:
+			ages[i] = resp.ClaimRefused
+		case l.LeaseMs >= 0:
+			ages[i] = max(0, l.LeaseMs-(l.Until-tick))
+		}
+	}
+	return ages
+}
+
 func (s *state) settings() []resp.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

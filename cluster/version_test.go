@@ -103,7 +103,7 @@ func TestOldEntryWithSteps(t *testing.T) {
 	}
 	id := func(session, number uint64) resp.BlockID { return resp.BlockID{Session: session, Number: number} }
 	for lines, want := range map[string]resp.Request{
-		"block open":                 resp.BlockOpening(),
+		"block open":                 resp.BlockOpening("", 0),
 		"block ask 1 2 30 BLPOP k 0": resp.BlockAsking(id(1, 2), 30, resp.Cmd{DB: 3, Args: resp.Args{"BLPOP", "k", "0"}}),
 		"block keep 1 2":             resp.BlockTending([]uint64{1, 2}, nil),
 		"block keep 1|block cancel 1 9|block cancel 2 8": resp.BlockTending([]uint64{1}, []resp.BlockID{id(1, 9), id(2, 8)}),

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -50,13 +51,17 @@ type pending struct {
 	keys      []string    // checked in this order
 	timeoutMs int64       // 0: it waits for ever
 	absent    func() resp.Reply
-	take      func(c *ctx, key string) resp.Reply // executes the command on a key that holds the kind
-	lock      *lockRequest                        // of LOCK, whose kind is lockLine
+	take      taker
+	lock      *lockRequest // of LOCK, whose kind is lockLine
 
 	// ready reports whether a key that holds the kind has something for the command; nil: it always
 	// has. A waiter that is not ready goes on waiting, and those behind it are served.
 	ready func(c *ctx, key string) bool
 }
+
+// taker executes a blocking command on a key that holds what it waits for. The undo is nil where the client is given
+// nothing that could be taken back; of a LOCK it follows from the reply (undoLock).
+type taker func(c *ctx, key string) (resp.Reply, *reversal)
 
 // waiter is a command that waits. It is immutable.
 type waiter struct {
@@ -108,19 +113,22 @@ func waitEndLess(a, b waitEnd) bool {
 	return cmp.Or(cmp.Compare(a.tick, b.tick), cmp.Compare(a.seq, b.seq)) < 0
 }
 
-func waiterLess(a, b *waiter) bool {
-	return cmp.Or(cmp.Compare(a.id.Session, b.id.Session), cmp.Compare(a.id.Number, b.id.Number)) < 0
-}
+func waiterLess(a, b *waiter) bool { return idLess(a.id, b.id) }
 
 // blockSession is a node that asks for blocking commands, as long as it renews the session. It is
 // immutable: a change replaces it.
 type blockSession struct {
-	id    uint64
+	resp.BlockSession
 	until int64 // tick after which it is over
 	used  spans // the numbers that have been asked for, or cancelled
 }
 
-func blockSessionLess(a, b *blockSession) bool { return a.id < b.id }
+func blockSessionLess(a, b *blockSession) bool { return a.ID < b.ID }
+
+// sessionOf is what a session is found by.
+func sessionOf(id uint64) *blockSession {
+	return &blockSession{BlockSession: resp.BlockSession{ID: id}}
+}
 
 // blocked is everything that waits.
 type blocked struct {
@@ -128,26 +136,23 @@ type blocked struct {
 	lastSession uint64
 	sessions    *btree.BTreeG[*blockSession]
 	waiters     *btree.BTreeG[*waiter] // by id
+	gifts       gifts
 
 	// Derived from these.
-	places *btree.BTreeG[waitPlace]
-	ends   *btree.BTreeG[waitEnd] // of those that do not wait for ever
-	lines  map[lineKey]int        // how many wait for a lock
-	tokens map[lineToken]*waiter  // those who do
-	owners *btree.BTreeG[ownWait] // their owners
+	places *btree.BTreeG[waitPlace] // of those whose session is not suspended
+	ends   *btree.BTreeG[waitEnd]   // of those that do not wait for ever
+	lines  map[lineKey]int          // how many wait for a lock
+	tokens map[lineToken]*waiter    // those who do
+	owners *btree.BTreeG[ownWait]   // their owners
 	bytes  int64
 }
 
 func newBlocked() blocked {
 	return blocked{
-		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess),
+		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess), gifts: newGifts(),
 		places: newOrder(waitPlaceLess), ends: newOrder(waitEndLess),
 		lines: map[lineKey]int{}, tokens: map[lineToken]*waiter{}, owners: newOrder(ownWaitLess),
 	}
-}
-
-func newOrder[T any](less func(a, b T) bool) *btree.BTreeG[T] {
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
 }
 
 // copy is the part that an image needs, in O(1).
@@ -157,11 +162,12 @@ func (b *blocked) copy() blocked {
 		lastSession: b.lastSession,
 		sessions:    b.sessions.Copy(),
 		waiters:     b.waiters.Copy(),
+		gifts:       gifts{all: b.gifts.all.Copy()},
 	}
 }
 
 func (b *blocked) session(id uint64) *blockSession {
-	s, _ := b.sessions.Get(&blockSession{id: id})
+	s, _ := b.sessions.Get(sessionOf(id))
 	return s
 }
 
@@ -174,8 +180,8 @@ func (b *blocked) waiter(id resp.BlockID) *waiter {
 func (b *blocked) add(w *waiter) {
 	b.waiters.Set(w)
 	b.bytes += w.bytes()
-	for _, key := range w.keys {
-		b.places.Set(w.place(key))
+	if !b.session(w.id.Session).Suspended {
+		b.queue(w)
 	}
 	if w.end != never.tick {
 		b.ends.Set(waitEnd{w.end, w.seq, w})
@@ -185,12 +191,24 @@ func (b *blocked) add(w *waiter) {
 	}
 }
 
-func (b *blocked) remove(w *waiter) {
-	b.waiters.Delete(w)
-	b.bytes -= w.bytes()
+// queue puts a waiter into the queues of its keys, at the place that it has had from the beginning.
+func (b *blocked) queue(w *waiter) {
+	for _, key := range w.keys {
+		b.places.Set(w.place(key))
+	}
+}
+
+// unqueue has a waiter passed over.
+func (b *blocked) unqueue(w *waiter) {
 	for _, key := range w.keys {
 		b.places.Delete(w.place(key))
 	}
+}
+
+func (b *blocked) remove(w *waiter) {
+	b.waiters.Delete(w)
+	b.bytes -= w.bytes()
+	b.unqueue(w)
 	b.ends.Delete(waitEnd{w.end, w.seq, w})
 	if w.kind == lockLine {
 		b.leaveLine(w)
@@ -230,27 +248,89 @@ func (m *Machine) sweepSessions() {
 	var over []uint64
 	for s := range m.blocked.sessions.Scan {
 		if m.tick > s.until {
-			over = append(over, s.id)
+			over = append(over, s.ID)
 		}
 	}
 	for _, id := range over {
 		m.closeSession(id)
 	}
+	m.blocked.gifts.forget(m.tick)
 }
 
 // closeSession ends a session with all its waiters.
 func (m *Machine) closeSession(id uint64) {
-	var waiting []*waiter
-	m.blocked.waiters.Ascend(&waiter{id: resp.BlockID{Session: id}}, func(w *waiter) bool {
-		if w.id.Session == id {
-			waiting = append(waiting, w)
-		}
-		return w.id.Session == id
-	})
-	for _, w := range waiting {
+	for _, w := range m.waitersOf(id) {
 		m.endWait(w, resp.BlockLapsed, resp.Reply{})
 	}
-	m.blocked.sessions.Delete(&blockSession{id: id})
+	m.blocked.sessions.Delete(sessionOf(id))
+}
+
+// waitersOf lists the waiters of a session.
+func (m *Machine) waitersOf(session uint64) (waiting []*waiter) {
+	m.blocked.waiters.Ascend(&waiter{id: resp.BlockID{Session: session}}, func(w *waiter) bool {
+		if w.id.Session == session {
+			waiting = append(waiting, w)
+		}
+		return w.id.Session == session
+	})
+	return waiting
+}
+
+// suspend has the waiters of a session passed over: its node may be dead. They keep their places.
+func (m *Machine) suspend(id uint64) {
+	s := m.blocked.session(id)
+	if s == nil || s.Suspended {
+		return
+	}
+	next := *s
+	next.Suspended, next.Suspensions = true, s.Suspensions+1
+	m.blocked.sessions.Set(&next)
+	for _, w := range m.waitersOf(id) {
+		m.spend(m.queueWork(w))
+		m.blocked.unqueue(w)
+	}
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: resp.BlockID{Session: id}, How: resp.BlockSuspended}})
+	for _, w := range m.waitersOf(id) { // those behind may have what they were in the way of
+		if w.kind == lockLine {
+			m.noteLeft(w.line())
+		}
+	}
+}
+
+// resume ends a suspension of a session, unless it was suspended again since.
+func (m *Machine) resume(id, suspensions uint64) {
+	s := m.blocked.session(id)
+	if s == nil || !s.Suspended || s.Suspensions != suspensions {
+		return
+	}
+	next := *s
+	next.Suspended = false
+	m.blocked.sessions.Set(&next)
+	for _, w := range m.waitersOf(id) {
+		m.spend(m.queueWork(w))
+		m.blocked.queue(w)
+		m.noteThere(w)
+	}
+}
+
+// queueWork is the work of putting a waiter into the queues of its keys, or of taking it out.
+func (m *Machine) queueWork(w *waiter) int64 {
+	return (value.TreeWork(m.blocked.places.Len()) + value.CompareWork) * int64(len(w.keys))
+}
+
+// noteThere marks the keys of a waiter that hold what it waits for.
+func (m *Machine) noteThere(w *waiter) {
+	if w.kind == lockLine {
+		m.noteFreed(w.db, w.keys[0])
+		return
+	}
+	d := m.dbs[w.db]
+	for _, key := range w.keys {
+		m.spend(d.findWork(key))
+		if e, ok := d.keys.get(key); ok {
+			m.noteReady(w.db, e)
+		}
+	}
 }
 
 // keepSession renews a session and reports whether it exists. A number other than 0 is marked as
@@ -260,13 +340,35 @@ func (m *Machine) keepSession(id, number uint64) bool {
 	if s == nil {
 		return false
 	}
-	next := &blockSession{id: id, until: m.tick + blockLeaseMs, used: s.used}
+	next := *s
+	next.until = m.tick + blockLeaseMs
 	if number != 0 {
 		next.used = s.used.with(number)
 	}
-	m.blocked.sessions.Set(next)
+	m.blocked.sessions.Set(&next)
 	return true
 }
+
+// BlockSessions lists the sessions; see cluster.Machine.
+func (m *Machine) BlockSessions() (all []resp.BlockSession) {
+	for s := range m.blocked.sessions.Scan {
+		all = append(all, s.BlockSession)
+	}
+	return all
+}
+
+// BlockGifts lists what those who had waited in a session were given; see cluster.Machine.
+func (m *Machine) BlockGifts(session uint64) (all []resp.BlockGift) {
+	for _, gift := range m.blocked.gifts.of(session, math.MaxUint64) {
+		if gift.waited {
+			all = append(all, resp.BlockGift{ID: gift.id, Entry: gift.entry})
+		}
+	}
+	return all
+}
+
+// BlockGiven reports whether something that was given can be taken back; see cluster.Machine.
+func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.blocked.gifts.get(id) != nil }
 
 // endWait ends a wait. Those behind in a line may be served by it.
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
@@ -435,10 +537,14 @@ func (m *Machine) serve(c *ctx, w *waiter, key string) {
 	m.blocked.remove(w)
 	began, lastFence := m.outputMark(), m.lastFence
 	c.why = w.cause(m.now)
-	reply := w.take(c, key)
+	reply, u := w.take(c, key)
+	if w.lock != nil {
+		u = m.undoLock(w.db, &w.pending, reply, lastFence)
+	}
 	m.servedBytes += reply.Size()
 	m.spend(commandWork + replyWork(reply))
-	m.emitServed(w.id, reply, m.granted(w.db, &w.pending, reply, lastFence), began)
+	given := m.remember(w.id, w.db, u, true)
+	m.emitServed(resp.BlockEnd{ID: w.id, Reply: reply, Given: given, Waited: true}, began)
 }
 
 // blockCall is how a blocking command runs when it was asked for by a step.
@@ -447,6 +553,7 @@ type blockCall struct {
 	parseOnly bool      // parse the command, and do not execute it
 	waits     bool      // the command has found nothing
 	args      resp.Args // the arguments to wait with, if they differ from those asked for
+	undo      *reversal // of what it has done
 }
 
 // await executes a blocking command, or lets it wait if it may.
@@ -460,10 +567,18 @@ func (c *ctx) await(p pending) resp.Reply {
 		case e.agg() == nil || e.agg().Kind() != p.kind:
 			return resp.Err(resp.ErrWrongType)
 		default:
-			return p.take(c, key)
+			return c.served(p.take(c, key))
 		}
 	}
 	return c.wait(p)
+}
+
+// served keeps the undo of a blocking command that need not wait.
+func (c *ctx) served(reply resp.Reply, u *reversal) resp.Reply {
+	if c.block != nil {
+		c.block.undo = u
+	}
+	return reply
 }
 
 // onlyParses stores the parsed command, and reports whether that was all there is to do.
@@ -520,8 +635,12 @@ func (b *blocked) write(w *value.Writer) {
 	w.U64(b.lastSession)
 	w.U64(uint64(b.sessions.Len()))
 	b.sessions.Scan(func(s *blockSession) bool {
-		w.U64(s.id)
+		w.U64(s.ID)
 		w.U64(uint64(s.until))
+		w.Text(s.Node)
+		w.U64(s.Process)
+		w.U64(s.Suspensions)
+		w.Flag(s.Suspended)
 		w.U64(uint64(len(s.used)))
 		for _, u := range s.used {
 			w.U64(u.from)
@@ -540,6 +659,7 @@ func (b *blocked) write(w *value.Writer) {
 		writeClient(w, v.client)
 		return w.OK()
 	})
+	b.gifts.write(w)
 }
 
 func (m *Machine) readBlocked(r *value.Reader) {
@@ -548,11 +668,11 @@ func (m *Machine) readBlocked(r *value.Reader) {
 	last := uint64(0)
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		s := readBlockSession(r)
-		if s.id <= last || s.id > b.lastSession {
+		if s.ID <= last || s.ID > b.lastSession {
 			r.Fail("sessions are not in order")
 		}
 		b.sessions.Set(s)
-		last = s.id
+		last = s.ID
 	}
 	seen := map[uint64]bool{}
 	var before *waiter
@@ -569,10 +689,16 @@ func (m *Machine) readBlocked(r *value.Reader) {
 		}
 		seen[w.seq], before = true, w
 	}
+	if r.Version >= 11 {
+		m.readGifts(r)
+	}
 }
 
 func readBlockSession(r *value.Reader) *blockSession {
-	s := &blockSession{id: r.U64(), until: r.I64()}
+	s := &blockSession{BlockSession: resp.BlockSession{ID: r.U64()}, until: r.I64()}
+	if r.Version >= 11 {
+		s.Node, s.Process, s.Suspensions, s.Suspended = strings.Clone(r.Text()), r.U64(), r.U64(), r.Flag()
+	}
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		u := span{r.U64(), r.U64()}
 		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax ||

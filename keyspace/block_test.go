@@ -19,7 +19,14 @@ func checkBlocked(t testing.TB, m *Machine) {
 	b, places, ends, size, lines := &m.blocked, 0, 0, int64(0), map[lineKey]int{}
 	b.waiters.Scan(func(w *waiter) bool {
 		size += w.bytes()
+		suspended := b.session(w.id.Session).Suspended
 		for i, key := range w.keys {
+			if suspended {
+				if _, ok := b.places.Get(w.place(key)); ok {
+					t.Fatalf("%v is in the queue of %q, and its session is suspended", w.id, key)
+				}
+				continue
+			}
 			if !slices.Contains(w.keys[:i], key) {
 				places++
 			}
@@ -80,7 +87,7 @@ type blockStage struct {
 
 func newBlockStage(t *testing.T) *blockStage {
 	s := &blockStage{t: t, m: New(fakeScripts{}), at: resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000}}
-	s.send(resp.BlockOpening())
+	s.send(resp.BlockOpening("", 0))
 	return s
 }
 
@@ -200,7 +207,7 @@ func TestCancelledWaiter(t *testing.T) {
 // comes again.
 func TestSessionLapses(t *testing.T) {
 	s := newBlockStage(t)
-	s.send(resp.BlockOpening())
+	s.send(resp.BlockOpening("", 0))
 	s.ask(1, "BLPOP list 0")
 	s.ask(2, "BLPOP list 60")
 	s.send(asking(2, 1, 0, split("BLPOP list 0")))
@@ -219,7 +226,7 @@ func TestSessionLapses(t *testing.T) {
 	s.expect("2/1 served list a")
 	s.ask(3, "BLPOP list 0")
 	s.expect("1/3 lapsed")
-	if id := s.send(resp.BlockOpening()).Int; id != 3 {
+	if id := s.send(resp.BlockOpening("", 0)).Int; id != 3 {
 		t.Errorf("the third session is %d", id)
 	}
 	s.send(asking(3, 1, 0, split("BLPOP empty 0")))
@@ -414,7 +421,7 @@ func TestImageOfImpossibleWaiters(t *testing.T) {
 func TestImageOfImpossibleSpans(t *testing.T) {
 	for _, used := range []spans{{{0, 1}}, {{3, 2}}, {{1, 2}, {3, 4}}, {{1, blockNumberMax + 1}}} {
 		s := newBlockStage(t)
-		s.m.blocked.sessions.Set(&blockSession{id: 1, until: 1, used: used})
+		s.m.blocked.sessions.Set(&blockSession{BlockSession: resp.BlockSession{ID: 1}, until: 1, used: used})
 		if err := New(nil).Restore(bytes.NewReader(image(t, s.m))); err == nil {
 			t.Errorf("%v: no error", used)
 		}

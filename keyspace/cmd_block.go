@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"math"
 	"strings"
 
 	"lockd/keyspace/arg"
@@ -110,12 +111,13 @@ func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value
 func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
 	return c.awaitFor(args[len(args)-1], pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) resp.Reply {
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+			u := c.undoPop(key, end)
 			popped := c.popList(key, end, 1)
 			if popped.IsErr() {
-				return popped
+				return popped, nil
 			}
-			return resp.Array(resp.Bulk(key), popped.Elems[0])
+			return resp.Array(resp.Bulk(key), popped.Elems[0]), u.popped(popped.Elems)
 		},
 	})
 }
@@ -143,7 +145,14 @@ func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 	target := args[2]
 	return c.awaitFor(args[len(args)-1], pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
-		take: func(c *ctx, key string) resp.Reply { return c.moveElement(key, target, from, to) },
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+			u := c.undoMove(key, target, from, to)
+			moved := c.moveElement(key, target, from, to)
+			if moved.IsErr() {
+				return moved, nil
+			}
+			return moved, u
+		},
 	})
 }
 
@@ -154,12 +163,13 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 	}
 	return c.awaitFor(args[1], pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) resp.Reply {
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
+			u := c.undoPop(key, value.ListEnd(o.End))
 			popped := c.popList(key, value.ListEnd(o.End), o.Count)
 			if popped.IsErr() {
-				return popped
+				return popped, nil
 			}
-			return resp.Array(resp.Bulk(key), popped)
+			return resp.Array(resp.Bulk(key), popped), u.popped(popped.Elems)
 		},
 	})
 }
@@ -170,13 +180,14 @@ func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(ar
 func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 	return c.awaitFor(args[len(args)-1], pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
-		take: func(c *ctx, key string) resp.Reply {
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
+			u := c.undoPopScored(key)
 			popped, err := c.popScored(key, z, from, 1)
 			if err != nil {
-				return resp.Fail(err)
+				return resp.Fail(err), nil
 			}
-			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score))
+			return resp.Array(resp.Bulk(key), resp.Bulk(popped[0].Member), resp.Double(popped[0].Score)), u.scored(popped)
 		},
 	})
 }
@@ -188,9 +199,14 @@ func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
 	}
 	return c.awaitFor(args[1], pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
-		take: func(c *ctx, key string) resp.Reply {
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
-			return c.popPairs(key, z, popEnds[o.End], o.Count)
+			u := c.undoPopScored(key)
+			popped, err := c.popScored(key, z, popEnds[o.End], o.Count)
+			if err != nil {
+				return resp.Fail(err), nil
+			}
+			return pairsReply(key, popped), u.scored(popped)
 		},
 	})
 }
@@ -204,7 +220,7 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 	var reply resp.Reply
 	switch step.Kind {
 	case resp.BlockOpen:
-		reply = resp.Int(int64(m.openSession()))
+		reply = resp.Int(int64(m.openSession(step)))
 	case resp.BlockAsk:
 		if !isNumber(step.ID.Session) || !isNumber(step.ID.Number) || len(req.Cmds) != 1 {
 			return resp.Err(errStep)
@@ -212,10 +228,18 @@ func (m *Machine) blockStep(at resp.Stamp, req resp.Request) resp.Reply {
 		c := ctx{m: m, at: at, db: req.Cmds[0].DB, why: cause{client: req.Sender}}
 		reply = resp.Int(c.askOnce(step, req.Cmds[0]))
 	case resp.BlockTend:
-		return m.tend(step)
+		return m.tend(at, step)
+	case resp.BlockSuspend:
+		for _, id := range step.Sessions {
+			m.suspend(id)
+		}
+		m.giveBackAll(at, step.Returns)
+		reply = resp.OK()
 	case resp.BlockClose:
+		m.giveBackAll(at, step.Returns)
 		for _, id := range step.Sessions {
 			m.closeSession(id)
+			m.settle(id, math.MaxUint64) // whatever else was given is delivered
 		}
 		reply = resp.OK()
 	default:
@@ -231,11 +255,23 @@ const errStep = "ERR a step of blocking commands that can not be"
 func isNumber(n uint64) bool { return n > 0 && n <= blockNumberMax }
 
 // openSession returns a number that no session has had before.
-func (m *Machine) openSession() uint64 {
+func (m *Machine) openSession(step *resp.BlockStep) uint64 {
 	b := &m.blocked
 	b.lastSession++
-	b.sessions.Set(&blockSession{id: b.lastSession, until: m.tick + blockLeaseMs})
+	b.sessions.Set(&blockSession{
+		BlockSession: resp.BlockSession{ID: b.lastSession, Node: strings.Clone(step.Node), Process: step.Process},
+		until:        m.tick + blockLeaseMs,
+	})
 	return b.lastSession
+}
+
+// giveBackAll takes back what was given under some names.
+func (m *Machine) giveBackAll(at resp.Stamp, ids []resp.BlockID) {
+	for _, id := range ids {
+		m.spend(commandWork)
+		m.giveBack(at, id)
+		m.digest.reply(resp.OK())
+	}
 }
 
 // askOnce executes a blocking command, or lets it wait, unless it was asked for or cancelled
@@ -254,13 +290,13 @@ func (c *ctx) askOnce(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 		return 0
 	}
 	m.keepSession(id.Session, id.Number)
-	return c.ask(id, step.SpentMs, cmd)
+	return c.ask(step, cmd)
 }
 
 // ask executes a blocking command, or lets it wait.
-func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
+func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 	call, began, args, reply := &blockCall{}, c.m.outputMark(), cmd.Args, resp.Reply{}
-	lastFence := c.m.lastFence
+	id, lastFence := step.ID, c.m.lastFence
 	if cmd.Spec == nil {
 		cmd.Spec, reply = c.m.Find(args)
 	}
@@ -280,12 +316,17 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		reply = c.m.admit(w, args)
 	}
 	if call.waits && call.timeoutMs > 0 {
-		w.end = c.m.tick + call.timeoutMs - spentMs
+		w.end = c.m.tick + call.timeoutMs - step.SpentMs
 	}
 	switch {
 	case !call.waits || reply.IsErr():
 		c.m.request.replyBytes += reply.Size()
-		c.m.emitServed(id, reply, c.m.granted(c.db, &call.pending, reply, lastFence), began)
+		if call.lock != nil {
+			lastFence = c.m.replaceGift(step, call, lastFence)
+			call.undo = c.m.undoLock(c.db, &call.pending, reply, lastFence)
+		}
+		given := c.m.remember(id, c.db, call.undo, false)
+		c.m.emitServed(resp.BlockEnd{ID: id, Reply: reply, Given: given}, began)
 		return 0
 	case w.end <= c.m.tick:
 		c.m.emitEnd(id, resp.BlockTimedOut)
@@ -296,6 +337,17 @@ func (c *ctx) ask(id resp.BlockID, spentMs int64, cmd resp.Cmd) (leftMs int64) {
 		return 0
 	}
 	return w.left(c.m.tick)
+}
+
+// replaceGift forgets a lock that was granted under another name, of which nobody was told, and returns the fence that
+// was the last before that grant: what the token is granted now takes its place.
+func (m *Machine) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
+	gift := m.blocked.gifts.get(step.Instead)
+	if gift == nil || gift.lock == nil || gift.lock.Key != call.lock.key || gift.cmds[0][2] != call.lock.token {
+		return lastFence
+	}
+	m.blocked.gifts.remove(gift)
+	return 0
 }
 
 // enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
@@ -341,8 +393,9 @@ func (w *waiter) left(tick int64) int64 {
 	return max(w.end-tick, 1)
 }
 
-// tend renews sessions and cancels commands. It replies how many of the sessions exist.
-func (m *Machine) tend(step *resp.BlockStep) resp.Reply {
+// tend renews sessions, resumes some, cancels commands, and takes back what was not delivered. It replies how many of
+// the sessions exist.
+func (m *Machine) tend(at resp.Stamp, step *resp.BlockStep) resp.Reply {
 	kept := int64(0)
 	for _, id := range step.Sessions {
 		if m.keepSession(id, 0) {
@@ -357,17 +410,27 @@ func (m *Machine) tend(step *resp.BlockStep) resp.Reply {
 		m.spend(commandWork)
 		m.digest.reply(resp.OK())
 	}
+	m.giveBackAll(at, step.Returns)
+	for _, id := range step.Sessions {
+		m.settle(id, step.Settled)
+	}
+	for _, id := range step.Resumes {
+		m.resume(id.Session, id.Number)
+	}
 	return resp.Int(kept)
 }
 
-// cancel ends the wait of a command, and prevents it from starting later.
+// cancel ends the wait of a command, and prevents it from starting later. Where its session is over it will never start.
 func (m *Machine) cancel(id resp.BlockID) {
 	if !isNumber(id.Session) || !isNumber(id.Number) {
 		return
 	}
-	if w := m.blocked.waiter(id); w != nil {
+	switch w := m.blocked.waiter(id); {
+	case w != nil:
 		m.endWait(w, resp.BlockCancelled, resp.Reply{})
-	} else if m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number) {
+	case id.Session <= m.blocked.lastSession && m.blocked.session(id.Session) == nil:
+		m.emitEnd(id, resp.BlockLapsed)
+	case m.Blocked(id) == resp.BlockUnseen && m.keepSession(id.Session, id.Number):
 		m.emitEnd(id, resp.BlockCancelled)
 	}
 }

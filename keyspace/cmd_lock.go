@@ -192,7 +192,7 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	case err != nil:
 		return resp.Fail(err)
 	case state == lockOpen && !c.lineBefore(l.key), state == lockFree:
-		return l.take(c, l.key)
+		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
 		return p.absent()
 	case c.m.holds():
@@ -202,7 +202,9 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 }
 
 // take gives the lock to the token, or begins its lease anew: stateFor has allowed it.
-func (l *lockRequest) take(c *ctx, key string) resp.Reply {
+func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *reversal) { return l.takeNow(c, key), nil }
+
+func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 	until, ok := c.after(l.leaseMs)
 	if !ok {
 		return invalidExpire("lock")

@@ -51,9 +51,9 @@ func cmdXRead(c *ctx, args resp.Args) resp.Reply {
 			s, _ := c.lookupStream(key)
 			return s.HasAfter(q.of(key))
 		},
-		take: func(c *ctx, key string) resp.Reply {
+		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			reply, _ := c.readStreams([]string{key}, []value.StreamID{q.of(key)}, q.count)
-			return reply
+			return reply, nil
 		},
 	}
 	if c.onlyParses(p) {

@@ -464,6 +464,11 @@ func (c *ctx) popPairs(key string, z *value.Zset, from popFrom, count int64) res
 	if err != nil {
 		return resp.Fail(err)
 	}
+	return pairsReply(key, popped)
+}
+
+// pairsReply is the reply of a command that has popped members from a key.
+func pairsReply(key string, popped []value.Scored) resp.Reply {
 	var pairs []resp.Reply
 	for _, m := range popped {
 		pairs = append(pairs, resp.Array(resp.Bulk(m.Member), resp.Double(m.Score)))

@@ -59,6 +59,7 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 	}
 	if next != nil {
 		m.noteReady(db, next)
+		m.noteTaken(db, next)
 	}
 	if next == nil || m.expired(next) || givesWay(was, next) {
 		m.noteFreed(db, key)

@@ -81,7 +81,7 @@ func anyBlocking(rng *rand.Rand) resp.Request {
 	id := resp.BlockID{Session: 1 + rng.Uint64N(4), Number: 1 + rng.Uint64N(60)}
 	switch rng.IntN(16) {
 	case 0, 1:
-		return resp.BlockOpening()
+		return resp.BlockOpening("", 0)
 	case 2, 3:
 		return keeping(id.Session)
 	case 4:

@@ -13,6 +13,7 @@
 //	cmd_*.go     one file for each family of commands, its rows first
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served
+//	given.go     what they were given, until it is known to be delivered
 //	line.go      those in line for a lock, and owners that wait for each other
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch

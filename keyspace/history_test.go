@@ -247,7 +247,7 @@ func TestEventsNameTheClient(t *testing.T) {
 		m.Apply(at, reqs)
 		m = restored(t, image(t, m))
 	}
-	by(web, resp.BlockOpening(), request(0, "SET a token1 NX PX 9000", "SET b token2 NX PX 9000", "LOCK c token3 PX 9000"))
+	by(web, resp.BlockOpening("", 0), request(0, "SET a token1 NX PX 9000", "SET b token2 NX PX 9000", "LOCK c token3 PX 9000"))
 	by(job, asking(1, 1, 0, split("LOCK c token4 PX 9000 WAIT 5000")), asking(1, 2, 0, split("LOCK b token5 PX 9000 WAIT 5000")))
 	if got := field(field(view(m, at, 0, "LOCKS INFO c"), "line").Elems[0], "client-addr").Str; got != job.Client().Addr {
 		t.Errorf("in line: %q", got)

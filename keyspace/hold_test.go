@@ -21,7 +21,7 @@ func TestRefound(t *testing.T) {
 		return string(res[0].Replies[0].AppendTo(nil, 3))
 	}
 	apply(m, 1000, 1, "LOCK known alice PX 60000")
-	id := m.openSession()
+	id := m.openSession(&resp.BlockStep{})
 	step := &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: id, Number: 1}}
 	wait := request(0, "LOCK known bob PX 60000 WAIT 50000")
 	wait.Block = step
@@ -31,7 +31,7 @@ func TestRefound(t *testing.T) {
 	}
 	const fence = 1 << 41
 	m.Refound(fence, 5000)
-	if m.blocked.waiters.Len() != 0 || m.blocked.sessions.Len() != 0 || m.openSession() <= id {
+	if m.blocked.waiters.Len() != 0 || m.blocked.sessions.Len() != 0 || m.openSession(&resp.BlockStep{}) <= id {
 		t.Error("who waited in the old cluster is still there, or his session's number is given again")
 	}
 	img := image(t, m)

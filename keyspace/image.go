@@ -30,15 +30,16 @@ import (
 //	          member score                        of a sorted set
 //	          id n { field }                      of a stream
 //	ids       last-id deleted-id added            an id is two numbers
-//	blocked   seq session n { session } n { waiter }      by id
-//	session   id until n { from to }
+//	blocked   seq session n { session } n { waiter } n { given }      by id
+//	session   id until node process suspensions suspended n { from to }
 //	waiter    session number seq db end n { argument } known [client]
+//	given     session number entry given-tick db at waited n { n { argument } } locked [key version holder] key tick wall
 //	client    id name addr node
 //	events    first next since whole { event }    an event as history.Append writes it, behind its length
 //
 // Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
-// hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared
-// and flags are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd has written opens for
+// hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared,
+// suspended, waited, locked, holder and flags are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd has written opens for
 // ever: a change of the format is a new version, which a new level writes, and a file of each version stays in
 // testdata.
 const (
@@ -46,8 +47,8 @@ const (
 	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
 	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
 	// and locks that are hashes; 9 has the client of a holder;
-	// 10 has users.
-	imageVersion = 10
+	// 10 has users; 11 has the nodes of sessions, and what those who waited were given.
+	imageVersion = 11
 )
 
 // frozen is the state at one moment: what Snapshot's function writes.

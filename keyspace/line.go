@@ -59,6 +59,42 @@ func (m *Machine) noteFreed(db int, key string) {
 	}
 }
 
+// noteTaken marks a lock that somebody waits for, because a token that waits has come to hold it in another way than by
+// its LOCK: by SET, or by a script.
+func (m *Machine) noteTaken(db int, next *entry) {
+	if len(m.blocked.lines) == 0 {
+		return
+	}
+	m.spend(lineWork)
+	if k := (lineKey{db, next.key()}); m.blocked.lines[k] > 0 && m.holdingWaiter(k) != nil {
+		m.markReady(k.ready())
+	}
+}
+
+// holdingWaiter returns one in line for a lock whose token holds it; nil: there is none.
+func (m *Machine) holdingWaiter(k lineKey) *waiter {
+	waits := func(token string) *waiter {
+		m.spend(lineWork)
+		if w := m.blocked.tokens[lineToken{k, token}]; w != nil && !m.blocked.session(w.id.Session).Suspended {
+			return w
+		}
+		return nil
+	}
+	e, ok := m.dbs[k.db].keys.get(k.key)
+	switch {
+	case !ok || m.due(e):
+	case e.agg() == nil && len(e.str()) <= lockTokenBytesMax:
+		return waits(e.str())
+	case e.lock() != nil:
+		for h := range e.lock().Each {
+			if w := waits(h.Token); w != nil {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
 // noteLeft marks a lock whose line somebody has left, or asks otherwise in: those behind may share it
 // with its holders.
 func (m *Machine) noteLeft(k lineKey) {
@@ -181,6 +217,12 @@ func (m *Machine) serveLine(at resp.Stamp, k readyKey, freed int64) {
 	c := &ctx{m: m, at: at, db: k.db}
 	for w := m.blocked.next(k, 0); w != nil; w = m.blocked.next(k, 0) {
 		state, err := c.stateFor(w.lock)
+		if state == lockTaken && err == nil {
+			if holds := m.holdingWaiter(w.line()); holds != nil {
+				m.serve(c, holds, k.key)
+				continue
+			}
+		}
 		switch {
 		case err != nil:
 			m.dropWaiter(w, resp.BlockServed, resp.Fail(err))

@@ -21,7 +21,7 @@ type longLine struct {
 
 func newLongLine(t *testing.T, waiters int) *longLine {
 	l := &longLine{T: t, m: newMachine()}
-	l.apply(resp.BlockOpening())
+	l.apply(resp.BlockOpening("", 0))
 	l.apply(resp.Request{Cmds: []resp.Cmd{{Args: resp.Args{"LOCK", "order:42", l.token(0), "PX", "100"}}}})
 	for i := range waiters {
 		req := asking(1, uint64(i+1), 0, resp.Args{

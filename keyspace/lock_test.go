@@ -367,7 +367,7 @@ func TestLineAtItsMoment(t *testing.T) {
 // When the session of a node is over its clients leave the line, before the requests of the entry.
 func TestLineOfLapsedSession(t *testing.T) {
 	s := newBlockStage(t)
-	s.send(resp.BlockOpening())
+	s.send(resp.BlockOpening("", 0))
 	s.run("LOCK door r1 PX 60000 SHARED")
 	s.ask(1, "LOCK door writer PX 5000 WAIT 60000")
 	s.send(asking(2, 1, 0, split("LOCK door r2 PX 5000 WAIT 60000 SHARED")))
@@ -484,8 +484,8 @@ func TestGrantedLock(t *testing.T) {
 		s.at.Index++
 		_, msgs := s.m.Apply(s.at, []resp.Request{req})
 		for _, m := range msgs {
-			if m.Kind == resp.MessageBlock && m.Block.Granted != nil {
-				list = append(list, *m.Block.Granted)
+			if m.Kind == resp.MessageBlock && m.Block.Given {
+				list = append(list, *s.m.blocked.gifts.get(m.Block.ID).lock)
 			}
 		}
 		return list
@@ -503,11 +503,10 @@ func TestGrantedLock(t *testing.T) {
 	if len(got) != 1 || got[0].Version != s.m.version(0, "door") {
 		t.Fatalf("from the line: %v", got)
 	}
-	back := resp.Request{Watch: &resp.Watching{Check: got}, Cmds: request(0, "UNLOCK door bob").Cmds, Multi: true}
 	s.run("LOCK door bob PX 5000") // its program, by another connection
-	s.at.Index++
-	if results, _ := s.m.Apply(s.at, []resp.Request{back}); results[0].Watched == nil || !results[0].Watched.Aborted {
-		t.Errorf("taken back, though its program has it: %v", results)
+	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: 1, Number: 2}}}})
+	if s.run("GET door") != "bob" {
+		t.Error("taken back, though its program has it")
 	}
 	if got := take(3, "bob"); got != nil {
 		t.Errorf("again, as its program may have been told: %v", got)
@@ -539,23 +538,20 @@ func TestGrantedToHolder(t *testing.T) {
 		var granted *resp.Watch
 		for _, m := range msgs {
 			if m.Kind == resp.MessageBlock {
-				granted = m.Block.Granted
+				granted = s.m.blocked.gifts.get(m.Block.ID).lock
 			}
 		}
-		if granted == nil {
-			t.Fatal("nothing is told of what was granted")
+		if granted == nil || !granted.Holder {
+			t.Fatalf("remembered of what was granted: %v", granted)
 		}
 		for _, line := range tc.lines {
 			s.run(line)
 		}
 		s.m = restored(t, image(t, s.m))
-		s.at.Index++
-		results, _ := s.m.Apply(s.at, []resp.Request{{
-			Watch: &resp.Watching{Check: []resp.Watch{*granted}}, Cmds: request(0, "UNLOCK door b").Cmds, Multi: true,
-		}})
-		w := results[0].Watched
-		if aborted := w != nil && w.Aborted; aborted == tc.back || !aborted && plain(results[0].Replies[0]) != "1" {
-			t.Errorf("%s: taken back: %v", name, !aborted)
+		held := s.run("LOCKS INFO door")
+		s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: 1, Number: 1}}}})
+		if back := held != s.run("LOCKS INFO door"); back != tc.back {
+			t.Errorf("%s: taken back: %v", name, back)
 		}
 	}
 }

@@ -205,23 +205,6 @@ func (m *Machine) answer(res *resp.Result, reply resp.Reply) {
 	m.spend(commandWork + replyWork(reply))
 }
 
-// haveChanged reports whether the version of a watched key differs from what it was.
-func (m *Machine) haveChanged(watched []resp.Watch) bool {
-	for _, w := range watched {
-		switch {
-		case w.DB < 0 || w.DB >= databases:
-			return true
-		case w.Holder:
-			if !m.stillHeld(w.DB, w.Key, w.Version) {
-				return true
-			}
-		case m.version(w.DB, w.Key) != w.Version:
-			return true
-		}
-	}
-	return false
-}
-
 // versions are what haveChanged compares.
 func (m *Machine) versions(keys []resp.Key) []uint64 {
 	versions := make([]uint64, len(keys))

@@ -341,7 +341,7 @@ func TestOthersDoNotPay(t *testing.T) {
 		results, messages := m.Apply(at, []resp.Request{req})
 		return results[0], messages
 	}
-	m.Apply(at, []resp.Request{resp.BlockOpening(), asking(1, 1, 0, resp.Args{"BLPOP", "list", "0"})})
+	m.Apply(at, []resp.Request{resp.BlockOpening("", 0), asking(1, 1, 0, resp.Args{"BLPOP", "list", "0"})})
 	const spin = " for i = 1, 4100000 do local a = i end " // nearly all that one request may do
 	res, messages := do(
 		resp.Args{"EVAL", spin + "return 'done'", "0"},

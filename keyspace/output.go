@@ -68,14 +68,12 @@ func (m *Machine) emitChanges() {
 
 // emitServed emits that a blocking command was executed. The message goes before everything emitted
 // since began: the client gets its reply first, and then the effects of its command.
-func (m *Machine) emitServed(id resp.BlockID, reply resp.Reply, granted *resp.Watch, began outputMark) {
+func (m *Machine) emitServed(end resp.BlockEnd, began outputMark) {
 	messages, changes := slices.Clone(m.messages[began.messages:]), m.changed
 	m.messages, m.changed = m.messages[:began.messages], m.changed[:began.changes]
 	m.emitChanges()
-	m.emit(resp.Message{
-		Kind:  resp.MessageBlock,
-		Block: &resp.BlockEnd{ID: id, How: resp.BlockServed, Reply: reply, Granted: granted},
-	})
+	end.How = resp.BlockServed
+	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &end})
 	m.emitted = m.outputMark()
 	m.messages, m.changed = append(m.messages, messages...), changes
 }

@@ -226,7 +226,7 @@ func TestWaiterForNewEntriesMissesNone(t *testing.T) {
 		t.Fatalf("%q, want %q", got, want)
 	}
 	s.run("XADD s 5-1 came between")
-	s.send(resp.BlockOpening())
+	s.send(resp.BlockOpening("", 0))
 	s.send(asking(2, 1, 0, msgs[len(msgs)-1].Block.Args))
 	s.expect("2/1 served s 5-1 came between")
 

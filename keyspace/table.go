@@ -109,7 +109,7 @@ const (
 // rulesSince are versions of everything, besides the rows, that the state follows from. A new one is a new line, with
 // its level.
 var rulesSince = []resp.Rule{
-	{Level: 1, Name: "image", Version: 10},
+	{Level: 1, Name: "image", Version: 11},
 	{Level: 1, Name: "deadlocks", Version: 1},
 	{Level: 1, Name: "full disks", Version: 1},
 	{Level: 1, Name: "loops in scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)

@@ -448,7 +448,7 @@ func sha(src string) string {
 func (s *stage) client(st step) {
 	ask := func(req resp.Request) resp.Reply { return s.apply([]resp.Request{req})[0].Replies[0] }
 	if s.session == 0 {
-		s.session = uint64(ask(resp.BlockOpening()).Int)
+		s.session = uint64(ask(resp.BlockOpening("", 0)).Int)
 	}
 	s.asked++
 	id := resp.BlockID{Session: s.session, Number: s.asked}

@@ -306,9 +306,9 @@ func (s *worstStage) provide(need string) {
 			s.do("XADD", "X", "1-"+strconv.Itoa(i+1), "f", "v")
 		}
 	case "session":
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 	case "readers", "waiters":
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		for i := range z.waiters {
 			args := resp.Args{"XREAD", "BLOCK", "0", "STREAMS", "X", "99999999-0"}
 			if need == "waiters" {
@@ -321,7 +321,7 @@ func (s *worstStage) provide(need string) {
 			s.send(asking(1, uint64(i+1), 0, args))
 		}
 	case "line", "lines":
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		for i := range z.waiters {
 			door := "door"
 			if need == "lines" {
@@ -331,14 +331,14 @@ func (s *worstStage) provide(need string) {
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000"}))
 		}
 	case "sharers":
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		for i := range z.waiters {
 			door := "door" + strconv.Itoa(i/value.LockHoldersMax)
 			s.do("SET", door, "me")
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000", "SHARED"}))
 		}
 	case "owner": // who gets each of these locks waits for all others
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		for i := range z.waiters {
 			door := "door" + strconv.Itoa(i/2)
 			s.do("SET", door, "me")
@@ -346,7 +346,7 @@ func (s *worstStage) provide(need string) {
 			s.send(asking(1, uint64(i+1), 0, lock))
 		}
 	case "stuck": // b waits for what a holds
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		s.do("LOCK", "own", "b", "PX", "100000", "OWNER", "b")
 		for i := range deadlockEdgesMax / value.LockHoldersMax {
 			for j := range value.LockHoldersMax {

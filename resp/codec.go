@@ -87,15 +87,43 @@ func AppendRequest(dst []byte, req Request) []byte {
 	return dst
 }
 
+// blockMore marks, in the byte of its kind, a step that has fields besides those of the first form.
+const blockMore = 1 << 7
+
 func appendBlockStep(dst []byte, b *BlockStep) []byte {
-	dst = appendBlockID(append(dst, byte(b.Kind)), b.ID)
+	kind := byte(b.Kind)
+	if b.more() {
+		kind |= blockMore
+	}
+	dst = appendBlockID(append(dst, kind), b.ID)
 	dst = binary.AppendUvarint(dst, uint64(b.SpentMs))
 	dst = binary.AppendUvarint(dst, uint64(len(b.Sessions)))
 	for _, s := range b.Sessions {
 		dst = binary.AppendUvarint(dst, s)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.Cancels)))
-	for _, id := range b.Cancels {
+	dst = appendBlockIDs(dst, b.Cancels)
+	if !b.more() {
+		return dst
+	}
+	dst = appendBlockIDs(appendBlockIDs(appendBlockID(dst, b.Instead), b.Returns), b.Resumes)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, b.Settled), b.Process)
+	dst = binary.AppendUvarint(AppendText(dst, b.Node), uint64(len(b.Locks)))
+	for _, l := range b.Locks {
+		dst = AppendText(AppendText(binary.AppendUvarint(dst, uint64(l.DB)), l.Key), l.Token)
+		dst = binary.AppendUvarint(dst, l.Fence)
+	}
+	return dst
+}
+
+// more reports whether a step has fields that the first form of steps had not.
+func (b *BlockStep) more() bool {
+	return b.Instead != (BlockID{}) || b.Node != "" || b.Process+b.Settled > 0 ||
+		len(b.Returns)+len(b.Resumes)+len(b.Locks) > 0
+}
+
+func appendBlockIDs(dst []byte, ids []BlockID) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ids)))
+	for _, id := range ids {
 		dst = appendBlockID(dst, id)
 	}
 	return dst
@@ -144,7 +172,11 @@ func (r *Request) Size() int {
 		size += 2*binary.MaxVarintLen32 + len(k.Name)
 	}
 	if b := r.Block; b != nil {
-		size += 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64*(len(b.Sessions)+2*len(b.Cancels))
+		size += 1 + 13*binary.MaxVarintLen64 + len(b.Node) +
+			binary.MaxVarintLen64*(len(b.Sessions)+2*(len(b.Cancels)+len(b.Returns)+len(b.Resumes)))
+		for _, l := range b.Locks {
+			size += 4*binary.MaxVarintLen64 + len(l.Key) + len(l.Token)
+		}
 	}
 	return size + len(r.Sender) + 2*binary.MaxVarintLen32 + len(r.User) + len(r.Sightings)
 }
@@ -231,7 +263,8 @@ func (d *Decoder) request() (req Request) {
 
 // blockStep reads a step, beside so many commands.
 func (d *Decoder) blockStep(cmds int) *BlockStep {
-	b := &BlockStep{Kind: BlockKind(d.Byte()), ID: d.blockID(), SpentMs: d.place()}
+	kind := d.Byte()
+	b := &BlockStep{Kind: BlockKind(kind &^ blockMore), ID: d.blockID(), SpentMs: d.place()}
 	if n := d.Count(1); n > 0 {
 		b.Sessions = make([]uint64, n)
 	}
@@ -239,17 +272,43 @@ func (d *Decoder) blockStep(cmds int) *BlockStep {
 		d.Item(1)
 		b.Sessions[i] = d.Uvarint()
 	}
-	if n := d.Count(2); n > 0 {
-		b.Cancels = make([]BlockID, n)
+	b.Cancels = d.blockIDs()
+	if kind&blockMore != 0 {
+		d.moreOfStep(b)
 	}
-	for i := range b.Cancels {
-		d.Item(2)
-		b.Cancels[i] = d.blockID()
-	}
-	if b.Kind < BlockOpen || b.Kind > BlockClose || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
+	if b.Kind < BlockOpen || b.Kind > BlockClaim || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
 		d.Fail("a step of no kind")
 	}
 	return b
+}
+
+func (d *Decoder) moreOfStep(b *BlockStep) {
+	b.Instead, b.Returns, b.Resumes = d.blockID(), d.blockIDs(), d.blockIDs()
+	b.Settled, b.Process, b.Node = d.Uvarint(), d.Uvarint(), d.Text()
+	const lockMin = 4 // bytes
+	if n := d.Count(lockMin); n > 0 {
+		b.Locks = make([]HeldLock, n)
+	}
+	for i := range b.Locks {
+		d.Item(lockMin)
+		b.Locks[i] = HeldLock{DB: d.small(), Key: d.Text(), Token: d.Text(), Fence: d.Uvarint()}
+	}
+	if !b.more() {
+		d.Fail("a step that says more, and has no more")
+	}
+}
+
+func (d *Decoder) blockIDs() []BlockID {
+	n := d.Count(2)
+	if n == 0 {
+		return nil
+	}
+	ids := make([]BlockID, n)
+	for i := range ids {
+		d.Item(2)
+		ids[i] = d.blockID()
+	}
+	return ids
 }
 
 func (d *Decoder) blockID() BlockID { return BlockID{Session: d.Uvarint(), Number: d.Uvarint()} }

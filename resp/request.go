@@ -71,7 +71,7 @@ const Changes = Write | MayReplicate
 // Writes reports whether a request must go through the log: as a whole, if one of its
 // commands must.
 func (r *Request) Writes() bool {
-	return r.Block != nil || slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
+	return r.Block != nil && r.Block.Kind != BlockClaim || slices.ContainsFunc(r.Cmds, func(c Cmd) bool { return c.Is(Changes) })
 }
 
 // Empty reports whether nothing is asked for. The log has such requests for reasons of its own.

@@ -8,13 +8,20 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// parked is what others may know of a blocking command that a session waits for.
+// parked is a blocking command that a session waits for. It implements resp.Waiter.
 type parked struct {
+	of      *session
 	cmd     *command
 	args    resp.Args
 	unblock chan resp.Unblock // capacity 1: the first reason to wait no longer counts
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
+
+	// How the session answers, which does not change while it is parked. A client with pushes, or one that may get its
+	// first from this command, is answered through the outbox: what is pushed about the command comes behind its reply.
+	pushes bool
+	silent bool
+	proto  int
 
 	fate atomic.Int32 // whether the client gets the reply; decided once
 }
@@ -35,66 +42,87 @@ func (s *session) park(c *command, args resp.Args) {
 		s.closing = true
 		return
 	}
-	p := &parked{cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{})}
+	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
+	p := &parked{
+		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
+		pushes: s.parksForLock(cmd) || s.pushing, silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
+	}
+	stop := wire.WatchHangUp(s.conn, s.cancel)
 	s.parked.Store(p)
 	if s.srv.draining.Load() {
 		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
-	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
-	served := s.answer(p, s.parksForLock(cmd))
-	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, served)
+	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
+	stop()
 	s.parked.Store(nil)
 	close(p.done)
-	if !p.delivers(s.ctx) {
+	if !p.delivers() {
 		s.closing = true // the client is gone
 		return
 	}
 	if p.fate.CompareAndSwap(fatePromised, fateSent) {
 		s.reply(p.reply)
+		p.sendPending()
 	}
 	s.waitForRoom()
 	s.account(s.srv.clock(), c, args, p.reply) // to wait is no work
 }
 
-// delivers reports whether the client gets the reply, now that the command has ended. Where answer has not decided
+// delivers reports whether the client gets the reply, now that the command has ended. Where Served has not decided
 // that, a client that is still connected gets it.
-func (p *parked) delivers(ctx context.Context) bool {
+func (p *parked) delivers() bool {
 	fate := int32(fatePromised)
-	if ctx.Err() != nil {
+	if p.of.ctx.Err() != nil {
 		fate = fateLost
 	}
 	p.fate.CompareAndSwap(fateOpen, fate)
 	return p.fate.Load() != fateLost
 }
 
-// answer returns a function for the goroutine that applies. It takes the reply of a command that was executed, and
-// reports whether the client gets it: if not, what the client was given can go to another. A client that has closed
-// its half of the connection is gone, as in Redis.
-//
-// A client with pushes, or one that gets its first from this command, is answered at once: the push about what the
-// command did comes behind its reply, as in Redis. How the session answers does not change while it is parked.
-func (s *session) answer(p *parked, willPush bool) func(resp.Reply) bool {
-	pushing, silent, proto := s.pushing, s.replyOff || s.skipping, int(s.proto.Load())
-	return func(r resp.Reply) bool {
-		fate := int32(fatePromised)
-		switch {
-		case s.ctx.Err() != nil || wire.HungUp(s.conn):
-			fate = fateLost
-		case pushing || willPush:
-			fate = fateSent
-		}
-		if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateSent && !silent {
-			form := r.AppendTo(nil, proto)
-			if pushing {
-				s.out.Enqueue(form)
-			} else {
-				s.out.Push(form, wire.PushLimit{}) // which starts the writer
-			}
-			s.srv.stats.OutputBytes.Add(int64(len(form)))
-		}
-		return p.fate.Load() != fateLost
+// sendPending writes the reply, and then what was pushed since Hold.
+func (p *parked) sendPending() {
+	if !p.pushes {
+		return
 	}
+	if p.of.flush() != nil {
+		p.of.closing = true
+	}
+	p.of.out.Resume(nil)
+}
+
+// Hold implements resp.Waiter.
+func (p *parked) Hold() {
+	if p.pushes {
+		p.of.out.Hold()
+	}
+}
+
+// Release implements resp.Waiter.
+func (p *parked) Release() {
+	if p.pushes {
+		p.of.out.Resume(nil)
+	}
+}
+
+// Served implements resp.Waiter. A client that has closed its half of the connection is gone, as in Redis.
+func (p *parked) Served(r resp.Reply) bool {
+	fate := int32(fatePromised)
+	switch {
+	case p.of.ctx.Err() != nil || wire.HungUp(p.of.conn):
+		fate = fateLost
+	case p.pushes:
+		fate = fateSent
+	}
+	if p.fate.CompareAndSwap(fateOpen, fate) && fate == fateSent {
+		var form []byte
+		if !p.silent {
+			form = r.AppendTo(nil, p.proto)
+		}
+		p.of.out.Resume(form)
+		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
+	}
+	return p.fate.Load() != fateLost
 }
 
 // waits reports whether the client waits, in a blocking command or for the end of a pause.

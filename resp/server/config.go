@@ -46,15 +46,13 @@ type Backend interface {
 	Do(ctx context.Context, req resp.Request) resp.Result
 	// Block runs a command whose row Blocks and returns when it has ended. A word on unblock ends
 	// its wait, unless it has been served by then. When ctx ends, the client is gone: Block returns
-	// at once, and whatever is served later is lost.
+	// at once, and whatever it is given later goes back.
 	//
-	// Block calls served with the reply of a command that was executed, once at most, and before
-	// anything that the command has changed is published; that may be after Block has returned.
-	// served must not wait. It decides whether the client hears the reply: if it returns false, the
-	// client never does, and a lock that was granted to it is released. by may be "": see
-	// resp.Request.
+	// Block tells waiter the reply of a command that was executed; that may be after Block has returned. Waiter.Served
+	// decides whether the client hears it: if it returns false, the client never does, and what the command has given
+	// it is taken back: a lock is released, elements return to where they came from. by may be "": see resp.Request.
 	Block(
-		ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool,
+		ctx context.Context, cmd resp.Cmd, by resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter,
 	) resp.Reply
 	// Await returns once the hub has heard what the entries of the log up to index tell, or when
 	// this node cannot say so soon. The answer to a request may be here before.

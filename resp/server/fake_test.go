@@ -170,12 +170,12 @@ func (f *fakeBackend) Await(_ context.Context, index uint64) {
 }
 
 // Block waits until the test serves it.
-func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, served func(resp.Reply) bool) resp.Reply {
+func (f *fakeBackend) Block(ctx context.Context, _ resp.Cmd, _ resp.Sender, unblock <-chan resp.Unblock, waiter resp.Waiter) resp.Reply {
 	f.waiting <- struct{}{}
 	select {
 	case r := <-f.served:
 		return r
-	case f.answer <- served:
+	case f.answer <- waiter.Served:
 		select {
 		case r := <-f.served:
 			return r

@@ -31,6 +31,9 @@ type Outbox struct {
 	closed    bool      // no more comes: the writer ends when buf is written
 	dead      bool      // nothing is written any more
 	softSince time.Time // since when more than the soft limit waits
+
+	held bool   // what is pushed waits for a reply
+	kept []byte // what was pushed meanwhile
 }
 
 // NewOutbox makes the outbox of a connection. The clock measures how long too much waits.
@@ -105,12 +108,12 @@ func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 	if o.dead || o.closed {
 		return true
 	}
-	o.buf = append(o.buf, b...)
-	if !o.direct {
-		o.startLocked()
+	if o.held {
+		o.kept = append(o.kept, b...)
+	} else {
+		o.appendLocked(b)
 	}
-	o.changed.Broadcast()
-	waiting := len(o.buf) + o.writing
+	waiting := len(o.buf) + len(o.kept) + o.writing
 	if lim.Hard > 0 && waiting > lim.Hard {
 		return false
 	}
@@ -123,6 +126,35 @@ func (o *Outbox) Push(b []byte, lim PushLimit) bool {
 		o.softSince = now
 	}
 	return now.Sub(o.softSince) <= time.Duration(lim.SoftSeconds)*time.Second
+}
+
+// appendLocked appends what a writer goroutine is to write. mu is held.
+func (o *Outbox) appendLocked(b []byte) {
+	o.buf = append(o.buf, b...)
+	if !o.direct {
+		o.startLocked()
+	}
+	o.changed.Broadcast()
+}
+
+// Hold has what is pushed from now on wait until Resume: a reply comes before it.
+func (o *Outbox) Hold() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held = true
+}
+
+// Resume ends a Hold: the reply, which may be empty, goes before what was pushed meanwhile. It never waits.
+func (o *Outbox) Resume(reply []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kept := o.kept
+	o.held, o.kept = false, nil
+	if o.dead || o.closed || len(reply)+len(kept) == 0 {
+		return
+	}
+	o.appendLocked(reply)
+	o.appendLocked(kept)
 }
 
 // StartWriter hands the socket to a writer goroutine, for good.
@@ -184,7 +216,7 @@ func (o *Outbox) Interrupt() {
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.buf) + o.writing
+	return len(o.buf) + len(o.kept) + o.writing
 }
 
 // Ends reports whether nothing more will be sent.
@@ -211,7 +243,7 @@ func (o *Outbox) Finish(deadline time.Time) {
 func (o *Outbox) Kill() {
 	o.mu.Lock()
 	o.dead = true
-	o.buf = nil
+	o.buf, o.kept = nil, nil
 	o.changed.Broadcast()
 	o.mu.Unlock()
 	o.conn.Close()

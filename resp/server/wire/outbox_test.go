@@ -153,3 +153,33 @@ func TestPushIntoADirectWrite(t *testing.T) {
 	}
 	o.Kill()
 }
+
+// What is pushed while a reply is awaited comes behind it, counts against the limit, and flows again without one.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		out := NewOutbox(ours, time.Now)
+		heard := make(chan string, 1)
+		go func() {
+			all, _ := io.ReadAll(theirs)
+			heard <- string(all)
+		}()
+		out.Push([]byte("before "), PushLimit{})
+		out.Hold()
+		out.Push([]byte("a "), PushLimit{})
+		synctest.Wait()
+		if ok := out.Push([]byte("b "), PushLimit{Hard: 3}); ok || out.Waiting() != 4 {
+			t.Errorf("4 bytes wait, more than the limit: %v, %d", ok, out.Waiting())
+		}
+		out.Resume([]byte("reply "))
+		out.Push([]byte("c "), PushLimit{})
+		out.Hold()
+		out.Push([]byte("d "), PushLimit{})
+		out.Resume(nil)
+		out.Finish(time.Now().Add(time.Second))
+		ours.Close()
+		if got := <-heard; got != "before reply a b c d " {
+			t.Errorf("heard %q", got)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"syscall"
+	"time"
 )
 
 // Socket is the connection itself, below TLS if it has that.
@@ -34,6 +35,34 @@ func HungUp(conn net.Conn) bool {
 	gone := false
 	err = rc.Control(func(fd uintptr) { gone = hungUp(fd) })
 	return gone || err != nil
+}
+
+// WatchHangUp calls gone, from another goroutine, as soon as the client closes its end of the connection. Nobody reads
+// from the connection until stop has returned; then no call comes any more. Where the kernel cannot be asked, none
+// comes at all.
+func WatchHangUp(conn net.Conn, gone func()) (stop func()) {
+	socket := Socket(conn)
+	raw, ok := socket.(syscall.Conn)
+	if !ok || !asksKernel {
+		return func() {}
+	}
+	rc, err := raw.SyscallConn()
+	if err != nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Read calls back when something arrives, be it data, which waits for the session, or the end.
+		if rc.Read(hungUp) == nil {
+			gone()
+		}
+	}()
+	return func() {
+		_ = socket.SetReadDeadline(time.Unix(1, 0)) // ends Read
+		<-done
+		_ = socket.SetReadDeadline(time.Time{})
+	}
 }
 
 // Descriptor is the connection's file descriptor; -1 if it has none.

@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// connect returns the two ends of a connection.
+func connect(t *testing.T) (ours, theirs net.Conn) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if theirs, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	return ours, theirs
+}
+
+// hangWait is how long a test waits for what must come.
+const hangWait = 30 * time.Second
+
+// Whoever closes its end, or only its sending half, is seen as it does so, also behind data that nobody has read.
+func TestWatchHangUp(t *testing.T) {
+	for name, leave := range map[string]func(net.Conn){
+		"closes":       func(c net.Conn) { c.Close() },
+		"half closes":  func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() },
+		"behind data":  func(c net.Conn) { _, _ = io.WriteString(c, "PING\r\n"); c.Close() },
+		"in two steps": func(c net.Conn) { _, _ = io.WriteString(c, "PI"); _, _ = io.WriteString(c, "NG\r\n"); c.Close() },
+	} {
+		ours, theirs := connect(t)
+		gone := make(chan struct{})
+		stop := WatchHangUp(ours, func() { close(gone) })
+		leave(theirs)
+		select {
+		case <-gone:
+		case <-time.After(hangWait):
+			t.Errorf("a client that %s is not seen", name)
+		}
+		stop()
+	}
+}
+
+// Data is no hang-up. It is there for who reads afterwards, and nobody is told of a hang-up that comes then.
+func TestWatchHangUpEnds(t *testing.T) {
+	ours, theirs := connect(t)
+	stop := WatchHangUp(ours, func() { t.Error("data is taken for a hang-up, or one is told of after stop") })
+	if _, err := io.WriteString(theirs, "PING"); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		runtime.Gosched() // the watch looks at the data
+	}
+	stop()
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(ours, got); err != nil || string(got) != "PING" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	theirs.Close()
+	if n, err := ours.Read(got); n != 0 || err != io.EOF {
+		t.Errorf("read %d, %v", n, err)
+	}
+}
