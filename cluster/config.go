@@ -144,27 +144,11 @@ func (c *Config) complete() error {
 	if c.Fatal == nil {
 		log := c.Log
 		c.Fatal = func(err error) {
-			endProcess(func() { log.Error("lockd stops", "why", err) }, os.Exit)
+			log.Error("lockd stops", "why", err)
+			os.Exit(1)
 		}
 	}
 	return c.checkPeers()
-}
-
-// fatalSayMax is how long the last words may take: the log may be on the disk that hangs.
-const fatalSayMax = time.Second
-
-// endProcess ends the process, after its last words if they can be said.
-func endProcess(say func(), exit func(status int)) {
-	said := make(chan struct{})
-	go func() {
-		say()
-		close(said)
-	}()
-	select {
-	case <-said:
-	case <-time.After(fatalSayMax):
-	}
-	exit(1)
 }
 
 // checkPeers refuses peers on other machines where there is no secret.

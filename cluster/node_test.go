@@ -90,29 +90,3 @@ func TestForwardLastsTheLeadersTerm(t *testing.T) {
 		}
 	})
 }
-
-// The process ends after its last words, and also where they cannot be said: the log may be
-// written to the disk that hangs.
-func TestFatalEndsTheProcess(t *testing.T) {
-	for _, hangs := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			said, never := false, make(chan struct{})
-			ended := make(chan int, 1)
-			endProcess(func() {
-				if hangs {
-					<-never
-				}
-				said = true
-			}, func(status int) { ended <- status })
-			select {
-			case status := <-ended:
-				if status != 1 || said == hangs {
-					t.Errorf("status %d, its words were said: %v", status, said)
-				}
-			default:
-				t.Error("it goes on")
-			}
-			close(never)
-		})
-	}
-}

@@ -41,7 +41,7 @@ func (i *instance) serveConsole(c *serveCmd) {
 	i.console = console.New(console.Config{
 		Dial: inside.dial, Node: c.ID, Password: c.Requirepass, Ready: i.node.Ready, ReadOnly: c.ClusterRedirect,
 		Loopback: onLoopback([]string{c.HTTPListen}), Log: i.log,
-		Metrics: i.metricsHandler(),
+		Metrics: i.metricsHandler(&c.logFlags),
 	})
 	i.serving.Go(func() {
 		if err := i.console.Serve(i.httpListener); err != nil {
@@ -53,8 +53,8 @@ func (i *instance) serveConsole(c *serveCmd) {
 	})
 }
 
-// metricsHandler shows the figures of the node and of its server.
-func (i *instance) metricsHandler() http.Handler {
+// metricsHandler shows the figures of the node, of its server and of its log.
+func (i *instance) metricsHandler(logs *logFlags) http.Handler {
 	about := func() []resp.Metric {
 		m := resp.Metric{
 			Name: "lockd_build_info", Labels: []string{"version", "go"}, Help: "1; which lockd this is.",
@@ -62,7 +62,7 @@ func (i *instance) metricsHandler() http.Handler {
 		m.Add(1, version, runtime.Version())
 		return []resp.Metric{m}
 	}
-	return metrics.Handler(i.log, about, i.node.Metrics, i.server.Metrics)
+	return metrics.Handler(i.log, about, i.node.Metrics, i.server.Metrics, logs.logMetrics)
 }
 
 // pipes is a listener inside the process.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lockd/internal/logwriter"
 	"lockd/resp/server"
 )
 
@@ -51,17 +52,8 @@ type logFlags struct {
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	LogFormat string `enum:"text,json" default:"text" help:"Format of log lines: text or json."`
 
-	level *slog.LevelVar // of the logger, once there is one
-}
-
-func (f *logFlags) logger(w io.Writer) *slog.Logger {
-	f.level = &slog.LevelVar{}
-	f.level.Set(levelNamed(f.LogLevel))
-	opts := &slog.HandlerOptions{Level: f.level}
-	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	level  *slog.LevelVar    // of the logger, once there is one
+	writer *logwriter.Writer // to which it writes, once there is one
 }
 
 // levelNamed is a level of --log-level.

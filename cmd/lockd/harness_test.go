@@ -81,7 +81,13 @@ func patient() []string {
 // launch starts lockd with args and does not wait until it serves.
 func launch(t *testing.T, name, addr string, args ...string) *proc {
 	t.Helper()
-	p := &proc{t: t, name: name, addr: addr, args: args, log: &logBuffer{}}
+	return launchIn(t, nil, name, addr, args...)
+}
+
+// launchIn is launch by a command that runs lockd.
+func launchIn(t *testing.T, wrap []string, name, addr string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, name: name, addr: addr, args: args, wrap: wrap, log: &logBuffer{}}
 	p.start()
 	t.Cleanup(func() {
 		p.kill()
@@ -177,6 +183,12 @@ func startCluster(t *testing.T, n int, extra ...string) nodes {
 // startClusterOf is startCluster with flags for each node by itself.
 func startClusterOf(t *testing.T, n int, extra func(i int) []string) nodes {
 	t.Helper()
+	return startClusterIn(t, n, func(int) []string { return nil }, extra)
+}
+
+// startClusterIn is startClusterOf with a command that runs each node.
+func startClusterIn(t *testing.T, n int, wrap, extra func(i int) []string) nodes {
+	t.Helper()
 	ports := freePorts(t, 2*n)
 	var list []string
 	for i := range n {
@@ -191,7 +203,7 @@ func startClusterOf(t *testing.T, n int, extra func(i int) []string) nodes {
 			"--peer-listen", fmt.Sprintf("127.0.0.1:%d", ports[n+i]),
 			"--dir", filepath.Join(dir, id),
 			"--cluster", strings.Join(list, ",")}, extra(i)...)
-		all = append(all, launch(t, id, fmt.Sprintf("127.0.0.1:%d", ports[i]), args...))
+		all = append(all, launchIn(t, wrap(i), id, fmt.Sprintf("127.0.0.1:%d", ports[i]), args...))
 	}
 	for _, p := range all {
 		p.awaitServing()

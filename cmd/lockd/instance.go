@@ -20,6 +20,7 @@ import (
 	"lockd/internal/secure"
 	"lockd/keyspace"
 	"lockd/luavm"
+	"lockd/resp"
 	"lockd/resp/fault"
 	"lockd/resp/server"
 )
@@ -94,7 +95,8 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,
 		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
-		Info: i.info, Log: log,
+		Info: func() []resp.Section { return append(i.info(), c.logSection()) }, Log: log,
+		Fatal: func(err error) { c.dies(log, err, os.Exit) },
 	})
 	if err != nil {
 		i.closeListeners()

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"lockd/internal/logwriter"
 )
 
 // Exit statuses.
@@ -41,6 +43,13 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if serves, ok := command.(interface {
+		openLog(io.Writer) *logwriter.Writer
+	}); ok {
+		w := serves.openLog(stderr)
+		defer w.Close(logEndMax)
+		stderr = w
+	}
 	if err := command.run(ctx, stdout, stderr); err != nil {
 		if err.Error() != "" {
 			fmt.Fprintf(stderr, "lockd: %v\n", err)
