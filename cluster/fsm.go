@@ -64,6 +64,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	f.bytes.Add(uint64(len(l.Data)))
 	began := f.clock.Monotonic()
 	a, msgs := f.state.apply(l, &e)
+	f.members.tellLevel()
 	work := f.clock.Monotonic() - began
 	if err := fault.At(fault.Applied); err != nil {
 		f.halt(err)
@@ -189,6 +190,7 @@ func (f *fsm) restore(r io.Reader) error {
 	if err := f.state.restore(r); err != nil {
 		return err
 	}
+	f.members.tellLevel()
 	f.snapshots.takeGrown()
 	return fault.At(fault.Installed)
 }

@@ -199,6 +199,7 @@ type leaderWatch struct {
 	end       context.CancelFunc
 
 	changes [changeKinds]int64 // how often this node has seen each change
+	untold  []logLine          // changes that run has yet to log: nobody logs under mu
 
 	dropped bool            // subscribers were dropped because there is no leader
 	away    map[string]bool // members that do not answer this leader
@@ -295,10 +296,12 @@ func (w *leaderWatch) run() {
 			w.mu.Lock()
 			w.end()
 			w.mu.Unlock()
+			w.tell()
 			return
 		}
 		w.noteLoss()
 		w.refresh()
+		w.tell()
 		w.listen()
 	}
 }
@@ -338,7 +341,8 @@ func (w *leaderWatch) refresh() {
 	w.last = now
 	loss := w.loss() // asked once, so that the figure and the line of the log agree
 	w.count(was, now, loss)
-	w.logChange(was, now, loss)
+	w.untold = append(w.untold, w.lineOf(was, now, loss))
+	w.wake()
 	time.AfterFunc(termGrace, w.end)
 	w.current, w.end = context.WithCancel(context.Background())
 	if now.leader != "" {
@@ -369,8 +373,26 @@ func (w *leaderWatch) count(was, now leaderTerm, loss change) {
 	}
 }
 
-// logChange logs a change in one line. mu is held.
-func (w *leaderWatch) logChange(was, now leaderTerm, loss change) {
+// logLine is a line of the log.
+type logLine struct {
+	level     slog.Level
+	what, why string
+	term      uint64
+}
+
+// tell logs the changes, in their order.
+func (w *leaderWatch) tell() {
+	w.mu.Lock()
+	lines := w.untold
+	w.untold = nil
+	w.mu.Unlock()
+	for _, l := range lines {
+		w.log.Log(context.Background(), l.level, l.what, "term", l.term, "why", l.why)
+	}
+}
+
+// lineOf says a change in one line. mu is held.
+func (w *leaderWatch) lineOf(was, now leaderTerm, loss change) logLine {
 	self, level := w.cfg.ID, slog.LevelInfo
 	var what, why string
 	switch {
@@ -393,7 +415,7 @@ func (w *leaderWatch) logChange(was, now leaderTerm, loss change) {
 			why = was.leader + " has given up, or another node stands for election"
 		}
 	}
-	w.log.Log(context.Background(), level, what, "term", now.term, "why", why)
+	return logLine{level: level, what: what, why: why, term: now.term}
 }
 
 func afterWhom(was leaderTerm, alone bool) string {

@@ -48,6 +48,7 @@ type members struct {
 	tokens      string                 // likewise
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
 	founder     bool                   // the data folder was empty, and this node founds a cluster
+	toldLevel   int                    // level in force as of the last entry applied
 	openedAt    time.Duration          // monotonic time at which Open was called
 
 	search *founding.Search
@@ -255,11 +256,17 @@ func (m *members) refused(by string, err error) {
 	}
 }
 
+// tellLevel logs that the level has risen since it was last called. Only the goroutine that applies calls it.
+func (m *members) tellLevel() {
+	was, now := m.toldLevel, m.level()
+	m.toldLevel = now
+	if was < now && m.raft.started.Load() {
+		m.log.Info("the level in force has risen", "from", was, "to", now)
+	}
+}
+
 // set takes a new roster into use. state.mu is held.
 func (m *members) set(next *membership.Roster) {
-	if was := m.roster.Load(); next.Level > was.Level && m.raft.started.Load() {
-		m.log.Info("the level in force has risen", "from", was.Level, "to", next.Level)
-	}
 	m.roster.Store(next)
 	if next.Removed[m.cfg.ID] && m.raft.started.Load() {
 		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, membership.SaysRemoved))

@@ -91,18 +91,28 @@ func (h *Handshakes) fail(conn net.Conn, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		level = slog.LevelDebug
 	}
+	untold, tell := h.tells(level)
+	if !tell {
+		return
+	}
+	h.log.Log(context.Background(), level, "a client's TLS handshake failed",
+		"addr", conn.RemoteAddr().String(), "listener", conn.LocalAddr().String(), "why", err, "untold", untold)
+}
+
+// tells reports whether a failure is logged, and how many before it were not.
+func (h *Handshakes) tells(level slog.Level) (untold int, tell bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	if level == slog.LevelWarn && now.Sub(h.told) < failuresLogged {
 		h.untold++
-		return
+		return 0, false
 	}
-	h.log.Log(context.Background(), level, "a client's TLS handshake failed",
-		"addr", conn.RemoteAddr().String(), "listener", conn.LocalAddr().String(), "why", err, "untold", h.untold)
+	untold = h.untold
 	if level == slog.LevelWarn {
 		h.told, h.untold = now, 0
 	}
+	return untold, true
 }
 
 // listener gives out what has passed its handshake.

@@ -67,21 +67,14 @@ func (s *Source) Reload() bool { return s.update(true) }
 // update reads the files, and reports whether they are in force now: asked for, or because they have changed.
 func (s *Source) update(asked bool) bool {
 	m, sum, err := s.files.read()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	unchanged := sum == s.seen
-	s.seen = sum
-	if !asked && (sum == s.taken || !unchanged) {
+	switch {
+	case !s.takes(m, sum, err, asked):
 		return false
-	}
-	s.taken = sum
-	if err != nil {
+	case err != nil:
 		s.log.Warn("the new certificates are no good, and those of before stay in force: put them right, and they "+
 			"are read again", "why", err)
 		return false
 	}
-	s.now.Store(m)
-	clear(s.warned)
 	about := []any{}
 	for _, c := range m.Certificates() {
 		about = append(about, c.What, c.Subject.String(), c.What+"Expires", c.NotAfter.UTC().Format(time.RFC3339))
@@ -90,8 +83,37 @@ func (s *Source) update(asked bool) bool {
 	return true
 }
 
+// takes reports whether what was read is another try, and takes it if it is good.
+func (s *Source) takes(m *Material, sum [sha256.Size]byte, err error, asked bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unchanged := sum == s.seen
+	s.seen = sum
+	if !asked && (sum == s.taken || !unchanged) {
+		return false
+	}
+	s.taken = sum
+	if err == nil {
+		s.now.Store(m)
+		clear(s.warned)
+	}
+	return true
+}
+
 // warn logs each certificate that expires soon, once a day.
 func (s *Source) warn(now time.Time) {
+	for _, c := range s.expiring(now) {
+		text := "a certificate expires soon: replace its file, which is read again by itself"
+		if c.Left(now) <= 0 {
+			text = "a certificate has expired: replace its file, which is read again by itself"
+		}
+		s.log.Warn(text, "certificate", c.What, "subject", c.Subject.String(),
+			"expires", c.NotAfter.UTC().Format(time.RFC3339))
+	}
+}
+
+// expiring are the certificates to warn of now.
+func (s *Source) expiring(now time.Time) (due []Named) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.Current().Certificates() {
@@ -100,13 +122,9 @@ func (s *Source) warn(now time.Time) {
 			continue
 		}
 		s.warned[c.What] = now
-		text := "a certificate expires soon: replace its file, which is read again by itself"
-		if c.Left(now) <= 0 {
-			text = "a certificate has expired: replace its file, which is read again by itself"
-		}
-		s.log.Warn(text, "certificate", c.What, "subject", c.Subject.String(),
-			"expires", c.NotAfter.UTC().Format(time.RFC3339))
+		due = append(due, c)
 	}
+	return due
 }
 
 // Server is the configuration of a server that asks its clients for certificates as auth says. Each handshake

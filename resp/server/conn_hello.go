@@ -129,8 +129,10 @@ func (s *session) login(command, user, password string) error {
 	s.srv.stats.WrongPasswords.Add(1)
 	s.srv.guesses.Wrong(from, now)
 	if n, ok := s.srv.guessing.Allow(""); ok {
-		s.srv.log.Warn("a client gave a wrong password", "addr", from.String(),
-			"user", user[:min(len(user), loggedNameBytesMax)], "untold", n)
+		user := user[:min(len(user), loggedNameBytesMax)]
+		s.untold = append(s.untold, func() {
+			s.srv.log.Warn("a client gave a wrong password", "addr", from.String(), "user", user, "untold", n)
+		})
 	}
 	return resp.Error(resp.ErrWrongPass)
 }

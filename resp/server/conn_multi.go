@@ -341,6 +341,7 @@ func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	}
 	s.handOver()
 	hub.mu.Unlock()
+	s.tell()
 	s.waitForRoom()
 }
 

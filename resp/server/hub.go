@@ -105,15 +105,21 @@ func (h *Hub) DropSubscribers(why string) {
 }
 
 // drop closes a session that cannot have all its messages. Later the session leaves the hub by
-// itself. mu is held.
+// itself, and logs why. mu is held.
 func (h *Hub) drop(s *session, why string) {
 	if s.dropped {
 		return
 	}
-	s.dropped = true
+	s.dropped, s.droppedWhy = true, why
 	s.srv.stats.SubscribersDropped.Add(1)
-	s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
 	s.kill()
+}
+
+// whyDropped is why a session was dropped, "" if it was not.
+func (h *Hub) whyDropped(s *session) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.droppedWhy
 }
 
 // publishChanges sends invalidations for what an entry has changed.

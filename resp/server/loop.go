@@ -174,16 +174,14 @@ func (s *session) runOwn(c *command, args resp.Args) {
 	if c.act.tracks {
 		s.srv.backend.Await(s.ctx, s.track.Seen()) // what the client knows already is not told in its new mode
 	}
+	var r resp.Reply
 	if c.act.hubLocked {
-		s.srv.hub.mu.Lock()
+		r = s.runLocked(c, args)
+	} else {
+		r = c.act.run(s, args)
+		s.reply(r)
 	}
-	r := c.act.run(s, args)
-	s.reply(r)
-	if c.act.hubLocked {
-		s.handOver()
-		s.srv.hub.mu.Unlock()
-		s.waitForRoom()
-	}
+	s.tell()
 	if f := s.followed; f != nil {
 		s.followed = nil
 		s.answerFollowed(f, nil)
@@ -195,6 +193,19 @@ func (s *session) runOwn(c *command, args resp.Args) {
 	s.show(shown{c, int(s.db.Load()), args})
 	s.account(start, c, args, r)
 }
+
+// runLocked runs a command of the connection under the hub's lock.
+func (s *session) runLocked(c *command, args resp.Args) resp.Reply {
+	s.srv.hub.mu.Lock()
+	r := s.runHubLocked(c, args)
+	s.reply(r)
+	s.handOver()
+	s.srv.hub.mu.Unlock()
+	s.waitForRoom()
+	return r
+}
+
+func (s *session) runHubLocked(c *command, args resp.Args) resp.Reply { return c.act.run(s, args) }
 
 // linger closes in order: everything is written, and the client has a moment to
 // read it. A socket closed over unread input would be reset, and the last replies
@@ -230,6 +241,9 @@ func (s *session) leaveHub() {
 // end lets go of everything the session holds.
 func (s *session) end() {
 	s.leaveHub()
+	if why := s.srv.hub.whyDropped(s); why != "" {
+		s.srv.log.Info("subscriber dropped", "client", s.id, "addr", s.addr, "why", why)
+	}
 	s.discard()
 	s.kill()
 	s.srv.forget(s)

@@ -15,7 +15,14 @@ import (
 type users struct {
 	of      *Server
 	now     atomic.Pointer[acl.Users]
-	learned atomic.Bool // they are not older than this process
+	learned atomic.Bool  // they are not older than this process
+	unread  []unreadUser // to be logged; guarded by the hub's lock
+}
+
+// unreadUser is a user whose rules cannot be read, which does not happen.
+type unreadUser struct {
+	name string
+	err  error
 }
 
 // userNews are the users as the hub has them. They may be published before there is a server.
@@ -27,17 +34,33 @@ type userNews struct {
 
 // serve hands all changes of users to a server, from now on.
 func (h *Hub) serve(u *users) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.users.to = u
-	u.take(h.users.rules)
+	h.withUsers(func(n *userNews) {
+		n.to = u
+		u.take(n.rules)
+	})
 }
 
 // publishUsers takes a change of users, but none that this node knew already.
 func (h *Hub) publishUsers(m *resp.Message) {
+	h.withUsers(func(n *userNews) { n.publish(m) })
+}
+
+// withUsers changes the users under the hub's lock, and logs afterwards whose rules could not be read.
+func (h *Hub) withUsers(change func(n *userNews)) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := &h.users
+	change(&h.users)
+	to, unread := h.users.to, []unreadUser(nil)
+	if to != nil {
+		unread, to.unread = to.unread, nil
+	}
+	h.mu.Unlock()
+	for _, of := range unread {
+		to.of.log.Error("the rules of a user cannot be read: he may do nothing", "user", of.name, "err", of.err)
+	}
+}
+
+// publish takes a change of users. The hub's lock is held.
+func (n *userNews) publish(m *resp.Message) {
 	if m.Index < n.rev || m.Index == n.rev && m.Kind == resp.MessageUser {
 		return
 	}
@@ -102,7 +125,7 @@ func (u *users) change(name, rules string) {
 func (u *users) read(name, rules string) *acl.User {
 	user, err := acl.Read(u.of.index.known, name, rules)
 	if err != nil {
-		u.of.log.Error("the rules of a user cannot be read: he may do nothing", "user", name, "err", err)
+		u.unread = append(u.unread, unreadUser{name, err})
 		return acl.New(u.of.index.known, name)
 	}
 	if name == acl.DefaultName {

@@ -38,8 +38,11 @@ type session struct {
 	track track.Client
 	locks heldLocks
 
-	dropped bool  // by the hub; guarded by its lock
-	seen    phase // in the janitor's last round; only the janitor uses it
+	dropped    bool   // by the hub; guarded by its lock
+	droppedWhy string // likewise
+	seen       phase  // in the janitor's last round; only the janitor uses it
+
+	untold []func() // lines for the log, which is not written under the hub's lock; the session's goroutine's
 
 	status
 	held
@@ -92,6 +95,14 @@ func newEndpoint(conn net.Conn, id int64, now time.Time) endpoint {
 func (s *session) kill() {
 	s.out.Kill()
 	s.cancel()
+}
+
+// tell writes into the log what must not be logged under the hub's lock, where EXEC runs some commands.
+func (s *session) tell() {
+	for _, line := range s.untold {
+		line()
+	}
+	s.untold = nil
 }
 
 // wake ends the wait of a session for its next command. One that is not waiting

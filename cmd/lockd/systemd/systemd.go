@@ -83,18 +83,18 @@ func (n *Notifier) update() {
 	if waits := waitsFor(n.ready()); waits != "" {
 		status = "not ready: " + waits
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if status == n.status || n.ending {
-		return
-	}
-	n.status = status
-	state := "STATUS=" + status
-	if status == "serving" && !n.started {
-		n.started = true
-		state = daemon.SdNotifyReady + "\n" + state
-	}
-	n.deliver(state)
+	n.tell(func() error {
+		if status == n.status || n.ending {
+			return nil
+		}
+		n.status = status
+		state := "STATUS=" + status
+		if status == "serving" && !n.started {
+			n.started = true
+			state = daemon.SdNotifyReady + "\n" + state
+		}
+		return n.send(state)
+	})
 }
 
 // waitsFor is why a node is not ready, in one line; "": it is.
@@ -111,39 +111,45 @@ func waitsFor(checks []resp.Field) string {
 // Reloading says that files are read again while reload does so. A node that is not ready yet
 // says nothing: the end of it is said by READY too.
 func (n *Notifier) Reloading(reload func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ready := n.started && !n.ending
-	if ready {
-		n.deliver(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	}
+	ready := false
+	n.tell(func() error {
+		if ready = n.started && !n.ending; !ready {
+			return nil
+		}
+		return n.send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	})
 	reload()
 	if ready {
-		n.deliver(daemon.SdNotifyReady)
+		n.notify(daemon.SdNotifyReady)
 	}
 }
 
 // Stopping says that the node ends, and nothing more is said.
 func (n *Notifier) Stopping() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.ending = true
-	n.deliver(daemon.SdNotifyStopping + "\nSTATUS=stopping")
+	n.tell(func() error {
+		n.ending = true
+		return n.send(daemon.SdNotifyStopping + "\nSTATUS=stopping")
+	})
 }
 
 // notify sends a state unless the node is stopping.
 func (n *Notifier) notify(state string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.ending {
-		n.deliver(state)
-	}
+	n.tell(func() error {
+		if n.ending {
+			return nil
+		}
+		return n.send(state)
+	})
 }
 
-// deliver sends a state; mu is held, so that states arrive in order.
-func (n *Notifier) deliver(state string) {
-	if err := n.send(state); err != nil && !n.failed {
-		n.failed = true
+// tell sends a state under the lock, so that states arrive in order, and then logs if that fails.
+func (n *Notifier) tell(send func() error) {
+	n.mu.Lock()
+	err := send()
+	first := err != nil && !n.failed
+	n.failed = n.failed || err != nil
+	n.mu.Unlock()
+	if first {
 		n.log.Warn("the service manager cannot be told what this node does: is NOTIFY_SOCKET its socket?", "why", err)
 	}
 }
