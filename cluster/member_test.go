@@ -528,9 +528,11 @@ func TestTransferWatch(t *testing.T) {
 		w.observe(nil)
 		refuse(1, time.Hour) // the process is paused
 		refuse(10*transferRefusalsMax, transferRefusalEvery/20)
-		p.hold(t.Context())
-		refuse(2*transferRefusalsMax, transferRefusalEvery)
-		p.release()
+		for range 4 {
+			p.hold(t.Context())
+			refuse(transferRefusalsMax/2, transferRefusalEvery)
+			p.release()
+		}
 		refuse(transferRefusalsMax-1, transferRefusalEvery)
 		if stopped {
 			t.Fatal("it stopped too soon")
@@ -555,6 +557,24 @@ func TestHoldsAddUp(t *testing.T) {
 	if ops, _ := p.take(&leadership{}); len(ops) != 1 {
 		t.Error("no entry leaves after the last hand-over")
 	}
+}
+
+// A hand-over that hangs does not stop the writes for ever.
+func TestHoldEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		if !leader.proposer.hold(t.Context()) {
+			t.Fatal("something is under way")
+		}
+		began := time.Now()
+		c.expect(leader, "SET k v", "+OK")
+		if took := time.Since(began); took < handOverMax || took > holdMax+time.Second {
+			t.Errorf("the write took %v", took)
+		}
+		leader.proposer.release()
+	})
 }
 
 // INFO and ROLE of a leader tell of a member that is gone that it is: how long it has been

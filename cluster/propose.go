@@ -56,6 +56,7 @@ type proposer struct {
 	flying   int           // ops in them
 	storing  bool          // the newest of them is not on this node's disk yet
 	held     int           // hand-overs of leadership in progress: no entry is proposed
+	heldTill time.Duration // monotonic time at which held ends, whatever has become of them
 	refused  time.Duration // monotonic time at which Raft refused an entry without ops
 	opened   uint64        // newest term of which this leader has an applied entry
 	delay    batchDelay
@@ -224,10 +225,13 @@ func (p *proposer) step() time.Duration {
 func (p *proposer) take(lead *leadership) (ops []*op, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held > 0 || p.inFlight > 0 && !p.mayFollow() {
+	now := p.clock.Monotonic()
+	if p.isHeld(now) {
+		return nil, p.heldTill - now
+	}
+	if p.inFlight > 0 && !p.mayFollow() {
 		return nil, idleMax
 	}
-	now := p.clock.Monotonic()
 	if p.inFlight == 0 {
 		if wait := p.delay.left(len(p.waiting), now); wait > 0 {
 			_ = fault.At(fault.Gather)
@@ -481,15 +485,22 @@ func (p *proposer) busy() bool {
 func (p *proposer) hold(ctx context.Context) bool {
 	p.mu.Lock()
 	p.held++
+	p.heldTill = p.clock.Monotonic() + holdMax
 	p.mu.Unlock()
 	return poll(ctx, func() bool { return !p.busy() })
 }
+
+// holdMax bounds a hold. A hand-over ends before (handOverMax); one that hangs must not stop all writes.
+const holdMax = 2 * handOverMax
+
+// isHeld reports whether nothing may be proposed at a monotonic time. mu is held.
+func (p *proposer) isHeld(now time.Duration) bool { return p.held > 0 && now < p.heldTill }
 
 // holding reports whether leadership is being handed over.
 func (p *proposer) holding() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.held > 0
+	return p.isHeld(p.clock.Monotonic())
 }
 
 func (p *proposer) release() {
