@@ -127,12 +127,19 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 	}
 	r.serving.Add(1)
 	defer r.serving.Add(-1)
-	write := r.commands.isOwn(&req) || req.Writes()
+	own := r.commands.isOwn(&req)
+	write := own || req.Writes()
 	start, pause := r.clock.Monotonic(), retryPauseMin
+	var out answer
+	if write && !own {
+		r.writes.begin(start, r.cfg.LeaderWait)
+		defer func() { r.writes.end(r.clock.Monotonic(), out.outcome, out.result.Index) }()
+	}
 	var done resp.Result // of the commands before those of req, if req is the rest of a request
 	for {
 		changed := r.changed.next()
-		out, doubted := r.try(ctx, req, write)
+		var doubted bool
+		out, doubted = r.try(ctx, req, write)
 		if doubted {
 			start = r.clock.Monotonic() // there is a leader, or this was the last attempt
 		}
@@ -167,11 +174,14 @@ func (r *router) insist(ctx context.Context, request func() resp.Request) (outco
 	r.serving.Add(1)
 	defer r.serving.Add(-1)
 	start, pause, doubt := r.clock.Monotonic(), retryPauseMin, outcomeNotDone
+	var out answer
+	r.writes.begin(start, r.cfg.LeaderWait)
+	defer func() { r.writes.end(r.clock.Monotonic(), out.outcome, out.result.Index) }()
 	for {
 		changed := r.changed.next()
 		req := request()
 		r.commands.identify(req.Cmds)
-		out := r.attempt(ctx, req, true)
+		out = r.attempt(ctx, req, true)
 		switch {
 		case out.outcome == outcomeUnknown:
 			doubt = outcomeUnknown

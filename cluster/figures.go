@@ -36,6 +36,43 @@ func (d *durations) metric(name, help string) resp.Metric {
 	}}
 }
 
+// writes follows the writes that have come to this node, from its clients and from other nodes, to tell whether they are
+// stuck. Its methods may be called concurrently; times are monotonic.
+type writes struct {
+	open   atomic.Int64 // under way
+	since  atomic.Int64 // time since which writes have waited and none was committed
+	failed atomic.Int64 // time at which one ended without an outcome; 0: none has
+}
+
+// begin notes that a write waits from now on. One that comes soon after another has failed counts as waiting since
+// that one did: programs try again.
+func (w *writes) begin(now, patience time.Duration) {
+	failed := w.failed.Load()
+	if w.open.Add(1) == 1 && (failed == 0 || now-time.Duration(failed) >= patience) {
+		w.since.Store(int64(now))
+	}
+}
+
+// end notes how a write ended. One that was answered without an entry of the log, as it would have changed nothing, says
+// neither that writes go on nor that they do not.
+func (w *writes) end(now time.Duration, o outcome, index uint64) {
+	switch {
+	case o != outcomeDone:
+		w.failed.Store(int64(now))
+	case index > 0:
+		w.since.Store(int64(now))
+		w.failed.Store(0)
+	}
+	w.open.Add(-1)
+}
+
+// stuck reports whether writes have waited for longer than patience, and none was committed in that time.
+func (w *writes) stuck(now, patience time.Duration) bool {
+	failed := w.failed.Load()
+	waits := w.open.Load() > 0 || failed > 0 && now-time.Duration(failed) < patience
+	return waits && now-time.Duration(w.since.Load()) > patience
+}
+
 // executions counts what the machine of this node has executed, by the family of the commands, and how
 // long it took. Its methods may be called concurrently.
 type executions struct {

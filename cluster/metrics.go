@@ -161,7 +161,7 @@ const readyLagMax = 1000
 // Ready says of each condition of serving why it is not met, and for whom this node waits; "": it is met. No disk
 // and no other node is asked. Any goroutine may call it.
 func (n *Node) Ready() []resp.Field {
-	leader, member, log := "", "", ""
+	leader, member, log, writes := "", "", "", ""
 	_, id := n.raft.LeaderWithID()
 	if id == "" {
 		leader = "no leader is known" + n.keeper.missed.sentence()
@@ -182,7 +182,14 @@ func (n *Node) Ready() []resp.Field {
 	case commit > applied+readyLagMax:
 		log = fmt.Sprintf("this node is %d entries behind", commit-applied)
 	}
-	return []resp.Field{{Name: "leader", Value: leader}, {Name: "member", Value: member}, {Name: "log", Value: log}}
+	if n.router.writes.stuck(n.clock.Monotonic(), n.cfg.LeaderWait) {
+		writes = fmt.Sprintf("writes have waited here for more than %s (--leader-wait), and none was committed in that "+
+			"time", n.cfg.LeaderWait)
+	}
+	return []resp.Field{
+		{Name: "leader", Value: leader}, {Name: "member", Value: member}, {Name: "log", Value: log},
+		{Name: "writes", Value: writes},
+	}
 }
 
 func (n *Node) isSelf(s raft.Server) bool { return string(s.ID) == n.cfg.ID }

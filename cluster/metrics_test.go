@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestWithoutMajority(t *testing.T) {
 				t.Errorf("no %q in %s", want, got)
 			}
 		}
-		ready("ready:1 ready_leader:ok ready_member:ok ready_log:ok")
+		ready("ready:1 ready_leader:ok ready_member:ok ready_log:ok ready_writes:ok")
 		if lead.figure("lockd_leader") != 1 || lead.figure("lockd_member_up", others[0].id) != 1 || lead.figure("lockd_commit_duration_seconds") < 1 {
 			t.Error("the leader does not show what it does")
 		}
@@ -143,4 +144,76 @@ func TestExecutionIsCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node whose writes wait for longer than LeaderWait, while none is committed, is not ready, and says so: the leader and
+// the node of the clients. It is ready again with the next write, and when nobody waits.
+func TestNotReadyWhileWritesAreStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		others := c.others(lead)
+		const stuck = "ready:0 ready_leader:ok ready_member:ok ready_log:ok ready_writes:writes have waited here for more than 3s"
+		says := func(want string, nodes ...*testNode) {
+			t.Helper()
+			for _, n := range nodes {
+				if got := n.do("INFO raft"); !strings.Contains(got, want) {
+					t.Errorf("%s: no %q in %s", n.id, want, got)
+				}
+			}
+		}
+		c.expect(lead, "SET k 1", "+OK")
+		time.Sleep(time.Minute) // nobody writes
+		says("ready:1 ", append(others, lead)...)
+		lead.proposer.hold(t.Context())
+		ctx, hangUp := context.WithCancel(t.Context())
+		go others[0].doCtx(ctx, "SET k 2")
+		time.Sleep(lead.cfg.LeaderWait - time.Millisecond)
+		says("ready:1 ", append(others, lead)...)
+		time.Sleep(10 * time.Millisecond)
+		says(stuck, lead, others[0])
+		says("ready:1 ", others[1])
+		hangUp()
+		says(stuck, others[0]) // it will come back
+		time.Sleep(lead.cfg.LeaderWait)
+		says("ready:1 ", others[0])
+		lead.proposer.release()
+		c.expect(lead, "SET k 3", "+OK")
+		says("ready:1 ", append(others, lead)...)
+	})
+}
+
+// Programs that try again are one wait, however short each of their tries is.
+func TestStuckWritesThatFail(t *testing.T) {
+	const patience = 3 * time.Second
+	var w writes
+	now := time.Hour
+	fails := func(took time.Duration) {
+		w.begin(now, patience)
+		now += took
+		w.end(now, outcomeUnknown, 0)
+		now += time.Second
+	}
+	fails(time.Second)
+	if w.stuck(now, patience) {
+		t.Error("a write that waited for a second is taken for stuck")
+	}
+	if fails(time.Second); !w.stuck(now, patience) {
+		t.Error("a program tries again for 4 s, and nobody hears of it")
+	}
+	w.begin(now, patience)
+	if w.end(now, outcomeDone, 0); !w.stuck(now, patience) {
+		t.Error("a write that changes nothing counts as committed")
+	}
+	w.begin(now, patience)
+	if w.end(now, outcomeDone, 7); w.stuck(now, patience) {
+		t.Error("a committed write does not count")
+	}
+	if now += time.Hour; w.stuck(now, patience) {
+		t.Error("nobody waits")
+	}
+	if fails(0); w.stuck(now, patience) {
+		t.Error("a write that fails after an hour without any is taken for one that waited")
+	}
 }

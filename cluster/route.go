@@ -25,6 +25,7 @@ type router struct {
 	runOwn   func(context.Context, resp.Cmd) resp.Reply // runs a command about this node
 
 	serving atomic.Int64 // requests that are being answered
+	writes  writes       // those of them that are to be logged
 }
 
 // attempt makes one attempt at a request: here if this node leads, otherwise at the leader. The
@@ -192,9 +193,22 @@ func (r *router) serveForward(f peer.Forwarded, respond func(peer.Answer)) {
 		return
 	}
 	write := o.req.Writes()
+	if write {
+		r.follow(o)
+	}
 	if r.triable(o) {
 		go r.submit(o, write) // it locks the machine, and the connection must not wait for that
 		return
 	}
 	r.submit(o, write)
+}
+
+// follow notes how a write of another node comes along.
+func (r *router) follow(o *op) {
+	done := o.done
+	r.writes.begin(r.clock.Monotonic(), r.cfg.LeaderWait)
+	o.done = func(out outcome, res resp.Result) {
+		r.writes.end(r.clock.Monotonic(), out, res.Index)
+		done(out, res)
+	}
 }
