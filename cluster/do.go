@@ -156,6 +156,7 @@ func (r *router) run(ctx context.Context, req resp.Request) resp.Result {
 			done.Denied = append(done.Denied, res.Denied...)
 			req.Cmds = req.Cmds[len(res.Replies):]
 			start, pause = r.clock.Monotonic(), retryPauseMin
+			r.writes.note(start, outcomeDone, res.Index)
 		case out.outcome == outcomeUnknown && write:
 			return behind(done, fail(req, resp.ErrUnknown))
 		}

@@ -56,6 +56,12 @@ func (w *writes) begin(now, patience time.Duration) {
 // end notes how a write ended. One that was answered without an entry of the log, as it would have changed nothing, says
 // neither that writes go on nor that they do not.
 func (w *writes) end(now time.Duration, o outcome, index uint64) {
+	w.note(now, o, index)
+	w.open.Add(-1)
+}
+
+// note notes what has become of a part of a write.
+func (w *writes) note(now time.Duration, o outcome, index uint64) {
 	switch {
 	case o != outcomeDone:
 		w.failed.Store(int64(now))
@@ -63,7 +69,6 @@ func (w *writes) end(now time.Duration, o outcome, index uint64) {
 		w.since.Store(int64(now))
 		w.failed.Store(0)
 	}
-	w.open.Add(-1)
 }
 
 // stuck reports whether writes have waited for longer than patience, and none was committed in that time.
