@@ -107,12 +107,12 @@ const (
 )
 
 // rulesSince are versions of everything, besides the rows, that the state follows from. A new one is a new line, with
-// its level.
+// its level and a name of one word.
 var rulesSince = []resp.Rule{
 	{Level: 1, Name: "image", Version: 11},
 	{Level: 1, Name: "deadlocks", Version: 1},
-	{Level: 1, Name: "full disks", Version: 1},
-	{Level: 1, Name: "loops in scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
+	{Level: 1, Name: "full-disks", Version: 1},
+	{Level: 1, Name: "loops-in-scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
 }
 
 // language is what commands there are at a level, for scripts and for the rules of users.
@@ -150,7 +150,7 @@ func (m *Machine) Levels() (lowest, highest int) { return LevelLowest, Level }
 // cluster.Machine.
 func (m *Machine) Formats(level int) map[string]uint64 {
 	formats := resp.RulesAt(rulesSince, level)
-	formats["names for scripts"] = languages[level].namesForScripts()
+	formats["names-for-scripts"] = languages[level].namesForScripts()
 	formats["settings"] = sumOfParameters(level)
 	return formats
 }

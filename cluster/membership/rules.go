@@ -16,7 +16,7 @@ import (
 
 // Nodes that would apply one entry with different results must not share a log. What they must have
 // in common is written down as their rules: a word for each command and each format, name:sum, in
-// order. A rule that begins at a level above the lowest says so, name:sum:level, and goes on until another
+// order; the names have no space. A rule that begins at a level above the lowest says so, name:sum:level, and goes on until another
 // one of its name begins; one that ends has no sum. Nodes with different rules at the level in force
 // refuse each other, so nobody has to remember anything when adding a command but the level.
 

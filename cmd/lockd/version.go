@@ -41,7 +41,7 @@ func (c versionCmd) run(_ context.Context, stdout, _ io.Writer) error {
 }
 
 // versionColumn is as wide as the longest name that version --verbose shows.
-const versionColumn = len("names for scripts")
+const versionColumn = len("names-for-scripts")
 
 // buildInfo is what Go has written into the binary; empty if it has not.
 func buildInfo() *debug.BuildInfo {
