@@ -158,6 +158,7 @@ func (m *Machine) configure(next *settings) {
 
 func cmdConfigResetStat(c *ctx, _ resp.Args) resp.Reply {
 	c.m.stats = stats{}
+	c.m.seen.hits, c.m.seen.misses = 0, 0
 	return resp.OK()
 }
 

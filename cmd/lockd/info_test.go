@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // absentFields are fields of Redis's INFO that lockd does not show, with the reason.
@@ -54,4 +57,71 @@ func absent(name string) string {
 		}
 	}
 	return ""
+}
+
+// Programs take a field whose name ends with _version for a number of parts.
+func TestVersionsOfInfoAreNumbers(t *testing.T) {
+	text, err := startSingle(t).client().Info(t.Context(), "everything").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {
+		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "_version") && !regexp.MustCompile(`^\d+(\.\d+)*$`).MatchString(value) {
+			t.Error(line)
+		}
+	}
+	for _, want := range []string{"\r\nlockd_release:" + version + "\r\n", "\r\ngo_release:" + runtime.Version() + "\r\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// CONFIG RESETSTAT sets back what Redis sets back, whoever counts it.
+func TestResetStat(t *testing.T) {
+	p := startSingle(t)
+	c, ctx := p.client(), t.Context()
+	figures := func() map[string]string {
+		t.Helper()
+		all := map[string]string{}
+		for line := range strings.SplitSeq(strings.ReplaceAll(c.Info(ctx, "everything").Val(), "\r", ""), "\n") {
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				all[name] = value
+			}
+		}
+		return all
+	}
+	c.Set(ctx, "k", "v", 0)
+	c.Set(ctx, "short", "v", time.Millisecond)
+	eventually(t, startTimeout, "a lease ends", func() error {
+		if n := c.Exists(ctx, "short").Val(); n > 0 {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	c.Get(ctx, "k")
+	c.Get(ctx, "none")
+	c.Do(ctx, "NOSUCH")
+	counted := []string{
+		"keyspace_hits", "keyspace_misses", "expired_keys", "total_error_replies", "total_connections_received",
+	}
+	for _, name := range counted {
+		if figures()[name] == "0" {
+			t.Errorf("%s does not count", name)
+		}
+	}
+	if err := c.ConfigResetStat(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	now := figures()
+	for _, name := range counted {
+		if now[name] != "0" {
+			t.Errorf("%s:%s", name, now[name])
+		}
+	}
+	for name := range now {
+		if strings.HasPrefix(name, "errorstat_") || strings.HasPrefix(name, "cmdstat_get") || strings.HasPrefix(name, "latency_percentiles_usec_get") {
+			t.Errorf("%s:%s", name, now[name])
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // version is lockd's own version, that of the tag it was built from. INFO reports it as
-// lockd_version, beside the redis_version that clients select their code paths by.
+// lockd_release, beside the redis_version that clients select their code paths by.
 var version = versionOf(buildInfo())
 
 // unreleased is the version of a build that knows of no tag: the next release, not there yet.

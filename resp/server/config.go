@@ -15,7 +15,7 @@ type Config struct {
 	Hub      *Hub              // made by NewHub before the backend that publishes to it; nil: New makes one
 	Password string            // requirepass; empty: none
 	Local    map[string]string // values of CONFIG GET that belong to this node: port, bind, dir ...
-	Version  string            // lockd's own version, lockd_version of INFO
+	Version  string            // lockd's own version, lockd_release of INFO
 	RunID    string            // run_id of INFO: 40 hex digits
 	Node     string            // the id of this node, which the log says of clients
 	Log      *slog.Logger      // nil: slog.Default()

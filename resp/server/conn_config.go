@@ -20,7 +20,7 @@ func configRows() []row {
 				Syntax:  "parameter value [parameter value ...]"},
 				Run: action{run: configSet, asksBackend: true}},
 			{Spec: resp.Spec{Name: "config|resetstat", Arity: 2, Flags: administrative, Group: "server", Since: "2.0.0",
-				Summary: "Reset the stats returned by INFO"}, Run: action{run: configResetStat}},
+				Summary: "Reset the stats returned by INFO"}, Run: action{run: configResetStat, asksBackend: true}},
 			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
 				Summary: "Rewrite the configuration file with the in memory configuration"},
 				Run: action{run: configRewrite}},
@@ -116,10 +116,16 @@ func (s *session) ask(args resp.Args) resp.Result {
 	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
 }
 
-func configResetStat(s *session, _ resp.Args) resp.Reply {
+// configResetStat sets back what this node's server has counted, and what the machines of all nodes have.
+func configResetStat(s *session, args resp.Args) resp.Reply {
 	s.srv.stats.Reset()
 	s.srv.index.figures.Reset()
-	return resp.OK()
+	if !s.srv.index.replicates {
+		return resp.OK()
+	}
+	res := s.ask(args)
+	s.srv.backend.Await(s.ctx, res.Index)
+	return replyAt(res, 0)
 }
 
 func configRewrite(*session, resp.Args) resp.Reply {

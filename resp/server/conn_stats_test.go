@@ -69,7 +69,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"redis_version": redisVersion, "lockd_version": "test", "tcp_port": "6379", "connected_clients": "1",
+		"redis_version": redisVersion, "lockd_release": "test", "tcp_port": "6379", "connected_clients": "1",
 		"total_connections_received": "1", "total_commands_processed": "3", "errorstat_ERR": "count=3", "total_error_replies": "3",
 	} {
 		if got[name] != want {

@@ -93,6 +93,8 @@ func newFake() *fakeBackend {
 		fakeRow("wait", 3, resp.NoScript, resp.NoKeys, "generic", "3.0.0", "Wait", "numreplicas timeout", nil),
 		{Spec: resp.Spec{Name: "config", Arity: -2, Group: "server"}, Subs: []resp.Row[fakeRun]{
 			fakeRow("config|get", -3, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigGet),
+			fakeRow("config|resetstat", 2, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "",
+				func(*fakeBackend, resp.Cmd) resp.Reply { return resp.OK() }),
 			fakeRow("config|set", -4, resp.Admin, resp.NoKeys, "server", "2.0.0", "", "", fakeConfigSet),
 		}},
 		acl.Row(func(r resp.Reply) fakeRun { return func(*fakeBackend, resp.Cmd) resp.Reply { return r } }, func(name string) fakeRun { return fakeACL[name] }),
