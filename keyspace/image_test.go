@@ -45,6 +45,7 @@ func sample(t testing.TB) *Machine { return sampleOf(t, imageVersion) }
 func sampleOf(t testing.TB, version int) *Machine {
 	t.Helper()
 	m := New(fakeScripts{})
+	m.settings, _ = m.settings.with(1, []string{nameHashEntries, "128"}) // the default when the files were written
 	if version >= 5 {
 		m.BeginDigest()
 	}

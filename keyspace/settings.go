@@ -95,7 +95,7 @@ var parameters = []parameter{
 	{name: "client-query-buffer-limit", value: "67108864", check: check.Memory(1 << 20)},
 	{name: "tracking-table-max-keys", value: "1000000", check: check.Number(0, maxInt)},
 
-	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "128", check: check.Number(0, maxInt)},
+	{name: nameHashEntries, alias: "hash-max-ziplist-entries", value: "512", check: check.Number(0, maxInt)},
 	{name: nameHashValue, alias: "hash-max-ziplist-value", value: "64", check: check.Memory(0)},
 	{name: nameListSize, alias: "list-max-ziplist-size", value: "-2", check: check.Number(-math.MaxInt32-1, math.MaxInt32)},
 	{name: "list-compress-depth", value: "0", check: check.Number(0, math.MaxInt32)},
