@@ -200,7 +200,7 @@ func (c *ctx) runScript(sha string, s *library.Script, keys, argv []string, read
 	if !c.m.affordsProgram(sha, len(s.Source)) {
 		return resp.Err(errWorkMeter)
 	}
-	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM}
+	run := &scriptRun{db: c.db, readOnly: readOnly || s.NoWrites, full: full, mayGrow: s.AllowOOM, argv: mayBeTokens(argv)}
 	if c.m.applying {
 		c.m.library.Used(sha, s)
 	}
@@ -292,7 +292,9 @@ func (c *ctx) fcall(args resp.Args, readOnly bool) resp.Reply {
 	if !c.m.affordsProgram("library "+f.SHA, len(f.Source)) {
 		return resp.Err(errWorkMeter)
 	}
-	run := &scriptRun{db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0}
+	run := &scriptRun{
+		db: c.db, readOnly: noWrites, full: full, mayGrow: f.Function.Flags&resp.AllowOOM != 0, argv: mayBeTokens(argv),
+	}
 	return c.runLua(run, func(lim resp.ScriptLimits, call resp.ScriptCall) (resp.Reply, resp.ScriptLimits, bool) {
 		return c.m.scripts.Call(f.Code(), f.Function.Name, keys, argv, lim, call)
 	})

@@ -162,6 +162,7 @@ func cmdSet(c *ctx, args resp.Args) resp.Reply {
 	}
 	until = opts.keptOr(was, until)
 	c.why.condition = c.why.condition || opts.onlyNew
+	c.why.compared = opts.when.comparison != nil || opts.get && c.run == nil
 	c.setString(key, stringValue(args[2]), until, opts.expiry != nil)
 	return reply
 }
@@ -306,6 +307,7 @@ func cmdGetSet(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
+	c.why.compared = c.run == nil
 	c.setString(args[1], stringValue(args[2]), never, false)
 	return bulkOrNil(e)
 }

@@ -191,15 +191,27 @@ func (s *seen) count(found bool) {
 	}
 }
 
-// putUntil gives key a value and a deadline, or never. A key that is there keeps
-// its fence.
+// putUntil gives key a value and a deadline, or never.
 func (c *ctx) putUntil(key string, v value.Value, d deadline) {
 	was := c.lookup(key)
-	if was == nil && c.why.condition {
-		c.m.store(&c.why, c.db, key, nil, newMarked(key, nil, v, d, nil, c.m.markOf(&c.why, key, v)))
+	if was == nil && c.why.condition || was != nil && c.handsOver(was, v) {
+		c.m.store(&c.why, c.db, key, was, newMarked(key, was, v, d, nil, c.m.markOf(&c.why, key, v)))
 		return
 	}
 	c.m.store(&c.why, c.db, key, was, newEntry(key, was, v, d))
+}
+
+// handsOver reports whether a command that replaces the token of a lock knows whose it was: it has compared it, or it
+// answers it, its transaction has watched keys, or its script was given both tokens. So the next one holds the lock.
+// What anything else writes is data: a counter that a script keeps, a result in the place of a lock.
+func (c *ctx) handsOver(was *entry, v value.Value) bool {
+	switch {
+	case was.mark() == noLock || was.agg() != nil || was.holds(v):
+		return false
+	case c.run != nil && !c.why.compared:
+		return c.run.given(c.m, was.str()) && c.run.given(c.m, v.Str())
+	}
+	return c.why.compared || c.m.hold.watched
 }
 
 // delete removes a key and reports whether it was there.

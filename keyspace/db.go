@@ -71,16 +71,26 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 
 // stamp completes an entry that is about to be stored.
 func (m *Machine) stamp(db int, key string, was, next *entry) {
-	if was != nil {
-		next.fence = was.fence
-	} else {
+	switch {
+	case was == nil:
 		m.nextFence()
 		m.sequence++
 		m.createdAt[bucket(db, key)] = m.sequence
 		next.fence = m.lastFence
+	case changesToken(was, next):
+		m.nextFence()
+		next.fence = m.lastFence
+	default:
+		next.fence = was.fence
 	}
 	m.sequence++
 	next.version = m.sequence
+}
+
+// changesToken reports whether a key is a string with another value than before: another token holds the lock that it
+// may be. What is noted of locks, and what lock-pattern says, has no part in it.
+func changesToken(was, next *entry) bool {
+	return next.agg() == nil && (was.agg() != nil || was.str() != next.str())
 }
 
 // nextFence raises lastFence to one that was never given.

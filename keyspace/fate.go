@@ -24,6 +24,7 @@ type cause struct {
 	by        string // the command; "": none, something has ended by itself
 	script    bool   // a script calls it
 	condition bool   // it takes what is free, or compares the token; a script may have
+	compared  bool   // it knows the string that it replaces
 	client    resp.Sender
 	how       history.Kind // what becomes of the lock, where store can not see it
 	reason    string       // of LOCKS FORCE
@@ -99,7 +100,7 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *en
 	}
 	if has && m.noting {
 		switch {
-		case !had:
+		case !had, was.str() != next.str():
 			facts = m.newFacts(why, next.tick)
 		case was.deadline() != next.deadline():
 			facts.Renew(next.tick, m.now)
@@ -119,13 +120,15 @@ func (m *Machine) noteFate(of lockName, was, next *entry) {
 	if was.hashLock() != nil || next.hashLock() != nil {
 		m.noteHash(of, was, next)
 	}
-	switch had, has := was.isLockedString(), next.isLockedString(); {
-	case !had && has:
-		h := heldBy(next)
-		m.noteGrant(of, &h)
-	case had && !has:
+	had, has := was.isLockedString(), next.isLockedString()
+	kept := had && has && was.str() == next.str()
+	if had && !kept {
 		h := heldBy(was)
 		m.noteLoss(of, &h, next != nil)
+	}
+	if has && !kept {
+		h := heldBy(next)
+		m.noteGrant(of, &h)
 	}
 	if before, after := was.lock(), next.lock(); before != nil || after != nil {
 		m.noteHolders(of, before, after, next != nil)
@@ -330,9 +333,14 @@ func (m *Machine) holdError() resp.Reply {
 
 // noteHeld notes that the running command grants somebody a lock: store has made next of was.
 func (m *Machine) noteHeld(why *cause, key string, was, next *entry) {
-	if m.hold.guards && next != nil && (m.grantsNew(why, key, was, next) || grantsMore(was, next)) {
+	if m.hold.guards && next != nil && (m.grantsNew(why, key, was, next) || handedOver(was, next) || grantsMore(was, next)) {
 		m.hold.met = true
 	}
+}
+
+// handedOver reports whether the token of a lock has changed, or of what becomes one by its first lease.
+func handedOver(was, next *entry) bool {
+	return was != nil && next.mark() != noLock && changesToken(was, next)
 }
 
 // createsIf are commands that make a key only if it is absent, and are no locks as LOCKS has them.

@@ -93,12 +93,16 @@ func (l *hashLock) hash() *value.Hash {
 // shared reports whether others may hold the lock beside those who do.
 func (l *hashLock) shared() bool { return len(l.holders) > 0 && l.holders[0].shared }
 
-// holder is one of the holders, as one of many.
+// holder is one of the holders, as one of many. The fence of the key is that of the newest, and of all who share the
+// lock. What an older one was given is not kept: 0.
 func (l *hashLock) holder(h *hashHolder) value.Holder {
-	f := l.facts
+	f, fence := l.facts, l.fence
 	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
+	if newest := l.holders[len(l.holders)-1]; !h.shared && !h.is(newest) {
+		fence = 0
+	}
 	return value.Holder{
-		Token: h.token, Fence: l.fence, Tick: l.tick, WallMs: l.wallMs, Facts: f,
+		Token: h.token, Fence: fence, Tick: l.tick, WallMs: l.wallMs, Facts: f,
 	}
 }
 
@@ -117,6 +121,10 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 		}
 		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders
+		if before != nil && joins(held, holds) {
+			m.nextFence()
+			after.fence = m.lastFence
+		}
 	}
 	for i := range held {
 		if !slices.ContainsFunc(holds, held[i].is) {
@@ -127,9 +135,25 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 	for i := range holds {
 		if !slices.ContainsFunc(held, holds[i].is) {
 			h := after.holder(&holds[i])
+			h.Fence = after.fence
 			m.noteGrant(of.held(&holds[i]), &h)
 		}
 	}
+}
+
+// joins reports whether a lock has a new holder who shares it with nobody, or new holders alone: its key may have been
+// there all the time. Those who are new stand behind all others.
+func joins(held, holds []hashHolder) bool {
+	for i := len(holds) - 1; i >= 0; i-- {
+		h := &holds[i]
+		if len(held) > 0 && h.is(held[len(held)-1]) || slices.ContainsFunc(held, h.is) {
+			return false
+		}
+		if !h.shared {
+			return true
+		}
+	}
+	return len(holds) > 0
 }
 
 func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }

@@ -134,8 +134,8 @@ func TestSameWallDeadlineIsNoChange(t *testing.T) {
 
 // Fences rise with every key that comes into being, also within one entry that
 // carries many clients, and are never below the index of their entry. A fence
-// stays through overwrite, renewal and snapshot; whatever comes into being anew,
-// by RENAME or COPY too, has a new one.
+// stays through renewal, changes inside of a hash, and snapshot; a string with another
+// value, and what comes into being anew, by RENAME or COPY too, has a new one.
 func TestFence(t *testing.T) {
 	m := New(nil)
 	reqs := []resp.Request{request(0, "SET a 1 NX PX 1000"), request(0, "DEL a"), request(0, "SET a 2 NX PX 1000"), request(0, "FENCE a")}
@@ -148,7 +148,8 @@ func TestFence(t *testing.T) {
 		cmd, want string
 	}{
 		{101, "SET b 1", "OK"}, {101, "FENCE b", "102"},
-		{200, "SET a 3", "OK"}, {201, "PEXPIRE a 5000", "1"}, {202, "APPEND a x", "2"}, {203, "FENCE a", "101"},
+		{150, "SET a 2", "OK"}, {151, "FENCE a", "101"}, {200, "SET a 3", "OK"}, {201, "PEXPIRE a 5000", "1"},
+		{201, "FENCE a", "200"}, {202, "APPEND a x", "2"}, {203, "FENCE a", "202"},
 		{204, "RENAME a b", "OK"}, {205, "FENCE b", "204"}, {205, "FENCE a", "(nil)"},
 		{206, "COPY b c", "1"}, {207, "FENCE c", "206"}, {207, "FENCE b", "204"},
 		{208, "HSET h f v", "1"}, {209, "HSET h g v", "1"}, {209, "FENCE h", "208"},

@@ -33,7 +33,7 @@ func (m *model) get(key string) (modelKey, bool) {
 
 func (m *model) put(key, val string, until int64) {
 	k, ok := m.get(key)
-	if !ok {
+	if !ok || k.val != val {
 		m.fence++
 		k.fence = m.fence
 	}

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/keyspace/value"
@@ -47,6 +48,8 @@ type scriptRun struct {
 	mayGrow  bool  // allow-oom: it may let the state grow though the disks are full
 	base     int64 // bytes of the keys when the script began
 
+	argv []string // the arguments that may be tokens
+
 	steps int64 // the steps it has taken itself
 	left  int64 // the steps it may still take
 
@@ -60,6 +63,18 @@ func (run *scriptRun) take(m *Machine, left int64) {
 	steps := run.left - left
 	run.steps, run.left = run.steps+steps, left
 	m.spendSteps(steps)
+}
+
+// tokensGivenMax is how many arguments of a script, the first ones, are looked at for tokens.
+const tokensGivenMax = 16
+
+// mayBeTokens are the arguments of a script that are looked at.
+func mayBeTokens(argv []string) []string { return argv[:min(len(argv), tokensGivenMax)] }
+
+// given reports whether a token, of bounded length, is one of the script's arguments.
+func (run *scriptRun) given(m *Machine, token string) bool {
+	m.spend(value.CompareWork * int64(len(run.argv)))
+	return slices.Contains(run.argv, token)
 }
 
 // The replies of redis.call to what a script may not do, in Redis's words.

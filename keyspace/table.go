@@ -111,6 +111,7 @@ const (
 var rulesSince = []resp.Rule{
 	{Level: 1, Name: "image", Version: 11},
 	{Level: 1, Name: "deadlocks", Version: 1},
+	{Level: 1, Name: "fences", Version: 1}, // a string with another value has another one
 	{Level: 1, Name: "full-disks", Version: 1},
 	{Level: 1, Name: "loops-in-scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
 }
