@@ -93,10 +93,22 @@ func (s *session) keysOf(call resp.Args) (*resp.Spec, []string, error) {
 		return nil, nil, resp.Error("ERR The command has no key arguments")
 	}
 	keys, ok := leaf.Keys.Of(call)
-	if !ok {
-		return nil, nil, resp.Error("ERR Invalid arguments specified for command")
+	switch {
+	case ok && namesKeys(leaf, call):
+		return leaf, keys, nil
+	case leaf.Flags&resp.NoMandatoryKeys != 0:
+		return leaf, nil, nil
 	}
-	return leaf, keys, nil
+	return nil, nil, resp.Error("ERR Invalid arguments specified for command")
+}
+
+// namesKeys reports whether a call that says how many keys it has says that it has some.
+func namesKeys(spec *resp.Spec, call resp.Args) bool {
+	if spec.Keys.NumAt == 0 {
+		return true
+	}
+	n, ok := resp.ParseInt(call[spec.Keys.NumAt])
+	return ok && n > 0
 }
 
 func commandGetKeys(s *session, args resp.Args) resp.Reply {
