@@ -57,6 +57,8 @@ var pace = []struct{ name, source string }{
 	{"closures above open upvalues", `local function g(n) local x = n local h = function() return x end if n > 0 then return g(n - 1), h end while true do h = function() return x end end end g(15000)`},
 	{"errors", `while true do pcall(error, "x") end`},
 	{"errors in depth", `local function f(n) if n == 0 then error("x") end f(n - 1) return 1 end while true do pcall(f, 1000) end`},
+	{"errors of functions far below", `local function f(n) if n == 0 then error("x", 15000) end f(n - 1) return 1 end while true do pcall(f, 15000) end`},
+	{"minus zero", `local a, b = 0, -1 while true do local c = a * b + a / b end`},
 	{"type errors", `local function f() local x = nil return x.y end while true do pcall(f) end`},
 	{"xpcall", `local function h(e) return e end while true do xpcall(error, h) end`},
 	{"pairs", `local t = {} for i = 1, 1000 do t["k" .. i] = i end while true do for k, v in pairs(t) do end end`},

@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"slices"
 	"strings"
 
 	"lockd/luavm/lauxlib"
@@ -15,7 +16,7 @@ import (
 // Lua, as far as it goes: what is rare (an error, a limit, a table among the replies) it leaves to
 // gopher-lua, which runs the script again from the top. The commands that have run by then are not run
 // again: a script is a function of the replies it gets, so they are what it calls again, and it is given
-// the same replies. So only what a script costs that ends well has to be counted here, and FuzzStraight
+// the same replies; one that calls anything else is ended. So only what a script costs that ends well has to be counted here, and FuzzStraight
 // holds it to be what it costs there.
 type straight struct {
 	keys, argv []string
@@ -30,14 +31,17 @@ type straight struct {
 	called []answered // the commands that have run
 }
 
-// answered is what a command has answered, and the steps it has left.
+// answered is a call, what it was answered, and the steps it has left.
 type answered struct {
+	args  resp.Args
 	reply resp.Reply
 	left  int64
 }
 
-// runStraight runs a script; ok is false if it gave up. Then again is to take the place of call when the
-// script is run from the top.
+// errReplay ends a script that calls something else when it is run again. What it has done is taken back.
+const errReplay = "ERR Script stopped: internal error: it made other calls when it was run again"
+
+// runStraight runs a script; ok is false if it gave up. Then runAgain is to follow.
 func (v *VM) runStraight(
 	code *straightCode, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
 ) (reply resp.Reply, left resp.ScriptLimits, ok bool) {
@@ -65,18 +69,38 @@ func (v *VM) runStraight(
 	return reply, resp.ScriptLimits{Steps: s.steps, MemBytes: s.bytes}, true
 }
 
-// again answers calls with what they were answered before, and makes those that follow.
-func (s *straight) again(call resp.ScriptCall) resp.ScriptCall {
-	done := s.called
-	s.called = nil
-	return func(args resp.Args, left int64) (resp.Reply, int64) {
-		if len(done) == 0 {
-			return call(args, left)
-		}
-		first := done[0]
-		done = done[1:]
-		return first.reply, first.left
+// rerun is a second run of a script that was given up.
+type rerun struct {
+	done []answered // the calls that are to come again
+	call resp.ScriptCall
+	stop func(text string) // ends the run
+}
+
+// again answers a call with what it was answered before, and makes those that follow.
+func (r *rerun) again(args resp.Args, left int64) (resp.Reply, int64) {
+	if len(r.done) == 0 {
+		return r.call(args, left)
 	}
+	first := r.done[0]
+	if !slices.Equal(args, first.args) {
+		r.stop(errReplay)
+		return resp.Err(errReplay), left
+	}
+	r.done = r.done[1:]
+	return first.reply, first.left
+}
+
+// runAgain runs a script that runStraight has given up from the top.
+func (v *VM) runAgain(
+	p *program, sha string, keys, argv []string, lim resp.ScriptLimits, call resp.ScriptCall,
+) (reply resp.Reply, left resp.ScriptLimits, limited bool) {
+	r := rerun{done: v.straight.called, call: call, stop: v.b.Stop}
+	v.straight.called = nil
+	reply, left, limited = v.interpret(p, sha, keys, argv, lim, r.again)
+	if len(r.done) > 0 && !limited {
+		return resp.Err(errReplay), left, true
+	}
+	return reply, left, limited
 }
 
 // run runs the code; false if it gives up.
@@ -348,7 +372,7 @@ func (s *straight) command(given []value) (value, bool) {
 	reply, left := s.call(args, s.steps)
 	s.inCommand = false
 	s.steps = left
-	s.called = append(s.called, answered{reply, left})
+	s.called = append(s.called, answered{args, reply, left})
 	if left < 0 {
 		return value{}, false
 	}

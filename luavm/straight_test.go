@@ -131,6 +131,9 @@ func TestStraightCorners(t *testing.T) {
 		`if KEYS and redis.call then return 1 end`, `return not KEYS`, `do return 1 end`, `local KEYS = 1 return KEYS`, `return KEYS()`,
 		`return redis.call('get', 'x' .. redis.call('get'))`, `return redis.call('get') .. redis.call('get')`, `return redis.call("get") == nil`,
 		`local a = 1 if redis.call('get') then a = 2 end return a`, `local r = redis return r.call('get')`, `return (redis or KEYS).call('get')`,
+		`local x = tonumber(ARGV[3]) * -1 return 1 / x .. ''`, `return tonumber(ARGV[3]) * -1 .. ''`, `return ARGV[3] / -1 .. ''`,
+		`local x = tonumber(ARGV[3]) / -1 return redis.call('echo', x)`,
+		`local x = ARGV[3] * -1 return x + x .. ' ' .. x - 0 .. ' ' .. x + 0 .. ' ' .. 0 - x .. ' ' .. 1e-300 * -1e-300`,
 	} {
 		for choice := range byte(17) {
 			bothWays(t, v, source, limits, []byte{choice})
@@ -172,7 +175,7 @@ var straightAtoms = []string{
 
 // What goes wrong in most places.
 var straightOddAtoms = []string{
-	"nil", "redis", "KEYS", "call", "1e-310", "'1e-310'", "ARGV[9]", "ARGV[1.5]", "KEYS['1']", "redis.call", "tonumber", "0/0",
+	"nil", "redis", "KEYS", "call", "1e-310", "'1e-310'", "-0", "ARGV[9]", "ARGV[1.5]", "KEYS['1']", "redis.call", "tonumber", "0/0",
 }
 
 func (w *straightWriter) atom() {
@@ -353,4 +356,42 @@ func registersFull() string {
 		fmt.Fprintf(&b, "local l%d = ARGV[1] ", i)
 	}
 	return b.String()
+}
+
+// A script that makes other calls when it is run again, or fewer, is ended with an error that says so, and is to be
+// taken back. The difference is planted: a command changes the arguments that were kept of its call.
+func TestReplayCompares(t *testing.T) {
+	const given = `redis.call('set', KEYS[1], ARGV[1]) redis.call('get', KEYS[1]) local list = redis.call('lrange', KEYS[2]) ` +
+		`return redis.call('del', KEYS[1])`
+	for _, c := range []struct {
+		name    string
+		change  int // of which call
+		want    string
+		limited bool
+		calls   int
+	}{
+		{"none", 0, "(integer) 1", false, 4},
+		{"the first", 1, "(error) " + errReplay, true, 3},
+		{"the second", 2, "(error) " + errReplay, true, 3},
+		{"the one that is answered with an array", 3, "(error) " + errReplay, true, 3},
+		{"one that comes after the first run", 4, "(integer) 1", false, 4},
+	} {
+		v, calls := New(), 0
+		call := func(args resp.Args, left int64) (resp.Reply, int64) {
+			if calls++; calls == c.change {
+				args[len(args)-1] += "x"
+			}
+			if args[0] == "lrange" {
+				return resp.Array(resp.Bulk("a")), left
+			}
+			return resp.Int(1), left
+		}
+		reply, _, limited := v.Run(script(given), straightKeys, straightArgv, limits, call)
+		if got := render(reply); got != c.want || limited != c.limited || calls != c.calls {
+			t.Errorf("changed %s: %s, limited %v, %d calls; want %s, %v, %d", c.name, got, limited, calls, c.want, c.limited, c.calls)
+		}
+		if reply, _, _ := v.Run(script(`return redis.call('get')`), nil, nil, limits, call); render(reply) != "(integer) 1" {
+			t.Errorf("changed %s: the next script is answered %s", c.name, render(reply))
+		}
+	}
 }

@@ -57,7 +57,7 @@ func (v *VM) Run(
 		if reply, left, ok := v.runStraight(p.straight, keys, argv, lim, call); ok {
 			return reply, left, false
 		}
-		call = v.straight.again(call)
+		return v.runAgain(p, s.SHA, keys, argv, lim, call)
 	}
 	return v.interpret(p, s.SHA, keys, argv, lim, call)
 }

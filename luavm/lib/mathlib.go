@@ -49,6 +49,11 @@ func two(f func(a, b float64) float64) func(lauxlib.Call) int {
 	}
 }
 
+func power(c lauxlib.Call) int {
+	y := c.Number(2)
+	return c.PushNumber(libc.Pow(c.Number(1), y)) // which knows the sign of a NaN
+}
+
 func mathFuncs(r *random) []lauxlib.Func {
 	return []lauxlib.Func{
 		{"abs", one(math.Abs)}, {"acos", inside(math.Acos)}, {"asin", inside(math.Asin)}, {"atan", one(math.Atan)},
@@ -59,7 +64,7 @@ func mathFuncs(r *random) []lauxlib.Func {
 		{"log10", inside(libc.Log10)},
 		{"max", extreme(func(a, b float64) bool { return a > b })},
 		{"min", extreme(func(a, b float64) bool { return a < b })},
-		{"mod", two(libc.Fmod)}, {"modf", modf}, {"pow", two(libc.Pow)},
+		{"mod", two(libc.Fmod)}, {"modf", modf}, {"pow", power},
 		{"rad", one(func(x float64) float64 { return x * (math.Pi / 180) })},
 		{"random", r.number}, {"randomseed", r.seed},
 		{"sin", one(math.Sin)}, {"sinh", one(libc.Sinh)}, {"sqrt", one(math.Sqrt)},

@@ -263,8 +263,20 @@ func Tanh(x float64) float64 {
 	return math.Copysign(e.over(e.plus(wide{2, 0})).hi, x)
 }
 
-// Pow is C's, with its special cases (C99, F.9.4.4).
+// Pow is C's, with its special cases (C99, F.9.4.4), and with the sign that glibc gives a NaN on x86: an odd power of
+// -nan is nan.
 func Pow(x, y float64) float64 {
+	p := NaNLikeX86(pow(x, y), x, y)
+	if math.IsNaN(x) && math.Signbit(x) && isOdd(y) {
+		return -p
+	}
+	return p
+}
+
+// isOdd reports whether a number is whole and odd.
+func isOdd(y float64) bool { return math.Floor(y) == y && math.Floor(y/2) != y/2 }
+
+func pow(x, y float64) float64 {
 	switch {
 	case y == 0 || x == 1:
 		return 1
@@ -275,21 +287,19 @@ func Pow(x, y float64) float64 {
 	case math.IsInf(y, 0):
 		return zeroOrInf((math.Abs(x) < 1) == (y > 0))
 	}
-	whole := math.Floor(y) == y
-	odd := whole && math.Floor(y/2) != y/2
 	a := math.Abs(x)
 	var p float64
 	switch {
 	case a == 0 || math.IsInf(a, 1):
 		p = zeroOrInf((a == 0) == (y > 0))
-	case x < 0 && !whole:
+	case x < 0 && math.Floor(y) != y:
 		return math.NaN()
 	case a == 1:
 		p = 1
 	default:
 		p = plainPow(a, y)
 	}
-	if odd {
+	if isOdd(y) {
 		return math.Copysign(p, x)
 	}
 	return p

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockd/luavm/lauxlib"
@@ -39,13 +40,32 @@ func (st *State) error(c lauxlib.Call) int {
 	level := c.OptSmall(2, 1)
 	object := c.L.Get(1)
 	if text, ok := lauxlib.AsText(object); ok && level > 0 {
-		p, _ := c.Budget.PlaceAt(c.L, level)
+		p, _ := c.Budget.PlaceAt(c.L, st.levelOf(c, level))
 		text = p.String() + text
 		c.Need(len(text))
 		object = lua.LString(text)
 	}
 	c.Raise(object)
 	return 0
+}
+
+// levelOf is the level on gopher-lua's stack of a level of Lua's, which has no functions there that stand for
+// instructions, or for the inside of pcall.
+func (st *State) levelOf(c lauxlib.Call, level int) int {
+	for at := 1; ; at++ {
+		c.Charge((at + 30) / 32) // gopher-lua walks to each from the top
+		dbg, ok := c.L.GetStack(at)
+		if !ok {
+			return at
+		}
+		f, _ := c.L.GetInfo("f", dbg, lua.LNil)
+		if fn, ok := f.(*lua.LFunction); ok && (fn == st.enter || slices.Contains(st.intrinsics, fn)) {
+			continue
+		}
+		if level--; level == 0 {
+			return at
+		}
+	}
 }
 
 func (st *State) getMetatable(c lauxlib.Call) int {
@@ -126,9 +146,12 @@ func (st *State) pcall(c lauxlib.Call) int {
 	}
 	object := err.Object
 	if t, ok := object.(*lua.LTable); ok {
-		if text, ok := lauxlib.AsText(c.L.GetField(t, "err")); ok {
-			object = lua.LString(text)
+		field := c.L.GetField(t, "err")
+		text, ok := lauxlib.AsText(field)
+		if !ok {
+			return c.Push(lua.LFalse, object, field) // Redis leaves what it has looked at on the stack
 		}
+		object = lua.LString(text)
 	}
 	return c.Push(lua.LFalse, object)
 }

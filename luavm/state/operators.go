@@ -216,7 +216,7 @@ func (st *State) compareBy(c lauxlib.Call, event string, a, b lua.LValue) (resul
 func modulo(a, b float64) float64 {
 	// The conversion keeps the compiler from fusing the operations, which some
 	// processors do and some do not.
-	return a - float64(math.Floor(a/b)*b)
+	return libc.NaNLikeX86(a-float64(math.Floor(a/b)*b), a, b)
 }
 
 // arithmetic applies op to two operands as luaV_arith does. It serves %, ^ and,
@@ -225,13 +225,13 @@ func (st *State) arithmetic(c lauxlib.Call, event string, op func(a, b float64) 
 	a, b := c.L.Get(1), c.L.Get(2)
 	if x, ok := a.(lua.LNumber); ok {
 		if y, ok := b.(lua.LNumber); ok {
-			return c.PushNumber(libc.NaNLikeX86(op(float64(x), float64(y)), float64(x), float64(y)))
+			return c.PushNumber(op(float64(x), float64(y)))
 		}
 	}
 	x, ok1 := c.AsNumber(a)
 	y, ok2 := c.AsNumber(b)
 	if ok1 && ok2 {
-		return c.PushNumber(libc.NaNLikeX86(op(x, y), x, y))
+		return c.PushNumber(op(x, y))
 	}
 	handler := st.tableMeta(a, event)
 	if handler == lua.LNil {
@@ -283,7 +283,8 @@ func (st *State) stringArithmetic(mt *lua.LTable) {
 		{"__div", func(a, b float64) float64 { return a / b }},
 	}
 	for _, o := range ops {
-		run := func(c lauxlib.Call) int { return st.arithmetic(c, o.event, o.op) }
+		op := func(a, b float64) float64 { return libc.NaNLikeX86(o.op(a, b), a, b) }
+		run := func(c lauxlib.Call) int { return st.arithmetic(c, o.event, op) }
 		mt.RawSetString(o.event, st.b.Function(st.L, run))
 	}
 	mt.RawSetString("__unm", st.b.Function(st.L, st.negateString))
