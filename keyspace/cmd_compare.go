@@ -98,23 +98,43 @@ func (c *ctx) deleteIf(key string, met bool) resp.Reply {
 	return resp.Int(1)
 }
 
-func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
+func init() {
+	renewals["msetex"] = func(c *ctx, args resp.Args) bool {
+		pairs, opts, err := parseMSetEX(args)
+		if err != nil || opts.onlyNew {
+			return false
+		}
+		for i := 0; i < len(pairs) && !c.m.tired(); i += 2 {
+			if !c.keeps(pairs[i], pairs[i+1]) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func parseMSetEX(args resp.Args) (pairs resp.Args, o setOptions, err error) {
 	n, ok := resp.ParseInt(args[1])
 	if !ok || n < 1 || n > math.MaxInt32 {
-		return resp.Err(errNumKeysValue)
+		return nil, o, resp.Error(errNumKeysValue)
 	}
 	rest := args[2:]
 	if 2*n > int64(len(rest)) {
-		return resp.Err(errKeyValuePairs)
+		return nil, o, resp.Error(errKeyValuePairs)
 	}
-	pairs := rest[:2*n]
-	opts, ok := parseSetOptions(rest[2*n:], forMSetEX)
-	if !ok {
-		return resp.Err(resp.ErrSyntax)
+	if o, ok = parseSetOptions(rest[2*n:], forMSetEX); !ok {
+		return nil, o, resp.Error(resp.ErrSyntax)
+	}
+	return rest[:2*n], o, nil
+}
+
+func cmdMSetEX(c *ctx, args resp.Args) resp.Reply {
+	pairs, opts, err := parseMSetEX(args)
+	if err != nil {
+		return resp.Fail(err)
 	}
 	until := never
 	if opts.expiry != nil {
-		var err error
 		if until, err = c.deadlineOf(*opts.expiry, opts.number, "msetex"); err != nil {
 			return resp.Fail(err)
 		}

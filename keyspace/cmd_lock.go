@@ -179,6 +179,32 @@ func (c *ctx) parseWait(word string) (ms int64, err error) {
 	return ms, nil
 }
 
+func init() { renewals[history.LockCommand] = lockRenews }
+
+// lockRenews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
+func lockRenews(c *ctx, args resp.Args) bool {
+	l, err := c.parseLock(args)
+	if err != nil {
+		return false
+	}
+	e, held, err := c.lookupLock(l.key)
+	var known lockTag
+	switch {
+	case err != nil || e == nil || l.several() != (held != nil):
+		return false
+	case held == nil && e.str() == l.token:
+		if t := e.tag(); t != nil {
+			known = *t
+		}
+	case held != nil && held.Holder(l.token) != nil:
+		h := held.Holder(l.token)
+		known = lockTag{owner: h.Owner, note: h.Note}
+	default:
+		return false
+	}
+	return (l.owner == "" || l.owner == known.owner) && (l.note == "" || l.note == known.note)
+}
+
 func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	l, err := c.parseLock(args)
 	if err != nil {

@@ -132,6 +132,28 @@ const (
 	errOffsetRange       = "ERR offset is out of range"
 )
 
+func init() {
+	renewals["set"] = setRenews
+	renewals["setex"] = func(c *ctx, args resp.Args) bool { return c.keeps(args[1], args[3]) }
+	renewals["psetex"] = renewals["setex"]
+}
+
+// setRenews reports whether SET stores what is there, or nothing: the lock that a program renews may be gone. It is
+// refused with NX, as in Redis: that takes a lock.
+func setRenews(c *ctx, args resp.Args) bool {
+	opts, ok := parseSetOptions(args[3:], forSet)
+	switch {
+	case !ok || opts.onlyNew:
+		return false
+	case c.keeps(args[1], args[2]):
+		return true
+	case opts.when.comparison == nil:
+		return opts.onlyOld && c.lookup(args[1]) == nil
+	}
+	met, err := c.meets(opts.when, c.lookup(args[1]))
+	return err != nil || !met
+}
+
 func cmdSet(c *ctx, args resp.Args) resp.Reply {
 	opts, ok := parseSetOptions(args[3:], forSet)
 	if !ok {

@@ -48,9 +48,9 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 	case row.Flags&resp.Changes != 0 && !c.m.applying && !c.m.trial.running:
 		// Routing has failed. Running the command would fork the replicas.
 		return resp.Err(errNotLogged)
-	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory():
+	case row.Flags&resp.DenyOOM != 0 && c.m.overMemory() && !c.renews(row, args):
 		return resp.Err(resp.ErrOOM)
-	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "":
+	case row.Flags&resp.DenyOOM != 0 && c.m.settings.noRoom != "" && !c.renews(row, args):
 		return resp.Err(c.m.settings.noRoom)
 	}
 	if why := c.m.exhausted(row); why != "" {
@@ -66,6 +66,22 @@ func (c *ctx) execute(cmd resp.Cmd) resp.Reply {
 		return resp.Err(errReplyTooLarge) // nothing was changed, so an error is the truth
 	}
 	return reply
+}
+
+// renewals say of calls of commands that may let the state grow whether they change no more than leases; the files of
+// the commands fill it. Who holds a lock goes on with it where memory, or a disk, is full.
+var renewals = map[string]func(c *ctx, args resp.Args) bool{}
+
+// renews reports whether a call changes no more than leases, as things are.
+func (c *ctx) renews(row *resp.Row[command], args resp.Args) bool {
+	of := renewals[row.Name]
+	return of != nil && of(c, args)
+}
+
+// keeps reports whether a key holds a string that is to be stored.
+func (c *ctx) keeps(key, s string) bool {
+	e := c.lookup(key)
+	return e != nil && e.agg() == nil && e.str() == s
 }
 
 // guard runs a command. While no lock may be granted, one that would grant one is taken back, and refused.

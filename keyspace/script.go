@@ -160,6 +160,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if row == nil {
 		return c.m.scriptError(args, fail)
 	}
+	renews := false // where memory is full
 	switch {
 	case row.Flags&resp.NoScript != 0:
 		return resp.Err(errScriptNotHere)
@@ -173,7 +174,9 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	case row.Flags&resp.Changes != 0 && run.readOnly:
 		return resp.Err(errScriptReadOnly)
 	case row.Flags&resp.DenyOOM != 0 && run.full && !run.wrote:
-		return resp.Err(resp.ErrOOM)
+		if renews = (&ctx{m: c.m, at: c.at, db: run.db}).renews(row, args); !renews {
+			return resp.Err(resp.ErrOOM)
+		}
 	}
 	if run.exhausted == "" {
 		run.exhausted = c.m.exhausted(row)
@@ -181,7 +184,7 @@ func (c *ctx) runCalled(run *scriptRun, args resp.Args) resp.Reply {
 	if run.exhausted != "" {
 		return resp.Err(run.exhausted)
 	}
-	if row.Flags&resp.Changes != 0 {
+	if row.Flags&resp.Changes != 0 && !renews {
 		run.wrote = true
 	}
 	run.inner = ctx{m: c.m, at: c.at, db: run.db, run: run, reads: row.Flags&resp.ReadOnly != 0}
