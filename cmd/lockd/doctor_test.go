@@ -64,9 +64,9 @@ func (n nodes) mistakes(ctx context.Context) []string {
 	return list
 }
 
-// The five mistakes that lock programs make are named by the doctor, and nothing else is: neither their
+// The mistakes that lock programs make are named by the doctor, and nothing else is: neither their
 // cures nor the locks of libraries.
-func TestDoctorNamesTheFiveMistakes(t *testing.T) {
+func TestDoctorNamesMistakes(t *testing.T) {
 	cluster := startCluster(t, 3, calm...)
 	ctx := context.Background()
 	a, b := cluster[0].named("a"), cluster[1].named("b")
@@ -164,6 +164,31 @@ func TestDoctorNamesTheFiveMistakes(t *testing.T) {
 	must("token a", a, "GET", "compared")
 	must(int64(1), a, "DEL", "compared")
 	want = append(want, "compared: get-then-del by a, "+cluster[0].name)
+	slices.Sort(want)
+	expect(want...)
+
+	// GET, then SET; and what is no lock, as it is read.
+	for range 3 {
+		for _, key := range []string{"looked at", "cached"} {
+			must(nil, a, "GET", key)
+			must("OK", a, "SET", key, "token a", "EX", 60)
+			if key == "cached" {
+				must("token a", a, "GET", key)
+			}
+			must(int64(1), a, "DEL", key)
+		}
+	}
+	want = append(want, "looked at: get-then-set by a, "+cluster[0].name)
+	slices.Sort(want)
+	expect(want...)
+
+	// EXPIRE after the end of one's own lease, for another; and in time, for oneself.
+	must("OK", a, "SET", "extended", "token a", "NX", "PX", 100)
+	gone("extended")
+	must("OK", b, "SET", "extended", "token b", "NX", "PX", 60000)
+	must(int64(1), a, "PEXPIRE", "extended", 60000)
+	must(int64(1), b, "PEXPIRE", "extended", 60000)
+	want = append(want, "extended: expire-of-anothers-lock by a, "+cluster[0].name)
 	slices.Sort(want)
 	expect(want...)
 

@@ -215,6 +215,59 @@ func TestFindings(t *testing.T) {
 			s.sees(sight.LeaseDropped, 50, "data", web1, "v")
 			s.grant(1, 0, "l1", "t1", &web1)
 		}, []string{"renewal-drops-lease l* 1"}},
+		{"another's lease is lengthened", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.end(Expired, 1, 100, nil)
+			s.grant(2, 110, "l1", "t2", &web2)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+		}, []string{"expire-of-anothers-lock l* 1"}},
+		{"another's lease is lengthened, and it is lost later", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.end(Expired, 1, 100, nil)
+			s.grant(2, 110, "l1", "t2", &web2)
+			s.end(Released, 2, 160, &web2)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+		}, []string{"expire-of-anothers-lock l* 1"}},
+		{"one's own lease is lengthened late, as the log clock stood still", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.end(Expired, 1, 300, nil)
+			s.grant(2, 310, "l1", "t2", &web2)
+		}, nil},
+		{"it is lengthened before another has it, or afterwards", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.end(Expired, 1, 100, nil)
+			s.grant(2, 160, "l1", "t2", &web2)
+			s.end(Released, 2, 180, &web2)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+			s.sees(sight.Extended, 190, "l1", web1, "t1")
+		}, nil},
+		{"a pool lengthens by another connection", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.end(Expired, 1, 100, nil)
+			s.grant(2, 110, "l1", "t2", &web1b)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+		}, nil},
+		{"a mark that two programs set alike", func(s *story) {
+			s.grant(1, 0, "l1", "on", &web1)
+			s.end(Expired, 1, 100, nil)
+			s.grant(2, 110, "l1", "on", &web2)
+			s.sees(sight.Extended, 150, "l1", web1, "on")
+		}, nil},
+		{"a lock that was released", func(s *story) {
+			s.grant(1, 0, "l1", "t1", &web1)
+			s.end(Released, 1, 90, &web1b)
+			s.grant(2, 110, "l1", "t2", &web2)
+			s.sees(sight.Extended, 150, "l1", web1, "t1")
+		}, nil},
+		{"get and set, twice", func(s *story) {
+			s.sees(sight.GetThenSet, 1, "l1", web1, "t")
+			s.report.Sightings[0].Count = twoStepsMin - 1
+		}, nil},
+		{"get and set, again and again", func(s *story) {
+			s.sees(sight.GetThenSet, 1, "l1", web1, "t")
+			s.report.Sightings[0].Count = twoStepsMin
+		}, []string{"get-then-set l* 3"}},
 		{"what is certain when it is seen", func(s *story) {
 			s.sees(sight.LeaseAfterwards, 1, "l1", web1, "t")
 			s.sees(sight.NoLease, 1, "l2", web1, "t")

@@ -13,7 +13,9 @@ type Mistake uint8
 const (
 	SetNXNoLease Mistake = iota
 	SetNXExpire
+	GetThenSet
 	DelOfAnothers
+	ExpireOfAnothers
 	GetThenDel
 	ConstantToken
 	SharedToken
@@ -37,10 +39,20 @@ var said = [...]words{
 		"setnx-then-expire", "is taken by SETNX, and gets its lease by EXPIRE",
 		"who dies in between keeps it for ever", "SET key token NX PX milliseconds does both at once",
 	},
+	GetThenSet: {
+		"get-then-set", "is taken by GET and then SET", "two that ask at the same moment both get it",
+		"SET key token NX PX milliseconds looks and takes in one step",
+	},
 	DelOfAnothers: {
 		"del-of-anothers-lock",
 		"was freed by DEL for another client, by one whose own lease had ended up to $ ms before",
 		"two were at work, and a third could come", "UNLOCK key token, or a script that compares, frees only one's own",
+	},
+	ExpireOfAnothers: {
+		"expire-of-anothers-lock",
+		"was renewed by EXPIRE for another client, by one whose own lease had ended up to $ ms before",
+		"two were at work, and LOCKS WHY counts it as a renewal by the other one",
+		"RENEW key token, SET IFEQ, or a script that compares, renews only one's own",
 	},
 	GetThenDel: {
 		"get-then-del", "is compared by GET and then freed by DEL",

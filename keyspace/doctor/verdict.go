@@ -23,6 +23,7 @@ type Finding struct {
 const (
 	sameTimeMs     = 2000    // clocks of two nodes, and the way between them
 	constantMin    = 3       // grants with one token
+	twoStepsMin    = 3       // times that a key was taken by GET and SET
 	redlockMin     = 3       // locks that one connection was refused after they were got by another node
 	zombieMs       = 600_000 // a lock held for so long, and ...
 	zombieTimes    = 10      // ... so many times longer than any other, of
@@ -95,6 +96,12 @@ func (c *Case) Findings() []Finding {
 			c.class(s.Key).found(Polling, s.Key, &s.Client, s.Count, 0)
 		case sight.GetThenDel:
 			c.class(s.Key).found(GetThenDel, s.Key, &s.Client, s.Count, 0)
+		case sight.GetThenSet:
+			if s.Count >= twoStepsMin {
+				c.class(s.Key).found(GetThenSet, s.Key, &s.Client, s.Count, 0)
+			}
+		case sight.Extended:
+			c.extended(s)
 		case sight.LeaseDropped:
 			if c.holdOf(s, func(h *hold) bool { return h.has(s) }) != nil {
 				c.class(s.Key).found(LeaseDropped, s.Key, &s.Client, s.Count, 0)
@@ -169,6 +176,24 @@ func (h *hold) has(s *sight.Sighting) bool { return slices.Contains(s.Tokens, h.
 func (h *hold) elsewhere(s *sight.Sighting) bool {
 	return h.has(s) && h.client != nil && h.client.Node != s.Client.Node &&
 		programOf(h.client) == programOf(&s.Client) && max(h.fromMs-s.AtMs, s.AtMs-h.fromMs) <= sameTimeMs
+}
+
+// extended looks for the hold whose lease a client has lengthened after its own was over: that of another program. The
+// connections of one program may renew for each other.
+func (c *Case) extended(s *sight.Sighting) {
+	own := c.holdOf(s, func(h *hold) bool { return h.has(s) && h.end == Expired && h.toMs < s.AtMs })
+	if own == nil {
+		return
+	}
+	by := programOf(&s.Client)
+	other := c.holdOf(s, func(h *hold) bool {
+		return h.fence > own.fence && !h.has(s) && h.client != nil && programOf(h.client) != by && h.fromMs <= s.AtMs &&
+			(h.end == 0 || h.toMs >= s.AtMs)
+	})
+	if other != nil {
+		own.outlived(s.AtMs)
+		other.of.found(ExpireOfAnothers, other.key, &s.Client, 1, s.AtMs-own.toMs)
+	}
 }
 
 // late looks for the hold that a client thought to have when it found the lock gone: the last one of its

@@ -25,6 +25,8 @@ const (
 	Refused                         // a conditional SET, or LOCK, found the key taken
 	Missed                          // what compares a token with the key found another one, or nothing
 	MissedDel                       // DEL found nothing
+	Extended                        // EXPIRE on a key that the client had taken, after its lease
+	GetThenSet                      // GET found nothing, SET without a condition stored a token, and the client freed it
 
 	kindsEnd
 )

@@ -56,7 +56,9 @@ func (n *Node) Fold(list []sight.Sighting) {
 }
 
 // isTotal reports whether sightings of a kind are counted together.
-func isTotal(k sight.Kind) bool { return k <= sight.LeaseDropped && k != sight.StillTaken }
+func isTotal(k sight.Kind) bool {
+	return k <= sight.LeaseDropped && k != sight.StillTaken || k == sight.GetThenSet
+}
 
 // sum counts a sighting beside those that are alike, and keeps the newest as the example.
 func sum(totals map[total]sight.Sighting, s sight.Sighting) {

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,11 +44,14 @@ const (
 	takenMax    = 8 // locks that it has taken
 	refusedMax  = 4 // locks that it has not got
 	missedMax   = 8 // locks that it found gone
+	extendedMax = 4 // locks that it has taken and lengthened by EXPIRE
+	storedMax   = 4 // keys that it found absent, and stored
 	talliesMax  = 8 // kinds of mistake, for each template
 	tokensMax   = 4 // arguments of a script that may be tokens
 	keysMax     = 2 // keys of a script
 	tokenMax    = 512
 	keyBytesMax = 1024
+	leaseMsMax  = 1 << 40
 )
 
 // What makes a mistake of it.
@@ -59,22 +63,40 @@ const (
 	stillTaken   = 3     // tries by which somebody is seen to want a key
 	takenAgain   = 3     // times that a key was taken without a lease, until it is a lock
 	afterwardsMs = 5000  // EXPIRE behind SETNX
-	twoStepsMs   = 5000  // DEL behind GET
+	twoStepsMs   = 5000  // DEL, or SET, behind GET
 )
 
 // Session is what is remembered of one. One goroutine calls Saw, any may call Sightings; the zero value is
 // ready.
 type Session struct {
+	absent absent // Saw's own
+
 	mu sync.Mutex
 	m  *memory // nil: it has used no lock. Only Saw changes it
 }
 
 type memory struct {
-	taken   [takenMax]taken
-	refused [refusedMax]streak
-	missed  [missedMax]miss
-	tallies []tally
-	at      [3]int // the next places of the rings
+	taken    [takenMax]taken
+	refused  [refusedMax]streak
+	missed   [missedMax]miss
+	extended [extendedMax]miss
+	stored   [storedMax]stored
+	tallies  []tally
+	at       [5]int // the next places of the rings
+}
+
+// absent is the key that GET has found absent, the last time.
+type absent struct {
+	key  uint64
+	db   int
+	atMs int64
+}
+
+// stored is a token that SET has stored in such a key. Whatever reads it, or makes something else of it, makes it data.
+type stored struct {
+	key, token uint64
+	db         int
+	atMs       int64 // 0: none
 }
 
 // taken is a key that the session has taken under a condition.
@@ -82,6 +104,7 @@ type taken struct {
 	key, token uint64
 	db         int
 	atMs       int64
+	endMs      int64 // when its lease ends, as far as the session knows; 0: it does not
 	readMs     int64 // when it read its own token; 0: it has not since
 	leased     bool
 	freed      bool
@@ -127,7 +150,8 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 			op = use
 		}
 	}
-	if s.m == nil && !begins(op, r) {
+	stores := s.storesAbsent(op, form, c, r, nowMs)
+	if s.m == nil && !stores && !begins(op, r) {
 		return
 	}
 	s.mu.Lock()
@@ -136,13 +160,17 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 		s.m = &memory{}
 	}
 	o := observation{memory: s.m, args: c.Args, db: c.DB, now: nowMs}
+	o.freeStored(op, c, r)
+	if stores {
+		o.stored[o.next(4, storedMax)] = stored{sight.Hash(c.Args[1]), sight.Hash(c.Args[2]), c.DB, nowMs}
+	}
 	switch op {
 	case set:
 		o.set(form, r)
 	case setNX:
-		o.try(c.Args[2], false, r.Int == 1)
+		o.try(c.Args[2], setForm{}, r.Int == 1)
 	case take:
-		o.try(c.Args[2], true, r.Kind == resp.KindInt)
+		o.try(c.Args[2], formOf(c.Args), r.Kind == resp.KindInt)
 	case get:
 		o.get(r)
 	case use:
@@ -168,6 +196,60 @@ func (s *Session) Saw(op Op, c *resp.Cmd, r resp.Reply, nowMs int64) {
 	}
 }
 
+// storesAbsent notes what GET finds absent, and reports whether a command is a SET that stores a token there, without a
+// condition: as a lock is taken in two steps, or a cache is filled.
+func (s *Session) storesAbsent(op Op, form setForm, c *resp.Cmd, r resp.Reply, nowMs int64) bool {
+	was := &s.absent
+	switch {
+	case op == get && r.IsNil():
+		*was = absent{sight.Hash(c.Args[1]), c.DB, nowMs}
+	case op == use && form.plain && was.atMs != 0:
+		stores := was.key == sight.Hash(c.Args[1]) && was.db == c.DB && nowMs-was.atMs <= twoStepsMs &&
+			c.Args[2] != "" && len(c.Args[2]) <= tokenMax
+		was.atMs = 0
+		return stores
+	}
+	return false
+}
+
+// freeStored counts a token that was stored so and is freed now by the same session. Nobody has read it meanwhile: an
+// answer that is cached, or a code that is used once, is there to be read.
+func (o *observation) freeStored(op Op, c *resp.Cmd, r resp.Reply) {
+	for i := range o.stored {
+		s := &o.stored[i]
+		if s.atMs == 0 || s.db != o.db {
+			continue
+		}
+		if op == script {
+			keys, given := tokensOf(c.Spec, o.args)
+			at := indexOf(keys, s.key)
+			if !failed(r) && at >= 0 && indexOf(given, s.token) >= 0 {
+				o.countStored(s, keys[at])
+			}
+			continue
+		}
+		if s.key != sight.Hash(o.args[1]) {
+			continue
+		}
+		frees := op == del && len(o.args) == 2 || op == compare && !failed(r) && sight.Hash(o.args[2]) == s.token
+		if frees {
+			o.countStored(s, o.args[1])
+		} else {
+			s.atMs = 0
+		}
+	}
+}
+
+func (o *observation) countStored(s *stored, key string) {
+	o.count(sight.GetThenSet, key, s.token, 1)
+	s.atMs = 0
+}
+
+// indexOf is which of the texts has a hash; -1: none.
+func indexOf(texts []string, hash uint64) int {
+	return slices.IndexFunc(texts, func(text string) bool { return sight.Hash(text) == hash })
+}
+
 // begins reports whether a command is worth a memory. What follows is about what was taken before.
 func begins(op Op, r resp.Reply) bool {
 	switch op {
@@ -191,67 +273,101 @@ type observation struct {
 	now  int64
 }
 
-// setForm is what a SET with a condition is.
+// setForm is what a SET is.
 type setForm struct {
+	plain  bool // without a condition
 	nx     bool
 	again  bool // IFEQ with the value that is stored
 	leased bool
+	ms     int64 // of the lease; 0: not known
 }
 
 // formOf reads the options of SET. With GET the reply does not say what was done, so it is no form.
 func formOf(args resp.Args) (f setForm) {
+	f.plain = true
 	for i := 3; i < len(args); i++ {
 		switch a := args[i]; {
 		case resp.Is(a, "NX"):
-			f.nx = true
+			f.nx, f.plain = true, false
 		case resp.Is(a, "GET"):
 			return setForm{}
 		case resp.Is(a, "KEEPTTL"):
 			f.leased = true
 		case resp.Is(a, "PX"), resp.Is(a, "EX"), resp.Is(a, "PXAT"), resp.Is(a, "EXAT"):
 			f.leased = true
-			i++
+			if i++; i < len(args) {
+				f.ms = millis(args[i], a)
+			}
 		case resp.Is(a, "IFEQ") && i+1 < len(args):
 			i++
-			f.again = args[i] == args[2]
+			f.again, f.plain = args[i] == args[2], false
+		default: // XX, and other comparisons
+			f.plain = false
 		}
 	}
 	return f
+}
+
+// millis is a lease in milliseconds, whose unit an option or a command says; 0: it is a time, or cannot be.
+func millis(number, unit string) int64 {
+	n, ok := resp.ParseInt(number)
+	switch {
+	case !ok || n < 0 || n > leaseMsMax:
+	case resp.Is(unit, "PX"), resp.Is(unit, "PEXPIRE"):
+		return n
+	case resp.Is(unit, "EX"), resp.Is(unit, "EXPIRE"):
+		return 1000 * n
+	}
+	return 0
+}
+
+// begin notes that a lease begins; of 0 ms: of a length that is not known.
+func (t *taken) begin(now, ms int64) {
+	t.endMs = 0
+	if ms > 0 {
+		t.endMs = now + ms
+	}
 }
 
 func (o *observation) set(f setForm, r resp.Reply) {
 	key, token := o.args[1], o.args[2]
 	switch done := r.Kind == resp.KindStatus; {
 	case f.nx:
-		o.try(token, f.leased, done)
+		o.try(token, f, done)
 	case !done:
 		o.miss(key, false, token)
-	case !f.leased:
-		o.count(sight.LeaseDropped, key, sight.Hash(token), 1)
+	default:
+		if !f.leased {
+			o.count(sight.LeaseDropped, key, sight.Hash(token), 1)
+		}
+		if t := o.own(sight.Hash(key)); t != nil {
+			t.begin(o.now, f.ms)
+		}
 	}
 }
 
 // try notes that a key was asked for under a condition, and whether it was free.
-func (o *observation) try(token string, leased, got bool) {
+func (o *observation) try(token string, f setForm, got bool) {
 	if len(token) > tokenMax || token == "" {
 		return
 	}
 	key, mine := sight.Hash(o.args[1]), sight.Hash(token)
 	if !got {
-		o.refuse(key, mine, leased)
+		o.refuse(key, mine, f.leased)
 		return
 	}
 	t := o.own(key)
 	again := 0
 	if t == nil {
 		t = &o.taken[o.next(0, takenMax)]
-	} else if !leased && !t.leased && t.freed && !t.read {
+	} else if !f.leased && !t.leased && t.freed && !t.read {
 		if again = t.again + 1; again >= takenAgain {
 			o.count(sight.NoLease, o.args[1], mine, int64(again))
 			again = 0
 		}
 	}
-	*t = taken{key: key, token: mine, db: o.db, atMs: o.now, leased: leased, again: again}
+	*t = taken{key: key, token: mine, db: o.db, atMs: o.now, leased: f.leased, again: again}
+	t.begin(o.now, f.ms)
 }
 
 // next is the next place of a ring.
@@ -349,27 +465,52 @@ func (o *observation) free(key string) {
 // expire counts a lease that comes after the lock.
 func (o *observation) expire(r resp.Reply) {
 	t := o.own(sight.Hash(o.args[1]))
-	if t == nil || r.Int != 1 || t.leased || t.freed {
+	switch {
+	case t == nil || r.Int != 1 || t.freed:
+		return
+	case t.leased:
+		if t.endMs != 0 && o.now > t.endMs {
+			o.extend(t)
+		}
+		t.begin(o.now, millis(o.args[2], o.args[0]))
 		return
 	}
 	t.leased = true
+	t.begin(o.now, millis(o.args[2], o.args[0]))
 	if o.now-t.atMs <= afterwardsMs {
 		o.count(sight.LeaseAfterwards, o.args[1], t.token, 1)
 	}
 }
 
+// extend notes that the lease of a key was lengthened after that of the session, which had taken it, was over.
+func (o *observation) extend(t *taken) {
+	m := miss{key: t.key, db: t.db, tokens: [tokensMax]uint64{t.token}, atMs: o.now}
+	for i := range o.extended {
+		if was := &o.extended[i]; was.key == m.key && was.db == m.db && was.tokens == m.tokens {
+			was.atMs = o.now
+			return
+		}
+	}
+	o.extended[o.next(3, extendedMax)] = m
+}
+
+// tokensOf are the keys of a script, and what it is given that may be tokens.
+func tokensOf(spec *resp.Spec, args resp.Args) (keys, given []string) {
+	if spec == nil {
+		return nil, nil
+	}
+	all, ok := spec.Keys.Of(args)
+	if !ok || len(all) == 0 {
+		return nil, nil
+	}
+	given = args[spec.Keys.NumAt+1+len(all):]
+	return all[:min(len(all), keysMax)], given[:min(len(given), tokensMax)]
+}
+
 // script notes the reply of a script: what it did is not known, only whether it says that it did anything.
 func (o *observation) script(spec *resp.Spec, r resp.Reply) {
-	if spec == nil {
-		return
-	}
-	keys, ok := spec.Keys.Of(o.args)
-	if !ok || len(keys) == 0 {
-		return
-	}
-	given := o.args[spec.Keys.NumAt+1+len(keys):]
-	given = given[:min(len(given), tokensMax)]
-	for _, key := range keys[:min(len(keys), keysMax)] {
+	keys, given := tokensOf(spec, o.args)
+	for _, key := range keys {
 		switch {
 		case !failed(r):
 			o.free(key)
@@ -436,6 +577,13 @@ func (s *Session) Sightings(of resp.Client) []sight.Sighting {
 	for i := range s.m.missed {
 		if m := &s.m.missed[i]; m.atMs != 0 {
 			list = append(list, m.sighting())
+		}
+	}
+	for i := range s.m.extended {
+		if m := &s.m.extended[i]; m.atMs != 0 {
+			list = append(list, sight.Sighting{
+				Kind: sight.Extended, DB: m.db, Hash: m.key, Tokens: m.tokens[:1:1], AtMs: m.atMs, Count: 1,
+			})
 		}
 	}
 	for i := range list {

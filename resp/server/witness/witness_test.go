@@ -39,7 +39,7 @@ func sightings(s *Session) []string {
 var names = map[sight.Kind]string{
 	sight.LeaseAfterwards: "afterwards", sight.NoLease: "no-lease", sight.StillTaken: "still-taken", sight.Polls: "polls",
 	sight.GetThenDel: "get-del", sight.LeaseDropped: "dropped", sight.Refused: "refused", sight.Missed: "missed",
-	sight.MissedDel: "missed-del",
+	sight.MissedDel: "missed-del", sight.Extended: "extended", sight.GetThenSet: "get-set",
 }
 
 func replyOf(text string) resp.Reply {
@@ -101,6 +101,24 @@ func TestSightings(t *testing.T) {
 		{"nothing to release", []string{"1 EVAL source 1 l1 a -> 0", "2 UNLOCK l1 b -> 0", "3 RENEW l1 c PX 100 -> nil", "4 DELIFEQ l1 d -> 0", "5 DELEX l1 IFEQ e -> 0", "6 SET l1 f IFEQ f PX 100 -> nil", "7 DEL l1 -> 0"},
 			[]string{"missed  1", "missed  1", "missed  1", "missed  1", "missed  1", "missed  1", "missed-del  1"}},
 		{"released", []string{"1 EVAL source 1 l1 a -> 1", "2 UNLOCK l1 b -> 1", "3 RENEW l1 c PX 100 -> 17", "7 DEL l1 -> 1", "8 GET l1 -> nil"}, nil},
+		{"another's lease, perhaps", []string{"1 SET l1 a NX PX 100 -> OK", "102 PEXPIRE l1 100 -> 1", "110 EXPIRE l1 1 -> 1", "1109 EXPIRE l1 1 -> 1", "1111 LOCK l2 a PX 100 -> 7", "1300 EXPIRE l2 1 -> 1"},
+			[]string{"extended  1", "extended  1"}},
+		{"one's own lease", []string{"1 SET l1 a NX PX 100 -> OK", "101 PEXPIRE l1 100 -> 1", "110 EXPIRE l1 1 -> 1", "1109 EXPIRE l1 1 -> 1", "1111 SET l2 a NX EX 1 -> OK", "2111 EXPIRE l2 1 -> 1",
+			"2200 SET l3 a NX PX 100 -> OK", "2250 SET l3 a IFEQ a PX 500 -> OK", "2700 PEXPIRE l3 50 -> 1"}, nil},
+		{"a lease that is gone, or was never known", []string{"1 SET l1 a NX PX 100 -> OK", "200 PEXPIRE l1 100 -> 0", "201 SET l2 a NX PXAT 1 -> OK", "900 PEXPIRE l2 100 -> 1",
+			"901 SET l3 a NX PX 1 -> OK", "910 DEL l3 -> 1", "911 PEXPIRE l3 100 -> 1", "912 PEXPIRE l4 100 -> 1"}, nil},
+		{"get, then set", times(3, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "DEL l1 -> 1"), []string{"get-set l* 3"}},
+		{"get, then set, without a lease", times(3, 100, "GET l1 -> nil", "SET l1 a -> OK", "UNLINK l1 -> 1"), []string{"get-set l* 3"}},
+		{"get, then set, and compare", times(3, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "EVAL source 1 l1 a -> 1"), []string{"get-set l* 3"}},
+		{"get, then set, and DELIFEQ", times(3, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "DELIFEQ l1 a -> 1"), []string{"get-set l* 3"}},
+		{"a cache", times(3, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "GET l1 -> a", "DEL l1 -> 1"), nil},
+		{"a cache that is never invalidated", times(9, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK"), nil},
+		{"a cache that is changed", times(3, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "SET l1 b EX 60 -> OK", "DEL l1 -> 1"), nil},
+		{"a counter that begins with a look", times(3, 100, "GET l1 -> nil", "SET l1 0 EX 60 -> OK", "INCR l1 -> 1", "DEL l1 -> 1"), nil},
+		{"get, and set under a condition", times(1, 100, "GET l1 -> nil", "SET l1 a NX EX 60 -> OK", "DEL l1 -> 1", "GET l2 -> nil", "SET l2 a XX EX 60 -> nil", "DEL l2 -> 1", "GET l2 -> nil", "SET l2 a EX 60 GET -> nil"), nil},
+		{"another key", times(1, 100, "GET l1 -> nil", "SET l2 a EX 60 -> OK", "DEL l2 -> 1"), nil},
+		{"long after", []string{"1 GET l1 -> nil", "6000 SET l1 a EX 60 -> OK", "6001 DEL l1 -> 1"}, nil},
+		{"another's token", times(1, 100, "GET l1 -> nil", "SET l1 a EX 60 -> OK", "EVAL source 1 l1 b -> 1", "DELIFEQ l1 b -> 1"), nil},
 		{"errors", []string{"1 SETNX l1 a -> ERR no", "2 EVAL source 1 l1 a -> ERR no", "3 UNLOCK l1 a -> ERR no"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
