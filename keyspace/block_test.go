@@ -280,6 +280,31 @@ func TestManyWaitsEnd(t *testing.T) {
 	s.expect(fmt.Sprintf("1/%d timed out", sweepMax+1))
 }
 
+// A wait counts for its keys, so no entry ends many that wait for thousands each; nor does one end many locks that a
+// thousand hold each.
+func TestOneEntryEndsSoMuch(t *testing.T) {
+	s := newBlockStage(t)
+	for n := range uint64(4) {
+		keys := "BLPOP" + strings.Repeat(" k", 600) + " 1"
+		s.m.Apply(s.at, []resp.Request{asking(1, n+1, 0, split(keys))})
+	}
+	s.tick(3000)
+	s.expect("1/1 timed out", "1/2 timed out")
+	s.tick(3000)
+	s.expect("1/3 timed out", "1/4 timed out")
+	for i := range 4 {
+		for j := range 600 {
+			s.m.Apply(s.at, []resp.Request{request(0, fmt.Sprintf("LOCK lock%d t%d PX 100 SHARED", i, j))})
+		}
+	}
+	for _, left := range []int{2, 0} {
+		s.tick(3500)
+		if got := s.m.dbs[0].keys.len(); got != left {
+			t.Errorf("%d locks are left, want %d", got, left)
+		}
+	}
+}
+
 // There are limits to who may wait, and for how much; who is refused has changed
 // nothing.
 func TestLimitsOfWaiters(t *testing.T) {

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"slices"
 	"strings"
 
 	"lockd/keyspace/arg"
@@ -160,37 +159,19 @@ func heldBy(e *entry) value.Holder {
 
 // noteHolders compares who held a lock of many with who does now.
 func (m *Machine) noteHolders(of lockName, before, after *value.Lock, there bool) {
+	m.spend(value.VisitWork * int64(before.Len()+after.Len()))
 	of.permits = permitsOf(before)
-	eachMissing(before, after, func(h *value.Holder) {
+	before.Missing(after, func(h *value.Holder) {
 		if h.LeaseMs != 0 {
 			m.noteLoss(of, h, there && after == nil)
 		}
 	})
 	of.permits = permitsOf(after)
-	eachMissing(after, before, func(h *value.Holder) {
+	after.Missing(before, func(h *value.Holder) {
 		if h.LeaseMs != 0 {
 			m.noteGrant(of, h)
 		}
 	})
-}
-
-// eachMissing visits the holders of a lock that another one does not have.
-func eachMissing(of, in *value.Lock, visit func(h *value.Holder)) {
-	if of == nil {
-		return
-	}
-	var others []*value.Holder
-	if in != nil {
-		others = slices.AppendSeq(others, in.Each)
-	}
-	for h := range of.Each {
-		for len(others) > 0 && others[0].Fence < h.Fence {
-			others = others[1:]
-		}
-		if len(others) == 0 || others[0].Fence != h.Fence {
-			visit(h)
-		}
-	}
 }
 
 func permitsOf(l *value.Lock) int64 {
@@ -364,17 +345,14 @@ func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
 // grantsMore reports whether somebody holds a lock of many who did not before.
 func grantsMore(was, next *entry) (more bool) {
 	if before, after := was.lock(), next.lock(); after != nil {
-		eachMissing(after, before, func(*value.Holder) { more = true })
+		after.Missing(before, func(*value.Holder) { more = true })
 		return more
 	}
 	before, after := was.hashLock(), next.hashLock()
 	if before == nil || after == nil {
 		return false
 	}
-	for i := range after.holders {
-		more = more || !slices.ContainsFunc(before.holders, after.holders[i].is)
-	}
-	return more
+	return stayed(before.holders, after.holders, func(*hashHolder) {}) < len(after.holders)
 }
 
 // Clients that hold locks get the events of them (history/news.go). What else they need is below.

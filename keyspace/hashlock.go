@@ -109,7 +109,7 @@ func (l *hashLock) holder(h *hashHolder) value.Holder {
 // noteHash is noteLock for a lock that is a hash.
 func (m *Machine) noteHash(of lockName, was, next *entry) {
 	before, after := was.hashLock(), next.hashLock()
-	var held, holds []hashHolder
+	var held, holds, left []hashHolder
 	if before != nil {
 		held = before.holders
 	}
@@ -121,39 +121,41 @@ func (m *Machine) noteHash(of lockName, was, next *entry) {
 		}
 		after.holders = m.hashHolders(of.why, held, after.hash())
 		holds = after.holders
-		if before != nil && joins(held, holds) {
-			m.nextFence()
-			after.fence = m.lastFence
-		}
 	}
-	for i := range held {
-		if !slices.ContainsFunc(holds, held[i].is) {
-			h := before.holder(&held[i])
-			m.noteLoss(of.held(&held[i]), &h, next != nil && after == nil)
-		}
+	kept := stayed(held, holds, func(h *hashHolder) { left = append(left, *h) })
+	if before != nil && joins(holds, kept) {
+		m.nextFence()
+		after.fence = m.lastFence
 	}
-	for i := range holds {
-		if !slices.ContainsFunc(held, holds[i].is) {
-			h := after.holder(&holds[i])
-			h.Fence = after.fence
-			m.noteGrant(of.held(&holds[i]), &h)
-		}
+	for i := range left {
+		h := before.holder(&left[i])
+		m.noteLoss(of.held(&left[i]), &h, next != nil && after == nil)
+	}
+	for i := kept; i < len(holds); i++ {
+		h := after.holder(&holds[i])
+		h.Fence = after.fence
+		m.noteGrant(of.held(&holds[i]), &h)
 	}
 }
 
-// joins reports whether a lock has a new holder who shares it with nobody, or new holders alone: its key may have been
-// there all the time. Those who are new stand behind all others.
-func joins(held, holds []hashHolder) bool {
-	for i := len(holds) - 1; i >= 0; i-- {
-		h := &holds[i]
-		if len(held) > 0 && h.is(held[len(held)-1]) || slices.ContainsFunc(held, h.is) {
-			return false
-		}
-		if !h.shared {
-			return true
+// stayed counts the holders who have stayed, which come first in holds and in their old order, and visits the others.
+func stayed(held, holds []hashHolder, left func(h *hashHolder)) (kept int) {
+	for i := range held {
+		if kept < len(holds) && holds[kept].token == held[i].token {
+			kept++
+		} else {
+			left(&held[i])
 		}
 	}
-	return len(holds) > 0
+	return kept
+}
+
+// joins reports whether a lock has a new holder who shares it with nobody, or new holders alone: its key may have been
+// there all the time. Of its holders, those who have stayed come first.
+func joins(holds []hashHolder, stayed int) bool {
+	shared := func(h hashHolder) bool { return h.shared }
+	news := holds[stayed:]
+	return len(news) > 0 && (stayed == 0 || !slices.ContainsFunc(news, shared))
 }
 
 func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }
@@ -166,36 +168,47 @@ func (of lockName) held(h *hashHolder) lockName {
 	return of
 }
 
-// hashHolders are those who hold a lock that others have held: whom a hash counts.
+// hashHolders are those who hold a lock that others have held, whom a hash counts: those who stay, in their order, and
+// then those who are new.
 func (m *Machine) hashHolders(why *cause, held []hashHolder, h *value.Hash) []hashHolder {
 	m.spend(value.FarWork * int64(1+len(held)))
 	if sameHolders(held, h) {
 		return held
 	}
 	holds := make([]hashHolder, 0, min(len(held)+1, hashHoldersMax))
-	for _, one := range held {
-		m.spend(h.FindWork(one.token))
-		if _, there := h.Get(one.token); there {
-			holds = append(holds, one)
+	if h.Len() > 2*hashHoldersMax { // most of it is something else
+		for _, one := range held {
+			m.spend(h.FindWork(one.token))
+			if _, there := h.Get(one.token); there {
+				holds = append(holds, one)
+			}
 		}
-	}
-	n := h.Len()
-	if n > 2*hashHoldersMax { // most of it is something else
 		return holds
 	}
-	m.spend(value.CompareWork * int64(n*(8+len(held))))
+	m.spend(2 * value.FarWork * int64(h.Len()+len(held)))
+	places := make(map[string]int, len(held))
+	for i := range held {
+		places[held[i].token] = i
+	}
+	var stays [hashHoldersMax]bool
+	next := hashHolder{sinceTick: m.now, sinceMs: m.wallUs / 1000, client: clientHash(why.client)}
+	var fresh []hashHolder
 	_, moded := h.Get(hashMode)
-	for i := 0; i < n && len(holds) < hashHoldersMax; i++ {
-		name, _ := h.At(i)
-		next := hashHolder{
-			token: name, sinceTick: m.now, sinceMs: m.wallUs / 1000, client: clientHash(why.client),
-			shared: moded && !strings.HasSuffix(name, hashWrite),
-		}
-		if namesHolder(name) && !slices.ContainsFunc(holds, next.is) {
-			holds = append(holds, next)
+	for i := range h.Len() {
+		next.token, _ = h.At(i)
+		if place, known := places[next.token]; known {
+			stays[place] = true
+		} else if namesHolder(next.token) {
+			next.shared = moded && !strings.HasSuffix(next.token, hashWrite)
+			fresh = append(fresh, next)
 		}
 	}
-	return holds
+	for i := range held {
+		if stays[i] {
+			holds = append(holds, held[i])
+		}
+	}
+	return append(holds, fresh[:min(len(fresh), hashHoldersMax-len(holds))]...)
 }
 
 // sameHolders reports whether a small hash counts those who have held it, and nobody else.

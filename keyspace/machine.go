@@ -7,8 +7,9 @@ import (
 	"lockd/resp/acl"
 )
 
-// sweepMax bounds the leases that one entry ends before it runs its requests. The rest stay due:
-// NextDeadline reports them, and the leader proposes another tick at once.
+// sweepMax bounds what one entry ends before it runs its requests: as many leases, each of which counts for what it
+// tells of, as a lock may have a thousand holders; and as many keys of waits. One more than that is still ended. The
+// rest stay due: NextDeadline reports them, and the leader proposes another tick at once.
 const sweepMax = 1000
 
 // Machine is the replicated state and the commands on it. It implements
@@ -236,16 +237,25 @@ func (m *Machine) sweepEnds(at resp.Stamp) bool {
 		leased, waited = leased && l.tick < m.tick, waited && end.tick < m.tick
 		switch {
 		case leased && (!waited || l.tick <= end.tick):
+			before := len(m.messages)
 			m.expireLock(at, db, l.of)
-			leases++
+			leases += max(1, eventsIn(m.messages[before:]))
 		case waited:
+			waits += len(end.of.keys)
 			m.timeOut(at, end.of)
-			waits++
 		default:
 			return true
 		}
 	}
 	return false
+}
+
+// eventsIn counts messages about locks.
+func eventsIn(messages []resp.Message) (n int) {
+	for i := range messages {
+		n += resp.One(messages[i].Kind == resp.MessageLock)
+	}
+	return n
 }
 
 func (m *Machine) nextLease() (db int, first lease, ok bool) {

@@ -33,7 +33,7 @@ const (
 	publishWork = 4 << 10
 	compileWork = 1 << 20 // compiling a script
 	sourceWork  = 8 << 10 // and each byte of its source
-	eventWork   = 1024    // noting what becomes of a lock, beside its bytes
+	eventWork   = 8 << 10 // noting what becomes of a lock, beside its bytes
 	limitWork   = 2 << 20 // a script that meets a limit: the next one needs a new state of Lua
 	stepWork    = 512     // a step of a script, 100 ns at most (see settings.stepWork)
 	calledSteps = 40      // of the fifty steps of a call in a script, those that stand for the command

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lockd/keyspace/history"
 	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/luavm"
@@ -26,6 +27,7 @@ type worstSize struct {
 	names     int // arguments of one command
 	text      int // bytes of a long string
 	waiters   int
+	line      int // who wait for one lock
 	events    int // of a lock
 	libraries int
 	sources   int
@@ -33,12 +35,14 @@ type worstSize struct {
 }
 
 var (
-	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, events: 200, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, events: 100_000, libraries: 500, sources: 40, functions: 990}
+	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, line: 60, events: 200, libraries: 3, sources: 3, functions: 40}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: lockWaitersMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
-// finds. least is how much of one of them it must count for, in elements or bytes.
+// finds. least is how much of one of them it must count for, in elements or bytes. A line may have
+// more commands, between semicolons: a transaction or a script repeats all of them, as where the first
+// one is of no more use before the last has put back what it found.
 type worstCase struct {
 	needs, line string
 	least       int
@@ -61,6 +65,27 @@ var keyed = map[string]string{
 	"locks|info": "", "locks|history": "", "locks|why": "t", "locks|force": "REASON r",
 	"hlen": "", "llen": "", "scard": "", "zcard": "", "xlen": "", "lpushx": "v", "rpushx": "v", "lindex": "0",
 	"object|encoding": "", "object|freq": "", "object|idletime": "", "object|refcount": "", "memory|usage": "",
+}
+
+// locksInTurn have locks change their holders, or their keys, again and again.
+var locksInTurn = map[string][]worstCase{
+	"pexpire": {{"hashlock", "PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}, {"held", "PEXPIRE R 90000 ; PEXPIRE R 90001", value.LockHoldersMax}},
+	"persist": {{"hashlock", "PERSIST HL ; PEXPIRE HL 90000", hashHoldersMax}, {"held", "PERSIST R ; PEXPIRE R 90000", value.LockHoldersMax}},
+	"hset":    {{"hashlock", "HSET HL more{unique} 1", hashHoldersMax}, {"hashlock", "HSET HL mode read ; HDEL HL mode", hashHoldersMax}},
+	"hincrby": {{"hashlock", "HINCRBY HL {holder} 1 ; PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}},
+	"hdel":    {{"hashlock", "HDEL HL {holder} ; HSET HL {holder} 1", hashHoldersMax}},
+	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", hashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", value.LockHoldersMax * eventWork}},
+	"copy":    {{"hashlock", "COPY HL HM REPLACE", hashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", value.LockHoldersMax * eventWork}},
+	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", hashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", value.LockHoldersMax * eventWork}},
+	"set":     {{"held", "COPY R M REPLACE ; SET M v", value.LockHoldersMax * eventWork}},
+	"del":     {{"hashlock", "DEL HL", hashHoldersMax * eventWork}, {"held", "DEL R", value.LockHoldersMax * eventWork}},
+	"unlock":  {{"held", "UNLOCK R t7 ; LOCK R t7 PX 5000 SHARED", value.LockHoldersMax}},
+	"locks|force": {
+		{"hashlock", "LOCKS FORCE HL TOKEN {holder} REASON r ; HSET HL {holder} 1", hashHoldersMax},
+		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", value.LockHoldersMax * eventWork},
+	},
+	"rpush":    {{"waited", "RPUSH w {names:e}", 1}},
+	"flushall": {{"held", "FLUSHALL", 1}, {"waited", "FLUSHALL", 1}}, "swapdb": {{"held", "SWAPDB 0 1", 1}},
 }
 
 // worstCases has the others, and the worst of the above where it is not the key.
@@ -147,9 +172,16 @@ func worstCases(z worstSize) map[string][]worstCase {
 		{"stuck", "(ask) LOCK own t PX 5000 WAIT 60000 OWNER a", value.FindWork * deadlockEdgesMax},
 	}
 	cases["(close)"] = []worstCase{{"waiters", "(close)", 1}}
+	for name, list := range locksInTurn {
+		for _, c := range list {
+			cases[name] = append(cases[name], c)
+		}
+	}
 	for name, rest := range keyed {
-		line := strings.ReplaceAll(name, "|", " ") + " {big} " + rest
-		cases[name] = append(cases[name], worstCase{"", line, big})
+		for _, of := range []worstCase{{"", " {big} ", big}, {"hashlock", " HL ", 1}, {"held", " R ", 1}, {"line", " door ", 1}, {"waited", " w ", 1}} {
+			line := strings.ReplaceAll(name, "|", " ") + of.line + rest
+			cases[name] = append(cases[name], worstCase{of.needs, line, of.least})
+		}
 	}
 	for _, name := range cheap {
 		cases[name] = append(cases[name], worstCase{"session", cheapLine(name), 1})
@@ -322,7 +354,11 @@ func (s *worstStage) provide(need string) {
 		}
 	case "line", "lines":
 		s.send(resp.BlockOpening("", 0))
-		for i := range z.waiters {
+		waiters := z.line
+		if need == "lines" {
+			waiters = z.waiters
+		}
+		for i := range waiters {
 			door := "door"
 			if need == "lines" {
 				door += strconv.Itoa(i)
@@ -355,6 +391,21 @@ func (s *worstStage) provide(need string) {
 			lock := resp.Args{"LOCK", "r" + strconv.Itoa(i), "b", "PX", "5000", "WAIT", "60000", "OWNER", "b"}
 			s.send(asking(1, uint64(i+1), 0, lock))
 		}
+	case "hashlock":
+		hold := "for i = 1, 64 do redis.call('hset', 'HL', ARGV[i], 1) if i == 1 then redis.call('pexpire', 'HL', 100000) end end return 1"
+		args := []string{"EVAL", hold, "0"}
+		for i := range hashHoldersMax {
+			args = append(args, tokenOf(i))
+		}
+		s.do(args...)
+		if e, _ := s.m.dbs[0].keys.get("HL"); len(e.hashLock().holders) != hashHoldersMax {
+			s.Fatalf("%d hold the lock", len(e.hashLock().holders))
+		}
+	case "waited": // all wait for keys that one name ends
+		s.send(resp.BlockOpening("", 0))
+		for i := range z.waiters {
+			s.send(asking(1, uint64(i+1), 0, resp.Args{"BLPOP", "w", "0"}))
+		}
 	case "held":
 		for i := range value.LockHoldersMax {
 			s.do("LOCK", "R", "t"+strconv.Itoa(i), "PX", strconv.Itoa(100_000+i), "SHARED")
@@ -364,6 +415,7 @@ func (s *worstStage) provide(need string) {
 			s.do("SET", "k"+strconv.Itoa(i), "token"+strconv.Itoa(i), "NX", "PX", "100000")
 		}
 	case "events":
+		s.do("CONFIG", "SET", "lock-history-max-events", strconv.Itoa(z.events))
 		for i := range z.events / 2 {
 			s.do("LOCK", "E", "token"+strconv.Itoa(i), "PX", "100000", "OWNER", "o", "NOTE", "n")
 			s.do("UNLOCK", "E", "token"+strconv.Itoa(i))
@@ -445,6 +497,8 @@ func (s *worstStage) args(line string, i int) resp.Args {
 			one = strconv.Itoa(2 * s.z.elements)
 		case "most":
 			one = strconv.Itoa(s.z.elements - 1)
+		case "holder":
+			one = tokenOf(7)
 		case "unique":
 			one = strconv.Itoa(i + 1)
 		case "source":
@@ -483,11 +537,19 @@ const (
 	worstScript     = "script"
 )
 
+// calls are the commands of a line.
+func (s *worstStage) calls(line string, i int) (list []resp.Args) {
+	for _, one := range strings.Split(line, ";") {
+		list = append(list, s.args(one, i))
+	}
+	return list
+}
+
 // request asks for a case alone, again and again in a transaction, or in a script, which
 // calls it until a limit stops it.
 func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool) {
-	args := s.args(c.line, 0)
-	switch args[0] {
+	calls := s.calls(c.line, 0)
+	switch args := calls[0]; args[0] {
 	case "(ask)":
 		return asking(1, worstNumber, 0, args[1:]), how == worstAlone
 	case "(close)":
@@ -495,45 +557,68 @@ func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool
 	}
 	switch how {
 	case worstMulti:
-		bytes, most := 0, worstMultiCmds
-		if s.z == worstGate {
-			most = 3
+		req.Multi, req.Cmds = true, s.repeated(c.line, calls)
+		return req, len(req.Cmds) > 1
+	case worstScript:
+		call, ok := s.script(c.line, calls)
+		if !ok {
+			return req, false
 		}
-		for i := 0; i < most; i++ {
-			if strings.ContainsAny(c.line, "{") {
-				args = s.args(c.line, i)
-			}
+		calls = []resp.Args{call}
+	}
+	for _, args := range calls {
+		req.Cmds = append(req.Cmds, resp.Cmd{Args: args})
+	}
+	return req, true
+}
+
+// repeated calls commands as often as a transaction may.
+func (s *worstStage) repeated(line string, calls []resp.Args) (cmds []resp.Cmd) {
+	bytes, most := 0, worstMultiCmds
+	if s.z == worstGate {
+		most = 3
+	}
+	for i := 0; len(cmds) < most; i++ {
+		if strings.ContainsAny(line, "{") {
+			calls = s.calls(line, i)
+		}
+		for _, args := range calls {
 			for _, a := range args {
 				bytes += len(a) + 8
 			}
 			if bytes > worstMultiBytes {
-				break
+				return cmds
 			}
-			req.Cmds = append(req.Cmds, resp.Cmd{Args: args})
+			cmds = append(cmds, resp.Cmd{Args: args})
 		}
-		req.Multi = true
-		return req, len(req.Cmds) > 1
-	case worstScript:
+	}
+	return cmds
+}
+
+// script is one that calls commands until a limit stops it, if scripts may call them.
+func (s *worstStage) script(line string, calls []resp.Args) (eval resp.Args, ok bool) {
+	if strings.Contains(line, "{npairs}") || strings.Contains(line, "{nnames}") {
+		return nil, false
+	}
+	loops, body := "1e9", ""
+	if s.z == worstGate {
+		loops = "3"
+	}
+	var argv resp.Args
+	for _, args := range calls {
 		row, fail := table.Find(args)
 		if row == nil {
-			s.Errorf("%s: %s", c.line, fail.Str)
-			return req, false
+			s.Errorf("%s: %s", line, fail.Str)
+			return nil, false
 		}
 		if row.Flags&(resp.NoScript) != 0 {
-			return req, false
+			return nil, false
 		}
 		args = args[:min(len(args), 7000)]
-		if strings.Contains(c.line, "{npairs}") || strings.Contains(c.line, "{nnames}") {
-			return req, false
-		}
-		loops := "1e9"
-		if s.z == worstGate {
-			loops = "3"
-		}
-		args = append(resp.Args{"EVAL", "for i = 1, " + loops + " do redis.pcall(unpack(ARGV)) end", "0"}, args...)
+		body += fmt.Sprintf(" redis.pcall(unpack(ARGV, %d, %d))", len(argv)+1, len(argv)+len(args))
+		argv = append(argv, args...)
 	}
-	req.Cmds = []resp.Cmd{{Args: args}}
-	return req, true
+	return append(resp.Args{"EVAL", "for i = 1, " + loops + " do" + body + " end", "0"}, argv...), true
 }
 
 // delay runs a case, and gives the time for which every other client waits.
@@ -544,7 +629,7 @@ func (c worstCase) delay(t testing.TB, z worstSize, stages map[string]*worstStag
 	}
 	delete(stages, c.needs)
 	req, ok := s.request(c, how)
-	row, _ := table.Find(s.args(c.line, 0))
+	row, _ := table.Find(s.calls(c.line, 0)[0])
 	if row != nil && row.Flags&resp.ReadOnly != 0 || !ok {
 		stages[c.needs] = s // it stays as it is
 	}

@@ -112,8 +112,13 @@ func (l *Lock) Clone() Aggregate { return l }
 // Size is Aggregate.Size, in bytes.
 func (l *Lock) Size() int64 { return lockOverheadBytes + l.bytes }
 
-// Len is the number of holders.
-func (l *Lock) Len() int { return len(l.holders) }
+// Len is the number of holders; nil has none.
+func (l *Lock) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.holders)
+}
 
 // SeekWork is the work of looking for a holder, or of changing one.
 func (l *Lock) SeekWork() int64 { return FarWork * int64(1+len(l.holders)) }
@@ -150,6 +155,25 @@ func (l *Lock) Each(visit func(h *Holder) bool) {
 	for _, h := range l.holders {
 		if !visit(h) {
 			return
+		}
+	}
+}
+
+// Missing visits the holders that another lock does not have, in the order of their fences. Either lock may be nil.
+func (l *Lock) Missing(in *Lock, visit func(h *Holder)) {
+	if l == nil {
+		return
+	}
+	var others []*Holder
+	if in != nil {
+		others = in.holders
+	}
+	for _, h := range l.holders {
+		for len(others) > 0 && others[0].Fence < h.Fence {
+			others = others[1:]
+		}
+		if len(others) == 0 || others[0].Fence != h.Fence {
+			visit(h)
 		}
 	}
 }
