@@ -296,7 +296,8 @@ type Machine interface {
 
 // Publisher hands messages to the clients of this node. It never blocks.
 type Publisher interface {
-	// Publish delivers messages, in order. Called from the goroutine that applies.
+	// Publish takes messages, in order, and may deliver them later: they do not change any more. Called from the
+	// goroutine that applies.
 	Publish(msgs []resp.Message)
 	// DropSubscribers closes every subscribed connection of this node, so that its
 	// client subscribes again and looks again: messages may have been missed. Clients

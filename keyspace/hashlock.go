@@ -153,9 +153,9 @@ func stayed(held, holds []hashHolder, left func(h *hashHolder)) (kept int) {
 // joins reports whether a lock has a new holder who shares it with nobody, or new holders alone: its key may have been
 // there all the time. Of its holders, those who have stayed come first.
 func joins(holds []hashHolder, stayed int) bool {
-	shared := func(h hashHolder) bool { return h.shared }
+	alone := func(h hashHolder) bool { return !h.shared }
 	news := holds[stayed:]
-	return len(news) > 0 && (stayed == 0 || !slices.ContainsFunc(news, shared))
+	return len(news) > 0 && (stayed == 0 || slices.ContainsFunc(news, alone))
 }
 
 func (h *hashHolder) is(other hashHolder) bool { return h.token == other.token }

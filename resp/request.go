@@ -218,7 +218,7 @@ type Message struct {
 
 	Block *BlockEnd // MessageBlock
 
-	Event []byte // MessageLock, MessageHeld: it may be read as long as the message is being delivered
+	Event []byte // MessageLock, MessageHeld: it does not change
 	Form  LockForm
 }
 

@@ -83,21 +83,55 @@ func (c *loopConn) Read(b []byte) (int, error) {
 
 func (c *loopConn) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkPublish: what the goroutine that applies pays for one message.
+// BenchmarkPublish is PUBLISH over a loopback socket, to a subscriber that reads, beside clients with patterns. One
+// operation is one message, from the command to the subscriber.
 func BenchmarkPublish(b *testing.B) {
-	msgs := []resp.Message{{Channel: "__keyevent@0__:set", Payload: "lock:42"}}
+	for _, patterns := range []int{0, 100, 1000} {
+		b.Run(fmt.Sprintf("patterns=%d", patterns), func(b *testing.B) {
+			_, _, addr := startServer(b, nil)
+			sub, pub := dial(b, addr), dial(b, addr)
+			sub.send("SUBSCRIBE lock:42\r\n")
+			sub.want("*3\r\n$9\r\nsubscribe\r\n$7\r\nlock:42\r\n:1\r\n")
+			if patterns > 0 {
+				words := []string{"PSUBSCRIBE"}
+				for i := range patterns {
+					words = append(words, fmt.Sprintf("other:%d:*", i))
+				}
+				c := dial(b, addr)
+				go io.Copy(io.Discard, c.conn)
+				c.send(string(resp.AppendCommand(nil, words...)))
+			}
+			msg := resp.AppendCommand(nil, "PUBLISH", "lock:42", "8d7f0e6b")
+			b.ReportAllocs()
+			for b.Loop() {
+				pub.send(string(msg))
+				pub.want(":1\r\n")
+				sub.want("*3\r\n$7\r\nmessage\r\n$7\r\nlock:42\r\n$8\r\n8d7f0e6b\r\n")
+			}
+		})
+	}
+}
+
+// BenchmarkApplyMessages is what the goroutine that applies pays for messages, of which most are nobody's.
+func BenchmarkApplyMessages(b *testing.B) {
+	const messages = 1000
 	for _, patterns := range []int{0, 100} {
 		b.Run(fmt.Sprintf("patterns=%d", patterns), func(b *testing.B) {
 			srv := New(Config{Backend: newFake(), Log: slog.New(slog.DiscardHandler)})
 			s := srv.newSession(&scriptConn{})
+			srv.hub.enter(s)
 			for i := range patterns {
 				srv.hub.addPattern(fmt.Sprintf("other:%d:*", i), s)
-				srv.hub.enter(s)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
+				msgs := make([]resp.Message, messages)
+				for i := range msgs {
+					msgs[i] = resp.Message{Channel: "__keyevent@0__:set", Payload: "lock:42"}
+				}
 				srv.hub.Publish(msgs)
 			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
 		})
 	}
 }

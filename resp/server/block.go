@@ -19,9 +19,10 @@ type parked struct {
 
 	// How the session answers, which does not change while it is parked. A client with pushes, or one that may get its
 	// first from this command, is answered through the outbox: what is pushed about the command comes behind its reply.
-	pushes bool
-	silent bool
-	proto  int
+	pushes     bool
+	subscribes bool
+	silent     bool
+	proto      int
 
 	fate atomic.Int32 // whether the client gets the reply; decided once
 }
@@ -45,7 +46,8 @@ func (s *session) park(c *command, args resp.Args) {
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
 	p := &parked{
 		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
-		pushes: s.parksForLock(cmd) || s.pushing, silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
+		pushes: s.parksForLock(cmd) || s.pushing, subscribes: s.subscribed(),
+		silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)
 	s.parked.Store(p)
@@ -57,6 +59,7 @@ func (s *session) park(c *command, args resp.Args) {
 	stop()
 	s.parked.Store(nil)
 	close(p.done)
+	s.settle() // the reply may be on its way
 	if !p.delivers() {
 		s.closing = true // the client is gone
 		return
@@ -94,14 +97,14 @@ func (p *parked) sendPending() {
 // Hold implements resp.Waiter.
 func (p *parked) Hold() {
 	if p.pushes {
-		p.of.out.Hold()
+		p.of.srv.hub.holdPushes(p.of, p.subscribes)
 	}
 }
 
 // Release implements resp.Waiter.
 func (p *parked) Release() {
 	if p.pushes {
-		p.of.out.Resume(nil)
+		p.of.srv.hub.resumePushes(p.of, nil, p.subscribes)
 	}
 }
 
@@ -119,7 +122,7 @@ func (p *parked) Served(r resp.Reply) bool {
 		if !p.silent {
 			form = r.AppendTo(nil, p.proto)
 		}
-		p.of.out.Resume(form)
+		p.of.srv.hub.resumePushes(p.of, form, p.subscribes)
 		p.of.srv.stats.OutputBytes.Add(int64(len(form)))
 	}
 	return p.fate.Load() != fateLost

@@ -243,6 +243,7 @@ func (s *session) runData(req resp.Request) resp.Result {
 	}
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
+	s.settle()
 	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	return res

@@ -90,7 +90,7 @@ var (
 	channelKind = &kind{at: 0, word: "subscribe", leaveWord: "unsubscribe", nameMax: channelBytesMax,
 		tooLong: "ERR channel name is too long",
 		others:  []int{0, 1},
-		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s); return true },
+		add:     func(h *Hub, name string, s *session) bool { h.channels.add(name, s, h.queue.last()); return true },
 		remove:  func(h *Hub, name string, s *session) { h.channels.remove(name, s) }}
 	patternKind = &kind{at: 1, word: "psubscribe", leaveWord: "punsubscribe", nameMax: patternBytesMax,
 		tooLong: "ERR pattern is too long",
@@ -100,7 +100,7 @@ var (
 	shardKind = &kind{at: 2, word: "ssubscribe", leaveWord: "sunsubscribe", nameMax: channelBytesMax,
 		tooLong: "ERR channel name is too long",
 		others:  []int{2},
-		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s); return true },
+		add:     func(h *Hub, name string, s *session) bool { h.shards.add(name, s, h.queue.last()); return true },
 		remove:  func(h *Hub, name string, s *session) { h.shards.remove(name, s) }}
 	kinds = []*kind{channelKind, patternKind, shardKind}
 )
@@ -182,7 +182,6 @@ func (k *kind) leave(s *session, name string) {
 
 // update brings the hub's view up to date after names were left.
 func (u *subscriptions) update(s *session) {
-	s.srv.hub.sweepPatterns()
 	if u.count() == 0 {
 		s.srv.hub.leave(s)
 	}

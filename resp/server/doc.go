@@ -5,12 +5,13 @@
 //   - Replies stand in the order of the commands, one for each, and nothing stands inside a reply:
 //     a push goes between two of them.
 //   - Only a session writes replies to its socket, through one outbox.
-//   - Publishing never waits for a subscriber; one that is too slow is dropped.
+//   - Publishing waits neither for a subscriber nor for finding out who is one: the goroutine that applies the log adds
+//     to a queue. A subscriber that is too slow is dropped.
 //   - Nothing a client sends is believed before the guard has measured it (package wire): every
 //     length, count and total has a named limit (limits.go).
 //   - The wall clock is read in one place (config.go).
-//   - Locks are taken in the order Hub.mu, Server.mu, the Outbox's, and never held over a call of
-//     the Backend or a write to a socket.
+//   - Locks are taken in the order Hub.mu, that of its queue, Server.mu, the Outbox's, and never held over a call
+//     of the Backend or a write to a socket.
 //
 // Its files, from top to bottom:
 //
@@ -36,8 +37,10 @@
 //	sightings.go      what sessions do with locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	rights.go         what the session's user may do, and was denied; users as they change
-//	hub.go            who is subscribed to what; messages and pushes
+//	deliver.go        messages on their way: to whom they go, and how patterns are matched
+//	hub.go            who is subscribed to what; pushes
 //	holders.go        locks that clients have taken, and pushes about them
+//	queue.go          the queue of messages for subscribers
 //	settings.go       settings, the cluster's and the node's own
 //	reply.go          replies on their way to the outbox
 //	session.go        what a session is, and who may touch what of it; all that there are
@@ -50,7 +53,8 @@
 // and this:
 //
 //	holders.go -> hub.go         a push about a lock goes the way of a message
-//	hub.go -> rights.go          users have changed
+//	hub.go -> deliver.go         the queue has something to hand out
+//	deliver.go -> rights.go      users have changed
 //	rights.go -> conn_client.go  the client that was denied something
 //
 // Below are packages that know no session:

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,21 +14,23 @@ import (
 
 // Hub hands messages to the subscribers of this node, changes of keys to its clients that track,
 // losses of locks to those that held them, and settings to its server. The goroutine that applies the
-// log calls Publish, so Publish does bounded work and waits for nobody: it appends a message to the
-// outboxes of its receivers, and drops a receiver that has too much waiting.
+// log calls Publish, so Publish does bounded work and waits for nobody: what is for subscribers goes into
+// a queue (deliveries), from which another goroutine appends it to the outboxes of its receivers. A receiver
+// that has too much waiting is dropped.
 type Hub struct {
 	settings    settings
 	tracking    *track.Table // guarded by mu, but for InUse
 	holders     holders      // likewise
 	subscribers atomic.Int64 // subscribed sessions: Publish reads it first
+	queue       *deliveries
+	matching    matching
 
 	mu       sync.Mutex
 	users    userNews
 	channels topics
 	shards   topics
-	patterns []*pattern          // in the order in which they came
-	byGlob   map[string]*pattern // the same by text
-	members  map[*session]struct{}
+	patterns
+	members  subscribers // who is subscribed to anything
 	monitors map[*session]struct{}
 	watched  atomic.Bool // there are monitors
 
@@ -36,13 +39,21 @@ type Hub struct {
 }
 
 // topics are the sessions subscribed to each name.
-type topics map[string]map[*session]struct{}
+type topics map[string]subscribers
+
+// subscribers are sessions, each with the number of the last parcel that had been published when it subscribed: what
+// was published before is not for it.
+type subscribers map[*session]uint64
 
 type pattern struct {
-	glob string
-	head string // what every matching channel begins with: it rules most patterns out
-	rest string // of the pattern, behind the head
-	subs map[*session]struct{}
+	number uint64 // patterns are in the order in which they came
+	glob   string
+	head   string // what every matching channel begins with: by it candidates are found
+	rest   string // of the pattern, behind the head
+	subs   subscribers
+
+	run   uint64 // see matching
+	steps int
 }
 
 func newPattern(glob string) *pattern {
@@ -51,41 +62,69 @@ func newPattern(glob string) *pattern {
 		head = glob[:i]
 	}
 	head = head[:min(len(head), patternHeadMax)]
-	return &pattern{glob: glob, head: head, rest: glob[len(head):], subs: map[*session]struct{}{}}
+	return &pattern{glob: glob, head: head, rest: glob[len(head):], subs: subscribers{}}
+}
+
+// patterns are those of all clients.
+type patterns struct {
+	byGlob map[string]*pattern
+	byHead map[string][]*pattern   // each in the order of numbers
+	lens   [patternHeadMax + 1]int // how many heads there are of each length
+	last   uint64
+}
+
+func (l *patterns) add(p *pattern) {
+	l.last++
+	p.number = l.last
+	l.byGlob[p.glob] = p
+	if len(l.byHead[p.head]) == 0 {
+		l.lens[len(p.head)]++
+	}
+	l.byHead[p.head] = append(l.byHead[p.head], p)
+}
+
+func (l *patterns) remove(p *pattern) {
+	delete(l.byGlob, p.glob)
+	list := l.byHead[p.head]
+	at, _ := slices.BinarySearchFunc(list, p, comparePatterns)
+	if list = slices.Delete(list, at, at+1); len(list) > 0 {
+		l.byHead[p.head] = list
+		return
+	}
+	delete(l.byHead, p.head)
+	l.lens[len(p.head)]--
+}
+
+func comparePatterns(p, q *pattern) int { return cmp.Compare(p.number, q.number) }
+
+// candidates are the patterns whose heads a channel begins with, in the order in which they came.
+func (l *patterns) candidates(channel string) (list []*pattern) {
+	heads := 0
+	for n := range min(len(l.lens), len(channel)+1) {
+		if l.lens[n] == 0 {
+			continue
+		}
+		if with := l.byHead[channel[:n]]; len(with) > 0 {
+			list = append(list, with...)
+			heads++
+		}
+	}
+	if heads > 1 {
+		slices.SortFunc(list, comparePatterns)
+	}
+	return list
 }
 
 // NewHub makes a hub. It may receive settings and messages before there is a
 // server to serve it.
 func NewHub() *Hub {
-	h := &Hub{channels: topics{}, shards: topics{}, byGlob: map[string]*pattern{}, members: map[*session]struct{}{},
-		monitors: map[*session]struct{}{}, holders: newHolders(), users: userNews{rules: map[string]string{}}}
+	h := &Hub{channels: topics{}, shards: topics{}, members: subscribers{}, monitors: map[*session]struct{}{},
+		patterns: patterns{byGlob: map[string]*pattern{}, byHead: map[string][]*pattern{}},
+		holders:  newHolders(), users: userNews{rules: map[string]string{}}}
+	h.queue = newDeliveries(h.handOut)
 	h.settings.setDefaults()
 	h.tracking = track.NewTable(h.settings.trackedKeysMax.Load)
 	return h
-}
-
-// Publish delivers messages, in order; what has become of locks to their holders behind all else.
-func (h *Hub) Publish(msgs []resp.Message) {
-	anybody, locks := h.subscribers.Load() > 0, false
-	for i := range msgs {
-		m := &msgs[i]
-		locks = locks || m.Form != nil
-		switch {
-		case m.Kind == resp.MessageConfig:
-			h.settings.apply(m.Channel, m.Payload)
-		case m.Kind == resp.MessageUser || m.Kind == resp.MessageUsers:
-			h.publishUsers(m)
-		case m.Kind == resp.MessageChanges:
-			if h.tracking.InUse() {
-				h.publishChanges(m)
-			}
-		case anybody && m.Kind != resp.MessageHeld:
-			h.deliver(m)
-		}
-	}
-	if locks && h.holders.inUse.Load() > 0 {
-		h.publishLocks(msgs)
-	}
 }
 
 // Listening reports whether there are subscribers, or clients that track keys.
@@ -99,8 +138,16 @@ func (h *Hub) DropSubscribers(why string) {
 	defer h.mu.Unlock()
 	h.tracking.Missed()
 	h.holders.checkAll()
-	for s := range h.members {
-		h.drop(s, why)
+	h.queue.skip()
+	h.dropMembers(h.queue.last()+1, why)
+}
+
+// dropMembers drops all who subscribed before a parcel was added. mu is held.
+func (h *Hub) dropMembers(number uint64, why string) {
+	for s, since := range h.members {
+		if since < number {
+			h.drop(s, why)
+		}
 	}
 }
 
@@ -129,90 +176,6 @@ func (h *Hub) publishChanges(m *resp.Message) {
 	h.tracking.Publish(m)
 }
 
-func (h *Hub) deliver(m *resp.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d := delivery{hub: h, lim: h.settings.pushLimit()}
-	if m.Kind == resp.MessageShard {
-		d.to(h.shards[m.Channel], "smessage", m.Channel, m.Payload)
-		return
-	}
-	if m.Kind == resp.MessageLock {
-		m = &resp.Message{Kind: m.Kind, Channel: m.Form.Channel(m.Event), Event: m.Event, Form: m.Form}
-	}
-	if subs := h.channels[m.Channel]; len(subs) > 0 {
-		d.to(subs, "message", m.Channel, payload(m))
-	}
-	h.match(m.Channel, func(p *pattern, inTime bool) {
-		if inTime {
-			d.to(p.subs, "pmessage", p.glob, m.Channel, payload(m))
-		} else {
-			d.refuse(p)
-		}
-	})
-}
-
-// payload is that of a message. What has become of a lock is put into words by its first receiver.
-func payload(m *resp.Message) string {
-	if m.Form != nil {
-		m.Payload, m.Form = m.Form.Payload(m.Event), nil
-	}
-	return m.Payload
-}
-
-// match calls found with each pattern that matches a channel, and with each that takes too long to
-// match: inTime is false for those. It takes a millisecond at most.
-func (h *Hub) match(channel string, found func(p *pattern, inTime bool)) {
-	left := globStepsPerMessageMax
-	for _, p := range h.patterns {
-		left -= globStepsPerPattern
-		name, ok := strings.CutPrefix(channel, p.head)
-		if !ok {
-			continue
-		}
-		steps := min(left, globStepsMax)
-		before := steps
-		match := resp.Glob(p.rest, name, &steps)
-		left -= before - max(steps, 0)
-		if match || steps < 0 {
-			found(p, steps >= 0)
-		}
-	}
-}
-
-// delivery sends one message to sessions.
-type delivery struct {
-	hub *Hub
-	lim wire.PushLimit
-}
-
-// to sends the words to sessions. It encodes them once for each protocol.
-func (d *delivery) to(subs map[*session]struct{}, words ...string) {
-	if len(subs) == 0 {
-		return
-	}
-	var forms [2][]byte
-	for s := range subs {
-		if s.dropped {
-			continue
-		}
-		proto := int(s.proto.Load())
-		form := &forms[proto-2]
-		if *form == nil {
-			*form = pushOf(words...).AppendTo(nil, proto)
-		}
-		d.hub.send(s, *form, d.lim)
-	}
-}
-
-// refuse drops the subscribers of a pattern that takes too long to match. They may have missed
-// this message, and a client must never miss one without noticing.
-func (d *delivery) refuse(p *pattern) {
-	for s := range p.subs {
-		d.hub.drop(s, "a pattern takes too long to match")
-	}
-}
-
 // delayed is a push that waits until the session that is being answered has its replies.
 type delayed struct {
 	to   *session
@@ -233,11 +196,53 @@ func (h *Hub) push(to *session, form []byte) {
 	}
 }
 
-// send appends a push to the outbox of a session, and drops the session if too much waits there.
-// mu is held.
+// send sends a push to a session: behind the messages that are on their way, if it subscribes. mu is held.
 func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
+	_, subscribes := h.members[to]
+	if (subscribes || to.underway.Load() > 0) && h.joins(parcel{to: to, form: form, bytes: len(form)}) {
+		return
+	}
+	h.sendNow(to, form, lim)
+}
+
+// sendNow appends a push to the outbox of a session, and drops the session if too much waits there.
+// mu is held.
+func (h *Hub) sendNow(to *session, form []byte, lim wire.PushLimit) {
 	if !to.dropped && !to.out.Push(form, lim) {
 		h.drop(to, "its output buffer is full")
+	}
+}
+
+// holdPushes has what is pushed to a session from now on wait for the reply to a command that has waited: behind the messages
+// that are on their way, if it subscribes. The goroutine that applies calls it, without the lock.
+func (h *Hub) holdPushes(to *session, subscribes bool) {
+	if !subscribes || !h.joins(parcel{to: to, turn: turnHold}) {
+		to.out.Hold()
+	}
+}
+
+// resumePushes ends a hold with that reply, or with none. It is called without the lock, by any goroutine.
+func (h *Hub) resumePushes(to *session, form []byte, subscribes bool) {
+	if !subscribes || !h.joins(parcel{to: to, turn: turnResume, form: form, bytes: len(form)}) {
+		to.out.Resume(form)
+	}
+}
+
+// joins adds a parcel for one session if others are on their way, and reports whether it has.
+func (h *Hub) joins(p parcel) bool {
+	p.to.underway.Add(1)
+	if h.queue.join(p) {
+		return true
+	}
+	p.to.underway.Add(-1)
+	return false
+}
+
+// settle waits until what was published before is in the outbox of a session that subscribes: the next reply comes
+// behind that.
+func (s *session) settle() {
+	if s.subscribed() || s.underway.Load() > 0 {
+		s.srv.hub.queue.wait()
 	}
 }
 
@@ -256,38 +261,18 @@ func pushOf(words ...string) resp.Reply {
 	return r
 }
 
-// receivers counts the subscribers that a message to the channel reaches, as
-// PUBLISH answers.
-func (h *Hub) receivers(channel string, shard bool) int64 {
-	if h.subscribers.Load() == 0 {
-		return 0
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if shard {
-		return int64(len(h.shards[channel]))
-	}
-	n := len(h.channels[channel])
-	h.match(channel, func(p *pattern, inTime bool) {
-		if inTime {
-			n += len(p.subs)
-		}
-	})
-	return int64(n)
-}
-
 // errPatternWork answers a pattern that takes too long to match.
 const errPatternWork = "ERR the pattern takes too much work to match"
 
 // The methods below are called with mu held, by the session they are about.
 
-func (t topics) add(name string, s *session) {
+func (t topics) add(name string, s *session, since uint64) {
 	subs := t[name]
 	if subs == nil {
-		subs = map[*session]struct{}{}
+		subs = subscribers{}
 		t[name] = subs
 	}
-	subs[s] = struct{}{}
+	subs[s] = since
 }
 
 func (t topics) remove(name string, s *session) {
@@ -316,39 +301,28 @@ func (t topics) names(matching string) (names []string, ok bool) {
 func (h *Hub) addPattern(text string, s *session) bool {
 	p := h.byGlob[text]
 	if p == nil {
-		if len(h.patterns) >= patternsMax {
+		if len(h.byGlob) >= patternsMax {
 			return false
 		}
 		p = newPattern(text)
-		h.byGlob[text] = p
-		h.patterns = append(h.patterns, p)
+		h.patterns.add(p)
 	}
-	p.subs[s] = struct{}{}
+	p.subs[s] = h.queue.last()
 	return true
 }
 
-// removePattern leaves the pattern in the list, even if nobody subscribes to it now. After one or
-// more calls sweepPatterns has to be called once.
 func (h *Hub) removePattern(text string, s *session) {
-	p := h.byGlob[text]
-	if p == nil {
-		return
-	}
-	if delete(p.subs, s); len(p.subs) == 0 {
-		delete(h.byGlob, text)
-	}
-}
-
-func (h *Hub) sweepPatterns() {
-	if len(h.patterns) > len(h.byGlob) {
-		h.patterns = slices.DeleteFunc(h.patterns, func(p *pattern) bool { return len(p.subs) == 0 })
+	if p := h.byGlob[text]; p != nil {
+		if delete(p.subs, s); len(p.subs) == 0 {
+			h.patterns.remove(p)
+		}
 	}
 }
 
 // enter and leave keep count of the subscribed sessions.
 func (h *Hub) enter(s *session) {
 	if _, in := h.members[s]; !in {
-		h.members[s] = struct{}{}
+		h.members[s] = h.queue.last()
 		h.subscribers.Add(1)
 	}
 }

@@ -23,6 +23,7 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 			t.Fatal("never dropped")
 		}
 		srv.Hub().Publish([]resp.Message{{Channel: "n", Payload: payload}})
+		srv.Hub().queue.wait()
 	}
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 	srv.Hub().Publish([]resp.Message{{Channel: "quick", Payload: "x"}})
@@ -89,6 +90,7 @@ func TestNewsOfLocks(t *testing.T) {
 		for _, key := range keys {
 			srv.Hub().Publish([]resp.Message{{Kind: resp.MessageLock, Event: []byte(key), Form: news}})
 		}
+		srv.Hub().queue.wait()
 	}
 	tell("a", "b")
 	if *news != (countedNews{}) {
@@ -161,6 +163,7 @@ func TestMatchingIsBounded(t *testing.T) {
 				t.Errorf("%d receivers", n)
 			}
 			srv.hub.Publish([]resp.Message{{Channel: channel, Payload: "x"}})
+			srv.hub.queue.wait()
 			if got := srv.stats.SubscribersDropped.Load(); got != tt.dropped {
 				t.Errorf("%d subscribers dropped", got)
 			}

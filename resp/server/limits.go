@@ -38,15 +38,19 @@ const (
 	pushBytesHardDefault    = 32 << 20  // setting client-output-buffer-limit pubsub
 	pushBytesSoftDefault    = 8 << 20
 	pushSoftSecondsDefault  = 60
-	slowlogLenDefault       = 128     // setting slowlog-max-len
-	aclLogLenDefault        = 128     // setting acllog-max-len
-	genpassBitsMax          = 4096    // ACL GENPASS
-	slowlogMicrosDefault    = 10000   // setting slowlog-log-slower-than
-	globStepsMax            = 1 << 14 // comparisons, 3 to 10 ns each, of one pattern with one name
-	globStepsPerMessageMax  = 1 << 17 // of all patterns with the channel of a message
-	globStepsPerPattern     = 4       // what it takes to look at a pattern at all
-	globStepsPerListMax     = 1 << 22 // of one pattern with all channels
-	keepAliveSecondsDefault = 300     // setting tcp-keepalive
+	slowlogLenDefault       = 128       // setting slowlog-max-len
+	aclLogLenDefault        = 128       // setting acllog-max-len
+	genpassBitsMax          = 4096      // ACL GENPASS
+	slowlogMicrosDefault    = 10000     // setting slowlog-log-slower-than
+	globStepsMax            = 1 << 14   // comparisons, 3 to 10 ns each, of one pattern with one name
+	globStepsPerMessageMax  = 1 << 17   // of all patterns with the channel of a message
+	globStepsPerPattern     = 4         // what it takes to look at a pattern at all
+	globStepsPerListMax     = 1 << 22   // of one pattern with all channels
+	globStepsBehindMax      = 1 << 26   // of all patterns since no message waited, some 0.5 s
+	deliveriesMax           = 1 << 19   // messages that wait to be handed to subscribers
+	deliveryBytesMax        = 256 << 20 // their bytes
+	deliveriesAtOnce        = 256       // subscribers that get a message before others may use the hub
+	keepAliveSecondsDefault = 300       // setting tcp-keepalive
 )
 
 // A run is bounded like what is taken of the input at once.

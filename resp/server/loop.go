@@ -80,6 +80,7 @@ func (s *session) handle(args resp.Args) {
 // dispatch passes a command through Redis's gates, in Redis's order (processCommand of
 // server.c), and runs it or puts it where it waits. It returns the command, nil if there is none.
 func (s *session) dispatch(args resp.Args) *command {
+	s.settle()
 	c, fail := s.srv.index.find(args)
 	if c == nil {
 		s.crossProtocol(args[0])

@@ -60,6 +60,7 @@ func (s *session) runPiece() {
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
+	s.settle()
 	s.noteIndex(res)
 	s.noteScripts(req.User, res)
 	n := len(s.run)

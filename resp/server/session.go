@@ -38,9 +38,10 @@ type session struct {
 	track track.Client
 	locks heldLocks
 
-	dropped    bool   // by the hub; guarded by its lock
-	droppedWhy string // likewise
-	seen       phase  // in the janitor's last round; only the janitor uses it
+	dropped    bool         // by the hub; guarded by its lock
+	droppedWhy string       // likewise
+	underway   atomic.Int64 // parcels for this session alone in the queue of deliveries
+	seen       phase        // in the janitor's last round; only the janitor uses it
 
 	untold []func() // lines for the log, which is not written under the hub's lock; the session's goroutine's
 
