@@ -23,12 +23,10 @@ type Discovery struct {
 }
 
 // Discover brings this node, which was opened with Config.Discover, into a cluster: the one that is there, or one
-// that it founds with others. It returns at once if the node has data. It goes on until ctx ends; joining ends as in
+// that it founds with others. A node with data looks once, and returns an error if it is alone with them beside another
+// cluster. Else it goes on until ctx ends; joining ends as in
 // Join, with its errors.
 func (n *Node) Discover(ctx context.Context, password string) error {
-	if !n.members.search.On() {
-		return nil
-	}
 	f := &founding.Finder{
 		Expect: n.cfg.Discover.Expect, Addrs: n.cfg.Discover.Addrs,
 		Self: n.members.identity, Who: n.peers.Who,
@@ -38,7 +36,30 @@ func (n *Node) Discover(ctx context.Context, password string) error {
 			n.log.Warn("this node is in no cluster yet, and serves nobody: it waits "+why, "noAnswer", trouble)
 		},
 	}
+	if !n.members.search.On() {
+		return n.checkFound(f.Look(ctx))
+	}
 	return f.Run(ctx, n.members.search)
+}
+
+// checkFound compares the cluster of a node with data with those of the nodes that it finds. A single node gives way
+// to them: the others of a name must not become two clusters. A member of a larger one leaves that to its majority.
+func (n *Node) checkFound(heard []peer.Identity) error {
+	mine := n.members.identity().Cluster
+	for _, who := range heard {
+		if who.Cluster == "" || mine == "" || who.Cluster == mine {
+			continue
+		}
+		err := fmt.Errorf("this node has data of cluster %s, and node %s, which --discover has found at %s, is of cluster "+
+			"%s: correct --discover, or, if the data of this node are not needed, start it with an empty data folder",
+			mine, who.ID, who.PeerAddr, who.Cluster)
+		if n.single {
+			return err
+		}
+		n.log.Warn("nodes of two clusters answer at --discover", "why", err)
+		break
+	}
+	return nil
 }
 
 // found founds the cluster that all of its members have promised.

@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -427,8 +429,11 @@ const (
 // Join makes this node, which was opened with Config.Join, a member of the cluster that the members at some client
 // addresses belong to: host:port, or tls://host:port. It asks one after the other. It returns when the node has its
 // vote, at once if it has one already. It tries again after failures that may pass, but for JoinMax at most while the
-// node is no member; it returns a refusal.
+// node is no member; it returns a refusal. A node with data is refused if another cluster answers there.
 func (n *Node) Join(ctx context.Context, addrs []string, password string) error {
+	if err := n.checkJoined(ctx, addrs, password); err != nil {
+		return err
+	}
 	var logged loglimit.Limiter
 	since, pause := n.clock.Monotonic(), joinPause
 	for try := 0; ; try++ {
@@ -468,6 +473,48 @@ func (n *Node) Join(ctx context.Context, addrs []string, password string) error 
 	}
 }
 
+// checkJoined compares the cluster of a node with data with that at the addresses that it is to join, where one
+// answers: it goes on in its own, and must not do so silently.
+func (n *Node) checkJoined(ctx context.Context, addrs []string, password string) error {
+	mine := n.members.identity().Cluster
+	for _, through := range addrs {
+		if mine == "" {
+			return nil
+		}
+		if other := n.askCluster(ctx, through, password); other != "" && other != mine {
+			return fmt.Errorf("this node has data of cluster %s, and %s, which it is to join, is of cluster %s: start it "+
+				"without --join, or, if its data are not needed, with an empty data folder", mine, through, other)
+		}
+	}
+	return nil
+}
+
+// askCluster returns the id of the cluster at a client address, or "" if nobody there says it.
+func (n *Node) askCluster(ctx context.Context, addr, password string) string {
+	ctx, cancel := context.WithTimeout(ctx, askClusterMax)
+	defer cancel()
+	info := ""
+	_, _ = n.asking(ctx, addr, password, []string{"INFO", "raft"}, func(line string, in *bufio.Reader) error {
+		size, err := strconv.Atoi(strings.TrimPrefix(line, "$"))
+		if err != nil || size < 0 || size > infoMax {
+			return errors.New(line)
+		}
+		text := make([]byte, size)
+		_, err = io.ReadFull(in, text)
+		info = string(text)
+		return err
+	})
+	_, rest, _ := strings.Cut(info, "cluster_id:")
+	id, _, _ := strings.Cut(rest, "\r\n")
+	return id
+}
+
+// Limits of the question for a cluster.
+const (
+	askClusterMax = 2 * time.Second
+	infoMax       = 64 << 10 // bytes of an answer
+)
+
 // refusesForGood reports whether another LOCKD ADD would be answered the same way. A member that
 // has not caught up, or a change left in doubt by a lost leader, is asked about again: LOCKD ADD
 // may be repeated.
@@ -493,6 +540,13 @@ const (
 func (n *Node) ask(ctx context.Context, addr, password string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, addWaitMax+5*time.Second)
 	defer cancel()
+	return n.asking(ctx, addr, password, args, func(string, *bufio.Reader) error { return nil })
+}
+
+// asking does what ask does, until ctx ends; rest reads what follows the first line.
+func (n *Node) asking(
+	ctx context.Context, addr, password string, args []string, rest func(line string, in *bufio.Reader) error,
+) (string, error) {
 	conn, err := n.dialMember(ctx, addr)
 	if err != nil {
 		return "", err
@@ -506,7 +560,11 @@ func (n *Node) ask(ctx context.Context, addr, password string, args ...string) (
 			return line, err
 		}
 	}
-	return exchange(conn, in, args...)
+	line, err := exchange(conn, in, args...)
+	if err == nil {
+		err = rest(line, in)
+	}
+	return line, err
 }
 
 // dialMember connects to a client port, by TLS if the address says so.

@@ -134,6 +134,9 @@ const metMax = 1024
 // admit implements peer.Handler.
 func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err := m.checkPeer(who); err != nil {
+		if kind != 0 && len(m.cfg.Members) == 0 { // it would serve alone
+			m.foundsBeside(fmt.Errorf("%w (it calls)", err))
+		}
 		return err
 	}
 	if err := m.checkCaller(who, kind); err != nil {
@@ -247,13 +250,22 @@ func (m *members) refused(by string, err error) {
 		m.fatal(fmt.Errorf("%w (says %s)", err, by))
 		return
 	}
-	if m.founder && m.clock.Monotonic()-m.openedAt < foundingMax && strings.Contains(err.Error(), membership.SaysForeign) {
-		// Two clusters side by side would both grant the same lock.
-		m.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add "+
-			"new nodes to that one with --join",
-			err, by))
+	m.foundsBeside(fmt.Errorf("%w (says %s)", err, by))
+}
+
+// foundsBeside stops a founder that has met another cluster: two side by side would both grant the same lock. Its folder
+// is refused from then on.
+func (m *members) foundsBeside(met error) {
+	if !m.founder || m.clock.Monotonic()-m.openedAt >= foundingMax ||
+		!strings.Contains(met.Error(), membership.SaysForeign) {
 		return
 	}
+	why := fmt.Errorf("%w: this new node does not found a cluster beside a node that has data; add new nodes to that one "+
+		"with --join and an empty data folder", met)
+	if err := m.book.Condemn(m.identity(), why.Error()); err != nil {
+		m.log.Warn("this will not be remembered after a restart: look at the disk", "why", err)
+	}
+	m.fatal(why)
 }
 
 // tellLevel logs that the level has risen since it was last called. Only the goroutine that applies calls it.

@@ -56,6 +56,7 @@ type Node struct {
 	disk        *diskWatch
 	sentinel    *Sentinel // nil if this node is none
 
+	single     bool      // the data folder, at the start, was that of a node that is a cluster by itself
 	syncs      durations // of appends to the log on this node's disk
 	surveys    surveyCache
 	ready      chan struct{} // closed when Raft may be asked
@@ -175,6 +176,9 @@ func (n *Node) openStores() (err error) {
 	n.members.starts, n.members.tokens = meta.Starts, meta.Tokens
 	if err := n.members.book.Open(n.dir); err != nil {
 		return err
+	}
+	if why := n.members.book.Condemned(n.cfg.ID, meta.Incarnation); why != "" {
+		return fmt.Errorf("data folder %s is not to be used any more: %s", n.cfg.Dir, why)
 	}
 	if n.mark, err = store.OpenApplied(n.dir); err != nil {
 		return err
@@ -328,10 +332,9 @@ func (n *Node) serversOfSnapshot() []raft.Server {
 	return snaps[0].Configuration.Servers
 }
 
-// checkMembers compares the list of first members with those of the data folder.
-// The list founds a cluster and is not read again, so one that differs is a mistake
-// or out of date. A node that has been alone must not start under it: it would go
-// on alone, beside the cluster that the others found.
+// checkMembers compares what the node was told about its cluster with the members in its data folder. The list of
+// first members founds a cluster and is not read again, so one that differs is a mistake or out of date. A node that
+// has been alone must not start under it, nor to join others: it would go on alone, beside their cluster.
 func (n *Node) checkMembers(servers []raft.Server) error {
 	for _, s := range servers {
 		if string(s.ID) == n.cfg.ID {
@@ -341,20 +344,21 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 			return err
 		}
 	}
-	if n.stores.Empty || len(n.cfg.Members) == 0 || len(servers) == 0 {
-		return nil
-	}
 	known := map[string]string{}
 	for _, s := range servers {
 		known[string(s.ID)] = string(s.Address)
 	}
+	n.single = len(known) == 1 && known[n.cfg.ID] != ""
 	switch {
-	case maps.Equal(known, n.cfg.Members):
-		return nil
-	case len(known) == 1 && len(n.cfg.Members) > 1:
+	case n.single && n.cfg.Join:
+		return fmt.Errorf("data folder %s is that of a single node, which would go on alone beside the cluster that it is "+
+			"to join: start it without --join, or, if its data are not needed, with an empty data folder", n.cfg.Dir)
+	case n.single && len(n.cfg.Members) > 1:
 		return fmt.Errorf("data folder %s is that of a single node, but the member list names %d: start this node "+
 			"without the list, and add each of the others, with an empty data folder, by --join",
 			n.cfg.Dir, len(n.cfg.Members))
+	case n.stores.Empty || len(n.cfg.Members) == 0 || len(known) == 0 || maps.Equal(known, n.cfg.Members):
+		return nil
 	}
 	n.log.Warn("the member list differs from the members in the data folder, which count: correct --cluster, or leave it "+
 		"out, as it is read at the first start only",

@@ -39,6 +39,12 @@ func (f *Finder) Run(ctx context.Context, s *Search) error {
 	return f.run(ctx)
 }
 
+// Look looks once, and returns who answers besides this node.
+func (f *Finder) Look(ctx context.Context) []peer.Identity {
+	heard, _ := f.probe(ctx, nil)
+	return heard
+}
+
 func (f *Finder) run(ctx context.Context) error {
 	say := time.NewTicker(lookSayEvery)
 	defer say.Stop()

@@ -127,6 +127,11 @@ func checkStart(who peer.Identity, last store.LastSeen) (news bool, err error) {
 	return who.Starts > last.Start, nil
 }
 
+// Condemned is why a folder is refused; "": it is not. The own one may be, too.
+func (b *Book) Condemned(id, incarnation string) string {
+	return b.last(peer.Identity{ID: id, Incarnation: incarnation}).Lost
+}
+
 // Condemn makes this node refuse a folder from now on.
 func (b *Book) Condemn(who peer.Identity, why string) error {
 	b.saving.Lock()

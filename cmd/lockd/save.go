@@ -195,7 +195,7 @@ func explain(w io.Writer, done *cluster.Refounded, id, dir string) {
 	} else {
 		fmt.Fprintf(w, "Hold: there is none, so a lock that the old cluster granted meanwhile may be granted again at once.\n")
 	}
-	fmt.Fprintf(w, "Start it by: lockd serve --id %s --dir %s (with its addresses, without --cluster). Further nodes join "+
+	fmt.Fprintf(w, "Start it by: lockd serve --id %s --dir %s (with its addresses, without --cluster and --join). Further nodes join "+
 		"it with empty folders: --join. Nodes of the old cluster are refused; stop them all, as clients might still reach "+
 		"them.\n", id, dir)
 }
