@@ -26,6 +26,7 @@
 //	table_info.go     INFO, ROLE, WAIT, SAVE and their like
 //	backup.go         backups: their form, and how clients read them
 //	offline.go        data folders of stopped nodes, and a new cluster from an old state
+//	fences.go         where the fences of a new cluster begin
 //	metrics.go        for those who watch a node: its figures, and whether it can serve
 //	fsm.go            an entry of the log arrives
 //	suspend.go        clients that wait at nodes which are not heard from
@@ -55,6 +56,7 @@
 //	figures.go        what is counted for them
 //	config.go         what a node is given: Config, Machine, Publisher
 //	clock.go          the clocks
+//	clock_linux.go    by how much the wall clock may be off; clock_other.go, where the system does not say it
 //
 // Each calls those below it. DESIGN.md says which parts use which.
 //

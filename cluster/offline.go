@@ -34,40 +34,6 @@ type Heir interface {
 	Refound(fence uint64, holdMs int64)
 }
 
-// The fences of a new cluster begin above all that the old one can have given.
-const (
-	// fencesPerMs is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
-	fencesPerMs = 1 << 12
-	// fenceLeap is by how much the fences rise at least, whatever the clock says.
-	fenceLeap = 1 << 40
-	// fenceMax is where programs that keep a fence in a double lose its last digit.
-	fenceMax = 1 << 53
-)
-
-// skewMax is how far the clocks of two machines may be apart.
-const skewMax = 10 * time.Minute
-
-// fenceEpoch is when fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
-const fenceEpoch = 1_767_225_600_000
-
-// fenceAbove is a fence that no cluster with this past can have given by now, a wall time in milliseconds.
-func fenceAbove(last uint64, pastMs, nowMs int64) (uint64, error) {
-	if nowMs < pastMs-skewMax.Milliseconds() || nowMs < fenceEpoch {
-		return 0, fmt.Errorf("the clock of this machine says %s, and the data are from %s: set the clock, as the fences of "+
-			"the new cluster follow from it", formatTime(nowMs), formatTime(max(pastMs, fenceEpoch)))
-	}
-	byTime := uint64(max(nowMs, pastMs)-fenceEpoch) * fencesPerMs
-	fence := max(last+fenceLeap, byTime)
-	if fence >= fenceMax {
-		return 0, fmt.Errorf("the fences of the new cluster would begin at %d, more than a double holds: does the clock of "+
-			"this machine (%s) go wrong?", fence, formatTime(nowMs))
-	}
-	return fence, nil
-}
-
-// formatTime is a wall time in milliseconds as people read it.
-func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
-
 // Refound is how a new cluster is made of an old state.
 type Refound struct {
 	Dir      string // of its first node
@@ -75,8 +41,12 @@ type Refound struct {
 	PeerAddr string // how other nodes will reach it; it may be another one later
 	LogStore string // "wal" (default) or "boltdb"
 	Hold     time.Duration
-	Machine  Heir  // empty
-	Clock    Clock // default SystemClock
+	// FenceAbove is above all fences that other clusters of this past have begun with, as they have told: the new one
+	// begins higher. nil: it follows from the clock, which the system must know to be right.
+	FenceAbove *uint64
+	Machine    Heir                          // empty
+	Clock      Clock                         // default SystemClock
+	WallError  func() (time.Duration, error) // by how much Clock's wall time may be off; default SystemWallError
 }
 
 // Refounded is what has become of it.
@@ -92,6 +62,9 @@ type Refounded struct {
 func (r *Refound) complete() error {
 	if r.Clock == nil {
 		r.Clock = NewSystemClock()
+	}
+	if r.WallError == nil {
+		r.WallError = SystemWallError
 	}
 	switch {
 	case r.ID == "":
@@ -179,11 +152,12 @@ func (o *offline) count(e *entry, l *raft.Log) {
 
 // found makes the data folder of a new cluster. pastMs is the wall time of the newest that is known of the old one.
 func (o *offline) found(r *Refound, pastMs int64) (*Refounded, error) {
-	last := max(o.heir.LastFence(), o.applied)
-	fence, err := fenceAbove(last, pastMs, r.Clock.Wall()/1000)
+	now := readWall(r.Clock, r.WallError)
+	fence, err := fenceAbove(past{last: max(o.heir.LastFence(), o.applied), ms: pastMs}, now, r.FenceAbove)
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(2 * time.Duration(now.errMs) * time.Millisecond) // until every sure clock says more than this one did
 	old := o.members.roster.Load()
 	o.heir.Refound(fence, r.Hold.Milliseconds())
 	next := membership.Empty.With(membership.Change{Cluster: rand.Text(), Level: old.Level})

@@ -145,10 +145,10 @@ func (c *recoverCmd) run(_ context.Context, stdout, _ io.Writer) error {
 			better, c.Dir)
 	}
 	done, kept, err := cluster.Recover(cluster.Refound{
-		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, Machine: newHeir(),
+		Dir: c.Dir, PeerAddr: c.PeerAdvertise, Hold: c.Hold, FenceAbove: c.above, Machine: newHeir(),
 	})
 	if err != nil {
-		return err
+		return foundError(err)
 	}
 	fmt.Fprintf(stdout, "\nThe folder as it was is kept as %s.\n", kept)
 	explain(stdout, done, in.Meta.ID, c.Dir)

@@ -132,9 +132,19 @@ func (c *backupCmd) fetchFrom(ctx context.Context, addr string, to io.Writer) (g
 type foundFlags struct {
 	PeerAdvertise string        `help:"Peer address of the first node, as other nodes will reach it; its own flags count once it starts." placeholder:"HOST:PORT"`
 	Hold          time.Duration `default:"1m" help:"For how long the new cluster grants no lock that it does not know yet: the longest lease that may have been given since (default: ${default})." placeholder:"DURATION"`
+	FenceAbove    string        `help:"Begin with fences above this number: that which the last restore or recovery of these data printed. Needed where they may not follow from the clock, which is said." placeholder:"N"`
+
+	above *uint64 // --fence-above; nil: it was not given
 }
 
-func (f foundFlags) check() error {
+func (f *foundFlags) check() error {
+	if f.FenceAbove != "" {
+		above, err := strconv.ParseUint(f.FenceAbove, 10, 64)
+		if err != nil || above > cluster.FenceAboveMax {
+			return usagef("--fence-above %q is not a whole number from 0 to %d", f.FenceAbove, uint64(cluster.FenceAboveMax))
+		}
+		f.above = &above
+	}
 	if f.Hold < 0 || f.Hold > holdFlagMax {
 		return usagef("--hold %s is not between 0s and %s", f.Hold, holdFlagMax)
 	}
@@ -170,14 +180,23 @@ func (c *restoreCmd) check() error {
 
 func (c *restoreCmd) run(_ context.Context, stdout, _ io.Writer) error {
 	done, head, err := cluster.Restore(c.In, cluster.Refound{
-		Dir: c.Dir, ID: c.ID, PeerAddr: c.PeerAdvertise, LogStore: c.LogStore, Hold: c.Hold, Machine: newHeir(),
+		Dir: c.Dir, ID: c.ID, PeerAddr: c.PeerAdvertise, LogStore: c.LogStore, Hold: c.Hold, FenceAbove: c.above,
+		Machine: newHeir(),
 	})
 	if err != nil {
-		return err
+		return foundError(err)
 	}
 	fmt.Fprintf(stdout, "The backup was made by node %s at %s.\n", head.Node, wallTime(head.MadeMs))
 	explain(stdout, done, c.ID, c.Dir)
 	return nil
+}
+
+// foundError is a mistake in a flag where --fence-above is missing, or wrong.
+func foundError(err error) error {
+	if errors.Is(err, cluster.ErrFenceAbove) {
+		return usageError{err}
+	}
+	return err
 }
 
 // explain prints what a new cluster does that the old one did not.
@@ -185,8 +204,9 @@ func explain(w io.Writer, done *cluster.Refounded, id, dir string) {
 	fmt.Fprintf(w, "Cluster %s goes on with the state of cluster %s as of entry %d, %d keys.\n", done.Cluster, done.Old,
 		done.Index, done.Keys)
 	fmt.Fprintf(w, "Fences: every lock that is granted from now on has a fence above %d, more than the old cluster can "+
-		"have given. A lock that was held keeps its fence, so a holder that has lost it since is refused by it. ",
-		done.Fence)
+		"have given; should another cluster be made of the same or of older data, give --fence-above %d. A lock that was "+
+		"held keeps its fence, so a holder that has lost it since is refused by it. ",
+		done.Fence, done.Fence)
 	if done.Hold > 0 {
 		fmt.Fprintf(w, "Hold: for %s from its first start, counted while it has a leader, the cluster grants no lock that "+
 			"is not in the state (-LOADING): by then the leases have ended that the old cluster gave meanwhile, if none was "+

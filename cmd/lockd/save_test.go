@@ -109,10 +109,36 @@ func TestBackupAndRecovery(t *testing.T) {
 	cluster.recover(t, looks, want)
 }
 
+// makeNew runs restore or recover. Where the clock of this machine is not known to be right it demands a number, and
+// says which one.
+func makeNew(args ...string) (out string, status int) {
+	out, status = lockd(args...)
+	if _, rest, demanded := strings.Cut(out, "if no cluster was made of these data before, --fence-above "); demanded && status == exitUsage {
+		number, _, _ := strings.Cut(rest, ";")
+		return lockd(append(args, "--fence-above", number)...)
+	}
+	return out, status
+}
+
+// fenceOf is the fence that a restore or a recovery has printed.
+func fenceOf(out string) string {
+	_, rest, _ := strings.Cut(out, "has a fence above ")
+	number, _, _ := strings.Cut(rest, ",")
+	return number
+}
+
 // restore starts a cluster that was restored.
 func (n nodes) restore(t *testing.T, file, dir string) *proc {
 	t.Helper()
-	out, status := lockd("restore", "--in", file, "--dir", dir, "--id", "r1", "--hold", "1h")
+	out, status := makeNew("restore", "--in", file, "--dir", dir, "--id", "r1", "--hold", "1h")
+	begins := fenceOf(out)
+	if low, status := lockd("restore", "--in", file, "--dir", dir+"2", "--fence-above", "0"); status != exitUsage || !strings.Contains(low, "--fence-above 0 is too low: the data have fences up to") {
+		t.Errorf("a number below the backup's own: %d %s", status, low)
+	}
+	second, status2 := lockd("restore", "--in", file, "--dir", dir+"2", "--fence-above", begins)
+	if status2 != exitOK || len(fenceOf(second)) < len(begins) || fenceOf(second) <= begins {
+		t.Errorf("a second restore: %d, begins above %s after %s", status2, fenceOf(second), begins)
+	}
 	if status != exitOK || !strings.Contains(out, "Fences: ") || !strings.Contains(out, "Hold: for 1h0m0s") {
 		t.Fatalf("%d %s", status, out)
 	}
@@ -168,7 +194,7 @@ func (n nodes) recover(t *testing.T, looks [][]any, want []string) {
 	if out, status = lockd("recover", "--dir", dirs[0]); status != exitOK || !strings.Contains(out, "Nothing was changed") {
 		t.Errorf("%d %s", status, out)
 	}
-	if out, status = lockd("recover", "--dir", dirs[0], "--other", dirs[1], "--yes", "--hold", "1h"); status != exitOK {
+	if out, status = makeNew("recover", "--dir", dirs[0], "--other", dirs[1], "--yes", "--hold", "1h"); status != exitOK || fenceOf(out) == "" {
 		t.Fatalf("%d %s", status, out)
 	}
 	args := slices.Clone(n[0].args)
@@ -211,6 +237,9 @@ func TestSaveRefuses(t *testing.T) {
 		{exitFault, "no sound backup", []string{"restore", "--in", text, "--dir", filepath.Join(dir, "d")}},
 		{exitFault, "no such file", []string{"restore", "--in", text + "x", "--dir", filepath.Join(dir, "d")}},
 		{exitUsage, "--hold", []string{"restore", "--in", text, "--dir", filepath.Join(dir, "d"), "--hold", "-1s"}},
+		{exitUsage, `--fence-above "x" is not a whole number from 0 to`, []string{"restore", "--in", text, "--dir", filepath.Join(dir, "d"), "--fence-above", "x"}},
+		{exitUsage, `--fence-above "-1" is not`, []string{"restore", "--in", text, "--dir", filepath.Join(dir, "d"), "--fence-above=-1"}},
+		{exitUsage, `--fence-above "9007199254740992" is not`, []string{"recover", "--dir", dir, "--fence-above", "9007199254740992"}},
 		{exitUsage, "node id", []string{"restore", "--in", text, "--dir", filepath.Join(dir, "d"), "--id", "a b"}},
 		{exitUsage, "--peer-advertise", []string{"recover", "--dir", dir, "--peer-advertise", "x"}},
 		{exitUsage, "no data folder of lockd", []string{"recover", "--dir", dir, "--yes"}},

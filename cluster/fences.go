@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The fences of a new cluster begin above all that another one with the same past can have given.
+const (
+	// fencesPerMs is more than a machine can give: each key that comes into being takes it longer than 1/4 µs.
+	fencesPerMs = 1 << 12
+	// fenceLeap is by how much the fences rise above a number that a person gives.
+	fenceLeap = 1 << 40
+	// fenceMax is where programs that keep a fence in a double lose its last digit.
+	fenceMax = 1 << 53
+)
+
+// FenceAboveMax is the highest fence that Refound.FenceAbove may name.
+const FenceAboveMax = fenceMax - fenceLeap - 1
+
+// fenceEpoch is when fences that follow from the time begin, in milliseconds since 1970: 2026-01-01.
+const fenceEpoch = 1_767_225_600_000
+
+// wallErrorMax is by how much a clock may be off, as far as the system knows, for fences to follow from it.
+const wallErrorMax = 4 * time.Second
+
+// fenceByTime is what a cluster has not reached at a wall time in milliseconds, if its own fences began so.
+func fenceByTime(ms int64) uint64 { return uint64(max(ms-fenceEpoch, 0)) * fencesPerMs }
+
+// ErrFenceAbove is what the errors of Restore and Recover are that another Refound.FenceAbove, or one at all, cures.
+var ErrFenceAbove = errors.New("--fence-above is missing or wrong")
+
+// fenceError is such an error.
+type fenceError struct{ error }
+
+func (fenceError) Is(target error) bool { return target == ErrFenceAbove }
+
+func fencef(format string, args ...any) error { return fenceError{fmt.Errorf(format, args...)} }
+
+// past is what is known of the cluster that a new one follows.
+type past struct {
+	last uint64 // no fence in its state is above this
+	ms   int64  // wall time of the newest in it, since 1970; 0: unknown
+}
+
+// reading is what a clock says: the wall time in milliseconds, and by how much it may be off.
+type reading struct {
+	ms, errMs int64
+	unsure    error // why it may be off by any time; nil: it is not
+}
+
+// readWall reads a clock, whose error the system knows or not.
+func readWall(clock Clock, wallError func() (time.Duration, error)) reading {
+	r := reading{ms: clock.Wall() / 1000}
+	off, err := wallError()
+	switch {
+	case err != nil:
+		r.unsure = err
+	case off > wallErrorMax:
+		r.unsure = fmt.Errorf("the clock of this machine may be off by %s", off)
+	default:
+		r.errMs = off.Milliseconds() + 1
+	}
+	return r
+}
+
+// doubt is why fences can not follow from the clock; nil: they can.
+func (r reading) doubt(p past) error {
+	switch {
+	case r.unsure != nil:
+		return r.unsure
+	case p.ms > r.ms+r.errMs, r.ms < fenceEpoch:
+		return fmt.Errorf("the clock of this machine says %s, and the data are from %s", formatTime(r.ms),
+			formatTime(max(p.ms, fenceEpoch)))
+	case p.last > fenceByTime(r.ms-r.errMs):
+		return fmt.Errorf("the data have fences up to %d, beyond what follows from the time", p.last)
+	}
+	return nil
+}
+
+// fenceAbove is a fence that no cluster with this past has given yet. above is what the operator says of all that there
+// were; nil: nothing.
+func fenceAbove(p past, now reading, above *uint64) (uint64, error) {
+	doubt := now.doubt(p)
+	byTime := fenceByTime(now.ms + now.errMs)
+	fence := byTime
+	switch {
+	case above == nil && doubt != nil:
+		return 0, fencef("the fence above which the new cluster begins is not known: %w; give --fence-above N: if no "+
+			"cluster was made of these data before, --fence-above %d; else N is the number that the last restore or recovery "+
+			"of them printed", doubt, firstAbove(p, now))
+	case above != nil && *above < p.last:
+		return 0, fencef("--fence-above %d is too low: the data have fences up to %d", *above, p.last)
+	case above != nil:
+		if fence = *above + fenceLeap; now.unsure == nil {
+			fence = max(fence, byTime)
+		}
+	}
+	if fence >= fenceMax || above != nil && *above > FenceAboveMax {
+		return 0, fencef("the new cluster would begin above the fence %d, more than a double holds: does the clock of this "+
+			"machine (%s) go wrong, or is --fence-above wrong? It is at most %d", fence, formatTime(now.ms),
+			uint64(FenceAboveMax))
+	}
+	return fence, nil
+}
+
+// clockTrustMax is how much later than the data a clock of which nothing is known may be, to be a help all the same.
+const clockTrustMax = 366 * 24 * time.Hour
+
+// firstAbove is what --fence-above may be where no cluster was made of the data before. It follows from the clock as well
+// where that seems right, so that even a number that is used twice by mistake is likely to rise.
+func firstAbove(p past, now reading) uint64 {
+	if age := now.ms - p.ms; p.ms > 0 && age >= 0 && age <= clockTrustMax.Milliseconds() {
+		return max(p.last, min(fenceByTime(now.ms), FenceAboveMax))
+	}
+	return p.last
+}
+
+// formatTime is a wall time in milliseconds as people read it.
+func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
