@@ -59,8 +59,8 @@ type Config struct {
 	PeerAdvertise string
 	ClientAddrs   []string // where clients reach this node, host:port, for INFO, ROLE and LOCKD MEMBERS
 	TLSAddr       string   // where they reach it by TLS; in ClientAddrs, too, if there is no other; "": nowhere
-	// Members maps the ids of the first members to their peer addresses; the same on every node. None:
-	// a single node.
+	// Members maps the ids of the first members to their peer addresses; the same on every node. They found the cluster
+	// together, once all are there. None: a single node.
 	Members map[string]string
 	// PeerSecrets have at least peer.SecretMin bytes each. Peers prove to each other, over TLS, that they know
 	// one: a node shows the first, and believes who knows any. SetPeerSecrets changes them.
@@ -113,6 +113,9 @@ func (c *Config) complete() error {
 		return errors.New("a node needs a machine and a publisher")
 	case len(c.Members) > 0 && c.Members[c.ID] == "":
 		return fmt.Errorf("node %s is not in the list of members", c.ID)
+	case len(c.Members) > founding.Max:
+		return fmt.Errorf("a list founds a cluster of %d nodes at most, not of %d: further ones join it", founding.Max,
+			len(c.Members))
 	case len(c.Members) > 0 && c.Join:
 		return errors.New("a node either has a list of the first members or joins a cluster, not both")
 	case c.Discover != nil && (len(c.Members) > 0 || c.Join):

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -27,19 +30,56 @@ type Discovery struct {
 // cluster. Else it goes on until ctx ends; joining ends as in
 // Join, with its errors.
 func (n *Node) Discover(ctx context.Context, password string) error {
-	f := &founding.Finder{
-		Expect: n.cfg.Discover.Expect, Addrs: n.cfg.Discover.Addrs,
-		Self: n.members.identity, Who: n.peers.Who,
-		Found: func(p peer.Promise) error { return n.found(ctx, p) },
-		Join:  func(members []peer.Identity) error { return n.joinFound(ctx, members, password) },
-		Say: func(why string, trouble map[string]string) {
-			n.log.Warn("this node is in no cluster yet, and serves nobody: it waits "+why, "noAnswer", trouble)
-		},
-	}
+	f := n.finder(ctx)
+	f.Expect, f.Addrs = n.cfg.Discover.Expect, n.cfg.Discover.Addrs
+	f.Join = func(members []peer.Identity) error { return n.joinFound(ctx, members, password) }
 	if !n.members.search.On() {
 		return n.checkFound(f.Look(ctx))
 	}
 	return f.Run(ctx, n.members.search)
+}
+
+// finder is what founding by a list and without one have in common.
+func (n *Node) finder(ctx context.Context) *founding.Finder {
+	return &founding.Finder{
+		Self: n.members.identity, Who: n.peers.Who,
+		Found: func(p peer.Promise) error { return n.found(ctx, p) },
+		Say: func(why string, trouble map[string]string) {
+			n.log.Warn("this node is in no cluster yet, and serves nobody: it waits "+why, "noAnswer", trouble)
+		},
+	}
+}
+
+// foundByList founds a cluster with the other nodes of the list, all of them.
+func (n *Node) foundByList() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-n.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	f := n.finder(ctx)
+	f.Expect, f.List = len(n.cfg.Members), slices.Sorted(maps.Keys(n.cfg.Members))
+	f.Addrs = func(context.Context) ([]string, error) { return slices.Collect(maps.Values(n.cfg.Members)), nil }
+	f.Meet = func(members []peer.Identity) { n.introduceTo(ctx, members) }
+	if err := f.Run(ctx, n.members.search); err != nil && ctx.Err() == nil {
+		n.fatal(err)
+	}
+}
+
+// introduceTo lets members of a cluster judge this node: where it has lost its data, or is none of theirs, they say so,
+// and it stops.
+func (n *Node) introduceTo(ctx context.Context, members []peer.Identity) {
+	ctx, cancel := context.WithTimeout(ctx, surveyMax)
+	defer cancel()
+	var asking sync.WaitGroup
+	for _, who := range members {
+		asking.Go(func() { _, _ = n.peers.Status(ctx, who.PeerAddr) })
+	}
+	asking.Wait()
 }
 
 // checkFound compares the cluster of a node with data with those of the nodes that it finds. A single node gives way

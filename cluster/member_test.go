@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -296,7 +299,8 @@ func TestFoundersLeaveDataAlone(t *testing.T) {
 		}
 		c.expect(old, "GET lock", "$6 holder")
 		for _, id := range []string{"n2", "n3"} {
-			if said := c.nodes[id].stopped(); !strings.Contains(said, "node "+id+" "+membership.SaysForeign) {
+			if said := c.nodes[id].stopped(); !strings.Contains(said, "node "+id+" is in no cluster, and none of the members of "+
+				old.members.identity().Cluster+" (says n1): this new node does not found a cluster beside a node that has data") {
 				t.Errorf("%s said %q", id, said)
 			}
 		}
@@ -312,21 +316,149 @@ func TestFoundersLeaveDataAlone(t *testing.T) {
 	})
 }
 
-// Founders on the same list are of one cluster before the first of them leads.
-func TestFoundersShareAName(t *testing.T) {
+// The id of a cluster does not follow from the list of its founders: nodes with empty folders that found one by the same
+// list found another one.
+func TestListFoundsAnotherCluster(t *testing.T) {
 	names := map[string]bool{}
-	for id, members := range map[string]map[string]string{
-		"n1": {"n1": "a:1", "n2": "b:1"}, "n2": {"n2": "b:1", "n1": "a:1"}, "n3": {"n3": "a:1", "n2": "b:1"},
-	} {
-		m := newMembers(newCore(Config{ID: id, Members: members, Machine: newTestMachine(), Clock: NewSystemClock()}))
-		if err := m.found(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		for _, n := range c.others(nil) {
+			if got := n.members.identity().Cluster; got != leader.members.identity().Cluster || got == "" {
+				t.Errorf("%s is in %q, not in %q", n.id, got, leader.members.identity().Cluster)
+			}
 		}
-		names[m.dirCluster] = true
-	}
+		names[leader.members.identity().Cluster] = true
+		for id := range c.nodes {
+			c.kill(id)
+			c.nodes[id].disk = newTestDisk(id + " wiped")
+		}
+		for id := range c.nodes {
+			c.start(id)
+		}
+		names[c.settle().members.identity().Cluster] = true
+	})
 	if len(names) != 2 {
-		t.Errorf("two lists, names %v", names)
+		t.Errorf("clusters %v", names)
 	}
+}
+
+// What a list has founded it does not found again while one of its nodes has data: two of three disks are lost, and the
+// two wait, also for the third, which was away. Nothing is granted, and they say what to do.
+func TestListIsNotFoundedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs, keep := warned()
+		c := startCluster(t, 3, keep)
+		defer c.close()
+		leader := c.settle()
+		c.expect(leader, "SET lock alice 600000", "+OK")
+		c.agree()
+		cluster, left := leader.members.identity().Cluster, c.others(leader)[0]
+		for _, n := range c.others(nil) {
+			c.kill(n.id)
+		}
+		var wiped []*testNode
+		for _, n := range c.nodes {
+			if n != left {
+				n.disk = newTestDisk("second " + n.id)
+				c.start(n.id)
+				wiped = append(wiped, n)
+			}
+		}
+		time.Sleep(time.Minute)
+		for _, n := range wiped {
+			if n.lead.held() || n.members.identity().Cluster != "" {
+				t.Errorf("%s is in cluster %q", n.id, n.members.identity().Cluster)
+			}
+			if why := n.Ready()[1].Value; !strings.Contains(why, "it waits for "+left.id+": a list founds a cluster once all of its nodes are there") {
+				t.Errorf("%s: %q", n.id, why)
+			}
+		}
+		c.start(left.id)
+		time.Sleep(time.Minute)
+		for _, n := range wiped {
+			if got := n.do("GET lock"); !strings.HasPrefix(got, "-LOADING") {
+				t.Errorf("%s answers %q", n.id, got)
+			}
+			want := "it waits as " + left.id + " (" + left.addr + ") has data of cluster " + cluster + ": this list was founded before"
+			if why := n.Ready()[1].Value; !strings.Contains(why, want) || n.stopped() != "" {
+				t.Errorf("%s: %q, stopped %q", n.id, why, n.stopped())
+			}
+			if logs[n.id].count(want) == 0 {
+				t.Errorf("%s does not log why it waits", n.id)
+			}
+		}
+	})
+}
+
+// Founders of a list are started in any order, and die in between: they found one cluster, of all of them.
+func TestListIsFoundedInAnyOrder(t *testing.T) {
+	for seed := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			c := startCluster(t, 0, onDisk(t, nil))
+			defer c.close()
+			c.first = map[string]string{"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}
+			ids := slices.Sorted(maps.Keys(c.first))
+			disk := onDisk(t, nil)
+			for _, id := range ids {
+				c.add(id, disk)
+			}
+			pause := func() { time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) }
+			for range 8 {
+				if id := ids[random.IntN(len(ids))]; c.nodes[id].Node != nil {
+					c.kill(id)
+				} else {
+					c.start(id)
+				}
+				pause()
+			}
+			for _, id := range ids {
+				if c.nodes[id].Node == nil {
+					c.start(id)
+					pause()
+				}
+			}
+			leader := c.settle()
+			c.expect(leader, "SET a 1", "+OK")
+			if len(leader.raft.voters()) != 3 {
+				t.Errorf("seed %d: members %v", seed, leader.raft.voters())
+			}
+			for _, n := range c.others(nil) {
+				if n.stopped() != "" {
+					t.Errorf("seed %d: %s stopped: %s", seed, n.id, n.stopped())
+				}
+			}
+		})
+	}
+}
+
+// Nodes that were given different lists found nothing, and say whose list is another one.
+func TestListsThatDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 0)
+		defer c.close()
+		for i, list := range []map[string]string{
+			{"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}, {"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}, {"n1": "n1:1", "n3": "n3:1", "n4": "n4:1"},
+			{"n1": "n1:1", "n3": "n3:1", "n4": "n4:1"},
+		} {
+			c.first = list
+			c.add(fmt.Sprintf("n%d", i+1))
+			c.start(fmt.Sprintf("n%d", i+1))
+		}
+		time.Sleep(time.Minute)
+		said := ""
+		for _, n := range c.others(nil) {
+			said += n.Ready()[1].Value + "; "
+			if n.members.identity().Cluster != "" {
+				t.Errorf("%s is in cluster %q", n.id, n.members.identity().Cluster)
+			}
+		}
+		if !strings.Contains(said, "founds a cluster of other nodes: ") || !strings.Contains(said, "correct --cluster, which is the same on every node") {
+			t.Errorf("they say %s", said)
+		}
+	})
 }
 
 // A node that asks for its own removal hears that it was removed.

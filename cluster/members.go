@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -47,7 +45,7 @@ type members struct {
 	starts      uint64                 // of this node's data folder
 	tokens      string                 // likewise
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
-	founder     bool                   // the data folder was empty, and this node founds a cluster
+	founder     bool                   // the data folder was empty, and this node is a cluster by itself
 	toldLevel   int                    // level in force as of the last entry applied
 	openedAt    time.Duration          // monotonic time at which Open was called
 
@@ -88,44 +86,25 @@ func (m *members) identity() peer.Identity {
 
 // begin decides how a node without data comes into a cluster.
 func (m *members) begin(empty bool) error {
-	err := m.search.Begin(m.dir, empty, m.cfg.Discover != nil)
-	if err == nil && empty && !m.cfg.Join && m.cfg.Discover == nil {
+	err := m.search.Begin(m.dir, empty, m.cfg.Discover != nil || m.listed())
+	if err == nil && empty && !m.cfg.Join && m.cfg.Discover == nil && !m.listed() {
 		err = m.found()
 	}
 	return err
 }
 
-// found gives a new cluster its name before anything else happens, and on all
-// founders the same: so a founder and a node that holds another cluster's data
-// refuse each other from the first word on. Without it a founder that leads could
-// overwrite the log of a node that it takes for a fellow founder.
+// listed reports whether a list says with whom this node founds a cluster.
+func (m *members) listed() bool { return len(m.cfg.Members) > 1 }
+
+// found gives the cluster of a single node its name before anything else happens: so it and a node that holds another
+// cluster's data refuse each other from the first word on.
 func (m *members) found() error {
 	m.dirCluster = rand.Text()
-	if len(m.cfg.Members) > 0 {
-		sum := sha256.New()
-		for _, s := range m.firstServers().Servers {
-			fmt.Fprintf(sum, "%d %s %d %s\n", len(s.ID), s.ID, len(s.Address), s.Address)
-		}
-		m.dirCluster = founding.ClusterName(sum)
-	}
 	m.founder = true
 	if m.dir == nil {
 		return nil
 	}
 	return m.dir.SetCluster(m.dirCluster)
-}
-
-// firstServers is the configuration of a new cluster.
-func (m *members) firstServers() raft.Configuration {
-	list := m.cfg.Members
-	if len(list) == 0 {
-		list = map[string]string{m.cfg.ID: *m.advertise.Load()}
-	}
-	var c raft.Configuration
-	for _, id := range slices.Sorted(maps.Keys(list)) {
-		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(list[id])})
-	}
-	return c
 }
 
 // metMax bounds the peers that a node remembers having met.
@@ -134,7 +113,7 @@ const metMax = 1024
 // admit implements peer.Handler.
 func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err := m.checkPeer(who); err != nil {
-		if kind != 0 && len(m.cfg.Members) == 0 { // it would serve alone
+		if kind != 0 {
 			m.foundsBeside(fmt.Errorf("%w (it calls)", err))
 		}
 		return err
@@ -225,6 +204,9 @@ func (m *members) checkCaller(who peer.Identity, kind peer.Kind) error {
 		return fmt.Errorf("node %s is in no cluster yet, and looks for one", m.cfg.ID)
 	case kind == 0 || m.identity().Cluster == "": // this node is the caller, or is itself joining
 		return nil
+	case who.Cluster == "" && !m.knows(who.ID):
+		return fmt.Errorf("%w: node %s is in no cluster, and none of the members of %s", peer.ErrUninvited, who.ID,
+			m.identity().Cluster) // membership.SaysNone
 	case who.Cluster == "":
 		return fmt.Errorf("%w: node %s does not say in which cluster it is", peer.ErrUninvited, who.ID)
 	case kind == peer.ForCalls && !m.knows(who.ID):
@@ -239,15 +221,19 @@ func (m *members) knows(id string) bool {
 	return member || slices.ContainsFunc(m.raft.servers(), func(s raft.Server) bool { return string(s.ID) == id })
 }
 
-// foundingMax is how long after its first start a founder stops if it finds a node with data at an
-// address of its list. Later a stranger at the address of a dead member must not stop the living
-// ones.
+// foundingMax is how long after its first start a new single node stops if it meets members of a cluster. Later a
+// stranger must not stop it.
 const foundingMax = 30 * time.Second
 
 // refused implements peer.Handler.
 func (m *members) refused(by string, err error) {
 	if membership.IsFinal(err.Error()) {
 		m.fatal(fmt.Errorf("%w (says %s)", err, by))
+		return
+	}
+	if m.listed() && m.search.On() && strings.Contains(err.Error(), membership.SaysNone) {
+		m.fatal(fmt.Errorf("%w (says %s): this new node does not found a cluster beside a node that has data; add new nodes "+
+			"to that one with --join", err, by))
 		return
 	}
 	m.foundsBeside(fmt.Errorf("%w (says %s)", err, by))

@@ -33,7 +33,7 @@ var rewrite = goflag.Bool("rewrite", false, "write the answers into the transcri
 //	= reply           in both protocols; where they differ:
 //	2 reply, 3 reply  in RESP2 and in RESP3
 //
-// Times, offsets and terms are written as #.
+// Times, offsets, terms and what follows from the id of the cluster are written as #.
 func TestModeTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/modes/*.txt")
 	if err != nil || len(files) == 0 {
@@ -249,6 +249,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(replication-offset|create-time)( :)\d+`), "$1$2#"},
 	{regexp.MustCompile(`( 0 )\d+ \d+ ((dis)?connected)`), "$1# # $2"},
 	{regexp.MustCompile(`(epoch[:=])\d+`), "$1#"},
+	{regexp.MustCompile(`(master_replid:)[0-9a-f]{40}`), "$1#"}, // follows from the id of the cluster
 	{regexp.MustCompile(`((last-ok-ping-reply|last-ping-reply|info-refresh|role-reported-time|s-down-time|o-down-time|slave-repl-offset|config-epoch|last-hello-message) \$)\d+ \d+`), "$1# #"},
 	{regexp.MustCompile(`(pending-commands \$1 1 \S+ link-refcount \$1 1 \S+ last-ping-sent \$)\d+ \d+`), "$1# #"},
 	{regexp.MustCompile(`(\+vote-for-leader=\S+ )\d+`), "$1#"},

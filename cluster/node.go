@@ -268,7 +268,8 @@ func (n *Node) startRaft() (err error) {
 		}
 	}()
 	if n.members.founder {
-		first := n.members.firstServers()
+		self := raft.Server{ID: raft.ServerID(n.cfg.ID), Address: raft.ServerAddress(*n.members.advertise.Load())}
+		first := raft.Configuration{Servers: []raft.Server{self}}
 		err := raft.BootstrapCluster(conf, n.stores.Log, n.stores.Stable, n.stores.Snaps, trans, first)
 		if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 			return err
@@ -395,6 +396,9 @@ func (n *Node) start() {
 	}
 	if n.raft.alone() {
 		n.goroutines.Go(n.trans.elect)
+	}
+	if n.members.listed() && n.members.search.On() {
+		n.goroutines.Go(n.foundByList)
 	}
 }
 

@@ -2,6 +2,7 @@ package founding
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 // Times and limits of a node that looks for others.
 const (
-	lookPauseMin = 200 * time.Millisecond // between two looks where something has changed; it doubles up to lookPauseMax
+	lookPauseMin = 50 * time.Millisecond // between two looks where something has changed; it doubles up to lookPauseMax
 	lookPauseMax = 2 * time.Second
 	lookSayEvery = 10 * time.Second // how often it says what it waits for
 	addrsMax     = 256              // addresses that are asked at a look
@@ -20,12 +21,14 @@ const (
 
 // Finder looks for other nodes until this one is in a cluster. Tests give it any world.
 type Finder struct {
-	Expect int // how many nodes found a cluster
+	Expect int      // how many nodes found a cluster
+	List   []string // their ids, sorted; nil: they may be any
 	Addrs  func(context.Context) ([]string, error)
 	Self   func() peer.Identity // with what has been promised
 	Who    func(addr string) (peer.Identity, error)
 	Found  func(peer.Promise) error
-	Join   func(members []peer.Identity) error
+	Join   func(members []peer.Identity) error         // of a cluster that is there; not called with a List
+	Meet   func(members []peer.Identity)               // likewise, with a List: they say whether the node may wait
 	Say    func(why string, trouble map[string]string) // now and then
 
 	keep   func(peer.Promise) error // stores it, then tells it
@@ -55,10 +58,13 @@ func (f *Finder) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		next := nextStep(f.Self(), f.Expect, heard)
+		next := nextStep(f.Self(), f.Expect, f.List, heard)
 		switch {
 		case next.found:
 			return f.Found(f.Self().Promise)
+		case len(next.join) > 0 && f.List != nil:
+			f.Meet(next.join)
+			next.waits = stands(next.join[0])
 		case len(next.join) > 0:
 			return f.Join(next.join)
 		case next.promise.Round > 0:
@@ -83,6 +89,14 @@ func (f *Finder) run(ctx context.Context) error {
 		default:
 		}
 	}
+}
+
+// stands says why a list founds no cluster beside a node with data.
+func stands(who peer.Identity) string {
+	return fmt.Sprintf("as %s (%s) has data of cluster %s: this list was founded before, and is not founded again while one "+
+		"of its nodes has data. An empty node joins that cluster: LOCKD REMOVE the id that it had, and start it with a new "+
+		"--id and --join. If most nodes have lost their data: lockd recover, on a folder that is left",
+		who.ID, who.PeerAddr, who.Cluster)
 }
 
 // probe asks who is at the addresses, and at those that others have promised. It returns who answers, without this

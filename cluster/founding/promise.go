@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type step struct {
 
 // nextStep judges what an empty node has heard of others, as it may have been a while ago: self is what it says of
 // itself. The step is safe however much of it is out of date.
-func nextStep(self peer.Identity, expect int, heard []peer.Identity) step {
+func nextStep(self peer.Identity, expect int, list []string, heard []peer.Identity) step {
 	all := newest(append(heard[:len(heard):len(heard)], self))
 	own := self.Promise
 	fate, missing := fateOf(own, all)
@@ -44,7 +43,7 @@ func nextStep(self peer.Identity, expect int, heard []peer.Identity) step {
 	}
 	founded := slices.DeleteFunc(slices.Clone(all), func(w peer.Identity) bool { return w.Cluster == "" })
 	for _, w := range founded {
-		if w.Cluster != founded[0].Cluster {
+		if w.Cluster != founded[0].Cluster && list == nil {
 			return step{waits: fmt.Sprintf("as nodes of two clusters answer: %s of %s, and %s of %s. Correct --discover",
 				founded[0].ID, founded[0].Cluster, w.ID, w.Cluster)}
 		}
@@ -55,12 +54,13 @@ func nextStep(self peer.Identity, expect int, heard []peer.Identity) step {
 	case fate == kept:
 		return step{waits: "until the others have founded the cluster that it will join"}
 	}
-	return nextPromise(own, expect, all)
+	return nextPromise(own, expect, list, all)
 }
 
 // nextPromise is what a node promises that is bound by nothing (any more): the first nodes by id, of all that it has
-// heard of, are the members. Others promise so as well, which shows that they will not promise what others wait for.
-func nextPromise(own peer.Promise, expect int, empty []peer.Identity) step {
+// heard of and that may be founders, are the members. Others promise so as well, which shows that they will not promise
+// what others wait for.
+func nextPromise(own peer.Promise, expect int, ids []string, empty []peer.Identity) step {
 	top := uint64(0)
 	var list []peer.Founder
 	for i, w := range empty {
@@ -68,10 +68,21 @@ func nextPromise(own peer.Promise, expect int, empty []peer.Identity) step {
 			return step{waits: fmt.Sprintf("as two nodes have the id %s: give each its own --id", w.ID)}
 		}
 		if n := len(w.Promise.Members); n > 0 && n != expect {
-			return step{waits: fmt.Sprintf("as node %s expects %d nodes, and this one %d: correct --expect", w.ID, n, expect)}
+			return step{waits: fmt.Sprintf("as node %s expects %d nodes, and this one %d: correct --expect or --cluster", w.ID,
+				n, expect)}
+		} else if n > 0 && ids != nil && !slices.Equal(idsOf(w.Promise), ids) {
+			return step{waits: fmt.Sprintf("as node %s founds a cluster of other nodes: %s; correct --cluster, which is the same "+
+				"on every node", w.ID, Founders(w.Promise))}
 		}
 		top = max(top, w.Promise.Round)
+		if ids != nil && !slices.Contains(ids, w.ID) {
+			continue
+		}
 		list = append(list, peer.Founder{ID: w.ID, Incarnation: w.Incarnation, PeerAddr: w.PeerAddr})
+	}
+	if len(list) < expect && ids != nil {
+		return step{waits: fmt.Sprintf("for %s: a list founds a cluster once all of its nodes are there, and none of them has "+
+			"data", strings.Join(missingOf(ids, list), ", "))}
 	}
 	if len(list) < expect {
 		return step{waits: fmt.Sprintf("for more empty nodes: it has found %s, and a cluster is founded by %d (--expect)",
@@ -86,6 +97,20 @@ func nextPromise(own peer.Promise, expect int, empty []peer.Identity) step {
 		return step{waits: "as its promise is beyond a limit: " + err.Error()}
 	}
 	return step{promise: next}
+}
+
+func idsOf(p peer.Promise) (ids []string) {
+	for _, m := range p.Members {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// missingOf are the ids that are not those of some founders.
+func missingOf(ids []string, found []peer.Founder) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return slices.ContainsFunc(found, func(f peer.Founder) bool { return f.ID == id })
+	})
 }
 
 // fate is what is certain about a promise.
@@ -154,11 +179,6 @@ func ClusterOf(p peer.Promise) string {
 		fmt.Fprintf(sum, "%d %s %d %s %d %s\n", len(m.ID), m.ID, len(m.Incarnation), m.Incarnation,
 			len(m.PeerAddr), m.PeerAddr)
 	}
-	return ClusterName(sum)
-}
-
-// ClusterName makes the id of a cluster of a sum over its founders.
-func ClusterName(sum hash.Hash) string {
 	return base32.StdEncoding.EncodeToString(sum.Sum(nil))[:len(rand.Text())]
 }
 

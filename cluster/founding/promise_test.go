@@ -29,6 +29,7 @@ type seeker struct {
 type landscape struct {
 	t      *testing.T
 	expect int
+	list   []string // of the founders; nil: they may be any
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -110,7 +111,7 @@ func (l *landscape) change(f func()) {
 // finderOf is the process of a node. It may die at each step.
 func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
 	return &Finder{
-		Expect: l.expect, Addrs: l.addrs,
+		Expect: l.expect, List: l.list, Addrs: l.addrs, Meet: func([]peer.Identity) {},
 		Self: func() (said peer.Identity) {
 			l.change(func() { said = n.said })
 			return said
@@ -258,22 +259,65 @@ func TestFoundedOnce(t *testing.T) {
 func foundedOnce(t *testing.T, seed uint64, expect, n int) {
 	l := newLandscape(t, seed, n, expect)
 	defer l.close()
+	l.roughly(seed, 60)
+	l.settle()
+	l.expectOne()
+}
+
+// roughly starts and kills nodes, so many times, or less if a cluster has been founded meanwhile.
+func (l *landscape) roughly(seed uint64, left int) {
 	l.rough, l.slow = true, time.Duration(1+seed%5)*time.Second
-	for left := 60; left > 0; left-- {
+	before := len(l.founded)
+	for ; left > 0; left-- {
 		node := l.nodes[0]
-		l.change(func() { node = l.nodes[l.random.IntN(n)] })
+		l.change(func() { node = l.nodes[l.random.IntN(len(l.nodes))] })
 		l.stop(node)
 		l.pause(3 * time.Second)
 		l.start(node)
 		l.pause(4 * time.Second)
 		l.change(func() {
-			if len(l.founded) > 0 {
+			if len(l.founded) > before {
 				left = min(left, 6)
 			}
 		})
 	}
+}
+
+// The same by a list; and what it has founded is not founded again, whatever the order of the starts, where all folders but
+// one are lost.
+func TestListFoundedOnce(t *testing.T) {
+	for seed := range 100 {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { listFoundedOnce(t, uint64(seed), Min+seed%3) })
+		})
+	}
+}
+
+func listFoundedOnce(t *testing.T, seed uint64, n int) {
+	l := newLandscape(t, seed, n, n)
+	defer l.close()
+	for _, node := range l.nodes {
+		l.list = append(l.list, node.disk.ID)
+	}
+	l.roughly(seed, 60)
 	l.settle()
 	l.expectOne()
+	for i, node := range l.nodes {
+		l.stop(node)
+		if i != int(seed)%n {
+			node.disk = peer.Identity{ID: node.disk.ID, Incarnation: "second of " + node.addr, PeerAddr: node.addr}
+		}
+	}
+	l.roughly(seed, 20)
+	l.settle()
+	if got := l.clusters(); len(l.founded) != 1 || len(got) != 2 || got[0] != "" || !l.founded[got[1]] {
+		t.Errorf("founded %v, the nodes are in %q", l.founded, got)
+	}
+	for i, node := range l.nodes {
+		if why := l.waits[node.addr]; i != int(seed)%n && !strings.Contains(why, "this list was founded before") {
+			t.Errorf("%s waits %s", node.addr, why)
+		}
+	}
 }
 
 // Nodes that are started in any order, with pauses, found a cluster as soon as there are enough, and later ones join.
@@ -312,7 +356,7 @@ func TestWhyNotFounded(t *testing.T) {
 		}, "for the promise of gone (gone:1), to found a cluster as this node has promised, and no other", false},
 		"another number": {func(l *landscape) {
 			l.nodes[2].disk.Promise = peer.Promise{Round: 4, Members: []peer.Founder{l.founder(2), {ID: "x", PeerAddr: "x:1"}}}
-		}, "as node n3 expects 2 nodes, and this one 3: correct --expect", false},
+		}, "as node n3 expects 2 nodes, and this one 3: correct --expect or --cluster", false},
 		"two clusters": {func(l *landscape) { l.add("a", "a:1").disk.Cluster, l.add("b", "b:1").disk.Cluster = "A", "B" },
 			"as nodes of two clusters answer: a of A, and b of B. Correct --discover", false},
 	} {
@@ -383,7 +427,7 @@ func TestPromiseIsGivenUp(t *testing.T) {
 		"a later other": {list(5, "b", "c", "d"), own, step{promise: list(6, "a", "b", "c")}},
 		"the same":      {own, own, step{found: true}},
 	} {
-		got := nextStep(id("b", own), 3, []peer.Identity{id("a", peer.Promise{}), id("c", tt.c), id("d", tt.d)})
+		got := nextStep(id("b", own), 3, nil, []peer.Identity{id("a", peer.Promise{}), id("c", tt.c), id("d", tt.d)})
 		if got.found != tt.want.found || !samePromise(got.promise, tt.want.promise) || len(got.join) > 0 ||
 			(got.waits != "") != (!tt.want.found && tt.want.promise.Round == 0) {
 			t.Errorf("%s: got %+v, want %+v", name, got, tt.want)
@@ -391,10 +435,10 @@ func TestPromiseIsGivenUp(t *testing.T) {
 	}
 	founder := id("d", own)
 	founder.Cluster = ClusterOf(own)
-	if got := nextStep(id("b", own), 3, []peer.Identity{founder}); !got.found {
+	if got := nextStep(id("b", own), 3, nil, []peer.Identity{founder}); !got.found {
 		t.Errorf("one has founded it: got %+v", got)
 	}
-	if got := nextStep(id("a", own), 3, []peer.Identity{founder}); got.found || len(got.join) != 1 {
+	if got := nextStep(id("a", own), 3, nil, []peer.Identity{founder}); got.found || len(got.join) != 1 {
 		t.Errorf("others have founded it: got %+v", got)
 	}
 }

@@ -48,8 +48,8 @@ func (s *Search) Begin(dir *store.Folder, empty, goesOn bool) error {
 	noted := dir.Meta().Cluster
 	switch {
 	case line != nil && !goesOn:
-		return errors.New("this node has promised others to found a cluster with them: start it with --expect and " +
-			"--discover as before, or delete its data folder, in which there are no data yet, and theirs")
+		return errors.New("this node has promised others to found a cluster with them: start it as before (--cluster, or " +
+			"--expect and --discover), or delete its data folder, in which there are no data yet, and theirs")
 	case line != nil && json.Unmarshal(line, &p) != nil:
 		return errors.New("the promise in the data folder cannot be read")
 	case goesOn && noted != "" && noted != ClusterOf(p):

@@ -145,6 +145,7 @@ const (
 	SaysLost    = "has lost what it had confirmed"
 	SaysOld     = "is too old for this cluster"
 	SaysForeign = "belongs to another cluster" // final for a founder only
+	SaysNone    = "none of the members of"     // likewise
 )
 
 // SaysUnsure marks a refusal that rests on entries of the log that may never be committed.
