@@ -18,8 +18,9 @@ type contacts struct {
 
 	mu           sync.Mutex
 	members      map[raft.ServerID]*contact
-	patientUntil time.Duration // monotonic: until then a message may take as long as a slow link needs
-	restsUntil   time.Duration // monotonic: until then this node does not stand for election
+	ended        map[string]bool // members whose process has ended, as a majority has found
+	patientUntil time.Duration   // monotonic: until then a message may take as long as a slow link needs
+	restsUntil   time.Duration   // monotonic: until then this node does not stand for election
 }
 
 // contact is how one member answers.
@@ -124,6 +125,30 @@ func (c *contacts) silent(id raft.ServerID) time.Duration {
 	return c.clock.Monotonic() - c.of(id).heard
 }
 
+// gone reports whether the process of a member has ended, as a majority of the voters has found, and no other process of it
+// has been heard of. Any node may know, and a node that begins to lead does of the leader before it, if that ended so.
+func (c *contacts) gone(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended[id]
+}
+
+// lost records that the process of a member has ended, and back that one has been heard of.
+func (c *contacts) lost(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended == nil {
+		c.ended = map[string]bool{}
+	}
+	c.ended[id] = true
+}
+
+func (c *contacts) back(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ended, id)
+}
+
 // called records that another node has this one stand for election; resigned says that it did so since its entries did
 // not arrive.
 func (c *contacts) called(resigned bool) {
@@ -177,7 +202,7 @@ func (c *contacts) unserved(term uint64, voters []raft.Server) []raft.Server {
 		switch late := m.sent.term == term && m.heard > m.sent.end(); {
 		case v.ID == c.raft.self:
 			take++
-		case now-m.heard >= c.cfg.Heartbeat:
+		case now-m.heard >= c.cfg.Heartbeat, c.ended[string(v.ID)]:
 		case m.busy:
 			take++
 		default:

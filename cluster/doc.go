@@ -38,6 +38,7 @@
 //	member.go         the members in order, LOCKD ADD and REMOVE
 //	topology.go       who leads and is there, as clients are told
 //	lead.go           elections, and who leads
+//	death.go          the process of a member has ended: who says so, and what follows
 //	transport.go      Raft's messages
 //	yield.go          a leader that cannot go on lets another one lead
 //	contact.go        whether the members hear a leader, and take what they are sent

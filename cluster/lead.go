@@ -21,6 +21,7 @@ type elections struct {
 	proposer  *proposer
 	reader    *reader
 	announcer *announcer
+	deaths    *deaths
 	watch     *leaderWatch
 	suspender *suspender
 
@@ -60,6 +61,7 @@ func (e *elections) startLeading() {
 			signal(e.members.due)
 			signal(e.suspender.due)
 			e.watch.wake()
+			e.deaths.lookAround()
 			return
 		}
 		select {
@@ -221,6 +223,7 @@ const (
 	lostDeposed
 	leaderSilent
 	leaderGaveUp
+	leaderEnded
 	changeKinds
 )
 
@@ -231,6 +234,7 @@ var changeNames = [changeKinds][2]string{
 	lostHandedOver: {"lost", "handed-over"}, lostStopping: {"lost", "stopping"},
 	lostResigned: {"lost", "resigned"}, lostDisk: {"lost", "disk"}, lostDeposed: {"lost", "deposed"},
 	leaderSilent: {"leaderless", "silent"}, leaderGaveUp: {"leaderless", "gave-up"},
+	leaderEnded: {"leaderless", "ended"},
 }
 
 // metric counts the changes.
@@ -366,6 +370,8 @@ func (w *leaderWatch) count(was, now leaderTerm, loss change) {
 		w.changes[leadsFirst]++
 	case now.leader != "":
 		w.changes[follows]++
+	case was.leader != self && w.contacts.gone(was.leader):
+		w.changes[leaderEnded]++
 	case was.leader != self && w.silence() < w.cfg.Heartbeat:
 		w.changes[leaderGaveUp]++
 	case was.leader != self:
@@ -411,7 +417,10 @@ func (w *leaderWatch) lineOf(was, now leaderTerm, loss change) logLine {
 	default:
 		what = "there is no leader" // if that lasts, keeper.logAwaited says what to do
 		why = was.leader + " was not heard from for " + w.silence().String()
-		if w.silence() < w.cfg.Heartbeat {
+		switch {
+		case w.contacts.gone(was.leader):
+			why = "the process of " + was.leader + " has ended"
+		case w.silence() < w.cfg.Heartbeat:
 			why = was.leader + " has given up, or another node stands for election"
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	randv2 "math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -24,9 +26,10 @@ import (
 // All methods may be called concurrently.
 type members struct {
 	*core
-	peers  *peer.Port         // nil until it is open
-	dir    *store.Folder      // nil in memory
-	status func() peer.Status // of this node
+	peers  *peer.Port           // nil until it is open
+	dir    *store.Folder        // nil in memory
+	status func() peer.Status   // of this node
+	gone   func(id string) bool // the process of a member has ended
 
 	roster atomic.Pointer[membership.Roster] // replaced under state.mu
 	hints  atomic.Pointer[membership.Roster] // roster as of the whole log at the start, committed or not
@@ -38,6 +41,7 @@ type members struct {
 	book  *membership.Book
 
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
+	process     uint64                 // of this process, drawn at its start
 	incarnation string                 // of this node's data folder
 	rules       string                 // what membership.Rules gives of this node
 	lowest      int                    // level that this node can
@@ -57,6 +61,9 @@ func newMembers(c *core) *members {
 		core: c, met: map[string]peer.Identity{}, alike: map[string]int{}, due: make(chan struct{}, 1),
 		rules: membership.Rules(c.cfg.Machine, formatsSince), openedAt: c.clock.Monotonic(), search: founding.NewSearch(),
 	}
+	for m.process == 0 {
+		m.process = randv2.Uint64()
+	}
 	m.lowest, m.highest = c.cfg.Machine.Levels()
 	m.book = &membership.Book{Keep: m.isMember}
 	m.roster.Store(membership.Empty)
@@ -75,7 +82,7 @@ func (m *members) isMember(id string) bool {
 // identity is what this node says of itself to the others.
 func (m *members) identity() peer.Identity {
 	return peer.Identity{
-		ID: m.cfg.ID, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
+		ID: m.cfg.ID, Process: m.process, Incarnation: m.incarnation, PeerAddr: *m.advertise.Load(),
 		ClientAddrs: m.cfg.clientAddrs(), Arch: membership.OwnArch, Format: entryVersion,
 		Rules: m.rules, Starts: m.starts, Tokens: m.tokens,
 		Level: m.level(), Lowest: m.lowest, Highest: m.highest, Version: m.cfg.Version,
@@ -364,6 +371,9 @@ type surveyed struct {
 	err error // why there is no answer
 }
 
+// errGone is instead of the answer of a member whose process has ended.
+var errGone = errors.New("its process has ended")
+
 // surveyMax bounds the wait for members' answers.
 const surveyMax = 500 * time.Millisecond
 
@@ -377,9 +387,12 @@ func (m *members) survey(ctx context.Context) []surveyed {
 	for i, s := range servers {
 		members[i].Server = s
 		go func() {
-			if string(s.ID) == m.cfg.ID {
+			switch {
+			case string(s.ID) == m.cfg.ID:
 				members[i].Status = m.status()
-			} else {
+			case m.lead.held() && m.gone(string(s.ID)): // which goes on to call it, and hears when it is back
+				members[i].err = errGone
+			default:
 				members[i].Status, members[i].err = m.peers.Status(ctx, string(s.Address))
 			}
 			answers <- i

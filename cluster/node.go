@@ -43,6 +43,7 @@ type Node struct {
 	// Beside it.
 	members     *members
 	contacts    *contacts
+	deaths      *deaths
 	acked       *acknowledged
 	replicas    *replicas
 	announcer   *announcer
@@ -93,6 +94,8 @@ func assemble(cfg Config) *Node {
 	n.proposer = newProposer(c, n.state, n.commands)
 	n.reader = newReader(c, n.state, n.proposer)
 	n.replicas = newReplicas()
+	n.deaths = newDeaths(c, n.members, n.contacts, n.replicas)
+	n.members.gone, n.reader.prompt.gone = n.contacts.gone, n.contacts.gone
 	n.announcer = newAnnouncer(c, n.proposer.busy, n.replicas)
 	n.leaderWatch = newLeaderWatch(c, n.contacts)
 	n.router = &router{
@@ -101,15 +104,16 @@ func assemble(cfg Config) *Node {
 	}
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
 	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims)
+	n.deaths.gone = func(string) { signal(n.suspender.due) }
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
-		watch: n.leaderWatch, suspender: n.suspender, elected: make(chan bool, 16),
+		deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender, elected: make(chan bool, 16),
 	}
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
 	}
 	n.disk = &diskWatch{core: c, state: n.state, members: n.members, elections: n.elections, do: n.Do}
-	n.router.disk = n.disk
+	n.router.disk, n.deaths.short = n.disk, func() bool { return n.disk.now().Short }
 	n.topology = newTopology(c, n.members, n.state)
 	n.backups = newBackups(c)
 	if cfg.Sentinel != nil {
@@ -126,6 +130,7 @@ func (n *Node) open() error {
 	}
 	n.snapshots = newSnapshots(n.core, n.stores)
 	n.ownLog = &ownLog{core: n.core, state: n.state, snapshots: n.snapshots, stores: n.stores, mark: n.mark}
+	n.deaths.ownLog = n.ownLog
 	n.fsm = &fsm{
 		core: n.core, stores: n.stores, mark: n.mark, state: n.state, members: n.members, commands: n.commands,
 		attempts: n.attempts, blocker: n.blocker, announcer: n.announcer, snapshots: n.snapshots, ownLog: n.ownLog,
@@ -216,11 +221,12 @@ func (n *Node) openPeers() error {
 		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
+		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
 	})
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers, n.router.peers, n.reader.peers = p, p, p, p
+	n.peers, n.members.peers, n.router.peers, n.reader.peers, n.deaths.peers = p, p, p, p, p
 	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
 }
@@ -257,6 +263,7 @@ func (n *Node) startRaft() (err error) {
 		core: n.core, stores: n.stores, peers: n.peers, members: n.members, contacts: n.contacts, acked: n.acked,
 		announcer: n.announcer, ownLog: n.ownLog, snapshots: n.snapshots, replicas: n.replicas,
 	}
+	n.deaths.trans = trans
 	trans.open(conf.Logger)
 	defer func() {
 		// Raft panics over a log or a snapshot it cannot read at the start.
@@ -388,6 +395,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.suspender.run)
 	n.goroutines.Go(n.announcer.run)
 	n.goroutines.Go(n.elections.run)
+	n.goroutines.Go(n.deaths.run)
 	n.goroutines.Go(n.snapshots.run)
 	n.goroutines.Go(n.keeper.run)
 	n.goroutines.Go(n.leaderWatch.run)
@@ -395,7 +403,7 @@ func (n *Node) start() {
 		n.goroutines.Go(n.disk.run)
 	}
 	if n.raft.alone() {
-		n.goroutines.Go(n.trans.elect)
+		n.goroutines.Go(func() { n.trans.elect(func() bool { return true }) })
 	}
 	if n.members.listed() && n.members.search.On() {
 		n.goroutines.Go(n.foundByList)
@@ -449,6 +457,7 @@ func (n *Node) shutdown() error {
 	n.leaderWatch.stopping()
 	close(n.stop)
 	n.goroutines.Wait()
+	n.deaths.close()
 	down := n.raft.Shutdown()
 	n.peers.Close() // what Raft has sent to a member that is away it would wait for; and the others for it
 	return errors.Join(down.Error(), n.release())

@@ -89,7 +89,14 @@ func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32) *peer.
 		Admit:   func(peer.Identity, peer.Kind) error { return nil },
 		Forward: func(_ peer.Forwarded, respond func(peer.Answer)) { respond(peer.Answer{Outcome: peer.NotDone}) },
 		Status:  func() peer.Status { return peer.Status{} },
-		Refused: func(string, error) { refusals.Add(1) },
+		Refused: func(string, error) {
+			if refusals != nil {
+				refusals.Add(1)
+			}
+		},
+		Doubt: func(_ peer.Doubt, respond func(peer.Finding)) { respond(peer.Finding{}) },
+		Heard: func(peer.Identity, bool) {},
+		Ended: func(string) {},
 	})
 	if err != nil {
 		c.t.Fatal(err)

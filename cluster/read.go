@@ -187,6 +187,8 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 
 // prompt remembers which members answered the last questions.
 type prompt struct {
+	gone func(id string) bool // the process of a member has ended
+
 	mu  sync.Mutex
 	ids []raft.ServerID // the one that answered last is the first
 }
@@ -204,15 +206,19 @@ func (p *prompt) record(id raft.ServerID, yes bool) {
 	}
 }
 
-// order sorts servers by how lately they have answered.
+// order sorts servers by how lately they have answered, those last whose processes have ended.
 func (p *prompt) order(servers []raft.Server) []raft.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rank := func(s raft.Server) int {
-		if i := slices.Index(p.ids, s.ID); i >= 0 {
-			return i
+		i := slices.Index(p.ids, s.ID)
+		switch {
+		case p.gone(string(s.ID)):
+			return len(p.ids) + 1
+		case i < 0:
+			return len(p.ids)
 		}
-		return len(p.ids)
+		return i
 	}
 	slices.SortStableFunc(servers, func(a, b raft.Server) int { return cmp.Compare(rank(a), rank(b)) })
 	return servers

@@ -41,7 +41,8 @@ func TestReadAsksTheRest(t *testing.T) {
 
 // Who answered last is asked first, who did not answer last.
 func TestPrompt(t *testing.T) {
-	var p prompt
+	gone := ""
+	p := prompt{gone: func(id string) bool { return id == gone }}
 	ask := func() (ids []raft.ServerID) {
 		for _, s := range p.order([]raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}}) {
 			ids = append(ids, s.ID)
@@ -62,6 +63,8 @@ func TestPrompt(t *testing.T) {
 	want("c has answered", "c", "b", "a")
 	p.record("c", false)
 	want("c has not", "b", "a", "c")
+	gone = "b"
+	want("the process of b has ended", "a", "c", "b")
 }
 
 // The bytes of those that wait for a round are bounded; a round makes room again, and one

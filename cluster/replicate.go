@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -275,6 +276,29 @@ func (r *replicas) put(to lane, c *logConn) {
 	r.idle[to] = append(r.idle[to], c)
 }
 
+// prune closes the idle connections to a member that the member has ended, which nobody has noticed.
+func (r *replicas) prune(target raft.ServerAddress) {
+	for _, of := range []lane{{target, false}, {target, true}} {
+		r.mu.Lock()
+		idle := r.idle[of]
+		delete(r.idle, of)
+		r.mu.Unlock()
+		for _, c := range idle {
+			_ = c.SetReadDeadline(after(prunePause))
+		}
+		for _, c := range idle {
+			if _, err := c.r.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
+				r.put(of, c)
+			} else {
+				_ = c.Close()
+			}
+		}
+	}
+}
+
+// prunePause is how long the end of a connection that has ended may take to be read.
+const prunePause = time.Millisecond
+
 func (r *replicas) drop(all lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -443,6 +467,17 @@ func (o *ownLog) skipApplied(req *raft.AppendEntriesRequest) *raft.AppendEntries
 func (o *ownLog) has() uint64 {
 	index, _ := o.snapshots.base()
 	return max(index, o.state.appliedNow.Load())
+}
+
+// last returns term and index of the last entry of this node's log.
+func (o *ownLog) last() (term, index uint64) {
+	index = o.raft.LastIndex()
+	var l raft.Log
+	if o.stores.Log.GetLog(index, &l) == nil {
+		return l.Term, index
+	}
+	base, term := o.snapshots.base() // the log is empty behind it
+	return term, max(base, index)
 }
 
 // errRestart stops a node whose log differs from the leader's and goes past the leader's snapshot:

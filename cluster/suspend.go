@@ -19,7 +19,6 @@ type suspender struct {
 	contacts *contacts
 	router   *router
 	claims   *claims
-	gone     func(id string) bool // a member's process is known to be dead
 
 	due chan struct{} // capacity 1: look now, as this node leads, or a member is known to be dead
 
@@ -32,7 +31,7 @@ const suspendEvery = 5
 func newSuspender(c *core, s *state, m *members, contacts *contacts, r *router, claims *claims) *suspender {
 	return &suspender{
 		core: c, state: s, members: m, contacts: contacts, router: r, claims: claims,
-		gone: func(string) bool { return false }, due: make(chan struct{}, 1),
+		due: make(chan struct{}, 1),
 	}
 }
 
@@ -98,7 +97,7 @@ func (s *suspender) isLost(lead *leadership, session *resp.BlockSession) bool {
 	if _, member := s.members.roster.Load().Members[session.Node]; !member {
 		return true
 	}
-	return s.gone(session.Node) || s.silent(lead, session.Node) >= s.cfg.Heartbeat
+	return s.contacts.gone(session.Node) || s.silent(lead, session.Node) >= s.cfg.Heartbeat
 }
 
 // silent is how long a node has not been heard from. This leader asks the others from the beginning of its term on; the

@@ -179,16 +179,29 @@ func (*transport) DecodePeer(b []byte) raft.ServerAddress {
 	return raft.ServerAddress(addr)
 }
 
-// elect has Raft stand for election now, as if a leader had handed over: the only voter
-// need not wait for a leader that there cannot be.
-func (t *transport) elect() {
-	if t.raft.State() != raft.Follower {
-		return // it has waited long enough already: Raft would depose itself
-	}
+// elect has Raft stand for election now, as if a leader had handed over, as long as it may: the only voter need not wait
+// for a leader that there cannot be, nor the others for one whose process has ended (deaths).
+func (t *transport) elect(may func() bool) {
 	answers := make(chan raft.RPCResponse, 1)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-	t.ask(raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answers}, answers)
+	rpc := raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answers}
+	for t.raft.State() == raft.Follower && may() { // another one has waited long enough already: Raft would depose itself
+		busy := time.NewTimer(electPause)
+		select {
+		case t.requests <- rpc:
+			busy.Stop()
+			t.answer(answers)
+			return
+		case <-busy.C: // Raft hears of something else: it may follow a leader by now
+		case <-t.closed:
+			busy.Stop()
+			return
+		}
+	}
 }
+
+// electPause is how long a question whether to stand for election holds.
+const electPause = time.Millisecond
 
 // acceptLogs serves the connections on which a leader replicates.
 func (t *transport) acceptLogs() {

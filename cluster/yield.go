@@ -53,7 +53,7 @@ func (t *transport) prepared() *raft.Server {
 	var next *raft.Server
 	have := 0
 	for i, v := range voters {
-		if t.contacts.silent(v.ID) < t.cfg.Heartbeat && t.announcer.has(v.ID) >= last {
+		if t.contacts.silent(v.ID) < t.cfg.Heartbeat && !t.contacts.gone(string(v.ID)) && t.announcer.has(v.ID) >= last {
 			have++
 			next = &voters[i]
 		}

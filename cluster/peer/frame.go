@@ -25,8 +25,11 @@ import (
 //	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index
 //	ping     nothing     pong  nothing
 //	bye      nothing; its id is that of the last call taken
+//	doubt    the id of a member, uvarint: the number of its process: has that ended?
+//	finding  what its sender sees of that process(1), uvarints: its term, flags (1: it may stand for election;
+//	         2: its disk is nearly full), term and index of the last entry of its log
 //
-// The dialler sends forwards, asks and pings, with rising ids; the listener answers
+// The dialler sends forwards, asks, doubts and pings, with rising ids; the listener answers
 // each with the same id, in any order. A listener that stops says bye: calls with
 // a later id will not be looked at, the others are still answered.
 
@@ -40,6 +43,8 @@ const (
 	framePing
 	framePong
 	frameBye
+	frameDoubt
+	frameFinding
 )
 
 const (
@@ -97,6 +102,40 @@ const (
 	statusFlags = statusLeader | statusShort // all
 )
 
+// Doubt asks a node what it sees of a process of a member.
+type Doubt struct {
+	ID      string // of the member
+	Process uint64 // its Identity.Process
+}
+
+// Life is what a node sees of the process of another one.
+type Life uint8
+
+// What a node may see. The numbers travel.
+const (
+	Unsure Life = iota // it cannot tell
+	Alive              // the process has answered, or has a connection with this node that has not ended
+	Ended              // all its connections have ended, and its port refuses, or a later process is there
+	lives              // how many there are
+)
+
+// Finding is what a node answers to a Doubt. It looks for itself before.
+type Finding struct {
+	Sees      Life
+	Term      uint64 // raft.CurrentTerm of the node that answers
+	Able      bool   // it is a follower that may stand for election
+	Short     bool   // its disk is nearly full
+	LastTerm  uint64 // of the last entry of its log
+	LastIndex uint64 // likewise
+}
+
+// The flags of a finding, as they travel.
+const (
+	findingAble = 1 << iota
+	findingShort
+	findingFlags = findingAble | findingShort // all
+)
+
 type frame struct {
 	kind frameKind
 	id   uint64
@@ -124,6 +163,10 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
 		return 4 * binary.MaxVarintLen64, true
+	case frameDoubt:
+		return NameMax + 2*binary.MaxVarintLen64, true
+	case frameFinding:
+		return 1 + 4*binary.MaxVarintLen64, true
 	case frameAsk, framePing, framePong, frameBye:
 		return 0, true
 	}
@@ -277,4 +320,55 @@ func decodeStatus(body []byte) (Status, error) {
 		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
 	}
 	return s, nil
+}
+
+func appendDoubt(dst []byte, q Doubt) []byte {
+	return binary.AppendUvarint(resp.AppendText(dst, q.ID), q.Process)
+}
+
+func decodeDoubt(body []byte) (Doubt, error) {
+	d := resp.NewDecoder(body)
+	q := Doubt{ID: d.Text(), Process: d.Uvarint()}
+	if d.End() != nil || q.ID == "" || len(q.ID) > NameMax || q.Process == 0 {
+		return Doubt{}, fmt.Errorf("%w: bad doubt", ErrFrame)
+	}
+	return q, nil
+}
+
+func appendFinding(dst []byte, f Finding) []byte {
+	flags := uint64(0)
+	if f.Able {
+		flags |= findingAble
+	}
+	if f.Short {
+		flags |= findingShort
+	}
+	dst = append(dst, byte(f.Sees))
+	for _, n := range [...]uint64{f.Term, flags, f.LastTerm, f.LastIndex} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func decodeFinding(body []byte) (Finding, error) {
+	d := resp.NewDecoder(body)
+	f := Finding{Sees: Life(d.Byte()), Term: d.Uvarint()}
+	flags := d.Uvarint()
+	f.Able, f.Short = flags&findingAble != 0, flags&findingShort != 0
+	f.LastTerm, f.LastIndex = d.Uvarint(), d.Uvarint()
+	if d.End() != nil || flags > findingFlags || f.Sees >= lives {
+		return Finding{}, fmt.Errorf("%w: bad finding", ErrFrame)
+	}
+	return f, nil
+}
+
+// answers is the kind of frame that answers a call of a kind.
+func (k frameKind) answers() frameKind {
+	switch k {
+	case frameForward:
+		return frameAnswer
+	case frameDoubt:
+		return frameFinding
+	}
+	return frameStatus
 }

@@ -29,7 +29,7 @@ import (
 
 const (
 	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 8
+	helloVersion  = 9
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloAddrsMax = 16       // client addresses of a node
@@ -81,6 +81,7 @@ type Identity struct {
 	Lowest      int      // the lowest level that it can; 0: 1
 	Highest     int      // the highest; 0: 1
 	Version     string   // of lockd, for people; "": it does not say
+	Process     uint64   // drawn by its process at the start, so another one after each restart; 0: it does not say
 	Starts      uint64   // how often a node was started on its data folder; 0: it has none
 	Tokens      string   // what the last starts drew, the newest last
 	Promise     Promise  `json:",omitzero"` // of a node without data, to found a cluster

@@ -50,8 +50,9 @@ const (
 
 type callAnswer struct {
 	Answer
-	status Status
-	err    error // nil if there is an answer
+	status  Status
+	finding Finding
+	err     error // nil if there is an answer
 }
 
 // ended is the answer of a call that has none.
@@ -398,6 +399,8 @@ func (l *link) readAnswers(conn *countingReader) error {
 			a.Answer, err = answerBody(f.body)
 		case frameStatus:
 			a.status, err = decodeStatus(f.body)
+		case frameFinding:
+			a.finding, err = decodeFinding(f.body)
 		case framePong:
 			continue
 		case frameBye:
@@ -437,7 +440,7 @@ func (l *link) answered(f frame, a callAnswer) error {
 	if c == nil {
 		return nil // abandoned
 	}
-	if (c.kind == frameForward) != (f.kind == frameAnswer) {
+	if f.kind != c.kind.answers() {
 		return fmt.Errorf("%w: answer of kind %d to a call of kind %d", ErrFrame, f.kind, c.kind)
 	}
 	delete(l.sent, f.id)

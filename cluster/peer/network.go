@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -16,7 +17,8 @@ type Network interface {
 	// Listen opens the peer port. The listener's Accept is called by one goroutine.
 	Listen(addr string) (net.Listener, error)
 	// Dial connects to a peer; it gives up after timeout. addr is resolved again at
-	// each call, so that a peer may come back under another IP address.
+	// each call, so that a peer may come back under another IP address. Its error wraps
+	// syscall.ECONNREFUSED only if no address that addr leads to has a listener.
 	Dial(addr string, timeout time.Duration) (net.Conn, error)
 }
 
@@ -40,8 +42,48 @@ func (n TCPNetwork) Listen(addr string) (net.Listener, error) {
 // Dial connects over TCP. The name in addr is resolved at each call.
 func (n TCPNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, KeepAlive: keepAliveEvery, Control: n.control}
-	return d.Dial("tcp", fault.Way(addr))
+	addr = fault.Way(addr)
+	conn, err := d.Dial("tcp", addr)
+	if Refuses(err) {
+		err = n.refusal(&d, addr, err)
+	}
+	return conn, err
 }
+
+// refusal is the error of a dial that was refused: of several addresses net.Dialer tells of the first alone, and
+// another one may belong to a process that was only too busy.
+func (n TCPNetwork) refusal(d *net.Dialer, addr string, refused error) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || net.ParseIP(host) != nil {
+		return refused
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
+	defer cancel()
+	all, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return err
+	}
+	for _, ip := range all {
+		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
+		if err == nil {
+			_ = conn.Close()
+			return fmt.Errorf("dial %s: refused at one of its addresses, and not at %s", addr, ip)
+		}
+		if !Refuses(err) && !noWay(err) {
+			return err
+		}
+	}
+	return refused
+}
+
+// noWay reports whether this machine has no way to an address, as to IPv6's where it has none of its own.
+func noWay(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) ||
+		errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+// Refuses reports whether the error of a dial says that nobody listens at the address.
+func Refuses(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // control judges an address after its name was resolved, before it is used.
 func (n TCPNetwork) control(_, addr string, _ syscall.RawConn) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,13 @@ type Handler struct {
 	// Refused reports that the other side would not have us, and why. by is its node
 	// id.
 	Refused func(by string, err error)
+	// Doubt is asked what this node sees of a process. respond is called exactly once, from any goroutine.
+	Doubt func(q Doubt, respond func(Finding))
+	// Heard reports that a node has introduced itself, and proven who it is where there is a secret, or certificates:
+	// its process lives. admitted says that it has been admitted too; otherwise it has only asked who is here.
+	Heard func(who Identity, admitted bool)
+	// Ended reports that a connection with a node has ended, other than by this one, or by a time that was up.
+	Ended func(id string)
 }
 
 // errPeersClosed ends calls to a network that has been closed.
@@ -92,8 +100,33 @@ type Port struct {
 
 // openConn is what is known about an open connection.
 type openConn struct {
-	id     string // of the node at its other end, once it has been admitted
-	served bool   // calls of that node are answered on it
+	id      string // of the node at its other end, once it has been admitted
+	process uint64 // likewise: its Identity.Process
+	served  bool   // calls of that node are answered on it
+	line    *line
+}
+
+// line is a connection below TLS. It notes that the other side has ended it.
+type line struct {
+	net.Conn
+	ended atomic.Bool
+}
+
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	return n, l.note(err)
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	n, err := l.Conn.Write(b)
+	return n, l.note(err)
+}
+
+func (l *line) note(err error) error {
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
+		l.ended.Store(true)
+	}
+	return err
 }
 
 var errPeersFull = fmt.Errorf("it has %d incoming connections", servedConnsMax)
@@ -170,10 +203,31 @@ func (p *Port) Status(ctx context.Context, addr string) (Status, error) {
 	return a.status, a.err
 }
 
+// Doubt asks the node at addr what it sees of a process.
+func (p *Port) Doubt(ctx context.Context, addr string, q Doubt) (Finding, error) {
+	a := p.call(ctx, addr, newCall(frameDoubt, appendDoubt(nil, q)))
+	return a.finding, a.err
+}
+
+// Open counts the open connections with a process of a node, of whichever side.
+func (p *Port) Open(id string, process uint64) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		if c.id == id && c.process == process {
+			n++
+		}
+	}
+	return n
+}
+
 // Who asks who is at addr. Neither side judges the other, but by the secret and the certificates; it says what it
 // says to everybody.
-func (p *Port) Who(addr string) (Identity, error) {
-	conn, who, err := p.dial(addr, ForWho, dialWaitMax)
+func (p *Port) Who(addr string) (Identity, error) { return p.WhoWithin(addr, dialWaitMax) }
+
+// WhoWithin is Who, which gives up after timeout.
+func (p *Port) WhoWithin(addr string, timeout time.Duration) (Identity, error) {
+	conn, who, err := p.dial(addr, ForWho, timeout)
 	if err == nil {
 		p.untrack(conn, false)
 	}
@@ -236,13 +290,13 @@ func (p *Port) Close() {
 // refuses when the network is closed. Where too many have connected and not been
 // admitted, the one that has had the longest time for it makes room: strangers, however
 // many, must not keep out the peers.
-func (p *Port) track(conn net.Conn, incoming bool) bool {
+func (p *Port) track(conn net.Conn, l *line, incoming bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
-	p.conns[conn] = openConn{}
+	p.conns[conn] = openConn{line: l}
 	if !incoming {
 		return true
 	}
@@ -255,17 +309,18 @@ func (p *Port) track(conn net.Conn, incoming bool) bool {
 }
 
 // note keeps who is at the other end of a connection that this node has dialled.
-func (p *Port) note(conn net.Conn, c openConn) {
+func (p *Port) note(conn net.Conn, who Identity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, open := p.conns[conn]; open {
+	if c, open := p.conns[conn]; open {
+		c.id, c.process = who.ID, who.Process
 		p.conns[conn] = c
 	}
 }
 
 // keep takes an incoming connection, whose other end has been admitted, from those that
 // may have to make room.
-func (p *Port) keep(conn net.Conn, c openConn) error {
+func (p *Port) keep(conn net.Conn, who Identity, kind Kind) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.unproven, conn)
@@ -277,17 +332,26 @@ func (p *Port) keep(conn net.Conn, c openConn) error {
 	}
 	p.unproven = slices.Delete(p.unproven, i, i+1)
 	p.served++
+	c := p.conns[conn]
+	c.id, c.process, c.served = who.ID, who.Process, kind == ForCalls
 	p.conns[conn] = c
 	return nil
 }
 
 func (p *Port) untrack(conn net.Conn, incoming bool) {
 	_ = conn.Close()
+	if id := p.forget(conn, incoming); id != "" {
+		p.handler.Ended(id)
+	}
+}
+
+// forget returns the node at the other end, if that has ended the connection.
+func (p *Port) forget(conn net.Conn, incoming bool) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c, open := p.conns[conn]
 	if !open {
-		return
+		return ""
 	}
 	delete(p.conns, conn)
 	if i := slices.Index(p.unproven, conn); i >= 0 {
@@ -295,6 +359,10 @@ func (p *Port) untrack(conn net.Conn, incoming bool) {
 	} else if incoming && c.id != "" {
 		p.served--
 	}
+	if p.closed || !c.line.ended.Load() {
+		return ""
+	}
+	return c.id
 }
 
 // accept takes connections until the network closes. A failure (no file
@@ -324,8 +392,9 @@ func (p *Port) accept() {
 			continue
 		}
 		pause = 5 * time.Millisecond
-		conn = p.secret.secure(conn, sideListener)
-		if !p.track(conn, true) {
+		l := &line{Conn: conn}
+		conn = p.secret.secure(l, sideListener)
+		if !p.track(conn, l, true) {
 			_ = conn.Close()
 			continue
 		}
@@ -374,12 +443,14 @@ func (p *Port) receive(conn net.Conn) (Kind, error) {
 			return refusing(err)
 		}
 		if kind == ForWho {
+			p.handler.Heard(who, false)
 			return nil
 		}
 		if err := p.handler.Admit(who, kind); err != nil {
 			return refusing(err)
 		}
-		return p.keep(conn, openConn{id: who.ID, served: kind == ForCalls})
+		p.handler.Heard(who, true)
+		return p.keep(conn, who, kind)
 	})
 	return kind, err
 }
@@ -391,8 +462,9 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Id
 	if err != nil {
 		return nil, Identity{}, err
 	}
-	conn = p.secret.secure(conn, sideDialler)
-	if !p.track(conn, false) {
+	l := &line{Conn: conn}
+	conn = p.secret.secure(l, sideDialler)
+	if !p.track(conn, l, false) {
 		_ = conn.Close()
 		return nil, Identity{}, errPeersClosed
 	}
@@ -404,7 +476,9 @@ func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Id
 		return nil, Identity{}, err
 	}
 	_ = conn.SetDeadline(time.Time{})
-	p.note(conn, openConn{id: who.ID})
+	if kind != ForWho {
+		p.note(conn, who)
+	}
 	return conn, who, nil
 }
 
@@ -423,6 +497,9 @@ func (p *Port) approach(conn net.Conn, addr string, kind Kind) (Identity, error)
 		err := claim.is(who)
 		if err == nil && kind != ForWho {
 			err = p.admitAt(addr, who, self.Cluster)
+		}
+		if err == nil && kind != ForWho {
+			p.handler.Heard(who, true)
 		}
 		return refusing(err)
 	})

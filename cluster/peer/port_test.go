@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,10 +22,14 @@ type fakePeer struct {
 
 	mu       sync.Mutex
 	refusals []string
+	events   []string
 }
 
 func (f *fakePeer) handler() Handler {
-	return Handler{Admit: f.admit, Forward: f.serveForward, Status: f.serveStatus, Refused: f.refused}
+	return Handler{
+		Admit: f.admit, Forward: f.serveForward, Status: f.serveStatus, Refused: f.refused,
+		Doubt: f.doubted, Heard: f.heard, Ended: f.ended,
+	}
 }
 
 func (f *fakePeer) admit(who Identity, _ Kind) error {
@@ -52,6 +57,31 @@ func (f *fakePeer) refused(by string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refusals = append(f.refusals, by+": "+err.Error())
+}
+
+func (f *fakePeer) doubted(q Doubt, respond func(Finding)) {
+	respond(Finding{Sees: Ended, Term: f.term.Load(), LastTerm: 3, LastIndex: q.Process, Short: q.ID == "short"})
+}
+
+func (f *fakePeer) heard(who Identity, admitted bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, fmt.Sprintf("heard %s %d %v", who.ID, who.Process, admitted))
+}
+
+func (f *fakePeer) ended(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, "ended "+id)
+}
+
+// told is what the node has been told of others since the last call.
+func (f *fakePeer) told() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	told := strings.Join(f.events, ", ")
+	f.events = nil
+	return told
 }
 
 func (f *fakePeer) allRefusals() []string {

@@ -106,6 +106,8 @@ func (s *servedCalls) serve(f frame) error {
 		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status()))
 	case framePing:
 		s.send(framePong, f.id, nil, nil)
+	case frameDoubt:
+		return s.doubt(f)
 	default:
 		return ErrFrame
 	}
@@ -126,12 +128,29 @@ func (s *servedCalls) forward(f frame) error {
 	return nil
 }
 
+func (s *servedCalls) doubt(f frame) error {
+	q, err := decodeDoubt(f.body)
+	if err != nil {
+		return err
+	}
+	id := f.id
+	s.serving.Add(1)
+	s.p.handler.Doubt(q, func(found Finding) {
+		s.send(frameFinding, id, nil, appendFinding(nil, found))
+		s.served()
+	})
+	return nil
+}
+
+// served counts an answer that has been queued.
+func (s *servedCalls) served() {
+	if s.serving.Add(-1) == 0 {
+		signal(s.settled)
+	}
+}
+
 func (s *servedCalls) answer(id uint64, a Answer) {
-	defer func() {
-		if s.serving.Add(-1) == 0 {
-			signal(s.settled)
-		}
-	}()
+	defer s.served()
 	if a.Outcome != Done {
 		s.send(frameAnswer, id, []byte{byte(a.Outcome)}, nil)
 		return

@@ -3,12 +3,14 @@
 package peertest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -22,7 +24,11 @@ type Network struct {
 	cut       map[link]bool
 	conns     map[*conn]bool
 	stalled   map[*conn]bool // ends that nothing arrives at
-	changed   chan struct{}  // closed and replaced when a link is cut or healed, an end stalls or goes on
+	paused    map[string]bool
+	refusing  map[link]bool // dials are refused
+	full      map[string]bool
+	diverted  map[string]string // dials to an address lead to another
+	changed   chan struct{}     // closed and replaced when a link is cut or healed, an end stalls or goes on
 
 	rate int64              // bytes a second that each link carries; 0: any number, at once
 	busy map[link]time.Time // until when a link carries what it was given
@@ -37,6 +43,10 @@ func NewNetwork() *Network {
 		cut:       map[link]bool{},
 		conns:     map[*conn]bool{},
 		stalled:   map[*conn]bool{},
+		paused:    map[string]bool{},
+		refusing:  map[link]bool{},
+		full:      map[string]bool{},
+		diverted:  map[string]string{},
 		changed:   make(chan struct{}),
 		busy:      map[link]time.Time{},
 	}
@@ -65,13 +75,60 @@ func (n *Network) Partition(a, b []string) {
 	n.SetCut(true, b, a)
 }
 
-// Heal mends every link.
+// Heal mends every link, and ends what SetRefused, SetFull, SetPaused and Divert have begun.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cut)
+	clear(n.paused)
+	clear(n.refusing)
+	clear(n.full)
+	clear(n.diverted)
 	close(n.changed)
 	n.changed = make(chan struct{})
+}
+
+// SetRefused has dials from each of one side to each of the other refused, as if nobody listened there. Open
+// connections stay.
+func (n *Network) SetRefused(refused bool, from, to []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range from {
+		for _, b := range to {
+			n.refusing[link{a, b}] = refused
+		}
+	}
+}
+
+// SetFull has dials to a node time out, as where more have connected than it accepts. Open connections stay.
+func (n *Network) SetFull(full bool, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full[addr] = full
+}
+
+// SetPaused stops a node's part of the network, as SIGSTOP does: what it is sent is kept, it sends nothing, and who
+// dials it is connected to nobody yet. Its timers go on.
+func (n *Network) SetPaused(paused bool, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused[addr] = paused
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// Divert has dials to one address reach who listens at another, as if he had taken the port. Open connections stay.
+func (n *Network) Divert(addr, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.diverted[addr] = to
+}
+
+// isPaused reports whether a node is paused, and when to ask again.
+func (n *Network) isPaused(addr string) (bool, chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.paused[addr], n.changed
 }
 
 // Stall holds back what one node sends on the connections that it has dialled to another
@@ -99,7 +156,7 @@ func (n *Network) setStalled(stalled bool, conns []*conn) {
 // lost.
 func (n *Network) Reset(from, to string) {
 	for _, c := range n.dialled(from, to) {
-		_ = c.Close()
+		c.reset()
 	}
 }
 
@@ -116,15 +173,20 @@ func (n *Network) dialled(from, to string) []*conn {
 	return ends
 }
 
-// Kill resets every connection of a node and frees its port, as the end of its
-// process would.
+// Kill ends every connection of a node and frees its port, as the end of its process would. What lies in them is lost;
+// the other side reads the end, where no link is cut.
 func (n *Network) Kill(addr string) {
 	n.mu.Lock()
 	var dead []*conn
 	for c := range n.conns {
-		if c.link.from == addr || c.link.to == addr {
+		if c.link.from == addr {
 			dead = append(dead, c)
 		}
+	}
+	if n.paused[addr] {
+		delete(n.paused, addr)
+		close(n.changed)
+		n.changed = make(chan struct{})
 	}
 	ln := n.listeners[addr]
 	n.mu.Unlock()
@@ -132,6 +194,7 @@ func (n *Network) Kill(addr string) {
 		_ = ln.Close()
 	}
 	for _, c := range dead {
+		c.out.change(func() { c.out.data = nil })
 		_ = c.Close()
 	}
 }
@@ -167,17 +230,11 @@ func (n *Network) Conns() int {
 	return len(n.conns)
 }
 
-func (n *Network) isCut(l link) (bool, chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.cut[l], n.changed
-}
-
 // isHeld reports whether nothing arrives at an end of a connection now.
 func (n *Network) isHeld(c *conn) (bool, chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[link{c.link.to, c.link.from}] || n.stalled[c], n.changed
+	return n.cut[link{c.link.to, c.link.from}] || n.stalled[c] || n.paused[c.link.from] || n.paused[c.link.to], n.changed
 }
 
 // View is a network as one node sees it: the Network of that node's peers.
@@ -204,12 +261,8 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	t := time.NewTimer(timeout)
 	defer t.Stop()
 	for {
-		there, changed1 := v.n.isCut(link{v.addr, addr})
-		back, changed := v.n.isCut(link{addr, v.addr})
-		if changed != changed1 {
-			continue
-		}
-		if !there && !back {
+		waits, changed := v.n.keepsOut(link{v.addr, addr})
+		if !waits {
 			break
 		}
 		select {
@@ -219,19 +272,56 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 		}
 	}
 	v.n.mu.Lock()
-	ln := v.n.listeners[addr]
+	ln, paused := v.n.listeners[cmp.Or(v.n.diverted[addr], addr)], v.n.paused[addr]
+	if v.n.refusing[link{v.addr, addr}] {
+		ln = nil
+	}
 	v.n.mu.Unlock()
 	if ln == nil {
-		return nil, fmt.Errorf("dial %s: connection refused", addr)
+		return nil, refused(addr)
 	}
 	mine, theirs := v.n.pipe(v.addr, addr)
+	if paused {
+		go v.n.acceptLater(ln, theirs)
+		return mine, nil
+	}
 	select {
 	case ln.conns <- theirs:
 		return mine, nil
 	case <-ln.closed:
-		return nil, errors.Join(fmt.Errorf("dial %s: connection refused", addr), mine.Close(), theirs.Close())
+		return nil, errors.Join(refused(addr), mine.Close(), theirs.Close())
 	case <-t.C:
 		return nil, errors.Join(fmt.Errorf("dial %s: %w", addr, os.ErrDeadlineExceeded), mine.Close(), theirs.Close())
+	}
+}
+
+func refused(addr string) error { return fmt.Errorf("dial %s: %w", addr, syscall.ECONNREFUSED) }
+
+// keepsOut reports whether a dial must wait, and when to ask again.
+func (n *Network) keepsOut(l link) (bool, chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut[l] || n.cut[link{l.to, l.from}] || n.paused[l.from] || n.full[l.to], n.changed
+}
+
+// acceptLater hands a connection to a paused node when it goes on.
+func (n *Network) acceptLater(ln *listener, c *conn) {
+	for {
+		paused, changed := n.isPaused(ln.addr)
+		if !paused {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ln.closed:
+			_ = c.Close()
+			return
+		}
+	}
+	select {
+	case ln.conns <- c:
+	case <-ln.closed:
+		_ = c.Close()
 	}
 }
 
@@ -313,6 +403,25 @@ type conn struct {
 	rd, wd  deadline
 	once    sync.Once
 	closed  bool // guarded by in.mu
+	broken  bool // likewise: by a reset
+}
+
+// reset breaks an end of a connection; what lies in it is lost.
+func (c *conn) reset() {
+	c.in.mu.Lock()
+	c.broken = !c.closed
+	c.in.mu.Unlock()
+	_ = c.Close()
+}
+
+// closedError is the error of an end that is closed.
+func (c *conn) closedError() error {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	if c.broken {
+		return syscall.ECONNRESET
+	}
+	return net.ErrClosed
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -324,7 +433,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		switch {
 		case c.closed:
 			c.in.mu.Unlock()
-			return 0, net.ErrClosed
+			return 0, c.closedError()
 		case c.rd.passed():
 			c.in.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
@@ -360,9 +469,9 @@ func (c *conn) Write(b []byte) (int, error) {
 		case done == len(b): // also when the other side has read it all and closed since
 			return done, nil
 		case eof:
-			return done, net.ErrClosed
+			return done, c.closedError()
 		case gone:
-			return done, errors.New("write: connection reset by peer")
+			return done, syscall.ECONNRESET
 		case c.wd.passed():
 			return done, os.ErrDeadlineExceeded
 		case room > 0:

@@ -1,0 +1,503 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"lockd/cluster/peer"
+)
+
+// A process that ends takes its connections with it, and its port refuses: nobody has to wait for its silence. But a
+// port may refuse though the process lives, and a connection may break. So a node that has lost its last connection
+// with a member looks whether its port refuses, twice, and asks the other voters, each of which looks for itself. What
+// a majority of all voters says, and none denies that sees the process alive, is so: a leader is replaced at once, and
+// a follower is waited for by nobody.
+
+const (
+	// lookPause is the time between two looks at a port.
+	lookPause = 20 * time.Millisecond
+	// looksEnough is how many looks in a row find that the port refuses, at least.
+	looksEnough = 2
+	// looksMax is how many looks wait for the last connection to end: what it has brought is stored first.
+	looksMax = 4
+	// lookMax bounds a look: where a process lives, a machine is not cut off and its disks do not matter here, it is
+	// answered in a few milliseconds.
+	lookMax = 100 * time.Millisecond
+	// findingMax is how old the finding that a process has ended may be which another node is told.
+	findingMax = 100 * time.Millisecond
+	// askMax bounds the wait for what the others see. Members that are cut off do not answer.
+	askMax = 100 * time.Millisecond
+	// inquiryMax bounds an inquiry: from then on --heartbeat does.
+	inquiryMax = time.Second
+	// standStep is how long a node lets the one before it stand for election: far longer than its question for a vote
+	// is on its way.
+	standStep = 100 * time.Millisecond
+	// keepEvery is how often a leader calls each member, so that there is a connection on which its end is read at once:
+	// peer closes one that is idle for longer.
+	keepEvery = 20 * time.Second
+	// formerMax is how many processes of a member are remembered that later ones have replaced.
+	formerMax = 8
+)
+
+// deaths finds out that the process of a member has ended. All methods may be called concurrently.
+type deaths struct {
+	*core
+	peers    *peer.Port // nil until it is open
+	trans    *transport // nil before Raft
+	members  *members
+	contacts *contacts
+	replicas *replicas
+	ownLog   *ownLog
+	short    func() bool // this node's disk is nearly full
+
+	// gone is called on the leader, by a goroutine of its own and without locks, with the id of a member whose process
+	// has ended: once for each process. It is nil or set before the node starts. A node that begins to lead asks
+	// contacts.gone for those that it knew of before.
+	gone func(id string)
+
+	due chan struct{} // capacity 1: this node leads, or a member has another process
+
+	mu      sync.Mutex
+	lives   map[string]*life // by id
+	closed  bool
+	running sync.WaitGroup
+}
+
+// life is what is known of the processes of a member.
+type life struct {
+	process     uint64        // the latest
+	starts      uint64        // its number, where it has one
+	incarnation string        // of its data folder; "": this node has not met it
+	former      []uint64      // those before
+	heard       time.Duration // monotonic: when the latest introduced itself last
+	told        uint64        // the last process that was found to have ended, by a majority
+
+	inquiry *inquiry
+	again   bool // another connection has ended meanwhile
+	found   peer.Life
+	foundOf uint64        // the process
+	foundAt time.Duration // monotonic
+	waiting []doubter
+}
+
+// doubter is another node that has asked.
+type doubter struct {
+	process uint64
+	respond func(peer.Finding)
+}
+
+// inquiry is about one process of a member.
+type inquiry struct {
+	id      string
+	addr    string
+	process uint64
+	term    uint64 // in which that member led this node when the inquiry began; 0: it did not
+	asked   bool   // by another node
+}
+
+func newDeaths(c *core, m *members, contacts *contacts, r *replicas) *deaths {
+	return &deaths{
+		core: c, members: m, contacts: contacts, replicas: r, lives: map[string]*life{}, due: make(chan struct{}, 1),
+	}
+}
+
+// run keeps a leader's connections with the members until the node stops.
+func (d *deaths) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	d.running.Go(func() {
+		<-d.stop
+		cancel()
+	})
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.due:
+		case <-tick.C:
+		case <-d.stop:
+			return
+		}
+		if d.lead.held() {
+			d.members.survey(ctx)
+		}
+	}
+}
+
+// heard implements peer.Handler.
+func (d *deaths) heard(who peer.Identity, admitted bool) {
+	if who.Process == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.lives[who.ID]
+	same := l != nil && (l.incarnation == who.Incarnation || l.incarnation == "")
+	switch {
+	case !admitted && (!same || who.Cluster != d.members.identity().Cluster), l == nil && len(d.lives) >= metMax:
+		return // another node that has its name
+	case same && (who.Starts < l.starts || slices.Contains(l.former, who.Process)):
+		return // what is left of an earlier process
+	case !same:
+		l = &life{process: who.Process}
+		d.lives[who.ID] = l
+	}
+	l.starts, l.incarnation, l.heard = who.Starts, who.Incarnation, d.clock.Monotonic()
+	if l.process != who.Process {
+		former := l.process
+		l.former = append(l.former[max(0, len(l.former)-formerMax+1):], former)
+		l.process = who.Process
+		signal(d.due)
+		d.begin(who.ID, l, former, false)
+	}
+	d.contacts.back(who.ID)
+}
+
+// ended implements peer.Handler.
+func (d *deaths) ended(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.lives[id]; l != nil {
+		d.begin(id, l, l.process, false)
+	}
+}
+
+// doubted implements peer.Handler: another node asks what this one sees of a process.
+func (d *deaths) doubted(q peer.Doubt, respond func(peer.Finding)) {
+	d.mu.Lock()
+	l := d.lives[q.ID]
+	if l == nil && d.addrOf(q.ID) != "" { // followers need not have met
+		l = &life{process: q.Process}
+		d.lives[q.ID] = l
+	}
+	fresh := l != nil && l.found == peer.Ended && l.foundOf == q.Process && l.heard <= l.foundAt &&
+		d.clock.Monotonic()-l.foundAt < findingMax
+	if l != nil && !fresh && d.begin(q.ID, l, q.Process, true) {
+		l.waiting = append(l.waiting, doubter{q.Process, respond})
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	sees := peer.Unsure
+	if fresh {
+		sees = peer.Ended
+	}
+	respond(d.finding(sees))
+}
+
+// lookAround is called when this node begins to lead: it may not have been told of members that ended before.
+func (d *deaths) lookAround() {
+	signal(d.due)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, l := range d.lives {
+		if d.peers.Open(id, l.process) == 0 && !d.contacts.gone(id) {
+			d.begin(id, l, l.process, true)
+		}
+	}
+}
+
+// close waits until all inquiries have ended, and lets no other begin.
+func (d *deaths) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.running.Wait()
+}
+
+// begin begins an inquiry unless one is under way, which then begins again. It returns false if there is none: the node
+// stops, or knows no such member. mu is held.
+func (d *deaths) begin(id string, l *life, process uint64, asked bool) bool {
+	if l.inquiry != nil {
+		l.again = l.again || !asked
+		return true
+	}
+	addr := d.addrOf(id)
+	if addr == "" || d.closed {
+		return false
+	}
+	q := &inquiry{id: id, addr: addr, process: process, asked: asked}
+	if _, leader := d.raft.LeaderWithID(); string(leader) == id {
+		q.term = d.raft.CurrentTerm()
+	}
+	l.inquiry = q
+	d.running.Go(func() { d.inquire(l, q) })
+	return true
+}
+
+// addrOf is the peer address of another member; "" if it is none.
+func (d *deaths) addrOf(id string) string {
+	for _, s := range d.raft.startedServers() {
+		if string(s.ID) == id && id != d.cfg.ID {
+			return string(s.Address)
+		}
+	}
+	return ""
+}
+
+// inquire finds out what has become of a process, and does what follows.
+func (d *deaths) inquire(l *life, q *inquiry) {
+	defer d.end(l, q)
+	if !q.asked && d.connected(q) {
+		return
+	}
+	for until := d.clock.Monotonic() + inquiryMax; d.clock.Monotonic() < until; {
+		sees := d.look(l, q)
+		d.found(l, q, sees)
+		if sees != peer.Ended || d.settled(l, q) || d.overtaken(l, q) || !d.sleep(lookPause) {
+			return
+		}
+	}
+}
+
+// overtaken reports whether a later process of the member may have ended, too.
+func (d *deaths) overtaken(l *life, q *inquiry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.again && l.process != q.process
+}
+
+// end ends an inquiry, or has it begin again.
+func (d *deaths) end(l *life, q *inquiry) {
+	d.mu.Lock()
+	again := l.again
+	l.inquiry, l.again = nil, false
+	var left []doubter
+	switch {
+	case len(l.waiting) > 0:
+		if !d.begin(q.id, l, l.waiting[0].process, true) {
+			left, l.waiting = l.waiting, nil
+		}
+	case again:
+		d.begin(q.id, l, l.process, false)
+	}
+	d.mu.Unlock()
+	for _, w := range left {
+		w.respond(d.finding(peer.Unsure))
+	}
+}
+
+// found keeps what a look has found, and tells who has asked.
+func (d *deaths) found(l *life, q *inquiry, sees peer.Life) {
+	d.mu.Lock()
+	l.found, l.foundOf, l.foundAt = sees, q.process, d.clock.Monotonic()
+	var asked []doubter
+	l.waiting = slices.DeleteFunc(l.waiting, func(w doubter) bool {
+		mine := w.process == q.process
+		if mine {
+			asked = append(asked, w)
+		}
+		return mine
+	})
+	d.mu.Unlock()
+	for _, w := range asked {
+		w.respond(d.finding(sees))
+	}
+}
+
+// finding is what this node answers.
+func (d *deaths) finding(sees peer.Life) peer.Finding {
+	f := peer.Finding{Sees: sees}
+	if !d.raft.started.Load() {
+		return f
+	}
+	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.short()
+	f.LastTerm, f.LastIndex = d.ownLog.last()
+	return f
+}
+
+// able reports whether this node may stand for election.
+func (d *deaths) able() bool {
+	self := func(s raft.Server) bool { return s.ID == d.raft.self }
+	return d.raft.State() == raft.Follower && !d.broken.Load() && slices.ContainsFunc(d.raft.voters(), self) &&
+		d.trans.standsBack() == nil
+}
+
+// connected reports whether a connection with the process has not ended. Nobody reads those on which a leader
+// replicates while it does not.
+func (d *deaths) connected(q *inquiry) bool {
+	d.replicas.prune(raft.ServerAddress(q.addr))
+	return d.peers.Open(q.id, q.process) > 0
+}
+
+// look finds out whether a process has ended, as far as this node can see.
+func (d *deaths) look(l *life, q *inquiry) peer.Life {
+	began := d.clock.Monotonic()
+	for refused := 1; ; refused++ {
+		switch sees := d.lookOnce(l, q); {
+		case sees == peer.Alive || d.heardSince(l, q, began):
+			return peer.Alive
+		case sees == peer.Unsure && d.connected(q):
+			return peer.Alive
+		case sees == peer.Unsure:
+			return peer.Unsure
+		case refused >= looksEnough && !d.connected(q):
+			return peer.Ended
+		case refused >= looksMax:
+			return peer.Alive
+		}
+		if !d.sleep(lookPause) {
+			return peer.Unsure
+		}
+	}
+}
+
+// lookOnce asks who is at the address of the process.
+func (d *deaths) lookOnce(l *life, q *inquiry) peer.Life {
+	if d.replaced(l, q) {
+		return peer.Ended
+	}
+	who, err := d.peers.WhoWithin(q.addr, lookMax)
+	switch {
+	case peer.Refuses(err):
+		return peer.Ended
+	case err != nil || who.ID != q.id:
+		return peer.Unsure // nobody, or a stranger, says anything of the process
+	}
+	d.heard(who, false)
+	switch {
+	case who.Process == q.process:
+		return peer.Alive
+	case d.replaced(l, q):
+		return peer.Ended
+	}
+	return peer.Unsure
+}
+
+// replaced reports whether a later process of the same data folder has introduced itself.
+func (d *deaths) replaced(l *life, q *inquiry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(l.former, q.process)
+}
+
+// heardSince reports whether the process has introduced itself again.
+func (d *deaths) heardSince(l *life, q *inquiry, t time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.process == q.process && l.heard > t
+}
+
+// settled asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
+// if they do not all agree, and may yet.
+func (d *deaths) settled(l *life, q *inquiry) bool {
+	leads := d.lead.held()
+	if !leads && q.term == 0 {
+		return d.raft.State() != raft.Leader // which it may soon be ready to be
+	}
+	voices, agreed := d.ask(q)
+	if !agreed {
+		return false
+	}
+	first := d.mark(l, q)
+	switch {
+	case leads && first:
+		d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
+		if d.gone != nil {
+			d.gone(q.id)
+		}
+	case !leads:
+		d.stand(q, voices)
+	}
+	return true
+}
+
+// mark keeps that a process has ended; first says that it was not known.
+func (d *deaths) mark(l *life, q *inquiry) (first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first = l.told != q.process
+	l.told = q.process
+	if l.process == q.process && l.heard <= l.foundAt {
+		d.contacts.lost(q.id)
+	}
+	return first
+}
+
+// voice is what one of the voters has found.
+type voice struct {
+	id string
+	peer.Finding
+}
+
+// ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the process has
+// ended, none has found that it lives, and, where it led, none knows of a later term.
+func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
+	voters := d.raft.voters()
+	ctx, cancel := context.WithTimeout(context.Background(), askMax)
+	defer cancel()
+	answers, asked := make(chan voice, len(voters)), 0
+	for _, v := range voters {
+		if v.ID == d.raft.self {
+			ended = append(ended, voice{d.cfg.ID, d.finding(peer.Ended)})
+		}
+		if v.ID == d.raft.self || string(v.ID) == q.id {
+			continue
+		}
+		asked++
+		go func() {
+			f, err := d.peers.Doubt(ctx, string(v.Address), peer.Doubt{ID: q.id, Process: q.process})
+			if err != nil {
+				f = peer.Finding{}
+			}
+			answers <- voice{string(v.ID), f}
+		}()
+	}
+	for range asked {
+		switch v := <-answers; {
+		case v.Sees == peer.Alive, q.term != 0 && v.Term > q.term:
+			return nil, false
+		case v.Sees == peer.Ended:
+			ended = append(ended, v)
+		}
+	}
+	return ended, len(ended) >= len(voters)/2+1
+}
+
+// stand has this node stand for election in place of the leader that has ended, when its turn comes among those that have
+// found so.
+func (d *deaths) stand(q *inquiry, voices []voice) {
+	turn, ok := turnOf(d.cfg.ID, voices)
+	may := func() bool {
+		_, leader := d.raft.LeaderWithID()
+		return string(leader) == q.id && d.raft.CurrentTerm() == q.term && d.able()
+	}
+	if !ok || !d.sleep(time.Duration(turn)*standStep) || !may() {
+		return
+	}
+	d.log.Info("the process of the leader has ended: this node stands for election", "leader", q.id, "term", q.term)
+	d.trans.elect(may)
+}
+
+// turnOf is how many of those that may stand for election come before a node: those with a longer log, which elect nobody
+// with a shorter one, then those with more room on their disks, then those whose ids come first. ok is false if it may not
+// stand.
+func turnOf(id string, voices []voice) (turn int, ok bool) {
+	able := slices.DeleteFunc(slices.Clone(voices), func(v voice) bool { return !v.Able })
+	slices.SortFunc(able, func(a, b voice) int {
+		room := map[bool]int{true: 1}
+		return cmp.Or(
+			cmp.Compare(b.LastTerm, a.LastTerm), cmp.Compare(b.LastIndex, a.LastIndex),
+			cmp.Compare(room[a.Short], room[b.Short]), cmp.Compare(a.id, b.id),
+		)
+	})
+	turn = slices.IndexFunc(able, func(v voice) bool { return v.id == id })
+	return turn, turn >= 0
+}
+
+// sleep waits; false if the node stops.
+func (d *deaths) sleep(t time.Duration) bool {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.stop:
+		return false
+	}
+}
