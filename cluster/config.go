@@ -264,10 +264,12 @@ type Machine interface {
 	// Blocked says what is known of a blocking command. Its end is told by one
 	// MessageBlock; see resp.BlockAsk.
 	Blocked(id resp.BlockID) resp.BlockState
-	// BlockSessions lists the sessions of blocking commands, BlockGifts what clients of one were given after they had
+	// BlockSessions lists the sessions of blocking commands, BlockRevision another number whenever that list is another
+	// one through Apply, BlockGifts what clients of one were given after they had
 	// waited and whose delivery no BlockTend has settled, both by their numbers. BlockGiven reports whether what was
 	// given under a name can still be taken back.
 	BlockSessions() []resp.BlockSession
+	BlockRevision() uint64
 	BlockGifts(session uint64) []resp.BlockGift
 	BlockGiven(id resp.BlockID) bool
 	// Leases looks at locks that tokens were granted, one Lease for each, without LeftMs. It

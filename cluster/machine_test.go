@@ -227,6 +227,7 @@ func (m *testMachine) NextDeadline() (int64, bool) {
 
 func (m *testMachine) Blocked(resp.BlockID) resp.BlockState { return resp.BlockOver }
 func (m *testMachine) BlockSessions() []resp.BlockSession   { return nil }
+func (m *testMachine) BlockRevision() uint64                { return 0 }
 func (m *testMachine) BlockGifts(uint64) []resp.BlockGift   { return nil }
 func (m *testMachine) BlockGiven(resp.BlockID) bool         { return false }
 

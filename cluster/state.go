@@ -31,10 +31,13 @@ type state struct {
 
 	// deadline is the tick after which the leader must propose a tick; noDeadline if no lease runs.
 	deadline     atomic.Int64
-	appliedNow   atomic.Uint64            // as applied, without the lock
-	digest       atomic.Pointer[digestAt] // as of the last entry applied; nil: none
-	full         atomic.Pointer[fullNow]  // as of the last entry applied
-	deliveredNow atomic.Uint64            // the last entry whose messages this node has delivered
+	appliedNow   atomic.Uint64                       // as applied, without the lock
+	digest       atomic.Pointer[digestAt]            // as of the last entry applied; nil: none
+	full         atomic.Pointer[fullNow]             // as of the last entry applied
+	deliveredNow atomic.Uint64                       // the last entry whose messages this node has delivered
+	sessionsNow  atomic.Pointer[[]resp.BlockSession] // of blocking commands, as of the last entry applied
+
+	sessionsRevision uint64 // of the machine, for sessionsNow
 
 	work executions
 }
@@ -43,6 +46,7 @@ func newState(c *core, machine Machine, m *members) *state {
 	s := &state{core: c, machine: machine, members: m}
 	s.deadline.Store(noDeadline)
 	s.full.Store(&fullNow{})
+	s.sessionsNow.Store(&[]resp.BlockSession{})
 	return s
 }
 
@@ -95,6 +99,9 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 	s.appliedAt = s.clock.Monotonic()
 	s.noteDeadline()
 	s.noteFull()
+	if s.machine.BlockRevision() != s.sessionsRevision {
+		s.noteSessions()
+	}
 	return &applied{results: results}, msgs
 }
 
@@ -200,12 +207,15 @@ func (s *state) blocked(id resp.BlockID) resp.BlockState {
 	return s.machine.Blocked(id)
 }
 
-// sessions lists the sessions of blocking commands.
-func (s *state) sessions() []resp.BlockSession {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.machine.BlockSessions()
+// noteSessions has the sessions of blocking commands be known without the lock. mu is held.
+func (s *state) noteSessions() {
+	all := s.machine.BlockSessions()
+	s.sessionsRevision = s.machine.BlockRevision()
+	s.sessionsNow.Store(&all)
 }
+
+// sessions lists the sessions of blocking commands.
+func (s *state) sessions() []resp.BlockSession { return *s.sessionsNow.Load() }
 
 // gifts lists what clients of a session were given by entries after an index, and have perhaps not heard of.
 func (s *state) gifts(session, after uint64) []resp.BlockID {
@@ -283,6 +293,7 @@ func (s *state) restore(r io.Reader) error {
 	s.setRoster(ros)
 	s.noteDeadline()
 	s.noteFull()
+	s.noteSessions()
 	return nil
 }
 

@@ -134,6 +134,7 @@ func sessionOf(id uint64) *blockSession {
 type blocked struct {
 	lastSeq     uint64 // of a waiter
 	lastSession uint64
+	revision    uint64 // counts the sessions that open, close, are suspended and resume; in no image
 	sessions    *btree.BTreeG[*blockSession]
 	waiters     *btree.BTreeG[*waiter] // by id
 	gifts       gifts
@@ -263,6 +264,7 @@ func (m *Machine) closeSession(id uint64) {
 		m.endWait(w, resp.BlockLapsed, resp.Reply{})
 	}
 	m.blocked.sessions.Delete(sessionOf(id))
+	m.blocked.revision++
 }
 
 // waitersOf lists the waiters of a session.
@@ -285,6 +287,7 @@ func (m *Machine) suspend(id uint64) {
 	next := *s
 	next.Suspended, next.Suspensions = true, s.Suspensions+1
 	m.blocked.sessions.Set(&next)
+	m.blocked.revision++
 	for _, w := range m.waitersOf(id) {
 		m.spend(m.queueWork(w))
 		m.blocked.unqueue(w)
@@ -306,6 +309,7 @@ func (m *Machine) resume(id, suspensions uint64) {
 	next := *s
 	next.Suspended = false
 	m.blocked.sessions.Set(&next)
+	m.blocked.revision++
 	for _, w := range m.waitersOf(id) {
 		m.spend(m.queueWork(w))
 		m.blocked.queue(w)
@@ -348,6 +352,9 @@ func (m *Machine) keepSession(id, number uint64) bool {
 	m.blocked.sessions.Set(&next)
 	return true
 }
+
+// BlockRevision changes with what BlockSessions lists; see cluster.Machine.
+func (m *Machine) BlockRevision() uint64 { return m.blocked.revision }
 
 // BlockSessions lists the sessions; see cluster.Machine.
 func (m *Machine) BlockSessions() (all []resp.BlockSession) {

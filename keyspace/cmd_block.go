@@ -258,6 +258,7 @@ func isNumber(n uint64) bool { return n > 0 && n <= blockNumberMax }
 func (m *Machine) openSession(step *resp.BlockStep) uint64 {
 	b := &m.blocked
 	b.lastSession++
+	b.revision++
 	b.sessions.Set(&blockSession{
 		BlockSession: resp.BlockSession{ID: b.lastSession, Node: strings.Clone(step.Node), Process: step.Process},
 		until:        m.tick + blockLeaseMs,
