@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -15,17 +16,18 @@ const controlMax = 60 * time.Second
 //
 //	POST /kill-leader            SIGKILL; answers the address its clients used
 //	POST /kill-cluster-leader    the same for the nodes that speak the cluster protocol
+//	POST /kill?node=ADDR         SIGKILL of the node that its clients know by that address
 //	POST /heal                   starts what does not run, answers when all nodes serve
 //	GET  /leader                 the leader's address for clients
 //
 // A target that cannot lose its leader answers 501.
-func (t *target) serveControl() (url string, err error) {
+func (t *target) serveControl() (address string, err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
 	mux := http.NewServeMux()
-	handle := func(pattern string, do func(context.Context) (string, error)) {
+	handleFor := func(pattern string, do func(context.Context, url.Values) (string, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), controlMax)
 			defer cancel()
@@ -33,7 +35,7 @@ func (t *target) serveControl() (url string, err error) {
 				http.Error(w, "this target has one node", http.StatusNotImplemented)
 				return
 			}
-			text, err := do(ctx)
+			text, err := do(ctx, r.URL.Query())
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
@@ -41,8 +43,14 @@ func (t *target) serveControl() (url string, err error) {
 			fmt.Fprintln(w, text)
 		})
 	}
+	handle := func(pattern string, do func(context.Context) (string, error)) {
+		handleFor(pattern, func(ctx context.Context, _ url.Values) (string, error) { return do(ctx) })
+	}
 	handle("POST /kill-leader", func(ctx context.Context) (string, error) { return t.killLeader(ctx, t.nodes) })
 	handle("POST /kill-cluster-leader", func(ctx context.Context) (string, error) { return t.killLeader(ctx, t.cluster) })
+	handleFor("POST /kill", func(ctx context.Context, asked url.Values) (string, error) {
+		return t.kill(ctx, asked.Get("node"))
+	})
 	handle("POST /heal", func(ctx context.Context) (string, error) { return "ok", t.heal(ctx) })
 	handle("GET /leader", func(ctx context.Context) (string, error) {
 		n, err := leader(ctx, t.nodes)

@@ -285,6 +285,18 @@ func (t *target) killLeader(ctx context.Context, nodes []*server) (string, error
 	return n.addr, nil
 }
 
+// kill kills the node at an address of clients, and answers the address.
+func (t *target) kill(ctx context.Context, addr string) (string, error) {
+	for _, n := range t.nodes {
+		if n.addr == addr {
+			t.doctor.ask(ctx, n.addr)
+			n.kill()
+			return n.addr, nil
+		}
+	}
+	return "", fmt.Errorf("there is no node at %q", addr)
+}
+
 // examine makes a result of what LOCKS DOCTOR says after a suite.
 func (t *target) examine(ctx context.Context, s *suite, name string) ([]result, error) {
 	if t.doctor == nil {

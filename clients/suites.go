@@ -34,7 +34,7 @@ var suites = []*suite{
 		runtime: []string{"java", "--version"},
 	},
 	{
-		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock",
+		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock, RQ, portalocker",
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},
 		runtime: []string{"python3", "--version"},

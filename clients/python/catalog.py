@@ -13,12 +13,16 @@ class Client:
     distribution: str  # whose version is reported
     environments: tuple[str, ...]
     modes: tuple[str, ...]  # how it finds the servers, and the protocol where it can be chosen
-    is_lock: bool
+    is_lock: bool  # it shows the four scenes of a lock library
+    gone: str = ""  # the class of gone.py with its scenes, if it has such
+    no_failover: str = ""  # why it has no scene of the failover
 
     def why_no_failover(self, mode: str) -> str:
         """Why it shows no failover in a mode; nothing where it shows one."""
         if not where.FAILS_OVER:
             return f"{where.TARGET} has no failover of a single server here"
+        if self.no_failover:
+            return self.no_failover
         if mode.startswith(("single", "tls")) and not self.is_lock:
             return "a client of one address does not outlive that node"
         return ""
@@ -34,9 +38,19 @@ CLIENTS = (
     Client("redis-py.asyncio", "redis", VERSIONS, SOME, is_lock=False),
     Client("redis-py.Lock", "redis", VERSIONS, (*SOME, TLS), is_lock=True),
     Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),
-    Client("python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
+    Client(
+        "python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True, gone="SignalScenes",
+    ),
     Client("pottery.Redlock", "pottery", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
     Client("pottery.AIORedlock", "pottery", ("redis8",), ("single/3",), is_lock=True),
+    Client(
+        "rq", "rq", ("redis8",), ("single/3", "sentinel/3"), is_lock=False, gone="RqScenes",
+        no_failover="its scene node shows the death of nodes",
+    ),
+    Client(
+        "portalocker", "portalocker", ("redis8",), ("single/2",), is_lock=False, gone="SubscriptionScenes",
+        no_failover="its lock is a connection, which does not outlive its node",
+    ),
     Client("aioredlock", "aioredlock", ("aioredlock",), ("single/2",), is_lock=True),
 )
 

@@ -1,7 +1,7 @@
 """The Python suite: see ../doc.go for what it is told and what it prints.
 
 What disturbs nobody runs side by side. Then the leader is killed some times, each time under many
-clients at once.
+clients at once. At last come the scenes that kill nodes of their own choice, one after the other.
 
     run.py [CLIENT ...]   all clients, or those
 """
@@ -51,9 +51,13 @@ class Job:
         return False
 
     def quiet(self) -> tuple[str, str]:
+        """What it printed that disturbs nobody, as run has it."""
+        return self.run("quiet")
+
+    def run(self, part: str) -> tuple[str, str]:
         """What its process printed, and what is wrong with the process itself, if anything."""
         try:
-            done = subprocess.run(self.command("quiet"), stdout=subprocess.PIPE, text=True, timeout=QUIET_MAX)
+            done = subprocess.run(self.command(part), stdout=subprocess.PIPE, text=True, timeout=QUIET_MAX)
         except subprocess.TimeoutExpired as late:
             return (late.stdout or b"").decode(), f"it took longer than {QUIET_MAX} s"
         if done.returncode != 0 and " fail " not in done.stdout:
@@ -107,11 +111,26 @@ def quiet(chosen: list[Job]) -> bool:
     """Shows what disturbs nobody, and prints in the order of the catalog."""
     well = True
     with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for job, (text, wrong) in zip(chosen, pool.map(Job.quiet, chosen)):
-            print(text, end="", flush=True)
-            well = well and " fail " not in text
-            if wrong:
-                well = job.failed(wrong)
+        for job, shown in zip(chosen, pool.map(Job.quiet, chosen)):
+            well = tell(job, *shown) and well
+    return well
+
+
+def tell(job: Job, text: str, wrong: str) -> bool:
+    """Prints what came of a process, and reports whether all is well."""
+    print(text, end="", flush=True)
+    if wrong:
+        return job.failed(wrong)
+    return " fail " not in text
+
+
+def alone(chosen: list[Job]) -> bool:
+    """Shows what kills nodes of its own choice, or moves the lead, one after the other."""
+    well = True
+    for job in [j for j in chosen if j.client.gone]:
+        well = tell(job, *job.run("alone")) and well
+        if where.FAILS_OVER:
+            where.tell("/heal")  # a scene that failed has left a node dead
     return well
 
 
@@ -144,7 +163,7 @@ def die(group: list[Job]) -> bool:
 
 def main(names: list[str]) -> bool:
     chosen = jobs(names)
-    well = [quiet(chosen)] + [die(group) for group in deaths(chosen)]
+    well = [quiet(chosen)] + [die(group) for group in deaths(chosen)] + [alone(chosen)]
     return all(well)
 
 

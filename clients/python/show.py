@@ -3,6 +3,7 @@
     show.py CLIENT MODE quiet      what disturbs nobody
     show.py CLIENT MODE failover   it says READY when the leader may be killed, and gets a line when
                                    the servers have had time enough
+    show.py CLIENT MODE alone      what kills nodes of its own choice, or moves the lead
 """
 
 import importlib.metadata
@@ -65,11 +66,22 @@ def none(why: str):
     raise scenes.NoScene(why)
 
 
+def scenes_of(client: catalog.Client, mode: str):
+    """The scenes of a client."""
+    if client.gone:
+        import gone
+
+        return getattr(gone, client.gone)(client.name, mode)
+    return (scenes.LockScenes if client.is_lock else scenes.PlainScenes)(client.name, mode)
+
+
 def main(name: str, mode: str, part: str) -> bool:
     client = catalog.named(name)
-    shown = scenes.LockScenes(name, mode) if client.is_lock else scenes.PlainScenes(name, mode)
+    shown = scenes_of(client, mode)
     if part == "failover":
         return show(client, mode, "failover", shown.failover, Signals())
+    if part == "alone":
+        return all([show(client, mode, scene, do) for scene, do in shown.alone.items()])
     ok = [show(client, mode, scene, do) for scene, do in shown.quiet.items()]
     if why := client.why_no_failover(mode):
         ok.append(show(client, mode, "failover", none, why))
