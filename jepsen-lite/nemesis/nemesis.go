@@ -48,6 +48,11 @@ var Table = []Kind{
 		[]string{"leader", "follower", "majority", "all", "flutter"}, false, resumes, pause,
 	},
 	{
+		Absent,
+		"one node alone is killed or stopped for 1 to 6 s, when clients have come to wait at it; in a step of its own",
+		[]string{"kill leader", "kill follower", "pause leader", "pause follower"}, false, restarts, absent,
+	},
+	{
 		"partition",
 		"links between nodes hold their bytes back",
 		[]string{
@@ -230,8 +235,11 @@ type Step struct {
 	Faults []Fault
 }
 
+// Absent is the kind of fault that harms one node alone, long enough for what its clients wait for to be free meanwhile.
+const Absent = "absent"
+
 // alone are the kinds of faults that have a step to themselves.
-var alone = []string{"scenario", "quiet", OtherBuild, Upgrade}
+var alone = []string{Absent, "scenario", "quiet", OtherBuild, Upgrade}
 
 // readers are the variants of faults that look into the messages between nodes, which TLS hides.
 var readers = map[string][]string{"frame": frameKinds, "scenario": {"save twice", "mute", "stale"}}

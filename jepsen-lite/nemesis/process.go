@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -113,4 +114,30 @@ func (f *Field) flutter(dice uint64) func() {
 		})
 		dice = dice*6364136223846793005 + 1442695040888963407
 	})
+}
+
+// Times of the fault absent.
+const (
+	absentAfter = 3 * time.Second // with nothing broken, in which clients come to wait
+	absentMin   = time.Second
+	absentMax   = 6 * time.Second
+)
+
+// absent has nothing broken for a while, and then one node alone be dead or stopped: long enough for others to let go of
+// what its clients wait for, and often shorter than these keep their places. The rest of the fault is for what follows.
+func absent(f *Field, fault Fault) (string, func()) {
+	act, which, _ := strings.Cut(fault.Variant, " ")
+	share := dice(fault.Dice).Float64()
+	length := absentMin + time.Duration(share*share*float64(absentMax-absentMin)) // mostly short
+	f.wait(absentAfter)
+	node := f.victims(which, fault.Dice)[0]
+	if act == "kill" {
+		f.Target.Kill(node)
+	} else {
+		f.Target.Pause(node)
+	}
+	f.wait(length)
+	f.Target.Resume(node)
+	f.restartAll([]string{node})
+	return fmt.Sprintf("absent: %s %s [%s] for %.1f s", act, which, node, length.Seconds()), nil
 }
