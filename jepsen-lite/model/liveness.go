@@ -46,8 +46,8 @@ func isUnmarked(f history.Window) bool {
 var onlyRead = map[string]bool{
 	"get": true, "holder": true, "fence": true, "read": true, "look": true, "pttl": true, "exists": true, "count": true,
 	"sum": true, "sold": true, "llen": true, "left": true, "setting": true, "listen": true, "message": true,
-	"cut":   true,
-	"range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
+	"cut":  true,
+	"rest": true, "range": true, "all": true, "ledger": true, "versions": true, "glance": true, "reign": true,
 	"history": true, "why": true,
 }
 
@@ -193,7 +193,11 @@ func demand(h *history.History, nodes []string, in span) (first *history.Op, ask
 // Died is the error of an operation whose client did not wait for its answer.
 const Died = "the client died before the answer came"
 
-func died(o *history.Op) bool { return o.Error == Died }
+// Gone is the error of an operation whose client ended its half of the connection and heard the server end the other
+// half, without an answer between. None was written to it, as far as the node lived until then.
+const Gone = "the client hung up, and no answer came"
+
+func died(o *history.Op) bool { return o.Error == Died || o.Error == Gone }
 
 // undisturbed judges every operation near which there was no fault.
 func undisturbed(v *Verdict, h *history.History) {
@@ -236,10 +240,13 @@ func undisturbed(v *Verdict, h *history.History) {
 
 // waits is for how long an operation may wait in line by what it asks for.
 func waits(o *history.Op) int64 {
-	if o.Name != "enter" {
-		return 0
+	switch o.Name {
+	case "enter":
+		return millis(o.In[2])
+	case "seize":
+		return millis(o.In[1])
 	}
-	return millis(o.In[2])
+	return 0
 }
 
 // Least makes a checker that cannot decide anything on a history which has too few

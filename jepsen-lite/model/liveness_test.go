@@ -20,7 +20,18 @@ func linkMark(at int64, from, to, state string) history.Event {
 }
 
 // live is Live on three nodes.
-func live(h *history.History) *Verdict {
+func live(h *history.History) *Verdict { return onThree(Live)(h) }
+
+// onThree is a checker of histories of three nodes.
+func onThree(check Checker) Checker {
+	return func(h *history.History) *Verdict {
+		mark(h)
+		return check(h)
+	}
+}
+
+// mark has three nodes serve, but for what marks of a history say.
+func mark(h *history.History) {
 	marks := []history.Event{nodeMark(0, history.Serves, "n1"), nodeMark(0, history.Serves, "n2"), nodeMark(0, history.Serves, "n3")}
 	for _, m := range append(h.Marks, nodeMark(h.End, "end", "")) {
 		if m.Time <= h.End {
@@ -38,7 +49,6 @@ func live(h *history.History) *Verdict {
 		panic(err)
 	}
 	h.Marks, h.Quorums, h.Marked = read.Marks, read.Quorums, read.Marked
-	return Live(h)
 }
 
 // asks are writes that a node is asked for from time to time, one after the other, each

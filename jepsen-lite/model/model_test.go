@@ -20,6 +20,8 @@ import (
 //	start-end halt                            no majority of the nodes ran
 //	start-end dark                            no node ran
 //	start-end away node                       a node did not serve
+//	start-end died node               its process ended, and another one served
+//	start-?end process op ... gone    its client hung up, and heard the end of the connection
 //	start-end link node other state           what it sends to another one came slowly, or not
 func story(t *testing.T, text string) *history.History {
 	t.Helper()
@@ -48,6 +50,11 @@ func story(t *testing.T, text string) *history.History {
 			h.Marks = append(h.Marks, nodeMark(o.Start, history.Leaves, w[2]), nodeMark(o.End, history.Serves, w[2]))
 			continue
 		}
+		if w[1] == "died" {
+			h.Marks = append(h.Marks, nodeMark(o.Start, history.Leaves, w[2]), nodeMark(o.Start, history.Down, w[2]),
+				nodeMark(o.End, history.Serves, w[2]))
+			continue
+		}
 		if w[1] == "link" {
 			h.Marks = append(h.Marks, linkMark(o.Start, w[2], w[3], w[4]), linkMark(o.End, w[2], w[3], history.LinkWhole))
 			continue
@@ -68,6 +75,8 @@ func story(t *testing.T, text string) *history.History {
 			}
 		} else if w[len(w)-1] == "failed" {
 			o.Outcome = history.Fail
+		} else if w[len(w)-1] == "gone" {
+			o.Error = Gone
 		}
 		if process, node, asked := strings.Cut(w[1], "@"); asked {
 			o.Node = node

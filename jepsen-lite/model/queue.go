@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ func Queue(h *history.History) *Verdict {
 	queues := map[string]*waitedFor{}
 	for i := range h.Ops {
 		o := &h.Ops[i]
+		if !slices.Contains(queueOps, o.Name) {
+			continue
+		}
 		if queues[o.Key] == nil {
 			queues[o.Key] = &waitedFor{pushes: map[string]*history.Op{}, takes: map[string]*history.Op{}}
 		}
@@ -27,29 +31,36 @@ func Queue(h *history.History) *Verdict {
 	given, lost := 0, 0
 	for _, key := range slices.Sorted(maps.Keys(queues)) {
 		q := queues[key]
-		q.judge(v)
+		q.judge(v, h)
 		given, lost = given+len(q.takes), lost+len(q.lost)
 	}
 	v.Note("%d values were given out, %d were given to nobody knows whom", given, lost)
 	return v
 }
 
+// queueOps are the operations on queues.
+var queueOps = []string{"push", "pop", "move", "left"}
+
 // waitedFor is one queue.
 type waitedFor struct {
 	pushes map[string]*history.Op
 	takes  map[string]*history.Op // by value: who was given it
 	empty  []*history.Op          // who was given nothing
-	doubts int                    // pops of which nobody knows what they were given
+	doubts []*history.Op          // pops of which nobody knows what they were given
+	asked  []*history.Op          // all who waited
 	left   *history.Op            // the last reading
 	lost   []string
 }
 
 func (q *waitedFor) add(v *Verdict, o *history.Op) {
+	if o.Name == "pop" || o.Name == "move" {
+		q.asked = append(q.asked, o)
+	}
 	switch {
 	case o.Name == "push":
 		q.pushes[o.In[0]] = o
 	case o.Name == "pop" && o.Outcome == history.Info:
-		q.doubts++
+		q.doubts = append(q.doubts, o)
 	case !o.OK():
 	case o.Name == "left":
 		q.left = o
@@ -62,7 +73,7 @@ func (q *waitedFor) add(v *Verdict, o *history.Op) {
 	}
 }
 
-func (q *waitedFor) judge(v *Verdict) {
+func (q *waitedFor) judge(v *Verdict, h *history.History) {
 	for _, value := range slices.Sorted(maps.Keys(q.takes)) {
 		push, by := q.pushes[value], q.takes[value]
 		switch {
@@ -73,14 +84,14 @@ func (q *waitedFor) judge(v *Verdict) {
 		}
 	}
 	if q.left != nil {
-		q.judgeLeft(v)
+		q.judgeLeft(v, h)
 	}
-	q.inOrder(v)
-	q.inVain(v)
+	q.inOrder(v, h)
+	q.inVain(v, h)
 }
 
 // judgeLeft compares what is left with what was pushed and given out.
-func (q *waitedFor) judgeLeft(v *Verdict) {
+func (q *waitedFor) judgeLeft(v *Verdict, h *history.History) {
 	there := map[string]bool{}
 	for _, word := range q.left.Out {
 		value, moved := strings.CutPrefix(word, ">")
@@ -99,15 +110,30 @@ func (q *waitedFor) judgeLeft(v *Verdict) {
 			q.lost = append(q.lost, value)
 		}
 	}
-	if len(q.lost) > q.doubts {
-		v.Add("lost", q.pushes[q.lost[0]], "%d values are gone, and %d clients do not know what they were given",
-			len(q.lost), q.doubts)
+	q.accountFor(v, h)
+}
+
+// accountFor checks that each lost value can have been given to a client of its own that does not know: to one that may
+// have been answered after it was pushed.
+func (q *waitedFor) accountFor(v *Verdict, h *history.History) {
+	slices.SortFunc(q.lost, func(a, b string) int { return cmp.Compare(q.pushes[b].Start, q.pushes[a].Start) })
+	var until []int64
+	for _, o := range q.doubts {
+		until = append(until, mayHear(h, o))
+	}
+	slices.SortFunc(until, func(a, b int64) int { return cmp.Compare(b, a) })
+	for i, value := range q.lost { // the last one that was pushed first
+		if push := q.pushes[value]; i >= len(until) || push.Start > until[i] {
+			v.Add("lost", push, "%d values are gone, and of the clients that do not know what they were given %d can have "+
+				"been given those that were pushed since", len(q.lost), i)
+			return
+		}
 	}
 }
 
 // inOrder checks that no value was given out before one that had been pushed before
 // it was sent, and was asked for only later.
-func (q *waitedFor) inOrder(v *Verdict) {
+func (q *waitedFor) inOrder(v *Verdict, h *history.History) {
 	var taken []*history.Op // pushes of values that were given out, by their ends
 	for value := range q.takes {
 		if p := q.pushes[value]; p != nil && p.OK() {
@@ -125,14 +151,24 @@ func (q *waitedFor) inOrder(v *Verdict) {
 			}
 			ended = ended[1:]
 		}
-		if by := q.takes[p.In[0]]; latest != nil && by.End < latest.Start {
+		if by := q.takes[p.In[0]]; latest != nil && by.End < latest.Start && !q.wasBack(h, latest) {
 			v.Add("order differs", by, "what %s was given had been pushed before", latest)
 		}
 	}
 }
 
+// wasBack reports whether what o took may have been given before to another one, who waited and was not answered, and
+// have come back to its place.
+func (q *waitedFor) wasBack(h *history.History, o *history.Op) bool {
+	push := q.pushes[o.Out[0]]
+	return slices.ContainsFunc(q.asked, func(b *history.Op) bool {
+		return b != o && b.Start < o.End && b.Told+wakeBound > push.Start &&
+			(b.Outcome == history.Info || h.Disturbed(b.Start, b.Told, settleTime) > 0)
+	})
+}
+
 // inVain checks that nobody was given nothing while a value was there all the time.
-func (q *waitedFor) inVain(v *Verdict) {
+func (q *waitedFor) inVain(v *Verdict, h *history.History) {
 	var pushes []*history.Op
 	for _, p := range q.pushes {
 		if p.OK() && q.takes[p.In[0]] != nil {
@@ -149,8 +185,11 @@ func (q *waitedFor) inVain(v *Verdict) {
 			}
 			pushes = pushes[1:]
 		}
-		if longest != nil && q.takes[longest.In[0]].Start > o.End {
-			v.Add("in vain", o, "%s was there until %s", longest, q.takes[longest.In[0]])
+		if longest == nil {
+			continue
+		}
+		if take := q.takes[longest.In[0]]; take.Start > o.End && !q.wasBack(h, take) {
+			v.Add("in vain", o, "%s was there until %s", longest, take)
 		}
 	}
 }

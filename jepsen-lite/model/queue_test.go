@@ -43,7 +43,7 @@ func TestQueueWithWaiters(t *testing.T) {
 			0-1 1 push q 1 = 1
 			0-1 1 push q 2 = 1
 			2-? 2 pop q
-			4-5 1 left q =`, "lost@1"},
+			4-5 1 left q =`, "lost@2"},
 		"order": {`
 			0-1 1 push q 1 = 1
 			2-3 1 push q 2 = 2
@@ -53,7 +53,30 @@ func TestQueueWithWaiters(t *testing.T) {
 			0-1 1 push q 1 = 1
 			2-5 2 pop q = nil
 			6-7 2 pop q = 1`, "in vain@2"},
+		"lost, and who does not know was gone": {`
+			0-1 1 push q 1 = 1
+			2-?20 2@n1 pop q gone
+			4-5 1 left q =`, "lost@1"},
+		"lost, and who does not know had died before": {`
+			0-?3 2@n1 pop q
+			1-9000 died n1
+			1-2 fault kill
+			4-5 1 push q 1 = 1
+			20-21 1 left q =`, "lost@4"},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, Queue, c.text, c.want) })
+		t.Run(name, func(t *testing.T) { expect(t, onThree(Queue), c.text, c.want) })
 	}
+}
+
+// What was given to a client that did not get it comes back to its place: meanwhile others are given what was pushed later.
+func TestQueueGivesBack(t *testing.T) {
+	const given = `
+		0-1 1 push q 1 = 1
+		2-3 1 push q 2 = 2
+		4-5 2 pop q = 2
+		5-6 3 pop q = nil
+		7-8 2 pop q = 1`
+	expect(t, onThree(Queue), given, "order differs@3", "in vain@4")
+	expect(t, onThree(Queue), given+"\n0-?4 3@n1 pop q gone")
+	expect(t, onThree(Queue), given+"\n 0-?3 4@n1 pop q\n 1-2 fault pause")
 }

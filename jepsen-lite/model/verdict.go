@@ -31,7 +31,8 @@ var timeKinds = []string{
 	"overslept", "overtaken", "free in spite of a line", "held by the dead", "refused although long free",
 	"goroutines not back", "memory not back", "stopped late", "left alone", "stuck between builds",
 	"lock never ends", "log clock lost time", "silence", "answered late", "refused without a fault",
-	"unknown without a fault",
+	"unknown without a fault", "left to a ghost", "left to one who hung up", "place lost", "granted too late",
+	"put back late",
 }
 
 // SafetyOnly no longer judges what depends on how fast the machine is.

@@ -93,6 +93,19 @@ func Over(conn net.Conn, timeout time.Duration) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
+// CloseWrite ends what the client says. It still hears what the server has said, and that it hangs up.
+func (c *Conn) CloseWrite() error {
+	conn := c.conn
+	if secure, ok := conn.(tlsConn); ok {
+		conn = secure.NetConn()
+	}
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
 // Do sends a command and waits for its answer. After an error the connection is of
 // no more use, and nobody can tell whether the command was done.
 func (c *Conn) Do(timeout time.Duration, args ...string) (Reply, error) {
@@ -144,14 +157,20 @@ func (c *Conn) Send(timeout time.Duration, cmds ...[]string) error {
 // ErrQuiet is the error of Wait when nothing has come.
 var ErrQuiet = errors.New("nothing has come")
 
+// ErrEnded is the error of Wait when the server has ended the connection, in order and between two replies.
+var ErrEnded = errors.New("the server has ended the connection")
+
 // Wait waits for one reply that nobody asked for, such as a message. After ErrQuiet
 // the connection is as good as before.
 func (c *Conn) Wait(timeout time.Duration) (Reply, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return Reply{}, err
 	}
-	if _, err := c.r.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
+	switch _, err := c.r.Peek(1); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return Reply{}, ErrQuiet
+	case err == io.EOF:
+		return Reply{}, ErrEnded
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(restMax)); err != nil {
 		return Reply{}, err

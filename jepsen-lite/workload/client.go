@@ -145,6 +145,9 @@ type Call struct {
 	Pause time.Duration
 	// Die has the client break its connection after sending; nobody reads the answer.
 	Die bool
+	// HangUp has the client end its half of the connection after sending, and hear whether an answer comes before the
+	// server ends the other half. If none does, nothing was written to it: the error is model.Gone.
+	HangUp bool
 }
 
 // Do runs an operation and records it. ok is false when it was not done, or nobody
@@ -174,6 +177,9 @@ func (c *Client) try(call Call) (out []string, ok bool) {
 		c.attempt++
 		c.doubt(ev, err.Error())
 		return nil, false
+	}
+	if call.HangUp {
+		defer c.Close()
 	}
 	if text := firstError(replies); text != "" && !(call.Refusable && c.settled(text)) {
 		return nil, c.refused(ev, text)
@@ -213,9 +219,12 @@ func (c *Client) Abandon(call Call) (hangUp func()) {
 // errDied is the outcome of a call whose client died.
 var errDied = errors.New(model.Died)
 
+// errGone is the outcome of a call whose client hung up, and was certainly not answered.
+var errGone = errors.New(model.Gone)
+
 // exchange sends a call and reads its answers, if the client lives.
 func (c *Client) exchange(call Call) ([]target.Reply, error) {
-	if call.Pause == 0 && !call.Die {
+	if call.Pause == 0 && !call.Die && !call.HangUp {
 		return c.conn.Pipe(answerMax+call.Waits, call.Cmds...)
 	}
 	if err := c.conn.Send(answerMax, call.Cmds...); err != nil {
@@ -226,9 +235,19 @@ func (c *Client) exchange(call Call) ([]target.Reply, error) {
 		c.conn.Close()
 		return nil, errDied
 	}
+	wait := answerMax
+	if call.HangUp {
+		wait += call.Waits
+		if err := c.conn.CloseWrite(); err != nil {
+			return nil, err
+		}
+	}
 	replies := make([]target.Reply, len(call.Cmds))
 	for i := range replies {
-		r, err := c.conn.Wait(answerMax)
+		r, err := c.conn.Wait(wait)
+		if call.HangUp && i == 0 && err == target.ErrEnded {
+			return nil, errGone
+		}
 		if err != nil {
 			return nil, err
 		}

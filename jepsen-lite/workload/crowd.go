@@ -31,8 +31,9 @@ func visitor(env *Env, c *Client, key string) *holder {
 func newShared(env *Env) Plan {
 	keys := newShortLived(env, "shared")
 	return Plan{
-		Setup: (*Client).startClock,
-		Final: func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Setup:  (*Client).startClock,
+		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Beside: func(c *Client) { c.vigil([3]string{"", []string{"", shared, shared}[c.Rand.IntN(3)], ""}) },
 		Step: func(c *Client) {
 			h := visitor(env, c, keys.key(c))
 			if c.Rand.IntN(3) > 0 {
@@ -50,6 +51,10 @@ func newLimit(env *Env) Plan {
 	return Plan{
 		Setup: (*Client).startClock,
 		Final: func(c *Client) { keys.takeAll(env, c, itoa(permits(c.ID)), permits(c.ID)) },
+		Beside: func(c *Client) {
+			n := itoa(permits(c.ID))
+			c.vigil([3]string{n, n, n})
+		},
 		Step: func(c *Client) {
 			h, n := visitor(env, c, keys.key(c)), permits(c.ID/workersPerKey)
 			if h.mode = itoa(n); c.Rand.IntN(8) == 0 {

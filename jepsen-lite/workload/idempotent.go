@@ -8,8 +8,9 @@ import "time"
 func newIdempotent(env *Env) Plan {
 	keys := newShortLived(env, "again")
 	return Plan{
-		Setup: (*Client).startClock,
-		Final: func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Setup:  (*Client).startClock,
+		Final:  func(c *Client) { keys.takeAll(env, c, "", 1) },
+		Beside: func(c *Client) { c.vigil([][3]string{{}, {"", shared, ""}, {"2", "2", "2"}}[c.Rand.IntN(3)]) },
 		Step: func(c *Client) {
 			c.reignNow()
 			h := visitor(env, c, keys.key(c))

@@ -20,7 +20,8 @@ const (
 // granted the lock and does not know, comes back with his token, or never.
 func newLine(env *Env) Plan {
 	keys := newShortLived(env, "line")
-	return Plan{Setup: (*Client).startClock, Final: keys.holders, Step: func(c *Client) {
+	watch := func(c *Client) { c.vigil([3]string{}) }
+	return Plan{Setup: (*Client).startClock, Final: keys.holders, Beside: watch, Step: func(c *Client) {
 		c.reignNow()
 		h := &holder{c: c, key: keys.key(c), token: "t" + itoa(env.Unique()), ms: leaseMs(c)}
 		if c.Rand.IntN(4) == 0 {

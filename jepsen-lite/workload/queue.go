@@ -11,11 +11,14 @@ import (
 const queuesMax = 4
 
 // newQueue: unique values are pushed, and taken by clients who wait for them, or moved
-// to a second list. At the end what is left is read.
+// to a second list. Some hang up as they wait. At the end what is left is read.
 func newQueue(env *Env) Plan {
+	own := &probes{}
 	return Plan{
+		Beside: own.run,
 		Step: func(c *Client) {
-			key := c.Key("q" + itoa(int64(c.Rand.IntN(queuesMax))))
+			n := c.Rand.IntN(queuesMax)
+			key := c.Key("q" + itoa(int64(n)))
 			switch c.Rand.IntN(5) {
 			case 0, 1:
 				value := itoa(c.env.Unique())
@@ -27,7 +30,11 @@ func newQueue(env *Env) Plan {
 					Out:  number,
 				})
 			case 2, 3:
-				c.Do(Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, c.patience()}}, Out: poppedFrom(key)})
+				call := Call{Op: "pop", Key: key, Cmds: [][]string{{"BLPOP", key, c.patience()}}, Out: poppedFrom(key)}
+				if call.HangUp = n%2 == 1 && c.Rand.IntN(3) == 0; call.HangUp { // at the others the order is judged
+					call.Pause = time.Duration(c.Rand.IntN(40)) * time.Millisecond
+				}
+				c.Do(call)
 			case 4:
 				c.Do(Call{
 					Op:   "move",
@@ -41,6 +48,7 @@ func newQueue(env *Env) Plan {
 				key := c.Key("q" + itoa(n))
 				c.left(key)
 			}
+			own.lookAgain(c)
 		},
 	}
 }

@@ -25,6 +25,8 @@ type Plan struct {
 	Setup func(c *Client)
 	Step  func(c *Client)
 	Final func(c *Client)
+	// Beside is what some more clients do again and again, which have nothing to do with what the workers do.
+	Beside func(c *Client)
 	// Listen is what every other worker does instead of Step, again and again: it listens
 	// until it has heard what Last says, after all the others have come to their ends.
 	Listen func(c *Client)
@@ -84,9 +86,12 @@ var Table = []Workload{
 	},
 	{
 		"queue",
-		"RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, and nobody waits in vain",
-		newQueue, model.All(model.Queue, model.Seen([]string{"push"}, []string{"left"})),
-		[]string{"push", "pop", "move", "left"}, nil,
+		"RPUSH, BLPOP and BLMOVE by clients who wait: each value is given out once, in order, nobody waits in vain, and " +
+			"nothing is given to who is gone",
+		newQueue,
+		model.All(model.Queue, model.Probes, model.Seen([]string{"push"}, []string{"left"}),
+			model.Seen([]string{"offer"}, []string{"rest"})),
+		[]string{"push", "pop", "move", "left", "offer", "rest"}, nil,
 	},
 	{
 		"bank", "transfers by WATCH/MULTI/EXEC and by EVAL: the sum never changes, no read sees half", newBank,
@@ -156,6 +161,13 @@ func Find(name string) *Workload {
 	return nil
 }
 
+// besideCount is how many clients there are beside the workers, and besideEnd for how long they may go on to end what
+// they have begun.
+const (
+	besideCount = 9
+	besideEnd   = 3 * time.Second
+)
+
 // Run has all workers work until ctx ends, and listen until they have heard the last.
 func (p Plan) Run(ctx context.Context, env *Env) {
 	listening, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,6 +187,21 @@ func (p Plan) Run(ctx context.Context, env *Env) {
 				step(c)
 			}
 		})
+	}
+	longer, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(besideEnd, stop) })()
+	for i := range besideCount {
+		if p.Beside != nil {
+			all.Go(func() {
+				c := NewClient(longer, env, env.Workers+i)
+				defer c.Close()
+				for ctx.Err() == nil {
+					c.Pace()
+					p.Beside(c)
+				}
+			})
+		}
 	}
 	all.Wait()
 	if p.Last != nil {

@@ -1,0 +1,207 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"lockd/jepsen-lite/history"
+)
+
+// Moved begins an element in a rest that is no longer at its key, but where it was moved to.
+const Moved = ">"
+
+// Probes judges keys to which somebody adds two elements at once, and for which two clients wait: offer how elements =
+// number; seize how ms = elements | nil; rest = the elements that are there, in their order, and those that were moved.
+// how says from which end elements are taken, and how many: left, right, left-two, left-move, right-move.
+//
+// Each element is given to one client, or is there. What was for a client that hung up, or whose node had died before,
+// is there, at its place; or another one has it, in time.
+func Probes(h *history.History) *Verdict {
+	v := &Verdict{}
+	keys := map[string]*probed{}
+	for i := range h.Ops {
+		o := &h.Ops[i]
+		if o.Name != "offer" && o.Name != "seize" && o.Name != "rest" {
+			continue
+		}
+		if keys[o.Key] == nil {
+			keys[o.Key] = &probed{h: h}
+		}
+		keys[o.Key].add(o)
+	}
+	var all stakes
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		p := keys[key]
+		if p.offer == nil {
+			continue
+		}
+		p.judge(v)
+		all.add(p.watch().judge(v))
+	}
+	all.tell(v, h, "elements that were pushed", false)
+	return v
+}
+
+// probed is one key.
+type probed struct {
+	h      *history.History
+	offer  *history.Op
+	seizes []*history.Op // in the order of their starts
+	rests  []*history.Op // that were answered
+}
+
+func (p *probed) add(o *history.Op) {
+	switch {
+	case o.Name == "seize":
+		p.seizes = append(p.seizes, o)
+	case o.Name == "offer":
+		p.offer = o
+	case o.OK():
+		p.rests = append(p.rests, o)
+	}
+}
+
+func (p *probed) watch() *watch {
+	w := &watch{h: p.h, tried: p.offer.Start, got: func(o *history.Op) bool { return o.OK() && o.Out[0] != absent }}
+	if len(p.seizes) == 2 {
+		w.first, w.second = p.seizes[0], p.seizes[1]
+	}
+	if p.offer.OK() {
+		w.given = p.offer
+	}
+	if strings.HasSuffix(p.offer.In[0], "-two") && w.first != nil && w.first.OK() {
+		w.second = nil // nothing is left for it
+	}
+	return w
+}
+
+// elements are what was offered.
+func (p *probed) elements() []string { return p.offer.In[1:] }
+
+func (p *probed) judge(v *Verdict) {
+	by := map[string]*history.Op{}
+	for _, o := range p.seizes {
+		if !o.OK() || o.Out[0] == absent {
+			continue
+		}
+		for _, e := range o.Out {
+			switch {
+			case !slices.Contains(p.elements(), e):
+				v.Add("never pushed", o, "nobody had sent %q", e)
+			case by[e] != nil:
+				v.Add("given out twice", o, "%s had been given it", by[e])
+			case p.offer.Outcome == history.Fail:
+				v.Add("failed but done", o, "%s", p.offer)
+			}
+			by[e] = o
+		}
+	}
+	for i, rest := range p.rests {
+		p.judgeRest(v, rest, by, i == len(p.rests)-1)
+	}
+}
+
+// judgeRest judges what was there at a moment, the last at which somebody looked or another one.
+func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.Op, last bool) {
+	moves := strings.HasSuffix(p.offer.In[0], "-move")
+	settled := rest.Start > p.settled()
+	there, places := map[string]bool{}, []int(nil)
+	for _, word := range rest.Out {
+		e, moved := strings.CutPrefix(word, Moved)
+		i := slices.Index(p.elements(), e)
+		switch {
+		case i < 0:
+			v.Add("never pushed", rest, "nobody had sent %q", e)
+		case there[e]:
+			v.Add("given out twice", rest, "%s is there twice", e)
+		case by[e] != nil && (!moved || !moves):
+			v.Add("given out twice", rest, "%s is there, and %s", word, by[e])
+		case moved && by[e] == nil && settled && last && p.doubts() == 0:
+			v.Add("moved for nobody", rest, "%s was moved, and who had asked for that is gone", e)
+		}
+		if there[e] = true; !moved {
+			places = append(places, i)
+		}
+	}
+	if !slices.IsSorted(places) && p.homeless() < 2 {
+		v.Add("put back elsewhere", rest, "the order was that of %s", p.offer)
+	}
+	if !p.offer.OK() || p.offer.End > rest.Start || !settled {
+		return
+	}
+	var lost []string
+	for _, e := range p.elements() {
+		if by[e] == nil && !there[e] || moves && by[e] != nil && !there[e] {
+			lost = append(lost, e)
+		}
+	}
+	if len(lost) > p.doubts() {
+		kind := "put back late"
+		if last {
+			kind = "lost"
+		}
+		v.Add(kind, p.offer, "%q are gone, and %d can have been given to nobody knows whom: %s", lost, p.doubts(), rest)
+	}
+}
+
+// settled is when what was to be put back has certainly been put back: of clients that are gone, and of those whose node
+// was silent.
+func (p *probed) settled() int64 {
+	at := p.offer.Told
+	for _, o := range p.seizes {
+		at = max(at, o.Told)
+	}
+	return dueAt(p.h, at)
+}
+
+// doubts is how many elements may have been given to a client that does not know.
+func (p *probed) doubts() (n int) {
+	for _, o := range p.seizes {
+		if o.Outcome != history.Info || p.offer.Start > mayHear(p.h, o) {
+			continue
+		}
+		if n++; strings.HasSuffix(o.In[0], "-two") {
+			n++
+		}
+	}
+	return n
+}
+
+// homeless is how many of those who waited were not answered with an element.
+func (p *probed) homeless() (n int) {
+	for _, o := range p.seizes {
+		if !o.OK() || o.Out[0] == absent {
+			n++
+		}
+	}
+	return n
+}
+
+// mayHear is until when an operation of unknown outcome may have been answered, by a node that took its client for being
+// there. It is none where the client has heard that the node ended the connection, and the node lived; and where the
+// process of the node has ended this is no later.
+func mayHear(h *history.History, o *history.Op) int64 {
+	gone, silent := silentFrom(h, o.Node, o.Start, o.Told+settledIn)
+	if o.Error == Gone && !silent {
+		return -1
+	}
+	until := dueAt(h, o.Told)
+	if h.Disturbed(o.Told, o.Told+hangUpTime, settledIn) == 0 {
+		until = o.Told + hangUpTime
+	}
+	if silent && gone.dead {
+		until = min(until, downAt(h, o.Node, gone.from))
+	}
+	return until
+}
+
+// downAt is when the process of a node had certainly ended, of which it is known that it ended after a moment.
+func downAt(h *history.History, node string, after int64) int64 {
+	for _, m := range h.Marks {
+		if m.Op == history.Down && m.Node == node && m.Time >= after {
+			return m.Time
+		}
+	}
+	return history.Forever
+}

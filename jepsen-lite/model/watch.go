@@ -1,0 +1,179 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/history"
+)
+
+// A watch is two clients who wait at different nodes for what a third one has, and who ask for it alone: for a lock
+// (vigil.go), or for elements (probe.go). What becomes of the node of the first one is known by the marks of the history,
+// so what must become of the second one is, too.
+
+// Bounds of a watch, in ns.
+const (
+	// settledIn is how long a request takes at most to be in line, at a time in which a majority serves.
+	settledIn = int64(500 * time.Millisecond)
+	// contactMax is more than it takes until the others know that a node is not heard from.
+	contactMax = int64(1500 * time.Millisecond)
+	// ghostMax is how soon what was given away must be with a client that lives.
+	ghostMax = answerMax
+	// placeMax is how long a node may be silent for its clients to keep their places for certain: less than the lease of
+	// its session less the time between two renewals.
+	placeMax = int64(4 * time.Second)
+	// staleMax is how old an answer to one who waited may be, as far as a client can tell.
+	staleMax = answerMax
+)
+
+// watchedKinds are the faults under which a watch is judged: they leave links and disks alone, and the marks tell what
+// they do to nodes.
+var watchedKinds = []string{absentKind, "kill", "pause", "restart", "transfer"}
+
+// absentKind is the fault that is there to put the promises about nodes at stake.
+const absentKind = "absent"
+
+// stakes counts how often a promise of watches was at stake.
+type stakes struct{ ghosts, places, partings, stale int }
+
+func (s *stakes) add(o stakes) {
+	s.ghosts, s.places, s.partings, s.stale =
+		s.ghosts+o.ghosts, s.places+o.places, s.partings+o.partings, s.stale+o.stale
+}
+
+// absentEnough is how many faults of absentKind, and no others, put the promises about nodes at stake for certain.
+const absentEnough = 3
+
+// tell notes what was at stake. A history of faults that put them at stake, in which they never were, decides nothing.
+func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
+	v.Note("%s: %d times the first waiter hung up as it was given away, %d times its node was dead or silent, %d times its "+
+		"node was heard from again in time", what, s.partings, s.ghosts, s.places)
+	if locks {
+		v.Note("%d times a lock was granted to a waiter whose node had been silent", s.stale)
+	}
+	others := slices.ContainsFunc(h.Faults, func(f history.Window) bool { return f.Kind != absentKind })
+	if n := len(h.Faults); n >= absentEnough && !others && s.ghosts == 0 {
+		v.undecided("%s: nobody waited at the %d nodes that were killed or stopped, and was passed over for certain", what, n)
+	}
+}
+
+// watch is what became of one.
+type watch struct {
+	h             *history.History
+	first, second *history.Op // who waits
+	tried         int64       // when the third one first gave away what it had, or tried to
+	given         *history.Op // when it certainly had: nil: it did not
+	got           func(o *history.Op) bool
+}
+
+// due is when the second one must have what was given away when it was not the first one's any more since a moment.
+func (w *watch) due(since int64) int64 {
+	return max(w.given.End, since, w.second.Start+settledIn) + ghostMax
+}
+
+// lives reports whether a node served throughout, beside a majority that did so, and by whole links.
+func lives(h *history.History, node string, from, to int64) bool {
+	return slices.ContainsFunc(h.Quorums, func(q history.Quorum) bool {
+		return !q.Slow && q.Start <= from && q.End >= to
+	}) && well(h, node, from, to)
+}
+
+// well reports whether a node served throughout, and all its links were whole.
+func well(h *history.History, node string, from, to int64) bool {
+	bad := map[[2]string]bool{}
+	for _, m := range h.Marks {
+		switch {
+		case m.Time >= to:
+			return len(bad) == 0
+		case m.Time > from && len(bad) > 0:
+			return false
+		case (m.Op == history.Leaves || m.Op == history.Serves) && m.Node == node:
+			setOrDelete(bad, [2]string{}, m.Op == history.Leaves)
+		case m.Op == history.Link && (m.Node == node || m.Key == node):
+			setOrDelete(bad, [2]string{m.Node, m.Key}, !slices.Equal(m.Value, []string{history.LinkWhole}))
+		}
+	}
+	return len(bad) == 0
+}
+
+func setOrDelete[K comparable](set map[K]bool, key K, there bool) {
+	if there {
+		set[key] = true
+	} else {
+		delete(set, key)
+	}
+}
+
+// silence is a time in which a node served nobody.
+type silence struct {
+	from, to int64 // to: Forever, if it was not seen to serve again
+	dead     bool  // its process ended
+}
+
+// silentFrom is the first silence of a node that began in a time.
+func silentFrom(h *history.History, node string, from, to int64) (s silence, ok bool) {
+	for _, m := range h.Marks {
+		switch {
+		case m.Node != node:
+		case !ok && m.Op == history.Leaves && m.Time >= from && m.Time < to:
+			s, ok = silence{from: m.Time, to: history.Forever}, true
+		case ok && m.Op == history.Down && m.Time < s.to:
+			s.dead = true
+		case ok && m.Op == history.Serves && s.to == history.Forever:
+			s.to = m.Time
+		}
+	}
+	return s, ok
+}
+
+// only reports whether all faults near a time are of watchedKinds.
+func only(h *history.History, from, to int64) bool {
+	return !slices.ContainsFunc(h.Faults, func(f history.Window) bool {
+		near := f.Start < to && f.End+settledIn > from
+		return near && (!slices.Contains(watchedKinds, f.Kind) || strings.Contains(f.What, "flutter"))
+	})
+}
+
+// judge judges one watch.
+func (w *watch) judge(v *Verdict) (s stakes) {
+	if w.first == nil || w.second == nil || w.given == nil ||
+		!lives(w.h, w.first.Node, w.first.Start, w.first.Start+settledIn) {
+		return s // the first one may not have stood in line
+	}
+	switch gone, ok := silentFrom(w.h, w.first.Node, w.first.Start+settledIn, w.given.End); {
+	case w.first.Error == Gone:
+		s.partings = w.served(v, "left to one who hung up", w.first.Told)
+	case !ok || gone.from >= w.tried: // what was given away before may be the first one's
+	case gone.dead || gone.to > w.due(gone.from+contactMax):
+		s.ghosts = w.served(v, "left to a ghost", gone.from+contactMax)
+	case gone.to+contactMax < w.tried && gone.to-gone.from < placeMax:
+		s.places = w.inPlace(v)
+	}
+	return s
+}
+
+// served judges that the second one has what was given away, in time, after the first one was gone.
+func (w *watch) served(v *Verdict, kind string, gone int64) (judged int) {
+	due := w.due(gone)
+	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, due) ||
+		w.second.Start+waits(w.second) < due || !lives(w.h, w.second.Node, w.given.Start, due) {
+		return 0
+	}
+	if !w.got(w.second) || w.second.End > due {
+		v.Add(kind, w.second, "%s gave it away, and who waits before it is gone: %s", w.given, w.first)
+	}
+	return 1
+}
+
+// inPlace judges that the first one has what was given away before the second one has.
+func (w *watch) inPlace(v *Verdict) (judged int) {
+	if !w.first.OK() || w.first.Start+waits(w.first) < w.given.End+settledIn ||
+		!only(w.h, w.first.Start, w.given.End+settledIn) {
+		return 0
+	}
+	if w.got(w.second) && precedes(w.second, w.first) {
+		v.Add("place lost", w.second, "%s came before it, and its node was silent for a while only", w.first)
+	}
+	return 1
+}

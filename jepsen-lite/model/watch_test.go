@@ -1,0 +1,82 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is released goes to a client that is there, within a second and a half after it is known that the first one's node
+// is not; and who comes back in time has its place.
+func TestVigils(t *testing.T) {
+	const (
+		taken    = "0-1 1@n1 try vigil h,30000,0 = 1\n "
+		released = "5000-5001 1@n1 release vigil h = 1\n 20000-20001 1@n1 set x = OK\n "
+		first    = " 2@n2 enter vigil a,8000,16000" // line 4
+		second   = " 3@n3 enter vigil b,8000,16000" // line 5
+		dead     = "\n 3000-19000 died n2\n 3000-3001 fault kill"
+		silent   = "\n 3000-19000 away n2\n 3000-19000 fault pause"
+		briefly  = "\n 2000-3000 away n2\n 2000-3000 fault pause"
+	)
+	story := func(a, b string) string { return taken + released + a + "\n " + b }
+	check := onThree(Line)
+	expect(t, check, story("10-?3001"+first, "600-6000"+second+" = 3"+dead))
+	expect(t, check, story("10-?3001"+first, "600-9000"+second+" = 3"+dead), "left to a ghost@5")
+	expect(t, check, story("10-?3001"+first, "600-16600"+second+" = nil"+dead), "left to a ghost@5")
+	expect(t, check, story("10-?16010"+first, "600-6000"+second+" = 3"+silent))
+	expect(t, check, story("10-?16010"+first, "600-9000"+second+" = 3"+silent), "left to a ghost@5")
+	expect(t, check, story("10-?4990"+first+" gone", "600-6000"+second+" = 3"))
+	expect(t, check, story("10-?4990"+first+" gone", "600-9000"+second+" = 3"), "left to one who hung up@5")
+	expect(t, check, story("10-5002"+first+" = 2", "600-5012"+second+" = 3\n 5010-5011 2@n2 release vigil a = 1"+briefly))
+	expect(t, check, story("10-5012"+first+" = 3", "600-5002"+second+" = 2\n 5010-5011 3@n3 release vigil b = 1"+briefly),
+		"place lost@5")
+}
+
+// An answer to one who waited is not older than a second and a half.
+func TestGrantedTooLate(t *testing.T) {
+	const waits = "0-1 1@n1 try l h,30000,0 = 1\n 10-9000 2@n2 enter l a,3000,16000 = 2\n 3000-9000 away n2\n 3000-9000 fault pause\n " +
+		"4000-4001 1@n1 release l h = 1\n "
+	check := onThree(Line)
+	expect(t, check, waits+"4100-7000 3@n3 enter l b,3000,9000 = 3", "granted too late@2")
+	expect(t, check, waits+"4100-8000 3@n3 enter l b,3000,9000 = 3")
+	expect(t, check, waits+"9001-9002 2@n2 release l a = 0", "granted too late@2")
+	expect(t, check, waits+"9001-9002 2@n2 release l a = 1")
+}
+
+// Each element is given to one client, or is at its place.
+func TestProbes(t *testing.T) {
+	const (
+		offer = "\n 1000-1001 3@n3 offer k left,a,b = 2\n 90000-90001 3@n3 rest k = "
+		gone  = "0-?1002 1@n1 seize k left,9000 gone\n 600-1003 2@n2 seize k left,9000 = "
+		died  = "0-?800 1@n1 seize k left,9000\n 600-9600 2@n2 seize k left,9000 = nil" // line 2
+		dead  = "\n 790-60000 died n1\n 790-791 fault kill"
+	)
+	check := onThree(Probes)
+	expect(t, check, gone+"a"+offer+"b")
+	expect(t, check, gone+"b"+offer+"a")
+	expect(t, check, gone+"b"+offer, "lost@3")
+	expect(t, check, gone+"b"+offer+"a\n 1100-1101 3@n3 rest k =")
+	expect(t, check, gone+"b"+offer+"a\n 9100-9101 3@n3 rest k =", "lost@3")
+	expect(t, check, gone+"a"+offer+"a,b", "given out twice@4")
+	expect(t, check, gone+"c"+offer+"a,b", "never pushed@2")
+	expect(t, check, gone+"nil"+offer+"a,b", "left to one who hung up@2")
+	expect(t, check, "0-?1002 1@n1 seize k left,9000 gone"+offer+"b,a", "put back elsewhere@3")
+	expect(t, check, died+dead+offer+"a,b", "left to a ghost@2")
+	expect(t, check, strings.Replace(died, "9600", "1200", 1)+dead+strings.Replace(offer, "left,a,b", "left-two,a,b", 1)+"a", "lost@5", "left to a ghost@2")
+	expect(t, check, "0-?800 1@n1 seize k left,9000"+offer+"b")                 // it may have been answered, and gone then
+	expect(t, check, "0-?1002 1@n1 seize k left,9000"+dead+offer+"b", "lost@4") // its node had died before
+	const moved = "\n 1000-1001 3@n3 offer k left-move,a,b = 2\n 90000-90001 3@n3 rest k = "
+	expect(t, check, "0-?1002 1@n1 seize k left-move,9000 gone"+moved+"b,>a", "moved for nobody@3")
+	expect(t, check, "0-1002 1@n1 seize k left-move,9000 = a"+moved+"b,>a")
+	expect(t, check, "0-1002 1@n1 seize k left-move,9000 = a"+moved+"b", "lost@2")
+}
+
+// A promise that was never at stake is undecided where it should have been.
+func TestNothingAtStake(t *testing.T) {
+	const faults = "0-1 1@n1 offer k left,a,b = 2\n 2-3 1@n1 rest k = a,b"
+	three := strings.Repeat("\n 10-20 fault absent", absentEnough)
+	if v := onThree(Probes)(story(t, faults+three)); len(v.Undecided) != 1 || len(v.Problems) != 0 {
+		t.Errorf("undecided %q, problems %v", v.Undecided, v.Problems)
+	}
+	expect(t, onThree(Probes), faults+three+"\n 10-20 fault kill")
+	expect(t, onThree(Probes), faults)
+}
