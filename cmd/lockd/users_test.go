@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -85,4 +86,56 @@ func TestUsersOfAFile(t *testing.T) {
 			t.Errorf("%s: %v", p.name, err)
 		}
 	}
+}
+
+// CONFIG SET requirepass is the default user's password on all nodes, which a later node has too and no log shows. A node
+// with a password of its own refuses it.
+func TestConfigSetRequirepass(t *testing.T) {
+	t.Parallel()
+	cluster, ctx := startCluster(t, 3, calm...), context.Background()
+	as := func(p *proc, password string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: p.addr, Password: password, MaxRetries: -1, DisableIdentity: true,
+			ReadTimeout: startTimeout, WriteTimeout: startTimeout, DialTimeout: startTimeout})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	says := func(c *redis.Client, want string, args ...any) {
+		t.Helper()
+		eventually(t, startTimeout, fmt.Sprint(args...), func() error { // another node hears of it a moment later
+			got, err := c.Do(ctx, args...).Result()
+			if said := fmt.Sprint(got, err); !strings.Contains(said, want) {
+				return fmt.Errorf("%s, want %s", said, want)
+			}
+			return nil
+		})
+	}
+	kept := as(cluster[0], "")
+	says(kept, "OK", "CONFIG", "SET", "slowlog-log-slower-than", "0")
+	says(kept, "map[requirepass:]", "CONFIG", "GET", "requirepass")
+	says(kept, "duplicate parameter", "CONFIG", "SET", "requirepass", "a", "requirepass", "b")
+	says(kept, "Unknown option", "CONFIG", "SET", "requirepass", "lost", "no-such", "b")
+	says(as(cluster[1], ""), "PONG", "PING")
+	says(kept, "OK", "CONFIG", "SET", "requirepass", "hunter2", "timeout", "7")
+	says(kept, "PONG", "PING") // who has come in stays
+	hash := fmt.Sprintf("#%x", sha256.Sum256([]byte("hunter2")))
+	says(kept, "map[requirepass:"+hash+"]", "CONFIG", "GET", "requirepass")
+	for _, p := range cluster {
+		says(as(p, ""), "NOAUTH", "PING")
+		says(as(p, "hunter3"), "WRONGPASS", "PING")
+		says(as(p, "hunter2"), "PONG", "PING")
+		says(as(p, "hunter2"), "map[requirepass:"+hash+"]", "CONFIG", "GET", "requirepass")
+		says(as(p, "hunter2"), "map[timeout:7]", "CONFIG", "GET", "timeout")
+	}
+	if log, err := kept.Do(ctx, "SLOWLOG", "GET", "-1").Result(); err != nil || strings.Contains(fmt.Sprint(log), "hunter2") ||
+		!strings.Contains(fmt.Sprint(log), "(redacted)") {
+		t.Errorf("%v %v", log, err)
+	}
+	says(kept, "OK", "CONFIG", "SET", "requirepass", "")
+	for _, p := range cluster {
+		says(as(p, ""), "PONG", "PING")
+	}
+	own := startSingle(t, "--requirepass", "hunter2").client()
+	says(own, "OK", "CONFIG", "SET", "requirepass", "hunter2") // as it is
+	says(own, "is that of its --requirepass", "CONFIG", "SET", "requirepass", "hunter3")
+	says(own, "map[requirepass:hunter2]", "CONFIG", "GET", "requirepass")
 }

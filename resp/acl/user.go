@@ -270,6 +270,14 @@ func (u *User) WithPassword(password string) *User {
 	return c.written()
 }
 
+// PasswordRule is the first of the user's passwords as a rule, #HASH; "" if he has none.
+func (u *User) PasswordRule() string {
+	if u.NoPass || len(u.passwords) == 0 {
+		return ""
+	}
+	return "#" + u.passwords[0]
+}
+
 // Unlimited reports whether the user may do everything, so that nothing has to be checked.
 func (u *User) Unlimited() bool {
 	return slices.ContainsFunc(u.selectors, func(s *selector) bool { return s.allCommands && s.allKeys && s.allChannels })

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lockd/resp"
+	"lockd/resp/acl"
 )
 
 func configRows() []row {
@@ -18,7 +19,7 @@ func configRows() []row {
 			{Spec: resp.Spec{Name: "config|set", Arity: -4, Flags: administrative, Group: "server", Since: "2.0.0",
 				Summary: "Set configuration parameters to the given values",
 				Syntax:  "parameter value [parameter value ...]"},
-				Run: action{run: configSet, asksBackend: true}},
+				Run: action{run: configSet, asksBackend: true, secret: secretOfConfigSet}},
 			{Spec: resp.Spec{Name: "config|resetstat", Arity: 2, Flags: administrative, Group: "server", Since: "2.0.0",
 				Summary: "Reset the stats returned by INFO"}, Run: action{run: configResetStat, asksBackend: true}},
 			{Spec: resp.Spec{Name: "config|rewrite", Arity: 2, Flags: administrative, Group: "server", Since: "2.8.0",
@@ -51,6 +52,9 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 	for _, name := range s.localNames() {
 		if slices.ContainsFunc(patterns, func(p string) bool { return globOne(lower(p), name) }) {
 			value, _ := s.localValue(name)
+			if name == requirePass && s.replicatesPassword() {
+				value = s.users.now.Load().Default().PasswordRule()
+			}
 			elems = append(elems, resp.Bulk(name), resp.Bulk(value))
 		}
 	}
@@ -60,26 +64,57 @@ func (s *Server) localConfig(patterns []string) []resp.Reply {
 // configSet changes what belongs to this node and can be changed; the rest is replicated
 // state, and goes first, as it may be refused.
 func configSet(s *session, args resp.Args) resp.Reply {
-	shared, own := args[:2:2], []func(){}
+	shared, own, passwords := args[:2:2], []func(){}, []string(nil)
 	for i := 2; i < len(args); i += 2 {
 		name := lower(args[i])
 		if _, local := s.srv.localValue(name); !local || len(args)%2 != 0 {
 			shared = append(shared, args[i:min(i+2, len(args))]...)
 			continue
 		}
-		change, err := s.srv.setOwn(name, args[i+1])
+		var change func()
+		var err error
+		if name == requirePass && s.srv.replicatesPassword() {
+			if passwords = append(passwords, args[i+1]); len(passwords) > 1 {
+				err = resp.Error("duplicate parameter")
+			}
+		} else if change, err = s.srv.setOwn(name, args[i+1]); err == nil {
+			own = append(own, change)
+		}
 		if err != nil {
 			return resp.Err("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		}
-		own = append(own, change)
 	}
 	r := s.setShared(shared)
+	if !r.IsErr() && len(passwords) > 0 {
+		r = s.changeUsers(passwordOfDefault(passwords[0]))
+	}
 	if !r.IsErr() {
 		for _, change := range own {
 			change()
 		}
 	}
 	return r
+}
+
+// requirePass is the password of the default user.
+const requirePass = "requirepass"
+
+// replicatesPassword reports whether requirepass is the default user's password on all nodes: this node has none of its
+// own.
+func (s *Server) replicatesPassword() bool { return s.index.replicates && s.local[requirePass] == "" }
+
+// passwordOfDefault is the command that does what CONFIG SET requirepass does in Redis.
+func passwordOfDefault(password string) resp.Args {
+	rule := acl.Hashed(">" + password) // no password in clear leaves the session
+	if password == "" {
+		rule = "nopass"
+	}
+	return resp.Args{acl.Container.Name, "setuser", acl.DefaultName, "resetpass", rule}
+}
+
+// secretOfConfigSet: a password follows its name.
+func secretOfConfigSet(args resp.Args, i int) bool {
+	return i >= 3 && i%2 == 1 && resp.Is(args[i-1], "REQUIREPASS")
 }
 
 // setShared is the part of CONFIG SET that is replicated. It waits until the values hold on

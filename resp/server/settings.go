@@ -235,6 +235,10 @@ func (s *Server) setOwn(name, value string) (change func(), err error) {
 	o := s.own[name]
 	if o == nil {
 		if old := s.local[name]; value != old { // setting what is so anyway does no harm
+			if name == requirePass {
+				return nil, resp.Error("the password of this node is that of its --requirepass or --requirepass-file: change it " +
+					"there on all nodes, or give the default user one by ACL SETUSER")
+			}
 			return nil, resp.Error("can't set immutable config")
 		}
 		return func() {}, nil
