@@ -12,7 +12,7 @@ import (
 	"lockd/cmd/lockd/bench"
 )
 
-// measureHandover ends the leader by a signal, again and again; the worst time counts.
+// measureHandover ends the leader by a signal, again and again.
 func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]finding, error) {
 	return func(ctx context.Context, s *stage) ([]finding, error) {
 		all, err := s.lockd(ctx, "lockd", 3)
@@ -20,24 +20,27 @@ func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]findin
 			return nil, err
 		}
 		var gaps []float64
+		var failed []string
 		for range s.Handover {
-			gap, err := depose(ctx, all, sig)
+			gap, others, err := depose(ctx, all, sig)
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(s.progress, "no write for %.3f s\n", gap.Seconds())
-			gaps = append(gaps, gap.Seconds())
+			fmt.Fprintf(s.progress, "no write for %.3f s; answered otherwise: %d %q\n", gap.Seconds(), len(others),
+				slices.Compact(slices.Sorted(slices.Values(others))))
+			gaps, failed = append(gaps, gap.Seconds()), append(failed, others...)
 		}
-		return []finding{{slices.Max(gaps), fmt.Sprintf("median %.2f s, worst of %d", median(gaps), len(gaps))}}, nil
+		of := fmt.Sprintf("of %d, with %d writers", len(gaps), writers)
+		return []finding{{slices.Max(gaps), "worst " + of}, {median(gaps), of}, {float64(len(failed)), of}}, nil
 	}
 }
 
 // depose ends the leader while others write, and returns for how long nothing was
-// acknowledged. The node is back, and knows all, when it returns.
-func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Duration, error) {
+// acknowledged, and what else was answered. The node is back, and knows all, when it returns.
+func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Duration, []string, error) {
 	old, err := leader(ctx, nodes)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	others := slices.DeleteFunc(slices.Clone(nodes), func(p *proc) bool { return p == old })
 	pulse := startPulse(ctx, others)
@@ -51,9 +54,9 @@ func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Durati
 	}
 	gap := pulse.stop()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return gap, rejoin(ctx, old, others[0])
+	return gap, pulse.others, rejoin(ctx, old, others[0])
 }
 
 // rejoin starts a node again, and waits until it has all that the other had.
@@ -74,35 +77,42 @@ func rejoin(ctx context.Context, p, other *proc) error {
 	})
 }
 
-// pulse sends a write every few milliseconds, each over a connection of its own: one
-// that hangs, since its leader died with it, holds up no other.
+// writers is how many clients of a pulse write, each one write after the other.
+const writers = 30
+
+// pulse is writers at several nodes.
 type pulse struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
-	mu   sync.Mutex
-	acks []time.Time
+	mu     sync.Mutex
+	acks   []time.Time
+	others []string // other answers
 }
 
 func startPulse(ctx context.Context, nodes []*proc) *pulse {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pulse{cancel: cancel}
-	p.all.Go(func() {
-		for i := 0; pause(ctx, pollEvery) == nil; i++ {
-			addr := nodes[i%len(nodes)].addr
-			p.all.Go(func() { p.write(ctx, addr) })
-		}
-	})
+	for i := range writers {
+		addr := nodes[i%len(nodes)].addr
+		p.all.Go(func() {
+			for ctx.Err() == nil {
+				p.write(ctx, addr)
+			}
+		})
+	}
 	return p
 }
 
 func (p *pulse) write(ctx context.Context, addr string) {
-	if _, err := bench.Ask(ctx, addr, "SET", "bench:pulse", "1"); err != nil {
-		return // the next one is on its way
-	}
+	_, err := bench.Ask(ctx, addr, "SET", "bench:pulse", "1")
 	p.mu.Lock()
-	p.acks = append(p.acks, time.Now())
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.acks = append(p.acks, time.Now())
+	} else if ctx.Err() == nil {
+		p.others = append(p.others, err.Error())
+	}
 }
 
 // beats waits for a write that is acknowledged after this time.

@@ -34,8 +34,8 @@ const (
 	askMax = 100 * time.Millisecond
 	// inquiryMax bounds an inquiry: from then on --heartbeat does.
 	inquiryMax = time.Second
-	// standStep is how long a node lets the one before it stand for election: far longer than its question for a vote
-	// is on its way.
+	// standStep is how long a node lets the one before it begin to stand for election. One that stands is waited for:
+	// it stores its vote before it asks for others.
 	standStep = 100 * time.Millisecond
 	// keepEvery is how often a leader calls each member, so that there is a connection on which its end is read at once:
 	// peer closes one that is idle for longer.
@@ -96,8 +96,9 @@ type inquiry struct {
 	id      string
 	addr    string
 	process uint64
-	term    uint64 // in which that member led this node when the inquiry began; 0: it did not
-	asked   bool   // by another node
+	term    uint64        // in which that member led this node when the inquiry began; 0: it did not
+	asked   bool          // by another node
+	agreed  time.Duration // monotonic: when the others agreed for the first time; 0: they have not
 }
 
 func newDeaths(c *core, m *members, contacts *contacts, r *replicas) *deaths {
@@ -249,6 +250,7 @@ func (d *deaths) inquire(l *life, q *inquiry) {
 	for until := d.clock.Monotonic() + inquiryMax; d.clock.Monotonic() < until; {
 		sees := d.look(l, q)
 		d.found(l, q, sees)
+		d.log.Debug("looked whether the process of a member has ended", "member", q.id, "sees", sees, "asked", q.asked)
 		if sees != peer.Ended || d.settled(l, q) || d.overtaken(l, q) || !d.sleep(lookPause) {
 			return
 		}
@@ -306,6 +308,7 @@ func (d *deaths) finding(sees peer.Life) peer.Finding {
 	if !d.raft.started.Load() {
 		return f
 	}
+	f.Stands = d.raft.State() == raft.Candidate
 	f.Term, f.Able, f.Short = d.raft.CurrentTerm(), d.able(), d.short()
 	f.LastTerm, f.LastIndex = d.ownLog.last()
 	return f
@@ -387,10 +390,14 @@ func (d *deaths) heardSince(l *life, q *inquiry, t time.Duration) bool {
 // if they do not all agree, and may yet.
 func (d *deaths) settled(l *life, q *inquiry) bool {
 	leads := d.lead.held()
-	if !leads && q.term == 0 {
+	switch {
+	case leads && d.knows(l, q), !leads && q.term != 0 && !d.mayStand(q):
+		return true
+	case !leads && q.term == 0:
 		return d.raft.State() != raft.Leader // which it may soon be ready to be
 	}
 	voices, agreed := d.ask(q)
+	d.log.Debug("asked whether the process of a member has ended", "member", q.id, "agreed", agreed, "voices", len(voices))
 	if !agreed {
 		return false
 	}
@@ -402,9 +409,16 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 			d.gone(q.id)
 		}
 	case !leads:
-		d.stand(q, voices)
+		return d.stood(q, voices)
 	}
 	return true
+}
+
+// knows reports whether it is known already that a process has ended.
+func (d *deaths) knows(l *life, q *inquiry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.told == q.process
 }
 
 // mark keeps that a process has ended; first says that it was not known.
@@ -425,8 +439,8 @@ type voice struct {
 	peer.Finding
 }
 
-// ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the process has
-// ended, none has found that it lives, and, where it led, none knows of a later term.
+// ask asks the other voters. They agree if a majority of all voters, this node among them, has found that the
+// process has ended, none has found that it lives, and, where it led, none knows of a later term.
 func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
 	voters := d.raft.voters()
 	ctx, cancel := context.WithTimeout(context.Background(), askMax)
@@ -459,24 +473,36 @@ func (d *deaths) ask(q *inquiry) (ended []voice, agreed bool) {
 	return ended, len(ended) >= len(voters)/2+1
 }
 
-// stand has this node stand for election in place of the leader that has ended, when its turn comes among those that have
-// found so.
-func (d *deaths) stand(q *inquiry, voices []voice) {
+// stood has this node stand for election in place of the leader that has ended, if its turn has come among those that
+// have found so. It returns false if that may still come.
+func (d *deaths) stood(q *inquiry, voices []voice) bool {
 	turn, ok := turnOf(d.cfg.ID, voices)
-	may := func() bool {
-		_, leader := d.raft.LeaderWithID()
-		return string(leader) == q.id && d.raft.CurrentTerm() == q.term && d.able()
+	if !ok {
+		return true
 	}
-	if !ok || !d.sleep(time.Duration(turn)*standStep) || !may() {
-		return
+	now := d.clock.Monotonic()
+	if q.agreed == 0 {
+		q.agreed = now
+	}
+	another := func(v voice) bool { return v.Stands }
+	if now-q.agreed < time.Duration(turn)*standStep || slices.ContainsFunc(voices, another) {
+		return false
 	}
 	d.log.Info("the process of the leader has ended: this node stands for election", "leader", q.id, "term", q.term)
-	d.trans.elect(may)
+	// While Raft is busy this node answers the others, so that another one may stand.
+	return d.trans.elect(func() bool { return d.mayStand(q) && d.clock.Monotonic()-now < lookPause })
 }
 
-// turnOf is how many of those that may stand for election come before a node: those with a longer log, which elect nobody
-// with a shorter one, then those with more room on their disks, then those whose ids come first. ok is false if it may not
-// stand.
+// mayStand reports whether this node may stand for election in place of the leader that has ended: it has heard of no
+// later one.
+func (d *deaths) mayStand(q *inquiry) bool {
+	_, leader := d.raft.LeaderWithID()
+	return string(leader) == q.id && d.raft.CurrentTerm() == q.term && d.able()
+}
+
+// turnOf returns how many of those that may stand for election come before a node: those with a longer log, which
+// elect nobody with a shorter one, then those with more room on their disks, then those whose ids come first. ok is
+// false if it may not stand.
 func turnOf(id string, voices []voice) (turn int, ok bool) {
 	able := slices.DeleteFunc(slices.Clone(voices), func(v voice) bool { return !v.Able })
 	slices.SortFunc(able, func(a, b voice) int {

@@ -110,7 +110,7 @@ func TestFolderAndFlags(t *testing.T) {
 		for way, want := range want {
 			t.Run(folder+", "+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := startFolder(t, folder)
+					c := startFolder(t, folder, port.addr)
 					defer c.close()
 					if port.of(c.nodes["n2"].members.identity().Cluster); way == "join B" {
 						port.of("B")
@@ -137,10 +137,11 @@ func TestFolderAndFlags(t *testing.T) {
 	}
 }
 
-// startFolder starts cluster A, of n1 to n3, and leaves n2 and n3 of it; n1 has a folder of a kind then.
-func startFolder(t *testing.T, kind string) *testCluster {
+// startFolder starts cluster A, of n1 to n3, and leaves n2 and n3 of it; n1 has a folder of a kind then. All have clients
+// at one address, as a name would be looked up outside of the bubble.
+func startFolder(t *testing.T, kind, clients string) *testCluster {
 	dirs := t.TempDir()
-	c := startCluster(t, 3, onDisk(t, nil))
+	c := startCluster(t, 3, onDisk(t, func(cfg *Config) { cfg.ClientAddrs = []string{clients} }))
 	c.expect(c.settle(), "SET a 1", "+OK")
 	c.agree()
 	time.Sleep(foundingMax) // they have founded it

@@ -180,8 +180,9 @@ func (*transport) DecodePeer(b []byte) raft.ServerAddress {
 }
 
 // elect has Raft stand for election now, as if a leader had handed over, as long as it may: the only voter need not wait
-// for a leader that there cannot be, nor the others for one whose process has ended (deaths).
-func (t *transport) elect(may func() bool) {
+// for a leader that there cannot be, nor the others for one whose process has ended (deaths). It returns false if Raft has
+// not been told.
+func (t *transport) elect(may func() bool) bool {
 	answers := make(chan raft.RPCResponse, 1)
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 	rpc := raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header}, RespChan: answers}
@@ -191,13 +192,14 @@ func (t *transport) elect(may func() bool) {
 		case t.requests <- rpc:
 			busy.Stop()
 			t.answer(answers)
-			return
+			return true
 		case <-busy.C: // Raft hears of something else: it may follow a leader by now
 		case <-t.closed:
 			busy.Stop()
-			return
+			return false
 		}
 	}
+	return false
 }
 
 // electPause is how long a question whether to stand for election holds.

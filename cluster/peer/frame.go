@@ -27,7 +27,7 @@ import (
 //	bye      nothing; its id is that of the last call taken
 //	doubt    the id of a member, uvarint: the number of its process: has that ended?
 //	finding  what its sender sees of that process(1), uvarints: its term, flags (1: it may stand for election;
-//	         2: its disk is nearly full), term and index of the last entry of its log
+//	         2: its disk is nearly full; 4: it stands for election), term and index of the last entry of its log
 //
 // The dialler sends forwards, asks, doubts and pings, with rising ids; the listener answers
 // each with the same id, in any order. A listener that stops says bye: calls with
@@ -119,11 +119,23 @@ const (
 	lives              // how many there are
 )
 
+// String implements fmt.Stringer.
+func (l Life) String() string {
+	switch l {
+	case Alive:
+		return "alive"
+	case Ended:
+		return "ended"
+	}
+	return "unsure"
+}
+
 // Finding is what a node answers to a Doubt. It looks for itself before.
 type Finding struct {
 	Sees      Life
 	Term      uint64 // raft.CurrentTerm of the node that answers
-	Able      bool   // it is a follower that may stand for election
+	Stands    bool   // it stands for election
+	Able      bool   // it is a follower that may
 	Short     bool   // its disk is nearly full
 	LastTerm  uint64 // of the last entry of its log
 	LastIndex uint64 // likewise
@@ -133,7 +145,8 @@ type Finding struct {
 const (
 	findingAble = 1 << iota
 	findingShort
-	findingFlags = findingAble | findingShort // all
+	findingStands
+	findingFlags = findingAble | findingShort | findingStands // all
 )
 
 type frame struct {
@@ -343,6 +356,9 @@ func appendFinding(dst []byte, f Finding) []byte {
 	if f.Short {
 		flags |= findingShort
 	}
+	if f.Stands {
+		flags |= findingStands
+	}
 	dst = append(dst, byte(f.Sees))
 	for _, n := range [...]uint64{f.Term, flags, f.LastTerm, f.LastIndex} {
 		dst = binary.AppendUvarint(dst, n)
@@ -354,7 +370,7 @@ func decodeFinding(body []byte) (Finding, error) {
 	d := resp.NewDecoder(body)
 	f := Finding{Sees: Life(d.Byte()), Term: d.Uvarint()}
 	flags := d.Uvarint()
-	f.Able, f.Short = flags&findingAble != 0, flags&findingShort != 0
+	f.Able, f.Short, f.Stands = flags&findingAble != 0, flags&findingShort != 0, flags&findingStands != 0
 	f.LastTerm, f.LastIndex = d.Uvarint(), d.Uvarint()
 	if d.End() != nil || flags > findingFlags || f.Sees >= lives {
 		return Finding{}, fmt.Errorf("%w: bad finding", ErrFrame)
