@@ -120,8 +120,8 @@ const metMax = 1024
 // admit implements peer.Handler.
 func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err := m.checkPeer(who); err != nil {
-		if kind != 0 {
-			m.foundsBeside(fmt.Errorf("%w (it calls)", err))
+		if kind != 0 && m.founder {
+			m.foundsBeside(fmt.Errorf("%w (it calls)", err), who.PeerAddr)
 		}
 		return err
 	}
@@ -133,6 +133,9 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 		return err
 	}
 	if err := membership.CheckRules(who, m.cfg.ID, m.rules, level); err != nil {
+		return err
+	}
+	if err := m.checkClone(who); err != nil {
 		return err
 	}
 	if err := m.book.Meet(who); err != nil {
@@ -243,14 +246,16 @@ func (m *members) refused(by string, err error) {
 			"to that one with --join", err, by))
 		return
 	}
-	m.foundsBeside(fmt.Errorf("%w (says %s)", err, by))
 }
 
-// foundsBeside stops a founder that has met another cluster: two side by side would both grant the same lock. Its folder
-// is refused from then on.
-func (m *members) foundsBeside(met error) {
-	if !m.founder || m.clock.Monotonic()-m.openedAt >= foundingMax ||
-		!strings.Contains(met.Error(), membership.SaysForeign) {
+// foundsBeside stops a single node that was founded at an address of another cluster, whose member at an address calls
+// it: two side by side would both grant the same lock. Its folder is refused from then on. A caller may say anything, so
+// the member is asked where it is.
+func (m *members) foundsBeside(met error, at string) {
+	if m.clock.Monotonic()-m.openedAt >= foundingMax || !strings.Contains(met.Error(), membership.SaysForeign) {
+		return
+	}
+	if who, err := m.peers.WhoWithin(at, askBackMax); err != nil || who.Cluster == "" || who.Cluster == m.identity().Cluster {
 		return
 	}
 	why := fmt.Errorf("%w: this new node does not found a cluster beside a node that has data; add new nodes to that one "+
@@ -268,6 +273,43 @@ func (m *members) tellLevel() {
 	if was < now && m.raft.started.Load() {
 		m.log.Info("the level in force has risen", "from", was, "to", now)
 	}
+}
+
+// askBackMax is how long a node that calls makes another one wait while it asks at an address who is there.
+const askBackMax = 300 * time.Millisecond
+
+// checkClone refuses a node whose start is news if an earlier start of its data folder still answers at an address at
+// which it is known: two processes do not share a folder, so the later one runs on a copy. A start is news once.
+func (m *members) checkClone(who peer.Identity) error {
+	if !m.book.News(who) {
+		return nil
+	}
+	var addrs []string
+	for _, s := range m.raft.startedServers() {
+		if string(s.ID) == who.ID {
+			addrs = append(addrs, string(s.Address))
+		}
+	}
+	if known, ok := m.roster.Load().Members[who.ID]; ok && !slices.Contains(addrs, known.PeerAddr) {
+		addrs = append(addrs, known.PeerAddr)
+	}
+	for _, addr := range addrs {
+		if err := m.checkOriginal(who, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOriginal asks at an address whether the original of a node is there.
+func (m *members) checkOriginal(who peer.Identity, addr string) error {
+	there, err := m.peers.WhoWithin(addr, askBackMax)
+	if err != nil || there.ID != who.ID || there.Incarnation != who.Incarnation || there.Starts >= who.Starts {
+		return nil
+	}
+	return fmt.Errorf("node %s %s: the original answers at %s, on its start %d, and this is start %d; stop this node, and "+
+		"give it a new id and an empty data folder (a folder is moved while its node is stopped)",
+		who.ID, membership.SaysCopied, addr, there.Starts, who.Starts)
 }
 
 // set takes a new roster into use. state.mu is held.

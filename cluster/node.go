@@ -357,6 +357,11 @@ func (n *Node) checkMembers(servers []raft.Server) error {
 		known[string(s.ID)] = string(s.Address)
 	}
 	n.single = len(known) == 1 && known[n.cfg.ID] != ""
+	if was := known[n.cfg.ID]; was != "" && was != *n.members.advertise.Load() {
+		if err := n.members.checkOriginal(n.members.identity(), was); err != nil {
+			return err
+		}
+	}
 	switch {
 	case n.single && n.cfg.Join:
 		return fmt.Errorf("data folder %s is that of a single node, which would go on alone beside the cluster that it is "+

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +187,102 @@ func TestMemberIsHeldToWhatItHasStored(t *testing.T) {
 		if got := leader.acked.owned(who); got <= last.Index {
 			t.Errorf("it must have entry %d, and has stored more than %d", got, last.Index)
 		}
+	})
+}
+
+// copyOf is another node on a copy of a node's folder, at another address. advertised is what it says of it; "": the
+// truth.
+func (c *testCluster) copyOf(t *testing.T, n *testNode, dir, advertised string) *testNode {
+	to := filepath.Join(t.TempDir(), "copy")
+	putCopy(t, dir, to)
+	name := "copy" + fmt.Sprint(len(c.nodes))
+	return c.add(name, func(cfg *Config) {
+		cfg.ID, cfg.stores, cfg.Dir = n.id, nil, to
+		cfg.Members, cfg.Join = nil, false
+		if advertised != "" {
+			cfg.PeerAdvertise = advertised
+		}
+	})
+}
+
+// A copy of the folder of a node that runs never takes its place, whatever address it says it is at: the original, which
+// answers, stays, also over its next start. Where the original does not run, the folder was moved, and it is the
+// original that comes too late.
+func TestCopyDoesNotDisplaceOriginal(t *testing.T) {
+	for _, role := range []string{"leader", "follower"} {
+		for _, advertised := range []string{"", "cut off from it", "original"} {
+			t.Run(role+" "+advertised, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					dirs, note := foldersOf()
+					c := startCluster(t, 3, onDisk(t, nil), note)
+					defer c.close()
+					leader := c.settle()
+					time.Sleep(10 * time.Second)
+					original := leader
+					if role == "follower" {
+						original = c.others(leader)[0]
+					}
+					at := ""
+					if advertised == "original" {
+						at = original.addr
+					}
+					clone := c.copyOf(t, original, dirs[original.id], at)
+					if advertised == "cut off from it" {
+						c.net.Partition([]string{clone.addr}, []string{original.addr})
+					}
+					want := "node " + original.id + " " + membership.SaysCopied + ": the original answers at " + original.addr
+					if err := c.tryStart(clone.id); err == nil {
+						c.stopsOver(clone, want)
+						c.kill(clone.id)
+					} else if !strings.Contains(err.Error(), want) || advertised != "" {
+						t.Error(err)
+					}
+					c.net.Heal()
+					delete(c.nodes, clone.id)
+					c.expect(original, "SET a 1", "+OK")
+					c.again(original)
+					c.expect(original, "SET a 2", "+OK")
+					c.agree()
+					if said := original.stopped(); said != "" {
+						t.Errorf("the original stopped: %s", said)
+					}
+
+					c.kill(original.id)
+					moved := c.copyOf(t, original, dirs[original.id], at)
+					if at != "" {
+						return // nobody reaches it
+					}
+					c.start(moved.id)
+					c.expect(moved, "SET a 3", "+OK")
+					time.Sleep(10 * time.Second)
+					c.start(original.id)
+					c.stopsOver(original, "node "+original.id+" "+membership.SaysCopied)
+					c.expect(moved, "SET a 4", "+OK")
+				})
+			})
+		}
+	}
+}
+
+// A copy of the folder of a single node that runs does not serve beside it.
+func TestCopyOfSingleNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dirs, note := foldersOf()
+		c := startCluster(t, 1, onDisk(t, nil), note)
+		defer c.close()
+		c.expect(c.settle(), "SET a 1", "+OK")
+		clone := c.copyOf(t, c.nodes["n1"], dirs["n1"], "")
+		err := c.tryStart(clone.id)
+		if err == nil || !strings.Contains(err.Error(), "node n1 "+membership.SaysCopied+": the original answers at n1:1") {
+			t.Errorf("it started: %v", err)
+		}
+		if err == nil {
+			return
+		}
+		clone.Node = nil
+		c.kill("n1")
+		c.start(clone.id)
+		c.expect(clone, "GET a", "$1 1")
 	})
 }
 

@@ -288,7 +288,7 @@ var raftFields = []string{
 }
 
 func (n *Node) infoRaft() resp.Section {
-	cluster := n.members.roster.Load().Cluster
+	cluster := n.members.identity().Cluster
 	s := section("Raft", "node_id", n.cfg.ID, "cluster_id", cluster, "lockd_release", n.cfg.Version,
 		"lockd_level", strconv.Itoa(n.members.level()), "lockd_level_highest", strconv.Itoa(n.members.highest))
 	_, leader := n.raft.LeaderWithID()

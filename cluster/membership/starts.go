@@ -93,6 +93,12 @@ func (b *Book) Meet(who peer.Identity) error {
 	return b.record(last)
 }
 
+// News reports whether this start of a node has not been met yet.
+func (b *Book) News(who peer.Identity) bool {
+	news, err := checkStart(who, b.last(who))
+	return news && err == nil
+}
+
 // record stores what was seen of a folder. saving is held.
 func (b *Book) record(s store.LastSeen) error {
 	b.mu.Lock()
