@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The tests below have a leader that is not one any more, and does not know it, or messages of it that come late.
+
+// stand has a node stand for election at once, in the name of the leader that it knows.
+func (n *testNode) stand(leader *testNode) {
+	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leader.id), Addr: []byte(leader.addr),
+	}}
+	answers := make(chan raft.RPCResponse, 1)
+	go n.trans.ask(raft.RPC{Command: req, RespChan: answers}, answers)
+}
+
+// becomesLeader waits until a node leads, while others may believe that they do.
+func (c *testCluster) becomesLeader(n *testNode) {
+	c.t.Helper()
+	for range 1000 {
+		if n.lead.held() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.t.Fatalf("%s does not lead", n.id)
+}
+
+// entry is an entry of a node's log.
+func (n *testNode) entry(t *testing.T, index uint64) (e raft.Log) {
+	t.Helper()
+	if err := n.stores.Log.GetLog(index, &e); err != nil {
+		t.Fatalf("entry %d of %s: %v", index, n.id, err)
+	}
+	return e
+}
+
+// append is a message of a leader's Raft to another node: entries behind one, and how far they are committed.
+func (n *testNode) append(prev raft.Log, commit uint64, entries ...*raft.Log) *raft.AppendEntriesRequest {
+	return &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(n.id), Addr: []byte(n.addr)},
+		Term:      n.raft.CurrentTerm(), PrevLogEntry: prev.Index, PrevLogTerm: prev.Term, LeaderCommitIndex: commit,
+		Entries: entries,
+	}
+}
+
+// A leader whose Raft hangs in its disk does not hear that another one leads. It answers no read: who is asked says a
+// later term.
+func TestHungLeaderAnswersNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		c.expect(old, "SET a 1", "+OK")
+		c.agree() // any of the others may be elected
+		next := c.others(old)[0]
+		old.disk.gate.close()
+		go func() { _ = old.raft.Barrier(0).Error() }()
+		time.Sleep(20 * time.Millisecond)
+		next.stand(old)
+		c.becomesLeader(next)
+		c.expect(next, "SET a 2", "+OK")
+		if !old.lead.held() {
+			t.Fatal("the old leader knows already")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if got := old.doCtx(ctx, "GET a"); got == "$1 1" {
+			t.Errorf("the old leader answers %q", got)
+		}
+		old.disk.gate.open(nil)
+		c.agree()
+	})
+}
+
+// A node that has voted for another one confirms no round of the term before, though a member that has not heard of the
+// election says that this is its term: its own vote must not count for both.
+func TestVoterConfirmsNoEarlierTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		next, third := c.others(old)[0], c.others(old)[1]
+		c.expect(old, "SET a 1", "+OK")
+		c.agree() // any of the others may be elected
+		lead := old.lead.Load()
+		c.net.Partition([]string{third.addr}, []string{next.addr})
+		next.stand(old)
+		c.becomesLeader(next)
+		c.expect(next, "SET a 2", "+OK")
+		if third.raft.CurrentTerm() != lead.term || old.raft.CurrentTerm() == lead.term {
+			t.Fatalf("terms: old %d, third %d, before %d", old.raft.CurrentTerm(), third.raft.CurrentTerm(), lead.term)
+		}
+		if old.reader.confirm(lead) {
+			t.Error("a round of the term before is confirmed")
+		}
+		if !next.reader.confirm(next.lead.Load()) {
+			t.Error("a round of the new term is not confirmed")
+		}
+	})
+}
+
+// A leader that was cut off sends its entry to a member that has applied another one in its place: it is not told that
+// the member has it.
+func TestOldLeaderIsNotAgreedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		next, third := c.others(old)[0], c.others(old)[1]
+		c.expect(old, "SET a 1", "+OK")
+		c.agree() // any of the others may be elected
+		c.cut(old)
+		reply := old.ask("SET a lost")
+		time.Sleep(10 * time.Millisecond)
+		next.stand(old)
+		c.becomesLeader(next)
+		c.expect(next, "SET b 2", "+OK")
+		time.Sleep(30 * time.Millisecond)
+		own := old.entry(t, old.raft.LastIndex())
+		if own.Index > third.state.appliedNow.Load() || old.raft.CurrentTerm() >= third.raft.CurrentTerm() {
+			t.Fatalf("entry %d of term %d, and the member has applied %d of term %d", own.Index, old.raft.CurrentTerm(),
+				third.state.appliedNow.Load(), third.raft.CurrentTerm())
+		}
+		said, _ := third.trans.respond(old.append(old.entry(t, own.Index-1), 0, &own), make(chan raft.RPCResponse, 1))
+		if said.Response.(*raft.AppendEntriesResponse).Success {
+			t.Error("the member agrees to an entry that it has not")
+		}
+		c.net.Heal()
+		<-reply
+		time.Sleep(5 * time.Second)
+		c.goOn()
+	})
+}
+
+// A leader says of a message without entries that no more is committed than what it stands behind: what comes next may
+// be another's with the member, which would take that for committed.
+func TestCommitEndsWithTheMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		old := c.settle()
+		next := c.others(old)[0]
+		c.expect(old, "SET a 1", "+OK")
+		c.agree() // any of the others may be elected
+		c.cut(old)
+		reply := old.ask("SET a lost")
+		time.Sleep(10 * time.Millisecond)
+		next.stand(old)
+		c.becomesLeader(next)
+		c.expect(next, "SET b 2", "+OK")
+		own := old.entry(t, old.raft.LastIndex())
+		before, commit := old.entry(t, own.Index-1), next.raft.CommitIndex()
+		if commit < own.Index || old.state.appliedNow.Load() >= own.Index {
+			t.Fatalf("entry %d, committed %d, applied %d", own.Index, commit, old.state.appliedNow.Load())
+		}
+		c.net.Heal()
+		var said raft.AppendEntriesResponse
+		err := next.trans.AppendEntries(raft.ServerID(old.id), raft.ServerAddress(old.addr), next.append(before, commit), &said)
+		if err != nil || !said.Success {
+			t.Fatalf("the message that is to be tried: %v, %+v", err, said)
+		}
+		<-reply
+		time.Sleep(5 * time.Second)
+		c.goOn()
+	})
+}
+
+// goOn reports nodes that have stopped, or do not agree.
+func (c *testCluster) goOn() {
+	c.t.Helper()
+	for _, n := range c.others(nil) {
+		if why := n.stopped(); why != "" {
+			c.t.Fatalf("%s has stopped: %.150s", n.id, why)
+		}
+	}
+	c.agree()
+}
+
+// The log clock of a term starts only while this node leads in that very term: a barrier that was reached in another one
+// says nothing.
+func TestClockStartsInItsTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		leader := c.settle()
+		lead := leader.lead.Load()
+		start := func(n *testNode, term uint64) bool {
+			n.lead.Store(nil)
+			return n.elections.startClock(term)
+		}
+		for _, term := range []uint64{lead.term - 1, lead.term + 1} {
+			if start(leader, term) || leader.lead.held() {
+				t.Errorf("the clock of term %d starts in term %d", term, lead.term)
+			}
+		}
+		if follower := c.others(leader)[0]; start(follower, lead.term) || follower.lead.held() {
+			t.Error("the clock starts at a node that does not lead")
+		}
+		if !start(leader, lead.term) || leader.lead.Load().term != lead.term {
+			t.Error("the clock of the present term does not start")
+		}
+		c.expect(leader, "SET a 1", "+OK")
+	})
+}
