@@ -41,6 +41,14 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 	if err := s.track.Check(&next, prefixes); err != nil {
 		return resp.Fail(err)
 	}
+	kept := 0
+	for _, prefix := range prefixes {
+		kept += len(prefix) + heldPerPrefix
+	}
+	if !s.hold(kept) {
+		return resp.Err(errHeld)
+	}
+	s.prefixesHeld += kept
 	s.startPushing()
 	s.srv.hub.tracking.Start(&s.track, next, prefixes)
 	s.showTracking()
@@ -86,7 +94,13 @@ func (s *session) trackingOptions(words []string) (next track.Mode, prefixes []s
 // untrack ends tracking. The hub's lock is held.
 func (s *session) untrack() {
 	s.srv.hub.tracking.Stop(&s.track)
+	s.letGoPrefixes()
 	s.showTracking()
+}
+
+func (s *session) letGoPrefixes() {
+	s.letGo(s.prefixesHeld)
+	s.prefixesHeld = 0
 }
 
 func clientCaching(s *session, args resp.Args) resp.Reply {
@@ -168,12 +182,12 @@ func (h *Hub) sendEarly(s *session) {
 	h.tracking.SendEarly(&s.track)
 }
 
-// shrinkTracking makes the table of tracked keys smaller when its limit was lowered. Between two
-// steps it lets go of the lock, for which others wait.
+// shrinkTracking makes the table of tracked keys smaller when its limit was lowered, and forgets who had cached keys and
+// has not any more. Between two steps it lets go of the lock, for which others wait.
 func (h *Hub) shrinkTracking() {
 	for range shrinksMax {
 		h.mu.Lock()
-		done := h.tracking.Shrink()
+		done := h.tracking.Clean() && h.tracking.Shrink()
 		h.mu.Unlock()
 		if done {
 			return
@@ -186,6 +200,7 @@ func (h *Hub) forget(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tracking.Forget(&s.track)
+	s.letGoPrefixes()
 	h.forgetLocks(s)
 	h.unmonitor(s)
 }

@@ -482,6 +482,7 @@ func TestTrackingFigures(t *testing.T) {
 	}
 	eventually(t, "all are gone", func() bool { return srv.count() == 0 })
 	h := srv.Hub()
+	eventually(t, "their keys are forgotten", func() bool { return !h.tracking.InUse() })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if keys, items, prefixes := h.tracking.Sizes(); h.tracking.InUse() || keys+items+prefixes != 0 {
@@ -668,4 +669,34 @@ func (c *cachingClient) told() {
 		c.line()
 		delete(c.cache, strings.TrimSuffix(c.line(), "\r\n"))
 	}
+}
+
+// Prefixes count among what a client makes the node keep, as long as it has them.
+func TestPrefixesAreCounted(t *testing.T) {
+	srv, _, addr := startServer(t, nil)
+	const on = "CLIENT TRACKING ON BCAST PREFIX abc PREFIX d\r\n"
+	c := dialTracker(t, addr, "BCAST PREFIX abc PREFIX d")
+	counted := func(want int64) {
+		t.Helper()
+		eventually(t, fmt.Sprint(want, " bytes"), func() bool { return srv.held.Load() == want })
+	}
+	const both = 4 + 2*heldPerPrefix
+	counted(both)
+	c.send("CLIENT TRACKING ON BCAST PREFIX abcd\r\nCLIENT TRACKING ON BCAST PREFIX x\r\n")
+	c.skipTo("+OK\r\n")
+	counted(both + 1 + heldPerPrefix)
+	c.send("CLIENT TRACKING OFF\r\n")
+	c.want("+OK\r\n")
+	counted(0)
+	srv.held.Store(heldBytesOfAllMax - both + 1)
+	c.send(on)
+	c.want("-" + errHeld + "\r\n")
+	srv.held.Store(0)
+	c.send(on + "RESET\r\n")
+	c.want("+OK\r\n+RESET\r\n")
+	counted(0)
+	c.send(on)
+	c.want("+OK\r\n")
+	c.conn.Close()
+	counted(0)
 }

@@ -15,7 +15,7 @@ const (
 	queryBytesMaxDefault    = 64 << 20  // one command as sent: setting client-query-buffer-limit
 	transactionCmdsMax      = 1 << 16   // commands queued by MULTI
 	transactionBytesMax     = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
-	heldBytesMax            = 64 << 20  // subscriptions, queued commands and watched keys of one client
+	heldBytesMax            = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
 	heldBytesOfAllMax       = 512 << 20 // the same of all clients
 	watchedKeysMax          = 1 << 16   // keys watched by one client
 	watchedBytesMax         = 16 << 20  // bytes of those keys
@@ -76,7 +76,7 @@ const (
 )
 
 // held counts what a client makes the node keep between its commands, with what it takes to
-// keep it: subscriptions, the commands queued by MULTI, watched keys. Only the client's session
+// keep it: subscriptions, the commands queued by MULTI, watched keys, prefixes to track. Only the client's session
 // changes it.
 type held struct {
 	bytes atomic.Int64
@@ -89,10 +89,11 @@ const (
 	heldPerCommand      = 64
 	heldPerArg          = 16
 	heldPerWatch        = 64
+	heldPerPrefix       = 640 // of CLIENT TRACKING BCAST: its places in three tables
 )
 
-const errHeld = "ERR this would take too much memory: subscriptions, queued commands and watched keys " +
-	"may take 64 MiB of a client and 512 MiB of all"
+const errHeld = "ERR this would take too much memory: subscriptions, queued commands, watched keys and prefixes " +
+	"to track may take 64 MiB of a client and 512 MiB of all"
 
 // hold counts what is to be kept, if there is room for it.
 func (h *held) hold(bytes int) bool {

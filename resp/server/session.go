@@ -38,6 +38,8 @@ type session struct {
 	track track.Client
 	locks heldLocks
 
+	prefixesHeld int // what the prefixes of track count for in held
+
 	dropped    bool         // by the hub; guarded by its lock
 	droppedWhy string       // likewise
 	underway   atomic.Int64 // parcels for this session alone in the queue of deliveries

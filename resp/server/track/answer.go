@@ -28,7 +28,7 @@ func (t *Table) SendEarly(c *Client) {
 			continue
 		}
 		t.invalidate(c, ch, &Invalidation{keys: []string{ch.Key}})
-		t.addTo(b, ch)
+		b.add(ch)
 	}
 	c.sendBroadcast(b)
 }
@@ -95,9 +95,7 @@ func (a *Answer) End(known bool) {
 	}
 	b := broadcast{}
 	for _, ch := range a.all {
-		if ch.Kind != resp.ChangeAll {
-			a.t.addTo(b, ch)
-		}
+		b.add(ch)
 	}
 	a.c.sendBroadcast(b)
 	a.t.recent.end()

@@ -10,15 +10,26 @@ import (
 // broadcast is changes by the prefixes that they match.
 type broadcast map[string][]change
 
-// addTo adds a change to the prefixes that it matches. It looks the key up once for each length that
-// prefixes have.
-func (t *Table) addTo(b broadcast, ch change) {
-	for n := range t.lengths {
-		if n > len(ch.Key) {
-			continue
-		}
-		if prefix := ch.Key[:n]; t.prefixes[prefix] != nil {
-			b[prefix] = append(b[prefix], ch)
+// add adds a change to the prefixes that its key has.
+func (b broadcast) add(ch change) {
+	for _, prefix := range ch.prefixes {
+		b[prefix] = append(b[prefix], ch)
+	}
+}
+
+// prefixesOf are the prefixes that a key has.
+func (t *Table) prefixesOf(key string) (list []string) {
+	if len(t.prefixes) > 0 {
+		t.tree.each(key, func(prefix string) { list = append(list, prefix) })
+	}
+	return list
+}
+
+// flushBroadcast tells the clients of BCAST that any key may have changed, but for those that wait for an answer.
+func (t *Table) flushBroadcast() {
+	for c := range t.clients {
+		if c.Broadcast && !c.waiting {
+			c.Conn.Invalidate(&Invalidation{})
 		}
 	}
 }

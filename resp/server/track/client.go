@@ -34,11 +34,56 @@ type Client struct {
 
 	prefixes map[string]struct{}
 	keys     map[string]place // what the client may have cached, and where it read it
+	newest   place            // none of them is later
+	dead     map[string]place // not cached any more, though it is among the readers: for Table.Clean
 	own      []Span           // of NOLOOP: its own changes, until they are published here
 	waiting  bool             // for the answer of a request: nothing is sent before that
 	since    uint64           // number of the first change since the request began
 	sent     uint64           // changes before this one have been sent all the same: see SendEarly
 	seen     uint64           // see Seen
+}
+
+// knows reports whether the client is among the readers of a key.
+func (c *Client) knows(key string) bool {
+	_, reads := c.keys[key]
+	_, dead := c.dead[key]
+	return reads || dead
+}
+
+func (c *Client) put(key string, at place) {
+	if c.keys == nil {
+		c.keys = map[string]place{}
+	}
+	c.keys[key] = at
+	if at.after(c.newest) {
+		c.newest = at
+	}
+}
+
+func (c *Client) forget(key string) {
+	delete(c.keys, key)
+	delete(c.dead, key)
+}
+
+// flush forgets what the client read before a place, all at once as a rule.
+func (c *Client) flush(at place) {
+	gone, stay := c.keys, map[string]place(nil)
+	if !at.after(c.newest) {
+		stay = map[string]place{}
+		for key, since := range gone {
+			if !at.after(since) {
+				stay[key] = since
+			}
+		}
+		for key := range stay {
+			delete(gone, key)
+		}
+	}
+	c.keys = stay
+	if len(c.dead) < len(gone) {
+		gone, c.dead = c.dead, gone
+	}
+	maps.Copy(c.dead, gone)
 }
 
 // Seen is the index of the last entry of the log that the client's answers may have shown it.
@@ -82,9 +127,13 @@ func (c *Client) Check(next *Mode, prefixes []string) error {
 	return c.checkPrefixes(prefixes)
 }
 
-// checkPrefixes finds two prefixes of which one begins with the other, or too many.
+// checkPrefixes finds too many prefixes, or two of which one begins with the other. It compares each with each, so how
+// many there are comes first.
 func (c *Client) checkPrefixes(prefixes []string) error {
 	const must = "Prefixes for a single client must not overlap."
+	if len(c.prefixes)+len(prefixes) > prefixesMax {
+		return resp.Error("ERR too many prefixes")
+	}
 	have := c.Prefixes()
 	for i, p := range prefixes {
 		if len(p) > prefixBytesMax {
@@ -100,9 +149,6 @@ func (c *Client) checkPrefixes(prefixes []string) error {
 				return resp.Error("ERR Prefix '" + p + "' overlaps with another provided prefix '" + other + "'. " + must)
 			}
 		}
-	}
-	if len(have)+len(prefixes) > prefixesMax {
-		return resp.Error("ERR too many prefixes")
 	}
 	return nil
 }

@@ -32,8 +32,12 @@ func (s Span) has(at place) bool { return s.Index == at.index && s.From < at.pos
 // change is a change and its place: it is number pos of its entry.
 type change struct {
 	resp.Change
-	at place
+	at       place
+	prefixes []string // of BCAST that its key has
 }
+
+// bytes is what it counts for while it is kept.
+func (c *change) bytes() int { return len(c.Key) + prefixKeptBytes*len(c.prefixes) }
 
 // recent keeps the last changes while any request is on its way: what the request has read is
 // known only when its answer comes. Changes are numbered one after the other.
@@ -52,14 +56,14 @@ func (r *recent) add(ch change) {
 		return
 	}
 	r.list = append(r.list, ch)
-	if r.bytes += len(ch.Key); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
+	if r.bytes += ch.bytes(); len(r.list) > recentChangesMax || r.bytes > recentBytesMax {
 		r.forget(len(r.list)/2 + 1)
 	}
 }
 
 func (r *recent) forget(n int) {
-	for _, ch := range r.list[:n] {
-		r.bytes -= len(ch.Key)
+	for i := range r.list[:n] {
+		r.bytes -= r.list[i].bytes()
 	}
 	r.first += uint64(n)
 	r.list = append([]change(nil), r.list[n:]...)

@@ -13,21 +13,27 @@ const (
 	prefixBytesMax   = 512       // prefix of keys to be told of (BCAST)
 	prefixesMax      = 1 << 10   // prefixes of one client
 	trackedBytesMax  = 128 << 20 // bytes of the keys that are tracked, for all clients
+	trackedItemsMax  = 1 << 21   // clients of all keys together
 	evictionsMax     = 128       // keys that are let go at once to make room for one
+	cleanedMax       = 1 << 11   // keys of which clients are forgotten at once
+	readersPerStep   = 64        // readers of a key that cost as much to go through as one more such key
+	broadcastMax     = 1 << 17   // changes of an entry, for each prefix that they have: beyond it any key may have changed
 	recentChangesMax = 1 << 16   // changes kept while a request of a client is on its way
 	recentBytesMax   = 16 << 20  // bytes of their keys
+	prefixKeptBytes  = 16        // of each of their prefixes
 )
 
 // Table has the clients that track.
 type Table struct {
 	keysMax   func() int64 // 0: no limit
-	inUse     atomic.Int64 // len(clients)
+	inUse     atomic.Int64 // len(clients) and len(unclean)
 	clients   map[*Client]struct{}
-	readers   map[string]*readers // by key
-	keyBytes  int                 // of the keys of readers
-	items     int                 // clients in all readers
+	unclean   map[*Client]struct{} // those that have keys which they have not cached any more
+	readers   map[string]*readers  // by key
+	keyBytes  int                  // of the keys of readers
+	items     int                  // clients in all readers
 	prefixes  map[string]map[*Client]struct{}
-	lengths   map[int]int // of the prefixes: how many have it
+	tree      prefixTree // of the prefixes
 	recent    recent
 	published uint64 // index of the last entry that was published to its end
 }
@@ -40,11 +46,11 @@ type readers struct {
 
 // NewTable makes an empty table. keysMax is asked how many keys it may have, 0 for any number.
 func NewTable(keysMax func() int64) *Table {
-	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, readers: map[string]*readers{},
-		prefixes: map[string]map[*Client]struct{}{}, lengths: map[int]int{}}
+	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, unclean: map[*Client]struct{}{}, readers: map[string]*readers{},
+		prefixes: map[string]map[*Client]struct{}{}}
 }
 
-// InUse reports whether anybody tracks. It may be called without the lock.
+// InUse reports whether anybody tracks, or something is left of one who did. It may be called without the lock.
 func (t *Table) InUse() bool { return t.inUse.Load() > 0 }
 
 // Sizes are how many keys are tracked, by how many clients in sum, and how many prefixes.
@@ -70,17 +76,47 @@ func (t *Table) Stop(c *Client) {
 	c.Mode, c.Caching, c.own = Mode{}, false, nil
 }
 
-// Forget lets go of a client that ends.
+// Forget lets go of a client that ends, and is not used again. Its keys are left to Clean.
 func (t *Table) Forget(c *Client) {
 	if _, in := t.clients[c]; !in {
 		return
 	}
-	for key := range c.keys {
-		t.unread(c, key)
-	}
-	t.removePrefixes(c)
+	t.Stop(c)
+	c.waiting = false
+	t.drop(c, afterAll)
 	delete(t.clients, c)
 	t.inUse.Add(-1)
+}
+
+// drop has what a client read before a place count as not read. It takes the client out of the readers of those keys
+// later: a million of them would take seconds, for which others wait.
+func (t *Table) drop(c *Client, at place) {
+	if len(c.keys) == 0 {
+		return
+	}
+	c.flush(at)
+	if _, in := t.unclean[c]; !in {
+		t.unclean[c] = struct{}{}
+		t.inUse.Add(1)
+	}
+}
+
+// Clean takes clients out of the readers of some keys that they have not cached any more. It reports whether that was
+// all; if not, call again.
+func (t *Table) Clean() (done bool) {
+	left := cleanedMax
+	for c := range t.unclean {
+		for key := range c.dead {
+			if left--; left < 0 {
+				return false
+			}
+			left -= len(t.readers[key].list) / readersPerStep // where the client is looked for
+			t.unread(c, key)
+		}
+		delete(t.unclean, c)
+		t.inUse.Add(-1)
+	}
+	return true
 }
 
 func (t *Table) enter(c *Client) {
@@ -93,7 +129,7 @@ func (t *Table) enter(c *Client) {
 func (t *Table) addPrefix(c *Client, prefix string) {
 	if t.prefixes[prefix] == nil {
 		t.prefixes[prefix] = map[*Client]struct{}{}
-		t.lengths[len(prefix)]++
+		t.tree.add(prefix)
 	}
 	t.prefixes[prefix][c] = struct{}{}
 	if c.prefixes == nil {
@@ -107,9 +143,7 @@ func (t *Table) removePrefixes(c *Client) {
 		followers := t.prefixes[prefix]
 		if delete(followers, c); len(followers) == 0 {
 			delete(t.prefixes, prefix)
-			if t.lengths[len(prefix)]--; t.lengths[len(prefix)] == 0 {
-				delete(t.lengths, len(prefix))
-			}
+			t.tree.remove(prefix)
 		}
 	}
 	c.prefixes = nil
@@ -119,25 +153,44 @@ func (t *Table) removePrefixes(c *Client) {
 // answer gets them behind it.
 func (t *Table) Publish(m *resp.Message) {
 	t.published = m.Index - 1 // more of this entry may come
-	b := broadcast{}
+	b, pairs, last := broadcast{}, 0, lastFlush(m.Changes)
 	for i, one := range m.Changes {
-		c := change{one, place{m.Index, int64(m.From+i) + 1}}
-		t.recent.add(c)
+		c := change{Change: one, at: place{m.Index, int64(m.From+i) + 1}}
 		if c.Kind == resp.ChangeAll {
-			t.sendBroadcast(b)
-			b = broadcast{}
-			t.flushAll(c.at)
+			if t.recent.add(c); i == last { // which stands for those before
+				t.sendBroadcast(b)
+				b, pairs = broadcast{}, 0
+				t.flushAll(c.at)
+			}
 			continue
 		}
+		c.prefixes = t.prefixesOf(c.Key)
+		t.recent.add(c)
 		t.invalidateKey(c)
-		t.addTo(b, c)
+		if pairs += len(c.prefixes); pairs <= broadcastMax {
+			b.add(c)
+		}
 	}
-	t.sendBroadcast(b)
+	if pairs > broadcastMax {
+		t.flushBroadcast()
+	} else {
+		t.sendBroadcast(b)
+	}
+}
+
+// lastFlush is the place of the last change of everything; -1: there is none.
+func lastFlush(changes []resp.Change) int {
+	for i, c := range slices.Backward(changes) {
+		if c.Kind == resp.ChangeAll {
+			return i
+		}
+	}
+	return -1
 }
 
 // Missed tells all clients that any key may have changed: this node may have missed changes.
 func (t *Table) Missed() {
-	t.recent.add(change{resp.Change{Kind: resp.ChangeAll}, afterAll})
+	t.recent.add(change{Change: resp.Change{Kind: resp.ChangeAll}, at: afterAll})
 	t.flushAll(afterAll)
 }
 
@@ -152,11 +205,7 @@ func (t *Table) flushAll(at place) {
 
 // flush tells a client that any key may have changed, and forgets what it has read before.
 func (t *Table) flush(c *Client, at place) {
-	for key, since := range c.keys {
-		if at.after(since) {
-			t.unread(c, key)
-		}
-	}
+	t.drop(c, at)
 	if c.On {
 		c.Conn.Invalidate(&Invalidation{})
 	}
@@ -170,24 +219,38 @@ func (t *Table) invalidateKey(ch change) {
 		return
 	}
 	inv := Invalidation{keys: []string{r.key}}
-	for _, c := range slices.Clone(r.list) {
-		if !c.waiting {
-			t.invalidate(c, ch, &inv)
+	list := r.list
+	r.list = list[:0]
+	for _, c := range list {
+		if c.waiting || !t.tell(c, ch, &inv) {
+			r.list = append(r.list, c)
 		}
 	}
+	clear(list[len(r.list):])
+	t.items -= len(list) - len(r.list)
+	t.close(r)
 }
 
 // invalidate tells one client of the change of a key, unless the client has read the key after it, or
 // (NOLOOP) has made the change.
 func (t *Table) invalidate(c *Client, ch change, inv *Invalidation) {
-	since, reads := c.keys[ch.Key]
-	if !reads || !ch.at.after(since) || c.made(ch) {
-		return
+	if c.knows(ch.Key) && t.tell(c, ch, inv) {
+		t.leave(c, ch.Key)
 	}
-	t.unread(c, ch.Key)
-	if c.On && !c.Broadcast {
+}
+
+// tell tells a reader of a key of its change, and forgets that it has read it: the caller takes it out of the readers.
+// It reports false if the client stays one.
+func (t *Table) tell(c *Client, ch change, inv *Invalidation) bool {
+	since, reads := c.keys[ch.Key]
+	if reads && (!ch.at.after(since) || c.made(ch)) {
+		return false
+	}
+	c.forget(ch.Key)
+	if reads && c.On && !c.Broadcast {
 		c.Conn.Invalidate(inv)
 	}
+	return true
 }
 
 // read remembers that a client has read a key, at a place. Of several reads it keeps the place
@@ -196,31 +259,49 @@ func (t *Table) read(c *Client, key string, at place) {
 	if _, known := c.keys[key]; known {
 		return
 	}
+	if _, dead := c.dead[key]; dead {
+		delete(c.dead, key)
+		c.put(t.readers[key].key, at)
+		return
+	}
 	r := t.readers[key]
 	if r == nil {
 		t.makeRoom(1, len(key))
 		r = &readers{key: strings.Clone(key)}
 		t.readers[r.key] = r
 		t.keyBytes += len(key)
+	} else if t.items >= trackedItemsMax {
+		t.makeRoom(0, 0)
+		if t.readers[key] != r { // it was let go
+			t.read(c, key, at)
+			return
+		}
 	}
 	r.list = append(r.list, c)
 	t.items++
-	if c.keys == nil {
-		c.keys = map[string]place{}
-	}
-	c.keys[r.key] = at
+	c.put(r.key, at)
 }
 
 // unread forgets that a client has read a key.
 func (t *Table) unread(c *Client, key string) {
-	delete(c.keys, key)
+	c.forget(key)
+	t.leave(c, key)
+}
+
+// leave takes a client out of the readers of a key.
+func (t *Table) leave(c *Client, key string) {
 	r := t.readers[key]
 	i := slices.Index(r.list, c)
 	r.list = slices.Delete(r.list, i, i+1)
 	t.items--
+	t.close(r)
+}
+
+// close forgets a key that nobody has read.
+func (t *Table) close(r *readers) {
 	if len(r.list) == 0 {
-		delete(t.readers, key)
-		t.keyBytes -= len(key)
+		delete(t.readers, r.key)
+		t.keyBytes -= len(r.key)
 	}
 }
 
@@ -232,18 +313,29 @@ func (t *Table) Shrink() (done bool) { return t.makeRoom(0, 0) }
 // have read them. It does a bounded part of that, and reports whether there is room now.
 func (t *Table) makeRoom(keys, bytes int) bool {
 	keysMax := int(t.keysMax())
-	for range evictionsMax {
-		full := keysMax > 0 && len(t.readers)+keys > keysMax || t.keyBytes+bytes > trackedBytesMax
+	for left := evictionsMax; left > 0; {
+		full := keysMax > 0 && len(t.readers)+keys > keysMax || t.keyBytes+bytes > trackedBytesMax ||
+			t.items >= trackedItemsMax
 		if !full || len(t.readers) == 0 {
 			return true
 		}
 		for key, r := range t.readers { // a random one
-			inv := Invalidation{keys: []string{key}}
-			for _, c := range slices.Clone(r.list) {
-				t.invalidate(c, change{resp.Change{Kind: resp.ChangeExpired, Key: key}, afterAll}, &inv)
-			}
+			left -= 1 + len(r.list)/readersPerStep
+			t.evict(key)
 			break
 		}
 	}
 	return false
+}
+
+// evict tells all who have read a key that it may have changed.
+func (t *Table) evict(key string) {
+	r := t.readers[key]
+	inv := Invalidation{keys: []string{key}}
+	for _, c := range r.list {
+		t.tell(c, change{Change: resp.Change{Kind: resp.ChangeExpired, Key: key}, at: afterAll}, &inv)
+	}
+	t.items -= len(r.list)
+	r.list = nil
+	t.close(r)
 }

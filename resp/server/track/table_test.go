@@ -2,6 +2,7 @@ package track
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,9 @@ func read(t *Table, c *Client, index uint64, keys []string, meanwhile ...*resp.M
 
 func (t *Table) wantEmpty(test *testing.T) {
 	test.Helper()
-	n := len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.lengths)
+	for !t.Clean() {
+	}
+	n := len(t.unclean) + len(t.clients) + len(t.readers) + t.keyBytes + t.items + len(t.prefixes) + len(t.tree.kids)
 	if r := &t.recent; n+r.requests+len(r.list)+r.bytes != 0 || t.InUse() {
 		test.Errorf("left: %+v", t)
 	}
@@ -247,10 +250,141 @@ func TestPrefixes(t *testing.T) {
 		{[]string{"ab"}, "ERR Prefix 'ab' overlaps with an existing prefix 'a'" + must},
 		{[]string{"b", "bc"}, "ERR Prefix 'b' overlaps with another provided prefix 'bc'" + must},
 		{many, "ERR too many prefixes"},
+		{make([]string, 1<<19), "ERR too many prefixes"}, // and that is all that is looked at
 		{many[1:], ""},
 	} {
 		if err := c.Check(&Mode{Broadcast: true}, tt.prefixes); (err != nil || tt.why != "") && err != resp.Error(tt.why) {
 			t.Errorf("%v, want %s", err, tt.why)
 		}
+	}
+}
+
+// A flush, and the end of a client, go through no keys, however many the client has read: Clean does, some at a time.
+// Meanwhile the client is told of no change of those, but of what it has read since.
+func TestManyKeysAreForgottenInPieces(t *testing.T) {
+	const keys = 5 * cleanedMax
+	name := strconv.Itoa
+	table := NewTable(unlimited)
+	c, l := newClient(table, Mode{})
+	other, lo := newClient(table, Mode{})
+	for i := range keys {
+		table.read(c, name(i), place{1, 1})
+		table.read(other, name(i), place{2, int64(i % 2 * 9)}) // half of them come after the flush
+	}
+	flush := resp.Change{Kind: resp.ChangeAll}
+	table.Publish(&resp.Message{Index: 2, Changes: []resp.Change{flush, {Key: "none"}, flush}})
+	l.want(t, "*")
+	lo.want(t, "*")
+	if len(c.dead) != keys || len(other.dead) != keys/2 || table.items != 2*keys {
+		t.Errorf("%d and %d keys to forget, %d items", len(c.dead), len(other.dead), table.items)
+	}
+	read(table, c, 3, []string{"0", "1"})
+	table.Publish(entry(4, "0", "2", "3"))
+	l.want(t, "0")
+	lo.want(t, "3")
+	steps := 1
+	for ; !table.Clean(); steps++ {
+	}
+	if most := keys * 3 / 2 / cleanedMax; steps < most || len(c.keys) != 1 || len(other.keys) != keys/2-1 || table.items != keys/2 {
+		t.Errorf("%d steps; %d and %d keys, %d items", steps, len(c.keys), len(other.keys), table.items)
+	}
+	table.Publish(entry(5, "1", "5"))
+	l.want(t, "1")
+	lo.want(t, "1", "5")
+	table.Forget(other)
+	if table.items != keys/2-3 || !table.InUse() {
+		t.Errorf("%d items after the end of a client", table.items)
+	}
+	table.Publish(entry(6, "7"))
+	lo.want(t)
+	table.Forget(c)
+	table.wantEmpty(t)
+}
+
+// There are bounds to how many clients may have read keys, and to what changes are told for each prefix.
+func TestTableIsBounded(t *testing.T) {
+	table := NewTable(unlimited)
+	a, la := newClient(table, Mode{})
+	b, lb := newClient(table, Mode{})
+	read(table, a, 1, []string{"k", "j"})
+	table.items += trackedItemsMax - 2
+	read(table, b, 1, []string{"k"})
+	if gone := len(*la); gone != 1 || len(*lb) != 0 || table.items != trackedItemsMax {
+		t.Errorf("%d keys were let go, %d items", gone, table.items)
+	}
+	*la = nil
+	var all []*sent
+	for n := range 300 {
+		_, l := newClient(table, Mode{Broadcast: true}, strings.Repeat("z", n+1))
+		all = append(all, l)
+	}
+	for changes, want := range map[int]int{broadcastMax/300 - 1: broadcastMax/300 - 1, broadcastMax/300 + 1: 1} {
+		var keys []string
+		for i := range changes {
+			keys = append(keys, fmt.Sprint(strings.Repeat("z", 300), i))
+		}
+		table.Publish(entry(2, keys...))
+		for _, l := range all {
+			if len(*l) != want || (want == 1) != ((*l)[0] == "*") {
+				t.Fatalf("%d changes: told of %d", changes, len(*l))
+			}
+			*l = nil
+		}
+	}
+}
+
+// The tree finds the prefixes that keys have, whatever was added and removed.
+func TestPrefixTree(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		b := make([]byte, random.IntN(6))
+		for i := range b {
+			b[i] = byte('a' + random.IntN(2))
+		}
+		return string(b)
+	}
+	var tree prefixTree
+	have := map[string]bool{}
+	for range 5000 {
+		if p := word(); have[p] {
+			delete(have, p)
+			tree.remove(p)
+		} else {
+			have[p] = true
+			tree.add(p)
+		}
+		key := word()
+		var got, want []string
+		tree.each(key, func(p string) { got = append(got, p) })
+		for n := range len(key) + 1 {
+			if have[key[:n]] {
+				want = append(want, key[:n])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: %q, want %q", key, got, want)
+		}
+	}
+	for p := range have {
+		tree.remove(p)
+	}
+	if tree.ends || len(tree.kids) > 0 {
+		t.Errorf("left: %+v", tree)
+	}
+}
+
+// BenchmarkPrefixLengths is the worst that BCAST makes of one change: a prefix of each length parts from the key at its
+// end.
+func BenchmarkPrefixLengths(b *testing.B) {
+	t := NewTable(unlimited)
+	c := &Client{Conn: &sent{}}
+	var prefixes []string
+	for n := 1; n <= prefixBytesMax; n++ {
+		prefixes = append(prefixes, strings.Repeat("z", n-1)+"a")
+	}
+	t.Start(c, Mode{On: true, Broadcast: true}, prefixes)
+	m := entry(1, strings.Repeat("z", prefixBytesMax))
+	for b.Loop() {
+		t.Publish(m)
 	}
 }
