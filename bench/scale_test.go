@@ -225,11 +225,11 @@ func TestScaleSmall(t *testing.T) {
 	var names []string
 	for _, o := range r.Outcomes {
 		names = append(names, o.Limit)
-		if o.Error != "" || o.Detail == "" || o.Limit != "idle" && o.Measured <= 0 {
+		if o.Error != "" || o.Detail == "" || o.Limit != "idle" && o.Bound > 0 && o.Measured <= 0 {
 			t.Errorf("%+v", o)
 		}
 	}
-	if !slices.Equal(names, c.Only) || !strings.HasPrefix(r.Version, "lockd ") {
+	if !slices.Equal(slices.Compact(names), c.Only) || !strings.HasPrefix(r.Version, "lockd ") {
 		t.Errorf("%v in the file of %q; printed:\n%s", names, r.Version, out.String())
 	}
 }
@@ -247,7 +247,7 @@ func TestScaleGoesOn(t *testing.T) {
 	if err := c.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Count(text, "ended by itself: no disk") != 2 || !strings.HasSuffix(text, "\n2 missed\n") {
+	if text := out.String(); strings.Count(text, "ended by itself: no disk") != 4 || !strings.HasSuffix(text, "\n4 missed\n") {
 		t.Errorf("printed:\n%s", text)
 	}
 }
