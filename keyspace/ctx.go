@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"slices"
 	"strconv"
 
 	"lockd/keyspace/history"
@@ -337,3 +338,9 @@ func addInt(a, b int64) (int64, bool) {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// given reports whether a token, of bounded length, is one of the script's arguments.
+func (run *scriptRun) given(m *Machine, token string) bool {
+	m.spend(value.CompareWork * int64(len(run.argv)))
+	return slices.Contains(run.argv, token)
+}

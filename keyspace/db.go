@@ -87,17 +87,6 @@ func (m *Machine) stamp(db int, key string, was, next *entry) {
 	next.version = m.sequence
 }
 
-// changesToken reports whether a key is a string with another value than before: another token holds the lock that it
-// may be. What is noted of locks, and what lock-pattern says, has no part in it.
-func changesToken(was, next *entry) bool {
-	return next.agg() == nil && (was.agg() != nil || was.str() != next.str())
-}
-
-// nextFence raises lastFence to one that was never given.
-func (m *Machine) nextFence() { m.lastFence = m.upcomingFence() }
-
-func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }
-
 // replace exchanges entries of one key and keeps what is derived from them.
 func (d *database) replace(was, next *entry) {
 	if was != nil {

@@ -383,3 +383,9 @@ func stringValue(s string) value.Value {
 	}
 	return value.OfString(s)
 }
+
+// changesToken reports whether a key is a string with another value than before: another token holds the lock that it
+// may be. What is noted of locks, and what lock-pattern says, has no part in it.
+func changesToken(was, next *entry) bool {
+	return next.agg() == nil && (was.agg() != nil || was.str() != next.str())
+}

@@ -438,3 +438,8 @@ func (m *Machine) findLosses(locks []resp.HeldLock, leases []resp.Lease, lost ma
 		}
 	})
 }
+
+// nextFence raises lastFence to one that was never given.
+func (m *Machine) nextFence() { m.lastFence = m.upcomingFence() }
+
+func (m *Machine) upcomingFence() uint64 { return max(m.lastFence+1, m.index) }

@@ -1,7 +1,6 @@
 package keyspace
 
 import (
-	"slices"
 	"strings"
 
 	"lockd/keyspace/value"
@@ -70,12 +69,6 @@ const tokensGivenMax = 16
 
 // mayBeTokens are the arguments of a script that are looked at.
 func mayBeTokens(argv []string) []string { return argv[:min(len(argv), tokensGivenMax)] }
-
-// given reports whether a token, of bounded length, is one of the script's arguments.
-func (run *scriptRun) given(m *Machine, token string) bool {
-	m.spend(value.CompareWork * int64(len(run.argv)))
-	return slices.Contains(run.argv, token)
-}
 
 // The replies of redis.call to what a script may not do, in Redis's words.
 const (

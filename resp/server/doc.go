@@ -21,10 +21,10 @@
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
 //	profile.go        the kinds of server, and the families of commands of each
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
-//	conn_acl.go       ACL
 //	conn_client.go    CLIENT
 //	conn_command.go   COMMAND
 //	conn_config.go    CONFIG
+//	conn_acl.go       ACL
 //	conn_cluster.go   READONLY and its like; -MOVED
 //	conn_pause.go     CLIENT PAUSE
 //	conn_multi.go     MULTI, EXEC, WATCH
