@@ -146,11 +146,6 @@ func asksClients(pairs []string) (n int64) {
 	return n
 }
 
-// ask has the backend run one command, whole and by itself.
-func (s *session) ask(args resp.Args) resp.Result {
-	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
-}
-
 // configResetStat sets back what this node's server has counted, and what the machines of all nodes have.
 func configResetStat(s *session, args resp.Args) resp.Reply {
 	s.srv.stats.Reset()

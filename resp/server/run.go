@@ -120,3 +120,8 @@ func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Re
 	}
 	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
 }
+
+// ask has the backend run one command, whole and by itself.
+func (s *session) ask(args resp.Args) resp.Result {
+	return s.srv.backend.Do(s.ctx, resp.Request{Cmds: []resp.Cmd{{DB: int(s.db.Load()), Args: args}}})
+}
