@@ -107,8 +107,7 @@ func (m *members) levels(ctx context.Context) resp.Reply {
 // formatsSince are versions of what this package writes. A new one is a new line, with its level and a name of one word.
 var formatsSince = []resp.Rule{
 	{Level: 1, Name: "entry", Version: 8},
-	{Level: 1, Name: "snapshot", Version: 1},
-	{Level: 2, Name: "snapshot", Version: 2},
+	{Level: 1, Name: "snapshot", Version: 3},
 }
 
 // Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what

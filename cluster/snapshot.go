@@ -24,14 +24,14 @@ import (
 // The image in a snapshot:
 //
 //	magic   8 bytes
-//	version 1 byte: 1 at the first level, 2 at a higher one, which the roster then says
+//	version 1 byte: 3; before, 1 at the first level and 2 at a higher one, without numbers of the members
 //	length  4 bytes, little endian, of the body
 //	body    uvarint: index of the last entry applied; the roster
 //	crc     4 bytes, CRC-32C of the body, little endian
 //	        the machine's own image, up to the end
 const (
 	imageMagic   = "lockdimg"
-	imageVersion = 2
+	imageVersion = 3
 	imageBodyMax = 16 << 20 // bytes
 )
 
@@ -108,7 +108,7 @@ func (i *image) Release() {}
 
 func (i *image) writeTo(w io.Writer) error {
 	body := i.roster.Append(binary.AppendUvarint(nil, i.applied))
-	head := append([]byte(imageMagic), i.version())
+	head := append([]byte(imageMagic), imageVersion)
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
 	head = append(head, body...)
 	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, resp.CRC32C))
@@ -116,14 +116,6 @@ func (i *image) writeTo(w io.Writer) error {
 		return err
 	}
 	return i.write(w)
-}
-
-// version is the one as which an image is written. A node that cannot do its level must be able to read which it is.
-func (i *image) version() byte {
-	if i.roster.Level > membership.LevelFirst {
-		return imageVersion
-	}
-	return 1
 }
 
 // hash is the hash of the state alone: it is equal on nodes that have applied the same entries.

@@ -20,9 +20,14 @@ type Member struct {
 	PeerAddr    string
 	ClientAddrs []string
 	Arch        string
+	Number      int // in the ids of its clients, from 1 to NumberMax; 0: this is the member's own word, which has none
 }
 
-// Equal reports whether two words about a member are the same.
+// NumberMax bounds the numbers of members. They are given in turn, so one comes back only after so many members.
+const NumberMax = 1<<10 - 1
+
+// Equal reports whether two words about a member are the same. Numbers do not count: a member does not know its own
+// until the roster says it.
 func (m Member) Equal(o Member) bool {
 	return m.ID == o.ID && m.Incarnation == o.Incarnation && m.PeerAddr == o.PeerAddr &&
 		m.Arch == o.Arch && slices.Equal(m.ClientAddrs, o.ClientAddrs)
@@ -79,6 +84,7 @@ type Roster struct {
 	Members map[string]Member // by id
 	Removed map[string]bool   // ids of removed nodes: never used again
 	Level   int               // in force
+	Last    int               // number given to a member last; 0: none
 }
 
 // LevelFirst is the level of a cluster before any entry says one.
@@ -100,6 +106,7 @@ var Empty = &Roster{Members: map[string]Member{}, Removed: map[string]bool{}, Le
 func (r *Roster) With(c Change) *Roster {
 	next := &Roster{
 		Cluster: r.Cluster, Members: maps.Clone(r.Members), Removed: maps.Clone(r.Removed), Level: max(r.Level, c.Level),
+		Last: r.Last,
 	}
 	if next.Cluster == "" {
 		next.Cluster = c.Cluster
@@ -109,6 +116,9 @@ func (r *Roster) With(c Change) *Roster {
 		if next.Removed[m.ID] || ok && known.Incarnation != m.Incarnation {
 			continue // a change that was proposed before the entry that makes it wrong
 		}
+		if m.Number = known.Number; !ok {
+			m.Number = next.number()
+		}
 		next.Members[m.ID] = m
 	}
 	for _, id := range c.Remove {
@@ -116,6 +126,31 @@ func (r *Roster) With(c Change) *Roster {
 		next.Removed[id] = true
 	}
 	return next
+}
+
+// number gives a new member the first number behind the last one that no member has; 0 if all are taken.
+func (r *Roster) number() int {
+	taken := map[int]bool{}
+	for _, m := range r.Members {
+		taken[m.Number] = true
+	}
+	for range NumberMax {
+		r.Last = r.Last%NumberMax + 1
+		if !taken[r.Last] {
+			return r.Last
+		}
+	}
+	return 0
+}
+
+// Numbered returns the id of the member with a number, or "".
+func (r *Roster) Numbered(number int) string {
+	for id, m := range r.Members {
+		if number > 0 && m.Number == number {
+			return id
+		}
+	}
+	return ""
 }
 
 // Check reports why a node may not take part in the cluster. The error is the sentence that its
@@ -167,39 +202,61 @@ func (r *Roster) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(r.Members)))
 	for _, id := range slices.Sorted(maps.Keys(r.Members)) {
 		dst = appendMember(dst, r.Members[id])
+		dst = binary.AppendUvarint(dst, uint64(r.Members[id].Number))
 	}
 	dst = appendTexts(dst, slices.Sorted(maps.Keys(r.Removed)))
-	if r.Level > LevelFirst {
-		dst = binary.AppendUvarint(dst, uint64(r.Level))
-	}
-	return dst
+	dst = binary.AppendUvarint(dst, uint64(r.Level))
+	return binary.AppendUvarint(dst, uint64(r.Last))
 }
 
-// ReadRoster reads a roster from an image of a version: before version 2 it is of the first level.
+// ReadRoster reads a roster from an image of a version. Before version 2 it is of the first level; before version 3
+// members have no numbers, and get them in the order of their ids.
 func ReadRoster(d *resp.Decoder, version byte) *Roster {
 	f := fields{d}
 	r := &Roster{Cluster: f.name(), Members: map[string]Member{}, Removed: map[string]bool{}, Level: LevelFirst}
 	for range f.Count(1) {
 		f.Item(1)
 		m := f.member()
+		if version >= 3 {
+			m.Number = f.number()
+		}
 		r.Members[m.ID] = m
 	}
 	for _, id := range f.names() {
 		r.Removed[id] = true
 	}
-	if version >= 2 {
-		r.Level = f.level()
+	switch {
+	case version >= 3:
+		r.Level, r.Last = f.level(LevelFirst), f.number()
+		return r
+	case version == 2:
+		r.Level = f.level(LevelFirst + 1)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Members)) {
+		m := r.Members[id]
+		m.Number = r.number()
+		r.Members[id] = m
 	}
 	return r
 }
 
-// level reads a level above the first one.
-func (f fields) level() int {
+// level reads a level that is not below the lowest.
+func (f fields) level(lowest int) int {
 	level := f.Uvarint()
-	if level <= LevelFirst || level > peer.LevelMax {
+	if level < uint64(lowest) || level > peer.LevelMax {
 		f.Fail("bad level")
 	}
 	return int(level)
+}
+
+// number reads the number of a member.
+func (f fields) number() int {
+	n := f.Uvarint()
+	if n > NumberMax {
+		f.Fail("bad number of a member")
+		return 0
+	}
+	return int(n)
 }
 
 // AppendChange appends a change as ReadChange reads it.
@@ -226,7 +283,7 @@ func ReadChange(d *resp.Decoder, version byte) Change {
 	}
 	c.Remove = f.names()
 	if version >= 8 {
-		c.Level = f.level()
+		c.Level = f.level(LevelFirst + 1)
 	}
 	return c
 }

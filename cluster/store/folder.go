@@ -26,11 +26,12 @@ const (
 type Meta struct {
 	Program     string `json:"program"` // metaProgram
 	Format      int    `json:"format"`
-	ID          string `json:"id"`          // node id
-	Incarnation string `json:"incarnation"` // made anew with the folder: a node that lost its data is another one
-	Cluster     string `json:"cluster"`     // cluster id; empty until it is known
-	Arch        string `json:"arch"`        // architecture of the process that made the folder
-	LogStore    string `json:"log_store"`   // kind of the log; empty until there is one
+	ID          string `json:"id"`               // node id
+	Incarnation string `json:"incarnation"`      // made anew with the folder: a node that lost its data is another one
+	Cluster     string `json:"cluster"`          // cluster id; empty until it is known
+	Arch        string `json:"arch"`             // architecture of the process that made the folder
+	LogStore    string `json:"log_store"`        // kind of the log; empty until there is one
+	Number      int    `json:"number,omitempty"` // of the node among the members; 0 until it is known
 	History            // of its starts, since format 2
 }
 
@@ -177,6 +178,16 @@ func (d *Folder) SetCluster(cluster string) error {
 	}
 	meta := d.meta
 	meta.Cluster = cluster
+	return d.save(meta)
+}
+
+// SetNumber notes on the disk the number that the cluster has given to the node.
+func (d *Folder) SetNumber(number int) error {
+	if d.meta.Number == number {
+		return nil
+	}
+	meta := d.meta
+	meta.Number = number
 	return d.save(meta)
 }
 
