@@ -108,6 +108,7 @@ func (m *members) levels(ctx context.Context) resp.Reply {
 var formatsSince = []resp.Rule{
 	{Level: 1, Name: "entry", Version: 8},
 	{Level: 1, Name: "snapshot", Version: 3},
+	{Level: 1, Name: "query", Version: 1},
 }
 
 // Versions says which formats this lockd writes with a machine, which protocol its nodes speak, and what

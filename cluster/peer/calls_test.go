@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +68,56 @@ func TestForwardUnreachable(t *testing.T) {
 		p.wantForward(t, t.Context(), NotDone)
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("noticed after %v", took)
+		}
+	})
+}
+
+// A question about clients is answered by the node that is asked. Without an answer it is known whether that node was
+// asked; and questions without an answer, however many, leave room for requests.
+func TestQuery(t *testing.T) {
+	withPair(t, func(t *testing.T, p *pair) {
+		r, o, err := p.pa.Query(t.Context(), "b:1", resp.Args{"numsub", "a", ""})
+		if err != nil || o != Done || !reflect.DeepEqual(r, resp.Bulks("numsub", "a", "")) {
+			t.Errorf("%+v, %v, %v", r, o, err)
+		}
+		long := strings.Repeat("x", queryBytesMax)
+		if _, o, err := p.pa.Query(t.Context(), "b:1", resp.Args{"numsub", long}); o != NotDone || err != errQuestion {
+			t.Errorf("one that is too long: %v, %v", o, err)
+		}
+		taken := 0
+		var until time.Time
+		p.b.query = func(q Question, _ func(resp.Reply)) { taken, until = taken+1, q.Until }
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		outcomes := make(chan Outcome, 2*queriesServedMax)
+		for range cap(outcomes) {
+			go func() {
+				_, o, err := p.pa.Query(ctx, "b:1", resp.Args{"numsub"})
+				if err == nil {
+					o = Done
+				}
+				outcomes <- o
+			}()
+		}
+		counts := map[Outcome]int{}
+		synctest.Wait()
+		if left := time.Until(until); left != 3*time.Second {
+			t.Errorf("the other node knows that it has %s", left)
+		}
+		p.wantForward(t, t.Context(), Done)
+		for range cap(outcomes) {
+			counts[<-outcomes]++
+		}
+		if taken != queriesServedMax || counts[NotDone] != queriesServedMax || counts[Unknown] != queriesServedMax {
+			t.Errorf("%d were taken; outcomes %v", taken, counts)
+		}
+		p.net.Kill("b:1")
+		if _, o, err := p.pa.Query(t.Context(), "b:1", resp.Args{"numsub"}); o == Done || err == nil {
+			t.Errorf("a node that is gone: %v, %v", o, err)
+		}
+		time.Sleep(time.Second)
+		if _, o, err := p.pa.Query(t.Context(), "b:1", resp.Args{"numsub"}); o != NotDone || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("it is still gone: %v, %v", o, err)
 		}
 	})
 }

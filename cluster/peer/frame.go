@@ -19,6 +19,8 @@ import (
 //	         the sender's session (0: none), then, if there is one, the session(8,
 //	         little endian); then a request, with no commands for a recall; then its
 //	         Sightings: uvarint: their length, and so many bytes
+//	query    uvarint: milliseconds the sender will wait; then a request of one command:
+//	         a question about the clients of the node that is asked
 //	answer   outcome(1); if that is done, uvarints: index of the entry that did it
 //	         (0: there is none), microseconds that it was executed for; then a result
 //	ask      nothing: what is your status?
@@ -29,7 +31,7 @@ import (
 //	finding  what its sender sees of that process(1), uvarints: its term, flags (1: it may stand for election;
 //	         2: its disk is nearly full; 4: it stands for election), term and index of the last entry of its log
 //
-// The dialler sends forwards, asks, doubts and pings, with rising ids; the listener answers
+// The dialler sends forwards, queries, asks, doubts and pings, with rising ids; the listener answers
 // each with the same id, in any order. A listener that stops says bye: calls with
 // a later id will not be looked at, the others are still answered.
 
@@ -45,12 +47,14 @@ const (
 	frameBye
 	frameDoubt
 	frameFinding
+	frameQuery
 )
 
 const (
 	frameHeadLen    = 4 + frameFixedLen
 	frameFixedLen   = 1 + 8
 	forwardBytesMax = 64 << 20  // body of a forwarded request; more is answered with an error
+	queryBytesMax   = 32 << 20  // body of a query; a longer question is not sent
 	answerBytesMax  = 512 << 20 // body of an answer; more makes the outcome unknown
 	forwardWaitMax  = time.Hour // a forwarded request that is to wait longer is malformed
 	frameChunk      = 1 << 20   // a larger body is allocated as it arrives, not as it is announced
@@ -172,6 +176,8 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 	switch kind {
 	case frameForward:
 		return binary.MaxVarintLen64 + bindingBytesMax + forwardBytesMax, true
+	case frameQuery:
+		return binary.MaxVarintLen64 + queryBytesMax, true
 	case frameAnswer:
 		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
@@ -278,6 +284,33 @@ func forwardBody(body []byte) (Forwarded, error) {
 	return f, end(&d, "request")
 }
 
+// Question is what another node's server asks about the clients of this one. Its strings alias a buffer that does not
+// change.
+type Question struct {
+	Args  resp.Args
+	Until time.Time // then that node does not wait any more
+}
+
+// queryBody reads a query's body.
+func queryBody(body []byte) (Question, error) {
+	d := resp.NewDecoder(body)
+	ms := d.Uvarint()
+	req := d.Request()
+	if err := end(&d, "question"); err != nil {
+		return Question{}, err
+	}
+	if ms > uint64(forwardWaitMax/time.Millisecond) || len(req.Cmds) != 1 || len(req.Cmds[0].Args) == 0 {
+		return Question{}, fmt.Errorf("%w: bad query", ErrFrame)
+	}
+	if ms == 0 {
+		ms = uint64(queryWaitMax / time.Millisecond)
+	}
+	return Question{Args: req.Cmds[0].Args, Until: after(time.Duration(ms) * time.Millisecond)}, nil
+}
+
+// queryWaitMax is how long a question is answered whose sender does not say how long it waits.
+const queryWaitMax = time.Minute
+
 // answerBody reads an answer's body.
 func answerBody(body []byte) (Answer, error) {
 	unknown := Answer{Outcome: Unknown}
@@ -381,7 +414,7 @@ func decodeFinding(body []byte) (Finding, error) {
 // answers is the kind of frame that answers a call of a kind.
 func (k frameKind) answers() frameKind {
 	switch k {
-	case frameForward:
+	case frameForward, frameQuery:
 		return frameAnswer
 	case frameDoubt:
 		return frameFinding

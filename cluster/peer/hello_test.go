@@ -184,6 +184,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, nil), framePing, 3, nil, nil))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0, 9}, resp.AppendResult(nil, echo(command("get", "k")))))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{2}, nil))
+	f.Add(appendFrame(nil, frameQuery, 5, appendWait(nil, time.Time{}), resp.AppendRequest(nil, command("numsub", "ch"))))
 	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, Status{Term: 1, Leader: true, Applied: 3, LastIndex: 4, Short: true})))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -49,7 +49,7 @@ type Config struct {
 }
 
 // Handler is the node behind a peer network: what is called when something comes in.
-// All of it is required, is called concurrently, and may not block.
+// All of it but Query is required, is called concurrently, and may not block.
 type Handler struct {
 	// Admit judges the other side of a new connection, on both sides. Its error
 	// refuses the connection; the other side is told the text. kind is what it has
@@ -59,6 +59,9 @@ type Handler struct {
 	// exactly once, from any goroutine, best before f.Until: the sender does not wait
 	// longer.
 	Forward func(f Forwarded, respond func(Answer))
+	// Query answers a question about this node's clients. respond is called exactly once, from any
+	// goroutine, best before q.Until: the sender does not wait longer. nil: nobody answers.
+	Query func(q Question, respond func(resp.Reply))
 	// Status answers a status question that has just arrived.
 	Status func() Status
 	// Refused reports that the other side would not have us, and why. by is its node
@@ -220,6 +223,32 @@ func (p *Port) Open(id string, process uint64) (n int) {
 	}
 	return n
 }
+
+// errQuestion refuses a question that is too long.
+var errQuestion = fmt.Errorf("a question has more than %d bytes", queryBytesMax)
+
+// Query asks the server of the node at addr about its clients, and waits for the answer until ctx ends. The question
+// leaves after the call began. Without an error the outcome is Done; with one it is NotDone where the other node has
+// certainly not been asked.
+func (p *Port) Query(ctx context.Context, addr string, question resp.Args) (resp.Reply, Outcome, error) {
+	req := resp.Request{Cmds: []resp.Cmd{{Args: question}}}
+	if req.Size() > queryBytesMax {
+		return resp.Reply{}, NotDone, errQuestion
+	}
+	c := newCall(frameQuery, resp.AppendRequest(nil, req))
+	c.deadline, _ = ctx.Deadline()
+	a := p.call(ctx, addr, c)
+	if a.err == nil && (a.Outcome != Done || len(a.Result.Replies) != 1) {
+		a.err = errNoAnswer
+	}
+	if a.err != nil {
+		return resp.Reply{}, a.Outcome, a.err
+	}
+	return a.Result.Replies[0], Done, nil
+}
+
+// errNoAnswer is the error of a question that the other node does not answer.
+var errNoAnswer = errors.New("the node answers no questions, or too many at this moment")
 
 // Who asks who is at addr. Neither side judges the other, but by the secret and the certificates; it says what it
 // says to everybody.

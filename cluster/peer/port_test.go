@@ -18,6 +18,7 @@ import (
 type fakePeer struct {
 	admits  func(Identity) error
 	forward func(req resp.Request, deadline time.Time, respond func(Outcome, resp.Result))
+	query   func(Question, func(resp.Reply)) // nil: it answers what it is asked
 	term    atomic.Uint64
 
 	mu       sync.Mutex
@@ -27,7 +28,7 @@ type fakePeer struct {
 
 func (f *fakePeer) handler() Handler {
 	return Handler{
-		Admit: f.admit, Forward: f.serveForward, Status: f.serveStatus, Refused: f.refused,
+		Admit: f.admit, Forward: f.serveForward, Query: f.serveQuery, Status: f.serveStatus, Refused: f.refused,
 		Doubt: f.doubted, Heard: f.heard, Ended: f.ended,
 	}
 }
@@ -47,6 +48,14 @@ func (f *fakePeer) serveForward(in Forwarded, answered func(Answer)) {
 		return
 	}
 	respond(Done, echo(req))
+}
+
+func (f *fakePeer) serveQuery(q Question, respond func(resp.Reply)) {
+	if f.query != nil {
+		f.query(q, respond)
+		return
+	}
+	respond(resp.Bulks(q.Args...))
 }
 
 func (f *fakePeer) serveStatus() Status {

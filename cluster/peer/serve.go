@@ -19,6 +19,7 @@ const (
 	serveSilenceMax    = 30 * time.Second // the dialler pings; one that is silent so long is gone
 	serveStuckMax      = 5 * time.Second  // a peer that does not take its answers
 	forwardsServedMax  = 1 << 16          // forwards of one connection at a time; more are answered not done
+	queriesServedMax   = 1 << 10          // queries of one connection at a time; likewise
 	answersQueuedMax   = 1 << 30          // bytes of answers that wait for the peer to read
 	byeWaitMax         = time.Second      // for the answers to what had been taken, when the network closes
 )
@@ -29,7 +30,8 @@ type servedCalls struct {
 	p       *Port
 	conn    net.Conn
 	taken   uint64        // id of the last call that was read; a ping is none
-	serving atomic.Int64  // forwards without an answer yet
+	serving atomic.Int64  // forwards and queries without an answer yet
+	queries atomic.Int64  // queries among them
 	settled chan struct{} // capacity 1: serving has come down to 0
 
 	mu      sync.Mutex
@@ -102,6 +104,8 @@ func (s *servedCalls) serve(f frame) error {
 	switch f.kind {
 	case frameForward:
 		return s.forward(f)
+	case frameQuery:
+		return s.query(f)
 	case frameAsk:
 		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status()))
 	case framePing:
@@ -138,6 +142,25 @@ func (s *servedCalls) doubt(f frame) error {
 	s.p.handler.Doubt(q, func(found Finding) {
 		s.send(frameFinding, id, nil, appendFinding(nil, found))
 		s.served()
+	})
+	return nil
+}
+
+func (s *servedCalls) query(f frame) error {
+	q, err := queryBody(f.body)
+	if err != nil {
+		return err
+	}
+	s.serving.Add(1)
+	if s.queries.Add(1) > queriesServedMax || s.p.handler.Query == nil {
+		s.queries.Add(-1)
+		s.answer(f.id, Answer{Outcome: NotDone})
+		return nil
+	}
+	id := f.id
+	s.p.handler.Query(q, func(r resp.Reply) {
+		s.queries.Add(-1)
+		s.answer(id, Answer{Result: resp.Result{Replies: []resp.Reply{r}}})
 	})
 	return nil
 }
