@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -89,6 +90,7 @@ type Config struct {
 
 	Machine   Machine
 	Publisher Publisher
+	Clients   Clients               // what answers other members about this node's clients; nil: it has none
 	Info      func() []resp.Section // sections of INFO that others know; may be nil
 	Network   peer.Network          // default peer.TCPNetwork
 	Clock     Clock                 // default SystemClock
@@ -297,6 +299,12 @@ type Machine interface {
 	Snapshot() func(io.Writer) error
 	// Restore replaces the state by an image. On an error the state is undefined.
 	Restore(io.Reader) error
+}
+
+// Clients are the clients of this node. Its methods are called concurrently.
+type Clients interface {
+	// Answer answers a question of another member's server. It waits no longer than ctx.
+	Answer(ctx context.Context, question resp.Args) resp.Reply
 }
 
 // Publisher hands messages to the clients of this node. It never blocks.

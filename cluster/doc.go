@@ -31,6 +31,7 @@
 //	fsm.go            an entry of the log arrives
 //	suspend.go        clients that wait at nodes which are not heard from
 //	block.go          blocking commands of this node's clients
+//	clients.go        ids of clients, and what members ask each other about theirs
 //	do.go             a request, until it is done or its time is over
 //	indoubt.go        what became of a write whose answer is lost
 //	route.go          one attempt at a request, here or at the leader

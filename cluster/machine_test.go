@@ -56,7 +56,7 @@ var testTable = resp.NewTable([]resp.Row[struct{}]{
 	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
 	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
-	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate}},
+	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate | resp.CountsReceivers}},
 	{Spec: resp.Spec{Name: "config", Arity: -2, Flags: resp.Write}},
 })
 

@@ -46,6 +46,7 @@ type members struct {
 	rules       string                 // what membership.Rules gives of this node
 	lowest      int                    // level that this node can
 	highest     int                    // likewise
+	number      atomic.Int64           // of this node in the ids of its clients; 0: not known yet
 	starts      uint64                 // of this node's data folder
 	tokens      string                 // likewise
 	dirCluster  string                 // the cluster that the data folder belonged to at the start
@@ -318,6 +319,9 @@ func (m *members) set(next *membership.Roster) {
 	if next.Removed[m.cfg.ID] && m.raft.started.Load() {
 		m.fatal(fmt.Errorf("node %s %s: give it a new id and an empty data folder", m.cfg.ID, membership.SaysRemoved))
 	}
+	if number := next.Members[m.cfg.ID].Number; number != 0 {
+		m.number.Store(int64(number))
+	}
 	if m.dir != nil && next.Cluster != "" {
 		if err := m.noteCluster(next.Cluster); err != nil {
 			m.fatal(err)
@@ -333,7 +337,7 @@ func (m *members) noteCluster(cluster string) error {
 	if known := m.dir.Meta().Cluster; known != "" && known != cluster {
 		return fmt.Errorf("the data folder belongs to cluster %s, the log to cluster %s", known, cluster)
 	}
-	return m.dir.SetCluster(cluster)
+	return errors.Join(m.dir.SetCluster(cluster), m.dir.SetNumber(int(m.number.Load())))
 }
 
 // disconnectRefused closes the connections of peers that the new roster refuses.

@@ -35,6 +35,7 @@ type Node struct {
 	router    *router
 	blocker   *blocker
 	suspender *suspender
+	asker     *asker
 	reader    *reader
 	proposer  *proposer
 	fsm       *fsm
@@ -105,6 +106,7 @@ func assemble(cfg Config) *Node {
 	n.blocker = newBlocker(c, n.router, n.state, n.members)
 	n.suspender = newSuspender(c, n.state, n.members, n.contacts, n.router, &n.reader.claims)
 	n.deaths.gone = func(string) { signal(n.suspender.due) }
+	n.asker = newAsker(c, n.members)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
 		deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender, elected: make(chan bool, 16),
@@ -179,6 +181,7 @@ func (n *Node) openStores() (err error) {
 	meta := n.dir.Meta()
 	n.members.incarnation, n.members.dirCluster = meta.Incarnation, meta.Cluster
 	n.members.starts, n.members.tokens = meta.Starts, meta.Tokens
+	n.members.number.Store(int64(meta.Number))
 	if err := n.members.book.Open(n.dir); err != nil {
 		return err
 	}
@@ -222,11 +225,13 @@ func (n *Node) openPeers() error {
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,
 		Doubt: n.deaths.doubted, Heard: n.deaths.heard, Ended: n.deaths.ended,
+		Query: n.asker.serve,
 	})
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers, n.router.peers, n.reader.peers, n.deaths.peers = p, p, p, p, p
+	n.peers, n.members.peers, n.router.peers, n.reader.peers = p, p, p, p
+	n.deaths.peers, n.asker.peers = p, p
 	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
 }
@@ -398,6 +403,7 @@ func (n *Node) start() {
 	n.goroutines.Go(n.reader.run)
 	n.goroutines.Go(n.blocker.keep)
 	n.goroutines.Go(n.suspender.run)
+	n.goroutines.Go(n.asker.run)
 	n.goroutines.Go(n.announcer.run)
 	n.goroutines.Go(n.elections.run)
 	n.goroutines.Go(n.deaths.run)

@@ -54,6 +54,15 @@ func (s *Sentinel) Block(ctx context.Context, cmd resp.Cmd, _ resp.Sender, _ <-c
 // Await implements server.Backend: what a sentinel answers is in no log.
 func (s *Sentinel) Await(context.Context, uint64) {}
 
+// ClientID implements server.Backend: a sentinel counts its clients.
+func (s *Sentinel) ClientID(nth uint64) int64 { return int64(nth) }
+
+// Members implements server.Backend: each sentinel has its own subscribers.
+func (s *Sentinel) Members() int { return 0 }
+
+// Ask implements server.Backend: there is nobody to ask.
+func (s *Sentinel) Ask(context.Context, resp.Inquiry) ([]resp.Reply, error) { return nil, nil }
+
 // Leases implements server.Backend: no client of a sentinel takes a lock.
 func (s *Sentinel) Leases(locks []resp.HeldLock) []resp.Lease { return make([]resp.Lease, len(locks)) }
 

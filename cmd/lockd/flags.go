@@ -73,6 +73,7 @@ type tuneFlags struct {
 
 	RequirepassFile string `help:"File with that password." placeholder:"FILE"`
 
+	PubsubCount   string `enum:"cluster,node" default:"cluster" help:"Whose subscribers PUBSUB and PUBLISH count for clients of this node: those of the whole cluster, or of this node."`
 	ProtectedMode string `enum:"yes,no" default:"yes" help:"Without --requirepass serve clients of this machine only: yes or no."`
 }
 

@@ -31,6 +31,7 @@ var (
 	_ server.Backend    = (*cluster.Sentinel)(nil)
 	_ cluster.Machine   = (*keyspace.Machine)(nil)
 	_ cluster.Publisher = (*server.Hub)(nil)
+	_ cluster.Clients   = (*server.Hub)(nil)
 	_ keyspace.Scripts  = (*luavm.VM)(nil)
 )
 
@@ -93,7 +94,7 @@ func start(c *serveCmd, log *slog.Logger) (*instance, error) {
 		PeerListen: c.PeerListen, PeerAdvertise: c.PeerAdvertise, PeerSecrets: c.secret.list, PeerCerts: i.peerCertificates(),
 		PeerInsecure: c.PeerInsecure, ClientAddrs: clientAddrs, TLSAddr: tlsAddr, JoinTLS: i.joinConfig(),
 		Heartbeat: c.Heartbeat, LeaderWait: c.LeaderWait, LogStore: c.LogStore, KeepRoom: c.keepRoom,
-		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub,
+		Version: version, Machine: keyspace.New(luavm.New()), Publisher: hub, Clients: hub,
 		ClusterProtocol: c.ClusterProtocol, Sentinel: sentinel,
 		Info: func() []resp.Section { return append(i.info(), c.logSection()) }, Log: log,
 		Fatal: func(err error) { c.dies(log, err, os.Exit) },
@@ -123,7 +124,7 @@ func (i *instance) serverConfig(c *serveCmd, hub *server.Hub) server.Config {
 	cfg := server.Config{
 		Backend: i.node, Hub: hub, Password: c.Requirepass, Local: localSettings(c, i.listeners, i.tlsListeners),
 		Version: version, RunID: runID(), Node: c.ID, Log: i.log, Seats: c.seats,
-		ClientsMax: c.Maxclients, ACLFile: c.Aclfile,
+		ClientsMax: c.Maxclients, PubSubCount: c.PubsubCount, ACLFile: c.Aclfile,
 		Protect: c.ProtectedMode == "yes", LogLevel: c.level,
 	}
 	if c.ClusterProtocol {

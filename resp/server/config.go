@@ -25,7 +25,8 @@ type Config struct {
 	LogLevel *slog.LevelVar    // that of Log, for CONFIG SET loglevel; nil: it cannot be changed
 	ACLFile  string            // file that ACL LOAD reads and ACL SAVE writes; empty: none
 
-	ClientsMax int64 // maxclients of this node alone; 0: that of the cluster
+	ClientsMax  int64  // maxclients of this node alone; 0: that of the cluster
+	PubSubCount string // whose subscribers are counted for its clients: CountCluster or CountNode; "": the former
 
 	// Redirect, of a cluster profile, says where commands with keys have to be sent
 	// instead: host:port, for clients with TLS or without, "" for here. nil: always here. Sessions
@@ -57,6 +58,15 @@ type Backend interface {
 	// Await returns once the hub has heard what the entries of the log up to index tell, or when
 	// this node cannot say so soon. The answer to a request may be here before.
 	Await(ctx context.Context, index uint64)
+	// ClientID returns the id of the nth client since this process began: from 1 to 2^53-1, and unlike that of any
+	// other client. It is called for each connection, and does not wait.
+	ClientID(nth uint64) int64
+	// Members is how many other nodes Ask asks.
+	Members() int
+	// Ask has the servers of other nodes answer a question about their clients, and returns the answers of those that
+	// do, in any order. The questions leave after Ask was called. The error says that the answers do not count for the
+	// whole cluster.
+	Ask(ctx context.Context, q resp.Inquiry) ([]resp.Reply, error)
 	// Leases says what this node knows of locks that its clients were granted, one Lease for each. It
 	// does not wait for other nodes.
 	Leases(locks []resp.HeldLock) []resp.Lease

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockd/resp"
@@ -35,7 +37,7 @@ func clientRows() []row {
 				Summary: "Kill the connection of a client",
 				Syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] " +
 					"[USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>"},
-				Run: action{run: clientKill}},
+				Run: action{run: clientKill, asksBackend: true}},
 			{Spec: resp.Spec{Name: "client|reply", Arity: 3, Flags: ofClient, Group: "connection", Since: "3.2.0",
 				Summary: "Instruct the server whether to reply to commands", Syntax: "<ON | OFF | SKIP>"},
 				Run: action{run: clientReply}},
@@ -133,18 +135,54 @@ func clientUnblock(s *session, args resp.Args) resp.Reply {
 	if !ok {
 		return resp.Err(resp.ErrNotInteger)
 	}
-	why := resp.UnblockTimeout
-	if len(args) == 4 && resp.Is(args[3], "ERROR") {
-		why = resp.UnblockError
+	why := "TIMEOUT"
+	if len(args) == 4 {
+		why = strings.ToUpper(args[3])
 	}
-	c := s.srv.session(id)
+	if s.srv.session(id) == nil && id > 0 {
+		return s.askOthers(resp.Inquiry{Args: resp.Args{askUnblock, args[2], why}, Client: id}, 0)
+	}
+	return s.srv.unblock(s.ctx, id, why)
+}
+
+// unblock ends the wait of a client, if it waits, and returns when it is certain whether it did.
+func (s *Server) unblock(ctx context.Context, id int64, why string) resp.Reply {
+	c, reason := s.session(id), resp.UnblockTimeout
+	if why == "ERROR" {
+		reason = resp.UnblockError
+	}
 	if c == nil {
 		return resp.Int(0)
 	}
-	if p := c.unpark(why); p == nil || !p.unblocked(s.ctx) {
+	if p := c.unpark(reason); p == nil || !p.unblocked(ctx) {
 		return resp.Int(0)
 	}
 	return resp.Int(1)
+}
+
+// answerUnblock answers askUnblock.
+func (s *Server) answerUnblock(ctx context.Context, question resp.Args) resp.Reply {
+	if len(question) != 2 {
+		return resp.Err(errQuestion)
+	}
+	id, _ := resp.ParseInt(question[0])
+	return s.unblock(ctx, id, question[1])
+}
+
+// askOthers adds up what the servers of other nodes answer to a question about their clients, and n of this node.
+// What they have done counts, even if some did not answer.
+func (s *session) askOthers(q resp.Inquiry, n int64) resp.Reply {
+	if s.srv.backend.Members() == 0 {
+		return resp.Int(n)
+	}
+	answers, err := s.srv.backend.Ask(s.ctx, q)
+	for _, a := range answers {
+		n += a.Int
+	}
+	if err != nil && n == 0 {
+		return resp.Fail(err)
+	}
+	return resp.Int(n)
 }
 
 // clientType is Redis's class of a client; ok is false for a word that names none.
@@ -254,7 +292,11 @@ func (f *killFilter) matches(c *session) bool {
 
 func clientKill(s *session, args resp.Args) resp.Reply {
 	if len(args) == 3 {
-		if s.killAll(&killFilter{addr: args[2]}) == 0 {
+		r := s.killEverywhere(&killFilter{addr: args[2]})
+		switch {
+		case r.IsErr():
+			return r
+		case r.Int == 0:
 			return resp.Err("ERR No such client")
 		}
 		return resp.OK()
@@ -268,7 +310,32 @@ func clientKill(s *session, args resp.Args) resp.Reply {
 			return resp.Fail(err)
 		}
 	}
-	return resp.Int(int64(s.killAll(&filter)))
+	return s.killEverywhere(&filter)
+}
+
+// killEverywhere closes the clients that match. A filter that names clients, by id, address or user, is for those of
+// every node; one that does not is for those of this node, which CLIENT LIST shows.
+func (s *session) killEverywhere(f *killFilter) resp.Reply {
+	n := int64(s.srv.killAll(s, f))
+	if f.id == 0 && f.addr == "" && f.user == "" || f.id != 0 && s.srv.session(f.id) != nil {
+		return resp.Int(n)
+	}
+	return s.askOthers(resp.Inquiry{Args: append(resp.Args{askKill}, f.words()...), Client: f.id}, n)
+}
+
+// words are the filter as askKill has it.
+func (f *killFilter) words() resp.Args {
+	return resp.Args{strconv.FormatInt(f.id, 10), f.addr, f.laddr, f.class, f.user}
+}
+
+// answerKill answers askKill.
+func (s *Server) answerKill(question resp.Args) resp.Reply {
+	if len(question) != len((&killFilter{}).words()) {
+		return resp.Err(errQuestion)
+	}
+	id, _ := resp.ParseInt(question[0])
+	f := &killFilter{id: id, addr: question[1], laddr: question[2], class: question[3], user: question[4]}
+	return resp.Int(int64(s.killAll(nil, f)))
 }
 
 func (f *killFilter) option(s *session, word, value string) error {
@@ -304,16 +371,16 @@ func (f *killFilter) option(s *session, word, value string) error {
 	return nil
 }
 
-// killAll closes the clients that match; the one that asks gets its answer first.
-func (s *session) killAll(f *killFilter) int {
+// killAll closes the clients of this node that match; the one that asks gets its answer first.
+func (s *Server) killAll(asks *session, f *killFilter) int {
 	n := 0
-	for _, c := range s.srv.clients() {
-		if !f.matches(c) || f.skipMe && c == s || c.out.Ends() {
+	for _, c := range s.clients() {
+		if !f.matches(c) || f.skipMe && c == asks || c.out.Ends() {
 			continue
 		}
 		n++
-		if c == s {
-			s.closing = true
+		if c == asks {
+			c.closing = true
 		} else {
 			c.kill()
 		}

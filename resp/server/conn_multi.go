@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ type multiState struct {
 	watchLen  int       // bytes of the watched keys
 	followed  *followed // of EXEC, until its reply is appended
 	executing bool      // EXEC composes its array
+	underHub  bool      // the same under the hub's lock
 	executed  func()    // shows to monitors what EXEC has run
 }
 
@@ -190,6 +192,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	start := s.srv.clock()
 	n := len(req.Cmds)
 	s.followed = s.followTransaction(tx, &req)
+	counted := s.beginCount(req.Cmds)
 	res := s.runData(req)
 	if s.followed != nil {
 		s.followed.answered(res)
@@ -200,6 +203,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 	if fail, all := commonFailure(res, n); all {
 		return fail
 	}
+	s.endCount(counted, res)
 	s.executing, s.executed = true, func() { s.showTransaction(tx, db) }
 	defer func() { s.executing = false }()
 	return s.compose(tx, req, res, start)
@@ -276,7 +280,7 @@ func commonFailure(res resp.Result, n int) (resp.Reply, bool) {
 // the backend has to run before the hub is locked.
 func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, start time.Time) resp.Reply {
 	replies := make([]resp.Reply, len(tx.cmds))
-	data, locked := 0, false
+	data, locked := 0, slices.ContainsFunc(tx.cmds, func(q queued) bool { return q.of.act != nil && q.of.act.hubLocked })
 	var ran []*command
 	for i, q := range tx.cmds {
 		switch {
@@ -284,14 +288,13 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 			replies[i] = resp.Err(q.denied)
 			s.countIfError(replies[i])
 		case q.of.act == nil:
-			replies[i] = s.receiversFor(q.of, q.args, replyAt(res, data))
+			replies[i] = replyAt(res, data)
 			s.countIfError(replies[i])
 			ran = append(ran, q.of)
 			data++
-		case q.of.act.asksBackend:
+		case q.of.act.asksBackend && !(locked && q.of.act.countsSubscribers):
 			replies[i] = s.timed(q)
 		}
-		locked = locked || q.of.act != nil && q.of.act.hubLocked
 	}
 	if len(ran) > 0 {
 		s.accountRun(start, ran, req.Cmds[0].Args, res)
@@ -311,7 +314,7 @@ func (s *session) compose(tx *transaction, req resp.Request, res resp.Result, st
 func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 	switch {
 	case q.denied != "":
-	case q.here():
+	case q.here(s.underHub):
 		return s.timed(q)
 	case q.of.act == nil && s.followed != nil:
 		s.followed.tracked = append(s.followed.tracked, s.track.Wants(s.track.Caching))
@@ -320,7 +323,9 @@ func (s *session) inPlace(q queued, r resp.Reply) resp.Reply {
 }
 
 // here: the command has to run where it stands in the array.
-func (q *queued) here() bool { return q.of.act != nil && !q.of.act.asksBackend }
+func (q *queued) here(underHub bool) bool {
+	return q.of.act != nil && (!q.of.act.asksBackend || underHub && q.of.act.countsSubscribers)
+}
 
 // timed runs a command of the connection inside EXEC.
 func (s *session) timed(q queued) resp.Reply {
@@ -336,11 +341,13 @@ func (s *session) timed(q queued) resp.Reply {
 func (s *session) composeLocked(tx *transaction, replies []resp.Reply) {
 	hub := s.srv.hub
 	hub.mu.Lock()
+	s.underHub = true
 	s.replyHead(len(tx.cmds))
 	for i, q := range tx.cmds {
 		s.reply(s.inPlace(q, replies[i]))
 	}
 	s.handOver()
+	s.underHub = false
 	hub.mu.Unlock()
 	s.tell()
 	s.waitForRoom()

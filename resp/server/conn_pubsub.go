@@ -48,21 +48,21 @@ func pubsubRows() []row {
 			Subs: []row{
 				{Spec: resp.Spec{Name: "pubsub|channels", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
 					Summary: "List active channels", Syntax: "[pattern]"},
-					Run: action{run: pubsubChannels, hubLocked: true}},
+					Run: action{run: pubsubChannels, asksBackend: true, countsSubscribers: true}},
 				{Spec: resp.Spec{Name: "pubsub|numsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "2.8.0",
 					Summary: "Get the count of subscribers for channels", Syntax: "[channel [channel ...]]"},
-					Run: action{run: pubsubNumSub, hubLocked: true}},
+					Run: action{run: pubsubNumSub, asksBackend: true, countsSubscribers: true}},
 				{Spec: resp.Spec{Name: "pubsub|numpat", Arity: 2, Flags: listing, Group: "pubsub", Since: "2.8.0",
 					Summary: "Get the count of unique patterns pattern subscriptions"},
-					Run: action{run: pubsubNumPat, hubLocked: true}},
+					Run: action{run: pubsubNumPat, asksBackend: true, countsSubscribers: true}},
 				{Spec: resp.Spec{Name: "pubsub|shardchannels", Arity: -2, Flags: listing,
 					Group: "pubsub", Since: "7.0.0",
 					Summary: "List active shard channels", Syntax: "[pattern]"},
-					Run: action{run: pubsubShardChannels, hubLocked: true}},
+					Run: action{run: pubsubShardChannels, asksBackend: true, countsSubscribers: true}},
 				{Spec: resp.Spec{Name: "pubsub|shardnumsub", Arity: -2, Flags: listing, Group: "pubsub", Since: "7.0.0",
 					Summary: "Get the count of subscribers for shard channels",
 					Syntax:  "[shardchannel [shardchannel ...]]"},
-					Run: action{run: pubsubShardNumSub, hubLocked: true}},
+					Run: action{run: pubsubShardNumSub, asksBackend: true, countsSubscribers: true}},
 			}}),
 	}
 }
@@ -223,15 +223,14 @@ func (u *subscriptions) leaveAll(s *session) {
 	u.clear(s)
 }
 
-func pubsubChannels(s *session, args resp.Args) resp.Reply {
-	return topicNames(s.srv.hub.channels, args)
-}
+func pubsubChannels(s *session, args resp.Args) resp.Reply { return s.topicNames(askChannels, args) }
 
 func pubsubShardChannels(s *session, args resp.Args) resp.Reply {
-	return topicNames(s.srv.hub.shards, args)
+	return s.topicNames(askShardChannels, args)
 }
 
-func topicNames(t topics, args resp.Args) resp.Reply {
+// topicNames lists the channels that anybody in the cluster is subscribed to, sorted.
+func (s *session) topicNames(question string, args resp.Args) resp.Reply {
 	matching := "*"
 	switch len(args) {
 	case 2:
@@ -240,30 +239,51 @@ func topicNames(t topics, args resp.Args) resp.Reply {
 	default:
 		return wrongSubcommand("pubsub", args[1])
 	}
-	names, ok := t.names(matching)
-	if !ok {
-		return resp.Err(errPatternWork)
+	names, err := s.askUnion(question, matching)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	size := 0
+	for _, name := range names {
+		size += len(name)
+	}
+	if size > listedBytesMax {
+		return resp.Err(errListed)
 	}
 	return resp.Bulks(names...)
 }
 
-func pubsubNumSub(s *session, args resp.Args) resp.Reply {
-	return topicCounts(s.srv.hub.channels, args)
-}
+func pubsubNumSub(s *session, args resp.Args) resp.Reply { return s.topicCounts(askNumSub, args[2:]) }
 
 func pubsubShardNumSub(s *session, args resp.Args) resp.Reply {
-	return topicCounts(s.srv.hub.shards, args)
+	return s.topicCounts(askShardNumSub, args[2:])
 }
 
 // topicCounts is a flat array in both protocols, as in Redis.
-func topicCounts(t topics, args resp.Args) resp.Reply {
+func (s *session) topicCounts(question string, names resp.Args) resp.Reply {
+	size := 0
+	for _, name := range names {
+		size += len(name)
+	}
+	if len(names) > countedNamesMax || size > countedBytesMax {
+		return resp.Err("ERR too many channels to count: one command names 65,536 of 16 MiB at most")
+	}
+	answers, err := s.askEverybody(append(resp.Args{question}, names...))
+	if err != nil {
+		return resp.Fail(err)
+	}
 	var elems []resp.Reply
-	for _, name := range args[2:] {
-		elems = append(elems, resp.Bulk(name), resp.Int(int64(len(t[name]))))
+	for i, n := range addUp(answers, len(names)) {
+		elems = append(elems, resp.Bulk(names[i]), resp.Int(n))
 	}
 	return resp.Array(elems...)
 }
 
+// pubsubNumPat counts patterns, not their subscribers, as in Redis: one of several nodes is one.
 func pubsubNumPat(s *session, _ resp.Args) resp.Reply {
-	return resp.Int(int64(len(s.srv.hub.byGlob)))
+	sums, err := s.askUnion(askPatterns)
+	if err != nil {
+		return resp.Fail(err)
+	}
+	return resp.Int(int64(len(sums)))
 }

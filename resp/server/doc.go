@@ -18,6 +18,7 @@
 //	server.go         who comes in, and how a server stops
 //	janitor.go        what is done for all sessions a few times a second
 //	info.go           the sections of INFO
+//	answers.go        what servers of other nodes ask about this node's clients
 //	loop.go           a session from its beginning to its end: each command passes the gates, and runs
 //	profile.go        the kinds of server, and the families of commands of each
 //	conn_hello.go     the families, their rows first: HELLO, AUTH, PING, SELECT, RESET and the like
@@ -37,6 +38,7 @@
 //	sightings.go      what sessions do with locks, for LOCKS DOCTOR
 //	conn_stats.go     SLOWLOG, LATENCY, and the figures of commands that ran
 //	rights.go         what the session's user may do, and was denied; users as they change
+//	others.go         what the servers of other nodes are asked, and how answers are added up
 //	deliver.go        messages on their way: to whom they go, and how patterns are matched
 //	hub.go            who is subscribed to what; pushes
 //	holders.go        locks that clients have taken, and pushes about them

@@ -53,6 +53,10 @@ type fakeBackend struct {
 
 	lastArgs resp.Args // of the last command
 
+	others  sync.Mutex
+	members int                                      // other nodes
+	ask     func(resp.Inquiry) ([]resp.Reply, error) // what they answer
+
 	client resp.Sender                      // of the request
 	news   []resp.LockNews                  // of the entry that is being applied
 	lease  func(l resp.HeldLock) resp.Lease // nil: every lock has a long lease
@@ -162,6 +166,21 @@ func (f *fakeBackend) Do(ctx context.Context, req resp.Request) resp.Result {
 		f.held()
 	}
 	return res
+}
+
+func (f *fakeBackend) ClientID(nth uint64) int64 { return int64(nth) }
+
+func (f *fakeBackend) Members() int {
+	f.others.Lock()
+	defer f.others.Unlock()
+	return f.members
+}
+
+func (f *fakeBackend) Ask(_ context.Context, q resp.Inquiry) ([]resp.Reply, error) {
+	f.others.Lock()
+	ask := f.ask
+	f.others.Unlock()
+	return ask(q)
 }
 
 // Await notes for which entries a session waits.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type Hub struct {
 	subscribers atomic.Int64 // subscribed sessions: Publish reads it first
 	queue       *deliveries
 	matching    matching
+	server      atomic.Pointer[Server]
 
 	mu       sync.Mutex
 	users    userNews
@@ -50,6 +52,7 @@ type pattern struct {
 	glob   string
 	head   string // what every matching channel begins with: by it candidates are found
 	rest   string // of the pattern, behind the head
+	sum    string // by which nodes know that they have the same pattern
 	subs   subscribers
 
 	run   uint64 // see matching
@@ -62,7 +65,10 @@ func newPattern(glob string) *pattern {
 		head = glob[:i]
 	}
 	head = head[:min(len(head), patternHeadMax)]
-	return &pattern{glob: glob, head: head, rest: glob[len(head):], subs: subscribers{}}
+	sum := sha256.Sum256([]byte(glob))
+	return &pattern{
+		glob: glob, head: head, rest: glob[len(head):], sum: string(sum[:patternSumBytes]), subs: subscribers{},
+	}
 }
 
 // patterns are those of all clients.
@@ -261,6 +267,9 @@ func pushOf(words ...string) resp.Reply {
 	return r
 }
 
+// errListed answers a question for more names than are listed.
+const errListed = "ERR the names of the channels take more than 16 MiB: ask with a pattern that fewer of them match"
+
 // errPatternWork answers a pattern that takes too long to match.
 const errPatternWork = "ERR the pattern takes too much work to match"
 
@@ -283,19 +292,32 @@ func (t topics) remove(name string, s *session) {
 	}
 }
 
-// names lists the channels that match, sorted. ok is false if that takes too long.
-func (t topics) names(matching string) (names []string, ok bool) {
-	left := globStepsPerListMax
+// names lists the channels that match.
+func (t topics) names(matching string) resp.Reply {
+	left, size := globStepsPerListMax, 0
+	var names []string
 	for name := range t {
 		if resp.Glob(matching, name, &left) {
 			names = append(names, name)
+			size += len(name)
 		}
-		if left < 0 {
-			return nil, false
+		switch {
+		case left < 0:
+			return resp.Err(errPatternWork)
+		case size > listedBytesMax:
+			return resp.Err(errListed)
 		}
 	}
-	slices.Sort(names)
-	return names, true
+	return resp.Bulks(names...)
+}
+
+// counts are the subscribers of each name.
+func (t topics) counts(names resp.Args) resp.Reply {
+	counts := make([]resp.Reply, len(names))
+	for i, name := range names {
+		counts[i] = resp.Int(int64(len(t[name])))
+	}
+	return resp.Array(counts...)
 }
 
 func (h *Hub) addPattern(text string, s *session) bool {

@@ -24,6 +24,11 @@ const (
 	patternBytesMax         = 4 << 10   // pattern to subscribe to
 	patternHeadMax          = 64        // bytes of it that are compared before it is matched
 	patternsMax             = 1 << 13   // distinct patterns of all clients
+	patternSumBytes         = 16        // of the sum by which nodes compare patterns
+	countRoundBytesMax      = 1 << 20   // channels of messages in one question to other nodes, if they are of several sessions
+	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
+	countedBytesMax         = 16 << 20  // bytes of their names
+	listedBytesMax          = 16 << 20  // bytes of the names that PUBSUB CHANNELS lists
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
@@ -72,6 +77,7 @@ const (
 	lingerMax          = 200 * time.Millisecond // how long a closing connection waits for its client to close
 	lingerBytes        = 1 << 20                // and how much of what it still sends is read
 	cutOffMax          = time.Second            // how long Shutdown waits for the sessions that it has cut off
+	countStaleMax      = 100 * time.Millisecond // age of a count of receivers at which it is taken again
 	acceptBackoff      = 50 * time.Millisecond  // pause when accept fails (out of descriptors)
 )
 

@@ -59,6 +59,7 @@ func (s *session) runPiece() {
 	req.Partly = true
 	f := s.followRun(&req)
 	s.asksForLock(req.Cmds)
+	counted := s.beginCount(req.Cmds)
 	res := s.srv.backend.Do(s.ctx, req)
 	s.settle()
 	s.noteIndex(res)
@@ -70,7 +71,7 @@ func (s *session) runPiece() {
 	if f != nil {
 		f.answered(res)
 	}
-	s.countReceivers(res)
+	s.endCount(counted, res) // before answerFollowed, which holds the hub's lock
 	reply := func(i int) {
 		r := replyAt(res, i)
 		s.reply(r)
@@ -101,24 +102,6 @@ func (s *session) showRun(n int) {
 		list[i] = shown{s.runOf[i], c.DB, c.Args}
 	}
 	s.show(list...)
-}
-
-// countReceivers puts this node's receivers into the replies of PUBLISH. That asks the
-// hub, so it comes before answerFollowed, which holds the hub's lock.
-func (s *session) countReceivers(res resp.Result) {
-	for i, c := range s.runOf[:min(len(s.runOf), len(res.Replies))] {
-		if c.spec.Flags&resp.CountsReceivers != 0 {
-			res.Replies[i] = s.receiversFor(c, s.run[i].Args, res.Replies[i])
-		}
-	}
-}
-
-// receiversFor puts this node's receivers into the reply of PUBLISH.
-func (s *session) receiversFor(c *command, args resp.Args, r resp.Reply) resp.Reply {
-	if c.spec.Flags&resp.CountsReceivers == 0 || r.Kind != resp.KindInt || len(args) < 2 {
-		return r
-	}
-	return resp.Int(s.srv.hub.receivers(args[1], c.spec.Name == "spublish"))
 }
 
 // ask has the backend run one command, whole and by itself.

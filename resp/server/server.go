@@ -44,6 +44,7 @@ type Server struct {
 	aclLog   access.Denials
 	latency  stats.Latency
 	pause    pause
+	rounds   countRounds
 	witness  *witness.Node
 	guesses  *access.Guesses
 	guessing loglimit.Limiter // of the warnings of those
@@ -55,7 +56,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []net.Listener
 	sessions  map[int64]*session
-	lastID    int64
+	came      uint64 // sessions so far
 	janitor   bool
 	idle      chan struct{} // closed when the last session ends while draining
 	stop      chan struct{} // ends the janitor
@@ -91,6 +92,7 @@ func New(cfg Config) *Server {
 	s.index = newIndex(s.profile.table(), cfg.Backend)
 	s.users.of = s
 	s.hub.serve(&s.users)
+	s.hub.server.Store(s)
 	s.started = s.clock()
 	s.guesses = access.NewGuesses()
 	s.guessing.Clock = s.clock
@@ -196,8 +198,8 @@ func (s *Server) newSession(conn net.Conn) *session {
 	if s.draining.Load() || int64(len(s.sessions)) >= s.clientsMax() || !s.seats.take() {
 		return nil
 	}
-	s.lastID++
-	c := &session{srv: s, endpoint: newEndpoint(conn, s.lastID, s.clock())}
+	s.came++
+	c := &session{srv: s, endpoint: newEndpoint(conn, s.backend.ClientID(s.came), s.clock())}
 	c.replies = replies{out: wire.NewOutbox(conn, s.clock), status: &c.status, totals: &s.stats}
 	c.held.ofAll = &s.held
 	c.track.Conn = c

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -255,7 +256,7 @@ func (s *Server) clients() []*session {
 	for _, c := range s.sessions {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *session) int { return int(a.id - b.id) })
+	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
@@ -145,6 +146,13 @@ const (
 	protectedMode = "protected-mode"
 	logLevel      = "loglevel"
 	maxClients    = "maxclients" // of the cluster, unless the node has its own
+	pubsubCount   = "pubsub-count"
+)
+
+// The words of pubsub-count: PUBSUB and PUBLISH count the subscribers of all nodes, or of this one.
+const (
+	CountCluster = "cluster"
+	CountNode    = "node"
 )
 
 // logLevels are Redis's words. verbose is more than notice there, and the same here.
@@ -155,7 +163,10 @@ var logLevels = map[string]slog.Level{
 func ownSettings(cfg *Config) map[string]*ownSetting {
 	protect := &ownSetting{words: []string{"yes", "no"}, wrong: "argument must be 'yes' or 'no'"}
 	protect.set(map[bool]string{true: "yes", false: "no"}[cfg.Protect])
-	own := map[string]*ownSetting{protectedMode: protect}
+	count := &ownSetting{words: []string{CountCluster, CountNode},
+		wrong: "argument(s) must be one of the following: cluster, node"}
+	count.set(cmp.Or(cfg.PubSubCount, CountCluster))
+	own := map[string]*ownSetting{protectedMode: protect, pubsubCount: count}
 	if v := cfg.LogLevel; v != nil {
 		level := &ownSetting{words: []string{"debug", "verbose", "notice", "warning"},
 			wrong: "argument(s) must be one of the following: debug, verbose, notice, warning"}

@@ -31,6 +31,9 @@ type action struct {
 	// to the outbox before it is released: so a message of a channel never comes
 	// before the confirmation of its SUBSCRIBE or after that of its UNSUBSCRIBE.
 	hubLocked bool
+	// countsSubscribers commands ask other nodes. In a transaction with subscriptions they run in their place
+	// instead, under the hub's lock, where nobody can be asked.
+	countsSubscribers bool
 	// onSentinel rows are those that a sentinel's clients find too, as in Redis.
 	onSentinel bool
 	// tracks marks CLIENT TRACKING: a transaction with it in it is followed.
