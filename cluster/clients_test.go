@@ -246,6 +246,60 @@ func TestTwoAreNeverAlone(t *testing.T) {
 	})
 }
 
+// A node that has led for long and hands over keeps its subscribers: it has not been without a leader. portalocker takes
+// the end of its subscription for the loss of its lock.
+func TestTransferKeepsSubscribers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, fronts := withFronts(t, 3)
+		defer closeAll(c, fronts)
+		holder := fronts[c.leader().id].dial()
+		holder.want("SUBSCRIBE lock", "subscribe lock :1")
+		for range 5 {
+			time.Sleep(time.Minute)
+			leader := c.leader()
+			c.expect(leader, "LOCKD TRANSFER "+c.others(leader)[0].id, "+OK")
+			asks := fronts[c.leader(c.others(leader)[0].id).id].dial()
+			time.Sleep(time.Second)
+			asks.want("PUBSUB NUMSUB lock", "lock :1")
+			asks.want("PUBLISH lock x", ":1")
+			if got := holder.reply(); got != "message lock x" {
+				t.Fatalf("the subscriber is told %q", got)
+			}
+		}
+	})
+}
+
+// A leader that is cut off keeps its subscribers for as long as a follower does, and no longer than others wait for it
+// to count them.
+func TestDeposedLeaderKeepsSubscribers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, fronts := withFronts(t, 3)
+		defer closeAll(c, fronts)
+		time.Sleep(time.Minute)
+		leader := c.leader()
+		holder, asks := fronts[leader.id].dial(), fronts[c.others(leader)[0].id].dial()
+		holder.want("SUBSCRIBE lock", "subscribe lock :1")
+		c.cut(leader)
+		time.Sleep(leader.cfg.LeaderWait - leader.cfg.Heartbeat)
+		c.net.Heal()
+		time.Sleep(time.Second)
+		asks.want("PUBLISH lock x", ":1")
+		if got := holder.reply(); got != "message lock x" {
+			t.Fatalf("after a while without a leader the subscriber is told %q", got)
+		}
+		leader = c.leader()
+		time.Sleep(time.Minute)
+		holder, asks = fronts[leader.id].dial(), fronts[c.others(leader)[0].id].dial()
+		holder.want("SUBSCRIBE other", "subscribe other :1")
+		c.cut(leader)
+		asks.want("PUBSUB NUMSUB other", "other :0")
+		began := time.Now()
+		if got := holder.reply(); got != "closed" || !time.Now().Equal(began) {
+			t.Errorf("once it is not counted it is told %q, %s later", got, time.Since(began))
+		}
+	})
+}
+
 // Subscribers of a member that died are gone at once. One that is cut off is waited for as long as its subscribers may
 // be left, and then not again; it cannot count itself, as fewer than a majority answer it.
 func TestCountWithoutAMember(t *testing.T) {

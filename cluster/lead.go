@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -202,6 +203,8 @@ type leaderWatch struct {
 
 	changes [changeKinds]int64 // how often this node has seen each change
 	untold  []logLine          // changes that run has yet to log: nobody logs under mu
+
+	led atomic.Int64 // ns of monotonic time when this node was last seen to lead; 0: never
 
 	dropped bool            // subscribers were dropped because there is no leader
 	away    map[string]bool // members that do not answer this leader
@@ -467,19 +470,24 @@ func (w *leaderWatch) lossText(loss change) string {
 	return fmt.Sprintf("a majority of the voters did not answer for %s, or a later term has begun", w.cfg.Heartbeat)
 }
 
-// silence is how long this node has not heard from a leader.
+// silence is how long this node has neither heard from a leader nor led. Raft does not count the time for which a node
+// leads as contact with a leader.
 func (w *leaderWatch) silence() time.Duration {
-	last := w.raft.LastContact()
-	if last.IsZero() {
-		return w.clock.Monotonic() - w.began
+	silent := w.clock.Monotonic() - max(w.began, time.Duration(w.led.Load()))
+	if last := w.raft.LastContact(); !last.IsZero() {
+		silent = min(silent, since(last))
 	}
-	return since(last).Round(time.Millisecond)
+	return silent.Round(time.Millisecond)
 }
 
 // listen drops this node's subscribers once no leader has been heard from for LeaderWait. Their
 // messages are late by then, and a client that subscribes again finds a node that is up to date.
 func (w *leaderWatch) listen() {
-	if w.raft.State() == raft.Leader || w.silence() < w.cfg.LeaderWait {
+	leads := w.raft.State() == raft.Leader
+	if leads {
+		w.led.Store(int64(w.clock.Monotonic()))
+	}
+	if leads || w.silence() < w.cfg.LeaderWait {
 		w.dropped = false
 		return
 	}
