@@ -26,7 +26,5 @@ func (h *Hub) Answer(ctx context.Context, question resp.Args) resp.Reply {
 	case question[0] == askKill || question[0] == askUnblock:
 		return resp.Int(0) // nobody has come yet
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.about(question)
+	return h.answerCount(question)
 }

@@ -10,8 +10,8 @@
 //   - Nothing a client sends is believed before the guard has measured it (package wire): every
 //     length, count and total has a named limit (limits.go).
 //   - The wall clock is read in one place (config.go).
-//   - Locks are taken in the order Hub.mu, that of its queue, Server.mu, the Outbox's, and never held over a call
-//     of the Backend or a write to a socket.
+//   - Locks are taken in the order Hub.counting, Hub.mu, that of its queue, Server.mu, the Outbox's, and never held
+//     over a call of the Backend or a write to a socket.
 //
 // Its files, from top to bottom:
 //

@@ -27,6 +27,7 @@ type Hub struct {
 	matching    matching
 	server      atomic.Pointer[Server]
 
+	counting sync.Mutex // taken before mu: of many questions that list much, one waits for mu, and the log behind one
 	mu       sync.Mutex
 	users    userNews
 	channels topics

@@ -58,9 +58,7 @@ func (s *session) askEverybody(question resp.Args) ([]resp.Reply, error) {
 			return nil, err
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return firstError(append(answers, h.about(question))...)
+	return firstError(append(answers, h.answerCount(question))...)
 }
 
 // firstError returns the answers, or the first that is an error.
@@ -100,6 +98,15 @@ func addUp(answers []resp.Reply, n int) []int64 {
 		}
 	}
 	return sums
+}
+
+// answerCount answers a question about this node's subscribers.
+func (h *Hub) answerCount(question resp.Args) resp.Reply {
+	h.counting.Lock()
+	defer h.counting.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.about(question)
 }
 
 // about answers a question about this node's subscribers. mu is held.
