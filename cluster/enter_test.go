@@ -116,10 +116,10 @@ func TestFolderAndFlags(t *testing.T) {
 						port.of("B")
 					}
 					said := c.enter("n1", ways[way], port.addr)
-					switch {
-					case want == alone:
+					switch want {
+					case alone:
 						c.expect(c.leader("n1"), "GET a", "$6 single")
-					case want == serves:
+					case serves:
 						c.expect(c.nodes["n1"], "GET a", "$1 1")
 					}
 					if (want == serves || want == alone) != (said == "") || want != alone && !strings.Contains(said, want) {

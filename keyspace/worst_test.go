@@ -173,9 +173,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 	}
 	cases["(close)"] = []worstCase{{"waiters", "(close)", 1}}
 	for name, list := range locksInTurn {
-		for _, c := range list {
-			cases[name] = append(cases[name], c)
-		}
+		cases[name] = append(cases[name], list...)
 	}
 	for name, rest := range keyed {
 		for _, of := range []worstCase{{"", " {big} ", big}, {"hashlock", " HL ", 1}, {"held", " R ", 1}, {"line", " door ", 1}, {"waited", " w ", 1}} {
