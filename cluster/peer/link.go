@@ -358,7 +358,7 @@ func (l *link) take(dst []byte, ping bool) (batch []*call, out []byte, over bool
 		c.id, c.state = l.lastID, callWritten
 		l.sent[c.id] = c
 		var head []byte
-		if c.kind != frameAsk {
+		if c.kind == frameForward || c.kind == frameQuery {
 			head = appendWait(nil, c.deadline)
 		}
 		dst = appendFrame(dst, c.kind, c.id, head, c.body)
