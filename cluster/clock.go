@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 // reads a clock.
 type Clock interface {
 	// Wall is the wall clock in microseconds since 1970. It may step in any
-	// direction at any time, so nothing that must be right depends on it.
+	// direction at any time: leases do not depend on it, and the time of the cluster
+	// (wallClock) does on the median of the members' only.
 	Wall() int64
 	// Monotonic is the time since an arbitrary moment. It never goes back.
 	Monotonic() time.Duration
@@ -39,6 +41,7 @@ type leadership struct {
 	origin time.Duration // monotonic time at which base was taken
 	from   uint64        // the entries after this one are of its term
 	clock  Clock
+	wall   *wallClock // of the cluster
 }
 
 // office is this node's leadership; nil while it does not lead, or not yet.
@@ -66,6 +69,61 @@ func (l *leadership) until(deadline int64) time.Duration {
 		return idleMax
 	}
 	return time.Duration(deadline+1-l.base)*time.Millisecond - elapsed
+}
+
+// wallClock is the cluster's wall clock as a leader tells it: the median of the voters' clocks, which never goes back.
+// Where the median jumps forward, so does the clock; where the median is behind what was told before, the clock goes
+// slower until the median has caught up. All methods may be called concurrently.
+type wallClock struct {
+	clock  Clock
+	median func() (us int64, known bool) // of the voters' clocks now; known: a majority of them was heard
+
+	mu    sync.Mutex
+	base  int64         // a time that was told, in microseconds since 1970
+	since time.Duration // monotonic: when
+	last  int64         // the latest time that was told
+}
+
+// slewPart says how fast the cluster's wall clock goes while it is ahead of the median of the members' clocks: at this
+// part of real time. So it is right again after 8/7 of what it was ahead.
+const slewPart = 8
+
+// startWall starts the wall clock of a leader that goes on from a time, in microseconds since 1970.
+func startWall(clock Clock, from int64, median func() (int64, bool)) *wallClock {
+	return &wallClock{clock: clock, median: median, base: from, since: clock.Monotonic(), last: from}
+}
+
+// now is the cluster's time, in microseconds since 1970.
+func (w *wallClock) now() int64 {
+	now, _ := w.tell()
+	return now
+}
+
+// ahead is how far the cluster's time is ahead of the median of the members' clocks; 0 if it is not known.
+func (w *wallClock) ahead() time.Duration {
+	_, ahead := w.tell()
+	return ahead
+}
+
+func (w *wallClock) tell() (us int64, ahead time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	passed := (w.clock.Monotonic() - w.since).Microseconds()
+	median, known := w.median()
+	slewed := w.base + passed/slewPart
+	switch {
+	case !known: // it goes on like the leader's monotonic time
+		w.base += passed
+		w.since += time.Duration(passed) * time.Microsecond
+		w.last = max(w.last, w.base)
+	case median >= slewed:
+		w.base, w.since = median, w.clock.Monotonic()
+		w.last = max(w.last, median)
+	default:
+		w.last = max(w.last, slewed)
+		ahead = time.Duration(w.last-median) * time.Microsecond
+	}
+	return w.last, ahead
 }
 
 // since is the time that has passed since a moment Raft told of.

@@ -151,6 +151,15 @@ func (c *testClock) Wall() int64 {
 	return c.SystemClock.Wall() + c.step.Microseconds()
 }
 
+// restarted is the clock for the next process: it has been set as this one, which may be nil.
+func (c *testClock) restarted() *testClock {
+	next := &testClock{SystemClock: NewSystemClock()}
+	if c != nil {
+		next.step = c.step
+	}
+	return next
+}
+
 func (c *testClock) stepWall(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +199,7 @@ func (c *testCluster) start(id string) {
 
 func (c *testCluster) tryStart(id string) error {
 	n := c.nodes[id]
-	n.machine, n.pub, n.clock = newTestMachine(), &testPublisher{}, &testClock{SystemClock: NewSystemClock()}
+	n.machine, n.pub, n.clock = newTestMachine(), &testPublisher{}, n.clock.restarted()
 	level := slog.LevelWarn + 1
 	if os.Getenv("LOCKD_TEST_LOG") != "" {
 		level = slog.LevelDebug

@@ -240,7 +240,7 @@ type Machine interface {
 	// by name: nodes that do not agree in all must not share a log. Concurrent use is allowed.
 	Formats(level int) map[string]uint64
 
-	// Apply moves the clock to at.Tick (never back), ends the leases whose time has
+	// Apply moves the clocks to at.Tick and at.Wall (never back), ends the leases whose time has
 	// come, and runs the requests in order. The same calls in the same order give
 	// the same state, results and messages on every node. Strings of the requests
 	// may alias the entry: what the machine keeps it has cloned. A request without commands
@@ -260,6 +260,8 @@ type Machine interface {
 
 	// Tick is the log clock, in milliseconds, as of the last Apply.
 	Tick() int64
+	// Wall is the latest wall time of the entries, in microseconds since 1970; 0: there was none.
+	Wall() int64
 	// NextDeadline is the tick at which the next lease ends (it is gone once the
 	// clock is past it), or the next wait, or false when there is none.
 	NextDeadline() (tick int64, ok bool)

@@ -77,7 +77,7 @@ func (n *Node) introduceTo(ctx context.Context, members []peer.Identity) {
 	defer cancel()
 	var asking sync.WaitGroup
 	for _, who := range members {
-		asking.Go(func() { _, _ = n.peers.Status(ctx, who.PeerAddr) })
+		asking.Go(func() { _, _ = n.peers.Status(ctx, who.PeerAddr, 0) })
 	}
 	asking.Wait()
 }

@@ -9,6 +9,7 @@
 //   - A lease is measured in the log clock, which only entries of the log advance.
 //     A new leader goes on from the last tick applied and adds monotonic time of its
 //     own: a lease never ends early, whatever clocks, pauses and elections do.
+//   - The cluster has one wall clock, the median of the voters' clocks. It never goes back.
 //   - An entry stamped under one leadership and logged under another is void.
 //   - A read is answered only after a majority has confirmed, to a question asked
 //     after the read arrived, that no later leader exists.
@@ -53,6 +54,7 @@
 //	state.go          the machine, and the one lock around it
 //	snapshot.go       images, and when they are taken
 //	members.go        what this node says of itself, whom it lets in, and whom it misses
+//	wall.go           the members' wall clocks, and the cluster's time
 //	entry.go          an entry of the log, as stored
 //	raft.go           what all parts have in common
 //	figures.go        what is counted for them

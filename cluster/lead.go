@@ -23,6 +23,7 @@ type elections struct {
 	reader    *reader
 	announcer *announcer
 	deaths    *deaths
+	clocks    *clocks
 	watch     *leaderWatch
 	suspender *suspender
 
@@ -79,12 +80,17 @@ func (e *elections) barrier() error {
 	return e.raft.wait(ctx, e.raft.Barrier(enqueueWaitMax))
 }
 
-// startClock starts the log clock of a term, unless leadership has moved since the barrier.
+// startClock starts the clocks of a term, unless leadership has moved since the barrier. A majority is asked in this
+// term first: it tells its clocks, and which time of the cluster an earlier leader may have shown.
 func (e *elections) startClock(term uint64) bool {
+	if !e.reader.confirm(&leadership{term: term}) {
+		return false
+	}
 	base := e.state.goOn(e.raft.LastContact())
 	lead := &leadership{
 		term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock, from: e.state.appliedNow.Load(),
 	}
+	lead.wall = startWall(e.clock, max(e.state.wall(), e.clocks.show(0)), e.clocks.now)
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {
 		return false
 	}

@@ -17,11 +17,13 @@ import (
 )
 
 // testMachine is a small machine of registers with leases: SET key value [ms], GET,
-// INCR, PTTL, PUBLISH, CONFIG value, CONFIG SET lockd-full-disks nodes. It holds Node to the Machine's contract.
+// INCR, PTTL, TIME (in microseconds), PUBLISH, CONFIG value, CONFIG SET lockd-full-disks nodes. It holds Node to the Machine's contract.
 type testMachine struct {
 	calls sync.Mutex // TryLock fails if two methods run at once
 
 	tick  int64
+	wall  int64   // the latest of the entries
+	backs []int64 // by how much the wall time of an entry was before the one of an earlier entry, in microseconds
 	index uint64
 	vars  map[string]testVar
 	conf  string
@@ -56,6 +58,7 @@ var testTable = resp.NewTable([]resp.Row[struct{}]{
 	{Spec: resp.Spec{Name: "incr", Arity: 2, Flags: resp.Write}},
 	{Spec: resp.Spec{Name: "get", Arity: 2, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "pttl", Arity: 2, Flags: resp.ReadOnly}},
+	{Spec: resp.Spec{Name: "time", Arity: 1, Flags: resp.ReadOnly}},
 	{Spec: resp.Spec{Name: "publish", Arity: 3, Flags: resp.PubSub | resp.MayReplicate | resp.CountsReceivers}},
 	{Spec: resp.Spec{Name: "config", Arity: -2, Flags: resp.Write}},
 })
@@ -95,6 +98,10 @@ func (m *testMachine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, 
 	}
 	m.index = at.Index
 	m.tick = max(m.tick, at.Tick)
+	if at.Wall < m.wall {
+		m.backs = append(m.backs, m.wall-at.Wall)
+	}
+	m.wall = max(m.wall, at.Wall)
 	if len(reqs) == 0 {
 		m.empty++
 	}
@@ -128,6 +135,9 @@ func (m *testMachine) Digest() uint64 { return m.sum }
 func (m *testMachine) BeginDigest()   { m.sum = 1 }
 
 func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
+	if len(args) == 1 {
+		return m.look(m.tick, m.wall, args), nil
+	}
 	key := strings.Clone(args[1])
 	switch strings.ToLower(args[0]) {
 	case "set":
@@ -168,10 +178,13 @@ func (m *testMachine) run(args resp.Args) (resp.Reply, []resp.Message) {
 		m.conf = key
 		return resp.OK(), []resp.Message{{Kind: resp.MessageConfig, Channel: "conf", Payload: key}}
 	}
-	return m.look(m.tick, args), nil
+	return m.look(m.tick, m.wall, args), nil
 }
 
-func (m *testMachine) look(tick int64, args resp.Args) resp.Reply {
+func (m *testMachine) look(tick, wall int64, args resp.Args) resp.Reply {
+	if resp.Is(args[0], "TIME") {
+		return resp.Int(wall)
+	}
 	v, ok := m.vars[args[1]]
 	switch {
 	case resp.Is(args[0], "GET") && ok:
@@ -195,7 +208,7 @@ func (m *testMachine) View(at resp.Stamp, req resp.Request) resp.Result {
 		if m.most > 0 && i >= m.most {
 			break
 		}
-		res.Replies = append(res.Replies, m.look(at.Tick, c.Args))
+		res.Replies = append(res.Replies, m.look(at.Tick, max(m.wall, at.Wall), c.Args))
 	}
 	return res
 }
@@ -212,6 +225,11 @@ func (m *testMachine) Try(at resp.Stamp, req resp.Request) (resp.Result, bool) {
 func (m *testMachine) Tick() int64 {
 	defer m.enter()()
 	return m.tick
+}
+
+func (m *testMachine) Wall() int64 {
+	defer m.enter()()
+	return m.wall
 }
 
 func (m *testMachine) NextDeadline() (int64, bool) {
@@ -264,6 +282,7 @@ func (m *testMachine) Info() []resp.Section {
 
 type testImage struct {
 	Tick int64
+	Wall int64 `json:",omitempty"`
 	Conf string
 	Vars map[string]testVar
 	Sum  uint64 `json:",omitempty"`
@@ -271,7 +290,7 @@ type testImage struct {
 
 func (m *testMachine) Snapshot() func(io.Writer) error {
 	defer m.enter()()
-	i := testImage{m.tick, m.conf, maps.Clone(m.vars), m.sum}
+	i := testImage{m.tick, m.wall, m.conf, maps.Clone(m.vars), m.sum}
 	return func(w io.Writer) error { return json.NewEncoder(w).Encode(i) }
 }
 
@@ -281,7 +300,7 @@ func (m *testMachine) Restore(r io.Reader) error {
 	if err := json.NewDecoder(r).Decode(&i); err != nil {
 		return err
 	}
-	m.tick, m.conf, m.vars, m.sum = i.Tick, i.Conf, i.Vars, i.Sum
+	m.tick, m.wall, m.conf, m.vars, m.sum = i.Tick, i.Wall, i.Conf, i.Vars, i.Sum
 	if m.vars == nil {
 		m.vars = map[string]testVar{}
 	}

@@ -67,7 +67,8 @@ func (k *keeper) run() {
 		case k.watch.silence() > k.cfg.LeaderWait:
 			// No leader speaks to this node. If it was removed, the others say so when it asks;
 			// Raft itself does not ask once it has seen the removal.
-			k.logAwaited(k.members.survey(context.Background()))
+			asked := k.clock.Monotonic()
+			k.logAwaited(k.members.survey(context.Background()), asked)
 		}
 	}
 }
@@ -75,10 +76,9 @@ func (k *keeper) run() {
 // awaitedEvery is how often a node without a majority logs which members it waits for.
 const awaitedEvery = 10 * time.Second
 
-// logAwaited notes which voters do not answer, and logs it, if so many are silent that nobody can
-// lead. Only run calls it.
-func (k *keeper) logAwaited(members []surveyed) {
-	now := k.clock.Monotonic()
+// logAwaited notes which voters did not answer a question that was asked at a monotonic time, and logs it, if so many
+// are silent that nobody can lead. Only run calls it.
+func (k *keeper) logAwaited(members []surveyed, now time.Duration) {
 	voters, away := k.missed.note(members, now, k.trouble)
 	if voters == 0 { // this node has not joined yet, and Join logs its progress
 		return

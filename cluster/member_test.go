@@ -106,7 +106,7 @@ func TestRemoveMember(t *testing.T) {
 		c.start(old.id)
 		time.Sleep(time.Second)
 		c.expect(other, "GET a", "$1 1")
-		_, err := old.peers.Status(t.Context(), other.addr)
+		_, err := old.peers.Status(t.Context(), other.addr, 0)
 		if err == nil || !strings.Contains(old.stopped(), want) {
 			t.Errorf("back under the old id: %v; it said %q", err, old.stopped())
 		}

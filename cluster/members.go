@@ -26,10 +26,11 @@ import (
 // All methods may be called concurrently.
 type members struct {
 	*core
-	peers  *peer.Port           // nil until it is open
-	dir    *store.Folder        // nil in memory
-	status func() peer.Status   // of this node
-	gone   func(id string) bool // the process of a member has ended
+	peers  *peer.Port                    // nil until it is open
+	dir    *store.Folder                 // nil in memory
+	status func(shown int64) peer.Status // of this node
+	gone   func(id string) bool          // the process of a member has ended
+	clocks *clocks
 
 	roster atomic.Pointer[membership.Roster] // replaced under state.mu
 	hints  atomic.Pointer[membership.Roster] // roster as of the whole log at the start, committed or not
@@ -435,11 +436,11 @@ func (m *members) survey(ctx context.Context) []surveyed {
 		go func() {
 			switch {
 			case string(s.ID) == m.cfg.ID:
-				members[i].Status = m.status()
+				members[i].Status = m.status(0)
 			case m.lead.held() && m.gone(string(s.ID)): // which goes on to call it, and hears when it is back
 				members[i].err = errGone
 			default:
-				members[i].Status, members[i].err = m.peers.Status(ctx, string(s.Address))
+				members[i].Status, members[i].err = m.clocks.ask(ctx, s)
 			}
 			answers <- i
 		}()

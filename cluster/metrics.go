@@ -45,7 +45,8 @@ func (n *Node) logMetrics() []resp.Metric {
 	}
 }
 
-// clockMetrics compare the log clock, by which leases end, with the time of this process.
+// clockMetrics compare the log clock, by which leases end, with the time of this process, and this node's wall clock
+// with the others'.
 func (n *Node) clockMetrics(tick int64) []resp.Metric {
 	now := n.clock.Monotonic()
 	list := []resp.Metric{
@@ -61,6 +62,13 @@ func (n *Node) clockMetrics(tick int64) []resp.Metric {
 		}
 		list = append(list, resp.GaugeOf("lockd_log_clock_behind_seconds", "How far the log clock is behind the time of "+
 			"this leader while a lease runs: leases end late by so much.", behind))
+		list = append(list, resp.GaugeOf("lockd_wall_clock_ahead_seconds", "How far the cluster's time, which this leader "+
+			"tells, is ahead of the median of the voters' clocks: it goes slower until they have caught up.",
+			lead.wall.ahead().Seconds()))
+	}
+	if ahead, _, known := n.members.clocks.offset(); known {
+		list = append(list, resp.GaugeOf("lockd_clock_offset_seconds", "How far this node's wall clock is ahead of the "+
+			"median of the voters' clocks.", ahead.Seconds()))
 	}
 	return list
 }

@@ -88,12 +88,12 @@ func assemble(cfg Config) *Node {
 	n := &Node{core: c, attempts: newAttempts(), ready: make(chan struct{})}
 	n.members = newMembers(c)
 	n.commands = &commands{protocol: protocolOf(&cfg), data: cfg.Machine, members: n.members}
-	n.members.status = n.serveStatus
+	n.members.status, n.members.clocks = n.serveStatus, &clocks{core: c}
 	n.state = newState(c, cfg.Machine, n.members)
 	n.contacts = &contacts{core: c, opened: n.members.openedAt}
 	n.acked = &acknowledged{core: c, members: n.members, state: n.state}
 	n.proposer = newProposer(c, n.state, n.commands)
-	n.reader = newReader(c, n.state, n.proposer)
+	n.reader = newReader(c, n.state, n.members.clocks, n.proposer)
 	n.replicas = newReplicas()
 	n.deaths = newDeaths(c, n.members, n.contacts, n.replicas)
 	n.members.gone, n.reader.prompt.gone = n.contacts.gone, n.contacts.gone
@@ -109,7 +109,8 @@ func assemble(cfg Config) *Node {
 	n.asker = newAsker(c, n.members)
 	n.elections = &elections{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, reader: n.reader, announcer: n.announcer,
-		deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender, elected: make(chan bool, 16),
+		clocks: n.members.clocks, deaths: n.deaths, watch: n.leaderWatch, suspender: n.suspender,
+		elected: make(chan bool, 16),
 	}
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
@@ -230,7 +231,7 @@ func (n *Node) openPeers() error {
 	if err != nil {
 		return fmt.Errorf("peer address %s: %w", n.cfg.PeerListen, err)
 	}
-	n.peers, n.members.peers, n.router.peers, n.reader.peers = p, p, p, p
+	n.peers, n.members.peers, n.router.peers, n.members.clocks.peers = p, p, p, p
 	n.deaths.peers, n.asker.peers = p, p
 	n.replicas.dial = func(target raft.ServerAddress) (net.Conn, error) { return p.DialLog(target, peerTimeout) }
 	return nil
@@ -395,9 +396,7 @@ func (n *Node) start() {
 	n.leaderWatch.start(n.elections.noteLoss, n.stores.Slow)
 	n.topology.start(n.peers)
 	n.goroutines.Go(n.topology.watch)
-	if n.cfg.ClusterProtocol || n.cfg.Sentinel != nil {
-		n.goroutines.Go(n.topology.listen)
-	}
+	n.goroutines.Go(n.topology.listen)
 	n.cfg.Publisher.Publish(n.state.settings())
 	n.goroutines.Go(n.proposer.run)
 	n.goroutines.Go(n.reader.run)
@@ -421,18 +420,23 @@ func (n *Node) start() {
 	}
 }
 
-// serveStatus implements peer.Handler.
-func (n *Node) serveStatus() peer.Status {
+// serveStatus implements peer.Handler. The time that is shown is noted before the term is read, and read after it: a
+// node that has answered a leader of this term tells a later one what it was told.
+func (n *Node) serveStatus(shown int64) peer.Status {
 	if !n.raft.started.Load() {
 		return peer.Status{} // term 0 is nobody's
 	}
-	return peer.Status{
+	clocks := n.members.clocks
+	clocks.show(shown)
+	st := peer.Status{
 		Term:      n.raft.CurrentTerm(),
 		Leader:    n.lead.held(),
 		Applied:   n.state.appliedNow.Load(),
 		LastIndex: n.raft.LastIndex(),
 		Short:     n.disk.now().Short,
 	}
+	st.Shown, st.Wall = clocks.show(0), clocks.wall()
+	return st
 }
 
 // Close hands leadership over, waits until what is in flight has been answered,

@@ -55,7 +55,7 @@ func TestStrangerDoesNothing(t *testing.T) {
 				tries func() error
 			}{
 				{"call", false, func() error {
-					_, err := stranger.Status(t.Context(), leader.addr)
+					_, err := stranger.Status(t.Context(), leader.addr, 0)
 					return err
 				}},
 				{"send Raft's messages", tc.streams, func() error {
@@ -88,7 +88,7 @@ func (c *testCluster) stranger(who peer.Identity, refusals *atomic.Int32) *peer.
 	}, peer.Handler{
 		Admit:   func(peer.Identity, peer.Kind) error { return nil },
 		Forward: func(_ peer.Forwarded, respond func(peer.Answer)) { respond(peer.Answer{Outcome: peer.NotDone}) },
-		Status:  func() peer.Status { return peer.Status{} },
+		Status:  func(int64) peer.Status { return peer.Status{} },
 		Refused: func(string, error) {
 			if refusals != nil {
 				refusals.Add(1)

@@ -292,7 +292,7 @@ func (p *proposer) stored() {
 // propose stamps ops and hands them to Raft.
 func (p *proposer) propose(lead *leadership, ops []*op) {
 	e := entry{
-		kind: entryBatch, term: lead.term, wall: p.clock.Wall(),
+		kind: entryBatch, term: lead.term,
 		reqs: make([]resp.Request, 0, len(ops)), origins: make([]origin, 0, len(ops)),
 	}
 	fl := &flight{p: p, term: lead.term, took: len(ops), ops: ops[:0]}
@@ -318,6 +318,7 @@ func (p *proposer) propose(lead *leadership, ops []*op) {
 		return
 	}
 	e.tick = lead.tick() // as late as possible, so that time in the queue does not shorten a lease
+	e.wall = lead.wall.now()
 	if d := p.state.digest.Load(); d != nil {
 		e.checked, e.digest = d.index, d.digest
 	}
@@ -457,7 +458,7 @@ func (p *proposer) findsTaken(o *op) bool {
 	if lead == nil {
 		return false
 	}
-	res, ok := p.state.tryOut(lead, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
+	res, ok := p.state.tryOut(lead, 0, resp.Request{Cmds: o.req.Cmds, User: o.req.User})
 	return ok && res.Replies[0].Kind == resp.KindNil
 }
 

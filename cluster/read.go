@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"lockd/cluster/peer"
 	"lockd/resp"
 )
 
@@ -19,7 +18,7 @@ import (
 type reader struct {
 	*core
 	state    *state
-	peers    *peer.Port // nil until it is open
+	clocks   *clocks
 	proposer *proposer
 	claims   claims
 	rivals   rivals
@@ -29,10 +28,10 @@ type reader struct {
 	delay batchDelay // under the queue's lock
 }
 
-func newReader(c *core, s *state, p *proposer) *reader {
+func newReader(c *core, s *state, k *clocks, p *proposer) *reader {
 	return &reader{
-		core: c, state: s, proposer: p, claims: claims{state: s}, opQueue: opQueue{wake: make(chan struct{}, 1)},
-		delay: roundDelay,
+		core: c, state: s, clocks: k, proposer: p, claims: claims{state: s},
+		opQueue: opQueue{wake: make(chan struct{}, 1)}, delay: roundDelay,
 	}
 }
 
@@ -76,6 +75,7 @@ func (r *reader) batchDone(ops int, took time.Duration) {
 // serve answers ops, all of which arrived before it was called.
 func (r *reader) serve(ops []*op) {
 	lead := r.lead.Load()
+	wall := r.show(lead)
 	if lead == nil || !r.confirm(lead) {
 		for _, o := range ops {
 			o.done(outcomeNotDone, resp.Result{})
@@ -83,18 +83,29 @@ func (r *reader) serve(ops []*op) {
 		return
 	}
 	for _, o := range ops {
-		r.answer(lead, o)
+		r.answer(lead, wall, o)
 	}
+}
+
+// show is the cluster's time for the reads of a round that begins now. The round's questions tell it to a majority, so
+// that the next leader, which asks one in its own term, goes on from there: no client sees the time go back.
+func (r *reader) show(lead *leadership) int64 {
+	if lead == nil {
+		return 0
+	}
+	wall := lead.wall.now()
+	r.clocks.show(wall)
+	return wall
 }
 
 // answer answers a request of a confirmed round. A write that would change something by now is
 // logged after all.
-func (r *reader) answer(lead *leadership, o *op) {
+func (r *reader) answer(lead *leadership, wall int64, o *op) {
 	if o.deserted() {
 		o.done(outcomeNotDone, resp.Result{})
 	} else if !o.try {
-		o.done(outcomeDone, r.view(lead, o.req))
-	} else if res, ok := r.state.tryOut(lead, o.req); ok {
+		o.done(outcomeDone, r.view(lead, wall, o.req))
+	} else if res, ok := r.state.tryOut(lead, wall, o.req); ok {
 		o.done(outcomeDone, res)
 	} else {
 		r.claim(o)
@@ -102,11 +113,11 @@ func (r *reader) answer(lead *leadership, o *op) {
 }
 
 // view answers a read, or a claim, in the state that is applied here.
-func (r *reader) view(lead *leadership, req resp.Request) resp.Result {
+func (r *reader) view(lead *leadership, wall int64, req resp.Request) resp.Result {
 	if req.Block != nil {
 		return resp.Result{Replies: []resp.Reply{r.claims.judge(lead, req.Block)}}
 	}
-	return r.state.view(lead, req)
+	return r.state.view(lead, wall, req)
 }
 
 // confirm reports whether this node has been the only leader at some moment since
@@ -151,7 +162,7 @@ func (r *reader) ask(term uint64, others []raft.Server, enough int) bool {
 	question := func(servers []raft.Server) {
 		for _, o := range servers {
 			go func() {
-				st, err := r.peers.Status(ctx, string(o.Address))
+				st, err := r.clocks.ask(ctx, o)
 				votes <- vote{o.ID, err == nil && st.Term == term}
 			}()
 		}

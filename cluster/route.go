@@ -136,15 +136,16 @@ func (r *router) isRefused(req resp.Request) bool {
 	if lead == nil {
 		return false
 	}
-	_, ok := r.state.tryOut(lead, req)
+	_, ok := r.state.tryOut(lead, 0, req)
 	return ok
 }
 
 func (r *router) readAlone(lead *leadership, req resp.Request) answer {
+	wall := r.reader.show(lead)
 	if !r.reader.confirm(lead) {
 		return answer{outcome: outcomeNotDone}
 	}
-	return answer{outcome: outcomeDone, result: r.reader.view(lead, req)}
+	return answer{outcome: outcomeDone, result: r.reader.view(lead, wall, req)}
 }
 
 // localOwn runs a command about the cluster on this node, which leads.

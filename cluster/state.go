@@ -161,12 +161,19 @@ func (s *state) digestNow() digestAt {
 	return digestAt{s.applied, s.machine.Digest()}
 }
 
-// view runs a request against the applied state.
-func (s *state) view(lead *leadership, req resp.Request) resp.Result {
+// wall is the cluster's time as of the last entry applied, in microseconds since 1970.
+func (s *state) wall() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Wall()
+}
+
+// view runs a request against the applied state, at a time of the cluster that clients may be shown (reader.show).
+func (s *state) view(lead *leadership, wall int64, req resp.Request) resp.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := s.clock.Monotonic()
-	res := s.machine.View(s.readStamp(lead, began), req)
+	res := s.machine.View(readStamp(lead, began, wall), req)
 	took := s.clock.Monotonic() - began
 	res.TookNs = int64(took)
 	s.work.add(req.Cmds, took)
@@ -189,16 +196,16 @@ func (s *state) executed(reqs []resp.Request, results []resp.Result, took time.D
 func shareOf(r *resp.Result) float64 { return float64(max(r.Work, 1)) }
 
 // tryOut asks the machine whether a request that may write would change nothing, and what
-// it is answered then.
-func (s *state) tryOut(lead *leadership, req resp.Request) (resp.Result, bool) {
+// it is answered then. wall is as for view; 0: that of the last entry will do, as the answer is not for a client yet.
+func (s *state) tryOut(lead *leadership, wall int64, req resp.Request) (resp.Result, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.Try(s.readStamp(lead, s.clock.Monotonic()), req)
+	return s.machine.Try(readStamp(lead, s.clock.Monotonic(), wall), req)
 }
 
 // readStamp is the stamp of a read at a monotonic time.
-func (s *state) readStamp(lead *leadership, now time.Duration) resp.Stamp {
-	return resp.Stamp{Tick: lead.tickAt(now), Wall: s.clock.Wall(), Seed: rand.Uint64()}
+func readStamp(lead *leadership, now time.Duration, wall int64) resp.Stamp {
+	return resp.Stamp{Tick: lead.tickAt(now), Wall: wall, Seed: rand.Uint64()}
 }
 
 func (s *state) blocked(id resp.BlockID) resp.BlockState {

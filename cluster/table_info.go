@@ -305,6 +305,12 @@ func (n *Node) infoRaft() resp.Section {
 	}
 	slices.Sort(ids)
 	add("members", strings.Join(ids, ","))
+	if ahead, _, known := n.members.clocks.offset(); known {
+		add("clock_offset_ms", i64(ahead.Milliseconds()))
+	}
+	if lead := n.lead.Load(); lead != nil {
+		add("clock_ahead_ms", i64(lead.wall.ahead().Milliseconds()))
+	}
 	s.Fields = append(s.Fields, n.readyFields()...)
 	return s
 }

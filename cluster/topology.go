@@ -147,11 +147,11 @@ func (t *topology) serves(was *standing, id string, addr raft.ServerAddress, ter
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.Heartbeat)
 	defer cancel()
-	st, err := t.peers.Status(ctx, string(addr))
+	st, err := t.members.clocks.ask(ctx, raft.Server{ID: raft.ServerID(id), Address: addr})
 	return err == nil && st.Leader
 }
 
-// listen asks all members for their status, until the node stops.
+// listen asks all members for their status, and with it for their clocks, until the node stops.
 func (t *topology) listen() {
 	tick := time.NewTicker(surveyEvery)
 	defer tick.Stop()
@@ -166,6 +166,7 @@ func (t *topology) listen() {
 				t.record(string(m.ID), m.Applied)
 			}
 		}
+		t.members.clocks.check()
 	}
 }
 

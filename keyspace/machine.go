@@ -20,7 +20,7 @@ type Machine struct {
 
 	// The state. An image holds all of it; see image.go.
 	tick      int64  // the log clock, in milliseconds
-	wallUs    int64  // wall clock of the last entry
+	wallUs    int64  // the latest wall time of the entries
 	sequence  uint64 // the last version given
 	lastFence uint64 // the last fence given
 	createdAt [watchBuckets]uint64
@@ -90,11 +90,15 @@ func New(scripts Scripts) *Machine {
 // Tick is the log clock, in milliseconds, as of the last Apply.
 func (m *Machine) Tick() int64 { return m.tick }
 
+// Wall is the latest wall time of the entries, in microseconds since 1970; 0: there was none.
+func (m *Machine) Wall() int64 { return m.wallUs }
+
 // Apply runs one entry of the log; see cluster.Machine.
 func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []resp.Message) {
 	m.tick = max(m.tick, at.Tick)
 	at.Tick = m.tick
-	m.wallUs = at.Wall
+	m.wallUs = max(m.wallUs, at.Wall)
+	at.Wall = m.wallUs
 	m.index, m.draws, m.applying = at.Index, 0, true
 	m.now, m.noting, m.owning = m.tick, !at.Unnoted, !at.Unowned
 	if m.noting && m.settings.historyMax > 0 {
@@ -121,7 +125,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 
 // View runs a read; see cluster.Machine.
 func (m *Machine) View(at resp.Stamp, req resp.Request) resp.Result {
-	at.Tick = max(m.tick, at.Tick)
+	at.Tick, at.Wall = max(m.tick, at.Tick), max(m.wallUs, at.Wall)
 	m.draws = 0
 	m.meterEntry()
 	return m.do(at, req)
@@ -142,7 +146,7 @@ func (m *Machine) Try(at resp.Stamp, req resp.Request) (res resp.Result, ok bool
 	if cmd.Spec == nil || !cmd.Spec.MayRefuse(cmd.Args) {
 		return resp.Result{}, false
 	}
-	at.Tick = max(m.tick, at.Tick)
+	at.Tick, at.Wall = max(m.tick, at.Tick), max(m.wallUs, at.Wall)
 	m.meterEntry()
 	m.draws, m.request, m.reads = 0, m.newMeter(), nil
 	m.trial = trial{running: true}

@@ -109,6 +109,7 @@ const (
 // rulesSince are versions of everything, besides the rows, that the state follows from. A new one is a new line, with
 // its level and a name of one word.
 var rulesSince = []resp.Rule{
+	{Level: 1, Name: "wall", Version: 1}, // that of entries never goes back
 	{Level: 1, Name: "image", Version: 11},
 	{Level: 1, Name: "deadlocks", Version: 1},
 	{Level: 1, Name: "fences", Version: 1},           // a string with another value has another one

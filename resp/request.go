@@ -172,7 +172,7 @@ func (r Result) Left(req Request) int {
 // command, and the only time a command ever sees.
 type Stamp struct {
 	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
-	Wall  int64  // wall clock in microseconds since 1970, for TIME and for EXPIREAT and its like only
+	Wall  int64  // the cluster's wall clock, which never goes back, in µs since 1970: for TIME, EXPIREAT and its like only
 	Index uint64 // index of the entry in the log; 0 for a read
 	// Unnoted: the entry is from before what becomes of locks was kept. Nodes may have applied such
 	// entries without noting anything, so nobody may.

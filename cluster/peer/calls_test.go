@@ -352,7 +352,7 @@ func TestForwardConcurrent(t *testing.T) {
 					if o != Done || res.Replies[0].Elems[1].Str != arg || res.Replies[0].Elems[2].Str != fmt.Sprint(i) {
 						t.Errorf("caller %d call %d: %v", i, j, o)
 					}
-					if _, err := p.pa.Status(t.Context(), "b:1"); err != nil {
+					if _, err := p.pa.Status(t.Context(), "b:1", 0); err != nil {
 						t.Error(err)
 					}
 				}
@@ -370,9 +370,9 @@ func TestForwardConcurrent(t *testing.T) {
 func TestStatusIsFresh(t *testing.T) {
 	withPair(t, func(t *testing.T, p *pair) {
 		for term := uint64(1); term < 100; term++ {
-			go p.pa.Status(t.Context(), "b:1") // answers under way
+			go p.pa.Status(t.Context(), "b:1", 0) // answers under way
 			p.b.term.Store(term)
-			if s, err := p.pa.Status(t.Context(), "b:1"); err != nil || s.Term < term {
+			if s, err := p.pa.Status(t.Context(), "b:1", 0); err != nil || s.Term < term {
 				t.Fatalf("term %d, %v, want %d or later", s.Term, err, term)
 			}
 		}

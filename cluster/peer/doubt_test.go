@@ -28,7 +28,7 @@ func TestDoubt(t *testing.T) {
 				t.Errorf("%s: %+v, %v", id, got, err)
 			}
 		}
-		if st, err := pa.Status(t.Context(), "b:1"); err != nil || st.Term != 7 {
+		if st, err := pa.Status(t.Context(), "b:1", 0); err != nil || st.Term != 7 {
 			t.Errorf("status: %+v, %v", st, err)
 		}
 	})
@@ -87,7 +87,7 @@ func TestHeardAndEnded(t *testing.T) {
 				if _, err := pa.Who("b:1"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := pa.Status(t.Context(), "b:1"); err != nil {
+				if _, err := pa.Status(t.Context(), "b:1", 0); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()

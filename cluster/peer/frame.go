@@ -23,8 +23,10 @@ import (
 //	         a question about the clients of the node that is asked
 //	answer   outcome(1); if that is done, uvarints: index of the entry that did it
 //	         (0: there is none), microseconds that it was executed for; then a result
-//	ask      nothing: what is your status?
-//	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index
+//	ask      what is your status? uvarint: a time of the cluster's wall clock that
+//	         clients may have been shown (microseconds since 1970; 0: none)
+//	status   uvarints: term, flags (1: it leads; 2: its disk is nearly full), applied index, last index,
+//	         its own wall clock, the latest time of the cluster's that it knows to have been shown
 //	ping     nothing     pong  nothing
 //	bye      nothing; its id is that of the last call taken
 //	doubt    the id of a member, uvarint: the number of its process: has that ended?
@@ -97,6 +99,9 @@ type Status struct {
 	Applied   uint64 // index the machine has applied
 	LastIndex uint64 // last index of the node's log
 	Short     bool   // its disk is nearly full
+
+	Wall  int64 // its wall clock, in microseconds since 1970, read after the question has arrived; 0: it does not say
+	Shown int64 // the latest time of the cluster's wall clock that clients may have been shown; read after Term
 }
 
 // The flags of a status, as they travel.
@@ -181,12 +186,14 @@ func frameLimit(kind frameKind) (limit int, ok bool) {
 	case frameAnswer:
 		return 1 + 2*binary.MaxVarintLen64 + answerBytesMax, true
 	case frameStatus:
-		return 4 * binary.MaxVarintLen64, true
+		return 6 * binary.MaxVarintLen64, true
 	case frameDoubt:
 		return NameMax + 2*binary.MaxVarintLen64, true
 	case frameFinding:
 		return 1 + 4*binary.MaxVarintLen64, true
-	case frameAsk, framePing, framePong, frameBye:
+	case frameAsk:
+		return binary.MaxVarintLen64, true
+	case framePing, framePong, frameBye:
 		return 0, true
 	}
 	return 0, false
@@ -350,7 +357,7 @@ func appendStatus(dst []byte, s Status) []byte {
 	if s.Short {
 		flags |= statusShort
 	}
-	for _, n := range [...]uint64{s.Term, flags, s.Applied, s.LastIndex} {
+	for _, n := range [...]uint64{s.Term, flags, s.Applied, s.LastIndex, uint64(s.Wall), uint64(s.Shown)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
@@ -362,6 +369,7 @@ func decodeStatus(body []byte) (Status, error) {
 	flags := d.Uvarint()
 	s.Leader, s.Short = flags&statusLeader != 0, flags&statusShort != 0
 	s.Applied, s.LastIndex = d.Uvarint(), d.Uvarint()
+	s.Wall, s.Shown = wallTime(&d), wallTime(&d)
 	if d.End() != nil || flags > statusFlags {
 		return Status{}, fmt.Errorf("%w: bad status", ErrFrame)
 	}
@@ -420,4 +428,27 @@ func (k frameKind) answers() frameKind {
 		return frameFinding
 	}
 	return frameStatus
+}
+
+// WallMax bounds what nodes tell each other of wall clocks, in microseconds since 1970: the year 2255.
+const WallMax = 1<<53 - 1
+
+// wallTime reads a time of a wall clock.
+func wallTime(d *resp.Decoder) int64 {
+	us := d.Uvarint()
+	if us > WallMax {
+		d.Fail("a wall clock after the year 2255")
+	}
+	return int64(us)
+}
+
+func appendAsk(shown int64) []byte { return binary.AppendUvarint(nil, uint64(shown)) }
+
+// askBody reads the body of a question.
+func askBody(body []byte) (shown int64, err error) {
+	d := resp.NewDecoder(body)
+	if shown = wallTime(&d); d.End() != nil {
+		return 0, fmt.Errorf("%w: bad question", ErrFrame)
+	}
+	return shown, nil
 }

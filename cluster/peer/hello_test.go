@@ -37,7 +37,7 @@ func TestHelloStrangers(t *testing.T) {
 		{"RESP", "*1\r\n$4\r\nPING\r\n", strangerText, `not a lockd peer: it speaks another protocol: "*1\r\n$4\r\nPING\r\n"`},
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", strangerText, `not a lockd peer: it speaks another protocol: "GET / HTTP/1.1\r\n\r\n"`},
 		{"zeros", strings.Repeat("\x00", 100), strangerText, `not a lockd peer: it speaks another protocol: "\x00\x00\x00\x00\x00\x00\x00\x00"`},
-		{"later version", helloBytes(ForCalls, 10, 2, "{}"), "it speaks version 10 of the peer protocol, this node version ", "it speaks version 10"},
+		{"later version", helloBytes(ForCalls, 99, 2, "{}"), "it speaks version 99 of the peer protocol, this node version ", "it speaks version 99"},
 		{"huge", helloBytes(ForCalls, 1, helloBodyMax+1, ""), "hello of 65537 bytes", "not a lockd peer: hello of 65537 bytes"},
 		{"no JSON", helloBytes(ForCalls, helloVersion, 3, "abc"), "unreadable identity", "not a lockd peer: unreadable identity"},
 		{"nobody", helloBytes(ForCalls, helloVersion, 2, "{}"), "a node without an id", "not a lockd peer: a node without an id"},
@@ -132,7 +132,7 @@ func TestHelloSilence(t *testing.T) {
 		pa := startPeers(t, n.From("a:1"), "a", "a:1", &fakePeer{})
 		defer pa.Close()
 		start := time.Now()
-		if _, err := pa.Status(t.Context(), "b:1"); err == nil || time.Since(start) != dialWaitMax {
+		if _, err := pa.Status(t.Context(), "b:1", 0); err == nil || time.Since(start) != dialWaitMax {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
@@ -181,11 +181,11 @@ func FuzzFrames(f *testing.F) {
 	bound := Binding{Session: 1 << 63, Number: 300, Term: 7}
 	forward := appendForward(appendWait(nil, time.Time{}), bound, command("set", "k", "v"))
 	f.Add(appendFrame(nil, frameForward, 1, nil, forward))
-	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, nil), framePing, 3, nil, nil))
+	f.Add(appendFrame(appendFrame(nil, frameAsk, 2, nil, []byte{9}), framePing, 3, nil, nil))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{0, 9}, resp.AppendResult(nil, echo(command("get", "k")))))
 	f.Add(appendFrame(nil, frameAnswer, 1, []byte{2}, nil))
 	f.Add(appendFrame(nil, frameQuery, 5, appendWait(nil, time.Time{}), resp.AppendRequest(nil, command("numsub", "ch"))))
-	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, Status{Term: 1, Leader: true, Applied: 3, LastIndex: 4, Short: true})))
+	f.Add(appendFrame(nil, frameStatus, 4, nil, appendStatus(nil, Status{Term: 1, Leader: true, Applied: 3, LastIndex: 4, Short: true, Wall: 5, Shown: WallMax})))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for r := bytes.NewReader(in); ; {

@@ -62,8 +62,9 @@ type Handler struct {
 	// Query answers a question about this node's clients. respond is called exactly once, from any
 	// goroutine, best before q.Until: the sender does not wait longer. nil: nobody answers.
 	Query func(q Question, respond func(resp.Reply))
-	// Status answers a status question that has just arrived.
-	Status func() Status
+	// Status answers a status question that has just arrived. shown is a time of the cluster's wall clock that
+	// clients may have been shown by then, in microseconds since 1970; 0: none.
+	Status func(shown int64) Status
 	// Refused reports that the other side would not have us, and why. by is its node
 	// id.
 	Refused func(by string, err error)
@@ -200,9 +201,10 @@ func tooLargeToForward(cmds int) resp.Result {
 
 // Status asks the node at addr for its status. The question leaves after the
 // call began, so the answer was true at some moment since: a confirmed read rests
-// on that.
-func (p *Port) Status(ctx context.Context, addr string) (Status, error) {
-	a := p.call(ctx, addr, newCall(frameAsk, nil))
+// on that. It tells the node that clients may be shown the time shown of the cluster's wall clock, in
+// microseconds since 1970, from 0 (none) to WallMax.
+func (p *Port) Status(ctx context.Context, addr string, shown int64) (Status, error) {
+	a := p.call(ctx, addr, newCall(frameAsk, appendAsk(shown)))
 	return a.status, a.err
 }
 

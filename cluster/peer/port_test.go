@@ -58,8 +58,8 @@ func (f *fakePeer) serveQuery(q Question, respond func(resp.Reply)) {
 	respond(resp.Bulks(q.Args...))
 }
 
-func (f *fakePeer) serveStatus() Status {
-	return Status{Term: f.term.Load(), Leader: true, Applied: 8, LastIndex: 9}
+func (f *fakePeer) serveStatus(shown int64) Status {
+	return Status{Term: f.term.Load(), Leader: true, Applied: 8, LastIndex: 9, Wall: WallMax, Shown: shown}
 }
 
 func (f *fakePeer) refused(by string, err error) {
@@ -148,8 +148,8 @@ func TestPeersForwardAndStatus(t *testing.T) {
 				t.Fatalf("forward %d: %v %v", i, o, res)
 			}
 		}
-		got, err := pa.Status(context.Background(), "b:1")
-		if want := (Status{Term: 7, Leader: true, Applied: 8, LastIndex: 9}); err != nil || got != want {
+		got, err := pa.Status(context.Background(), "b:1", 77)
+		if want := (Status{Term: 7, Leader: true, Applied: 8, LastIndex: 9, Wall: WallMax, Shown: 77}); err != nil || got != want {
 			t.Fatalf("status: %+v %v, want %+v", got, err, want)
 		}
 		if n := net.Conns(); n != 2 {
@@ -206,10 +206,10 @@ func TestPeersExpect(t *testing.T) {
 			p := startPeers(t, net.From(addr), "d", addr, other)
 			defer p.Close()
 		}
-		if _, err := a.Status(t.Context(), "b:1"); err == nil {
+		if _, err := a.Status(t.Context(), "b:1", 0); err == nil {
 			t.Error("d answered for b")
 		}
-		if _, err := a.Status(t.Context(), "c:1"); err != nil {
+		if _, err := a.Status(t.Context(), "c:1", 0); err != nil {
 			t.Errorf("at an address without an owner: %v", err)
 		}
 		synctest.Wait()

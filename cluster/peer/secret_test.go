@@ -161,7 +161,7 @@ func TestPeerSecretsDiffer(t *testing.T) {
 					if o, _ := forward(t.Context(), a.Port, "b:1", command("flushall")); o != NotDone {
 						t.Fatalf("forward: %v", o)
 					}
-					if _, err := a.Status(t.Context(), "b:1"); err == nil {
+					if _, err := a.Status(t.Context(), "b:1", 0); err == nil {
 						t.Error("it was told b's status")
 					}
 					if conn, err := a.StreamLayer().Dial("b:1", time.Second); err == nil {
@@ -495,7 +495,7 @@ func TestPeerPortBearsStrangers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := a.Status(t.Context(), "b:1"); err != nil || b.admitted.Load() != 1 {
+			if _, err := a.Status(t.Context(), "b:1", 0); err != nil || b.admitted.Load() != 1 {
 				t.Errorf("%v, after %d hellos", err, b.admitted.Load())
 			}
 			time.Sleep(handshakeWaitMax + helloWaitMax)

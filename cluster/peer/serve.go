@@ -107,7 +107,11 @@ func (s *servedCalls) serve(f frame) error {
 	case frameQuery:
 		return s.query(f)
 	case frameAsk:
-		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status()))
+		shown, err := askBody(f.body)
+		if err != nil {
+			return err
+		}
+		s.send(frameStatus, f.id, nil, appendStatus(nil, s.p.handler.Status(shown)))
 	case framePing:
 		s.send(framePong, f.id, nil, nil)
 	case frameDoubt:

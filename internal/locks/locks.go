@@ -84,7 +84,7 @@ type Info struct {
 
 // Event is one thing that became of a lock, or of a wait for it.
 type Event struct {
-	Time  time.Time // by the wall clock of the leader then
+	Time  time.Time // by the cluster's wall clock then
 	Tick  int64     // by the clock of the log, in milliseconds
 	Event string    // "granted", "released", "expired" ...
 
