@@ -102,6 +102,19 @@ func (n *Node) checkFound(heard []peer.Identity) error {
 	return nil
 }
 
+// findMoved looks where the other members are, if none leads: nodes that have all come back at other addresses know only
+// the old ones of each other. Once one leads, it has their new addresses agreed on (keeper.follow).
+func (n *Node) findMoved() {
+	if n.members.search.On() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), surveyMax)
+	defer cancel()
+	f := n.finder(ctx)
+	f.Addrs = n.cfg.Discover.Addrs
+	n.members.noteMoved(f.Look(ctx))
+}
+
 // found founds the cluster that all of its members have promised.
 func (n *Node) found(ctx context.Context, p peer.Promise) error {
 	name := founding.ClusterOf(p)

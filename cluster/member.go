@@ -31,6 +31,7 @@ type keeper struct {
 	proposer  *proposer
 	elections *elections
 	watch     *leaderWatch
+	find      func() // looks where members without a leader are now; nil: they are where they were
 
 	missed        missing
 	changing      sync.Mutex    // one change of the members at a time
@@ -69,6 +70,9 @@ func (k *keeper) run() {
 			// Raft itself does not ask once it has seen the removal.
 			asked := k.clock.Monotonic()
 			k.logAwaited(k.members.survey(context.Background()), asked)
+			if k.find != nil {
+				k.find()
+			}
 		}
 	}
 }

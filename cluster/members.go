@@ -41,6 +41,8 @@ type members struct {
 	due   chan struct{}            // capacity 1: there is something for the keeper to do
 	book  *membership.Book
 
+	moved atomic.Pointer[map[raft.Server]string] // where members were found that Raft's configuration has elsewhere
+
 	advertise   atomic.Pointer[string] // how the other nodes reach this one
 	process     uint64                 // of this process, drawn at its start
 	incarnation string                 // of this node's data folder
@@ -71,7 +73,31 @@ func newMembers(c *core) *members {
 	m.roster.Store(membership.Empty)
 	m.hints.Store(membership.Empty)
 	m.advertise.Store(&c.cfg.PeerAdvertise)
+	m.moved.Store(&map[raft.Server]string{})
 	return m
+}
+
+// where is the address at which the member was found that Raft's configuration has at another one, or "".
+func (m *members) where(addr string) string {
+	moved := *m.moved.Load()
+	if len(moved) == 0 {
+		return ""
+	}
+	return moved[raft.Server{ID: raft.ServerID(m.raft.idAt(addr)), Address: raft.ServerAddress(addr)}]
+}
+
+// noteMoved takes what nodes that were found say of themselves: members among them may have come back elsewhere.
+func (m *members) noteMoved(found []peer.Identity) {
+	moved, mine := map[raft.Server]string{}, m.identity().Cluster
+	for _, s := range m.raft.servers() {
+		for _, who := range found {
+			if who.ID == string(s.ID) && who.Cluster == mine && mine != "" && who.PeerAddr != string(s.Address) &&
+				m.roster.Load().Check(who, membership.OwnArch) == nil {
+				moved[raft.Server{ID: s.ID, Address: s.Address}] = who.PeerAddr
+			}
+		}
+	}
+	m.moved.Store(&moved)
 }
 
 // isMember reports whether the roster knows a node, as far as this node knows the roster.

@@ -115,6 +115,9 @@ func assemble(cfg Config) *Node {
 	n.keeper = &keeper{
 		core: c, state: n.state, members: n.members, proposer: n.proposer, elections: n.elections, watch: n.leaderWatch,
 	}
+	if cfg.Discover != nil {
+		n.keeper.find = n.findMoved
+	}
 	n.disk = &diskWatch{core: c, state: n.state, members: n.members, elections: n.elections, do: n.Do}
 	n.router.disk, n.deaths.short = n.disk, func() bool { return n.disk.now().Short }
 	n.topology = newTopology(c, n.members, n.state)
@@ -221,7 +224,7 @@ func (n *Node) stored(took time.Duration) {
 func (n *Node) openPeers() error {
 	p, err := peer.Open(peer.Config{
 		Network: n.cfg.Network, Listen: n.cfg.PeerListen, Self: n.members.identity,
-		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt,
+		Heartbeat: n.cfg.Heartbeat, Patience: peerTimeout, Log: n.log, Expect: n.raft.idAt, Where: n.members.where,
 		Secrets: n.cfg.PeerSecrets, Certs: n.certificates(), Ready: n.ready,
 	}, peer.Handler{
 		Admit: n.members.admit, Forward: n.router.serveForward, Status: n.serveStatus, Refused: n.members.refused,

@@ -17,6 +17,7 @@ import (
 
 // seeker is an empty node that looks for others, or what is left of it while its process does not run.
 type seeker struct {
+	home string // its first address
 	addr string
 	disk peer.Identity // what a new process finds there
 	said peer.Identity // what others hear
@@ -33,6 +34,7 @@ type landscape struct {
 
 	mu      sync.Mutex
 	random  *rand.Rand
+	move    bool          // while it is rough, a third of the processes have another address than the one before
 	rough   bool          // processes die, names are incomplete, nodes do not answer
 	slow    time.Duration // what an answer takes at most, while it is rough
 	nodes   []*seeker
@@ -57,7 +59,7 @@ func newLandscape(t *testing.T, seed uint64, n, expect int) *landscape {
 }
 
 func (l *landscape) add(id, addr string) *seeker {
-	n := &seeker{addr: addr, disk: peer.Identity{ID: id, Incarnation: "of " + addr, PeerAddr: addr}}
+	n := &seeker{home: addr, addr: addr, disk: peer.Identity{ID: id, Incarnation: "of " + addr, PeerAddr: addr}}
 	l.nodes = append(l.nodes, n)
 	return n
 }
@@ -81,6 +83,12 @@ func (l *landscape) pause(most time.Duration) {
 func (l *landscape) start(n *seeker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.kill, n.done = cancel, make(chan struct{})
+	if l.oneIn(3) && l.move {
+		l.change(func() {
+			n.addr = fmt.Sprintf("%s:%d", n.home, l.random.IntN(1000))
+			n.disk.PeerAddr = n.addr
+		})
+	}
 	l.change(func() { n.up, n.said = true, n.disk })
 	go func() {
 		defer close(n.done)
@@ -119,7 +127,7 @@ func (l *landscape) finderOf(n *seeker, ctx context.Context) *Finder {
 		Who: l.who,
 		Say: func(string, map[string]string) {},
 		waits: func(why string) {
-			l.change(func() { l.waits[n.addr] = why })
+			l.change(func() { l.waits[n.home] = why })
 		},
 		keep: func(p peer.Promise) error {
 			if p.Round <= n.disk.Promise.Round {
@@ -244,20 +252,21 @@ func (l *landscape) close() {
 	}
 }
 
-// Whatever the order of the starts, the restarts and what names give meanwhile, a set of fewer than twice as many nodes
+// Whatever the order of the starts, the restarts, the addresses after them, and what names give meanwhile, a set of fewer than twice as many nodes
 // as are expected founds one cluster at most; and when all are well it has founded one, in which all of them are.
 func TestFoundedOnce(t *testing.T) {
 	for seed := range 400 {
 		expect := Min + seed%3
 		n := expect + seed/3%expect
 		t.Run(fmt.Sprintf("seed %d, %d of %d", seed, expect, n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { foundedOnce(t, uint64(seed), expect, n) })
+			synctest.Test(t, func(t *testing.T) { foundedOnce(t, uint64(seed), expect, n, seed%2 == 0) })
 		})
 	}
 }
 
-func foundedOnce(t *testing.T, seed uint64, expect, n int) {
+func foundedOnce(t *testing.T, seed uint64, expect, n int, move bool) {
 	l := newLandscape(t, seed, n, expect)
+	l.move = move
 	defer l.close()
 	l.roughly(seed, 60)
 	l.settle()

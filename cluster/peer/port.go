@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,9 @@ type Config struct {
 	// 0: for ever.
 	Patience time.Duration
 	Log      *slog.Logger // nil: none
+
+	// Where is the address at which the node is now that is known at an address; "": it is there. nil: all are there.
+	Where func(addr string) string
 }
 
 // Handler is the node behind a peer network: what is called when something comes in.
@@ -488,8 +492,11 @@ func (p *Port) receive(conn net.Conn) (Kind, error) {
 
 // dial connects to a peer and greets it.
 func (p *Port) dial(addr string, kind Kind, timeout time.Duration) (net.Conn, Identity, error) {
-	deadline := after(timeout)
-	conn, err := p.cfg.Network.Dial(addr, timeout)
+	deadline, at := after(timeout), ""
+	if p.cfg.Where != nil && kind != ForWho {
+		at = p.cfg.Where(addr)
+	}
+	conn, err := p.cfg.Network.Dial(cmp.Or(at, addr), timeout)
 	if err != nil {
 		return nil, Identity{}, err
 	}
