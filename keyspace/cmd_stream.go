@@ -152,23 +152,35 @@ const (
 	trimByID
 )
 
-// count is how many entries are removed from the start. A stream has no nodes here: ~ removes as
-// many as Redis does whose nodes are full.
-func (t trimming) count(s *value.Stream, nodeEntries int64) int {
-	var n int64
+// most is how many entries may be removed from the start of a stream, to which next, if it is not nil, will be added.
+func (t trimming) most(s *value.Stream, next *value.Item) int {
+	size, n := int64(s.Len()), int64(0)
+	if next != nil {
+		size++
+	}
 	switch t.by {
 	case trimByLength:
-		n = max(0, int64(s.Len())-t.maxLen)
+		n = max(0, size-t.maxLen)
 	case trimByID:
 		n = int64(s.Before(t.minID))
+		if n == int64(s.Len()) && next != nil && next.ID.Compare(t.minID) < 0 {
+			n++
+		}
 	}
 	if t.nearly && t.limit > 0 {
 		n = min(n, t.limit)
 	}
-	if t.nearly && n < int64(s.Len()) {
-		n -= n % nodeEntries
-	}
 	return int(n)
+}
+
+// trimmed is how many entries are removed: with ~ whole nodes, as Redis cuts streams. It is false where finding that out
+// is more work than the request may be.
+func (c *ctx) trimmed(t trimming, s *value.Stream, next *value.Item) (n int, ok bool) {
+	n, ok = t.most(s, next), true
+	if t.nearly && n > 0 {
+		n, ok = s.WholeNodes(n, c.m.settings.streamNodes, next, c.m.affords)
+	}
+	return n, ok
 }
 
 // xaddOptions are the arguments of XADD and XTRIM behind the key.
@@ -300,10 +312,15 @@ func cmdXAdd(c *ctx, args resp.Args) resp.Reply {
 	if err != nil {
 		return resp.Fail(err)
 	}
-	if s != nil && !c.m.hasRoom(trimWork*int64(o.count(s, c.m.settings.streamNodeEntries))) {
+	it, old := value.NewItem(id, fields), s
+	if old == nil {
+		old = value.NewStream(0)
+	}
+	trimmed, ok := c.trimmed(o.trimming, old, &it)
+	if !ok || !c.m.hasRoom(trimWork*int64(trimmed)) {
 		return resp.Err(errWorkMeter)
 	}
-	c.addItem(key, value.NewItem(id, fields), o.trimming)
+	c.addItem(key, it, trimmed)
 	return resp.Bulk(id.String())
 }
 
@@ -333,13 +350,12 @@ func (c *ctx) nextStreamID(last value.StreamID, o xaddOptions) (id value.StreamI
 // trimWork is the work of removing the first entry of a stream.
 const trimWork = 2 * value.FindWork
 
-// addItem adds an entry to the stream at key, and trims it.
-func (c *ctx) addItem(key string, it value.Item, t trimming) {
-	trimmed := 0
+// addItem adds an entry to the stream at key, and removes some from its start.
+func (c *ctx) addItem(key string, it value.Item, trimmed int) {
 	c.editStream(key, func(s *value.Stream) {
 		c.m.spend(value.TreeWork(s.Len()) + value.CopyWork*it.Bytes())
 		s.Add(it)
-		trimmed = c.trimStream(s, t)
+		c.trimStream(s, trimmed)
 	})
 	c.notify(notifyStream, "xadd", key)
 	if trimmed > 0 {
@@ -347,12 +363,10 @@ func (c *ctx) addItem(key string, it value.Item, t trimming) {
 	}
 }
 
-// trimStream trims a stream that may be changed, and counts what has gone.
-func (c *ctx) trimStream(s *value.Stream, t trimming) int {
-	n := t.count(s, c.m.settings.streamNodeEntries)
+// trimStream removes the first entries of a stream that may be changed.
+func (c *ctx) trimStream(s *value.Stream, n int) {
 	c.m.spend(trimWork * int64(n))
 	s.Trim(n)
-	return n
 }
 
 func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
@@ -368,14 +382,14 @@ func cmdXTrim(c *ctx, args resp.Args) resp.Reply {
 	if err != nil || s == nil {
 		return orZero(err)
 	}
-	n := o.count(s, c.m.settings.streamNodeEntries)
+	n, ok := c.trimmed(o.trimming, s, nil)
 	switch {
+	case !ok, n < s.Len() && !c.m.hasRoom(trimWork*int64(n)):
+		return resp.Err(errWorkMeter)
 	case n == 0:
 		return resp.Int(0)
-	case n < s.Len() && !c.m.hasRoom(trimWork*int64(n)):
-		return resp.Err(errWorkMeter)
 	}
-	c.editStream(key, func(s *value.Stream) { c.trimStream(s, o.trimming) })
+	c.editStream(key, func(s *value.Stream) { c.trimStream(s, n) })
 	c.notify(notifyStream, "xtrim", key)
 	return resp.Int(int64(n))
 }

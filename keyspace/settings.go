@@ -28,7 +28,8 @@ type settings struct {
 	lists             value.ListLimits
 	sets              value.SetLimits
 	zsets             value.ZsetLimits
-	streamNodeEntries int64 // what ~ of MAXLEN rounds to
+	streamNodeEntries int64 // of a full node
+	streamNodes       value.NodeLimits
 	lockPattern       string
 	historyMax        int64 // events of locks
 	showTokens        bool  // whole
@@ -52,6 +53,7 @@ const (
 	nameZsetEntries   = "zset-max-listpack-entries"
 	nameZsetValue     = "zset-max-listpack-value"
 	nameStreamEntries = "stream-node-max-entries"
+	nameStreamBytes   = "stream-node-max-bytes"
 	nameOutputBuffers = "client-output-buffer-limit"
 	nameLockPattern   = "lock-pattern"
 	nameLockHistory   = "lock-history-max-events"
@@ -104,7 +106,7 @@ var parameters = []parameter{
 	{name: nameSetValue, value: "64", check: check.Number(0, maxInt)},
 	{name: nameZsetEntries, alias: "zset-max-ziplist-entries", value: "128", check: check.Number(0, maxInt)},
 	{name: nameZsetValue, alias: "zset-max-ziplist-value", value: "64", check: check.Memory(0)},
-	{name: "stream-node-max-bytes", value: "4096", check: check.Memory(0)},
+	{name: nameStreamBytes, value: "4096", check: check.Memory(0)},
 	{name: nameStreamEntries, value: "100", check: check.Number(0, maxInt)},
 	{name: "lua-time-limit", alias: "busy-reply-threshold", value: "5000", check: check.Number(0, maxInt)},
 	{name: "activerehashing", value: "yes", check: check.YesNo},
@@ -266,7 +268,8 @@ func (s *settings) read() {
 	if s.fullDisks = s.value(nameFullDisks); s.fullDisks != "" {
 		s.noRoom = fmt.Sprintf(errDiskFullFmt, s.fullDisks)
 	}
-	s.streamNodeEntries = s.number(nameStreamEntries)
+	s.streamNodes = value.NodeLimits{Entries: s.number(nameStreamEntries), Bytes: s.number(nameStreamBytes)}
+	s.streamNodeEntries = s.streamNodes.Entries
 	if s.streamNodeEntries == 0 { // the nodes have no limit in entries
 		s.streamNodeEntries = streamNodeEntries
 	}

@@ -9,6 +9,7 @@
 //	value.go      a string or an aggregate, in two words; the rows of all kinds
 //	aggregate.go  what every type but the string is
 //	hash.go list.go set.go zset.go stream.go    the types
+//	streamnode.go  the nodes into which Redis cuts a stream
 //	tree.go       strings in the order of their hash    sequence.go  strings by position
 //	score.go longdouble.go                      the numbers of Redis, to the digit
 //	work.go       what it costs to use them             codec.go     the parts of an image
