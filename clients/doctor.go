@@ -18,6 +18,7 @@ type finding struct{ mistake, keys, says string }
 // part in their names.
 var truths = []struct{ mistake, part, why string }{
 	{"late-release", "failover", "so it is: the leader dies while the lock is held, and the release may come too late"},
+	{"constant-token", "rq:clean_registries", "so it is: the workers of RQ take it with 1, and leave it to its lease"},
 }
 
 // examiner gathers what LOCKS DOCTOR says. Its methods may be called at once.
