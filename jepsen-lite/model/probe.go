@@ -11,7 +11,7 @@ import (
 // Moved begins an element in a rest that is no longer at its key, but where it was moved to.
 const Moved = ">"
 
-// Probes judges keys to which somebody adds two elements at once, and for which two clients wait: offer how elements =
+// Probes judges keys to which somebody adds some elements at once, and for which two clients wait: offer how elements =
 // number; seize how ms = elements | nil; rest = the elements that are there, in their order, and those that were moved.
 // how says from which end elements are taken, and how many: left, right, left-two, left-move, right-move.
 //
@@ -63,7 +63,7 @@ func (p *probed) add(o *history.Op) {
 }
 
 func (p *probed) watch() *watch {
-	w := &watch{h: p.h, tried: p.offer.Start, got: func(o *history.Op) bool { return o.OK() && o.Out[0] != absent }}
+	w := &watch{h: p.h, tried: p.offer.Start, got: hasElements, before: p.before}
 	if len(p.seizes) == 2 {
 		w.first, w.second = p.seizes[0], p.seizes[1]
 	}
@@ -74,6 +74,20 @@ func (p *probed) watch() *watch {
 		w.second = nil // nothing is left for it
 	}
 	return w
+}
+
+func hasElements(o *history.Op) bool { return o.OK() && o.Out[0] != absent }
+
+// before reports whether b, which has elements, has one that is taken before those of a.
+func (p *probed) before(b, a *history.Op) bool {
+	if !hasElements(a) {
+		return true
+	}
+	of, than := slices.Index(p.elements(), b.Out[0]), slices.Index(p.elements(), a.Out[0])
+	if strings.HasPrefix(p.offer.In[0], "right") {
+		of, than = than, of
+	}
+	return of < than
 }
 
 // elements are what was offered.

@@ -28,7 +28,7 @@ func vigils(v *Verdict, h *history.History, byKey map[string]*lineOf) {
 
 // vigil finds who was who.
 func (l *lineOf) vigil(h *history.History) *watch {
-	w := &watch{h: h, got: isGrant}
+	w := &watch{h: h, got: isGrant, before: precedes}
 	for _, o := range l.ops {
 		switch {
 		case o.Name == "enter" && w.first == nil:

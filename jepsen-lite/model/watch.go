@@ -65,6 +65,7 @@ type watch struct {
 	tried         int64       // when the third one first gave away what it had, or tried to
 	given         *history.Op // when it certainly had: nil: it did not
 	got           func(o *history.Op) bool
+	before        func(b, a *history.Op) bool // b, which has got something, was served before a
 }
 
 // due is when the second one must have what was given away when it was not the first one's any more since a moment.
@@ -172,7 +173,7 @@ func (w *watch) inPlace(v *Verdict) (judged int) {
 		!only(w.h, w.first.Start, w.given.End+settledIn) {
 		return 0
 	}
-	if w.got(w.second) && precedes(w.second, w.first) {
+	if w.got(w.second) && w.before(w.second, w.first) {
 		v.Add("place lost", w.second, "%s came before it, and its node was silent for a while only", w.first)
 	}
 	return 1

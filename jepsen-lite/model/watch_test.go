@@ -64,6 +64,9 @@ func TestProbes(t *testing.T) {
 	expect(t, check, strings.Replace(died, "9600", "1200", 1)+dead+strings.Replace(offer, "left,a,b", "left-two,a,b", 1)+"a", "lost@5", "left to a ghost@2")
 	expect(t, check, "0-?800 1@n1 seize k left,9000"+offer+"b")                 // it may have been answered, and gone then
 	expect(t, check, "0-?1002 1@n1 seize k left,9000"+dead+offer+"b", "lost@4") // its node had died before
+	const briefly = "\n 700-1700 away n1\n 700-1700 fault pause\n 4000-4001 3@n3 offer k right,a,b = 2\n 90000-90001 3@n3 rest k ="
+	expect(t, check, "0-4002 1@n1 seize k right,9000 = b\n 600-4001 2@n2 seize k right,9000 = a"+briefly)
+	expect(t, check, "0-4001 1@n1 seize k right,9000 = a\n 600-4002 2@n2 seize k right,9000 = b"+briefly, "place lost@2")
 	const moved = "\n 1000-1001 3@n3 offer k left-move,a,b = 2\n 90000-90001 3@n3 rest k = "
 	expect(t, check, "0-?1002 1@n1 seize k left-move,9000 gone"+moved+"b,>a", "moved for nobody@3")
 	expect(t, check, "0-1002 1@n1 seize k left-move,9000 = a"+moved+"b,>a")

@@ -46,7 +46,7 @@ type probe struct {
 	key string
 }
 
-// run offers two elements to two clients who wait for them: as the first one hangs up, or when something has become of
+// run offers elements to two clients who wait for them: as the first one hangs up, or when something has become of
 // its node. Then it looks at what is there.
 func (p *probes) run(c *Client) {
 	n := c.env.Unique()
@@ -65,14 +65,15 @@ func (p *probes) run(c *Client) {
 	p.all = append(p.all, one)
 }
 
-// offer adds two elements, the first of which is n.
+// offer adds three elements, whose names end with n: when each of the others has one, there is another one beside which
+// an element may come back.
 func (p probe) offer(c *Client, n int64) {
-	first, second := "a"+itoa(n), "b"+itoa(n)
-	call := Call{Op: "offer", Key: p.key, In: []string{p.name, first, second},
-		Cmds: [][]string{{"RPUSH", p.key, first, second}}, Out: number}
+	a, b, z := "a"+itoa(n), "b"+itoa(n), "z"+itoa(n)
+	call := Call{Op: "offer", Key: p.key, In: []string{p.name, a, b, z},
+		Cmds: [][]string{{"RPUSH", p.key, a, b, z}}, Out: number}
 	if p.kind == "zset" {
-		call.In = []string{p.name, first + "=1", second + "=2"}
-		call.Cmds = [][]string{{"ZADD", p.key, "1", first, "2", second}}
+		call.In = []string{p.name, a + "=1", b + "=2", z + "=3"}
+		call.Cmds = [][]string{{"ZADD", p.key, "1", a, "2", b, "3", z}}
 	}
 	c.Do(call)
 }
