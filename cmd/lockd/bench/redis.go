@@ -169,8 +169,8 @@ func describeRedis(c *conn) (string, error) {
 		return "", fmt.Errorf("%s is still loading its data", c.addr)
 	}
 	text := "redis " + fields["redis_version"]
-	for _, product := range []string{"lockd", "valkey"} {
-		if v := fields[product+"_version"]; v != "" {
+	for product, field := range map[string]string{"lockd": "lockd_release", "valkey": "valkey_version"} {
+		if v := fields[field]; v != "" {
 			text = product + " " + v
 		}
 	}
