@@ -75,7 +75,7 @@ type life struct {
 	incarnation string        // of its data folder; "": this node has not met it
 	former      []uint64      // those before
 	heard       time.Duration // monotonic: when the latest introduced itself last
-	told        uint64        // the last process that was found to have ended, by a majority
+	told        uint64        // the last process that a majority has found to have ended, and that was not heard since
 
 	inquiry *inquiry
 	again   bool // another connection has ended meanwhile
@@ -149,6 +149,9 @@ func (d *deaths) heard(who peer.Identity, admitted bool) {
 		d.lives[who.ID] = l
 	}
 	l.starts, l.incarnation, l.heard = who.Starts, who.Incarnation, d.clock.Monotonic()
+	if l.told == who.Process {
+		l.told = 0
+	}
 	if l.process != who.Process {
 		former := l.process
 		l.former = append(l.former[max(0, len(l.former)-formerMax+1):], former)
@@ -401,15 +404,13 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 	if !agreed {
 		return false
 	}
-	first := d.mark(l, q)
-	switch {
-	case leads && first:
-		d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
-		if d.gone != nil {
-			d.gone(q.id)
-		}
-	case !leads:
+	d.mark(l, q)
+	if !leads {
 		return d.stood(q, voices)
+	}
+	d.log.Warn("the process of a member has ended: start it, or look at its log", "member", q.id)
+	if d.gone != nil {
+		d.gone(q.id)
 	}
 	return true
 }
@@ -421,16 +422,14 @@ func (d *deaths) knows(l *life, q *inquiry) bool {
 	return l.told == q.process
 }
 
-// mark keeps that a process has ended; first says that it was not known.
-func (d *deaths) mark(l *life, q *inquiry) (first bool) {
+// mark keeps that a process has ended.
+func (d *deaths) mark(l *life, q *inquiry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	first = l.told != q.process
 	l.told = q.process
 	if l.process == q.process && l.heard <= l.foundAt {
 		d.contacts.lost(q.id)
 	}
-	return first
 }
 
 // voice is what one of the voters has found.

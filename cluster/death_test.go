@@ -18,8 +18,10 @@ import (
 const atOnce = 2*lookPause + 5*time.Millisecond
 
 // startDeaths starts a cluster that has settled.
-func startDeaths(t *testing.T, nodes int) (c *testCluster, lead *testNode, others []*testNode) {
-	c = startCluster(t, nodes)
+func startDeaths(
+	t *testing.T, nodes int, config ...func(*Config),
+) (c *testCluster, lead *testNode, others []*testNode) {
+	c = startCluster(t, nodes, config...)
 	lead = c.settle()
 	c.expect(lead, "SET a 0", "+OK")
 	c.agree()
@@ -47,10 +49,14 @@ func (c *testCluster) part(n *testNode, others ...*testNode) {
 // A leader whose process ends is replaced at once and at the first try, also where the logs of all others are equal,
 // and a request that waits is done.
 func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
-	for _, nodes := range []int{3, 5} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+	for name, nodes := range map[string]int{"3": 3, "5": 5, "3, with a secret": 3} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, lead, others := startDeaths(t, nodes)
+				c, lead, others := startDeaths(t, nodes, func(cfg *Config) {
+					if name == "3, with a secret" {
+						cfg.PeerSecrets = [][]byte{[]byte(testSecret)}
+					}
+				})
 				defer c.close()
 				for len(others)+1 > nodes/2+1 { // each time one less
 					term, began := lead.raft.CurrentTerm(), time.Now()
@@ -457,10 +463,14 @@ func TestStoppedLeaderElectsOnce(t *testing.T) {
 // The leader knows at once that a follower's process has ended, says so once, and nobody waits for it, until it is
 // back.
 func TestDeadFollower(t *testing.T) {
-	for _, nodes := range []int{3, 5} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+	for name, nodes := range map[string]int{"3": 3, "5": 5, "3, with a secret": 3} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, lead, others := startDeaths(t, nodes)
+				c, lead, others := startDeaths(t, nodes, func(cfg *Config) {
+					if name == "3, with a secret" {
+						cfg.PeerSecrets = [][]byte{[]byte(testSecret)}
+					}
+				})
 				defer c.close()
 				told := lead.tellDeaths()
 				dead := others[0]
@@ -477,6 +487,11 @@ func TestDeadFollower(t *testing.T) {
 					if next, err := lead.elections.successor(t.Context(), ""); err != nil || string(next.ID) == dead.id {
 						t.Errorf("%s is to lead next: %v", next.ID, err)
 					}
+					for _, m := range lead.members.survey(t.Context()) {
+						if gone := m.err == errGone; gone != (string(m.ID) == dead.id) {
+							t.Errorf("%s was asked: %v", m.ID, m.err)
+						}
+					}
 					c.expect(lead, "GET a", "$1 0")
 					if took := time.Since(began); took > 0 {
 						t.Errorf("the others were waited for through %s", took)
@@ -492,6 +507,35 @@ func TestDeadFollower(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A follower that is heard of again is not gone, whatever was found, and when its process ends it is.
+func TestGoneFollowerIsHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, others := startDeaths(t, 3)
+		defer c.close()
+		n, d := others[0], lead.deaths
+		q := &inquiry{id: n.id, addr: n.addr, process: n.members.process}
+		d.mu.Lock()
+		l := d.lives[n.id]
+		d.mu.Unlock()
+		d.found(l, q, peer.Ended)
+		d.mark(l, q)
+		if !lead.contacts.gone(n.id) {
+			t.Fatal("it is not gone")
+		}
+		c.net.Reset(lead.addr, n.addr)
+		time.Sleep(time.Second)
+		if lead.contacts.gone(n.id) {
+			t.Error("it is gone, and was heard of")
+		}
+		told := lead.tellDeaths()
+		c.kill(n.id)
+		time.Sleep(2 * atOnce)
+		if !lead.contacts.gone(n.id) || len(told()) != 1 {
+			t.Errorf("it is not gone: told of %q", told())
+		}
+	})
 }
 
 // tellDeaths has a node note of whose end it is told.

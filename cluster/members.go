@@ -156,14 +156,14 @@ func (m *members) admit(who peer.Identity, kind peer.Kind) error {
 	if err := m.checkCaller(who, kind); err != nil {
 		return err
 	}
+	if err := m.checkClone(who); err != nil {
+		return err
+	}
 	level, err := m.checkLevel(who)
 	if err != nil {
 		return err
 	}
 	if err := membership.CheckRules(who, m.cfg.ID, m.rules, level); err != nil {
-		return err
-	}
-	if err := m.checkClone(who); err != nil {
 		return err
 	}
 	if err := m.book.Meet(who); err != nil {
