@@ -219,23 +219,26 @@ func (a *asker) unheard(id raft.ServerID, asked time.Duration) {
 
 // run asks silent members whether they answer again, until the node stops.
 func (a *asker) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-a.stop
+		cancel()
+	}()
 	for {
 		select {
 		case <-a.due:
 		case <-a.stop:
 			return
 		}
-		for a.probe() {
-			sleep(context.Background(), a.stop, askSilentEach)
-			if a.raft.stopping() {
-				return
-			}
+		for ctx.Err() == nil && a.probe(ctx) {
+			sleep(ctx, nil, askSilentEach)
 		}
 	}
 }
 
 // probe asks the silent members once, and reports whether some are left.
-func (a *asker) probe() (left bool) {
+func (a *asker) probe(ctx context.Context) (left bool) {
 	var asking sync.WaitGroup
 	silent := map[raft.ServerID]time.Duration{}
 	a.mu.Lock()
@@ -243,7 +246,7 @@ func (a *asker) probe() (left bool) {
 		if since, is := a.silent[s.ID]; is {
 			silent[s.ID] = since
 			asking.Go(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Heartbeat)
+				ctx, cancel := context.WithTimeout(ctx, a.cfg.Heartbeat)
 				defer cancel()
 				if _, _, err := a.peers.Query(ctx, string(s.Address), resp.Args{"PING"}); err == nil {
 					a.heard(s.ID)

@@ -436,3 +436,32 @@ func addrOf(c *netClient) string {
 	addr, _, _ := strings.Cut(rest, " ")
 	return addr
 }
+
+// A node that stops does not wait for members that do not answer.
+func TestStopBesideASilentMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, fronts := withFronts(t, 3, func(cfg *Config) { cfg.Heartbeat = 3 * time.Second })
+		defer closeAll(c, fronts)
+		silent := c.nodes["n3"]
+		asks := fronts["n1"].dial()
+		asks.want("PUBLISH lock x", ":0")
+		c.cut(silent)
+		asks.want("PUBLISH lock x", ":0")
+		time.Sleep(time.Second) // it is asked whether it answers again
+		fronts["n1"].stop()
+		began := time.Now()
+		node := c.nodes["n1"]
+		node.stopOnce.Do(func() {
+			close(node.stop)
+			node.goroutines.Wait()
+		})
+		took := time.Since(began)
+		_ = node.raft.Shutdown().Error()
+		node.peers.Close()
+		_ = node.release()
+		node.Node = nil
+		if took > 0 {
+			t.Errorf("it took %s to stop", took)
+		}
+	})
+}
