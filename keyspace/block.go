@@ -218,6 +218,14 @@ func (b *blocked) remove(w *waiter) {
 
 func (w *waiter) place(key string) waitPlace { return waitPlace{w.db, key, w.kind.Image, w.seq, w} }
 
+// placesWork is the work of adding a waiter to the queues of its keys, or of removing it.
+func (b *blocked) placesWork(w *waiter) (work int64) {
+	for _, key := range w.keys {
+		work += value.HashWork * int64(len(key))
+	}
+	return work + value.TreeWork(b.places.Len())*int64(len(w.keys))
+}
+
 // next returns the waiter that has waited longest for values of a kind at a key, among those behind
 // a place in the queue; nil if there is none.
 func (b *blocked) next(k readyKey, seq uint64) *waiter {
@@ -387,6 +395,7 @@ func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 
 // dropWaiter ends a wait, without serving those behind.
 func (m *Machine) dropWaiter(w *waiter, how resp.Ending, reply resp.Reply) {
+	m.spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
 	m.noteWaitEnd(w, how, reply)
 	end := &resp.BlockEnd{ID: w.id, How: how, Reply: reply}
@@ -540,7 +549,7 @@ func (m *Machine) serveKey(at resp.Stamp, k readyKey) {
 
 // serve executes the command of a waiter.
 func (m *Machine) serve(c *ctx, w *waiter, key string) {
-	m.spend(value.TreeWork(m.blocked.places.Len()) + value.CompareWork*int64(len(w.keys)))
+	m.spend(m.blocked.placesWork(w))
 	m.blocked.remove(w)
 	began, lastFence := m.outputMark(), m.lastFence
 	c.why = w.cause(m.now)

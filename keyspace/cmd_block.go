@@ -360,6 +360,7 @@ func (m *Machine) enter(w *waiter) {
 			defer m.noteLeft(w.line()) // it may ask for less than the one before
 		}
 	}
+	m.spend(m.blocked.placesWork(w))
 	m.blocked.add(w)
 }
 

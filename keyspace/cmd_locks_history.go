@@ -23,13 +23,17 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 	if err := c.historyOf(key, found.add); err != nil {
 		return resp.Fail(err)
 	}
-	events := found.events[max(0, len(found.events)-o.count):]
-	list, size := make([]resp.Reply, len(events)), int64(0)
-	for i := range events {
+	if found.tooMany() {
+		return resp.Err(errReplyTooLarge)
+	}
+	numbers := found.numbers[max(0, len(found.numbers)-o.count):]
+	list, size := make([]resp.Reply, len(numbers)), int64(0)
+	for i, number := range numbers {
 		if err := c.m.pay(holderWork); err != nil {
 			return resp.Fail(err)
 		}
-		list[i] = events[i].Describe(c.m.settings.showTokens).Reply()
+		e := c.m.events.At(number)
+		list[i] = e.Describe(c.m.settings.showTokens).Reply()
 		if size += list[i].Size(); size > replyBytesMax {
 			return resp.Err(errReplyTooLarge)
 		}
@@ -41,57 +45,68 @@ func cmdLocksHistory(c *ctx, args resp.Args) resp.Reply {
 	return f.Time("known-since", c.m.events.KnownSinceMs()).Add("events", resp.Array(list...)).Reply()
 }
 
+// leastEventBytes is what the shortest event takes in a reply, and eventsOfReplyMax how many a reply has at most.
+var (
+	leastEventBytes  = (&history.Event{Kind: history.Gone, Key: "k"}).Describe(true).Reply().Size()
+	eventsOfReplyMax = int(replyBytesMax / leastEventBytes)
+)
+
 // foundEvents are those that LOCKS HISTORY answers: the newest, or from a cursor on the oldest.
 type foundEvents struct {
-	o      *locksOptions
-	events []history.Event // those at the end
-	next   uint64          // the number of the first one behind them, with which the next piece begins; 0: none
+	o       *locksOptions
+	numbers []uint64 // those at the end
+	next    uint64   // the number of the first one behind them, with which the next piece begins; 0: none
 }
 
-func (f *foundEvents) add(e *history.Event) {
+// tooMany reports whether the events make a reply that is too large, whatever comes yet.
+func (f *foundEvents) tooMany() bool { return min(len(f.numbers), f.o.count) > eventsOfReplyMax }
+
+// add adds an event, and reports whether the next one is wanted.
+func (f *foundEvents) add(e *history.Event) bool {
 	switch {
-	case e.WallMs < f.o.fromMs || e.WallMs > f.o.toMs || e.Number < f.o.cursor || f.next != 0:
-		return
-	case f.o.paged && len(f.events) == f.o.count:
+	case e.WallMs < f.o.fromMs || e.WallMs > f.o.toMs || e.Number < f.o.cursor:
+		return true
+	case f.o.paged && len(f.numbers) == f.o.count:
 		f.next = e.Number
-		return
+		return false
 	}
-	if f.events = append(f.events, *e); len(f.events) > 2*f.o.count {
-		f.events = slices.Delete(f.events, 0, len(f.events)-f.o.count)
+	if f.numbers = append(f.numbers, e.Number); len(f.numbers) > 2*f.o.count {
+		f.numbers = slices.Delete(f.numbers, 0, len(f.numbers)-f.o.count)
 	}
+	return !f.tooMany()
 }
 
 // historyOf visits the events of a key in their order, of those about whole databases the ones that ended
-// a lock of its.
-func (c *ctx) historyOf(key string, visit func(e *history.Event)) error {
+// a lock of its, until visit returns false.
+func (c *ctx) historyOf(key string, visit func(e *history.Event) bool) error {
 	held := map[history.Grant]bool{}
 	c.m.spend(value.HashWork * int64(len(key)))
-	return c.eachEvent(history.Hash(key), func(e *history.Event) {
+	return c.eachEvent(history.Hash(key), func(e *history.Event) bool {
 		switch {
 		case e.DB != c.db || e.Key != key && e.Key != "":
-			return
+			return true
 		case e.Kind == history.Granted:
 			held[e.Grant()] = true
 		case e.Kind == history.Flushed || e.Kind == history.Swapped:
 			if len(held) == 0 {
-				return
+				return true
 			}
 			clear(held)
 		case e.Kind.Ends():
 			delete(held, e.Grant())
 		}
-		visit(e)
+		return visit(e)
 	})
 }
 
 // eachEvent is history.Log.each, with its work.
-func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event)) error {
+func (c *ctx) eachEvent(hash uint32, visit func(e *history.Event) bool) error {
 	if err := c.m.pay(c.m.events.Work(hash)); err != nil {
 		return err
 	}
-	c.m.events.Each(hash, func(e *history.Event) {
+	c.m.events.Each(hash, func(e *history.Event) bool {
 		c.m.spend(2 * value.FarWork)
-		visit(e)
+		return visit(e)
 	})
 	return nil
 }
@@ -111,7 +126,11 @@ func cmdLocksWhy(c *ctx, args resp.Args) resp.Reply {
 		return resp.Bulk(said)
 	}
 	var s history.Story
-	if err := c.historyOf(key, func(e *history.Event) { s.Follow(e, token) }); err != nil {
+	follow := func(e *history.Event) bool {
+		s.Follow(e, token)
+		return true
+	}
+	if err := c.historyOf(key, follow); err != nil {
 		return resp.Fail(err)
 	}
 	return resp.Bulk(s.Say(key, token, c.m.settings.showTokens, c.m.events.KnownSinceMs()))
@@ -168,16 +187,18 @@ func (c *ctx) openCase(match *arg.Glob) (*doctor.Case, error) {
 		return nil, err
 	}
 	d, skip := doctor.New(report, c.wallMs()), c.m.events.Count()-count
-	err = c.eachEvent(0, func(e *history.Event) {
-		if skip--; skip >= 0 || c.m.tired() {
-			return
-		}
-		if e.Key == "" || c.m.matches(match, e.Key) {
+	err = c.eachEvent(0, func(e *history.Event) bool {
+		if skip--; skip < 0 && (e.Key == "" || c.m.matches(match, e.Key)) {
 			d.Add(forDoctor(e))
 		}
+		return !c.m.tired()
 	})
-	if err == nil && match.Exceeded() {
+	switch {
+	case err != nil:
+	case match.Exceeded():
 		err = resp.Error(arg.ErrGlob)
+	case c.m.tired():
+		err = resp.Error(errWorkMeter) // the rest was not looked at
 	}
 	return d, err
 }

@@ -20,23 +20,24 @@ import (
 
 // worstSize is how large the arguments and the data of the worst cases are.
 type worstSize struct {
-	elements  int // of a large aggregate, keys of a database
-	bigs      int // elements of an aggregate of long ones
-	bigBytes  int // of such an element, of a long key
-	small     int // elements of a small form
-	names     int // arguments of one command
-	text      int // bytes of a long string
-	waiters   int
-	line      int // who wait for one lock
-	events    int // of a lock
-	libraries int
-	sources   int
-	functions int // of a source that takes long to compile
+	elements   int // of a large aggregate, keys of a database
+	bigs       int // elements of an aggregate of long ones
+	bigBytes   int // of such an element, of a long key
+	small      int // elements of a small form
+	names      int // arguments of one command
+	text       int // bytes of a long string
+	waiters    int
+	line       int // who wait for one lock
+	waiterKeys int // of one of them
+	events     int // of a lock
+	libraries  int
+	sources    int
+	functions  int // of a source that takes long to compile
 }
 
 var (
-	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, line: 60, events: 200, libraries: 3, sources: 3, functions: 40}
-	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: lockWaitersMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
+	worstGate = worstSize{elements: 400, bigs: 8, bigBytes: 4 << 10, small: 60, names: 200, text: 64 << 10, waiters: 50, line: 60, waiterKeys: 100, events: 200, libraries: 3, sources: 3, functions: 40}
+	worstFull = worstSize{elements: 200_000, bigs: 64, bigBytes: 1 << 20, small: value.SmallMax, names: 1 << 20, text: stringBytesMax - 1, waiters: 10_000, line: lockWaitersMax, waiterKeys: waiterKeysMax, events: history.EventsMax, libraries: 500, sources: 40, functions: 990}
 )
 
 // worstCase is a call of a command with the worst arguments: needs are the data that it
@@ -158,7 +159,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 		"locks|list":    {{"locks", "LOCKS LIST COUNT {n}", n * 100}, {"locks", "LOCKS LIST MATCH *a*a*b", n * 100}, {"held locks", "LOCKS LIST", held}, {"events", "LOCKS LIST", z.events}, {"held locks events", "LOCKS LIST CURSOR 0 COUNT {n}", held}},
 		"locks|graph":   {{"line", "LOCKS GRAPH COUNT {n}", z.waiters * 100}, {"lines", "LOCKS GRAPH COUNT {n}", z.waiters * 100}},
 		"locks|info":    {{"held", "LOCKS INFO R", held}, {"line", "LOCKS INFO door", z.waiters * 100}, {"locks", "LOCKS INFO k1", n}},
-		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"events", "LOCKS HISTORY E CURSOR 0 COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
+		"locks|history": {{"events", "LOCKS HISTORY E COUNT {n}", z.events * 100}, {"events", "LOCKS HISTORY E COUNT 1000000", z.events * 100}, {"locks", "LOCKS HISTORY none COUNT 1000000", n}, {"events", "LOCKS HISTORY E CURSOR 0 COUNT {n}", z.events * 100}, {"locks", "LOCKS HISTORY none", n}},
 		"locks|force":   {{"held", "LOCKS FORCE R TOKEN t{unique} REASON r", held}, {"held", "LOCKS FORCE R REASON r", held}},
 		"locks|doctor":  {{"events", "LOCKS DOCTOR", z.events * 100}},
 		"locks|advice":  {{"events", "LOCKS ADVICE", z.events * 100}, {"events", "LOCKS ADVICE *a*a*b", z.events * 100}},
@@ -171,7 +172,9 @@ func worstCases(z worstSize) map[string][]worstCase {
 		{"session", "(ask) BLPOP {few:k} 0", 1},
 		{"stuck", "(ask) LOCK own t PX 5000 WAIT 60000 OWNER a", value.FindWork * deadlockEdgesMax},
 	}
-	cases["(close)"] = []worstCase{{"waiters", "(close)", 1}}
+	cases["(ask)"] = append(cases["(ask)"], worstCase{"session", "(ask) BLPOP {waited:k} 0", z.waiterKeys * value.FindWork})
+	cases["(close)"] = []worstCase{{"waiters", "(close)", z.waiters * 60 * value.FindWork}, {"manykeys", "(close)", z.waiterKeys * value.FindWork}}
+	cases["(tick)"] = []worstCase{{"manykeys", "(tick)", 0}, {"waiters", "(tick)", 0}, {"held", "(tick)", 0}}
 	for name, list := range locksInTurn {
 		cases[name] = append(cases[name], list...)
 	}
@@ -350,6 +353,15 @@ func (s *worstStage) provide(need string) {
 			}
 			s.send(asking(1, uint64(i+1), 0, args))
 		}
+	case "manykeys":
+		s.send(resp.BlockOpening())
+		for i := range 36 {
+			args := resp.Args{"BLPOP"}
+			for j := range z.waiterKeys {
+				args = append(args, fmt.Sprintf("w%d.%d", i, j))
+			}
+			s.send(asking(1, uint64(i+1), 0, append(args, "1")))
+		}
 	case "line", "lines":
 		s.send(resp.BlockOpening("", 0))
 		waiters := z.line
@@ -463,6 +475,9 @@ func (s *worstStage) args(line string, i int) resp.Args {
 		case "half":
 			list(s.z.names/2-2, prefixed(of))
 			continue
+		case "waited":
+			list(s.z.waiterKeys, prefixed(of+strconv.Itoa(i)+"."))
+			continue
 		case "few":
 			list(min(s.z.names, 1000), prefixed(of+strconv.Itoa(i)+"."))
 			continue
@@ -552,6 +567,8 @@ func (s *worstStage) request(c worstCase, how string) (req resp.Request, ok bool
 		return asking(1, worstNumber, 0, args[1:]), how == worstAlone
 	case "(close)":
 		return resp.BlockClosing([]uint64{1}), how == worstAlone
+	case "(tick)": // the time of all is over
+		return req, how == worstAlone
 	}
 	switch how {
 	case worstMulti:
@@ -656,7 +673,7 @@ func TestWorstCases(t *testing.T) {
 		z = worstFull
 	}
 	cases := worstCases(z)
-	known := map[string]bool{"(ask)": true, "(close)": true} // steps of blocking commands
+	known := map[string]bool{"(ask)": true, "(close)": true, "(tick)": true} // steps of blocking commands
 	for _, spec := range table.Specs() {
 		rows := spec.Subs
 		if len(rows) == 0 {

@@ -85,19 +85,28 @@ func (l *Log) Count() int { return int(l.next - l.first) }
 // Bytes is what all events count for.
 func (l *Log) Bytes() int64 { return l.bytes }
 
-// Each visits the events that may be about a key, and about whole databases, from the oldest; hash 0 is
-// all.
-func (l *Log) Each(hash uint32, visit func(e *Event)) {
+// Each visits the events that may be about a key, and about whole databases, from the oldest, until visit returns
+// false; hash 0 is all.
+func (l *Log) Each(hash uint32, visit func(e *Event) bool) {
 	var e Event
 	for _, c := range l.chunks {
 		from := l.kept(c)
 		for i, h := range c.heads[from:] {
 			if h.hash == hash || h.hash == 0 || hash == 0 { // not by EachOf: a call takes longer than CompareWork
-				c.read(from+i, &e)
-				visit(&e)
+				if c.read(from+i, &e); !visit(&e) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// At is the event with a number, which is kept.
+func (l *Log) At(number uint64) (e Event) {
+	n := sort.Search(len(l.chunks), func(i int) bool { return l.chunks[i].first > number }) - 1
+	c := l.chunks[n]
+	c.read(int(number-c.first), &e)
+	return e
 }
 
 // EachOf visits the events whose hashes are wanted, from the oldest.

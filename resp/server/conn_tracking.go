@@ -182,8 +182,8 @@ func (h *Hub) sendEarly(s *session) {
 	h.tracking.SendEarly(&s.track)
 }
 
-// shrinkTracking makes the table of tracked keys smaller when its limit was lowered, and forgets who had cached keys and
-// has not any more. Between two steps it lets go of the lock, for which others wait.
+// shrinkTracking makes the table of tracked keys smaller when its limit was lowered, and takes out who has not
+// cached keys any more. Between two steps it lets go of the lock, for which others wait.
 func (h *Hub) shrinkTracking() {
 	for range shrinksMax {
 		h.mu.Lock()

@@ -28,7 +28,7 @@ type Table struct {
 	keysMax   func() int64 // 0: no limit
 	inUse     atomic.Int64 // len(clients) and len(unclean)
 	clients   map[*Client]struct{}
-	unclean   map[*Client]struct{} // those that have keys which they have not cached any more
+	unclean   map[*Client]struct{} // those with keys that they have not cached any more
 	readers   map[string]*readers  // by key
 	keyBytes  int                  // of the keys of readers
 	items     int                  // clients in all readers
@@ -46,7 +46,8 @@ type readers struct {
 
 // NewTable makes an empty table. keysMax is asked how many keys it may have, 0 for any number.
 func NewTable(keysMax func() int64) *Table {
-	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, unclean: map[*Client]struct{}{}, readers: map[string]*readers{},
+	return &Table{keysMax: keysMax, clients: map[*Client]struct{}{}, unclean: map[*Client]struct{}{},
+		readers:  map[string]*readers{},
 		prefixes: map[string]map[*Client]struct{}{}}
 }
 
