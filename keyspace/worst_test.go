@@ -354,7 +354,7 @@ func (s *worstStage) provide(need string) {
 			s.send(asking(1, uint64(i+1), 0, args))
 		}
 	case "manykeys":
-		s.send(resp.BlockOpening())
+		s.send(resp.BlockOpening("", 0))
 		for i := range 36 {
 			args := resp.Args{"BLPOP"}
 			for j := range z.waiterKeys {
