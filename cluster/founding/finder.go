@@ -107,7 +107,7 @@ func (f *Finder) probe(ctx context.Context, heard []peer.Identity) ([]peer.Ident
 	if err != nil {
 		trouble["--discover"] = err.Error()
 	}
-	self := f.Self()
+	addrs, self := slices.Clone(addrs), f.Self()
 	for _, w := range append(heard, self) {
 		for _, m := range w.Promise.Members {
 			addrs = append(addrs, m.PeerAddr)
