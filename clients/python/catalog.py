@@ -39,7 +39,8 @@ CLIENTS = (
     Client("redis-py.Lock", "redis", VERSIONS, (*SOME, TLS), is_lock=True),
     Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),
     Client(
-        "python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True, gone="SignalScenes",
+        "python-redis-lock", "python-redis-lock", ("redis8",), ("single/3", "sentinel/3"), is_lock=True,
+        gone="SignalScenes",
     ),
     Client("pottery.Redlock", "pottery", ("redis8",), ("single/3", "sentinel/3"), is_lock=True),
     Client("pottery.AIORedlock", "pottery", ("redis8",), ("single/3",), is_lock=True),

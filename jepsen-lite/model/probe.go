@@ -159,8 +159,8 @@ func (p *probed) judgeRest(v *Verdict, rest *history.Op, by map[string]*history.
 	}
 }
 
-// settled is when what was to be put back has certainly been put back: of clients that are gone, and of those whose node
-// was silent.
+// settled is when all that was to be put back has certainly been put back: of clients that are gone, and of those whose
+// node was silent.
 func (p *probed) settled() int64 {
 	at := p.offer.Told
 	for _, o := range p.seizes {
@@ -192,9 +192,9 @@ func (p *probed) homeless() (n int) {
 	return n
 }
 
-// mayHear is until when an operation of unknown outcome may have been answered, by a node that took its client for being
-// there. It is none where the client has heard that the node ended the connection, and the node lived; and where the
-// process of the node has ended this is no later.
+// mayHear is the latest moment at which a node may have answered an operation of unknown outcome, as it took the client
+// for being there. It is before all others where the client has heard that the node ended the connection, and the node
+// lived; and it is no later than the end of the node's process.
 func mayHear(h *history.History, o *history.Op) int64 {
 	gone, silent := silentFrom(h, o.Node, o.Start, o.Told+settledIn)
 	if o.Error == Gone && !silent {

@@ -9,8 +9,8 @@ import (
 )
 
 // A watch is two clients who wait at different nodes for what a third one has, and who ask for it alone: for a lock
-// (vigil.go), or for elements (probe.go). What becomes of the node of the first one is known by the marks of the history,
-// so what must become of the second one is, too.
+// (vigil.go), or for elements (probe.go). The marks of the history tell what becomes of the first one's node, and so
+// what must become of the second one.
 
 // Bounds of a watch, in ns.
 const (
@@ -47,8 +47,8 @@ const absentEnough = 3
 
 // tell notes what was at stake. A history of faults that put them at stake, in which they never were, decides nothing.
 func (s *stakes) tell(v *Verdict, h *history.History, what string, locks bool) {
-	v.Note("%s: %d times the first waiter hung up as it was given away, %d times its node was dead or silent, %d times its "+
-		"node was heard from again in time", what, s.partings, s.ghosts, s.places)
+	v.Note("%s: %d times the first waiter hung up as it was given away, %d times its node was dead or silent, %d times "+
+		"its node was heard from again in time", what, s.partings, s.ghosts, s.places)
 	if locks {
 		v.Note("%d times a lock was granted to a waiter whose node had been silent", s.stale)
 	}

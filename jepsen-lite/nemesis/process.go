@@ -123,8 +123,9 @@ const (
 	absentMax   = 6 * time.Second
 )
 
-// absent has nothing broken for a while, and then one node alone be dead or stopped: long enough for others to let go of
-// what its clients wait for, and often shorter than these keep their places. The rest of the fault is for what follows.
+// absent has nothing broken for a while, and then one node alone be dead or stopped: long enough for others to let go
+// of what its clients wait for, and often shorter than these keep their places. The rest of the fault is for what
+// follows.
 func absent(f *Field, fault Fault) (string, func()) {
 	act, which, _ := strings.Cut(fault.Variant, " ")
 	share := dice(fault.Dice).Float64()
