@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"lockd/internal/logwriter"
@@ -33,10 +30,8 @@ func (f *logFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(f.handler(w, f.level))
 }
 
-// openLog puts a writer that never waits before the log of a process that serves. A reader that goes away no longer
-// ends the process by SIGPIPE; it must be closed at the end.
+// openLog puts a writer that never waits before the log of a process that serves. It must be closed at the end.
 func (f *logFlags) openLog(w io.Writer) *logwriter.Writer {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	f.writer = logwriter.New(w, f.dropNotice)
 	return f.writer
 }

@@ -46,6 +46,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if serves, ok := command.(interface {
 		openLog(io.Writer) *logwriter.Writer
 	}); ok {
+		broken := make(chan os.Signal, 1)
+		signal.Notify(broken, syscall.SIGPIPE) // a reader of the log that goes away ends no node
+		defer signal.Stop(broken)
 		w := serves.openLog(stderr)
 		defer w.Close(logEndMax)
 		stderr = w
