@@ -76,7 +76,7 @@ type Config struct {
 	Discover     *Discovery         // without data the node finds its cluster by itself (Node.Discover); nil: it does not
 	JoinTLS      func() *tls.Config // by which it speaks to members at tls://host:port; nil: it has no certificates
 	LogStore     string             // where the log is kept: "wal" (default) or "boltdb"
-	KeepRoom     bool               // a part of the disk is kept for the log, and what is left is watched
+	KeepRoom     bool               // a part of the disk is kept for the log, what is left is watched, and its files are large
 	Version      string             // of lockd, for INFO and LOCKD MEMBERS
 
 	Heartbeat  time.Duration // silence of the leader after which an election may begin; default 500 ms
@@ -154,6 +154,18 @@ func (c *Config) complete() error {
 		}
 	}
 	return c.checkPeers()
+}
+
+// passingSegmentBytes is the size of a file of the log where no room is kept: such nodes are there for a while, and many at
+// a time. A file takes its room at once.
+const passingSegmentBytes = 4 << 20
+
+// segmentBytes is the size of a file of the log; 0: the usual one.
+func (c *Config) segmentBytes() int {
+	if c.KeepRoom {
+		return 0
+	}
+	return passingSegmentBytes
 }
 
 // checkPeers refuses peers on other machines where there is no secret.

@@ -197,7 +197,7 @@ func (n *Node) openStores() (err error) {
 	}
 	n.stores, err = store.Open(n.dir, store.Options{
 		LogStore: n.cfg.LogStore, Fatal: n.fatal,
-		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log),
+		CacheSize: 4 * appendEntriesMax, Log: newRaftLog("store: ", n.log), SegmentBytes: n.cfg.segmentBytes(),
 	})
 	return err
 }
