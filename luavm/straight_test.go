@@ -131,6 +131,8 @@ func TestStraightCorners(t *testing.T) {
 		`if KEYS and redis.call then return 1 end`, `return not KEYS`, `do return 1 end`, `local KEYS = 1 return KEYS`, `return KEYS()`,
 		`return redis.call('get', 'x' .. redis.call('get'))`, `return redis.call('get') .. redis.call('get')`, `return redis.call("get") == nil`,
 		`local a = 1 if redis.call('get') then a = 2 end return a`, `local r = redis return r.call('get')`, `return (redis or KEYS).call('get')`,
+		`return ARGV[6] == redis.call('get')`, `return redis.call('get') ~= ARGV[6]`, `local a = ARGV[6] .. ARGV[6] return a == ARGV[6] .. ARGV[6]`,
+		`return ARGV[6] .. ARGV[1] == ARGV[6] .. ARGV[2]`, `return ARGV[6] == ARGV[6] and KEYS[1] == KEYS[1]`,
 		`local x = tonumber(ARGV[3]) * -1 return 1 / x .. ''`, `return tonumber(ARGV[3]) * -1 .. ''`, `return ARGV[3] / -1 .. ''`,
 		`local x = tonumber(ARGV[3]) / -1 return redis.call('echo', x)`,
 		`local x = ARGV[3] * -1 return x + x .. ' ' .. x - 0 .. ' ' .. x + 0 .. ' ' .. 0 - x .. ' ' .. 1e-300 * -1e-300`,
