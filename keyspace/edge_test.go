@@ -17,7 +17,7 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 	for _, others := range []int{0, sweepMax + 1} {
 		t.Run(fmt.Sprint(others, " other leases"), func(t *testing.T) {
 			m := New(luavm.New())
-			session := m.openSession()
+			session := m.openSession(&resp.BlockStep{})
 			for i := range others {
 				m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
 			}
