@@ -450,7 +450,7 @@ var errGone = errors.New("its process has ended")
 // surveyMax bounds the wait for members' answers.
 const surveyMax = 500 * time.Millisecond
 
-// survey asks all members for their status.
+// survey asks all members for their status. A node that stops waits for none of them.
 func (m *members) survey(ctx context.Context) []surveyed {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
@@ -472,7 +472,12 @@ func (m *members) survey(ctx context.Context) []surveyed {
 		}()
 	}
 	for range servers {
-		<-answers
+		select {
+		case <-answers:
+		case <-m.stop:
+			cancel()
+			<-answers
+		}
 	}
 	return members
 }
