@@ -442,15 +442,15 @@ func TestStopBesideASilentMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, fronts := withFronts(t, 3, func(cfg *Config) { cfg.Heartbeat = 3 * time.Second })
 		defer closeAll(c, fronts)
-		silent := c.nodes["n3"]
-		asks := fronts["n1"].dial()
+		leader := c.leader()
+		silent, node := c.others(leader)[0], c.others(leader)[1]
+		asks := fronts[node.id].dial()
 		asks.want("PUBLISH lock x", ":0")
 		c.cut(silent)
 		asks.want("PUBLISH lock x", ":0")
 		time.Sleep(time.Second) // it is asked whether it answers again
-		fronts["n1"].stop()
+		fronts[node.id].stop()
 		began := time.Now()
-		node := c.nodes["n1"]
 		node.stopOnce.Do(func() {
 			close(node.stop)
 			node.goroutines.Wait()
