@@ -249,6 +249,7 @@ func (c *testCluster) close() {
 			c.kill(id)
 		}
 	}
+	c.net.Drain()
 }
 
 // leader waits until exactly one of the given nodes leads (all, if none is given)

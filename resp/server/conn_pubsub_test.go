@@ -22,6 +22,9 @@ func TestPubSubOrder(t *testing.T) {
 				return
 			default:
 				srv.Hub().Publish([]resp.Message{{Channel: "n", Payload: strconv.Itoa(i)}})
+				if i%1000 == 0 {
+					srv.Hub().queue.wait() // subscribers that many messages wait for are dropped
+				}
 			}
 		}
 	}()

@@ -223,6 +223,21 @@ func (n *Network) carry(l link, size int) {
 	time.Sleep(time.Until(at))
 }
 
+// Drain waits until no slow link carries anything any more: whoever writes would outlive the test.
+func (n *Network) Drain() {
+	n.mu.Lock()
+	var last time.Time
+	for _, until := range n.busy {
+		if until.After(last) {
+			last = until
+		}
+	}
+	n.mu.Unlock()
+	if left := time.Until(last); left > 0 {
+		time.Sleep(left + time.Millisecond)
+	}
+}
+
 // Conns counts the ends of open connections.
 func (n *Network) Conns() int {
 	n.mu.Lock()
