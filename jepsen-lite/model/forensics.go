@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockd/jepsen-lite/history"
 )
@@ -39,8 +40,8 @@ func Forensics(h *history.History) *Verdict {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		p := of[key]
 		p.join(v, known)
-		for _, e := range p.events {
-			if kind, why := p.contradiction(e); kind != "" {
+		for i, e := range p.events {
+			if kind, why := p.contradiction(i); kind != "" {
 				v.Add(kind, inBrief(e.told), "%s: %s", e.text, why)
 			}
 		}
@@ -293,20 +294,22 @@ func (p *lockPast) joinOne(a *pastAnswer, m *memory) {
 	}
 }
 
-// contradiction is what the clients know otherwise of an event.
-func (p *lockPast) contradiction(e *pastEvent) (kind, why string) {
+// contradiction is what the clients know otherwise of the event at a place.
+func (p *lockPast) contradiction(at int) (kind, why string) {
+	e := p.events[at]
 	o := p.named[e.name]
+	inVain := p.inVain(at)
 	switch {
 	case e.kind == "expired" && e.name == "" && e.by == "":
 		return p.leaseWrong(e)
-	case e.kind == "released" && e.by == "UNLOCK" && p.unheard(e.token) &&
+	case e.kind == "released" && e.by == "UNLOCK" && p.unheard(e) &&
 		(e.name == "" || o != nil && asksFor(o) && o.In[0] == e.token):
-		return p.leaseWrong(e) // its node has taken it back, as its client was gone
+		return p.leaseWrong(e) // it was taken back, as its client was not told
 	case o == nil || !o.Maybe() && e.kind != "gone": // who stood in line, and was told that nothing was done, is gone
 		return toldOfNobody, "no request of that name asked for it"
-	case o.OK() && !p.causes(o, e.kind):
+	case o.OK() && !inVain && !p.causes(o, e.kind):
 		return toldOfNobody, "that was " + o.String()
-	case !p.mayCause(o, e):
+	case !inVain && !p.mayCause(o, e):
 		return toldOtherwise, "that was " + o.String()
 	case e.kind == "granted" && strconv.FormatInt(e.lease, 10) != o.In[1]:
 		return toldOtherwise, "the lease was that of " + o.String()
@@ -318,9 +321,40 @@ func (p *lockPast) contradiction(e *pastEvent) (kind, why string) {
 	return "", ""
 }
 
-// unheard reports whether a client of a token may be gone without an answer.
-func (p *lockPast) unheard(token string) bool {
-	return slices.ContainsFunc(p.of[token], func(o *history.Op) bool { return asksFor(o) && !o.OK() })
+// unheard reports whether no client of a token needs to have been told of a grant: one has no answer, or stood in line
+// and was answered otherwise, as the grant was taken back before.
+func (p *lockPast) unheard(e *pastEvent) bool {
+	return slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool {
+		return asksFor(o) && (!o.OK() || stoodInLine(o) && !p.toldOf(o, e))
+	}) && !slices.ContainsFunc(p.of[e.token], func(o *history.Op) bool { return p.toldOf(o, e) })
+}
+
+// toldOf reports whether a request was answered with the fence of an event.
+func (p *lockPast) toldOf(o *history.Op, e *pastEvent) bool {
+	fence, ok := fenceOf(o)
+	return ok && fence == e.fence
+}
+
+// stoodInLine reports whether a request may have waited.
+func stoodInLine(o *history.Op) bool { return o.Name == "enter" && waits(o) > 0 }
+
+// inVain reports whether the event at a place is a grant that its client was not told of: it was lost before the
+// answer, and the request stood in line again. What ended it is told of next, and was asked for before that answer, or
+// by nobody.
+func (p *lockPast) inVain(at int) bool {
+	e := p.events[at]
+	o := p.named[e.name]
+	switch {
+	case e.kind != "granted" || e.by != "LOCK" || o == nil || !o.OK() || !stoodInLine(o):
+		return false
+	case o.In[0] != e.token || !p.unheard(e) || at+1 == len(p.events):
+		return false
+	case p.events[at+1].hole:
+		return true // what ended it was forgotten
+	}
+	end := p.events[at+1]
+	by := p.named[end.name]
+	return end.ends() && end.grant() == e.grant() && (by == nil || by.Start < o.End)
 }
 
 // causes reports whether a request that was answered did anything of a kind.
@@ -369,15 +403,22 @@ func workerOf(o *history.Op) string {
 	return worker
 }
 
+// againTime is the shortest time in which a request that stands in line asks for its lock again: where the leader does
+// not agree that its client is told, for it has lost touch with its node, or for the lease is too old. The first time
+// may come at once.
+const againTime = int64(100 * time.Millisecond)
+
 // leaseWrong judges what is told of the lease of a lock that was lost: that a request gave it, how often it was begun
 // anew, and that it ended no earlier.
 func (p *lockPast) leaseWrong(e *pastEvent) (kind, why string) {
 	gave, least, most := false, int64(0), int64(-1)
 	for _, o := range p.of[e.token] {
-		if o.Name == "release" || !o.Maybe() || o.OK() && !isGrant(o) {
+		if o.Name == "release" || !o.Maybe() || o.OK() && !isGrant(o) && !stoodInLine(o) {
 			continue
 		}
-		most++
+		if most++; stoodInLine(o) {
+			most += 1 + (o.End-o.Start)/againTime
+		}
 		gave = gave || o.In[1] == strconv.FormatInt(e.lease, 10)
 		if fence, ok := fenceOf(o); ok && o.Name == "renew" && fence == e.fence {
 			least++
