@@ -42,6 +42,7 @@ type leadership struct {
 	from   uint64        // the entries after this one are of its term
 	clock  Clock
 	wall   *wallClock // of the cluster
+	alone  bool       // this node was the only voter when the term began
 }
 
 // office is this node's leadership; nil while it does not lead, or not yet.

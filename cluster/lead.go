@@ -89,6 +89,7 @@ func (e *elections) startClock(term uint64) bool {
 	base := e.state.goOn(e.raft.LastContact())
 	lead := &leadership{
 		term: term, base: base, origin: e.clock.Monotonic(), clock: e.clock, from: e.state.appliedNow.Load(),
+		alone: e.raft.alone(),
 	}
 	lead.wall = startWall(e.clock, max(e.state.wall(), e.clocks.show(0)), e.clocks.now)
 	if e.broken.Load() || e.raft.State() != raft.Leader || e.raft.CurrentTerm() != term {

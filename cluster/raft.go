@@ -80,8 +80,9 @@ func (g *group) startedServers() []raft.Server {
 
 // voters lists the members that have a vote, as of the latest configuration.
 func (g *group) voters() []raft.Server {
-	var voters []raft.Server
-	for _, s := range g.servers() {
+	servers := g.servers()
+	voters := make([]raft.Server, 0, len(servers))
+	for _, s := range servers {
 		if s.Suffrage == raft.Voter {
 			voters = append(voters, s)
 		}

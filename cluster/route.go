@@ -71,7 +71,9 @@ func (r *router) forward(ctx context.Context, addr string, req resp.Request, a *
 // local runs a data request on this node, which leads.
 func (r *router) local(ctx context.Context, req resp.Request, write bool, a *attempt) answer {
 	if !write {
-		if lead := r.lead.Load(); lead != nil && r.raft.alone() {
+		// One that became the only voter in its term asks nobody either, by way of the queue: to look at Raft's
+		// configuration for each read costs more than to look at the term.
+		if lead := r.lead.Load(); lead != nil && lead.alone && r.raft.alone() {
 			return r.readAlone(lead, req)
 		}
 	}

@@ -102,7 +102,7 @@ func (c *clocks) own() sighting {
 // majority. The true median is within the sighting, as each clock is within its own.
 func (c *clocks) median() (m sighting, known bool) {
 	voters, own := c.raft.voters(), c.own()
-	var lows, highs []int64
+	lows, highs := make([]int64, 0, len(voters)), make([]int64, 0, len(voters))
 	c.mu.Lock()
 	for _, v := range voters {
 		s, ok := c.of[v.ID]
