@@ -244,7 +244,8 @@ func (d *deaths) addrOf(id string) string {
 	return ""
 }
 
-// inquire finds out what has become of a process, and does what follows.
+// inquire finds out what has become of a process, and does what follows. Where it is not sure, it looks again: a process
+// that ends may close its connections before its port, and reset who dials meanwhile.
 func (d *deaths) inquire(l *life, q *inquiry) {
 	defer d.end(l, q)
 	if !q.asked && d.connected(q) {
@@ -254,7 +255,10 @@ func (d *deaths) inquire(l *life, q *inquiry) {
 		sees := d.look(l, q)
 		d.found(l, q, sees)
 		d.log.Debug("looked whether the process of a member has ended", "member", q.id, "sees", sees, "asked", q.asked)
-		if sees != peer.Ended || d.settled(l, q) || d.overtaken(l, q) || !d.sleep(lookPause) {
+		switch {
+		case sees == peer.Alive, sees == peer.Unsure && q.asked, sees == peer.Ended && d.settled(l, q):
+			return
+		case d.overtaken(l, q), !d.sleep(lookPause):
 			return
 		}
 	}

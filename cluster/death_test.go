@@ -86,6 +86,29 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	}
 }
 
+// A process closes its connections before its port, and resets who dials meanwhile: that is looked at again.
+func TestKilledLeaderWhosePortClosesLast(t *testing.T) {
+	const late = 10 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		c, lead, others := startDeaths(t, 3)
+		defer c.close()
+		term, began := lead.raft.CurrentTerm(), time.Now()
+		c.net.SetResetting(true, lead.addr)
+		c.kill(lead.id)
+		go func() {
+			time.Sleep(late)
+			c.net.SetResetting(false, lead.addr)
+		}()
+		c.expect(others[0], "INCR a", ":1")
+		if took := time.Since(began); took < late || took > atOnce+lookPause {
+			t.Errorf("writes went on after %s", took)
+		}
+		if now := c.leader().raft.CurrentTerm(); now != term+1 {
+			t.Errorf("it took %d elections", now-term)
+		}
+	})
+}
+
 // A leader whose process ends while others are cut off is replaced by those that are not, if they are a majority; they
 // wait for the others' answers, and not long.
 func TestKilledLeaderAndMembersCutOff(t *testing.T) {

@@ -27,6 +27,7 @@ type Network struct {
 	paused    map[string]bool
 	refusing  map[link]bool // dials are refused
 	full      map[string]bool
+	resetting map[string]bool   // whoever dials is connected, and reset
 	diverted  map[string]string // dials to an address lead to another
 	changed   chan struct{}     // closed and replaced when a link is cut or healed, an end stalls or goes on
 
@@ -46,6 +47,7 @@ func NewNetwork() *Network {
 		paused:    map[string]bool{},
 		refusing:  map[link]bool{},
 		full:      map[string]bool{},
+		resetting: map[string]bool{},
 		diverted:  map[string]string{},
 		changed:   make(chan struct{}),
 		busy:      map[link]time.Time{},
@@ -83,6 +85,7 @@ func (n *Network) Heal() {
 	clear(n.paused)
 	clear(n.refusing)
 	clear(n.full)
+	clear(n.resetting)
 	clear(n.diverted)
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -105,6 +108,14 @@ func (n *Network) SetFull(full bool, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.full[addr] = full
+}
+
+// SetResetting has dials to a node be connected and reset, as by a process that ends: some of its connections are
+// closed before its port. Open connections stay.
+func (n *Network) SetResetting(resetting bool, addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resetting[addr] = resetting
 }
 
 // SetPaused stops a node's part of the network, as SIGSTOP does: what it is sent is kept, it sends nothing, and who
@@ -291,7 +302,13 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	if v.n.refusing[link{v.addr, addr}] {
 		ln = nil
 	}
+	resetting := v.n.resetting[addr]
 	v.n.mu.Unlock()
+	if resetting {
+		mine, theirs := v.n.pipe(v.addr, addr)
+		theirs.reset()
+		return mine, nil
+	}
 	if ln == nil {
 		return nil, refused(addr)
 	}
