@@ -339,22 +339,26 @@ func (p *lockPast) toldOf(o *history.Op, e *pastEvent) bool {
 func stoodInLine(o *history.Op) bool { return o.Name == "enter" && waits(o) > 0 }
 
 // inVain reports whether the event at a place is a grant that its client was not told of: it was lost before the
-// answer, and the request stood in line again. What ended it is told of next, and was asked for before that answer, or
-// by nobody.
+// answer, and the request stood in line again. What ended it is told of before the next grant, and was asked for before
+// that answer, or by nobody.
 func (p *lockPast) inVain(at int) bool {
 	e := p.events[at]
 	o := p.named[e.name]
-	switch {
-	case e.kind != "granted" || e.by != "LOCK" || o == nil || !o.OK() || !stoodInLine(o):
+	if e.kind != "granted" || e.by != "LOCK" || o == nil || !o.OK() || !stoodInLine(o) ||
+		o.In[0] != e.token || !p.unheard(e) {
 		return false
-	case o.In[0] != e.token || !p.unheard(e) || at+1 == len(p.events):
-		return false
-	case p.events[at+1].hole:
-		return true // what ended it was forgotten
 	}
-	end := p.events[at+1]
-	by := p.named[end.name]
-	return end.ends() && end.grant() == e.grant() && (by == nil || by.Start < o.End)
+	for _, next := range p.events[at+1:] { // others may come to wait meanwhile, and give up
+		switch by := p.named[next.name]; {
+		case next.hole:
+			return true // what ended it was forgotten
+		case next.kind == "granted":
+			return false
+		case next.ends():
+			return next.grant() == e.grant() && (by == nil || by.Start < o.End)
+		}
+	}
+	return false
 }
 
 // causes reports whether a request that was answered did anything of a kind.

@@ -111,6 +111,8 @@ func TestForensicsOfNothing(t *testing.T) {
 		{"1-2 1 enter l a,500,0,w1.1 = 7", g1 + ",moved|a|7|RENAME|w1.1||1100|100|500|0", []string{"told as something else@3"}},
 		// Granted, and lost before the leader agreed that its client is told.
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",released|a|7|UNLOCK|||1100|100|500|0", nil},
+		{"1-2 1 enter l a,500,900,w1.1 = nil\n 1-9 2 enter l b,500,900,w2.1 failed",
+			g1 + ",gone|b|0||w2.1||1050|0|0|0,released|a|7|UNLOCK|||1100|100|500|0", nil},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",expired|a|7||||1500|500|500|0", nil},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1, []string{"nobody did that@3"}},
 		{"1-2 1 enter l a,500,900,w1.1 = nil", g1 + ",released|a|7|UNLOCK|||1100|100|501|0",
