@@ -21,16 +21,17 @@ import (
 // and what holds of a line holds of this one.
 func Crowd(h *history.History) *Verdict {
 	v := &Verdict{}
-	own := ownHistories(h)
+	all := untold(h)
+	own := ownHistories(all)
 	tokenLock.judge(v, own)
 	growing(v, firstGrants(h))
 	t := tokenLock.clock(&Verdict{}, own)
 	clock := newLogClock(h, func(o *history.Op) bool { return slices.Contains(lineLock.writes, o.Name) })
-	of := linesOf(h)
+	of, ofAll := linesOf(h), linesOf(all)
 	waited, most := 0, 0
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		l := of[key]
-		c := newCrowd(h, l, t, clock)
+		c := newCrowd(h, ofAll[key], t, clock)
 		most = max(most, c.exclusion(v))
 		c.looks(v)
 		c.refusals(v)

@@ -1,6 +1,9 @@
 package model
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A lock with a line is a lock; a token may come again; who stands in line is served in turn, and who
 // is gone is not.
@@ -19,9 +22,15 @@ func TestLine(t *testing.T) {
 		"3000-4500 2 enter l b,9000,9000 = 9\n 3001-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1", // who came first is not known
 		"2-4500 2 enter l b,9000,9000 = 9\n 3000-3500 3 enter l c,9000,9000 = 8\n 3400-3401 1 release l a = 1\n 4000-4001 3 release l c = 1\n 1000-1500 fault kill",
 	}
+	// Granted and taken back before its client is told, and then in line again.
+	const back = "2-900 2 enter l b,9000,9000 = 9\n 10-11 1 release l a = 1\n 12-13 3 holder l = b\n " +
+		"20-30 4 enter l c,9000,9000 = 8\n 40-41 4 release l c = 1\n 50-51 3 holder l = nil\n "
+	good = append(good, back+"5-6 fault partition", strings.Replace(back, "= 9", "= nil", 1)+"5-6 fault partition")
 	for _, s := range good {
 		expect(t, Line, taken+s)
 	}
+	expect(t, Line, taken+back, "two holders@2")
+	expect(t, Line, taken+back+"901-902 3 holder l = c\n 5-6 fault partition", "lock held by the wrong one@8")
 	expect(t, Line, taken+"2-3 2 enter l b,100,0 = 9", "two holders@2")
 	expect(t, Line, taken+"2-3 2 acquire l b,100 = OK", "two holders@2")
 	expect(t, Line, taken+"2-3 1 release l a = 1\n 4-5 2 try l b,100,0 = nil", "refused although free@3")

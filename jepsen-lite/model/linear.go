@@ -101,7 +101,7 @@ func (m machine) advance(at position, o *history.Op, horizon int64, late bool) p
 	switch {
 	case o.OK():
 		return position{m.stepAll(at.states, o, horizon), at.left - 1}
-	case !late:
+	case !late || o.End != history.Forever:
 		return position{m.stepAll(at.states, o, horizon), at.left}
 	case at.left == 0:
 		return at
@@ -181,7 +181,7 @@ func operations(ops []*history.Op) []porcupine.Operation {
 func (m machine) blame(v *Verdict, ops []*history.Op) {
 	done := make([]*history.Op, 0, len(ops))
 	for _, o := range ops {
-		if o.End != history.Forever {
+		if o.OK() {
 			done = append(done, o)
 		}
 	}
