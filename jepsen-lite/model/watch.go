@@ -157,11 +157,16 @@ func (w *watch) judge(v *Verdict) (s stakes) {
 // served judges that the second one has what was given away, in time, after the first one was gone.
 func (w *watch) served(v *Verdict, kind string, gone int64) (judged int) {
 	due := w.due(gone)
-	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, due) ||
-		w.second.Start+waits(w.second) < due || !lives(w.h, w.second.Node, w.given.Start, due) {
+	has := w.got(w.second) && w.second.End <= due
+	until := due
+	if has { // what becomes of anybody after that is no matter: the history may have ended
+		until = max(w.given.End, w.second.End)
+	}
+	if w.second.Outcome == history.Info && w.second.Told < due || !only(w.h, w.first.Start, until) ||
+		w.second.Start+waits(w.second) < due || !lives(w.h, w.second.Node, w.given.Start, until) {
 		return 0
 	}
-	if !w.got(w.second) || w.second.End > due {
+	if !has {
 		v.Add(kind, w.second, "%s gave it away, and who waits before it is gone: %s", w.given, w.first)
 	}
 	return 1

@@ -31,6 +31,16 @@ func TestVigils(t *testing.T) {
 		"place lost@5")
 }
 
+// A promise that was kept was at stake, also if the history ends soon after that.
+func TestStakeAtTheEnd(t *testing.T) {
+	const watch = "0-1 1@n1 try vigil h,30000,0 = 1\n 10-?4990 2@n2 enter vigil a,8000,16000 gone\n " +
+		"600-5010 3@n3 enter vigil b,8000,16000 = 3\n 5000-5001 1@n1 release vigil h = 1\n 5011-5012 1@n1 set x = OK"
+	v := onThree(Line)(story(t, watch))
+	if note := strings.Join(v.Notes, "; "); !v.OK() || !strings.Contains(note, "1 times the first waiter hung up") {
+		t.Errorf("%v, undecided %q, notes %s", v.Problems, v.Undecided, note)
+	}
+}
+
 // An answer to one who waited is not older than a second and a half.
 func TestGrantedTooLate(t *testing.T) {
 	const waits = "0-1 1@n1 try l h,30000,0 = 1\n 10-9000 2@n2 enter l a,3000,16000 = 2\n 3000-9000 away n2\n 3000-9000 fault pause\n " +
