@@ -31,6 +31,7 @@ func outcome(problems ...string) []report.Result {
 			{Name: "set", Node: "n1", Outcome: history.OK, Start: second, End: 3 * second},
 			{Name: "set", Node: "n1", Outcome: history.Info, Start: 2 * second},
 		},
+		Worked:  4 * second,
 		Faults:  []history.Window{{Kind: "kill", End: 4 * second}},
 		Quorums: []history.Quorum{{End: second}},
 		Marked:  true,

@@ -533,6 +533,7 @@ func (s *session) play(
 		if len(plan) > 0 {
 			wait(ctx, calm)
 		}
+		env.History.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Rest})
 		rest()
 	}()
 	go s.say(working, w.Name, time.Now().Add(length), env.History, field)

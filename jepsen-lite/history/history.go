@@ -31,6 +31,10 @@ const (
 	Up   = "up"
 )
 
+// Rest is the operation of Nemesis, of type Info, that ends the time in which clients work: a while after the last
+// fault. What comes after it is what they have begun, and looks at what there is.
+const Rest = "rest"
+
 // Event is one line of a history.
 type Event struct {
 	Time    int64    `json:"time"` // monotonic, ns since the run began
@@ -190,6 +194,7 @@ type History struct {
 	Faults []Window // in the order of their starts
 	Halts  []Halt   // in the order of their starts; none overlap
 	End    int64    // time of the last event
+	Worked int64    // time until which clients worked; End, if the recording does not tell
 
 	Quorums []Quorum // in the order of their starts; none overlap
 	Marked  bool     // the recording has the marks that Quorums is made of
@@ -270,6 +275,9 @@ func (p *pairing) add(e Event, line int) error {
 		return nil
 	case p.quorums.add(e):
 		return nil
+	case e.Process == Nemesis && e.Type == Info && e.Op == Rest:
+		p.h.Worked = e.Time
+		return nil
 	case e.Process == Nemesis:
 		p.fault(e)
 		return nil
@@ -342,6 +350,9 @@ func (p *pairing) halt(now int64) {
 func (p *pairing) finish() {
 	if p.halted {
 		p.h.Halts[len(p.h.Halts)-1].End = p.h.End
+	}
+	if p.h.Worked == 0 {
+		p.h.Worked = p.h.End
 	}
 	p.h.Quorums, p.h.Marked = p.quorums.finish(p.h.End), len(p.quorums.serving) > 0
 	for i := range p.h.Faults {

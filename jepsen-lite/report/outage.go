@@ -21,7 +21,7 @@ type Outage struct {
 }
 
 // Outages finds the longest outage for each kind of fault. One that overlaps faults
-// of several kinds counts for each: nobody can tell whose it is.
+// of several kinds counts for each: nobody can tell whose it is. None lasts beyond the end of the clients' work.
 func Outages(results []Result) map[string]Outage {
 	longest := map[string]Outage{}
 	for _, r := range results {
@@ -33,8 +33,12 @@ func Outages(results []Result) map[string]Outage {
 			// The first write that ends in the fault ends an outage, and so does each one
 			// after it, up to the first that ends after the fault.
 			for i := sort.Search(len(ends), func(i int) bool { return ends[i] > w.Start }); i < len(ends); i++ {
-				if i > 0 && time.Duration(ends[i]-ends[i-1]) > longest[w.Kind].Length {
-					longest[w.Kind] = Outage{time.Duration(ends[i] - ends[i-1]), r.Workload, w.What}
+				if i == 0 {
+					continue
+				}
+				length := time.Duration(min(ends[i], r.History.Worked) - ends[i-1])
+				if length > longest[w.Kind].Length {
+					longest[w.Kind] = Outage{length, r.Workload, w.What}
 				}
 				if ends[i] > w.End {
 					break
@@ -58,7 +62,7 @@ func writes(h *history.History) []int64 {
 }
 
 // Silence is the longest time without a successful write: between two of them, or
-// from the last one to where a later one was tried.
+// from the last one to where a later one was tried. What comes after the clients' work counts for nothing.
 func Silence(h *history.History) time.Duration {
 	var tried int64
 	for _, o := range h.Ops {
@@ -66,9 +70,15 @@ func Silence(h *history.History) time.Duration {
 			tried = max(tried, o.Start)
 		}
 	}
-	longest, last := int64(0), int64(0)
-	for _, end := range append(writes(h), tried) {
-		longest, last = max(longest, end-last), end
+	return gap(append(writes(h), tried), 0, h.Worked)
+}
+
+// gap is the longest time between two of these, which are in order, or from a time to the first one, within the
+// clients' work, which ended at worked.
+func gap(ends []int64, from, worked int64) time.Duration {
+	longest := int64(0)
+	for _, end := range ends {
+		longest, from = max(longest, min(end, worked)-from), end
 	}
 	return time.Duration(longest)
 }

@@ -22,7 +22,8 @@ func TestOutages(t *testing.T) {
 	read, failed, unknown, local := write(22), write(23), write(24), write(25)
 	read.Name, failed.Outcome, unknown.Outcome, local.Node = "get", history.Fail, history.Info, ""
 	h := &history.History{
-		Ops: []history.Op{write(1), write(2), write(10), write(11), write(20), read, failed, unknown, local, write(27), write(40)},
+		Worked: 50 * second,
+		Ops:    []history.Op{write(1), write(2), write(10), write(11), write(20), read, failed, unknown, local, write(27), write(40)},
 		Faults: []history.Window{
 			{Kind: "kill", What: "first", Start: 3 * second, End: 4 * second},           // within 2..10
 			{Kind: "kill", What: "later", Start: 10 * second, End: 12 * second},         // 11..20 is longer
@@ -40,6 +41,11 @@ func TestOutages(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("outages %v, want %v", got, want)
 	}
+	h.Worked = 25 * second // nobody asked for more
+	want["pause"] = Outage{5 * time.Second, "w", "short"}
+	if got := Outages([]Result{{Workload: "w", History: h}}); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("outages %v, want %v", got, want)
+	}
 }
 
 // The longest of all workloads is told, with how often the fault took place and what
@@ -48,6 +54,7 @@ func TestOutageTable(t *testing.T) {
 	results := []Result{}
 	for i, gap := range []int64{3, 5} {
 		results = append(results, Result{Workload: fmt.Sprint("w", i), History: &history.History{
+			Worked: 9 * second,
 			Ops:    []history.Op{write(1), write(1 + gap), {Name: "set", Outcome: history.Info}},
 			Faults: []history.Window{{Kind: "kill", What: fmt.Sprint("kill ", i), Start: second + 1, End: second + 2}},
 		}})
@@ -76,8 +83,38 @@ func TestSilence(t *testing.T) {
 		{[]history.Op{write(1), read, write(12)}, 11 * time.Second},
 		{[]history.Op{write(1), write(7), failed}, 23*time.Second - 1},
 	} {
-		if got := Silence(&history.History{Ops: c.ops}); got != c.want {
+		if got := Silence(&history.History{Ops: c.ops, Worked: 50 * second}); got != c.want {
 			t.Errorf("%v: %s, want %s", c.ops, got, c.want)
+		}
+	}
+}
+
+// When the clients have come to their ends nobody is kept waiting: neither silence lasts longer than their work.
+func TestSilenceEndsWithTheWork(t *testing.T) {
+	recorded := func(marks string) *history.History {
+		text := `{"time":1000000000,"process":1,"type":"invoke","op":"set","node":"n1"}
+{"time":2000000000,"process":1,"type":"ok","op":"set","node":"n1"}
+` + marks + `{"time":4000000000,"process":1,"type":"invoke","op":"set","node":"n1"}
+{"time":14000000000,"process":1,"type":"ok","op":"set","node":"n1"}
+{"time":24000000000,"process":1,"type":"invoke","op":"set","node":"n1"}
+{"time":25000000000,"process":1,"type":"ok","op":"set","node":"n1"}
+`
+		h, err := history.Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for _, c := range []struct {
+		marks       string
+		writes, all time.Duration
+	}{
+		{"", 12 * time.Second, 12 * time.Second}, // an old recording, which does not tell
+		{`{"time":3500000000,"process":-1,"type":"info","op":"rest"}` + "\n", 2 * time.Second, 1500 * time.Millisecond},
+	} {
+		h := recorded(c.marks)
+		if writes, all := Silence(h), Count(h).Gap; writes != c.writes || all != c.all {
+			t.Errorf("with %q no write for %s, nothing for %s, want %s and %s", c.marks, writes, all, c.writes, c.all)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func Passed(results []Result) bool {
 type Figures struct {
 	OK, Fail, Info, Faults int
 	Kinds                  map[string]int
-	Gap                    time.Duration // longest time without a successful operation
+	Gap                    time.Duration // longest time without a successful operation, as long as clients worked
 }
 
 // Count counts a history.
@@ -56,9 +56,8 @@ func Count(h *history.History) Figures {
 			f.Info++
 		}
 	}
-	slices.Sort(ends)
-	for i := 1; i < len(ends); i++ {
-		f.Gap = max(f.Gap, time.Duration(ends[i]-ends[i-1]))
+	if slices.Sort(ends); len(ends) > 0 {
+		f.Gap = gap(ends[1:], ends[0], h.Worked)
 	}
 	for _, w := range h.Faults {
 		f.Kinds[w.Kind]++
