@@ -521,6 +521,7 @@ func (s *session) play(
 	field := &nemesis.Field{
 		Target: watched, History: env.History, Quiet: env.Quiet, Race: s.cmd.Race, NextLevel: s.nextLevel,
 	}
+	env.Until = time.Now().Add(length + calm)
 	timed, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	working, rest := context.WithCancel(ctx)

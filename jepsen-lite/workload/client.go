@@ -22,8 +22,10 @@ type Env struct {
 	Workers int
 	Pause   time.Duration // mean time between two operations of a worker
 	Seed    uint64
+	Until   time.Time // when the work ends as a rule, though a fault that cannot be ended may make it later; zero: never
 
-	quiet     atomic.Int64 // how many want silence
+	worked    <-chan struct{} // closed when the work has ended; nil: it never does
+	quiet     atomic.Int64    // how many want silence
 	processes atomic.Int64
 	counter   atomic.Int64
 	ending    atomic.Bool // nobody works any more, and listeners wait for the last
@@ -39,6 +41,16 @@ func (e *Env) Quiet(on bool) {
 	} else {
 		e.quiet.Add(-1)
 	}
+}
+
+// withinWork is for how long a client waits that would wait for so long: no longer than the clients beside the workers
+// have after the end of the work.
+func (e *Env) withinWork(most time.Duration) time.Duration {
+	if e.Until.IsZero() {
+		return most
+	}
+	left := max(time.Until(e.Until), 0) + besideEnd
+	return min(most, left.Round(time.Millisecond))
 }
 
 // Times of a client.
@@ -125,6 +137,17 @@ func (c *Client) connect() bool {
 		}
 	}
 	return true
+}
+
+// sure makes sure of a connection that answers: one on which nothing was asked for a while may have broken.
+func (c *Client) sure() {
+	if c.conn != nil {
+		if _, err := c.conn.Do(connectMax, "PING"); err != nil {
+			c.Close()
+			c.attempt++
+		}
+	}
+	c.connect()
 }
 
 // Call is one operation: how the history names it, and what is sent.

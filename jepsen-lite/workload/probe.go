@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,11 +29,8 @@ var takings = []taking{
 	{"left-two", "zset", []string{"BZMPOP", "SECONDS", "1", "KEY", "MIN", "COUNT", "2"}},
 }
 
-// probeWait is for how many seconds the clients of a probe wait, in words and in numbers.
-const (
-	probeSeconds = "14"
-	probeWait    = 14 * time.Second
-)
+// probeWait is for how long the clients of a probe wait, while the work lasts so long.
+const probeWait = 14 * time.Second
 
 // probes are the keys of a run that are looked at once more at its end.
 type probes struct {
@@ -81,6 +79,7 @@ func (p probe) offer(c *Client, n int64) {
 // take waits for elements; after a pause that is not 0 the client hangs up.
 func (p probe) take(c *Client, hangUp time.Duration) {
 	var cmd []string
+	wait := c.env.withinWork(probeWait)
 	for _, word := range p.seize {
 		switch word {
 		case "KEY":
@@ -88,12 +87,12 @@ func (p probe) take(c *Client, hangUp time.Duration) {
 		case "MOVED":
 			word = p.moved()
 		case "SECONDS":
-			word = probeSeconds
+			word = strconv.FormatFloat(wait.Seconds(), 'f', 3, 64)
 		}
 		cmd = append(cmd, word)
 	}
-	c.Do(Call{Op: "seize", Key: p.key, In: []string{p.name, itoa(probeWait.Milliseconds())}, Cmds: [][]string{cmd},
-		Waits: probeWait, HangUp: hangUp > 0, Pause: hangUp, Out: p.taken})
+	c.Do(Call{Op: "seize", Key: p.key, In: []string{p.name, itoa(wait.Milliseconds())}, Cmds: [][]string{cmd},
+		Waits: wait, HangUp: hangUp > 0, Pause: hangUp, Out: p.taken})
 }
 
 func (p probe) moved() string { return p.key + ":moved" }

@@ -8,12 +8,13 @@ import (
 	"lockd/jepsen-lite/model"
 )
 
-// Times of a vigil, in ms: of the leases and of the waits, and how long its clients wait at most for what may happen to
-// their nodes.
+// vigilWait is for how long clients of a vigil wait for a lock, while the work lasts so long.
+const vigilWait = 16 * time.Second
+
+// Times of a vigil, in ms: of the leases, and how long its clients wait at most for what may happen to their nodes.
 const (
 	vigilHold  = 30_000
 	vigilLease = 8_000
-	vigilWait  = 16_000
 	vigilMin   = 500
 	vigilMax   = 9_000
 	vigilLater = 1_500
@@ -54,20 +55,28 @@ func (w *watch) wait(place int, do func(c *Client)) {
 }
 
 // stand has both waiters wait, one behind the other. After that it keeps watch: until something has become of the first
-// one, as its node has died, or for a while; and then a little longer.
+// one, as its node has died, or for a while; and then a little longer. When the work ends, nothing will become of
+// anybody any more.
 func (w *watch) stand(do func(place int, c *Client)) {
 	for place := range w.waiters {
 		w.wait(place, func(c *Client) { do(place, c) })
 		w.c.Sleep(inLine)
 	}
-	timer := time.NewTimer(time.Duration(vigilMin+w.c.Rand.IntN(vigilMax-vigilMin)) * time.Millisecond)
+	w.until(w.ended[0], time.Duration(vigilMin+w.c.Rand.IntN(vigilMax-vigilMin))*time.Millisecond)
+	w.until(nil, time.Duration(w.c.Rand.IntN(vigilLater))*time.Millisecond)
+	w.c.sure()
+}
+
+// until waits until something has happened, for a while at most, or to the end of the work.
+func (w *watch) until(happened <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-w.ended[0]:
+	case <-happened:
+	case <-w.c.env.worked:
 	case <-w.c.ctx.Done():
 	}
-	w.c.Sleep(time.Duration(w.c.Rand.IntN(vigilLater)) * time.Millisecond)
 }
 
 // part has the first waiter hang up at about the moment at which the third one gives away what it has, while the second
@@ -78,6 +87,7 @@ func (w *watch) part(do func(place int, c *Client, pause time.Duration), give fu
 	w.wait(0, func(c *Client) { do(0, c, moment) })
 	w.c.Sleep(inLine)
 	w.wait(1, func(c *Client) { do(1, c, 0) })
+	w.c.sure()
 	w.c.Sleep(time.Until(began.Add(moment + w.c.aside())))
 	give()
 }
@@ -108,7 +118,7 @@ func (c *Client) vigil(modes [3]string) {
 	w := newWatch(c)
 	wait := func(place int, c *Client, hangUp time.Duration) {
 		h := &holder{c: c, key: key, token: "t" + itoa(c.env.Unique()), ms: vigilLease, mode: modes[1+place], several: true}
-		call := h.asking("enter", vigilWait)
+		call := h.asking("enter", c.env.withinWork(vigilWait).Milliseconds())
 		call.HangUp, call.Pause = hangUp > 0, hangUp
 		if holds(c.Do(call)) {
 			h.unlock()

@@ -173,6 +173,7 @@ func (p Plan) Run(ctx context.Context, env *Env) {
 	listening, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
 	defer context.AfterFunc(ctx, func() { env.ending.Store(true) })()
+	env.worked = ctx.Done()
 	var ears, all sync.WaitGroup
 	for id := range env.Workers {
 		own, step, group := ctx, p.Step, &all
@@ -196,8 +197,7 @@ func (p Plan) Run(ctx context.Context, env *Env) {
 			all.Go(func() {
 				c := NewClient(longer, env, env.Workers+i)
 				defer c.Close()
-				for ctx.Err() == nil {
-					c.Pace()
+				for c.Pace(); ctx.Err() == nil; c.Pace() {
 					p.Beside(c)
 				}
 			})
