@@ -26,11 +26,15 @@ const (
 	// half a second; this is how long it may take on a busy machine.
 	reignMax = int64(2 * time.Second)
 	// Whoever acknowledges a write has just been heard by a majority, of which nobody
-	// votes for another one before the heartbeat timeout has passed.
+	// votes for another one before the heartbeat timeout has passed, unless its process has ended.
 	electionMin = int64(300 * time.Millisecond)
+	// successionMax is how long after the end of its process a leader may be replaced because of that.
+	successionMax = int64(1500 * time.Millisecond)
+	// marksLate is how much later than the end of a process the mark of it may be.
+	marksLate = int64(100 * time.Millisecond)
 )
 
-// silentKinds are the faults that move leadership only by silence, as the second
+// silentKinds are the faults that move leadership only by silence or by the end of a process, as the second
 // bound needs it; under others it may be handed over at any moment. So it is where a
 // fault waits for a vote to be written, see silent.
 var silentKinds = []string{
@@ -88,10 +92,11 @@ func gapsOf(h *history.History, writes func(o *history.Op) bool) []span {
 	}
 	slices.SortFunc(acked, func(a, b *history.Op) int { return cmp.Compare(a.End, b.End) })
 	var gaps []span
+	left := leftAt(h)
 	from := int64(0)
 	add := func(to int64) {
 		switch last := len(gaps) - 1; {
-		case to-from < electionMin && !handedOver(h, from, to):
+		case to-from < electionMin && !handedOver(h, from, to) && !succeeded(left, from, to):
 		case last >= 0 && gaps[last].to >= from:
 			gaps[last].to = max(gaps[last].to, to)
 		default:
@@ -106,6 +111,22 @@ func gapsOf(h *history.History, writes func(o *history.Op) bool) []span {
 	}
 	add(max(h.End, from))
 	return gaps
+}
+
+// leftAt are the times, in order, at which a node was about to end, or to be paused, or was seen to have ended.
+func leftAt(h *history.History) (times []int64) {
+	for _, m := range h.Marks {
+		if m.Op == history.Leaves {
+			times = append(times, m.Time)
+		}
+	}
+	return times
+}
+
+// succeeded reports whether a leader may have been replaced because its process ended, at one of these times.
+func succeeded(left []int64, from, to int64) bool {
+	i, _ := slices.BinarySearch(left, from-successionMax)
+	return i < len(left) && left[i] < to+marksLate
 }
 
 // handedOver reports whether leadership may have moved without silence.
