@@ -91,6 +91,7 @@ func newLockd(c Config) (Target, error) {
 			return nil, err
 		}
 		n.proc = proc{name: name, path: c.Binary, logPath: filepath.Join(c.Dir, name+".log")}
+		n.doors = []*Proxy{n.client, n.peer}
 		n.fullFile = filepath.Join(c.Dir, "data", name+".full")
 		n.env = []string{
 			faultListenVar + "=" + n.faultAddr,
@@ -109,9 +110,18 @@ func newLockd(c Config) (Target, error) {
 		}
 	}
 	for _, n := range t.nodes {
+		n.guard()
 		n.begin("--cluster", strings.Join(list, ","))
 	}
 	return t, os.MkdirAll(filepath.Join(c.Dir, "data"), 0o755)
+}
+
+// guard has the ports of a node refuse until a process of it listens.
+func (n *lockdNode) guard() {
+	for _, d := range n.doors {
+		d.lost = func(err error) { go n.accuse("is not reached any more: nobody can listen at %s: %v", d.addr, err) }
+		d.shut()
+	}
 }
 
 func (t *lockd) Nodes() []string { return t.names }
@@ -166,6 +176,9 @@ func (t *lockd) Observe(o Observer) {
 
 // LimitFiles implements Target.
 func (t *lockd) LimitFiles(node string, room int) error { return t.nodes[node].limitFiles(room) }
+
+// Ports implements Target.
+func (t *lockd) Ports(node string) []*Proxy { return t.nodes[node].doors[1:] }
 
 // PeerAddr implements Target.
 func (t *lockd) PeerAddr(node string) string { return t.nodes[node].peerAddr }

@@ -34,10 +34,11 @@ type proc struct {
 	repeats  int           // how many of them are not in deaths, as they came after another one
 	repeated string        // the last of these
 	paused   bool
-	started  int    // how often
-	logStart int64  // where in its log the last start begins
-	races    int    // reports of the race detector in its log that were taken
-	onEnd    func() // called when the process has ended; with mu held
+	started  int      // how often
+	logStart int64    // where in its log the last start begins
+	races    int      // reports of the race detector in its log that were taken
+	onEnd    func()   // called when the process has ended; with mu held
+	doors    []*Proxy // before its ports; set before the first start
 }
 
 // setArgs changes what the next start is told.
@@ -87,12 +88,18 @@ func (p *proc) start(expected ...*End) error {
 	}
 	p.cmd, p.exited, p.told, p.paused = cmd, make(chan struct{}), false, false
 	p.expected, p.met = expected, nil
+	for _, d := range p.doors {
+		d.await(p.exited)
+	}
 	go p.watch(cmd, p.exited)
 	return nil
 }
 
 func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	_ = cmd.Wait()
+	for _, d := range p.doors { // as the kernel does with the ports of a process
+		d.shut()
+	}
 	p.mu.Lock()
 	status, last := cmd.ProcessState.String(), p.lastLines()
 	if i := slices.IndexFunc(p.expected, func(e *End) bool { return e.is(status, last) }); i >= 0 {

@@ -9,41 +9,186 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockd/internal/freeport"
 )
 
 // caller finds out who has connected to a proxy, and returns what it had to read
 // for that.
 type caller func(conn net.Conn) (from string, head []byte, err error)
 
-// Proxy stands before one port of one node.
+// Proxy stands before one port of one node. It refuses connections where the node itself would: while no process of it
+// listens. All methods may be called concurrently.
 type Proxy struct {
 	net      *Net
 	node     string
 	upstream string
+	addr     string
 	who      caller
-	ln       net.Listener
+	lost     func(err error) // called, with mu held, if it cannot listen again; may be nil
+
+	mu       sync.Mutex
+	ln       net.Listener // nil: it refuses
+	up       bool         // the node listens
+	turn     int          // number of the process that it waits for
+	refusals int          // so many want it to refuse
+	taken    net.Listener // of another process, while the node does not listen
 }
 
-// newProxy opens a proxy before upstream on a free port of loopback.
+// newProxy opens a proxy before upstream on a free port of loopback. That is of this process alone, so nobody else has
+// taken it when the proxy listens there again.
 func newProxy(n *Net, node, upstream string, who caller) (*Proxy, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs(onlyHost, 1)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{net: n, node: node, upstream: upstream, who: who, ln: ln}
-	go p.accept()
+	p := &Proxy{net: n, node: node, upstream: upstream, addr: addrs[0], who: who, up: true}
+	if p.ln, err = net.Listen("tcp", p.addr); err != nil {
+		return nil, err
+	}
+	go p.accept(p.ln)
 	return p, nil
 }
 
 // Addr is where the proxy listens.
-func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+func (p *Proxy) Addr() string { return p.addr }
 
-// Close stops listening; open connections stay.
-func (p *Proxy) Close() { _ = p.ln.Close() }
+// Close stops listening for good; open connections stay.
+func (p *Proxy) Close() {
+	p.shut()
+	p.Free()
+}
 
-func (p *Proxy) accept() {
+// Refuse has the proxy refuse connections although the node listens, or no longer; those that are open stay. It refuses
+// until as many have called Refuse(false) as Refuse(true).
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if on {
+		p.refusals++
+	} else {
+		p.refusals--
+	}
+	p.settle()
+}
+
+// Take has another process listen at the address while the node does not: it says something on each connection, and
+// hears all. It leaves when the node listens, and when Free is called.
+func (p *Proxy) Take(says string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.up || p.taken != nil {
+		return
+	}
+	ln, err := p.listen()
+	if err != nil {
+		return
+	}
+	p.taken = ln
+	go each(ln, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, says)
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	})
+}
+
+// Free has the other process leave; the connections that it took stay until their other ends close them.
+func (p *Proxy) Free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free()
+}
+
+func (p *Proxy) free() {
+	if p.taken != nil {
+		_ = p.taken.Close()
+		p.taken = nil
+	}
+}
+
+// shut has the proxy refuse: the process has ended.
+func (p *Proxy) shut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn++
+	p.up = false
+	p.settle()
+}
+
+// upLook is the time between two looks whether a node listens.
+const upLook = 5 * time.Millisecond
+
+// await has the proxy listen when the node does whose process was started, unless that has ended before.
+func (p *Proxy) await(ended <-chan struct{}) {
+	p.mu.Lock()
+	turn := p.turn
+	p.mu.Unlock()
+	go func() {
+		for !listens(p.upstream) {
+			select {
+			case <-time.After(upLook):
+			case <-ended:
+				return
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.turn == turn {
+			p.up = true
+			p.settle()
+		}
+	}()
+}
+
+// listens reports whether somebody listens at an address.
+func listens(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, dialMax)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// settle has the proxy listen or refuse. mu is held.
+func (p *Proxy) settle() {
+	if p.up {
+		p.free()
+	}
+	switch listen := p.up && p.refusals == 0; {
+	case !listen && p.ln != nil:
+		_ = p.ln.Close()
+		p.ln = nil
+	case listen && p.ln == nil:
+		ln, err := p.listen()
+		if err == nil {
+			p.ln = ln
+			go p.accept(ln)
+		} else if p.lost != nil {
+			p.lost(err)
+		}
+	}
+}
+
+// relistenMax bounds how long a proxy tries to listen again, and relistenLook is between two tries.
+const (
+	relistenMax  = 2 * time.Second
+	relistenLook = 20 * time.Millisecond
+)
+
+func (p *Proxy) listen() (ln net.Listener, err error) {
+	for until := time.Now().Add(relistenMax); ; time.Sleep(relistenLook) {
+		if ln, err = net.Listen("tcp", p.addr); err == nil || time.Now().After(until) {
+			return ln, err
+		}
+	}
+}
+
+func (p *Proxy) accept(ln net.Listener) { each(ln, p.serve) }
+
+// each has do serve each connection to a listener until that is closed.
+func each(ln net.Listener, do func(net.Conn)) {
 	for {
-		conn, err := p.ln.Accept()
+		conn, err := ln.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -51,7 +196,7 @@ func (p *Proxy) accept() {
 			time.Sleep(10 * time.Millisecond) // out of file descriptors
 			continue
 		}
-		go p.serve(conn)
+		go do(conn)
 	}
 }
 

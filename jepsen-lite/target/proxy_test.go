@@ -8,10 +8,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"lockd/internal/fakenode"
+	"lockd/internal/freeport"
 )
 
 // echo answers each line with the same line, and the hello in front of it with
@@ -222,5 +225,178 @@ func TestStrangerAtPeerPort(t *testing.T) {
 	defer conn.Close()
 	if err := say(conn, bufio.NewReader(conn), "PING, and more bytes than a head", time.Minute); err == nil {
 		t.Error("a stranger was served")
+	}
+}
+
+// reaches reports what comes of a new connection to a proxy: an echo, a refusal, or something else.
+func reaches(t *testing.T, p *Proxy) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return "refused"
+	}
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "hello\n")
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(line)
+}
+
+// soon waits until a new connection to a proxy comes to something.
+func soon(t *testing.T, p *Proxy, want string) {
+	t.Helper()
+	got := ""
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if got = reaches(t, p); got == want {
+			return
+		}
+	}
+	t.Errorf("%s, want %s", got, want)
+}
+
+// The ports of a node refuse from when its process has ended until the next one listens, at the same address; while it is
+// paused they do not.
+func TestPortsFollowTheProcess(t *testing.T) {
+	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	sh, n := shell(t, "exec sleep 60"), &lockdNode{}
+	n.path, n.args, n.logPath, n.doors = sh.path, sh.args, sh.logPath, []*Proxy{p}
+	t.Cleanup(n.kill)
+	n.guard()
+	for range 3 {
+		if got := reaches(t, p); got != "refused" {
+			t.Fatalf("without a process: %s", got)
+		}
+		if err := n.start(); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, p, "hello")
+		n.pause(true)
+		if got := reaches(t, p); got != "hello" {
+			t.Errorf("paused: %s", got)
+		}
+		n.pause(false)
+		n.kill()
+	}
+	if deaths := n.takeDeaths(); len(deaths) > 0 {
+		t.Error(deaths)
+	}
+}
+
+// A port does not open before the node behind it listens, nor for a process that has ended before it did.
+func TestPortWaitsForTheNode(t *testing.T) {
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newProxy(NewNet(), "n1", addrs[0], anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.shut()
+	p.await(make(chan struct{}))
+	p.shut() // it was of no use
+	time.Sleep(4 * upLook)
+	if got := reaches(t, p); got != "refused" {
+		t.Errorf("before the node listens: %s", got)
+	}
+	ln, err := net.Listen("tcp", addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go each(ln, func(conn net.Conn) {
+		_, _ = io.Copy(conn, conn)
+		_ = conn.Close()
+	})
+	time.Sleep(4 * upLook)
+	if got := reaches(t, p); got != "refused" {
+		t.Errorf("for a process that has ended: %s", got)
+	}
+	p.await(make(chan struct{}))
+	soon(t, p, "hello")
+}
+
+// A port that refuses lets open connections be.
+func TestRefuseLeavesConnections(t *testing.T) {
+	p, err := newProxy(NewNet(), "b", echo(t, true), lockdPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	a, ra := dialAs(t, p.Addr(), "a")
+	if err := say(a, ra, "before", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	p.Refuse(true)
+	p.Refuse(true)
+	p.Refuse(false)
+	if got := reaches(t, p); got != "refused" {
+		t.Error(got)
+	}
+	if err := say(a, ra, "meanwhile", time.Minute); err != nil {
+		t.Errorf("an open connection: %v", err)
+	}
+	p.Refuse(false)
+	c, rc := dialAs(t, p.Addr(), "c")
+	if err := say(c, rc, "after", time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+// Another process takes the port of a node that is dead, and has left it when the node is there again.
+func TestTakenPort(t *testing.T) {
+	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.Take("rubbish\n")
+	if got := reaches(t, p); got != "hello" {
+		t.Errorf("of a node that lives: %s", got)
+	}
+	p.shut()
+	p.Take("rubbish\n")
+	if got := reaches(t, p); got != "rubbish" {
+		t.Errorf("of one that is dead: %s", got)
+	}
+	p.await(make(chan struct{}))
+	soon(t, p, "hello")
+	p.shut()
+	p.Take("rubbish\n")
+	p.Free()
+	if got := reaches(t, p); got != "refused" {
+		t.Errorf("when it has left: %s", got)
+	}
+}
+
+// Where nobody can listen again, somebody is told.
+func TestPortThatIsLost(t *testing.T) {
+	p, err := newProxy(NewNet(), "n1", echo(t, false), anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	lost := make(chan error, 1)
+	p.lost = func(err error) { lost <- err }
+	p.shut()
+	ln, err := net.Listen("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p.await(make(chan struct{}))
+	if err := <-lost; err == nil {
+		t.Error("no error")
 	}
 }

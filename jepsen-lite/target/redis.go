@@ -404,6 +404,11 @@ func (t *redis) Replace(node string) {
 	_ = os.RemoveAll(filepath.Join(t.nodes[node].dir, "appendonlydir"))
 }
 
+// Ports implements Target. They listen always.
+func (t *redis) Ports(node string) []*Proxy {
+	return []*Proxy{t.nodes[node].peer, t.nodes[node].sentinelPeer}
+}
+
 // PeerAddr implements Target: the server has one port for all.
 func (t *redis) PeerAddr(node string) string { return t.nodes[node].addr }
 

@@ -85,6 +85,8 @@ type Target interface {
 	ID(node string) string
 	// Do sends a command to a node, past the proxies.
 	Do(node string, timeout time.Duration, args ...string) (Reply, error)
+	// Ports are the proxies by which the others reach a node.
+	Ports(node string) []*Proxy
 	// PeerAddr is the address at which a node listens for the others, past the proxies.
 	PeerAddr(node string) string
 	// Connect connects to an address of Endpoint, and has the server answer a PING, both within timeout.

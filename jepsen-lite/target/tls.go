@@ -91,6 +91,7 @@ func (t *lockd) lay() error {
 				return err
 			}
 			t.ways = append(t.ways, way)
+			n.doors = append(n.doors, way)
 			ways = append(ways, n.peer.Addr()+"="+way.Addr())
 		}
 		t.nodes[from].env = append(t.nodes[from].env, waysVar+"="+strings.Join(ways, ","))
