@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -589,8 +590,19 @@ func (s *session) inspect(ctx context.Context, rec *history.Recorder, v *model.V
 	s.checkState(ctx, v)
 	s.checkLevels(ctx, rec.Counts(), v)
 	s.deaths(v)
+	s.ends(rec, v)
 	for _, r := range s.target.Races() {
 		v.Add("data race", nil, "%s", r)
+	}
+}
+
+// ends records which processes have ended, and adds what was said of those that had not to the verdict.
+func (s *session) ends(rec *history.Recorder, v *model.Verdict) {
+	e := s.target.Ends()
+	rec.Record(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.Ends,
+		Value: []string{strconv.Itoa(e.Ended), strconv.Itoa(e.Noticed)}})
+	for _, w := range e.Wrong {
+		v.Add("a living process called dead", nil, "%s", w)
 	}
 }
 

@@ -104,6 +104,7 @@ func (g *graveyard) Nodes() []string                 { return []string{"n1", "n2
 func (g *graveyard) Dead() []string                  { return g.dead }
 func (g *graveyard) Converged(context.Context) error { return g.fork }
 func (g *graveyard) Races() []string                 { return nil }
+func (g *graveyard) Ends() (e target.Ends)           { return e }
 
 func (g *graveyard) Healthy(context.Context) error {
 	if len(g.deaths) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,6 +35,10 @@ const (
 // Rest is the operation of Nemesis, of type Info, that ends the time in which clients work: a while after the last
 // fault. What comes after it is what they have begun, and looks at what there is.
 const Rest = "rest"
+
+// Ends is the operation of Nemesis, of type Info, that tells in its value, after the last fault, how many processes have
+// ended, and of how many of these another node has said so at once.
+const Ends = "ends"
 
 // Event is one line of a history.
 type Event struct {
@@ -196,6 +201,8 @@ type History struct {
 	End    int64    // time of the last event
 	Worked int64    // time until which clients worked; End, if the recording does not tell
 
+	Ended, Noticed int // processes, as Ends tells
+
 	Quorums []Quorum // in the order of their starts; none overlap
 	Marked  bool     // the recording has the marks that Quorums is made of
 }
@@ -278,6 +285,8 @@ func (p *pairing) add(e Event, line int) error {
 	case e.Process == Nemesis && e.Type == Info && e.Op == Rest:
 		p.h.Worked = e.Time
 		return nil
+	case e.Process == Nemesis && e.Type == Info && e.Op == Ends:
+		return p.ends(e.Value)
 	case e.Process == Nemesis:
 		p.fault(e)
 		return nil
@@ -303,6 +312,11 @@ func (p *pairing) add(e Event, line int) error {
 		o.End = e.Time
 	}
 	return nil
+}
+
+func (p *pairing) ends(value []string) error {
+	_, err := fmt.Sscan(strings.Join(value, " "), &p.h.Ended, &p.h.Noticed)
+	return err
 }
 
 func (p *pairing) fault(e Event) {

@@ -35,3 +35,14 @@ func quorums(w io.Writer, results []Result) {
 	fmt.Fprintf(w, "a majority served and was connected for %.0f %% of the time with faults (%s: %.0f %%)\n",
 		100*share, of, 100*least)
 }
+
+// ends writes how many processes have ended, and of how many of these the others knew at once.
+func ends(w io.Writer, results []Result) {
+	ended, noticed := 0, 0
+	for _, r := range results {
+		ended, noticed = ended+r.History.Ended, noticed+r.History.Noticed
+	}
+	if ended > 0 {
+		fmt.Fprintf(w, "processes ended %d times, and %d times another node knew at once\n", ended, noticed)
+	}
+}

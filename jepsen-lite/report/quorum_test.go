@@ -27,3 +27,24 @@ func TestQuorumShare(t *testing.T) {
 		t.Errorf("without marks: %q", b.String())
 	}
 }
+
+// That nobody noticed the end of a process at once is told, unless none has ended.
+func TestEndsAreTold(t *testing.T) {
+	for value, want := range map[string]string{
+		`["3","2"]`: "processes ended 6 times, and 4 times another node knew at once\n",
+		`["3","0"]`: "processes ended 6 times, and 0 times another node knew at once\n",
+		`["0","0"]`: "",
+	} {
+		h, err := history.Read(strings.NewReader(`{"time":1,"process":-1,"type":"info","op":"ends","value":` + value + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if ends(&b, []Result{{History: h}, {History: h}}); b.String() != want {
+			t.Errorf("%s: %q", value, b.String())
+		}
+	}
+	if _, err := history.Read(strings.NewReader(`{"time":1,"process":-1,"type":"info","op":"ends","value":["x"]}`)); err == nil {
+		t.Error("what is no number was read")
+	}
+}

@@ -86,6 +86,7 @@ func Table(w io.Writer, results []Result) {
 	_ = tw.Flush()
 	outages(w, results)
 	quorums(w, results)
+	ends(w, results)
 	for _, r := range results {
 		if r.Spoilt == "" {
 			Problems(w, r)

@@ -297,7 +297,7 @@ func (t *lockd) ID(node string) string {
 
 // begin sets the arguments of the process; more says how it gets into the cluster.
 func (n *lockdNode) begin(more ...string) {
-	n.setArgs(slices.Concat(n.common, []string{"--id", n.id, "--dir", n.dir}, more))
+	n.setArgs(n.id, slices.Concat(n.common, []string{"--id", n.id, "--dir", n.dir}, more))
 }
 
 // Do implements Target.

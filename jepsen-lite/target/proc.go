@@ -39,13 +39,16 @@ type proc struct {
 	races    int      // reports of the race detector in its log that were taken
 	onEnd    func()   // called when the process has ended; with mu held
 	doors    []*Proxy // before its ports; set before the first start
+	id       string   // of the member that it is
+	lives    []life   // in their order
+	claimsTo int64    // so far its log was read for claims
 }
 
-// setArgs changes what the next start is told.
-func (p *proc) setArgs(args []string) {
+// setArgs changes what the next start is told, and as which member it starts.
+func (p *proc) setArgs(id string, args []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.args = args
+	p.id, p.args = id, args
 }
 
 // setPath changes which program the next start runs.
@@ -88,6 +91,7 @@ func (p *proc) start(expected ...*End) error {
 	}
 	p.cmd, p.exited, p.told, p.paused = cmd, make(chan struct{}), false, false
 	p.expected, p.met = expected, nil
+	p.lives = append(p.lives, life{id: p.id, from: time.Now()})
 	for _, d := range p.doors {
 		d.await(p.exited)
 	}
@@ -97,6 +101,7 @@ func (p *proc) start(expected ...*End) error {
 
 func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	_ = cmd.Wait()
+	ended := time.Now()
 	for _, d := range p.doors { // as the kernel does with the ports of a process
 		d.shut()
 	}
@@ -113,6 +118,7 @@ func (p *proc) watch(cmd *exec.Cmd, exited chan struct{}) {
 	if p.onEnd != nil {
 		p.onEnd()
 	}
+	p.lives[len(p.lives)-1].to = ended
 	p.cmd = nil
 	p.mu.Unlock()
 	close(exited)
@@ -163,6 +169,9 @@ func (p *proc) finish(patience time.Duration, order func(*os.Process)) bool {
 	p.told = true
 	p.mu.Unlock()
 	order(cmd.Process)
+	for _, d := range p.doors {
+		d.follow(exited)
+	}
 	select {
 	case <-exited:
 		return true

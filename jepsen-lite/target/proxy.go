@@ -115,8 +115,26 @@ func (p *Proxy) shut() {
 	p.settle()
 }
 
-// upLook is the time between two looks whether a node listens.
+// upLook is the time between two looks whether a node listens that has been started, or told to end.
 const upLook = 5 * time.Millisecond
+
+// follow has the proxy refuse as soon as the node does, whose process was told to end and may close its ports before.
+func (p *Proxy) follow(ended <-chan struct{}) {
+	go func() {
+		for listens(p.upstream) {
+			select {
+			case <-time.After(upLook):
+			case <-ended:
+				return
+			}
+		}
+		select {
+		case <-ended: // the next process may listen already
+		default:
+			p.shut()
+		}
+	}()
+}
 
 // await has the proxy listen when the node does whose process was started, unless that has ended before.
 func (p *Proxy) await(ended <-chan struct{}) {

@@ -400,3 +400,39 @@ func TestPortThatIsLost(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// A process that was told to end may close its port before it has ended; then the port refuses, until the next one listens.
+func TestPortOfANodeThatStops(t *testing.T) {
+	addrs, err := freeport.Addrs("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := func() net.Listener {
+		ln, err := net.Listen("tcp", addrs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		go each(ln, func(conn net.Conn) {
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		})
+		return ln
+	}
+	p, err := newProxy(NewNet(), "n1", addrs[0], anyClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ln, ended := listen(), make(chan struct{})
+	p.follow(ended)
+	time.Sleep(4 * upLook)
+	if got := reaches(t, p); got != "hello" {
+		t.Errorf("as long as it listens: %s", got)
+	}
+	_ = ln.Close()
+	soon(t, p, "refused")
+	close(ended)
+	defer listen().Close()
+	p.await(make(chan struct{}))
+	soon(t, p, "hello")
+}

@@ -409,6 +409,9 @@ func (t *redis) Ports(node string) []*Proxy {
 	return []*Proxy{t.nodes[node].peer, t.nodes[node].sentinelPeer}
 }
 
+// Ends implements Target: nobody says anything.
+func (t *redis) Ends() (e Ends) { return e }
+
 // PeerAddr implements Target: the server has one port for all.
 func (t *redis) PeerAddr(node string) string { return t.nodes[node].addr }
 

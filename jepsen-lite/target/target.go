@@ -87,6 +87,8 @@ type Target interface {
 	Do(node string, timeout time.Duration, args ...string) (Reply, error)
 	// Ports are the proxies by which the others reach a node.
 	Ports(node string) []*Proxy
+	// Ends tells which processes have ended since it was called last, and what nodes have said of that.
+	Ends() Ends
 	// PeerAddr is the address at which a node listens for the others, past the proxies.
 	PeerAddr(node string) string
 	// Connect connects to an address of Endpoint, and has the server answer a PING, both within timeout.

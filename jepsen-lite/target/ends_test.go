@@ -1,0 +1,93 @@
+package target
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A node that says that a process has ended is right if it has, just before or long ago, or if the next one has only just
+// begun; and it has noticed at once if it says so within a second.
+func TestEnds(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+	lives := []life{
+		{id: "n1", from: at(0)},
+		{id: "n2", from: at(0), to: at(100)}, {id: "n2", from: at(100.5)},
+		{id: "n3", from: at(0), to: at(50)},
+		{id: "n4", from: at(0), to: at(10), told: true}, {id: "n4-1", from: at(20)},
+	}
+	for _, c := range []struct {
+		of      string
+		at      float64
+		noticed int
+		wrong   bool
+	}{
+		{"n1", 60, 0, true},
+		{"n2", 60, 0, true}, // it was to end
+		{"n2", 100.03, 1, false},
+		{"n2", 99.99, 1, false}, // this program heard of it later
+		{"n2", 105, 0, false},   // the node was paused
+		{"n2", 130, 0, true},
+		{"n3", 50.9, 1, false},
+		{"n3", 900, 0, false}, // another leader looked for it
+		{"n4", 900, 0, false},
+		{"n4", 10.1, 0, false}, // it was counted before
+		{"n4-1", 60, 0, true},
+	} {
+		e := ends(lives, []claim{{"n5", c.of, at(c.at), "so"}})
+		if e.Ended != 2 || e.Noticed != c.noticed || len(e.Wrong) > 0 != c.wrong {
+			t.Errorf("%s at %.2f s: %+v", c.of, c.at, e)
+		}
+	}
+}
+
+// What nodes say is read from their logs, each line once, and each end of a process is counted once.
+func TestEndsOfProcesses(t *testing.T) {
+	p := shell(t, "exec sleep 60")
+	n := &lockdNode{}
+	n.name, n.path, n.logPath = "n1", p.path, p.logPath
+	n.setArgs("n1", p.args)
+	t.Cleanup(n.kill)
+	l := &lockd{names: []string{"n1"}, nodes: map[string]*lockdNode{"n1": n}}
+	say := func(of string) {
+		t.Helper()
+		log, err := os.OpenFile(p.logPath, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		lines := `time=WHEN level=INFO msg="the process of the leader has ended: this node stands for election" leader=OF term=4
+time=WHEN level=INFO msg="there is no leader" term=4 why="the process of OF has ended"
+time=WHEN level=WARN msg="the process of a member has ended: start it, or look at its log" member=OF
+`
+		when := time.Now().Format(time.RFC3339Nano)
+		if _, err := log.WriteString(strings.NewReplacer("WHEN", when, "OF", of).Replace(lines)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := n.start(); err != nil {
+			t.Fatal(err)
+		}
+		if e := l.Ends(); e.Ended != 0 || e.Noticed != 0 || len(e.Wrong) > 0 {
+			t.Errorf("before it has ended: %+v", e)
+		}
+		n.kill()
+		say("n1")
+		if e := l.Ends(); e.Ended != 1 || e.Noticed != 1 || len(e.Wrong) > 0 {
+			t.Errorf("when it has ended: %+v", e)
+		}
+	}
+	n.proc.mu.Lock()
+	n.lives = append(n.lives, life{id: "n2", from: time.Now().Add(-time.Hour)})
+	n.proc.mu.Unlock()
+	say("n2")
+	if e := l.Ends(); e.Ended != 0 || len(e.Wrong) != 2 || !strings.HasPrefix(e.Wrong[0], "n1 says so of a process that ran since 3600") {
+		t.Errorf("of one that lives: %+v", e)
+	}
+	if e := l.Ends(); len(e.Wrong) > 0 {
+		t.Errorf("told again: %+v", e)
+	}
+}
