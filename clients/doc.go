@@ -15,5 +15,6 @@
 // After a suite the runner asks all nodes of lockd for LOCKS DOCTOR, which is one more
 // scene, of all clients of the suite: of correct programs it says nothing.
 //
-// With CLIENTS_JUDGE=safety the Go suite tells what took long, and does not fail by it.
+// With CLIENTS_JUDGE=safety the Go suite tells what took long, and does not fail by it; the scene resume, which shows
+// nothing else, is left out. CLIENTS_SCENE names the only scene to show.
 package main

@@ -15,6 +15,7 @@ import (
 
 type cli struct {
 	Suite  []string      `default:"all" help:"Suites to run." placeholder:"NAME,..."`
+	Scene  string        `help:"The only scene to show." placeholder:"NAME"`
 	Target []string      `default:"redis,lockd" help:"Servers to run them against, one after the other: redis, lockd." placeholder:"NAME,..."`
 	Time   time.Duration `default:"15m" help:"Most time that one suite may take against one target."`
 	Write  bool          `help:"Write the matrix into clients/README.md."`
@@ -97,7 +98,7 @@ func (c *cli) against(ctx context.Context, name string, chosen []*suite, prepare
 	if err != nil {
 		return err
 	}
-	env := append(t.environment(), "CLIENTS_TARGET="+name, "CLIENTS_CONTROL="+control)
+	env := append(t.environment(), "CLIENTS_TARGET="+name, "CLIENTS_CONTROL="+control, "CLIENTS_SCENE="+c.Scene)
 	if c.Serve {
 		for _, e := range env {
 			fmt.Fprintln(os.Stdout, "export", e)

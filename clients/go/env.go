@@ -18,6 +18,7 @@ var (
 	master    = os.Getenv("CLIENTS_MASTER")
 	control   = os.Getenv("CLIENTS_CONTROL")
 	isLockd   = os.Getenv("CLIENTS_TARGET") == "lockd"
+	onlyScene = os.Getenv("CLIENTS_SCENE") // "": all
 	// safetyOnly: the machine has other work too, and what takes long fails nothing.
 	safetyOnly = os.Getenv("CLIENTS_JUDGE") == "safety"
 )

@@ -25,16 +25,16 @@ type library struct {
 }
 
 // scene is one thing that a library shows. Its error is its failure. One that kills
-// plays in the death of the leaders; others get none.
+// plays in the death of the leaders; others get none. Its words are told with its success.
 type scene struct {
 	name  string
 	kills bool
-	show  func(ctx context.Context, d *death, ready func()) error
+	show  func(ctx context.Context, d *death, ready func()) (words string, err error)
 }
 
 // calm is a scene that disturbs nobody.
 func calm(name string, show func(ctx context.Context) error) scene {
-	return scene{name, false, func(ctx context.Context, _ *death, _ func()) error { return show(ctx) }}
+	return scene{name, false, func(ctx context.Context, _ *death, _ func()) (string, error) { return "", show(ctx) }}
 }
 
 // noScene is a scene's way to say that the library has nothing to show.
@@ -55,25 +55,38 @@ func main() {
 	passed := true
 	only := os.Args[1:] // names of libraries; none: all
 	for _, group := range groups {
-		var quiet, deadly []part
-		for _, l := range group {
-			if len(only) > 0 && !slices.Contains(only, l.name) {
-				continue
-			}
-			for _, s := range l.scenes {
-				if s.kills {
-					deadly = append(deadly, part{l, s})
-				} else {
-					quiet = append(quiet, part{l, s})
-				}
-			}
-		}
+		quiet, deadly := parts(group, only)
 		passed = together(quiet, sideBySide, nil) && passed
 		passed = die(deadly) && passed
+	}
+	if !safetyOnly { // they show nothing but how long it takes
+		alone, _ := parts(resumers, only)
+		passed = together(alone, 1, nil) && passed
 	}
 	if !passed {
 		os.Exit(1)
 	}
+}
+
+// parts are the scenes of the libraries with some names, or of all if there are none: those that disturb nobody else,
+// and those that play in the death of the leaders.
+func parts(libraries []library, names []string) (quiet, deadly []part) {
+	for _, l := range libraries {
+		if len(names) > 0 && !slices.Contains(names, l.name) {
+			continue
+		}
+		for _, s := range l.scenes {
+			if onlyScene != "" && s.name != onlyScene {
+				continue
+			}
+			if s.kills {
+				deadly = append(deadly, part{l, s})
+			} else {
+				quiet = append(quiet, part{l, s})
+			}
+		}
+	}
+	return quiet, deadly
 }
 
 // die plays the scenes in which the leaders die.
@@ -132,15 +145,16 @@ func (p part) play(d *death) string {
 	if d != nil {
 		ready = sync.OnceFunc(d.absent.Done)
 	}
-	err := p.s.show(ctx, d, ready)
+	words, err := p.s.show(ctx, d, ready)
 	ready() // nobody need wait for a scene that has ended
-	verdict, words := "ok", ""
+	verdict := "ok"
 	if none, is := err.(noScene); is {
 		verdict, words = "none", string(none)
 	} else if err != nil {
 		verdict, words = "fail", strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	return strings.Join([]string{"RESULT", p.l.name, version(p.l.module), p.l.mode, p.s.name, verdict, words}, " ")
+	line := []string{"RESULT", p.l.name, version(p.l.module), p.l.mode, p.s.name, verdict, words}
+	return strings.TrimSuffix(strings.Join(line, " "), " ")
 }
 
 // version is that of a module in this build.

@@ -37,11 +37,11 @@ func plainScenes(open func() (plain, error), finds bool) []scene {
 			return show(ctx, c)
 		}
 	}
-	failover := scene{"failover", true, func(ctx context.Context, d *death, ready func()) error {
+	failover := scene{"failover", true, func(ctx context.Context, d *death, ready func()) (string, error) {
 		if err := needs(isLockd, "failover of a single server"); err != nil {
-			return err
+			return "", err
 		}
-		return with(func(ctx context.Context, c plain) error { return outage(ctx, c, d, ready) })(ctx)
+		return "", with(func(ctx context.Context, c plain) error { return outage(ctx, c, d, ready) })(ctx)
 	}}
 	if !finds {
 		failover = calm("failover",

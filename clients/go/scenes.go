@@ -46,7 +46,9 @@ func lockScenes(open func(i int, name string, lease time.Duration) (locker, erro
 		calm("exclusion", l.exclusion),
 		calm("expiry", l.expiry),
 		calm("wake", l.wake),
-		{"failover", true, l.failover},
+		{"failover", true, func(ctx context.Context, d *death, ready func()) (string, error) {
+			return "", l.failover(ctx, d, ready)
+		}},
 	}
 }
 
