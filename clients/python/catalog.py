@@ -16,6 +16,7 @@ class Client:
     is_lock: bool  # it shows the four scenes of a lock library
     gone: str = ""  # the class of gone.py with its scenes, if it has such
     no_failover: str = ""  # why it has no scene of the failover
+    resumes: tuple[tuple[str, str], ...] = ()  # the environments and modes in which it shows the scene resume
 
     def why_no_failover(self, mode: str) -> str:
         """Why it shows no failover in a mode; nothing where it shows one."""
@@ -34,7 +35,10 @@ TLS = "tls/3"  # single, by rediss://
 SOME = ("single/2", "sentinel/3", "cluster/3")
 
 CLIENTS = (
-    Client("redis-py", "redis", VERSIONS, (*ALL, TLS), is_lock=False),
+    Client(
+        "redis-py", "redis", VERSIONS, (*ALL, TLS), is_lock=False,
+        resumes=(("redis8", "sentinel/3"), ("redis8", "cluster/3")),
+    ),
     Client("redis-py.asyncio", "redis", VERSIONS, SOME, is_lock=False),
     Client("redis-py.Lock", "redis", VERSIONS, (*SOME, TLS), is_lock=True),
     Client("redis-py.asyncio.Lock", "redis", VERSIONS, SOME, is_lock=True),

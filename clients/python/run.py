@@ -127,7 +127,7 @@ def tell(job: Job, text: str, wrong: str) -> bool:
 def alone(chosen: list[Job]) -> bool:
     """Shows what kills nodes of its own choice, or moves the lead, one after the other."""
     well = True
-    for job in [j for j in chosen if j.client.gone]:
+    for job in [j for j in chosen if j.client.gone or (j.environment, j.mode) in j.client.resumes]:
         well = tell(job, *job.run("alone")) and well
         if where.FAILS_OVER:
             where.tell("/heal")  # a scene that failed has left a node dead
@@ -163,7 +163,8 @@ def die(group: list[Job]) -> bool:
 
 def main(names: list[str]) -> bool:
     chosen = jobs(names)
-    well = [quiet(chosen)] + [die(group) for group in deaths(chosen)] + [alone(chosen)]
+    dying = deaths(chosen) if where.SCENE in ("", "failover") else []
+    well = [quiet(chosen)] + [die(group) for group in dying] + [alone(chosen)]
     return all(well)
 
 

@@ -192,6 +192,7 @@ class PlainScenes:
         self.mode = mode
         self.must_reopen = redispy.must_reopen(client, mode)
         self.quiet = {"commands": self.commands, "line": self.line}
+        self.alone = {"resume": self.resume}
 
     def commands(self):
         import redispy
@@ -207,6 +208,11 @@ class PlainScenes:
         if where.TARGET != "lockd":
             raise NoScene(f"{where.TARGET} has no LOCK here")
         line.Line(lambda index, timeouts: self.connect(self.mode, index, timeouts), fresh).show()
+
+    def resume(self):
+        import resume
+
+        return resume.resume(self.mode)
 
     def failover(self, signals):
         """A program that writes goes on when the leader dies: it tries again what failed."""

@@ -13,6 +13,7 @@ import threading
 
 import catalog
 import scenes
+import where
 
 
 class Signals:
@@ -75,15 +76,20 @@ def scenes_of(client: catalog.Client, mode: str):
     return (scenes.LockScenes if client.is_lock else scenes.PlainScenes)(client.name, mode)
 
 
+def asked_for(scene: str) -> bool:
+    """Whether the runner wants to see a scene."""
+    return where.SCENE in ("", scene)
+
+
 def main(name: str, mode: str, part: str) -> bool:
     client = catalog.named(name)
     shown = scenes_of(client, mode)
     if part == "failover":
         return show(client, mode, "failover", shown.failover, Signals())
     if part == "alone":
-        return all([show(client, mode, scene, do) for scene, do in shown.alone.items()])
-    ok = [show(client, mode, scene, do) for scene, do in shown.quiet.items()]
-    if why := client.why_no_failover(mode):
+        return all([show(client, mode, scene, do) for scene, do in shown.alone.items() if asked_for(scene)])
+    ok = [show(client, mode, scene, do) for scene, do in shown.quiet.items() if asked_for(scene)]
+    if (why := client.why_no_failover(mode)) and asked_for("failover"):
         ok.append(show(client, mode, "failover", none, why))
     return all(ok)
 

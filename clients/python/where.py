@@ -17,6 +17,7 @@ SENTINELS = _addresses("CLIENTS_SENTINELS")
 MASTER = os.environ.get("CLIENTS_MASTER", "")
 CONTROL = os.environ.get("CLIENTS_CONTROL", "")
 TARGET = os.environ.get("CLIENTS_TARGET", "")
+SCENE = os.environ.get("CLIENTS_SCENE", "")  # the only one to show, or nothing: all
 FAILS_OVER = TARGET == "lockd"
 
 # The control port answers at the latest after a minute, when it gives up itself.
