@@ -43,7 +43,7 @@ func resume(kill string, tuned, usual func() plain) []scene {
 			}
 			with, without = append(with, outages[0]), append(without, outages[1])
 		}
-		words := fmt.Sprintf("no write for %s ms; by default for %s ms", inMs(with), inMs(without))
+		words := fmt.Sprintf("no write for %s ms; by default no write for %s ms", inMs(with), inMs(without))
 		if slices.Max(with) > resumeMax {
 			return "", errors.New(words)
 		}

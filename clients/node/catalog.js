@@ -5,14 +5,15 @@ import * as where from './where.js';
 
 /**
  * name: what the results call it. package: in package.json, where its version stands.
- * modes: how it finds the servers, and the protocol where it can be chosen. hasLine: it shows LOCK.
+ * modes: how it finds the servers, and the protocol where it can be chosen. hasLine: it shows LOCK. resumes: it shows
+ * the scene resume.
  */
 export const clients = [
   { name: 'ioredis', package: 'ioredis5', modes: ['single/2', 'sentinel/2', 'cluster/2'] },
-  { name: 'ioredis', package: 'ioredis6', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
+  { name: 'ioredis', package: 'ioredis6', resumes: true, modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
   { name: 'node-redis', package: 'redis4', hasLine: true, modes: ['single/2', 'cluster/2'] },
   { name: 'node-redis', package: 'redis5', hasLine: true, modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
-  { name: 'node-redis', package: 'redis6', hasLine: true, modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
+  { name: 'node-redis', package: 'redis6', hasLine: true, resumes: true, modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'] },
   { name: 'redlock', package: 'redlock4', modes: ['single/2', 'sentinel/2'], isLock: true },
   { name: 'redlock', package: 'redlock5', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'], isLock: true },
   { name: 'redis-semaphore.Mutex', package: 'redis-semaphore', modes: ['single/2', 'single/3', 'sentinel/3', 'cluster/3'], isLock: true },

@@ -1,7 +1,7 @@
 // The Node suite: see ../doc.go for what it is told and what it prints.
 //
 // What disturbs nobody runs side by side. Then the leader is killed some times, each time under
-// many clients at once.
+// many clients at once. At last come the scenes that kill it again and again, one after the other.
 //
 //	run.js [CLIENT ...]   all clients, or those
 
@@ -9,7 +9,7 @@ import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { clients, version, whyNoFailover } from './catalog.js';
-import { tell } from './where.js';
+import { asksFor, failsOver, scene, tell } from './where.js';
 
 const sideBySide = 4;
 
@@ -18,6 +18,9 @@ const sideBySide = 4;
 const quietMax = 120_000;
 const readyMax = 60_000;
 const endMax = 60_000;
+
+// And for the scenes that kill the leader again and again.
+const aloneMax = 180_000;
 
 // How many clients go through the same death of a leader.
 const deathOfPlain = 10;
@@ -57,7 +60,7 @@ class Player {
       return this.#failed(`it did not end within ${max} ms`);
     }
     if (results.some((line) => line.split(' ')[5] === 'fail')) return false;
-    return (code === 0 && results.length > 0) || this.#failed(`it ended with ${code}`);
+    return (code === 0 && (results.length > 0 || scene !== '')) || this.#failed(`it ended with ${code}`);
   }
 
   #failed(why) {
@@ -105,10 +108,21 @@ async function die(group) {
   return well;
 }
 
+/** Shows what kills the leader again and again, one after the other. */
+async function alone(jobs) {
+  let well = true;
+  for (const job of jobs.filter(({ client, mode }) => client.resumes && !mode.startsWith('single'))) {
+    well = (await new Player(job, 'alone').end(aloneMax)) && well;
+    if (failsOver) await tell('/heal'); // a scene that failed has left a node dead
+  }
+  return well;
+}
+
 const names = process.argv.slice(2);
 const jobs = clients
   .filter((c) => names.length === 0 || names.includes(c.name))
   .flatMap((client) => client.modes.map((mode) => ({ client, mode })));
 let well = await quiet(jobs);
-for (const group of deaths(jobs)) well = (await die(group)) && well;
+if (asksFor('failover')) for (const group of deaths(jobs)) well = (await die(group)) && well;
+if (asksFor('resume')) well = (await alone(jobs)) && well;
 process.exit(well ? 0 : 1);

@@ -3,10 +3,12 @@
 //	show.js CLIENT PACKAGE MODE quiet      what disturbs nobody
 //	show.js CLIENT PACKAGE MODE failover   it says READY when the leader may be killed, and gets a line
 //	                                       when the servers have had time enough
+//	show.js CLIENT PACKAGE MODE alone      what kills the leader again and again
 
 import { createInterface } from 'node:readline';
 import { clients, version, whyNoFailover } from './catalog.js';
 import { LockScenes, NoScene, PlainScenes } from './scenes.js';
+import { asksFor, failsOver, target } from './where.js';
 
 const [name, pkg, mode, part] = process.argv.slice(2);
 const client = clients.find((c) => c.name === name && c.package === pkg);
@@ -57,12 +59,18 @@ async function scenes() {
   return new PlainScenes(client, mode, Program);
 }
 
+async function resume() {
+  if (!failsOver) throw new NoScene(`${target} has no failover of a single server here`);
+  return (await import('./resume.js')).resume(pkg, mode);
+}
+
 async function main() {
+  if (part === 'alone') return show('resume', resume);
   const shown = await scenes();
   if (part === 'failover') return show('failover', () => shown.failover(new Signals()));
   let well = true;
-  for (const [scene, act] of Object.entries(shown.quiet)) well = (await show(scene, act)) && well;
-  const why = whyNoFailover(client, mode);
+  for (const [scene, act] of Object.entries(shown.quiet)) if (asksFor(scene)) well = (await show(scene, act)) && well;
+  const why = asksFor('failover') && whyNoFailover(client, mode);
   if (why) print('failover', 'none', why);
   return well;
 }

@@ -11,7 +11,11 @@ export const cluster = addresses('CLIENTS_CLUSTER');
 export const sentinels = addresses('CLIENTS_SENTINELS');
 export const master = process.env.CLIENTS_MASTER ?? '';
 export const target = process.env.CLIENTS_TARGET ?? '';
+export const scene = process.env.CLIENTS_SCENE ?? ''; // the only one to show, or nothing: all
 export const failsOver = target === 'lockd';
+
+/** Whether the runner wants to see a scene. */
+export const asksFor = (name) => scene === '' || scene === name;
 
 /** The address of a node, by any number. */
 export const node = (index) => nodes[index % nodes.length];
