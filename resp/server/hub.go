@@ -293,20 +293,25 @@ func (t topics) remove(name string, s *session) {
 	}
 }
 
-// names lists the channels that match.
-func (t topics) names(matching string) resp.Reply {
-	left, size := globStepsPerListMax, 0
+// names lists the channels that match. It calls pause now and then, which may let others change the topics: what it
+// lists then are the channels that had subscribers all the time, and some of those that had them a part of it.
+func (t topics) names(matching string, left *int, pause func()) resp.Reply {
+	size, next := 0, *left-listedAtOnce
 	var names []string
 	for name := range t {
-		if resp.Glob(matching, name, &left) {
+		*left-- // to look at it at all
+		if resp.Glob(matching, name, left) {
 			names = append(names, name)
 			size += len(name)
 		}
 		switch {
-		case left < 0:
+		case *left < 0:
 			return resp.Err(errPatternWork)
 		case size > listedBytesMax:
 			return resp.Err(errListed)
+		case *left < next:
+			next = *left - listedAtOnce
+			pause()
 		}
 	}
 	return resp.Bulks(names...)

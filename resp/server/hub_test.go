@@ -189,6 +189,47 @@ func TestListingChannelsIsBounded(t *testing.T) {
 	b.want("*0\r\n")
 }
 
+// Others use the hub while the channels are listed: they subscribe and leave, and the list has all channels that had
+// subscribers all the time.
+func TestListingChannelsLetsOthersUseTheHub(t *testing.T) {
+	h, s := NewHub(), &session{}
+	const n = 4 * listedAtOnce
+	for i := range n {
+		h.channels.add(fmt.Sprintf("c%d", i), s, 0)
+	}
+	pauses := 0
+	left := globStepsPerListMax
+	h.mu.Lock()
+	reply := h.about(resp.Args{askChannels, "c*"}, &left, func() {
+		pauses++
+		h.mu.Unlock()
+		h.receivers("c", false)
+		h.mu.Lock()
+		for i := range 100 {
+			h.channels.remove(fmt.Sprintf("c%d", pauses*100+i), s)
+			h.channels.add(fmt.Sprintf("d%d", pauses*100+i), s, 0)
+			h.channels.add(fmt.Sprintf("c-%d", pauses*100+i), s, 0)
+		}
+	})
+	h.mu.Unlock()
+	if pauses < 4 {
+		t.Errorf("others could use the hub %d times", pauses)
+	}
+	listed := map[string]int{}
+	for _, name := range reply.Elems {
+		listed[name.Str]++
+	}
+	for i := range n {
+		name := fmt.Sprintf("c%d", i)
+		if _, stays := h.channels[name]; listed[name] > 1 || stays && listed[name] == 0 {
+			t.Fatalf("%s is listed %d times", name, listed[name])
+		}
+	}
+	if listed["d150"] > 0 {
+		t.Error("d150 does not match")
+	}
+}
+
 // BenchmarkWorstPatterns publishes to the dearest patterns that nobody is dropped for.
 func BenchmarkWorstPatterns(b *testing.B) {
 	channel := strings.Repeat("a", 4096)

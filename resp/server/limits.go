@@ -28,6 +28,7 @@ const (
 	countRoundBytesMax      = 1 << 20   // channels of messages in one question to other nodes, if they are of several sessions
 	countedNamesMax         = 1 << 16   // channels of one PUBSUB NUMSUB
 	countedBytesMax         = 16 << 20  // bytes of their names
+	listedAtOnce            = 1 << 16   // steps of listing channels before others may use the hub
 	listedBytesMax          = 16 << 20  // bytes of the names that PUBSUB CHANNELS lists
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument

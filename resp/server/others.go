@@ -49,7 +49,8 @@ func (s *session) askEverybody(question resp.Args) ([]resp.Reply, error) {
 		if s.countsAll() {
 			return nil, resp.Error(errLockedCount)
 		}
-		return firstError(h.about(question))
+		left := globStepsPerListMax
+		return firstError(h.about(question, &left, func() {}))
 	}
 	var answers []resp.Reply
 	if s.countsAll() {
@@ -106,20 +107,25 @@ func (h *Hub) answerCount(question resp.Args) resp.Reply {
 	defer h.counting.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.about(question)
+	left := globStepsPerListMax
+	return h.about(question, &left, func() {
+		h.mu.Unlock()
+		h.mu.Lock()
+	})
 }
 
-// about answers a question about this node's subscribers. mu is held.
-func (h *Hub) about(question resp.Args) resp.Reply {
+// about answers a question about this node's subscribers, in so many steps of matching at most. mu is held; pause lets
+// others have it.
+func (h *Hub) about(question resp.Args, left *int, pause func()) resp.Reply {
 	switch {
 	case question[0] == askNumSub:
 		return h.channels.counts(question[1:])
 	case question[0] == askShardNumSub:
 		return h.shards.counts(question[1:])
 	case question[0] == askChannels && len(question) == 2:
-		return h.channels.names(question[1])
+		return h.channels.names(question[1], left, pause)
 	case question[0] == askShardChannels && len(question) == 2:
-		return h.shards.names(question[1])
+		return h.shards.names(question[1], left, pause)
 	case question[0] == askPatterns:
 		sums := make([]string, 0, len(h.byGlob))
 		for _, p := range h.byGlob {
