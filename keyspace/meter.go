@@ -65,7 +65,7 @@ const (
 	errReplyTooLarge = "ERR the reply is larger than 64 MiB: ask for less at a time"
 	errRepliesMeter  = "ERR the replies of this request are larger than 64 MiB: this command was not executed"
 	errGrowthMeter   = "OOM command not allowed: one request may not make the data grow by more than 256 MiB"
-	errWorkMeter     = "ERR this request has done as much as one may: this command was not executed"
+	errWorkMeter     = resp.ErrWork
 )
 
 // meter counts what a request, or an entry, has asked for so far.

@@ -46,6 +46,9 @@ const (
 	ErrUnknown     = "UNKNOWN the outcome of this command is not known: it may or may not have been executed"
 )
 
+// ErrWork answers the commands of a request beyond the work that one may have.
+const ErrWork = "ERR this request has done as much as one may: this command was not executed"
+
 // Error is the reason why a command cannot be executed, in the words of its error reply.
 type Error string
 

@@ -219,9 +219,10 @@ func clientList(s *session, args resp.Args) resp.Reply {
 	default:
 		return resp.Err(resp.ErrSyntax)
 	}
-	now := s.srv.clock()
+	now, clients := s.srv.clock(), s.srv.clients()
+	s.work += len(clients) * workPerClient
 	var text []byte
-	for _, c := range s.srv.clients() {
+	for _, c := range clients {
 		if keep(c) && !c.out.Ends() { // one that was killed may take a moment to end
 			text = c.describe(text, now)
 		}

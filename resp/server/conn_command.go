@@ -149,6 +149,7 @@ func commandList(s *session, args resp.Args) resp.Reply {
 	}
 	var names []string
 	for _, spec := range s.srv.index.specs {
+		s.work += (1 + len(spec.Subs)) * workPerRow
 		for _, one := range append([]*resp.Spec{spec}, spec.Subs...) {
 			if keep(one) {
 				names = append(names, one.Name)

@@ -36,6 +36,7 @@ type multiState struct {
 	watchLen  int       // bytes of the watched keys
 	followed  *followed // of EXEC, until its reply is appended
 	executing bool      // EXEC composes its array
+	work      int       // of the connection's commands in it so far: see transactionWorkMax
 	underHub  bool      // the same under the hub's lock
 	executed  func()    // shows to monitors what EXEC has run
 }
@@ -204,7 +205,7 @@ func exec(s *session, _ resp.Args) resp.Reply {
 		return fail
 	}
 	s.endCount(counted, res)
-	s.executing, s.executed = true, func() { s.showTransaction(tx, db) }
+	s.executing, s.work, s.executed = true, 0, func() { s.showTransaction(tx, db) }
 	defer func() { s.executing = false }()
 	return s.compose(tx, req, res, start)
 }
@@ -327,10 +328,18 @@ func (q *queued) here(underHub bool) bool {
 	return q.of.act != nil && (!q.of.act.asksBackend || underHub && q.of.act.countsSubscribers)
 }
 
-// timed runs a command of the connection inside EXEC.
+// timed runs a command of the connection inside EXEC, unless those before it have done as much as they may together.
+// SELECT is run: the data commands behind it have been.
 func (s *session) timed(q queued) resp.Reply {
-	start := s.srv.clock()
+	if s.work > transactionWorkMax && !q.of.act.selects {
+		q.of.stats.Reject()
+		r := resp.Err(resp.ErrWork)
+		s.countIfError(r)
+		return r
+	}
+	start, had := s.srv.clock(), len(s.pending)
 	r := q.of.act.run(s, q.args)
+	s.work += max(0, len(s.pending)-had) + int(r.Size())
 	s.account(start, q.of, q.args, r)
 	return r
 }

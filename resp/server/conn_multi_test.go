@@ -62,3 +62,54 @@ func TestTransactionIsBounded(t *testing.T) {
 	c.want("+OK\r\n" + strings.Repeat("+QUEUED\r\n", transactionCmdsMax) + "-ERR the transaction is too large\r\n" +
 		"-" + resp.ErrExecAbort + "\r\n")
 }
+
+// The commands of the connection in a transaction are bounded in what they answer and look at, the more so as some of
+// them hold the hub's lock: those beyond it are refused, each with an error, and the array stays whole.
+func TestTransactionDoesABoundedWork(t *testing.T) {
+	tracking := "CLIENT TRACKING ON BCAST"
+	for i := range 1000 {
+		tracking += fmt.Sprintf(" PREFIX p%03d", i)
+	}
+	const subscribe = "SUBSCRIBE x\r\n" // from then on the lock is held
+	for name, tt := range map[string]struct {
+		before, first, again string
+		n                    int
+	}{
+		"COMMAND":                    {"", "", "COMMAND\r\n", 5000},
+		"COMMAND under the lock":     {"", subscribe, "COMMAND\r\n", 5000},
+		"a list under the lock":      {"", subscribe, "COMMAND LIST FILTERBY PATTERN *z*z*z\r\n", 20_000},
+		"clients under the lock":     {"", subscribe, "CLIENT LIST ID 4711\r\n", 50_000},
+		"channels under the lock":    {"SUBSCRIBE " + strings.Repeat("a", 9000) + "\r\n", subscribe, "PUBSUB CHANNELS *a*a*ab\r\n", 5000},
+		"subscribing to much":        {"", "", "SUBSCRIBE" + strings.Repeat(" y", 20) + "\r\n", 50_000},
+		"prefixes that are compared": {tracking + "\r\n", "", "CLIENT TRACKING ON BCAST PREFIX p12\r\n", 2000},
+		"prefixes that are listed":   {tracking + "\r\n", "", "CLIENT TRACKINGINFO\r\n", 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, addr := startServer(t, nil)
+			for range 50 {
+				c := dial(t, addr)
+				c.send("PING\r\n")
+				c.want("+PONG\r\n")
+			}
+			c := dial(t, addr)
+			go func() {
+				_, _ = c.conn.Write([]byte("HELLO 3\r\n" + tt.before + "MULTI\r\n" + tt.first + strings.Repeat(tt.again, tt.n) +
+					"EXEC\r\nPING\r\n"))
+			}()
+			refused, last := 0, ""
+			for line := ""; line != "+PONG\r\n"; {
+				last = line
+				var err error
+				if line, err = c.in.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+				if line == "-"+resp.ErrWork+"\r\n" {
+					refused++
+				}
+			}
+			if refused < tt.n/10 || refused > tt.n-10 || last != "-"+resp.ErrWork+"\r\n" {
+				t.Errorf("%d of %d were refused; at last %q", refused, tt.n, last)
+			}
+		})
+	}
+}

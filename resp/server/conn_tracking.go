@@ -38,6 +38,8 @@ func clientTracking(s *session, args resp.Args) resp.Reply {
 	case !resp.Is(args[2], "ON"):
 		return resp.Err(resp.ErrSyntax)
 	}
+	have, more := s.track.PrefixCount(), len(prefixes)
+	s.work += have*workPerPrefix + more*(have+more)
 	if err := s.track.Check(&next, prefixes); err != nil {
 		return resp.Fail(err)
 	}

@@ -15,6 +15,7 @@ const (
 	queryBytesMaxDefault    = 64 << 20  // one command as sent: setting client-query-buffer-limit
 	transactionCmdsMax      = 1 << 16   // commands queued by MULTI
 	transactionBytesMax     = 12 << 20  // bytes queued by MULTI: they must fit one entry of the log
+	transactionWorkMax      = 16 << 20  // bytes that the connection's commands in a transaction answer, and what takes as long
 	heldBytesMax            = 64 << 20  // subscriptions, queued commands, watched keys, prefixes to track
 	heldBytesOfAllMax       = 512 << 20 // the same of all clients
 	watchedKeysMax          = 1 << 16   // keys watched by one client
@@ -57,6 +58,13 @@ const (
 	deliveryBytesMax        = 256 << 20 // their bytes
 	deliveriesAtOnce        = 256       // subscribers that get a message before others may use the hub
 	keepAliveSecondsDefault = 300       // setting tcp-keepalive
+)
+
+// What commands of the connection look at without answering it, for transactionWorkMax.
+const (
+	workPerClient = 16 // of CLIENT LIST
+	workPerRow    = 64 // of COMMAND LIST
+	workPerPrefix = 16 // of CLIENT TRACKING
 )
 
 // A run is bounded like what is taken of the input at once.

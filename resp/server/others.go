@@ -50,7 +50,9 @@ func (s *session) askEverybody(question resp.Args) ([]resp.Reply, error) {
 			return nil, resp.Error(errLockedCount)
 		}
 		left := globStepsPerListMax
-		return firstError(h.about(question, &left, func() {}))
+		answer := h.about(question, &left, func() {})
+		s.work += globStepsPerListMax - left
+		return firstError(answer)
 	}
 	var answers []resp.Reply
 	if s.countsAll() {

@@ -93,6 +93,9 @@ func (c *Client) Seen() uint64 { return c.seen }
 // Prefixes lists the prefixes of BCAST, sorted.
 func (c *Client) Prefixes() []string { return slices.Sorted(maps.Keys(c.prefixes)) }
 
+// PrefixCount is how many these are.
+func (c *Client) PrefixCount() int { return len(c.prefixes) }
+
 // Wants reports whether what a command reads is to be remembered. caching says that CLIENT
 // CACHING came before it.
 func (c *Client) Wants(caching bool) bool {
