@@ -700,3 +700,57 @@ func TestPrefixesAreCounted(t *testing.T) {
 	c.conn.Close()
 	counted(0)
 }
+
+// A request that reads more keys than are remembered of one is followed by the word that any key may have changed: its
+// client may have cached what nobody would tell it of. One that reads as many is remembered, and so is one of which
+// nothing is to be.
+func TestRequestThatReadsTooMuch(t *testing.T) {
+	mget := func(from, n int) string {
+		var text strings.Builder
+		fmt.Fprintf(&text, "*%d\r\n$4\r\nMGET\r\n", n+1)
+		for i := range n {
+			fmt.Fprintf(&text, "$7\r\nk%06d\r\n", from+i)
+		}
+		return text.String()
+	}
+	const half = followedReadsMax / 2
+	for name, tt := range map[string]struct {
+		options, send string
+		told, keys    int
+	}{
+		"as many as may be":      {"", mget(0, followedReadsMax), 0, followedReadsMax},
+		"one more":               {"", mget(0, followedReadsMax+1), 1, 0},
+		"a transaction":          {"", "MULTI\r\n" + mget(0, half) + mget(half, half+1) + "EXEC\r\n", 1, 0},
+		"nothing to be told of":  {"OPTIN", mget(0, followedReadsMax+1), 0, 0},
+		"prefixes are told of":   {"BCAST", mget(0, followedReadsMax+1), 0, 0},
+		"what is forgotten anew": {"", mget(0, 5) + "PING\r\n" + mget(5, followedReadsMax+1), 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, _, addr := startServer(t, nil)
+			c := dialTracker(t, addr, tt.options)
+			go func() { _, _ = c.conn.Write([]byte(tt.send + "ECHO end\r\n")) }()
+			told := 0
+			for line := ""; line != "end\r\n"; {
+				var err error
+				if line, err = c.in.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+				if line == "$10\r\n" {
+					if line, _ = c.in.ReadString('\n'); line == "invalidate\r\n" {
+						c.want("_\r\n")
+						told++
+					}
+				}
+			}
+			if told != tt.told {
+				t.Errorf("it was told %d times that any key may have changed", told)
+			}
+			eventually(t, "its keys are remembered, or forgotten", func() bool {
+				srv.hub.mu.Lock()
+				defer srv.hub.mu.Unlock()
+				keys, _, _ := srv.hub.tracking.Sizes()
+				return keys == tt.keys
+			})
+		})
+	}
+}

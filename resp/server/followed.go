@@ -73,9 +73,27 @@ func (f *followed) answered(res resp.Result) {
 	f.aborted = res.Aborted()
 	n := min(len(f.cmds), max(1, len(res.Replies)))
 	f.cmds, f.of = f.cmds[:n], f.of[:n]
-	if res.Trace != nil && len(res.Trace.Marks) == n {
+	if res.Trace != nil && len(res.Trace.Marks) == n && f.reads(res.Trace) <= followedReadsMax {
 		f.trace = res.Trace
 	}
+}
+
+// reads is how many keys the request may have to remember. More than followedReadsMax would hold the hub's lock for long:
+// the client is told that any key may have changed, as where they are not known.
+func (f *followed) reads(t *resp.Trace) int {
+	n, may := 0, func(i int) bool { return i >= len(f.tracked) || f.tracked[i] }
+	for _, r := range t.Reads {
+		if may(r.Cmd) {
+			n++
+		}
+	}
+	for i, c := range f.of {
+		if may(i) && c.spec.ReadsKeys() {
+			keys, _ := c.spec.Keys.Of(f.cmds[i].Args)
+			n += len(keys)
+		}
+	}
+	return n
 }
 
 // remembers reports whether what command i reads is to be remembered. It is not, where a

@@ -34,6 +34,7 @@ const (
 	monitorsMax             = 64        // clients that monitor (MONITOR)
 	monitorArgBytesMax      = 1 << 20   // bytes shown of each argument
 	trackedKeysMaxDefault   = 1000000   // keys that are tracked, for all clients: setting tracking-table-max-keys
+	followedReadsMax        = 1 << 16   // keys that one request of a client that tracks reads
 	shrinksMax              = 128       // steps, in a round of the janitor, by which the table of tracked keys shrinks
 	heldLocksMax            = 1 << 10   // locks of one client about which it gets pushes
 	heldLocksOfAllMax       = 1 << 17   // the same of all clients
