@@ -18,6 +18,7 @@ const (
 	cleanedMax       = 1 << 11   // keys of which clients are forgotten at once
 	readersPerStep   = 64        // readers of a key that cost as much to go through as one more such key
 	broadcastMax     = 1 << 17   // changes of an entry, for each prefix that they have: beyond it any key may have changed
+	toldMax          = 1 << 18   // likewise for each reader of their keys
 	recentChangesMax = 1 << 16   // changes kept while a request of a client is on its way
 	recentBytesMax   = 16 << 20  // bytes of their keys
 	prefixKeptBytes  = 16        // of each of their prefixes
@@ -36,6 +37,14 @@ type Table struct {
 	tree      prefixTree // of the prefixes
 	recent    recent
 	published uint64 // index of the last entry that was published to its end
+	entry     entryCount
+}
+
+// entryCount is what the changes of an entry have come to so far, which may come in several messages.
+type entryCount struct {
+	index uint64
+	pairs int // of changes and the prefixes that they have
+	told  int // readers of their keys
 }
 
 // readers are the clients that may have cached a key.
@@ -154,25 +163,35 @@ func (t *Table) removePrefixes(c *Client) {
 // answer gets them behind it.
 func (t *Table) Publish(m *resp.Message) {
 	t.published = m.Index - 1 // more of this entry may come
-	b, pairs, last := broadcast{}, 0, lastFlush(m.Changes)
+	if t.entry.index != m.Index {
+		t.entry = entryCount{index: m.Index}
+	}
+	n, b, last := &t.entry, broadcast{}, lastFlush(m.Changes)
+	at := place{m.Index, int64(m.From)}
 	for i, one := range m.Changes {
-		c := change{Change: one, at: place{m.Index, int64(m.From+i) + 1}}
+		at.pos = int64(m.From+i) + 1
+		c := change{Change: one, at: at}
 		if c.Kind == resp.ChangeAll {
 			if t.recent.add(c); i == last { // which stands for those before
 				t.sendBroadcast(b)
-				b, pairs = broadcast{}, 0
-				t.flushAll(c.at)
+				b, *n = broadcast{}, entryCount{index: m.Index}
+				t.flushAll(at)
 			}
 			continue
 		}
 		c.prefixes = t.prefixesOf(c.Key)
 		t.recent.add(c)
-		t.invalidateKey(c)
-		if pairs += len(c.prefixes); pairs <= broadcastMax {
+		if n.told <= toldMax {
+			n.told += t.invalidateKey(c)
+		}
+		if n.pairs += len(c.prefixes); n.pairs <= broadcastMax {
 			b.add(c)
 		}
 	}
-	if pairs > broadcastMax {
+	if n.told > toldMax {
+		t.flushReaders(at)
+	}
+	if n.pairs > broadcastMax {
 		t.flushBroadcast()
 	} else {
 		t.sendBroadcast(b)
@@ -204,6 +223,15 @@ func (t *Table) flushAll(at place) {
 	}
 }
 
+// flushReaders flushes the clients that have read any key before a place, but for those that wait for an answer.
+func (t *Table) flushReaders(at place) {
+	for c := range t.clients {
+		if !c.waiting && len(c.keys) > 0 {
+			t.flush(c, at)
+		}
+	}
+}
+
 // flush tells a client that any key may have changed, and forgets what it has read before.
 func (t *Table) flush(c *Client, at place) {
 	t.drop(c, at)
@@ -213,11 +241,11 @@ func (t *Table) flush(c *Client, at place) {
 }
 
 // invalidateKey tells the clients that have read a key of its change, but for those that wait for
-// an answer.
-func (t *Table) invalidateKey(ch change) {
+// an answer. It returns how many it has looked at.
+func (t *Table) invalidateKey(ch change) int {
 	r := t.readers[ch.Key]
 	if r == nil {
-		return
+		return 0
 	}
 	inv := Invalidation{keys: []string{r.key}}
 	list := r.list
@@ -230,6 +258,7 @@ func (t *Table) invalidateKey(ch change) {
 	clear(list[len(r.list):])
 	t.items -= len(list) - len(r.list)
 	t.close(r)
+	return len(list)
 }
 
 // invalidate tells one client of the change of a key, unless the client has read the key after it, or

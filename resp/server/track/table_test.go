@@ -323,12 +323,67 @@ func TestTableIsBounded(t *testing.T) {
 		for i := range changes {
 			keys = append(keys, fmt.Sprint(strings.Repeat("z", 300), i))
 		}
-		table.Publish(entry(2, keys...))
+		table.Publish(entry(uint64(changes), keys...))
 		for _, l := range all {
 			if len(*l) != want || (want == 1) != ((*l)[0] == "*") {
 				t.Fatalf("%d changes: told of %d", changes, len(*l))
 			}
 			*l = nil
+		}
+	}
+}
+
+// An entry tells the readers of its keys one by one, up to a bound; beyond it they are told that any key may have
+// changed. Its messages count together, and no client keeps a key that has changed, also one that waits for an answer.
+func TestEntryTellsABoundedNumber(t *testing.T) {
+	const clients = 64
+	for name, split := range map[string]bool{"one message": false, "many messages": true} {
+		for _, more := range []int{0, 1, 50} { // keys beyond the bound
+			t.Run(fmt.Sprint(name, ", ", more), func(t *testing.T) {
+				var keys []string
+				for i := range toldMax/clients + more {
+					keys = append(keys, strconv.Itoa(i))
+				}
+				table := NewTable(unlimited)
+				var all []*Client
+				var lists []*sent
+				for range clients {
+					c, l := newClient(table, Mode{})
+					read(table, c, 1, keys)
+					all, lists = append(all, c), append(lists, l)
+				}
+				waits, later := all[0], all[1]
+				table.Begin(waits)
+				read(table, later, 9, []string{"of later"})
+				m := entry(2, keys...)
+				if split {
+					for i := range m.Changes {
+						table.Publish(&resp.Message{Index: 2, From: i, Changes: m.Changes[i : i+1]})
+					}
+				} else {
+					table.Publish(m)
+				}
+				lists[0].want(t)
+				a := table.Answer(waits, Span{Index: 2})
+				a.End(true)
+				for i, c := range all {
+					flushed := slices.Contains(*lists[i], "*")
+					if i > 0 && flushed != (more > 1 || more == 1 && c == later) || len(*lists[i]) < len(keys)-more || len(*lists[i]) > len(keys)+1 {
+						t.Fatalf("client %d was told %d times of %d keys, of any: %v", i, len(*lists[i]), len(keys), flushed)
+					}
+					if left := len(c.keys); left > 1 || left == 1 && c != later {
+						t.Fatalf("client %d still has %d keys", i, left)
+					}
+				}
+				table.Publish(entry(10, "of later"))
+				if l := *lists[1]; l[len(l)-1] != "of later" {
+					t.Errorf("%q: the next entry does not begin anew", l[len(l)-1])
+				}
+				for _, c := range all {
+					table.Forget(c)
+				}
+				table.wantEmpty(t)
+			})
 		}
 	}
 }
