@@ -393,6 +393,13 @@ func (d *deaths) heardSince(l *life, q *inquiry, t time.Duration) bool {
 	return l.process == q.process && l.heard > t
 }
 
+// heardSinceFound reports whether the process has introduced itself since this node found that it had ended.
+func (d *deaths) heardSinceFound(l *life, q *inquiry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.process == q.process && l.heard > l.foundAt
+}
+
 // settled asks the other voters, if it matters here that the process has ended, and does what follows. It returns false
 // if they do not all agree, and may yet.
 func (d *deaths) settled(l *life, q *inquiry) bool {
@@ -405,7 +412,7 @@ func (d *deaths) settled(l *life, q *inquiry) bool {
 	}
 	voices, agreed := d.ask(q)
 	d.log.Debug("asked whether the process of a member has ended", "member", q.id, "agreed", agreed, "voices", len(voices))
-	if !agreed {
+	if !agreed || d.heardSinceFound(l, q) {
 		return false
 	}
 	d.mark(l, q)

@@ -191,6 +191,16 @@ func TestLivingLeaderStays(t *testing.T) {
 			time.Sleep(lookPause / 2)
 			c.net.Heal()
 		}},
+		{"it introduces itself to one of them, while the other one looks", 3,
+			func(c *testCluster, lead *testNode, others []*testNode) {
+				c.part(lead, others[0])
+				time.Sleep(lookPause - 5*time.Millisecond)
+				c.part(lead, others[1])
+				time.Sleep(lookPause - 5*time.Millisecond) // the first one has found so by now, and asks
+				others[0].deaths.heard(lead.members.identity(), true)
+				time.Sleep(10 * time.Millisecond) // so has the other one
+				c.net.Heal()
+			}},
 		{"for one of them all looks like an end", 3, func(c *testCluster, lead *testNode, others []*testNode) {
 			c.part(lead, others[0])
 		}},
