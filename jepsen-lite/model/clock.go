@@ -39,7 +39,7 @@ const (
 // fault waits for a vote to be written, see silent.
 var silentKinds = []string{
 	"kill", "pause", "partition", "slow", "late", "clients", "load", "clock", "point", "store", "stall", "unsynced",
-	unnoticed,
+	"port", unnoticed,
 }
 
 // endingKinds are the faults that do nothing but end processes and start them. What

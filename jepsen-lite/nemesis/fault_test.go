@@ -4,6 +4,7 @@ package nemesis
 
 import (
 	"context"
+	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -97,6 +98,33 @@ func TestFaultSpots(t *testing.T) {
 	}
 	if deaths := f.Target.Deaths(); len(deaths) > 0 {
 		t.Errorf("deaths: %s", strings.Join(deaths, "\n"))
+	}
+}
+
+// Whatever becomes of a node's port, nobody calls the node dead that lives, and it is reached afterwards.
+func TestFaultPort(t *testing.T) {
+	f := field(t)
+	for i, variant := range Find("port").Variants {
+		what, undo := port(f, Fault{Kind: "port", Variant: variant, Dice: uint64(i)})
+		time.Sleep(time.Second)
+		undo()
+		whole(t, f)
+		for _, node := range f.Target.Nodes() {
+			for _, p := range f.Target.Ports(node) {
+				conn, err := net.Dial("tcp", p.Addr())
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				_ = conn.Close()
+			}
+		}
+	}
+	if e := f.Target.Ends(); len(e.Wrong) > 0 || e.Ended != 2 {
+		t.Errorf("%+v", e)
+	}
+	if deaths := f.Target.Deaths(); len(deaths) > 0 {
+		t.Error(deaths)
 	}
 }
 

@@ -75,6 +75,13 @@ var Table = []Kind{
 		[]string{"delay", "jitter", "drip", "reset", "torn", "half-open", "no dials", "clogged"}, false, links, slow,
 	},
 	{
+		"port",
+		"the port by which the others reach a node refuses again and again, or for all of the fault, though the node " +
+			"lives; or another process has taken it while the node is dead",
+		[]string{"flap leader", "flap follower", "cut leader", "cut follower", "apart", "silent", "rubbish"}, false, restarts,
+		port,
+	},
+	{
 		"clients", "links between clients and nodes do the same",
 		[]string{"delay", "drip", "reset", "torn", "half-open", "cut answers"}, false, links, clients,
 	},

@@ -46,6 +46,7 @@ func (s *slowest) ResetFaults(string)                   {}
 func (s *slowest) Die(string, target.Act)               {}
 func (s *slowest) Dir(string) string                    { return os.DevNull }
 func (s *slowest) ID(node string) string                { return node }
+func (s *slowest) Ports(string) []*target.Proxy         { return nil }
 func (s *slowest) PeerAddr(string) string               { return "" }
 
 func (s *slowest) Arm(node string, strike target.Strike) (target.Armed, error) {

@@ -37,7 +37,8 @@ const (
 	noticedIn = time.Second
 	// claimEarly is by how much the end of a process may be seen before this program knows of it.
 	claimEarly = 100 * time.Millisecond
-	// claimLate is how late a node may say so: it may be paused before it does, and the next process have begun.
+	// claimLate is how late a node may say so: it may be paused before it does, and the next process have begun. Of the
+	// first process of a member nothing can be said that was meant for another one.
 	claimLate = 15 * time.Second
 )
 
@@ -98,8 +99,10 @@ func ends(lives []life, claims []claim) (e Ends) {
 		}
 	}
 	for _, c := range claims {
+		first := slices.IndexFunc(lives, func(l life) bool { return l.id == c.of })
 		lived := func(l life) bool {
-			return l.id == c.of && l.from.Before(c.at.Add(-claimLate)) && (l.to.IsZero() || l.to.After(c.at.Add(claimEarly)))
+			return l.id == c.of && (l == lives[first] || l.from.Before(c.at.Add(-claimLate))) && l.from.Before(c.at) &&
+				(l.to.IsZero() || l.to.After(c.at.Add(claimEarly)))
 		}
 		if i := slices.IndexFunc(lives, lived); i >= 0 {
 			e.Wrong = append(e.Wrong, fmt.Sprintf("%s says so of a process that ran since %.1f s: %s", c.by,

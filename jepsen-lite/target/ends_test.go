@@ -25,6 +25,7 @@ func TestEnds(t *testing.T) {
 		wrong   bool
 	}{
 		{"n1", 60, 0, true},
+		{"n1", 0.5, 0, true},
 		{"n2", 60, 0, true}, // it was to end
 		{"n2", 100.03, 1, false},
 		{"n2", 99.99, 1, false}, // this program heard of it later

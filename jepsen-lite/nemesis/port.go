@@ -1,0 +1,101 @@
+package nemesis
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lockd/jepsen-lite/target"
+)
+
+// Times of a port that flaps: it refuses for so long and up to as much again, and then takes connections. cutEvery is the
+// time between two cuts: by then the node has connected again, so there is never a majority to which it looks dead.
+const (
+	flapShut = 20 * time.Millisecond
+	flapOpen = 5 * time.Millisecond
+	cutEvery = 300 * time.Millisecond
+)
+
+// rubbish is what another process says that has taken the port of a node: words of other protocols, beginnings of a
+// node's greeting, and noise.
+var rubbish = []string{
+	"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "-ERR unknown command\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
+	"\x00lockdP\n\xff\xff\xff\xff\xff\xff\xff\xff", "\x00lockdP\n", strings.Repeat("\x00\xff", 4<<10),
+}
+
+// port has the port by which the others reach a node refuse though the node lives, or answer though it is dead. A node
+// that lives may not be taken for dead because of it.
+func port(f *Field, fault Fault) (string, func()) {
+	switch fault.Variant {
+	case "apart":
+		return f.apart(fault.Dice)
+	case "silent":
+		return f.takenPort(fault, "")
+	case "rubbish":
+		return f.takenPort(fault, rubbish[dice(fault.Dice).IntN(len(rubbish))])
+	}
+	how, which, _ := strings.Cut(fault.Variant, " ")
+	node := f.pick(which, fault.Dice)[0]
+	return fmt.Sprintf("port %s %s [%s]", how, which, node), f.flap(node, how == "cut", fault.Dice)
+}
+
+// flap has the port of a node refuse again and again. Its connections stay, or one of the others loses its own now and
+// then, in turn.
+func (f *Field) flap(node string, cut bool, seed uint64) (undo func()) {
+	others, throws, turn, last := f.others(node), dice(seed), 0, time.Now()
+	return repeat(flapOpen, func() {
+		f.refuse(node, true)
+		if cut && time.Since(last) > cutEvery {
+			f.Target.Net().Reset(others[turn%len(others)], node)
+			turn++
+			last = time.Now()
+		}
+		time.Sleep(flapShut + time.Duration(throws.Int64N(int64(flapShut))))
+		f.refuse(node, false)
+	})
+}
+
+func (f *Field) refuse(node string, on bool) {
+	for _, p := range f.Target.Ports(node) {
+		p.Refuse(on)
+	}
+}
+
+// apart has the ports of the leader and of a follower refuse, as a firewall may, and breaks the connections between the
+// two alone: each of them finds that the other one's process has ended, and nobody else does.
+func (f *Field) apart(seed uint64) (string, func()) {
+	follower := f.victims("follower", seed)[0]
+	leader := f.pick("leader", seed)[0]
+	if leader == follower { // as nobody leads, or another one was harmed already
+		leader = f.others(follower)[0]
+	}
+	pair := []string{leader, follower}
+	for _, node := range pair {
+		for _, other := range f.others(node) {
+			f.links.Set(other, node, target.Shape{Refuse: true})
+		}
+		f.refuse(node, true)
+	}
+	f.Target.Net().Reset(leader, follower)
+	return fmt.Sprintf("port apart %v", pair), func() {
+		for _, node := range pair {
+			f.refuse(node, false)
+		}
+		f.links.Clear()
+	}
+}
+
+// takenPort kills a node, and has another process take its port until it is started.
+func (f *Field) takenPort(fault Fault, says string) (string, func()) {
+	node := f.victims("any", fault.Dice)[0]
+	f.Target.Kill(node)
+	for _, p := range f.Target.Ports(node) {
+		p.Take(says)
+	}
+	return fmt.Sprintf("port %s [%s] says %.20q", fault.Variant, node, says), func() {
+		for _, p := range f.Target.Ports(node) {
+			p.Free()
+		}
+		f.restartAll([]string{node})
+	}
+}
