@@ -129,6 +129,10 @@ var plantedRuns = []plantedRun{
 		"--workload line --nemesis absent:pause-follower --time 60s --seed 1", []string{"place lost"}},
 	{"late-grant", "a client is told of the lock that it was granted, however long ago",
 		"--workload shared --nemesis absent:pause-follower --time 40s --seed 1", []string{"granted too late"}},
+	{"cries-wolf", "a node says of any process that it has ended, without a look at its port",
+		"--workload register --nemesis port:cut-leader --time 20s --seed 1", []string{"a living process called dead"}},
+	{"minority-suffices", "what one node has found of the end of a process is taken for true",
+		"--workload register --nemesis port:apart --time 20s --seed 1", []string{"a living process called dead"}},
 	{"unread-replies", "replies to who does not read them wait without a limit",
 		"--workload register --nemesis hostile:deaf --time 60s --seed 1", []string{"too much memory"}},
 }
