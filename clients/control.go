@@ -19,6 +19,9 @@ const controlMax = 60 * time.Second
 //	POST /kill?node=ADDR         SIGKILL of the node that its clients know by that address
 //	POST /heal                   starts what does not run, answers when all nodes serve
 //	GET  /leader                 the leader's address for clients
+//	POST /clocks                 starts three nodes more, whose clocks can be set; answers their addresses
+//	GET  /clocks/leader          the address of the one of them that leads
+//	POST /clock?node=ADDR&ms=N   the clock of one of them is wrong by N, those of the others are right
 //
 // A target that cannot lose its leader answers 501.
 func (t *target) serveControl() (address string, err error) {
@@ -58,6 +61,11 @@ func (t *target) serveControl() (address string, err error) {
 			return "", err
 		}
 		return n.addr, nil
+	})
+	handle("POST /clocks", t.clocks.start)
+	handle("GET /clocks/leader", t.clocks.leader)
+	handleFor("POST /clock", func(_ context.Context, asked url.Values) (string, error) {
+		return "ok", t.clocks.set(asked.Get("node"), asked.Get("ms"))
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: controlMax}
 	t.closers = append(t.closers, func() { _ = srv.Close() })

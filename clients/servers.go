@@ -24,8 +24,8 @@ const masterName = "mymaster"
 // server is one process.
 type server struct {
 	path, log string
-	args      []string
-	addr      string // of its clients
+	args, env []string // env: beyond that of the runner
+	addr      string   // of its clients
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -48,6 +48,7 @@ func (s *server) start() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(s.path, s.args...)
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -80,6 +81,7 @@ type target struct {
 	tls       []string  // addresses at which nodes speak TLS
 	certs     authority.Paths
 	doctor    *examiner // nil: it has no LOCKS DOCTOR
+	clocks    *clocks   // nil: the clocks of its nodes can not be set
 	dir       string
 	closers   []func()
 }
@@ -91,21 +93,23 @@ var targets = map[string]func(context.Context) (*target, error){
 
 // environment is what a suite learns of the target: addresses, with commas between.
 func (t *target) environment() []string {
-	list := func(nodes []*server) string {
-		var addrs []string
-		for _, n := range nodes {
-			addrs = append(addrs, n.addr)
-		}
-		return strings.Join(addrs, ",")
-	}
 	return []string{
-		"CLIENTS_NODES=" + list(t.nodes),
-		"CLIENTS_CLUSTER=" + list(t.cluster),
+		"CLIENTS_NODES=" + addresses(t.nodes),
+		"CLIENTS_CLUSTER=" + addresses(t.cluster),
 		"CLIENTS_SENTINELS=" + strings.Join(t.sentinels, ","),
 		"CLIENTS_MASTER=" + masterName,
 		"CLIENTS_TLS=" + strings.Join(t.tls, ","),
 		"CLIENTS_CA=" + t.certs.CA,
 	}
+}
+
+// addresses are those of nodes, with commas between.
+func addresses(nodes []*server) string {
+	var addrs []string
+	for _, n := range nodes {
+		addrs = append(addrs, n.addr)
+	}
+	return strings.Join(addrs, ",")
 }
 
 func (t *target) all() []*server {
@@ -152,6 +156,9 @@ func (t *target) heal(ctx context.Context) error {
 		}
 	}
 	for _, nodes := range [][]*server{t.nodes, t.cluster} {
+		if len(nodes) == 0 {
+			continue
+		}
 		if err := eventually(ctx, func() error { return caughtUp(ctx, nodes) }); err != nil {
 			return err
 		}
@@ -345,7 +352,8 @@ func startLockd(ctx context.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{dir: dir, doctor: &examiner{}}
+	t := &target{dir: dir, doctor: &examiner{}, clocks: &clocks{dir: dir}}
+	t.closers = append(t.closers, t.clocks.stop)
 	binary := filepath.Join(dir, "lockd")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/lockd")
 	build.Stderr = os.Stderr

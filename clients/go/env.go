@@ -43,9 +43,14 @@ func list(name string) []string {
 // node is the address of a node, by any number.
 func node(i int) string { return nodes[i%len(nodes)] }
 
-// tell sends a request to the control port, and returns its answer.
+// tell has the control port do something, and returns its answer.
 func tell(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, control+path, nil)
+	return request(ctx, http.MethodPost, path)
+}
+
+// request sends a request to the control port, and returns its answer.
+func request(ctx context.Context, method, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, control+path, nil)
 	if err != nil {
 		return "", err
 	}

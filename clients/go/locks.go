@@ -101,6 +101,7 @@ func (l *redislockLock) die()                             { _ = l.client.Close()
 type rueidisLock struct {
 	locker rueidislock.Locker
 	name   string
+	held   context.Context // ends when the lock is lost
 	free   context.CancelFunc
 }
 
@@ -123,7 +124,7 @@ func openRueidislock(option rueidislock.LockerOption) func(int, string, time.Dur
 }
 
 func (l *rueidisLock) lock(ctx context.Context) (err error) {
-	_, l.free, err = l.locker.WithContext(ctx, l.name)
+	l.held, l.free, err = l.locker.WithContext(ctx, l.name)
 	return err
 }
 

@@ -71,8 +71,8 @@ func main() {
 		passed = together(quiet, sideBySide(), nil) && passed
 		passed = die(deadly) && passed
 	}
-	if !safetyOnly { // they show nothing but how long it takes
-		alone, _ := parts(resumers, only)
+	if !safetyOnly { // they take long, or show nothing but how long something takes
+		alone, _ := parts(slices.Concat(clockScenes, resumers), only)
 		passed = together(alone, 1, nil) && passed
 	}
 	if !passed {
