@@ -15,7 +15,7 @@ import (
 
 type cli struct {
 	Suite  []string      `default:"all" help:"Suites to run." placeholder:"NAME,..."`
-	Scene  string        `help:"The only scene to show." placeholder:"NAME"`
+	Scene  string        `help:"The only scene to show: of the suites go, node, java and python." placeholder:"NAME"`
 	Target []string      `default:"redis,lockd" help:"Servers to run them against, one after the other: redis, lockd." placeholder:"NAME,..."`
 	Time   time.Duration `default:"15m" help:"Most time that one suite may take against one target."`
 	Write  bool          `help:"Write the matrix into clients/README.md."`
@@ -49,6 +49,9 @@ func (c *cli) run(ctx context.Context) (passed bool, err error) {
 	chosen, err := choose(c.Suite)
 	if err != nil {
 		return false, err
+	}
+	if c.Scene != "" {
+		chosen = slices.DeleteFunc(slices.Clone(chosen), func(s *suite) bool { return !s.byScene })
 	}
 	if err := inRepository(); err != nil {
 		return false, err

@@ -20,6 +20,7 @@ type suite struct {
 	install       []string // run once in its folder; fetches what the lock file names
 	command       []string // runs all its scenes
 	runtime       []string // says the version of what it runs on
+	byScene       bool     // it can show one scene alone
 }
 
 // prepare installs what the suite needs, behind the suites that run meanwhile.

@@ -16,12 +16,14 @@ var suites = []*suite{
 		install: []string{"go", "build", "-o", os.DevNull, "."},
 		command: []string{"go", "run", "."},
 		runtime: []string{"go", "version"},
+		byScene: true,
 	},
 	{
 		name: "node", summary: "ioredis 5 and 6, node-redis 4 to 6, redlock, redis-semaphore, bullmq",
 		install: []string{"npm", "ci", "--prefer-offline"},
 		command: []string{"node", "run.js"},
 		runtime: []string{"node", "--version"},
+		byScene: true,
 	},
 	{
 		name: "java", summary: "Jedis, Lettuce, Spring Data Redis, ShedLock, Redisson",
@@ -32,12 +34,14 @@ var suites = []*suite{
 			"nice", "java", "-XX:TieredStopAtLevel=1", "-cp", "target/classes:target/lib/*", "clients.Main",
 		},
 		runtime: []string{"java", "--version"},
+		byScene: true,
 	},
 	{
 		name: "python", summary: "redis-py 5 to 8, python-redis-lock, pottery, aioredlock, RQ, portalocker",
 		install: []string{"python3", "environments.py"},
 		command: []string{"python3", "run.py"},
 		runtime: []string{"python3", "--version"},
+		byScene: true,
 	},
 	{
 		name: "rust", summary: "redis-rs, rslock",

@@ -18,11 +18,17 @@ final class Env {
     static final String CA = System.getenv("CLIENTS_CA");
     static final String MASTER = System.getenv("CLIENTS_MASTER");
     static final String TARGET = System.getenv("CLIENTS_TARGET");
+    private static final String SCENE = System.getenv().getOrDefault("CLIENTS_SCENE", "");
     static final boolean LOCKD = "lockd".equals(TARGET);
 
     private static final HttpClient HTTP = HttpClient.newHttpClient();
 
     private Env() {}
+
+    /** Whether the runner wants to see a scene. */
+    static boolean asksFor(String scene) {
+        return SCENE.isEmpty() || SCENE.equals(scene);
+    }
 
     private static List<String> list(String name) {
         String value = System.getenv(name);

@@ -29,13 +29,13 @@ final class JedisPlain implements Plain {
     private final UnifiedJedis jedis;
     private final Function<String, AbstractTransaction> multi;
 
-    private JedisPlain(UnifiedJedis jedis) {
+    JedisPlain(UnifiedJedis jedis) {
         this.jedis = jedis;
         multi = key -> jedis.multi();
     }
 
     /** Jedis has no transaction in a cluster: a program asks for a connection to the node that has the slot. */
-    private JedisPlain(RedisClusterClient jedis) {
+    JedisPlain(RedisClusterClient jedis) {
         this.jedis = jedis;
         multi = key -> new Transaction(jedis.getConnectionFromSlot(JedisClusterCRC16.getSlot(key)), true, true);
     }
@@ -81,7 +81,7 @@ final class JedisPlain implements Plain {
                 .build();
     }
 
-    private static Set<HostAndPort> addresses(List<String> addresses) {
+    static Set<HostAndPort> addresses(List<String> addresses) {
         return addresses.stream().map(HostAndPort::from).collect(Collectors.toSet());
     }
 

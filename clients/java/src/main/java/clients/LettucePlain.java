@@ -36,7 +36,7 @@ final class LettucePlain implements Plain {
     private final Supplier<RedisCommands<String, String>> oneNode;
     private final Supplier<StatefulRedisPubSubConnection<String, String>> subscriber;
 
-    private LettucePlain(RedisClient client) {
+    LettucePlain(RedisClient client) {
         StatefulRedisConnection<String, String> c = client.connect();
         this.client = client;
         connection = c;
@@ -46,7 +46,7 @@ final class LettucePlain implements Plain {
         subscriber = client::connectPubSub;
     }
 
-    private LettucePlain(RedisClusterClient client) {
+    LettucePlain(RedisClusterClient client) {
         StatefulRedisClusterConnection<String, String> c = client.connect();
         this.client = client;
         connection = c;
@@ -64,9 +64,7 @@ final class LettucePlain implements Plain {
     }
 
     static Plain sentinel(Duration timeout) {
-        RedisURI.Builder uri = RedisURI.builder().withSentinelMasterId(Env.MASTER).withTimeout(timeout);
-        Env.SENTINELS.forEach(s -> uri.withSentinel(Env.host(s), Env.port(s)));
-        return new LettucePlain(RedisClient.create(uri.build()));
+        return new LettucePlain(RedisClient.create(sentinels().withTimeout(timeout).build()));
     }
 
     static Plain cluster(Duration timeout) {
@@ -86,7 +84,13 @@ final class LettucePlain implements Plain {
                 .build();
     }
 
-    private static RedisURI uri(String address, Duration timeout) {
+    static RedisURI.Builder sentinels() {
+        RedisURI.Builder uri = RedisURI.builder().withSentinelMasterId(Env.MASTER);
+        Env.SENTINELS.forEach(s -> uri.withSentinel(Env.host(s), Env.port(s)));
+        return uri;
+    }
+
+    static RedisURI uri(String address, Duration timeout) {
         return RedisURI.builder().withHost(Env.host(address)).withPort(Env.port(address)).withTimeout(timeout).build();
     }
 

@@ -54,6 +54,12 @@ public final class Main {
                     elsewhere("RSpinLock", RedissonPurpose::spin),
                     elsewhere("RFencedLock", RedissonPurpose::tokens),
                     elsewhere("RMultiLock", RedissonPurpose::multi),
+                    resume("Jedis", UnifiedJedis.class, "sentinel", ResumeClients.jedisSentinel()),
+                    resume("Jedis", UnifiedJedis.class, "cluster", ResumeClients.jedisCluster()),
+                    resume("Lettuce", RedisClient.class, "sentinel", ResumeClients.lettuceSentinel()),
+                    resume("Lettuce", RedisClient.class, "cluster", ResumeClients.lettuceCluster()),
+                    resume("Redisson", RedissonClient.class, "sentinel", ResumeClients.redissonSentinel()),
+                    resume("Redisson", RedissonClient.class, "cluster", ResumeClients.redissonCluster()),
                     everyMode("RSemaphore", RedissonPurpose::semaphore),
                     everyMode("RPermitExpirableSemaphore", RedissonPurpose::permits),
                     everyMode("RCountDownLatch", RedissonPurpose::latch),
@@ -69,6 +75,9 @@ public final class Main {
 
     private static final Duration SCENE_MAX = Duration.ofSeconds(90);
 
+    /** Of a scene that kills the leader again and again. */
+    private static final Duration ALONE_MAX = Duration.ofMinutes(3);
+
     private Main() {}
 
     private static Stream<Library> jedis(String mode, List<Scene> scenes, JedisLine.Open open) {
@@ -78,6 +87,10 @@ public final class Main {
 
     private static Stream<Library> lettuce(String mode, List<Scene> scenes) {
         return Stream.of(new Library("Lettuce", RedisClient.class, mode, scenes));
+    }
+
+    private static Stream<Library> resume(String client, Class<?> type, String mode, Scene scene) {
+        return Stream.of(new Library(client, type, mode, List.of(scene)));
     }
 
     private static Stream<Library> spring(String driver, String mode, IntFunction<SpringTemplate.Connections> connect) {
@@ -126,9 +139,12 @@ public final class Main {
         LogManager.getLogManager().reset(); // where there is no slf4j, Netty tells of every lost connection here
         List<Part> calm = new ArrayList<>();
         List<Part> kills = new ArrayList<>();
+        List<Part> alone = new ArrayList<>();
         for (Library l : LIBRARIES) {
             if (names.length == 0 || Arrays.stream(names).anyMatch(l.name()::startsWith)) {
-                l.scenes().forEach(s -> (s.kills() && Env.LOCKD ? kills : calm).add(new Part(l, s)));
+                l.scenes().stream()
+                        .filter(s -> Env.asksFor(s.name()))
+                        .forEach(s -> (s.alone() ? alone : s.kills() && Env.LOCKD ? kills : calm).add(new Part(l, s)));
             }
         }
         boolean passed = together(calm, AT_ONCE, null);
@@ -141,6 +157,9 @@ public final class Main {
             });
             passed &= together(some, some.size(), round);
             killer.get();
+        }
+        for (Part one : alone) {
+            passed &= together(List.of(one), 1, null);
         }
         System.exit(passed ? 0 : 1); // whatever a client left running
     }
@@ -166,7 +185,8 @@ public final class Main {
         Callable<Result> playing(Round round) {
             return () -> {
                 try {
-                    return result("ok", Workers.within(SCENE_MAX, () -> scene.show().play(round)));
+                    Duration most = scene.alone() ? ALONE_MAX : SCENE_MAX;
+                    return result("ok", Workers.within(most, () -> scene.show().play(round)));
                 } catch (NoScene e) {
                     return result("none", e.getMessage());
                 } catch (Exception e) {

@@ -97,7 +97,7 @@ enum RedissonMode {
         return "redis://" + address;
     }
 
-    private static String[] urls(List<String> addresses) {
+    static String[] urls(List<String> addresses) {
         return addresses.stream().map(RedissonMode::url).toArray(String[]::new);
     }
 }
