@@ -394,7 +394,7 @@ func cmdFlushDB(c *ctx, args resp.Args) resp.Reply {
 	}
 	c.m.spend(flushWork)
 	c.m.replaceDatabases()
-	c.m.flush(&c.why, c.db)
+	c.m.flush(&c.why, c.db, c.db+1)
 	return resp.OK()
 }
 
@@ -404,21 +404,22 @@ func cmdFlushAll(c *ctx, args resp.Args) resp.Reply {
 	}
 	c.m.spend(databases * flushWork)
 	c.m.replaceDatabases()
-	for i := range c.m.dbs {
-		c.m.flush(&c.why, i)
-	}
+	c.m.flush(&c.why, 0, databases)
 	return resp.OK()
 }
 
-// flush replaces a database by an empty one. First the old one is left as a running script
-// has found it.
-func (m *Machine) flush(why *cause, db int) {
-	if m.journal != nil {
-		m.journal.release(m.dbs[db])
+// flush replaces the databases from one to before another by empty ones. First each is left as a running script has
+// found it.
+func (m *Machine) flush(why *cause, from, to int) {
+	m.emptied(from, to)
+	for db := from; db < to; db++ {
+		if m.journal != nil {
+			m.journal.release(m.dbs[db])
+		}
+		m.noteLocksOf(why, history.Flushed, db, 0)
+		m.dbs[db] = newDatabase()
+		m.noteAllFreed(db)
 	}
-	m.noteLocksOf(why, history.Flushed, db, 0)
-	m.dbs[db] = newDatabase()
-	m.noteAllFreed(db)
 }
 
 func cmdSwapDB(c *ctx, args resp.Args) resp.Reply {

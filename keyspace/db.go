@@ -211,6 +211,7 @@ type journal struct {
 	lastFence uint64
 	stats     stats
 	places    *[databases]place // before the first FLUSHALL, FLUSHDB or SWAPDB; nil: there was none yet
+	gifts     *gifts            // before the first FLUSHALL or FLUSHDB that concerned one
 }
 
 // place is the database of a number, and what SWAPDB changes of it.
@@ -317,6 +318,9 @@ func (m *Machine) rollback() {
 			m.dbs[i] = p.database
 			p.database.swapped, p.database.floor = p.swapped, p.floor
 		}
+	}
+	if j.gifts != nil {
+		m.blocked.gifts = *j.gifts
 	}
 	m.messages, m.changed = m.messages[:j.messages], m.changed[:j.changed]
 	m.reads.truncate(j.reads)

@@ -43,7 +43,7 @@ type given struct {
 	entry  uint64 // the index of the entry that gave it
 	tick   int64  // the log clock then
 	db     int
-	at     uint64 // the machine's sequence then: a database that was emptied or exchanged since takes nothing back
+	at     uint64 // the machine's sequence then; 0: the database was emptied since
 	waited bool   // the command had waited
 	reversal
 }
@@ -116,6 +116,38 @@ func (g *gifts) forget(tick int64) {
 	}
 }
 
+// copy is what a running script has found of the gifts, in O(1).
+func (g *gifts) copy() *gifts {
+	return &gifts{all: g.all.Copy(), byAge: g.byAge.Copy(), bytes: g.bytes}
+}
+
+// emptied has nothing return to the databases from one to before another. A client that waits for the answer may still
+// be told what it was given.
+func (m *Machine) emptied(from, to int) {
+	g := &m.blocked.gifts
+	m.spend(value.FarWork * int64(g.all.Len()))
+	var emptied []*given
+	g.all.Scan(func(gift *given) bool {
+		if gift.at != 0 && from <= gift.db && gift.db < to {
+			emptied = append(emptied, gift)
+		}
+		return true
+	})
+	if len(emptied) == 0 {
+		return
+	}
+	if j := m.journal; j != nil && j.gifts == nil {
+		j.gifts = g.copy()
+	}
+	m.spend(2 * value.TreeWork(g.all.Len()) * int64(len(emptied)))
+	for _, gift := range emptied {
+		next := *gift
+		next.at = 0
+		g.all.Set(&next)
+		g.byAge.Set(&next)
+	}
+}
+
 // of lists the gifts of a session that were given by entries up to an index.
 func (g *gifts) of(session, upTo uint64) (found []*given) {
 	g.all.Ascend(&given{id: resp.BlockID{Session: session}}, func(gift *given) bool {
@@ -168,14 +200,14 @@ func (m *Machine) settle(session, upTo uint64) {
 }
 
 // giveBack takes back what was given under a name, as long as the machine remembers it: it may be asked for twice. It is
-// never refused for lack of memory.
+// never refused for lack of memory. A database that was emptied or exchanged since takes nothing back.
 func (m *Machine) giveBack(at resp.Stamp, id resp.BlockID) {
 	gift := m.blocked.gifts.get(id)
 	if gift == nil {
 		return
 	}
 	m.blocked.gifts.remove(gift)
-	if m.dbs[gift.db].swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
+	if gift.at == 0 || m.dbs[gift.db].swapped > gift.at || gift.lock != nil && m.haveChanged([]resp.Watch{*gift.lock}) {
 		return
 	}
 	c := &ctx{m: m, at: at, db: gift.db}

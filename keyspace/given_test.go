@@ -112,6 +112,41 @@ func TestGiveBackWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
+// What was given from a database that was emptied since does not come back into it, nor is what is there now touched. A
+// script that empties one and is undone has changed nothing of that.
+func TestNothingReturnsToAnEmptiedDatabase(t *testing.T) {
+	for _, tc := range []struct {
+		empties    resp.Args
+		look, want string
+	}{
+		{resp.Args{"FLUSHALL"}, "LRANGE l 0 -1", "new"},
+		{resp.Args{"FLUSHDB"}, "LRANGE l 0 -1", "new"},
+		{resp.Args{"FLUSHDB"}, "EXISTS from to z door", "1"},
+		{resp.Args{"EVAL", "FLUSHDB", "0"}, "LRANGE l 0 -1", "new"},
+		{resp.Args{"EVAL", "SELECT 1\nFLUSHDB", "0"}, "LRANGE l 0 -1", "a b new"},
+		{resp.Args{"EVAL", "FLUSHALL\nFLUSHDB\nlimit", "0"}, "LRANGE l 0 -1", "a b new"},
+	} {
+		s := newBlockStage(t)
+		for i, line := range []string{"BLPOP l 0", "BLMOVE from to LEFT RIGHT 0", "BZPOPMIN z 0", "LOCK door t PX 60000 WAIT 9000"} {
+			s.ask(uint64(i+1), line)
+		}
+		s.run("RPUSH l a b")
+		s.run("RPUSH from a")
+		s.run("ZADD z 1 a")
+		s.do(tc.empties)
+		s.run("RPUSH l new")
+		s.run("RPUSH to a")
+		s.m = restored(t, image(t, s.m))
+		s.send(returning(1, 2, 3, 4))
+		if got := s.run(tc.look); got != tc.want {
+			t.Errorf("%q: %s gives %q, want %q", tc.empties, tc.look, got, tc.want)
+		}
+		if s.m.blocked.gifts.all.Len()+s.m.blocked.gifts.byAge.Len() > 0 || s.m.blocked.gifts.bytes != 0 {
+			t.Errorf("%q: still remembered", tc.empties)
+		}
+	}
+}
+
 // What is settled is not taken back any more. Gifts are forgotten after their time, and the oldest where there are too
 // many.
 func TestGiftsAreForgotten(t *testing.T) {

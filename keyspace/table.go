@@ -112,6 +112,7 @@ var rulesSince = []resp.Rule{
 	{Level: 1, Name: "wall", Version: 1}, // that of entries never goes back
 	{Level: 1, Name: "image", Version: 11},
 	{Level: 1, Name: "deadlocks", Version: 1},
+	{Level: 1, Name: "gifts", Version: 1},            // what comes back of them, and where to
 	{Level: 1, Name: "fences", Version: 1},           // a string with another value has another one
 	{Level: 1, Name: "full-disks", Version: 2},       // renewals are not refused; nor are they by maxmemory
 	{Level: 1, Name: "stream-nodes", Version: 1},     // into which ~ cuts a stream
