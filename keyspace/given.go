@@ -84,6 +84,8 @@ type gifts struct {
 	// Derived.
 	byAge *btree.BTreeG[*given]
 	bytes int64
+
+	forgotten int64 // how many this node has forgotten since it was started; in no image
 }
 
 func newGifts() gifts { return gifts{all: newOrder(givenLess), byAge: newOrder(olderLess)} }
@@ -113,12 +115,13 @@ func (g *gifts) forget(tick int64) {
 			return
 		}
 		g.remove(oldest)
+		g.forgotten++
 	}
 }
 
 // copy is what a running script has found of the gifts, in O(1).
 func (g *gifts) copy() *gifts {
-	return &gifts{all: g.all.Copy(), byAge: g.byAge.Copy(), bytes: g.bytes}
+	return &gifts{all: g.all.Copy(), byAge: g.byAge.Copy(), bytes: g.bytes, forgotten: g.forgotten}
 }
 
 // emptied has nothing return to the databases from one to before another. A client that waits for the answer may still
@@ -170,6 +173,7 @@ func (m *Machine) remember(id resp.BlockID, db int, u *reversal, waited bool) bo
 	g := &m.blocked.gifts
 	m.spend(2*value.TreeWork(g.all.Len()) + value.CopyWork*gift.bytes())
 	if gift.bytes() > givenBytesMax {
+		g.forgotten++
 		return false
 	}
 	g.add(gift)

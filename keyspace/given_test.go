@@ -147,6 +147,53 @@ func TestNothingReturnsToAnEmptiedDatabase(t *testing.T) {
 	}
 }
 
+// What is there beyond the memory for gifts is forgotten, the oldest first, and one that is larger alone at once. It is
+// taken for delivered, and counted.
+func TestGiftsBeyondTheirMemory(t *testing.T) {
+	s := newBlockStage(t)
+	large := strings.Repeat("x", givenBytesMax/4)
+	forgotten := func(want string) {
+		t.Helper()
+		if got := figure(s, "lockd_gifts_forgotten"); got != want {
+			t.Errorf("lockd_gifts_forgotten is %q, want %s", got, want)
+		}
+	}
+	for n := range uint64(5) {
+		s.do(resp.Args{"RPUSH", "l", large})
+		s.ask(n+1, "BLPOP l 0")
+		s.do(resp.Args{"RPUSH", "l", fmt.Sprint(n)})
+		s.run("DEL l")
+	}
+	forgotten("2")
+	s.send(returning(1, 2, 3))
+	if got := s.run("LLEN l"); got != "1" {
+		t.Errorf("%s elements came back, not the third alone", got)
+	}
+	s.run("DEL l")
+	for range 5 {
+		s.do(resp.Args{"RPUSH", "l", large})
+	}
+	s.ask(6, "BLMPOP 0 1 l LEFT COUNT 5")
+	forgotten("3")
+	if gifts := &s.m.blocked.gifts; gifts.all.Len() != 2 || gifts.bytes > givenBytesMax {
+		t.Errorf("%d are remembered, of %d bytes", gifts.all.Len(), gifts.bytes)
+	}
+	s.send(returning(6))
+	if got := s.run("EXISTS l"); got != "0" {
+		t.Error("what was not remembered came back")
+	}
+}
+
+// figure is a field of INFO.
+func figure(s *blockStage, name string) string {
+	for _, f := range s.m.infoStats().Fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
 // What is settled is not taken back any more. Gifts are forgotten after their time, and the oldest where there are too
 // many.
 func TestGiftsAreForgotten(t *testing.T) {
@@ -176,6 +223,10 @@ func TestGiftsAreForgotten(t *testing.T) {
 		s.send(asking(id, n+1, 0, split("BLPOP l 0")))
 	}
 	gifts := &s.m.blocked.gifts
+	if got := figure(s, "lockd_gifts_forgotten"); got != "11" { // one of them for its age
+		t.Errorf("%s were forgotten", got)
+	}
+	s.send(resp.Request{Block: &resp.BlockStep{Kind: resp.BlockTend, Returns: []resp.BlockID{{Session: id, Number: 10}}}})
 	if gifts.all.Len() != givenMax || gifts.get(resp.BlockID{Session: id, Number: 10}) != nil || gifts.get(resp.BlockID{Session: id, Number: 11}) == nil {
 		t.Errorf("%d are remembered", gifts.all.Len())
 	}
