@@ -170,6 +170,45 @@ func TestBlockedClientIsGone(t *testing.T) {
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 }
 
+// A client that hangs up while it is parked is noticed by its socket: no janitor is needed, which would come late for
+// what is given meanwhile. So it is with TLS, whose socket is below the connection, and while others go on waiting.
+func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
+	withoutJanitor := func(srv *Server) { srv.janitor = true } // it seems to be there already
+	for name, start := range map[string]func(t *testing.T) (*Server, *fakeBackend, func() *client){
+		"plain": func(t *testing.T) (*Server, *fakeBackend, func() *client) {
+			srv, fake, addr := startServer(t, nil, withoutJanitor)
+			return srv, fake, func() *client { return dial(t, addr) }
+		},
+		"TLS": func(t *testing.T) (*Server, *fakeBackend, func() *client) { return startTLS(t, nil, withoutJanitor) },
+	} {
+		for how, leave := range map[string]func(net.Conn){
+			"closes":      func(c net.Conn) { c.Close() },
+			"behind data": func(c net.Conn) { _, _ = io.WriteString(c, "PING\r\n"); c.Close() },
+		} {
+			for _, line := range []string{"BLPOP k 0\r\n", "LOCK k token PX 60000 WAIT 0\r\n"} {
+				t.Run(name+"/"+how+"/"+strings.Fields(line)[0], func(t *testing.T) {
+					srv, fake, connect := start(t)
+					stays, gone := connect(), connect()
+					for _, c := range []*client{stays, gone} {
+						c.send(line)
+						<-fake.waiting
+					}
+					leave(wire.Socket(gone.conn))
+					eventually(t, "its session ends", func() bool { return srv.count() == 1 })
+					if srv.ticks.Load() > 0 {
+						t.Error("a janitor walks")
+					}
+					id := srv.clients()[0].id
+					other := connect()
+					other.send(fmt.Sprintf("CLIENT UNBLOCK %d\r\n", id))
+					other.want(":1\r\n")
+					stays.want("*-1\r\n")
+				})
+			}
+		}
+	}
+}
+
 // A client that was killed is not listed, nor killed again, while its session is still at work.
 func TestKilledClientIsNotListed(t *testing.T) {
 	_, fake, addr := startServer(t, nil)

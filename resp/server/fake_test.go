@@ -471,7 +471,7 @@ func (f *fakeBackend) tellUser(name, rules string) {
 }
 
 // startServer serves a fake backend on a loopback port until the test ends.
-func startServer(t testing.TB, change func(*Config)) (*Server, *fakeBackend, string) {
+func startServer(t testing.TB, change func(*Config), before ...func(*Server)) (*Server, *fakeBackend, string) {
 	t.Helper()
 	fake := newFake()
 	cfg := Config{Backend: fake, Version: "test", RunID: "0123456789012345678901234567890123456789",
@@ -482,6 +482,9 @@ func startServer(t testing.TB, change func(*Config)) (*Server, *fakeBackend, str
 	srv := New(cfg)
 	fake.hub, fake.known, fake.users = srv.Hub(), srv.index.known, acl.NewUsers(srv.index.known)
 	srv.users.learned.Store(true) // it has no other nodes
+	for _, f := range before {
+		f(srv)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 )
 
 // startTLS starts a server whose clients speak TLS, and returns how to connect to it.
-func startTLS(t *testing.T, change func(*Config)) (*Server, *fakeBackend, func() *client) {
+func startTLS(t *testing.T, change func(*Config), before ...func(*Server)) (*Server, *fakeBackend, func() *client) {
 	t.Helper()
-	srv, fake, _ := startServer(t, change)
+	srv, fake, _ := startServer(t, change, before...)
 	ca := securetest.NewCA(t, "ca")
 	log := slog.New(slog.DiscardHandler)
 	certs, err := secure.Open(secure.Files(ca.Write(t, t.TempDir(), time.Hour, "127.0.0.1")), log)
