@@ -174,10 +174,11 @@ func (h *Hub) refuse(p *pattern) {
 	}
 }
 
-// match finds, of patterns whose heads a channel has, those that match it, and those that take too long to match. It
-// takes a millisecond at most. note is told of the steps that each has taken, if it is there.
+// match finds, of patterns whose heads a channel has, those that match it, in the order in which they came, and those that
+// take too long to match. It takes a millisecond or two at most, and sorts the patterns. note is told of the steps that each has taken, if it is there.
 func match(patterns []*pattern, channel string, note func(p *pattern, steps int)) (matching, dear []*pattern) {
 	left := globStepsPerMessageMax
+	slices.SortFunc(patterns, comparePatterns)
 	for _, p := range patterns {
 		left -= globStepsPerPattern
 		steps := min(left, globStepsMax)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,7 +183,9 @@ func TestCandidates(t *testing.T) {
 	want := func(channel string, globs ...string) {
 		t.Helper()
 		var got []string
-		for _, p := range h.candidates(channel) {
+		list := h.candidates(channel)
+		slices.SortFunc(list, comparePatterns)
+		for _, p := range list {
 			got = append(got, p.glob)
 		}
 		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", globs) {

@@ -104,20 +104,14 @@ func (l *patterns) remove(p *pattern) {
 
 func comparePatterns(p, q *pattern) int { return cmp.Compare(p.number, q.number) }
 
-// candidates are the patterns whose heads a channel begins with, in the order in which they came.
+// candidates are the patterns whose heads a channel begins with, in any order: who matches them sorts them, without the
+// hub's lock.
 func (l *patterns) candidates(channel string) (list []*pattern) {
-	heads := 0
 	for n := range min(len(l.lens), len(channel)+1) {
 		if l.lens[n] == 0 {
 			continue
 		}
-		if with := l.byHead[channel[:n]]; len(with) > 0 {
-			list = append(list, with...)
-			heads++
-		}
-	}
-	if heads > 1 {
-		slices.SortFunc(list, comparePatterns)
+		list = append(list, l.byHead[channel[:n]]...)
 	}
 	return list
 }
