@@ -180,6 +180,17 @@ func startCluster(t *testing.T, n int, config ...func(*Config)) *testCluster {
 	return c
 }
 
+// countingStarts has nodes in memory count their starts, as data folders do.
+func countingStarts() func(*Config) {
+	starts := map[string]store.History{}
+	return func(cfg *Config) {
+		h := starts[cfg.ID]
+		h.Starts++
+		h.Tokens += fmt.Sprintf("%10d", h.Starts)
+		starts[cfg.ID], cfg.history = h, h
+	}
+}
+
 func (c *testCluster) add(id string, config ...func(*Config)) *testNode {
 	n := &testNode{id: id, addr: id + ":1", disk: newTestDisk(id + "-first"), config: func(cfg *Config) {
 		for _, f := range config {

@@ -104,6 +104,7 @@ type Config struct {
 	commitTimeout time.Duration                 // for tests that let hours pass
 	stores        func() (*store.Stores, error) // instead of Dir, for tests
 	incarnation   string                        // with stores
+	history       store.History                 // with stores; none: starts are not counted
 }
 
 // complete checks c and fills in the defaults.

@@ -175,6 +175,7 @@ func (n *Node) open() error {
 func (n *Node) openStores() (err error) {
 	if n.cfg.stores != nil {
 		n.members.incarnation = n.cfg.incarnation
+		n.members.starts, n.members.tokens = n.cfg.history.Starts, n.cfg.history.Tokens
 		n.stores, err = n.cfg.stores()
 		return err
 	}

@@ -79,6 +79,53 @@ func (c *testCluster) granted(b *blockedClient, token string) {
 	}
 }
 
+// A node that is back before anybody has missed it has lost the clients of its process before, and no others: by the
+// number of its start they are told from each other.
+func TestClientsOfTheProcessBefore(t *testing.T) {
+	for _, victim := range []string{"follower", "leader of one"} {
+		t.Run(victim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { clientsOfTheProcessBefore(t, victim) })
+		})
+	}
+}
+
+func clientsOfTheProcessBefore(t *testing.T, victim string) {
+	size := 3
+	if victim != "follower" {
+		size = 1
+	}
+	c := startCluster(t, size, withKeyspace, countingStarts())
+	defer c.close()
+	leader := c.settle()
+	back := leader
+	if victim == "follower" {
+		back = c.others(leader)[0]
+	}
+	c.expect(leader, "SET door alice NX PX 600000", "+OK")
+	c.block(back, "BLPOP jobs 0")
+	c.block(back, "LOCK door gone PX 600000 WAIT 600000")
+	c.waiting(2)
+	c.kill(back.id)
+	c.start(back.id)
+	pop, next := c.block(back, "BLPOP jobs 0"), c.block(back, "LOCK door bob PX 600000 WAIT 600000")
+	c.waiting(4)
+	c.leader()
+	time.Sleep(back.cfg.Heartbeat / 2)
+	c.expect(c.leader(), "RPUSH jobs 1", ":1")
+	c.expect(c.leader(), "UNLOCK door alice", ":1")
+	served := time.Now()
+	c.want(pop, popped("jobs", "1"))
+	c.granted(next, "bob")
+	if took := time.Since(served); took > back.cfg.Heartbeat {
+		t.Errorf("the clients of the process that is there now were served after %s", took)
+	}
+	sessions := c.leader().state.sessions()
+	if len(sessions) != 2 || !sessions[0].Suspended || sessions[1].Suspended || sessions[0].Process != 1 || sessions[1].Process != 2 {
+		t.Errorf("sessions: %+v", sessions)
+	}
+	c.agree()
+}
+
 // Clients of a node that is away for a while keep their places.
 func TestPlacesAreKeptWhileANodeIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
