@@ -67,7 +67,7 @@ var labelValues = map[string]string{
 	"family":   "cluster connection generic hash list lockd pubsub scripting server set sorted-set stream string transactions",
 	"code":     "BUSY CLUSTERDOWN ERR EXECABORT LOADING MASTERDOWN MOVED NOAUTH NOPERM NOSCRIPT OOM READONLY UNBLOCKED UNKNOWN WRONGPASS WRONGTYPE other",
 	"event":    "leads follows lost leaderless granted released expired deleted overwritten forced moved flushed swapped gave-up left gone replaced refused",
-	"reason":   "limit password protected elected succeeded only-voter handed-over stopping resigned disk deposed silent gave-up ended",
+	"reason":   "limit password protected slow missed pattern unsure elected succeeded only-voter handed-over stopping resigned disk deposed silent gave-up ended",
 	"state":    "blocked executing idle",
 	"queue":    "read write",
 	"suffrage": "voter nonvoter",

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockd/resp"
+	"lockd/resp/server/stats"
 )
 
 // Publish passes on messages, in order; what has become of locks goes to their holders behind all else. What is for
@@ -49,7 +50,7 @@ func (h *Hub) handOut() {
 		case skipped:
 		case p.missed:
 			h.mu.Lock()
-			h.dropMembers(p.number, errMissed)
+			h.dropMembers(p.number, stats.DropMissed, errMissed)
 			h.mu.Unlock()
 		default:
 			for i := range p.msgs {
@@ -68,7 +69,7 @@ func (h *Hub) pass(p *parcel, skipped bool) {
 	defer h.mu.Unlock()
 	switch p.to.underway.Add(-1); {
 	case skipped:
-		h.drop(p.to, errMissed)
+		h.drop(p.to, stats.DropMissed, errMissed)
 	case p.turn == turnHold:
 		p.to.out.Hold()
 	case p.turn == turnResume:
@@ -170,7 +171,7 @@ func (d *delivery) send(subs subscribers, push func() resp.Reply) {
 // must never miss one without noticing. mu is held.
 func (h *Hub) refuse(p *pattern) {
 	for s := range p.subs {
-		h.drop(s, "a pattern takes too long to match")
+		h.drop(s, stats.DropPattern, "a pattern takes too long to match")
 	}
 }
 

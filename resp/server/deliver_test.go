@@ -131,9 +131,7 @@ func TestTooManyMessagesWait(t *testing.T) {
 			close(d)
 			first.wantClosed()
 			second.want("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$6\r\nbehind\r\n")
-			if n := srv.stats.SubscribersDropped.Load(); n != 1 {
-				t.Errorf("%d subscribers dropped", n)
-			}
+			wantDropped(t, srv, "0 1 0 0")
 			srv.hub.queue.wait()
 			if q := srv.hub.queue; q.size != 0 || q.bytes != 0 {
 				t.Errorf("%d messages and %d bytes are left", q.size, q.bytes)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"lockd/resp"
+	"lockd/resp/server/stats"
 	"lockd/resp/server/track"
 	"lockd/resp/server/wire"
 )
@@ -140,26 +141,26 @@ func (h *Hub) DropSubscribers(why string) {
 	h.tracking.Missed()
 	h.holders.checkAll()
 	h.queue.skip()
-	h.dropMembers(h.queue.last()+1, why)
+	h.dropMembers(h.queue.last()+1, stats.DropUnsure, why)
 }
 
 // dropMembers drops all who subscribed before a parcel was added. mu is held.
-func (h *Hub) dropMembers(number uint64, why string) {
+func (h *Hub) dropMembers(number uint64, reason stats.DropReason, why string) {
 	for s, since := range h.members {
 		if since < number {
-			h.drop(s, why)
+			h.drop(s, reason, why)
 		}
 	}
 }
 
 // drop closes a session that cannot have all its messages. Later the session leaves the hub by
 // itself, and logs why. mu is held.
-func (h *Hub) drop(s *session, why string) {
+func (h *Hub) drop(s *session, reason stats.DropReason, why string) {
 	if s.dropped {
 		return
 	}
 	s.dropped, s.droppedWhy = true, why
-	s.srv.stats.SubscribersDropped.Add(1)
+	s.srv.stats.SubscribersDropped.Add(reason)
 	s.kill()
 }
 
@@ -210,7 +211,7 @@ func (h *Hub) send(to *session, form []byte, lim wire.PushLimit) {
 // mu is held.
 func (h *Hub) sendNow(to *session, form []byte, lim wire.PushLimit) {
 	if !to.dropped && !to.out.Push(form, lim) {
-		h.drop(to, "its output buffer is full")
+		h.drop(to, stats.DropSlow, "its output buffer is full")
 	}
 }
 

@@ -26,8 +26,24 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 		srv.Hub().queue.wait()
 	}
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
+	wantDropped(t, srv, "1 0 0 0")
 	srv.Hub().Publish([]resp.Message{{Channel: "quick", Payload: "x"}})
 	quick.want("*4\r\n$8\r\npmessage\r\n$5\r\nquick\r\n$5\r\nquick\r\n$1\r\nx\r\n")
+}
+
+// wantDropped asserts what INFO says of clients that were disconnected because they missed something, by reason: slow,
+// missed, pattern, unsure.
+func wantDropped(t *testing.T, srv *Server, counts string) {
+	t.Helper()
+	var got []string
+	for _, f := range srv.infoStats().Fields {
+		if strings.HasPrefix(f.Name, "subscribers_dropped_") || f.Name == "client_output_buffer_limit_disconnections" {
+			got = append(got, f.Value)
+		}
+	}
+	if text := strings.Join(got, " "); text != counts {
+		t.Errorf("dropped: %s, want %s", text, counts)
+	}
 }
 
 // DropSubscribers closes subscribed connections and no others.
@@ -40,6 +56,9 @@ func TestDropSubscribers(t *testing.T) {
 	plain.want("+PONG\r\n")
 	srv.Hub().DropSubscribers("a test")
 	sub.wantClosed()
+	wantDropped(t, srv, "0 0 0 1")
+	srv.stats.Reset()
+	wantDropped(t, srv, "0 0 0 0")
 	plain.send("PING\r\n")
 	plain.want("+PONG\r\n")
 	eventually(t, "nobody is subscribed", func() bool { return srv.Hub().subscribers.Load() == 0 })
@@ -164,9 +183,7 @@ func TestMatchingIsBounded(t *testing.T) {
 			}
 			srv.hub.Publish([]resp.Message{{Channel: channel, Payload: "x"}})
 			srv.hub.queue.wait()
-			if got := srv.stats.SubscribersDropped.Load(); got != tt.dropped {
-				t.Errorf("%d subscribers dropped", got)
-			}
+			wantDropped(t, srv, fmt.Sprintf("0 0 %d 0", tt.dropped))
 			c.want("*4\r\n$8\r\npmessage\r\n$2\r\na*\r\n$4096\r\n")
 		})
 	}

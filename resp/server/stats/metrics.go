@@ -64,6 +64,15 @@ func (t *Totals) Metrics() []resp.Metric {
 		Help: "Connections that were turned away (limit: there were too many, protected: of another machine, without a " +
 			"password), and wrong passwords.",
 	}
+	dropped := resp.Metric{
+		Name: "lockd_subscribers_dropped_total", Kind: resp.Counter, Labels: []string{"reason"},
+		Help: "Clients that were disconnected because they missed what they should be told (slow: they did not read, " +
+			"missed: more messages waited than a node keeps, pattern: theirs took too long to match, unsure: the node may " +
+			"have missed messages).",
+	}
+	for why, name := range []string{DropSlow: "slow", DropMissed: "missed", DropPattern: "pattern", DropUnsure: "unsure"} {
+		dropped.Add(float64(t.SubscribersDropped[why].Load()), name)
+	}
 	protected := t.Protected.Load()
 	denied.Add(float64(max(0, t.Rejected.Load()-protected)), "limit")
 	denied.Add(float64(t.WrongPasswords.Load()), "password")
@@ -73,8 +82,7 @@ func (t *Totals) Metrics() []resp.Metric {
 		denied, t.errorMetric(),
 		resp.CounterOf("lockd_input_bytes_total", "Bytes that clients have sent.", t.InputBytes.Load()),
 		resp.CounterOf("lockd_output_bytes_total", "Bytes that clients were sent.", t.OutputBytes.Load()),
-		resp.CounterOf("lockd_subscribers_dropped_total",
-			"Clients that were disconnected because they did not read what they were told.", t.SubscribersDropped.Load()),
+		dropped,
 	}
 }
 

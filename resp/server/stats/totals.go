@@ -30,13 +30,39 @@ type Totals struct {
 	OutputBytes        atomic.Int64
 	Reads              atomic.Int64 // of sockets
 	Writes             atomic.Int64
-	SubscribersDropped atomic.Int64
+	SubscribersDropped Drops
 	errorReplies       atomic.Int64
 
 	mu     sync.Mutex
 	errors map[string]int64 // by the first word of the error
 
 	commandRate, inputRate, outputRate rate
+}
+
+// DropReason is why a client was disconnected that is told of things: it has missed some of them, or would.
+type DropReason int
+
+// The reasons.
+const (
+	DropSlow    DropReason = iota // it did not read what it was told
+	DropMissed                    // more messages waited than this node keeps
+	DropPattern                   // its pattern took too long to match
+	DropUnsure                    // this node may have missed messages itself
+	dropReasons
+)
+
+// Drops counts those clients by the reason.
+type Drops [dropReasons]atomic.Int64
+
+// Add counts one.
+func (d *Drops) Add(why DropReason) { d[why].Add(1) }
+
+// Load is how many there were.
+func (d *Drops) Load() (n int64) {
+	for i := range d {
+		n += d[i].Load()
+	}
+	return n
 }
 
 // CountError counts an error reply by its first word.
@@ -65,8 +91,11 @@ func (t *Totals) Sample(seconds float64) {
 // Reset sets the figures back to 0 (CONFIG RESETSTAT).
 func (t *Totals) Reset() {
 	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.Protected, &t.WrongPasswords, &t.Commands,
-		&t.InputBytes, &t.OutputBytes, &t.Reads, &t.Writes, &t.SubscribersDropped, &t.errorReplies} {
+		&t.InputBytes, &t.OutputBytes, &t.Reads, &t.Writes, &t.errorReplies} {
 		n.Store(0)
+	}
+	for i := range t.SubscribersDropped {
+		t.SubscribersDropped[i].Store(0)
 	}
 	t.mu.Lock()
 	t.errors = nil
@@ -93,7 +122,10 @@ func (t *Totals) Section(sizes Lines) resp.Section {
 	l.Number("total_forks", 0)
 	l.Number("latest_fork_usec", 0)
 	l = append(l, sizes...)
-	l.Number("client_output_buffer_limit_disconnections", t.SubscribersDropped.Load())
+	l.Number("client_output_buffer_limit_disconnections", t.SubscribersDropped[DropSlow].Load())
+	l.Number("subscribers_dropped_missed", t.SubscribersDropped[DropMissed].Load())
+	l.Number("subscribers_dropped_pattern", t.SubscribersDropped[DropPattern].Load())
+	l.Number("subscribers_dropped_unsure", t.SubscribersDropped[DropUnsure].Load())
 	l.Number("total_error_replies", t.errorReplies.Load())
 	l.Number("unexpected_error_replies", 0)
 	return resp.Section{Name: "Stats", Fields: l}
