@@ -44,6 +44,45 @@ func entries(from, to uint64) []*raft.Log {
 	return logs
 }
 
+// A folder opens with another size of the files of its log than it was made with: lockd serve takes over what lockd dev
+// has left, and the other way round. Files that are there keep theirs.
+func TestFilesOfAnotherSize(t *testing.T) {
+	const each = 40
+	dir, last := filepath.Join(t.TempDir(), "data"), uint64(0)
+	for _, size := range []int{testSegmentBytes, 4 * testSegmentBytes, 0, testSegmentBytes} {
+		d, err := OpenFolder(dir, "n1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(d, Options{SegmentBytes: size, Fatal: func(err error) { t.Errorf("fatal: %v", err) }})
+		if err != nil {
+			t.Fatalf("with files of %d bytes: %v", size, err)
+		}
+		if err := s.Stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
+			t.Fatal(err)
+		}
+		for range each {
+			last++
+			e := &raft.Log{Index: last, Term: 1, Type: raft.LogCommand, Data: make([]byte, testSegmentBytes/7)}
+			e.Data[0] = byte(last)
+			if err := s.Log.StoreLogs([]*raft.Log{e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := uint64(1); i <= last; i++ {
+			var e raft.Log
+			if err := s.Log.GetLog(i, &e); err != nil || len(e.Data) != testSegmentBytes/7 || e.Data[0] != byte(i) {
+				t.Fatalf("with files of %d bytes, entry %d: %d bytes, %v", size, i, len(e.Data), err)
+			}
+		}
+		closeTestStores(t, d, s)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, walFolder, "*.wal"))
+	if err != nil || len(files) < 8 {
+		t.Errorf("%d files, %v: the log was to have some of each size", len(files), err)
+	}
+}
+
 // What the stores have taken is there after they have been opened again.
 func TestStoresReopen(t *testing.T) {
 	for _, kind := range []string{WAL, BoltDB} {
