@@ -45,6 +45,37 @@ func TestLeaseEndsBeforeTheWait(t *testing.T) {
 	}
 }
 
+// Waits in one line that are over end in the order in which they ended, also where so many leases have ended that the line
+// is swept by itself. One that lasts up to this millisecond goes on.
+func TestWaitsOfALineEndInOrder(t *testing.T) {
+	m := New(luavm.New())
+	session := m.openSession(&resp.BlockStep{})
+	for i := range sweepMax + 1 {
+		m.Apply(resp.Stamp{Tick: 1, Index: uint64(i)}, []resp.Request{request(0, fmt.Sprintf("SET other:%d v PX 1", i))})
+	}
+	m.Apply(resp.Stamp{Tick: 1, Index: 5000}, []resp.Request{request(0, "LOCK x a PX 60000")})
+	for i, wait := range []string{"LOCK x b PX 1000 WAIT 20", "LOCK x c PX 1000 WAIT 10", "LOCK x d PX 1000 WAIT 99"} {
+		req := request(0, wait)
+		req.Block = &resp.BlockStep{Kind: resp.BlockAsk, ID: resp.BlockID{Session: session, Number: uint64(i + 1)}}
+		m.Apply(resp.Stamp{Tick: 1, Index: 5001 + uint64(i)}, []resp.Request{req})
+	}
+	var got []string
+	for i, tick := range []int64{100, 101} {
+		_, messages := m.Apply(resp.Stamp{Tick: tick, Index: 6000 + uint64(i)}, nil)
+		for _, msg := range messages {
+			if msg.Kind == resp.MessageLock {
+				e, _ := history.Read(msg.Event)
+				if e.Kind.String() == "gave-up" {
+					got = append(got, fmt.Sprint(tick, ": ", e.Token))
+				}
+			}
+		}
+	}
+	if want := []string{"100: c", "100: b", "101: d"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // The version of a key that never was is no mark of an exchange where there was none; after one it is, and a creation
 // since then counts again.
 func TestVersionOfAbsentKeys(t *testing.T) {
