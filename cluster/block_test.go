@@ -419,10 +419,8 @@ func blockedWhileBehind(t *testing.T, line, want string) {
 	defer c.close()
 	leader := c.settle()
 	behind := c.others(leader)[0]
-	resume := make(chan struct{})
-	go behind.Block(context.Background(), resp.Cmd{Args: strings.Fields("BLPOP first 0")}, "", nil, stuck{resume})
-	c.waiting(1)
-	c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
+	stall, resume := c.mayStall(behind)
+	stall()
 	if r := leader.Do(t.Context(), resp.BlockClosing([]uint64{1})).Replies[0]; r.Str != "OK" {
 		t.Fatal(r)
 	}
@@ -432,7 +430,7 @@ func blockedWhileBehind(t *testing.T, line, want string) {
 	if got := client.answer(); got != "" {
 		t.Fatalf("answered %q before the node has heard of anything", got)
 	}
-	close(resume)
+	resume()
 	c.want(client, want)
 	c.waiting(1) // the first client: what it was given was settled with its session
 }

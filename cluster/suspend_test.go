@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +127,20 @@ func clientsOfTheProcessBefore(t *testing.T, victim string) {
 	c.agree()
 }
 
+// mayStall has a client wait at a node. From the call of stall until that of resume the answer of this client keeps the
+// node from applying anything.
+func (c *testCluster) mayStall(n *testNode) (stall, resume func()) {
+	c.t.Helper()
+	before, resumed := n.waiters(), make(chan struct{})
+	go n.Block(c.t.Context(), resp.Cmd{Args: resp.Args{"BLPOP", "stall", "0"}}, "", nil, stuck{resumed})
+	c.waiting(before + 1)
+	stall = func() {
+		c.t.Helper()
+		c.expect(c.leader(), "RPUSH stall 1", ":1")
+	}
+	return stall, sync.OnceFunc(func() { close(resumed) })
+}
+
 // Clients of a node that is away for a while keep their places.
 func TestPlacesAreKeptWhileANodeIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -215,16 +230,14 @@ func TestLateGrantBeginsAnew(t *testing.T) {
 		leader := c.settle()
 		behind := c.others(leader)[0]
 		c.expect(leader, "SET door holder NX PX 600000", "+OK")
-		resume := make(chan struct{})
-		go behind.Block(t.Context(), resp.Cmd{Args: resp.Args{"BLPOP", "first", "0"}}, "", nil, stuck{resume})
-		c.waiting(1)
+		stall, resume := c.mayStall(behind)
 		alice := c.block(behind, "LOCK door alice PX 10000 WAIT 600000")
 		c.waiting(2)
-		c.expect(leader, "RPUSH first 1", ":1") // the node behind applies nothing more
+		stall()
 		c.expect(leader, "UNLOCK door holder", ":1")
 		fence := c.fence(leader, "door")
 		time.Sleep(8 * time.Second)
-		close(resume)
+		resume()
 		c.granted(alice, "alice")
 		if got := c.fence(leader, "door"); got != fence {
 			t.Errorf("the fence was %s, and is %s: it is the same grant", fence, got)
@@ -251,18 +264,16 @@ func TestLateGrantOfClientThatIsGone(t *testing.T) {
 		leader := c.settle()
 		behind := c.others(leader)[0]
 		c.expect(leader, "SET door holder NX PX 600000", "+OK")
-		resume := make(chan struct{})
-		go behind.Block(t.Context(), resp.Cmd{Args: resp.Args{"BLPOP", "first", "0"}}, "", nil, stuck{resume})
-		c.waiting(1)
+		stall, resume := c.mayStall(behind)
 		gone := c.block(behind, "LOCK door gone PX 600000 WAIT 600000")
 		c.waiting(2)
 		next := c.block(leader, "LOCK door next PX 600000 WAIT 600000")
 		c.waiting(3)
-		c.expect(leader, "RPUSH first 1", ":1")
+		stall()
 		c.expect(leader, "UNLOCK door holder", ":1")
 		time.Sleep(3 * time.Second)
 		gone.hangUp(false)
-		close(resume)
+		resume()
 		c.granted(next, "next")
 	})
 }
@@ -346,14 +357,12 @@ func TestClaimAndReturnExcludeEachOther(t *testing.T) {
 		c := startCluster(t, 3, withKeyspace)
 		defer c.close()
 		leader := c.settle()
-		resume := make(chan struct{})
-		defer close(resume)
 		node := c.others(leader)[0]
-		for _, list := range []string{"first", "second"} {
-			go node.Block(t.Context(), resp.Cmd{Args: resp.Args{"BLPOP", list, "0"}}, "", nil, stuck{resume})
-		}
+		stall, resume := c.mayStall(node)
+		defer resume()
+		c.block(node, "BLPOP second 0")
 		c.waiting(2)
-		c.expect(leader, "RPUSH first 1", ":1")
+		stall()
 		c.expect(leader, "RPUSH second 2", ":1")
 		lead, claims := leader.lead.Load(), &leader.reader.claims
 		gifts := leader.state.gifts(1, lead.from)
