@@ -97,8 +97,6 @@ const (
 	// answerAgeMax is how old the lease of a lock is at most when a LOCK that may wait is answered: as the leader knows
 	// it, and with the time that asking the leader took. An older one is begun anew first.
 	answerAgeMax = time.Second
-	// lockCommand is the name of the command whose clients stand in line for a lock.
-	lockCommand = "lock"
 	// waitMsMax bounds a timer in milliseconds. A longer wait is treated as endless.
 	waitMsMax = 1 << 40
 	// blockLeaveMax bounds the time that a stopping node spends on closing its sessions.
@@ -456,7 +454,7 @@ func (b *blocker) mustClaim(call *pendingCall, e *resp.BlockEnd) bool {
 
 // grantsLock reports whether an end is that of a LOCK that was granted.
 func (c *pendingCall) grantsLock(e *resp.BlockEnd) bool {
-	return e.Reply.Kind == resp.KindInt && c.cmd.Spec != nil && c.cmd.Spec.Name == lockCommand
+	return e.Reply.Kind == resp.KindInt && c.cmd.Spec != nil && c.cmd.Spec.Name == resp.LockCommand
 }
 
 // lock is what a LOCK was granted.

@@ -16,7 +16,7 @@ import (
 // A lock that several may hold, SHARED or up to a LIMIT, is a value of its own, in the same line.
 var lockRows = []resp.Row[command]{
 	{Spec: resp.Spec{
-		Name: history.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
+		Name: resp.LockCommand, Arity: -5, Flags: resp.Write | resp.DenyOOM | resp.Blocking | resp.Fast,
 		Keys: resp.FirstKey, Access: "RW access insert", Waits: "WAIT", Refuses: "*", NilBulk: true,
 		Group: "lockd", Since: "1.0.0",
 		Summary: "Take a lock for a token, or wait in line for it; the answer is its fence",
@@ -179,7 +179,7 @@ func (c *ctx) parseWait(word string) (ms int64, err error) {
 	return ms, nil
 }
 
-func init() { renewals[history.LockCommand] = lockRenews }
+func init() { renewals[resp.LockCommand] = lockRenews }
 
 // lockRenews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
 func lockRenews(c *ctx, args resp.Args) bool {

@@ -3,6 +3,9 @@ package resp
 // What passes between the machine and the node whose client holds a lock, so that the client hears
 // that it has lost it.
 
+// LockCommand is the name of the command whose clients stand in line for a lock, and are informed of its loss.
+const LockCommand = "lock"
+
 // HeldLock names a lock that a token was granted, with the fence that LOCK answered.
 type HeldLock struct {
 	DB         int

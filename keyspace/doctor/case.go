@@ -177,7 +177,7 @@ func (c *Case) grant(e *Event) {
 	if e.LeaseMs > 0 {
 		w.leases = append(w.leases, e.LeaseMs)
 	}
-	if e.By == "lock" && !e.Script {
+	if e.By == resp.LockCommand && !e.Script {
 		w.waits = append(w.waits, e.WaitedMs)
 	}
 	if !e.Script && !e.Several {

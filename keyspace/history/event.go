@@ -127,9 +127,6 @@ func Read(record []byte) (e Event, err error) {
 	return e, d.End()
 }
 
-// LockCommand takes the locks whose loss clients are informed of.
-const LockCommand = "lock"
-
 // Hash is what a log knows of a key.
 func Hash(key string) uint32 { return max(uint32(xxh3.HashString(key)), 1) }
 

@@ -25,7 +25,7 @@ func FormOf(whole bool) *Form {
 // script takes is the script's affair.
 func (*Form) News(event []byte) (n resp.LockNews) {
 	e, _ := Read(event)
-	if e.Kind.Ends() || e.Kind == Granted && e.By == LockCommand && !e.Script && e.Client != "" {
+	if e.Kind.Ends() || e.Kind == Granted && e.By == resp.LockCommand && !e.Script && e.Client != "" {
 		n.How = e.Kind.String()
 	}
 	n.HeldLock = resp.HeldLock{DB: e.DB, Key: e.Key, Token: e.Token, Fence: e.Fence}

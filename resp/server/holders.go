@@ -54,12 +54,9 @@ func newHolders() holders {
 	return holders{clients: map[int64]*session{}, locks: map[lockID][]*holding{}}
 }
 
-// lockCommand is the name of the command that takes such locks.
-const lockCommand = "lock"
-
 // takesLock reports whether commands may take a lock of whose loss the client gets a push.
 func (s *session) takesLock(cmds []resp.Cmd) bool {
-	isLock := func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.Name == lockCommand }
+	isLock := func(c resp.Cmd) bool { return c.Spec != nil && c.Spec.Name == resp.LockCommand }
 	if s.proto.Load() < 3 || !slices.ContainsFunc(cmds, isLock) {
 		return false
 	}
