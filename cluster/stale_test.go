@@ -209,3 +209,37 @@ func TestClockStartsInItsTerm(t *testing.T) {
 		c.expect(leader, "SET a 1", "+OK")
 	})
 }
+
+// Of a message that comes again a node answers for what it has applied, and for nothing more: the rest is Raft's, which
+// writes it before it says that it has it.
+func TestOnlyWhatIsAppliedIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3)
+		defer c.close()
+		lead := c.settle()
+		c.expect(lead, "SET a 1", "+OK")
+		c.expect(lead, "SET a 2", "+OK")
+		c.agree()
+		n := c.others(lead)[0]
+		has := n.state.appliedNow.Load()
+		for _, tt := range []struct {
+			first, last, left uint64 // entries of the message, and the first one that is left to Raft; 0: none
+		}{
+			{has, has, 0}, {has - 1, has, 0}, {has, has + 1, has + 1}, {has - 1, has + 2, has + 1}, {has + 1, has + 1, has + 1},
+		} {
+			var entries []*raft.Log
+			for i := tt.first; i <= tt.last; i++ {
+				entries = append(entries, &raft.Log{Index: i, Term: lead.raft.CurrentTerm()})
+			}
+			req := lead.append(raft.Log{Index: tt.first - 1, Term: lead.raft.CurrentTerm()}, has, entries...)
+			answer := n.trans.ownLog.skipApplied(req)
+			switch {
+			case tt.left == 0 && (answer == nil || !answer.Success):
+				t.Errorf("%d to %d of %d: %+v", tt.first, tt.last, has, answer)
+			case tt.left > 0 && (answer != nil || req.Entries[0].Index != tt.left || req.PrevLogEntry != tt.left-1):
+				t.Errorf("%d to %d of %d: %+v, entry %d is left, behind %d", tt.first, tt.last, has, answer,
+					req.Entries[0].Index, req.PrevLogEntry)
+			}
+		}
+	})
+}
