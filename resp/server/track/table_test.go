@@ -337,8 +337,8 @@ func TestTableIsBounded(t *testing.T) {
 // changed. Its messages count together, and no client keeps a key that has changed, also one that waits for an answer.
 func TestEntryTellsABoundedNumber(t *testing.T) {
 	const clients = 64
-	for name, split := range map[string]bool{"one message": false, "many messages": true} {
-		for _, more := range []int{0, 1, 50} { // keys beyond the bound
+	for name, beyond := range map[string][]int{"one message": {0, 1, 50}, "many messages": {50}} {
+		for _, more := range beyond { // keys
 			t.Run(fmt.Sprint(name, ", ", more), func(t *testing.T) {
 				var keys []string
 				for i := range toldMax/clients + more {
@@ -356,7 +356,7 @@ func TestEntryTellsABoundedNumber(t *testing.T) {
 				table.Begin(waits)
 				read(table, later, 9, []string{"of later"})
 				m := entry(2, keys...)
-				if split {
+				if name == "many messages" {
 					for i := range m.Changes {
 						table.Publish(&resp.Message{Index: 2, From: i, Changes: m.Changes[i : i+1]})
 					}
