@@ -278,6 +278,47 @@ func TestLateGrantOfClientThatIsGone(t *testing.T) {
 	})
 }
 
+// A session that lapses between a gift and its claim, as its node is away for so long: what was given was taken back
+// before, the claim is refused, and the clients stand in line again, in another session. There they are served once.
+func TestSessionLapsesBeforeTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startCluster(t, 3, withKeyspace)
+		defer c.close()
+		leader := c.settle()
+		away := c.others(leader)[0]
+		c.expect(leader, "SET door holder NX PX 600000", "+OK")
+		pop, lock := c.block(away, "BLPOP list 0"), c.block(away, "LOCK door bob PX 600000 WAIT 600000")
+		c.waiting(2)
+		c.cut(away)
+		c.expect(leader, "RPUSH list a", ":1")
+		c.expect(leader, "UNLOCK door holder", ":1")
+		if gifts := leader.state.gifts(1, 0); len(gifts) != 2 {
+			t.Fatalf("given: %v", gifts)
+		}
+		time.Sleep(time.Minute)
+		if s := leader.state.sessions(); len(s) > 0 {
+			t.Fatalf("sessions after a minute: %+v", s)
+		}
+		c.expect(leader, "EXISTS list door", ":1")
+		if got := pop.answer() + lock.answer(); got != "" {
+			t.Fatalf("answered %q by a node that has heard of nothing", got)
+		}
+		c.net.Heal()
+		c.want(pop, popped("list", "a"))
+		c.granted(lock, "bob")
+		time.Sleep(time.Minute)
+		for session := range uint64(5) {
+			if gifts := leader.state.gifts(session, 0); len(gifts) > 0 {
+				t.Errorf("not settled: %v", gifts)
+			}
+		}
+		c.kill(away.id)
+		time.Sleep(time.Minute)
+		c.expect(leader, "LLEN list", ":0")
+		c.expect(leader, "GET door", "$3 bob")
+	})
+}
+
 // What was delivered is settled, and is never taken back: not when the node dies, nor by anything else.
 func TestDeliveredStaysDelivered(t *testing.T) {
 	for _, after := range []time.Duration{0, 2 * blockKeepEvery} {
