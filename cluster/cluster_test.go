@@ -166,6 +166,10 @@ func (c *testClock) stepWall(d time.Duration) {
 	c.step += d
 }
 
+// forHours are settings for tests that let hours pass: what nodes say to each other all the time is said more seldom,
+// as it costs most of what such a test takes.
+func forHours(cfg *Config) { cfg.commitTimeout, cfg.Heartbeat = time.Second, 2*time.Second }
+
 // startCluster starts n nodes, n1 to nn.
 func startCluster(t *testing.T, n int, config ...func(*Config)) *testCluster {
 	c := &testCluster{t: t, net: peertest.NewNetwork(), nodes: map[string]*testNode{}, first: map[string]string{}}

@@ -174,7 +174,7 @@ func TestLeaseIgnoresWallClock(t *testing.T) {
 // When nothing happens the log does not grow: not in an hour.
 func TestIdleHourLogsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, func(cfg *Config) { cfg.commitTimeout = time.Second })
+		c := startCluster(t, 3, forHours)
 		defer c.close()
 		leader := c.leader()
 		c.expect(leader, "SET a 1", "+OK")

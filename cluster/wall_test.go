@@ -174,7 +174,7 @@ func TestSightings(t *testing.T) {
 func TestTwoClocksLeft(t *testing.T) {
 	for _, step := range []time.Duration{time.Minute, -time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			c := startCluster(t, 3, func(cfg *Config) { cfg.commitTimeout = time.Second })
+			c := startCluster(t, 3, forHours)
 			defer c.close()
 			lead := c.settle()
 			dead, wrong := c.others(lead)[0], c.others(lead)[1]
