@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -72,60 +71,6 @@ func TestDiscover(t *testing.T) {
 			t.Error(err)
 		}
 		c.expect(c.nodes["n1"], "GET a", "$1 1")
-	})
-}
-
-// Nodes that have all promised to found a cluster come back at other addresses before one has founded it: they found it,
-// and find each other. So do they where all move later.
-func TestAllMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 0)
-		defer c.close()
-		ids, disk := []string{"n1", "n2", "n3"}, onDisk(t, nil)
-		var at []string
-		p := peer.Promise{Round: 1}
-		for _, id := range ids {
-			c.add(id, disk, func(cfg *Config) {
-				discovering(3)(cfg)
-				cfg.Discover.Addrs = func(context.Context) ([]string, error) { return at, nil }
-			})
-			c.start(id)
-			p.Members = append(p.Members, peer.Founder{ID: id, Incarnation: c.nodes[id].members.incarnation, PeerAddr: id + ":1"})
-		}
-		for _, id := range ids {
-			if err := c.nodes[id].members.search.Keep(p); err != nil {
-				t.Fatal(err)
-			}
-			c.kill(id)
-		}
-		for turn := range 3 {
-			at = nil
-			for _, id := range ids {
-				c.nodes[id].addr = fmt.Sprintf("%s:%d", id, turn+2)
-				at = append(at, c.nodes[id].addr)
-			}
-			for _, id := range ids {
-				c.start(id)
-				n := c.nodes[id]
-				go func() { _ = n.Discover(t.Context(), "") }()
-			}
-			time.Sleep(30 * time.Second)
-			leader := c.leader()
-			c.expect(leader, fmt.Sprintf("SET turn %d", turn), "+OK")
-			c.agree()
-			time.Sleep(5 * time.Second)
-			for _, s := range leader.raft.servers() {
-				if string(s.Address) != c.nodes[string(s.ID)].addr {
-					t.Errorf("turn %d: %s is known at %s, not at %s", turn, s.ID, s.Address, c.nodes[string(s.ID)].addr)
-				}
-			}
-			if got := leader.members.identity().Cluster; got != founding.ClusterOf(p) {
-				t.Errorf("turn %d: cluster %s, not %s", turn, got, founding.ClusterOf(p))
-			}
-			for _, id := range ids {
-				c.kill(id)
-			}
-		}
 	})
 }
 
