@@ -299,8 +299,9 @@ func TestWorstTracking(t *testing.T) {
 	})
 	step("all reading and going", func() {
 		readAll(a, 10_000)
-		a.conn.Close()
-		b.conn.Close()
+		for _, c := range append(many, a, b) {
+			c.conn.Close()
+		}
 		eventually(t, "their keys are forgotten", func() bool { return tracked() < 3 })
 	})
 }
