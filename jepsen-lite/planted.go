@@ -24,7 +24,7 @@ type plantedRun struct {
 	as          []string // it is caught as one of these problems
 }
 
-// plantedRuns has a run for every patch of planted/ that is a bug. The README's table is the same.
+// plantedRuns has a run for every file of planted/ that is a bug. The README's table is the same.
 var plantedRuns = []plantedRun{
 	{"ack-before-commit", "SET and HSET are answered before they are committed",
 		"--workload set --nemesis kill --time 20s --seed 1", []string{"lost"}},

@@ -41,16 +41,16 @@ func TestPlantedRuns(t *testing.T) {
 			t.Errorf("no bug is planted for the workload %s", name)
 		}
 	}
-	found, err := filepath.Glob("planted/*.patch")
+	found, err := filepath.Glob("planted/*.bug")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var planted []string
-	for _, patch := range found {
-		planted = append(planted, strings.TrimSuffix(filepath.Base(patch), ".patch"))
+	for _, file := range found {
+		planted = append(planted, strings.TrimSuffix(filepath.Base(file), ".bug"))
 	}
 	if slices.Sort(bugs); !slices.Equal(bugs, slices.DeleteFunc(planted, func(p string) bool { return p == target.OtherBuild || p == target.NextBuild })) {
-		t.Errorf("there are runs for %q, and patches for %q", bugs, planted)
+		t.Errorf("there are runs for %q, and files for %q", bugs, planted)
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+) \| .* \| `+"`(--workload|\\./)").FindAllStringSubmatch(string(readme), -1) {
 		if !slices.Contains(bugs, row[1]) {

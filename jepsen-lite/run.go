@@ -345,19 +345,19 @@ func (c *runCmd) build(k target.Kind, path string) error {
 }
 
 // bug is what is planted in each build of these sources.
-func (c *runCmd) bug() (patches []string) {
+func (c *runCmd) bug() (bugs []string) {
 	if c.Plant != "" {
-		patches = append(patches, c.Plant)
+		bugs = append(bugs, c.Plant)
 	}
-	return patches
+	return bugs
 }
 
 // moreBuilds makes the builds that the chosen faults need, beside the own one.
 func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, error) {
 	builds := map[string]string{}
-	patches := map[string][]string{target.OtherBuild: {target.OtherBuild}, target.NextBuild: {target.NextBuild}}
+	changes := map[string][]string{target.OtherBuild: {target.OtherBuild}, target.NextBuild: {target.NextBuild}}
 	if s.cmd.From != "" {
-		patches[target.NextBuild] = nil
+		changes[target.NextBuild] = nil
 	}
 	for build, kind := range map[string]string{target.OtherBuild: nemesis.OtherBuild, target.NextBuild: nemesis.Upgrade} {
 		needs := func(chosen string) bool { // or a variant of it
@@ -368,7 +368,7 @@ func (s *session) moreBuilds(k target.Kind, own string) (map[string]string, erro
 			continue
 		}
 		path := filepath.Join(s.cmd.Out, "server-"+build)
-		err := k.Build(path, append(s.cmd.bug(), patches[build]...), s.cmd.buildFlags()...)
+		err := k.Build(path, append(s.cmd.bug(), changes[build]...), s.cmd.buildFlags()...)
 		if err == nil && build == target.NextBuild && s.cmd.From != "" {
 			if s.nextLevel, err = target.CanTalk(own, path); err != nil {
 				return nil, fmt.Errorf("--from %s: %w", s.cmd.From, err)

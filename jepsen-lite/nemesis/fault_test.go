@@ -19,11 +19,11 @@ import (
 func server(t *testing.T, bug string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
-	var patches []string
+	var bugs []string
 	if bug != "" {
-		patches = append(patches, bug)
+		bugs = append(bugs, bug)
 	}
-	if err := target.Kinds[0].Build(path, patches); err != nil {
+	if err := target.Kinds[0].Build(path, bugs); err != nil {
 		t.Fatal(err)
 	}
 	return path

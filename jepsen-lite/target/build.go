@@ -1,21 +1,16 @@
 package target
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// patchDir, in the repository, has a file NAME.patch for each bug, and for each other build:
-// what plants it in the sources.
-const patchDir = "jepsen-lite/planted"
+// bugDir, in the repository, has a file NAME.bug for each bug, and for each other build.
+const bugDir = "jepsen-lite/planted"
 
 // Builds that have no bug.
 const (
@@ -31,10 +26,9 @@ const (
 	NextSetting = "jepsenlite-next"
 )
 
-// Build builds the server of a target, with patches planted in it, one after the other, and with more flags of go
-// build.
-func (k Kind) Build(path string, patches []string, flags ...string) error {
-	if len(patches) > 0 {
+// Build builds the server of a target, with bugs planted in it, one after the other, and with more flags of go build.
+func (k Kind) Build(path string, bugs []string, flags ...string) error {
+	if len(bugs) > 0 {
 		repo, err := repository()
 		if err != nil {
 			return err
@@ -45,12 +39,12 @@ func (k Kind) Build(path string, patches []string, flags ...string) error {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		var files []string
-		for _, name := range patches {
-			files = append(files, filepath.Join(repo, patchDir, name+".patch"))
+		for _, name := range bugs {
+			files = append(files, filepath.Join(repo, bugDir, name+".bug"))
 		}
-		overlay, err := plant(repo, dir, files...)
+		overlay, err := plant(repo, k.Tags, dir, files...)
 		if err != nil {
-			return fmt.Errorf("%s cannot be planted: %w", strings.Join(patches, " with "), err)
+			return fmt.Errorf("%s cannot be planted: %w", strings.Join(bugs, " with "), err)
 		}
 		flags = append(slices.Clone(flags), "-overlay", overlay)
 	}
@@ -77,82 +71,4 @@ func repository() (string, error) {
 		return "", fmt.Errorf("go list -m lockd: %w (run inside the repository)", err)
 	}
 	return strings.TrimSpace(string(out)), nil
-}
-
-// plant applies patches, in their order, to copies in dir of the files that they touch. It returns the file that tells
-// the go command to take these instead.
-func plant(repo, dir string, patches ...string) (overlay string, err error) {
-	replace := map[string]string{} // a file of the sources -> what to take instead
-	for _, patch := range patches {
-		text, err := os.ReadFile(patch)
-		if err != nil {
-			return "", err
-		}
-		paths := touched(text)
-		if len(paths) == 0 {
-			return "", errors.New(patch + " changes nothing")
-		}
-		for _, path := range paths {
-			from, to := filepath.Join(repo, path), filepath.Join(dir, path)
-			if replace[from] != "" { // an earlier patch has its copy
-				continue
-			}
-			replace[from] = to
-			if err := copyFile(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", err // but a file that is not there yet
-			}
-		}
-		if err := applyPatch(patch, dir); err != nil {
-			return "", err
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, text, 0o644)
-}
-
-var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
-
-// touched are the files that a patch changes or adds.
-func touched(patch []byte) (paths []string) {
-	for _, m := range patchedFile.FindAllSubmatch(patch, -1) {
-		paths = append(paths, string(m[1]))
-	}
-	return paths
-}
-
-func copyFile(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(to, text, 0o644)
-}
-
-// applyPatch has git apply a patch to the files of dir.
-func applyPatch(patch, dir string) error {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		return fmt.Errorf("git applies the patch, and there is none: %w", err)
-	}
-	cmd := exec.Command(git, "apply", "--whitespace=nowarn", patch)
-	cmd.Dir = dir
-	// In a folder of a repository git would leave out what it takes for files outside.
-	cmd.Env = append(ownGit(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("its patch does not apply to the sources as they are: %s (%s, %w)", oneLine(said), patch, err)
-	}
-	return nil
-}
-
-// ownGit is the environment for git without what it is told there: of a hook, for example, and it speaks of another
-// folder.
-func ownGit() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }

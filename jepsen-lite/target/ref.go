@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,6 +67,12 @@ func extract(repo, ref, dir string) error {
 			return err
 		}
 	}
+}
+
+// ownGit is the environment for git without what it is told there: of a hook, for example, and it speaks of another
+// folder.
+func ownGit() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
 // CanTalk reports why nodes of two builds cannot speak with each other at all, which is no fault of an upgrade, or else

@@ -12,7 +12,7 @@ import (
 // The sources of a commit are those that it has, whatever the tree and a hook of git say; one that there is not is an
 // error of one line.
 func TestExtract(t *testing.T) {
-	repo := sources(t)
+	repo := tree(t, map[string]string{"a/b.txt": "one\ntwo\n"})
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=n", "-c", "user.email=e"}, args...)...)
@@ -70,23 +70,5 @@ func TestCanTalk(t *testing.T) {
 		if said := fmt.Sprint(err); said != c.want || err == nil && highest != c.highest {
 			t.Errorf("%d, %s, want %d, %s", highest, said, c.highest, c.want)
 		}
-	}
-}
-
-// Patches are planted one after the other, each in what the one before has left.
-func TestPlantTwo(t *testing.T) {
-	repo := sources(t)
-	then := filepath.Join(t.TempDir(), "then.patch")
-	text := "Then this.\n\ndiff --git a/a/b.txt b/a/b.txt\n--- a/a/b.txt\n+++ b/a/b.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n 2\n"
-	if err := os.WriteFile(then, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := plant(repo, t.TempDir(), writePatch(t, " one\n-two\n+2\n"), then)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := replaced(t, overlay)
-	if text, err := os.ReadFile(got[filepath.Join(repo, "a/b.txt")]); string(text) != "1\n2\n" || len(got) != 2 {
-		t.Errorf("%q, %v, %v", text, err, got)
 	}
 }

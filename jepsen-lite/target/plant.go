@@ -1,0 +1,300 @@
+package target
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/format"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// sources are the files of the repository as a build with tags has them, with what is planted in them.
+type sources struct {
+	repo    string
+	tags    string
+	planted map[string]string // a file of the repository -> its new text
+}
+
+// plant plants bugs, each in what the one before has left, and writes the files that they change or add into dir. It
+// returns the file that tells the go command to take these instead.
+func plant(repo, tags, dir string, bugs ...string) (overlay string, err error) {
+	s := &sources{repo: repo, tags: tags, planted: map[string]string{}}
+	for _, file := range bugs {
+		if err := s.plant(file); err != nil {
+			return "", err
+		}
+	}
+	return s.write(dir)
+}
+
+// plant plants one bug.
+func (s *sources) plant(file string) error {
+	b, err := readBug(file)
+	if err != nil {
+		return err
+	}
+	for _, c := range b.changes {
+		if err := s.apply(c); err != nil {
+			return fmt.Errorf("%s: %s: %w", file, c, err)
+		}
+	}
+	return nil
+}
+
+// apply makes one change.
+func (s *sources) apply(c *change) error {
+	if c.added != "" {
+		return s.add(c)
+	}
+	at, err := s.find(c)
+	if err != nil {
+		return err
+	}
+	text, err := s.text(at.file)
+	if err != nil {
+		return err
+	}
+	changed, err := replaceTokens(text[at.from:at.to], c.old, c.new)
+	if err != nil {
+		return err
+	}
+	return s.set(at.file, text[:at.from]+changed+text[at.to:])
+}
+
+// add adds a file.
+func (s *sources) add(c *change) error {
+	file := filepath.Join(s.repo, filepath.FromSlash(c.added))
+	if _, err := s.text(file); err == nil {
+		return errors.New("there is one already")
+	}
+	return s.set(file, c.new)
+}
+
+// text is the text of a file with what is planted in it.
+func (s *sources) text(file string) (string, error) {
+	if text, ok := s.planted[file]; ok {
+		return text, nil
+	}
+	text, err := os.ReadFile(file)
+	return string(text), err
+}
+
+// set has a file be of a text, as gofmt has it.
+func (s *sources) set(file, text string) error {
+	neat, err := format.Source([]byte(text))
+	if err != nil {
+		return fmt.Errorf("%s does not parse after it: %w", filepath.Base(file), err)
+	}
+	s.planted[file] = string(neat)
+	return nil
+}
+
+// place is where a declaration is: bytes of a file, without the comment above it.
+type place struct {
+	file     string
+	from, to int
+}
+
+// find finds the declaration that a change is in, in whichever file of the package it is.
+func (s *sources) find(c *change) (place, error) {
+	files, err := s.files(c.folder)
+	if err != nil {
+		return place{}, err
+	}
+	var found []place
+	for _, file := range files {
+		some, err := s.declared(file, c.decl)
+		if err != nil {
+			return place{}, err
+		}
+		found = append(found, some...)
+	}
+	switch kind, _, _ := strings.Cut(c.decl, " "); len(found) {
+	case 0:
+		return place{}, fmt.Errorf("the %s is gone", kind)
+	case 1:
+		return found[0], nil
+	default:
+		return place{}, fmt.Errorf("the %s is there %d times", kind, len(found))
+	}
+}
+
+// files are those of a package that are built, without tests.
+func (s *sources) files(folder string) (files []string, err error) {
+	dir := filepath.Join(s.repo, filepath.FromSlash(folder))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	context := build.Default
+	context.BuildTags = strings.Split(s.tags, ",")
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		if fits, err := context.MatchFile(dir, e.Name()); err != nil {
+			return nil, err
+		} else if fits {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	for file := range s.planted {
+		if filepath.Dir(file) == dir && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+// declared are the declarations of a name in a file.
+func (s *sources) declared(file, decl string) (found []place, err error) {
+	text, err := s.text(file)
+	want := declName(decl)
+	if err != nil || !strings.Contains(text, want[strings.LastIndex(want, " ")+1:]) {
+		return nil, err // most files need not be parsed
+	}
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range parsed.Decls {
+		for name, node := range declarations(d) {
+			if name == want {
+				found = append(found, place{file, fset.Position(node.Pos()).Offset, fset.Position(node.End()).Offset})
+			}
+		}
+	}
+	return found, nil
+}
+
+// receiver is that of a func, of which the name of the type counts, and not that of the variable.
+var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[.*\])?\) `)
+
+// declName is what declarations calls a declaration that a change names.
+func declName(decl string) string { return receiver.ReplaceAllString(decl, "func ($1) ") }
+
+// declarations are the names that a declaration gives, each with what it stands for: func (suspender) isLost, func
+// startNode, type state, const Level, var languages.
+func declarations(d ast.Decl) map[string]ast.Node {
+	names := map[string]ast.Node{}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		names[funcName(d)] = d
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				names["type "+spec.Name.Name] = spec
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					names[d.Tok.String()+" "+name.Name] = spec
+				}
+			}
+		}
+	}
+	return names
+}
+
+func funcName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return "func " + d.Name.Name
+	}
+	of := d.Recv.List[0].Type
+	for {
+		switch t := of.(type) {
+		case *ast.StarExpr:
+			of = t.X
+		case *ast.IndexExpr:
+			of = t.X
+		case *ast.IndexListExpr:
+			of = t.X
+		case *ast.Ident:
+			return "func (" + t.Name + ") " + d.Name.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// word is a token of Go in a text.
+type word struct {
+	is       string
+	from, to int
+}
+
+// tokens are the words of a text of Go. Comments and spaces are none, and neither is the end of a line.
+func tokens(text string) (words []word) {
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile("", -1, len(text))
+	s.Init(file, []byte(text), nil, 0)
+	for {
+		pos, tok, is := s.Scan()
+		if tok == token.EOF {
+			return words
+		}
+		if tok == token.SEMICOLON && is == "\n" {
+			continue
+		}
+		if tok.IsOperator() {
+			is = tok.String()
+		}
+		at := file.Offset(pos)
+		words = append(words, word{is, at, at + len(is)})
+	}
+}
+
+// replaceTokens puts another text in the one place of a text that has the tokens of old.
+func replaceTokens(text, old, other string) (string, error) {
+	have, want := tokens(text), tokens(old)
+	same := func(a, b word) bool { return a.is == b.is }
+	var found []int
+	for i := 0; i+len(want) <= len(have); i++ {
+		if slices.EqualFunc(have[i:i+len(want)], want, same) {
+			found = append(found, i)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("the old text occurs %d times in it, not once: %s",
+			len(found), strings.Join(strings.Fields(old), " "))
+	}
+	first, last := have[found[0]], have[found[0]+len(want)-1]
+	changed := text[:first.from] + strings.TrimSpace(other) + text[last.to:]
+	if len(tokens(changed)) != len(have)-len(want)+len(tokens(other)) {
+		return "", errors.New("the new text swallows what stands beside it")
+	}
+	return changed, nil
+}
+
+// write writes the files into dir, and the list of them for go build -overlay.
+func (s *sources) write(dir string) (overlay string, err error) {
+	replace := map[string]string{}
+	for file, text := range s.planted {
+		within, err := filepath.Rel(s.repo, file)
+		if err != nil {
+			return "", err
+		}
+		replace[file] = filepath.Join(dir, within)
+		if err := os.MkdirAll(filepath.Dir(replace[file]), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(replace[file], []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o644)
+}
