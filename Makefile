@@ -8,7 +8,7 @@ LINT_VERSION ?= v2.15.0
 NFPM ?= github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 CYCLONEDX ?= github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
-.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl dist
+.PHONY: help build test race faults lint format vet lint-only golden fuzz bench bench-run bench-peers bench-scale bench-compare gen check verify flaky jepsen marathon planted clients tcl dist
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -67,6 +67,9 @@ marathon: ## the same with one seed after the other until interrupted, keeping w
 
 bench: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-run: ## servers that run already, side by side (ARGS='--target redis://127.0.0.1:6379 --workload lock')
+	$(GO) -C bench build && bench/bench run $(ARGS)
 
 bench-peers: ## lockd beside etcd and Redis on this machine: ratios, met or missed
 	$(GO) -C bench build && bench/bench peers $(ARGS)

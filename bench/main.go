@@ -1,6 +1,6 @@
-// Command bench starts lockd and its peers on this machine, measures them as `lockd
-// bench` does, and holds the figures against what lockd promises: `make bench-peers`
-// for the ratios to its peers, `make bench-scale` for its own limits.
+// Command bench measures servers, and checks every reply: bench run those that are there already, bench peers lockd
+// beside etcd and Redis, bench scale lockd's own limits. The last two start what they measure on this machine, and
+// hold the figures against what lockd promises.
 //
 // Its law: all it starts listens on loopback, keeps its data in one temporary folder,
 // and is gone when it ends, however it ends.
@@ -8,18 +8,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 )
 
 type cli struct {
+	Run   runCmd   `cmd:"" help:"Servers that run already, side by side: lockd, Redis, etcd."`
 	Peers peersCmd `cmd:"" help:"lockd beside etcd and Redis: the ratios, met or missed."`
-	Load  loadCmd  `cmd:"" help:"Servers that run already, side by side: lockd bench, for etcd too."`
 	Scale scaleCmd `cmd:"" help:"lockd by itself, and how much it bears: the limits, met or missed."`
 }
 
@@ -28,20 +30,73 @@ type command interface {
 	run(ctx context.Context, stdout, progress io.Writer) error
 }
 
-func main() {
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitFault = 1 // something could not be measured
+	exitUsage = 2 // a wrong flag
+)
+
+// usageError is a mistake in a flag.
+type usageError struct{ error }
+
+func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+
+// run is the whole program with its surroundings as arguments, so that tests can run it too. It returns the exit
+// status.
+func run(args, environ []string, stdout, stderr io.Writer) int {
+	chosen, err := parse(args, environ, stdout)
+	if err == nil && chosen != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		err = chosen.run(ctx, stdout, stderr)
+	}
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usageError{}):
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "bench: %v\n", err)
+	return exitFault
+}
+
+// parse returns the command that the arguments choose; none and no error: they ask for help, and have it.
+func parse(args, environ []string, stdout io.Writer) (command, error) {
 	var c cli
-	chosen := kong.Parse(
+	helped := false
+	parser, err := kong.New(
 		&c,
 		kong.Name("bench"),
-		kong.Description("Starts lockd and its peers, and measures them."),
+		kong.Description("Measures lock servers side by side. Every reply is checked."),
 		kong.Vars{"limits": limitNames(limits)},
+		kong.Writers(stdout, io.Discard),
+		kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
-	commands := map[string]command{"peers": &c.Peers, "load": &c.Load, "scale": &c.Scale}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := commands[chosen.Selected().Name].run(ctx, os.Stdout, os.Stderr)
-	stop()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-		os.Exit(1)
+		return nil, err
 	}
+	chosen, err := parser.Parse(args)
+	switch {
+	case helped:
+		return nil, nil
+	case err != nil:
+		return nil, usageError{err}
+	}
+	if c.Run.Auth == "" {
+		c.Run.Auth = variable(environ, "LOCKD_PASSWORD")
+	}
+	return map[string]command{"run": &c.Run, "peers": &c.Peers, "scale": &c.Scale}[chosen.Selected().Name], nil
+}
+
+// variable is the value of a variable of the environment; "": it has none.
+func variable(environ []string, name string) (value string) {
+	for _, v := range environ {
+		if text, ok := strings.CutPrefix(v, name+"="); ok {
+			value = text
+		}
+	}
+	return value
 }

@@ -95,11 +95,11 @@ type stage struct {
 // missed; the others still are.
 func (c *scaleCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 	if err := c.check(); err != nil {
-		return err
+		return usageError{err}
 	}
 	chosen, err := c.chosen(limits)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	base, err := newFarm(ctx, c.Binary, progress)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"lockd/cmd/lockd/bench"
 )
 
-// lockd starts n nodes with the default flags; prefix tells them from others.
-func (f *farm) lockd(ctx context.Context, prefix string, n int) ([]*proc, error) {
+// lockd starts n nodes with the default flags, and more; prefix tells them from others.
+func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) ([]*proc, error) {
 	addrs, err := addrs(2 * n)
 	if err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func (f *farm) lockd(ctx context.Context, prefix string, n int) ([]*proc, error)
 	var nodes []*proc
 	for i := range n {
 		p, err := f.add(fmt.Sprintf("%s-n%d", prefix, i+1), addrs[i], f.binary, func(dir string) []string {
-			return []string{"serve", "--id", fmt.Sprintf("n%d", i+1), "--listen", addrs[i], "--peer-listen", addrs[n+i],
-				"--dir", dir, "--cluster", strings.Join(members, ","), "--log-level", "warn"}
+			return append([]string{"serve", "--id", fmt.Sprintf("n%d", i+1), "--listen", addrs[i], "--peer-listen", addrs[n+i],
+				"--dir", dir, "--cluster", strings.Join(members, ","), "--log-level", "warn"}, more...)
 		})
 		if err != nil {
 			return nil, err

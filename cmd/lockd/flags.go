@@ -42,7 +42,6 @@ type cli struct {
 	Members membersCmd `cmd:"" help:"Show the members of a cluster as a node sees them: a table, or a line a member where a program reads it."`
 	Drain   drainCmd   `cmd:"" help:"Make a node ready to be taken away for a while: it hands over its leadership, and the others are seen to do without it. The exit status is 1 if they cannot."`
 	Drill   drillCmd   `cmd:"" help:"Try the promise out: three nodes on this machine, one of them is killed, and what clients saw is told."`
-	Bench   benchCmd   `cmd:"" help:"Measure servers that speak Redis's protocol, side by side."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	Settings configCmd `cmd:"" name:"config" help:"Show the settings of a node, or check them, without starting it."`
@@ -327,8 +326,6 @@ func (c *cli) selected(kctx *kong.Context, given *settings) (command, error) {
 		return asClient(&c.Drain, given, c.Drain.check)
 	case "drill":
 		return &c.Drill, c.Drill.check()
-	case "bench":
-		return asClient(&c.Bench, given, c.Bench.check)
 	case "inspect":
 		return &c.Inspect, nil
 	case "restore":

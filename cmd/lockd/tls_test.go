@@ -177,16 +177,6 @@ func commandsOverTLS(t *testing.T, addr, other string, own securetest.Paths, pas
 			t.Errorf("%s: status %d, %s", name, status, &out)
 		}
 	}
-	for length := 100 * time.Millisecond; ; length *= 2 { // until the machine has done something in it
-		var out bytes.Buffer
-		args := append([]string{"bench", "--target", "rediss://" + addr, "--password-file", password, "--workload", "lock",
-			"--clients", "2", "--rounds", "1", "--time", length.String()}, files...)
-		if status := run(args, nil, &out, &out); status == exitOK {
-			return
-		} else if length > startTimeout || !strings.Contains(out.String(), "no operation was done") {
-			t.Fatalf("bench: status %d, %s", status, &out)
-		}
-	}
 }
 
 // Flags that make no sense are refused with what to do.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,17 +16,20 @@ import (
 )
 
 // As docs/upgrade.md has it: each node is drained and replaced by the next release, for which a stand-in is built, and
-// the clients of the others notice nothing. `lockd bench` ends with the first error that it meets, so one that runs has
+// the clients of the others notice nothing. `bench run` ends with the first error that it meets, so one that runs has
 // met none. The level rises once the last node is replaced.
 func TestUpgrade(t *testing.T) {
-	newer := filepath.Join(t.TempDir(), "lockd")
+	newer, load := filepath.Join(t.TempDir(), "lockd"), filepath.Join(t.TempDir(), "bench")
+	if said, err := exec.Command("go", "build", "-C", "../../bench", "-o", load).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
 	if err := target.Kinds[0].Build(newer, []string{target.NextBuild}); err != nil {
 		t.Fatal(err)
 	}
 	cluster := startCluster(t, 3, calm...)
 	for i, node := range cluster {
 		rest := cluster.others(node)
-		bench := launch(t, "bench", "", "bench", "--target", "redis://"+rest[0].addr+","+rest[1].addr,
+		bench := launchIn(t, instead(load), "bench", "", "run", "--target", "redis://"+rest[0].addr+","+rest[1].addr,
 			"--workload", "lock", "--clients", "20", "--rounds", "1", "--time", "1h")
 		works(t, rest)
 		var said bytes.Buffer
@@ -37,7 +41,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("%s ended with status %d", node.name, status)
 		}
 		works(t, rest)
-		node.wrap = []string{"sh", "-c", `shift; exec "$0" "$@"`, newer}
+		node.wrap = instead(newer)
 		node.start()
 		node.awaitServing()
 		works(t, rest)
@@ -60,6 +64,9 @@ func TestUpgrade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// instead is a command that runs a program with the arguments of lockd.
+func instead(program string) []string { return []string{"sh", "-c", `shift; exec "$0" "$@"`, program} }
 
 // works waits until nodes have done a thousand commands more for their clients.
 func works(t *testing.T, at nodes) {

@@ -11,7 +11,7 @@ import (
 
 // Config is what to measure; its tags are those of the command line.
 type Config struct {
-	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. rediss:// is TLS, by the flags for it. Targets of etcd, etcd://HOST:PORT,..., need its client: in the sources of lockd, 'cd bench && go run . load' takes them, with the same flags." placeholder:"[NAME=]redis://HOST:PORT,..."`
+	Target    []string      `required:"" sep:"none" help:"A server, or the servers of a cluster, over which clients are spread; may be given more than once, and the first is what the others are compared with. Options after a question mark: wait=N as --wait, to=master for all clients to the one that leads. rediss:// is TLS, by the flags for it. etcd://HOST:PORT,... is an etcd, measured through its own client." placeholder:"[NAME=]redis://HOST:PORT,..."`
 	Workload  []string      `default:"set,get,lock" help:"What clients do: set, get, lock, reentrant, contend, line, stock, pubsub, mixed (default: ${default})." placeholder:"NAME,..."`
 	Clients   []int         `default:"1,50,300" help:"Numbers of clients, each measured by itself (default: ${default})." placeholder:"N,..."`
 	Pipeline  int           `default:"1" help:"Operations that a client sends at once." placeholder:"N"`
@@ -82,9 +82,7 @@ func (c *Config) Check() error {
 	}
 	for _, t := range targets {
 		if t.Scheme == schemeEtcd && c.Etcd == nil {
-			return fmt.Errorf("target %q: this program is without etcd's client; in the sources of lockd, `cd bench "+
-				"&& go run . load` has it, with the same flags",
-				t.Name)
+			return fmt.Errorf("target %q: there is no client of etcd", t.Name)
 		}
 	}
 	return nil

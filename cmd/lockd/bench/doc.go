@@ -1,5 +1,5 @@
-// Package bench measures servers that speak Redis's protocol side by side: `lockd
-// bench`. It measures etcd too, where it is given a connection (interface Etcd).
+// Package bench measures servers that speak Redis's protocol side by side: `bench
+// run`. It measures etcd too, where it is given a connection (interface Etcd).
 //
 // Its law: a figure is worth nothing if it was paid for by something else. So every
 // reply is checked and not only counted; the targets are measured in turn, round by
