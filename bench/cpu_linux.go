@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // cpuTick is the unit of times in /proc/PID/stat: Linux shows programs 100 of them a second, on every machine.
@@ -20,7 +20,7 @@ const (
 )
 
 // meter is the processor time of processes, in their own code and in the kernel's for them.
-func meter(procs []*proc) bench.CPU {
+func meter(procs []*proc) load.CPU {
 	return func() (time.Duration, error) {
 		var all time.Duration
 		for _, p := range procs {

@@ -2,7 +2,7 @@
 
 package main
 
-import "lockd/cmd/lockd/bench"
+import "lockd/bench/load"
 
 // meter is none: only Linux tells the processor time of other processes in a way that is read here.
-func meter([]*proc) bench.CPU { return nil }
+func meter([]*proc) load.CPU { return nil }

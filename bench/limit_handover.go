@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // measureHandover ends the leader by a signal, again and again.
@@ -105,7 +105,7 @@ func startPulse(ctx context.Context, nodes []*proc) *pulse {
 }
 
 func (p *pulse) write(ctx context.Context, addr string) {
-	_, err := bench.Ask(ctx, addr, "SET", "bench:pulse", "1")
+	_, err := load.Ask(ctx, addr, "SET", "bench:pulse", "1")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {

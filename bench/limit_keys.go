@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // Clients of the loads beside which something else goes on.
@@ -31,7 +31,7 @@ func measureMemory(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	locks := bench.Locks{Count: s.Keys}
+	locks := load.Locks{Count: s.Keys}
 	for _, p := range []*proc{first, redis} {
 		if err := locks.Take(ctx, p.addr, s.progress); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	fill := load{"set", busyClients, fewKeys, false, s.Time}
+	fill := traffic{"set", busyClients, fewKeys, false, s.Time}
 	if _, err := s.measure(ctx, few, fill); err != nil {
 		return nil, err
 	}
@@ -104,16 +104,16 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 		if n == s.MostKeys {
 			length, tries = mostKeysTimes*s.Time, calmTries
 		}
-		var a, b []bench.Sample
+		var a, b []load.Sample
 		for range s.Rounds {
 			if _, err := saved(ctx, many); err != nil {
 				return nil, err
 			}
-			x, err := s.measure(ctx, few, load{"set", busyClients, fewKeys, true, length})
+			x, err := s.measure(ctx, few, traffic{"set", busyClients, fewKeys, true, length})
 			if err != nil {
 				return nil, err
 			}
-			y, err := s.measureCalm(ctx, many, load{"set", busyClients, n, true, length}, tries)
+			y, err := s.measureCalm(ctx, many, traffic{"set", busyClients, n, true, length}, tries)
 			if err != nil {
 				return nil, err
 			}
@@ -130,7 +130,7 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 }
 
 // measureCalm measures a load while none of the nodes takes a snapshot, in so many tries.
-func (s *stage) measureCalm(ctx context.Context, nodes []*proc, l load, tries int) (sample bench.Sample, err error) {
+func (s *stage) measureCalm(ctx context.Context, nodes []*proc, l traffic, tries int) (sample load.Sample, err error) {
 	for try := range tries {
 		if try > 0 {
 			fmt.Fprintln(s.progress, "a snapshot fell into this round: it does not count")
@@ -184,13 +184,13 @@ func keySizes(largest int) []int {
 }
 
 // middle has the medians of samples, each figure by itself.
-func middle(samples []bench.Sample) bench.Sample {
-	return bench.Sample{
+func middle(samples []load.Sample) load.Sample {
+	return load.Sample{
 		PerSecond: medianOf(samples, perSecond),
-		P50:       medianOf(samples, func(s bench.Sample) float64 { return s.P50 }),
-		P99:       medianOf(samples, func(s bench.Sample) float64 { return s.P99 }),
-		P999:      medianOf(samples, func(s bench.Sample) float64 { return s.P999 }),
-		Max:       medianOf(samples, func(s bench.Sample) float64 { return s.Max }),
+		P50:       medianOf(samples, func(s load.Sample) float64 { return s.P50 }),
+		P99:       medianOf(samples, func(s load.Sample) float64 { return s.P99 }),
+		P999:      medianOf(samples, func(s load.Sample) float64 { return s.P999 }),
+		Max:       medianOf(samples, func(s load.Sample) float64 { return s.Max }),
 	}
 }
 
@@ -205,12 +205,12 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := load{workload: "set", clients: busyClients, keys: s.Keys, length: s.Time}
+	l := traffic{workload: "set", clients: busyClients, keys: s.Keys, length: s.Time}
 	if _, err := s.measure(ctx, all, l); err != nil { // filling is not to be seen in the figures
 		return nil, err
 	}
 	l.hasKeys = true
-	var without, with []bench.Sample
+	var without, with []load.Sample
 	taken := 0
 	for range s.Rounds {
 		if err := takeSnapshots(ctx, all...); err != nil { // so that none is due by itself
@@ -220,7 +220,7 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		var y bench.Sample
+		var y load.Sample
 		n, err := snapshotsDuring(ctx, first, func() (err error) {
 			y, err = s.measure(ctx, all, l)
 			return err
@@ -245,7 +245,7 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 
 func takeSnapshots(ctx context.Context, nodes ...*proc) error {
 	for _, p := range nodes {
-		if _, err := bench.Ask(ctx, p.addr, "LOCKD", "SNAPSHOT"); err != nil {
+		if _, err := load.Ask(ctx, p.addr, "LOCKD", "SNAPSHOT"); err != nil {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, locks := all[0], bench.Locks{Count: s.Keys}
+	p, locks := all[0], load.Locks{Count: s.Keys}
 	if err := locks.Take(ctx, p.addr, s.progress); err != nil {
 		return nil, err
 	}
@@ -310,11 +310,11 @@ func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
 }
 
 // holds asks a node for PING, and for the i-th lock.
-func holds(ctx context.Context, p *proc, locks bench.Locks, i int) error {
-	if _, err := bench.Ask(ctx, p.addr, "PING"); err != nil {
+func holds(ctx context.Context, p *proc, locks load.Locks, i int) error {
+	if _, err := load.Ask(ctx, p.addr, "PING"); err != nil {
 		return err
 	}
-	token, err := bench.Ask(ctx, p.addr, "GET", locks.Key(i))
+	token, err := load.Ask(ctx, p.addr, "GET", locks.Key(i))
 	if err == nil && token[0] != locks.Token(i) {
 		err = fmt.Errorf("lock %s is held by %q", locks.Key(i), token[0])
 	}
@@ -328,9 +328,9 @@ func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var without, with []bench.Sample
+	var without, with []load.Sample
 	for round := range s.Rounds {
-		l := load{"set", steadyClients, fewKeys, round > 0, s.Time}
+		l := traffic{"set", steadyClients, fewKeys, round > 0, s.Time}
 		x, err := s.measure(ctx, all, l)
 		if err != nil {
 			return nil, err
@@ -360,37 +360,37 @@ const takeRate = 10_000
 
 // expire measures a load in the middle of which locks expire, and makes sure that
 // they did.
-func (s *stage) expire(ctx context.Context, nodes []*proc, l load) (bench.Sample, error) {
+func (s *stage) expire(ctx context.Context, nodes []*proc, l traffic) (load.Sample, error) {
 	first, err := leader(ctx, nodes)
 	if err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	taking := time.Second + time.Duration(s.Expiring)*time.Second/takeRate
 	begin := time.Now().Add(taking)
-	locks := bench.Locks{Count: s.Expiring, Until: begin.Add(l.length / 2)}
+	locks := load.Locks{Count: s.Expiring, Until: begin.Add(l.length / 2)}
 	if err := locks.Take(ctx, first.addr, s.progress); err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	if time.Now().After(begin) {
-		return bench.Sample{}, fmt.Errorf("taking %d locks took longer than %s: they expire too early",
+		return load.Sample{}, fmt.Errorf("taking %d locks took longer than %s: they expire too early",
 			s.Expiring, taking)
 	}
 	if err := size(ctx, first, l.keys+s.Expiring); err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	if err := pause(ctx, time.Until(begin)); err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	sample, err := s.measure(ctx, nodes, l)
 	if err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	return sample, size(ctx, first, l.keys)
 }
 
 // size is an error unless the node has so many keys.
 func size(ctx context.Context, p *proc, want int) error {
-	got, err := bench.Ask(ctx, p.addr, "DBSIZE")
+	got, err := load.Ask(ctx, p.addr, "DBSIZE")
 	if err == nil && got[0] != strconv.Itoa(want) {
 		err = fmt.Errorf("%s has %s keys, and not %d: not all locks expired during the measurement",
 			p.name, got[0], want)

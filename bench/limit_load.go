@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // fullClients is a full load.
@@ -114,16 +114,16 @@ func measureSoak(ctx context.Context, s *stage) ([]finding, error) {
 }
 
 // soakLoad lets half of the clients set and half of them lock, while w watches.
-func (s *stage) soakLoad(ctx context.Context, nodes []*proc, w *watch) ([2]bench.Sample, error) {
+func (s *stage) soakLoad(ctx context.Context, nodes []*proc, w *watch) ([2]load.Sample, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching, stop := context.WithCancel(ctx)
-	var samples [2]bench.Sample
+	var samples [2]load.Sample
 	var loading, watcher sync.WaitGroup
 	for i, workload := range []string{"set", "lock"} {
 		loading.Go(func() {
 			var err error
-			full := load{workload, fullClients / 2, fewKeys, false, s.Soak}
+			full := traffic{workload, fullClients / 2, fewKeys, false, s.Soak}
 			if samples[i], err = s.measure(ctx, nodes, full); err != nil {
 				cancel(err) // one without the other is no full load
 			}
@@ -191,10 +191,10 @@ func measureClients(ctx context.Context, s *stage) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples := map[int][]bench.Sample{}
+	samples := map[int][]load.Sample{}
 	for round := range s.Rounds {
 		for i, n := range s.Clients {
-			x, err := s.measure(ctx, all, load{"set", n, fewKeys, round+i > 0, s.Time})
+			x, err := s.measure(ctx, all, traffic{"set", n, fewKeys, round+i > 0, s.Time})
 			if err != nil {
 				return nil, err
 			}
@@ -215,7 +215,7 @@ func measureClients(ctx context.Context, s *stage) ([]finding, error) {
 // ratios with different numbers of clients counts.
 func measureNodes(ctx context.Context, s *stage) ([]finding, error) {
 	sizes, names := []int{1, 3, 5}, map[int]string{}
-	cfg := &bench.Config{
+	cfg := &load.Config{
 		Workload: []string{"set"}, Clients: []int{busyClients, fullClients}, Pipeline: 1,
 		Time: s.Time, Rounds: s.Rounds, Keys: fewKeys, ValueSize: valueSize, KeepKeys: true,
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lockd/bench/etcd"
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 type peersCmd struct {
@@ -34,10 +34,10 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var all *bench.Report
+	var all *load.Report
 	for _, m := range c.measurements() {
 		cfg := m.config(c, targets)
-		cfg.CPU = func(target string) bench.CPU { return cpu[target] }
+		cfg.CPU = func(target string) load.CPU { return cpu[target] }
 		report, err := cfg.Measure(ctx, progress)
 		if report != nil {
 			all = join(all, report)
@@ -59,8 +59,8 @@ func (c *peersCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 }
 
 // peers starts all servers, and returns them as targets, and what meters their processors, by name.
-func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[string]bench.CPU, err error) {
-	targets, cpu = map[string]string{}, map[string]bench.CPU{}
+func (f *farm) peers(ctx context.Context) (targets map[string]string, cpu map[string]load.CPU, err error) {
+	targets, cpu = map[string]string{}, map[string]load.CPU{}
 	lockd := func(ctx context.Context) ([]*proc, error) { return f.lockd(ctx, "lockd", 3) }
 	for _, s := range []struct {
 		name, scheme, options string
@@ -115,8 +115,8 @@ func (c *peersCmd) measurements() []*measurement {
 	return slices.DeleteFunc(all, func(m *measurement) bool { return len(m.clients) == 0 })
 }
 
-func (m *measurement) config(c *peersCmd, targets map[string]string) *bench.Config {
-	cfg := &bench.Config{
+func (m *measurement) config(c *peersCmd, targets map[string]string) *load.Config {
+	cfg := &load.Config{
 		Target: []string{targets[lockdName]}, Workload: []string{m.workload}, Clients: m.clients, Pipeline: m.pipeline,
 		Time: c.Time, Rounds: c.Rounds, Keys: 1000, ValueSize: 20, KeepKeys: true, Etcd: etcd.Dial,
 	}
@@ -127,12 +127,12 @@ func (m *measurement) config(c *peersCmd, targets map[string]string) *bench.Conf
 }
 
 // join adds the results, and the targets that are new.
-func join(all, more *bench.Report) *bench.Report {
+func join(all, more *load.Report) *load.Report {
 	if all == nil {
 		return more
 	}
 	for _, t := range more.Targets {
-		if !slices.ContainsFunc(all.Targets, func(o bench.TargetInfo) bool { return o.Name == t.Name }) {
+		if !slices.ContainsFunc(all.Targets, func(o load.TargetInfo) bool { return o.Name == t.Name }) {
 			all.Targets = append(all.Targets, t)
 		}
 	}
@@ -142,7 +142,7 @@ func join(all, more *bench.Report) *bench.Report {
 
 // judge prints each goal with the ratio that was measured. It returns how many were
 // missed.
-func judge(w io.Writer, r *bench.Report, goals []goal) (missed int) {
+func judge(w io.Writer, r *load.Report, goals []goal) (missed int) {
 	fmt.Fprintf(w, "\nlockd : peer, operations a second\n")
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "workload\tagainst\tclients\tgoal\tratio\t")
@@ -170,7 +170,7 @@ func judge(w io.Writer, r *bench.Report, goals []goal) (missed int) {
 
 // judgeHandOvers prints how long a lock takes from one in line to the next, beside its goal. It returns how many were
 // missed.
-func judgeHandOvers(w io.Writer, r *bench.Report) (missed int) {
+func judgeHandOvers(w io.Writer, r *load.Report) (missed int) {
 	for _, res := range r.Results {
 		if res.Target != lockdName || res.Median.SetP50 == 0 {
 			continue

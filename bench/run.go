@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"lockd/bench/etcd"
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 	"lockd/internal/login"
 )
 
 type runCmd struct {
-	bench.Config `embed:""`
-	login.Flags  `embed:""`
+	load.Config `embed:""`
+	login.Flags `embed:""`
 }
 
 // check reads the login of clients. With --tls all targets of Redis's protocol are those of rediss://.
@@ -29,7 +29,7 @@ func (c *runCmd) check() (err error) {
 	if err != nil {
 		return err
 	}
-	c.Login = bench.Login{User: c.User, Password: c.Auth, TLS: tls}
+	c.Login = load.Login{User: c.User, Password: c.Auth, TLS: tls}
 	c.Etcd = etcd.Dial
 	return c.Config.Check()
 }

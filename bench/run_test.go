@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 	"lockd/internal/secure/securetest"
 )
 
@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	if inLine := runAt(t, list, 1, "line"); strings.Contains(inLine, "knows no LOCK") {
 		t.Errorf("clients do not wait in line:\n%s", inLine)
 	}
-	left, err := bench.Ask(t.Context(), nodes[0].addr, "KEYS", "*")
+	left, err := load.Ask(t.Context(), nodes[0].addr, "KEYS", "*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func runAt(t *testing.T, list string, pipeline int, workloads ...string) string 
 		if err != nil {
 			t.Fatal(err)
 		}
-		var report bench.Report
+		var report load.Report
 		if err := json.Unmarshal(text, &report); err != nil {
 			t.Fatal(err)
 		}

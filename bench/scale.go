@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 type scaleCmd struct {
@@ -71,16 +71,16 @@ type series struct {
 
 type step struct {
 	At string `json:"at"`
-	bench.Sample
+	load.Sample
 }
 
 // scaleReport is all that was measured, and on what.
 type scaleReport struct {
-	Began    time.Time     `json:"began"`
-	Machine  bench.Machine `json:"machine"`
-	Version  string        `json:"version"`
-	Outcomes []outcome     `json:"outcomes"`
-	Series   []series      `json:"series"`
+	Began    time.Time    `json:"began"`
+	Machine  load.Machine `json:"machine"`
+	Version  string       `json:"version"`
+	Outcomes []outcome    `json:"outcomes"`
+	Series   []series     `json:"series"`
 }
 
 // stage is where one limit is measured: it has servers of its own, which are gone
@@ -106,7 +106,7 @@ func (c *scaleCmd) run(ctx context.Context, stdout, progress io.Writer) error {
 		return err
 	}
 	defer base.close()
-	report := &scaleReport{Began: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine()}
+	report := &scaleReport{Began: time.Now().UTC().Truncate(time.Second), Machine: load.ThisMachine()}
 	if report.Version, err = version(ctx, base.binary); err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // A promise is met up to its bound, or from it on; what could not be measured is
 // missed, with the reason.
 func TestJudgeLimits(t *testing.T) {
-	r := &scaleReport{Series: []series{{"set, by number of clients", []step{{"50", bench.Sample{PerSecond: 1234, P50: 1500}}}}}}
+	r := &scaleReport{Series: []series{{"set, by number of clients", []step{{"50", load.Sample{PerSecond: 1234, P50: 1500}}}}}}
 	l := limit{name: "some", promises: []promise{{"a", 1.5, "x", most}, {"b", 1.5, "x", most}, {"c", 0.8, "s", least}, {"d", 0.8, "s", least}}}
 	r.Outcomes = append(r.Outcomes, l.judge([]finding{{1.5, "is"}, {1.51, "is"}, {0.8, "is"}, {0.79, "is"}}, nil)...)
 	l = limit{name: "other", promises: []promise{{"e", 0, "", most}, {"f", 3, "ms", most}}}

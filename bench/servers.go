@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"lockd/bench/etcd"
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // lockd starts n nodes with the default flags, and more; prefix tells them from others.
@@ -41,7 +41,7 @@ func (f *farm) lockd(ctx context.Context, prefix string, n int, more ...string) 
 
 // serves asks for a read that has to be linearizable where the server can.
 func (p *proc) serves(ctx context.Context) error {
-	_, err := bench.Ask(ctx, p.addr, "GET", "no such key")
+	_, err := load.Ask(ctx, p.addr, "GET", "no such key")
 	return err
 }
 
@@ -94,14 +94,14 @@ func (f *farm) replicatedRedis(ctx context.Context) ([]*proc, error) {
 		all = append(all, p)
 	}
 	return all, primary.await(ctx, func(ctx context.Context) error {
-		if _, err := bench.Ask(ctx, primary.addr, "SET", "bench:replicated", "1"); err != nil {
+		if _, err := load.Ask(ctx, primary.addr, "SET", "bench:replicated", "1"); err != nil {
 			return err
 		}
-		_, err := bench.Ask(ctx, primary.addr, "DEL", "bench:replicated")
+		_, err := load.Ask(ctx, primary.addr, "DEL", "bench:replicated")
 		if err != nil {
 			return err
 		}
-		info, err := bench.Ask(ctx, primary.addr, "INFO", "replication")
+		info, err := load.Ask(ctx, primary.addr, "INFO", "replication")
 		if err == nil && strings.Count(strings.Join(info, ""), "state=online") != replicas {
 			err = fmt.Errorf("its replicas are not online: %s", info)
 		}

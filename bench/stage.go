@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
-// load is what clients do to some servers.
-type load struct {
+// traffic is what clients do to some servers.
+type traffic struct {
 	workload string
 	clients  int
 	keys     int
@@ -28,16 +28,16 @@ type load struct {
 const valueSize = 20
 
 // measure lets clients work at the leader.
-func (s *stage) measure(ctx context.Context, nodes []*proc, l load) (bench.Sample, error) {
+func (s *stage) measure(ctx context.Context, nodes []*proc, l traffic) (load.Sample, error) {
 	const name = "lockd"
-	cfg := &bench.Config{
+	cfg := &load.Config{
 		Target: []string{target(name, "redis", "?to=master", nodes)}, Workload: []string{l.workload},
 		Clients:  []int{l.clients},
 		Pipeline: 1, Time: l.length, Rounds: 1, Keys: l.keys, ValueSize: valueSize, KeepKeys: true, HasKeys: l.hasKeys,
 	}
 	report, err := cfg.Measure(ctx, s.progress)
 	if err != nil {
-		return bench.Sample{}, err
+		return load.Sample{}, err
 	}
 	sample, _ := report.Find(l.workload, l.clients, 1, name)
 	return sample, nil
@@ -58,7 +58,7 @@ func median(all []float64) float64 {
 }
 
 // medianOf is the median of one figure of samples.
-func medianOf(samples []bench.Sample, figure func(bench.Sample) float64) float64 {
+func medianOf(samples []load.Sample, figure func(load.Sample) float64) float64 {
 	var all []float64
 	for _, s := range samples {
 		all = append(all, figure(s))
@@ -66,7 +66,7 @@ func medianOf(samples []bench.Sample, figure func(bench.Sample) float64) float64
 	return median(all)
 }
 
-func perSecond(s bench.Sample) float64 { return s.PerSecond }
+func perSecond(s load.Sample) float64 { return s.PerSecond }
 
 // leader is the one of the nodes that leads; an election is waited for. The first of
 // them must be running.
@@ -74,7 +74,7 @@ func leader(ctx context.Context, nodes []*proc) (*proc, error) {
 	var found *proc
 	err := nodes[0].await(ctx, func(ctx context.Context) error {
 		for _, p := range nodes {
-			if role, err := bench.Ask(ctx, p.addr, "ROLE"); err == nil && role[0] == "master" {
+			if role, err := load.Ask(ctx, p.addr, "ROLE"); err == nil && role[0] == "master" {
 				found = p
 				return nil
 			}
@@ -86,7 +86,7 @@ func leader(ctx context.Context, nodes []*proc) (*proc, error) {
 
 // figure is a whole number that a node tells in a section of INFO.
 func figure(ctx context.Context, p *proc, section, name string) (int, error) {
-	info, err := bench.Ask(ctx, p.addr, "INFO", section)
+	info, err := load.Ask(ctx, p.addr, "INFO", section)
 	if err != nil {
 		return 0, err
 	}

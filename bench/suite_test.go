@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // The processes of these tests are the test binary itself, told by this variable what
@@ -131,13 +131,13 @@ func TestAwaitInterrupted(t *testing.T) {
 
 // A ratio is met from its goal on; what was not measured is not judged.
 func TestJudge(t *testing.T) {
-	r := &bench.Report{}
+	r := &load.Report{}
 	for _, x := range []struct {
 		clients   int
 		target    string
 		perSecond float64
 	}{{1, lockdName, 220}, {1, etcdName, 100}, {50, lockdName, 549}, {50, etcdName, 100}, {300, lockdName, 1}} {
-		r.Results = append(r.Results, bench.Result{Workload: "set", Clients: x.clients, Pipeline: 1, Target: x.target, Median: bench.Sample{PerSecond: x.perSecond}})
+		r.Results = append(r.Results, load.Result{Workload: "set", Clients: x.clients, Pipeline: 1, Target: x.target, Median: load.Sample{PerSecond: x.perSecond}})
 	}
 	var out strings.Builder
 	missed := judge(&out, r, goals)
@@ -158,11 +158,11 @@ func TestJudge(t *testing.T) {
 
 // A hand-over is judged by the time of one SET on lockd; what others need is not.
 func TestJudgeHandOvers(t *testing.T) {
-	r := &bench.Report{Results: []bench.Result{
-		{Workload: "line", Clients: 50, Target: lockdName, Median: bench.Sample{P50: 1500, SetP50: 1000}},
-		{Workload: "line", Clients: 2, Target: lockdName, Median: bench.Sample{P50: 1501, SetP50: 1000}},
-		{Workload: "line", Clients: 50, Target: redisName, Median: bench.Sample{P50: 9000, SetP50: 1000}},
-		{Workload: "set", Clients: 50, Target: lockdName, Median: bench.Sample{P50: 9000}},
+	r := &load.Report{Results: []load.Result{
+		{Workload: "line", Clients: 50, Target: lockdName, Median: load.Sample{P50: 1500, SetP50: 1000}},
+		{Workload: "line", Clients: 2, Target: lockdName, Median: load.Sample{P50: 1501, SetP50: 1000}},
+		{Workload: "line", Clients: 50, Target: redisName, Median: load.Sample{P50: 9000, SetP50: 1000}},
+		{Workload: "set", Clients: 50, Target: lockdName, Median: load.Sample{P50: 9000}},
 	}}
 	const want = "line: from UNLOCK to the next LOCK's answer, with 50 clients, 1.50 of one SET (at most 1.5): met\n" +
 		"line: from UNLOCK to the next LOCK's answer, with 2 clients, 1.50 of one SET (at most 1.5): MISSED\n"

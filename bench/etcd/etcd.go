@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"lockd/cmd/lockd/bench"
+	"lockd/bench/load"
 )
 
 // dialMax bounds how long a connection may take.
@@ -21,7 +21,7 @@ type conn struct {
 }
 
 // Dial returns a connection to the server at addr; it is made by the first request.
-func Dial(addr string) (bench.Etcd, error) { return dial(addr) }
+func Dial(addr string) (load.Etcd, error) { return dial(addr) }
 
 func dial(addr string) (*conn, error) {
 	client, err := clientv3.New(clientv3.Config{

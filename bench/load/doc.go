@@ -1,4 +1,4 @@
-// Package bench measures servers that speak Redis's protocol side by side: `bench
+// Package load measures servers that speak Redis's protocol side by side: `bench
 // run`. It measures etcd too, where it is given a connection (interface Etcd).
 //
 // Its law: a figure is worth nothing if it was paid for by something else. So every
@@ -13,4 +13,4 @@
 // Module lockd/bench, in the folder bench of the repository, has etcd's client, and
 // starts servers: `make bench-peers` and `make bench-scale`. Go's own benchmarks are held against those
 // of a commit by `make bench-compare`.
-package bench
+package load

@@ -1,4 +1,4 @@
-package bench
+package load
 
 // plan is what all clients of one measurement share.
 type plan struct {
