@@ -31,7 +31,7 @@ func measureHandover(sig syscall.Signal) func(context.Context, *stage) ([]findin
 			gaps, failed = append(gaps, gap.Seconds()), append(failed, others...)
 		}
 		of := fmt.Sprintf("of %d, with %d writers", len(gaps), writers)
-		return []finding{{slices.Max(gaps), "worst " + of}, {median(gaps), of}, {float64(len(failed)), of}}, nil
+		return []finding{{slices.Max(gaps), "worst " + of}, {load.Median(gaps), of}, {float64(len(failed)), of}}, nil
 	}
 }
 

@@ -120,10 +120,10 @@ func measureKeys(ctx context.Context, s *stage) ([]finding, error) {
 			a, b = append(a, x), append(b, y)
 		}
 		if len(steps) == 0 {
-			steps = append(steps, step{strconv.Itoa(fewKeys), middle(a)})
+			steps = append(steps, step{strconv.Itoa(fewKeys), load.Medians(a)})
 		}
-		steps = append(steps, step{strconv.Itoa(n), middle(b)})
-		cost = medianOf(a, perSecond) / medianOf(b, perSecond)
+		steps = append(steps, step{strconv.Itoa(n), load.Medians(b)})
+		cost = load.Medians(a).PerSecond / load.Medians(b).PerSecond
 	}
 	s.show(fmt.Sprintf("set with %d clients, by number of keys", busyClients), steps...)
 	return []finding{{cost, fmt.Sprintf("%d keys, in turn with a cluster of %d", s.MostKeys, fewKeys)}}, nil
@@ -183,17 +183,6 @@ func keySizes(largest int) []int {
 	return append(all, largest)
 }
 
-// middle has the medians of samples, each figure by itself.
-func middle(samples []load.Sample) load.Sample {
-	return load.Sample{
-		PerSecond: medianOf(samples, perSecond),
-		P50:       medianOf(samples, func(s load.Sample) float64 { return s.P50 }),
-		P99:       medianOf(samples, func(s load.Sample) float64 { return s.P99 }),
-		P999:      medianOf(samples, func(s load.Sample) float64 { return s.P999 }),
-		Max:       medianOf(samples, func(s load.Sample) float64 { return s.Max }),
-	}
-}
-
 // measureSnapshot compares a load with the same load while the leader takes one snapshot
 // after the other.
 func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
@@ -230,7 +219,7 @@ func measureSnapshot(ctx context.Context, s *stage) ([]finding, error) {
 		}
 		without, with, taken = append(without, x), append(with, y), taken+n
 	}
-	a, b := middle(without), middle(with)
+	a, b := load.Medians(without), load.Medians(with)
 	s.show(
 		fmt.Sprintf("set with %d clients and %d keys", busyClients, s.Keys),
 		step{"without", a},
@@ -342,7 +331,7 @@ func measureExpiry(ctx context.Context, s *stage) ([]finding, error) {
 		}
 		without, with = append(without, x), append(with, y)
 	}
-	a, b := middle(without), middle(with)
+	a, b := load.Medians(without), load.Medians(with)
 	s.show(
 		fmt.Sprintf("set with %d clients", steadyClients),
 		step{"without", a},

@@ -203,11 +203,11 @@ func measureClients(ctx context.Context, s *stage) ([]finding, error) {
 	}
 	var steps []step
 	for _, n := range s.Clients {
-		steps = append(steps, step{strconv.Itoa(n), middle(samples[n])})
+		steps = append(steps, step{strconv.Itoa(n), load.Medians(samples[n])})
 	}
 	s.show("set, by number of clients", steps...)
 	last := s.Clients[len(s.Clients)-1]
-	a, b := medianOf(samples[last], perSecond), medianOf(samples[fullClients], perSecond)
+	a, b := load.Medians(samples[last]).PerSecond, load.Medians(samples[fullClients]).PerSecond
 	return []finding{{a / b, fmt.Sprintf("%.0f/s with %d, %.0f/s with %d; no error", a, last, b, fullClients)}}, nil
 }
 

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"lockd/bench/load"
@@ -48,26 +45,6 @@ func (s *stage) show(name string, steps ...step) {
 	s.series = append(s.series, series{name, steps})
 }
 
-// median of figures; 0 of none.
-func median(all []float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-}
-
-// medianOf is the median of one figure of samples.
-func medianOf(samples []load.Sample, figure func(load.Sample) float64) float64 {
-	var all []float64
-	for _, s := range samples {
-		all = append(all, figure(s))
-	}
-	return median(all)
-}
-
-func perSecond(s load.Sample) float64 { return s.PerSecond }
-
 // leader is the one of the nodes that leads; an election is waited for. The first of
 // them must be running.
 func leader(ctx context.Context, nodes []*proc) (*proc, error) {
@@ -86,16 +63,15 @@ func leader(ctx context.Context, nodes []*proc) (*proc, error) {
 
 // figure is a whole number that a node tells in a section of INFO.
 func figure(ctx context.Context, p *proc, section, name string) (int, error) {
-	info, err := load.Ask(ctx, p.addr, "INFO", section)
+	info, err := load.Info(ctx, p.addr, section)
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(strings.Join(info, "\n")) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strconv.Atoi(strings.TrimSpace(value))
-		}
+	value, ok := info[name]
+	if !ok {
+		return 0, fmt.Errorf("INFO %s of %s has no %s", section, p.name, name)
 	}
-	return 0, fmt.Errorf("INFO %s of %s has no %s", section, p.name, name)
+	return strconv.Atoi(value)
 }
 
 // rest lets the servers be for a while: what they freed goes back to the system, and
@@ -113,17 +89,12 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // resident is the resident memory of the process, in bytes.
 func (p *proc) resident() (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("the memory of %s is read from Linux's /proc: %w", p.name, err)
+	text := load.ProcField(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), "VmRSS")
+	var kb int
+	if _, err := fmt.Sscanf(text, "%d kB", &kb); err != nil {
+		return 0, fmt.Errorf("the memory of %s is not in Linux's /proc: it has ended, or this is another system", p.name)
 	}
-	for line := range strings.Lines(string(text)) {
-		var kb int
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
-			return kb << 10, nil
-		}
-	}
-	return 0, fmt.Errorf("%s has ended: its status has no VmRSS", p.name)
+	return kb << 10, nil
 }
 
 // disk is how much the files of the process hold, in bytes.

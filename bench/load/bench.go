@@ -209,7 +209,7 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 	}
 	for _, r := range results {
 		if len(r.Rounds) > 0 {
-			r.Median = medians(r.Rounds)
+			r.Median = Medians(r.Rounds)
 			b.report.Results = append(b.report.Results, r)
 		}
 	}

@@ -22,11 +22,11 @@ func (m Machine) String() string {
 // ThisMachine is the one the load runs on; where the system does not tell, it says so.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), CPU: runtime.GOARCH, Memory: "an unknown amount", System: runtime.GOOS}
-	if cpu := procField("/proc/cpuinfo", "model name"); cpu != "" {
+	if cpu := ProcField("/proc/cpuinfo", "model name"); cpu != "" {
 		m.CPU = cpu
 	}
 	var kb int
-	if _, err := fmt.Sscanf(procField("/proc/meminfo", "MemTotal"), "%d kB", &kb); err == nil {
+	if _, err := fmt.Sscanf(ProcField("/proc/meminfo", "MemTotal"), "%d kB", &kb); err == nil {
 		m.Memory = fmt.Sprintf("%.1f GiB", float64(kb)/(1<<20))
 	}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -35,8 +35,8 @@ func ThisMachine() Machine {
 	return m
 }
 
-// procField is the first value of a name in a file of lines "name: value".
-func procField(path, name string) string {
+// ProcField is the first value of a name in a file of lines "name: value"; "": there is none.
+func ProcField(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return ""

@@ -160,11 +160,10 @@ func (d *redisDriver) describe(ctx context.Context) ([]string, error) {
 }
 
 func describeRedis(c *conn) (string, error) {
-	info, err := c.ask("INFO")
+	fields, err := c.info()
 	if err != nil {
 		return "", err
 	}
-	fields := infoFields(strings.Join(info, "\n"))
 	if fields["loading"] == "1" {
 		return "", fmt.Errorf("%s is still loading its data", c.addr)
 	}
@@ -194,14 +193,28 @@ func describeRedis(c *conn) (string, error) {
 	return text, nil
 }
 
-func infoFields(info string) map[string]string {
+// Info asks a server for fields of INFO; no sections: those that it tells by itself.
+func Info(ctx context.Context, addr string, sections ...string) (map[string]string, error) {
+	c, err := (&Login{}).dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.info(sections...)
+}
+
+func (c *conn) info(sections ...string) (map[string]string, error) {
+	text, err := c.ask(append([]string{"INFO"}, sections...)...)
+	if err != nil {
+		return nil, err
+	}
 	fields := map[string]string{}
-	for line := range strings.Lines(info) {
+	for line := range strings.Lines(strings.Join(text, "\n")) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}
 	}
-	return fields
+	return fields, nil
 }
 
 // Filling and clearing go in batches over few connections.

@@ -51,14 +51,14 @@ type Result struct {
 	Polls    bool     `json:"polls,omitempty"` // the target knows no LOCK, and its clients polled
 }
 
-// medians takes the median of each figure.
-func medians(rounds []Sample) Sample {
+// Medians takes the median of each figure.
+func Medians(rounds []Sample) Sample {
 	of := func(figure func(Sample) float64) float64 {
 		var all []float64
 		for _, s := range rounds {
 			all = append(all, figure(s))
 		}
-		return median(all)
+		return Median(all)
 	}
 	return Sample{
 		Operations: int(of(func(s Sample) float64 { return float64(s.Operations) })),
@@ -73,8 +73,8 @@ func medians(rounds []Sample) Sample {
 	}
 }
 
-// median is the middle one, or the mean of the two in the middle; 0 of none.
-func median(all []float64) float64 {
+// Median is the middle one, or the mean of the two in the middle; 0 of none.
+func Median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}

@@ -19,7 +19,7 @@ func TestMedian(t *testing.T) {
 	}{
 		{nil, 0}, {[]float64{7}, 7}, {[]float64{9, 1}, 5}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 100, 1, 2}, 3},
 	} {
-		if got := median(tt.all); got != tt.want {
+		if got := Median(tt.all); got != tt.want {
 			t.Errorf("median of %v is %v, want %v", tt.all, got, tt.want)
 		}
 	}
@@ -37,7 +37,7 @@ func testReport() *Report {
 		for _, x := range perSecond {
 			rounds = append(rounds, Sample{PerSecond: x, P50: 1000 * x, P99: 2, P999: 3})
 		}
-		r.Results = append(r.Results, Result{Workload: workload, Clients: clients, Pipeline: 1, Target: target, Median: medians(rounds), Rounds: rounds})
+		r.Results = append(r.Results, Result{Workload: workload, Clients: clients, Pipeline: 1, Target: target, Median: Medians(rounds), Rounds: rounds})
 	}
 	add("set", 1, "a", 10, 1000, 100)
 	add("set", 1, "b<", 1, 200, 4000)
