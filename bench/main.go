@@ -4,6 +4,8 @@
 //
 // Its law: all it starts listens on loopback, keeps its data in one temporary folder,
 // and is gone when it ends, however it ends.
+//
+// Go's own benchmarks are another thing: `make bench-compare` holds them against those of a commit.
 package main
 
 import (

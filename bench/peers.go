@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"lockd/bench/etcd"
 	"lockd/bench/load"
 )
 
@@ -118,7 +117,7 @@ func (c *peersCmd) measurements() []*measurement {
 func (m *measurement) config(c *peersCmd, targets map[string]string) *load.Config {
 	cfg := &load.Config{
 		Target: []string{targets[lockdName]}, Workload: []string{m.workload}, Clients: m.clients, Pipeline: m.pipeline,
-		Time: c.Time, Rounds: c.Rounds, Keys: 1000, ValueSize: 20, KeepKeys: true, Etcd: etcd.Dial,
+		Time: c.Time, Rounds: c.Rounds, Keys: 1000, ValueSize: 20, KeepKeys: true,
 	}
 	for _, p := range m.peers {
 		cfg.Target = append(cfg.Target, targets[p])

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"lockd/bench/etcd"
 	"lockd/bench/load"
 	"lockd/internal/login"
 )
@@ -30,7 +29,6 @@ func (c *runCmd) check() (err error) {
 		return err
 	}
 	c.Login = load.Login{User: c.User, Password: c.Auth, TLS: tls}
-	c.Etcd = etcd.Dial
 	return c.Config.Check()
 }
 

@@ -8,32 +8,30 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-
-	"lockd/bench/load"
 )
 
 // dialMax bounds how long a connection may take.
 const dialMax = 5 * time.Second
 
-type conn struct {
+// Conn is a connection to one server, which many clients may use at the same time.
+type Conn struct {
 	client *clientv3.Client
 	addr   string
 }
 
 // Dial returns a connection to the server at addr; it is made by the first request.
-func Dial(addr string) (load.Etcd, error) { return dial(addr) }
-
-func dial(addr string) (*conn, error) {
+func Dial(addr string) (*Conn, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{addr}, DialTimeout: dialMax, Logger: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &conn{client, addr}, nil
+	return &Conn{client, addr}, nil
 }
 
-func (c *conn) Status(ctx context.Context) (version string, leads bool, err error) {
+// Status tells the server's version, and whether it leads.
+func (c *Conn) Status(ctx context.Context) (version string, leads bool, err error) {
 	s, err := c.client.Status(ctx, c.addr)
 	if err != nil {
 		return "", false, err
@@ -41,7 +39,8 @@ func (c *conn) Status(ctx context.Context) (version string, leads bool, err erro
 	return s.Version, s.Leader == s.Header.MemberId, nil
 }
 
-func (c *conn) Get(ctx context.Context, key string) (string, error) {
+// Get reads a key, linearizably; its value is empty if there is none.
+func (c *Conn) Get(ctx context.Context, key string) (string, error) {
 	got, err := c.client.Get(ctx, key)
 	if err != nil || len(got.Kvs) == 0 {
 		return "", err
@@ -49,12 +48,14 @@ func (c *conn) Get(ctx context.Context, key string) (string, error) {
 	return string(got.Kvs[0].Value), nil
 }
 
-func (c *conn) Put(ctx context.Context, key, value string) error {
+// Put writes a key.
+func (c *Conn) Put(ctx context.Context, key, value string) error {
 	_, err := c.client.Put(ctx, key, value)
 	return err
 }
 
-func (c *conn) PutAll(ctx context.Context, pairs [][2]string) error {
+// PutAll puts pairs of keys and values in one transaction.
+func (c *Conn) PutAll(ctx context.Context, pairs [][2]string) error {
 	var puts []clientv3.Op
 	for _, p := range pairs {
 		puts = append(puts, clientv3.OpPut(p[0], p[1]))
@@ -63,12 +64,14 @@ func (c *conn) PutAll(ctx context.Context, pairs [][2]string) error {
 	return err
 }
 
-func (c *conn) DeletePrefix(ctx context.Context, prefix string) error {
+// DeletePrefix deletes all keys that begin so.
+func (c *Conn) DeletePrefix(ctx context.Context, prefix string) error {
 	_, err := c.client.Delete(ctx, prefix, clientv3.WithPrefix())
 	return err
 }
 
-func (c *conn) Grant(ctx context.Context, length time.Duration) (lease int64, err error) {
+// Grant makes a lease; it ends by Revoke, or by itself after so long.
+func (c *Conn) Grant(ctx context.Context, length time.Duration) (lease int64, err error) {
 	granted, err := c.client.Grant(ctx, int64(length/time.Second))
 	if err != nil {
 		return 0, err
@@ -76,12 +79,14 @@ func (c *conn) Grant(ctx context.Context, length time.Duration) (lease int64, er
 	return int64(granted.ID), nil
 }
 
-func (c *conn) Revoke(ctx context.Context, lease int64) error {
+// Revoke ends a lease, and deletes the keys that are bound to it.
+func (c *Conn) Revoke(ctx context.Context, lease int64) error {
 	_, err := c.client.Revoke(ctx, clientv3.LeaseID(lease))
 	return err
 }
 
-func (c *conn) Acquire(ctx context.Context, key, value string, lease int64) (bool, error) {
+// Acquire puts a key that is not there, bound to a lease, and reports whether it did.
+func (c *Conn) Acquire(ctx context.Context, key, value string, lease int64) (bool, error) {
 	r, err := c.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, value, clientv3.WithLease(clientv3.LeaseID(lease)))).Commit()
 	if err != nil {
@@ -90,7 +95,8 @@ func (c *conn) Acquire(ctx context.Context, key, value string, lease int64) (boo
 	return r.Succeeded, nil
 }
 
-func (c *conn) Release(ctx context.Context, key, value string) (bool, error) {
+// Release deletes a key that has this value, and reports whether it did.
+func (c *Conn) Release(ctx context.Context, key, value string) (bool, error) {
 	r, err := c.client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).
 		Then(clientv3.OpDelete(key)).Commit()
 	if err != nil {
@@ -99,11 +105,12 @@ func (c *conn) Release(ctx context.Context, key, value string) (bool, error) {
 	return r.Succeeded, nil
 }
 
-func (c *conn) Close() error { return c.client.Close() }
+// Close ends the connection.
+func (c *Conn) Close() error { return c.client.Close() }
 
 // Serves reports what keeps the server at addr from serving: it has a leader, and says so.
 func Serves(ctx context.Context, addr string) error {
-	c, err := dial(addr)
+	c, err := Dial(addr)
 	if err != nil {
 		return err
 	}

@@ -6,25 +6,20 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"lockd/bench/etcd"
 )
 
-// Etcd is a connection to one server of an etcd, which many clients use at the same
-// time. Package lockd/bench/etcd has it over etcd's own Go client: that client and what
-// it is made of are not for the server's binary.
-type Etcd interface {
-	// Status tells the server's version, and whether it leads.
+// etcdConn is a connection to one server of an etcd, which many clients use at the same
+// time: that of package etcd, but in tests.
+type etcdConn interface {
 	Status(ctx context.Context) (version string, leads bool, err error)
-	// Get reads a key, linearizably; its value is empty if there is none.
 	Get(ctx context.Context, key string) (string, error)
 	Put(ctx context.Context, key, value string) error
-	// PutAll puts pairs of keys and values in one transaction.
 	PutAll(ctx context.Context, pairs [][2]string) error
 	DeletePrefix(ctx context.Context, prefix string) error
-	// Grant makes a lease; it ends by Revoke, or by itself after so long.
 	Grant(ctx context.Context, length time.Duration) (lease int64, err error)
 	Revoke(ctx context.Context, lease int64) error
-	// Acquire puts a key that is not there, bound to a lease, and reports whether it
-	// did; Release deletes a key that has this value, and reports whether it did.
 	Acquire(ctx context.Context, key, value string, lease int64) (bool, error)
 	Release(ctx context.Context, key, value string) (bool, error)
 	Close() error
@@ -33,9 +28,11 @@ type Etcd interface {
 // etcdDriver measures etcd through its own Go client.
 type etcdDriver struct {
 	target Target
-	dial   func(addr string) (Etcd, error)
-	conns  map[string][]Etcd // by address
+	dial   func(addr string) (etcdConn, error)
+	conns  map[string][]etcdConn // by address
 }
+
+func dialEtcd(addr string) (etcdConn, error) { return etcd.Dial(addr) }
 
 // etcdConnClients is how many clients share one connection, as calls of a program do.
 const etcdConnClients = 25
@@ -43,7 +40,7 @@ const etcdConnClients = 25
 func (d *etcdDriver) supports(w *workload, p *plan) bool { return w.etcd != nil && p.pipeline == 1 }
 
 // conn is the connection of client id to addr.
-func (d *etcdDriver) conn(addr string, id int) (Etcd, error) {
+func (d *etcdDriver) conn(addr string, id int) (etcdConn, error) {
 	nth := id / etcdConnClients
 	for len(d.conns[addr]) <= nth {
 		c, err := d.dial(addr)
@@ -51,7 +48,7 @@ func (d *etcdDriver) conn(addr string, id int) (Etcd, error) {
 			return nil, fmt.Errorf("cannot connect to %s: %w", addr, err)
 		}
 		if d.conns == nil {
-			d.conns = map[string][]Etcd{}
+			d.conns = map[string][]etcdConn{}
 		}
 		d.conns[addr] = append(d.conns[addr], c)
 	}
@@ -168,7 +165,7 @@ func (d *etcdDriver) after(context.Context, *workload, *plan, []string, int) err
 // etcdClient is one client of an etcd.
 type etcdClient struct {
 	*plan
-	kv     Etcd
+	kv     etcdConn
 	addr   string
 	id     int
 	token  string

@@ -80,8 +80,8 @@ func (f *fakeEtcd) Close() error { return nil }
 func (f *fakeEtcd) steps(t *testing.T, w *workload) error {
 	t.Helper()
 	ctx, p := t.Context(), &plan{clients: 1, pipeline: 1, keys: 250, valueSize: testValueSize}
-	cfg := &Config{Etcd: func(string) (Etcd, error) { return f, nil }}
-	d := cfg.newDriver(Target{Scheme: schemeEtcd, Addrs: []string{"a:1"}, Master: true})
+	d := (&Config{}).newDriver(Target{Scheme: schemeEtcd, Addrs: []string{"a:1"}, Master: true})
+	d.(*etcdDriver).dial = func(string) (etcdConn, error) { return f, nil }
 	defer d.close()
 	addrs, err := d.addrs(ctx)
 	if err == nil {

@@ -66,7 +66,7 @@ func TestHasKeys(t *testing.T) {
 			return "+OK\r\n"
 		}})
 		d := &redisDriver{target: Target{Addrs: []string{f.ln.Addr().String()}}}
-		b := &bench{cfg: &Config{HasKeys: has}, progress: io.Discard, drivers: []driver{d}, report: &Report{Targets: []TargetInfo{{}}}, filled: map[int]bool{}}
+		b := &measurement{cfg: &Config{HasKeys: has}, progress: io.Discard, drivers: []driver{d}, report: &Report{Targets: []TargetInfo{{}}}, filled: map[int]bool{}}
 		if err := b.fill(context.Background(), 0, &workload{filled: true}, &plan{keys: keys, valueSize: testValueSize}); err != nil {
 			t.Fatal(err)
 		}

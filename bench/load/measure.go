@@ -269,7 +269,7 @@ var errInterrupted = errors.New("interrupted: the figures are those of the round
 
 func (c *Config) newDriver(t Target) driver {
 	if t.Scheme == schemeEtcd {
-		return &etcdDriver{target: t, dial: c.Etcd}
+		return &etcdDriver{target: t, dial: dialEtcd}
 	}
 	login := c.Login
 	if !t.TLS {

@@ -10,8 +10,7 @@ import (
 	"slices"
 )
 
-// The picture is drawn by hand, since it is a few rectangles, while a library for
-// plots would make the server's binary half as large again. Sizes are in pixels.
+// The picture is drawn by hand: it is a few rectangles. Sizes are in pixels.
 const (
 	panelWidth, panelHeight = 380, 300
 	panelsInRow             = 3

@@ -59,7 +59,6 @@ func TestCheck(t *testing.T) {
 		"or more, and no pipeline":      func(c *Config) { c.Workload, c.Clients, c.Pipeline = []string{"line"}, []int{1, 2}, 2 },
 		`there is no workload "nope"`:   func(c *Config) { c.Workload = []string{"set", "nope"} },
 		"must name something":           func(c *Config) { c.Clients = nil },
-		"there is no client of etcd":    func(c *Config) { c.Target = []string{"etcd://a:1"} },
 		"is not of the form redis://":   func(c *Config) { c.Target = []string{"nowhere"} },
 	} {
 		c := good

@@ -23,11 +23,10 @@ type Config struct {
 	JSON      string        `name:"json" help:"Also write all figures to this file." placeholder:"FILE"`
 	Plot      string        `help:"Also draw the throughput into this file." placeholder:"FILE.svg"`
 
-	Login    Login                           `kong:"-"` // how clients make themselves known to targets of Redis's protocol
-	KeepKeys bool                            `kong:"-"` // leave the keys for the next measurement
-	HasKeys  bool                            `kong:"-"` // an earlier measurement left them
-	CPU      func(target string) CPU         `kong:"-"` // the meter of a target's servers, or nil; nil: none has one
-	Etcd     func(addr string) (Etcd, error) `kong:"-"` // connects to a server of an etcd; nil: no target is one
+	Login    Login                   `kong:"-"` // how clients make themselves known to targets of Redis's protocol
+	KeepKeys bool                    `kong:"-"` // leave the keys for the next measurement
+	HasKeys  bool                    `kong:"-"` // an earlier measurement left them
+	CPU      func(target string) CPU `kong:"-"` // the meter of a target's servers, or nil; nil: none has one
 }
 
 // CPU tells how much processor time the servers of a target have taken so far, all together.
@@ -76,16 +75,8 @@ func (c *Config) Check() error {
 			return fmt.Errorf("workload %s is for %d clients or more, and no pipeline", name, handsLeast)
 		}
 	}
-	targets, err := parseTargets(c.Target, c.Wait)
-	if err != nil {
-		return err
-	}
-	for _, t := range targets {
-		if t.Scheme == schemeEtcd && c.Etcd == nil {
-			return fmt.Errorf("target %q: there is no client of etcd", t.Name)
-		}
-	}
-	return nil
+	_, err := parseTargets(c.Target, c.Wait)
+	return err
 }
 
 // Run measures, prints the tables to stdout and what it is doing to progress, and
@@ -109,7 +100,7 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{
+	m := &measurement{
 		cfg:      c,
 		progress: progress,
 		report: &Report{
@@ -118,18 +109,18 @@ func (c *Config) Measure(ctx context.Context, progress io.Writer) (*Report, erro
 			Settings: c.settings(),
 		},
 	}
-	defer b.close()
+	defer m.close()
 	for _, t := range targets {
 		d := c.newDriver(t)
-		b.drivers = append(b.drivers, d)
+		m.drivers = append(m.drivers, d)
 		lines, err := d.describe(ctx)
 		if err != nil {
 			return nil, interrupted(ctx, fmt.Errorf("%s: %w", t.Name, err))
 		}
-		b.report.Targets = append(b.report.Targets, TargetInfo{Target: t, Servers: lines})
+		m.report.Targets = append(m.report.Targets, TargetInfo{Target: t, Servers: lines})
 	}
-	err = b.all(ctx)
-	return b.report, interrupted(ctx, err)
+	err = m.all(ctx)
+	return m.report, interrupted(ctx, err)
 }
 
 // interrupted puts one clear error in the place of those that follow from being told
@@ -141,8 +132,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// bench is a Measure under way.
-type bench struct {
+// measurement is a Measure under way.
+type measurement struct {
 	cfg      *Config
 	progress io.Writer
 	drivers  []driver // by target
@@ -150,51 +141,51 @@ type bench struct {
 	filled   map[int]bool // targets that have all keys
 }
 
-func (b *bench) close() {
-	for _, d := range b.drivers {
+func (m *measurement) close() {
+	for _, d := range m.drivers {
 		d.close()
 	}
 }
 
 // all measures workload by workload, number of clients by number of clients.
-func (b *bench) all(ctx context.Context) error {
-	b.filled = map[int]bool{}
-	for _, name := range b.cfg.Workload {
+func (m *measurement) all(ctx context.Context) error {
+	m.filled = map[int]bool{}
+	for _, name := range m.cfg.Workload {
 		w, err := findWorkload(name)
 		if err != nil {
 			return err
 		}
-		for _, clients := range b.cfg.Clients {
-			p := &plan{clients: clients, pipeline: b.cfg.Pipeline, keys: b.cfg.Keys, valueSize: b.cfg.ValueSize}
-			if err := b.rounds(ctx, w, p); err != nil {
+		for _, clients := range m.cfg.Clients {
+			p := &plan{clients: clients, pipeline: m.cfg.Pipeline, keys: m.cfg.Keys, valueSize: m.cfg.ValueSize}
+			if err := m.rounds(ctx, w, p); err != nil {
 				return err
 			}
 		}
 	}
-	return b.clear(ctx)
+	return m.clear(ctx)
 }
 
 // rounds measures all targets in turn, round by round. What is not complete for all
 // targets does not go into the report.
-func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
-	results := make([]Result, len(b.drivers))
-	for round := range b.cfg.Rounds {
-		for i, d := range b.drivers {
-			t := b.report.Targets[i].Target
+func (m *measurement) rounds(ctx context.Context, w *workload, p *plan) error {
+	results := make([]Result, len(m.drivers))
+	for round := range m.cfg.Rounds {
+		for i, d := range m.drivers {
+			t := m.report.Targets[i].Target
 			p := *p
 			p.wait = t.Wait
-			if b.cfg.CPU != nil {
-				p.cpu = b.cfg.CPU(t.Name)
+			if m.cfg.CPU != nil {
+				p.cpu = m.cfg.CPU(t.Name)
 			}
 			if !d.supports(w, &p) {
 				continue
 			}
-			if err := b.fill(ctx, i, w, &p); err != nil {
+			if err := m.fill(ctx, i, w, &p); err != nil {
 				return named(t, w, p.clients, err)
 			}
-			s, err := measure(ctx, d, w, &p, b.cfg.Time)
+			s, err := measure(ctx, d, w, &p, m.cfg.Time)
 			if err == nil && w.hands {
-				s.SetP50, err = medianOfSet(ctx, d, &p, b.cfg.Time/setPart)
+				s.SetP50, err = medianOfSet(ctx, d, &p, m.cfg.Time/setPart)
 			}
 			if err != nil {
 				return named(t, w, p.clients, err)
@@ -203,37 +194,37 @@ func (b *bench) rounds(ctx context.Context, w *workload, p *plan) error {
 			res.Workload, res.Clients, res.Pipeline, res.Target = w.name, p.clients, p.pipeline, t.Name
 			res.Polls = p.shared != nil && p.shared.polls
 			res.Rounds = append(res.Rounds, s)
-			fmt.Fprintf(b.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n",
-				round+1, b.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))
+			fmt.Fprintf(m.progress, "round %d/%d  %s c=%d  %s: %s/s, p99 %s\n",
+				round+1, m.cfg.Rounds, w.name, p.clients, t.Name, thousands(s.PerSecond), latency(s.P99))
 		}
 	}
 	for _, r := range results {
 		if len(r.Rounds) > 0 {
 			r.Median = Medians(r.Rounds)
-			b.report.Results = append(b.report.Results, r)
+			m.report.Results = append(m.report.Results, r)
 		}
 	}
 	return nil
 }
 
 // fill gives a target its keys, once.
-func (b *bench) fill(ctx context.Context, target int, w *workload, p *plan) error {
-	if !w.filled || b.cfg.HasKeys || b.filled[target] {
+func (m *measurement) fill(ctx context.Context, target int, w *workload, p *plan) error {
+	if !w.filled || m.cfg.HasKeys || m.filled[target] {
 		return nil
 	}
-	b.filled[target] = true
-	report := newCounter(b.progress, b.report.Targets[target].Target.Name+": keys written", p.keys)
-	return b.drivers[target].fill(ctx, p, report.add)
+	m.filled[target] = true
+	report := newCounter(m.progress, m.report.Targets[target].Target.Name+": keys written", p.keys)
+	return m.drivers[target].fill(ctx, p, report.add)
 }
 
 // clear takes the keys away again.
-func (b *bench) clear(ctx context.Context) error {
-	for i := range b.filled {
-		if b.cfg.KeepKeys {
+func (m *measurement) clear(ctx context.Context) error {
+	for i := range m.filled {
+		if m.cfg.KeepKeys {
 			break
 		}
-		if err := b.drivers[i].clear(ctx, &plan{keys: b.cfg.Keys}); err != nil {
-			return fmt.Errorf("%s: taking the keys away: %w", b.report.Targets[i].Target.Name, err)
+		if err := m.drivers[i].clear(ctx, &plan{keys: m.cfg.Keys}); err != nil {
+			return fmt.Errorf("%s: taking the keys away: %w", m.report.Targets[i].Target.Name, err)
 		}
 	}
 	return nil
