@@ -24,7 +24,7 @@ func meter(procs []*proc) load.CPU {
 	return func() (time.Duration, error) {
 		var all time.Duration
 		for _, p := range procs {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 			if err != nil {
 				return 0, err
 			}

@@ -27,8 +27,7 @@ func TestMeter(t *testing.T) {
 	if _, err := meter([]*proc{p})(); err != nil {
 		t.Error(err)
 	}
-	p.patience = 0
-	p.end(0)
+	p.Kill()
 	if took, err := meter([]*proc{p})(); err == nil {
 		t.Errorf("a process that is gone has taken %v", took)
 	}

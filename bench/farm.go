@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,31 +74,30 @@ func (f *farm) close() {
 func (f *farm) stop(procs ...*proc) {
 	var ending sync.WaitGroup
 	for _, p := range procs {
-		ending.Go(func() { p.end(syscall.SIGTERM) })
+		ending.Go(func() { p.Stop(syscall.SIGTERM, p.patience) })
 	}
 	ending.Wait()
 }
 
 // proc is one server process.
 type proc struct {
-	name   string
-	addr   string // for clients
-	dir    string
-	path   string
-	args   []string
-	cmd    *exec.Cmd
-	exited chan struct{}
-
+	*process.Process
+	command  process.Command
+	name     string
+	addr     string // for clients
+	dir      string
 	patience time.Duration // with one that was told to end
 }
 
 // add starts a process; its data folder is there.
 func (f *farm) add(name, addr, path string, args func(dir string) []string) (*proc, error) {
-	p := &proc{name: name, addr: addr, path: path, dir: filepath.Join(f.dir, name), patience: f.patience}
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+	dir := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	p.args = args(p.dir)
+	p := &proc{name: name, addr: addr, dir: dir, patience: f.patience, command: process.Command{
+		Name: name, Path: path, Args: args(dir), Dir: dir, Log: dir + ".log",
+	}}
 	if err := p.start(); err != nil {
 		return nil, err
 	}
@@ -107,75 +105,22 @@ func (f *farm) add(name, addr, path string, args func(dir string) []string) (*pr
 	return p, nil
 }
 
-func (p *proc) logPath() string { return p.dir + ".log" }
-
-func (p *proc) start() error {
-	log, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	p.cmd = exec.Command(p.path, p.args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
-	if err := process.Start(p.cmd); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return fmt.Errorf("%s is not installed: %w", p.path, err)
-		}
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	p.exited = make(chan struct{})
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		_ = cmd.Wait() // how it ended is in its log
-		close(exited)
-	}(p.cmd, p.exited)
-	return nil
-}
-
-// end sends a signal and waits until the process is gone; one that does not go is
-// killed.
-func (p *proc) end(sig syscall.Signal) {
-	_ = p.cmd.Process.Signal(sig) // it may be gone
-	select {
-	case <-p.exited:
-	case <-time.After(p.patience):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-	}
+func (p *proc) start() (err error) {
+	p.Process, err = p.command.Start()
+	return err
 }
 
 // readyMax bounds how long a started server may take until it serves.
 const readyMax = 60 * time.Second
 
+// pollEvery is how often is asked whether something has come.
+const pollEvery = 5 * time.Millisecond
+
 // await polls until serving has no error.
 func (p *proc) await(ctx context.Context, serving func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyMax)
 	defer cancel()
-	for {
-		err := serving(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.exited:
-			return fmt.Errorf("%s ended by itself: %s", p.name, p.lastWords())
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not serve: %w: %s", p.name, err, p.lastWords())
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// pollEvery is how often is asked whether something has come.
-const pollEvery = 5 * time.Millisecond
-
-// lastWords are the last lines of its log.
-func (p *proc) lastWords() string {
-	text, err := os.ReadFile(p.logPath())
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-5):], " | ")
+	return p.Await(ctx, pollEvery, serving)
 }
 
 // addrs are n addresses for servers, which no other server has.

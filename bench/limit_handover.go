@@ -46,7 +46,7 @@ func depose(ctx context.Context, nodes []*proc, sig syscall.Signal) (time.Durati
 	pulse := startPulse(ctx, others)
 	err = pulse.beats(ctx, others[0], time.Now())
 	if err == nil {
-		old.end(sig)
+		old.Stop(sig, old.patience)
 		_, err = leader(ctx, others)
 	}
 	if err == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"syscall"
 	"time"
 
 	"lockd/bench/load"
@@ -284,7 +283,7 @@ func measureRestart(ctx context.Context, s *stage) ([]finding, error) {
 	}
 	slowest, detail := 0.0, fmt.Sprintf("%d keys, a cluster of one, the slowest of:", s.Keys)
 	for range restarts {
-		p.end(syscall.SIGKILL)
+		p.Kill()
 		began := time.Now()
 		if err := p.start(); err != nil {
 			return nil, err

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -131,7 +130,7 @@ func TestWatch(t *testing.T) {
 	if err := w.look(now.Add(time.Second)); err != nil || w.resident[1] == 0 || w.disk != 3000 {
 		t.Errorf("%+v, %v", w, err)
 	}
-	w.nodes[0].end(syscall.SIGKILL)
+	w.nodes[0].Kill()
 	if err := w.look(now); err == nil {
 		t.Error("the memory of a node that has ended is no error")
 	}
@@ -247,7 +246,7 @@ func TestScaleGoesOn(t *testing.T) {
 	if err := c.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Count(text, "ended by itself: no disk") != 4 || !strings.HasSuffix(text, "\n4 missed\n") {
+	if text := out.String(); strings.Count(text, "ended by itself: exit status 1: no disk") != 4 || !strings.HasSuffix(text, "\n4 missed\n") {
 		t.Errorf("printed:\n%s", text)
 	}
 }

@@ -89,7 +89,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // resident is the resident memory of the process, in bytes.
 func (p *proc) resident() (int, error) {
-	text := load.ProcField(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), "VmRSS")
+	text := load.ProcField(fmt.Sprintf("/proc/%d/status", p.PID()), "VmRSS")
 	var kb int
 	if _, err := fmt.Sscanf(text, "%d kB", &kb); err != nil {
 		return 0, fmt.Errorf("the memory of %s is not in Linux's /proc: it has ended, or this is another system", p.name)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -80,9 +79,6 @@ func connects(addr string) func(context.Context) error {
 	}
 }
 
-// gone reports whether there is no such process any more.
-func gone(p *proc) bool { return errors.Is(p.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone) }
-
 // All that a farm started is gone when it is closed, also what does not obey, and so
 // is its data.
 func TestFarmCloses(t *testing.T) {
@@ -97,7 +93,7 @@ func TestFarmCloses(t *testing.T) {
 	procs := slices.Clone(f.procs)
 	f.close()
 	for _, p := range procs {
-		if !gone(p) {
+		if p.Running() {
 			t.Errorf("%s is still there", p.name)
 		}
 	}
@@ -110,7 +106,7 @@ func TestFarmCloses(t *testing.T) {
 func TestFarmTellsOfFailure(t *testing.T) {
 	p := behave(t, testFarm(t), "fail")
 	err := p.await(t.Context(), connects(p.addr))
-	if err == nil || !strings.Contains(err.Error(), "ended by itself: the disk is on fire") {
+	if err == nil || !strings.Contains(err.Error(), "ended by itself: exit status 1: the disk is on fire") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := testFarm(t).add("x", "", "no-such-program-at-all", func(string) []string { return nil }); err == nil || !strings.Contains(err.Error(), "is not installed") {
