@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 )
 
@@ -85,7 +86,7 @@ var keptOf = map[*value.Kind]func(a value.Aggregate) []string{
 		return kept
 	},
 	value.LockKind: func(a value.Aggregate) (kept []string) {
-		a.(*value.Lock).Each(func(h *value.Holder) bool {
+		a.(*value.Lock).Holders().Each(func(h *lock.Holder) bool {
 			kept = append(kept, h.Token, h.Owner, h.Note)
 			return true
 		})

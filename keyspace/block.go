@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -71,13 +72,14 @@ type waiter struct {
 	args resp.Args
 	end  int64 // tick after which it stops waiting; never.tick: it waits for ever
 
-	client resp.Sender // who waits, if that is known
+	client resp.Sender  // who waits, if that is known
+	inLine *lock.Waiter // its place in the line for a lock, while it has one
 	pending
 }
 
 func (w *waiter) bytes() int64 {
 	n := int64(waiterOverheadBytes+waiterKeyBytes*len(w.keys)+bytesOf(w.args)) + clientBytes(w.client)
-	if w.kind == lockLine {
+	if w.lock != nil {
 		n += waiterKeyBytes
 	}
 	return n
@@ -140,19 +142,16 @@ type blocked struct {
 	gifts       gifts
 
 	// Derived from these.
-	places *btree.BTreeG[waitPlace] // of those whose session is not suspended
+	places *btree.BTreeG[waitPlace] // of those whose session is not suspended, but for those in line
+	line   lock.Line                // who wait for locks
 	ends   *btree.BTreeG[waitEnd]   // of those that do not wait for ever
-	lines  map[lineKey]int          // how many wait for a lock
-	tokens map[lineToken]*waiter    // those who do
-	owners *btree.BTreeG[ownWait]   // their owners
 	bytes  int64
 }
 
 func newBlocked() blocked {
 	return blocked{
 		sessions: newOrder(blockSessionLess), waiters: newOrder(waiterLess), gifts: newGifts(),
-		places: newOrder(waitPlaceLess), ends: newOrder(waitEndLess),
-		lines: map[lineKey]int{}, tokens: map[lineToken]*waiter{}, owners: newOrder(ownWaitLess),
+		places: newOrder(waitPlaceLess), line: lock.NewLine(), ends: newOrder(waitEndLess),
 	}
 }
 
@@ -181,19 +180,26 @@ func (b *blocked) waiter(id resp.BlockID) *waiter {
 func (b *blocked) add(w *waiter) {
 	b.waiters.Set(w)
 	b.bytes += w.bytes()
-	if !b.session(w.id.Session).Suspended {
+	if w.lock != nil {
+		w.inLine = w.lineWaiter()
+		b.line.Enter(w.inLine)
+	}
+	if b.session(w.id.Session).Suspended {
+		b.unqueue(w)
+	} else {
 		b.queue(w)
 	}
 	if w.end != never.tick {
 		b.ends.Set(waitEnd{w.end, w.seq, w})
 	}
-	if w.kind == lockLine {
-		b.enterLine(w)
-	}
 }
 
 // queue puts a waiter into the queues of its keys, at the place that it has had from the beginning.
 func (b *blocked) queue(w *waiter) {
+	if w.inLine != nil {
+		b.line.Resume(w.inLine)
+		return
+	}
 	for _, key := range w.keys {
 		b.places.Set(w.place(key))
 	}
@@ -201,6 +207,10 @@ func (b *blocked) queue(w *waiter) {
 
 // unqueue has a waiter passed over.
 func (b *blocked) unqueue(w *waiter) {
+	if w.inLine != nil {
+		b.line.PassOver(w.inLine)
+		return
+	}
 	for _, key := range w.keys {
 		b.places.Delete(w.place(key))
 	}
@@ -209,10 +219,11 @@ func (b *blocked) unqueue(w *waiter) {
 func (b *blocked) remove(w *waiter) {
 	b.waiters.Delete(w)
 	b.bytes -= w.bytes()
-	b.unqueue(w)
 	b.ends.Delete(waitEnd{w.end, w.seq, w})
-	if w.kind == lockLine {
-		b.leaveLine(w)
+	if w.inLine != nil {
+		b.line.Leave(w.inLine)
+	} else {
+		b.unqueue(w)
 	}
 }
 
@@ -223,7 +234,7 @@ func (b *blocked) placesWork(w *waiter) (work int64) {
 	for _, key := range w.keys {
 		work += value.HashWork * int64(len(key))
 	}
-	return work + value.TreeWork(b.places.Len())*int64(len(w.keys))
+	return work + value.TreeWork(b.places.Len()+b.line.Len())*int64(len(w.keys))
 }
 
 // next returns the waiter that has waited longest for values of a kind at a key, among those behind
@@ -302,7 +313,7 @@ func (m *Machine) suspend(id uint64) {
 	}
 	m.emit(resp.Message{Kind: resp.MessageBlock, Block: &resp.BlockEnd{ID: resp.BlockID{Session: id}, How: resp.BlockSuspended}})
 	for _, w := range m.waitersOf(id) { // those behind may have what they were in the way of
-		if w.kind == lockLine {
+		if w.lock != nil {
 			m.noteLeft(w.line())
 		}
 	}
@@ -327,13 +338,13 @@ func (m *Machine) resume(id, suspensions uint64) {
 
 // queueWork is the work of putting a waiter into the queues of its keys, or of taking it out.
 func (m *Machine) queueWork(w *waiter) int64 {
-	return (value.TreeWork(m.blocked.places.Len()) + value.CompareWork) * int64(len(w.keys))
+	return (value.TreeWork(m.blocked.places.Len()+m.blocked.line.Len()) + value.CompareWork) * int64(len(w.keys))
 }
 
 // noteThere marks the keys of a waiter that hold what it waits for.
 func (m *Machine) noteThere(w *waiter) {
-	if w.kind == lockLine {
-		m.noteFreed(w.db, w.keys[0])
+	if w.lock != nil {
+		m.noteFreed(w.line())
 		return
 	}
 	d := m.dbs[w.db]
@@ -388,7 +399,7 @@ func (m *Machine) BlockGiven(id resp.BlockID) bool { return m.blocked.gifts.get(
 // endWait ends a wait. Those behind in a line may be served by it.
 func (m *Machine) endWait(w *waiter, how resp.Ending, reply resp.Reply) {
 	m.dropWaiter(w, how, reply)
-	if w.kind == lockLine {
+	if w.lock != nil {
 		m.noteLeft(w.line())
 	}
 }
@@ -436,11 +447,11 @@ type readyKey struct {
 // noteReady marks a key that holds a value for which others may wait. They are served at the end of
 // the command or transaction.
 func (m *Machine) noteReady(db int, e *entry) {
-	if e.agg() == nil || m.blocked.places.Len() == 0 {
+	if e.agg() == nil || m.blocked.waiters.Len() == 0 {
 		return
 	}
 	if e.lock() == nil {
-		m.noteFreed(db, e.key()) // it is no lock
+		m.noteFreed(lock.Name{Space: db, Key: e.key()}) // it is no lock
 	}
 	if k := (readyKey{db, e.key(), e.agg().Kind()}); m.blocked.next(k, 0) != nil {
 		m.markReady(k)
@@ -520,7 +531,7 @@ func (m *Machine) serveReady(at resp.Stamp) {
 		m.ready = m.ready[1:]
 		delete(m.readySet, k)
 		if k.kind == lockLine {
-			m.serveLine(at, k, m.tick)
+			m.serveLine(at, lock.Name{Space: k.db, Key: k.key}, m.tick)
 		} else {
 			m.serveKey(at, k)
 		}
@@ -697,7 +708,7 @@ func (m *Machine) readBlocked(r *value.Reader) {
 		if r.OK() && (before != nil && !waiterLess(before, w) || seen[w.seq] || m.Blocked(w.id) != resp.BlockOver) {
 			r.Fail("waiters are not in order")
 		}
-		if r.OK() && w.kind == lockLine && b.tokens[w.lineToken()] != nil {
+		if r.OK() && w.lock != nil && b.line.Waiter(w.line(), w.lock.Token) != nil {
 			r.Fail("a token is twice in the line for a lock")
 		}
 		if r.OK() {

@@ -3,12 +3,12 @@ package keyspace
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"lockd/keyspace/lock"
 	"lockd/resp"
 )
 
@@ -16,11 +16,14 @@ import (
 // them. Between two entries nobody waits for what is there.
 func checkBlocked(t testing.TB, m *Machine) {
 	t.Helper()
-	b, places, ends, size, lines := &m.blocked, 0, 0, int64(0), map[lineKey]int{}
+	b, places, ends, size, inLine := &m.blocked, 0, 0, int64(0), 0
 	b.waiters.Scan(func(w *waiter) bool {
 		size += w.bytes()
 		suspended := b.session(w.id.Session).Suspended
 		for i, key := range w.keys {
+			if w.lock != nil {
+				break
+			}
 			if suspended {
 				if _, ok := b.places.Get(w.place(key)); ok {
 					t.Fatalf("%v is in the queue of %q, and its session is suspended", w.id, key)
@@ -40,15 +43,15 @@ func checkBlocked(t testing.TB, m *Machine) {
 		if w.end != never.tick {
 			ends++
 		}
-		if w.kind == lockLine {
-			lines[w.line()]++
-			if b.tokens[w.lineToken()] != w {
+		if w.lock != nil {
+			inLine++
+			if at := b.line.Waiter(w.line(), w.lock.Token); at == nil || at != w.inLine || m.inLine(at) != w {
 				t.Fatalf("%v waits in line for %q; another one has its token", w.id, w.keys[0])
 			}
-			if own, ok := b.owners.Get(w.own()); !ok || own.of != w {
-				t.Fatalf("%v is not among the waits of its owner", w.id)
+			if b.line.Present(w.inLine) == suspended {
+				t.Fatalf("%v is present in line: %v; its session is suspended: %v", w.id, !suspended, suspended)
 			}
-			if first := b.next(w.line().ready(), 0); first == w && !isTaken(m, w) {
+			if b.line.First(w.line()) == w.inLine && !isTaken(m, w) {
 				t.Fatalf("%v is first in line for %q, and might have it", w.id, w.keys[0])
 			}
 		}
@@ -57,11 +60,8 @@ func checkBlocked(t testing.TB, m *Machine) {
 		}
 		return true
 	})
-	if !maps.Equal(lines, b.lines) {
-		t.Fatalf("lines %v, kept %v", lines, b.lines)
-	}
-	if b.owners.Len() != len(b.tokens) {
-		t.Fatalf("%d owners wait with %d tokens", b.owners.Len(), len(b.tokens))
+	if inLine != b.line.Len() {
+		t.Fatalf("%d stand in line, kept %d", inLine, b.line.Len())
 	}
 	if places != b.places.Len() || ends != b.ends.Len() || size != b.bytes || len(m.ready)+len(m.readySet) > 0 {
 		t.Fatalf("%d places, %d ends, %d bytes, kept %d, %d, %d; ready %v", places, ends, size, b.places.Len(), b.ends.Len(), b.bytes, m.ready)
@@ -73,8 +73,9 @@ func isTaken(m *Machine, w *waiter) bool {
 	if e, ok := m.dbs[w.db].keys.get(w.keys[0]); !ok || m.due(e) {
 		return false
 	}
-	state, err := (&ctx{m: m, db: w.db}).stateFor(w.lock)
-	return err == nil && state == lockTaken
+	held := m.Holding(w.line())
+	answer, err := held.Admit(&w.lock.Want)
+	return err == nil && answer == lock.Taken
 }
 
 // blockStage is a machine, and what it has said of blocking commands.

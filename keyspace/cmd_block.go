@@ -344,7 +344,7 @@ func (c *ctx) ask(step *resp.BlockStep, cmd resp.Cmd) (leftMs int64) {
 // was the last before that grant: what the token is granted now takes its place.
 func (m *Machine) replaceGift(step *resp.BlockStep, call *blockCall, lastFence uint64) uint64 {
 	gift := m.blocked.gifts.get(step.Instead)
-	if gift == nil || gift.lock == nil || gift.lock.Key != call.lock.key || gift.cmds[0][2] != call.lock.token {
+	if gift == nil || gift.lock == nil || gift.lock.Key != call.lock.key || gift.cmds[0][2] != call.lock.Token {
 		return lastFence
 	}
 	m.blocked.gifts.remove(gift)
@@ -353,10 +353,10 @@ func (m *Machine) replaceGift(step *resp.BlockStep, call *blockCall, lastFence u
 
 // enter lets a waiter wait. In the line for a lock it takes the place of one with its token.
 func (m *Machine) enter(w *waiter) {
-	if w.kind == lockLine {
-		if before := m.blocked.tokens[w.lineToken()]; before != nil {
-			w.seq = before.seq
-			m.dropWaiter(before, resp.BlockServed, resp.Err(errTokenElsewhere))
+	if w.lock != nil {
+		if before := m.blocked.line.Waiter(w.line(), w.lock.Token); before != nil {
+			w.seq = before.Seq
+			m.dropWaiter(m.inLine(before), resp.BlockServed, resp.Err(errTokenElsewhere))
 			defer m.noteLeft(w.line()) // it may ask for less than the one before
 		}
 	}
@@ -374,11 +374,11 @@ func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 	case m.blocked.waiters.Len() >= waitersMax || m.blocked.bytes+w.bytes() > waiterBytesMax:
 		return resp.Err(errTooManyWaiters)
 	}
-	if w.kind == lockLine && m.blocked.tokens[w.lineToken()] == nil {
+	if line := &m.blocked.line; w.lock != nil && line.Waiter(w.line(), w.lock.Token) == nil {
 		switch {
-		case m.blocked.lines[w.line()] >= lockWaitersMax:
+		case line.LenOf(w.line()) >= lockWaitersMax:
 			return resp.Err(errTooManyInLine)
-		case len(m.blocked.tokens) >= lockWaitersInAllMax:
+		case line.Len() >= lockWaitersInAllMax:
 			return resp.Err(errTooManyInLines)
 		}
 	}

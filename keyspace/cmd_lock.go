@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -61,13 +62,10 @@ const (
 
 // lockRequest is a call of LOCK or RENEW, parsed.
 type lockRequest struct {
-	key, token string
-	leaseMs    int64
-	waitMs     int64
-	shared     bool
-	permits    int    // of LIMIT, or 0
-	owner      string // "": the token
-	note       string
+	lock.Want
+	key             string
+	leaseMs, waitMs int64
+	note            string
 }
 
 // The options of LOCK.
@@ -84,8 +82,8 @@ var lockOptions = [...]string{"PX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
 
 // parseLock reads key, token and options, in any order.
 func (c *ctx) parseLock(args resp.Args) (l *lockRequest, err error) {
-	l = &lockRequest{key: args[1], token: args[2]}
-	if err = checkToken(l.token); err != nil {
+	l = &lockRequest{key: args[1], Want: lock.Want{Token: args[2]}}
+	if err = checkToken(l.Token); err != nil {
 		return l, err
 	}
 	var seen [len(lockOptions)]bool
@@ -118,16 +116,16 @@ func (c *ctx) lockOption(l *lockRequest, option int, text string) (err error) {
 	case optionWait:
 		l.waitMs, err = c.parseWait(text)
 	case optionLimit:
-		l.permits, err = parsePermits(text)
+		l.Mode, err = parsePermits(text)
 	case optionOwner:
-		if l.owner = text; text == "" {
+		if l.Owner = text; text == "" {
 			return resp.Error(errOwnerEmpty)
 		}
 		err = checkLength("owner", text, lockOwnerBytesMax)
 	case optionNote:
 		l.note, err = text, checkLength("note", text, lockNoteBytesMax)
 	case optionShared:
-		l.shared = true
+		l.Mode = lock.Shared
 	}
 	return err
 }
@@ -147,12 +145,12 @@ func checkLength(name, text string, bytesMax int) error {
 	return nil
 }
 
-func parsePermits(word string) (permits int, err error) {
+func parsePermits(word string) (permits lock.Mode, err error) {
 	n, ok := resp.ParseInt(word)
-	if !ok || n < 1 || n > value.LockHoldersMax {
-		return 0, resp.Errorf(errPermitsFmt, value.LockHoldersMax)
+	if !ok || n < 1 || n > lock.HoldersMax {
+		return 0, resp.Errorf(errPermitsFmt, lock.HoldersMax)
 	}
-	return int(n), nil
+	return lock.Mode(n), nil
 }
 
 // parseLease reads the length of a lease in milliseconds.
@@ -190,19 +188,19 @@ func lockRenews(c *ctx, args resp.Args) bool {
 	e, held, err := c.lookupLock(l.key)
 	var known lockTag
 	switch {
-	case err != nil || e == nil || l.several() != (held != nil):
+	case err != nil || e == nil || (l.Mode != lock.Exclusive) != (held != nil):
 		return false
-	case held == nil && e.str() == l.token:
+	case held == nil && e.str() == l.Token:
 		if t := e.tag(); t != nil {
 			known = *t
 		}
-	case held != nil && held.Holder(l.token) != nil:
-		h := held.Holder(l.token)
+	case held != nil && held.Holder(l.Token) != nil:
+		h := held.Holder(l.Token)
 		known = lockTag{owner: h.Owner, note: h.Note}
 	default:
 		return false
 	}
-	return (l.owner == "" || l.owner == known.owner) && (l.note == "" || l.note == known.note)
+	return (l.Owner == "" || l.Owner == known.owner) && (l.note == "" || l.note == known.note)
 }
 
 func cmdLock(c *ctx, args resp.Args) resp.Reply {
@@ -214,10 +212,10 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	if c.onlyParses(p) {
 		return resp.Reply{}
 	}
-	switch state, err := c.stateFor(l); {
+	switch answer, err := c.askFor(l); {
 	case err != nil:
 		return resp.Fail(err)
-	case state == lockOpen && !c.lineBefore(l.key), state == lockFree:
+	case answer == lock.Yes:
 		return c.served(l.take(c, l.key))
 	case l.waitMs == 0:
 		return p.absent()
@@ -227,7 +225,7 @@ func cmdLock(c *ctx, args resp.Args) resp.Reply {
 	return c.wait(p)
 }
 
-// take gives the lock to the token, or begins its lease anew: stateFor has allowed it.
+// take gives the lock to the token, or begins its lease anew: it was asked for, and may have it.
 func (l *lockRequest) take(c *ctx, key string) (resp.Reply, *reversal) { return l.takeNow(c, key), nil }
 
 func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
@@ -236,11 +234,11 @@ func (l *lockRequest) takeNow(c *ctx, key string) resp.Reply {
 		return invalidExpire("lock")
 	}
 	e := c.lookup(key)
-	if l.several() {
+	if l.Mode != lock.Exclusive {
 		h := l.holder(e)
-		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.permits, h, until))
+		return c.emitHeld(l, h.Fence != 0, c.putHolder(key, e, l.Mode, h, until))
 	}
-	next := newMarked(key, e, stringValue(l.token), until, l.tag(e), l.mark(c, e))
+	next := newMarked(key, e, stringValue(l.Token), until, l.tag(e), l.mark(c, e))
 	if c.m.store(&c.why, c.db, key, e, next); e == nil {
 		c.notify(notifyString, "set", key)
 	}
@@ -253,7 +251,7 @@ func (l *lockRequest) mark(c *ctx, was *entry) lockMark {
 	if was != nil && was.mark() == isLock {
 		return isLock
 	}
-	return c.m.markOf(&c.why, l.key, value.OfString(l.token))
+	return c.m.markOf(&c.why, l.key, value.OfString(l.Token))
 }
 
 // tag is what the lock of a key is to know of its token. What this request does not say stays.
@@ -262,8 +260,8 @@ func (l *lockRequest) tag(was *entry) *lockTag {
 	if was != nil && was.tag() != nil {
 		next = *was.tag()
 	}
-	if l.owner != "" {
-		next.owner = strings.Clone(l.owner)
+	if l.Owner != "" {
+		next.owner = strings.Clone(l.Owner)
 	}
 	if l.note != "" {
 		next.note = strings.Clone(l.note)
@@ -275,15 +273,15 @@ func (l *lockRequest) tag(was *entry) *lockTag {
 }
 
 // holder is tag for a holder of many; one that is new has no fence yet.
-func (l *lockRequest) holder(was *entry) value.Holder {
-	var h value.Holder
-	if was != nil && was.lock().Holder(l.token) != nil {
-		h = *was.lock().Holder(l.token)
+func (l *lockRequest) holder(was *entry) lock.Holder {
+	var h lock.Holder
+	if was != nil && was.lock().Holder(l.Token) != nil {
+		h = *was.lock().Holder(l.Token)
 	} else {
-		h.Token = strings.Clone(l.token)
+		h.Token = strings.Clone(l.Token)
 	}
-	if l.owner != "" {
-		h.Owner = strings.Clone(l.owner)
+	if l.Owner != "" {
+		h.Owner = strings.Clone(l.Owner)
 	}
 	if l.note != "" {
 		h.Note = strings.Clone(l.note)
@@ -292,7 +290,7 @@ func (l *lockRequest) holder(was *entry) value.Holder {
 }
 
 // putHolder stores a holder with a lease, and answers its fence. was may be nil.
-func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, until deadline) resp.Reply {
+func (c *ctx) putHolder(key string, was *entry, mode lock.Mode, h lock.Holder, until deadline) resp.Reply {
 	m := c.m
 	if m.trial.stops() {
 		return resp.Reply{}
@@ -305,7 +303,7 @@ func (c *ctx) putHolder(key string, was *entry, permits int, h value.Holder, unt
 	h.Version, h.Tick, h.WallMs = m.sequence, until.tick, until.wallMs
 	m.noteLease(&c.why, key, &h)
 	if was == nil {
-		m.storeLock(&c.why, c.db, key, nil, value.NewLock(permits, &h))
+		m.storeLock(&c.why, c.db, key, nil, lock.NewMany(mode, &h))
 	} else {
 		m.storeLock(&c.why, c.db, key, was, was.lock().With(&h))
 	}
@@ -342,7 +340,7 @@ func cmdRenew(c *ctx, args resp.Args) resp.Reply {
 		return orNil(err)
 	case held != nil:
 		if h := held.Holder(token); h != nil {
-			return c.putHolder(key, e, held.Permits(), *h, until)
+			return c.putHolder(key, e, held.Mode(), *h, until)
 		}
 	case e.str() == token:
 		c.setDeadline(key, until)
@@ -367,15 +365,15 @@ func cmdUnlock(c *ctx, args resp.Args) resp.Reply {
 	case held == nil && e != nil && e.str() == token:
 		return c.deleteIf(key, true)
 	}
-	if w := c.m.blocked.tokens[lineToken{lineKey{c.db, key}, token}]; w != nil && c.run == nil {
-		c.m.endWait(w, resp.BlockServed, w.absent())
+	if w := c.m.blocked.line.Waiter(c.lockName(key), token); w != nil && c.run == nil {
+		c.m.endWait(c.m.inLine(w), resp.BlockServed, resp.Nil())
 	}
 	return resp.Int(0)
 }
 
 // dropHolder releases a lock of many for one of its holders.
 func (c *ctx) dropHolder(key string, e *entry, token string) {
-	left := e.lock().Without(func(h *value.Holder) bool { return h.Token == token })
+	left := e.lock().Without(func(h *lock.Holder) bool { return h.Token == token })
 	if left == nil {
 		c.deleteNotify(key)
 		return
@@ -456,14 +454,14 @@ func cmdLocksForce(c *ctx, args resp.Args) resp.Reply {
 	all := c.holdersOf(e)
 	holders := all
 	if o.fence != 0 {
-		holders = slices.DeleteFunc(slices.Clone(all), func(h *value.Holder) bool { return c.fenceOf(e, h) != o.fence })
+		holders = slices.DeleteFunc(slices.Clone(all), func(h *lock.Holder) bool { return c.fenceOf(e, h) != o.fence })
 	}
 	if o.token != "" {
 		h, err := holderFor(holders, o.token)
 		if h == nil {
 			return orZero(err)
 		}
-		holders = []*value.Holder{h}
+		holders = []*lock.Holder{h}
 	}
 	switch {
 	case len(holders) == 0:
@@ -490,7 +488,7 @@ func (c *ctx) dropOne(key string, e *entry, token string) {
 }
 
 // holderFor is the holder whom a token names, in full or by as much as is shown of it; nil: nobody.
-func holderFor(holders []*value.Holder, token string) (found *value.Holder, err error) {
+func holderFor(holders []*lock.Holder, token string) (found *lock.Holder, err error) {
 	for _, h := range holders {
 		switch {
 		case h.Token == token:

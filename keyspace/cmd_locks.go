@@ -8,6 +8,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -203,7 +204,7 @@ func (c *ctx) wantsLock(o *locksOptions, e *entry) (l heldLock, ok bool) {
 			l.since = min(l.since, h.SinceTick)
 		}
 	}
-	ok = c.m.matches(o.match, e.key()) && (!o.waited || c.m.blocked.lines[lineKey{c.db, e.key()}] > 0)
+	ok = c.m.matches(o.match, e.key()) && (!o.waited || c.m.blocked.line.LenOf(c.lockName(e.key())) > 0)
 	return l, ok && l.since != maxInt && c.now()-l.since >= o.heldMs
 }
 
@@ -228,7 +229,7 @@ func (c *ctx) listLocks(o *locksOptions, locks []heldLock) resp.Reply {
 		if err != nil {
 			return resp.Fail(err)
 		}
-		waiters := c.m.blocked.lines[lineKey{c.db, l.e.key()}]
+		waiters := c.m.blocked.line.LenOf(c.lockName(l.e.key()))
 		r = append(history.Fields{}.Add("key", resp.Bulk(l.e.key())), r...)
 		list = append(list, r.Add("waiters", resp.Int(int64(waiters))).Reply())
 		if size += list[len(list)-1].Size(); size > replyBytesMax {
@@ -264,14 +265,15 @@ func cmdLocksInfo(c *ctx, args resp.Args) resp.Reply {
 
 // describeLine lists who waits for a lock, in their order.
 func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
-	if err := c.m.pay(holderWork * int64(c.m.blocked.lines[lineKey{c.db, key}])); err != nil {
+	if err := c.m.pay(holderWork * int64(c.m.blocked.line.LenOf(c.lockName(key)))); err != nil {
 		return nil, err
 	}
-	k := lineKey{c.db, key}.ready()
-	for w := c.m.blocked.next(k, 0); w != nil; w = c.m.blocked.next(k, w.seq) {
-		line = append(line, history.NewFields().Text("token", c.m.shownToken(w.lock.token)).
-			Text("owner", c.m.shownOwner(w.lock.owner, w.lock.token)).Command("", w.client).
-			Add("mode", resp.Bulk(history.ModeOf(w.lock.eventPermits()))).
+	all := &c.m.blocked.line
+	for at := all.First(c.lockName(key)); at != nil; at = all.Next(at) {
+		w := c.m.inLine(at)
+		line = append(line, history.NewFields().Text("token", c.m.shownToken(w.lock.Token)).
+			Text("owner", c.m.shownOwner(w.lock.Owner, w.lock.Token)).Command("", w.client).
+			Add("mode", resp.Bulk(history.ModeOf(int64(w.lock.Mode)))).
 			Add("waited-ms", resp.Int(w.waitedMs(c.now()))).Add("left-ms", resp.Int(w.left(c.now()))).
 			Text("note", w.lock.note).Reply())
 	}
@@ -282,7 +284,7 @@ func (c *ctx) describeLine(key string) (line []resp.Reply, err error) {
 func (c *ctx) describeLock(e *entry, grants lockGrants) (f history.Fields, err error) {
 	mode, permits := "exclusive", int64(1)
 	if l := e.lock(); l != nil {
-		mode, permits = l.Kind().Encodings[l.Form()], int64(l.Permits())
+		mode, permits = history.ModeOf(int64(l.Mode())), int64(max(l.Mode(), 0))
 	} else if l := e.hashLock(); l != nil && l.shared() {
 		mode, permits = history.ModeOf(history.SharedPermits), 0
 	}
@@ -296,9 +298,9 @@ func (c *ctx) describeLock(e *entry, grants lockGrants) (f history.Fields, err e
 	return f.Add("mode", resp.Bulk(mode)).Add("permits", resp.Int(permits)).Add("holders", resp.Array(holders...)), nil
 }
 
-func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *history.Event) resp.Reply {
+func (c *ctx) describeHolder(e *entry, h *lock.Holder, grant *history.Event) resp.Reply {
 	left := int64(ttlNever)
-	if h.Tick != value.NoLeaseTick {
+	if h.Tick != lock.NoLease {
 		left = max(0, h.Tick-c.now())
 	}
 	f := history.NewFields().Text("token", c.m.shownToken(h.Token)).Text("owner", c.m.shownOwner(h.Owner, h.Token))
@@ -314,7 +316,7 @@ func (c *ctx) describeHolder(e *entry, h *value.Holder, grant *history.Event) re
 }
 
 // holdersOf lists who holds a lock; whose lease is over does not.
-func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
+func (c *ctx) holdersOf(e *entry) (holders []*lock.Holder) {
 	if l := e.hashLock(); l != nil {
 		c.m.spend(value.FarWork * int64(len(l.holders)))
 		for i := range l.holders {
@@ -325,14 +327,14 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 	}
 	if e.mark() == isLock {
 		h := heldBy(e)
-		return []*value.Holder{&h}
+		return []*lock.Holder{&h}
 	}
 	l := e.lock()
 	if l == nil {
 		return nil
 	}
-	c.m.spend(3 * l.SeekWork())
-	holders = make([]*value.Holder, 0, l.Len())
+	c.m.spend(3 * value.LockWork(l))
+	holders = make([]*lock.Holder, 0, l.Len())
 	for h := range l.Each {
 		if c.m.tick <= h.Tick {
 			holders = append(holders, h)
@@ -342,7 +344,7 @@ func (c *ctx) holdersOf(e *entry) (holders []*value.Holder) {
 }
 
 // fenceOf is the fence that commands show of a holder.
-func (c *ctx) fenceOf(e *entry, h *value.Holder) uint64 {
+func (c *ctx) fenceOf(e *entry, h *lock.Holder) uint64 {
 	return max(h.Fence, e.fence, c.m.dbs[c.db].floor)
 }
 
@@ -356,9 +358,9 @@ func newGrants() lockGrants {
 	return lockGrants{found: map[history.Grant]*history.Event{}, keys: map[uint32]bool{}}
 }
 
-func grantOf(h *value.Holder) history.Grant { return history.Grant{Fence: h.Fence, Token: h.Token} }
+func grantOf(h *lock.Holder) history.Grant { return history.Grant{Fence: h.Fence, Token: h.Token} }
 
-func (g lockGrants) want(key string, holders []*value.Holder) {
+func (g lockGrants) want(key string, holders []*lock.Holder) {
 	g.keys[history.Hash(key)] = true
 	for _, h := range holders {
 		g.found[grantOf(h)] = nil
@@ -391,7 +393,7 @@ func cmdLocksGraph(c *ctx, args resp.Args) resp.Reply {
 		return resp.Fail(err)
 	}
 	edges, size, more := []resp.Reply{}, int64(0), 0
-	held := map[string][]*value.Holder{} // of the keys that were looked at
+	held := map[string][]*lock.Holder{} // of the keys that were looked at
 	for _, w := range waiting {
 		key := w.keys[0]
 		holders, looked := held[key]
@@ -422,7 +424,7 @@ func (c *ctx) allInLine() (waiting []*waiter, err error) {
 		return nil, err
 	}
 	for w := range all.Scan {
-		if w.kind == lockLine && w.db == c.db {
+		if w.lock != nil && w.db == c.db {
 			waiting = append(waiting, w)
 		}
 	}
@@ -432,7 +434,7 @@ func (c *ctx) allInLine() (waiting []*waiter, err error) {
 
 // holdersBefore lists who holds a lock that others wait for. It may be a string of which nothing is noted: its
 // holder is the token that it is, unless that is too long to be one.
-func (c *ctx) holdersBefore(key string) []*value.Holder {
+func (c *ctx) holdersBefore(key string) []*lock.Holder {
 	e := c.lookup(key)
 	switch {
 	case e == nil:
@@ -440,20 +442,20 @@ func (c *ctx) holdersBefore(key string) []*value.Holder {
 	case e.mark() == isLock || e.agg() != nil:
 		return c.holdersOf(e)
 	}
-	h := &value.Holder{}
+	h := &lock.Holder{}
 	if len(e.str()) <= lockTokenBytesMax {
 		h.Token = e.str()
 	}
 	if t := e.tag(); t != nil {
 		h.Owner = t.owner
 	}
-	return []*value.Holder{h}
+	return []*lock.Holder{h}
 }
 
-func (c *ctx) describeEdge(w *waiter, h *value.Holder) resp.Reply {
+func (c *ctx) describeEdge(w *waiter, h *lock.Holder) resp.Reply {
 	waited := w.waitedMs(c.now())
-	return history.NewFields().Text("waiter", c.m.shownOwner(w.lock.owner, w.lock.token)).
-		Text("waiter-token", c.m.shownToken(w.lock.token)).Add("key", resp.Bulk(w.keys[0])).
+	return history.NewFields().Text("waiter", c.m.shownOwner(w.lock.Owner, w.lock.Token)).
+		Text("waiter-token", c.m.shownToken(w.lock.Token)).Add("key", resp.Bulk(w.keys[0])).
 		Text("holder", c.m.shownOwner(h.Owner, h.Token)).Text("holder-token", c.m.shownToken(h.Token)).
 		Time("since", c.wallMs()-waited).Add("waited-ms", resp.Int(waited)).Reply()
 }

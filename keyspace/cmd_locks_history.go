@@ -6,6 +6,7 @@ import (
 	"lockd/keyspace/arg"
 	"lockd/keyspace/doctor"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 	"lockd/resp/sight"
@@ -145,14 +146,15 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 			}
 		}
 	}
-	k := lineKey{c.db, key}
-	if err := c.m.pay(holderWork * int64(c.m.blocked.lines[k])); err != nil {
+	line, name := &c.m.blocked.line, c.lockName(key)
+	if err := c.m.pay(holderWork * int64(line.LenOf(name))); err != nil {
 		return "", err
 	}
 	before := int64(0)
-	for w := c.m.blocked.next(k.ready(), 0); w != nil; w = c.m.blocked.next(k.ready(), w.seq) {
-		if history.FitsToken(w.lock.token, token) {
-			return c.m.shownToken(w.lock.token) + " has waited for " + key + " for " + itoa(w.waitedMs(c.now())) +
+	for at := line.First(name); at != nil; at = line.Next(at) {
+		if history.FitsToken(at.Token, token) {
+			w := c.m.inLine(at)
+			return c.m.shownToken(at.Token) + " has waited for " + key + " for " + itoa(w.waitedMs(c.now())) +
 				" ms, behind " + itoa(before) + " others in line, and waits " + itoa(w.left(c.now())) + " ms more.", nil
 		}
 		before++
@@ -160,10 +162,10 @@ func (c *ctx) sayNow(key, token string) (string, error) {
 	return "", nil
 }
 
-func (c *ctx) sayHeld(key string, h *value.Holder) string {
+func (c *ctx) sayHeld(key string, h *lock.Holder) string {
 	said := c.m.shownToken(h.Token) + " holds " + key + " since " + arg.FormatTime(h.SinceMs) + " (fence " +
 		itoa(int64(h.Fence)) + "), " + history.SayRenewals(uint64(h.Renewals), renewedMs(h))
-	if h.Tick == value.NoLeaseTick {
+	if h.Tick == lock.NoLease {
 		return said + "; it has no lease now."
 	}
 	return said + "; its lease of " + itoa(h.LeaseMs) + " ms has " + itoa(max(0, h.Tick-c.now())) + " ms left."

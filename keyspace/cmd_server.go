@@ -382,7 +382,7 @@ func (m *Machine) Metrics() []resp.Metric {
 		resp.GaugeOf("lockd_keys", "Keys in all databases.", keys),
 		resp.GaugeOf("lockd_leases", "Keys that have a lease.", leases),
 		resp.GaugeOf("lockd_locks_held", "Locks that are held.", locks),
-		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", len(m.blocked.tokens)),
+		resp.GaugeOf("lockd_lock_waiters", "Clients of all nodes that wait in line for a lock.", m.blocked.line.Len()),
 		resp.GaugeOf("lockd_blocked_commands", "Commands of clients of all nodes that wait, those for locks included.",
 			m.blocked.waiters.Len()),
 		resp.CounterOf("lockd_gifts_forgotten_total", "What waiting clients were given, and was forgotten before it was "+

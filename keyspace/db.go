@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -59,10 +60,10 @@ func (m *Machine) store(why *cause, db int, key string, was, next *entry) {
 	}
 	if next != nil {
 		m.noteReady(db, next)
-		m.noteTaken(db, next)
+		m.noteTaken(lock.Name{Space: db, Key: key})
 	}
 	if next == nil || m.expired(next) || givesWay(was, next) {
-		m.noteFreed(db, key)
+		m.noteFreed(lock.Name{Space: db, Key: key})
 	}
 	if next == nil && was != nil {
 		m.noteGone(db, was)
@@ -351,13 +352,13 @@ func (t *trial) found(now int64, e *entry) {
 }
 
 // storeLock stores a lock that several may hold. Its key ends with the last of its holders.
-func (m *Machine) storeLock(why *cause, db int, key string, was *entry, l *value.Lock) {
-	m.spend(l.SeekWork())
-	m.store(why, db, key, was, newEntry(key, was, value.OfAggregate(l), endOf(l)))
+func (m *Machine) storeLock(why *cause, db int, key string, was *entry, l *lock.Many) {
+	m.spend(value.LockWork(l))
+	m.store(why, db, key, was, newEntry(key, was, value.OfAggregate((*value.Lock)(l)), endOf(l)))
 }
 
 // endOf is the deadline of a key with such a lock.
-func endOf(l *value.Lock) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
+func endOf(l *lock.Many) deadline { return deadline{tick: l.Last().Tick, wallMs: l.Last().WallMs} }
 
 // until is the entry of a key with another deadline: that of all holders, if it is a lock of many.
 func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
@@ -365,18 +366,18 @@ func (m *Machine) until(why *cause, was *entry, d deadline) *entry {
 	if l == nil || m.trial.stops() {
 		return newTagged(was.key(), was, was.value(), d, was.tag())
 	}
-	m.spend(l.SeekWork())
+	m.spend(value.LockWork(l))
 	m.sequence++
-	all := l.Until(func(h *value.Holder) {
+	all := l.Until(func(h *lock.Holder) {
 		h.Tick, h.WallMs, h.Version = d.tick, d.wallMs, m.sequence
 		m.noteLease(why, was.key(), h)
 	})
-	return newEntry(was.key(), was, value.OfAggregate(all), d)
+	return newEntry(was.key(), was, value.OfAggregate((*value.Lock)(all)), d)
 }
 
 // endHolders ends the leases of holders that are over, of a lock that has others.
 func (m *Machine) endHolders(db int, e *entry) *entry {
-	left := e.lock().Without(func(h *value.Holder) bool { return m.tick > h.Tick })
+	left := e.lock().Without(func(h *lock.Holder) bool { return m.tick > h.Tick })
 	m.storeLock(&leaseIsOver, db, e.key(), e, left)
 	m.noteExpiry()
 	m.notify(db, notifyGeneric, "unlock", e.key())

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockd/keyspace/value"
+	"lockd/keyspace/lock"
 	"lockd/resp"
 )
 
@@ -29,10 +29,10 @@ func newWaitGraph(m *Machine) *waitGraph {
 			return true
 		}
 		l.mode = "SHARED"
-		if n := e.lock().Permits(); n > 0 {
+		if n := e.lock().Mode(); n > 0 {
 			l.mode = fmt.Sprint("LIMIT ", n)
 		}
-		e.lock().Each(func(h *value.Holder) bool {
+		e.lock().Each(func(h *lock.Holder) bool {
 			l.holders = append(l.holders, holding{h.Token, h.Tick})
 			g.owners[h.Token] = h.Owner
 			return true
@@ -47,12 +47,12 @@ func newWaitGraph(m *Machine) *waitGraph {
 	slices.SortFunc(line, func(a, b *waiter) int { return int(a.seq) - int(b.seq) })
 	for _, w := range line {
 		mode := ""
-		if w.lock.shared {
+		if w.lock.Mode == lock.Shared {
 			mode = "SHARED"
-		} else if w.lock.permits > 0 {
-			mode = fmt.Sprint("LIMIT ", w.lock.permits)
+		} else if w.lock.Mode > 0 {
+			mode = fmt.Sprint("LIMIT ", w.lock.Mode)
 		}
-		g.wait(w.keys[0], w.lock.owner, inLine{w.id.Number, w.lock.token, mode, w.lock.leaseMs, w.end})
+		g.wait(w.keys[0], w.lock.Owner, inLine{w.id.Number, w.lock.Token, mode, w.lock.leaseMs, w.end})
 	}
 	return g
 }
@@ -314,19 +314,19 @@ func (s *blockStage) ring(owners int) {
 // their names.
 func TestLimitsOfDeadlocks(t *testing.T) {
 	s := newBlockStage(t)
-	s.ring(deadlockOwnersMax)
+	s.ring(lock.CircleOwnersMax)
 	s.expect(fmt.Sprintf("1/%d served DEADLOCK o255 holds k255 and waits for k0, held by o0, which waits for k1, "+
 		"held by o1, which waits for k2, held by o2, which waits for k3, held by o3, which waits for k4, ..., "+
 		"held by o251, which waits for k252, held by o252, which waits for k253, "+
-		"held by o253, which waits for k254, held by o254, which waits for k255", deadlockOwnersMax))
+		"held by o253, which waits for k254, held by o254, which waits for k255", lock.CircleOwnersMax))
 	s = newBlockStage(t)
-	s.ring(deadlockOwnersMax + 1)
+	s.ring(lock.CircleOwnersMax + 1)
 	s.expect()
 
 	s = newBlockStage(t)
 	s.run("LOCK own t PX 90000 OWNER b")
 	for i := range 4 { // with the fourth there are too many holders to look at
-		for j := range value.LockHoldersMax {
+		for j := range lock.HoldersMax {
 			s.m.Apply(s.at, []resp.Request{request(0, fmt.Sprintf("LOCK r%d t%d PX 90000 SHARED OWNER a", i, j))})
 		}
 		s.ask(uint64(1+i), fmt.Sprintf("LOCK r%d t PX 90000 WAIT 60000 OWNER b", i))
@@ -356,7 +356,7 @@ func TestDeadlocksOfEntry(t *testing.T) {
 	s.run("LOCK y t2 PX 5000 OWNER b")
 	s.ask(1, "LOCK y t3 PX 5000 WAIT 5000 OWNER a")
 	s.m.searched = deadlockEntryWorkMax + 1
-	if s.m.endDeadlock(s.at.Tick, lineKey{0, "y"}); s.m.searched != deadlockEntryWorkMax+1 {
+	if s.m.findCircle(s.at.Tick, lock.Name{Key: "y"}); s.m.searched != deadlockEntryWorkMax+1 {
 		t.Error("it looks still")
 	}
 	s.ask(2, "LOCK x t4 PX 5000 WAIT 5000 OWNER b")

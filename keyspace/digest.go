@@ -5,7 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"lockd/keyspace/value"
+	"lockd/keyspace/lock"
 	"lockd/resp"
 )
 
@@ -85,12 +85,12 @@ func (d *digest) stored(db int, key string, e *entry) {
 }
 
 // lock folds in how many may hold a lock, who got it last, and whose lease ends first.
-func (d *digest) lock(l *value.Lock) {
+func (d *digest) lock(l *lock.Many) {
 	if l == nil {
 		return
 	}
-	d.add(uint64(l.Permits()))
-	for _, h := range [...]*value.Holder{l.First(), l.Newest()} {
+	d.add(uint64(max(l.Mode(), 0)))
+	for _, h := range [...]*lock.Holder{l.First(), l.Newest()} {
 		d.text(h.Token)
 		d.add(h.Fence)
 		d.add(uint64(h.Tick))

@@ -14,7 +14,7 @@
 //	script.go    a running script: its calls
 //	block.go     who waits for a key, and how they are served
 //	given.go     what they were given, until it is known to be delivered
-//	line.go      those in line for a lock, and owners that wait for each other
+//	line.go      what package lock decides of keys, and their lines
 //	lookup.go    how commands reach, compare and change what a key holds
 //	ctx.go       what a command is, and all that it may touch
 //	db.go        databases; store, the one function that changes them; the journal that takes back
@@ -48,6 +48,7 @@
 //	doctor/      what is wrong with the locks of programs
 //	history/     the log of what becomes of locks, and the forms of an event
 //	library/     the scripts and functions that are kept
+//	lock/        who gets a lock, who gets it next, and owners that wait for each other
 //	value/       what keys hold: strings, hashes, lists, sets, sorted sets, streams
 //
 // DESIGN.md tells the decisions and the roads not taken.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -87,16 +88,16 @@ type shortFacts struct {
 
 // shortFactsOf are the facts of a lock with a deadline. They do not fit if there is no lease, or it lasts, or was
 // renewed, for more than 49 days, or the wall clock was set by half as much.
-func shortFactsOf(f *value.Facts, d deadline) (s shortFacts, ok bool) {
+func shortFactsOf(f *lock.Facts, d deadline) (s shortFacts, ok bool) {
 	s = shortFacts{leaseMs: uint32(f.LeaseMs), renewals: f.Renewals, client: f.Client}
 	s.heldMs = uint32(d.tick - f.LeaseMs - f.SinceTick)
 	s.slewMs = int32(f.SinceMs - s.facts(d).SinceMs)
 	return s, s.facts(d) == *f
 }
 
-func (s *shortFacts) facts(d deadline) value.Facts {
+func (s *shortFacts) facts(d deadline) lock.Facts {
 	ago := int64(s.leaseMs) + int64(s.heldMs)
-	return value.Facts{
+	return lock.Facts{
 		SinceTick: d.tick - ago, SinceMs: d.wallMs - ago + int64(s.slewMs), LeaseMs: int64(s.leaseMs),
 		Renewals: s.renewals, Client: s.client,
 	}
@@ -122,7 +123,7 @@ const tagOverheadBytes = 96
 // outsideLock is an outsideEntry that is a lock.
 type outsideLock struct {
 	outsideEntry
-	facts value.Facts
+	facts lock.Facts
 }
 
 // newEntry makes the entry of a key that is about to be stored in the place of was; nil:
@@ -207,7 +208,7 @@ func newOutside(key string, low uint32, v value.Value, d deadline, tag *lockTag,
 }
 
 // withFacts completes a lock that is not stored yet. It may be another entry then.
-func (e *entry) withFacts(f value.Facts) *entry {
+func (e *entry) withFacts(f lock.Facts) *entry {
 	if !e.isOutside() {
 		short, ok := shortFactsOf(&f, e.deadline())
 		if ok {
@@ -261,7 +262,7 @@ func (e *entry) mark() lockMark { return lockMark(e.wallHigh) & lockMarks }
 func (e *entry) isLocked() bool { return e.mark() == isLock || e.lock() != nil }
 
 // facts are those of a key that is marked as a lock.
-func (e *entry) facts() value.Facts {
+func (e *entry) facts() lock.Facts {
 	if e.isOutside() {
 		return (*outsideLock)(unsafe.Pointer(e)).facts
 	}
@@ -307,12 +308,12 @@ func (e *entry) agg() value.Aggregate {
 }
 
 // lock is the lock that a key holds, if several may hold it; or nil, as of no entry.
-func (e *entry) lock() *value.Lock {
+func (e *entry) lock() *lock.Many {
 	if e == nil {
 		return nil
 	}
 	l, _ := e.agg().(*value.Lock)
-	return l
+	return l.Holders()
 }
 
 // tag is what is known of the token that a key holds, or nil.

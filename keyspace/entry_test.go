@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -25,7 +26,7 @@ func TestSizesOfAKey(t *testing.T) {
 		t.Errorf("a leaf has %d bytes, an inner node %d", leaf, inner)
 	}
 	token, until := stringValue(strings.Repeat("t", 36)), deadline{tick: 31_000, wallMs: 1_800_000_000_000}
-	facts := value.Facts{SinceTick: 1000, SinceMs: 1_799_999_970_000, LeaseMs: 30_000, Client: 1}
+	facts := lock.Facts{SinceTick: 1000, SinceMs: 1_799_999_970_000, LeaseMs: 30_000, Client: 1}
 	var kept *entry
 	if n := testing.AllocsPerRun(100, func() {
 		kept = newMarked("orders:lock:1234567", nil, token, until, nil, mayBeLock).withFacts(facts)
@@ -120,7 +121,7 @@ func TestEntryKeepsItsTimes(t *testing.T) {
 	outside := 0
 	for range 100_000 {
 		until := deadline{pick(), pick()}
-		facts := value.Facts{SinceTick: pick(), SinceMs: pick(), LeaseMs: pick(), Renewals: rng.Uint32(), Client: rng.Uint32()}
+		facts := lock.Facts{SinceTick: pick(), SinceMs: pick(), LeaseMs: pick(), Renewals: rng.Uint32(), Client: rng.Uint32()}
 		if rng.IntN(2) == 0 { // as they are
 			facts.LeaseMs &= 1<<rng.IntN(40) - 1
 			facts.SinceTick = until.tick - facts.LeaseMs - rng.Int64N(1<<rng.IntN(40))

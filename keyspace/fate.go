@@ -5,6 +5,7 @@ import (
 
 	"lockd/keyspace/arg"
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -69,12 +70,12 @@ func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
 }
 
 // noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
-func (m *Machine) noteLease(why *cause, key string, h *value.Holder) {
+func (m *Machine) noteLease(why *cause, key string, h *lock.Holder) {
 	switch {
 	case !m.noting:
 	case h.LeaseMs != 0:
 		h.Renew(h.Tick, m.now)
-	case m.notes(key) && h.Tick != value.NoLeaseTick:
+	case m.notes(key) && h.Tick != lock.NoLease:
 		h.Facts = m.newFacts(why, h.Tick)
 		if !m.owning {
 			h.Client = 0
@@ -93,7 +94,7 @@ type lockName struct {
 // noteLock notes what the change of a key from was to next does to a lock. It returns next, complete with its facts.
 func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *entry {
 	had, has := was.isLockedString(), next.isLockedString()
-	var facts value.Facts
+	var facts lock.Facts
 	if has && was != nil && was.mark() == isLock {
 		facts = was.facts()
 	}
@@ -138,17 +139,17 @@ func (m *Machine) noteFate(of lockName, was, next *entry) {
 func (e *entry) isLockedString() bool { return e != nil && e.mark() == isLock && e.agg() == nil }
 
 // newFacts are those of a lock that is granted now, until a tick.
-func (m *Machine) newFacts(why *cause, until int64) value.Facts {
-	f := value.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
-	if until != value.NoLeaseTick {
+func (m *Machine) newFacts(why *cause, until int64) lock.Facts {
+	f := lock.Facts{SinceTick: m.now, SinceMs: m.wallUs / 1000, LeaseMs: -1, Client: clientHash(why.client)}
+	if until != lock.NoLease {
 		f.LeaseMs = until - m.now
 	}
 	return f
 }
 
 // heldBy is the holder of an exclusive lock, as one of many.
-func heldBy(e *entry) value.Holder {
-	h := value.Holder{
+func heldBy(e *entry) lock.Holder {
+	h := lock.Holder{
 		Token: e.str(), Fence: e.fence, Tick: e.tick, WallMs: e.deadline().wallMs, Facts: e.facts(),
 	}
 	if t := e.tag(); t != nil {
@@ -158,33 +159,30 @@ func heldBy(e *entry) value.Holder {
 }
 
 // noteHolders compares who held a lock of many with who does now.
-func (m *Machine) noteHolders(of lockName, before, after *value.Lock, there bool) {
+func (m *Machine) noteHolders(of lockName, before, after *lock.Many, there bool) {
 	m.spend(value.VisitWork * int64(before.Len()+after.Len()))
 	of.permits = permitsOf(before)
-	before.Missing(after, func(h *value.Holder) {
+	before.Missing(after, func(h *lock.Holder) {
 		if h.LeaseMs != 0 {
 			m.noteLoss(of, h, there && after == nil)
 		}
 	})
 	of.permits = permitsOf(after)
-	after.Missing(before, func(h *value.Holder) {
+	after.Missing(before, func(h *lock.Holder) {
 		if h.LeaseMs != 0 {
 			m.noteGrant(of, h)
 		}
 	})
 }
 
-func permitsOf(l *value.Lock) int64 {
-	switch {
-	case l == nil:
+func permitsOf(l *lock.Many) int64 {
+	if l == nil {
 		return 0
-	case l.Permits() == 0:
-		return history.SharedPermits
 	}
-	return int64(l.Permits())
+	return int64(l.Mode())
 }
 
-func (m *Machine) noteGrant(of lockName, h *value.Holder) {
+func (m *Machine) noteGrant(of lockName, h *lock.Holder) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
@@ -196,7 +194,7 @@ func (m *Machine) noteGrant(of lockName, h *value.Holder) {
 
 // noteLoss notes that a holder has lost a lock, perhaps to something else at its key. What the client deletes that was
 // granted the lock is released.
-func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
+func (m *Machine) noteLoss(of lockName, h *lock.Holder, overwritten bool) {
 	if len(of.key) > lockKeyBytesMax {
 		return
 	}
@@ -220,7 +218,7 @@ func (m *Machine) noteLoss(of lockName, h *value.Holder, overwritten bool) {
 }
 
 // renewedMs is the wall time at which a lease was begun anew, the last time; 0: never, or it has none.
-func renewedMs(h *value.Holder) int64 {
+func renewedMs(h *lock.Holder) int64 {
 	if h.Renewals == 0 || h.LeaseMs < 0 {
 		return 0
 	}
@@ -229,12 +227,12 @@ func renewedMs(h *value.Holder) int64 {
 
 // noteWaitEnd notes how a wait in line has ended, other than by the lock.
 func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
-	if w.kind != lockLine || !m.notes(w.keys[0]) {
+	if w.lock == nil || !m.notes(w.keys[0]) {
 		return
 	}
 	e := &history.Event{
-		Kind: history.Gone, DB: w.db, Tick: m.now, Key: w.keys[0], Token: w.lock.token, Owner: w.lock.owner,
-		Permits: w.lock.eventPermits(),
+		Kind: history.Gone, DB: w.db, Tick: m.now, Key: w.keys[0], Token: w.lock.Token, Owner: w.lock.Owner,
+		Permits: int64(w.lock.Mode),
 	}
 	switch {
 	case how == resp.BlockTimedOut:
@@ -249,14 +247,6 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 	}
 	e.WaitedMs = w.waitedMs(e.Tick)
 	m.note(&cause{client: w.client}, e)
-}
-
-// eventPermits are those that a request asks for.
-func (l *lockRequest) eventPermits() int64 {
-	if l.shared {
-		return history.SharedPermits
-	}
-	return int64(l.permits)
 }
 
 // noteLocksOf notes what becomes of all locks of a database.
@@ -345,7 +335,7 @@ func (m *Machine) grantsNew(why *cause, key string, was, next *entry) bool {
 // grantsMore reports whether somebody holds a lock of many who did not before.
 func grantsMore(was, next *entry) (more bool) {
 	if before, after := was.lock(), next.lock(); after != nil {
-		after.Missing(before, func(*value.Holder) { more = true })
+		after.Missing(before, func(*lock.Holder) { more = true })
 		return more
 	}
 	before, after := was.hashLock(), next.hashLock()
@@ -360,9 +350,9 @@ func grantsMore(was, next *entry) (more bool) {
 // emitHeld answers the fence of a LOCK. If the token had the lock before, it also emits a grant: the client may be
 // another one now, and has to learn of the loss, too. In the history such a LOCK is a renewal.
 func (c *ctx) emitHeld(l *lockRequest, again bool, fence resp.Reply) resp.Reply {
-	lock := resp.HeldLock{DB: c.db, Key: l.key, Token: l.token, Fence: uint64(fence.Int)}
-	if again && c.m.applying && c.m.leaseOf(lock).Held {
-		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.token, Fence: lock.Fence}
+	held := resp.HeldLock{DB: c.db, Key: l.key, Token: l.Token, Fence: uint64(fence.Int)}
+	if again && c.m.applying && c.m.leaseOf(held).Held {
+		e := history.Event{Kind: history.Granted, DB: c.db, Tick: c.m.now, Key: l.key, Token: l.Token, Fence: held.Fence}
 		e.LeaseMs = l.leaseMs
 		c.m.complete(&c.why, &e)
 		c.m.emitLock(resp.MessageHeld, history.Append(nil, &e))
@@ -396,7 +386,7 @@ func (m *Machine) leaseOf(l resp.HeldLock) (lease resp.Lease) {
 	if !ok {
 		return lease
 	}
-	var h value.Holder
+	var h lock.Holder
 	switch held := e.lock(); {
 	case held != nil && held.Holder(l.Token) != nil:
 		h = *held.Holder(l.Token)

@@ -295,7 +295,7 @@ func (m *Machine) undoLock(db int, p *pending, reply resp.Reply, lastFence uint6
 	if granted == nil {
 		return nil
 	}
-	return &reversal{lock: granted, cmds: []resp.Args{{"unlock", granted.Key, p.lock.token}}}
+	return &reversal{lock: granted, cmds: []resp.Args{{"unlock", granted.Key, p.lock.Token}}}
 }
 
 func (g *gifts) write(w *value.Writer) {

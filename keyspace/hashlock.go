@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockd/keyspace/history"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 )
 
@@ -21,7 +22,7 @@ type hashLock struct {
 type hashHolder struct {
 	token              string // its field
 	sinceTick, sinceMs int64
-	client             uint32 // see value.Facts
+	client             uint32 // see lock.Facts
 	shared             bool   // others may hold it as well
 }
 
@@ -95,13 +96,13 @@ func (l *hashLock) shared() bool { return len(l.holders) > 0 && l.holders[0].sha
 
 // holder is one of the holders, as one of many. The fence of the key is that of the newest, and of all who share the
 // lock. What an older one was given is not kept: 0.
-func (l *hashLock) holder(h *hashHolder) value.Holder {
+func (l *hashLock) holder(h *hashHolder) lock.Holder {
 	f, fence := l.facts, l.fence
 	f.SinceTick, f.SinceMs, f.Client = h.sinceTick, h.sinceMs, h.client
 	if newest := l.holders[len(l.holders)-1]; !h.shared && !h.is(newest) {
 		fence = 0
 	}
-	return value.Holder{
+	return lock.Holder{
 		Token: h.token, Fence: fence, Tick: l.tick, WallMs: l.wallMs, Facts: f,
 	}
 }

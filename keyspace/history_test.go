@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"lockd/keyspace/history"
-	"lockd/keyspace/value"
+	"lockd/keyspace/lock"
 	"lockd/resp"
 )
 
@@ -221,7 +221,7 @@ func TestEntryOfALock(t *testing.T) {
 				if e.mark() != isLock || e.size() != maybe.size()+leaseOverheadBytes+factsOverheadBytes {
 					t.Fatalf("%d, %d: %+v", k, v, e)
 				}
-				facts := value.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
+				facts := lock.Facts{SinceTick: 1, SinceMs: 2, LeaseMs: 3, Renewals: 4, Client: 5}
 				e = e.withFacts(facts)
 				next := newTagged(key, e, e.value(), never, tag).withFacts(facts)
 				if e.facts() != facts || next.facts() != facts || next.key() != key || next.str() != token || next.tag() != tag {

@@ -6,6 +6,7 @@ import (
 
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp/acl"
 )
@@ -288,7 +289,7 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 }
 
 // readMark reads what is known of a lock, if there is anything, and the kind of what follows.
-func readMark(r *value.Reader) (mark lockMark, facts value.Facts, kind byte) {
+func readMark(r *value.Reader) (mark lockMark, facts lock.Facts, kind byte) {
 	kind = r.Byte()
 	switch {
 	case r.Version < 7:
@@ -296,7 +297,7 @@ func readMark(r *value.Reader) (mark lockMark, facts value.Facts, kind byte) {
 	case kind == value.KindMaybe:
 		return mayBeLock, facts, r.Byte()
 	case kind == value.KindLock:
-		facts = value.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
+		facts = lock.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
 		counted := r.U64()
 		if facts.Renewals, facts.Client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.Client != 0 {
 			r.Fail("a lock that was renewed too often")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -254,7 +255,7 @@ func (p *linePlay) compare(what string) {
 	case e.lock() == nil:
 		holders = []holding{{e.str(), e.tick}}
 	default:
-		e.lock().Each(func(h *value.Holder) bool {
+		e.lock().Each(func(h *lock.Holder) bool {
 			holders = append(holders, holding{h.Token, h.Tick})
 			return true
 		})
@@ -424,7 +425,7 @@ func TestLimitsOfLocksInAll(t *testing.T) {
 		s.hear(msgs)
 		return plain(results[0].Replies[0])
 	}
-	for i := range value.LockHoldersMax {
+	for i := range lock.HoldersMax {
 		apply(request(0, fmt.Sprintf("LOCK readers t%d PX 5000 SHARED", i)))
 	}
 	if got := apply(request(0, "LOCK readers late PX 5000 SHARED")); got != "(nil)" {
@@ -457,14 +458,14 @@ func TestImageOfLine(t *testing.T) {
 
 // An image with holders that can not be those of their key is damaged.
 func TestImageOfHolders(t *testing.T) {
-	for name, spoil := range map[string]func(e *entry, h *value.Holder){
-		"":                     func(*entry, *value.Holder) {},
-		"a fence to come":      func(_ *entry, h *value.Holder) { h.Fence = 99 },
-		"a version to come":    func(_ *entry, h *value.Holder) { h.Version = 99 },
-		"another lease":        func(_ *entry, h *value.Holder) { h.Tick++ },
-		"another end":          func(e *entry, _ *value.Holder) { e.tick++ },
-		"an end told wrong":    func(e *entry, _ *value.Holder) { e.outside().wallMs++ },
-		"no end, with a lease": func(e *entry, _ *value.Holder) { e.tick, e.outside().wallMs = never.tick, never.wallMs },
+	for name, spoil := range map[string]func(e *entry, h *lock.Holder){
+		"":                     func(*entry, *lock.Holder) {},
+		"a fence to come":      func(_ *entry, h *lock.Holder) { h.Fence = 99 },
+		"a version to come":    func(_ *entry, h *lock.Holder) { h.Version = 99 },
+		"another lease":        func(_ *entry, h *lock.Holder) { h.Tick++ },
+		"another end":          func(e *entry, _ *lock.Holder) { e.tick++ },
+		"an end told wrong":    func(e *entry, _ *lock.Holder) { e.outside().wallMs++ },
+		"no end, with a lease": func(e *entry, _ *lock.Holder) { e.tick, e.outside().wallMs = never.tick, never.wallMs },
 	} {
 		s := newBlockStage(t)
 		s.run("LOCK door a PX 4000 SHARED")

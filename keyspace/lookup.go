@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"lockd/keyspace/arg"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -314,13 +315,13 @@ func (c *ctx) digest(e *entry) string {
 
 // lookupLock finds a key that must hold a lock, if it is there: a string, where held is nil, or one
 // that several may hold.
-func (c *ctx) lookupLock(key string) (e *entry, held *value.Lock, err error) {
+func (c *ctx) lookupLock(key string) (e *entry, held *lock.Many, err error) {
 	if e = c.lookup(key); e == nil || e.agg() == nil {
 		return e, nil, nil
 	}
 	if held = e.lock(); held == nil {
 		return nil, nil, resp.Error(resp.ErrWrongType)
 	}
-	c.m.spend(held.SeekWork())
+	c.m.spend(value.LockWork(held))
 	return e, held, nil
 }

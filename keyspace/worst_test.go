@@ -13,6 +13,7 @@ import (
 
 	"lockd/keyspace/history"
 	"lockd/keyspace/library"
+	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
 	"lockd/luavm"
 	"lockd/resp"
@@ -70,20 +71,20 @@ var keyed = map[string]string{
 
 // locksInTurn have locks change their holders, or their keys, again and again.
 var locksInTurn = map[string][]worstCase{
-	"pexpire": {{"hashlock", "PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}, {"held", "PEXPIRE R 90000 ; PEXPIRE R 90001", value.LockHoldersMax}},
-	"persist": {{"hashlock", "PERSIST HL ; PEXPIRE HL 90000", hashHoldersMax}, {"held", "PERSIST R ; PEXPIRE R 90000", value.LockHoldersMax}},
+	"pexpire": {{"hashlock", "PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}, {"held", "PEXPIRE R 90000 ; PEXPIRE R 90001", lock.HoldersMax}},
+	"persist": {{"hashlock", "PERSIST HL ; PEXPIRE HL 90000", hashHoldersMax}, {"held", "PERSIST R ; PEXPIRE R 90000", lock.HoldersMax}},
 	"hset":    {{"hashlock", "HSET HL more{unique} 1", hashHoldersMax}, {"hashlock", "HSET HL mode read ; HDEL HL mode", hashHoldersMax}},
 	"hincrby": {{"hashlock", "HINCRBY HL {holder} 1 ; PEXPIRE HL 90000 ; PEXPIRE HL 90001", hashHoldersMax}},
 	"hdel":    {{"hashlock", "HDEL HL {holder} ; HSET HL {holder} 1", hashHoldersMax}},
-	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", hashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", value.LockHoldersMax * eventWork}},
-	"copy":    {{"hashlock", "COPY HL HM REPLACE", hashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", value.LockHoldersMax * eventWork}},
-	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", hashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", value.LockHoldersMax * eventWork}},
-	"set":     {{"held", "COPY R M REPLACE ; SET M v", value.LockHoldersMax * eventWork}},
-	"del":     {{"hashlock", "DEL HL", hashHoldersMax * eventWork}, {"held", "DEL R", value.LockHoldersMax * eventWork}},
-	"unlock":  {{"held", "UNLOCK R t7 ; LOCK R t7 PX 5000 SHARED", value.LockHoldersMax}},
+	"rename":  {{"hashlock", "RENAME HL HM ; RENAME HM HL", hashHoldersMax * eventWork}, {"held", "RENAME R M ; RENAME M R", lock.HoldersMax * eventWork}},
+	"copy":    {{"hashlock", "COPY HL HM REPLACE", hashHoldersMax * eventWork}, {"held", "COPY R M REPLACE", lock.HoldersMax * eventWork}},
+	"move":    {{"hashlock", "MOVE HL 1 ; SELECT 1 ; MOVE HL 0 ; SELECT 0", hashHoldersMax * eventWork}, {"held", "MOVE R 1 ; SELECT 1 ; MOVE R 0 ; SELECT 0", lock.HoldersMax * eventWork}},
+	"set":     {{"held", "COPY R M REPLACE ; SET M v", lock.HoldersMax * eventWork}},
+	"del":     {{"hashlock", "DEL HL", hashHoldersMax * eventWork}, {"held", "DEL R", lock.HoldersMax * eventWork}},
+	"unlock":  {{"held", "UNLOCK R t7 ; LOCK R t7 PX 5000 SHARED", lock.HoldersMax}},
 	"locks|force": {
 		{"hashlock", "LOCKS FORCE HL TOKEN {holder} REASON r ; HSET HL {holder} 1", hashHoldersMax},
-		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", value.LockHoldersMax * eventWork},
+		{"held", "COPY R M REPLACE ; LOCKS FORCE M REASON r", lock.HoldersMax * eventWork},
 	},
 	"rpush":    {{"waited", "RPUSH w {names:e}", 1}},
 	"flushall": {{"held", "FLUSHALL", 1}, {"waited", "FLUSHALL", 1}}, "swapdb": {{"held", "SWAPDB 0 1", 1}},
@@ -94,7 +95,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 	n, big, bytes := z.elements, z.bigBytes, z.bigs*z.bigBytes
 	names, pairs := z.names, z.names/2
 	fields := min(names, n)
-	held := value.LockHoldersMax * 100
+	held := lock.HoldersMax * 100
 	cases := map[string][]worstCase{
 		// strings
 		"setrange": {{"text", "SETRANGE S 0 y", z.text - 100}}, "append": {{"text", "APPEND S y", z.text - 100}},
@@ -170,7 +171,7 @@ func worstCases(z worstSize) map[string][]worstCase {
 	}
 	cases["(ask)"] = []worstCase{
 		{"session", "(ask) BLPOP {few:k} 0", 1},
-		{"stuck", "(ask) LOCK own t PX 5000 WAIT 60000 OWNER a", value.FindWork * deadlockEdgesMax},
+		{"stuck", "(ask) LOCK own t PX 5000 WAIT 60000 OWNER a", value.FindWork * lock.CircleLooksMax},
 	}
 	cases["(ask)"] = append(cases["(ask)"], worstCase{"session", "(ask) BLPOP {waited:k} 0", z.waiterKeys * value.FindWork})
 	cases["(close)"] = []worstCase{{"waiters", "(close)", z.waiters * 60 * value.FindWork}, {"manykeys", "(close)", z.waiterKeys * value.FindWork}}
@@ -379,7 +380,7 @@ func (s *worstStage) provide(need string) {
 	case "sharers":
 		s.send(resp.BlockOpening("", 0))
 		for i := range z.waiters {
-			door := "door" + strconv.Itoa(i/value.LockHoldersMax)
+			door := "door" + strconv.Itoa(i/lock.HoldersMax)
 			s.do("SET", door, "me")
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"LOCK", door, strconv.Itoa(i), "PX", "5000", "WAIT", "60000", "SHARED"}))
 		}
@@ -394,8 +395,8 @@ func (s *worstStage) provide(need string) {
 	case "stuck": // b waits for what a holds
 		s.send(resp.BlockOpening("", 0))
 		s.do("LOCK", "own", "b", "PX", "100000", "OWNER", "b")
-		for i := range deadlockEdgesMax / value.LockHoldersMax {
-			for j := range value.LockHoldersMax {
+		for i := range lock.CircleLooksMax / lock.HoldersMax {
+			for j := range lock.HoldersMax {
 				s.do("LOCK", "r"+strconv.Itoa(i), strconv.Itoa(j), "PX", "100000", "SHARED", "OWNER", "a")
 			}
 			lock := resp.Args{"LOCK", "r" + strconv.Itoa(i), "b", "PX", "5000", "WAIT", "60000", "OWNER", "b"}
@@ -417,7 +418,7 @@ func (s *worstStage) provide(need string) {
 			s.send(asking(1, uint64(i+1), 0, resp.Args{"BLPOP", "w", "0"}))
 		}
 	case "held":
-		for i := range value.LockHoldersMax {
+		for i := range lock.HoldersMax {
 			s.do("LOCK", "R", "t"+strconv.Itoa(i), "PX", strconv.Itoa(100_000+i), "SHARED")
 		}
 	case "locks":

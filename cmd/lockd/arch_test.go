@@ -24,13 +24,14 @@ var mayImport = map[string][]string{
 	"lockd/resp/server/stats": {"lockd/resp"}, // figures for INFO, SLOWLOG and LATENCY
 	"lockd/resp/server/wire":  {"lockd/resp"}, // bytes of a connection, and commands
 	"lockd/resp/server/track": {"lockd/resp"}, // keys that clients cache, and who is told
-	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
+	"lockd/keyspace":          {"lockd/resp", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/doctor", "lockd/keyspace/history", "lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/value", "lockd/resp/acl", "lockd/resp/sight"},
 	"lockd/keyspace/algebra":  {"lockd/keyspace/value"},                                     // union and its like
 	"lockd/keyspace/arg":      {"lockd/resp"},                                               // arguments that several families have
 	"lockd/keyspace/check":    {"lockd/resp"},                                               // values of settings
 	"lockd/keyspace/history":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // the log of what becomes of locks
 	"lockd/keyspace/library":  {"lockd/resp", "lockd/keyspace/arg", "lockd/keyspace/value"}, // scripts and functions that are kept
-	"lockd/keyspace/value":    {"lockd/resp"},                                               // data structures, nothing of the machine
+	"lockd/keyspace/lock":     {},                                                           // who gets a lock next
+	"lockd/keyspace/value":    {"lockd/resp", "lockd/keyspace/lock"},                        // data structures, nothing of the machine
 	"lockd/luavm":             {"lockd/resp", "lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc"},
 	"lockd/cluster":           {"lockd/internal/loglimit", "lockd/resp", "lockd/resp/fault", "lockd/cluster/founding", "lockd/cluster/membership", "lockd/cluster/store", "lockd/cluster/peer"},
 	"lockd/clients":           {"lockd/internal/authority", "lockd/internal/freeport"}, // runs the suites of real clients against the built binary
@@ -127,7 +128,7 @@ var (
 	purePackages = []string{
 		"lockd/resp", "lockd/luavm",
 		"lockd/keyspace", "lockd/keyspace/algebra", "lockd/keyspace/arg", "lockd/keyspace/check", "lockd/keyspace/history",
-		"lockd/keyspace/library", "lockd/keyspace/value",
+		"lockd/keyspace/library", "lockd/keyspace/lock", "lockd/keyspace/value",
 		"lockd/keyspace/doctor", "lockd/resp/acl", "lockd/resp/sight",
 		"lockd/luavm/state", "lockd/luavm/lib", "lockd/luavm/lauxlib", "lockd/luavm/compiler", "lockd/luavm/libc",
 	}

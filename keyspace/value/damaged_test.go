@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"lockd/keyspace/lock"
 )
 
 // A damaged sorted set is refused, whatever its checksum says.
@@ -90,25 +92,30 @@ func TestDamagedStreamIsRefused(t *testing.T) {
 
 // A lock that breaks one of its rules is refused.
 func TestDamagedLockIsRefused(t *testing.T) {
-	for name, spoil := range map[string]func(l *Lock){
-		"":                      func(*Lock) {},
-		"a token twice":         func(l *Lock) { l.holders[1].Token = "t0" },
-		"no token":              func(l *Lock) { l.holders[1].Token = "" },
-		"fences out of order":   func(l *Lock) { l.holders[1].Fence = 3 },
-		"more than its permits": func(l *Lock) { l.permits = 2 },
-		"too many permits":      func(l *Lock) { l.permits = LockHoldersMax + 1 },
-		"a lease that is none":  func(l *Lock) { l.holders[1].Tick = NoLeaseTick },
-		"no holder":             func(l *Lock) { l.holders = nil },
-		"more than may hold a lock": func(l *Lock) {
-			l.permits = LockHoldersMax
-			for i := uint64(3); i <= LockHoldersMax; i++ {
-				l.holders = append(l.holders, &Holder{Token: fmt.Sprint("t", i), Fence: i + 1})
-			}
-		},
+	three := func() []*lock.Holder {
+		return []*lock.Holder{{Token: "t0", Fence: 1}, {Token: "t1", Fence: 2}, {Token: "t2", Fence: 3}}
+	}
+	spoilt := func(spoil func(h *lock.Holder)) *lock.Many {
+		holders := three()
+		spoil(holders[1])
+		return lock.NewMany(3, holders...)
+	}
+	crowd := make([]*lock.Holder, lock.HoldersMax+1)
+	for i := range crowd {
+		crowd[i] = &lock.Holder{Token: fmt.Sprint("t", i), Fence: uint64(i) + 1}
+	}
+	for name, many := range map[string]*lock.Many{
+		"":                          lock.NewMany(3, three()...),
+		"a token twice":             spoilt(func(h *lock.Holder) { h.Token = "t0" }),
+		"no token":                  spoilt(func(h *lock.Holder) { h.Token = "" }),
+		"fences out of order":       spoilt(func(h *lock.Holder) { h.Fence = 3 }),
+		"a lease that is none":      spoilt(func(h *lock.Holder) { h.Tick = lock.NoLease }),
+		"more than its permits":     lock.NewMany(2, three()...),
+		"too many permits":          lock.NewMany(lock.HoldersMax+1, three()...),
+		"no holder":                 lock.NewMany(3),
+		"more than may hold a lock": lock.NewMany(lock.HoldersMax, crowd...),
 	} {
-		l := NewLock(3, &Holder{Token: "t0", Fence: 1})
-		l = l.With(&Holder{Token: "t1", Fence: 2}).With(&Holder{Token: "t2", Fence: 3})
-		spoil(l)
+		l := (*Lock)(many)
 		var b bytes.Buffer
 		w := NewWriter(&b)
 		OfAggregate(l).Write(w)

@@ -2,7 +2,8 @@ package value
 
 import (
 	"math"
-	"slices"
+
+	"lockd/keyspace/lock"
 )
 
 // LockKind is the row of locks that several may hold at once. A lock that one holds alone is a string.
@@ -13,10 +14,6 @@ const (
 	lockShared = iota
 	lockLimit
 )
-
-// LockHoldersMax bounds who holds a lock at once: whoever looks for a holder looks at all, and each
-// change copies the list of them.
-const LockHoldersMax = 1024
 
 // What a lock costs beside the bytes of its texts: see Aggregate.Size.
 const (
@@ -30,74 +27,18 @@ const (
 	holderClientVersion = 9
 )
 
-// NoLeaseTick is the Tick of a Holder that has no lease.
-const NoLeaseTick = math.MaxInt64
+// Lock is a lock with all that hold it, as the value of a key.
+type Lock lock.Many
 
-// Holder is one who holds a lock. It does not change.
-type Holder struct {
-	Token       string
-	Owner, Note string // as they were given, or ""
-	Fence       uint64 // it rises with each holder
-	Version     uint64 // of the last change of this holder: no other one has it
-	Tick        int64  // of the log clock, in milliseconds, after which its lease is over
-	WallMs      int64  // that end as it is reported
-
-	Facts
-}
-
-// Facts are what is known of how a lock is held, in milliseconds; zero: nothing.
-type Facts struct {
-	SinceTick, SinceMs int64 // since when, by the log clock and since 1970
-	LeaseMs            int64 // the lease as it was last begun; -1: it has none now
-	Renewals           uint32
-	Client             uint32 // a hash of who was granted it; 0: not known
-}
-
-// Renew notes that the lease was begun anew, now and until a tick, or taken away: NoLeaseTick.
-func (f *Facts) Renew(until, now int64) {
-	if f.LeaseMs = -1; until != NoLeaseTick {
-		f.LeaseMs = until - now
-		f.Renewals = max(f.Renewals, f.Renewals+1)
-	}
-}
-
-func (h *Holder) bytes() int64 {
-	return holderOverheadBytes + int64(len(h.Token)+len(h.Owner)+len(h.Note))
-}
-
-// Lock is a lock with all that hold it. It does not change: its methods make another one.
-type Lock struct {
-	permits int       // how many may hold it; 0: it is shared
-	holders []*Holder // in the order of their fences
-
-	// Derived from these.
-	first, last *Holder // whose lease is the first, and the last, to end
-	bytes       int64
-}
-
-// NewLock is a lock with one holder. permits of 0 makes it a shared one.
-func NewLock(permits int, h *Holder) *Lock { return newLock(permits, []*Holder{h}) }
-
-func newLock(permits int, holders []*Holder) *Lock {
-	l := &Lock{permits: permits, holders: holders}
-	for _, h := range holders {
-		l.bytes += h.bytes()
-		if l.first == nil || h.Tick < l.first.Tick {
-			l.first = h
-		}
-		if l.last == nil || h.Tick > l.last.Tick {
-			l.last = h
-		}
-	}
-	return l
-}
+// Holders are those who hold the lock.
+func (l *Lock) Holders() *lock.Many { return (*lock.Many)(l) }
 
 // Kind is LockKind.
 func (l *Lock) Kind() *Kind { return LockKind }
 
 // Form tells a shared one from one with permits.
 func (l *Lock) Form() int {
-	if l.permits == 0 {
+	if l.Holders().Mode() == lock.Shared {
 		return lockShared
 	}
 	return lockLimit
@@ -110,110 +51,20 @@ func (l *Lock) Own(uint64) Aggregate { return l }
 func (l *Lock) Clone() Aggregate { return l }
 
 // Size is Aggregate.Size, in bytes.
-func (l *Lock) Size() int64 { return lockOverheadBytes + l.bytes }
-
-// Len is the number of holders; nil has none.
-func (l *Lock) Len() int {
-	if l == nil {
-		return 0
-	}
-	return len(l.holders)
+func (l *Lock) Size() int64 {
+	return lockOverheadBytes + holderOverheadBytes*int64(l.Len()) + l.Holders().TextBytes()
 }
 
-// SeekWork is the work of looking for a holder, or of changing one.
-func (l *Lock) SeekWork() int64 { return FarWork * int64(1+len(l.holders)) }
+// Len is the number of holders.
+func (l *Lock) Len() int { return l.Holders().Len() }
 
-// Permits is how many may hold it; 0: it is shared.
-func (l *Lock) Permits() int { return l.permits }
-
-// HasRoom reports whether one more may hold it.
-func (l *Lock) HasRoom() bool {
-	return len(l.holders) < LockHoldersMax && (l.permits == 0 || len(l.holders) < l.permits)
-}
-
-// First is the holder whose lease ends first.
-func (l *Lock) First() *Holder { return l.first }
-
-// Last is the holder whose lease ends last.
-func (l *Lock) Last() *Holder { return l.last }
-
-// Newest is the holder with the highest fence.
-func (l *Lock) Newest() *Holder { return l.holders[len(l.holders)-1] }
-
-// Holder is the one with a token, or nil.
-func (l *Lock) Holder(token string) *Holder {
-	for _, h := range l.holders {
-		if h.Token == token {
-			return h
-		}
-	}
-	return nil
-}
-
-// Each visits the holders in the order of their fences, until visit returns false.
-func (l *Lock) Each(visit func(h *Holder) bool) {
-	for _, h := range l.holders {
-		if !visit(h) {
-			return
-		}
-	}
-}
-
-// Missing visits the holders that another lock does not have, in the order of their fences. Either lock may be nil.
-func (l *Lock) Missing(in *Lock, visit func(h *Holder)) {
-	if l == nil {
-		return
-	}
-	var others []*Holder
-	if in != nil {
-		others = in.holders
-	}
-	for _, h := range l.holders {
-		for len(others) > 0 && others[0].Fence < h.Fence {
-			others = others[1:]
-		}
-		if len(others) == 0 || others[0].Fence != h.Fence {
-			visit(h)
-		}
-	}
-}
-
-// With is the lock with a new last holder, or another one in the place of the one with its token.
-func (l *Lock) With(h *Holder) *Lock {
-	holders := append(make([]*Holder, 0, len(l.holders)+1), l.holders...)
-	for i, other := range holders {
-		if other.Token == h.Token {
-			holders[i] = h
-			return newLock(l.permits, holders)
-		}
-	}
-	return newLock(l.permits, append(holders, h))
-}
-
-// Without is the lock without some of its holders; nil if nobody is left.
-func (l *Lock) Without(gone func(h *Holder) bool) *Lock {
-	holders := slices.DeleteFunc(slices.Clone(l.holders), gone)
-	if len(holders) == 0 {
-		return nil
-	}
-	return newLock(l.permits, holders)
-}
-
-// Until is the lock with what renew makes of the lease of each holder.
-func (l *Lock) Until(renew func(h *Holder)) *Lock {
-	holders := make([]*Holder, len(l.holders))
-	for i, h := range l.holders {
-		next := *h
-		renew(&next)
-		holders[i] = &next
-	}
-	return newLock(l.permits, holders)
-}
+// LockWork is the work of looking for a holder of a lock, or of changing one.
+func LockWork(l *lock.Many) int64 { return FarWork * int64(1+l.Len()) }
 
 // Write writes the permits and the holders, in their order.
 func (l *Lock) Write(w *Writer) {
-	w.U64(uint64(l.permits))
-	for _, h := range l.holders {
+	w.U64(uint64(max(l.Holders().Mode(), 0)))
+	for h := range l.Holders().Each {
 		for _, s := range []string{h.Token, h.Owner, h.Note} {
 			w.Text(s)
 		}
@@ -228,14 +79,14 @@ func (l *Lock) Write(w *Writer) {
 
 func readLock(r *Reader, n uint64, form int, _ uint64) Aggregate {
 	permits := r.U64()
-	most := uint64(LockHoldersMax)
+	most := uint64(lock.HoldersMax)
 	if form == lockLimit {
 		most = min(permits, most)
 	}
-	if n > most || permits > LockHoldersMax || form == lockShared && permits > 0 {
+	if n > most || permits > lock.HoldersMax || form == lockShared && permits > 0 {
 		r.Fail("a lock with more holders than it may have")
 	}
-	var holders []*Holder
+	var holders []*lock.Holder
 	seen, fence := map[string]bool{}, uint64(0)
 	for ; n > 0 && r.err == nil; n-- {
 		h := readHolder(r)
@@ -248,13 +99,17 @@ func readLock(r *Reader, n uint64, form int, _ uint64) Aggregate {
 	if r.err != nil {
 		return nil
 	}
-	return newLock(int(permits), holders)
+	mode := lock.Mode(permits)
+	if form == lockShared {
+		mode = lock.Shared
+	}
+	return (*Lock)(lock.NewMany(mode, holders...))
 }
 
-func readHolder(r *Reader) *Holder {
-	h := &Holder{Token: r.Text(), Owner: r.Text(), Note: r.Text()}
+func readHolder(r *Reader) *lock.Holder {
+	h := &lock.Holder{Token: r.Text(), Owner: r.Text(), Note: r.Text()}
 	h.Fence, h.Version, h.Tick, h.WallMs = r.U64(), r.U64(), r.I64(), r.I64()
-	if h.Tick == NoLeaseTick && h.WallMs != -1 {
+	if h.Tick == lock.NoLease && h.WallMs != -1 {
 		r.Fail("the lease of a holder is none")
 	}
 	if r.Version >= holderFactsVersion {

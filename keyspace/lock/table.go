@@ -1,0 +1,109 @@
+package lock
+
+// Keys tells how locks are held.
+type Keys interface {
+	// Holding is how a lock is held now.
+	Holding(name Name) Holding
+	// Moving reports whether the lock has given way and its line has not moved up yet.
+	Moving(name Name) bool
+}
+
+// Table has the lines of all locks, and what their keys hold. It is made where it is needed.
+type Table struct {
+	*Line
+	Keys Keys
+
+	// What its methods have looked at, for whoever pays for it.
+	Looked int // holders, and waits
+	Named  int // bytes of the names that were compared
+}
+
+// Ask answers who asks now for a lock that is held so: Yes, or Taken, where it may wait. The error is one that no wait
+// would help.
+func (l *Line) Ask(name Name, want *Want, held *Holding) (Answer, error) {
+	answer, err := held.Admit(want)
+	if answer != Join {
+		return answer, err
+	}
+	if l.First(name) != nil {
+		return Taken, nil
+	}
+	return Yes, nil
+}
+
+// Turn is what happens next in the line for a lock.
+type Turn struct {
+	What   What
+	Waiter *Waiter // whom it happens to
+	Err    error   // of Refuse
+	Circle *Circle // of Deadlock
+}
+
+// What happens.
+type What int
+
+// The turns.
+const (
+	Rest     What = iota // nothing: nobody waits, or the holders keep the lock from the first in line
+	Grant                // the waiter gets the lock
+	GiveUp               // its time was over before the lock gave way
+	Refuse               // no wait would help it any more
+	Deadlock             // its wait closes a circle of owners who wait for each other
+)
+
+// Turn says what happens next in the line for a lock that has given way at a tick; what is over by now is not waited for.
+// Circles of owners are looked for if search says so.
+// It changes nothing: the caller does what Turn says, has the waiter leave the line, and asks again, until there is Rest.
+func (t *Table) Turn(name Name, gave, now int64, search bool) Turn {
+	first := t.First(name)
+	if first == nil {
+		return Turn{}
+	}
+	held := t.Keys.Holding(name)
+	answer, err := held.Admit(&first.Want)
+	switch {
+	case err != nil:
+		return Turn{What: Refuse, Waiter: first, Err: err}
+	case answer == Taken:
+		if has := t.holder(name, &held); has != nil {
+			return Turn{What: Grant, Waiter: has}
+		}
+	}
+	switch {
+	case first.End < gave:
+		return Turn{What: GiveUp, Waiter: first}
+	case answer != Taken:
+		return Turn{What: Grant, Waiter: first}
+	}
+	if search {
+		if circle := t.Circle(name, now); circle != nil {
+			return Turn{What: Deadlock, Waiter: circle.Waiter, Circle: circle}
+		}
+	}
+	return Turn{}
+}
+
+// HolderWaits reports whether a token that holds a lock waits in its line: it has come to hold it in another way than by
+// its turn, and is to be told.
+func (t *Table) HolderWaits(name Name) bool {
+	if t.LenOf(name) == 0 {
+		return false
+	}
+	held := t.Keys.Holding(name)
+	return t.holder(name, &held) != nil
+}
+
+// holder is a waiter whose token holds the lock, or nil.
+func (t *Table) holder(name Name, held *Holding) (found *Waiter) {
+	if !held.Held || held.Foreign {
+		return nil
+	}
+	held.each(func(token, _ string) bool {
+		t.Looked++
+		if w := t.Waiter(name, token); w != nil && t.Present(w) {
+			found = w
+		}
+		return found == nil
+	})
+	return found
+}
