@@ -60,6 +60,13 @@ type pending struct {
 	ready func(c *ctx, key string) bool
 }
 
+// waitParser reads the arguments of a blocking command. What it returns follows from them alone, so that a command which
+// waits is the same after an image.
+type waitParser func(args resp.Args) (pending, error)
+
+// waitParsers are those of all blocking commands, by name; the files of the commands fill it.
+var waitParsers = map[string]waitParser{}
+
 // taker executes a blocking command on a key that holds what it waits for. The undo is nil where the client is given
 // nothing that could be taken back; of a LOCK it follows from the reply (undoLock).
 type taker func(c *ctx, key string) (resp.Reply, *reversal)
@@ -577,16 +584,15 @@ func (m *Machine) serve(c *ctx, w *waiter, key string) {
 // blockCall is how a blocking command runs when it was asked for by a step.
 type blockCall struct {
 	pending
-	parseOnly bool      // parse the command, and do not execute it
-	waits     bool      // the command has found nothing
-	args      resp.Args // the arguments to wait with, if they differ from those asked for
-	undo      *reversal // of what it has done
+	waits bool      // the command has found nothing
+	args  resp.Args // the arguments to wait with, if they differ from those asked for
+	undo  *reversal // of what it has done
 }
 
 // await executes a blocking command, or lets it wait if it may.
-func (c *ctx) await(p pending) resp.Reply {
-	if c.onlyParses(p) {
-		return resp.Reply{}
+func (c *ctx) await(p pending, err error) resp.Reply {
+	if err = c.begin(&p, err); err != nil {
+		return resp.Fail(err)
 	}
 	for _, key := range p.keys {
 		switch e := c.lookup(key); {
@@ -608,13 +614,18 @@ func (c *ctx) served(reply resp.Reply, u *reversal) resp.Reply {
 	return reply
 }
 
-// onlyParses stores the parsed command, and reports whether that was all there is to do.
-func (c *ctx) onlyParses(p pending) bool {
-	if c.block == nil {
-		return false
+// begin is told of a parsed command before it is executed, or of what is wrong with it.
+func (c *ctx) begin(p *pending, err error) error {
+	if err != nil {
+		return err
 	}
-	c.block.pending = p
-	return c.block.parseOnly
+	if _, ok := c.after(p.timeoutMs); !ok {
+		return resp.Error(errTimeoutRange)
+	}
+	if c.block != nil {
+		c.block.pending = *p
+	}
+	return nil
 }
 
 // wait lets a command that has found nothing wait, if it may.
@@ -746,7 +757,7 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	}
 	w.args = value.CloneTexts(w.args)
 	w.client = readClient(r)
-	p, ok := m.readPending(w.args)
+	p, ok := m.parseWait(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
 		r.Fail("a command that can not wait")
 		return w
@@ -755,8 +766,8 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 	return w
 }
 
-// readPending parses a blocking command.
-func (m *Machine) readPending(args resp.Args) (pending, bool) {
+// parseWait parses a blocking command that waits.
+func (m *Machine) parseWait(args resp.Args) (pending, bool) {
 	if len(args) == 0 {
 		return pending{}, false
 	}
@@ -764,9 +775,8 @@ func (m *Machine) readPending(args resp.Args) (pending, bool) {
 	if row == nil || !row.Blocks(args) {
 		return pending{}, false
 	}
-	call := blockCall{parseOnly: true}
-	reply := row.Run(&ctx{m: m, block: &call}, args)
-	return call.pending, !reply.IsErr()
+	p, err := waitParsers[row.Name](args)
+	return p, err == nil
 }
 
 // clientOverheadBytes is what a client counts for beside its texts.

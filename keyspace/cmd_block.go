@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"maps"
 	"math"
 	"strings"
 
@@ -79,7 +80,7 @@ const (
 )
 
 // parseTimeout parses seconds and rounds them up to milliseconds; 0 is for ever.
-func (c *ctx) parseTimeout(word string) (ms int64, err error) {
+func parseTimeout(word string) (ms int64, err error) {
 	seconds, ok := value.ParseLongDouble(word)
 	if !ok {
 		return 0, resp.Error(errTimeoutFloat)
@@ -90,26 +91,37 @@ func (c *ctx) parseTimeout(word string) (ms int64, err error) {
 	if ms < 0 {
 		return 0, resp.Error(errTimeoutNegative)
 	}
-	if _, ok := c.after(ms); !ok {
-		return 0, resp.Error(errTimeoutRange)
-	}
 	return ms, nil
 }
 
-// awaitFor is await with a timeout in seconds, as parseTimeout reads it.
-func (c *ctx) awaitFor(timeout string, p pending) resp.Reply {
+// withTimeout completes a parsed command with a timeout in seconds.
+func withTimeout(word string, p pending) (pending, error) {
 	var err error
-	if p.timeoutMs, err = c.parseTimeout(timeout); err != nil {
-		return resp.Fail(err)
-	}
-	return c.await(p)
+	p.timeoutMs, err = parseTimeout(word)
+	return p, err
 }
 
-func cmdBLPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.LeftEnd) }
-func cmdBRPop(c *ctx, args resp.Args) resp.Reply { return c.blockPop(args, value.RightEnd) }
+func init() {
+	maps.Copy(waitParsers, map[string]waitParser{
+		"blpop": parseBLPop, "brpop": parseBRPop, "blmove": parseBLMove, "brpoplpush": parseBRPopLPush,
+		"blmpop": parseBLMPop, "bzpopmin": parseBZPopMin, "bzpopmax": parseBZPopMax, "bzmpop": parseBZMPop,
+	})
+}
 
-func (c *ctx) blockPop(args resp.Args, end value.ListEnd) resp.Reply {
-	return c.awaitFor(args[len(args)-1], pending{
+func cmdBLPop(c *ctx, args resp.Args) resp.Reply      { return c.await(parseBLPop(args)) }
+func cmdBRPop(c *ctx, args resp.Args) resp.Reply      { return c.await(parseBRPop(args)) }
+func cmdBLMove(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBLMove(args)) }
+func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply { return c.await(parseBRPopLPush(args)) }
+func cmdBLMPop(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBLMPop(args)) }
+func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply   { return c.await(parseBZPopMin(args)) }
+func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply   { return c.await(parseBZPopMax(args)) }
+func cmdBZMPop(c *ctx, args resp.Args) resp.Reply     { return c.await(parseBZMPop(args)) }
+
+func parseBLPop(args resp.Args) (pending, error) { return parseBlockPop(args, value.LeftEnd) }
+func parseBRPop(args resp.Args) (pending, error) { return parseBlockPop(args, value.RightEnd) }
+
+func parseBlockPop(args resp.Args, end value.ListEnd) (pending, error) {
+	return withTimeout(args[len(args)-1], pending{
 		kind: value.ListKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoPop(key, end)
@@ -128,22 +140,22 @@ func (c *ctx) popList(key string, end value.ListEnd, count int64) resp.Reply {
 	return c.pop(key, l, end, count)
 }
 
-func cmdBLMove(c *ctx, args resp.Args) resp.Reply {
+func parseBLMove(args resp.Args) (pending, error) {
 	from, ok1 := parseEnd(args[3])
 	to, ok2 := parseEnd(args[4])
 	if !ok1 || !ok2 {
-		return resp.Err(resp.ErrSyntax)
+		return pending{}, resp.Error(resp.ErrSyntax)
 	}
-	return c.blockMove(args, from, to)
+	return parseBlockMove(args, from, to)
 }
 
-func cmdBRPopLPush(c *ctx, args resp.Args) resp.Reply {
-	return c.blockMove(args, value.RightEnd, value.LeftEnd)
+func parseBRPopLPush(args resp.Args) (pending, error) {
+	return parseBlockMove(args, value.RightEnd, value.LeftEnd)
 }
 
-func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
+func parseBlockMove(args resp.Args, from, to value.ListEnd) (pending, error) {
 	target := args[2]
-	return c.awaitFor(args[len(args)-1], pending{
+	return withTimeout(args[len(args)-1], pending{
 		kind: value.ListKind, keys: args[1:2], absent: resp.Nil,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoMove(key, target, from, to)
@@ -156,12 +168,12 @@ func (c *ctx) blockMove(args resp.Args, from, to value.ListEnd) resp.Reply {
 	})
 }
 
-func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
+func parseBLMPop(args resp.Args) (pending, error) {
 	o, err := arg.ParsePop(args[2:], "LEFT", "RIGHT")
 	if err != nil {
-		return resp.Fail(err)
+		return pending{}, err
 	}
-	return c.awaitFor(args[1], pending{
+	return withTimeout(args[1], pending{
 		kind: value.ListKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			u := c.undoPop(key, value.ListEnd(o.End))
@@ -174,11 +186,11 @@ func cmdBLMPop(c *ctx, args resp.Args) resp.Reply {
 	})
 }
 
-func cmdBZPopMin(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(args, popMin) }
-func cmdBZPopMax(c *ctx, args resp.Args) resp.Reply { return c.blockPopScored(args, popMax) }
+func parseBZPopMin(args resp.Args) (pending, error) { return parseBlockPopScored(args, popMin) }
+func parseBZPopMax(args resp.Args) (pending, error) { return parseBlockPopScored(args, popMax) }
 
-func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
-	return c.awaitFor(args[len(args)-1], pending{
+func parseBlockPopScored(args resp.Args, from popFrom) (pending, error) {
+	return withTimeout(args[len(args)-1], pending{
 		kind: value.ZsetKind, keys: args[1 : len(args)-1], absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
@@ -192,12 +204,12 @@ func (c *ctx) blockPopScored(args resp.Args, from popFrom) resp.Reply {
 	})
 }
 
-func cmdBZMPop(c *ctx, args resp.Args) resp.Reply {
+func parseBZMPop(args resp.Args) (pending, error) {
 	o, err := arg.ParsePop(args[2:], "MIN", "MAX")
 	if err != nil {
-		return resp.Fail(err)
+		return pending{}, err
 	}
-	return c.awaitFor(args[1], pending{
+	return withTimeout(args[1], pending{
 		kind: value.ZsetKind, keys: o.Keys, absent: resp.NilArray,
 		take: func(c *ctx, key string) (resp.Reply, *reversal) {
 			z, _ := c.lookupZset(key)
@@ -367,7 +379,7 @@ func (m *Machine) enter(w *waiter) {
 // admit fills in the waiter, or returns an error if the command may not wait.
 func (m *Machine) admit(w *waiter, args resp.Args) resp.Reply {
 	w.args = value.CloneTexts(args)
-	w.pending, _ = m.readPending(w.args)
+	w.pending, _ = m.parseWait(w.args)
 	switch {
 	case len(w.keys) > waiterKeysMax:
 		return resp.Err(errTooManyKeys)

@@ -81,7 +81,7 @@ const (
 var lockOptions = [...]string{"PX", "WAIT", "LIMIT", "OWNER", "NOTE", "SHARED"}
 
 // parseLock reads key, token and options, in any order.
-func (c *ctx) parseLock(args resp.Args) (l *lockRequest, err error) {
+func parseLock(args resp.Args) (l *lockRequest, err error) {
 	l = &lockRequest{key: args[1], Want: lock.Want{Token: args[2]}}
 	if err = checkToken(l.Token); err != nil {
 		return l, err
@@ -99,7 +99,7 @@ func (c *ctx) parseLock(args resp.Args) (l *lockRequest, err error) {
 		if i == len(args) {
 			return l, resp.Error(resp.ErrSyntax)
 		}
-		if err = c.lockOption(l, option, args[i]); err != nil {
+		if err = l.option(option, args[i]); err != nil {
 			return l, err
 		}
 	}
@@ -109,12 +109,12 @@ func (c *ctx) parseLock(args resp.Args) (l *lockRequest, err error) {
 	return l, nil
 }
 
-func (c *ctx) lockOption(l *lockRequest, option int, text string) (err error) {
+func (l *lockRequest) option(option int, text string) (err error) {
 	switch option {
 	case optionPX:
-		l.leaseMs, err = c.parseLease(text, "lock")
+		l.leaseMs, err = parseLease(text, "lock")
 	case optionWait:
-		l.waitMs, err = c.parseWait(text)
+		l.waitMs, err = parseWait(text)
 	case optionLimit:
 		l.Mode, err = parsePermits(text)
 	case optionOwner:
@@ -154,16 +154,19 @@ func parsePermits(word string) (permits lock.Mode, err error) {
 }
 
 // parseLease reads the length of a lease in milliseconds.
-func (c *ctx) parseLease(word, command string) (ms int64, err error) {
-	if _, err = c.deadlineOf(expiryPX, word, command); err != nil {
-		return 0, err
+func parseLease(word, command string) (ms int64, err error) {
+	ms, ok := resp.ParseInt(word)
+	switch {
+	case !ok:
+		return 0, resp.Error(resp.ErrNotInteger)
+	case ms <= 0:
+		return 0, resp.Error(invalidExpire(command).Str)
 	}
-	ms, _ = resp.ParseInt(word)
 	return ms, nil
 }
 
 // parseWait reads for how many milliseconds a client will wait.
-func (c *ctx) parseWait(word string) (ms int64, err error) {
+func parseWait(word string) (ms int64, err error) {
 	ms, ok := resp.ParseInt(word)
 	if !ok {
 		return 0, resp.Error(errTimeoutInteger)
@@ -171,17 +174,25 @@ func (c *ctx) parseWait(word string) (ms int64, err error) {
 	if ms < 0 {
 		return 0, resp.Error(errTimeoutNegative)
 	}
-	if _, ok = c.after(ms); !ok {
-		return 0, resp.Error(errTimeoutRange)
-	}
 	return ms, nil
 }
 
-func init() { renewals[resp.LockCommand] = lockRenews }
+func init() {
+	renewals[resp.LockCommand] = lockRenews
+	waitParsers[resp.LockCommand] = parseLockWait
+}
+
+// parseLockWait is parseLock of one that may wait.
+func parseLockWait(args resp.Args) (pending, error) {
+	l, err := parseLock(args)
+	return pending{
+		kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take,
+	}, err
+}
 
 // lockRenews reports whether LOCK begins the lease of a lock anew that the token holds, and says nothing new of it.
 func lockRenews(c *ctx, args resp.Args) bool {
-	l, err := c.parseLock(args)
+	l, err := parseLock(args)
 	if err != nil {
 		return false
 	}
@@ -204,13 +215,13 @@ func lockRenews(c *ctx, args resp.Args) bool {
 }
 
 func cmdLock(c *ctx, args resp.Args) resp.Reply {
-	l, err := c.parseLock(args)
-	if err != nil {
+	p, err := parseLockWait(args)
+	if err = c.begin(&p, err); err != nil {
 		return resp.Fail(err)
 	}
-	p := pending{kind: lockLine, keys: args[1:2], lock: l, timeoutMs: l.waitMs, absent: resp.Nil, take: l.take}
-	if c.onlyParses(p) {
-		return resp.Reply{}
+	l := p.lock
+	if _, ok := c.after(l.leaseMs); !ok {
+		return invalidExpire(resp.LockCommand)
 	}
 	switch answer, err := c.askFor(l); {
 	case err != nil:

@@ -37,15 +37,24 @@ type streamRead struct {
 	blocks    bool
 	timeoutMs int64
 	keys      []string
+	read      int              // how many of them have an id that was read, the last perhaps a wrong one
 	after     []value.StreamID // of each key
+	last      []int            // the places of keys that are read from what they have now on: $
 }
 
-func cmdXRead(c *ctx, args resp.Args) resp.Reply {
-	q, err := c.parseRead(args)
-	if err != nil {
-		return resp.Fail(err)
+func init() { waitParsers["xread"] = parseXReadWait }
+
+// parseXReadWait parses one that waits: it knows its ids.
+func parseXReadWait(args resp.Args) (pending, error) {
+	q, err := parseRead(args)
+	if err == nil && len(q.last) > 0 {
+		err = resp.Error(errReadKept)
 	}
-	p := pending{
+	return q.wait(), err
+}
+
+func (q *streamRead) wait() pending {
+	return pending{
 		kind: value.StreamKind, keys: q.keys, timeoutMs: q.timeoutMs, absent: resp.NilArray,
 		ready: func(c *ctx, key string) bool {
 			s, _ := c.lookupStream(key)
@@ -56,8 +65,17 @@ func cmdXRead(c *ctx, args resp.Args) resp.Reply {
 			return reply, nil
 		},
 	}
-	if c.onlyParses(p) {
-		return resp.Reply{}
+}
+
+func cmdXRead(c *ctx, args resp.Args) resp.Reply {
+	q, wrong := parseRead(args)
+	err := c.findStreams(q)
+	if err == nil {
+		err = wrong
+	}
+	p := q.wait()
+	if err = c.begin(&p, err); err != nil {
+		return resp.Fail(err)
 	}
 	reply, found := c.readStreams(q.keys, q.after, q.count)
 	if found || !q.blocks {
@@ -94,14 +112,41 @@ func (c *ctx) readStreams(keys []string, after []value.StreamID, count int64) (r
 	return resp.PairMap(elems...), true
 }
 
-// parseRead reads the arguments, in the order of Redis's checks. The keys hold streams,
-// or nothing.
-func (c *ctx) parseRead(args resp.Args) (q *streamRead, err error) {
+// findStreams makes sure that the keys hold streams, or nothing: of arguments that are wrong those before the first that
+// is, as Redis looks for a key before it reads its id. $ is the last id that a stream has now: it is written
+// down as such, so that a command which waits, or is asked for once more, means the same id ever after.
+func (c *ctx) findStreams(q *streamRead) error {
+	if c.run != nil && q.blocks {
+		return resp.Errorf(errReadScript, q.args[0])
+	}
+	last := q.last
+	if len(last) > 0 {
+		q.args = slices.Clone(q.args)
+	}
+	for i, key := range q.keys[:q.read] {
+		s, err := c.lookupStream(key)
+		if err != nil {
+			return err
+		}
+		if len(last) == 0 || last[0] != i {
+			continue
+		}
+		last = last[1:]
+		if s != nil {
+			q.after[i] = s.LastID
+		}
+		q.args[len(q.args)-len(q.keys)+i] = q.after[i].String()
+	}
+	return nil
+}
+
+// parseRead reads the arguments, in the order of Redis's checks.
+func parseRead(args resp.Args) (q *streamRead, err error) {
 	q = &streamRead{args: args}
 	for i := 1; i+1 < len(args); i += 2 {
 		switch word := args[i]; {
 		case resp.Is(word, "BLOCK"):
-			if err = c.parseReadTimeout(q, args[0], args[i+1]); err != nil {
+			if err = q.parseTimeout(args[i+1]); err != nil {
 				return q, err
 			}
 		case resp.Is(word, "COUNT"):
@@ -111,7 +156,7 @@ func (c *ctx) parseRead(args resp.Args) (q *streamRead, err error) {
 			}
 			q.count = max(0, n)
 		case resp.Is(word, "STREAMS"):
-			return q, c.parseStreams(q, i+1)
+			return q, q.parseStreams(i + 1)
 		case resp.Is(word, "GROUP") && i+2 < len(args):
 			return q, resp.Error(errReadGroup)
 		case resp.Is(word, "NOACK"):
@@ -123,10 +168,7 @@ func (c *ctx) parseRead(args resp.Args) (q *streamRead, err error) {
 	return q, resp.Error(resp.ErrSyntax)
 }
 
-func (c *ctx) parseReadTimeout(q *streamRead, name, word string) error {
-	if c.run != nil {
-		return resp.Errorf(errReadScript, name)
-	}
+func (q *streamRead) parseTimeout(word string) error {
 	n, ok := resp.ParseInt(word)
 	switch q.timeoutMs, q.blocks = n, true; {
 	case !ok:
@@ -134,57 +176,31 @@ func (c *ctx) parseReadTimeout(q *streamRead, name, word string) error {
 	case n < 0:
 		return resp.Error(errTimeoutNegative)
 	}
-	if _, ok = c.after(n); !ok {
-		return resp.Error(errTimeoutRange)
-	}
 	return nil
 }
 
 // parseStreams reads the keys and, behind them, their ids, which begin at the argument
 // from.
-func (c *ctx) parseStreams(q *streamRead, from int) error {
+func (q *streamRead) parseStreams(from int) error {
 	n := len(q.args) - from
 	if n%2 != 0 {
 		return resp.Error(errReadUnbalanced)
 	}
 	q.keys = q.args[from : from+n/2]
-	for i, key := range q.keys {
-		id, err := c.parseReadID(q, key, from+n/2+i)
-		if err != nil {
-			return err
+	q.after = make([]value.StreamID, len(q.keys))
+	for i := range q.keys {
+		var ok bool
+		q.read++
+		switch word := q.args[from+n/2+i]; word {
+		case "$":
+			q.last = append(q.last, i)
+		case ">":
+			return resp.Error(errReadNew)
+		default:
+			if q.after[i], ok = parseExactID(word, 0); !ok {
+				return resp.Error(errStreamID)
+			}
 		}
-		q.after = append(q.after, id)
 	}
 	return nil
-}
-
-// parseReadID reads the id at an argument. $ is the last that the stream has now: it is
-// written down as such, so that a command which waits, or is asked for once more, means
-// the same id ever after.
-func (c *ctx) parseReadID(q *streamRead, key string, at int) (id value.StreamID, err error) {
-	kept := c.block != nil && c.block.parseOnly
-	var s *value.Stream
-	if !kept {
-		if s, err = c.lookupStream(key); err != nil {
-			return id, err
-		}
-	}
-	switch word := q.args[at]; {
-	case word == "$" && kept:
-		return id, resp.Error(errReadKept)
-	case word == "$":
-		if s != nil {
-			id = s.LastID
-		}
-		q.args = slices.Clone(q.args)
-		q.args[at] = id.String()
-		return id, nil
-	case word == ">":
-		return id, resp.Error(errReadNew)
-	}
-	id, ok := parseExactID(q.args[at], 0)
-	if !ok {
-		return id, resp.Error(errStreamID)
-	}
-	return id, nil
 }
