@@ -8,8 +8,8 @@ import (
 	"lockd/resp/server/wire"
 )
 
-// parked is a blocking command that a session waits for. It implements resp.Waiter.
-type parked struct {
+// waiter is a blocking command that a session waits for. It implements resp.Waiter.
+type waiter struct {
 	of      *session
 	cmd     *command
 	args    resp.Args
@@ -17,7 +17,7 @@ type parked struct {
 	done    chan struct{}     // closed when reply is there
 	reply   resp.Reply
 
-	// How the session answers, which does not change while it is parked. A client with pushes, or one that may get its
+	// How the session answers, which does not change while it waits. A client with pushes, or one that may get its
 	// first from this command, is answered through the outbox: what is pushed about the command comes behind its reply.
 	pushes     bool
 	subscribes bool
@@ -35,29 +35,29 @@ const (
 	fateLost            // it will not be answered: the client is gone
 )
 
-// park runs a blocking command. All before it in the pipeline has been answered, and
+// wait runs a blocking command. All before it in the pipeline has been answered, and
 // what comes behind it waits. Other connections do not: the command is in nobody's run,
 // and the backend lets go of the log while it waits.
-func (s *session) park(c *command, args resp.Args) {
+func (s *session) wait(c *command, args resp.Args) {
 	if s.flushAll() != nil {
 		s.closing = true
 		return
 	}
 	cmd := resp.Cmd{DB: int(s.db.Load()), Args: args, Spec: c.spec}
-	p := &parked{
+	p := &waiter{
 		of: s, cmd: c, args: args, unblock: make(chan resp.Unblock, 1), done: make(chan struct{}),
-		pushes: s.parksForLock(cmd) || s.pushing, subscribes: s.subscribed(),
+		pushes: s.waitsForLock(cmd) || s.pushing, subscribes: s.subscribed(),
 		silent: s.replyOff || s.skipping, proto: int(s.proto.Load()),
 	}
 	stop := wire.WatchHangUp(s.conn, s.cancel)
-	s.parked.Store(p)
+	s.waiter.Store(p)
 	if s.srv.draining.Load() {
-		s.unpark(resp.UnblockStop) // Shutdown looks who is parked after it has set the flag
+		s.unblock(resp.UnblockStop) // Shutdown looks for those who wait after it has set the flag
 	}
 	s.show(shown{c, int(s.db.Load()), args})
 	p.reply = s.srv.backend.Block(s.ctx, cmd, s.sender([]resp.Cmd{cmd}), p.unblock, p)
 	stop()
-	s.parked.Store(nil)
+	s.waiter.Store(nil)
 	close(p.done)
 	s.settle() // the reply may be on its way
 	if !p.delivers() {
@@ -74,7 +74,7 @@ func (s *session) park(c *command, args resp.Args) {
 
 // delivers reports whether the client gets the reply, now that the command has ended. Where Served has not decided
 // that, a client that is still connected gets it.
-func (p *parked) delivers() bool {
+func (p *waiter) delivers() bool {
 	fate := int32(fatePromised)
 	if p.of.ctx.Err() != nil {
 		fate = fateLost
@@ -84,7 +84,7 @@ func (p *parked) delivers() bool {
 }
 
 // sendPending writes the reply, and then what was pushed since Hold.
-func (p *parked) sendPending() {
+func (p *waiter) sendPending() {
 	if !p.pushes {
 		return
 	}
@@ -95,21 +95,21 @@ func (p *parked) sendPending() {
 }
 
 // Hold implements resp.Waiter.
-func (p *parked) Hold() {
+func (p *waiter) Hold() {
 	if p.pushes {
 		p.of.srv.hub.holdPushes(p.of, p.subscribes)
 	}
 }
 
 // Release implements resp.Waiter.
-func (p *parked) Release() {
+func (p *waiter) Release() {
 	if p.pushes {
 		p.of.srv.hub.resumePushes(p.of, nil, p.subscribes)
 	}
 }
 
 // Served implements resp.Waiter. A client that has closed its half of the connection is gone, as in Redis.
-func (p *parked) Served(r resp.Reply) bool {
+func (p *waiter) Served(r resp.Reply) bool {
 	fate := int32(fatePromised)
 	switch {
 	case p.of.ctx.Err() != nil || wire.HungUp(p.of.conn):
@@ -131,13 +131,13 @@ func (p *parked) Served(r resp.Reply) bool {
 // waits reports whether the client waits, in a blocking command or for the end of a pause.
 // Who has hung up waits for no data, though the janitor may not have seen it yet.
 func (s *session) waits() bool {
-	return s.blocked.Load() || s.parked.Load() != nil && !wire.HungUp(s.conn)
+	return s.blocked.Load() || s.waiter.Load() != nil && !wire.HungUp(s.conn)
 }
 
-// unpark ends the wait of a session, from any goroutine; nil if it does not wait, or is
+// unblock ends the wait of a session, from any goroutine; nil if it does not wait, or is
 // about to end already.
-func (s *session) unpark(why resp.Unblock) *parked {
-	p := s.parked.Load()
+func (s *session) unblock(why resp.Unblock) *waiter {
+	p := s.waiter.Load()
 	if p == nil {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (s *session) unpark(why resp.Unblock) *parked {
 
 // unblocked waits until the command has ended and reports whether that was our doing:
 // it may have been served just before.
-func (p *parked) unblocked(ctx context.Context) bool {
+func (p *waiter) unblocked(ctx context.Context) bool {
 	select {
 	case <-p.done:
 		return p.reply.IsNil() || p.reply.Str == resp.ErrUnblocked || p.reply.Str == resp.ErrUnknown

@@ -93,10 +93,10 @@ func TestClientUnblock(t *testing.T) {
 
 // A command that was served just before is none that CLIENT UNBLOCK has ended.
 func TestUnblockComesTooLate(t *testing.T) {
-	p := &parked{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Bulks("k", "v")}
+	p := &waiter{unblock: make(chan resp.Unblock, 1), done: make(chan struct{}), reply: resp.Bulks("k", "v")}
 	s := &session{}
-	s.parked.Store(p)
-	if s.unpark(resp.UnblockError) != p || s.unpark(resp.UnblockError) != nil {
+	s.waiter.Store(p)
+	if s.unblock(resp.UnblockError) != p || s.unblock(resp.UnblockError) != nil {
 		t.Error("the first reason counts, and no other")
 	}
 	close(p.done)
@@ -105,7 +105,7 @@ func TestUnblockComesTooLate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if (&parked{done: make(chan struct{})}).unblocked(ctx) {
+	if (&waiter{done: make(chan struct{})}).unblocked(ctx) {
 		t.Error("who asked is gone")
 	}
 }
@@ -170,7 +170,7 @@ func TestBlockedClientIsGone(t *testing.T) {
 	eventually(t, "its session ends", func() bool { return srv.count() == 1 })
 }
 
-// A client that hangs up while it is parked is noticed by its socket: no janitor is needed, which would come late for
+// A client that hangs up while it waits is noticed by its socket: no janitor is needed, which would come late for
 // what is given meanwhile. So it is with TLS, whose socket is below the connection, and while others go on waiting.
 func TestSocketTellsOfAParkedClientThatIsGone(t *testing.T) {
 	withoutJanitor := func(srv *Server) { srv.janitor = true } // it seems to be there already

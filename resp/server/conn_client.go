@@ -154,7 +154,7 @@ func (s *Server) unblock(ctx context.Context, id int64, why string) resp.Reply {
 	if c == nil {
 		return resp.Int(0)
 	}
-	if p := c.unpark(reason); p == nil || !p.unblocked(ctx) {
+	if p := c.unblock(reason); p == nil || !p.unblocked(ctx) {
 		return resp.Int(0)
 	}
 	return resp.Int(1)

@@ -86,9 +86,9 @@ func (s *session) noteIndex(res resp.Result) {
 	}
 }
 
-// parksForLock is asksForLock for a command that waits. If it reports true the client has to be
+// waitsForLock is asksForLock for a command that waits. If it reports true the client has to be
 // answered where this node applies what the answer says: nothing has to wait for it then.
-func (s *session) parksForLock(cmd resp.Cmd) bool {
+func (s *session) waitsForLock(cmd resp.Cmd) bool {
 	takes := s.takesLock([]resp.Cmd{cmd})
 	if takes {
 		s.srv.hub.enterHolders(s, false)

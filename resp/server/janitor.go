@@ -67,7 +67,7 @@ func (s *Server) round() {
 				c.kill()
 			}
 		case phaseRunning:
-			if (stands || c.parked.Load() != nil) && wire.HungUp(c.conn) {
+			if (stands || c.waiter.Load() != nil) && wire.HungUp(c.conn) {
 				c.cancel() // soon: what is popped for a client that is gone is lost
 			}
 			if stands && c.trackFlags.Load() != 0 {

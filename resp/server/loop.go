@@ -100,7 +100,7 @@ func (s *session) dispatch(args resp.Args) *command {
 		}
 	case c.act == nil && c.spec.Blocks(args):
 		s.endRun()
-		s.park(c, args)
+		s.wait(c, args)
 	case c.act == nil:
 		s.addToRun(c, args)
 	default:

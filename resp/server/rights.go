@@ -163,7 +163,7 @@ func (s *session) keepsTo(user *acl.User) bool {
 			}
 		}
 	}
-	if p := s.parked.Load(); p != nil {
+	if p := s.waiter.Load(); p != nil {
 		if why, _, _ := user.Check(p.cmd.acl, p.args); why != acl.Allowed {
 			return false
 		}

@@ -223,7 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	for _, c := range s.clients() {
 		c.wake()
-		c.unpark(resp.UnblockStop)
+		c.unblock(resp.UnblockStop)
 	}
 	var err error
 	select {

@@ -146,7 +146,7 @@ type status struct {
 	blocked    atomic.Bool            // waits until clients are not paused
 	trackFlags atomic.Uint32          // flagTracks ...
 	redirect   atomic.Int64           // of tracking; -1: does not track
-	parked     atomic.Pointer[parked] // nil: no blocking command waits
+	waiter     atomic.Pointer[waiter] // nil: no blocking command waits
 	user       atomic.Pointer[string] // his name; see rights
 	changing   atomic.Bool            // it is changing users: if they end it, it is answered first
 	leaving    atomic.Bool            // they have
@@ -200,7 +200,7 @@ func (st *status) flags(unix bool) string {
 		letter string
 	}{
 		{st.monitors.Load(), "O"}, {st.subscribed(), "P"}, {st.queued.Load() >= 0, "x"},
-		{st.blocked.Load() || st.parked.Load() != nil, "b"},
+		{st.blocked.Load() || st.waiter.Load() != nil, "b"},
 		{track&flagTracks != 0, "t"}, {track&flagBroken != 0, "R"}, {track&flagBroadcast != 0, "B"},
 		{unix, "U"}, {st.readOnly.Load(), "r"}, {st.noEvict.Load(), "e"}, {st.noTouch.Load(), "T"},
 	} {
