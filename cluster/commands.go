@@ -140,8 +140,8 @@ func (k *commands) comesWith(name string, since int) error {
 
 // fitsEntry returns why an entry of the log can not be applied here: the machine does not know what it asks for.
 func (k *commands) fitsEntry(l *raft.Log, e *entry) error {
-	if e.term != l.Term || l.Data[4] < 3 { // it is void, or so old that it may hold unknown commands
-		return nil
+	if e.term != l.Term {
+		return nil // it is void
 	}
 	if e.change.Level > k.members.highest {
 		return k.members.tooOld(e.change.Level)

@@ -302,11 +302,9 @@ type Machine interface {
 	// Metrics are figures of the state, and of what this node has applied of the log.
 	Metrics() []resp.Metric
 
-	// Digest is a number that follows from all that Apply has done since BeginDigest, and
-	// is a part of the image; 0: it has not begun. Machines that have done the same have the
-	// same.
+	// Digest is a number that follows from all that Apply has done, and is a part of the image.
+	// Machines that have done the same have the same.
 	Digest() uint64
-	BeginDigest()
 
 	// Snapshot marks the present state in O(1) and returns a function that writes
 	// its image: sorted, so that equal states have equal images. The function may

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,49 +133,6 @@ func TestDigestNeverWrong(t *testing.T) {
 		for _, n := range c.others(nil) {
 			if n.stopped() != "" || n.state.digest.Load() == nil {
 				t.Errorf("%s said %q", n.id, n.stopped())
-			}
-		}
-	})
-}
-
-// Where the log begins with entries of an older version, all nodes begin their digests with the
-// same later one, whether their state came from a snapshot before it or not.
-func TestDigestBeginsAlike(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := startCluster(t, 3, withKeyspace)
-		defer c.close()
-		for _, n := range c.others(nil) {
-			n.proposer.mu.Lock()
-			n.proposer.opened = math.MaxUint64 // an older version logged nothing at once
-			n.proposer.mu.Unlock()
-		}
-		leader := c.settle()
-		for _, n := range c.others(nil) {
-			if d := n.state.digest.Load(); d != nil {
-				t.Fatalf("%s has begun: %+v", n.id, d)
-			}
-		}
-		old := func() {
-			set := secondEntry(leader.lead.Load().term, "SET", "a", "1")
-			if f := leader.raft.Apply(set, time.Second); f.Error() != nil {
-				t.Fatal(f.Error())
-			}
-		}
-		old()
-		time.Sleep(time.Second)
-		c.expect(c.others(leader)[0], "SAVE", "+OK") // a digest of none is in it
-		id := c.others(leader)[0].id
-		old()
-		c.kill(id)
-		c.start(id)
-		old()
-		for i := range 5 {
-			c.expect(leader, fmt.Sprint("SET a ", i), "+OK")
-		}
-		c.agree()
-		for _, n := range c.others(nil) {
-			if d := n.state.digest.Load(); d == nil || n.stopped() != "" {
-				t.Errorf("%s: %+v, said %q", n.id, d, n.stopped())
 			}
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"strconv"
 
 	"lockd/cluster/membership"
 	"lockd/resp"
@@ -15,35 +14,33 @@ import (
 // An entry of the log:
 //
 //	crc     4 bytes, CRC-32C of everything that follows, little endian
-//	version 1 byte, entryVersion or an older one
+//	version 1 byte, entryVersion
 //	kind    1 byte, entryBatch or entryRoster
+//	parts   uvarint, a bit for each of those in brackets that is there
 //	term    uvarint, the term its leader stamped it under
 //	tick    varint, log clock in milliseconds
 //	wall    varint, wall clock in microseconds
-//	        entryBatch:  checked uvarint, and the digest of the state as of that entry, 8 bytes
-//	                     little endian, if checked is not 0;
-//	                     the sessions that requests come from: their number, 8 bytes
-//	                     each, little endian; n, then n requests, each after its
-//	                     origin: uvarints, the place of its session counted from 1
-//	                     and its number there (0, 0: it has none), then as
-//	                     resp.AppendRequest writes it; without commands it is a recall
+//	        entryBatch:  [checked: uvarint, and the digest of the state as of that entry, 8 bytes little endian]
+//	                     [origins: the sessions that requests come from: their number, 8 bytes each, little endian]
+//	                     n, then n requests, each as resp.AppendRequest writes it; without commands it is a recall.
+//	                     With origins each stands after its own: uvarints, the place of its session counted from 1
+//	                     and its number there (0, 0: it has none)
 //	        entryRoster: one change as membership.AppendChange writes it
 //
-// Old versions are read for ever: a version is only ever added. Version 1 has
-// requests that do not say whether they are transactions. Before version 3 an entry has no
-// digest, its requests do not say where they come from, and its commands may be unknown.
-// Before version 4 commands stood for what fields of a request say now; see fromCommands.
-// Version 5 is for a machine that notes what becomes of locks (resp.Stamp.Unnoted): requests may say who
-// their client is.
-// Version 6 is for a machine that keeps the client of each holder of a lock (resp.Stamp.Unowned).
-// Version 7 may say whose rights the scripts of a request have.
-// Version 8 is that of a change of the roster which says a level; everything else is written as version 7.
+// A part that this lockd does not know is refused. So what an entry is to say one day (of locks that are held as long as
+// their client is connected, that are capped, that keep a place in line) is a part of the entry, of a request or of a
+// step, and needs no new version.
 //
-// A version that nodes of the release before cannot read belongs to a new level (formatsSince), and is written
-// while that is in force.
+// A version, or a part, that nodes of the release before cannot read belongs to a new level (formatsSince), and is
+// written while that is in force. Versions are only ever added. An entry has no magic: it lies in a data folder, or
+// comes from a peer, and both say first that they are of a release (store.Meta, the hello).
+const entryVersion = 1
+
+// The parts of an entry, all of them of entryBatch.
 const (
-	entryVersion      = 8
-	entryVersionPlain = 7
+	entryChecked uint64 = 1 << iota
+	entryOrigins
+	entryParts = iota // how many there are
 )
 
 // The kinds of entry.
@@ -83,14 +80,23 @@ type entry struct {
 // appendEntry appends the binary form of e.
 func appendEntry(dst []byte, e *entry) []byte {
 	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, e.version(), e.kind)
-	dst = binary.AppendUvarint(dst, e.term)
+	parts, sessions := uint64(0), sessionsOf(e.origins)
+	if e.kind == entryBatch && e.checked != 0 {
+		parts |= entryChecked
+	}
+	if e.kind == entryBatch && len(sessions) > 0 {
+		parts |= entryOrigins
+	}
+	dst = append(dst, 0, 0, 0, 0, entryVersion, e.kind)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, parts), e.term)
 	dst = binary.AppendVarint(dst, e.tick)
 	dst = binary.AppendVarint(dst, e.wall)
+	if parts&entryChecked != 0 {
+		dst = binary.LittleEndian.AppendUint64(binary.AppendUvarint(dst, e.checked), e.digest)
+	}
 	switch e.kind {
 	case entryBatch:
-		dst = appendChecked(dst, e)
-		dst = appendRequests(dst, e)
+		dst = appendRequests(dst, e, sessions)
 	case entryRoster:
 		dst = membership.AppendChange(dst, e.change)
 	}
@@ -98,45 +104,23 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
-// version is the one as which an entry is written.
-func (e *entry) version() byte {
-	if e.kind == entryRoster && e.change.Level > 0 {
-		return entryVersion
+// appendRequests appends the requests of an entry, with their origins if they have any.
+func appendRequests(dst []byte, e *entry, sessions []uint64) []byte {
+	if len(sessions) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(sessions)))
 	}
-	return entryVersionPlain
-}
-
-func appendChecked(dst []byte, e *entry) []byte {
-	dst = binary.AppendUvarint(dst, e.checked)
-	if e.checked != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, e.digest)
-	}
-	return dst
-}
-
-// appendRequests appends the requests of an entry, with their origins.
-func appendRequests(dst []byte, e *entry) []byte {
-	sessions := sessionsOf(e.origins)
-	dst = binary.AppendUvarint(dst, uint64(len(sessions)))
 	for _, s := range sessions {
 		dst = binary.LittleEndian.AppendUint64(dst, s)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(e.reqs)))
 	for i, req := range e.reqs {
-		from := e.origin(i)
-		dst = binary.AppendUvarint(dst, uint64(slices.Index(sessions, from.session)+1))
-		dst = binary.AppendUvarint(dst, from.number)
+		if len(sessions) > 0 {
+			dst = binary.AppendUvarint(dst, uint64(slices.Index(sessions, e.origins[i].session)+1))
+			dst = binary.AppendUvarint(dst, e.origins[i].number)
+		}
 		dst = resp.AppendRequest(dst, req)
 	}
 	return dst
-}
-
-// origin is that of a request.
-func (e *entry) origin(i int) origin {
-	if e.origins == nil {
-		return origin{}
-	}
-	return e.origins[i]
 }
 
 // sessionsOf lists the sessions of an entry, of which there are as many as nodes.
@@ -155,7 +139,7 @@ func setCRC(entry []byte) {
 }
 
 // entryHeaderMax bounds the bytes of an entry before its requests.
-const entryHeaderMax = 4 + 2 + 5*binary.MaxVarintLen64 + 8
+const entryHeaderMax = 4 + 2 + 6*binary.MaxVarintLen64 + 8
 
 // originBytes are about those of a request's origin.
 const originBytes = 16
@@ -176,15 +160,20 @@ func decodeEntry(b []byte) (entry, error) {
 	}
 	e := entry{kind: b[5]}
 	f := entryReader{resp.NewDecoder(b[6:])}
+	known := uint64(0)
+	if e.kind == entryBatch {
+		known = 1<<entryParts - 1
+	}
+	parts := f.Parts("an entry", known)
 	e.term, e.tick, e.wall = f.Uvarint(), f.Varint(), f.Varint()
 	switch e.kind {
 	case entryBatch:
-		if version >= 3 {
+		if parts&entryChecked != 0 {
 			e.checked, e.digest = f.checked()
 		}
-		e.reqs, e.origins = f.requests(version)
+		e.reqs, e.origins = f.requests(parts&entryOrigins != 0)
 	case entryRoster:
-		e.change = membership.ReadChange(&f.Decoder, version)
+		e.change = membership.ReadChange(&f.Decoder)
 	default:
 		f.Fail("unknown kind")
 	}
@@ -205,47 +194,37 @@ func kindOf(b []byte) byte {
 // entryReader reads the parts of an entry.
 type entryReader struct{ resp.Decoder }
 
-// checked reads what appendChecked writes.
+// checked reads the digest of a state, and as of which entry it is.
 func (f *entryReader) checked() (index, digest uint64) {
 	if index = f.Uvarint(); index == 0 {
-		return 0, 0
+		f.Fail("a digest as of no entry")
 	}
 	return index, f.Uint64()
 }
 
-// requests reads the requests of an entry, and their origins.
-func (f *entryReader) requests(version byte) ([]resp.Request, []origin) {
+// requests reads the requests of an entry, and their origins if they have any.
+func (f *entryReader) requests(from bool) ([]resp.Request, []origin) {
 	var sessions []uint64
-	if version >= 3 {
+	if from {
 		sessions = f.sessions()
 	}
 	reqs := make([]resp.Request, f.Count(1))
 	var origins []origin
 	for i := range reqs {
 		f.Item(1)
-		if version >= 3 {
-			if from := f.origin(sessions); from.session != 0 {
+		if from {
+			if o := f.origin(sessions); o.session != 0 {
 				if origins == nil {
 					origins = make([]origin, len(reqs))
 				}
-				origins[i] = from
+				origins[i] = o
 			}
 		}
-		if reqs[i] = f.request(version); f.Err() != nil {
+		if reqs[i] = f.Request(); f.Err() != nil {
 			return nil, nil
 		}
 	}
 	return reqs, origins
-}
-
-func (f *entryReader) request(version byte) resp.Request {
-	switch {
-	case version == 1:
-		return fromCommands(f.OldRequest())
-	case version < 4:
-		return fromCommands(f.Request())
-	}
-	return f.Request()
 }
 
 // sessions reads the table of sessions.
@@ -276,72 +255,4 @@ func (f *entryReader) origin(sessions []uint64) origin {
 type origin struct {
 	session uint64 // of the process that serves the client, drawn at random; 0: none
 	number  uint64 // in that session, from 1; never given again
-}
-
-// fromCommands puts a request of an entry before version 4 into today's form. A request asked
-// for a Trace by the command "tracked" at its end, and steps of blocking commands were
-// commands of a container "block":
-//
-//	open   ask SESSION NUMBER SPENT-MS COMMAND...   close SESSION...
-//	keep SESSION...   cancel SESSION NUMBER
-//
-// the last two together in one request. What is of no such form stays as it is.
-func fromCommands(req resp.Request) resp.Request {
-	n := len(req.Cmds)
-	if n > 1 && req.Cmds[n-1].Args[0] == "tracked" {
-		req.Cmds, req.Trace = req.Cmds[:n-1], true
-	}
-	if n == 0 || req.Cmds[0].Args[0] != "block" || len(req.Cmds[0].Args) < 2 {
-		return req
-	}
-	first := req.Cmds[0].Args
-	switch numbers, ok := parseNumbers(first[2:]); {
-	case first[1] == "open" && n == 1:
-		return resp.BlockOpening("", 0)
-	case first[1] == "ask" && n == 1 && len(first) >= 6:
-		if numbers, ok = parseNumbers(first[2:5]); ok {
-			id := resp.BlockID{Session: numbers[0], Number: numbers[1]}
-			return resp.BlockAsking(id, int64(numbers[2]), resp.Cmd{DB: req.Cmds[0].DB, Args: first[5:]})
-		}
-	case first[1] == "close" && n == 1 && ok:
-		return resp.BlockClosing(numbers)
-	default:
-		if step, ok := tendFromCommands(req.Cmds); ok {
-			return resp.Request{Block: step}
-		}
-	}
-	return req
-}
-
-func tendFromCommands(cmds []resp.Cmd) (*resp.BlockStep, bool) {
-	step := &resp.BlockStep{Kind: resp.BlockTend}
-	for i, c := range cmds {
-		if len(c.Args) < 3 || c.Args[0] != "block" {
-			return nil, false
-		}
-		numbers, ok := parseNumbers(c.Args[2:])
-		switch {
-		case !ok:
-			return nil, false
-		case i == 0 && c.Args[1] == "keep":
-			step.Sessions = numbers
-		case c.Args[1] == "cancel" && len(numbers) == 2:
-			step.Cancels = append(step.Cancels, resp.BlockID{Session: numbers[0], Number: numbers[1]})
-		default:
-			return nil, false
-		}
-	}
-	return step, true
-}
-
-func parseNumbers(words []string) ([]uint64, bool) {
-	numbers := make([]uint64, len(words))
-	for i, w := range words {
-		n, err := strconv.ParseUint(w, 10, 63)
-		if err != nil {
-			return nil, false
-		}
-		numbers[i] = n
-	}
-	return numbers, true
 }

@@ -235,9 +235,7 @@ const digestsKept = 1024
 func (f *fsm) noteDigest() {
 	d := f.state.digestNow()
 	f.digests[d.index%digestsKept] = d
-	if d.digest != 0 {
-		f.state.digest.Store(&d)
-	}
+	f.state.digest.Store(&d)
 }
 
 // checkDigest compares what an entry says of the state with what was remembered. Nothing is
@@ -246,7 +244,7 @@ func (f *fsm) noteDigest() {
 // only told of again, or no node that is right could ever pass an entry of one that was wrong.
 func (f *fsm) checkDigest(index uint64, e *entry) error {
 	own := f.digests[e.checked%digestsKept]
-	if e.checked == 0 || own.index != e.checked || own.digest == 0 || own.digest == e.digest {
+	if e.checked == 0 || own.index != e.checked || own.digest == e.digest {
 		return nil
 	}
 	why := fmt.Errorf("it says that the state had the digest %016x as of entry %d, here it had %016x: this node, or "+

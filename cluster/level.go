@@ -106,8 +106,8 @@ func (m *members) levels(ctx context.Context) resp.Reply {
 
 // formatsSince are versions of what this package writes. A new one is a new line, with its level and a name of one word.
 var formatsSince = []resp.Rule{
-	{Level: 1, Name: "entry", Version: 8},
-	{Level: 1, Name: "snapshot", Version: 3},
+	{Level: 1, Name: "entry", Version: 1},
+	{Level: 1, Name: "snapshot", Version: 1},
 	{Level: 1, Name: "query", Version: 1},
 }
 

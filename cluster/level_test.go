@@ -1,11 +1,7 @@
 package cluster
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -383,69 +379,6 @@ func TestLevelBeyond(t *testing.T) {
 			t.Errorf("level %d is in force there", got)
 		}
 	})
-}
-
-// What version 8 has written is read for ever: a change of the roster that says a level, and an image without numbers
-// of the members. What is written today has them.
-func TestVersion8Opens(t *testing.T) {
-	want := entry{kind: entryRoster, term: 2, tick: 5, change: membership.Change{Cluster: "c", Remove: []string{"n0"}, Level: 2}}
-	path := filepath.Join("testdata", "v8", "entry0.bin")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decodeEntry(b)
-	if err != nil || !reflect.DeepEqual(got, want) || !bytes.Equal(appendEntry(nil, &want), b) {
-		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
-	}
-	if b, err = os.ReadFile(filepath.Join("testdata", "v8", "image.bin")); err != nil {
-		t.Fatal(err)
-	}
-	applied, ros, err := readImage(bytes.NewReader(b))
-	if next := sampleRoster().With(membership.Change{Level: 2}); err != nil || applied != 42 || !reflect.DeepEqual(ros, next) {
-		t.Errorf("got %d, %+v, %v", applied, ros, err)
-	}
-	if b, err = os.ReadFile(filepath.Join("testdata", "numbers", "image.bin")); err != nil {
-		t.Fatal(err)
-	}
-	applied, ros, err = readImage(bytes.NewReader(b))
-	if next := numberedRoster(); err != nil || applied != 42 || !reflect.DeepEqual(ros, next) || !bytes.Equal(imageOf(next), b) {
-		t.Errorf("with numbers: got %d, %+v, %v", applied, ros, err)
-	}
-}
-
-// numberedRoster has members whose numbers are not in the order of their ids.
-func numberedRoster() *membership.Roster {
-	r := membership.Empty
-	for _, id := range []string{"n3", "n1", "n2"} {
-		r = r.With(membership.Change{Cluster: "c", Upsert: []membership.Member{{ID: id, Incarnation: "of " + id, Arch: "amd64"}}})
-	}
-	return r.With(membership.Change{Remove: []string{"n1"}, Level: 3})
-}
-
-func imageOf(ros *membership.Roster) []byte {
-	var b bytes.Buffer
-	if err := (&image{applied: 42, roster: ros, write: newTestMachine().Snapshot()}).writeTo(&b); err != nil {
-		panic(err)
-	}
-	return b.Bytes()
-}
-
-// At the first level no entry says a level: what is written then is what was written before there were any.
-func TestFirstLevelIsUnsaid(t *testing.T) {
-	for i, e := range sampleEntries() {
-		if b := appendEntry(nil, &e); b[4] != entryVersionPlain {
-			t.Errorf("entry %d is of version %d", i, b[4])
-		}
-	}
-	for _, r := range []struct {
-		name    string
-		version uint64
-	}{{"entry", entryVersion}, {"snapshot", imageVersion}} {
-		if got := resp.RulesAt(formatsSince, 1<<10)[r.name]; got != r.version {
-			t.Errorf("the newest %s is of version %d, and formatsSince says %d", r.name, r.version, got)
-		}
-	}
 }
 
 // A new cluster that is made of an old state has its level, and only a lockd that can do it makes one.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/binary"
 	"log/slog"
 	"strings"
 	"sync"
@@ -165,11 +164,6 @@ func TestUnknownCommands(t *testing.T) {
 
 		e := &entry{kind: entryBatch, term: leader.lead.Load().term, reqs: []resp.Request{{Cmds: []resp.Cmd{unknown}}}}
 		data := appendEntry(nil, e)
-		old := secondEntry(e.term, unknown.Args...)
-		if f := leader.raft.Apply(old, time.Second); f.Error() != nil {
-			t.Fatal(f.Error())
-		}
-		c.expect(leader, "SET k w", "+OK")
 		leader.raft.ApplyLog(raft.Log{Data: data}, time.Second)
 		c.stopsOver(leader, "a command that this version of lockd does not know: ERR unknown command 'NOSUCH'")
 		c.kill(leader.id) // as its process does
@@ -178,13 +172,6 @@ func TestUnknownCommands(t *testing.T) {
 			t.Error("the next leader has applied it")
 		}
 	})
-}
-
-// secondEntry is an entry of one command as version 2 wrote it.
-func secondEntry(term uint64, args ...string) []byte {
-	b := binary.AppendUvarint([]byte{2, entryBatch}, term)
-	b = append(b, 0, 0, 1) // tick, wall, requests
-	return sealEntry(resp.AppendRequest(b, resp.Request{Cmds: []resp.Cmd{{Args: args}}}))
 }
 
 // stopsOver waits until a node has ended its process with these words.

@@ -24,15 +24,19 @@ import (
 // The image in a snapshot:
 //
 //	magic   8 bytes
-//	version 1 byte: 3; before, 1 at the first level and 2 at a higher one, without numbers of the members
+//	version 1 byte, imageVersion
 //	length  4 bytes, little endian, of the body
-//	body    uvarint: index of the last entry applied; the roster
+//	body    uvarints: parts, of which there are none yet, and the index of the last entry applied; the roster
 //	crc     4 bytes, CRC-32C of the body, little endian
 //	        the machine's own image, up to the end
+//
+// A part of the body that this lockd does not know is refused.
 const (
-	imageMagic   = "lockdimg"
-	imageVersion = 3
+	imageMagic   = "lockdsnp"
+	imageVersion = 1
 	imageBodyMax = 16 << 20 // bytes
+
+	imageMagicDevelopment = "lockdimg" // of development builds: their versions are others
 )
 
 var (
@@ -107,7 +111,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 func (i *image) Release() {}
 
 func (i *image) writeTo(w io.Writer) error {
-	body := i.roster.Append(binary.AppendUvarint(nil, i.applied))
+	body := i.roster.Append(binary.AppendUvarint(binary.AppendUvarint(nil, 0), i.applied))
 	head := append([]byte(imageMagic), imageVersion)
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
 	head = append(head, body...)
@@ -141,6 +145,8 @@ func readImage(r io.Reader) (applied uint64, ros *membership.Roster, err error) 
 	size := binary.LittleEndian.Uint32(head[len(imageMagic)+1:])
 	version := head[len(imageMagic)]
 	switch {
+	case string(head[:len(imageMagic)]) == imageMagicDevelopment:
+		return 0, nil, fmt.Errorf("%w: it %s", errImage, resp.SaysDevelopment)
 	case string(head[:len(imageMagic)]) != imageMagic:
 		return 0, nil, fmt.Errorf("%w: it does not begin like one", errImage)
 	case version < 1 || version > imageVersion:
@@ -158,7 +164,8 @@ func readImage(r io.Reader) (applied uint64, ros *membership.Roster, err error) 
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", errImage)
 	}
 	d := resp.NewDecoder(body)
-	applied, ros = d.Uvarint(), membership.ReadRoster(&d, version)
+	d.Parts("the head of a snapshot", 0)
+	applied, ros = d.Uvarint(), membership.ReadRoster(&d)
 	if err := d.End(); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", errImage, err)
 	}

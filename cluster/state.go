@@ -84,12 +84,7 @@ func (s *state) apply(l *raft.Log, e *entry) (*applied, []resp.Message) {
 		s.setRoster(s.members.roster.Load().With(e.change))
 		return &applied{}, nil
 	}
-	if l.Data[4] >= 3 && s.machine.Digest() == 0 {
-		s.machine.BeginDigest() // at the first entry that may carry a digest: the same on every node
-	}
-	stamp := resp.Stamp{
-		Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index), Unnoted: l.Data[4] < 5, Unowned: l.Data[4] < 6,
-	}
+	stamp := resp.Stamp{Tick: e.tick, Wall: e.wall, Index: l.Index, Seed: mix(l.Index)}
 	began := s.clock.Monotonic()
 	results, msgs := s.machine.Apply(stamp, e.reqs)
 	s.executed(e.reqs, results, s.clock.Monotonic()-began)

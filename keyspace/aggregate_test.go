@@ -212,8 +212,8 @@ func TestAggregatesAreCopiedByGeneration(t *testing.T) {
 				do(m, 1, onKey(line, "k"))
 				do(m, 1, onKey(line, "gone"))
 			}
-			before, first := image(t, m), do(m, 1, onKey(f.show, "k"))
-			write := m.Snapshot()
+			first := do(m, 1, onKey(f.show, "k"))
+			before, write := image(t, m), m.Snapshot()
 			do(m, 1, onKey(f.change, "k"))
 			do(m, 1, onKey(f.empty, "gone"))
 			var snapshot bytes.Buffer

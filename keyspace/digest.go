@@ -16,7 +16,7 @@ import (
 type digest uint64
 
 const (
-	digestBegin = 1
+	digestBegin = 1       // of an empty machine
 	digestBytes = 1 << 10 // that are looked at, at each end of a long string
 	digestElems = 64      // that are looked at of an aggregate of replies
 
@@ -25,27 +25,18 @@ const (
 	digestPrime2 = 0x85EBCA77C2B2AE63
 )
 
-// Digest is the digest as of the last entry; 0: it has not begun.
+// Digest is the digest as of the last entry.
 func (m *Machine) Digest() uint64 { return uint64(m.digest) }
 
-// BeginDigest begins the digest with the next entry. All nodes must do so at the same one.
-func (m *Machine) BeginDigest() { m.digest = digestBegin }
-
-// add folds a number in. A digest that has not begun stays so.
+// add folds a number in.
 func (d *digest) add(n uint64) {
-	if *d == 0 {
-		return
-	}
 	h := bits.RotateLeft64(uint64(*d)^n, 29)*digestPrime1 + digestPrime2
 	h ^= h >> 32
-	*d = digest(max(h, digestBegin))
+	*d = digest(h)
 }
 
 // text folds a string in; of a long one its ends.
 func (d *digest) text(s string) {
-	if *d == 0 {
-		return
-	}
 	d.add(uint64(len(s)))
 	if len(s) > 2*digestBytes {
 		d.add(xxh3.HashString(s[:digestBytes]))
@@ -56,9 +47,6 @@ func (d *digest) text(s string) {
 
 // stored folds in what a key holds from now on; nil: nothing.
 func (d *digest) stored(db int, key string, e *entry) {
-	if *d == 0 {
-		return
-	}
 	d.add(uint64(db))
 	d.text(key)
 	if e == nil {
@@ -113,11 +101,7 @@ func (d *digest) reply(r resp.Reply) {
 }
 
 // event folds in what has become of a lock.
-func (d *digest) event(record []byte) {
-	if *d != 0 {
-		d.add(xxh3.Hash(record))
-	}
-}
+func (d *digest) event(record []byte) { d.add(xxh3.Hash(record)) }
 
 // message folds in what subscribers and waiters get.
 func (d *digest) message(m *resp.Message) {
@@ -139,9 +123,6 @@ func (d *digest) message(m *resp.Message) {
 // foldEntry ends an entry.
 func (m *Machine) foldEntry() {
 	d := &m.digest
-	if *d == 0 {
-		return
-	}
 	for i := range m.messages {
 		d.message(&m.messages[i])
 	}

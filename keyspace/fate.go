@@ -51,7 +51,7 @@ func (w *waiter) waitedMs(now int64) int64 {
 func (m *Machine) notes(key string) bool {
 	pattern := m.settings.lockPattern
 	switch {
-	case !m.noting || len(key) > lockKeyBytesMax:
+	case !m.applying || len(key) > lockKeyBytesMax:
 		return false
 	case pattern == "*":
 		return true
@@ -72,14 +72,11 @@ func (m *Machine) markOf(why *cause, key string, v value.Value) lockMark {
 // noteLease notes that the lease of a holder begins, or begins anew; its key may be new.
 func (m *Machine) noteLease(why *cause, key string, h *lock.Holder) {
 	switch {
-	case !m.noting:
+	case !m.applying:
 	case h.LeaseMs != 0:
 		h.Renew(h.Tick, m.now)
 	case m.notes(key) && h.Tick != lock.NoLease:
 		h.Facts = m.newFacts(why, h.Tick)
-		if !m.owning {
-			h.Client = 0
-		}
 	}
 }
 
@@ -98,7 +95,7 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *en
 	if has && was != nil && was.mark() == isLock {
 		facts = was.facts()
 	}
-	if has && m.noting {
+	if has && m.applying {
 		switch {
 		case !had, was.str() != next.str():
 			facts = m.newFacts(why, next.tick)
@@ -109,7 +106,7 @@ func (m *Machine) noteLock(why *cause, db int, key string, was, next *entry) *en
 	if has {
 		next = next.withFacts(facts)
 	}
-	if m.noting {
+	if m.applying {
 		m.noteFate(lockName{why: why, db: db, key: key}, was, next)
 	}
 	return next
@@ -251,7 +248,7 @@ func (m *Machine) noteWaitEnd(w *waiter, how resp.Ending, reply resp.Reply) {
 
 // noteLocksOf notes what becomes of all locks of a database.
 func (m *Machine) noteLocksOf(why *cause, kind history.Kind, db, other int) {
-	if m.noting && m.dbs[db].keys.len() > 0 {
+	if m.applying && m.dbs[db].keys.len() > 0 {
 		m.note(why, &history.Event{Kind: kind, DB: db, OtherDB: other, Tick: m.now})
 	}
 }

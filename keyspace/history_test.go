@@ -49,30 +49,6 @@ func TestWhatIsLongIsNoLock(t *testing.T) {
 	}
 }
 
-// Entries from before what becomes of locks was kept leave no trace of it: every node must begin
-// with the same entry, also one that applies them later than the others did.
-func TestOldEntriesAreNotNoted(t *testing.T) {
-	m := New(fakeScripts{})
-	old := resp.Stamp{Tick: 1, Wall: 5_000_000, Unnoted: true}
-	mustApply(t, m, old, 0, "SET a token NX PX 9000", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED", "SETNX d token", "EVAL 'SET e token PX 9000' 0",
-		"RENEW c token PX 9000", "DEL a", "SET a token NX PX 9000", "FLUSHDB", "LOCK b token PX 9000", "LOCK c token PX 9000 SHARED")
-	if m.events.Count() != 0 || m.events.KnownSinceMs() != 0 || plain(view(m, old, 0, "LOCKS LIST")) != "" {
-		t.Errorf("%+v", m.events)
-	}
-	e, _ := m.dbs[0].keys.get("c")
-	if h := e.lock().Newest(); e.mark() != noLock || h.LeaseMs != 0 || h.SinceTick != 0 {
-		t.Errorf("%+v", h)
-	}
-	mustApply(t, m, resp.Stamp{Tick: 2, Wall: 6_000_000}, 0, "LOCK b token PX 9000", "DEL b", "SETNX d token", "EXPIRE d 1")
-	kinds := ""
-	for _, e := range eventsOf(&m.events) {
-		kinds += e.Key + " " + e.Kind.String() + " "
-	}
-	if kinds != "b granted b deleted d granted " || m.events.KnownSinceMs() != 6000 {
-		t.Errorf("%s, %d", kinds, m.events.KnownSinceMs())
-	}
-}
-
 // toldEvent is what a test knows of an event.
 type toldEvent struct{ event, token string }
 

@@ -150,15 +150,6 @@ func TestLockNewsInOrder(t *testing.T) {
 	}
 }
 
-// Nobody is known by an entry from before what becomes of locks was kept: nothing is told of it.
-func TestLockNewsOfOldEntries(t *testing.T) {
-	s := newNewsStage(t)
-	s.at.Unnoted = true
-	if got := s.says(1, "LOCK k a PX 1000", "DEL k"); got != "" {
-		t.Errorf("told %q", got)
-	}
-}
-
 // Leases tells who holds a lock, by token and by the fence that LOCK has answered; else, from the
 // history, how it was lost.
 func TestLeases(t *testing.T) {

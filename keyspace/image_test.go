@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unsafe"
 
-	"lockd/keyspace/library"
 	"lockd/keyspace/value"
 	"lockd/resp"
 )
@@ -27,6 +25,15 @@ func image(t testing.TB, m *Machine) []byte {
 	return b.Bytes()
 }
 
+// untraced is the machine's image without the digest, which never forgets what was done.
+func untraced(t testing.TB, m *Machine) []byte {
+	t.Helper()
+	trace := m.digest
+	defer func() { m.digest = trace }()
+	m.digest = digestBegin
+	return image(t, m)
+}
+
 // restored opens an image in a new machine.
 func restored(t testing.TB, img []byte) *Machine {
 	t.Helper()
@@ -38,19 +45,11 @@ func restored(t testing.TB, img []byte) *Machine {
 }
 
 // sample is a machine with something of everything that an image holds.
-func sample(t testing.TB) *Machine { return sampleOf(t, imageVersion) }
-
-// sampleOf has something of everything that an image of that version holds: a new type
-// of value adds its lines to those of its version.
-func sampleOf(t testing.TB, version int) *Machine {
+func sample(t testing.TB) *Machine {
 	t.Helper()
 	m := New(fakeScripts{})
-	m.settings, _ = m.settings.with(1, []string{nameHashEntries, "128"}) // the default when the files were written
-	if version >= 5 {
-		m.BeginDigest()
-	}
-	unnoted := version < 7
-	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10, Unnoted: unnoted, Unowned: version < 9}
+	m.settings, _ = m.settings.with(1, []string{nameHashEntries, "128"}) // no default
+	at := resp.Stamp{Tick: 1000, Wall: 1_700_000_000_000_000, Index: 10}
 	mustApply(t, m, at, 0,
 		"SET lock token NX PX 30000",
 		"SET forever value",
@@ -72,43 +71,29 @@ func sampleOf(t testing.TB, version int) *Machine {
 		"SADD words z a m 1",
 		"SADD members z a "+strings.Repeat("v", 100),
 	)
-	if version >= 4 {
-		mustApply(t, m, at, 0,
-			"XADD stream 1 a 1 '' ''", "XADD stream 1-5 b 2", "XADD stream 18446744073709551615 c "+strings.Repeat("v", 100), "XDEL stream 1-5",
-			"XADD emptied 5 a 1", "XTRIM emptied MAXLEN 0", "XSETID emptied 9 ENTRIESADDED 70 MAXDELETEDID 8-1",
-			"FUNCTION LOAD '#!lua name=lib\nfunction swap no-writes allow-stale\nGET lock\nfunction other\nSET lock KEYS[1]'",
-			"FUNCTION LOAD '#!lua name=a\nfunction a described\nGET lock'")
-	}
-	if version >= 6 {
-		mustApply(t, m, at, 0,
-			"LOCK readers a PX 30000 SHARED", "LOCK readers b PX 500 SHARED OWNER b@host", "LOCK readers c PX 40000 SHARED NOTE note",
-			"LOCK pool a PX 30000 LIMIT 2 OWNER a@host NOTE note", "LOCK endless a PX 30000 LIMIT 1", "PERSIST endless",
-			"LOCK owned a PX 30000 OWNER a@host", "LOCK noted a PX 30000 NOTE '"+strings.Repeat("n", 500)+"'")
-	}
-	if version >= 7 {
-		mustApply(t, m, at, 0,
-			"SETNX maybe token", "SET released token NX PX 100", "DELIFEQ released token", "SET deleted token NX PX 100", "DEL deleted",
-			"LOCK freed a PX 100", "SET expired token NX PX 1", "PEXPIRE lock 40000", "RENEW pool a PX 50000",
-			"LOCK outside a PX 30000 OWNER "+strings.Repeat("o", 400), "MSETNX "+strings.Repeat("k", 300)+" token",
-			"PEXPIRE "+strings.Repeat("k", 300)+" 10000", "EVAL 'SET scripted token PX 9000' 0")
-	}
-	if version >= 8 {
-		mustApply(t, m, at, 0,
-			fmt.Sprintf("EVAL 'HINCRBY hashed %s 1\nPEXPIRE hashed 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY maybehashed %s 1' 0", tokenOf(1)),
-			fmt.Sprintf("EVAL 'HSET shared mode read\nHSET shared %s 1\nPEXPIRE shared 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY shared %s 1' 0", tokenOf(2)))
-	}
-	if version >= 10 {
-		mustApply(t, m, at, 0,
-			"ACL SETUSER alice on >secret ~a:* %R~b:* &news:* +@lock -unlock +config|get '(~w +set +select|0)'", "ACL SETUSER default -@admin",
-			"ACL SETUSER bob", "ACL DELUSER bob")
-	}
-	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11, Unnoted: unnoted, Unowned: version < 9}
+	mustApply(t, m, at, 0,
+		"XADD stream 1 a 1 '' ''", "XADD stream 1-5 b 2", "XADD stream 18446744073709551615 c "+strings.Repeat("v", 100), "XDEL stream 1-5",
+		"XADD emptied 5 a 1", "XTRIM emptied MAXLEN 0", "XSETID emptied 9 ENTRIESADDED 70 MAXDELETEDID 8-1",
+		"FUNCTION LOAD '#!lua name=lib\nfunction swap no-writes allow-stale\nGET lock\nfunction other\nSET lock KEYS[1]'",
+		"FUNCTION LOAD '#!lua name=a\nfunction a described\nGET lock'")
+	mustApply(t, m, at, 0,
+		"LOCK readers a PX 30000 SHARED", "LOCK readers b PX 500 SHARED OWNER b@host", "LOCK readers c PX 40000 SHARED NOTE note",
+		"LOCK pool a PX 30000 LIMIT 2 OWNER a@host NOTE note", "LOCK endless a PX 30000 LIMIT 1", "PERSIST endless",
+		"LOCK owned a PX 30000 OWNER a@host", "LOCK noted a PX 30000 NOTE '"+strings.Repeat("n", 500)+"'")
+	mustApply(t, m, at, 0,
+		"SETNX maybe token", "SET released token NX PX 100", "DELIFEQ released token", "SET deleted token NX PX 100", "DEL deleted",
+		"LOCK freed a PX 100", "SET expired token NX PX 1", "PEXPIRE lock 40000", "RENEW pool a PX 50000",
+		"LOCK outside a PX 30000 OWNER "+strings.Repeat("o", 400), "MSETNX "+strings.Repeat("k", 300)+" token",
+		"PEXPIRE "+strings.Repeat("k", 300)+" 10000", "EVAL 'SET scripted token PX 9000' 0")
+	mustApply(t, m, at, 0,
+		fmt.Sprintf("EVAL 'HINCRBY hashed %s 1\nPEXPIRE hashed 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY maybehashed %s 1' 0", tokenOf(1)),
+		fmt.Sprintf("EVAL 'HSET shared mode read\nHSET shared %s 1\nPEXPIRE shared 30000' 0", tokenOf(1)), fmt.Sprintf("EVAL 'HINCRBY shared %s 1' 0", tokenOf(2)))
+	mustApply(t, m, at, 0,
+		"ACL SETUSER alice on >secret ~a:* %R~b:* &news:* +@lock -unlock +config|get '(~w +set +select|0)'", "ACL SETUSER default -@admin",
+		"ACL SETUSER bob", "ACL DELUSER bob")
+	at = resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000, Index: 11}
 	mustApply(t, m, at, 3, "SET other 1", "DEL other", "SET other 2")
 	mustApply(t, m, at, 0, "SWAPDB 3 4")
-	if version < 5 {
-		m.dbs[3].floor, m.dbs[4].floor = 0, 0
-		m.lastFence--
-	}
 	at.Index = 12
 	for _, req := range []resp.Request{
 		resp.BlockOpening("", 0), resp.BlockOpening("", 0),
@@ -119,33 +104,17 @@ func sampleOf(t testing.TB, version int) *Machine {
 	} {
 		m.Apply(at, []resp.Request{req})
 	}
-	if version >= 4 {
-		m.Apply(at, []resp.Request{asking(1, 6, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))})
-	}
-	if version >= 6 {
-		m.Apply(at, []resp.Request{asking(1, 7, 0, split("LOCK readers w PX 1000 WAIT 9000 OWNER w@host"))})
-		m.Apply(at, []resp.Request{asking(1, 8, 0, split("LOCK readers a PX 1000 WAIT 9000 SHARED"))})
-		m.Apply(at, []resp.Request{asking(1, 9, 0, split("LOCK readers d PX 1000 WAIT 9000 SHARED NOTE note"))})
-	}
-	if version >= 7 {
-		client := resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
-		wait := asking(1, 10, 0, split("LOCK owned c PX 1000 WAIT 9000"))
-		take := request(0, "LOCK named c PX 90000", "SETNX other token")
-		wait.Sender, take.Sender = client, client
-		m.Apply(at, []resp.Request{wait, take})
-	}
-	if version == 7 {
-		m.forgetClients()
-	}
-	if version >= 9 {
-		take := request(0, "LOCK both a PX 30000 LIMIT 2", "LOCK both b PX 30000 LIMIT 2")
-		take.Sender = resp.Client{ID: 7, Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
-		m.Apply(at, []resp.Request{take})
-	}
-	if version < 11 {
-		m.blocked.gifts = newGifts()
-		return m
-	}
+	m.Apply(at, []resp.Request{asking(1, 6, 0, split("XREAD COUNT 2 BLOCK 0 STREAMS emptied nothing emptied $ 5 7"))})
+	m.Apply(at, []resp.Request{asking(1, 7, 0, split("LOCK readers w PX 1000 WAIT 9000 OWNER w@host"))})
+	m.Apply(at, []resp.Request{asking(1, 8, 0, split("LOCK readers a PX 1000 WAIT 9000 SHARED"))})
+	m.Apply(at, []resp.Request{asking(1, 9, 0, split("LOCK readers d PX 1000 WAIT 9000 SHARED NOTE note"))})
+	wait, take := asking(1, 10, 0, split("LOCK owned c PX 1000 WAIT 9000")), request(0, "LOCK named c PX 90000", "SETNX other token")
+	wait.Sender = resp.Client{ID: 7, Name: "web", Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
+	take.Sender = wait.Sender
+	m.Apply(at, []resp.Request{wait, take})
+	both := request(0, "LOCK both a PX 30000 LIMIT 2", "LOCK both b PX 30000 LIMIT 2")
+	both.Sender = resp.Client{ID: 7, Addr: "10.0.0.1:5000", Node: "n1"}.Sender()
+	m.Apply(at, []resp.Request{both})
 	for _, req := range []resp.Request{
 		resp.BlockOpening("n1", 3),
 		asking(3, 1, 0, split("BLPOP jobs 0")), asking(3, 2, 0, split("BZPOPMIN scored 0")), asking(3, 3, 0, split("BLMOVE from to LEFT RIGHT 0")),
@@ -162,154 +131,6 @@ func TestRestoredMachineHasTheSameImage(t *testing.T) {
 	want := image(t, sample(t))
 	if got := image(t, restored(t, want)); !bytes.Equal(got, want) {
 		t.Fatalf("images differ:\n%q\n%q", got, want)
-	}
-}
-
-// The image that version 1 has written opens, for ever, with all that it held.
-func TestImageOfVersion1Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v1", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := restored(t, img)
-	at := resp.Stamp{Tick: 2000, Wall: 1_700_000_001_000_000}
-	for _, c := range []struct{ cmd, want string }{
-		{"GET lock", "token"}, {"PTTL lock", "29000"}, {"FENCE lock", "10"},
-		{"PEXPIRETIME wall", "1800000000123"}, {"HGETALL small", ""}, {"HGETALL kept", "z 1 a 2 m 3"}, {"EXISTS gone", "0"},
-		{"OBJECT ENCODING large", "hashtable"}, {"CONFIG GET maxmemory", "maxmemory 1073741824"},
-		{"SCRIPT EXISTS " + library.SHA("return 1") + " " + library.SHA("return 2"), "1 1"},
-	} {
-		if got := plain(view(m, at, 0, c.cmd)); got != c.want {
-			t.Errorf("%s: %q, want %q", c.cmd, got, c.want)
-		}
-	}
-	if got := plain(view(m, at, 4, "GET other")); got != "2" {
-		t.Errorf("other in database 4: %q", got)
-	}
-}
-
-// The image that version 2 has written opens, for ever: it is that of version 3
-// without anybody who waits.
-func TestImageOfVersion2Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v2", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, want := restored(t, img), sampleOf(t, 2)
-	want.blocked = newBlocked()
-	if !bytes.Equal(image(t, m), image(t, want)) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 3 has written opens, for ever: it is that of version 4
-// without streams and functions.
-func TestImageOfVersion3Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v3", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 3))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 4 has written opens, for ever: it is that of version 5
-// without what SWAPDB has made of the fences, and without a digest.
-func TestImageOfVersion4Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v4", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := restored(t, img); m.Digest() != 0 || !bytes.Equal(image(t, m), image(t, sampleOf(t, 4))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 5 has written opens, for ever: it is that of version 6
-// without locks of many, and without owners and notes.
-func TestImageOfVersion5Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v5", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 5))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 6 has written opens, for ever: it is that of version 7
-// without what is known of those who hold locks, of what has become of locks, and of clients.
-func TestImageOfVersion6Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v6", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 6))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// forgetClients has nobody know which clients hold locks.
-func (m *Machine) forgetClients() {
-	for _, d := range m.dbs {
-		d.keys.each(func(e *entry) bool {
-			switch {
-			case e.mark() != isLock:
-			case e.isOutside():
-				(*outsideLock)(unsafe.Pointer(e)).facts.Client = 0
-			default:
-				e.shortFacts().client = 0
-			}
-			return true
-		})
-	}
-}
-
-// The image that version 7 has written opens, for ever: it is that of version 8
-// without what is known of the clients that hold locks.
-func TestImageOfVersion7Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v7", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 7))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 8 has written opens, for ever: it is that of version 9
-// without the clients of those who hold a lock with others.
-func TestImageOfVersion8Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v8", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 8))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 9 has written opens, for ever: it is that of version 10 without users.
-func TestImageOfVersion9Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v9", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 9))) {
-		t.Error("it does not hold what was put into it")
-	}
-}
-
-// The image that version 10 has written opens, for ever: it is that of version 11 without the nodes of sessions, and
-// without what those who waited were given.
-func TestImageOfVersion10Opens(t *testing.T) {
-	img, err := os.ReadFile(filepath.Join("testdata", "v10", "sample.image"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(image(t, restored(t, img)), image(t, sampleOf(t, 10))) {
-		t.Error("it does not hold what was put into it")
 	}
 }
 

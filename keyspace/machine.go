@@ -42,15 +42,13 @@ type Machine struct {
 	// What belongs to the call that is running, or is derived.
 	index      uint64        // of the entry being applied
 	now        int64         // its tick; tick is turned back while what has ended by itself is dealt with
-	noting     bool          // what becomes of locks is noted
 	user       string        // whose rights the scripts of the running request have; "": all
 	sightings  string        // of the running request
 	denied     []resp.Denial // what they were denied
-	owning     bool          // the client of each holder is noted
 	draws      uint64        // calls of ctx.rand since the call began
 	request    meter
 	entry      meter
-	applying   bool
+	applying   bool // an entry: what becomes of locks is noted
 	messages   []resp.Message
 	changed    []resp.Change // the entry's changes, in order
 	emitted    outputMark    // the changes before it are in messages
@@ -78,7 +76,7 @@ type stats struct{ expiredKeys int64 }
 func New(scripts Scripts) *Machine {
 	m := &Machine{
 		scripts: scripts, settings: defaultSettings(), blocked: newBlocked(),
-		level: LevelLowest, language: languages[LevelLowest],
+		level: LevelLowest, language: languages[LevelLowest], digest: digestBegin,
 	}
 	m.users = acl.NewUsers(m.known)
 	for i := range m.dbs {
@@ -100,8 +98,8 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.wallUs = max(m.wallUs, at.Wall)
 	at.Wall = m.wallUs
 	m.index, m.draws, m.applying = at.Index, 0, true
-	m.now, m.noting, m.owning = m.tick, !at.Unnoted, !at.Unowned
-	if m.noting && m.settings.historyMax > 0 {
+	m.now = m.tick
+	if m.settings.historyMax > 0 {
 		m.events.Begin(m.wallUs / 1000)
 	}
 	m.messages = make([]resp.Message, 0, len(reqs)+1) // changes, and what becomes of a lock for each
@@ -119,7 +117,7 @@ func (m *Machine) Apply(at resp.Stamp, reqs []resp.Request) ([]resp.Result, []re
 	m.foldEntry()
 	messages := m.messages
 	m.seen.countEvents(messages)
-	m.messages, m.changed, m.applying, m.noting = nil, nil, false, false
+	m.messages, m.changed, m.applying = nil, nil, false
 	return results, messages
 }
 

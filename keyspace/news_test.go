@@ -107,20 +107,6 @@ func TestOwnDeleteIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// Whose client it was is not kept of locks that entries from before that have granted: then nobody is told that they
-// were released, whichever node asks.
-func TestOldHoldersHaveNoClient(t *testing.T) {
-	m := New(fakeScripts{})
-	take, free := request(0, "LOCK a token PX 5000 SHARED"), request(0, "DEL a")
-	take.Sender, free.Sender = clientOf(1), clientOf(1)
-	m.Apply(resp.Stamp{Unowned: true}, []resp.Request{take})
-	e, _ := m.dbs[0].keys.get("a")
-	_, msgs := m.Apply(resp.Stamp{}, []resp.Request{free})
-	if said := strings.Join(newsIn(msgs), " "); e.lock().First().Client != 0 || !strings.Contains(said, `"event":"deleted"`) {
-		t.Errorf("%+v, %s", e.lock().First(), said)
-	}
-}
-
 // Which lock a script has told of is read from the channel.
 func TestNamesOfRedissonsChannels(t *testing.T) {
 	for _, key := range []string{"order:42", "a}b", "{shop}:42", "x{shop}", "a:b:c", ""} {

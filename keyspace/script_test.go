@@ -27,19 +27,18 @@ func TestLimitedScriptIsTakenBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		m := sample(t)
-		m.digest = 0 // it would keep a trace, on every node
 		lines := make([]string, 1+rng.IntN(60))
 		for i := range lines {
 			lines[i] = randomWrite(rng)
 		}
 		run := load(t, m, append(lines, "limit")...)
 		m.Apply(at(2000), nil)
-		before := image(t, m)
+		before := untraced(t, m)
 		results, msgs := m.Apply(at(2000), []resp.Request{request(0, run)})
 		if got := results[0].Replies[0].Str; got != "ERR script limit" {
 			t.Fatalf("reply %q", got)
 		}
-		if !bytes.Equal(image(t, m), before) || len(msgs) != 0 {
+		if !bytes.Equal(untraced(t, m), before) || len(msgs) != 0 {
 			t.Fatalf("something is left of\n%s\nmessages %v", strings.Join(lines, "\n"), msgs)
 		}
 		checkDerived(t, m)
@@ -53,7 +52,7 @@ func TestJournalIsBounded(t *testing.T) {
 	m := New(fakeScripts{})
 	do(m, 1, "SET old v")
 	do(m, 1, "RPUSH list v")
-	before := image(t, m)
+	before := untraced(t, m)
 	m.applying = true
 	m.begin()
 	for range 100 {
@@ -74,7 +73,7 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	m.rollback()
 	m.applying = false
-	if !bytes.Equal(image(t, m), before) {
+	if !bytes.Equal(untraced(t, m), before) {
 		t.Error("something is left")
 	}
 }
@@ -86,7 +85,7 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 	for db := range databases {
 		m.Apply(at(1), []resp.Request{request(db, "SET old v"), request(db, "RPUSH list v")})
 	}
-	before, bytes0 := image(t, m), m.usedBytes()
+	before, bytes0 := untraced(t, m), m.usedBytes()
 	m.applying = true
 	m.begin()
 	long := strings.Repeat("x", 1000)
@@ -114,7 +113,7 @@ func TestJournalOfDatabasesIsBounded(t *testing.T) {
 	}
 	m.rollback()
 	m.applying = false
-	if !bytes.Equal(image(t, m), before) || m.usedBytes() != bytes0 {
+	if !bytes.Equal(untraced(t, m), before) || m.usedBytes() != bytes0 {
 		t.Error("something is left")
 	}
 	checkDerived(t, m)

@@ -37,7 +37,7 @@ const fairLooksMax = 64
 
 // noteGone notes that a key has gone for which programs may wait.
 func (m *Machine) noteGone(db int, was *entry) {
-	if !m.noting || !m.settings.wakeLibraries {
+	if !m.applying || !m.settings.wakeLibraries {
 		return
 	}
 	var wake func(c *ctx, key string)

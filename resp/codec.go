@@ -10,36 +10,57 @@ import (
 // frames between nodes. It is not RESP because it must keep what RESP2 and RESP3
 // each lose, and because it is read back without copying.
 //
-//	request  flags n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
-//	         n(keys) { db len key }, if it has keys
-//	         kind session number spentMs n(sessions) { session } n(cancels) { session number }, if it has a step
-//	         id len name len addr len node, if it has a sender
-//	         len user, if it has one
-//	result   flags n(replies) { reply }  n(versions) { version }, if it has versions
-//	         n(denials) { len reason len object }, if it has any
-//	         trace, if it has one: index from n(marks) { mark }  n(reads) { cmd len key at }
+//	request  parts n(cmds) { db n(args) { len bytes } }  n(watch) { db len key version }
+//	         [n(keys) { db len key }] [step] [sender] [len user]
+//	sender   id len name len addr len node
+//	step     kind parts [session number] [spentMs] [n { session }] [n(cancels) { session number }]
+//	         [instead: session number] [n(returns) { session number }] [n(resumes) { session number }]
+//	         [settled] [process] [len node] [n(locks) { db len key len token fence }]
+//	result   parts n(replies) { reply }  [n(versions) { version }] [n(denials) { len reason len object }] [trace]
+//	trace    index from n(marks) { mark }  n(reads) { cmd len key at }
 //	reply    kind, then by kind: varint | len bytes | n(elems) { reply }
 //
-// All numbers are unsigned varints, but for the zigzag varint of an integer reply;
-// flags are a byte.
+// All numbers are unsigned varints, but for the zigzag varint of an integer reply; a kind is a byte. What stands in
+// brackets is there if parts has its bit. A reader that does not know a bit refuses the record, so whatever a request,
+// a step or a result is to say one day gets a bit of its own, which belongs to a new level, and costs nothing where it
+// is not said.
 const (
-	requestMulti byte = 1 << iota
+	requestMulti uint64 = 1 << iota
 	requestTrace
 	requestKeys
 	requestBlock
 	requestSender
 	requestUser
+	requestParts = iota // how many there are
+)
+
+// The parts of a step.
+const (
+	stepID uint64 = 1 << iota
+	stepSpent
+	stepSessions
+	stepCancels
+	stepInstead
+	stepReturns
+	stepResumes
+	stepSettled
+	stepProcess
+	stepNode
+	stepLocks
+	stepParts = iota
+)
+
+// The parts of a result.
+const (
+	resultAborted uint64 = 1 << iota // and nothing else
+	resultVersions
+	resultTrace
+	resultDenied
+	resultParts = iota
 )
 
 // ofHolder stands in the version of a Watch, where it is that of a holder. No version is so high.
 const ofHolder = 1 << 61
-
-const (
-	resultAborted byte = 1 << iota // and nothing else
-	resultVersions
-	resultTrace
-	resultDenied
-)
 
 // Limits of the binary form. They bound what a damaged or hostile frame can
 // make a decoder allocate; what clients send is bounded much earlier.
@@ -52,7 +73,7 @@ var ErrBinary = errors.New("resp: malformed binary form")
 
 // AppendRequest appends the binary form of req, which has neither Partly nor Sightings.
 func AppendRequest(dst []byte, req Request) []byte {
-	dst = binary.AppendUvarint(append(dst, req.flags()), uint64(len(req.Cmds)))
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, req.parts()), uint64(len(req.Cmds)))
 	for _, c := range req.Cmds {
 		dst = binary.AppendUvarint(dst, uint64(c.DB))
 		dst = binary.AppendUvarint(dst, uint64(len(c.Args)))
@@ -87,38 +108,73 @@ func AppendRequest(dst []byte, req Request) []byte {
 	return dst
 }
 
-// blockMore marks, in the byte of its kind, a step that has fields besides those of the first form.
-const blockMore = 1 << 7
-
 func appendBlockStep(dst []byte, b *BlockStep) []byte {
-	kind := byte(b.Kind)
-	if b.more() {
-		kind |= blockMore
+	parts := b.parts()
+	dst = binary.AppendUvarint(append(dst, byte(b.Kind)), parts)
+	if parts&stepID != 0 {
+		dst = appendBlockID(dst, b.ID)
 	}
-	dst = appendBlockID(append(dst, kind), b.ID)
-	dst = binary.AppendUvarint(dst, uint64(b.SpentMs))
-	dst = binary.AppendUvarint(dst, uint64(len(b.Sessions)))
-	for _, s := range b.Sessions {
-		dst = binary.AppendUvarint(dst, s)
+	if parts&stepSpent != 0 {
+		dst = binary.AppendUvarint(dst, uint64(b.SpentMs))
 	}
-	dst = appendBlockIDs(dst, b.Cancels)
-	if !b.more() {
-		return dst
+	if parts&stepSessions != 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(b.Sessions)))
+		for _, s := range b.Sessions {
+			dst = binary.AppendUvarint(dst, s)
+		}
 	}
-	dst = appendBlockIDs(appendBlockIDs(appendBlockID(dst, b.Instead), b.Returns), b.Resumes)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, b.Settled), b.Process)
-	dst = binary.AppendUvarint(AppendText(dst, b.Node), uint64(len(b.Locks)))
-	for _, l := range b.Locks {
-		dst = AppendText(AppendText(binary.AppendUvarint(dst, uint64(l.DB)), l.Key), l.Token)
-		dst = binary.AppendUvarint(dst, l.Fence)
+	if parts&stepCancels != 0 {
+		dst = appendBlockIDs(dst, b.Cancels)
+	}
+	if parts&stepInstead != 0 {
+		dst = appendBlockID(dst, b.Instead)
+	}
+	if parts&stepReturns != 0 {
+		dst = appendBlockIDs(dst, b.Returns)
+	}
+	if parts&stepResumes != 0 {
+		dst = appendBlockIDs(dst, b.Resumes)
+	}
+	if parts&stepSettled != 0 {
+		dst = binary.AppendUvarint(dst, b.Settled)
+	}
+	if parts&stepProcess != 0 {
+		dst = binary.AppendUvarint(dst, b.Process)
+	}
+	if parts&stepNode != 0 {
+		dst = AppendText(dst, b.Node)
+	}
+	if parts&stepLocks != 0 {
+		dst = appendHeldLocks(dst, b.Locks)
 	}
 	return dst
 }
 
-// more reports whether a step has fields that the first form of steps had not.
-func (b *BlockStep) more() bool {
-	return b.Instead != (BlockID{}) || b.Node != "" || b.Process+b.Settled > 0 ||
-		len(b.Returns)+len(b.Resumes)+len(b.Locks) > 0
+// parts are those that a step has.
+func (b *BlockStep) parts() (parts uint64) {
+	for _, part := range [...]struct {
+		has bool
+		bit uint64
+	}{
+		{b.ID != BlockID{}, stepID}, {b.SpentMs != 0, stepSpent}, {len(b.Sessions) > 0, stepSessions},
+		{len(b.Cancels) > 0, stepCancels}, {b.Instead != BlockID{}, stepInstead}, {len(b.Returns) > 0, stepReturns},
+		{len(b.Resumes) > 0, stepResumes}, {b.Settled != 0, stepSettled}, {b.Process != 0, stepProcess},
+		{b.Node != "", stepNode}, {len(b.Locks) > 0, stepLocks},
+	} {
+		if part.has {
+			parts |= part.bit
+		}
+	}
+	return parts
+}
+
+func appendHeldLocks(dst []byte, locks []HeldLock) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(locks)))
+	for _, l := range locks {
+		dst = AppendText(AppendText(binary.AppendUvarint(dst, uint64(l.DB)), l.Key), l.Token)
+		dst = binary.AppendUvarint(dst, l.Fence)
+	}
+	return dst
 }
 
 func appendBlockIDs(dst []byte, ids []BlockID) []byte {
@@ -133,26 +189,27 @@ func appendBlockID(dst []byte, id BlockID) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, id.Session), id.Number)
 }
 
-func (r *Request) flags() (f byte) {
+// parts are those that a request has.
+func (r *Request) parts() (parts uint64) {
 	if r.Multi {
-		f |= requestMulti
+		parts |= requestMulti
 	}
 	if r.Trace {
-		f |= requestTrace
+		parts |= requestTrace
 	}
 	if len(r.watching().Learn) > 0 {
-		f |= requestKeys
+		parts |= requestKeys
 	}
 	if r.Block != nil {
-		f |= requestBlock
+		parts |= requestBlock
 	}
 	if r.Sender != "" {
-		f |= requestSender
+		parts |= requestSender
 	}
 	if r.User != "" {
-		f |= requestUser
+		parts |= requestUser
 	}
-	return f
+	return parts
 }
 
 // Size is an upper bound, in bytes, of the binary form of the request and of its Sightings.
@@ -172,7 +229,7 @@ func (r *Request) Size() int {
 		size += 2*binary.MaxVarintLen32 + len(k.Name)
 	}
 	if b := r.Block; b != nil {
-		size += 1 + 13*binary.MaxVarintLen64 + len(b.Node) +
+		size += 1 + 14*binary.MaxVarintLen64 + len(b.Node) +
 			binary.MaxVarintLen64*(len(b.Sessions)+2*(len(b.Cancels)+len(b.Returns)+len(b.Resumes)))
 		for _, l := range b.Locks {
 			size += 4*binary.MaxVarintLen64 + len(l.Key) + len(l.Token)
@@ -187,13 +244,10 @@ func (d *Decoder) Request() Request {
 	if d.err != nil {
 		return Request{}
 	}
-	flags := d.Byte()
-	if flags >= 2*requestUser {
-		d.Fail("unknown request flags")
-	}
+	parts := d.Parts("a request", 1<<requestParts-1)
 	req := d.request()
-	req.Multi, req.Trace = flags&requestMulti != 0, flags&requestTrace != 0
-	if flags&requestKeys != 0 {
+	req.Multi, req.Trace = parts&requestMulti != 0, parts&requestTrace != 0
+	if parts&requestKeys != 0 {
 		keys := make([]Key, d.Count(2))
 		for i := range keys {
 			d.Item(2)
@@ -204,29 +258,17 @@ func (d *Decoder) Request() Request {
 		}
 		req.Watch = &Watching{Learn: keys, Check: req.watching().Check}
 	}
-	if flags&requestBlock != 0 {
+	if parts&requestBlock != 0 {
 		req.Block = d.blockStep(len(req.Cmds))
 	}
-	if flags&requestSender != 0 {
+	if parts&requestSender != 0 {
 		req.Sender = d.Sender()
 	}
-	if flags&requestUser != 0 {
+	if parts&requestUser != 0 {
 		if req.User = d.Text(); req.User == "" {
 			d.Fail("a user without a name")
 		}
 	}
-	if d.malformed() {
-		return Request{}
-	}
-	return req
-}
-
-// OldRequest is Request for the first form, which had no flags.
-func (d *Decoder) OldRequest() Request {
-	if d.err != nil {
-		return Request{}
-	}
-	req := d.request()
 	if d.malformed() {
 		return Request{}
 	}
@@ -263,18 +305,40 @@ func (d *Decoder) request() (req Request) {
 
 // blockStep reads a step, beside so many commands.
 func (d *Decoder) blockStep(cmds int) *BlockStep {
-	kind := d.Byte()
-	b := &BlockStep{Kind: BlockKind(kind &^ blockMore), ID: d.blockID(), SpentMs: d.place()}
-	if n := d.Count(1); n > 0 {
-		b.Sessions = make([]uint64, n)
+	b := &BlockStep{Kind: BlockKind(d.Byte())}
+	parts := d.Parts("a step of a blocking command", 1<<stepParts-1)
+	if parts&stepID != 0 {
+		b.ID = d.blockID()
 	}
-	for i := range b.Sessions {
-		d.Item(1)
-		b.Sessions[i] = d.Uvarint()
+	if parts&stepSpent != 0 {
+		b.SpentMs = d.place()
 	}
-	b.Cancels = d.blockIDs()
-	if kind&blockMore != 0 {
-		d.moreOfStep(b)
+	if parts&stepSessions != 0 {
+		b.Sessions = d.sessions()
+	}
+	if parts&stepCancels != 0 {
+		b.Cancels = d.blockIDs()
+	}
+	if parts&stepInstead != 0 {
+		b.Instead = d.blockID()
+	}
+	if parts&stepReturns != 0 {
+		b.Returns = d.blockIDs()
+	}
+	if parts&stepResumes != 0 {
+		b.Resumes = d.blockIDs()
+	}
+	if parts&stepSettled != 0 {
+		b.Settled = d.Uvarint()
+	}
+	if parts&stepProcess != 0 {
+		b.Process = d.Uvarint()
+	}
+	if parts&stepNode != 0 {
+		b.Node = d.Text()
+	}
+	if parts&stepLocks != 0 {
+		b.Locks = d.heldLocks()
 	}
 	if b.Kind < BlockOpen || b.Kind > BlockClaim || (b.Kind == BlockAsk) != (cmds == 1) || cmds > 1 {
 		d.Fail("a step of no kind")
@@ -282,20 +346,31 @@ func (d *Decoder) blockStep(cmds int) *BlockStep {
 	return b
 }
 
-func (d *Decoder) moreOfStep(b *BlockStep) {
-	b.Instead, b.Returns, b.Resumes = d.blockID(), d.blockIDs(), d.blockIDs()
-	b.Settled, b.Process, b.Node = d.Uvarint(), d.Uvarint(), d.Text()
+func (d *Decoder) sessions() []uint64 {
+	n := d.Count(1)
+	if n == 0 {
+		return nil
+	}
+	sessions := make([]uint64, n)
+	for i := range sessions {
+		d.Item(1)
+		sessions[i] = d.Uvarint()
+	}
+	return sessions
+}
+
+func (d *Decoder) heldLocks() []HeldLock {
 	const lockMin = 4 // bytes
-	if n := d.Count(lockMin); n > 0 {
-		b.Locks = make([]HeldLock, n)
+	n := d.Count(lockMin)
+	if n == 0 {
+		return nil
 	}
-	for i := range b.Locks {
+	locks := make([]HeldLock, n)
+	for i := range locks {
 		d.Item(lockMin)
-		b.Locks[i] = HeldLock{DB: d.small(), Key: d.Text(), Token: d.Text(), Fence: d.Uvarint()}
+		locks[i] = HeldLock{DB: d.small(), Key: d.Text(), Token: d.Text(), Fence: d.Uvarint()}
 	}
-	if !b.more() {
-		d.Fail("a step that says more, and has no more")
-	}
+	return locks
 }
 
 func (d *Decoder) blockIDs() []BlockID {
@@ -316,20 +391,19 @@ func (d *Decoder) blockID() BlockID { return BlockID{Session: d.Uvarint(), Numbe
 // AppendResult appends the binary form of res.
 func AppendResult(dst []byte, res Result) []byte {
 	if res.Aborted() {
-		return append(dst, resultAborted)
+		return binary.AppendUvarint(dst, resultAborted)
 	}
-	flags := byte(0)
+	parts := uint64(0)
 	if res.Watched != nil {
-		flags |= resultVersions
+		parts |= resultVersions
 	}
 	if res.Trace != nil {
-		flags |= resultTrace
+		parts |= resultTrace
 	}
 	if len(res.Denied) > 0 {
-		flags |= resultDenied
+		parts |= resultDenied
 	}
-	dst = append(dst, flags)
-	dst = binary.AppendUvarint(dst, uint64(len(res.Replies)))
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, parts), uint64(len(res.Replies)))
 	for _, r := range res.Replies {
 		dst = appendReply(dst, r)
 	}
@@ -372,19 +446,19 @@ func (d *Decoder) Result() Result {
 	if d.err != nil {
 		return Result{}
 	}
-	res := d.result(d.Byte())
+	res := d.result(d.Parts("a result", 1<<resultParts-1))
 	if d.malformed() {
 		return Result{}
 	}
 	return res
 }
 
-func (d *Decoder) result(flags byte) (res Result) {
+func (d *Decoder) result(parts uint64) (res Result) {
 	switch {
-	case flags == resultAborted:
+	case parts == resultAborted:
 		return Result{Watched: &Watched{Aborted: true}}
-	case flags&^(resultVersions|resultTrace|resultDenied) != 0:
-		d.Fail("unknown result flags")
+	case parts&resultAborted != 0:
+		d.Fail("aborted, and more")
 		return Result{}
 	}
 	res.Replies = make([]Reply, d.Count(1))
@@ -392,14 +466,14 @@ func (d *Decoder) result(flags byte) (res Result) {
 		d.Item(1)
 		res.Replies[i] = d.reply(0)
 	}
-	if flags&resultVersions != 0 {
+	if parts&resultVersions != 0 {
 		res.Watched = &Watched{Versions: make([]uint64, d.Count(1))}
 		for i := range res.Watched.Versions {
 			d.Item(1)
 			res.Watched.Versions[i] = d.Uvarint()
 		}
 	}
-	if flags&resultDenied != 0 {
+	if parts&resultDenied != 0 {
 		res.Denied = make([]Denial, d.Count(2))
 		for i := range res.Denied {
 			d.Item(2)
@@ -409,7 +483,7 @@ func (d *Decoder) result(flags byte) (res Result) {
 			d.Fail("no number of denials")
 		}
 	}
-	if flags&resultTrace != 0 {
+	if parts&resultTrace != 0 {
 		res.Trace = d.trace()
 	}
 	return res

@@ -89,6 +89,24 @@ func (d *Decoder) Uvarint() uint64 {
 	return n
 }
 
+// Parts reads which optional parts of a record follow, a bit for each. It refuses a part that is not among those known.
+func (d *Decoder) Parts(record string, known uint64) uint64 {
+	parts := d.Uvarint()
+	if parts&^known != 0 {
+		d.Fail(NewerPart(record))
+		return 0
+	}
+	return parts
+}
+
+// NewerPart is the error text of a record with a part that this lockd does not know.
+func NewerPart(record string) string {
+	return record + " has a part that this lockd does not know: a newer one has written it"
+}
+
+// SaysDevelopment is what is said of data whose magic is that of the builds before the first release.
+const SaysDevelopment = "was written by a development build before 0.1.0, whose data do not open"
+
 // Varint reads a number with a sign.
 func (d *Decoder) Varint() int64 {
 	n, size := binary.Varint(d.rest)

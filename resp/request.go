@@ -174,11 +174,7 @@ type Stamp struct {
 	Tick  int64  // log clock in milliseconds: leases are measured in it; it never goes back
 	Wall  int64  // the cluster's wall clock, which never goes back, in µs since 1970: for TIME, EXPIREAT and its like only
 	Index uint64 // index of the entry in the log; 0 for a read
-	// Unnoted: the entry is from before what becomes of locks was kept. Nodes may have applied such
-	// entries without noting anything, so nobody may.
-	Unnoted bool
-	Unowned bool   // likewise, from before the clients of all holders of a lock were kept
-	Seed    uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
+	Seed  uint64 // where RANDOMKEY and its like draw from: the same on every node for an entry of the log
 }
 
 // MessageKind says what a Message is.

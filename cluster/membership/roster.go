@@ -43,7 +43,7 @@ func (m Member) ClientAddr() string {
 }
 
 // SentinelScheme marks a client address that is that of the member's sentinel. An
-// address with a mark, and not a field of its own, is understood by every version.
+// address with a mark needs no field of its own.
 const SentinelScheme = "sentinel://"
 
 // TLSScheme marks, likewise, the address at which clients reach the member by TLS. A member that has no other
@@ -196,54 +196,52 @@ func IsFinal(text string) bool {
 	})
 }
 
+// The binary forms, for snapshots and entries of the log:
+//
+//	roster  parts cluster n { member } n { removed id } [level] last number
+//	change  parts cluster n { member } n { removed id } [level]
+//	member  parts id incarnation peer-address n { client address } arch [number]
+//
+// Numbers are uvarints, all else but parts is a text behind its length. What stands in brackets is there if parts, a
+// uvarint, has its bit. A reader that does not know a bit refuses the record.
+const (
+	partLevel  = 1 // of a roster or a change
+	partNumber = 1 // of a member
+)
+
 // Append appends the roster, sorted, so that equal rosters have equal bytes.
 func (r *Roster) Append(dst []byte) []byte {
-	dst = resp.AppendText(dst, r.Cluster)
-	dst = binary.AppendUvarint(dst, uint64(len(r.Members)))
+	members := make([]Member, 0, len(r.Members))
 	for _, id := range slices.Sorted(maps.Keys(r.Members)) {
-		dst = appendMember(dst, r.Members[id])
-		dst = binary.AppendUvarint(dst, uint64(r.Members[id].Number))
+		members = append(members, r.Members[id])
 	}
-	dst = appendTexts(dst, slices.Sorted(maps.Keys(r.Removed)))
-	dst = binary.AppendUvarint(dst, uint64(r.Level))
+	level := r.Level
+	if level == LevelFirst {
+		level = 0
+	}
+	dst = appendChange(dst, r.Cluster, members, slices.Sorted(maps.Keys(r.Removed)), level)
 	return binary.AppendUvarint(dst, uint64(r.Last))
 }
 
-// ReadRoster reads a roster from an image of a version. Before version 2 it is of the first level; before version 3
-// members have no numbers, and get them in the order of their ids.
-func ReadRoster(d *resp.Decoder, version byte) *Roster {
+// ReadRoster reads a roster as Append writes it.
+func ReadRoster(d *resp.Decoder) *Roster {
 	f := fields{d}
-	r := &Roster{Cluster: f.name(), Members: map[string]Member{}, Removed: map[string]bool{}, Level: LevelFirst}
-	for range f.Count(1) {
-		f.Item(1)
-		m := f.member()
-		if version >= 3 {
-			m.Number = f.number()
-		}
+	c := f.change("the roster")
+	r := &Roster{Cluster: c.Cluster, Members: map[string]Member{}, Removed: map[string]bool{}, Level: max(c.Level, LevelFirst)}
+	for _, m := range c.Upsert {
 		r.Members[m.ID] = m
 	}
-	for _, id := range f.names() {
+	for _, id := range c.Remove {
 		r.Removed[id] = true
 	}
-	switch {
-	case version >= 3:
-		r.Level, r.Last = f.level(LevelFirst), f.number()
-		return r
-	case version == 2:
-		r.Level = f.level(LevelFirst + 1)
-	}
-	for _, id := range slices.Sorted(maps.Keys(r.Members)) {
-		m := r.Members[id]
-		m.Number = r.number()
-		r.Members[id] = m
-	}
+	r.Last = f.number()
 	return r
 }
 
-// level reads a level that is not below the lowest.
-func (f fields) level(lowest int) int {
+// level reads a level above the first.
+func (f fields) level() int {
 	level := f.Uvarint()
-	if level < uint64(lowest) || level > peer.LevelMax {
+	if level <= LevelFirst || level > peer.LevelMax {
 		f.Fail("bad level")
 	}
 	return int(level)
@@ -261,43 +259,69 @@ func (f fields) number() int {
 
 // AppendChange appends a change as ReadChange reads it.
 func AppendChange(dst []byte, c Change) []byte {
-	dst = resp.AppendText(dst, c.Cluster)
-	dst = binary.AppendUvarint(dst, uint64(len(c.Upsert)))
-	for _, m := range c.Upsert {
+	return appendChange(dst, c.Cluster, c.Upsert, c.Remove, c.Level)
+}
+
+func appendChange(dst []byte, cluster string, members []Member, removed []string, level int) []byte {
+	parts := uint64(0)
+	if level > 0 {
+		parts = partLevel
+	}
+	dst = resp.AppendText(binary.AppendUvarint(dst, parts), cluster)
+	dst = binary.AppendUvarint(dst, uint64(len(members)))
+	for _, m := range members {
 		dst = appendMember(dst, m)
 	}
-	dst = appendTexts(dst, c.Remove)
-	if c.Level > 0 {
-		dst = binary.AppendUvarint(dst, uint64(c.Level))
+	dst = appendTexts(dst, removed)
+	if level > 0 {
+		dst = binary.AppendUvarint(dst, uint64(level))
 	}
 	return dst
 }
 
-// ReadChange reads a change from an entry of a version: from version 8 on it says a level.
-func ReadChange(d *resp.Decoder, version byte) Change {
-	f := fields{d}
+// ReadChange reads a change from an entry.
+func ReadChange(d *resp.Decoder) Change { return fields{d}.change("a change of the members") }
+
+func (f fields) change(record string) Change {
+	parts := f.Parts(record, partLevel)
 	c := Change{Cluster: f.name()}
-	for range f.Count(1) {
-		f.Item(1)
+	for range f.Count(memberMin) {
+		f.Item(memberMin)
 		c.Upsert = append(c.Upsert, f.member())
 	}
 	c.Remove = f.names()
-	if version >= 8 {
-		c.Level = f.level(LevelFirst + 1)
+	if parts&partLevel != 0 {
+		c.Level = f.level()
 	}
 	return c
 }
 
+// memberMin is the least that a member takes, in bytes: each part that is always there takes one.
+const memberMin = 6
+
 func appendMember(dst []byte, m Member) []byte {
-	dst = resp.AppendText(dst, m.ID)
+	parts := uint64(0)
+	if m.Number > 0 {
+		parts = partNumber
+	}
+	dst = resp.AppendText(binary.AppendUvarint(dst, parts), m.ID)
 	dst = resp.AppendText(dst, m.Incarnation)
 	dst = resp.AppendText(dst, m.PeerAddr)
 	dst = appendTexts(dst, m.ClientAddrs)
-	return resp.AppendText(dst, m.Arch)
+	dst = resp.AppendText(dst, m.Arch)
+	if m.Number > 0 {
+		dst = binary.AppendUvarint(dst, uint64(m.Number))
+	}
+	return dst
 }
 
 func (f fields) member() Member {
-	return Member{ID: f.name(), Incarnation: f.name(), PeerAddr: f.name(), ClientAddrs: f.names(), Arch: f.name()}
+	parts := f.Parts("a member", partNumber)
+	m := Member{ID: f.name(), Incarnation: f.name(), PeerAddr: f.name(), ClientAddrs: f.names(), Arch: f.name()}
+	if parts&partNumber != 0 {
+		m.Number = f.number()
+	}
+	return m
 }
 
 // ReplicationID is 40 hex digits that all nodes of a cluster share, as Redis's
