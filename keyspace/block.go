@@ -668,17 +668,27 @@ func (s spans) with(n uint64) spans {
 	return next
 }
 
+// The parts of a session and of a waiter in an image.
+const (
+	sessionSuspended = 1
+	waiterClient     = 1
+)
+
 func (b *blocked) write(w *value.Writer) {
 	w.U64(b.lastSeq)
 	w.U64(b.lastSession)
 	w.U64(uint64(b.sessions.Len()))
 	b.sessions.Scan(func(s *blockSession) bool {
+		parts := uint64(0)
+		if s.Suspended {
+			parts = sessionSuspended
+		}
+		w.Parts(parts)
 		w.U64(s.ID)
 		w.U64(uint64(s.until))
 		w.Text(s.Node)
 		w.U64(s.Process)
 		w.U64(s.Suspensions)
-		w.Flag(s.Suspended)
 		w.U64(uint64(len(s.used)))
 		for _, u := range s.used {
 			w.U64(u.from)
@@ -688,13 +698,20 @@ func (b *blocked) write(w *value.Writer) {
 	})
 	w.U64(uint64(b.waiters.Len()))
 	b.waiters.Scan(func(v *waiter) bool {
+		parts := uint64(0)
+		if v.client != "" {
+			parts = waiterClient
+		}
+		w.Parts(parts)
 		for _, n := range []uint64{v.id.Session, v.id.Number, v.seq, uint64(v.db), uint64(v.end), uint64(len(v.args))} {
 			w.U64(n)
 		}
 		for _, a := range v.args {
 			w.Text(a)
 		}
-		writeClient(w, v.client)
+		if v.client != "" {
+			writeClient(w, v.client)
+		}
 		return w.OK()
 	})
 	b.gifts.write(w)
@@ -727,16 +744,14 @@ func (m *Machine) readBlocked(r *value.Reader) {
 		}
 		seen[w.seq], before = true, w
 	}
-	if r.Version >= 11 {
-		m.readGifts(r)
-	}
+	m.readGifts(r)
 }
 
 func readBlockSession(r *value.Reader) *blockSession {
+	parts := r.Parts("a session of blocking commands", sessionSuspended)
 	s := &blockSession{BlockSession: resp.BlockSession{ID: r.U64()}, until: r.I64()}
-	if r.Version >= 11 {
-		s.Node, s.Process, s.Suspensions, s.Suspended = strings.Clone(r.Text()), r.U64(), r.U64(), r.Flag()
-	}
+	s.Suspended = parts&sessionSuspended != 0
+	s.Node, s.Process, s.Suspensions = strings.Clone(r.Text()), r.U64(), r.U64()
 	for n := r.U64(); n > 0 && r.OK(); n-- {
 		u := span{r.U64(), r.U64()}
 		if u.from == 0 || u.from > u.to || u.to > blockNumberMax || len(s.used) >= spansMax ||
@@ -749,6 +764,7 @@ func readBlockSession(r *value.Reader) *blockSession {
 }
 
 func (m *Machine) readWaiter(r *value.Reader) *waiter {
+	parts := r.Parts("a command that waits", waiterClient)
 	w := &waiter{id: resp.BlockID{Session: r.U64(), Number: r.U64()}, seq: r.U64()}
 	db := r.U64()
 	w.end = r.I64()
@@ -756,7 +772,9 @@ func (m *Machine) readWaiter(r *value.Reader) *waiter {
 		w.args = append(w.args, r.Text())
 	}
 	w.args = value.CloneTexts(w.args)
-	w.client = readClient(r)
+	if parts&waiterClient != 0 {
+		w.client = readClient(r)
+	}
 	p, ok := m.parseWait(w.args)
 	if !ok || db >= databases || w.seq > m.blocked.lastSeq || m.blocked.session(w.id.Session) == nil {
 		r.Fail("a command that can not wait")
@@ -791,19 +809,14 @@ func clientBytes(s resp.Sender) int64 {
 }
 
 func writeClient(w *value.Writer, s resp.Sender) {
-	if w.Flag(s != ""); s != "" {
-		c := s.Client()
-		w.U64(c.ID)
-		w.Text(c.Name)
-		w.Text(c.Addr)
-		w.Text(c.Node)
-	}
+	c := s.Client()
+	w.U64(c.ID)
+	w.Text(c.Name)
+	w.Text(c.Addr)
+	w.Text(c.Node)
 }
 
 func readClient(r *value.Reader) resp.Sender {
-	if r.Version < 7 || !r.Flag() {
-		return ""
-	}
 	c := resp.Client{ID: r.U64(), Name: r.Text(), Addr: r.Text(), Node: r.Text()}
 	return c.Sender()
 }

@@ -301,13 +301,13 @@ func (m *Machine) undoLock(db int, p *pending, reply resp.Reply, lastFence uint6
 func (g *gifts) write(w *value.Writer) {
 	w.U64(uint64(g.all.Len()))
 	g.all.Scan(func(gift *given) bool {
+		w.Parts(gift.parts())
 		w.U64(gift.id.Session)
 		w.U64(gift.id.Number)
 		w.U64(gift.entry)
 		w.U64(uint64(gift.tick))
 		w.U64(uint64(gift.db))
 		w.U64(gift.at)
-		w.Flag(gift.waited)
 		w.U64(uint64(len(gift.cmds)))
 		for _, cmd := range gift.cmds {
 			w.U64(uint64(len(cmd)))
@@ -315,16 +315,36 @@ func (g *gifts) write(w *value.Writer) {
 				w.Text(a)
 			}
 		}
-		if w.Flag(gift.lock != nil); gift.lock != nil {
+		if gift.lock != nil {
 			w.Text(gift.lock.Key)
 			w.U64(gift.lock.Version)
-			w.Flag(gift.lock.Holder)
 		}
 		w.Text(gift.key)
 		w.U64(uint64(gift.until.tick))
 		w.U64(uint64(gift.until.wallMs))
 		return w.OK()
 	})
+}
+
+// The parts of a gift in an image.
+const (
+	givenWaited uint64 = 1 << iota // the command had waited
+	givenLock                      // on condition of a version
+	givenHolder                    // which is that of one holder of many
+	givenParts  = iota             // how many there are
+)
+
+func (g *given) parts() (parts uint64) {
+	if g.waited {
+		parts |= givenWaited
+	}
+	if g.lock != nil {
+		parts |= givenLock
+		if g.lock.Holder {
+			parts |= givenHolder
+		}
+	}
+	return parts
 }
 
 func (m *Machine) readGifts(r *value.Reader) {
@@ -343,9 +363,10 @@ func (m *Machine) readGifts(r *value.Reader) {
 }
 
 func readGift(r *value.Reader) *given {
+	parts := r.Parts("what a client was given", 1<<givenParts-1)
 	gift := &given{
 		id: resp.BlockID{Session: r.U64(), Number: r.U64()}, entry: r.U64(), tick: r.I64(), db: int(r.U64()),
-		at: r.U64(), waited: r.Flag(),
+		at: r.U64(), waited: parts&givenWaited != 0,
 	}
 	for cmds := r.U64(); cmds > 0 && r.OK(); cmds-- {
 		var cmd resp.Args
@@ -354,8 +375,8 @@ func readGift(r *value.Reader) *given {
 		}
 		gift.cmds = append(gift.cmds, value.CloneTexts(cmd))
 	}
-	if r.Flag() {
-		gift.lock = &resp.Watch{DB: gift.db, Key: strings.Clone(r.Text()), Version: r.U64(), Holder: r.Flag()}
+	if parts&givenLock != 0 {
+		gift.lock = &resp.Watch{DB: gift.db, Key: strings.Clone(r.Text()), Version: r.U64(), Holder: parts&givenHolder != 0}
 	}
 	gift.key = strings.Clone(r.Text())
 	gift.until = deadline{tick: r.I64(), wallMs: r.I64()}

@@ -234,13 +234,20 @@ func sameHolders(held []hashHolder, h *value.Hash) bool {
 func (l *hashLock) write(w *value.Writer) {
 	w.U64(uint64(len(l.holders)))
 	for _, h := range l.holders {
+		parts := uint64(0)
+		if h.shared {
+			parts = hashHolderShared
+		}
+		w.Parts(parts)
 		w.Text(h.token)
 		w.U64(uint64(h.sinceTick))
 		w.U64(uint64(h.sinceMs))
 		w.U64(uint64(h.client))
-		w.Flag(h.shared)
 	}
 }
+
+// hashHolderShared is the part of a holder that says that others may hold the lock as well.
+const hashHolderShared = 1
 
 func (l *hashLock) read(r *value.Reader) {
 	h := l.hash()
@@ -250,9 +257,10 @@ func (l *hashLock) read(r *value.Reader) {
 	}
 	n := r.U64()
 	for ; n > 0 && r.OK(); n-- {
-		next := hashHolder{token: r.Text(), sinceTick: r.I64(), sinceMs: r.I64()}
+		parts := r.Parts("a holder of a lock that is a hash", hashHolderShared)
+		next := hashHolder{token: r.Text(), sinceTick: r.I64(), sinceMs: r.I64(), shared: parts&hashHolderShared != 0}
 		client := r.U64()
-		next.client, next.shared = uint32(client), r.Flag()
+		next.client = uint32(client)
 		if _, there := h.Get(next.token); !there || !namesHolder(next.token) || client != uint64(next.client) ||
 			len(l.holders) == hashHoldersMax || slices.ContainsFunc(l.holders, next.is) {
 			r.Fail("a holder of a lock that can not be")

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -8,48 +9,53 @@ import (
 	"lockd/keyspace/library"
 	"lockd/keyspace/lock"
 	"lockd/keyspace/value"
+	"lockd/resp"
 	"lockd/resp/acl"
 )
 
 // An image is the whole state as a stream of bytes. Equal states have equal images,
 // so the hash of an image is the hash of the state.
 //
-//	image     magic version clock settings users library functions 16 x database blocked events digest crc
+//	image     magic version parts clock settings users library functions 16 x database blocked events digest crc
 //	clock     tick wall sequence fence expired 1024 x createdAt
 //	settings  n { name value }                    by name
 //	users     revision n { name rules }            by name
 //	library   turn n { sha source loaded turn }   by sha
 //	functions n { source n { name described description flags } }   by name
-//	database  swapped floor n { entry }           by position, key
-//	entry     key fence version tick wall [lock since-tick since-wall lease renewals | maybe] [tagged owner note]
-//	          kind value [n { token since-tick since-wall client shared }]     of a lock that is a hash
+//	database  swapped floor n { key }             by position, name
+//	key       name fence version tick wall [lock facts | maybe] [tagged owner note]
+//	          kind value [n { parts token since-tick since-wall client }]     of a lock that is a hash
+//	facts     since-tick since-wall lease renewals
 //	value     bytes | n [ids] [permits] { element }     ids of a stream, permits of a lock
 //	element   name value                          of a hash
-//	          token owner note fence version tick wall since-tick since-wall lease renewals client   of a lock
+//	          parts token [owner] [note] fence version tick wall [facts]   of a lock
 //	          bytes                               of a list
 //	          member                              of a set
 //	          member score                        of a sorted set
 //	          id n { field }                      of a stream
 //	ids       last-id deleted-id added            an id is two numbers
 //	blocked   seq session n { session } n { waiter } n { given }      by id
-//	session   id until node process suspensions suspended n { from to }
-//	waiter    session number seq db end n { argument } known [client]
-//	given     session number entry given-tick db at waited n { n { argument } } locked [key version holder] key tick wall
+//	session   parts id until node process suspensions n { from to }
+//	waiter    parts session number seq db end n { argument } [client]
+//	given     parts session number entry given-tick db at n { n { argument } } [key version] key tick wall
 //	client    id name addr node
 //	events    first next since whole { event }    an event as history.Append writes it, behind its length
 //
-// Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of an entry's renewals the upper 4 a
-// hash of the client; a string is its length and its bytes; kind, loaded, described, known, whole, shared,
-// suspended, waited, locked, holder and flags are one byte; crc is CRC-32C of all before it, 4 bytes. What an old lockd has written opens for
-// ever: a change of the format is a new version, which a new level writes, and a file of each version stays in
-// testdata.
+// Numbers are 8 bytes, little-endian, a score's those of IEEE 754, of renewals the upper 4 a hash of the client; a
+// string is its length and its bytes; kind, loaded, described, whole and flags are one byte, and so are lock, maybe and
+// tagged, which stand before kind and are none; crc is CRC-32C of all before it, 4 bytes.
+//
+// parts is a uvarint with a bit for each of what stands in brackets, if that is there, and for what is said by the bit
+// alone. What has a bit, or a mark before kind, that this lockd does not know is refused. So what one day belongs to a
+// holder (that its lease does not run while its session lives, for how long it may hold the lock at most) or to a waiter
+// (that its place is kept for a while after its connection) gets a bit or a mark, which a new level writes; it costs
+// nothing where it is not said, and needs no new version. A change of the rest is a new version, which a new level
+// writes. What any release has written opens for ever: a file of each version stays in testdata.
 const (
-	imageMagic = "lockdkey"
-	// 2 had more kinds of value than 1; 3 has blocked; 4 has streams and functions; 5 has floor and the digest;
-	// 6 has locks and tags; 7 has events, and what is known of those who hold and wait; 8 has the hash of a client,
-	// and locks that are hashes; 9 has the client of a holder;
-	// 10 has users; 11 has the nodes of sessions, and what those who waited were given.
-	imageVersion = 11
+	imageMagic   = "lockdksp"
+	imageVersion = 1
+
+	imageMagicDevelopment = "lockdkey" // of development builds: their versions are others
 )
 
 // frozen is the state at one moment: what Snapshot's function writes.
@@ -94,6 +100,7 @@ func (f *frozen) write(dst io.Writer) error {
 	w := value.NewWriter(dst)
 	w.Raw(imageMagic)
 	w.U64(imageVersion)
+	w.Parts(0)
 	for _, n := range []uint64{uint64(f.tick), uint64(f.wallUs), f.sequence, f.lastFence, uint64(f.stats.expiredKeys)} {
 		w.U64(n)
 	}
@@ -127,11 +134,8 @@ func (e *entry) write(w *value.Writer) {
 	}
 	switch e.mark() {
 	case isLock:
-		f := e.facts()
 		w.Byte(value.KindLock)
-		for _, n := range []uint64{uint64(f.SinceTick), uint64(f.SinceMs), uint64(f.LeaseMs), uint64(f.Client)<<32 | uint64(f.Renewals)} {
-			w.U64(n)
-		}
+		value.WriteFacts(w, e.facts())
 	case mayBeLock:
 		w.Byte(value.KindMaybe)
 	}
@@ -156,26 +160,16 @@ func (m *Machine) Restore(src io.Reader) error {
 	readHeader(r)
 	next.readClock(r)
 	next.settings = readSettings(r, m.level)
-	if r.Version >= 10 {
-		next.usersRev = r.U64()
-		next.users = readUsers(r, next.known)
-	}
+	next.usersRev = r.U64()
+	next.users = readUsers(r, next.known)
 	next.library = library.ReadScripts(r)
-	if r.Version >= 4 {
-		next.functions = library.ReadFunctions(r)
-	}
+	next.functions = library.ReadFunctions(r)
 	for db := range next.dbs {
 		next.readDatabase(r, buf, db)
 	}
-	if r.Version >= 3 {
-		next.readBlocked(r)
-	}
-	if r.Version >= 7 {
-		next.events = history.ReadLog(r)
-	}
-	if r.Version >= 5 {
-		next.digest = digest(r.U64())
-	}
+	next.readBlocked(r)
+	next.events = history.ReadLog(r)
+	next.digest = digest(r.U64())
 	r.End()
 	if err := r.Err(); err != nil {
 		return err
@@ -226,10 +220,8 @@ func (m *Machine) readClock(r *value.Reader) {
 func (m *Machine) readDatabase(r *value.Reader, buf *entryBuffer, db int) {
 	d := m.dbs[db]
 	d.swapped = r.U64()
-	if r.Version >= 5 {
-		if d.floor = r.U64(); d.floor > m.lastFence {
-			r.Fail("a database has a fence that was not given")
-		}
+	if d.floor = r.U64(); d.floor > m.lastFence {
+		r.Fail("a database has a fence that was not given")
 	}
 	var last *entry
 	var lastPos uint64
@@ -274,7 +266,7 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 	if tag != nil && v.Aggregate() != nil {
 		r.Fail("a tag of what is no string")
 	}
-	if mark != noLock && v.Aggregate() != nil && (r.Version < 8 || v.Aggregate().Kind() != value.HashKind) {
+	if mark != noLock && v.Aggregate() != nil && v.Aggregate().Kind() != value.HashKind {
 		r.Fail("what is known of a lock that is no string")
 	}
 	e := newMarked(key, nil, v, until, tag, mark)
@@ -290,19 +282,11 @@ func (m *Machine) readEntry(r *value.Reader, buf *entryBuffer) *entry {
 
 // readMark reads what is known of a lock, if there is anything, and the kind of what follows.
 func readMark(r *value.Reader) (mark lockMark, facts lock.Facts, kind byte) {
-	kind = r.Byte()
-	switch {
-	case r.Version < 7:
-		return noLock, facts, kind
-	case kind == value.KindMaybe:
+	switch kind = r.Byte(); kind {
+	case value.KindMaybe:
 		return mayBeLock, facts, r.Byte()
-	case kind == value.KindLock:
-		facts = lock.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
-		counted := r.U64()
-		if facts.Renewals, facts.Client = uint32(counted), uint32(counted>>32); r.Version < 8 && facts.Client != 0 {
-			r.Fail("a lock that was renewed too often")
-		}
-		return isLock, facts, r.Byte()
+	case value.KindLock:
+		return isLock, value.ReadFacts(r), r.Byte()
 	}
 	return noLock, facts, kind
 }
@@ -341,10 +325,13 @@ func readHeader(r *value.Reader) {
 	r.Version = r.U64()
 	switch {
 	case !r.OK():
+	case string(magic[:]) == imageMagicDevelopment:
+		r.Stop(errors.New("keyspace: the image " + resp.SaysDevelopment))
 	case string(magic[:]) != imageMagic:
 		r.Fail("this is no image of lockd's keyspace")
 	case r.Version == 0 || r.Version > imageVersion:
 		r.Stop(fmt.Errorf("keyspace: the image has version %d, this lockd reads up to version %d",
 			r.Version, imageVersion))
 	}
+	r.Parts("the head of an image", 0)
 }

@@ -110,11 +110,11 @@ const (
 // its level and a name of one word.
 var rulesSince = []resp.Rule{
 	{Level: 1, Name: "wall", Version: 1}, // that of entries never goes back
-	{Level: 1, Name: "image", Version: 11},
+	{Level: 1, Name: "image", Version: 1},
 	{Level: 1, Name: "deadlocks", Version: 1},
 	{Level: 1, Name: "gifts", Version: 1},            // what comes back of them, and where to
 	{Level: 1, Name: "fences", Version: 1},           // a string with another value has another one
-	{Level: 1, Name: "full-disks", Version: 2},       // renewals are not refused; nor are they by maxmemory
+	{Level: 1, Name: "full-disks", Version: 1},       // renewals are not refused; nor are they by maxmemory
 	{Level: 1, Name: "stream-nodes", Version: 1},     // into which ~ cuts a stream
 	{Level: 1, Name: "loops-in-scripts", Version: 1}, // with what a loop begins (luavm/compiler: jumpsFirst)
 	{Level: 1, Name: "numbers", Version: 1},          // in scripts -0 stays what it is, and levels of errors count as Lua's

@@ -70,10 +70,11 @@ const SharedPermits = -1
 // databases bounds the numbers of databases: it is how many the machine has.
 const databases = 16
 
-// The flags of a record.
+// The parts of a record.
 const (
-	flagScript = 1 << iota
-	flagClient
+	partScript uint64 = 1 << iota // a script called the command
+	partClient
+	partsCount = iota // how many there are
 )
 
 // size is no less than the bytes of the record.
@@ -82,16 +83,16 @@ func (e *Event) size() int {
 		len(e.Client)
 }
 
-// Append writes a record: kind and flags, a byte each; varints and texts.
+// Append writes a record: kind, a byte; parts, a uvarint; varints and texts.
 func Append(dst []byte, e *Event) []byte {
-	flags := byte(0)
+	parts := uint64(0)
 	if e.Script {
-		flags |= flagScript
+		parts |= partScript
 	}
 	if e.Client != "" {
-		flags |= flagClient
+		parts |= partClient
 	}
-	dst = append(dst, byte(e.Kind), flags)
+	dst = binary.AppendUvarint(append(dst, byte(e.Kind)), parts)
 	for _, n := range [...]uint64{uint64(e.DB), uint64(e.OtherDB), e.Fence, e.Renewals} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -108,7 +109,7 @@ func Append(dst []byte, e *Event) []byte {
 func Read(record []byte) (e Event, err error) {
 	d := resp.NewDecoder(record)
 	e.Kind = Kind(d.Byte())
-	flags := d.Byte()
+	parts := d.Parts("an event", 1<<partsCount-1)
 	db, other := d.Uvarint(), d.Uvarint()
 	e.Fence, e.Renewals = d.Uvarint(), d.Uvarint()
 	for _, n := range [...]*int64{&e.Tick, &e.WallMs, &e.Permits, &e.WaitedMs, &e.HeldMs, &e.LeaseMs, &e.RenewedMs} {
@@ -117,10 +118,13 @@ func Read(record []byte) (e Event, err error) {
 	for _, s := range [...]*string{&e.Key, &e.Token, &e.Owner, &e.Note, &e.By, &e.Reason} {
 		*s = d.Text()
 	}
-	if e.Script = flags&flagScript != 0; flags&flagClient != 0 {
+	if e.Script = parts&partScript != 0; parts&partClient != 0 {
 		e.Client = d.Sender()
 	}
-	if e.Kind == None || e.Kind >= Kinds || flags >= 2*flagClient || db >= databases || other >= databases {
+	if e.Kind >= Kinds {
+		d.Fail(resp.NewerPart("an event"))
+	}
+	if e.Kind == None || db >= databases || other >= databases {
 		d.Fail("an event that can not be")
 	}
 	e.DB, e.OtherDB = int(db), int(other)

@@ -8,6 +8,7 @@ import (
 	checksum "hash"
 	"hash/crc32"
 	"io"
+	"math"
 	"unsafe"
 
 	"lockd/resp"
@@ -73,6 +74,14 @@ func (w *Writer) Flag(set bool) {
 	} else {
 		w.Byte(0)
 	}
+}
+
+// Parts writes which optional parts of a record follow, a bit for each, as a uvarint.
+func (w *Writer) Parts(set uint64) {
+	for ; set >= 0x80; set >>= 7 {
+		w.Byte(byte(set) | 0x80)
+	}
+	w.Byte(byte(set))
 }
 
 // Text writes a string behind its length.
@@ -178,6 +187,31 @@ func (r *Reader) I64() int64 { return int64(r.U64()) }
 
 // Byte reads one byte.
 func (r *Reader) Byte() byte { return r.next(1)[0] }
+
+// Parts reads which optional parts of a record follow. It refuses a part that is not among those known.
+func (r *Reader) Parts(record string, known uint64) (set uint64) {
+	for shift := 0; ; shift += 7 {
+		b := r.Byte()
+		set |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			break
+		}
+		if shift > 56 { // 64 bits, and more
+			set = math.MaxUint64
+			break
+		}
+	}
+	if set&^known != 0 {
+		r.Newer(record)
+		return 0
+	}
+	return set
+}
+
+// Newer refuses a record with a part that this lockd does not know.
+func (r *Reader) Newer(record string) {
+	r.Stop(errors.New("keyspace: " + resp.NewerPart(record) + ", or it is damaged"))
+}
 
 // textStep is how much of a string is read at once: a damaged length may not make
 // the reader allocate more than about what there is to read.

@@ -123,7 +123,6 @@ func TestDamagedLockIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := NewReader(&b)
-		r.Version = holderClientVersion
 		ReadValue(r, r.Byte(), nil, 1)
 		if r.End(); errors.Is(r.err, ErrDamaged) != (name != "") {
 			t.Errorf("%s: %v", name, r.err)

@@ -1,10 +1,6 @@
 package value
 
-import (
-	"math"
-
-	"lockd/keyspace/lock"
-)
+import "lockd/keyspace/lock"
 
 // LockKind is the row of locks that several may hold at once. A lock that one holds alone is a string.
 var LockKind = &Kind{Name: "lock", Encodings: []string{"shared", "limit"}, Image: 11, read: readLock}
@@ -21,11 +17,21 @@ const (
 	holderOverheadBytes = 128
 )
 
-// The first versions of images that have what is known of a holder, and of its client.
-const (
-	holderFactsVersion  = 7
-	holderClientVersion = 9
-)
+// WriteFacts writes the facts of a lock into an image.
+func WriteFacts(w *Writer, f lock.Facts) {
+	counted := uint64(f.Client)<<32 | uint64(f.Renewals)
+	for _, n := range []uint64{uint64(f.SinceTick), uint64(f.SinceMs), uint64(f.LeaseMs), counted} {
+		w.U64(n)
+	}
+}
+
+// ReadFacts reads what WriteFacts has written.
+func ReadFacts(r *Reader) lock.Facts {
+	f := lock.Facts{SinceTick: r.I64(), SinceMs: r.I64(), LeaseMs: r.I64()}
+	counted := r.U64()
+	f.Renewals, f.Client = uint32(counted), uint32(counted>>32)
+	return f
+}
 
 // Lock is a lock with all that hold it, as the value of a key.
 type Lock lock.Many
@@ -65,15 +71,42 @@ func LockWork(l *lock.Many) int64 { return FarWork * int64(1+l.Len()) }
 func (l *Lock) Write(w *Writer) {
 	w.U64(uint64(max(l.Holders().Mode(), 0)))
 	for h := range l.Holders().Each {
-		for _, s := range []string{h.Token, h.Owner, h.Note} {
-			w.Text(s)
-		}
-		for _, n := range []uint64{
-			h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs),
-			uint64(h.SinceTick), uint64(h.SinceMs), uint64(h.LeaseMs), uint64(h.Renewals), uint64(h.Client),
-		} {
-			w.U64(n)
-		}
+		writeHolder(w, h)
+	}
+}
+
+// The parts of a holder in an image.
+const (
+	holderOwner uint64 = 1 << iota
+	holderNote
+	holderFacts
+	holderParts = iota // how many there are
+)
+
+func writeHolder(w *Writer, h *lock.Holder) {
+	parts := uint64(0)
+	if h.Owner != "" {
+		parts |= holderOwner
+	}
+	if h.Note != "" {
+		parts |= holderNote
+	}
+	if h.Facts != (lock.Facts{}) {
+		parts |= holderFacts
+	}
+	w.Parts(parts)
+	w.Text(h.Token)
+	if h.Owner != "" {
+		w.Text(h.Owner)
+	}
+	if h.Note != "" {
+		w.Text(h.Note)
+	}
+	for _, n := range []uint64{h.Fence, h.Version, uint64(h.Tick), uint64(h.WallMs)} {
+		w.U64(n)
+	}
+	if parts&holderFacts != 0 {
+		WriteFacts(w, h.Facts)
 	}
 }
 
@@ -107,20 +140,20 @@ func readLock(r *Reader, n uint64, form int, _ uint64) Aggregate {
 }
 
 func readHolder(r *Reader) *lock.Holder {
-	h := &lock.Holder{Token: r.Text(), Owner: r.Text(), Note: r.Text()}
+	parts := r.Parts("a holder of a lock", 1<<holderParts-1)
+	h := &lock.Holder{Token: r.Text()}
+	if parts&holderOwner != 0 {
+		h.Owner = r.Text()
+	}
+	if parts&holderNote != 0 {
+		h.Note = r.Text()
+	}
 	h.Fence, h.Version, h.Tick, h.WallMs = r.U64(), r.U64(), r.I64(), r.I64()
 	if h.Tick == lock.NoLease && h.WallMs != -1 {
 		r.Fail("the lease of a holder is none")
 	}
-	if r.Version >= holderFactsVersion {
-		h.SinceTick, h.SinceMs, h.LeaseMs = r.I64(), r.I64(), r.I64()
-		h.Renewals = uint32(min(r.U64(), math.MaxUint32))
-	}
-	if r.Version >= holderClientVersion {
-		client := r.U64()
-		if h.Client = uint32(client); client != uint64(h.Client) {
-			r.Fail("a holder whose client can not be")
-		}
+	if parts&holderFacts != 0 {
+		h.Facts = ReadFacts(r)
 	}
 	return h
 }

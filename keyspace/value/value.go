@@ -135,7 +135,7 @@ func KindOf(b byte) (k *Kind, form int) {
 func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 	k, form := KindOf(b)
 	if k == nil {
-		r.Fail("a value of unknown kind")
+		r.Newer("a key")
 		return nil
 	}
 	n := r.U64()
@@ -145,7 +145,7 @@ func readAggregate(r *Reader, b byte, generation uint64) Aggregate {
 	return k.read(r, n, form, generation)
 }
 
-// Kinds in an image, beside those of aggregates, which are in Kinds.
+// Kinds in an image, beside those of aggregates, which are in Kinds. A new mark of a key takes the place below the last.
 const (
 	KindString = 0
 	KindTagged = 255 // none of a value: a tag, and the kind, follow
