@@ -26,7 +26,7 @@ import (
 //	image  as in a snapshot
 //	tail   "lockdend", the length of all before it as 8 bytes, little endian, and the SHA-256 of all that, 32 bytes
 //
-// What an old lockd has written opens for ever.
+// What a release has written opens for ever.
 const (
 	backupProgram = "lockd backup"
 	backupFormat  = 1

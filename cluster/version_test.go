@@ -63,6 +63,14 @@ func TestVersion1Opens(t *testing.T) {
 	if err != nil || applied != 42 || !reflect.DeepEqual(ros, want) {
 		t.Errorf("image-level.bin: applied %d, roster %+v, %v", applied, ros, err)
 	}
+	holds := newTestMachine()
+	holds.vars["a"] = testVar{Value: "1"}
+	golden(t, "backup.bin", testBackup(t, holds))
+	heir := newTestHeir()
+	head, err := ReadBackup(filepath.Join("testdata", "v1", "backup.bin"), heir)
+	if err != nil || head.Index != 42 || head.Node != "n1" || heir.vars["a"].Value != "1" {
+		t.Errorf("backup.bin: %+v, %v, %v", head, heir.vars, err)
+	}
 }
 
 // formatsSince says of each format the version that is written.

@@ -28,12 +28,14 @@ import (
 // version before would misread.
 
 const (
-	helloMagic    = "\x00lockdP\n" // no RESP, HTTP or TLS client begins like this
-	helloVersion  = 9
+	helloMagic    = "\x00lockdN\n" // no RESP, HTTP or TLS client begins like this
+	helloVersion  = 1
 	helloHeadLen  = len(helloMagic) + 6
 	helloBodyMax  = 64 << 10 // bytes of a body: what the limits below allow, escaped
 	helloAddrsMax = 16       // client addresses of a node
 	helloTextMax  = 1 << 10  // bytes of a refusal's text
+
+	helloMagicDevelopment = "\x00lockdP\n" // of development builds: their versions are others
 )
 
 // Version is that of the protocol between nodes, by which they know each other.
@@ -126,9 +128,10 @@ func refusing(why error) error {
 var ErrUninvited = errors.New("not a peer of this cluster")
 
 var (
-	errHello     = errors.New("not a lockd peer")
-	errStranger  = fmt.Errorf("%w: it speaks another protocol", errHello)
-	errPlainPeer = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", ErrUninvited)
+	errHello       = errors.New("not a lockd peer")
+	errStranger    = fmt.Errorf("%w: it speaks another protocol", errHello)
+	errDevelopment = &unwelcome{errors.New("it is a development build from before 0.1.0, which makes no cluster with a release")}
+	errPlainPeer   = fmt.Errorf("%w: one side has a secret (--peer-secret-file), the other has none", ErrUninvited)
 )
 
 // tlsHandshake is the first byte of a TLS connection.
@@ -169,6 +172,8 @@ func readHello(r io.Reader) (Kind, []byte, error) {
 	rest := head[len(helloMagic):]
 	size := binary.BigEndian.Uint32(rest[2:])
 	switch {
+	case string(head[:len(helloMagic)]) == helloMagicDevelopment:
+		return 0, nil, errDevelopment
 	case string(head[:len(helloMagic)]) != helloMagic:
 		return 0, nil, fmt.Errorf("%w: %q", errStranger, head[:len(helloMagic)])
 	case size > helloBodyMax:

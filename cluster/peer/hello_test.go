@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,6 +42,7 @@ func TestHelloStrangers(t *testing.T) {
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", strangerText, `not a lockd peer: it speaks another protocol: "GET / HTTP/1.1\r\n\r\n"`},
 		{"zeros", strings.Repeat("\x00", 100), strangerText, `not a lockd peer: it speaks another protocol: "\x00\x00\x00\x00\x00\x00\x00\x00"`},
 		{"later version", helloBytes(ForCalls, 99, 2, "{}"), "it speaks version 99 of the peer protocol, this node version ", "it speaks version 99"},
+		{"development build", helloMagicDevelopment + helloBytes(ForCalls, 9, 2, "{}")[len(helloMagic):], "it is a development build from before 0.1.0", "it is a development build from before 0.1.0, which makes no cluster with a release"},
 		{"huge", helloBytes(ForCalls, 1, helloBodyMax+1, ""), "hello of 65537 bytes", "not a lockd peer: hello of 65537 bytes"},
 		{"no JSON", helloBytes(ForCalls, helloVersion, 3, "abc"), "unreadable identity", "not a lockd peer: unreadable identity"},
 		{"nobody", helloBytes(ForCalls, helloVersion, 2, "{}"), "a node without an id", "not a lockd peer: a node without an id"},
@@ -59,6 +64,44 @@ func TestHelloStrangers(t *testing.T) {
 				t.Errorf("answered %q, want %q", conn.out.String(), tc.answer)
 			}
 		})
+	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "write the file of testdata/v1 anew")
+
+// The messages of version 1 are read for ever, and are those that are written. Until a release has the version the file
+// may be written anew, with go test ./cluster/peer -run HelloOfVersion1 -rewrite; afterwards a change that a node of the
+// release would misread is version 2.
+func TestHelloOfVersion1(t *testing.T) {
+	who := testIdentity("n1")
+	who.Rules, who.Level, who.Lowest, who.Highest, who.Version = "set:01234567", 1, 1, 2, "0.1.0"
+	who.Process, who.Starts, who.Tokens = 1<<63, 3, "AAAAAAAAAA"
+	who.Promise = Promise{Round: 2, Members: []Founder{{ID: "n1", Incarnation: "i1", PeerAddr: "n1:1"}}}
+	said := refusal{By: "n2", Text: "another cluster"}
+	written := appendHello(appendHello(appendHello(nil, ForLog, who), helloAccept, struct{}{}), helloRefuse, said)
+	path := filepath.Join("testdata", "v1", "hello.bin")
+	if *rewrite {
+		if err := os.WriteFile(path, written, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(b, written) {
+		t.Fatalf("the messages have changed: %q, %v", written, err)
+	}
+	r := bytes.NewReader(b)
+	kind, body, err := readHello(r)
+	if err != nil || kind != ForLog {
+		t.Fatalf("%q, %v", kind, err)
+	}
+	if got, err := decodeIdentity(body); err != nil || !reflect.DeepEqual(got, who) {
+		t.Errorf("%+v, %v, want %+v", got, err, who)
+	}
+	if kind, body, err := readHello(r); err != nil || kind != helloAccept || string(body) != "{}" {
+		t.Errorf("%q, %s, %v", kind, body, err)
+	}
+	if kind, body, err := readHello(r); err != nil || kind != helloRefuse || decodeRefusal(body).refusal != said {
+		t.Errorf("%q, %s, %v", kind, body, err)
 	}
 }
 

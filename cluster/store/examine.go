@@ -132,6 +132,8 @@ func (x *Exam) readMeta() error {
 		x.Meta, err = decodeMeta(text)
 	}
 	switch {
+	case errors.Is(err, errDevelopment):
+		return fmt.Errorf("%w: data folder %s %w", ErrForeign, x.path, err)
 	case err != nil:
 		x.Damage = fmt.Errorf("%s: %w", metaFile, err)
 	case x.Meta.Format > folderFormat:

@@ -134,11 +134,17 @@ func TestExamineRefuses(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, metaFile), []byte(`{"program":"lockd data folder","format":99}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, metaFile), []byte(`{"program":"lockd data","format":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Examine(dir); !errors.Is(err, ErrNewer) {
 		t.Errorf("newer: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, metaFile), []byte(`{"program":"lockd data folder","format":2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Examine(dir); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "was written by a development build before 0.1.0") {
+		t.Errorf("of a development build: %v", err)
 	}
 	foreign := t.TempDir()
 	if _, err := Examine(foreign); !errors.Is(err, ErrForeign) {

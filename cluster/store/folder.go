@@ -11,15 +11,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lockd/resp"
 )
 
 const (
-	folderFormat = 2 // of the folder's layout; a folder of a newer one is refused
+	folderFormat = 1 // of the folder's layout; a folder of a newer one is refused
 	lockFile     = "lock"
 	metaFile     = "lockd.json"
 	metaMax      = 64 << 10 // bytes
-	metaProgram  = "lockd data folder"
+	metaProgram  = "lockd data"
+
+	metaProgramDevelopment = "lockd data folder" // of development builds: their formats are others
 )
+
+var errDevelopment = errors.New(resp.SaysDevelopment)
 
 // Meta is what a data folder says about itself: one line of JSON, and a line
 // with its checksum.
@@ -32,7 +38,7 @@ type Meta struct {
 	Arch        string `json:"arch"`             // architecture of the process that made the folder
 	LogStore    string `json:"log_store"`        // kind of the log; empty until there is one
 	Number      int    `json:"number,omitempty"` // of the node among the members; 0 until it is known
-	History            // of its starts, since format 2
+	History            // of its starts
 }
 
 // Folder is a locked data folder. It belongs to one process at a time. Its methods must
@@ -46,8 +52,8 @@ type Folder struct {
 
 // OpenFolder opens the data folder of node id, or makes it; arch is the architecture
 // that a new one notes. It refuses, with a sentence a person can act upon, a folder that
-// another process uses, that belongs to another node, that a newer lockd has written,
-// that is damaged, or that is not lockd's.
+// another process uses, that belongs to another node, that a newer lockd or a development
+// build has written, that is damaged, or that is not lockd's.
 func OpenFolder(path, id, arch string) (*Folder, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, fmt.Errorf("data folder %s cannot be made: %w", path, err)
@@ -142,6 +148,8 @@ func (d *Folder) load(id, arch string) error {
 	}
 	meta, err := decodeMeta(text)
 	switch {
+	case errors.Is(err, errDevelopment):
+		return fmt.Errorf("data folder %s %w: name another folder", d.path, err)
 	case err != nil:
 		return d.damaged(fmt.Errorf("%s: %w", metaFile, err))
 	case meta.Format > folderFormat:
@@ -302,6 +310,9 @@ func decodeMeta(text []byte) (Meta, error) {
 	var meta Meta
 	if err := json.Unmarshal(line, &meta); err != nil {
 		return meta, fmt.Errorf("unreadable: %w", err)
+	}
+	if meta.Program == metaProgramDevelopment {
+		return meta, errDevelopment
 	}
 	if meta.Program != metaProgram || meta.Format < 1 {
 		return meta, errors.New("it does not describe a lockd data folder")

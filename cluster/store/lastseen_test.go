@@ -16,10 +16,10 @@ func TestTextOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	meta := Meta{Program: metaProgram, Format: 2, ID: "n1", Incarnation: "I", Cluster: "C", Arch: "amd64", LogStore: WAL}
+	meta := Meta{Program: metaProgram, Format: 1, ID: "n1", Incarnation: "I", Cluster: "C", Arch: "amd64", LogStore: WAL}
 	meta.History = History{Starts: 2, Tokens: "T"}
-	want := `{"program":"lockd data folder","format":2,"id":"n1","incarnation":"I","cluster":"C","arch":"amd64",` +
-		`"log_store":"wal","starts":2,"tokens":"T"}` + "\ncrc32c f90d57bb\n"
+	want := `{"program":"lockd data","format":1,"id":"n1","incarnation":"I","cluster":"C","arch":"amd64",` +
+		`"log_store":"wal","starts":2,"tokens":"T"}` + "\ncrc32c 1a37006a\n"
 	if got := string(encodeMeta(meta)); got != want {
 		t.Errorf("lockd.json is %q, want %q", got, want)
 	}

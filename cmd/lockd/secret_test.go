@@ -144,7 +144,7 @@ func forgedCall(t *testing.T, addr string, overTLS bool, cluster string, args ..
 	}
 }
 
-const peerMagic = "\x00lockdP\n"
+const peerMagic = "\x00lockdN\n"
 
 func peerMessage(version, kind byte, body string) []byte {
 	m := append([]byte(peerMagic), version, kind)

@@ -20,7 +20,7 @@ const (
 // node's greeting, and noise.
 var rubbish = []string{
 	"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "-ERR unknown command\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
-	"\x00lockdP\n\xff\xff\xff\xff\xff\xff\xff\xff", "\x00lockdP\n", strings.Repeat("\x00\xff", 4<<10),
+	"\x00lockdN\n\xff\xff\xff\xff\xff\xff\xff\xff", "\x00lockdN\n", strings.Repeat("\x00\xff", 4<<10),
 }
 
 // port has the port by which the others reach a node refuse though the node lives, or answer though it is dead. A node

@@ -341,7 +341,7 @@ func (p *pair) pump(src, dst net.Conn, head []byte, link *Link, s *stream) {
 func anyClient(net.Conn) (string, []byte, error) { return Clients, nil, nil }
 
 const (
-	helloMagic   = "\x00lockdP\n"
+	helloMagic   = "\x00lockdN\n"
 	helloHeadLen = len(helloMagic) + 6
 	helloBodyMax = 64 << 10
 	helloWaitMax = 2 * time.Second
